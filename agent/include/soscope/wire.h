@@ -1,0 +1,478 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * What the agent and soscope write to each other: the one definition.
+ *
+ * Everything lies in one shared memory file per traced program image (a forked
+ * child shares its parent's; an exec starts a new one):
+ *
+ *	control page | sections (see enum sosc_section) | ring of chunks
+ *
+ * soscope lays the file out, fills the sections marked "py" and maps the agent;
+ * the agent fills the ones marked "agent". All integers are little-endian and
+ * naturally aligned, offsets are bytes from the start of the file unless said
+ * otherwise. src/soscope/wire/ is the Python mirror; tests/agent/test_wire.py
+ * compares every offset.
+ */
+#ifndef SOSCOPE_WIRE_H
+#define SOSCOPE_WIRE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SOSC_MAGIC 0x3165706f63736f73ull // "soscope1"
+
+enum {
+	SOSC_WIRE_VERSION = 1,
+	SOSC_PAGE = 4096,
+	SOSC_CHUNK_SIZE = 16384,
+	SOSC_CHUNK_HEADER = 64,
+	SOSC_CHUNK_SLACK = 512, // end of a chunk that only nested signals reach
+	SOSC_UNIT = 32,
+	SOSC_MAX_SLOTS = 65536,
+	SOSC_MAX_IMAGES = 8192,
+	SOSC_MAX_SITES = 131072,
+	SOSC_NONE = 0xffffffffu, // "no such index" in every u32 index field
+};
+
+// What happens at a hooked call. One mode per run.
+enum sosc_mode {
+	SOSC_MODE_COUNT = 1, // calls alone, per thread array of u64
+	SOSC_MODE_STATS = 2, // calls, errors, times: struct sosc_stats per slot
+	SOSC_MODE_TRACE = 3, // a stream of records
+};
+
+enum sosc_flag {
+	SOSC_FLAG_FOLLOW = 1, // forked children go on; else they go quiet
+	SOSC_FLAG_ENTRY_ONLY = 2, // no exits at all
+	SOSC_FLAG_NO_CLOCK = 4, // write 0 for every time
+	SOSC_FLAG_NO_SYSCALL = 8, // agent's own: a seccomp filter is coming
+};
+
+enum sosc_when_full { // what a writer does when no chunk is free
+	SOSC_FULL_BLOCK = 0, // wait for the reader
+	SOSC_FULL_DROP = 1, // count and go on
+	SOSC_FULL_OVERWRITE = 2, // take the oldest full chunk
+	SOSC_FULL_STOP = 3, // the recording ends
+};
+
+enum sosc_state {
+	SOSC_STATE_NEW = 0,
+	SOSC_STATE_RUNNING = 1, // slots are hooked
+	SOSC_STATE_FAILED = 2, // see error, error_at
+	SOSC_STATE_STOPPED = 3, // recording ended (limit, stop, duration)
+};
+
+enum sosc_command {
+	SOSC_COMMAND_NONE = 0,
+	SOSC_COMMAND_STOP = 1, // record nothing more; the target goes on
+};
+
+// Sections of the shared file.
+enum sosc_section {
+	SOSC_SEC_PATTERNS = 0, // py: automata
+	SOSC_SEC_RULES = 1, // py: struct sosc_rule[], agent counts matches
+	SOSC_SEC_FUNCTIONS = 2, // py: function table (struct sosc_function_table)
+	SOSC_SEC_IMAGES = 3, // agent: struct sosc_image[SOSC_MAX_IMAGES]
+	SOSC_SEC_SLOTS = 4, // agent: struct sosc_slot[SOSC_MAX_SLOTS]
+	SOSC_SEC_STRINGS = 5, // agent: NUL-terminated, offset 0 is ""
+	SOSC_SEC_COUNTS = 6, // agent: count_arrays arrays of SOSC_MAX_SLOTS cells
+	SOSC_SEC_CHUNK_STATES = 7, // both: u32[chunks]
+	SOSC_SEC_RING = 8, // agent: chunks of SOSC_CHUNK_SIZE, aligned to it
+	SOSC_SECTIONS = 9,
+};
+
+struct sosc_range {
+	uint64_t offset; // from the start of the shared file
+	uint64_t size; // bytes
+};
+
+// Reasons for which calls were not seen; indices of sosc_control.dropped.
+enum sosc_drop {
+	SOSC_DROP_FULL = 0, // ring full, policy drop
+	SOSC_DROP_OVERWRITTEN = 1, // ring full, policy overwrite
+	SOSC_DROP_THREADS = 2, // no room for another thread
+	SOSC_DROP_READER_GONE = 3, // policy block, soscope has no heartbeat
+	SOSC_DROP_EXIT_UNPAIRED = 4, // -c: an exit whose entry was not kept
+	SOSC_DROP_SITES = 5, // site table full: entry without exit (not lost)
+	SOSC_DROP_KINDS = 8,
+};
+
+struct sosc_control {
+	uint64_t magic; // SOSC_MAGIC, written last by soscope
+	uint32_t wire_version;
+	uint32_t control_size; // sizeof(struct sosc_control)
+	uint8_t build_id[32]; // of the agent, zero padded
+	// the owner: soscope
+	uint32_t owner_pid;
+	uint32_t command; // enum sosc_command
+	uint64_t owner_start; // field 22 of /proc/PID/stat
+	uint64_t heartbeat; // soscope adds one at least every 100 ms
+	// configuration
+	uint32_t mode; // enum sosc_mode
+	uint32_t flags; // enum sosc_flag; the agent may add to it
+	uint32_t when_full; // enum sosc_when_full
+	uint32_t string_limit; // bytes of a string to keep (-s)
+	uint32_t chunks; // number of chunks in the ring
+	uint32_t count_arrays; // number of count arrays; array 0 is shared
+	uint32_t main_name; // offset in SEC_FUNCTIONS: name of the program's image
+	uint32_t reserved0;
+	struct sosc_range section[SOSC_SECTIONS];
+	// the agent's answers
+	uint32_t state; // enum sosc_state
+	int32_t error; // -errno of a failed start
+	uint32_t error_at; // line of the agent's source
+	uint32_t agent_flags; // enum sosc_agent_flag
+	uint64_t agent_base; // where the blob lies in the target
+	uint64_t agent_size;
+	uint64_t tsc_start; // clock pair at start
+	uint64_t realtime_start; // ns, CLOCK_REALTIME
+	uint64_t monotonic_start; // ns, CLOCK_MONOTONIC_RAW
+	uint32_t cost_inner; // tsc ticks an empty call appears to take
+	uint32_t cost_outer; // tsc ticks a hooked call adds to its caller
+	uint32_t images; // used entries, agent adds
+	uint32_t slots;
+	uint32_t strings; // used bytes
+	uint32_t counts_used; // count arrays handed out
+	uint32_t sites; // return trampolines in use
+	uint32_t loader_hook; // enum sosc_loader_hook
+	uint64_t ring_seq; // next chunk sequence number; first is 1
+	uint32_t ring_waiters; // threads waiting for a free chunk
+	uint32_t ring_drained; // futex word: soscope adds one when it frees chunks
+	uint64_t dropped[SOSC_DROP_KINDS]; // lost entries, by enum sosc_drop
+	uint64_t dropped_exits; // exits lost whose entry was kept
+	uint64_t slots_left; // function slots that nobody asked for
+	uint64_t images_dropped; // images that found no room in SEC_IMAGES
+	uint64_t slots_dropped; // slots that found no room in SEC_SLOTS
+};
+
+enum sosc_loader_hook {
+	SOSC_LOADER_NONE = 0, // not tried
+	SOSC_LOADER_HOOKED = 1, // images loaded later are seen before constructors
+	SOSC_LOADER_REFUSED = 2, // unknown loader: later images are not seen
+};
+
+enum sosc_agent_flag {
+	SOSC_AGENT_ERRNO = 1, // errno is readable
+	SOSC_AGENT_TSC_OFF = 2, // the program switched rdtsc off
+	SOSC_AGENT_SEALED = 4, // seccomp: the agent makes no system call
+	SOSC_AGENT_TEXT_REFUSED = 8, // text could not be written (re-aimed stubs)
+};
+
+// ---- what soscope compiles -------------------------------------------------
+
+// SEC_PATTERNS: u32 count, u32 offset[count] (from the section's start, 4-byte
+// aligned), then automata. A name matches when the state after its last byte
+// accepts. State 0 is dead (all transitions to 0, not accepting); 1 is the start.
+struct sosc_automaton {
+	uint16_t states;
+	uint16_t classes;
+	uint32_t accept; // offset from this struct: u8[states], 1 = accepts
+	uint32_t next; // offset from this struct: u16[states * classes]
+	uint8_t class_of[256]; // byte -> class
+};
+
+enum { SOSC_PATTERN_ANY = 0xffff, SOSC_PATTERN_MAIN = 0xfffe };
+
+// One rule of a filter, in order. A slot is chosen when
+//   some chain of INCLUDE/EXCLUDE rules (from a FIRST rule up to the next FIRST)
+//   ends marked, its last matching rule being INCLUDE, and
+//   its caller matches a FROM rule, where there is one, and
+//   its callee matches a TO rule, where there is one.
+enum sosc_rule_kind {
+	SOSC_RULE_INCLUDE = 1, // symbol and image (the caller) match
+	SOSC_RULE_EXCLUDE = 2,
+	SOSC_RULE_FROM = 3, // image (the caller)
+	SOSC_RULE_TO = 4, // image (the callee: provider of the symbol)
+};
+
+enum sosc_rule_flag {
+	SOSC_RULE_FIRST = 1, // begins a chain
+	SOSC_RULE_PATH = 2, // image is matched by path, not by name
+};
+
+struct sosc_rule {
+	uint8_t kind; // enum sosc_rule_kind
+	uint8_t flags; // enum sosc_rule_flag
+	uint16_t symbol; // pattern index or SOSC_PATTERN_ANY
+	uint16_t image; // pattern index, SOSC_PATTERN_ANY or SOSC_PATTERN_MAIN
+	uint16_t reserved;
+	uint32_t matched; // agent: slots (or images) that matched this rule
+	uint32_t reserved1;
+};
+
+// SEC_FUNCTIONS: this header, then sosc_function cells[1 << bits] (open
+// addressing, index (hash >> 4) & mask, linear probing, name 0 = empty), then
+// sosc_function_glob globs[], then capture programs and names. Offsets are
+// bytes from the section's start.
+struct sosc_function_table {
+	uint32_t bits;
+	uint32_t cells; // offset of struct sosc_function[1 << bits]
+	uint32_t globs; // offset of struct sosc_function_glob[glob_count]
+	uint32_t glob_count;
+	uint32_t default_function; // offset of the struct sosc_function for others
+	uint32_t reserved[3];
+};
+
+enum sosc_function_flag {
+	SOSC_FN_ENTRY_ONLY = 1, // never returns, or looks at its return address
+	SOSC_FN_NEVER = 2, // not an ordinary call: do not hook
+	SOSC_FN_TWICE = 4, // may return several times (setjmp, vfork)
+	SOSC_FN_SIX = 8, // keep six register words, nothing else
+	SOSC_FN_PROGRAM = 16, // run entry_program at entry
+	SOSC_FN_EXIT_PROGRAM = 32, // run exit_program at exit
+};
+
+enum sosc_error_rule { // when is a result a failure
+	SOSC_ERROR_NONE = 0,
+	SOSC_ERROR_INT_NEGATIVE = 1, // (int32_t)result < 0
+	SOSC_ERROR_LONG_NEGATIVE = 2, // (int64_t)result < 0
+	SOSC_ERROR_NULL = 3, // result == 0 as a 64-bit word
+	SOSC_ERROR_MINUS_ONE = 4, // (int64_t)result == -1 (mmap)
+	SOSC_ERROR_INT_NONZERO = 5, // (int32_t)result != 0 (pthread_*)
+	SOSC_ERROR_INT_ZERO = 6, // (int32_t)result == 0
+};
+
+struct sosc_function {
+	uint32_t hash; // DT_GNU_HASH's hash of the name
+	uint32_t name; // offset of the name; 0 = empty cell
+	uint32_t entry_program; // offset of struct sosc_op[]
+	uint32_t exit_program; // offset of struct sosc_op[]
+	uint32_t prototype; // soscope's own index, copied to the slot record
+	uint16_t flags; // enum sosc_function_flag
+	uint8_t error_rule; // enum sosc_error_rule
+	uint8_t exit_words; // how many arguments (0..2) the exit program wants:
+			    // named by its ops, see sosc_op.arg
+};
+
+struct sosc_function_glob { // for names not in the cells, first match wins
+	uint16_t pattern;
+	uint16_t flags; // enum sosc_function_flag (ENTRY_ONLY, NEVER)
+};
+
+// A capture program: ops up to SOSC_OP_END, in order of arguments.
+enum sosc_op_code {
+	SOSC_OP_END = 0,
+	SOSC_OP_WORDS = 1, // first .arg integer registers (1..6)
+	SOSC_OP_STACK = 2, // first .arg words above the return address
+	SOSC_OP_FLOAT = 3, // low 8 bytes of xmm0 .. xmm(.arg - 1); exit: xmm0
+	SOSC_OP_STRING = 4, // NUL-terminated at integer register .arg
+	SOSC_OP_BYTES = 5, // bytes at integer register .arg, length as .length says
+	SOSC_OP_WORD_AT = 6, // the 8 bytes that integer register .arg points to
+	SOSC_OP_FORMAT = 7, // printf format at .arg: also its strings and words
+};
+
+enum { SOSC_ARG_RESULT = 0xff }; // as sosc_op.arg at exit: the result
+
+enum sosc_op_length { // for SOSC_OP_BYTES
+	SOSC_LENGTH_LIMIT = 0, // .limit bytes
+	SOSC_LENGTH_ARG = 1, // integer register .length_arg
+	SOSC_LENGTH_PRODUCT = 2, // registers .length_arg times .length_arg + 1
+	SOSC_LENGTH_RESULT = 3, // exit only: the result, if positive
+	SOSC_LENGTH_RESULT_PRODUCT = 4, // result times register .length_arg
+};
+
+enum sosc_op_flag {
+	SOSC_OP_MUST_FOLLOW = 1, // the callee itself reads it: no checked read
+};
+
+struct sosc_op {
+	uint8_t op; // enum sosc_op_code
+	uint8_t arg; // integer register 0..5, count, or SOSC_ARG_RESULT
+	uint8_t length; // enum sosc_op_length
+	uint8_t length_arg;
+	uint16_t limit; // most bytes to keep; 0 = control.string_limit
+	uint8_t flags; // enum sosc_op_flag
+	uint8_t item; // argument number shown by soscope (0-based); 0xff = result
+};
+
+// ---- what the agent finds --------------------------------------------------
+
+enum sosc_image_flag {
+	SOSC_IMAGE_MAIN = 1,
+	SOSC_IMAGE_LOADER = 2,
+	SOSC_IMAGE_STARTUP = 4, // loaded before any code of the program ran
+	SOSC_IMAGE_UNREADABLE = 8, // headers not found: not hooked
+	SOSC_IMAGE_LATE = 16, // hooked after its constructors may have run
+	SOSC_IMAGE_CLOSED = 32, // dlclose'd
+	SOSC_IMAGE_WRITE_REFUSED = 64, // its slots could not be written
+};
+
+struct sosc_image {
+	uint32_t name; // offset in SEC_STRINGS: soname, else file name
+	uint32_t path; // l_name; the program's own path is soscope's to know
+	uint64_t load_bias;
+	uint64_t start; // lowest and highest mapped addr
+	uint64_t end;
+	uint8_t build_id[32]; // zero padded
+	uint8_t build_id_size;
+	uint8_t reserved[3];
+	uint32_t flags; // enum sosc_image_flag
+	uint32_t slots_hooked;
+	uint32_t slots_left; // function slots nobody asked for
+	uint32_t slots_refused; // asked for, not hooked: see their records
+	uint32_t pid; // process that loaded it
+	uint64_t tsc; // when it was seen
+	uint32_t ready; // 1 once the rest is written
+	uint32_t reserved1;
+};
+
+enum sosc_slot_kind {
+	SOSC_SLOT_JUMP_SLOT = 1,
+	SOSC_SLOT_GLOB_DAT = 2, // every reference is a call or jump
+	SOSC_SLOT_PLT_GOT = 3, // a re-aimed .plt.got stub in front of a GLOB_DAT
+	SOSC_SLOT_CALL_SITES = 4, // re-aimed call sites: a lower bound
+};
+
+enum sosc_slot_refusal { // why a chosen slot is not hooked; 0 = hooked
+	SOSC_HOOKED = 0,
+	SOSC_REFUSED_ADDRESS_TAKEN = 1, // only its address is used, or no stub found
+	SOSC_REFUSED_NOT_A_CALL = 2, // SOSC_FN_NEVER
+	SOSC_REFUSED_FULL = 3, // no entry trampoline left
+	SOSC_REFUSED_WRITE = 4, // page could not be written
+	SOSC_REFUSED_TEXT = 5, // text could not be written
+	SOSC_REFUSED_FOREIGN = 6, // an unknown value stood in the slot
+};
+
+enum sosc_slot_flag {
+	SOSC_SLOT_LAZY = 1, // was unbound when it was hooked
+	SOSC_SLOT_ENTRY_ONLY = 2, // no exits for this function
+};
+
+struct sosc_slot {
+	uint32_t symbol; // offset in SEC_STRINGS
+	uint32_t version; // same, 0 = none
+	uint32_t caller; // image index
+	uint32_t callee; // image index, SOSC_NONE = unknown
+	uint64_t addr; // the cell; for PLT_GOT and CALL_SITES the GLOB_DAT
+	uint64_t saved; // what it held
+	uint64_t original; // where calls go, as last known
+	uint32_t prototype; // sosc_function.prototype, SOSC_NONE = unknown
+	uint8_t kind; // enum sosc_slot_kind
+	uint8_t refusal; // enum sosc_slot_refusal
+	uint8_t flags; // enum sosc_slot_flag
+	uint8_t error_rule; // enum sosc_error_rule
+	uint32_t ready; // 1 once the rest is written
+	uint32_t function_flags; // sosc_function.flags
+	uint64_t tsc; // when it was hooked
+};
+
+// One cell of a count array in SOSC_MODE_STATS (in COUNT: a u64 of calls).
+struct sosc_stats {
+	uint64_t calls; // entries
+	uint64_t returns; // exits paired with their entry
+	uint64_t errors; // by the slot's error rule
+	uint64_t total; // ticks, own hooks' cost taken out
+	uint64_t min; // ticks + 1; 0 = none yet
+	uint64_t max; // ticks
+	uint64_t reserved[2];
+};
+
+// ---- the stream ------------------------------------------------------------
+
+enum sosc_chunk_state {
+	SOSC_CHUNK_FREE = 0, // -> OWNED by a writer
+	SOSC_CHUNK_OWNED = 1, // a thread writes; the reader may read committed units
+	SOSC_CHUNK_FULL = 2, // -> FREE by the reader (OVERWRITE: -> OWNED by a writer)
+};
+
+struct sosc_chunk {
+	uint64_t seq; // written last; units after it are zero until committed
+	uint32_t tid;
+	uint32_t pid;
+	uint64_t tsc; // when handed out
+	uint64_t tsc_full; // when given back, 0 before
+	uint64_t reserved[4];
+	// then units of 32 bytes up to SOSC_CHUNK_SIZE
+};
+
+// A unit's first word is its commit word, stored last: type << 28 | low 28 bits.
+// A unit whose commit word is 0 in a full chunk was never finished: skip it.
+enum sosc_unit_type {
+	SOSC_UNIT_ENTRY = 1, // an EXIT is to follow
+	SOSC_UNIT_ENTRY_ONLY = 2, // none will
+	SOSC_UNIT_EXIT = 3,
+	SOSC_UNIT_DATA = 4, // belongs to the ENTRY or EXIT before it
+	SOSC_UNIT_OVERHEAD = 5, // time the agent itself took, not the program
+};
+
+struct sosc_entry { // low 28 bits: slot index
+	uint32_t commit;
+	uint32_t sp; // low half of the address of the return address
+	uint64_t tsc;
+	uint64_t return_addr;
+	uint64_t arg0; // first integer register
+};
+
+struct sosc_exit { // low 28 bits: slot index
+	uint32_t commit;
+	uint32_t sp; // equal to its entry's
+	uint64_t tsc;
+	uint64_t result; // rax
+	uint32_t errno_value; // valid with SOSC_AGENT_ERRNO
+	uint32_t reserved;
+};
+
+// DATA: low 28 bits: kind << 24 | item << 16 | length. Units of one item follow
+// each other; the first has the kind, the rest SOSC_DATA_MORE with the bytes
+// still to come. payload holds min(length, 24) bytes.
+enum sosc_data_kind {
+	SOSC_DATA_MORE = 0,
+	SOSC_DATA_WORDS = 1, // integer registers from number item on
+	SOSC_DATA_STACK = 2, // stack words from number item on
+	SOSC_DATA_FLOATS = 3, // xmm registers from number item on; exit: xmm0
+	SOSC_DATA_STRING = 4, // without its NUL
+	SOSC_DATA_BYTES = 5,
+	SOSC_DATA_WORD_AT = 6, // 8 bytes
+};
+
+enum sosc_data_flag { // in aux
+	SOSC_DATA_TRUNCATED = 1, // there was more than the limit
+	SOSC_DATA_UNREADABLE = 2, // the pointer could not be read
+	SOSC_DATA_NULL = 4, // the pointer was NULL
+};
+
+struct sosc_data {
+	uint32_t commit;
+	uint32_t aux; // enum sosc_data_flag in the first unit of an item
+	uint8_t payload[24];
+};
+
+struct sosc_overhead {
+	uint32_t commit; // low 28 bits: 0
+	uint32_t reserved;
+	uint64_t tsc; // start
+	uint64_t ticks; // length
+	uint64_t reserved1;
+};
+
+// ---- start -----------------------------------------------------------------
+
+// Offsets inside the blob's reservation in the target (agent/agent.lds keeps
+// them). The file behind it: the agent's ELF file, then at SOSC_BLOB_PAGES one
+// page of entry trampolines and one of return trampolines, each repeated
+// SOSC_BLOB_REPEAT times.
+enum sosc_blob {
+	SOSC_BLOB_SIZE = 0x1800000,
+	SOSC_BLOB_TEXT_MAX = 0x40000, // from 0: code, tables, unwind rule
+	SOSC_BLOB_ENTRIES = 0x40000, // SOSC_MAX_SLOTS entry trampolines of 16
+	SOSC_BLOB_SITES = 0x140000, // SOSC_MAX_SITES return trampolines of 32
+	SOSC_BLOB_DISTANCE = 0x500000, // from a trampoline to its data
+	SOSC_BLOB_DATA = 0xa40000, // the agent's variables
+	SOSC_BLOB_REPEAT = 64, // pages of each kind in the blob file
+};
+
+struct sosc_start { // rdi of soscope_agent_start, in the target's memory
+	uint64_t base; // of the reservation
+	uint64_t r_debug; // struct r_debug of the base namespace
+	uint64_t loader; // ld.so's load address
+	uint64_t phdr; // AT_PHDR
+	uint32_t phnum; // AT_PHNUM
+	int32_t control_fd; // the shared file; closed by start
+	int32_t blob_fd; // the blob; closed by start
+	uint32_t pages_offset; // of the trampoline pages in the blob file
+	uint64_t control_size; // bytes of the shared file
+	int64_t errno_offset; // from the thread pointer; INT64_MIN = unknown
+	uint64_t brk; // the loader's r_brk function, 0 = do not hook it
+};
+
+#endif

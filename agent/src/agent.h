@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * What the agent's files share. Every variable is zero at start and private to
+ * the process, except what sosc_control points to; a forked child has a copy.
+ */
+#ifndef SOSC_AGENT_H
+#define SOSC_AGENT_H
+
+#define _GNU_SOURCE // struct dl_phdr_info
+#include <elf.h>
+#include <link.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "layout.h"
+#include "soscope/wire.h"
+
+#pragma GCC visibility push(hidden)
+
+// ---- trampolines and what stands behind them -------------------------------
+
+struct sosc_cell { // behind an entry trampoline
+	uint64_t handler;
+	uint64_t original; // where calls go; the loader stores here when it binds
+};
+
+struct sosc_site { // behind a return trampoline; ret and cell never change
+	uint64_t ret;
+	uint64_t cell;
+	uint64_t original; // copy of the cell's
+	uint8_t rule; // enum sosc_error_rule
+	uint8_t flags; // SITE_FLAG_*
+	uint8_t depth; // length of the chain of tail calls behind ret
+	uint8_t reserved[5];
+};
+
+struct sosc_lazy { // for sosc_h_resolve, indexed like the cells
+	uint64_t index; // of the relocation in DT_JMPREL
+	uint64_t got; // DT_PLTGOT
+};
+
+// What only the slow paths know of a slot; same index as its cell and its
+// struct sosc_slot.
+struct sosc_hook {
+	uint64_t addr; // the cell the loader fills in
+	uint64_t relocation; // a lazy slot's Elf64_Rela, else 0
+	const struct sosc_function *function;
+	uint32_t image; // index in sosc_loaded, SOSC_NONE after dlclose
+	uint32_t symbol; // offset in SEC_STRINGS
+};
+
+extern struct sosc_cell sosc_cells[SOSC_MAX_SLOTS];
+extern struct sosc_site sosc_sitedata[SOSC_MAX_SITES];
+extern const uint8_t sosc_entries[];
+extern const uint8_t sosc_sites[];
+extern struct sosc_lazy sosc_lazy[SOSC_MAX_SLOTS];
+extern struct sosc_hook sosc_hooks[SOSC_MAX_SLOTS];
+
+void sosc_h_jump(void);
+void sosc_h_count(void);
+void sosc_h_stats(void);
+void sosc_h_stats_entry(void);
+void sosc_h_entry(void);
+void sosc_h_entry_six(void);
+void sosc_h_call(void);
+void sosc_h_call_six(void);
+void sosc_h_program(void);
+void sosc_h_init(void);
+void sosc_h_resolve(void);
+void sosc_h_guard(void);
+void sosc_x_plain(void);
+void sosc_x_call(void);
+void sosc_x_stats(void);
+void sosc_empty(void);
+uint64_t sosc_call_often(uint64_t function, uint64_t times);
+
+static inline uint32_t sosc_cell_index(const struct sosc_cell *cell)
+{
+	return (uint32_t)(cell - sosc_cells);
+}
+
+static inline uint64_t sosc_entry_of(uint32_t index)
+{
+	return (uint64_t)sosc_entries + (uint64_t)index * SOSC_ENTRY_SIZE;
+}
+
+// ---- threads ---------------------------------------------------------------
+
+struct sosc_parked {
+	uint64_t sp; // 0 = free
+	uint64_t cell;
+	uint64_t a;
+	uint64_t b;
+};
+
+struct sosc_thread { // found by thread pointer; wiped in a forked child
+	uint64_t key; // thread pointer, 0 = free; set last, never cleared
+	uint64_t pos; // next unit; low bits >= CHUNK_LIMIT: no chunk
+	uint64_t counts; // own count array, biased so that a cell's address indexes it
+	uint64_t overhead; // ticks that were ours, not the program's
+	struct sosc_parked *parked;
+	uint32_t tid_check; // what %fs:sosc_tid_offset must hold
+	uint32_t tid;
+	uint32_t pid;
+	uint32_t chunk; // index in the ring, SOSC_NONE = none
+	uint32_t counts_index;
+	uint32_t ready; // 1 once filled in
+	uint64_t reserved[8];
+};
+
+enum { SOSC_NO_ROOM = CHUNK_LIMIT }; // sosc_thread.pos without a chunk
+
+extern struct sosc_thread *sosc_threads;
+struct sosc_thread *sosc_thread_slow(struct sosc_cell *cell);
+struct sosc_thread *sosc_thread_self(void);
+int sosc_threads_init(void);
+struct sosc_parked *sosc_parked_find(struct sosc_thread *thread, uint64_t sp, uint64_t cell);
+struct sosc_parked *sosc_parked_place(struct sosc_thread *thread, uint64_t sp, uint64_t cell,
+				      bool tail_called);
+
+// ---- state -----------------------------------------------------------------
+
+extern struct sosc_control *sosc_control;
+extern int64_t sosc_tid_offset; // of the kernel's thread id from the thread pointer
+extern int64_t sosc_errno_offset;
+extern uint8_t sosc_clock_off;
+extern uint64_t sosc_cost_inner;
+extern uint64_t sosc_cost_outer;
+extern uint64_t sosc_base; // of the blob
+extern bool sosc_quiet; // a child that is not followed, or the recording ended
+
+static inline void *sosc_section(enum sosc_section section)
+{
+	return (uint8_t *)sosc_control + sosc_control->section[section].offset;
+}
+
+static inline struct sosc_slot *sosc_slot(uint32_t index)
+{
+	return (struct sosc_slot *)sosc_section(SOSC_SEC_SLOTS) + index;
+}
+
+static inline uint64_t sosc_rdtsc(void)
+{
+	uint32_t low, high;
+
+	if (sosc_clock_off)
+		return 0;
+	__asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
+	return (uint64_t)high << 32 | low;
+}
+
+// ---- images ----------------------------------------------------------------
+
+struct sosc_loaded { // an image of the link map, as long as it is there
+	struct link_map *map; // NULL = this place is free
+	uint64_t bias;
+	uint64_t start, end; // addr
+	const Elf64_Phdr *phdr;
+	uint32_t phnum;
+	uint32_t index; // in SEC_IMAGES
+	const Elf64_Dyn *dynamic;
+	const Elf64_Sym *symtab;
+	const char *strtab;
+	uint64_t strsz;
+	const Elf64_Half *versym;
+	const uint8_t *verneed, *verdef;
+	uint64_t verneednum, verdefnum;
+	const uint32_t *gnu_hash, *sysv_hash;
+	const Elf64_Rela *rela, *jmprel;
+	uint64_t relacount, jmprelcount;
+	uint64_t *pltgot;
+	const char *name; // soname, else file name
+	const char *path;
+	uint64_t relro_start, relro_end; // addr, whole pages
+	uint64_t init_dyn; // saved l_info[DT_INIT] while an init cell stands there
+	uint32_t init_cell; // cell index, SOSC_NONE
+	uint8_t build_id[32];
+	uint8_t build_id_size;
+	bool main, loader, hooked, seen;
+};
+
+extern struct sosc_loaded sosc_loaded[SOSC_MAX_IMAGES];
+extern uint32_t sosc_loaded_count;
+
+struct sosc_regs { // as the handlers that call C save them, from rsp on
+	uint64_t r11, r9, r8, rdi, rsi, rcx, r10, rdx, rax;
+	uint64_t ret; // the return address, in its place
+	uint64_t stack[]; // arguments in memory
+};
+
+int sosc_images_start(const struct sosc_start *start);
+bool sosc_addr_executable(const struct sosc_loaded *image, uint64_t addr);
+struct sosc_loaded *sosc_image_of(uint64_t addr);
+int sosc_image_parse(struct sosc_loaded *image, const struct sosc_start *start);
+void sosc_image_record(struct sosc_loaded *image, uint32_t flags);
+
+// ---- look-up ---------------------------------------------------------------
+
+uint32_t sosc_gnu_hash(const char *name);
+const char *sosc_symbol_name(const struct sosc_loaded *image, uint32_t symbol);
+const char *sosc_symbol_version(const struct sosc_loaded *image, uint32_t symbol);
+const Elf64_Sym *sosc_lookup(const struct sosc_loaded *image, const char *name, uint32_t hash,
+			     const char *version);
+const Elf64_Sym *sosc_lookup_all(const char *name, const char *version,
+				 struct sosc_loaded **provider);
+
+// ---- choice ----------------------------------------------------------------
+
+struct sosc_choice {
+	const struct sosc_function *function; // of the symbol; never NULL
+	uint16_t flags; // its flags, a glob's added
+};
+
+void sosc_select_image(const struct sosc_loaded *image);
+bool sosc_select_slot(const char *symbol, const struct sosc_loaded *callee,
+		      struct sosc_choice *choice);
+
+// ---- slots -----------------------------------------------------------------
+
+void sosc_image_hook(struct sosc_loaded *image);
+void sosc_image_unhook(struct sosc_loaded *image);
+uint32_t sosc_cell_take(void); // a cell outside the slots, SOSC_NONE = none left
+void sosc_cell_give(uint32_t index);
+bool sosc_write(uint64_t addr, const void *bytes, uint64_t size, bool text);
+bool sosc_protect(uint64_t start, uint64_t end, int prot);
+
+enum sosc_use { // how an image's code uses a GLOB_DAT slot
+	SOSC_USE_CALL = 1, // call *slot(%rip)
+	SOSC_USE_JUMP = 2, // jmp *slot(%rip)
+	SOSC_USE_LOAD = 4, // anything else
+	SOSC_USE_STUB = 8, // a .plt.got stub
+};
+
+struct sosc_scan { // one GLOB_DAT slot to look for
+	uint64_t addr;
+	uint64_t stub; // of its .plt.got stub, 0 = none
+	uint32_t uses;
+	uint32_t relocation; // index in image->rela
+};
+
+void sosc_scan_text(const struct sosc_loaded *image, struct sosc_scan *slots, uint32_t count);
+uint64_t sosc_shadow_cell(const struct sosc_loaded *image, uint64_t stub);
+
+uint32_t sosc_guard_kind(const char *symbol);
+
+// ---- strings, sites, ring, unwinding ---------------------------------------
+
+uint32_t sosc_string(const char *text); // offset in SEC_STRINGS, 0 when full
+void sosc_sites_init(void);
+uint64_t sosc_site_find(uint64_t ret, struct sosc_cell *cell);
+void sosc_sites_retarget(struct sosc_cell *cell, uint64_t original);
+
+enum sosc_loss { // what a record that finds no room is counted as
+	SOSC_LOSS_NOTHING,
+	SOSC_LOSS_ENTRY,
+	SOSC_LOSS_EXIT,
+};
+
+uint64_t sosc_ring_reserve(struct sosc_thread *thread, uint32_t bytes, enum sosc_loss loss);
+void sosc_unwind_init(void);
+void sosc_unwind_hook(struct sosc_loaded *image);
+
+// The blob has no libc: the compiler may call these.
+void *memcpy(void *restrict to, const void *restrict from, size_t size);
+void *memset(void *to, int byte, size_t size);
+int memcmp(const void *a, const void *b, size_t size);
+
+static inline bool sosc_same(const char *a, const char *b)
+{
+	while (*a && *a == *b)
+		a++, b++;
+	return *a == *b;
+}
+
+// ---- called from assembly -------------------------------------------------
+struct sosc_thread *sosc_thread_slow_exit(struct sosc_site *site);
+uint64_t sosc_ring_slow_entry(struct sosc_cell *cell, struct sosc_thread *thread, uint32_t bytes);
+uint64_t sosc_ring_slow_exit(struct sosc_site *site, struct sosc_thread *thread, uint32_t bytes);
+uint64_t sosc_site_slow(struct sosc_cell *cell, struct sosc_thread *thread, uint64_t ret);
+void sosc_site_rebound(uint64_t code);
+void sosc_count_slow(struct sosc_cell *cell);
+void sosc_stats_slow(struct sosc_cell *cell);
+struct sosc_parked *sosc_park_slow(struct sosc_cell *cell, struct sosc_thread *thread, uint64_t sp);
+void sosc_stats_exit(const struct sosc_regs *regs, uint64_t now);
+void sosc_guard(const struct sosc_regs *regs);
+uint64_t sosc_capture_entry(const struct sosc_regs *regs);
+void sosc_capture_exit(const struct sosc_regs *regs);
+uint64_t sosc_image_init(struct sosc_cell *cell);
+void sosc_loader_changed(void);
+
+#pragma GCC visibility pop
+
+_Static_assert(sizeof(struct sosc_cell) == 16, "layout.h");
+_Static_assert(sizeof(struct sosc_lazy) == 16, "indexed like the cells");
+_Static_assert(sizeof(struct sosc_site) == SOSC_SITE_SIZE, "layout.h");
+_Static_assert(offsetof(struct sosc_site, rule) == SITE_RULE, "layout.h");
+_Static_assert(offsetof(struct sosc_site, flags) == SITE_FLAGS, "layout.h");
+_Static_assert(sizeof(struct sosc_thread) == 1 << THREAD_SHIFT, "layout.h");
+_Static_assert(offsetof(struct sosc_thread, pos) == THREAD_POS, "layout.h");
+_Static_assert(offsetof(struct sosc_thread, counts) == THREAD_COUNTS, "layout.h");
+_Static_assert(offsetof(struct sosc_thread, overhead) == THREAD_OVERHEAD, "layout.h");
+_Static_assert(offsetof(struct sosc_thread, parked) == THREAD_PARKED, "layout.h");
+_Static_assert(offsetof(struct sosc_thread, tid_check) == THREAD_TID, "layout.h");
+_Static_assert(sizeof(struct sosc_parked) == 1 << PARKED_SHIFT, "layout.h");
+_Static_assert(sizeof(struct sosc_stats) == 1 << STATS_SHIFT, "layout.h");
+_Static_assert(offsetof(struct sosc_stats, max) == STATS_MAX, "layout.h");
+_Static_assert(SOSC_DISTANCE == SOSC_BLOB_DISTANCE, "wire.h");
+_Static_assert(CHUNK_MASK == SOSC_CHUNK_SIZE - 1, "wire.h");
+_Static_assert(CHUNK_LIMIT == SOSC_CHUNK_SIZE - SOSC_CHUNK_SLACK, "wire.h");
+
+#endif

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+// Images: the link map, PT_DYNAMIC, and the records that give them names.
+//
+// Program headers of the main program come from the auxiliary vector; others
+// are read where the image begins in memory, after a check that does not fault.
+
+#include "agent.h"
+#include "sys.h"
+
+struct sosc_loaded sosc_loaded[SOSC_MAX_IMAGES];
+uint32_t sosc_loaded_count; // places used so far, free ones among them
+
+// Reads @size bytes of this process without faulting.
+static bool checked_read(void *to, uint64_t from, uint64_t size)
+{
+	struct {
+		uint64_t base, size;
+	} local = {(uint64_t)to, size}, remote = {from, size};
+	long pid = sosc_sys3(SYS_GETPID, 0, 0, 0);
+
+	return sosc_sys6(SYS_PROCESS_VM_READV, pid, (long)&local, 1, (long)&remote, 1, 0) ==
+	       (long)size;
+}
+
+// The headers of the image whose first byte may lie at @start.
+static bool headers_at(struct sosc_loaded *image, uint64_t start)
+{
+	Elf64_Ehdr ehdr;
+	const Elf64_Phdr *phdr;
+
+	if (!checked_read(&ehdr, start, sizeof(ehdr)) ||
+	    memcmp(ehdr.e_ident, ELFMAG, SELFMAG) != 0 || ehdr.e_phentsize != sizeof(Elf64_Phdr) ||
+	    ehdr.e_phoff + (uint64_t)ehdr.e_phnum * sizeof(Elf64_Phdr) > SOSC_PAGE)
+		return false;
+	phdr = (const void *)(start + ehdr.e_phoff);
+	for (uint32_t i = 0; i < ehdr.e_phnum; i++)
+		if (phdr[i].p_type == PT_DYNAMIC &&
+		    phdr[i].p_vaddr + image->bias == (uint64_t)image->map->l_ld) {
+			image->phdr = phdr;
+			image->phnum = ehdr.e_phnum;
+			return true;
+		}
+	return false;
+}
+
+// Usually at the load bias; an image whose first p_vaddr is not 0, or a
+// prelinked one, begins somewhere below its dynamic section.
+static bool find_headers(struct sosc_loaded *image)
+{
+	uint64_t at = (uint64_t)image->map->l_ld & ~(uint64_t)(SOSC_PAGE - 1);
+
+	if (image->bias && headers_at(image, image->bias))
+		return true;
+	for (int pages = 0; pages < 32768; pages++, at -= SOSC_PAGE)
+		if (headers_at(image, at))
+			return true;
+	return false;
+}
+
+static const char *file_name(const char *path)
+{
+	const char *name = path;
+
+	for (; *path; path++)
+		if (*path == '/')
+			name = path + 1;
+	return name;
+}
+
+// A pointer of the dynamic section: the loader has added the load bias in
+// place, except where it may not write (vDSO) or has not got there yet.
+static const void *pointer(const struct sosc_loaded *image, uint64_t value)
+{
+	return (const void *)(value < image->bias ? value + image->bias : value);
+}
+
+static void parse_dynamic(struct sosc_loaded *image)
+{
+	uint64_t soname = UINT64_MAX, relasz = 0, pltrelsz = 0;
+
+	for (const Elf64_Dyn *dyn = image->dynamic; dyn->d_tag != DT_NULL; dyn++) {
+		uint64_t value = dyn->d_un.d_val;
+
+		switch (dyn->d_tag) {
+		case DT_SYMTAB:
+			image->symtab = pointer(image, value);
+			break;
+		case DT_STRTAB:
+			image->strtab = pointer(image, value);
+			break;
+		case DT_STRSZ:
+			image->strsz = value;
+			break;
+		case DT_VERSYM:
+			image->versym = pointer(image, value);
+			break;
+		case DT_VERNEED:
+			image->verneed = pointer(image, value);
+			break;
+		case DT_VERNEEDNUM:
+			image->verneednum = value;
+			break;
+		case DT_VERDEF:
+			image->verdef = pointer(image, value);
+			break;
+		case DT_VERDEFNUM:
+			image->verdefnum = value;
+			break;
+		case DT_GNU_HASH:
+			image->gnu_hash = pointer(image, value);
+			break;
+		case DT_HASH:
+			image->sysv_hash = pointer(image, value);
+			break;
+		case DT_RELA:
+			image->rela = pointer(image, value);
+			break;
+		case DT_RELASZ:
+			relasz = value;
+			break;
+		case DT_JMPREL:
+			image->jmprel = pointer(image, value);
+			break;
+		case DT_PLTRELSZ:
+			pltrelsz = value;
+			break;
+		case DT_PLTGOT:
+			image->pltgot = (uint64_t *)pointer(image, value);
+			break;
+		case DT_SONAME:
+			soname = value;
+			break;
+		default:
+			break;
+		}
+	}
+	image->relacount = image->rela ? relasz / sizeof(Elf64_Rela) : 0;
+	image->jmprelcount = image->jmprel ? pltrelsz / sizeof(Elf64_Rela) : 0;
+	if (image->strtab && soname < image->strsz)
+		image->name = image->strtab + soname;
+}
+
+static void parse_note(struct sosc_loaded *image, const Elf64_Phdr *phdr)
+{
+	uint64_t at = image->bias + phdr->p_vaddr, end = at + phdr->p_memsz;
+
+	while (at + sizeof(Elf64_Nhdr) <= end) {
+		const Elf64_Nhdr *note = (const void *)at;
+		uint64_t name = at + sizeof(*note);
+		uint64_t desc = name + ((note->n_namesz + 3ull) & ~3ull);
+
+		if (desc + note->n_descsz > end)
+			return;
+		if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 &&
+		    memcmp((const void *)name, "GNU", 4) == 0) {
+			image->build_id_size = note->n_descsz > 32 ? 32 : (uint8_t)note->n_descsz;
+			memcpy(image->build_id, (const void *)desc, image->build_id_size);
+			return;
+		}
+		at = desc + ((note->n_descsz + 3ull) & ~3ull);
+	}
+}
+
+static void parse_headers(struct sosc_loaded *image)
+{
+	const uint64_t page = ~(uint64_t)(SOSC_PAGE - 1);
+
+	image->start = UINT64_MAX;
+	for (uint32_t i = 0; i < image->phnum; i++) {
+		const Elf64_Phdr *phdr = &image->phdr[i];
+		uint64_t addr = image->bias + phdr->p_vaddr, end = addr + phdr->p_memsz;
+
+		if (phdr->p_type == PT_LOAD) {
+			if (addr < image->start)
+				image->start = addr & page;
+			if (end > image->end)
+				image->end = end;
+		} else if (phdr->p_type == PT_GNU_RELRO) { // as the loader rounds
+			image->relro_start = addr & page;
+			image->relro_end = end & page;
+		} else if (phdr->p_type == PT_NOTE && !image->build_id_size) {
+			parse_note(image, phdr);
+		}
+	}
+}
+
+/**
+ * Fill in what the headers and the dynamic section of image->map say; for the
+ * main program with @start. -ENOMEM-like values never: 0, or -EINVAL when the
+ * headers cannot be found.
+ */
+int sosc_image_parse(struct sosc_loaded *image, const struct sosc_start *start)
+{
+	struct link_map *map = image->map;
+
+	image->bias = map->l_addr;
+	image->dynamic = map->l_ld;
+	image->path = map->l_name ? map->l_name : "";
+	image->name = file_name(image->path);
+	image->init_cell = SOSC_NONE;
+	if (start && image->main) {
+		image->phdr = (const void *)start->phdr;
+		image->phnum = start->phnum;
+	} else if (!find_headers(image)) {
+		return -EINVAL;
+	}
+	parse_headers(image);
+	parse_dynamic(image);
+	if (image->main)
+		image->name = (const char *)sosc_section(SOSC_SEC_FUNCTIONS) +
+			      sosc_control->main_name;
+	return 0;
+}
+
+bool sosc_addr_executable(const struct sosc_loaded *image, uint64_t addr)
+{
+	if (addr < image->start || addr >= image->end)
+		return false;
+	for (uint32_t i = 0; i < image->phnum; i++) {
+		const Elf64_Phdr *phdr = &image->phdr[i];
+		uint64_t start = image->bias + phdr->p_vaddr;
+
+		if (phdr->p_type == PT_LOAD && phdr->p_flags & PF_X && addr >= start &&
+		    addr < start + phdr->p_memsz)
+			return true;
+	}
+	return false;
+}
+
+struct sosc_loaded *sosc_image_of(uint64_t addr)
+{
+	static struct sosc_loaded *last;
+	struct sosc_loaded *image = __atomic_load_n(&last, __ATOMIC_RELAXED);
+
+	if (image && image->map && addr >= image->start && addr < image->end)
+		return image;
+	for (uint32_t i = 0; i < sosc_loaded_count; i++) {
+		image = &sosc_loaded[i];
+		if (image->map && addr >= image->start && addr < image->end) {
+			__atomic_store_n(&last, image, __ATOMIC_RELAXED);
+			return image;
+		}
+	}
+	return NULL;
+}
+
+/**
+ * The offset in SEC_STRINGS of a copy of @text; 0, the empty string, when the
+ * section is full. Equal strings are stored once, as far as a small cache knows.
+ */
+uint32_t sosc_string(const char *text)
+{
+	static uint32_t cache[4096];
+	uint32_t *cached = &cache[sosc_gnu_hash(text) & 4095];
+	char *strings = sosc_section(SOSC_SEC_STRINGS);
+	uint64_t room = sosc_control->section[SOSC_SEC_STRINGS].size;
+	uint32_t size = 1, at;
+
+	if (!*text)
+		return 0;
+	if (*cached && sosc_same(strings + *cached, text))
+		return *cached;
+	while (text[size - 1])
+		size++;
+	at = __atomic_fetch_add(&sosc_control->strings, size, __ATOMIC_RELAXED);
+	if ((uint64_t)at + size > room)
+		return 0;
+	memcpy(strings + at, text, size);
+	*cached = at;
+	return at;
+}
+
+static bool same_record(const struct sosc_image *record, const struct sosc_loaded *image)
+{
+	const char *strings = sosc_section(SOSC_SEC_STRINGS);
+
+	return record->ready && record->load_bias == image->bias &&
+	       record->start == image->start && record->end == image->end &&
+	       record->build_id_size == image->build_id_size &&
+	       memcmp(record->build_id, image->build_id, sizeof(record->build_id)) == 0 &&
+	       sosc_same(strings + record->path, image->path);
+}
+
+/**
+ * Give the image its record. An image that was here before, closed and loaded
+ * again at the same place, gets its old one.
+ */
+void sosc_image_record(struct sosc_loaded *image, uint32_t flags)
+{
+	struct sosc_image *records = sosc_section(SOSC_SEC_IMAGES), *record;
+	uint32_t used = __atomic_load_n(&sosc_control->images, __ATOMIC_ACQUIRE);
+
+	for (uint32_t i = 0; !(flags & SOSC_IMAGE_STARTUP) && i < used && i < SOSC_MAX_IMAGES; i++)
+		if (same_record(&records[i], image)) {
+			image->index = i;
+			records[i].flags &= ~(uint32_t)SOSC_IMAGE_CLOSED;
+			return;
+		}
+	image->index = __atomic_fetch_add(&sosc_control->images, 1, __ATOMIC_ACQ_REL);
+	if (image->index >= SOSC_MAX_IMAGES) {
+		image->index = SOSC_NONE;
+		__atomic_fetch_add(&sosc_control->images_dropped, 1, __ATOMIC_RELAXED);
+		return;
+	}
+	record = &records[image->index];
+	record->name = sosc_string(image->name);
+	record->path = sosc_string(image->path);
+	record->load_bias = image->bias;
+	record->start = image->start;
+	record->end = image->end;
+	memcpy(record->build_id, image->build_id, sizeof(record->build_id));
+	record->build_id_size = image->build_id_size;
+	record->flags = flags | (image->main ? SOSC_IMAGE_MAIN : 0) |
+			(image->loader ? SOSC_IMAGE_LOADER : 0);
+	record->pid = (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
+	record->tsc = sosc_rdtsc();
+	__atomic_store_n(&record->ready, 1, __ATOMIC_RELEASE);
+}

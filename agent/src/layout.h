@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * Numbers that C and assembly share. agent.h asserts that the structs agree.
+ */
+#ifndef SOSC_LAYOUT_H
+#define SOSC_LAYOUT_H
+
+#define SOSC_DISTANCE 0x500000 // trampoline -> cell or site, SOSC_BLOB_DISTANCE
+#define SOSC_ENTRY_SIZE 16
+#define SOSC_SITE_SIZE 32
+#define SOSC_SITES_PER_PAGE 128 // the last one's data holds the exit pointer
+
+// struct sosc_cell
+#define CELL_HANDLER 0
+#define CELL_ORIGINAL 8
+
+// struct sosc_site
+#define SITE_RETURN 0
+#define SITE_CELL 8
+#define SITE_ORIGINAL 16
+#define SITE_RULE 24 // u8: enum sosc_error_rule
+#define SITE_FLAGS 25 // u8
+
+#define SITE_FLAG_PROGRAM 1 // the exit runs a capture program
+#define SITE_FLAG_TWICE 2 // may return again: keep what was parked
+
+// struct sosc_thread: 128 bytes in a table indexed by the thread pointer
+#define THREAD_SHIFT 7
+#define THREAD_COUNT 8192
+#define THREAD_KEY 0
+#define THREAD_POS 8
+#define THREAD_COUNTS 16
+#define THREAD_OVERHEAD 24
+#define THREAD_PARKED 32
+#define THREAD_TID 40
+
+// parked calls of a thread (-c, and exits that want arguments): 32 bytes each
+#define PARKED_SHIFT 5
+#define PARKED_COUNT 2048
+#define PARKED_PROBES 4
+#define PARKED_SP 0
+#define PARKED_CELL 8
+#define PARKED_A 16 // -c: tsc of the entry; trace: first word kept
+#define PARKED_B 24 // -c: overhead at the entry; trace: second word kept
+
+// struct sosc_stats
+#define STATS_SHIFT 6
+#define STATS_CALLS 0
+#define STATS_RETURNS 8
+#define STATS_ERRORS 16
+#define STATS_TOTAL 24
+#define STATS_MIN 32
+#define STATS_MAX 40
+
+// ring
+#define CHUNK_MASK 0x3fff
+#define CHUNK_LIMIT (0x4000 - 512)
+
+// site hints: a direct-mapped table of trampolines
+#define HINT_BITS 14
+#define HINT_FACTOR 0x9e3779b97f4a7c15
+
+#endif

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// Images that come and go. The loader calls its r_brk function whenever its list
+// changes, on the loading thread and under its own lock; that function's first
+// bytes lead here. Nothing is allocated and no lock is taken.
+//
+// glibc 2.41 and newer call it when new images are relocated and before their
+// constructors: they are hooked at once. Older ones call it before relocation:
+// then the image's DT_INIT is replaced by a cell of ours (in the loader's own
+// table of dynamic entries), which hooks the image when its turn comes.
+
+#include "agent.h"
+#include "sys.h"
+
+enum {
+	L_INFO = 8, // struct link_map: words before l_info (glibc 2.26 to 2.44)
+};
+
+static const struct r_debug *r_debug;
+static Elf64_Dyn init_entries[SOSC_MAX_IMAGES]; // indexed like sosc_loaded
+
+static Elf64_Dyn **info(const struct link_map *map, int tag)
+{
+	return (Elf64_Dyn **)map + L_INFO + tag;
+}
+
+// l_info is private to glibc: believe it only if it says what it must.
+static bool has_info(const struct sosc_loaded *image)
+{
+	const Elf64_Dyn *strtab = *info(image->map, DT_STRTAB);
+	const Elf64_Dyn *dyn = image->dynamic;
+
+	for (; dyn->d_tag != DT_NULL; dyn++)
+		if (dyn->d_tag == DT_STRTAB)
+			return strtab == dyn;
+	return false;
+}
+
+// A relative relocation that has been applied has added the load bias.
+static bool is_relocated(const struct sosc_loaded *image)
+{
+	uint64_t array = 0;
+
+	for (const Elf64_Dyn *dyn = image->dynamic; dyn->d_tag != DT_NULL; dyn++)
+		if (dyn->d_tag == DT_INIT_ARRAY)
+			array = dyn->d_un.d_ptr;
+	if (array) {
+		if (array < image->bias)
+			array += image->bias;
+		return *(const uint64_t *)array >= image->bias;
+	}
+	for (uint64_t i = 0; i < image->relacount; i++)
+		if (ELF64_R_TYPE(image->rela[i].r_info) == R_X86_64_RELATIVE)
+			return *(const uint64_t *)(image->bias + image->rela[i].r_offset) >=
+			       image->bias;
+	if (image->pltgot && image->jmprelcount) {
+		if (image->pltgot[2])
+			return true; // set up for lazy binding
+		for (uint64_t i = 0; i < image->jmprelcount; i++) {
+			uint64_t value =
+				*(const uint64_t *)(image->bias + image->jmprel[i].r_offset);
+
+			return value > image->end - image->start;
+		}
+	}
+	return true;
+}
+
+static void arm_init(struct sosc_loaded *image)
+{
+	uint32_t place = (uint32_t)(image - sosc_loaded);
+	Elf64_Dyn **init = info(image->map, DT_INIT);
+	struct sosc_image *images = sosc_section(SOSC_SEC_IMAGES);
+	uint32_t cell;
+
+	if (!has_info(image) || (cell = sosc_cell_take()) == SOSC_NONE) {
+		if (image->index != SOSC_NONE)
+			images[image->index].flags |= SOSC_IMAGE_LATE;
+		return;
+	}
+	sosc_cells[cell].handler = (uint64_t)sosc_h_init;
+	sosc_cells[cell].original = place;
+	image->init_cell = cell;
+	image->init_dyn = (uint64_t)*init;
+	init_entries[place].d_tag = DT_INIT;
+	init_entries[place].d_un.d_ptr = sosc_entry_of(cell) - image->bias;
+	*init = &init_entries[place];
+}
+
+static void disarm_init(struct sosc_loaded *image)
+{
+	if (image->init_cell == SOSC_NONE)
+		return;
+	sosc_cell_give(image->init_cell);
+	image->init_cell = SOSC_NONE;
+}
+
+// The loader runs this as @cell's image's DT_INIT: relocated, nothing run yet.
+// Returns its own DT_INIT function, or 0.
+uint64_t sosc_image_init(struct sosc_cell *cell)
+{
+	struct sosc_loaded *image = &sosc_loaded[cell->original];
+	Elf64_Dyn *own = (Elf64_Dyn *)image->init_dyn;
+
+	*info(image->map, DT_INIT) = own;
+	disarm_init(image);
+	sosc_image_hook(image);
+	return own ? image->bias + own->d_un.d_ptr : 0;
+}
+
+static struct sosc_loaded *place_for(void)
+{
+	for (uint32_t i = 0; i < sosc_loaded_count; i++)
+		if (!sosc_loaded[i].map)
+			return &sosc_loaded[i];
+	if (sosc_loaded_count == SOSC_MAX_IMAGES)
+		return NULL;
+	return &sosc_loaded[sosc_loaded_count++];
+}
+
+static struct sosc_loaded *known(const struct link_map *map)
+{
+	for (uint32_t i = 0; i < sosc_loaded_count; i++)
+		if (sosc_loaded[i].map == map)
+			return &sosc_loaded[i];
+	return NULL;
+}
+
+static struct sosc_loaded *add(struct link_map *map, const struct sosc_start *start, bool main)
+{
+	struct sosc_loaded *image = place_for();
+	uint32_t flags = start ? SOSC_IMAGE_STARTUP : 0;
+
+	if (!image) {
+		__atomic_fetch_add(&sosc_control->images_dropped, 1, __ATOMIC_RELAXED);
+		return NULL;
+	}
+	memset(image, 0, sizeof(*image));
+	image->map = map;
+	image->main = main;
+	if (sosc_image_parse(image, start) != 0)
+		flags |= SOSC_IMAGE_UNREADABLE;
+	image->loader = start ? start->loader == image->bias && !main : false;
+	image->seen = true;
+	sosc_image_record(image, flags);
+	return image;
+}
+
+static void forget(struct sosc_loaded *image)
+{
+	struct sosc_image *images = sosc_section(SOSC_SEC_IMAGES);
+
+	disarm_init(image); // its load has failed
+	if (image->index != SOSC_NONE)
+		images[image->index].flags |= SOSC_IMAGE_CLOSED;
+	image->map = NULL;
+}
+
+static bool wants_hooks(const struct sosc_loaded *image)
+{
+	return image && !image->loader && image->symtab && image->strtab;
+}
+
+// The list of a namespace is consistent: take note of what came and went.
+void sosc_loader_changed(void)
+{
+	struct link_map *map;
+
+	if (sosc_quiet || r_debug->r_state != RT_CONSISTENT)
+		return;
+	for (uint32_t i = 0; i < sosc_loaded_count; i++)
+		sosc_loaded[i].seen = false;
+	for (map = r_debug->r_map; map; map = map->l_next) {
+		struct sosc_loaded *image = known(map);
+
+		// an address may be used again for another image
+		if (image && image->bias == map->l_addr && image->dynamic == map->l_ld)
+			image->seen = true;
+	}
+	for (uint32_t i = 0; i < sosc_loaded_count; i++)
+		if (sosc_loaded[i].map && !sosc_loaded[i].seen)
+			forget(&sosc_loaded[i]);
+	for (map = r_debug->r_map; map; map = map->l_next) {
+		struct sosc_loaded *image = known(map);
+
+		if (image)
+			continue;
+		image = add(map, NULL, false);
+		if (!wants_hooks(image))
+			continue;
+		if (is_relocated(image))
+			sosc_image_hook(image);
+		else
+			arm_init(image);
+	}
+}
+
+/** Record and hook the images that are there before any code has run. */
+int sosc_images_start(const struct sosc_start *start)
+{
+	bool main = true;
+
+	r_debug = (const struct r_debug *)start->r_debug;
+	for (struct link_map *map = r_debug->r_map; map; map = map->l_next) {
+		(void)add(map, start, main);
+		main = false;
+	}
+	sosc_unwind_init();
+	for (uint32_t i = 0; i < sosc_loaded_count; i++)
+		if (wants_hooks(&sosc_loaded[i]))
+			sosc_image_hook(&sosc_loaded[i]);
+	return sosc_loaded_count ? 0 : -EINVAL;
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// Symbols by name and version, from an image's hash tables alone.
+
+#include "agent.h"
+
+uint32_t sosc_gnu_hash(const char *name)
+{
+	uint32_t hash = 5381;
+
+	for (; *name; name++)
+		hash = hash * 33 + (uint8_t)*name;
+	return hash;
+}
+
+static uint32_t sysv_hash(const char *name) // gABI, "Hash Table"
+{
+	uint32_t hash = 0, high;
+
+	for (; *name; name++) {
+		hash = (hash << 4) + (uint8_t)*name;
+		high = hash & 0xf0000000;
+		hash ^= high >> 24;
+		hash &= ~high;
+	}
+	return hash;
+}
+
+const char *sosc_symbol_name(const struct sosc_loaded *image, uint32_t symbol)
+{
+	uint32_t name = image->symtab[symbol].st_name;
+
+	return name < image->strsz ? image->strtab + name : "";
+}
+
+/**
+ * The version that the image asks for with this undefined symbol, or that it
+ * gives to this defined one; NULL for none (LSB, "Symbol Versioning").
+ */
+const char *sosc_symbol_version(const struct sosc_loaded *image, uint32_t symbol)
+{
+	const uint8_t *at;
+	uint64_t left;
+	uint32_t want;
+
+	if (!image->versym)
+		return NULL;
+	want = image->versym[symbol] & 0x7fff;
+	if (want < 2)
+		return NULL;
+	at = image->verneed;
+	for (left = image->verneednum; at && left; left--) {
+		const Elf64_Verneed *need = (const void *)at;
+		const uint8_t *aux_at = at + need->vn_aux;
+
+		for (uint32_t i = 0; i < need->vn_cnt; i++) {
+			const Elf64_Vernaux *aux = (const void *)aux_at;
+
+			if ((aux->vna_other & 0x7fff) == want)
+				return image->strtab + aux->vna_name;
+			aux_at += aux->vna_next;
+		}
+		at += need->vn_next;
+	}
+	at = image->verdef;
+	for (left = image->verdefnum; at && left; left--) {
+		const Elf64_Verdef *def = (const void *)at;
+
+		if ((def->vd_ndx & 0x7fff) == want && !(def->vd_flags & VER_FLG_BASE)) {
+			const Elf64_Verdaux *aux = (const void *)(at + def->vd_aux);
+
+			return image->strtab + aux->vda_name;
+		}
+		at += def->vd_next;
+	}
+	return NULL;
+}
+
+// glibc's check_match (elf/dl-lookup.c) in short: a wanted version must be the
+// one defined; without one, hidden versions do not answer.
+static bool version_matches(const struct sosc_loaded *image, uint32_t symbol, const char *version)
+{
+	const char *has;
+
+	if (!image->versym)
+		return true;
+	if (!version)
+		return !(image->versym[symbol] & 0x8000);
+	has = sosc_symbol_version(image, symbol);
+	return has ? sosc_same(has, version) : !(image->versym[symbol] & 0x8000);
+}
+
+static bool answers(const struct sosc_loaded *image, uint32_t symbol, const char *name,
+		    const char *version)
+{
+	const Elf64_Sym *sym = &image->symtab[symbol];
+
+	if (sym->st_shndx == SHN_UNDEF || (!sym->st_value && sym->st_shndx != SHN_ABS) ||
+	    ELF64_ST_BIND(sym->st_info) == STB_LOCAL || ELF64_ST_TYPE(sym->st_info) == STT_TLS)
+		return false;
+	return sosc_same(sosc_symbol_name(image, symbol), name) &&
+	       version_matches(image, symbol, version);
+}
+
+const Elf64_Sym *sosc_lookup(const struct sosc_loaded *image, const char *name, uint32_t hash,
+			     const char *version)
+{
+	if (!image->symtab || !image->strtab)
+		return NULL;
+	if (image->gnu_hash) {
+		const uint32_t *table = image->gnu_hash;
+		uint32_t buckets = table[0], first = table[1], words = table[2], shift = table[3];
+		const uint64_t *bloom = (const void *)(table + 4);
+		const uint32_t *bucket = (const void *)(bloom + words);
+		const uint32_t *chain = bucket + buckets;
+		uint64_t word;
+		uint32_t i;
+
+		if (!buckets || !words)
+			return NULL;
+		word = bloom[(hash / 64) & (words - 1)];
+		if (!(word >> (hash & 63) & word >> ((hash >> shift) & 63) & 1))
+			return NULL;
+		i = bucket[hash % buckets];
+		if (i < first)
+			return NULL;
+		for (;; i++) {
+			uint32_t h = chain[i - first];
+
+			if ((h | 1) == (hash | 1) && answers(image, i, name, version))
+				return &image->symtab[i];
+			if (h & 1)
+				return NULL;
+		}
+	}
+	if (image->sysv_hash && image->sysv_hash[0]) {
+		const uint32_t *table = image->sysv_hash;
+		uint32_t i = table[2 + sysv_hash(name) % table[0]];
+
+		for (uint32_t left = table[1]; i && left; left--) {
+			if (answers(image, i, name, version))
+				return &image->symtab[i];
+			i = table[2 + table[0] + i];
+		}
+	}
+	return NULL;
+}
+
+/**
+ * The first definition in link-map order: what the loader's global scope gives
+ * in all but programs with RTLD_LOCAL, RTLD_DEEPBIND or namespaces. For names
+ * in reports; calls go where the loader says.
+ */
+const Elf64_Sym *sosc_lookup_all(const char *name, const char *version,
+				 struct sosc_loaded **provider)
+{
+	uint32_t hash = sosc_gnu_hash(name);
+
+	for (uint32_t i = 0; i < sosc_loaded_count; i++) {
+		const Elf64_Sym *sym;
+
+		if (!sosc_loaded[i].map)
+			continue;
+		sym = sosc_lookup(&sosc_loaded[i], name, hash, version);
+		if (sym) {
+			*provider = &sosc_loaded[i];
+			return sym;
+		}
+	}
+	*provider = NULL;
+	return NULL;
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the compiler may call, and writing into pages that are read-only.
+
+#include "agent.h"
+#include "sys.h"
+
+void *memcpy(void *restrict to, const void *restrict from, size_t size)
+{
+	void *start = to;
+
+	__asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(size) : : "memory");
+	return start;
+}
+
+void *memset(void *to, int byte, size_t size)
+{
+	void *start = to;
+
+	__asm__ volatile("rep stosb" : "+D"(to), "+c"(size) : "a"(byte) : "memory");
+	return start;
+}
+
+int memcmp(const void *a, const void *b, size_t size)
+{
+	const uint8_t *p = a, *q = b;
+
+	for (; size; size--, p++, q++)
+		if (*p != *q)
+			return *p - *q;
+	return 0;
+}
+
+bool sosc_protect(uint64_t start, uint64_t end, int prot)
+{
+	return end <= start || sosc_sys3(SYS_MPROTECT, (long)start, (long)(end - start), prot) == 0;
+}
+
+// /proc/self/mem writes through page protection and keeps other threads' view
+// of the page executable; mprotect of text would not.
+static bool write_by_file(uint64_t addr, const void *bytes, uint64_t size)
+{
+	static const char path[] = "/proc/self/mem";
+	long fd = sosc_sys3(SYS_OPEN, (long)path, O_WRONLY | O_CLOEXEC, 0);
+	long done;
+
+	if (fd < 0)
+		return false;
+	done = sosc_sys6(SYS_PWRITE64, fd, (long)bytes, (long)size, (long)addr, 0, 0);
+	(void)sosc_sys3(SYS_CLOSE, fd, 0, 0);
+	return done == (long)size;
+}
+
+/**
+ * Write @size bytes at @addr, whose page may be read-only; @text says that the
+ * page is executable. Return whether the bytes stand there.
+ */
+bool sosc_write(uint64_t addr, const void *bytes, uint64_t size, bool text)
+{
+	uint64_t start = addr & ~(uint64_t)(SOSC_PAGE - 1);
+	uint64_t end = (addr + size + SOSC_PAGE - 1) & ~(uint64_t)(SOSC_PAGE - 1);
+
+	if (write_by_file(addr, bytes, size))
+		return memcmp((const void *)addr, bytes, size) == 0;
+	if (text || !sosc_protect(start, end, PROT_READ | PROT_WRITE))
+		return false;
+	memcpy((void *)addr, bytes, size);
+	(void)sosc_protect(start, end, PROT_READ);
+	return true;
+}

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chunks of the ring: taking the next one, and what happens when there is none.
+//
+// A chunk belongs to one thread at a time. The fast path (arch_*.S) takes units
+// from it by an unlocked xadd; when that passes CHUNK_LIMIT it comes here. A
+// signal handler may interrupt anything here and come here itself: it always
+// finishes first, so what it changed is looked at again.
+
+#include "agent.h"
+#include "sys.h"
+
+static uint64_t populated; // chunks below this index have been touched before
+
+static uint32_t *states(void)
+{
+	return sosc_section(SOSC_SEC_CHUNK_STATES);
+}
+
+static struct sosc_chunk *chunk_at(uint32_t index)
+{
+	return (void *)((uint8_t *)sosc_section(SOSC_SEC_RING) + (uint64_t)index * SOSC_CHUNK_SIZE);
+}
+
+static bool take(uint32_t index, uint32_t from)
+{
+	return __atomic_compare_exchange_n(&states()[index], &from, SOSC_CHUNK_OWNED, false,
+					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+}
+
+static uint32_t take_free(void)
+{
+	static uint32_t hint;
+	uint32_t chunks = sosc_control->chunks;
+	uint32_t at = __atomic_load_n(&hint, __ATOMIC_RELAXED);
+
+	for (uint32_t i = 0; i < chunks; i++, at++) {
+		if (at >= chunks)
+			at = 0;
+		if (states()[at] == SOSC_CHUNK_FREE && take(at, SOSC_CHUNK_FREE)) {
+			__atomic_store_n(&hint, at + 1, __ATOMIC_RELAXED);
+			return at;
+		}
+	}
+	return SOSC_NONE;
+}
+
+static uint32_t take_oldest(void)
+{
+	for (;;) {
+		uint64_t oldest = UINT64_MAX;
+		uint32_t index = SOSC_NONE, entries = 0, exits = 0;
+		const uint32_t *unit;
+
+		for (uint32_t i = 0; i < sosc_control->chunks; i++)
+			if (states()[i] == SOSC_CHUNK_FULL && chunk_at(i)->seq < oldest) {
+				oldest = chunk_at(i)->seq;
+				index = i;
+			}
+		if (index == SOSC_NONE)
+			return SOSC_NONE;
+		if (!take(index, SOSC_CHUNK_FULL))
+			continue;
+		unit = (const uint32_t *)((uint8_t *)chunk_at(index) + SOSC_CHUNK_HEADER);
+		for (uint32_t i = SOSC_CHUNK_HEADER; i < SOSC_CHUNK_SIZE; i += SOSC_UNIT, unit += 8) {
+			uint32_t type = *unit >> 28;
+
+			entries += type == SOSC_UNIT_ENTRY || type == SOSC_UNIT_ENTRY_ONLY;
+			exits += type == SOSC_UNIT_EXIT;
+		}
+		__atomic_fetch_add(&sosc_control->dropped[SOSC_DROP_OVERWRITTEN], entries,
+				   __ATOMIC_RELAXED);
+		__atomic_fetch_add(&sosc_control->dropped_exits, exits, __ATOMIC_RELAXED);
+		return index;
+	}
+}
+
+// Waits until soscope has freed a chunk. A soscope that has not moved its
+// heartbeat for a second is gone: then its policy is to drop.
+static uint32_t wait_free(void)
+{
+	struct sosc_control *control = sosc_control;
+	uint64_t heartbeat = control->heartbeat;
+	uint32_t waited = 0;
+
+	while (control->command != SOSC_COMMAND_STOP && !(control->flags & SOSC_FLAG_NO_SYSCALL)) {
+		uint32_t drained = __atomic_load_n(&control->ring_drained, __ATOMIC_ACQUIRE);
+		uint32_t index = take_free();
+		struct {
+			int64_t sec, nsec;
+		} timeout = {0, 5000000};
+
+		if (index != SOSC_NONE)
+			return index;
+		if (control->when_full != SOSC_FULL_BLOCK)
+			break;
+		__atomic_fetch_add(&control->ring_waiters, 1, __ATOMIC_SEQ_CST);
+		(void)sosc_sys6(SYS_FUTEX, (long)&control->ring_drained, FUTEX_WAIT, drained,
+				(long)&timeout, 0, 0);
+		__atomic_fetch_sub(&control->ring_waiters, 1, __ATOMIC_SEQ_CST);
+		if (__atomic_load_n(&control->heartbeat, __ATOMIC_ACQUIRE) != heartbeat) {
+			heartbeat = control->heartbeat;
+			waited = 0;
+		} else if (++waited > 400) { // 200 full time-outs are a second; calls may wake early
+			control->when_full = SOSC_FULL_DROP;
+			break;
+		}
+	}
+	return SOSC_NONE;
+}
+
+static uint32_t next_chunk(enum sosc_drop *why)
+{
+	uint32_t index = take_free();
+
+	*why = SOSC_DROP_FULL;
+	if (index != SOSC_NONE)
+		return index;
+	switch (sosc_control->when_full) {
+	case SOSC_FULL_BLOCK:
+		index = wait_free();
+		*why = SOSC_DROP_READER_GONE;
+		break;
+	case SOSC_FULL_OVERWRITE:
+		index = take_oldest();
+		break;
+	case SOSC_FULL_STOP:
+		sosc_control->command = SOSC_COMMAND_STOP;
+		break;
+	default:
+		break;
+	}
+	return index;
+}
+
+static bool has_room(uint64_t pos)
+{
+	uint64_t in_chunk = pos & CHUNK_MASK;
+
+	return in_chunk >= SOSC_CHUNK_HEADER && in_chunk < CHUNK_LIMIT;
+}
+
+static void give_back(uint32_t index)
+{
+	chunk_at(index)->tsc_full = sosc_rdtsc();
+	__atomic_store_n(&states()[index], SOSC_CHUNK_FULL, __ATOMIC_RELEASE);
+}
+
+static void prepare(uint32_t index, const struct sosc_thread *thread)
+{
+	struct sosc_chunk *chunk = chunk_at(index);
+
+	if (index >= populated && !(sosc_control->flags & SOSC_FLAG_NO_SYSCALL)) {
+		// sixteen chunks' page faults in one call
+		uint32_t end = index + 16 > sosc_control->chunks ? sosc_control->chunks : index + 16;
+
+		(void)sosc_sys3(SYS_MADVISE, (long)chunk, (long)(end - index) * SOSC_CHUNK_SIZE,
+				MADV_POPULATE_WRITE);
+		populated = end;
+	}
+	chunk->seq = 0;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	memset((uint8_t *)chunk + 8, 0, SOSC_CHUNK_SIZE - 8);
+	chunk->tid = thread->tid;
+	chunk->pid = thread->pid;
+	chunk->tsc = sosc_rdtsc();
+	__atomic_store_n(&chunk->seq,
+			 __atomic_add_fetch(&sosc_control->ring_seq, 1, __ATOMIC_RELAXED),
+			 __ATOMIC_RELEASE);
+}
+
+// Gives @thread a chunk with room. False: none; *why says so.
+static bool refill(struct sosc_thread *thread, enum sosc_drop *why)
+{
+	for (;;) {
+		uint32_t old, index, none = SOSC_NONE;
+		uint64_t pos = thread->pos, fresh;
+
+		if (has_room(pos) && thread->chunk != SOSC_NONE)
+			return true;
+		old = __atomic_exchange_n(&thread->chunk, SOSC_NONE, __ATOMIC_RELAXED);
+		thread->pos = SOSC_NO_ROOM;
+		if (old != SOSC_NONE)
+			give_back(old);
+		if (sosc_control->command == SOSC_COMMAND_STOP) {
+			sosc_control->state = SOSC_STATE_STOPPED;
+			sosc_quiet = true;
+			return false;
+		}
+		index = next_chunk(why);
+		if (index == SOSC_NONE) {
+			thread->pos = SOSC_NO_ROOM;
+			return false;
+		}
+		prepare(index, thread);
+		if (!__atomic_compare_exchange_n(&thread->chunk, &none, index, false,
+						 __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+			// a signal handler has got one meanwhile
+			__atomic_store_n(&states()[index], SOSC_CHUNK_FREE, __ATOMIC_RELEASE);
+			continue;
+		}
+		fresh = (uint64_t)chunk_at(index) + SOSC_CHUNK_HEADER;
+		for (;;) {
+			pos = thread->pos;
+			if (thread->chunk != index)
+				break;
+			if (__atomic_compare_exchange_n(&thread->pos, &pos, fresh, false,
+							__ATOMIC_RELAXED, __ATOMIC_RELAXED))
+				break;
+		}
+	}
+}
+
+static uint64_t xadd(uint64_t *at, uint64_t add)
+{
+	__asm__ volatile("xaddq %0, %1" : "+r"(add), "+m"(*at) : : "memory");
+	return add;
+}
+
+static void write_overhead(struct sosc_thread *thread, uint64_t start)
+{
+	uint64_t pos = xadd(&thread->pos, SOSC_UNIT);
+	struct sosc_overhead *unit = (void *)pos;
+
+	if (!has_room(pos))
+		return;
+	unit->tsc = start;
+	unit->ticks = sosc_rdtsc() - start;
+	__atomic_store_n(&unit->commit, (uint32_t)SOSC_UNIT_OVERHEAD << 28, __ATOMIC_RELEASE);
+}
+
+/**
+ * @bytes of units in @thread's chunk, whatever it takes; their address, or 0:
+ * the record is lost and has been counted as @loss.
+ */
+uint64_t sosc_ring_reserve(struct sosc_thread *thread, uint32_t bytes, enum sosc_loss loss)
+{
+	enum sosc_drop why = SOSC_DROP_FULL;
+	uint64_t start = 0;
+
+	for (;;) {
+		uint64_t pos = xadd(&thread->pos, bytes);
+
+		if (has_room(pos) && (pos & CHUNK_MASK) + bytes <= SOSC_CHUNK_SIZE)
+			return pos;
+		if (has_room(pos)) // a large record: leave the rest of the chunk empty
+			thread->pos = SOSC_NO_ROOM;
+		if (!start)
+			start = sosc_rdtsc();
+		if (!refill(thread, &why))
+			break;
+		write_overhead(thread, start);
+	}
+	if (sosc_quiet)
+		return 0;
+	if (loss == SOSC_LOSS_ENTRY)
+		__atomic_fetch_add(&sosc_control->dropped[why], 1, __ATOMIC_RELAXED);
+	else if (loss == SOSC_LOSS_EXIT)
+		__atomic_fetch_add(&sosc_control->dropped_exits, 1, __ATOMIC_RELAXED);
+	return 0;
+}
+
+uint64_t sosc_ring_slow_entry(struct sosc_cell *cell, struct sosc_thread *thread, uint32_t bytes)
+{
+	uint64_t unit = sosc_ring_reserve(thread, bytes, SOSC_LOSS_ENTRY);
+
+	if (!unit && sosc_quiet)
+		__atomic_store_n(&cell->handler, (uint64_t)sosc_h_jump, __ATOMIC_RELAXED);
+	return unit;
+}
+
+uint64_t sosc_ring_slow_exit(struct sosc_site *site, struct sosc_thread *thread, uint32_t bytes)
+{
+	(void)site;
+	return sosc_ring_reserve(thread, bytes, SOSC_LOSS_EXIT);
+}

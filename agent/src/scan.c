@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// How an image's code uses its GLOB_DAT slots. A function whose address is only
+// called through the slot can be hooked there; one whose address is loaded must
+// keep it, and is hooked in the linker's .plt.got stub if it has one.
+//
+// Every position of the text is taken for the 32-bit displacement of a
+// rip-relative operand. A chance match looks like a load and costs a hook, never
+// a pointer's identity.
+
+#include "agent.h"
+
+enum { STUB_OPCODE = 0x25ff, CALL_OPCODE = 0x15ff };
+
+// .plt.got: GNU ld: ff 25 rel32 66 90; with IBT endbr64 before and 66 0f 1f 44
+// 00 00 after; mold: endbr64 before and cc after.
+static uint64_t stub_at(uint64_t jmp)
+{
+	const uint8_t *after = (const uint8_t *)jmp + 6;
+	uint32_t before;
+
+	if (jmp % 8 == 0 && after[0] == 0x66 && after[1] == 0x90)
+		return jmp;
+	memcpy(&before, (const void *)(jmp - 4), 4);
+	if ((jmp - 4) % 16 == 0 && before == 0xfa1e0ff3 &&
+	    ((after[0] == 0x66 && after[1] == 0x0f && after[2] == 0x1f) ||
+	     (after[0] == 0xcc && after[1] == 0xcc)))
+		return jmp;
+	return 0;
+}
+
+static void found(struct sosc_scan *slot, uint64_t displacement)
+{
+	uint16_t opcode;
+
+	memcpy(&opcode, (const void *)(displacement - 2), 2);
+	if (opcode == STUB_OPCODE && stub_at(displacement - 2)) {
+		slot->stub = displacement - 2;
+		slot->uses |= SOSC_USE_STUB;
+	} else if (opcode == STUB_OPCODE) {
+		slot->uses |= SOSC_USE_JUMP;
+	} else if (opcode == CALL_OPCODE) {
+		slot->uses |= SOSC_USE_CALL;
+	} else {
+		slot->uses |= SOSC_USE_LOAD;
+	}
+}
+
+static void scan_range(uint64_t start, uint64_t end, struct sosc_scan *slots, uint32_t count,
+		       uint64_t low, uint64_t high)
+{
+	uint64_t span = high - low;
+
+	for (uint64_t at = start; at + 4 <= end; at++) {
+		int32_t displacement;
+		uint64_t target;
+		uint32_t left = 0, right = count;
+
+		__builtin_memcpy(&displacement, (const void *)at, 4);
+		target = at + 4 + (uint64_t)(int64_t)displacement;
+		if (target - low > span || target & 7)
+			continue;
+		while (left < right) {
+			uint32_t middle = (left + right) / 2;
+
+			if (slots[middle].addr < target)
+				left = middle + 1;
+			else
+				right = middle;
+		}
+		if (left < count && slots[left].addr == target && at >= start + 6)
+			found(&slots[left], at);
+	}
+}
+
+static void sift(struct sosc_scan *slots, uint32_t root, uint32_t count)
+{
+	for (;;) {
+		uint32_t child = root * 2 + 1;
+		struct sosc_scan swap;
+
+		if (child >= count)
+			return;
+		if (child + 1 < count && slots[child].addr < slots[child + 1].addr)
+			child++;
+		if (slots[root].addr >= slots[child].addr)
+			return;
+		swap = slots[root];
+		slots[root] = slots[child];
+		slots[child] = swap;
+		root = child;
+	}
+}
+
+/** Fill in uses and stub of @slots; sorts them by address. */
+void sosc_scan_text(const struct sosc_loaded *image, struct sosc_scan *slots, uint32_t count)
+{
+	if (!count)
+		return;
+	for (uint32_t i = count / 2; i-- > 0;)
+		sift(slots, i, count);
+	for (uint32_t i = count; i-- > 1;) {
+		struct sosc_scan swap = slots[0];
+
+		slots[0] = slots[i];
+		slots[i] = swap;
+		sift(slots, 0, i);
+	}
+	for (uint32_t i = 0; i < image->phnum; i++) {
+		const Elf64_Phdr *phdr = &image->phdr[i];
+		uint64_t start = image->bias + phdr->p_vaddr;
+
+		if (phdr->p_type == PT_LOAD && phdr->p_flags & PF_X)
+			scan_range(start, start + phdr->p_filesz, slots, count, slots[0].addr,
+				   slots[count - 1].addr);
+	}
+}

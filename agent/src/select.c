@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which slots to hook, with which handler: runs the tables that soscope compiled.
+
+#include "agent.h"
+
+enum { RULES_MAX = 1024 };
+
+static uint8_t image_matches[RULES_MAX]; // of the image selected last, per rule
+
+static bool pattern_matches(uint32_t pattern, const char *name)
+{
+	const uint8_t *patterns = sosc_section(SOSC_SEC_PATTERNS);
+	const uint32_t *offsets = (const void *)(patterns + 4);
+	const struct sosc_automaton *automaton;
+	const uint16_t *next;
+	uint32_t state = 1;
+
+	if (pattern == SOSC_PATTERN_ANY)
+		return true;
+	if (pattern >= *(const uint32_t *)patterns)
+		return false;
+	automaton = (const void *)(patterns + offsets[pattern]);
+	next = (const void *)((const uint8_t *)automaton + automaton->next);
+	for (; *name && state; name++)
+		state = next[state * automaton->classes + automaton->class_of[(uint8_t)*name]];
+	return ((const uint8_t *)automaton + automaton->accept)[state];
+}
+
+static struct sosc_rule *rules(uint32_t *count)
+{
+	uint64_t size = sosc_control->section[SOSC_SEC_RULES].size;
+
+	*count = (uint32_t)(size / sizeof(struct sosc_rule));
+	if (*count > RULES_MAX)
+		*count = RULES_MAX;
+	return sosc_section(SOSC_SEC_RULES);
+}
+
+static bool image_rule(const struct sosc_rule *rule, const struct sosc_loaded *image)
+{
+	if (rule->image == SOSC_PATTERN_MAIN)
+		return image && image->main;
+	if (rule->image == SOSC_PATTERN_ANY)
+		return true;
+	if (!image)
+		return false;
+	return pattern_matches(rule->image, rule->flags & SOSC_RULE_PATH ? image->path :
+									   image->name);
+}
+
+/** Prepare sosc_select_slot for the slots of @image. */
+void sosc_select_image(const struct sosc_loaded *image)
+{
+	uint32_t count;
+	struct sosc_rule *rule = rules(&count);
+
+	for (uint32_t i = 0; i < count; i++, rule++) {
+		if (!rule->kind)
+			continue;
+		image_matches[i] = rule->kind != SOSC_RULE_TO && image_rule(rule, image);
+		if (image_matches[i] && rule->kind == SOSC_RULE_FROM)
+			__atomic_fetch_add(&rule->matched, 1, __ATOMIC_RELAXED);
+	}
+}
+
+static bool chosen(const char *symbol, const struct sosc_loaded *callee)
+{
+	uint32_t count;
+	struct sosc_rule *rule = rules(&count);
+	bool chains = false, marked = false, any_marked = false;
+	bool from = false, from_matched = false, to = false, to_matched = false;
+
+	for (uint32_t i = 0; i < count; i++, rule++) {
+		switch (rule->kind) {
+		case SOSC_RULE_FROM:
+			from = true;
+			from_matched |= image_matches[i];
+			break;
+		case SOSC_RULE_TO:
+			to = true;
+			if (image_rule(rule, callee)) {
+				to_matched = true;
+				__atomic_fetch_add(&rule->matched, 1, __ATOMIC_RELAXED);
+			}
+			break;
+		case SOSC_RULE_INCLUDE:
+		case SOSC_RULE_EXCLUDE:
+			chains = true;
+			if (rule->flags & SOSC_RULE_FIRST) {
+				any_marked |= marked;
+				marked = false;
+			}
+			if (image_matches[i] && pattern_matches(rule->symbol, symbol)) {
+				marked = rule->kind == SOSC_RULE_INCLUDE;
+				__atomic_fetch_add(&rule->matched, 1, __ATOMIC_RELAXED);
+			}
+			break;
+		default:
+			break;
+		}
+	}
+	any_marked |= marked;
+	return (!chains || any_marked) && (!from || from_matched) && (!to || to_matched);
+}
+
+static void look_up_function(const char *symbol, struct sosc_choice *choice)
+{
+	const uint8_t *base = sosc_section(SOSC_SEC_FUNCTIONS);
+	const struct sosc_function_table *table = (const void *)base;
+	const struct sosc_function *cells = (const void *)(base + table->cells);
+	const struct sosc_function_glob *globs = (const void *)(base + table->globs);
+	uint32_t hash = sosc_gnu_hash(symbol), mask = (1u << table->bits) - 1;
+
+	choice->function = (const void *)(base + table->default_function);
+	for (uint32_t i = hash >> 4 & mask, left = mask + 1; left; i = (i + 1) & mask, left--) {
+		if (!cells[i].name)
+			break;
+		if (cells[i].hash == hash &&
+		    sosc_same((const char *)base + cells[i].name, symbol)) {
+			choice->function = &cells[i];
+			choice->flags = cells[i].flags;
+			return;
+		}
+	}
+	choice->flags = choice->function->flags;
+	for (uint32_t i = 0; i < table->glob_count; i++)
+		if (pattern_matches(globs[i].pattern, symbol)) {
+			choice->flags |= globs[i].flags;
+			return;
+		}
+}
+
+/**
+ * Whether the call of @symbol from the image given to sosc_select_image into
+ * @callee (NULL = unknown) is wanted; then how, in @choice.
+ */
+bool sosc_select_slot(const char *symbol, const struct sosc_loaded *callee,
+		      struct sosc_choice *choice)
+{
+	if (!*symbol || !chosen(symbol, callee))
+		return false;
+	look_up_function(symbol, choice);
+	return true;
+}

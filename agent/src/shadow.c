@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shadow cells: words near an image's text that re-aimed .plt.got stubs jump
+// through, so that the GLOB_DAT slot itself, and with it the function's address,
+// stays what it was.
+
+#include "agent.h"
+#include "sys.h"
+
+enum {
+	PAGES_MAX = 4096,
+	CELLS = SOSC_PAGE / 16,
+	STEP = 65536,
+};
+
+static struct shadow_page {
+	uint64_t cell[CELLS];
+	uint64_t stub[CELLS]; // whose cell it is, 0 = free
+} *pages[PAGES_MAX];
+static uint32_t page_count;
+
+static bool in_reach(uint64_t from, uint64_t to)
+{
+	int64_t distance = (int64_t)(to - from);
+
+	return distance == (int32_t)distance;
+}
+
+static struct shadow_page *new_page(const struct sosc_loaded *image)
+{
+	uint64_t at = image->start;
+
+	if (page_count == PAGES_MAX)
+		return NULL;
+	for (int i = 0; i < 16384; i++) {
+		void *map;
+
+		at -= STEP;
+		map = sosc_mmap((void *)at, SOSC_PAGE, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+		if ((uint64_t)map == at) {
+			pages[page_count++] = map;
+			return map;
+		}
+		if (!sosc_mmap_failed(map)) // a kernel that takes the address for a hint
+			(void)sosc_sys3(SYS_MUNMAP, (long)map, SOSC_PAGE, 0);
+	}
+	return NULL;
+}
+
+/**
+ * The addr of the shadow cell for the jmp at @stub, within reach of its
+ * displacement; 0 when there is no room near the image.
+ */
+uint64_t sosc_shadow_cell(const struct sosc_loaded *image, uint64_t stub)
+{
+	struct shadow_page *page;
+
+	for (uint32_t p = 0; p < page_count; p++) {
+		page = pages[p];
+		if (!in_reach(stub, (uint64_t)page) ||
+		    !in_reach(stub, (uint64_t)page + SOSC_PAGE))
+			continue;
+		for (int i = 0; i < CELLS; i++) {
+			if (!page->stub[i])
+				page->stub[i] = stub;
+			if (page->stub[i] == stub)
+				return (uint64_t)&page->cell[i];
+		}
+	}
+	page = new_page(image);
+	if (!page)
+		return 0;
+	page->stub[0] = stub;
+	return (uint64_t)&page->cell[0];
+}

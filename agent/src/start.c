@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// The agent's start, called by soscope while the target stands still at a
+// function call boundary: maps what it needs, looks around, hooks.
+
+#include "agent.h"
+#include "sys.h"
+
+struct sosc_control *sosc_control;
+int64_t sosc_errno_offset;
+uint8_t sosc_clock_off;
+uint64_t sosc_cost_inner;
+uint64_t sosc_cost_outer;
+uint64_t sosc_base;
+
+static long map_pages(const struct sosc_start *start, uint64_t at, uint64_t size, uint64_t offset)
+{
+	const uint64_t piece = (uint64_t)SOSC_BLOB_REPEAT * SOSC_PAGE;
+
+	for (uint64_t done = 0; done < size; done += piece) {
+		void *map = sosc_mmap((void *)(start->base + at + done), piece,
+				      PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED,
+				      start->blob_fd, offset);
+
+		if (sosc_mmap_failed(map))
+			return (long)map;
+	}
+	return 0;
+}
+
+// Nothing may touch a variable before this has mapped them.
+static long map_all(const struct sosc_start *start)
+{
+	const uint64_t piece = (uint64_t)SOSC_BLOB_REPEAT * SOSC_PAGE;
+	const int flags = MAP_PRIVATE | MAP_FIXED | MAP_ANONYMOUS | MAP_NORESERVE;
+	uint64_t data = SOSC_BLOB_ENTRIES + SOSC_BLOB_DISTANCE;
+	void *map;
+	long error;
+
+	map = sosc_mmap((void *)(start->base + data), SOSC_BLOB_SIZE - data,
+			PROT_READ | PROT_WRITE, flags, -1, 0);
+	if (sosc_mmap_failed(map))
+		return (long)map;
+	error = map_pages(start, SOSC_BLOB_ENTRIES, SOSC_MAX_SLOTS * SOSC_ENTRY_SIZE,
+			  start->pages_offset);
+	if (!error)
+		error = map_pages(start, SOSC_BLOB_SITES, SOSC_MAX_SITES * SOSC_SITE_SIZE,
+				  start->pages_offset + piece);
+	if (error)
+		return error;
+	map = sosc_mmap(NULL, start->control_size, PROT_READ | PROT_WRITE, MAP_SHARED,
+			start->control_fd, 0);
+	if (sosc_mmap_failed(map))
+		return (long)map;
+	sosc_control = map;
+	return 0;
+}
+
+static uint64_t clock_ns(int clock)
+{
+	struct {
+		int64_t sec, nsec;
+	} now = {0, 0};
+
+	(void)sosc_sys3(SYS_CLOCK_GETTIME, clock, (long)&now, 0);
+	return (uint64_t)now.sec * 1000000000 + (uint64_t)now.nsec;
+}
+
+static void read_clocks(struct sosc_control *control)
+{
+	uint64_t before = sosc_rdtsc();
+
+	control->realtime_start = clock_ns(CLOCK_REALTIME);
+	control->tsc_start = before + (sosc_rdtsc() - before) / 2;
+	control->monotonic_start = clock_ns(CLOCK_MONOTONIC_RAW);
+}
+
+// What an empty call costs its caller, and how long it appears to take itself.
+// Measured on a cell of its own, whose traces are wiped.
+static void calibrate(struct sosc_control *control)
+{
+	enum { CALLS = 64, ROUNDS = 12 };
+	static const struct sosc_function plain;
+	uint32_t cell = sosc_cell_take();
+	uint64_t direct = UINT64_MAX, hooked = UINT64_MAX, inner = UINT64_MAX;
+	struct sosc_thread *thread = sosc_thread_self();
+	struct sosc_stats *stats;
+
+	if (control->mode != SOSC_MODE_STATS || cell == SOSC_NONE || !thread || !thread->counts)
+		return;
+	stats = (void *)(thread->counts + (uint64_t)&sosc_cells[cell] * 4);
+	sosc_hooks[cell].function = &plain;
+	sosc_cells[cell].original = (uint64_t)sosc_empty;
+	sosc_cells[cell].handler = (uint64_t)sosc_h_stats;
+	for (int round = 0; round < ROUNDS; round++) {
+		uint64_t ticks = sosc_call_often((uint64_t)sosc_empty, CALLS);
+
+		if (ticks < direct)
+			direct = ticks;
+		memset(stats, 0, sizeof(*stats));
+		ticks = sosc_call_often(sosc_entry_of(cell), CALLS);
+		if (ticks < hooked)
+			hooked = ticks;
+		if (stats->total < inner)
+			inner = stats->total;
+	}
+	memset(stats, 0, sizeof(*stats));
+	sosc_cells[cell].handler = (uint64_t)sosc_h_jump;
+	thread->overhead = 0;
+	sosc_cost_inner = inner / CALLS;
+	sosc_cost_outer = hooked > direct ? (hooked - direct) / CALLS : 0;
+	control->cost_inner = (uint32_t)sosc_cost_inner;
+	control->cost_outer = (uint32_t)sosc_cost_outer;
+}
+
+static long start_all(const struct sosc_start *start)
+{
+	struct sosc_control *control = sosc_control;
+	long error;
+
+	if (control->magic != SOSC_MAGIC || control->wire_version != SOSC_WIRE_VERSION)
+		return -EINVAL;
+	sosc_base = start->base;
+	sosc_clock_off = control->flags & SOSC_FLAG_NO_CLOCK ? 1 : 0;
+	if (start->errno_offset != INT64_MIN) {
+		sosc_errno_offset = start->errno_offset;
+		control->agent_flags |= SOSC_AGENT_ERRNO;
+	}
+	if (!control->strings)
+		control->strings = 1; // offset 0 is the empty string
+	sosc_sites_init();
+	error = sosc_threads_init();
+	if (error)
+		return error;
+	read_clocks(control);
+	calibrate(control);
+	control->agent_base = start->base;
+	control->agent_size = SOSC_BLOB_SIZE;
+	control->loader_hook = start->brk ? SOSC_LOADER_HOOKED : SOSC_LOADER_REFUSED;
+	return sosc_images_start(start);
+}
+
+/**
+ * Start the agent. Called once, on the target's stack, with everything stopped
+ * where the loader is idle; closes both descriptors. Return: 0 or -errno; then
+ * nothing is hooked.
+ */
+__attribute__((visibility("default"))) long soscope_agent_start(const struct sosc_start *start);
+long soscope_agent_start(const struct sosc_start *start)
+{
+	long error = map_all(start);
+
+	(void)sosc_sys3(SYS_CLOSE, start->blob_fd, 0, 0);
+	(void)sosc_sys3(SYS_CLOSE, start->control_fd, 0, 0);
+	if (error)
+		return error;
+	error = start_all(start);
+	sosc_control->error = (int32_t)error;
+	__atomic_store_n(&sosc_control->state, error ? SOSC_STATE_FAILED : SOSC_STATE_RUNNING,
+			 __ATOMIC_RELEASE);
+	return error;
+}
+
+/**
+ * The clocks, for soscope itself, which loads this file to relate them:
+ * @clocks: tsc, CLOCK_REALTIME and CLOCK_MONOTONIC_RAW in ns, read together.
+ */
+__attribute__((visibility("default"))) void soscope_agent_clocks(uint64_t clocks[3]);
+void soscope_agent_clocks(uint64_t clocks[3])
+{
+	uint64_t best = UINT64_MAX;
+
+	for (int i = 0; i < 3; i++) {
+		uint64_t before = sosc_rdtsc(), realtime = clock_ns(CLOCK_REALTIME);
+		uint64_t after = sosc_rdtsc();
+
+		if (after - before < best) {
+			best = after - before;
+			clocks[0] = before + best / 2;
+			clocks[1] = realtime;
+			clocks[2] = clock_ns(CLOCK_MONOTONIC_RAW) - (sosc_rdtsc() - after) / 3;
+		}
+	}
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// Threads, found by their thread pointer: no thread-local storage, no lock.
+//
+// The table is wiped in a forked child (MADV_WIPEONFORK), so a child finds
+// nothing of its parent's; a vfork child shares memory and goes on as its
+// parent. A thread that reuses a dead one's stack has its thread pointer, but
+// another thread id in the C library's descriptor; that word's place is found
+// at start.
+
+#include "agent.h"
+#include "sys.h"
+
+struct sosc_thread *sosc_threads;
+int64_t sosc_tid_offset;
+bool sosc_quiet;
+
+static uint32_t *alive; // a word that a forked child finds zero
+static struct sosc_parked parked_fallback[PARKED_COUNT + PARKED_PROBES];
+
+static inline uint64_t thread_pointer(void)
+{
+	uint64_t tp;
+
+	__asm__("mov %%fs:0, %0" : "=r"(tp));
+	return tp;
+}
+
+static inline uint32_t tid_check(void)
+{
+	uint32_t value;
+
+	__asm__ volatile("movl %%fs:(%1), %0" : "=r"(value) : "r"(sosc_tid_offset));
+	return value;
+}
+
+// The C library keeps the thread id in its thread descriptor (glibc: 0x2d0,
+// musl: 0x30 in struct pthread). Find the word; without it only the thread
+// pointer tells threads apart.
+static void find_tid_offset(uint32_t tid)
+{
+	const uint32_t *descriptor = (const void *)thread_pointer();
+
+	sosc_tid_offset = 0;
+	for (uint32_t i = 4; i < 0x400 / 4; i++)
+		if (descriptor[i] == tid) {
+			sosc_tid_offset = i * 4;
+			return;
+		}
+}
+
+int sosc_threads_init(void)
+{
+	uint64_t size = (uint64_t)THREAD_COUNT << THREAD_SHIFT;
+	void *map = sosc_mmap(NULL, size + SOSC_PAGE, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (sosc_mmap_failed(map))
+		return (int)(intptr_t)map;
+	(void)sosc_sys3(SYS_MADVISE, (long)map, (long)(size + SOSC_PAGE), MADV_WIPEONFORK);
+	sosc_threads = map;
+	alive = (void *)((uint8_t *)map + size);
+	*alive = 1;
+	find_tid_offset((uint32_t)sosc_sys3(SYS_GETTID, 0, 0, 0));
+	return 0;
+}
+
+static void give_counts(struct sosc_thread *thread)
+{
+	struct sosc_control *control = sosc_control;
+	const struct sosc_range *range = &control->section[SOSC_SEC_COUNTS];
+	uint64_t cell = control->mode == SOSC_MODE_COUNT ? 8 : sizeof(struct sosc_stats);
+	uint64_t array = (uint64_t)sosc_section(SOSC_SEC_COUNTS);
+	uint32_t index;
+
+	if (control->mode == SOSC_MODE_TRACE || !range->size)
+		return;
+	index = __atomic_add_fetch(&control->counts_used, 1, __ATOMIC_RELAXED);
+	if (index >= control->count_arrays) {
+		thread->counts = 0; // array 0 is everybody's
+		return;
+	}
+	array += index * cell * SOSC_MAX_SLOTS;
+	thread->counts_index = index;
+	// so that the address of a struct sosc_cell, scaled, indexes the array
+	thread->counts = array - (uint64_t)sosc_cells / sizeof(struct sosc_cell) * cell;
+}
+
+static void give_parked(struct sosc_thread *thread)
+{
+	void *map;
+
+	thread->parked = parked_fallback;
+	if (sosc_control->flags & (SOSC_FLAG_ENTRY_ONLY | SOSC_FLAG_NO_SYSCALL))
+		return;
+	map = sosc_mmap(NULL, (PARKED_COUNT + PARKED_PROBES) * sizeof(struct sosc_parked),
+			PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (!sosc_mmap_failed(map))
+		thread->parked = map;
+}
+
+// Another thread than the one that had this place: same thread pointer.
+static void rename_thread(struct sosc_thread *thread)
+{
+	uint32_t chunk = __atomic_exchange_n(&thread->chunk, SOSC_NONE, __ATOMIC_RELAXED);
+
+	thread->pos = SOSC_NO_ROOM;
+	if (chunk != SOSC_NONE) {
+		uint32_t *states = sosc_section(SOSC_SEC_CHUNK_STATES);
+
+		__atomic_store_n(&states[chunk], SOSC_CHUNK_FULL, __ATOMIC_RELEASE);
+	}
+	if (sosc_control->flags & SOSC_FLAG_NO_SYSCALL) {
+		thread->tid = 0;
+	} else {
+		thread->tid = (uint32_t)sosc_sys3(SYS_GETTID, 0, 0, 0);
+		thread->pid = (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
+	}
+	thread->tid_check = tid_check();
+}
+
+static struct sosc_thread *find(uint64_t tp)
+{
+	uint32_t at = tp >> 12 & (THREAD_COUNT - 1);
+
+	for (uint32_t probe = 0; probe < 64; probe++) {
+		struct sosc_thread *thread = &sosc_threads[(at + probe) & (THREAD_COUNT - 1)];
+		uint64_t key = __atomic_load_n(&thread->key, __ATOMIC_ACQUIRE);
+
+		if (!key && __atomic_compare_exchange_n(&thread->key, &key, tp, false,
+							__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+			key = tp;
+		if (key == tp)
+			return thread;
+	}
+	return NULL;
+}
+
+/**
+ * This thread's state, made on its first call; NULL in a child that is not
+ * followed, and where the table is full.
+ */
+struct sosc_thread *sosc_thread_self(void)
+{
+	struct sosc_thread *thread;
+
+	if (!*alive) { // a forked child
+		*alive = 1;
+		if (!(sosc_control->flags & SOSC_FLAG_FOLLOW))
+			sosc_quiet = true;
+	}
+	if (sosc_quiet)
+		return NULL;
+	thread = find(thread_pointer());
+	if (!thread)
+		return NULL;
+	if (!thread->ready) {
+		// A signal handler in this window finds the place half made and
+		// makes it again: at worst a count array more is used.
+		thread->chunk = SOSC_NONE;
+		rename_thread(thread);
+		give_counts(thread);
+		give_parked(thread);
+		__atomic_store_n(&thread->ready, 1, __ATOMIC_RELEASE);
+	} else if (thread->tid_check != tid_check()) {
+		rename_thread(thread);
+	}
+	return thread;
+}
+
+// In a child that is not followed, and when the recording has ended: this slot
+// costs one jump from now on.
+static void mute(struct sosc_cell *cell)
+{
+	__atomic_store_n(&cell->handler, (uint64_t)sosc_h_jump, __ATOMIC_RELAXED);
+}
+
+struct sosc_thread *sosc_thread_slow(struct sosc_cell *cell)
+{
+	struct sosc_thread *thread = sosc_thread_self();
+
+	if (thread)
+		return thread;
+	if (sosc_quiet)
+		mute(cell);
+	else if (sosc_control->mode == SOSC_MODE_TRACE)
+		__atomic_fetch_add(&sosc_control->dropped[SOSC_DROP_THREADS], 1, __ATOMIC_RELAXED);
+	return NULL;
+}
+
+struct sosc_thread *sosc_thread_slow_exit(struct sosc_site *site)
+{
+	struct sosc_thread *thread = sosc_thread_self();
+
+	(void)site;
+	if (!thread && !sosc_quiet)
+		__atomic_fetch_add(&sosc_control->dropped_exits, 1, __ATOMIC_RELAXED);
+	return thread;
+}
+
+// ---- parked calls ----------------------------------------------------------
+
+static struct sosc_parked *first_place(struct sosc_thread *thread, uint64_t sp)
+{
+	return thread->parked + (sp >> 4 & (PARKED_COUNT - 1));
+}
+
+struct sosc_parked *sosc_parked_find(struct sosc_thread *thread, uint64_t sp, uint64_t cell)
+{
+	struct sosc_parked *parked = first_place(thread, sp);
+
+	for (int i = 0; i < PARKED_PROBES; i++, parked++)
+		if (parked->sp == sp && parked->cell == cell)
+			return parked;
+	return NULL;
+}
+
+/**
+ * A place for a call whose return address lies at @sp: a free one, or that of a
+ * call that can no longer return. Calls at the same address are alive only
+ * where one has tail-called the other (@tail_called); calls whose frame lies
+ * below ours, within a stack's reach, have been left by longjmp or an exception.
+ * NULL when all neighbours are alive.
+ */
+struct sosc_parked *sosc_parked_place(struct sosc_thread *thread, uint64_t sp, uint64_t cell,
+				      bool tail_called)
+{
+	struct sosc_parked *parked = first_place(thread, sp);
+	struct sosc_parked *place = NULL;
+
+	for (int i = 0; i < PARKED_PROBES; i++, parked++) {
+		bool stale = parked->sp < sp && sp - parked->sp < 1 << 20;
+
+		if (parked->sp == sp)
+			stale = parked->cell == cell || !tail_called;
+		if (stale)
+			parked->sp = 0;
+		if (!parked->sp && !place)
+			place = parked;
+	}
+	return place;
+}

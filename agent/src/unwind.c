@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// Unwinders find the trampolines' rule because the agent answers for itself:
+// every image's slots for _dl_find_object (glibc 2.35) and dl_iterate_phdr lead
+// here. That reaches static unwinders too, and needs no lock, no memory and no
+// call into the target.
+
+#include "agent.h"
+
+struct find_object { // struct dl_find_object, <dlfcn.h> of glibc 2.35
+	unsigned long long flags;
+	void *map_start;
+	void *map_end;
+	struct link_map *link_map;
+	void *eh_frame;
+	unsigned long long reserved[7];
+};
+
+typedef int find_function(void *pc, struct find_object *result);
+typedef int iterate_callback(struct dl_phdr_info *info, size_t size, void *data);
+typedef int iterate_function(iterate_callback *callback, void *data);
+
+extern const uint8_t __GNU_EH_FRAME_HDR[] __attribute__((visibility("hidden")));
+
+static find_function *find_original;
+static iterate_function *iterate_original;
+static Elf64_Phdr own_headers[2];
+
+static bool is_ours(uint64_t addr)
+{
+	return addr - sosc_base < SOSC_BLOB_DATA;
+}
+
+static int find_object(void *pc, struct find_object *result)
+{
+	if (!is_ours((uint64_t)pc))
+		return find_original(pc, result);
+	result->flags = 0;
+	result->map_start = (void *)sosc_base;
+	result->map_end = (void *)(sosc_base + SOSC_BLOB_DATA);
+	result->link_map = sosc_loaded[0].map;
+	result->eh_frame = (void *)(uintptr_t)__GNU_EH_FRAME_HDR;
+	return 0;
+}
+
+struct tee {
+	iterate_callback *callback;
+	void *data;
+	size_t size;
+	unsigned long long adds, subs;
+	bool seen;
+};
+
+static int tee_callback(struct dl_phdr_info *info, size_t size, void *data)
+{
+	struct tee *tee = data;
+
+	tee->size = size;
+	if (size >= offsetof(struct dl_phdr_info, dlpi_tls_modid)) {
+		tee->adds = info->dlpi_adds;
+		tee->subs = info->dlpi_subs;
+	}
+	tee->seen |= info->dlpi_phdr == own_headers;
+	return tee->callback(info, size, tee->data);
+}
+
+static int iterate(iterate_callback *callback, void *data)
+{
+	struct tee tee = {.callback = callback, .data = data};
+	int result = iterate_original(tee_callback, &tee);
+
+	if (!result && !tee.seen && tee.size) {
+		struct dl_phdr_info info = {
+			.dlpi_addr = sosc_base,
+			.dlpi_name = (const char *)sosc_section(SOSC_SEC_STRINGS), // ""
+			.dlpi_phdr = own_headers,
+			.dlpi_phnum = 2,
+			.dlpi_adds = tee.adds,
+			.dlpi_subs = tee.subs,
+		};
+
+		result = callback(&info, tee.size < sizeof(info) ? tee.size : sizeof(info), data);
+	}
+	return result;
+}
+
+static uint64_t look_up(const char *name)
+{
+	struct sosc_loaded *provider;
+	const Elf64_Sym *symbol = sosc_lookup_all(name, NULL, &provider);
+
+	if (!symbol || ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC)
+		return 0;
+	return provider->bias + symbol->st_value;
+}
+
+void sosc_unwind_init(void)
+{
+	uint64_t table = (uint64_t)__GNU_EH_FRAME_HDR - sosc_base;
+
+	own_headers[0] = (Elf64_Phdr){.p_type = PT_LOAD,
+				      .p_flags = PF_R | PF_X,
+				      .p_filesz = SOSC_BLOB_DATA,
+				      .p_memsz = SOSC_BLOB_DATA,
+				      .p_align = SOSC_PAGE};
+	own_headers[1] = (Elf64_Phdr){.p_type = PT_GNU_EH_FRAME,
+				      .p_flags = PF_R,
+				      .p_vaddr = table,
+				      .p_memsz = SOSC_BLOB_TEXT_MAX - table,
+				      .p_align = 4};
+	find_original = (find_function *)look_up("_dl_find_object");
+	iterate_original = (iterate_function *)look_up("dl_iterate_phdr");
+}
+
+static bool imports_unwinder(const struct sosc_loaded *image)
+{
+	const char prefix[] = "_Unwind_";
+
+	for (int table = 0; table < 2; table++) {
+		const Elf64_Rela *rela = table ? image->rela : image->jmprel;
+		uint64_t count = table ? image->relacount : image->jmprelcount;
+
+		for (uint64_t i = 0; i < count; i++) {
+			uint32_t symbol = (uint32_t)ELF64_R_SYM(rela[i].r_info);
+			const char *name = symbol ? sosc_symbol_name(image, symbol) : "";
+			uint32_t same = 0;
+
+			while (prefix[same] && name[same] == prefix[same])
+				same++;
+			if ((!prefix[same] && image->symtab[symbol].st_shndx == SHN_UNDEF) ||
+			    sosc_same(name, "_dl_find_object"))
+				return true;
+		}
+	}
+	return false;
+}
+
+static void answer(struct sosc_loaded *image, const char *name, uint64_t with)
+{
+	for (int table = 0; table < 2; table++) {
+		const Elf64_Rela *rela = table ? image->rela : image->jmprel;
+		uint64_t count = table ? image->relacount : image->jmprelcount;
+
+		for (uint64_t i = 0; i < count; i++) {
+			uint64_t type = ELF64_R_TYPE(rela[i].r_info);
+			uint64_t addr = image->bias + rela[i].r_offset;
+
+			if ((type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT) ||
+			    addr < image->start || addr + 8 > image->end ||
+			    !sosc_same(sosc_symbol_name(image,
+							(uint32_t)ELF64_R_SYM(rela[i].r_info)),
+				       name))
+				continue;
+			if (*(uint64_t *)addr) // a weak reference may have stayed unbound
+				__atomic_store_n((uint64_t *)addr, with, __ATOMIC_RELEASE);
+		}
+	}
+}
+
+/**
+ * Answer for the trampolines in @image, whose slots are writable now. An object
+ * that asks dl_iterate_phdr for its own purposes would see one image too many:
+ * left alone if its unwinder is another's.
+ */
+void sosc_unwind_hook(struct sosc_loaded *image)
+{
+	if (sosc_control->mode == SOSC_MODE_COUNT || sosc_control->flags & SOSC_FLAG_ENTRY_ONLY)
+		return;
+	if (find_original)
+		answer(image, "_dl_find_object", (uint64_t)find_object);
+	if (iterate_original && !imports_unwinder(image))
+		answer(image, "dl_iterate_phdr", (uint64_t)iterate);
+}
