@@ -116,8 +116,7 @@ struct sosc_thread *sosc_thread_slow(struct sosc_cell *cell);
 struct sosc_thread *sosc_thread_self(void);
 int sosc_threads_init(void);
 struct sosc_parked *sosc_parked_find(struct sosc_thread *thread, uint64_t sp, uint64_t cell);
-struct sosc_parked *sosc_parked_place(struct sosc_thread *thread, uint64_t sp, uint64_t cell,
-				      bool tail_called);
+struct sosc_parked *sosc_parked_place(struct sosc_thread *thread, uint64_t sp, bool tail_called);
 
 // ---- state -----------------------------------------------------------------
 
@@ -234,13 +233,14 @@ enum sosc_use { // how an image's code uses a GLOB_DAT slot
 
 struct sosc_scan { // one GLOB_DAT slot to look for
 	uint64_t addr;
-	uint64_t stub; // of its .plt.got stub, 0 = none
+	uint64_t stub; // the jmp of its .plt.got stub, 0 = none
 	uint32_t uses;
 	uint32_t relocation; // index in image->rela
 };
 
 void sosc_scan_text(const struct sosc_loaded *image, struct sosc_scan *slots, uint32_t count);
-uint64_t sosc_shadow_cell(const struct sosc_loaded *image, uint64_t stub);
+uint32_t sosc_scan_sites(const struct sosc_loaded *image, uint64_t addr, uint64_t shadow);
+uint64_t sosc_shadow_cell(const struct sosc_loaded *image, uint64_t slot);
 
 uint32_t sosc_guard_kind(const char *symbol);
 

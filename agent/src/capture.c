@@ -265,7 +265,7 @@ static void park(struct sosc_thread *thread, struct sosc_cell *cell,
 
 	parked = sosc_parked_find(thread, sp, (uint64_t)cell);
 	if (!parked)
-		parked = sosc_parked_place(thread, sp, (uint64_t)cell, tail_called);
+		parked = sosc_parked_place(thread, sp, tail_called);
 	if (!parked)
 		return;
 	for (const struct sosc_op *op = program(function->exit_program);

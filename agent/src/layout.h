@@ -36,8 +36,8 @@
 
 // parked calls of a thread (-c, and exits that want arguments): 32 bytes each
 #define PARKED_SHIFT 5
-#define PARKED_COUNT 2048
-#define PARKED_PROBES 4
+#define PARKED_COUNT 8192
+#define PARKED_PROBES 12
 #define PARKED_SP 0
 #define PARKED_CELL 8
 #define PARKED_A 16 // -c: tsc of the entry; trace: first word kept

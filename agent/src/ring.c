@@ -27,20 +27,12 @@ static bool take(uint32_t index, uint32_t from)
 					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
+// The lowest free chunk: those used last are still in somebody's cache.
 static uint32_t take_free(void)
 {
-	static uint32_t hint;
-	uint32_t chunks = sosc_control->chunks;
-	uint32_t at = __atomic_load_n(&hint, __ATOMIC_RELAXED);
-
-	for (uint32_t i = 0; i < chunks; i++, at++) {
-		if (at >= chunks)
-			at = 0;
-		if (states()[at] == SOSC_CHUNK_FREE && take(at, SOSC_CHUNK_FREE)) {
-			__atomic_store_n(&hint, at + 1, __ATOMIC_RELAXED);
-			return at;
-		}
-	}
+	for (uint32_t i = 0; i < sosc_control->chunks; i++)
+		if (states()[i] == SOSC_CHUNK_FREE && take(i, SOSC_CHUNK_FREE))
+			return i;
 	return SOSC_NONE;
 }
 
@@ -82,7 +74,7 @@ static uint32_t wait_free(void)
 	uint64_t heartbeat = control->heartbeat;
 	uint32_t waited = 0;
 
-	while (control->command != SOSC_COMMAND_STOP && !(control->flags & SOSC_FLAG_NO_SYSCALL)) {
+	while (control->command != SOSC_COMMAND_STOP) {
 		uint32_t drained = __atomic_load_n(&control->ring_drained, __ATOMIC_ACQUIRE);
 		uint32_t index = take_free();
 		struct {
@@ -94,8 +86,12 @@ static uint32_t wait_free(void)
 		if (control->when_full != SOSC_FULL_BLOCK)
 			break;
 		__atomic_fetch_add(&control->ring_waiters, 1, __ATOMIC_SEQ_CST);
-		(void)sosc_sys6(SYS_FUTEX, (long)&control->ring_drained, FUTEX_WAIT, drained,
-				(long)&timeout, 0, 0);
+		if (control->flags & SOSC_FLAG_NO_SYSCALL)
+			for (int i = 0; i < 40000; i++) // some milliseconds
+				__builtin_ia32_pause();
+		else
+			(void)sosc_sys6(SYS_FUTEX, (long)&control->ring_drained, FUTEX_WAIT,
+					drained, (long)&timeout, 0, 0);
 		__atomic_fetch_sub(&control->ring_waiters, 1, __ATOMIC_SEQ_CST);
 		if (__atomic_load_n(&control->heartbeat, __ATOMIC_ACQUIRE) != heartbeat) {
 			heartbeat = control->heartbeat;
@@ -157,9 +153,10 @@ static void prepare(uint32_t index, const struct sosc_thread *thread)
 				MADV_POPULATE_WRITE);
 		populated = end;
 	}
-	chunk->seq = 0;
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	memset((uint8_t *)chunk + 8, 0, SOSC_CHUNK_SIZE - 8);
+	if (chunk->seq) { // soscope clears what it frees; this one it has not
+		__atomic_store_n(&chunk->seq, 0, __ATOMIC_RELEASE);
+		memset((uint8_t *)chunk + 8, 0, SOSC_CHUNK_SIZE - 8);
+	}
 	chunk->tid = thread->tid;
 	chunk->pid = thread->pid;
 	chunk->tsc = sosc_rdtsc();

@@ -114,3 +114,34 @@ void sosc_scan_text(const struct sosc_loaded *image, struct sosc_scan *slots, ui
 				   slots[count - 1].addr);
 	}
 }
+
+/**
+ * Re-aim every call and jump through the slot at @addr to the cell at @shadow;
+ * how many there were and could be written. Nobody may be running the image's
+ * code: a displacement may straddle a word.
+ */
+uint32_t sosc_scan_sites(const struct sosc_loaded *image, uint64_t addr, uint64_t shadow)
+{
+	uint32_t done = 0;
+
+	for (uint32_t i = 0; i < image->phnum; i++) {
+		const Elf64_Phdr *phdr = &image->phdr[i];
+		uint64_t start = image->bias + phdr->p_vaddr, end = start + phdr->p_filesz;
+
+		if (phdr->p_type != PT_LOAD || !(phdr->p_flags & PF_X))
+			continue;
+		for (uint64_t at = start; at + 6 <= end; at++) {
+			const uint8_t *code = (const uint8_t *)at;
+			int32_t old, fresh = (int32_t)(shadow - (at + 6));
+
+			if (code[0] != 0xff || (code[1] != 0x15 && code[1] != 0x25))
+				continue;
+			memcpy(&old, code + 2, sizeof(old));
+			if (at + 6 + (uint64_t)(int64_t)old == addr &&
+			    (int64_t)fresh == (int64_t)(shadow - (at + 6)) &&
+			    sosc_write(at + 2, &fresh, sizeof(fresh), true))
+				done++;
+		}
+	}
+	return done;
+}

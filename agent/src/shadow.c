@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shadow cells: words near an image's text that re-aimed .plt.got stubs jump
-// through, so that the GLOB_DAT slot itself, and with it the function's address,
-// stays what it was.
+// Shadow cells: words near an image's text that re-aimed .plt.got stubs and call
+// sites go through, so that the GLOB_DAT slot itself, and with it the function's
+// address, stays what it was.
 
 #include "agent.h"
 #include "sys.h"
@@ -14,7 +14,7 @@ enum {
 
 static struct shadow_page {
 	uint64_t cell[CELLS];
-	uint64_t stub[CELLS]; // whose cell it is, 0 = free
+	uint64_t slot[CELLS]; // addr of the GLOB_DAT whose cell it is, 0 = free
 } *pages[PAGES_MAX];
 static uint32_t page_count;
 
@@ -48,28 +48,28 @@ static struct shadow_page *new_page(const struct sosc_loaded *image)
 }
 
 /**
- * The addr of the shadow cell for the jmp at @stub, within reach of its
- * displacement; 0 when there is no room near the image.
+ * The addr of the shadow cell of the GLOB_DAT at @slot, within reach of the
+ * image's displacements; 0 when there is no room near the image.
  */
-uint64_t sosc_shadow_cell(const struct sosc_loaded *image, uint64_t stub)
+uint64_t sosc_shadow_cell(const struct sosc_loaded *image, uint64_t slot)
 {
 	struct shadow_page *page;
 
 	for (uint32_t p = 0; p < page_count; p++) {
 		page = pages[p];
-		if (!in_reach(stub, (uint64_t)page) ||
-		    !in_reach(stub, (uint64_t)page + SOSC_PAGE))
+		if (!in_reach(image->end, (uint64_t)page) ||
+		    !in_reach(image->start, (uint64_t)page + SOSC_PAGE))
 			continue;
 		for (int i = 0; i < CELLS; i++) {
-			if (!page->stub[i])
-				page->stub[i] = stub;
-			if (page->stub[i] == stub)
+			if (!page->slot[i])
+				page->slot[i] = slot;
+			if (page->slot[i] == slot)
 				return (uint64_t)&page->cell[i];
 		}
 	}
 	page = new_page(image);
 	if (!page)
 		return 0;
-	page->stub[0] = stub;
+	page->slot[0] = slot;
 	return (uint64_t)&page->cell[0];
 }

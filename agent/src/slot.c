@@ -44,14 +44,24 @@ enum lazy {
 	LAZY_REGISTER, // the PLT passes the index in r11 to PLT0 (mold)
 };
 
+// The linker's stubs may be the last bytes of their segment.
+static void read_code(const struct sosc_loaded *image, uint64_t addr, uint8_t code[16])
+{
+	for (int i = 0; i < 16; i++)
+		code[i] = sosc_addr_executable(image, addr + (uint64_t)i) ?
+				  *(const uint8_t *)(addr + (uint64_t)i) :
+				  0;
+}
+
 static enum lazy is_lazy(const struct sosc_loaded *image, uint64_t value, uint64_t index)
 {
-	const uint8_t *code = (const uint8_t *)value;
+	uint8_t bytes[16];
+	const uint8_t *code = bytes;
 	uint32_t word;
 
-	if (!image->pltgot || !image->pltgot[2] || !sosc_addr_executable(image, value) ||
-	    !sosc_addr_executable(image, value + 15))
+	if (!image->pltgot || !image->pltgot[2] || !sosc_addr_executable(image, value))
 		return BOUND;
+	read_code(image, value, bytes);
 	memcpy(&word, code, 4);
 	if (word == 0xfa1e0ff3) // endbr64
 		code += 4;
@@ -59,10 +69,11 @@ static enum lazy is_lazy(const struct sosc_loaded *image, uint64_t value, uint64
 	if (code[0] == 0x68 && word == index) // push $index
 		return LAZY_PUSH;
 	for (int i = 0; i < 4; i++) { // PLT0: push GOT[1](%rip)
+		uint64_t next = value + (uint64_t)(code - bytes) + (uint64_t)i + 6;
+
 		memcpy(&word, code + i + 2, 4);
 		if (code[i] == 0xff && code[i + 1] == 0x35 &&
-		    (uint64_t)(code + i + 6) + (uint64_t)(int64_t)(int32_t)word ==
-			    (uint64_t)&image->pltgot[1])
+		    next + (uint64_t)(int64_t)(int32_t)word == (uint64_t)&image->pltgot[1])
 			return LAZY_REGISTER;
 	}
 	return BOUND;
@@ -216,17 +227,25 @@ static bool redirect_binding(const struct candidate *at, uint64_t target)
 	return true;
 }
 
+// Leaves the GLOB_DAT as it is: only those that call through it get our value.
+static bool reaim(const struct candidate *at, uint64_t value)
+{
+	uint64_t shadow = sosc_shadow_cell(at->image, at->addr);
+	int64_t displacement = (int64_t)(shadow - (at->stub + 6));
+	int32_t rel32 = (int32_t)displacement;
+
+	if (!shadow)
+		return false;
+	*(uint64_t *)shadow = value;
+	if (at->kind == SOSC_SLOT_CALL_SITES)
+		return sosc_scan_sites(at->image, at->addr, shadow) > 0;
+	return displacement == rel32 && sosc_write(at->stub + 2, &rel32, sizeof(rel32), true);
+}
+
 static bool store_slot(const struct candidate *at, uint64_t value)
 {
-	if (at->kind == SOSC_SLOT_PLT_GOT) {
-		uint64_t shadow = sosc_shadow_cell(at->image, at->stub);
-		int64_t displacement = (int64_t)(shadow - (at->stub + 6));
-		int32_t rel32 = (int32_t)displacement;
-
-		if (!shadow || displacement != rel32)
-			return false;
-		*(uint64_t *)shadow = value;
-		if (sosc_write(at->stub + 2, &rel32, sizeof(rel32), true))
+	if (at->kind == SOSC_SLOT_PLT_GOT || at->kind == SOSC_SLOT_CALL_SITES) {
+		if (reaim(at, value))
 			return true;
 		sosc_control->agent_flags |= SOSC_AGENT_TEXT_REFUSED;
 		return false;
@@ -334,7 +353,7 @@ static void hook(const struct candidate *at)
 	if (at->lazy && !redirect_binding(at, (uint64_t)bind))
 		slot->refusal = SOSC_REFUSED_WRITE;
 	else if (!store_slot(at, sosc_entry_of(index)))
-		slot->refusal = at->kind == SOSC_SLOT_PLT_GOT ? SOSC_REFUSED_TEXT :
+		slot->refusal = at->kind >= SOSC_SLOT_PLT_GOT ? SOSC_REFUSED_TEXT :
 								SOSC_REFUSED_WRITE;
 	__atomic_store_n(&slot->ready, 1, __ATOMIC_RELEASE);
 }
@@ -452,6 +471,9 @@ static void hook_glob_dat(struct candidate *at, const struct sosc_scan *scan)
 	} else if (scan->uses & SOSC_USE_STUB) {
 		at->kind = SOSC_SLOT_PLT_GOT;
 		at->stub = scan->stub;
+		hook(at);
+	} else if (scan->uses & (SOSC_USE_CALL | SOSC_USE_JUMP)) {
+		at->kind = SOSC_SLOT_CALL_SITES;
 		hook(at);
 	} else {
 		refuse(at, SOSC_REFUSED_ADDRESS_TAKEN);

@@ -27,6 +27,31 @@ static long map_pages(const struct sosc_start *start, uint64_t at, uint64_t size
 	return 0;
 }
 
+// The shared file, at an address that is a multiple of the chunk size: a unit's
+// place in its chunk is read off its address.
+static long map_control(const struct sosc_start *start)
+{
+	const uint64_t mask = SOSC_CHUNK_SIZE - 1;
+	uint64_t room = start->control_size + SOSC_CHUNK_SIZE, at, end;
+	void *map = sosc_mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+			      0);
+
+	if (sosc_mmap_failed(map))
+		return (long)map;
+	at = ((uint64_t)map + mask) & ~mask;
+	end = (at + start->control_size + SOSC_PAGE - 1) & ~(uint64_t)(SOSC_PAGE - 1);
+	if (at > (uint64_t)map)
+		(void)sosc_sys3(SYS_MUNMAP, (long)map, (long)(at - (uint64_t)map), 0);
+	if ((uint64_t)map + room > end)
+		(void)sosc_sys3(SYS_MUNMAP, (long)end, (long)((uint64_t)map + room - end), 0);
+	map = sosc_mmap((void *)at, start->control_size, PROT_READ | PROT_WRITE,
+			MAP_SHARED | MAP_FIXED, start->control_fd, 0);
+	if (sosc_mmap_failed(map))
+		return (long)map;
+	sosc_control = map;
+	return 0;
+}
+
 // Nothing may touch a variable before this has mapped them.
 static long map_all(const struct sosc_start *start)
 {
@@ -47,12 +72,7 @@ static long map_all(const struct sosc_start *start)
 				  start->pages_offset + piece);
 	if (error)
 		return error;
-	map = sosc_mmap(NULL, start->control_size, PROT_READ | PROT_WRITE, MAP_SHARED,
-			start->control_fd, 0);
-	if (sosc_mmap_failed(map))
-		return (long)map;
-	sosc_control = map;
-	return 0;
+	return map_control(start);
 }
 
 static uint64_t clock_ns(int clock)

@@ -72,8 +72,9 @@ struct sosc_parked *sosc_park_slow(struct sosc_cell *cell, struct sosc_thread *t
 {
 	uint64_t ret = *(const uint64_t *)sp;
 	bool tail_called = ret - (uint64_t)sosc_sites < (uint64_t)SOSC_MAX_SITES * SOSC_SITE_SIZE;
-	struct sosc_parked *place = sosc_parked_place(thread, sp, (uint64_t)cell, tail_called);
+	struct sosc_parked *place = sosc_parked_place(thread, sp, tail_called);
 
+	(void)cell;
 	if (!place)
 		__atomic_fetch_add(&sosc_control->dropped[SOSC_DROP_EXIT_UNPAIRED], 1,
 				   __ATOMIC_RELAXED);

@@ -90,7 +90,8 @@ static void give_parked(struct sosc_thread *thread)
 	void *map;
 
 	thread->parked = parked_fallback;
-	if (sosc_control->flags & (SOSC_FLAG_ENTRY_ONLY | SOSC_FLAG_NO_SYSCALL))
+	if (sosc_control->flags & (SOSC_FLAG_ENTRY_ONLY | SOSC_FLAG_NO_SYSCALL) ||
+	    sosc_control->mode == SOSC_MODE_COUNT)
 		return;
 	map = sosc_mmap(NULL, (PARKED_COUNT + PARKED_PROBES) * sizeof(struct sosc_parked),
 			PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -109,8 +110,8 @@ static void rename_thread(struct sosc_thread *thread)
 
 		__atomic_store_n(&states[chunk], SOSC_CHUNK_FULL, __ATOMIC_RELEASE);
 	}
-	if (sosc_control->flags & SOSC_FLAG_NO_SYSCALL) {
-		thread->tid = 0;
+	if (sosc_control->flags & SOSC_FLAG_NO_SYSCALL || sosc_control->mode == SOSC_MODE_COUNT) {
+		thread->tid = 0; // nobody asks
 	} else {
 		thread->tid = (uint32_t)sosc_sys3(SYS_GETTID, 0, 0, 0);
 		thread->pid = (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
@@ -206,12 +207,14 @@ static struct sosc_parked *first_place(struct sosc_thread *thread, uint64_t sp)
 
 struct sosc_parked *sosc_parked_find(struct sosc_thread *thread, uint64_t sp, uint64_t cell)
 {
-	struct sosc_parked *parked = first_place(thread, sp);
+	struct sosc_parked *parked = first_place(thread, sp), *latest = NULL;
 
+	// Two of the same are one that has tail-called itself: the later returns first.
 	for (int i = 0; i < PARKED_PROBES; i++, parked++)
-		if (parked->sp == sp && parked->cell == cell)
-			return parked;
-	return NULL;
+		if (parked->sp == sp && parked->cell == cell &&
+		    (!latest || parked->a >= latest->a))
+			latest = parked;
+	return latest;
 }
 
 /**
@@ -221,8 +224,7 @@ struct sosc_parked *sosc_parked_find(struct sosc_thread *thread, uint64_t sp, ui
  * below ours, within a stack's reach, have been left by longjmp or an exception.
  * NULL when all neighbours are alive.
  */
-struct sosc_parked *sosc_parked_place(struct sosc_thread *thread, uint64_t sp, uint64_t cell,
-				      bool tail_called)
+struct sosc_parked *sosc_parked_place(struct sosc_thread *thread, uint64_t sp, bool tail_called)
 {
 	struct sosc_parked *parked = first_place(thread, sp);
 	struct sosc_parked *place = NULL;
@@ -231,7 +233,7 @@ struct sosc_parked *sosc_parked_place(struct sosc_thread *thread, uint64_t sp, u
 		bool stale = parked->sp < sp && sp - parked->sp < 1 << 20;
 
 		if (parked->sp == sp)
-			stale = parked->cell == cell || !tail_called;
+			stale = !tail_called;
 		if (stale)
 			parked->sp = 0;
 		if (!parked->sp && !place)
