@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+# make help tells what there is. demo and test set up everything they need.
+
+PYTHON ?=
+JOBS ?= 2
+VENV := .venv/bin
+C_FILES = $(wildcard agent/src/*.[ch] agent/include/soscope/*.h tests/targets/*.[ch] \
+	tests/targets/*.cc tests/targets/*.hh)
+export PYTHON
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test soak lint format build bench clean setup-demo setup-test
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+
+setup-demo:
+	@scripts/setup.sh demo
+
+setup-test:
+	@scripts/setup.sh test
+
+demo: setup-demo ## set everything up and trace a real program
+	@scripts/demo.sh
+
+test: setup-test ## set everything up and run the tests, with the checks of style
+	$(VENV)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
+
+soak: setup-test ## the long tests alone: every build of every target, a thousand runs
+	SOSCOPE_MATRIX=all $(VENV)/python -m pytest -n $(JOBS) --dist loadgroup --soak --timeout 7200 $(ARGS)
+
+lint: setup-test ## the checks of style alone
+	$(VENV)/ruff check .
+	$(VENV)/ruff format --check .
+	$(VENV)/mypy
+	$(VENV)/lint-imports
+	$(VENV)/clang-format --dry-run --Werror $(C_FILES)
+
+format: setup-test ## let the formatters rewrite Python and C
+	$(VENV)/ruff check --fix .
+	$(VENV)/ruff format .
+	$(VENV)/clang-format -i $(C_FILES)
+
+build: setup-demo ## the wheel, into dist/
+	$(VENV)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	@ls dist/*.whl
+
+bench: setup-test ## costs per call, start-up and throughput, beside the peers
+	$(VENV)/python -m benchmarks $(ARGS)
+
+clean: ## everything that was made here
+	rm -rf .venv build dist src/soscope/_agent .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

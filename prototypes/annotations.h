@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * The words that soscope understands in these declarations beside C's own.
+ *
+ * All of them vanish in front of a C compiler, so that every file here is plain
+ * C: the tests compile it together with the system's headers, and a declaration
+ * that is not the system's is an error. A word stands behind the parameter it
+ * is about; behind the closing parenthesis it is about the result or the whole
+ * function; in a typedef it is the custom of the type.
+ *
+ * Without a word: integers are decimal, mode_t is octal, `const char *` is a
+ * string at the call, a `char *` result is a string, every other pointer is an
+ * address. src/soscope/prototypes/parser.py reads this language.
+ */
+#ifndef SOSCOPE_ANNOTATIONS_H
+#define SOSCOPE_ANNOTATIONS_H
+
+// How a number is shown.
+#define OCTAL // 0644
+#define HEX // 0x1f
+#define SIGNED // an unsigned type whose -1 has a meaning: uid_t
+#define CHAR // 'a', where it is one
+#define BOOL // true, false
+#define ENUM(set) // one name of a set in constants.txt
+#define FLAGS(set) // names of a set in constants.txt, joined by |
+
+// What a pointer leads to.
+#define POINTER // shown as an address, although it could be followed
+#define STRING // shown as a string, although it is not const
+#define IN // shown as it is at the call
+#define OUT // shown as it is at the return, unless the call failed
+#define BYTES(length) // so many bytes: a parameter, two of them multiplied,
+		      // `result`, or `result` times a parameter
+#define FOLLOW // the function reads it, whatever happens: a NULL or wild pointer
+	       // would be the program's own crash, so that no check is needed
+
+// What follows the fixed parameters of a variadic function.
+#define FORMAT(language) // a format: `printf` or `scanf`
+#define OPTIONAL(parameter, condition) // one more, if `name & A | B` or
+				       // `name == A | B`; the first that holds
+#define WORDS(n) // so many words of unknown type
+
+// When a call failed, and where its errno is.
+#define FAILS(condition) // `< 0`, `== NULL`, `== -1`, `!= 0` or `== 0`
+#define ERRNO(where) // `result`: it is the result itself; `none`: there is none
+
+// More names of the same function.
+#define ALSO(...)
+
+#endif

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers of the ELF format that soscope uses, under the names of the System V gABI."""
+
+from __future__ import annotations
+
+ET_EXEC = 2
+ET_DYN = 3
+
+EM_386 = 3
+EM_X86_64 = 62
+EM_AARCH64 = 183
+
+PN_XNUM = 0xFFFF  # the number of program headers stands in section header 0
+
+PT_LOAD = 1
+PT_DYNAMIC = 2
+PT_INTERP = 3
+PT_NOTE = 4
+PT_GNU_EH_FRAME = 0x6474E550
+PT_GNU_RELRO = 0x6474E552
+
+PF_X = 1
+PF_W = 2
+PF_R = 4
+
+DT_NULL = 0
+DT_NEEDED = 1
+DT_PLTRELSZ = 2
+DT_PLTGOT = 3
+DT_HASH = 4
+DT_STRTAB = 5
+DT_SYMTAB = 6
+DT_RELA = 7
+DT_RELASZ = 8
+DT_RELAENT = 9
+DT_STRSZ = 10
+DT_SYMENT = 11
+DT_SONAME = 14
+DT_RPATH = 15
+DT_REL = 17
+DT_RELSZ = 18
+DT_RELENT = 19
+DT_PLTREL = 20
+DT_DEBUG = 21
+DT_JMPREL = 23
+DT_BIND_NOW = 24
+DT_RUNPATH = 29
+DT_FLAGS = 30
+DT_GNU_HASH = 0x6FFFFEF5
+DT_VERSYM = 0x6FFFFFF0
+DT_FLAGS_1 = 0x6FFFFFFB
+DT_VERDEF = 0x6FFFFFFC
+DT_VERDEFNUM = 0x6FFFFFFD
+DT_VERNEED = 0x6FFFFFFE
+DT_VERNEEDNUM = 0x6FFFFFFF
+
+STT_NOTYPE = 0
+STT_OBJECT = 1
+STT_FUNC = 2
+STT_TLS = 6
+STT_GNU_IFUNC = 10
+
+STB_LOCAL = 0
+STB_GLOBAL = 1
+STB_WEAK = 2
+
+SHN_UNDEF = 0
+
+VERSYM_HIDDEN = 0x8000  # not the default version of its name
+
+NT_GNU_BUILD_ID = 3

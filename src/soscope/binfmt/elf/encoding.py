@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the numbers of one ELF file are stored: 32 or 64 bits, little or big end first."""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from soscope.binfmt.source import ByteSource
+from soscope.errors import FormatError
+
+
+class Encoding:
+    """The struct formats of one ELF class and byte order.
+
+    `bits` is 32 or 64, `order` is "<" or ">". `word` is one address-sized integer.
+    """
+
+    __slots__ = (
+        "bits",
+        "dynamic",
+        "half",
+        "header",
+        "order",
+        "rel",
+        "rela",
+        "segment",
+        "symbol",
+        "u32",
+        "word",
+    )
+
+    def __init__(self, bits: int, order: str) -> None:
+        self.bits = bits
+        self.order = order
+        self.half = Struct(order + "H")
+        self.u32 = Struct(order + "I")
+        if bits == 64:
+            self.word = Struct(order + "Q")
+            self.header = Struct(order + "16xHHIQQQIHHHHHH")
+            self.segment = Struct(order + "IIQQQQQQ")
+            self.dynamic = Struct(order + "qQ")
+            self.symbol = Struct(order + "IBBHQQ")
+            self.rel = Struct(order + "QQ")
+            self.rela = Struct(order + "QQq")
+        else:
+            self.word = Struct(order + "I")
+            self.header = Struct(order + "16xHHIIIIIHHHHHH")
+            self.segment = Struct(order + "IIIIIIII")
+            self.dynamic = Struct(order + "iI")
+            self.symbol = Struct(order + "IIIBBH")
+            self.rel = Struct(order + "II")
+            self.rela = Struct(order + "IIi")
+
+
+_made: dict[tuple[int, str], Encoding] = {}
+
+
+def encoding(bits: int, order: str) -> Encoding:
+    """Return the encoding for `bits` (32, 64) and `order` ("<", ">")."""
+    known = _made.get((bits, order))
+    if known is None:
+        known = _made[bits, order] = Encoding(bits, order)
+    return known
+
+
+def broken(source: ByteSource, field: str, offset: int, why: str) -> FormatError:
+    """Make the error for `field` at `offset` of `source`."""
+    return FormatError(
+        f"{source.name}: {field} at offset {offset:#x}: {why}", field=field, offset=offset
+    )
+
+
+def take(source: ByteSource, offset: int, size: int, field: str) -> bytes:
+    """Read exactly `size` bytes at `offset`.
+
+    Raises FormatError naming `field` where the source ends before.
+    """
+    data = source.read(offset, size)
+    if len(data) < size:
+        raise broken(source, field, offset, f"{size} bytes expected, {len(data)} found")
+    return data

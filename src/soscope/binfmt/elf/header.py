@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ELF header and the program headers."""
+
+from __future__ import annotations
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.encoding import Encoding, broken, encoding, take
+from soscope.binfmt.source import ByteSource
+
+_MAX_SEGMENTS = 4096  # the kernel takes less than 64 KiB of program headers
+
+
+class Header:
+    """What the ELF header says; `phoff` and `shoff` are offsets from the header."""
+
+    __slots__ = (
+        "encoding",
+        "entry",
+        "flags",
+        "machine",
+        "phentsize",
+        "phnum",
+        "phoff",
+        "shoff",
+        "type",
+    )
+
+    def __init__(self, encoding: Encoding, fields: tuple[int, ...]) -> None:
+        self.encoding = encoding
+        self.type, self.machine = fields[0], fields[1]
+        self.entry, self.phoff, self.shoff, self.flags = fields[3:7]
+        self.phentsize, self.phnum = fields[8], fields[9]
+
+
+class Segment:
+    """One program header. `vaddr` is a link-time address, `offset` one in the file."""
+
+    __slots__ = ("align", "filesz", "flags", "memsz", "offset", "type", "vaddr")
+
+    def __init__(
+        self, kind: int, flags: int, offset: int, vaddr: int, filesz: int, memsz: int, align: int
+    ) -> None:
+        self.type = kind
+        self.flags = flags
+        self.offset = offset
+        self.vaddr = vaddr
+        self.filesz = filesz
+        self.memsz = memsz
+        self.align = align
+
+
+def read_header(source: ByteSource, at: int = 0) -> Header:
+    """Read the ELF header at offset `at`.
+
+    Raises FormatError where there is none, or one of an unknown class or byte order.
+    """
+    ident = take(source, at, 16, "e_ident")
+    if ident[:4] != b"\x7fELF":
+        raise broken(source, "e_ident", at, "not an ELF file")
+    bits = {1: 32, 2: 64}.get(ident[4])
+    if bits is None:
+        raise broken(source, "EI_CLASS", at + 4, f"unknown class {ident[4]}")
+    order = {1: "<", 2: ">"}.get(ident[5])
+    if order is None:
+        raise broken(source, "EI_DATA", at + 5, f"unknown byte order {ident[5]}")
+    coding = encoding(bits, order)
+    fields = coding.header.unpack(take(source, at, coding.header.size, "ELF header"))
+    header = Header(coding, fields)
+    if header.phnum == c.PN_XNUM:
+        # sh_info of section header 0, at 44 (ELF64) or 28 (ELF32). gABI, "Program Header".
+        where = at + header.shoff + (44 if bits == 64 else 28)
+        (header.phnum,) = coding.u32.unpack(take(source, where, 4, "sh_info"))
+    return header
+
+
+def read_segments(source: ByteSource, header: Header, at: int = 0) -> list[Segment]:
+    """Read the program headers of the file whose ELF header is at offset `at`.
+
+    Raises FormatError where they do not fit.
+    """
+    if not header.phnum:
+        return []
+    coding = header.encoding
+    where = at + header.phoff
+    if header.phentsize != coding.segment.size:
+        raise broken(source, "e_phentsize", where, f"unknown size {header.phentsize}")
+    if header.phnum > _MAX_SEGMENTS:
+        raise broken(source, "e_phnum", where, f"{header.phnum} program headers")
+    table = take(source, where, header.phnum * coding.segment.size, "program headers")
+    segments = []
+    for fields in coding.segment.iter_unpack(table):
+        if coding.bits == 64:
+            kind, flags, offset, vaddr, _, filesz, memsz, align = fields
+        else:
+            kind, offset, vaddr, _, filesz, memsz, flags, align = fields
+        segments.append(Segment(kind, flags, offset, vaddr, filesz, memsz, align))
+    return segments

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An ELF image, in a file or as it is mapped: the way to everything else in this package."""
+
+from __future__ import annotations
+
+import os
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf import notes
+from soscope.binfmt.elf.dynamic import Dynamic
+from soscope.binfmt.elf.encoding import broken, encoding
+from soscope.binfmt.elf.header import read_header, read_segments
+from soscope.binfmt.elf.reader import ElfReader
+from soscope.binfmt.elf.relocations import plt_symbols
+from soscope.binfmt.elf.symbols import Symbol, SymbolTable
+from soscope.binfmt.source import ByteSource, FileSource
+
+
+class ElfImage(ElfReader):
+    """One ELF image: how to open it, and what it says about itself."""
+
+    __slots__ = ("_symbols",)
+
+    _symbols: SymbolTable
+
+    # ---- ways to open one ----
+
+    @classmethod
+    def from_source(cls, source: ByteSource) -> ElfImage:
+        """Open an image in the layout of a file.
+
+        Raises FormatError where it is not an ELF file.
+        """
+        header = read_header(source)
+        return cls(
+            source,
+            encoding=header.encoding,
+            header=header,
+            segments=read_segments(source, header),
+            load_bias=0,
+            is_mapped=False,
+        )
+
+    @classmethod
+    def from_descriptor(cls, descriptor: int, name: str) -> ElfImage:
+        """Open the image in an open file; the descriptor stays the caller's, and open."""
+        return cls.from_source(FileSource(descriptor, os.fspath(name)))
+
+    @classmethod
+    def from_memory(cls, source: ByteSource, addr: int) -> ElfImage:
+        """Open an image that is mapped with its ELF header at run-time address `addr`.
+
+        Raises FormatError where there is no ELF header, or no PT_LOAD holds it.
+        """
+        header = read_header(source, addr)
+        segments = read_segments(source, header, addr)
+        for segment in segments:
+            if segment.type == c.PT_LOAD and segment.offset == 0:
+                return cls(
+                    source,
+                    encoding=header.encoding,
+                    header=header,
+                    segments=segments,
+                    load_bias=addr - segment.vaddr,
+                    is_mapped=True,
+                )
+        raise broken(source, "PT_LOAD", addr, "the ELF header is not mapped")
+
+    @classmethod
+    def from_dynamic(
+        cls, source: ByteSource, load_bias: int, addr: int, *, bits: int = 64, order: str = "<"
+    ) -> ElfImage:
+        """Open a mapped image by the run-time address of its dynamic section (`l_ld`)."""
+        coding = encoding(bits, order)
+        return cls(
+            source,
+            encoding=coding,
+            header=None,
+            segments=[],
+            load_bias=load_bias,
+            is_mapped=True,
+            dynamic=Dynamic.read(source, coding, addr),
+        )
+
+    @property
+    def symbols(self) -> SymbolTable:
+        """The dynamic symbols."""
+        try:
+            return self._symbols
+        except AttributeError:
+            self._symbols = SymbolTable(self)
+            return self._symbols
+
+    @property
+    def soname(self) -> str | None:
+        """DT_SONAME, None where there is none."""
+        offset = self.dynamic.get(c.DT_SONAME)
+        return None if offset is None else self.string(offset, "DT_SONAME")
+
+    @property
+    def needed(self) -> list[str]:
+        """The DT_NEEDED names, in order."""
+        return [self.string(offset, "DT_NEEDED") for offset in self.dynamic.all(c.DT_NEEDED)]
+
+    @property
+    def interpreter(self) -> str | None:
+        """The path of the loader this program asks for, None for a static one."""
+        for segment in self.segments:
+            if segment.type == c.PT_INTERP:
+                if segment.filesz > 4096:
+                    raise broken(self.source, "PT_INTERP", segment.offset, "longer than a path")
+                path = self.read(segment.vaddr, segment.filesz, "PT_INTERP")
+                return os.fsdecode(path.split(b"\0", 1)[0])
+        return None
+
+    @property
+    def build_id(self) -> bytes:
+        """The GNU build-id, empty where there is none."""
+        for segment in self.segments:
+            if segment.type == c.PT_NOTE:
+                found = notes.build_id(self, segment)
+                if found:
+                    return found
+        return b""
+
+    def symbol(self, name: str) -> Symbol | None:
+        """Look up the definition of `name` by DT_GNU_HASH or DT_HASH, as a loader does.
+
+        Of several versions the default one is returned.
+        """
+        return self.symbols.lookup(name)
+
+    def undefined_functions(self) -> list[Symbol]:
+        """List the functions that this image imports, in order of the symbol table.
+
+        Some linkers do not say that an undefined symbol is a function; those are recognised
+        by their relocation in DT_JMPREL. Data never has one.
+        """
+        called = plt_symbols(self)
+        return [
+            symbol
+            for symbol in self.symbols
+            if symbol.name
+            and not symbol.is_defined
+            and (symbol.type in (c.STT_FUNC, c.STT_GNU_IFUNC) or symbol.index in called)
+        ]

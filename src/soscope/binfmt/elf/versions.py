@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Symbol versions: DT_VERSYM's numbers, and the names that DT_VERNEED and DT_VERDEF give them."""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.encoding import broken, take
+from soscope.binfmt.elf.reader import ElfReader
+
+_MAX = 65536  # version numbers have 15 bits
+
+
+class Versions:
+    """The versions of an image's symbols; the names are read when the first is asked for."""
+
+    __slots__ = ("_defined", "_image", "_needed", "_versym")
+
+    def __init__(self, image: ElfReader) -> None:
+        self._image = image
+        self._versym = image.locate_pointer(c.DT_VERSYM)
+        self._needed: dict[int, str] | None = None
+        self._defined: dict[int, str] | None = None
+
+    def number(self, index: int) -> tuple[int, bool]:
+        """Return (version number, is hidden) of the symbol at `index`; 0 and 1 have no name."""
+        if self._versym is None:
+            return 0, False
+        half = self._image.encoding.half
+        data = take(self._image.source, self._versym + 2 * index, 2, "DT_VERSYM")
+        (value,) = half.unpack(data)
+        return value & ~c.VERSYM_HIDDEN, bool(value & c.VERSYM_HIDDEN)
+
+    def name(self, number: int, *, is_defined: bool) -> str | None:
+        """Return the name of version `number`, None where it has none.
+
+        Raises FormatError where the tables of versions are damaged.
+        """
+        if number <= 1:  # local, or global without a version
+            return None
+        if self._needed is None or self._defined is None:
+            self._needed = self._read_needed()
+            self._defined = self._read_defined()
+        first, second = self._defined, self._needed
+        if not is_defined:
+            first, second = second, first
+        return first.get(number) or second.get(number)
+
+    def _read_needed(self) -> dict[int, str]:
+        # Elfxx_Verneed: version, count, file, aux, next; Elfxx_Vernaux: hash, flags, other,
+        # name, next. The same in both classes; `aux` and `next` are relative.
+        need = Struct(self._image.encoding.order + "HHIII")
+        aux = Struct(self._image.encoding.order + "IHHII")
+        names: dict[int, str] = {}
+        at = self._image.locate_pointer(c.DT_VERNEED)
+        for _ in range(min(self._image.dynamic.get(c.DT_VERNEEDNUM) or 0, _MAX)):
+            if at is None:
+                break
+            fields = need.unpack(take(self._image.source, at, need.size, "DT_VERNEED"))
+            entry = at + fields[3]
+            for _ in range(fields[1]):
+                data = take(self._image.source, entry, aux.size, "DT_VERNEED")
+                _, _, other, name, following = aux.unpack(data)
+                names[other & ~c.VERSYM_HIDDEN] = self._image.string(name, "vna_name")
+                if not following:
+                    break
+                entry += following
+            if not fields[4]:
+                return names
+            at += fields[4]
+            if len(names) > _MAX:
+                raise broken(self._image.source, "DT_VERNEED", at, "too many versions")
+        return names
+
+    def _read_defined(self) -> dict[int, str]:
+        # Elfxx_Verdef: version, flags, ndx, count, hash, aux, next; its first Elfxx_Verdaux
+        # (name, next) is its own name, the others are its parents.
+        define = Struct(self._image.encoding.order + "HHHHIII")
+        aux = Struct(self._image.encoding.order + "II")
+        names: dict[int, str] = {}
+        at = self._image.locate_pointer(c.DT_VERDEF)
+        for _ in range(min(self._image.dynamic.get(c.DT_VERDEFNUM) or 0, _MAX)):
+            if at is None:
+                break
+            fields = define.unpack(take(self._image.source, at, define.size, "DT_VERDEF"))
+            if fields[3]:
+                data = take(self._image.source, at + fields[5], aux.size, "DT_VERDEF")
+                name = self._image.string(aux.unpack(data)[0], "vda_name")
+                names[fields[2] & ~c.VERSYM_HIDDEN] = name
+            if not fields[6]:
+                break
+            at += fields[6]
+        return names

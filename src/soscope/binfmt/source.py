@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where bytes come from: a file, a buffer, or (in `soscope.process`) the memory of a process.
+
+A source never raises for bytes that are not there: it returns fewer. The decoders know what
+they were reading and turn that into a FormatError with field and offset.
+"""
+
+from __future__ import annotations
+
+import os
+
+
+class ByteSource:
+    """Bytes with random access. `name` is for messages; reading returns what there is."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return up to `size` bytes at `offset`; fewer where the source ends."""
+        raise NotImplementedError
+
+
+class BufferSource(ByteSource):
+    """A source over bytes, a bytearray, an mmap or a memoryview of bytes."""
+
+    __slots__ = ("_buffer",)
+
+    def __init__(self, buffer: bytes | bytearray | memoryview, name: str = "<bytes>") -> None:
+        super().__init__(name)
+        self._buffer = buffer
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return up to `size` bytes at `offset`."""
+        if offset < 0 or size < 0:
+            return b""
+        return bytes(self._buffer[offset : offset + size])
+
+
+class FileSource(ByteSource):
+    """A source over an open file, read with pread(2); `descriptor` belongs to the caller."""
+
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, descriptor: int, name: str) -> None:
+        super().__init__(name)
+        self._descriptor = descriptor
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return up to `size` bytes at `offset`.
+
+        Raises OSError where the file cannot be read.
+        """
+        # Offsets of a damaged file may be anything; the kernel takes signed ones. A size may
+        # be too: what is behind the end of the file is never allocated.
+        if offset < 0 or offset >= 1 << 63 or size <= 0:
+            return b""
+        if size > 1 << 20:
+            size = max(0, min(size, os.fstat(self._descriptor).st_size - offset))
+        data = os.pread(self._descriptor, size, offset)
+        while 0 < len(data) < size:
+            more = os.pread(self._descriptor, size - len(data), offset + len(data))
+            if not more:
+                break
+            data += more
+        return data

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The way in: choose the verb, run it, turn errors into a message and an exit status.
+
+Only the chosen verb's module is imported, since the start of soscope is part of what a
+trace costs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from soscope.errors import SoscopeError, UsageError
+
+# verb -> (what its help says, exit status of a wrong usage)
+VERBS = {
+    "trace": ("run a command and show its calls into shared libraries", 125),
+    "report": ("show a recording", 2),
+}
+
+HELP = """\
+usage: soscope VERB [options] …
+       soscope --help | --version | help VERB
+
+An oscilloscope for shared objects: what crosses a library's boundary in a live process.
+
+{verbs}
+
+  soscope trace -e 'open*,read' -- cat /etc/hostname
+  soscope trace -c --from all -- python3 -c 'import json'
+
+soscope VERB --help tells more; --debug shows tracebacks of soscope's own errors.
+"""
+
+
+class Invocation:
+    """One run of soscope: the words behind the verb, and whether tracebacks are wanted.
+
+    The verb sets `debug` when it has parsed its options: only it knows which words are
+    options and which belong to a command.
+    """
+
+    __slots__ = ("debug", "words")
+
+    def __init__(self, words: list[str], *, debug: bool) -> None:
+        self.words = words
+        self.debug = debug
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run soscope; `arguments` are those behind the program's name. Return the exit status."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    debug = bool(os.environ.get("SOSCOPE_DEBUG"))
+    while words[:1] == ["--debug"]:
+        debug = True
+        del words[0]
+    verb = words[0] if words else ""
+    if verb in ("-h", "--help", "help", "-V", "--version"):
+        return _about(verb, words[1:])
+    invocation = Invocation(words[1:], debug=debug)
+    try:
+        return _run(verb, invocation)
+    except BrokenPipeError:
+        return _die("SIGPIPE")  # whoever read us has enough: end as other programs do
+    except KeyboardInterrupt:
+        return _die("SIGINT")
+    except SystemExit as leave:  # argparse has printed help
+        return leave.code if isinstance(leave.code, int) else 0
+    except SoscopeError as error:
+        if invocation.debug:
+            _traceback()
+        complain(error)
+        return _status_of(verb, error)
+    except Exception as error:
+        if invocation.debug:
+            _traceback()
+        note(f"error: this is a bug in soscope: {type(error).__name__}: {error}")
+        if not invocation.debug:
+            note("  hint: with SOSCOPE_DEBUG=1 it shows where", prefix="")
+        return _status_of(verb, SoscopeError("bug"))
+
+
+def _run(verb: str, invocation: Invocation) -> int:
+    """Import the verb's module and run it."""
+    if not verb:
+        raise UsageError("no verb", hint="soscope --help lists the verbs")
+    if verb not in VERBS:
+        from difflib import get_close_matches
+
+        near = get_close_matches(verb, VERBS, n=1)
+        hint = "soscope --help lists the verbs"
+        if near:
+            hint = f"did you mean soscope {near[0]}?"
+        elif not verb.startswith("-"):
+            hint += f"; to trace a command: soscope trace {verb}"
+        raise UsageError(f"'{verb}' is not a verb of soscope", hint=hint)
+    if verb == "trace":
+        from soscope.cli import trace
+
+        return trace.run(invocation)
+    from soscope.cli import report
+
+    return report.run(invocation)
+
+
+def _about(verb: str, rest: list[str]) -> int:
+    """Print help or the version."""
+    if verb in ("-V", "--version"):
+        from soscope.cli.version import version_text
+
+        sys.stdout.write(version_text())
+        return 0
+    if verb == "help" and rest:
+        return main([rest[0], "--help"])
+    lines = [f"  {name:8} {about}" for name, (about, _) in VERBS.items()]
+    sys.stdout.write(HELP.format(verbs="\n".join(lines)))
+    return 0
+
+
+def _status_of(verb: str, error: SoscopeError) -> int:
+    """Return the exit status for an error of this verb.
+
+    A command that was to be wrapped may end with any status: soscope's own is one that
+    commands hardly use, and 126 and 127 are the shell's.
+    """
+    from soscope.errors import LaunchError
+
+    usage = VERBS.get(verb, ("", 2))[1]
+    if usage == 125 and not isinstance(error, LaunchError):
+        return usage
+    return error.exit_status
+
+
+def note(text: str, *, prefix: str = "soscope: ") -> None:
+    """Say something of soscope's own on standard error, which may be gone."""
+    data = f"{prefix}{text}\n".encode("utf-8", "surrogateescape")
+    try:
+        os.write(2, data)
+    except OSError:
+        pass  # nobody listens
+
+
+def complain(error: SoscopeError) -> None:
+    """Print an error: what, on which object, why; then what to do."""
+    note(f"error: {error.message}")
+    if error.hint:
+        first, *rest = error.hint.splitlines()
+        note(f"  hint: {first}", prefix="")
+        for line in rest:
+            note(f"        {line}", prefix="")
+
+
+def _traceback() -> None:
+    """Print where the error that is being handled happened."""
+    import traceback
+
+    note(traceback.format_exc().rstrip(), prefix="")
+
+
+def _die(name: str) -> int:
+    """End by a signal, so that whoever waits for us sees which one."""
+    from soscope.cli.exits import die
+
+    return die(name)

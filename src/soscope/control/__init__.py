@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run programs under observation: launch, put the agent in, follow, pass on how they ended."""

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the words of a command to the program that the kernel will run, before it runs.
+
+The same search as execvp(3). What a program is (static, set-user-id, …) has to be known
+before the exec: a set-user-id program that is being traced runs without its privileges.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+from soscope.binfmt.elf.image import ElfImage
+from soscope.errors import FormatError, LaunchError
+from soscope.process import arch_x86_64 as arch
+from soscope.process import reasons, status
+
+_SHELL = b"/bin/sh"
+_DEFAULT_PATH = b"/bin:/usr/bin"  # confstr(_CS_PATH), for an environment without PATH
+_HEAD = 256  # the kernel looks no further for the interpreter of a script
+_MAX_SCRIPTS = 5  # scripts that interpret scripts, as in the kernel
+
+
+class Command:
+    """A command that can be started.
+
+    `arguments` and `files` are bytes; exec tries `files` in order. `program` is the path
+    of the program that will probably run: the interpreter, where the file is a script.
+    `reason` says why it takes no agent, None where it does. `is_text` marks a file without
+    `#!`, which the shell is to run.
+    """
+
+    __slots__ = ("arguments", "files", "is_text", "program", "reason")
+
+    def __init__(self, words: list[str]) -> None:
+        """Find the command.
+
+        Raises LaunchError: not found, or not executable.
+        """
+        self.arguments = [os.fsencode(word) for word in words]
+        self.files = _find(words[0], self.arguments[0])
+        self.is_text = False
+        self.program, self.reason = self._look(self.files[0])
+
+    def _look(self, file: bytes) -> tuple[str, str | None]:
+        head: bytes | None = b""
+        for _ in range(_MAX_SCRIPTS):
+            head = _head(file)
+            if head is None:
+                return _real(file), reasons.UNREADABLE
+            if not head.startswith(b"#!"):
+                break
+            words = head[2:].split(b"\n", 1)[0].split(None, 1)
+            if not words:
+                break
+            file = words[0]
+        if head and not head.startswith(b"\x7fELF") and is_text(head):
+            self.is_text = True
+            file = _SHELL
+        return _real(file), reason_without_agent(file)
+
+
+def is_text(head: bytes) -> bool:
+    """Say whether the first bytes of a file look like a shell script, as shells decide it."""
+    return b"\0" not in head.split(b"\n", 1)[0]
+
+
+def reason_without_agent(file: bytes) -> str | None:
+    """Return why the ELF program `file` takes no agent, None where it does or is no program."""
+    if _gains_privileges(file):
+        return reasons.SETUID
+    try:
+        with open(file, "rb", buffering=0) as opened:
+            image = ElfImage.from_descriptor(opened.fileno(), os.fsdecode(file))
+            header = image.header
+            if (
+                header is None
+                or header.encoding.bits != arch.BITS
+                or header.machine != arch.MACHINE
+            ):
+                return reasons.FOREIGN
+            return None if image.interpreter else reasons.STATIC
+    except FormatError:
+        return None  # exec will say what it thinks of it
+    except PermissionError:
+        return reasons.UNREADABLE
+    except OSError:
+        return None
+
+
+def launch_error(command: str, number: int) -> LaunchError:
+    """Return the error for a command whose exec failed with `number`, with the shell's status."""
+    if number in (errno.ENOENT, errno.ENOTDIR) and not os.path.lexists(command):
+        return LaunchError.not_found(command, errno=number)
+    reason = os.strerror(number).lower()
+    if number == errno.ENOENT:
+        reason = "its interpreter does not exist"
+    return LaunchError.not_executable(command, reason, errno=number)
+
+
+def _find(word: str, name: bytes) -> list[bytes]:
+    """Return the files that exec is to try, in order."""
+    if not name:
+        raise LaunchError.not_found(word, errno=errno.ENOENT)
+    if b"/" in name:
+        candidates = [name]
+    else:
+        path = os.environb.get(b"PATH", _DEFAULT_PATH)
+        candidates = [os.path.join(folder or b".", name) for folder in path.split(b":")]
+    found = []
+    failure = errno.ENOENT
+    for file in candidates:
+        number = _executable(file)
+        if not number:
+            found.append(file)
+        elif number not in (errno.ENOENT, errno.ENOTDIR) and (failure == errno.ENOENT):
+            failure = number
+    if found:
+        return found
+    if failure == errno.ENOENT:
+        raise LaunchError.not_found(word, errno=failure)
+    raise LaunchError.not_executable(word, os.strerror(failure).lower(), errno=failure)
+
+
+def _executable(file: bytes) -> int:
+    """Return 0 where `file` can be executed, else the errno that says why not."""
+    try:
+        mode = os.stat(file).st_mode
+    except OSError as error:
+        return error.errno or errno.ENOENT
+    if stat.S_ISDIR(mode):
+        return errno.EISDIR
+    if not stat.S_ISREG(mode) or not os.access(file, os.X_OK, effective_ids=True):
+        return errno.EACCES
+    return 0
+
+
+def _head(file: bytes) -> bytes | None:
+    """Return the first bytes of a file, b"" where it is not there, None where not readable."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    except PermissionError:
+        return None
+    except OSError:
+        return b""
+    try:
+        return os.read(descriptor, _HEAD)
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)
+
+
+def _real(file: bytes) -> str:
+    return os.fsdecode(os.path.realpath(file))
+
+
+def _gains_privileges(file: bytes) -> bool:
+    """Say whether exec gives the program rights that we lack (execve(2), capabilities(7))."""
+    try:
+        found = os.stat(file)
+        is_ignored = os.statvfs(file).f_flag & os.ST_NOSUID
+    except OSError:
+        return False
+    changes_user = found.st_mode & stat.S_ISUID and found.st_uid != os.getuid()
+    group_bits = stat.S_ISGID | stat.S_IXGRP
+    changes_group = found.st_mode & group_bits == group_bits and found.st_gid != os.getgid()
+    if not (changes_user or changes_group or (os.getuid() and _has_capabilities(file))):
+        return False
+    return not is_ignored and status.read_status(os.getpid()).get("NoNewPrivs") != "1"
+
+
+def _has_capabilities(file: bytes) -> bool:
+    try:
+        return bool(os.getxattr(file, b"security.capability"))
+    except OSError:
+        return False

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What happens to the processes under observation, told to whoever wants to know."""
+
+from __future__ import annotations
+
+from soscope.control.program import Program
+
+
+class Events:
+    """Does nothing with every event; override what is of interest.
+
+    Called from `launch` and `Target.run`, between a target's stop and its going on: be quick.
+    All times are CLOCK_REALTIME ns.
+    """
+
+    def on_process(
+        self, event: str, pid: int, parent: int | None, program: Program, time_ns: int
+    ) -> None:
+        """Take note of a process: `event` is "start", "fork" or "exec"."""
+
+    def on_signal(self, pid: int, tid: int, signal: int, time_ns: int) -> None:
+        """Take note of a signal that is about to be delivered."""
+
+    def on_exit(self, pid: int, status: int | None, signal: int | None, time_ns: int) -> None:
+        """Take note of the end of a process."""

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent's way into every program that is executed: which descriptors, which control block.
+
+The first program inherits them. Those that it executes get theirs by a path in /proc or a
+pidfd; where our files cannot be reached from the target (another process namespace), they
+are made in the target and shared the other way round.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from soscope.control.program import Program
+from soscope.errors import SoscopeError
+from soscope.process import handover
+from soscope.process.blob import Blob
+from soscope.process.put_in import PutIn
+from soscope.process.reasons import Refused
+from soscope.process.tracee import Tracee
+from soscope.wire.block import ControlBlock
+
+# Gets the path of the program and, rarely, the descriptor of an empty shared file that the
+# new block has to use; returns the block of that program.
+MakeBlock = Callable[[str, int | None], ControlBlock]
+
+
+class AgentSource:
+    """What is put into programs: the blob, and a new control block for each.
+
+    `inherited` are the numbers of (blob, shared file) in the first program, None where no
+    descriptor was free for them.
+    """
+
+    __slots__ = ("_make_block", "blob", "inherited")
+
+    def __init__(self, blob: Blob | None, make_block: MakeBlock) -> None:
+        self.blob = blob
+        self._make_block = make_block
+        self.inherited: tuple[int, int] | None = None
+
+    def put_into(self, program: Program, put_in: PutIn) -> None:
+        """Put the agent into a program that has just been loaded; fill in its block.
+
+        Raises Refused, with everything undone, and Gone.
+        """
+        if self.blob is None:
+            raise Refused("no agent")
+        block = program.block
+
+        def bring(tracee: Tracee) -> tuple[int, int, int]:
+            nonlocal block
+            (blob_there, control_there), block = self._bring(tracee, program, block)
+            return blob_there, control_there, block.size
+
+        put_in.finish(self.blob, bring)
+        program.block = block
+        if not put_in.hooks_loader:
+            program.note = "images that it loads later are not seen: unknown loader"
+
+    def _bring(
+        self, tracee: Tracee, program: Program, block: ControlBlock | None
+    ) -> tuple[tuple[int, int], ControlBlock]:
+        """Return the descriptors' numbers in the target, and the block."""
+        assert self.blob is not None
+        if block is not None and self.inherited is not None:
+            return self.inherited, block
+        blob_there = handover.fetch(tracee, self.blob.fd)
+        if blob_there >= 0:
+            block = block or self._new_block(program, None)
+            control_there = handover.fetch(tracee, block.fd)
+            if control_there < 0:
+                handover.close(tracee, blob_there)
+                raise Refused(f"no descriptor for the agent: {os.strerror(-control_there)}")
+            return (blob_there, control_there), block
+        if block is not None:
+            raise Refused(f"no descriptor for the agent: {os.strerror(-blob_there)}")
+        return self._bring_copies(tracee, program)
+
+    def _bring_copies(
+        self, tracee: Tracee, program: Program
+    ) -> tuple[tuple[int, int], ControlBlock]:
+        assert self.blob is not None
+        blob_there, ours = handover.create(tracee)
+        try:
+            handover.copy_file(self.blob.fd, self.blob.size, ours)
+        except OSError as error:
+            raise Refused(f"no shared memory with the process: {error.strerror}") from error
+        finally:
+            os.close(ours)
+        control_there, ours = handover.create(tracee)
+        return (blob_there, control_there), self._new_block(program, ours)
+
+    def _new_block(self, program: Program, descriptor: int | None) -> ControlBlock:
+        try:
+            return self._make_block(program.path, descriptor)
+        except SoscopeError as error:
+            raise Refused(str(error)) from error
+
+    def close(self) -> None:
+        """Close the blob."""
+        if self.blob is not None:
+            self.blob.close()
+            self.blob = None

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Start a command with the agent in it.
+
+The new process is stopped by ptrace at its exec, the agent goes in before its first own
+instruction, then it runs detached (or traced, when its signals or children are wanted). Where
+that cannot be, it runs as it would without us, and its `Program` says why.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+
+from soscope.control import child as children
+from soscope.control.command import Command, launch_error
+from soscope.control.events import Events
+from soscope.control.follow import AgentSource, MakeBlock
+from soscope.control.program import Program
+from soscope.control.supervise import OWN_SIGNALS, Target
+from soscope.control.tracer import Tracer
+from soscope.errors import LaunchError
+from soscope.process import reasons, status
+from soscope.process.blob import Blob
+
+_HIGH_DESCRIPTOR = 900  # programs hand out the low ones
+
+
+def launch(
+    command: list[str],
+    make_block: MakeBlock,
+    *,
+    follow: bool = False,
+    stay: bool = False,
+    events: Events | None = None,
+    agent: str | None = None,
+) -> Target:
+    """Start `command`; return when it is about to run its own code.
+
+    `make_block(path, descriptor)` makes the control block for a program: for the command
+    before it starts, with `follow` for each program executed later; `descriptor` is None, or
+    a shared file that the block has to use. `stay` keeps tracing the process, to see its
+    signals; `follow` also its children, and puts the agent into what they execute.
+
+    Raises LaunchError where the command cannot be started, AgentError where there is no
+    agent, and what `make_block` raises. `Target.run` has to be called next, from this thread.
+    """
+    found = Command(command)
+    events = events or Events()
+    blob = Blob.build(agent) if found.reason is None or follow else None
+    agents = AgentSource(blob, make_block)
+    signals = children.Signals()
+    try:
+        program = Program(0, 0, found.program, 0)
+        program.reason = found.reason
+        descriptors: tuple[int, ...] = ()
+        if program.reason is None and blob is not None:
+            program.block = make_block(program.path, None)
+            descriptors = _high_descriptors((blob.fd, program.block.fd))
+        signals.block(OWN_SIGNALS)
+        try:
+            child = children.fork(found, descriptors, signals)
+        except OSError as error:
+            raise LaunchError(
+                f"cannot start a process: {error.strerror}", errno=error.errno
+            ) from error
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+        if descriptors:
+            agents.inherited = (descriptors[0], descriptors[1])
+        program.pid = child.pid
+        tracer = Tracer(child.pid, program, agents, events, follow=follow, stay=stay)
+        target = Target(tracer, agents, signals, follow=follow)
+        _start(child, tracer, target, command[0], wants_trace=follow or stay)
+    except BaseException:
+        agents.close()
+        signals.restore()
+        raise
+    return target
+
+
+def _start(
+    child: children.Child, tracer: Tracer, target: Target, name: str, *, wants_trace: bool
+) -> None:
+    """Let the child execute its command, and wait until it runs it.
+
+    Raises LaunchError where the exec fails.
+    """
+    program = tracer.programs[0]
+    is_traced = program.reason is None or (
+        wants_trace and (program.reason != reasons.SETUID or status.may_trace_setuid())
+    )
+    if is_traced:
+        try:
+            tracer.seize_first()
+        except OSError as error:
+            # Here the preload would come in: the agent as a library named in LD_PRELOAD.
+            is_traced = False
+            program.block = None
+            program.reason = f"{reasons.NO_PTRACE}: {_who_traces(child.pid) or error.strerror}"
+    child.go()
+    if is_traced:
+        target.wait_ready()
+        failure = child.exec_error() if tracer.exit is not None else None
+    else:
+        failure = child.exec_error()
+        if failure is None:
+            tracer.start_untraced()
+    if failure is not None:
+        if tracer.exit is None:
+            os.waitpid(child.pid, 0)
+        raise launch_error(name, failure)
+    child.close()
+
+
+def _high_descriptors(files: tuple[int, int]) -> tuple[int, ...]:
+    """Duplicate two descriptors to high numbers; () where there is no room for both."""
+    import resource
+
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    lowest = _HIGH_DESCRIPTOR
+    if 0 <= limit < _HIGH_DESCRIPTOR + len(files):
+        lowest = max(limit - 2 * len(files), 3)
+    found: list[int] = []
+    for file in files:
+        try:
+            found.append(fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, lowest))
+        except OSError:
+            for descriptor in found:
+                os.close(descriptor)
+            return ()
+    return tuple(found)
+
+
+def _who_traces(pid: int) -> str | None:
+    tracer = status.read_status(pid).get("TracerPid", "0")
+    return None if tracer == "0" else f"process {tracer} traces it"

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program under observation: one exec, with its control block or the reason why it has none."""
+
+from __future__ import annotations
+
+from soscope.wire.block import ControlBlock
+
+
+class Program:
+    """One program that a process executed; forked children share it.
+
+    `index` counts from 0, `pid` is the process that executed it. `block` is None where
+    `reason` (see `soscope.process.reasons`) says why there is no agent in it. `note` is a
+    degradation that the user should hear of, None if there is none. `marks` are
+    (step, time.perf_counter_ns()) of putting the agent in.
+    """
+
+    __slots__ = ("block", "index", "marks", "note", "path", "pid", "reason", "time_ns")
+
+    def __init__(self, index: int, pid: int, path: str, time_ns: int) -> None:
+        self.index = index
+        self.pid = pid
+        self.path = path
+        self.time_ns = time_ns
+        self.block: ControlBlock | None = None
+        self.reason: str | None = None
+        self.note: str | None = None
+        self.marks: list[tuple[str, int]] = []

@@ -1,0 +1,368 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What to do at every stop of every thread under observation.
+
+Each wait status is handled alone, and nothing here waits for one thread while another may be
+the one that it waits for. A thread that vanishes under our hands (SIGKILL) makes requests
+fail with ESRCH; its end is reported by the next wait status, so that is no error.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+
+from soscope.control.events import Events
+from soscope.control.exitstatus import ExitStatus
+from soscope.control.follow import AgentSource
+from soscope.control.program import Program
+from soscope.control.task import Task
+from soscope.errors import SoscopeError
+from soscope.process import ptrace, reasons, status
+from soscope.process.put_in import PutIn
+from soscope.process.reasons import Refused
+from soscope.process.tracee import Faulted, Gone, Tracee
+
+STOP_SIGNALS = frozenset((signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU))
+_FOLLOW = ptrace.O_TRACEFORK | ptrace.O_TRACEVFORK | ptrace.O_TRACECLONE
+_NEW_THREAD = (ptrace.EVENT_FORK, ptrace.EVENT_VFORK, ptrace.EVENT_CLONE)
+
+Request = Callable[[int], None]
+
+
+class Tracer:
+    """The threads under observation and the programs they run.
+
+    `exit` is there when the first process has ended, `is_ready` when it runs its own code
+    (or never will). `job_stop` is the signal that stopped the first process, 0 if none.
+    """
+
+    def __init__(
+        self,
+        pid: int,
+        program: Program,
+        agents: AgentSource,
+        events: Events,
+        *,
+        follow: bool,
+        stay: bool,
+    ) -> None:
+        self.pid = pid
+        self.programs = [program]
+        self.tasks = {pid: Task(pid, pid, program, is_seized=False)}
+        self.exit: ExitStatus | None = None
+        self.is_ready = False
+        self.job_stop = 0
+        self._agents = agents
+        self._events = events
+        self._follow = follow
+        self._stay = stay or follow
+        self._options = ptrace.O_TRACEEXEC | (_FOLLOW if follow else 0)
+
+    # ---- the first process ----
+
+    def seize_first(self) -> None:
+        """Trace the first process, which has not executed its command yet.
+
+        It ends if we are killed before its program runs: it has done nothing of its own, and
+        would meet our breakpoint. Raises OSError where tracing is not allowed.
+        """
+        ptrace.seize(self.pid, self._options | ptrace.O_EXITKILL)
+        self.tasks[self.pid].is_seized = True
+
+    def start_untraced(self) -> None:
+        """Take note that the first process has executed its command, and is not traced."""
+        self.tasks[self.pid].has_executed = True
+        self._announce(self.tasks[self.pid])
+
+    # ---- wait statuses ----
+
+    def handle(self, tid: int, wait_status: int) -> None:
+        """Take a wait status of thread `tid` and let it go on, if it can."""
+        task = self.tasks.get(tid) or self._adopt(tid)
+        try:
+            if os.WIFSTOPPED(wait_status):
+                self._stopped(task, wait_status)
+            else:
+                self._ended(task, wait_status)
+        except Gone as gone:
+            self._ended(task, gone.status)
+
+    def _stopped(self, task: Task, wait_status: int) -> None:
+        number, event = os.WSTOPSIG(wait_status), wait_status >> 16
+        if not task.is_seized:
+            self._note_stop(task, number)
+        elif event == ptrace.EVENT_STOP:
+            if number in STOP_SIGNALS:
+                self._note_stop(task, number)
+                self._request(ptrace.listen, task)
+            else:
+                self._note_stop(task, 0)
+                self.resume(task)
+        elif event == ptrace.EVENT_EXEC:
+            self._executed(task)
+        elif event in _NEW_THREAD:
+            self._forked(task, event)
+            self.resume(task)
+        elif event:
+            self.resume(task)
+        elif number == signal.SIGTRAP and task.put_in is not None and self._loading(task):
+            pass
+        else:
+            self._events.on_signal(task.pid, task.tid, number, time.time_ns())
+            self.resume(task, number)
+
+    def _note_stop(self, task: Task, number: int) -> None:
+        task.stopped = number
+        if task.tid == self.pid:
+            self.job_stop = number
+
+    def resume(self, task: Task, number: int = 0) -> None:
+        """Let a stopped thread go on, with a signal."""
+        try:
+            ptrace.resume(task.tid, number)
+        except ProcessLookupError:
+            # Killed; or an exec by a thread that we do not trace took this one's number, and
+            # what stopped is no tracee any more.
+            if number in STOP_SIGNALS and _is_stopped(task.tid):
+                task.is_seized = False
+                self._note_stop(task, number)
+
+    @staticmethod
+    def _request(request: Request, task: Task) -> None:
+        try:  # noqa: SIM105  contextlib is slow to import
+            request(task.tid)
+        except ProcessLookupError:
+            pass  # killed
+
+    def _ended(self, task: Task, wait_status: int) -> None:
+        self.tasks.pop(task.tid, None)
+        if task.put_in is not None:
+            self._refuse(task, reasons.ENDED)
+            self._announce(task)
+        if task.tid != task.pid:
+            return
+        how = ExitStatus.of_wait(wait_status)
+        if task.tid == self.pid:
+            self.exit = how
+            self.job_stop = 0
+            self.is_ready = True
+        if task.has_executed or task.tid != self.pid:
+            self._events.on_exit(task.pid, how.status, how.signal, time.time_ns())
+
+    # ---- new threads and processes ----
+
+    def _forked(self, task: Task, event: int) -> None:
+        try:
+            tid = ptrace.event_message(task.tid)
+        except ProcessLookupError:
+            return
+        if tid in self.tasks:  # its first stop came before this event
+            return
+        pid = tid
+        if event == ptrace.EVENT_CLONE:
+            pid = _process_of(tid)
+        self._add(tid, pid, task.pid, task.program)
+
+    def _adopt(self, tid: int) -> Task:
+        """Make the task of a thread whose creator's event is still to come."""
+        try:
+            fields = status.read_status(tid)
+            pid, parent = int(fields["Tgid"]), int(fields["PPid"])
+        except (SoscopeError, KeyError, ValueError):
+            pid, parent = tid, 0
+        creator = self.tasks.get(pid) or self.tasks.get(parent)
+        return self._add(tid, pid, parent, creator.program if creator else None)
+
+    def _add(self, tid: int, pid: int, parent: int, program: Program | None) -> Task:
+        task = self.tasks[tid] = Task(tid, pid, program, is_seized=True)
+        if tid == pid:
+            task.has_executed = True
+            if program is not None:
+                self._events.on_process("fork", pid, parent, program, time.time_ns())
+        return task
+
+    # ---- new programs ----
+
+    def _executed(self, task: Task) -> None:
+        """Take the exec stop: every other thread of the process is gone."""
+        for other in [other for other in self.tasks.values() if other.pid == task.tid]:
+            if other is not task:
+                del self.tasks[other.tid]
+        task.pid = task.tid
+        path = status.program_path(task.tid)
+        is_first = not task.has_executed
+        task.has_executed = True
+        if is_first and task.program is not None:
+            program = task.program
+            program.path = path or program.path
+            program.time_ns = time.time_ns()
+        else:
+            program = Program(len(self.programs), task.tid, path, time.time_ns())
+            self.programs.append(program)
+            task.program = program
+            if not self._follow:
+                program.reason = reasons.NOT_FOLLOWED
+        if program.reason is not None:
+            self._announce(task)
+            self._let_go_on(task, program.reason)
+            return
+        try:
+            self._begin(task, is_first)
+        except Refused as refused:
+            self._refuse(task, refused.reason)
+            self._announce(task)
+            self._let_go_on(task, refused.reason)
+        else:
+            self.resume(task)
+
+    def note_exec(self, task: Task, path: str, reason: str) -> None:
+        """Take note of a program that gets no agent."""
+        program = Program(len(self.programs), task.pid, path, time.time_ns())
+        program.reason = reason
+        self.programs.append(program)
+        task.program = program
+        self._announce(task)
+
+    def _begin(self, task: Task, is_first: bool) -> None:
+        try:
+            tracee = Tracee(task.tid)
+        except OSError as error:
+            raise Refused(reasons.UNREADABLE) from error
+        put_in = task.put_in = PutIn(tracee)
+        if not is_first:
+            self._request(self._kill_with_us, task)
+        try:
+            put_in.begin()
+        except (Refused, OSError, SoscopeError) as error:
+            inherited = self._agents.inherited
+            if is_first and inherited is not None:
+                try:  # noqa: SIM105  contextlib is slow to import
+                    put_in.close_inherited(inherited)
+                except (OSError, Faulted):
+                    pass  # two descriptors too many is all that is left of us
+            if isinstance(error, Refused):
+                raise
+            raise Refused(str(error)) from error
+
+    def _loading(self, task: Task) -> bool:
+        """Take a SIGTRAP of a program that is being loaded; say whether it was ours."""
+        put_in, program = task.put_in, task.program
+        assert put_in is not None
+        assert program is not None
+        try:
+            is_last = put_in.on_trap()
+        except OSError as error:  # killed, most likely; else it runs into nothing of ours
+            self._refuse(task, f"its memory: {error.strerror or error}")
+            is_last = None
+        if is_last is None:
+            return False
+        if not is_last:
+            self.resume(task)
+            return True
+        try:
+            self._agents.put_into(program, put_in)
+        except Refused as refused:
+            self._refuse(task, refused.reason)
+        program.marks = put_in.marks
+        put_in.tracee.close()
+        task.put_in = None
+        self._announce(task)
+        self._let_go_on(task, program.reason)
+        return True
+
+    def _refuse(self, task: Task, reason: str) -> None:
+        """Take note that a program has no agent."""
+        if task.program is not None:
+            task.program.reason = reason
+            task.program.block = None
+        if task.put_in is not None:
+            task.put_in.tracee.close()
+            task.put_in = None
+
+    def _let_go_on(self, task: Task, reason: str | None) -> None:
+        """Let a program run that has the agent, or will not get it.
+
+        Nobody waits for a set-user-id program: it does not want to be watched.
+        """
+        if self._stay and reason != reasons.SETUID:
+            self._request(self._live_without_us, task)
+            self.resume(task)
+        else:
+            self.detach(task)
+
+    def detach(self, task: Task, number: int = 0) -> None:
+        """Trace a stopped thread no longer, and let it go on with a signal."""
+        task.is_seized = False
+        try:  # noqa: SIM105  contextlib is slow to import
+            ptrace.detach(task.tid, number)
+        except ProcessLookupError:
+            pass  # killed
+        if task.tid != self.pid:
+            self.tasks.pop(task.tid, None)
+
+    def _live_without_us(self, tid: int) -> None:
+        ptrace.set_options(tid, self._options)
+
+    def _kill_with_us(self, tid: int) -> None:
+        ptrace.set_options(tid, self._options | ptrace.O_EXITKILL)
+
+    def _announce(self, task: Task) -> None:
+        program = task.program
+        if program is None:
+            return
+        event = "start" if program.index == 0 else "exec"
+        if task.tid == self.pid:
+            self.is_ready = True
+        self._events.on_process(event, task.pid, None, program, program.time_ns)
+
+    # ---- letting go ----
+
+    def let_go(self) -> None:
+        """Trace nobody any longer; everybody runs on.
+
+        A thread that cannot stop now (a parent in vfork) is left to the kernel, which lets it
+        go when this process ends.
+        """
+        for task in list(self.tasks.values()):
+            if task.is_seized:
+                try:
+                    self._release(task)
+                except Gone as gone:
+                    self._ended(task, gone.status)
+                except OSError:
+                    pass  # killed: its wait status tells
+
+    def _release(self, task: Task) -> None:
+        ptrace.interrupt(task.tid)
+        end = time.monotonic() + 0.5
+        while True:
+            tid, wait_status = os.waitpid(task.tid, ptrace.WALL | os.WNOHANG)
+            if tid:
+                break
+            if time.monotonic() > end:
+                return
+            time.sleep(0.0005)
+        if not os.WIFSTOPPED(wait_status):
+            raise Gone(wait_status)
+        number = 0 if wait_status >> 16 else os.WSTOPSIG(wait_status)
+        if task.put_in is not None:
+            task.put_in.abandon()
+            self._refuse(task, reasons.NOT_FOLLOWED)
+            number = 0 if number == signal.SIGTRAP else number
+        self.detach(task, number)
+
+
+def _process_of(tid: int) -> int:
+    try:
+        return int(status.read_status(tid)["Tgid"])
+    except (SoscopeError, KeyError, ValueError):
+        return tid
+
+
+def _is_stopped(pid: int) -> bool:
+    try:
+        return status.read_stat(pid).state == "T"
+    except SoscopeError:
+        return False

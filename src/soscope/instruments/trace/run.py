@@ -1,0 +1,357 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run a command under the trace instrument: from settings to an outcome.
+
+    settings ─ filter, prototypes ─► control block ─ launch ─► target
+    target ─► ring ─ feed ─► recording's writer, decoder ─ events ─► listener
+
+The loop runs in one thread, between the target's stops; whatever takes long (a listener
+that prints) is done in slices, so that a signal of the target is never kept waiting.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from soscope.control.events import Events
+from soscope.control.launch import launch
+from soscope.control.program import Program
+from soscope.control.supervise import Target
+from soscope.instruments.trace.filter import Selection, compile_selection
+from soscope.instruments.trace.listener import Listener
+from soscope.instruments.trace.outcome import (
+    STOPPED_DURATION,
+    STOPPED_FULL,
+    STOPPED_LIMIT,
+    Outcome,
+    ProgramOutcome,
+)
+from soscope.instruments.trace.settings import (
+    MODE_COUNT,
+    MODE_SUMMARY,
+    MODE_TRACE,
+    WHEN_FULL,
+    TraceSettings,
+)
+from soscope.model.call import Entry, Event, Process, ProcessExit, Signal
+from soscope.prototypes import load
+from soscope.recording.clock import Clock, Sampler
+from soscope.recording.feed import Feed
+from soscope.recording.losses import WHY
+from soscope.recording.sink import Sink, Tee
+from soscope.wire import layout
+from soscope.wire.automaton import pack_patterns
+from soscope.wire.block import ControlBlock
+from soscope.wire.plan import Plan
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.recording.stream import Stream
+    from soscope.recording.writer import Writer
+
+_MODES = {
+    MODE_COUNT: layout.MODE_COUNT,
+    MODE_SUMMARY: layout.MODE_STATS,
+    MODE_TRACE: layout.MODE_TRACE,
+}
+_SLICE = 2000  # events handed to the listener between looks at the target
+_BUSY = 0.001  # seconds to the next look when there was much
+_IDLE = 0.02  # and when there was nothing for a while
+_COUNT_ARRAYS = 64  # threads with counters of their own; others share
+_STATS_ARRAYS = 32
+_PREFAULT = 1 << 20  # bytes of the ring that are there before the target starts
+
+
+class Session(Events):
+    """One traced command, from its launch to its outcome."""
+
+    def __init__(self, settings: TraceSettings, listener: Listener) -> None:
+        """Prepare; raises UsageError for a faulty filter, RecordingError for --record."""
+        self.settings = settings
+        self.listener = listener
+        self.selection: Selection = compile_selection(
+            settings.select, settings.callers, settings.callees
+        )
+        self.prototypes = load()
+        self.stream: Stream | None = None
+        self.writer: Writer | None = None
+        self._sampler = Sampler()
+        self.feed = Feed(self._sink(), self._sampler)
+        self.remarks: list[str] = []
+        self.stopped = ""
+        self._patterns, self._functions = self._tables()
+        self._backlog: list[Event] = []
+        self._calls = 0
+        self._idle = 0
+        self._stop_at = 0.0
+        self._target: Target | None = None
+
+    def _sink(self) -> Sink:
+        settings, sinks = self.settings, []
+        if settings.mode == MODE_TRACE and settings.wants_events:
+            from soscope.recording.stream import Stream
+
+            self.stream = Stream()
+            sinks.append(self.stream)
+        if settings.record is not None:
+            self.writer = self._make_writer(settings.record)
+            sinks.append(self.writer)
+        return sinks[0] if len(sinks) == 1 else Tee(*sinks)
+
+    def _make_writer(self, path: str) -> Writer:
+        from soscope.recording.writer import Writer
+
+        settings = self.settings
+        options: dict[str, object] = {
+            "mode": settings.mode,
+            "select": settings.select,
+            "from": settings.callers,
+            "to": settings.callees,
+            "entry_only": settings.entry_only,
+            "string_limit": settings.string_limit,
+            "when_full": settings.when_full,
+            "follow": settings.follow,
+        }
+        return Writer(
+            path,
+            command=settings.command,
+            options=options,
+            versions={},
+            start_ns=time.time_ns(),
+            limit=settings.limit,
+            warn=lambda text: self.remarks.append(text),
+        )
+
+    def _tables(self) -> tuple[bytes, bytes]:
+        patterns = list(self.selection.patterns)
+        functions = self.prototypes.function_table(
+            patterns,
+            entry_only=self.settings.entry_only,
+            want_arguments=self.settings.mode == MODE_TRACE,
+        )
+        return pack_patterns(patterns), functions
+
+    # ---- the control block of each program ----
+
+    def make_block(self, path: str, descriptor: int | None = None) -> ControlBlock:
+        """Make the control block for a program that is about to be executed."""
+        settings = self.settings
+        mode = _MODES[settings.mode]
+        flags = layout.FLAG_FOLLOW if settings.follow else 0
+        if settings.entry_only:
+            flags |= layout.FLAG_ENTRY_ONLY
+        arrays = {layout.MODE_COUNT: _COUNT_ARRAYS, layout.MODE_STATS: _STATS_ARRAYS}
+        plan = Plan(
+            mode=mode,
+            patterns=self._patterns,
+            rules=self.selection.rules,
+            functions=self._functions,
+            main_name=os.path.basename(path),
+            flags=flags,
+            when_full=WHEN_FULL.index(settings.when_full),
+            string_limit=settings.string_limit,
+            chunks=settings.buffer // layout.CHUNK_SIZE if mode == layout.MODE_TRACE else 0,
+            count_arrays=arrays.get(mode, 0),
+        )
+        block = ControlBlock.create(plan, descriptor)
+        if plan.chunks:
+            block.prefault(min(_PREFAULT, settings.buffer))
+        return block
+
+    # ---- what happens to the processes ----
+
+    def on_process(
+        self, event: str, pid: int, parent: int | None, program: Program, time_ns: int
+    ) -> None:
+        """Pass on a start, a fork or an exec."""
+        if program.block is not None and event != "fork":
+            self.feed.add(program.block, program.path, pid)
+        self.feed.event(Process(time_ns, pid, event, parent, program.path))
+
+    def on_signal(self, pid: int, tid: int, signal: int, time_ns: int) -> None:
+        """Pass on a signal."""
+        self.feed.event(Signal(time_ns, pid, tid, signal))
+
+    def on_exit(self, pid: int, status: int | None, signal: int | None, time_ns: int) -> None:
+        """Pass on the end of a process."""
+        self.feed.event(ProcessExit(time_ns, pid, status, signal))
+
+    # ---- the loop ----
+
+    def run(self) -> Outcome:
+        """Launch the command, trace it to its end, and say what came of it."""
+        self.listener.begin(self.prototypes, self.selection)
+        settings = self.settings
+        self._target = launch(
+            settings.command,
+            self.make_block,
+            follow=settings.follow,
+            stay=settings.mode == MODE_TRACE,
+            events=self,
+        )
+        if settings.duration_ns is not None:
+            self._stop_at = time.monotonic() + settings.duration_ns / 1e9
+        try:
+            self._target.run(self.tick)
+            self.feed.finish()
+            self._finish_stream()
+            return self._outcome(self._target)
+        finally:
+            if self.writer is not None:
+                self.writer.close()
+
+    def tick(self) -> float:
+        """Move data; return how long the loop may sleep."""
+        if self._backlog:
+            self._hand_over()
+            return 0.0
+        units = self.feed.drain()
+        self._check_limits()
+        if self.stream is not None:
+            self._backlog = self.stream.take()
+            if self._backlog:
+                self._hand_over()
+                return 0.0
+        if units:
+            self._idle = 0
+            return _BUSY
+        self._idle += 1
+        if self._idle == 2:
+            self.listener.idle()
+        return min(_BUSY * (1 << min(self._idle, 5)), _IDLE)
+
+    def _hand_over(self) -> None:
+        batch, self._backlog = self._backlog[:_SLICE], self._backlog[_SLICE:]
+        self._calls += sum(isinstance(event, Entry) for event in batch)
+        self.listener.events(batch)
+
+    def _finish_stream(self) -> None:
+        if self.stream is not None:
+            self._backlog += self.stream.finish()
+        while self._backlog:
+            self._hand_over()
+
+    def _check_limits(self) -> None:
+        if self._stop_at and time.monotonic() >= self._stop_at:
+            self._stop(STOPPED_DURATION)
+        elif self.writer is not None and self.writer.limit_reached:
+            self._stop(STOPPED_LIMIT)
+
+    def _stop(self, why: str) -> None:
+        """Record nothing more; the target goes on."""
+        self._stop_at = 0.0
+        if not self.stopped:
+            self.stopped = why
+            for program in self._programs():
+                if program.block is not None:
+                    program.block.command = layout.COMMAND_STOP
+
+    def _programs(self) -> list[Program]:
+        return self._target.programs if self._target is not None else []
+
+    # ---- the end ----
+
+    def _outcome(self, target: Target) -> Outcome:
+        settings, ended = self.settings, target.exit
+        outcome = Outcome(
+            settings.command,
+            self.selection,
+            status=ended.status if ended else None,
+            signal=ended.signal if ended else None,
+            programs=[self._program(program) for program in target.programs if program.block],
+            remarks=self.remarks,
+            record=settings.record,
+            untraced=[(one.path, one.reason) for one in target.programs if one.reason],
+        )
+        if self.stream is not None:
+            outcome.calls = self._calls
+        outcome.dropped = self._losses(target)
+        for one in target.programs:
+            if one.note:
+                outcome.remarks.append(f"{one.path}: {one.note}")
+        if not self.stopped and any(
+            one.block is not None and one.block.state == layout.STATE_STOPPED
+            for one in target.programs
+        ):
+            self.stopped = STOPPED_FULL
+        outcome.stopped = self.stopped
+        outcome.imported = self._imported(outcome)
+        self._close_recording(outcome)
+        self.listener.end(outcome)
+        return outcome
+
+    def _program(self, program: Program) -> ProgramOutcome:
+        block = program.block
+        assert block is not None
+        images = block.images(program.index)
+        return ProgramOutcome(
+            program.index,
+            program.path,
+            images,
+            block.slots(program.index, images),
+            counts=block.counts() if block.mode == layout.MODE_COUNT else None,
+            stats=block.stats() if block.mode == layout.MODE_STATS else None,
+            ns_per_tick=self._rate(block),
+            rules_matched=block.rules_matched(),
+            slots_left=block.slots_left,
+            loader_refused=block.loader_hook == layout.LOADER_REFUSED,
+            errno_known=bool(block.agent_flags & layout.AGENT_ERRNO),
+            cut=block.images_dropped + block.slots_dropped,
+        )
+
+    def _rate(self, block: ControlBlock) -> float:
+        clock = Clock()
+        clock.add(block.tsc_start, block.realtime_start, block.monotonic_start)
+        clock.add(*self._sampler.sample())
+        return clock.rate
+
+    def _losses(self, target: Target) -> list[tuple[int, str]]:
+        lost: dict[str, int] = {}
+        for program in target.programs:
+            if program.block is None:
+                continue
+            for kind, count in enumerate((*program.block.dropped, program.block.dropped_exits)):
+                if count and kind in WHY:
+                    lost[WHY[kind]] = lost.get(WHY[kind], 0) + count
+        return [(count, why) for why, count in lost.items()]
+
+    def _imported(self, outcome: Outcome) -> set[str]:
+        """Look up what the images import, if a word of the filter matched nothing."""
+        from soscope.instruments.trace.imports import imported_functions
+
+        matched = [0] * len(self.selection.words)
+        for program in outcome.programs:
+            for index, count in enumerate(program.rules_matched):
+                matched[index] += count
+        words = zip(self.selection.words, matched, strict=True)
+        if not outcome.programs or not any(word.text and not count for word, count in words):
+            return set()
+        return imported_functions(
+            image.path for program in outcome.programs for image in program.images
+        )
+
+    def _close_recording(self, outcome: Outcome) -> None:
+        writer = self.writer
+        if writer is None:
+            return
+        for program in outcome.programs:
+            if program.counts is not None:
+                writer.counts(program.index, program.counts)
+            if program.stats is not None:
+                writer.stats(program.index, program.stats)
+        writer.end(
+            complete=not outcome.stopped,
+            why=outcome.stopped or "exit",
+            status=outcome.status,
+            signal=outcome.signal,
+            totals={"calls": outcome.calls or 0},
+        )
+
+
+def run_trace(settings: TraceSettings, listener: Listener) -> Outcome:
+    """Trace a command to its end.
+
+    Raises UsageError, LaunchError, AgentError and RecordingError before the command runs;
+    afterwards nothing but what `listener` raises, and then the command goes on untraced.
+    """
+    return Session(settings, listener).run()

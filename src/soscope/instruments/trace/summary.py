@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reduce what the agent counted to one row for each function and pair of images."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from soscope.instruments.trace.outcome import ProgramOutcome
+from soscope.model.slot import ERROR_NONE, Slot
+
+
+class Row:
+    """The calls of one function.
+
+    `caller` and `callee` are names of images, "" where unknown. `returns` are the calls
+    whose end was seen: `total_ns`, `min_ns` and `max_ns` are theirs, and None where there
+    is none. `errors` is None where failures cannot be told: nothing was timed, or the
+    function is unknown.
+    """
+
+    __slots__ = (
+        "callee",
+        "caller",
+        "calls",
+        "errors",
+        "max_ns",
+        "min_ns",
+        "returns",
+        "symbol",
+        "total_ns",
+        "version",
+    )
+
+    def __init__(self, caller: str, callee: str, symbol: str, version: str) -> None:
+        self.caller = caller
+        self.callee = callee
+        self.symbol = symbol
+        self.version = version
+        self.calls = 0
+        self.returns = 0
+        self.errors: int | None = None
+        self.total_ns: int | None = None
+        self.min_ns: int | None = None
+        self.max_ns: int | None = None
+
+    def add(self, other: Row) -> None:
+        """Add the calls of another row."""
+        self.calls += other.calls
+        self.returns += other.returns
+        if other.errors is not None:
+            self.errors = (self.errors or 0) + other.errors
+        if other.total_ns is not None and other.min_ns is not None and other.max_ns is not None:
+            self.total_ns = (self.total_ns or 0) + other.total_ns
+            least, most = self.min_ns, self.max_ns
+            self.min_ns = other.min_ns if least is None else min(least, other.min_ns)
+            self.max_ns = other.max_ns if most is None else max(most, other.max_ns)
+
+
+def rows_of(programs: Iterable[ProgramOutcome]) -> list[Row]:
+    """Return a row for each caller, callee, symbol and version that was called.
+
+    Programs are taken together; the rows come with the most time first, or with the most
+    calls where nothing was timed.
+    """
+    merged: dict[tuple[str, str, str, str], Row] = {}
+    for program in programs:
+        slots = {slot.index: slot for slot in program.slots}
+        for index, calls in (program.counts or {}).items():
+            if index in slots and calls:
+                _row(merged, slots[index]).calls += calls
+        for index, stats in (program.stats or {}).items():
+            if index in slots and stats[0]:
+                slot = slots[index]
+                _row(merged, slot).add(_timed(slot, stats, program.ns_per_tick))
+    return in_order(merged.values())
+
+
+def by_function(rows: Iterable[Row]) -> list[Row]:
+    """Merge the rows of one symbol, whoever calls it and whichever version."""
+    merged: dict[str, Row] = {}
+    for row in rows:
+        into = merged.get(row.symbol)
+        if into is None:
+            into = merged[row.symbol] = Row("", "", row.symbol, "")
+        into.add(row)
+    return in_order(merged.values())
+
+
+def in_order(rows: Iterable[Row]) -> list[Row]:
+    """Sort rows: most time first, then most calls, then by name."""
+    return sorted(
+        rows, key=lambda r: (-(r.total_ns or 0), -r.calls, r.symbol, r.caller, r.callee, r.version)
+    )
+
+
+def _row(merged: dict[tuple[str, str, str, str], Row], slot: Slot) -> Row:
+    """Find or make the row of a slot."""
+    caller = slot.caller.name if slot.caller else ""
+    callee = slot.callee.name if slot.callee else ""
+    key = (caller, callee, slot.symbol, slot.version)
+    row = merged.get(key)
+    if row is None:
+        row = merged[key] = Row(*key)
+    return row
+
+
+def _timed(slot: Slot, stats: tuple[int, int, int, int, int, int], ns_per_tick: float) -> Row:
+    """Make the row of one cell of the agent's statistics."""
+    calls, returns, errors, total, least, most = stats
+    row = Row("", "", slot.symbol, "")
+    row.calls, row.returns = calls, returns
+    if returns:
+        row.total_ns = round(total * ns_per_tick)
+        row.min_ns = round(least * ns_per_tick)
+        row.max_ns = round(most * ns_per_tick)
+        if slot.prototype is not None or slot.error_rule != ERROR_NONE:
+            row.errors = errors
+    return row

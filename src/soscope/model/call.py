@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What happens while a program is traced: calls, signals, processes, losses.
+
+All times are CLOCK_REALTIME nanoseconds, all durations nanoseconds.
+"""
+
+from __future__ import annotations
+
+from soscope.model.capture import Captured
+from soscope.model.record import Record
+from soscope.model.slot import Slot
+
+# How a call ended.
+ENDED_RETURN = "return"
+ENDED_UNWOUND = "unwound"  # left by an exception, longjmp or a switched stack
+ENDED_EXIT = "exit"  # its process or thread ended
+ENDED_KILLED = "killed"  # its process was killed
+ENDED_LOST = "lost"  # it may have returned: events of its thread were lost
+
+
+class Entry(Record):
+    """A call through a slot. `depth` counts the open hooked calls of its thread from 0.
+
+    `entry_only`: no exit will follow for this call.
+    """
+
+    __slots__ = (
+        "captured",
+        "depth",
+        "entry_only",
+        "pid",
+        "return_addr",
+        "slot",
+        "tid",
+        "time_ns",
+    )
+
+    def __init__(
+        self,
+        time_ns: int,
+        pid: int,
+        tid: int,
+        slot: Slot,
+        depth: int,
+        return_addr: int,
+        captured: Captured,
+        entry_only: bool,
+    ) -> None:
+        self.time_ns = time_ns
+        self.pid = pid
+        self.tid = tid
+        self.slot = slot
+        self.depth = depth
+        self.return_addr = return_addr
+        self.captured = captured
+        self.entry_only = entry_only
+
+
+class Exit(Record):
+    """The end of a call.
+
+    `entry` is None where the entry was lost. `duration_ns`, `result` (an unsigned 64-bit
+    word) and `errno` are None where they are not known; `duration_ns` leaves out the time
+    the agent itself took. `ended` is one of the ENDED_ constants of this module. A coroutine
+    may end on another thread than it began on: `pid` and `tid` are those of the end.
+    """
+
+    __slots__ = (
+        "captured",
+        "duration_ns",
+        "ended",
+        "entry",
+        "errno",
+        "pid",
+        "result",
+        "slot",
+        "tid",
+        "time_ns",
+    )
+
+    def __init__(
+        self,
+        entry: Entry | None,
+        time_ns: int,
+        duration_ns: int | None,
+        result: int | None,
+        errno: int | None,
+        captured: Captured,
+        ended: str,
+        pid: int,
+        tid: int,
+        slot: Slot,
+    ) -> None:
+        self.entry = entry
+        self.time_ns = time_ns
+        self.duration_ns = duration_ns
+        self.result = result
+        self.errno = errno
+        self.captured = captured
+        self.ended = ended
+        self.pid = pid
+        self.tid = tid
+        self.slot = slot
+
+
+class Signal(Record):
+    """A signal that was delivered to a thread; `signal` is its number."""
+
+    __slots__ = ("pid", "signal", "tid", "time_ns")
+
+    def __init__(self, time_ns: int, pid: int, tid: int, signal: int) -> None:
+        self.time_ns = time_ns
+        self.pid = pid
+        self.tid = tid
+        self.signal = signal
+
+
+class Process(Record):
+    """A process that came to be: `event` is "start", "fork" or "exec".
+
+    `parent` is None where it is not known or there is none that is traced; `program` is the
+    path of the program it runs.
+    """
+
+    __slots__ = ("event", "parent", "pid", "program", "time_ns")
+
+    def __init__(
+        self, time_ns: int, pid: int, event: str, parent: int | None, program: str
+    ) -> None:
+        self.time_ns = time_ns
+        self.pid = pid
+        self.event = event
+        self.parent = parent
+        self.program = program
+
+
+class ProcessExit(Record):
+    """The end of a process: its exit status, or the number of the signal that killed it."""
+
+    __slots__ = ("pid", "signal", "status", "time_ns")
+
+    def __init__(self, time_ns: int, pid: int, status: int | None, signal: int | None) -> None:
+        self.time_ns = time_ns
+        self.pid = pid
+        self.status = status
+        self.signal = signal
+
+
+class Dropped(Record):
+    """`count` events that are missing, and `why`, for people."""
+
+    __slots__ = ("count", "why")
+
+    def __init__(self, count: int, why: str) -> None:
+        self.count = count
+        self.why = why
+
+
+Event = Entry | Exit | Signal | Process | ProcessExit | Dropped

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An image: one file as the loader mapped it into one process."""
+
+from __future__ import annotations
+
+from soscope.model.record import Record
+
+# Flags of an image; the values are those of `enum sosc_image_flag`.
+IMAGE_MAIN = 1
+IMAGE_LOADER = 2
+IMAGE_STARTUP = 4  # loaded before any code of the program ran
+IMAGE_UNREADABLE = 8  # headers not found: not hooked
+IMAGE_LATE = 16  # hooked after its constructors may have run
+IMAGE_CLOSED = 32  # dlclose'd
+IMAGE_WRITE_REFUSED = 64  # its slots could not be written
+
+
+class Image(Record):
+    """One file as loaded (program, shared object, vDSO).
+
+    `index` counts within its traced program, `process` is the index of that program: one
+    control block, hence one exec; forked children share it. `load_bias`, `start` and `end`
+    are run-time addrs, `end` exclusive. `build_id` is empty where the file has none.
+    `slots_left` counts function slots nobody asked for, `slots_refused` those that were
+    asked for and could not be hooked. `pid` is the process that loaded it.
+    """
+
+    __slots__ = (
+        "build_id",
+        "end",
+        "flags",
+        "index",
+        "load_bias",
+        "name",
+        "path",
+        "pid",
+        "process",
+        "slots_hooked",
+        "slots_left",
+        "slots_refused",
+        "start",
+    )
+
+    def __init__(
+        self,
+        index: int,
+        process: int,
+        name: str,
+        path: str,
+        load_bias: int,
+        start: int,
+        end: int,
+        build_id: bytes,
+        flags: int,
+        slots_hooked: int,
+        slots_left: int,
+        slots_refused: int,
+        pid: int,
+    ) -> None:
+        self.index = index
+        self.process = process
+        self.name = name
+        self.path = path
+        self.load_bias = load_bias
+        self.start = start
+        self.end = end
+        self.build_id = build_id
+        self.flags = flags
+        self.slots_hooked = slots_hooked
+        self.slots_left = slots_left
+        self.slots_refused = slots_refused
+        self.pid = pid
+
+    @property
+    def is_main(self) -> bool:
+        """Say whether this is the program itself."""
+        return bool(self.flags & IMAGE_MAIN)

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A slot: one pointer cell that leads a caller's image to a function of another."""
+
+from __future__ import annotations
+
+from soscope.model.image import Image
+from soscope.model.record import Record
+
+# Kinds of slots; the values are those of `enum sosc_slot_kind`.
+SLOT_JUMP_SLOT = 1
+SLOT_GLOB_DAT = 2  # every reference is a call or jump
+SLOT_PLT_GOT = 3  # a re-aimed .plt.got stub in front of a GLOB_DAT
+SLOT_CALL_SITES = 4  # re-aimed call sites: a lower bound
+SLOT_KIND_NAMES = {
+    SLOT_JUMP_SLOT: "JUMP_SLOT",
+    SLOT_GLOB_DAT: "GLOB_DAT",
+    SLOT_PLT_GOT: "PLT_GOT",
+    SLOT_CALL_SITES: "CALL_SITES",
+}
+
+# Why a chosen slot is not hooked; the values are those of `enum sosc_slot_refusal`.
+HOOKED = 0
+REFUSED_ADDRESS_TAKEN = 1
+REFUSED_NOT_A_CALL = 2
+REFUSED_FULL = 3
+REFUSED_WRITE = 4
+REFUSED_TEXT = 5
+REFUSED_FOREIGN = 6
+REFUSAL_NAMES = {
+    HOOKED: "hooked",
+    REFUSED_ADDRESS_TAKEN: "address-taken",
+    REFUSED_NOT_A_CALL: "not-a-call",
+    REFUSED_FULL: "full",
+    REFUSED_WRITE: "write-refused",
+    REFUSED_TEXT: "text-refused",
+    REFUSED_FOREIGN: "foreign-value",
+}
+
+# When a result is a failure; the values are those of `enum sosc_error_rule`.
+ERROR_NONE = 0
+ERROR_INT_NEGATIVE = 1
+ERROR_LONG_NEGATIVE = 2
+ERROR_NULL = 3
+ERROR_MINUS_ONE = 4
+ERROR_INT_NONZERO = 5
+ERROR_INT_ZERO = 6
+
+_MINUS_ONE = 0xFFFF_FFFF_FFFF_FFFF
+
+
+def is_error(rule: int, result: int) -> bool:
+    """Say whether the 64-bit word `result` is a failure by the error rule `rule`.
+
+    The same rules run in the agent for `-c`; an unknown rule never fails.
+    """
+    if rule == ERROR_INT_NEGATIVE:
+        failed = bool(result & 0x8000_0000)
+    elif rule == ERROR_LONG_NEGATIVE:
+        failed = bool(result >> 63 & 1)
+    elif rule == ERROR_NULL:
+        failed = result == 0
+    elif rule == ERROR_MINUS_ONE:
+        failed = result == _MINUS_ONE
+    elif rule == ERROR_INT_NONZERO:
+        failed = bool(result & 0xFFFF_FFFF)
+    elif rule == ERROR_INT_ZERO:
+        failed = not result & 0xFFFF_FFFF
+    else:
+        failed = False
+    return failed
+
+
+class Slot(Record):
+    """One pointer cell of `caller` that holds a function of `callee`.
+
+    `index` counts within the traced program `process`. `version` is "" without a symbol
+    version. `caller` or `callee` is None where the image is not known. `addr` is the
+    run-time address of the cell. `kind`, `refusal` and `error_rule` are constants of this
+    module. `lazy`: it was unbound when it was hooked. `entry_only`: no exits for this
+    function. `prototype` is an index into the prototypes, None = unknown function.
+    """
+
+    __slots__ = (
+        "addr",
+        "callee",
+        "caller",
+        "entry_only",
+        "error_rule",
+        "index",
+        "kind",
+        "lazy",
+        "process",
+        "prototype",
+        "refusal",
+        "symbol",
+        "version",
+    )
+
+    def __init__(
+        self,
+        index: int,
+        process: int,
+        symbol: str,
+        version: str,
+        caller: Image | None,
+        callee: Image | None,
+        addr: int,
+        kind: int,
+        refusal: int,
+        lazy: bool,
+        entry_only: bool,
+        prototype: int | None,
+        error_rule: int,
+    ) -> None:
+        self.index = index
+        self.process = process
+        self.symbol = symbol
+        self.version = version
+        self.caller = caller
+        self.callee = callee
+        self.addr = addr
+        self.kind = kind
+        self.refusal = refusal
+        self.lazy = lazy
+        self.entry_only = entry_only
+        self.prototype = prototype
+        self.error_rule = error_rule
+
+    @property
+    def is_hooked(self) -> bool:
+        """Say whether calls through it are seen."""
+        return self.refusal == HOOKED

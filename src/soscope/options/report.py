@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of `soscope report`."""
+
+from __future__ import annotations
+
+from soscope.options.display import add_display_options, display_from
+from soscope.options.parser import VerbParser
+from soscope.report.display import Display
+
+USAGE = "soscope report [options] FILE"
+
+SHORT = f"""\
+usage: {USAGE}
+
+Show a recording that soscope trace --record made, as the trace would have been.
+
+  -T       the time each call took
+  -t       the time of each call; -tt with microseconds
+  -s N     bytes of a string to show (as far as they were recorded)
+  --json   for programs
+
+  soscope report -T run.sosr
+
+soscope report --help lists all options.
+"""
+
+DESCRIPTION = """\
+Show a recording on standard output: the calls as soscope trace prints them, or the table
+of one that was made with -c or --count-only. A recording that is still being written, or
+that ends in the middle, is shown as far as it goes.
+"""
+
+EPILOG = """\
+exit status: 0 fine, 1 the recording is damaged or not complete, 2 wrong usage.
+"""
+
+
+class ReportOptions:
+    """What `soscope report` was told: the file and how to show it."""
+
+    __slots__ = ("debug", "display", "json", "output", "path")
+
+    def __init__(
+        self, path: str, display: Display, *, output: str | None, json: bool, debug: bool
+    ) -> None:
+        self.path = path
+        self.display = display
+        self.output = output
+        self.json = json
+        self.debug = debug
+
+
+def make_parser() -> VerbParser:
+    """Make the parser of `soscope report`."""
+    parser = VerbParser("report", usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG)
+    add_display_options(parser)
+    where = parser.add_argument_group("where to")
+    where.add_argument("-o", "--output", metavar="FILE", help="write to FILE")
+    parser.add_argument("path", metavar="FILE", help="the recording")
+    return parser
+
+
+def parse(arguments: list[str]) -> ReportOptions:
+    """Parse the words behind `soscope report`. Raises UsageError, or SystemExit for help."""
+    words = make_parser().parse_args(arguments)
+    return ReportOptions(
+        words.path,
+        display_from(words),
+        output=words.output,
+        json=words.json,
+        debug=words.debug,
+    )

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers with units, as people write them: `16MiB`, `1g`, `250ms`, `2m`."""
+
+from __future__ import annotations
+
+from soscope.errors import UsageError
+
+# k, m, g alone are powers of 1024, as in dd, head and most allocators' options; kB, MB, GB
+# are powers of 1000, as SI and coreutils have it.
+_SIZES = {"": 1, "b": 1}
+for _power, _letter in enumerate("kmgt", start=1):
+    _SIZES[_letter] = _SIZES[f"{_letter}i"] = _SIZES[f"{_letter}ib"] = 1024**_power
+    _SIZES[f"{_letter}b"] = 1000**_power
+
+_DURATIONS = {
+    "ns": 1,
+    "us": 1_000,
+    "µs": 1_000,
+    "ms": 1_000_000,
+    "": 1_000_000_000,
+    "s": 1_000_000_000,
+    "m": 60_000_000_000,
+    "min": 60_000_000_000,
+    "h": 3_600_000_000_000,
+}
+
+_MOST = 1 << 62  # what still fits every integer it may be written to
+
+
+def parse_size(text: str) -> int:
+    """Return bytes; a number without unit is bytes. Raises UsageError."""
+    return _parse(text, _SIZES, "size", "64k, 16MiB or 1g")
+
+
+def parse_duration(text: str) -> int:
+    """Return nanoseconds; a number without unit is seconds. Raises UsageError."""
+    return _parse(text, _DURATIONS, "time", "250ms, 10s or 2m")
+
+
+def parse_count(text: str) -> int:
+    """Return a number of things, 0 or more. Raises UsageError."""
+    if not (text.isascii() and text.isdigit()) or len(text) > 18:
+        raise UsageError(f"'{text}' is not a number", slug="number")
+    return int(text)
+
+
+def _parse(text: str, units: dict[str, int], what: str, examples: str) -> int:
+    """Split a positive number from its unit and multiply."""
+    stripped = text.strip()
+    number = stripped.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZµ ")
+    unit = units.get(stripped[len(number) :].strip().lower())
+    whole, dot, part = number.partition(".")
+    digits = whole + part
+    if unit is None or not (digits.isascii() and digits.isdigit()) or len(digits) > 18:
+        raise UsageError(f"'{text}' is not a {what}", hint=f"for example {examples}", slug="unit")
+    value = int(digits) * unit // 10 ** len(part) if dot else int(digits) * unit
+    if not 0 < value < _MOST:
+        raise UsageError(
+            f"'{text}' is no possible {what}", hint=f"for example {examples}", slug="unit"
+        )
+    return value
+
+
+def size_text(size: int) -> str:
+    """Show a number of bytes: three digits and a unit."""
+    value = float(size)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024:
+            return f"{value:.3g} {unit}" if unit != "B" else f"{size} B"
+        value /= 1024
+    return f"{value:.3g} TiB"

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The auxiliary vector: what the kernel told a new program about itself."""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from soscope.errors import FormatError
+
+AT_NULL = 0
+AT_PHDR = 3
+AT_PHENT = 4
+AT_PHNUM = 5
+AT_BASE = 7  # where the loader lies, 0 for a static program
+AT_ENTRY = 9
+AT_SECURE = 23  # set-user-id, set-group-id or file capabilities took effect
+AT_EXECFN = 31
+AT_SYSINFO_EHDR = 33  # the vDSO
+
+_PAIRS = {64: Struct("<QQ"), 32: Struct("<II")}
+
+
+def parse(data: bytes, *, bits: int = 64) -> dict[int, int]:
+    """Return type -> value of the vector in `data`, up to AT_NULL.
+
+    Raises FormatError where it has no end.
+    """
+    pair = _PAIRS[bits]
+    values: dict[int, int] = {}
+    for offset in range(0, len(data) - pair.size + 1, pair.size):
+        kind, value = pair.unpack_from(data, offset)
+        if kind == AT_NULL:
+            return values
+        values.setdefault(kind, value)
+    raise FormatError(
+        f"auxiliary vector: no AT_NULL in {len(data)} bytes", field="AT_NULL", offset=len(data)
+    )
+
+
+def read(pid: int) -> dict[int, int]:
+    """Return the auxiliary vector of a 64-bit process.
+
+    Raises OSError where /proc/PID/auxv cannot be read, FormatError where it has no end.
+    """
+    with open(f"/proc/{pid}/auxv", "rb", buffering=0) as file:
+        return parse(file.read())

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The blob: the file that is mapped into a target, made of the agent's ELF file.
+
+The ELF file, padded to a page; then the page at symbol `sosc_entry_page` BLOB_REPEAT times,
+then the page at `sosc_site_page` as often. Trampolines are mapped from those, many pages with
+one system call. The file is in memory and has no name.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+
+from soscope.binfmt.elf import constants as elf
+from soscope.binfmt.elf.header import Segment
+from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.source import BufferSource
+from soscope.errors import AgentError, FormatError
+from soscope.wire import layout, sharedfile
+
+
+def agent_path() -> str:
+    """Return where the agent's ELF file is, or would be: beside this package's code."""
+    package = os.path.dirname(os.path.dirname(__file__))
+    return os.path.join(package, "_agent", "libsoscope-agent.so")
+
+
+class Blob:
+    """A blob and what must be known to start it.
+
+    `fd` is its file; `text` the one segment that has to be mapped; `start`, `trap` and
+    `loader_event` are link-time addresses. `pages_offset` is the offset of the trampolines'
+    pages in the file.
+    """
+
+    __slots__ = (
+        "build_id",
+        "fd",
+        "loader_event",
+        "pages_offset",
+        "size",
+        "start",
+        "text",
+        "trap",
+    )
+
+    fd: int
+    size: int
+    pages_offset: int
+    text: Segment
+    start: int
+    trap: int
+    loader_event: int
+    build_id: bytes
+
+    @classmethod
+    def build(cls, path: str | None = None) -> Blob:
+        """Make the blob of the agent at `path`.
+
+        Raises AgentError where there is no agent, or it is not one, or there is no memory.
+        """
+        path = path or agent_path()
+        try:
+            with open(path, "rb", buffering=0) as file:
+                data = file.read()
+        except OSError as error:
+            raise AgentError(
+                f"no agent at '{path}': {error.strerror}",
+                hint="this soscope was installed without one; install it for this machine",
+                errno=error.errno,
+            ) from error
+        try:
+            return cls._of(ElfImage.from_source(BufferSource(data, path)), data)
+        except FormatError as error:
+            raise AgentError(f"the agent is damaged: {error}") from error
+
+    @classmethod
+    def _of(cls, image: ElfImage, data: bytes) -> Blob:
+        def address(name: str) -> int:
+            symbol = image.symbol(name)
+            if symbol is None:
+                raise AgentError(f"the agent is damaged: {image.source.name} has no {name}")
+            return symbol.value
+
+        blob = cls()
+        blob.text = _text_segment(image)
+        blob.start = address("soscope_agent_start")
+        blob.trap = address("sosc_trap")
+        blob.loader_event = address("sosc_loader_event")
+        blob.build_id = image.build_id
+        pages = [
+            image.read(address(name), layout.PAGE, name) * layout.BLOB_REPEAT
+            for name in ("sosc_entry_page", "sosc_site_page")
+        ]
+        blob.pages_offset = len(data) + -len(data) % layout.PAGE
+        blob.size = blob.pages_offset + sum(map(len, pages))
+        blob.fd = sharedfile.create(blob.size)
+        # Stores through a mapping are not subject to the limit on file sizes, writes are.
+        with mmap.mmap(blob.fd, blob.size) as mapping:
+            mapping[: len(data)] = data
+            at = blob.pages_offset
+            for page in pages:
+                mapping[at : at + len(page)] = page
+                at += len(page)
+        return blob
+
+    def close(self) -> None:
+        """Close the file; what is mapped stays."""
+        os.close(self.fd)
+        self.fd = -1
+
+
+def _text_segment(image: ElfImage) -> Segment:
+    for segment in image.segments:
+        if segment.type == elf.PT_LOAD and segment.flags & elf.PF_X:
+            if (segment.vaddr - segment.offset) % layout.PAGE or (
+                segment.vaddr + segment.memsz > layout.BLOB_TEXT_MAX
+            ):
+                break
+            return segment
+    raise AgentError(f"the agent is damaged: {image.source.name} has no text segment to map")

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The mappings of a process, and room between them."""
+
+from __future__ import annotations
+
+import os
+
+_LOWEST = 1 << 16  # vm.mmap_min_addr's usual value
+_GUARD = 1 << 20  # kept free below a mapping: a stack grows downwards
+
+
+class Mapping:
+    """One line of /proc/PID/maps; `flags` is the text "rwxp", `path` "" where anonymous."""
+
+    __slots__ = ("end", "flags", "inode", "offset", "path", "start")
+
+    def __init__(
+        self, start: int, end: int, flags: str, offset: int, inode: int, path: str
+    ) -> None:
+        self.start = start
+        self.end = end
+        self.flags = flags
+        self.offset = offset
+        self.inode = inode
+        self.path = path
+
+
+def parse(text: bytes) -> list[Mapping]:
+    """Parse the text of /proc/PID/maps."""
+    found = []
+    for line in text.splitlines():
+        fields = line.split(None, 5)
+        start, _, end = fields[0].partition(b"-")
+        path = os.fsdecode(fields[5]) if len(fields) > 5 else ""
+        found.append(
+            Mapping(
+                int(start, 16),
+                int(end, 16),
+                fields[1].decode(),
+                int(fields[2], 16),
+                int(fields[4]),
+                path,
+            )
+        )
+    return found
+
+
+def read(pid: int) -> list[Mapping]:
+    """Read the mappings of a process, by rising address.
+
+    Raises OSError where they cannot be read.
+    """
+    with open(f"/proc/{pid}/maps", "rb") as file:
+        return parse(file.read())
+
+
+def find_gap(mappings: list[Mapping], near: int, size: int, reach: int) -> int | None:
+    """Return a page-aligned address of `size` free bytes within `reach` of `near`, or None.
+
+    All of the gap is within reach; the nearest below `near` comes first, then above.
+    """
+    low, high = max(near - reach, _LOWEST), near + reach
+    gaps = []
+    before = 0
+    for mapping in mappings:
+        gaps.append((before, mapping.start - _GUARD))
+        before = mapping.end
+    gaps.append((before, 1 << 47))
+    best = None
+    for gap in gaps:
+        start, end = max(gap[0], low), min(gap[1], high)
+        if end - start < size:
+            continue
+        at = (end - size if start < near else start) & -4096
+        if at >= start and (best is None or abs(at - near) < abs(best - near)):
+            best = at
+    return best

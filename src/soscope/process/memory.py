@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The memory of another process, through /proc/PID/mem.
+
+A tracer may write to any page there, read-only ones too. Systems that forbid it
+(proc_mem.force_override=never) still have PTRACE_POKEDATA.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from soscope.binfmt.source import ByteSource
+from soscope.process import ptrace
+
+
+class RemoteMemory(ByteSource):
+    """The memory of the process that thread `tid` belongs to, as it is now.
+
+    An exec gives a process a new memory; this one then reads as empty.
+    """
+
+    __slots__ = ("_descriptor", "_tid")
+
+    def __init__(self, tid: int) -> None:
+        """Open it.
+
+        Raises OSError where that is not allowed.
+        """
+        super().__init__(f"process {tid}")
+        self._tid = tid
+        self._descriptor = os.open(f"/proc/{tid}/mem", os.O_RDWR | os.O_CLOEXEC)
+
+    def close(self) -> None:
+        """Close the file; may be called twice."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return up to `size` bytes at run-time address `offset`; fewer where a page is missing."""
+        if not 0 <= offset < 1 << 63 or size <= 0:
+            return b""
+        try:
+            return os.pread(self._descriptor, size, offset)
+        except OSError as error:
+            if error.errno not in (errno.EIO, errno.EFAULT):
+                raise
+        # Some kernels refuse the whole where only a part is missing.
+        page = 4096 - offset % 4096
+        if size <= page:
+            return b""
+        try:
+            return os.pread(self._descriptor, page, offset)
+        except OSError:
+            return b""
+
+    def word(self, addr: int) -> int:
+        """Return the 8-byte word at `addr`.
+
+        Raises OSError (EFAULT) where it cannot be read.
+        """
+        data = self.read(addr, 8)
+        if len(data) < 8:
+            raise OSError(errno.EFAULT, f"no memory at {addr:#x}")
+        return int.from_bytes(data, "little")
+
+    def write(self, addr: int, data: bytes) -> None:
+        """Write `data` at `addr`; a write of one aligned word is seen whole.
+
+        Raises OSError where it is refused, or reads back differently.
+        """
+        try:
+            written = os.pwrite(self._descriptor, data, addr)
+        except OSError as error:
+            if error.errno not in (errno.EIO, errno.EPERM, errno.EACCES):
+                raise
+            self._poke(addr, data)
+        else:
+            if written < len(data):
+                raise OSError(errno.EFAULT, f"no memory at {addr + written:#x}")
+        if self.read(addr, len(data)) != data:
+            raise OSError(errno.EIO, f"memory at {addr:#x} does not keep what is written")
+
+    def _poke(self, addr: int, data: bytes) -> None:
+        start = addr & ~7
+        end = addr + len(data) + 7 & ~7
+        old = self.read(start, end - start)
+        if len(old) < end - start:
+            raise OSError(errno.EFAULT, f"no memory at {addr:#x}")
+        new = old[: addr - start] + data + old[addr - start + len(data) :]
+        for at in range(0, len(new), 8):
+            ptrace.poke(self._tid, start + at, int.from_bytes(new[at : at + 8], "little"))

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ptrace(2) through ctypes. All calls for one tracee must come from the thread that seized it.
+
+Every function raises OSError (ProcessLookupError where the thread is gone or not stopped).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+CONT = 7
+SINGLESTEP = 9
+GETREGS = 12
+SETREGS = 13
+POKEDATA = 5
+DETACH = 17
+SETOPTIONS = 0x4200
+GETEVENTMSG = 0x4201
+SEIZE = 0x4206
+INTERRUPT = 0x4207
+LISTEN = 0x4208
+GETSIGMASK = 0x420A
+SETSIGMASK = 0x420B
+
+O_TRACEFORK = 1 << 1
+O_TRACEVFORK = 1 << 2
+O_TRACECLONE = 1 << 3
+O_TRACEEXEC = 1 << 4
+O_EXITKILL = 1 << 20
+
+EVENT_FORK = 1
+EVENT_VFORK = 2
+EVENT_CLONE = 3
+EVENT_EXEC = 4
+EVENT_STOP = 128
+
+WALL = 0x40000000  # __WALL of waitpid(2): also children that are threads
+
+_PR_SET_DUMPABLE = 4
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_ptrace = _libc.ptrace
+_ptrace.restype = ctypes.c_long
+_ptrace.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
+
+
+def request(code: int, tid: int, addr: object = None, data: object = None) -> None:
+    """Make one request whose result does not matter."""
+    if _ptrace(code, tid, addr, data) == -1:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def seize(tid: int, options: int) -> None:
+    """Become the tracer of a thread without stopping it."""
+    request(SEIZE, tid, None, options)
+
+
+def resume(tid: int, signal: int = 0) -> None:
+    """Let a stopped thread go on, with a signal."""
+    request(CONT, tid, None, signal)
+
+
+def step(tid: int, signal: int = 0) -> None:
+    """Let a stopped thread make one instruction."""
+    request(SINGLESTEP, tid, None, signal)
+
+
+def listen(tid: int) -> None:
+    """Leave a thread in the group stop that it reported."""
+    request(LISTEN, tid)
+
+
+def interrupt(tid: int) -> None:
+    """Ask a running thread to stop."""
+    request(INTERRUPT, tid)
+
+
+def detach(tid: int, signal: int = 0) -> None:
+    """Let a stopped thread go on untraced, with a signal."""
+    request(DETACH, tid, None, signal)
+
+
+def set_options(tid: int, options: int) -> None:
+    """Replace the options given to `seize`."""
+    request(SETOPTIONS, tid, None, options)
+
+
+def event_message(tid: int) -> int:
+    """Return what came with the last event: a new thread's id, a former thread id."""
+    value = ctypes.c_ulong()
+    request(GETEVENTMSG, tid, None, ctypes.byref(value))
+    return value.value
+
+
+def signal_mask(tid: int) -> int:
+    """Return the blocked signals of a stopped thread: bit N - 1 is signal N."""
+    value = ctypes.c_uint64()
+    request(GETSIGMASK, tid, 8, ctypes.byref(value))
+    return value.value
+
+
+def set_signal_mask(tid: int, mask: int) -> None:
+    """Replace the blocked signals of a stopped thread."""
+    request(SETSIGMASK, tid, 8, ctypes.byref(ctypes.c_uint64(mask)))
+
+
+def poke(tid: int, addr: int, word: int) -> None:
+    """Write 8 bytes, whatever protection their page has."""
+    request(POKEDATA, tid, addr, word)
+
+
+def forbid_dump() -> None:
+    """Let this process leave no core dump, and keep others from tracing it (prctl(2))."""
+    _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What /proc/PID/stat and /proc/PID/status say."""
+
+from __future__ import annotations
+
+import os
+
+from soscope.errors import NoSuchProcess
+
+_CAP_SYS_PTRACE = 19
+
+
+class Stat:
+    """Fields of /proc/PID/stat; `start` is in clock ticks since boot, `tty` 0 without one."""
+
+    __slots__ = ("group", "parent", "pid", "session", "start", "state", "tty")
+
+    def __init__(self, text: bytes) -> None:
+        # The name in brackets may hold blanks and brackets; what follows does not.
+        head, _, tail = text.rpartition(b")")
+        fields = tail.split()
+        self.pid = int(head.split(b"(", 1)[0])
+        self.state = fields[0].decode()
+        self.parent, self.group, self.session, self.tty = map(int, fields[1:5])
+        self.start = int(fields[19])
+
+
+def _slurp(path: str) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, 16384)
+    finally:
+        os.close(descriptor)
+
+
+def read_stat(pid: int) -> Stat:
+    """Read /proc/PID/stat.
+
+    Raises NoSuchProcess where there is no such process.
+    """
+    try:
+        return Stat(_slurp(f"/proc/{pid}/stat"))
+    except OSError as error:
+        raise NoSuchProcess(f"no process {pid}", errno=error.errno) from error
+
+
+def read_status(pid: int) -> dict[str, str]:
+    """Read /proc/PID/status: field -> text, without the blanks around it.
+
+    Raises NoSuchProcess where there is no such process.
+    """
+    try:
+        text = os.fsdecode(_slurp(f"/proc/{pid}/status"))
+    except OSError as error:
+        raise NoSuchProcess(f"no process {pid}", errno=error.errno) from error
+    fields = {}
+    for line in text.splitlines():
+        name, _, value = line.partition(":")
+        fields[name] = value.strip()
+    return fields
+
+
+def may_trace_setuid() -> bool:
+    """Say whether a program that we trace keeps its set-user-id bit (CAP_SYS_PTRACE)."""
+    return bool(int(read_status(os.getpid()).get("CapEff", "0"), 16) >> _CAP_SYS_PTRACE & 1)
+
+
+def program_path(pid: int) -> str:
+    """Return the path of the program that a process runs, "" where it cannot be read."""
+    try:
+        return os.readlink(f"/proc/{pid}/exe")
+    except OSError:
+        return ""

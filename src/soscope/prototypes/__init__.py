@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+"""C declarations: what the agent keeps of a call, and how arguments and results are shown.
+
+The declarations are in prototypes/*.h at the top of the repository. `load()` is the way in.
+"""
+
+from __future__ import annotations
+
+from soscope.prototypes.catalog import Prototypes, load
+
+__all__ = ["Prototypes", "load"]

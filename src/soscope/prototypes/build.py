@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compile a directory of declarations to one file: python -m soscope.prototypes.build DIR OUT.
+
+The file is what `soscope.prototypes.load()` reads at every start, so that nothing is parsed
+there. It is made when soscope is packaged, and in a source checkout on first use.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from soscope.errors import FormatError
+from soscope.prototypes import pack, table
+from soscope.prototypes.capture import Programs
+from soscope.prototypes.constants import ConstantSets
+from soscope.prototypes.describe import Description, how_shown
+from soscope.prototypes.errnos import ERRNOS
+from soscope.prototypes.parser import Declarations
+from soscope.prototypes.row import AutomatonParts, Details
+from soscope.prototypes.special import Special
+from soscope.wire import layout
+from soscope.wire.automaton import Automaton, compile_bre
+
+# These come first, in this order: the others use what they declare.
+_FIRST = ("types.h", "structs.h")
+_NOT_DECLARATIONS = "annotations.h"
+
+
+def compile_directory(directory: str) -> bytes:
+    """Return the content of a compiled file for the declarations in `directory`.
+
+    Raises FormatError for a faulty declaration, OSError where a file cannot be read.
+    """
+    sets = ConstantSets()
+    sets.read(_text(directory, "constants.txt"), "constants.txt")
+    sets.enums["errno"] = {number: name for number, (name, _) in ERRNOS.items()}
+    special = Special()
+    special.read(_text(directory, "special.txt"), "special.txt")
+    declarations = read_declarations(directory)
+    descriptions = [Description(one, sets, declarations.structs) for one in declarations.functions]
+
+    # What must not be hooked comes first: the first match wins.
+    automata = {
+        flag: _union(special.globs[flag])
+        for flag in (layout.FN_NEVER, layout.FN_ENTRY_ONLY)
+        if flag in special.globs
+    }
+    globs = list(automata)
+    known = _known(descriptions, special, automata)
+    structs = {
+        one.name: tuple(
+            (
+                field.name,
+                field.offset,
+                how_shown(
+                    field.type, {**field.type.words, **field.words}, sets, declarations.structs
+                ),
+            )
+            for field in one.fields
+        )
+        for one in declarations.structs.values()
+    }
+    details: Details = (
+        [one.kept() for one in descriptions],
+        {one.name: one.prototype for one in known if one.prototype != layout.NONE},
+        sets.enums,
+        sets.flags,
+        structs,
+    )
+    tables = (
+        table.build(known, globs, arguments=True, exits=True),
+        table.build(known, globs, arguments=True, exits=False),
+        table.build(known, globs, arguments=False, exits=False),
+    )
+    return pack.packed(tables, tuple(map(_parts, automata.values())), details)
+
+
+def read_declarations(directory: str) -> Declarations:
+    """Read all declarations in `directory`. Raises FormatError, OSError."""
+    declarations = Declarations()
+    others = sorted(
+        name
+        for name in os.listdir(directory)
+        if name.endswith(".h") and name not in (*_FIRST, _NOT_DECLARATIONS)
+    )
+    for name in (*_FIRST, *others):
+        declarations.read(_text(directory, name), name)
+    return declarations
+
+
+def main(arguments: list[str]) -> int:
+    """Run from the command line: the directory to read, the file to write."""
+    if len(arguments) != 2:
+        print("usage: python -m soscope.prototypes.build DIRECTORY OUTPUT", file=sys.stderr)
+        return 2
+    try:
+        pack.write(arguments[1], compile_directory(arguments[0]))
+    except (FormatError, OSError) as error:
+        print(f"soscope: error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _text(directory: str, name: str) -> str:
+    with open(os.path.join(directory, name), encoding="utf-8") as file:
+        return file.read()
+
+
+def _known(
+    descriptions: list[Description], special: Special, automata: dict[int, Automaton]
+) -> list[table.Known]:
+    known: dict[str, table.Known] = {}
+    for number, description in enumerate(descriptions):
+        function = description.function
+        programs = Programs(description)
+        aliases = [name for name in function.words.get("ALSO", []) if name != ","]
+        for name in (function.name, *aliases):
+            if name in known:
+                raise FormatError(f"{function.where}: '{name}' is declared twice", field=name)
+            flags = special.names.get(name) or _glob_flag(name, automata)
+            known[name] = table.Known(name, flags, number, description.error_rule, programs)
+    for name, flags in special.names.items():
+        if name not in known:
+            known[name] = table.Known(name, flags, layout.NONE, layout.ERROR_NONE, None)
+    return list(known.values())
+
+
+def _glob_flag(name: str, automata: dict[int, Automaton]) -> int:
+    encoded = name.encode()
+    return next((flag for flag, one in automata.items() if one.matches(encoded)), 0)
+
+
+def _union(globs: list[str]) -> Automaton:
+    """Compile all patterns of one treatment to a single automaton.
+
+    They know `*` and `[...]`, which as expressions are `.*` and the same.
+    """
+    return compile_bre(r"\|".join(glob.replace("*", ".*") for glob in globs))
+
+
+def _parts(automaton: Automaton) -> AutomatonParts:
+    return (
+        automaton.pattern,
+        automaton.class_of,
+        automaton.classes,
+        automaton.next,
+        automaton.accept,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

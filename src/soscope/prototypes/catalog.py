@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The prototypes of a run: the agent's table of functions, and how calls are printed.
+
+Loading is on the way to every started program, so the compiled file is only opened here and
+everything about printing waits for the first call that is printed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from soscope.errors import FormatError
+from soscope.prototypes import compiled
+from soscope.wire import layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.model.call import Entry, Exit
+    from soscope.model.capture import Captured
+    from soscope.model.slot import Slot
+    from soscope.prototypes.argument import Argument
+    from soscope.prototypes.printer import Printer
+    from soscope.prototypes.row import FunctionRow
+    from soscope.prototypes.show import Names
+    from soscope.wire.automaton import Automaton
+
+_FILE = "prototypes.bin"
+_SOURCES = (".h", ".txt", ".py")
+_DEFAULT_LIMIT = 32  # bytes of a string, as ltrace and strace
+
+
+def load(path: str | None = None) -> Prototypes:
+    """Return the prototypes that soscope came with, or those of the compiled file `path`.
+
+    In a source checkout the declarations are compiled where the compiled file is missing or
+    older than they are. Raises FormatError where there is neither, or for a faulty
+    declaration.
+    """
+    if path is not None:
+        found = compiled.opened(path)
+        if found is None:
+            raise FormatError(f"{path}: no compiled prototypes, or of another version")
+        return Prototypes(found)
+    here = os.path.dirname(os.path.abspath(__file__))
+    package = os.path.dirname(here)
+    # soscope/prototypes/, soscope/, src/, the checkout.
+    declarations = os.path.join(os.path.dirname(os.path.dirname(package)), "prototypes")
+    newest = _newest(declarations, here)
+    cache = os.path.join(here, "__pycache__", _FILE)
+    for candidate in (os.path.join(package, "_agent", _FILE), cache):
+        if newest and _mtime(candidate) < newest:
+            continue
+        found = compiled.opened(candidate)
+        if found is not None:
+            return Prototypes(found)
+    if not newest:
+        raise FormatError(
+            "the compiled prototypes are missing", hint="install soscope again: a file is missing"
+        )
+    return Prototypes(_compile(declarations, cache))
+
+
+def _newest(declarations: str, here: str) -> int:
+    """Return when declarations or their compiler last changed, in ns; 0: no checkout."""
+    try:
+        os.stat(os.path.join(declarations, "annotations.h"))
+        times = [0]
+        for directory in (declarations, here):
+            with os.scandir(directory) as files:
+                times += [one.stat().st_mtime_ns for one in files if one.name.endswith(_SOURCES)]
+        return max(times)
+    except OSError:
+        return 0
+
+
+def _mtime(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return -1
+
+
+def _compile(declarations: str, cache: str) -> compiled.Compiled:
+    from soscope.prototypes import pack
+    from soscope.prototypes.build import compile_directory
+
+    content = compile_directory(declarations)
+    if not sys.dont_write_bytecode:
+        try:
+            pack.write(cache, content)
+        except OSError:
+            pass  # as Python does with its own cache: the next start compiles again
+    return compiled.Compiled(content)
+
+
+class Prototypes:
+    """All known functions. Not for several threads at once."""
+
+    __slots__ = ("_by_name", "_compiled", "_names", "_printers", "_rows")
+
+    def __init__(self, source: compiled.Compiled) -> None:
+        self._compiled = source
+        self._rows: list[FunctionRow] | None = None
+        self._by_name: dict[str, int] = {}
+        self._names: Names | None = None
+        self._printers: dict[str, Printer | None] = {}
+
+    # ---- for the agent
+
+    def function_table(
+        self, patterns: list[Automaton], *, entry_only: bool, want_arguments: bool
+    ) -> bytes:
+        """Return SEC_FUNCTIONS; the automata of its globs are appended to `patterns`.
+
+        `entry_only`: nothing is asked for at returns. Without `want_arguments` the table
+        still says which functions are special and when a result is a failure.
+        """
+        from soscope.wire.automaton import Automaton
+
+        part = compiled.TABLE_NAMES
+        if want_arguments:
+            part = compiled.TABLE_ENTRY if entry_only else compiled.TABLE_FULL
+        table = bytearray(self._compiled.part(part))
+        at = int.from_bytes(table[8:12], "little")  # sosc_function_table.globs
+        for parts in self._compiled.automata():
+            table[at : at + 2] = len(patterns).to_bytes(2, "little")
+            at += layout.FUNCTION_GLOB.size
+            patterns.append(Automaton(*parts))
+        return bytes(table)
+
+    # ---- for people
+
+    def format_call(
+        self, slot: Slot, captured: Captured, limit: int, after: Exit | None = None
+    ) -> list[Argument]:
+        """Show the arguments of a call, strings up to `limit` bytes.
+
+        What the call fills in (the buffer of read) is an address until the call's end is
+        given as `after`, and where it failed.
+        """
+        printer = self._printer(slot)
+        if printer is None:
+            from soscope.prototypes.printer import unknown_words
+
+            return unknown_words(captured)
+        return printer.arguments(captured, limit, after)
+
+    def format_result(
+        self, slot: Slot, after: Exit, entry: Entry | None, limit: int = _DEFAULT_LIMIT
+    ) -> Argument | None:
+        """Show the result of a call; None: the function has none (void).
+
+        `entry` is not needed by any function yet.
+        """
+        printer = self._printer(slot)
+        if printer is None:
+            from soscope.prototypes.printer import unknown_result
+
+            return unknown_result(after.result)
+        return printer.result(after, limit)
+
+    def known_at_entry(self, slot: Slot) -> int | None:
+        """Return how many arguments do not change by the call; None: all of them.
+
+        A line that is interrupted before the call returns shows those.
+        """
+        printer = self._printer(slot)
+        return None if printer is None else printer.known_at_entry
+
+    def failure_errno(self, slot: Slot, after: Exit) -> int | None:
+        """Return the error number that belongs to a failed call.
+
+        None where the call did not fail, and where errno says nothing about it. For
+        functions that return their error (pthread_*) that is the result.
+        """
+        printer = self._printer(slot)
+        return None if printer is None else printer.failure_errno(after)
+
+    def declaration(self, name: str) -> str | None:
+        """Return the declaration of a function with its annotations, None if unknown."""
+        rows = self._load()
+        index = self._by_name.get(name)
+        return None if index is None else rows[index][-1]
+
+    def errno_name(self, number: int) -> str:
+        """Return "ENOENT" for 2; a number without a name is "errno 4095"."""
+        from soscope.prototypes.errnos import ERRNOS
+
+        return ERRNOS[number][0] if number in ERRNOS else f"errno {number}"
+
+    def errno_text(self, number: int) -> str:
+        """Return what glibc says of an error number, in English."""
+        from soscope.prototypes.errnos import ERRNOS
+
+        return ERRNOS[number][1] if number in ERRNOS else f"Unknown error {number}"
+
+    # ---- details, when they are needed
+
+    def _load(self) -> list[FunctionRow]:
+        if self._rows is None:
+            from soscope.prototypes.show import Names
+
+            rows, self._by_name, enums, flags, structs = self._compiled.details()
+            self._names = Names(enums, flags, structs)
+            self._rows = rows
+        return self._rows
+
+    def _printer(self, slot: Slot) -> Printer | None:
+        # By name: the index in a recording is that of the soscope that wrote it.
+        name = slot.symbol
+        if name in self._printers:
+            return self._printers[name]
+        from soscope.prototypes.printer import Printer
+
+        rows = self._load()
+        index = self._by_name.get(name)
+        found = None
+        if index is not None and self._names is not None:
+            found = Printer(rows[index], self._names)
+        self._printers[name] = found
+        return found

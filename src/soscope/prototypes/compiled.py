@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The compiled file: what it holds, and reading it.
+
+A header (magic, then offset and size of every part) and the parts. On the way to a started
+program only one of the tables is read, and the automata; what printing needs waits until
+there is something to print. Parts other than tables are in Python's marshal format.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+from struct import Struct
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.prototypes.row import AutomatonParts, Details
+
+# Changes whenever rows, tables or programs mean something else than before.
+MAGIC = b"soscope prototypes 1\n\0\0\0"
+
+# Parts of the file.
+TABLE_FULL = 0  # SEC_FUNCTIONS
+TABLE_ENTRY = 1  # the same without programs for returns
+TABLE_NAMES = 2  # the same without any program
+AUTOMATA = 3  # of the table's globs, in order
+DETAILS = 4
+_PARTS = 5
+HEADER = Struct(f"<{len(MAGIC)}s{2 * _PARTS}Q")
+
+class Compiled:
+    """A compiled file, open or in memory: tables, automata, details on demand."""
+
+    __slots__ = ("_content", "_offsets", "_path")
+
+    def __init__(self, content: bytes, path: str = "") -> None:
+        # Without a path `content` is the whole file, else its header.
+        self._content = content
+        self._path = path
+        _, *offsets = HEADER.unpack_from(content)
+        self._offsets = offsets
+
+    def part(self, number: int) -> bytes:
+        """Return one part. Raises OSError where the file has gone."""
+        offset, size = self._offsets[2 * number : 2 * number + 2]
+        if not self._path:
+            return self._content[offset : offset + size]
+        file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.pread(file, size, offset)
+        finally:
+            os.close(file)
+
+    def automata(self) -> tuple[AutomatonParts, ...]:
+        """Return the automata of the table's globs."""
+        found: tuple[AutomatonParts, ...] = marshal.loads(self.part(AUTOMATA))
+        return found
+
+    def details(self) -> Details:
+        """Return what printing needs."""
+        found: Details = marshal.loads(self.part(DETAILS))
+        return found
+
+
+def opened(path: str) -> Compiled | None:
+    """Return the compiled file at `path`, None where there is none that can be used."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        header = os.pread(file, HEADER.size, 0)
+        size = os.fstat(file).st_size
+    finally:
+        os.close(file)
+    if len(header) < HEADER.size or not header.startswith(MAGIC):
+        return None
+    found = Compiled(header, path)
+    # A file that was cut off is none.
+    return found if size == sum(found._offsets[-2:]) else None  # noqa: SLF001  same class

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""C types and declarations, as far as the prototypes need them.
+
+Sizes are those of Linux on x86-64. Only used where declarations are compiled.
+"""
+
+from __future__ import annotations
+
+VOID = "void"
+INT = "int"
+FLOAT = "float"  # float and double, by size
+LONG_DOUBLE = "long double"
+POINTER = "pointer"
+STRUCT = "struct"
+
+
+class Type:
+    """A type: `kind` is a constant of this module, `size` is in bytes.
+
+    `text` is how C writes it. `target` is what a pointer points to, None where that is
+    unknown or a function. `is_const` is about the type itself, not about its target.
+    `words` are the annotations that a typedef gave it.
+    """
+
+    __slots__ = ("is_char", "is_const", "kind", "signed", "size", "target", "text", "words")
+
+    def __init__(
+        self,
+        text: str,
+        kind: str,
+        size: int,
+        *,
+        signed: bool = False,
+        is_char: bool = False,
+        is_const: bool = False,
+        target: Type | None = None,
+        words: dict[str, list[str]] | None = None,
+    ) -> None:
+        self.text = text
+        self.kind = kind
+        self.size = size
+        self.signed = signed
+        self.is_char = is_char
+        self.is_const = is_const
+        self.target = target
+        self.words = words or {}
+
+    def copy(self, text: str) -> Type:
+        """Return the same type under the name `text`."""
+        return Type(
+            text,
+            self.kind,
+            self.size,
+            signed=self.signed,
+            is_char=self.is_char,
+            is_const=self.is_const,
+            target=self.target,
+            words=self.words,
+        )
+
+
+def pointer(target: Type | None, text: str) -> Type:
+    """Return the type of a pointer to `target`."""
+    return Type(text, POINTER, 8, target=target)
+
+
+class Parameter:
+    """A parameter: `words` maps an annotation to the tokens between its parentheses.
+
+    `count` is the number of elements of an array parameter, 0 where it is not one.
+    """
+
+    __slots__ = ("count", "name", "type", "words")
+
+    def __init__(self, name: str, of: Type, words: dict[str, list[str]], count: int = 0) -> None:
+        self.name = name
+        self.type = of
+        self.words = words
+        self.count = count
+
+
+class Optional:
+    """A parameter behind `...` that is there if `name` has (`&`) or is (`==`) one of `values`.
+
+    An empty `name` says that it is always there.
+    """
+
+    __slots__ = ("name", "operator", "parameter", "values")
+
+    def __init__(self, parameter: Parameter, name: str, operator: str, values: list[str]) -> None:
+        self.parameter = parameter
+        self.name = name
+        self.operator = operator
+        self.values = values
+
+
+class Function:
+    """A declared function; `where` is its file and line, `source` its text on one line."""
+
+    __slots__ = (
+        "name",
+        "optionals",
+        "parameters",
+        "result",
+        "source",
+        "variadic",
+        "where",
+        "words",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        result: Type,
+        parameters: list[Parameter],
+        *,
+        variadic: bool,
+        optionals: list[Optional],
+        words: dict[str, list[str]],
+        source: str,
+        where: str,
+    ) -> None:
+        self.name = name
+        self.result = result
+        self.parameters = parameters
+        self.variadic = variadic
+        self.optionals = optionals
+        self.words = words
+        self.source = source
+        self.where = where
+
+
+class Field:
+    """One field of a structure, `offset` in bytes from its start."""
+
+    __slots__ = ("name", "offset", "type", "words")
+
+    def __init__(self, name: str, of: Type, words: dict[str, list[str]], offset: int) -> None:
+        self.name = name
+        self.type = of
+        self.words = words
+        self.offset = offset
+
+
+class Struct:
+    """A structure whose fields are shown; `size` is in bytes."""
+
+    __slots__ = ("fields", "name", "size")
+
+    def __init__(self, name: str, fields: list[Field], size: int) -> None:
+        self.name = name
+        self.fields = fields
+        self.size = size

@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Turn a declaration into what printing (row.py) and capturing (capture.py) need.
+
+Places follow the System V psABI for x86-64: integers and pointers in six registers, float
+and double in eight, long double and what finds no register on the stack, in words of eight
+bytes above the return address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from soscope.errors import FormatError
+from soscope.prototypes import row
+from soscope.prototypes.constants import ConstantSets
+from soscope.prototypes.ctype import (
+    FLOAT,
+    INT,
+    LONG_DOUBLE,
+    POINTER,
+    STRUCT,
+    VOID,
+    Function,
+    Parameter,
+    Struct,
+    Type,
+)
+from soscope.wire import layout
+
+_INT_REGISTERS = 6
+_FLOAT_REGISTERS = 8
+_RULES = {
+    ("<", "0", 4): layout.ERROR_INT_NEGATIVE,
+    ("<", "0", 8): layout.ERROR_LONG_NEGATIVE,
+    ("==", "NULL", 8): layout.ERROR_NULL,
+    ("==", "-1", 8): layout.ERROR_MINUS_ONE,
+    ("!=", "0", 4): layout.ERROR_INT_NONZERO,
+    ("==", "0", 4): layout.ERROR_INT_ZERO,
+}
+# Structures whose content depends on itself; the printer knows them.
+_SOCKET_ADDRESS = "sockaddr"
+
+
+class Argument:
+    """An argument, or a result, with what decides how it is captured.
+
+    `length` holds the tokens of BYTES; `size` is that of one thing the pointer leads to.
+    """
+
+    __slots__ = (
+        "count",
+        "follow",
+        "format",
+        "index",
+        "leads",
+        "length",
+        "name",
+        "out",
+        "place",
+        "show",
+        "size",
+        "target",
+        "type",
+    )
+
+    def __init__(self, name: str, of: Type, place: int, index: int) -> None:
+        self.name = name
+        self.type = of
+        self.place = place
+        self.index = index
+        self.show: row.Show = (row.SHOW_WORD, 8, False, "")
+        self.leads = row.LEADS_NOWHERE
+        self.target: row.Show | None = None
+        self.count = 0
+        self.size = 0
+        self.out = False
+        self.follow = False
+        self.format = ""
+        self.length: list[str] = []
+
+    def kept(self) -> row.ArgumentRow:
+        """Return what printing needs."""
+        return (
+            self.type.text,
+            self.place,
+            self.index,
+            self.show,
+            self.leads,
+            self.target,
+            self.count,
+            self.out,
+        )
+
+
+class Description:
+    """A function with places, ways of showing, and rules; `kept()` is what is kept of it."""
+
+    def __init__(self, function: Function, sets: ConstantSets, structs: dict[str, Struct]) -> None:
+        self.function = function
+        self._sets = sets
+        self._structs = structs
+        self._next = [0, 0, 0]
+        self.arguments = [self._argument(one) for one in function.parameters]
+        self.optionals = [self._optional(number) for number in range(len(function.optionals))]
+        self.tail, self.words = self._tail()
+        self.result = self._result()
+        self.error_rule = self._error_rule()
+        self.errno = self._errno()
+
+    def kept(self) -> row.FunctionRow:
+        """Return the row that is kept."""
+        optionals = tuple(
+            (*condition, argument.kept()) for condition, argument in zip(*self._conditions())
+        )
+        return (
+            self.function.name,
+            tuple(one.kept() for one in self.arguments),
+            optionals,
+            self.tail,
+            self.result.kept() if self.result else None,
+            self.error_rule,
+            self.errno,
+            self.function.source,
+        )
+
+    def number_of(self, name: str) -> int:
+        """Return the number of the argument `name`. Raises FormatError."""
+        for number, argument in enumerate(self.arguments):
+            if argument.name == name:
+                return number
+        raise self._fail(f"'{name}' is no parameter")
+
+    def _fail(self, what: str) -> FormatError:
+        function = self.function
+        return FormatError(f"{function.where}: {function.name}: {what}", field=function.name)
+
+    # ---- places
+
+    def _place(self, of: Type) -> tuple[int, int]:
+        if of.kind == LONG_DOUBLE:
+            at = self._next[row.PLACE_STACK]
+            at += at % 2  # 16-byte aligned, as the first stack argument is
+            self._next[row.PLACE_STACK] = at + 2
+            return row.PLACE_STACK, at
+        place = row.PLACE_FLOAT if of.kind == FLOAT else row.PLACE_INT
+        if of.kind == STRUCT and of.size > 8:
+            raise self._fail(f"a '{of.text}' by value is not supported")
+        limit = _FLOAT_REGISTERS if place == row.PLACE_FLOAT else _INT_REGISTERS
+        if self._next[place] == limit:
+            place = row.PLACE_STACK
+        index = self._next[place]
+        self._next[place] += 1
+        return place, index
+
+    # ---- arguments
+
+    def _argument(self, parameter: Parameter) -> Argument:
+        argument = Argument(parameter.name, parameter.type, *self._place(parameter.type))
+        words = {**parameter.type.words, **parameter.words}
+        self._fill(argument, words, is_result=False)
+        argument.count = parameter.count or argument.count
+        argument.follow = "FOLLOW" in words
+        if argument.follow and not argument.leads:
+            raise self._fail(f"FOLLOW of '{argument.name}', which leads nowhere")
+        argument.out = "OUT" in words
+        argument.format = words["FORMAT"][0] if "FORMAT" in words else ""
+        if argument.place != row.PLACE_INT and argument.leads:
+            # The agent follows registers only.
+            if not {"IN", "OUT", "BYTES", "STRING", "FOLLOW"}.isdisjoint(words):
+                raise self._fail(f"'{argument.name}' is on the stack and cannot be followed")
+            argument.leads = row.LEADS_NOWHERE
+        return argument
+
+    def _fill(self, argument: Argument, words: dict[str, list[str]], *, is_result: bool) -> None:
+        of = argument.type
+        if of.kind != POINTER:
+            argument.show = self._show(of, words)
+            return
+        argument.show = self._show(of, {} if "OUT" in words else words)
+        argument.length = words.get("BYTES", [])
+        target = of.target
+        if "POINTER" in words or target is None:
+            return
+        follow = "OUT" in words or "IN" in words
+        is_text = target.kind == INT and (target.is_char or target.text == "wchar_t")
+        if argument.length and target.text != f"struct {_SOCKET_ADDRESS}":
+            argument.leads = row.LEADS_TO_BYTES
+        elif is_text and (is_result or target.is_const or "STRING" in words or follow):
+            argument.leads = row.LEADS_TO_STRING if target.is_char else row.LEADS_TO_WIDE
+        elif follow and target.kind == STRUCT:
+            self._fill_struct(argument, target)
+        elif follow and target.kind != VOID:
+            argument.leads = row.LEADS_TO_VALUES
+            argument.target = self._show(target, {**target.words, **words})
+            argument.size = target.size
+            argument.count = 1
+        elif follow:
+            raise self._fail(f"'{argument.name}' leads to something unknown")
+
+    def _fill_struct(self, argument: Argument, target: Type) -> None:
+        name = target.text.split()[-1]
+        if name == _SOCKET_ADDRESS:
+            argument.leads = row.LEADS_TO_SOCKET
+            argument.size = 28  # struct sockaddr_in6
+            return
+        if name not in self._structs:
+            raise self._fail(f"'{target.text}' is not in structs.h")
+        argument.leads = row.LEADS_TO_STRUCT
+        argument.target = (row.SHOW_STRUCT, target.size, False, name)
+        argument.size = self._structs[name].size
+
+    def _show(self, of: Type, words: dict[str, list[str]]) -> row.Show:
+        try:
+            return how_shown(of, words, self._sets, self._structs)
+        except FormatError as error:
+            raise self._fail(error.message) from None
+
+    # ---- the rest of a function
+
+    def _optional(self, number: int) -> Argument:
+        # All alternatives are one argument: the same register.
+        kept = list(self._next)
+        argument = self._argument(self.function.optionals[number].parameter)
+        if number + 1 < len(self.function.optionals):
+            self._next = kept
+        return argument
+
+    def _conditions(self) -> tuple[list[tuple[int, str, tuple[int, ...]]], list[Argument]]:
+        conditions = []
+        for one in self.function.optionals:
+            number = self.number_of(one.name) if one.name else -1
+            for value in one.values:
+                if value not in self._sets.values:
+                    raise self._fail(f"constant '{value}' is not in constants.txt")
+            values = tuple(self._sets.values[value] for value in one.values)
+            conditions.append((number, one.operator, values))
+        return conditions, self.optionals
+
+    def _tail(self) -> tuple[str, int]:
+        function = self.function
+        formats = [one.format for one in self.arguments if one.format]
+        if not function.variadic:
+            if formats:
+                raise self._fail("FORMAT of a function without '...'")
+            return row.TAIL_NONE, 0
+        if formats:
+            if formats[0] not in (row.TAIL_PRINTF, row.TAIL_SCANF):
+                raise self._fail(f"FORMAT({formats[0]}) is not known")
+            return formats[0], 0
+        if "WORDS" in function.words:
+            count = int(function.words["WORDS"][0])
+            if self._next[row.PLACE_INT] + count > _INT_REGISTERS:
+                raise self._fail("more WORDS than registers")
+            return f"{row.TAIL_WORDS}{count}", count
+        return (row.TAIL_NONE if self.optionals else row.TAIL_OPEN), 0
+
+    def _result(self) -> Argument | None:
+        of = self.function.result
+        if of.kind == VOID:
+            return None
+        place, index = row.PLACE_INT, 0
+        if of.kind == FLOAT:
+            place = row.PLACE_FLOAT
+        elif of.kind == LONG_DOUBLE or of.size > 8:
+            place = row.PLACE_NONE
+        result = Argument("", of, place, index)
+        words = {**of.words, **self.function.words}
+        words.pop("OUT", None)
+        words.pop("IN", None)
+        self._fill(result, words, is_result=True)
+        return result
+
+    def _error_rule(self) -> int:
+        tokens = self.function.words.get("FAILS")
+        if tokens is None:
+            return layout.ERROR_NONE
+        of = self.function.result
+        key = (
+            "".join(tokens[: 2 if tokens[1] == "=" else 1]),
+            "".join(tokens[2 if tokens[1] == "=" else 1 :]),
+        )
+        rule = _RULES.get((*key, of.size))
+        if rule is None or of.kind not in (INT, POINTER):
+            raise self._fail(f"FAILS({' '.join(tokens)}) is not known for '{of.text}'")
+        return rule
+
+    def _errno(self) -> str:
+        where = self.function.words.get("ERRNO", [row.ERRNO_OWN])[0]
+        if where not in (row.ERRNO_OWN, row.ERRNO_RESULT, row.ERRNO_NONE):
+            raise self._fail(f"ERRNO({where}) is not known")
+        return where
+
+
+def how_shown(
+    of: Type, words: dict[str, list[str]], sets: ConstantSets, structs: dict[str, Struct]
+) -> row.Show:
+    """Return how a value of the type `of` is shown. Raises FormatError."""
+    if "ENUM" in words:
+        return row.SHOW_ENUM, of.size, of.signed, _set(words["ENUM"][0], sets.enums)
+    if "FLAGS" in words:
+        return row.SHOW_FLAGS, of.size, of.signed, _set(words["FLAGS"][0], sets.flags)
+    if of.kind == POINTER:
+        return row.SHOW_POINTER, 8, False, ""
+    if of.kind == FLOAT:
+        return row.SHOW_FLOAT, of.size, True, ""
+    if of.kind == LONG_DOUBLE:
+        return row.SHOW_LONG_DOUBLE, of.size, True, ""
+    if of.kind == STRUCT:
+        name = of.text.split()[-1]
+        if name not in structs:
+            raise FormatError(f"'{of.text}' is not in structs.h", field=name)
+        return row.SHOW_STRUCT, structs[name].size, False, name
+    how = row.SHOW_DECIMAL
+    if "OCTAL" in words:
+        how = row.SHOW_OCTAL
+    elif "HEX" in words:
+        how = row.SHOW_HEX
+    elif "BOOL" in words:
+        how = row.SHOW_BOOL
+    elif "CHAR" in words or of.is_char:
+        wide = of.text in ("wchar_t", "wint_t")
+        how = row.SHOW_WCHAR if wide else row.SHOW_CHAR
+    return how, of.size, of.signed or "SIGNED" in words, ""
+
+
+def _set(name: str, known: Container[str]) -> str:
+    if name not in known:
+        raise FormatError(f"there is no set '{name}' of this kind", field=name)
+    return name

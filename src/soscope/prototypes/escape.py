@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bytes as C string and character literals, as ltrace shows them."""
+
+from __future__ import annotations
+
+_NAMED = {
+    7: r"\a",
+    8: r"\b",
+    9: r"\t",
+    10: r"\n",
+    11: r"\v",
+    12: r"\f",
+    13: r"\r",
+    92: r"\\",
+}
+# Three octal digits always: a digit may follow.
+_BYTES = [
+    _NAMED.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}") for byte in range(256)
+]
+_IN_STRING = list(_BYTES)
+_IN_STRING[34] = '\\"'
+_IN_CHAR = list(_BYTES)
+_IN_CHAR[39] = "\\'"
+_IN_CHAR[0] = r"\0"
+_WIDE_CHAR = 4
+
+
+def string(data: bytes, limit: int, *, cut: bool = False) -> str:
+    """Return `data` in quotes, at most `limit` bytes of it; `cut`: there was more."""
+    if len(data) > limit:
+        data, cut = data[:limit], True
+    text = "".join([_IN_STRING[byte] for byte in data])
+    return f'"{text}"...' if cut else f'"{text}"'
+
+
+def wide_string(data: bytes, limit: int) -> tuple[str, str]:
+    """Return the wide string in `data` as L"..." and its characters.
+
+    It ends at the first zero; where there is none, there was more.
+    """
+    codes = [
+        int.from_bytes(data[at : at + _WIDE_CHAR], "little")
+        for at in range(0, len(data) - _WIDE_CHAR + 1, _WIDE_CHAR)
+    ]
+    cut = 0 not in codes
+    if not cut:
+        codes = codes[: codes.index(0)]
+    if len(codes) > limit:
+        codes, cut = codes[:limit], True
+    text = "".join(_wide(code) for code in codes)
+    value = "".join(chr(code) if code < 0x110000 else "\ufffd" for code in codes)
+    return f'L"{text}"' + ("..." if cut else ""), value
+
+
+def char(code: int) -> str:
+    """Return the character 0..255 as a literal; other numbers in decimal (EOF is -1)."""
+    return f"'{_IN_CHAR[code]}'" if 0 <= code < 256 else str(code)
+
+
+def wide_char(code: int) -> str:
+    """Return the wide character as a literal; what is no character in decimal."""
+    if code == 0xFFFF_FFFF:
+        return "-1"  # WEOF
+    if not 0 <= code < 0x110000:
+        return str(code)
+    return "L'\\''" if code == 39 else f"L'{_IN_CHAR[0] if code == 0 else _wide(code)}'"
+
+
+def _wide(code: int) -> str:
+    if code < 128:
+        return _IN_STRING[code]
+    if code < 0x110000 and chr(code).isprintable():
+        return chr(code)
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def value(data: bytes) -> str:
+    """Return the string that `data` is, for programs."""
+    return data.decode("utf-8", "backslashreplace")

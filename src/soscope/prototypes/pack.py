@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Make the compiled file that compiled.py reads."""
+
+from __future__ import annotations
+
+import marshal
+import os
+from typing import Any
+
+from soscope.prototypes import compiled
+from soscope.prototypes.row import AutomatonParts, Details
+
+_MARSHAL_VERSION = 4  # the first that Python 3.4 wrote; later ones read it too
+
+
+def packed(
+    tables: tuple[bytes, bytes, bytes], automata: tuple[AutomatonParts, ...], details: Details
+) -> bytes:
+    """Return the content of a compiled file."""
+    parts = (
+        *tables,
+        marshal.dumps(automata, _MARSHAL_VERSION),
+        # Equal strings and tuples once: marshal knows them by identity.
+        marshal.dumps(_shared(details, {}), _MARSHAL_VERSION),
+    )
+    offsets = []
+    offset = compiled.HEADER.size
+    for part in parts:
+        offsets += [offset, len(part)]
+        offset += len(part)
+    return b"".join((compiled.HEADER.pack(compiled.MAGIC, *offsets), *parts))
+
+
+def write(path: str, content: bytes) -> None:
+    """Write a compiled file: whole or not at all. Raises OSError."""
+    temporary = f"{path}.{os.getpid()}"
+    try:
+        with open(temporary, "wb") as file:
+            file.write(content)
+        os.replace(temporary, path)
+    except OSError:
+        try:
+            os.unlink(temporary)
+        except OSError:
+            pass  # it was not made: the first error says why
+        raise
+
+
+def _shared(value: Any, known: dict[tuple[type, str], Any]) -> Any:
+    if isinstance(value, list):
+        return [_shared(one, known) for one in value]
+    if isinstance(value, dict):
+        return {_shared(key, known): _shared(one, known) for key, one in value.items()}
+    if isinstance(value, tuple):
+        value = tuple(_shared(one, known) for one in value)
+    # True == 1 and (True,) == (1,): the type and the text tell them apart.
+    return known.setdefault((type(value), repr(value)), value)

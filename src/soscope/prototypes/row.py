@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a compiled prototype keeps of a declaration: how to print a call.
+
+A row is nested tuples of strings and numbers, so that a compiled file holds it as it is and
+nothing has to be parsed when a program is started. The classes here give its parts names.
+"""
+
+from __future__ import annotations
+
+# Where an argument is passed (System V psABI x86-64 §3.2.3).
+PLACE_INT = 0  # integer register: rdi, rsi, rdx, rcx, r8, r9
+PLACE_FLOAT = 1  # low half of xmm0 .. xmm7
+PLACE_STACK = 2  # words above the return address
+PLACE_NONE = 3  # not recorded: st0, a structure in two registers
+
+# How one number is shown.
+SHOW_DECIMAL = "decimal"
+SHOW_OCTAL = "octal"
+SHOW_HEX = "hex"
+SHOW_CHAR = "char"
+SHOW_WCHAR = "wchar"
+SHOW_BOOL = "bool"
+SHOW_POINTER = "pointer"
+SHOW_ENUM = "enum"
+SHOW_FLAGS = "flags"
+SHOW_FLOAT = "float"
+SHOW_LONG_DOUBLE = "long double"
+SHOW_STRUCT = "struct"  # by value, in one register
+SHOW_WORD = "word"  # of unknown type
+
+# What a pointer leads to.
+LEADS_NOWHERE = ""
+LEADS_TO_STRING = "string"
+LEADS_TO_WIDE = "wide string"
+LEADS_TO_BYTES = "bytes"
+LEADS_TO_VALUES = "values"
+LEADS_TO_STRUCT = "struct"
+LEADS_TO_SOCKET = "socket address"
+
+# A number: (SHOW_, size in bytes, signed, set or structure).
+Show = tuple[str, int, bool, str]
+# One argument or a result: (C type, place, index there, Show, leads, Show of what it leads
+# to, number of those, is it printed at the return).
+ArgumentRow = tuple[str, int, int, Show, str, Show | None, int, bool]
+# (number of the argument it depends on or -1, "&" or "==", values, the argument).
+OptionalRow = tuple[int, str, tuple[int, ...], ArgumentRow]
+# (name, arguments, optionals, tail, result, error rule, where errno is, declaration).
+FunctionRow = tuple[
+    str,
+    tuple[ArgumentRow, ...],
+    tuple[OptionalRow, ...],
+    str,
+    ArgumentRow | None,
+    int,
+    str,
+    str,
+]
+
+# An automaton as (pattern, class_of, classes, next, accept).
+AutomatonParts = tuple[str, bytes, int, list[int], bytes]
+# All of it: rows, name -> row, sets of constants (names by value; mask, value and name of
+# flags), structures as (field, offset, how it is shown).
+Details = tuple[
+    list[FunctionRow],
+    dict[str, int],
+    dict[str, dict[int, str]],
+    dict[str, list[tuple[int, int, str]]],
+    dict[str, tuple[tuple[str, int, Show], ...]],
+]
+
+# What follows the named arguments: nothing, a format's, "...", or "words N".
+TAIL_NONE = ""
+TAIL_OPEN = "..."
+TAIL_PRINTF = "printf"
+TAIL_SCANF = "scanf"
+TAIL_WORDS = "words "
+
+# Where the reason of a failure is.
+ERRNO_OWN = ""  # in errno
+ERRNO_RESULT = "result"
+ERRNO_NONE = "none"

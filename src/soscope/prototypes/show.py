@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Show single numbers and what pointers lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import isfinite, ldexp
+from struct import pack, unpack_from
+
+from soscope.prototypes import escape, row
+from soscope.prototypes.constants import flag_text
+
+Shown = tuple[str, int | float | str | None]  # text and value
+
+_WORD = 0xFFFF_FFFF_FFFF_FFFF
+_SMALL = 1_000_000  # ltrace's `long`: smaller numbers are decimal, others hexadecimal
+_HEADER_OF_UNIX = 2  # sa_family_t
+
+
+class Names:
+    """Sets of constants and structures, by name."""
+
+    __slots__ = ("enums", "flags", "structs")
+
+    def __init__(
+        self,
+        enums: dict[str, dict[int, str]],
+        flags: dict[str, list[tuple[int, int, str]]],
+        structs: dict[str, tuple[tuple[str, int, row.Show], ...]],
+    ) -> None:
+        self.enums = enums
+        self.flags = flags
+        self.structs = structs
+
+
+def word(value: int) -> Shown:
+    """Show a word of unknown type."""
+    signed = value - (1 << 64) if value >> 63 else value
+    if -_SMALL < signed < _SMALL:
+        return str(signed), signed
+    return f"{value:#x}", value
+
+
+def pointer(value: int) -> Shown:
+    """Show an address."""
+    return (f"{value:#x}" if value else "nil"), value
+
+
+def number(value: float) -> str:
+    """Show a double as %g does, with as many digits as it takes to mean this double."""
+    return repr(value).removesuffix(".0")
+
+
+def float_of(stored: float, size: int) -> float:
+    """Return the float or double in the low `size` bytes of a vector register."""
+    if size == 8:
+        return stored
+    single: float = unpack_from("<f", pack("<d", stored))[0]
+    return single
+
+
+def single_number(value: float) -> str:
+    """Show a float with as many digits as it takes to mean this float."""
+    if not isfinite(value):
+        return number(value)
+    for digits in range(6, 10):
+        text = f"{value:.{digits}g}"
+        try:
+            if unpack_from("<f", pack("<f", float(text)))[0] == value:
+                return text
+        except OverflowError:
+            continue  # rounded up beyond the largest float
+    return number(value)
+
+
+def long_double(low: int, high: int) -> Shown:
+    """Show the x87 number of 80 bits in two stack words."""
+    exponent = high & 0x7FFF
+    sign = -1.0 if high & 0x8000 else 1.0
+    if exponent == 0x7FFF:
+        value = sign * (float("inf") if low << 1 & _WORD == 0 else float("nan"))
+    else:
+        try:
+            # Denormals have the exponent of the smallest normal number.
+            value = sign * ldexp(low, max(exponent, 1) - 16383 - 63)
+        except OverflowError:
+            return f"{'-' if sign < 0 else ''}{low:#x}p{exponent - 16383 - 63:+d}", None
+    return number(value), value
+
+
+def scalar(show: row.Show, names: Names) -> Callable[[int], Shown]:
+    """Return the function that shows one number of up to eight bytes."""
+    how, size, signed, detail = show
+    if how == row.SHOW_POINTER:
+        return pointer
+    if how == row.SHOW_WORD:
+        return word
+    if how == row.SHOW_FLOAT:
+        return _float_bits(size)
+    mask = (1 << 8 * size) - 1
+    top = 1 << (8 * size - 1)
+
+    def read(bits: int) -> int:
+        bits &= mask
+        return bits - mask - 1 if signed and bits & top else bits
+
+    if how == row.SHOW_STRUCT:
+        return lambda bits: (structure(bits.to_bytes(8, "little"), detail, names), None)
+    return _number_shower(how, read, mask, names.enums.get(detail), names.flags.get(detail))
+
+
+def _number_shower(
+    how: str,
+    read: Callable[[int], int],
+    mask: int,
+    enum: dict[int, str] | None,
+    flags: list[tuple[int, int, str]] | None,
+) -> Callable[[int], Shown]:
+    if how == row.SHOW_ENUM and enum is not None:
+        is_pointer = mask == _WORD
+
+        def named(bits: int) -> Shown:
+            value = read(bits)
+            # A pointer that may be SIG_ERR or RTLD_NEXT is unsigned, its name's value is not.
+            name = enum.get(value) or (enum.get(value - mask - 1) if value else None)
+            if name is not None:
+                return name, value
+            return word(value) if is_pointer else (str(value), value)
+
+        return named
+    if how == row.SHOW_FLAGS and flags is not None:
+        return lambda bits: (flag_text(bits & mask, flags), read(bits))
+    texts: dict[str, Callable[[int], str]] = {
+        row.SHOW_OCTAL: lambda value: f"0{value:o}" if value else "0",
+        row.SHOW_HEX: lambda value: f"{value & mask:#x}" if value else "0",
+        row.SHOW_CHAR: escape.char,
+        row.SHOW_WCHAR: escape.wide_char,
+        row.SHOW_BOOL: lambda value: "true" if value else "false",
+    }
+    text = texts.get(how, str)
+
+    def shown(bits: int) -> Shown:
+        value = read(bits)
+        return text(value), value
+
+    return shown
+
+
+def _float_bits(size: int) -> Callable[[int], Shown]:
+    def shown(bits: int) -> Shown:
+        if size == 8:
+            value: float = unpack_from("<d", pack("<Q", bits))[0]
+            return number(value), value
+        value = unpack_from("<f", pack("<Q", bits))[0]
+        return single_number(value), value
+
+    return shown
+
+
+def structure(data: bytes, name: str, names: Names) -> str:
+    """Show the structure `name` that lies in `data`."""
+    parts = []
+    for field, offset, show in names.structs[name]:
+        content = data[offset : offset + show[1]]
+        if show[0] == row.SHOW_STRUCT:
+            text = structure(content, show[3], names)
+        else:
+            text = scalar(show, names)(int.from_bytes(content, "little"))[0]
+        parts.append(f"{field}={text}")
+    return "{" + ", ".join(parts) + "}"
+
+
+def values(data: bytes, show: row.Show, names: Names) -> Shown:
+    """Show the numbers in `data`, in brackets; the value is that of a single one."""
+    shower, size = scalar(show, names), show[1]
+    found = [
+        shower(int.from_bytes(data[at : at + size], "little"))
+        for at in range(0, len(data) - size + 1, size)
+    ]
+    value = found[0][1] if len(found) == 1 else None
+    return "[" + ", ".join(text for text, _ in found) + "]", value
+
+
+def socket_address(data: bytes, names: Names, limit: int) -> str:
+    """Show a struct sockaddr: family, address and port, or path."""
+    family = int.from_bytes(data[:2], "little")
+    name = names.enums["address_family"].get(family, str(family))
+    if name == "AF_INET" and len(data) >= 8:
+        host = ".".join(map(str, data[4:8]))
+        return f"{{AF_INET, {host}:{int.from_bytes(data[2:4], 'big')}}}"
+    if name == "AF_INET6" and len(data) >= 24:
+        from ipaddress import IPv6Address  # rare, and slow to import
+
+        host = IPv6Address(data[8:24]).compressed
+        return f"{{AF_INET6, [{host}]:{int.from_bytes(data[2:4], 'big')}}}"
+    if name == "AF_UNIX":
+        path = data[_HEADER_OF_UNIX:]
+        # An abstract name begins with a zero and may have more of them; a path ends at one.
+        abstract = path[:1] == b"\0" and path.strip(b"\0") != b""
+        shown = b"@" + path[1:].rstrip(b"\0") if abstract else path.split(b"\0", 1)[0]
+        cut = not abstract and bool(path) and b"\0" not in path and len(data) < 110
+        return f"{{AF_UNIX, {escape.string(shown, limit, cut=cut)}}}"
+    return f"{{{name}, ...}}"

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Build SEC_FUNCTIONS: what the agent knows of functions by name (wire.h)."""
+
+from __future__ import annotations
+
+from soscope.prototypes.capture import Op, Programs
+from soscope.wire import layout
+
+_MIN_BITS = 4
+
+
+def gnu_hash(name: bytes) -> int:
+    """Return DT_GNU_HASH's hash of a symbol's name."""
+    value = 5381
+    for byte in name:
+        value = (value * 33 + byte) & 0xFFFF_FFFF
+    return value
+
+
+class Known:
+    """One name for the table; `prototype` is an index of soscope's or `layout.NONE`."""
+
+    __slots__ = ("error_rule", "flags", "name", "programs", "prototype")
+
+    def __init__(
+        self, name: str, flags: int, prototype: int, error_rule: int, programs: Programs | None
+    ) -> None:
+        self.name = name
+        self.flags = flags
+        self.prototype = prototype
+        self.error_rule = error_rule
+        self.programs = programs
+
+
+def build(known: list[Known], globs: list[int], *, arguments: bool, exits: bool) -> bytes:
+    """Return the section for `known` and, behind all of them, globs of the given flags.
+
+    Pattern numbers of the globs are left 0: they depend on the run. Without `arguments`
+    nothing is kept of a call; without `exits` nothing is of a return.
+    """
+    bits = _MIN_BITS
+    while 3 << bits < 4 * len(known):  # three quarters full at most
+        bits += 1
+    cells_at = layout.FUNCTION_TABLE.size
+    globs_at = cells_at + (layout.FUNCTION.size << bits)
+    default_at = globs_at + layout.FUNCTION_GLOB.size * len(globs)
+    programs_at = default_at + layout.FUNCTION.size
+    programs_at += -programs_at % 8
+
+    pack = layout.FUNCTION.struct.pack
+    pool = _Pool(programs_at)
+    wanted = [_wanted(one, pool, arguments=arguments, exits=exits) for one in known]
+    names = bytearray()
+    names_at = programs_at + len(pool.content)
+    cells = [bytes(layout.FUNCTION.size)] * (1 << bits)
+    mask = (1 << bits) - 1
+    for one, (flags, entry, leave, words) in zip(known, wanted, strict=True):
+        name = one.name.encode()
+        value = gnu_hash(name)
+        index = (value >> 4) & mask
+        while cells[index][4:8] != b"\0\0\0\0":
+            index = (index + 1) & mask
+        cells[index] = pack(
+            value,
+            names_at + len(names),
+            entry,
+            leave,
+            one.prototype,
+            flags,
+            one.error_rule,
+            words,
+        )
+        names += name + b"\0"
+
+    default_flags = layout.FN_SIX if arguments else 0
+    parts = [
+        layout.FUNCTION_TABLE.struct.pack(
+            bits, cells_at, globs_at, len(globs), default_at, 0, 0, 0
+        ),
+        *cells,
+        *(layout.FUNCTION_GLOB.struct.pack(0, flags) for flags in globs),
+        pack(0, 0, 0, 0, layout.NONE, default_flags, layout.ERROR_NONE, 0),
+    ]
+    section = b"".join(parts)
+    section += bytes(programs_at - len(section))
+    return section + bytes(pool.content) + bytes(names)
+
+
+def _wanted(
+    one: Known, pool: _Pool, *, arguments: bool, exits: bool
+) -> tuple[int, int, int, int]:
+    """Return flags, entry program, exit program and exit words of one name."""
+    flags = one.flags
+    if not arguments or flags & layout.FN_NEVER:
+        return flags, 0, 0, 0
+    if one.programs is None:
+        # A special function without a declaration is shown as unknown ones are.
+        return flags | layout.FN_SIX, 0, 0, 0
+    flags |= one.programs.flags
+    entry = pool.add(one.programs.at_entry)
+    if exits and not flags & layout.FN_ENTRY_ONLY:
+        return flags, entry, pool.add(one.programs.at_exit), one.programs.exit_words
+    return flags & ~layout.FN_EXIT_PROGRAM, entry, 0, 0
+
+
+class _Pool:
+    """Capture programs, equal ones once."""
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.content = bytearray()
+        self.known: dict[bytes, int] = {}
+
+    def add(self, ops: list[Op]) -> int:
+        """Return the offset of the program in the section, 0 where there is none."""
+        if not ops:
+            return 0
+        code = b"".join(layout.OP.struct.pack(*op) for op in ops) + bytes(layout.OP.size)
+        if code not in self.known:
+            self.known[code] = self.start + len(self.content)
+            self.content += code
+        return self.known[code]
+
+

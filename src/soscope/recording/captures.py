@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the agent kept of a call, out of the DATA units behind its entry or exit."""
+
+from __future__ import annotations
+
+import struct
+from typing import TypeVar
+
+from soscope.model.capture import (
+    DATA_FLOATS,
+    DATA_STACK,
+    DATA_WORDS,
+    NOTHING,
+    Captured,
+)
+from soscope.wire import layout
+
+_Number = TypeVar("_Number", int, float)
+
+_PAYLOAD = layout.DATA.offset("payload")
+_PAYLOAD_SIZE = layout.UNIT - _PAYLOAD
+
+
+def captured(first: tuple[int, ...], units: bytes) -> Captured:
+    """Return what `units` (DATA units, 32 bytes each) hold.
+
+    `first` holds the integer registers that the entry itself carries. Registers and stack
+    words are kept as far as they follow each other from the first one on.
+    """
+    if not units:
+        return Captured(first) if first else NOTHING
+    words: dict[int, int] = dict(enumerate(first))
+    stack: dict[int, int] = {}
+    floats: dict[int, float] = {}
+    data: dict[int, tuple[int, int, bytes]] = {}
+    at = 0
+    while at < len(units):
+        commit, flags = struct.unpack_from("<II", units, at)
+        kind, item, length = commit >> 24 & 15, commit >> 16 & 255, commit & 0xFFFF
+        pieces = [units[at + _PAYLOAD : at + _PAYLOAD + min(length, _PAYLOAD_SIZE)]]
+        at += layout.UNIT
+        rest = length - _PAYLOAD_SIZE
+        while rest > 0 and at < len(units):
+            more = int.from_bytes(units[at : at + 4], "little")
+            if more >> 24 & 15 != layout.DATA_MORE:
+                break
+            pieces.append(units[at + _PAYLOAD : at + _PAYLOAD + min(rest, _PAYLOAD_SIZE)])
+            rest -= _PAYLOAD_SIZE
+            at += layout.UNIT
+        content = b"".join(pieces)
+        count = len(content) // 8
+        if kind == DATA_WORDS:
+            words.update(enumerate(struct.unpack_from(f"<{count}Q", content), item))
+        elif kind == DATA_STACK:
+            stack.update(enumerate(struct.unpack_from(f"<{count}Q", content), item))
+        elif kind == DATA_FLOATS:
+            floats.update(enumerate(struct.unpack_from(f"<{count}d", content), item))
+        elif kind != layout.DATA_MORE:
+            data[item] = kind, flags, content
+    return Captured(_in_a_row(words), _in_a_row(stack), _in_a_row(floats), data)
+
+
+def _in_a_row(found: dict[int, _Number]) -> tuple[_Number, ...]:
+    """Return the values of 0, 1, 2 … up to the first that is missing."""
+    row = []
+    while len(row) in found:
+        row.append(found[len(row)])
+    return tuple(row)

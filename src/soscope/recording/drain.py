@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Empties the ring of a control block into a sink.
+
+Full chunks are handed over whole, in the order they were given out, and freed. Of a chunk
+that a thread still writes, the committed units are handed over; how far is remembered. The
+agent commits a unit by storing its first word last, and an entry or exit after the data units
+behind it, so everything in front of the first zero word is whole.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from soscope.recording.clock import Sampler
+from soscope.recording.sink import Sink
+from soscope.recording.tables import TableReader
+from soscope.wire import layout
+from soscope.wire.block import ControlBlock
+
+_RUN = 64  # chunks copied and handed over at once
+_CHUNK_WORDS = layout.CHUNK_SIZE // 4
+_CHUNK_LONGS = layout.CHUNK_SIZE // 8
+_UNIT_WORDS = layout.UNIT // 4
+_UNITS = (layout.CHUNK_SIZE - layout.CHUNK_HEADER) // layout.UNIT
+_TIMED = (layout.UNIT_ENTRY, layout.UNIT_ENTRY_ONLY, layout.UNIT_EXIT)
+_DEAD_EVERY = 0.25  # seconds between looks at whether owners of idle chunks live
+
+
+class Drainer:
+    """Drains one control block, the traced program number `program`, into `sink`.
+
+    `path` is the path of the program. `pids` holds the processes that use the block, as this
+    process sees their ids: only their threads are looked up, because ids in the stream may be
+    those of another pid namespace. `units` counts what was handed over (32 bytes each),
+    `starved` says that no chunk is free and living threads own all of them; `newest` is the
+    latest tsc of a chunk that was handed over.
+    """
+
+    __slots__ = (
+        "_begun",
+        "_block",
+        "_clock",
+        "_dead_at",
+        "_dropped",
+        "_facts",
+        "_longs",
+        "_positions",
+        "_ring",
+        "_states",
+        "_suspects",
+        "_tables",
+        "_words",
+        "newest",
+        "path",
+        "pids",
+        "program",
+        "sink",
+        "starved",
+        "units",
+    )
+
+    def __init__(
+        self, block: ControlBlock, program: int, sink: Sink, clock: Sampler, path: str = ""
+    ) -> None:
+        self.program = program
+        self.sink = sink
+        self.path = path
+        self._clock = clock
+        self.pids: set[int] = set()
+        self.units = 0
+        self.starved = False
+        self.newest = 0
+        self._block = block
+        self._ring = block.ring
+        self._words = self._ring.cast("I")
+        self._longs = self._ring.cast("Q")
+        self._states = block.chunk_states
+        self._tables = TableReader(block, program, sink)
+        self._positions: dict[int, tuple[int, int]] = {}  # chunk -> seq, units handed over
+        self._suspects: dict[int, int] = {}  # chunk -> seq, whose owner was not there
+        self._dead_at = 0.0
+        self._dropped: tuple[int, ...] = ()
+        self._facts: dict[str, object] = {}
+        self._begun = False
+
+    # ---- while the target runs ----
+
+    def drain(self) -> int:
+        """Hand over what there is and tell the agent that soscope lives.
+
+        Returns the number of units handed over. With policy overwrite only names are: the
+        ring is drained by `finish`.
+        """
+        block = self._block
+        block.heartbeat += 1
+        if not self._begun:
+            if block.state == layout.STATE_NEW:
+                return 0
+            self._begun = True
+            self.tell()
+        before = self.units
+        if block.when_full != layout.FULL_OVERWRITE:
+            self._drain(ended=False)
+        else:
+            self._tables.update()
+        self._tell_dropped()
+        return self.units - before
+
+    def _drain(self, *, ended: bool) -> None:
+        states = self._states.tobytes()[::4]  # 4096 chunks: looked at all at once
+        longs = self._longs
+        found = [
+            (longs[index * _CHUNK_LONGS], index, True) for index in _all(states, layout.CHUNK_FULL)
+        ]
+        for index in _all(states, layout.CHUNK_OWNED):
+            seq = longs[index * _CHUNK_LONGS]
+            if seq:  # 0 while its new owner prepares it
+                found.append((seq, index, ended))
+        found.sort()
+        work = []
+        for seq, index, full in found:
+            first = self._handed_over(index, seq)
+            end = _UNITS if full else self._committed(index, first)
+            work.append((seq, index, first, end, full))
+        # Names are read after the units that use them have been seen, and go first.
+        self._tables.update()
+        idle = self._hand_over(work)
+        self.starved = False
+        if idle and not ended:
+            self._look_for_the_dead(idle)
+            # nothing was freed, and nobody can get anything
+            self.starved = bool(states) and len(idle) == len(states)
+
+    def _handed_over(self, index: int, seq: int) -> int:
+        known = self._positions.get(index)
+        return known[1] if known is not None and known[0] == seq else 0
+
+    def _committed(self, index: int, first: int) -> int:
+        """Return the number of the first unit from `first` on that is not committed."""
+        at = index * _CHUNK_WORDS + layout.CHUNK_HEADER // 4
+        words = self._words
+        if first >= _UNITS or not words[at + first * _UNIT_WORDS]:
+            return first  # nothing new, as with most idle threads
+        commits = words[at + first * _UNIT_WORDS : at + _UNITS * _UNIT_WORDS : _UNIT_WORDS]
+        try:
+            return first + commits.tolist().index(0)
+        except ValueError:
+            return _UNITS
+
+    def _hand_over(self, work: list[tuple[int, int, int, int, bool]]) -> list[int]:
+        """Hand over chunks in order; return the owned ones without anything new."""
+        idle = []
+        run: list[int] = []
+        for seq, index, first, end, full in work:
+            if full and not first:
+                if run and (index != run[-1] + 1 or len(run) == _RUN):
+                    self._hand_over_run(run)
+                    run = []
+                run.append(index)
+                continue
+            if end > first:
+                if run:
+                    self._hand_over_run(run)
+                    run = []
+                self._hand_over_units(index, seq, first, end)
+            elif not full:
+                idle.append(index)
+            if full:
+                self._release([index])
+        if run:
+            self._hand_over_run(run)
+        return idle
+
+    def _hand_over_run(self, run: list[int]) -> None:
+        start = run[0] * layout.CHUNK_SIZE
+        # A copy: the target may write where it likes, the file's checksum must hold.
+        data = bytes(self._ring[start : start + len(run) * layout.CHUNK_SIZE])
+        self.newest = max(self.newest, self._longs[run[-1] * _CHUNK_LONGS + 2])
+        self.sink.chunks(self.program, data)
+        self.units += len(run) * _UNITS
+        self._release(run)
+
+    def _hand_over_units(self, index: int, seq: int, first: int, end: int) -> None:
+        start = index * layout.CHUNK_SIZE
+        header = bytes(self._ring[start : start + layout.CHUNK_HEADER])
+        if int.from_bytes(header[:8], "little") != seq:
+            return  # it has changed hands since: the next time
+        at = start + layout.CHUNK_HEADER
+        units = bytes(self._ring[at + first * layout.UNIT : at + end * layout.UNIT])
+        self.sink.chunk(self.program, header, first, units)
+        self.units += end - first
+        self._positions[index] = seq, end
+        if units[-29] >> 4 in _TIMED:
+            self.newest = max(self.newest, int.from_bytes(units[-24:-16], "little"))
+
+    def _release(self, indices: list[int]) -> None:
+        for index in indices:
+            # A chunk that is taken again is OWNED before it has its new number.
+            self._longs[index * _CHUNK_LONGS] = 0
+            self._positions.pop(index, None)
+            self._suspects.pop(index, None)
+        self._block.free_chunks(indices)
+
+    # ---- threads that ended with a chunk in their hands ----
+
+    def _look_for_the_dead(self, idle: list[int]) -> None:
+        now = time.monotonic()
+        if now < self._dead_at:
+            return
+        self._dead_at = now + _DEAD_EVERY
+        for index in idle:
+            seq, owner = self._longs[index * _CHUNK_LONGS : index * _CHUNK_LONGS + 2]
+            tid, pid = owner & 0xFFFF_FFFF, owner >> 32
+            if not tid or pid not in self.pids or _lives(pid, tid):
+                self._suspects.pop(index, None)
+            elif self._suspects.get(index) != seq:
+                self._suspects[index] = seq  # a second look, later, decides
+            elif self._longs[index * _CHUNK_LONGS] == seq:
+                self._bury(index, seq, pid, tid)
+
+    def _bury(self, index: int, seq: int, pid: int, tid: int) -> None:
+        """Take a chunk from a thread that has ended."""
+        if self._states[index] != layout.CHUNK_OWNED:
+            return
+        first = self._handed_over(index, seq)
+        if first < _UNITS:
+            self._hand_over_units(index, seq, first, _UNITS)
+        self._release([index])
+        self.sink.thread_end(time.time_ns(), pid, tid)
+
+    def process_ended(self, pid: int) -> None:
+        """Hand over everything that an ended process wrote and take its chunks back."""
+        self.pids.discard(pid)
+        if self._block.when_full == layout.FULL_OVERWRITE:
+            return
+        self._drain(ended=False)
+        owned = []
+        for index in _all(self._states.tobytes()[::4], layout.CHUNK_OWNED):
+            seq, owner = self._longs[index * _CHUNK_LONGS : index * _CHUNK_LONGS + 2]
+            if seq and owner >> 32 == pid:
+                owned.append((seq, index, self._handed_over(index, seq), _UNITS, True))
+        self._tables.update()
+        self._hand_over(sorted(owned))
+
+    # ---- the end ----
+
+    def finish(self, *, dead: bool = True) -> None:
+        """Hand over everything, and what the agent counted.
+
+        `dead`: no process uses the block any more, so units behind one that was never
+        finished are whole, too.
+        """
+        if self._block.state != layout.STATE_NEW:
+            self._begun = True
+        self._drain(ended=dead)
+        self._tables.finish()
+        self._tell_dropped()
+        self.tell()
+        if self._block.mode == layout.MODE_COUNT:
+            self.sink.counts(self.program, self._block.counts())
+        elif self._block.mode == layout.MODE_STATS:
+            self.sink.stats(self.program, self._block.stats())
+
+    def tell(self) -> None:
+        """Tell the sink what is known of the program."""
+        block = self._block
+        self.sink.program(
+            self.program,
+            {
+                "path": self.path or block.main_path,
+                "mode": block.mode,
+                "flags": block.flags,
+                "when_full": block.when_full,
+                "string_limit": block.string_limit,
+                "state": block.state,
+                "error": block.error,
+                "error_at": block.error_at,
+                "agent_flags": block.agent_flags,
+                "agent_base": block.agent_base,
+                "agent_build_id": block.build_id.rstrip(b"\0").hex(),
+                "loader_hook": block.loader_hook,
+                "tsc_start": block.tsc_start,
+                "cost_inner": block.cost_inner,
+                "cost_outer": block.cost_outer,
+                "sites": block.sites,
+                "slots_left": block.slots_left,
+                "rules_matched": block.rules_matched(),
+            },
+        )
+
+    def _tell_dropped(self) -> None:
+        block = self._block
+        totals = (
+            *block.dropped,
+            block.dropped_exits,
+            block.images_dropped,
+            block.slots_dropped,
+        )
+        if totals != self._dropped and (self._dropped or any(totals)):
+            self._dropped = totals
+            # the time is read after the counters: what they count happened before it
+            self.sink.dropped(self.program, self._clock.sample(self.newest)[0], totals)
+
+    def close(self) -> None:
+        """Let go of the block's memory."""
+        self._tables.close()
+        for view in (self._words, self._longs, self._ring):
+            view.release()
+
+
+def _all(states: bytes, state: int) -> list[int]:
+    """Return the indices of chunks in `state`."""
+    found = []
+    at = states.find(state)
+    while at >= 0:
+        found.append(at)
+        at = states.find(state, at + 1)
+    return found
+
+
+def _lives(pid: int, tid: int) -> bool:
+    try:
+        os.stat(f"/proc/{pid}/task/{tid}")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    except OSError:
+        return True
+    return True

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Events of processes as the JSON objects of EVENTS blocks, and back."""
+
+from __future__ import annotations
+
+from soscope.model.call import Process, ProcessExit, Signal
+from soscope.recording.sink import Told
+
+
+def to_json(event: Told) -> dict[str, object]:
+    """Return the object that stands for `event`."""
+    if isinstance(event, Signal):
+        return {
+            "type": "signal",
+            "time_ns": event.time_ns,
+            "pid": event.pid,
+            "tid": event.tid,
+            "signal": event.signal,
+        }
+    if isinstance(event, Process):
+        return {
+            "type": "process",
+            "time_ns": event.time_ns,
+            "pid": event.pid,
+            "event": event.event,
+            "parent": event.parent,
+            "program": event.program,
+        }
+    return {
+        "type": "exit",
+        "time_ns": event.time_ns,
+        "pid": event.pid,
+        "status": event.status,
+        "signal": event.signal,
+    }
+
+
+def thread_end_to_json(time_ns: int, pid: int, tid: int) -> dict[str, object]:
+    """Return the object that says that a thread ended."""
+    return {"type": "thread-end", "time_ns": time_ns, "pid": pid, "tid": tid}
+
+
+def _integer(said: dict[str, object], name: str) -> int:
+    value = said.get(name)
+    if not isinstance(value, int) or abs(value) >> 63:
+        raise ValueError(f"{name} is not an integer")
+    return value
+
+
+def _integer_or_none(said: dict[str, object], name: str) -> int | None:
+    return None if said.get(name) is None else _integer(said, name)
+
+
+def from_json(said: object) -> Told | tuple[int, int, int] | None:
+    """Return the event that an object stands for; (time_ns, pid, tid) ends a thread.
+
+    None for a type that is not known; raises ValueError where a field is not what it must
+    be.
+    """
+    if not isinstance(said, dict):
+        raise ValueError("an event is not an object")  # noqa: TRY004  the file's fault
+    kind = said.get("type")
+    if kind not in {"signal", "process", "exit", "thread-end"}:
+        return None
+    time_ns, pid = _integer(said, "time_ns"), _integer(said, "pid")
+    if kind == "signal":
+        return Signal(time_ns, pid, _integer(said, "tid"), _integer(said, "signal"))
+    if kind == "thread-end":
+        return time_ns, pid, _integer(said, "tid")
+    if kind == "process":
+        return Process(
+            time_ns,
+            pid,
+            str(said.get("event")),
+            _integer_or_none(said, "parent"),
+            str(said.get("program")),
+        )
+    return ProcessExit(
+        time_ns, pid, _integer_or_none(said, "status"), _integer_or_none(said, "signal")
+    )

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The layout of a recording (`*.sosr`): blocks one after the other, append-only.
+
+A block is `u32 magic, u32 type, u64 length, u32 crc32, u32 flags`, `length` bytes, and zeros
+up to the next multiple of 8; all integers little-endian. The CRC covers the header (with a
+CRC of 0) and the bytes. The first block is META, its JSON says the schema. A reader skips
+types that it does not know. What the types hold:
+
+META        JSON object: schema, command, versions, options, start_ns
+PROGRAM     JSON object: what is known of one traced program (an exec starts another); later
+            blocks with the same `index` replace earlier ones
+IMAGES      u32 program, u32 first index, then `struct sosc_image[]` of wire.h; later records
+            replace earlier ones of the same index; a record with `ready` 0 is to be ignored
+SLOTS       the same with `struct sosc_slot[]`
+STRINGS     u32 program, u32 offset, then bytes of the program's strings
+PROTOTYPES  UTF-8 text: the C declarations that the recording was made with
+CHUNK       u32 program, u32 number of the first unit, `struct sosc_chunk`, then units
+CHUNKS      u32 program, u32 count, then whole chunks with their headers
+EVENTS      JSON array of objects, see `events`
+CLOCK       u64 tsc, u64 realtime ns, u64 monotonic (raw) ns, taken together; every unit
+            committed before then stands before this block
+DROPPED     u32 program, u32 0, u64 tsc, then cumulative u64: dropped[8], dropped_exits,
+            images_dropped, slots_dropped, as in `struct sosc_control`
+LOST        u64 tsc from, u64 tsc to, u64 entries, u64 exits, u64 bytes, u64 errno: what could
+            not be written to this file in that time
+COUNTS      u32 program, u32 0, then {u32 slot, u32 0, u64 calls}
+STATS       u32 program, u32 0, then {u32 slot, u32 0, u64 calls, returns, errors, total, min,
+            max}; times are ticks of the tsc
+END         JSON object: exit status or signal, complete, why, totals; nothing follows
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+from soscope.wire import layout
+
+SCHEMA = "soscope/recording/1"
+MAGIC = 0x52534F53  # "SOSR"
+
+META = 1
+PROGRAM = 2
+IMAGES = 3
+SLOTS = 4
+STRINGS = 5
+PROTOTYPES = 6
+CHUNK = 7
+CHUNKS = 8
+EVENTS = 9
+CLOCK = 10
+DROPPED = 11
+LOST = 12
+COUNTS = 13
+STATS = 14
+END = 15
+
+HEADER = struct.Struct("<IIQII")
+PAIR_HEADER = struct.Struct("<II")  # program, and a number: of IMAGES … CHUNKS
+CLOCK_BODY = struct.Struct("<QQQ")
+DROPPED_BODY = struct.Struct(f"<IIQ{layout.DROP_KINDS + 3}Q")
+LOST_BODY = struct.Struct("<6Q")
+COUNT_CELL = struct.Struct("<IIQ")
+STATS_CELL = struct.Struct("<II6Q")
+
+# No writer makes longer blocks: a length beyond this is damage, not a reason to allocate it.
+MAX_LENGTH = 64 << 20
+
+
+def checksum(kind: int, flags: int, parts: tuple[bytes | memoryview, ...]) -> int:
+    """Return the CRC of a block that holds `parts`."""
+    length = sum(map(len, parts))
+    crc = zlib.crc32(HEADER.pack(MAGIC, kind, length, 0, flags))
+    for part in parts:
+        crc = zlib.crc32(part, crc)
+    return crc
+
+
+def block(kind: int, *parts: bytes | memoryview, flags: int = 0) -> list[bytes | memoryview]:
+    """Return the buffers that make a block of `parts`, to be written one after the other."""
+    length = sum(map(len, parts))
+    header = HEADER.pack(MAGIC, kind, length, checksum(kind, flags, parts), flags)
+    return [header, *parts, bytes(-length % 8)]
+
+
+def padded(length: int) -> int:
+    """Return the bytes that a block of `length` bytes takes in the file."""
+    return HEADER.size + length + -length % 8

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is missing from a stream, and when it went missing."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+from soscope.wire import layout
+
+# Counters of DROPPED behind dropped[]: see `format`.
+EXITS = layout.DROP_KINDS
+IMAGES = layout.DROP_KINDS + 1
+SLOTS = layout.DROP_KINDS + 2
+COUNTERS = layout.DROP_KINDS + 3
+
+# Losses after which a thread's stream goes on, with a hole in it.
+_HOLES = (layout.DROP_FULL, layout.DROP_READER_GONE, EXITS)
+
+WHY = {
+    layout.DROP_FULL: "the ring was full",
+    layout.DROP_OVERWRITTEN: "overwritten by newer calls",
+    layout.DROP_THREADS: "too many threads",
+    layout.DROP_READER_GONE: "the ring was full and soscope did not answer",
+    EXITS: "exits whose entry was kept",
+    IMAGES: "images that found no room in the tables",
+    SLOTS: "slots that found no room in the tables",
+}
+WHY_FILE_ENTRIES = "the recording could not be written"
+WHY_FILE_EXITS = "exits that could not be written to the recording"
+
+
+class Losses:
+    """Counts losses, and remembers in which spans of the tsc they happened."""
+
+    __slots__ = ("_ends", "_starts", "_tick", "_totals", "file_entries", "file_exits")
+
+    def __init__(self) -> None:
+        self._totals: dict[int, tuple[int, ...]] = {}
+        self._tick = 0
+        self._starts: list[int] = []  # spans that do not overlap, in order
+        self._ends: list[int] = []
+        self.file_entries = 0
+        self.file_exits = 0
+
+    def tick(self, tsc: int) -> None:
+        """Hear that all counters have been looked at."""
+        self._tick = max(self._tick, tsc)
+
+    def dropped(self, program: int, tsc: int, totals: tuple[int, ...]) -> None:
+        """Take a program's counters as they were at `tsc`."""
+        before = self._totals.get(program, (0,) * COUNTERS)
+        if any(totals[kind] > before[kind] for kind in _HOLES):
+            self._span(self._tick, max(tsc, self._tick))
+        self._totals[program] = totals
+
+    def lost(self, start: int, end: int, entries: int, exits: int) -> None:
+        """Take records that a file could not take in [start, end]."""
+        self.file_entries += entries
+        self.file_exits += exits
+        self._span(start, end)
+
+    def _span(self, start: int, end: int) -> None:
+        at = bisect_left(self._ends, start)
+        until = at
+        while until < len(self._starts) and self._starts[until] <= end:
+            start = min(start, self._starts[until])
+            end = max(end, self._ends[until])
+            until += 1
+        self._starts[at:until] = [start]
+        self._ends[at:until] = [end]
+
+    def within(self, start: int, end: int) -> bool:
+        """Say whether anything may have been lost between two times (tsc)."""
+        at = bisect_left(self._ends, start)
+        return at < len(self._starts) and self._starts[at] <= end
+
+    def total(self, kind: int) -> int:
+        """Return the sum of a counter over all programs."""
+        return sum(totals[kind] for totals in self._totals.values())
+
+    def messages(self) -> list[tuple[int, str]]:
+        """Return (count, why) of everything that was lost."""
+        found = [(self.total(kind), why) for kind, why in WHY.items()]
+        found += [(self.file_entries, WHY_FILE_ENTRIES), (self.file_exits, WHY_FILE_EXITS)]
+        return [(count, why) for count, why in found if count]

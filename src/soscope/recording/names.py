@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The images and slots of one traced program, made of the agent's records when asked for."""
+
+from __future__ import annotations
+
+import os
+
+from soscope.model.image import Image
+from soscope.model.slot import HOOKED, SLOT_JUMP_SLOT, Slot
+from soscope.recording import format as form
+from soscope.wire import layout, records
+
+_STRINGS_MOST = 256 << 20
+_FUNCTION_FLAGS = layout.SLOT.offset("function_flags")
+_READY = layout.SLOT.offset("ready")
+
+
+class Program:
+    """One traced program: `facts` is what PROGRAM says of it, `index` its number.
+
+    Slots that are not known (their names were lost, or the recording is damaged) are called
+    "?".
+    """
+
+    __slots__ = (
+        "_image_records",
+        "_images",
+        "_slot_records",
+        "_slots",
+        "_strings",
+        "facts",
+        "index",
+    )
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.facts: dict[str, object] = {}
+        self._strings = bytearray()
+        self._image_records = bytearray()
+        self._slot_records = bytearray()
+        self._images: dict[int, Image] | None = None
+        self._slots: dict[int, Slot] = {}
+
+    # ---- what it is made of ----
+
+    def add(self, kind: int, first: int, data: bytes) -> None:
+        """Take records of images or slots from index `first` on, or strings from there.
+
+        Raises ValueError where they cannot be: behind a gap, or beyond all limits.
+        """
+        if kind == form.STRINGS:
+            table, start, most = self._strings, first, _STRINGS_MOST
+        elif kind == form.IMAGES:
+            size = layout.IMAGE.size
+            table, start, most = self._image_records, first * size, layout.MAX_IMAGES * size
+        else:
+            size = layout.SLOT.size
+            table, start, most = self._slot_records, first * size, layout.MAX_SLOTS * size
+        if start > len(table) or start + len(data) > most:
+            raise ValueError("records behind a gap or beyond the limit")
+        table[start : start + len(data)] = data
+        # Slots name their images; made anew, they name the newest ones.
+        self._images = None
+        self._slots.clear()
+
+    def fact(self, name: str) -> int:
+        """Return a number that PROGRAM says, 0 if it says none."""
+        value = self.facts.get(name)
+        return value if isinstance(value, int) else 0
+
+    @property
+    def path(self) -> str:
+        """The path of the program."""
+        return str(self.facts.get("path") or "")
+
+    # ---- what it says ----
+
+    def string(self, offset: int) -> str:
+        """Return the name at `offset` of the strings; damage gives a shorter one."""
+        if not 0 < offset < len(self._strings):
+            return ""
+        end = self._strings.find(0, offset)
+        return os.fsdecode(bytes(self._strings[offset : end if end >= 0 else offset]))
+
+    def images(self) -> dict[int, Image]:
+        """Return the images by index."""
+        if self._images is None:
+            found = {}
+            data = bytes(self._image_records)
+            size = layout.IMAGE.size
+            for index in range(len(data) // size):
+                image = records.image_of(
+                    data, index * size, index, self.index, self.string, self.path
+                )
+                if image is not None:
+                    found[index] = image
+            self._images = found
+        return self._images
+
+    @property
+    def slot_count(self) -> int:
+        """The number of slot records, ready or not."""
+        return len(self._slot_records) // layout.SLOT.size
+
+    def has_slot(self, index: int) -> bool:
+        """Say whether there is a finished record of slot `index`."""
+        at = index * layout.SLOT.size + _READY
+        return at < len(self._slot_records) and self._slot_records[at] != 0
+
+    def slot(self, index: int) -> Slot:
+        """Return slot `index`; one called "?" where it is not known."""
+        slot = self._slots.get(index)
+        if slot is None:
+            slot = self._make(index)
+            self._slots[index] = slot
+        return slot
+
+    def _make(self, index: int) -> Slot:
+        at = index * layout.SLOT.size
+        if at + layout.SLOT.size <= len(self._slot_records):
+            record = bytes(self._slot_records[at : at + layout.SLOT.size])
+            slot = records.slot_of(record, 0, index, self.index, self.string, self.images())
+            if slot is not None:
+                return slot
+        return Slot(
+            index,
+            self.index,
+            "?",
+            "",
+            None,
+            None,
+            0,
+            SLOT_JUMP_SLOT,
+            HOOKED,
+            False,
+            False,
+            None,
+            0,
+        )
+
+    def slots(self) -> list[Slot]:
+        """Return all slots whose records are finished, by index."""
+        return [self.slot(index) for index in range(self.slot_count) if self.has_slot(index)]
+
+    def returns_twice(self, index: int) -> bool:
+        """Say whether the function of slot `index` may return several times."""
+        at = index * layout.SLOT.size + _FUNCTION_FLAGS
+        if at + 4 > len(self._slot_records):
+            return False
+        flags = int.from_bytes(self._slot_records[at : at + 4], "little")
+        return bool(flags & layout.FN_TWICE)
+
+    @property
+    def sites(self) -> tuple[int, int]:
+        """The addrs [start, end) of the agent's return trampolines; (0, 0) = not known.
+
+        A call whose return address lies there was tail-called by another hooked function.
+        """
+        base = self.fact("agent_base")
+        if not base:
+            return 0, 0
+        start = base + layout.BLOB_SITES
+        return start, start + 32 * layout.MAX_SITES
+
+
+class Programs:
+    """The traced programs of a recording or of a live run, by number."""
+
+    __slots__ = ("_programs",)
+
+    _MOST = 1 << 20
+
+    def __init__(self) -> None:
+        self._programs: dict[int, Program] = {}
+
+    def __getitem__(self, index: int) -> Program:
+        """Return program `index`; an empty one where nothing is known of it.
+
+        Raises ValueError for a number that no run reaches.
+        """
+        program = self._programs.get(index)
+        if program is None:
+            if not 0 <= index < self._MOST:
+                raise ValueError("program number beyond the limit")
+            program = self._programs[index] = Program(index)
+        return program
+
+    def all(self) -> list[Program]:
+        """Return the programs by number."""
+        return [self._programs[index] for index in sorted(self._programs)]

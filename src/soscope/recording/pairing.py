@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which exit ends which call: the rules, applied to one event after the other.
+
+A call is named by its thread, its slot and `sp`: the low half of the address of its return
+address. Stacks grow down, so when something happens at an `sp`, every call of that stack
+with a lower one is over, whether or not an exit was seen: it was unwound, by an exception or
+longjmp. At the same `sp` there are several calls only where one tail-called the next.
+
+A thread can have several stacks (coroutines, signal stacks): addresses more than 1 MiB from
+all that a stack has shown so far are another one. Small coroutine stacks that lie side by
+side look like one; a call that was taken for unwound and returns after all is returned.
+Coroutines can go on in another thread. A forked child returns from calls that its parent
+made, and setjmp and vfork return again and again.
+
+`columns` applies the same rules to arrays; a test compares both.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Any
+
+REACH = 1 << 20  # bytes between addresses of one stack
+
+# How `leave` found the call.
+OWN = 1  # open, in this thread: its return
+REVIVED = 2  # taken for unwound before
+MOVED = 3  # open, in another thread of the process
+AGAIN = 4  # it had returned before (setjmp, vfork)
+INHERITED = 5  # open in another process, which forked this one
+
+
+class Call:
+    """A call; `payload` is for those who use it, and is theirs to set."""
+
+    __slots__ = ("holes", "payload", "slot", "sp", "thread", "tsc")
+
+    def __init__(self, thread: Thread, slot: int, sp: int, tsc: int) -> None:
+        self.thread = thread
+        self.slot = slot
+        self.sp = sp
+        self.tsc = tsc
+        self.payload: Any = None
+        self.holes = thread.holes
+
+    @property
+    def may_be_lost(self) -> bool:
+        """Say whether events of its thread were lost since it began."""
+        return self.holes != self.thread.holes
+
+
+class _Stack:
+    __slots__ = ("calls", "high", "low")
+
+    def __init__(self, sp: int) -> None:
+        self.low = self.high = sp
+        self.calls: list[Call] = []  # sp never grows
+
+
+class Thread:
+    """One thread of one program, with its stacks. `holes` counts losses in its stream."""
+
+    __slots__ = ("_bounds", "_stacks", "again", "current", "holes", "key", "unwound")
+
+    def __init__(self, key: tuple[int, int, int]) -> None:
+        self.key = key  # program, pid, tid
+        self.holes = 0
+        self._stacks: list[_Stack] = []  # by address
+        self._bounds: list[int] = []  # their low ends
+        self.current: _Stack | None = None
+        self.unwound: dict[int, list[Call]] = {}  # by sp: may return after all
+        self.again: dict[tuple[int, int], Call] = {}  # by sp and slot: may return again
+
+    def stack(self, sp: int) -> _Stack:
+        """Return the stack that `sp` lies in."""
+        stack = self.current
+        if stack is not None and stack.low <= sp <= stack.high:
+            return stack
+        at = bisect_right(self._bounds, sp) - 1
+        below = self._stacks[at] if at >= 0 else None
+        above = self._stacks[at + 1] if at + 1 < len(self._stacks) else None
+        under = max(sp - below.high, 0) if below is not None else REACH + 1
+        over = above.low - sp if above is not None else REACH + 1
+        if below is not None and under <= REACH and under <= over:
+            below.high = max(below.high, sp)
+            self.current = below
+            return below
+        if above is not None and over <= REACH:
+            above.low = self._bounds[at + 1] = sp
+            self.current = above
+            return above
+        stack = _Stack(sp)
+        self._stacks.insert(at + 1, stack)
+        self._bounds.insert(at + 1, sp)
+        self.current = stack
+        return stack
+
+    def find(self, sp: int, slot: int, *, take: bool) -> Call | None:
+        """Return the innermost open call of `slot` at `sp`; `take` it off its stack."""
+        at = bisect_right(self._bounds, sp) - 1
+        if at < 0 or self._stacks[at].high < sp:
+            return None
+        calls = self._stacks[at].calls
+        for index in range(len(calls) - 1, -1, -1):
+            if calls[index].sp > sp:
+                break
+            if calls[index].sp == sp and calls[index].slot == slot:
+                return calls.pop(index) if take else calls[index]
+        return None
+
+    def close(self) -> list[Call]:
+        """Take all open calls off the stacks; return them, innermost first."""
+        found = [call for stack in self._stacks for call in reversed(stack.calls)]
+        for stack in self._stacks:
+            stack.calls.clear()
+        return found
+
+
+class Pairing:
+    """All threads of all programs."""
+
+    __slots__ = ("_families",)
+
+    def __init__(self) -> None:
+        self._families: dict[int, dict[Thread, None]] = {}  # by program, in order
+
+    def thread(self, key: tuple[int, int, int]) -> Thread:
+        """Return a new thread; `key` is its program, pid and tid."""
+        thread = Thread(key)
+        self._families.setdefault(key[0], {})[thread] = None
+        return thread
+
+    def end(self, thread: Thread) -> list[Call]:
+        """End all calls of a thread, because it has ended; return them, and forget it."""
+        self._families.get(thread.key[0], {}).pop(thread, None)
+        return thread.close()
+
+    def enter(
+        self, thread: Thread, slot: int, sp: int, tsc: int, *, tail: bool, returns: bool
+    ) -> tuple[Call, int, list[Call], Call | None]:
+        """Begin a call.
+
+        `tail`: it was tail-called by a hooked call at the same `sp`. `returns`: its exit
+        will be seen. Returns the call, its depth, the calls that are over without an exit,
+        innermost first, and the call that tail-called it, if that is known.
+        """
+        calls = thread.stack(sp).calls
+        over: list[Call] = []
+        while calls and calls[-1].sp < sp:
+            over.append(self._unwind(calls.pop()))
+        if not tail:
+            # its return address has been overwritten by ours
+            while calls and calls[-1].sp == sp:
+                over.append(calls.pop())
+        if thread.unwound:
+            thread.unwound.pop(sp, None)
+        depth = len(calls)
+        before = calls[-1] if calls and calls[-1].sp == sp else None
+        call = Call(thread, slot, sp, tsc)
+        if returns:
+            calls.append(call)
+        return call, depth, over, before
+
+    def leave(
+        self, thread: Thread, slot: int, sp: int, *, twice: bool
+    ) -> tuple[Call | None, int, list[Call]]:
+        """End a call. Return it, how it was found, and those that are over with it.
+
+        `twice`: the function may return again. The call is None where its entry is missing.
+        """
+        calls = thread.stack(sp).calls
+        over: list[Call] = []
+        while calls and calls[-1].sp < sp:
+            over.append(self._unwind(calls.pop()))
+        for index in range(len(calls) - 1, -1, -1):
+            call = calls[index]
+            if call.sp != sp:
+                break
+            if call.slot == slot:
+                over += [self._unwind(later) for later in reversed(calls[index + 1 :])]
+                del calls[index:]
+                if twice:
+                    thread.again[sp, slot] = call
+                return call, OWN, over
+        found, how = self._search(thread, slot, sp, twice=twice)
+        return found, how, over
+
+    def _unwind(self, call: Call) -> Call:
+        call.thread.unwound.setdefault(call.sp, []).append(call)
+        return call
+
+    def _search(
+        self, thread: Thread, slot: int, sp: int, *, twice: bool
+    ) -> tuple[Call | None, int]:
+        if twice and (sp, slot) in thread.again:
+            return thread.again[sp, slot], AGAIN
+        waiting = thread.unwound.get(sp, [])
+        for index in range(len(waiting) - 1, -1, -1):
+            if waiting[index].slot == slot:
+                return waiting.pop(index), REVIVED
+        program, pid, _ = thread.key
+        family = self._families.get(program, {})
+        for other in family:
+            if other is not thread and other.key[1] == pid:
+                call = other.find(sp, slot, take=True)
+                if call is not None:
+                    return call, MOVED
+        for other in family:
+            if other.key[1] != pid:
+                call = other.find(sp, slot, take=False)
+                if call is not None:
+                    return call, INHERITED
+        return None, 0

@@ -1,0 +1,424 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Opens a recording: a whole one, one that is still being written, or a damaged one.
+
+Everything but the calls is read when it is opened; the calls are read piece by piece, as
+often as somebody asks. Nothing that a file says makes it read or keep more than the file
+holds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from typing import Any, Self
+
+from soscope.errors import FormatError, RecordingError
+from soscope.model.image import Image
+from soscope.model.slot import Slot
+from soscope.recording import format as form
+from soscope.recording.clock import Clock
+from soscope.recording.events import from_json
+from soscope.recording.losses import Losses
+from soscope.recording.names import Program, Programs
+from soscope.recording.sink import Sink, Told
+from soscope.recording.units import Piece, pieces_of
+from soscope.wire import layout
+
+_WINDOW = 1 << 16  # bytes read at once while looking for headers
+_RECORDS = (form.CHUNK, form.CHUNKS)
+
+
+class Recording:
+    """An open recording.
+
+    `meta` is the object of its first block. `events` are those of processes, in order of the
+    file. `damage` says in words what is wrong with the file and at which offset, or is None;
+    what lies behind is not read. `end` is the object of the last block, None while there is
+    none. `counts` and `stats` map a program's number to what `Sink.counts` and `Sink.stats`
+    took. `losses` knows what is missing.
+    """
+
+    def __init__(self, descriptor: int, path: str) -> None:
+        """Read the recording in `descriptor`, which belongs to it from here on.
+
+        Raises FormatError where it is no recording, RecordingError where it cannot be read.
+        """
+        self.path = path
+        self.meta: dict[str, Any] = {}
+        self.end: dict[str, Any] | None = None
+        self.events: list[Told] = []
+        self.prototypes = ""
+        self.programs = Programs()
+        self.clock = Clock()
+        self.losses = Losses()
+        self.counts: dict[int, dict[int, int]] = {}
+        self.stats: dict[int, dict[int, tuple[int, int, int, int, int, int]]] = {}
+        self.damage: str | None = None
+        self._descriptor = descriptor
+        self._window = (0, b"")
+        self._start = 0  # of the block behind META
+        self._read_to = 0  # everything in front of it is known
+        self._damaged_at: int | None = None
+        self._open()
+        self.refresh()
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Recording:
+        """Open the recording at `path`; see `__init__` for the errors."""
+        name = os.fspath(path)
+        try:
+            descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            code = error.errno if isinstance(error, OSError) else None
+            raise RecordingError(f"cannot open '{name}': {reason}", errno=code) from error
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise RecordingError(f"cannot open '{name}': not a regular file")
+            return cls(descriptor, name)
+        except BaseException:
+            os.close(descriptor)
+            raise
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # ---- what it says ----
+
+    @property
+    def complete(self) -> bool:
+        """Say whether it holds everything up to the end of the program, and is sound."""
+        return self.damage is None and self.end is not None and bool(self.end.get("complete"))
+
+    @property
+    def why(self) -> str:
+        """Why it ends where it ends."""
+        if self.damage is not None:
+            return self.damage
+        if self.end is None:
+            return "it was cut off, or is still being written"
+        return str(self.end.get("why") or "")
+
+    @property
+    def images(self) -> list[Image]:
+        """The images of all programs."""
+        return [image for one in self.programs.all() for image in one.images().values()]
+
+    @property
+    def slots(self) -> list[Slot]:
+        """The slots of all programs."""
+        return [slot for one in self.programs.all() for slot in one.slots()]
+
+    @property
+    def size(self) -> int:
+        """The size of the file in bytes."""
+        try:
+            return os.fstat(self._descriptor).st_size
+        except OSError as error:
+            raise self._unreadable(error) from error
+
+    # ---- blocks ----
+
+    def refresh(self) -> bool:
+        """Read what has been written since; say whether there was anything."""
+        before = self._read_to
+        if self._damaged_at is not None and self._damaged_at == self._read_to:
+            # half a block may have been completed since; anything else stays as it is
+            self.damage = None
+            self._damaged_at = None
+        self._window = (0, b"")
+        for kind, offset, length in self._blocks(self._read_to):
+            if kind not in _RECORDS:
+                body = self._body(kind, offset, length)
+                if body is None:
+                    break
+                try:
+                    self._take(kind, body)
+                except (ValueError, RecursionError) as error:
+                    self._damage(offset, f"{_name(kind)} block: {error}")
+                    break
+            self._read_to = offset + form.padded(length)
+            if kind == form.END:
+                break
+        return self._read_to > before
+
+    def _open(self) -> None:
+        def refuse(field: str, offset: int, reason: str) -> FormatError:
+            return FormatError(
+                f"'{self.path}' is not a recording: {field} at offset {offset}: {reason}",
+                field=field,
+                offset=offset,
+            )
+
+        header = self._read(0, form.HEADER.size)
+        if len(header) < form.HEADER.size:
+            raise refuse("magic", 0, f"the file has {len(header)} bytes")
+        magic, kind, length, crc, flags = form.HEADER.unpack(header)
+        if magic != form.MAGIC:
+            raise refuse("magic", 0, f"{magic:#010x} instead of {form.MAGIC:#010x}")
+        if kind != form.META:
+            raise refuse("type", 4, f"{kind} instead of META")
+        if length > form.MAX_LENGTH:
+            raise refuse("length", 8, f"{length} bytes")
+        body = self._read(form.HEADER.size, length)
+        if len(body) < length:
+            raise refuse("length", 8, "the file ends before")
+        if form.checksum(kind, flags, (body,)) != crc:
+            raise refuse("crc32", 16, "does not match")
+        at = form.HEADER.size
+        try:
+            meta = json.loads(body)
+        except (ValueError, RecursionError) as error:
+            raise refuse("meta", at, "is not JSON") from error
+        if not isinstance(meta, dict):
+            raise refuse("meta", at, "is not an object")
+        if meta.get("schema") != form.SCHEMA:
+            raise refuse("schema", at, f"{meta.get('schema')!r} instead of {form.SCHEMA!r}")
+        self.meta = meta
+        self._start = self._read_to = form.padded(length)
+
+    def _blocks(self, offset: int) -> Iterator[tuple[int, int, int]]:
+        """Yield (type, offset, length) of blocks up to the end or the damage."""
+        size = self.size
+        while self._damaged_at is None or offset < self._damaged_at:
+            if offset >= size:
+                return
+            header = self._peek(offset, form.HEADER.size)
+            if len(header) < form.HEADER.size:
+                self._damage(offset, f"cut off: {len(header)} bytes of a block")
+                return
+            magic, kind, length, _, _ = form.HEADER.unpack(header)
+            if magic != form.MAGIC:
+                self._damage(offset, f"magic is {magic:#010x}")
+                return
+            if length > form.MAX_LENGTH:
+                self._damage(offset, f"length is {length}")
+                return
+            if offset + form.padded(length) > size:
+                self._damage(
+                    offset,
+                    f"cut off: {size - offset} of the {form.padded(length)} bytes of a block",
+                )
+                return
+            yield kind, offset, length
+            if kind == form.END:
+                return
+            offset += form.padded(length)
+
+    def _body(self, kind: int, offset: int, length: int) -> bytes | None:
+        """Return the bytes of a block, None where they are damaged."""
+        header = self._peek(offset, form.HEADER.size)
+        body = self._read(offset + form.HEADER.size, length)
+        if len(header) < form.HEADER.size or len(body) < length:
+            self._damage(offset, "cut off while it was read")
+            return None
+        _, _, _, crc, flags = form.HEADER.unpack(header)
+        if form.checksum(kind, flags, (body,)) != crc:
+            self._damage(offset, f"{_name(kind)} block: crc32 does not match")
+            return None
+        return body
+
+    def _damage(self, offset: int, reason: str) -> None:
+        if self._damaged_at is None or offset < self._damaged_at:
+            self._damaged_at = offset
+            self.damage = f"damaged at offset {offset}: {reason}"
+
+    def _take(self, kind: int, body: bytes) -> None:
+        if kind in {form.IMAGES, form.SLOTS, form.STRINGS}:
+            program, first = form.PAIR_HEADER.unpack_from(_at_least(body, 8))
+            self.programs[program].add(kind, first, body[8:])
+        elif kind == form.PROGRAM:
+            facts = _object(body)
+            index = facts.get("index")
+            self.programs[index if isinstance(index, int) else -1].facts = facts
+        elif kind == form.CLOCK:
+            self.clock.add(*_clock(body))
+            self.losses.tick(_clock(body)[0])
+        elif kind == form.EVENTS:
+            self.events += [told for told in _events(body) if not isinstance(told, tuple)]
+        elif kind == form.DROPPED:
+            self.losses.dropped(*_dropped(body))
+        elif kind == form.LOST:
+            self.losses.lost(*_lost(body))
+        elif kind == form.COUNTS:
+            program, _ = form.PAIR_HEADER.unpack_from(_at_least(body, 8))
+            cells = form.COUNT_CELL.iter_unpack(_cells(body, form.COUNT_CELL.size))
+            self.counts[program] = {slot: calls for slot, _, calls in cells}
+        elif kind == form.STATS:
+            program, _ = form.PAIR_HEADER.unpack_from(_at_least(body, 8))
+            rows = form.STATS_CELL.iter_unpack(_cells(body, form.STATS_CELL.size))
+            self.stats[program] = {row[0]: row[2:] for row in rows}
+        elif kind == form.PROTOTYPES:
+            self.prototypes = body.decode("utf-8", "surrogateescape")
+        elif kind == form.END:
+            self.end = _object(body)
+
+    # ---- the calls ----
+
+    def replay(self, sink: Sink) -> Iterator[None]:
+        """Tell `sink` what the recording says of calls, in order, up to the damage.
+
+        Programs and their tables are in `programs` already, and are not told. Yields after
+        each block.
+        """
+        for kind, offset, length in self._blocks(self._start):
+            if kind not in {*_RECORDS, form.CLOCK, form.EVENTS, form.DROPPED, form.LOST}:
+                continue
+            body = self._body(kind, offset, length)
+            if body is None:
+                return
+            try:
+                self._tell(sink, kind, body)
+            except (ValueError, RecursionError) as error:
+                self._damage(offset, f"{_name(kind)} block: {error}")
+                return
+            yield
+
+    @staticmethod
+    def _tell(sink: Sink, kind: int, body: bytes) -> None:
+        if kind == form.CHUNKS:
+            sink.chunks(*_chunks(body))
+        elif kind == form.CHUNK:
+            sink.chunk(*_chunk(body))
+        elif kind == form.CLOCK:
+            sink.clock(*_clock(body))
+        elif kind == form.DROPPED:
+            sink.dropped(*_dropped(body))
+        elif kind == form.LOST:
+            sink.lost(*_lost(body))
+        else:
+            for told in _events(body):
+                if isinstance(told, tuple):
+                    sink.thread_end(*told)
+                else:
+                    sink.event(told)
+
+    def chunks(self) -> Iterator[Piece]:
+        """Yield the pieces of chunks in the order of the file, up to the damage."""
+        for kind, offset, length in self._blocks(self._start):
+            if kind in _RECORDS:
+                body = self._body(kind, offset, length)
+                if body is None:
+                    return
+                try:
+                    if kind == form.CHUNKS:
+                        yield from pieces_of(*_chunks(body))
+                    else:
+                        yield Piece(*_chunk(body))
+                except ValueError as error:
+                    self._damage(offset, f"{_name(kind)} block: {error}")
+                    return
+
+    def program(self, index: int) -> Program:
+        """Return a traced program."""
+        return self.programs[index]
+
+    # ---- bytes ----
+
+    def _read(self, offset: int, size: int) -> bytes:
+        try:
+            pieces = []
+            while size > 0:
+                piece = os.pread(self._descriptor, size, offset)
+                if not piece:
+                    break
+                pieces.append(piece)
+                offset += len(piece)
+                size -= len(piece)
+            return b"".join(pieces)
+        except OSError as error:
+            raise self._unreadable(error) from error
+
+    def _peek(self, offset: int, size: int) -> bytes:
+        """Read a little, with what follows in advance."""
+        start, data = self._window
+        if not (start <= offset and offset + size <= start + len(data)):
+            data = self._read(offset, _WINDOW)
+            start = offset
+            self._window = start, data
+        return data[offset - start : offset - start + size]
+
+    def _unreadable(self, error: OSError) -> RecordingError:
+        return RecordingError(f"cannot read '{self.path}': {error.strerror}", errno=error.errno)
+
+
+_NAMES = {
+    value: name for name, value in vars(form).items() if name.isupper() and type(value) is int
+}
+
+
+def _name(kind: int) -> str:
+    return _NAMES.get(kind, str(kind)) if kind <= form.END else str(kind)
+
+
+def _at_least(body: bytes, size: int) -> bytes:
+    if len(body) < size:
+        raise ValueError(f"has {len(body)} bytes")
+    return body
+
+
+def _exactly(body: bytes, size: int) -> bytes:
+    if len(body) != size:
+        raise ValueError(f"has {len(body)} bytes instead of {size}")
+    return body
+
+
+def _cells(body: bytes, size: int) -> bytes:
+    cells = body[form.PAIR_HEADER.size :]
+    if len(cells) % size:
+        raise ValueError(f"has {len(body)} bytes")
+    return cells
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    said = json.loads(body)
+    if not isinstance(said, dict):
+        raise ValueError("is not an object")  # noqa: TRY004  the file's fault
+    return said
+
+
+def _events(body: bytes) -> list[Told | tuple[int, int, int]]:
+    said = json.loads(body)
+    if not isinstance(said, list):
+        raise ValueError("is not an array")  # noqa: TRY004  the file's fault
+    return [told for told in map(from_json, said) if told is not None]
+
+
+def _clock(body: bytes) -> tuple[int, int, int]:
+    tsc, realtime, monotonic = form.CLOCK_BODY.unpack(_exactly(body, form.CLOCK_BODY.size))
+    return tsc, realtime, monotonic
+
+
+def _dropped(body: bytes) -> tuple[int, int, tuple[int, ...]]:
+    fields = form.DROPPED_BODY.unpack(_exactly(body, form.DROPPED_BODY.size))
+    return fields[0], fields[2], fields[3:]
+
+
+def _lost(body: bytes) -> tuple[int, int, int, int]:
+    start, end, entries, exits, _, _ = form.LOST_BODY.unpack(_exactly(body, form.LOST_BODY.size))
+    return start, end, entries, exits
+
+
+def _chunk(body: bytes) -> tuple[int, bytes, int, bytes]:
+    head = form.PAIR_HEADER.size + layout.CHUNK_HEADER
+    program, first = form.PAIR_HEADER.unpack_from(_at_least(body, head))
+    if (len(body) - head) % layout.UNIT:
+        raise ValueError(f"has {len(body)} bytes")
+    return program, body[form.PAIR_HEADER.size : head], first, body[head:]
+
+
+def _chunks(body: bytes) -> tuple[int, bytes]:
+    program, count = form.PAIR_HEADER.unpack_from(_at_least(body, form.PAIR_HEADER.size))
+    _exactly(body, form.PAIR_HEADER.size + count * layout.CHUNK_SIZE)
+    return program, body[form.PAIR_HEADER.size :]

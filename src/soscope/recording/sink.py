@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where drained data goes: the file, the live decoder, or both.
+
+A sink hears of names before it sees the units that use them, and of the units of one thread
+in the order in which they were written.
+"""
+
+from __future__ import annotations
+
+from soscope.model.call import Process, ProcessExit, Signal
+
+Told = Signal | Process | ProcessExit
+
+
+class Sink:
+    """The base of sinks; every method does nothing here. None of them may raise."""
+
+    __slots__ = ()
+
+    def program(self, index: int, facts: dict[str, object]) -> None:
+        """Take what is known of the traced program `index`; replaces what was known."""
+
+    def table(self, kind: int, program: int, first: int, data: bytes) -> None:
+        """Take records of `format.IMAGES` or SLOTS from index `first` on, or STRINGS."""
+
+    def chunk(self, program: int, header: bytes, first: int, units: bytes) -> None:
+        """Take units of one chunk from number `first` on; `header` is its current header."""
+
+    def chunks(self, program: int, data: bytes) -> None:
+        """Take whole full chunks, with their headers, in the order they were handed out."""
+
+    def event(self, event: Told) -> None:
+        """Take something that the supervisor of the processes saw."""
+
+    def thread_end(self, time_ns: int, pid: int, tid: int) -> None:
+        """Hear that a thread ended; none of its units follows."""
+
+    def clock(self, tsc: int, realtime: int, monotonic: int) -> None:
+        """Take clocks that were read together (ns); earlier units have been handed over."""
+
+    def dropped(self, program: int, tsc: int, totals: tuple[int, ...]) -> None:
+        """Take the losses so far: dropped[], dropped_exits, images_ and slots_dropped."""
+
+    def lost(self, start: int, end: int, entries: int, exits: int) -> None:
+        """Hear of records that a file could not take between two times (tsc)."""
+
+    def counts(self, program: int, counts: dict[int, int]) -> None:
+        """Take calls by slot index, of mode COUNT."""
+
+    def stats(self, program: int, stats: dict[int, tuple[int, int, int, int, int, int]]) -> None:
+        """Take statistics by slot index, of mode STATS: see `ControlBlock.stats`."""
+
+
+class Tee(Sink):
+    """A sink that passes everything to others."""
+
+    __slots__ = ("_sinks",)
+
+    def __init__(self, *sinks: Sink) -> None:
+        self._sinks = sinks
+
+    def program(self, index: int, facts: dict[str, object]) -> None:  # noqa: D102
+        for sink in self._sinks:
+            sink.program(index, facts)
+
+    def table(self, kind: int, program: int, first: int, data: bytes) -> None:  # noqa: D102
+        for sink in self._sinks:
+            sink.table(kind, program, first, data)
+
+    def chunk(self, program: int, header: bytes, first: int, units: bytes) -> None:  # noqa: D102
+        for sink in self._sinks:
+            sink.chunk(program, header, first, units)
+
+    def chunks(self, program: int, data: bytes) -> None:  # noqa: D102
+        for sink in self._sinks:
+            sink.chunks(program, data)
+
+    def event(self, event: Told) -> None:  # noqa: D102
+        for sink in self._sinks:
+            sink.event(event)
+
+    def thread_end(self, time_ns: int, pid: int, tid: int) -> None:  # noqa: D102
+        for sink in self._sinks:
+            sink.thread_end(time_ns, pid, tid)
+
+    def clock(self, tsc: int, realtime: int, monotonic: int) -> None:  # noqa: D102
+        for sink in self._sinks:
+            sink.clock(tsc, realtime, monotonic)
+
+    def dropped(self, program: int, tsc: int, totals: tuple[int, ...]) -> None:  # noqa: D102
+        for sink in self._sinks:
+            sink.dropped(program, tsc, totals)
+
+    def lost(self, start: int, end: int, entries: int, exits: int) -> None:  # noqa: D102
+        for sink in self._sinks:
+            sink.lost(start, end, entries, exits)
+
+    def counts(self, program: int, counts: dict[int, int]) -> None:  # noqa: D102
+        for sink in self._sinks:
+            sink.counts(program, counts)
+
+    def stats(  # noqa: D102
+        self, program: int, stats: dict[int, tuple[int, int, int, int, int, int]]
+    ) -> None:
+        for sink in self._sinks:
+            sink.stats(program, stats)

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Carries the agent's images, slots and strings from the control block to a sink.
+
+They are passed on as they lie in memory: a program with tens of thousands of slots costs a
+copy, and names are looked up only for slots that somebody asks about.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+from soscope.recording import format as form
+from soscope.recording.sink import Sink
+from soscope.wire import layout
+from soscope.wire.block import ControlBlock
+
+_LAYOUTS = {
+    layout.SEC_IMAGES: (form.IMAGES, layout.IMAGE, layout.MAX_IMAGES),
+    layout.SEC_SLOTS: (form.SLOTS, layout.SLOT, layout.MAX_SLOTS),
+}
+
+
+class _Table:
+    """One section of records with a `ready` word."""
+
+    __slots__ = ("_block", "_kind", "_most", "_ready", "_section", "done", "seen", "size")
+
+    def __init__(self, block: ControlBlock, section: int) -> None:
+        self._block = block
+        self._section = section
+        self._kind, record, self._most = _LAYOUTS[section]
+        self.size = record.size
+        self._ready = record.offset("ready") // 4
+        self.done = 0  # all records in front of this one were ready
+        self.seen = (0, 0)  # records, and those of them that were ready
+
+    def fresh(self) -> tuple[int, int] | None:
+        """Return the range of records to pass on, if there are any new ones."""
+        block = self._block
+        count = block.image_count if self._kind == form.IMAGES else block.slot_count
+        count = min(count, self._most)
+        if count == self.seen[0] == self.done:
+            return None
+        size = self.size
+        view = block.view(self._section, self.done * size, count * size)
+        ready = view.cast("I")[self._ready :: size // 4].tolist() if len(view) else []
+        whole = self.done + len(ready) - ready.count(0)
+        if (count, whole) == self.seen:
+            return None
+        first = self.done
+        self.seen = count, whole
+        self.done = first + ready.index(0) if 0 in ready else count
+        return first, count
+
+    def data(self, first: int, end: int) -> bytes:
+        """Return the bytes of records."""
+        size = self.size
+        return bytes(self._block.view(self._section, first * size, end * size))
+
+
+class TableReader:
+    """Reads the tables of one control block."""
+
+    __slots__ = ("_block", "_images", "_passed", "_program", "_sink", "_slots", "_tail")
+
+    def __init__(self, block: ControlBlock, program: int, sink: Sink) -> None:
+        self._block = block
+        self._program = program
+        self._sink = sink
+        self._images = _Table(block, layout.SEC_IMAGES)
+        self._slots = _Table(block, layout.SEC_SLOTS)
+        self._tail = (0, 0, 0)  # start, end, CRC of the strings passed on last
+        # kind -> end and CRC of what was passed on; a CRC of -1: in pieces that overlap
+        self._passed: dict[int, tuple[int, int]] = {}
+
+    def update(self) -> None:
+        """Pass on what is new since the last time."""
+        images = self._images.fresh()
+        slots = self._slots.fresh()
+        if images is None and slots is None:
+            return
+        # A record is ready when its strings are there, so they are read after it. The agent
+        # may have taken room for a string last time and filled it since.
+        self._pass_strings()
+        if images is not None:
+            self._pass_records(form.IMAGES, self._images, *images)
+        if slots is not None:
+            self._pass_records(form.SLOTS, self._slots, *slots)
+
+    def finish(self) -> None:
+        """Pass on everything that has changed since it was passed on."""
+        self.update()
+        self._pass_if_changed(form.STRINGS, self._block.view(layout.SEC_STRINGS, 0, self._used()))
+        for kind, table in ((form.IMAGES, self._images), (form.SLOTS, self._slots)):
+            self._pass_if_changed(kind, table.data(0, table.seen[0]))
+
+    def _used(self) -> int:
+        return min(self._block.strings_used, self._block.section(layout.SEC_STRINGS)[1])
+
+    def _pass(self, kind: int, first: int, data: bytes, start: int, end: int) -> None:
+        """Pass on `data` from record `first`, which are the bytes [start, end) of a table."""
+        if not data:
+            return
+        until, crc = self._passed.get(kind, (0, 0))
+        crc = zlib.crc32(data, crc) if start == until and crc >= 0 else -1
+        self._passed[kind] = max(end, until), crc
+        self._sink.table(kind, self._program, first, data)
+
+    def _pass_records(self, kind: int, table: _Table, first: int, end: int) -> None:
+        size = table.size
+        self._pass(kind, first, table.data(first, end), first * size, end * size)
+
+    def _pass_strings(self) -> None:
+        used = self._used()
+        start, end, crc = self._tail
+        first = end
+        if end > start and zlib.crc32(self._block.view(layout.SEC_STRINGS, start, end)) != crc:
+            first = start
+        if used > first:
+            data = bytes(self._block.view(layout.SEC_STRINGS, first, used))
+            self._tail = first, used, zlib.crc32(data)
+            self._pass(form.STRINGS, first, data, first, used)
+
+    def _pass_if_changed(self, kind: int, data: bytes | memoryview) -> None:
+        if (len(data), zlib.crc32(data)) != self._passed.get(kind, (0, 0)):
+            self._passed.pop(kind, None)
+            self._pass(kind, 0, bytes(data), 0, len(data))
+
+    def close(self) -> None:
+        """Let go of the block."""
+        self._sink = Sink()

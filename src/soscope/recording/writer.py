@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes a recording, and goes on whatever the disk does.
+
+After its creation nothing here raises. A block that cannot be written is taken back, so that
+the file ends with a whole block; its records are counted as lost. Names and events are kept
+and tried again, because later records are worth nothing without them.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+import sys
+import time
+from collections.abc import Callable, Iterable
+
+from soscope.errors import RecordingError
+from soscope.recording import format as form
+from soscope.recording.events import thread_end_to_json, to_json
+from soscope.recording.sink import Sink, Told
+from soscope.wire import layout
+
+_OWED_MOST = 64 << 20  # bytes of names and events that wait for a disk with room
+_RETRY = 0.5  # seconds between two attempts on a disk that refused
+_MOST_BUFFERS = 64  # far below IOV_MAX
+
+
+class Writer(Sink):
+    """A recording that is being written. `path` and `size` are the file's.
+
+    `trouble` says in one line what went wrong with the file, or is None; `warn` is called
+    with it once, at the first loss. `lost_entries`, `lost_exits` and `lost_bytes` count what
+    the file could not take. `limit_reached` turns true when `limit` bytes are reached: from
+    then on calls are no longer recorded, and that is not a loss.
+    """
+
+    __slots__ = (
+        "_changed",
+        "_descriptor",
+        "_errno",
+        "_failed_at",
+        "_facts",
+        "_last_tsc",
+        "_limit",
+        "_lost",
+        "_owed",
+        "_owed_bytes",
+        "_regular",
+        "_warn",
+        "limit_reached",
+        "lost_bytes",
+        "lost_entries",
+        "lost_exits",
+        "path",
+        "size",
+        "trouble",
+    )
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        command: list[str],
+        options: dict[str, object],
+        versions: dict[str, str],
+        start_ns: int,
+        limit: int | None = None,
+        warn: Callable[[str], None] | None = None,
+    ) -> None:
+        """Create the file, readable by its owner alone, and write its first block.
+
+        Raises RecordingError where that is not possible.
+        """
+        self.path = path
+        self.size = 0
+        self.trouble: str | None = None
+        self.lost_entries = 0
+        self.lost_exits = 0
+        self.lost_bytes = 0
+        self.limit_reached = False
+        self._limit = limit
+        self._warn = warn
+        self._owed: list[list[bytes | memoryview]] = []
+        self._owed_bytes = 0
+        self._lost: list[int] | None = None  # [from tsc, entries, exits, bytes, errno]
+        self._failed_at = 0.0
+        self._errno = 0
+        self._last_tsc = 0
+        self._changed = 2
+        self._facts: dict[int, dict[str, object]] = {}
+        try:
+            self._descriptor = os.open(
+                path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOCTTY, 0o600
+            )
+        except (OSError, ValueError) as error:
+            raise _cannot("create", path, error) from error
+        try:
+            status = os.fstat(self._descriptor)
+            self._regular = stat.S_ISREG(status.st_mode)
+            if self._regular:
+                os.fchmod(self._descriptor, 0o600)  # it may have been there before
+            said = {
+                "schema": form.SCHEMA,
+                "command": command,
+                "versions": {"soscope_wire": layout.WIRE_VERSION, **versions},
+                "options": options,
+                "start_ns": start_ns,
+                "byteorder": sys.byteorder,
+            }
+            self._write(form.block(form.META, _json(said)))
+        except OSError as error:
+            os.close(self._descriptor)
+            self._descriptor = -1
+            raise _cannot("write", path, error) from error
+
+    # ---- what it hears ----
+
+    def program(self, index: int, facts: dict[str, object]) -> None:
+        """Write what is known of a traced program."""
+        if self._facts.get(index) != facts:
+            self._facts[index] = dict(facts)
+            self._keep(form.PROGRAM, _json({"index": index, **facts}))
+
+    def table(self, kind: int, program: int, first: int, data: bytes) -> None:
+        """Write records of images or slots, or strings."""
+        self._keep(kind, form.PAIR_HEADER.pack(program, first), data)
+
+    def chunk(self, program: int, header: bytes, first: int, units: bytes) -> None:
+        """Write units of one chunk."""
+        self._records(
+            form.CHUNK, form.PAIR_HEADER.pack(program, first), header, units, units=(units,)
+        )
+
+    def chunks(self, program: int, data: bytes) -> None:
+        """Write whole chunks."""
+        size = layout.CHUNK_SIZE
+        self._records(
+            form.CHUNKS,
+            form.PAIR_HEADER.pack(program, len(data) // size),
+            data,
+            units=(data[at + layout.CHUNK_HEADER : at + size] for at in range(0, len(data), size)),
+        )
+
+    def event(self, event: Told) -> None:
+        """Write an event of a process."""
+        self._keep(form.EVENTS, _json([to_json(event)]))
+
+    def thread_end(self, time_ns: int, pid: int, tid: int) -> None:
+        """Write that a thread ended."""
+        self._keep(form.EVENTS, _json([thread_end_to_json(time_ns, pid, tid)]))
+
+    def clock(self, tsc: int, realtime: int, monotonic: int) -> None:
+        """Write a clock pair, if there is anything that needs it.
+
+        The pair after the next is needed too: readers put records in order by waiting for
+        one more.
+        """
+        self._last_tsc = max(tsc, self._last_tsc)
+        if self._changed and not self._owed and self._lost is None:
+            self._changed -= 1
+            self._attempt(form.block(form.CLOCK, form.CLOCK_BODY.pack(tsc, realtime, monotonic)))
+
+    def dropped(self, program: int, tsc: int, totals: tuple[int, ...]) -> None:
+        """Write how much the agent has dropped so far."""
+        self._keep(form.DROPPED, form.DROPPED_BODY.pack(program, 0, tsc, *totals))
+
+    def counts(self, program: int, counts: dict[int, int]) -> None:
+        """Write calls by slot."""
+        cells = b"".join(form.COUNT_CELL.pack(slot, 0, calls) for slot, calls in counts.items())
+        self._keep(form.COUNTS, form.PAIR_HEADER.pack(program, 0), cells)
+
+    def stats(self, program: int, stats: dict[int, tuple[int, int, int, int, int, int]]) -> None:
+        """Write statistics by slot."""
+        cells = b"".join(form.STATS_CELL.pack(slot, 0, *row) for slot, row in stats.items())
+        self._keep(form.STATS, form.PAIR_HEADER.pack(program, 0), cells)
+
+    def prototypes(self, text: str) -> None:
+        """Write the C declarations that the recording is made with."""
+        self._keep(form.PROTOTYPES, text.encode("utf-8", "surrogateescape"))
+
+    def end(
+        self,
+        *,
+        complete: bool,
+        why: str,
+        status: int | None = None,
+        signal: int | None = None,
+        totals: dict[str, int] | None = None,
+    ) -> None:
+        """Write the last block and close the file.
+
+        `complete` says that the recording goes on to the end of the program; `why` it ended.
+        """
+        self._failed_at = 0.0  # one more attempt at what is owed
+        said = {
+            "complete": complete and not self._lost and not self.lost_entries,
+            "why": why,
+            "status": status,
+            "signal": signal,
+            "totals": totals or {},
+            "lost": {
+                "entries": self.lost_entries,
+                "exits": self.lost_exits,
+                "bytes": self.lost_bytes,
+            },
+        }
+        self._keep(form.END, _json(said))
+        self.close()
+
+    def close(self) -> None:
+        """Close the file as it is."""
+        if self._descriptor >= 0:
+            try:
+                os.close(self._descriptor)
+            except OSError as error:  # a network file system may say so only now
+                self._complain(error)
+            self._descriptor = -1
+
+    # ---- blocks ----
+
+    def _keep(self, kind: int, *parts: bytes) -> None:
+        """Write a block that later ones need; owe it where that fails."""
+        block = form.block(kind, *parts)
+        if (not self._owed or self._pay()) and self._attempt(block):
+            return
+        size = sum(map(len, block))
+        if self._descriptor >= 0 and self._owed_bytes + size <= _OWED_MOST:
+            self._owed.append(block)
+            self._owed_bytes += size
+        else:
+            self.lost_bytes += size
+
+    def _records(self, kind: int, *parts: bytes, units: Iterable[bytes]) -> None:
+        """Write a block of records, or count them as lost."""
+        self._changed = 2
+        size = form.padded(sum(map(len, parts)))
+        if self._limit is not None and self.size + size > self._limit:
+            self.limit_reached = True
+        if self.limit_reached:
+            return
+        if self._pay() and self._attempt(form.block(kind, *parts)):
+            return
+        entries, exits = _count(units)
+        self.lost_entries += entries
+        self.lost_exits += exits
+        self.lost_bytes += size
+        if self._lost is None:
+            self._lost = [self._last_tsc, 0, 0, 0, self._errno]
+        for at, more in enumerate((entries, exits, size), 1):
+            self._lost[at] += more
+
+    def _pay(self) -> bool:
+        """Write what is owed, in order. Say whether nothing is owed any more."""
+        if self._owed and time.monotonic() - self._failed_at < _RETRY:
+            return False
+        while self._owed:
+            if not self._attempt(self._owed[0]):
+                return False
+            self._owed_bytes -= sum(map(len, self._owed.pop(0)))
+        if self._lost is not None:
+            start, entries, exits, size, code = self._lost
+            body = form.LOST_BODY.pack(start, self._last_tsc, entries, exits, size, code)
+            if not self._attempt(form.block(form.LOST, body)):
+                return False
+            self._lost = None
+        return True
+
+    def _attempt(self, block: list[bytes | memoryview]) -> bool:
+        if self._descriptor < 0:
+            return False
+        if self.trouble and time.monotonic() - self._failed_at < _RETRY:
+            return False
+        try:
+            self._write(block)
+        except OSError as error:
+            self._failed_at = time.monotonic()
+            self._take_back()
+            self._complain(error)
+            return False
+        return True
+
+    def _write(self, block: list[bytes | memoryview]) -> None:
+        rest: list[bytes | memoryview] = [part for part in block if len(part)]
+        total = sum(map(len, rest))
+        while rest:
+            done = os.writev(self._descriptor, rest[:_MOST_BUFFERS])
+            while rest and done >= len(rest[0]):
+                done -= len(rest.pop(0))
+            if rest and done:
+                rest[0] = memoryview(rest[0])[done:]
+        self.size += total
+
+    def _take_back(self) -> None:
+        """Cut the file behind its last whole block."""
+        if self._regular:
+            try:
+                os.ftruncate(self._descriptor, self.size)
+                os.lseek(self._descriptor, self.size, os.SEEK_SET)
+                return
+            except OSError:
+                pass
+        # Half a block in a pipe cannot be taken back: nothing behind it could be read.
+        os.close(self._descriptor)
+        self._descriptor = -1
+
+    def _complain(self, error: OSError) -> None:
+        self._errno = error.errno or 0
+        if self.trouble is None:
+            self.trouble = f"cannot write '{self.path}': {_reason(error)}"
+            if self._warn is not None:
+                self._warn(self.trouble)
+
+
+def _json(said: object) -> bytes:
+    return json.dumps(said, separators=(",", ":")).encode()
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return (isinstance(error, OSError) and error.strerror) or str(error)
+
+
+def _cannot(do: str, path: str, error: OSError | ValueError) -> RecordingError:
+    code = error.errno if isinstance(error, OSError) else errno.EINVAL
+    return RecordingError(f"cannot {do} recording '{path}': {_reason(error)}", errno=code)
+
+
+def _count(units: Iterable[bytes]) -> tuple[int, int]:
+    """Count the entries and exits in units."""
+    entries = exits = 0
+    for data in units:
+        for word in memoryview(data).cast("I")[:: layout.UNIT // 4]:
+            kind = word >> 28
+            entries += kind in {layout.UNIT_ENTRY, layout.UNIT_ENTRY_ONLY}
+            exits += kind == layout.UNIT_EXIT
+    return entries, exits

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`--json` without a summary: JSON Lines, one object for each event, ordered by time.
+
+A call is one object that stands where the call began, and is known when it has ended: what
+comes behind a call that is still open has to wait for it. What waits is kept as text, and
+goes to a file without a name when it gets long, so that memory stays bounded however long
+the outermost call is open.
+"""
+
+from __future__ import annotations
+
+import math
+from json.encoder import encode_basestring_ascii as quoted
+
+from soscope.instruments.trace.filter import Selection
+from soscope.instruments.trace.listener import Listener
+from soscope.instruments.trace.outcome import Outcome
+from soscope.model.call import (
+    ENDED_LOST,
+    ENDED_RETURN,
+    Dropped,
+    Entry,
+    Event,
+    Exit,
+    Process,
+    ProcessExit,
+    Signal,
+)
+from soscope.model.slot import Slot
+from soscope.prototypes import Argument, Prototypes
+from soscope.report.backlog import Backlog
+from soscope.report.display import Display
+from soscope.report.output import Output
+from soscope.report.words import signal_name
+
+
+class JsonLinesListener(Listener):
+    """Writes an object for each call, signal, process and loss."""
+
+    def __init__(self, output: Output, display: Display) -> None:
+        self._limit = display.string_limit
+        self._prototypes = Prototypes()
+        self._slots: dict[Slot, str] = {}
+        self._backlog = Backlog(output.write)
+
+    def begin(self, prototypes: Prototypes, selection: Selection) -> None:  # noqa: ARG002
+        """Take what decides how arguments look."""
+        self._prototypes = prototypes
+
+    def events(self, batch: list[Event]) -> None:
+        """Add objects; write those that nothing earlier holds back."""
+        backlog = self._backlog
+        for event in batch:
+            if isinstance(event, Entry):
+                if event.entry_only:
+                    backlog.add(self._call(event, None))
+                else:
+                    backlog.open(event)
+            elif isinstance(event, Exit):
+                entry = event.entry
+                if entry is None or not backlog.close(entry, self._call(entry, event)):
+                    backlog.add(self._torn(event))
+            else:
+                backlog.add(_other(event))
+        backlog.write()
+
+    def end(self, outcome: Outcome) -> None:  # noqa: ARG002  the events have said it all
+        """Write what is still held back; a call that nobody closed may have returned."""
+        for entry in self._backlog.still_open():
+            self._backlog.close(entry, self._call(entry, None, ended=ENDED_LOST))
+        self._backlog.write(everything=True)
+
+    def _slot(self, slot: Slot) -> str:
+        """Return the members that say which function, and remember them."""
+        caller = slot.caller.name if slot.caller else ""
+        callee = slot.callee.name if slot.callee else ""
+        text = (
+            f'"caller":{quoted(caller)},"callee":{quoted(callee)},'
+            f'"symbol":{quoted(slot.symbol)},"version":{quoted(slot.version)}'
+        )
+        self._slots[slot] = text
+        return text
+
+    def _call(self, entry: Entry, leave: Exit | None, *, ended: str | None = None) -> str:
+        """Return the object of a call; without its end if it is an entry alone."""
+        slot = entry.slot
+        arguments = self._prototypes.format_call(slot, entry.captured, self._limit)
+        shown = ",".join([_argument(argument) for argument in arguments])
+        head = (
+            f'{{"type":"call","time_ns":{entry.time_ns},"pid":{entry.pid},"tid":{entry.tid},'
+            f'{self._slots.get(slot) or self._slot(slot)},"depth":{entry.depth},"args":[{shown}],'
+        )
+        return head + self._end(leave, entry.return_addr, ended)
+
+    def _torn(self, leave: Exit) -> str:
+        """Return the object of a call whose beginning was lost; its time is that of its end."""
+        slot = leave.slot
+        head = (
+            f'{{"type":"call","time_ns":{leave.time_ns},"pid":{leave.pid},"tid":{leave.tid},'
+            f'{self._slots.get(slot) or self._slot(slot)},"depth":0,"args":[],'
+        )
+        return head + self._end(leave, 0, None)
+
+    def _end(self, leave: Exit | None, return_addr: int, ended: str | None) -> str:
+        """Return the members that say how a call ended."""
+        result = errno = duration = "null"
+        if leave is not None:
+            ended = leave.ended
+            if leave.duration_ns is not None:
+                duration = str(leave.duration_ns)
+            if ended == ENDED_RETURN:
+                value = self._prototypes.format_result(leave.slot, leave, leave.entry)
+                result = "null" if value is None else _argument(value)
+        return (
+            f'"result":{result},"errno":{errno},"duration_ns":{duration},'
+            f'"return_addr":"0x{return_addr:x}","ended":{_string_or_null(ended)}}}\n'
+        )
+
+
+def _string_or_null(text: str | None) -> str:
+    return "null" if text is None else quoted(text)
+
+
+def _argument(argument: Argument) -> str:
+    """Return the object of an argument or a result."""
+    value = argument.value
+    if value is None:
+        shown = "null"
+    elif isinstance(value, str):
+        shown = quoted(value)
+    elif isinstance(value, float):
+        shown = repr(value) if math.isfinite(value) else "null"
+    else:
+        shown = str(int(value))
+    return f'{{"type":{quoted(argument.type)},"text":{quoted(argument.text)},"value":{shown}}}'
+
+
+def _other(event: Event) -> str:
+    """Return the object of an event that is no call."""
+    if isinstance(event, Signal):
+        return (
+            f'{{"type":"signal","time_ns":{event.time_ns},"pid":{event.pid},"tid":{event.tid},'
+            f'"signal":{quoted(signal_name(event.signal))}}}\n'
+        )
+    if isinstance(event, Process):
+        parent = "null" if event.parent is None else event.parent
+        return (
+            f'{{"type":"process","time_ns":{event.time_ns},"pid":{event.pid},'
+            f'"event":{quoted(event.event)},"parent":{parent},"program":{quoted(event.program)}}}\n'
+        )
+    if isinstance(event, ProcessExit):
+        status = "null" if event.status is None else event.status
+        signal = None if event.signal is None else signal_name(event.signal)
+        return (
+            f'{{"type":"exit","time_ns":{event.time_ns},"pid":{event.pid},"status":{status},'
+            f'"signal":{_string_or_null(signal)}}}\n'
+        )
+    if isinstance(event, Dropped):
+        return f'{{"type":"dropped","count":{event.count},"why":{quoted(event.why)}}}\n'
+    raise TypeError(f"unknown event {type(event).__name__}")

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The closing lines on standard error: what could not be seen, what is missing, how much.
+
+What the reader of a trace cannot guess from it is said here, one line for each thing; the
+last line is there always.
+"""
+
+from __future__ import annotations
+
+from soscope.instruments.trace.outcome import (
+    STOPPED_CUT,
+    STOPPED_DURATION,
+    STOPPED_FULL,
+    STOPPED_LIMIT,
+    Outcome,
+    ProgramOutcome,
+)
+from soscope.model.image import IMAGE_LATE, IMAGE_UNREADABLE, IMAGE_WRITE_REFUSED, Image
+from soscope.model.slot import (
+    REFUSED_ADDRESS_TAKEN,
+    REFUSED_FOREIGN,
+    REFUSED_FULL,
+    REFUSED_NOT_A_CALL,
+    REFUSED_TEXT,
+    REFUSED_WRITE,
+)
+from soscope.report.display import Display
+from soscope.report.words import plural
+
+MOST_NAMES = 6  # in one line, without -v
+
+_REFUSALS = {
+    REFUSED_ADDRESS_TAKEN: "their address is taken, and calls cannot be told from other uses",
+    REFUSED_NOT_A_CALL: "they are not called as functions are",
+    REFUSED_FULL: "there is no room for more slots",
+    REFUSED_WRITE: "their slots cannot be written",
+    REFUSED_TEXT: "the code that calls them cannot be changed",
+    REFUSED_FOREIGN: "something else has changed their slots",
+}
+
+_STOPPED = {
+    STOPPED_DURATION: "recording ended: --duration is over",
+    STOPPED_LIMIT: "recording ended: --limit is reached",
+    STOPPED_FULL: "recording ended: the buffer was full (--when-full=stop)",
+    STOPPED_CUT: "the recording is cut: it ends before the program did",
+}
+
+# By the words of process.reasons, which reports may not import.
+_UNTRACED = {
+    "static": "it is statically linked, so its calls go through no slots",
+    "setuid": "it gains privileges when it starts, and would lose them",
+    "foreign architecture": "it is made for another architecture",
+    "not readable": "its file cannot be read",
+    "seccomp filter": "its seccomp filter forbids what is needed",
+    "unknown loader": "its loader is of an unknown kind",
+    "not followed": "children are followed with -f",
+}
+
+_DLSYM = frozenset({"dlsym", "dlvsym"})
+
+
+def notes(outcome: Outcome, display: Display) -> list[str]:
+    """Return the notes, without their prefix; none if they are not wanted."""
+    if display.quiet:
+        return []
+    lines = [*_untraced(outcome.untraced), *outcome.remarks]
+    if outcome.programs:
+        lines += _unmatched(outcome)
+        for program in outcome.programs:
+            lines += _program(program, verbose=display.verbose)
+        lines += _unseen(outcome)
+    lines += [f"{plural(count, 'event')} dropped: {why}" for count, why in outcome.dropped if count]
+    if outcome.stopped:
+        lines.append(_STOPPED.get(outcome.stopped, outcome.stopped))
+    if outcome.record is not None:
+        lines.append(f"recording: {outcome.record}; show it: soscope report {outcome.record}")
+    if outcome.programs:
+        lines.append(_last(outcome))
+    return lines
+
+
+def _untraced(programs: list[tuple[str, str]]) -> list[str]:
+    """Say which programs ran untraced; each reason once."""
+    by_reason: dict[str, list[str]] = {}
+    for program, reason in programs:
+        by_reason.setdefault(reason, []).append(program)
+    return [
+        f"{_names(names)} ran untraced: {_UNTRACED.get(reason, reason)}"
+        for reason, names in by_reason.items()
+    ]
+
+
+def _unmatched(outcome: Outcome) -> list[str]:
+    """Name the words of the filter that matched nothing in any of the programs."""
+    size = len(outcome.selection.words)
+    matched = [0] * size
+    for program in outcome.programs:
+        for index, count in enumerate(program.rules_matched[:size]):
+            matched[index] += count
+    hooked = sum(slot.is_hooked for program in outcome.programs for slot in program.slots)
+    words = outcome.selection.words
+    if hooked and all(count or not word.text for word, count in zip(words, matched, strict=True)):
+        return []
+    from soscope.instruments.trace.unmatched import explain_unmatched
+
+    names = set(outcome.imported)
+    names.update(slot.symbol for program in outcome.programs for slot in program.slots)
+    images = [image for program in outcome.programs for image in program.images]
+    return explain_unmatched(outcome.selection, matched, names, images, hooked=hooked)
+
+
+def _program(program: ProgramOutcome, *, verbose: bool) -> list[str]:
+    """Say what of one program could not be hooked."""
+    lines = []
+    refused: dict[tuple[int, str], list[str]] = {}
+    for slot in program.slots:
+        if not slot.is_hooked:
+            caller = slot.caller.name if slot.caller else "?"
+            refused.setdefault((slot.refusal, caller), []).append(slot.symbol)
+    for (refusal, caller), symbols in refused.items():
+        reason = _REFUSALS.get(refusal, f"reason {refusal}")
+        lines.append(f"not hooked in {caller}: {_names(symbols, verbose=verbose)}: {reason}")
+    for flag, what in (
+        (IMAGE_UNREADABLE, "not hooked, their headers cannot be read"),
+        (IMAGE_WRITE_REFUSED, "not hooked, their slots cannot be written"),
+        (IMAGE_LATE, "hooked late, after code of theirs may have run"),
+    ):
+        names = [image.name for image in program.images if image.flags & flag]
+        if names:
+            lines.append(f"{what}: {_names(names, verbose=verbose)}")
+    if program.loader_refused:
+        lines.append("images that were loaded later are not seen: the loader is of an unknown kind")
+    if program.cut:
+        lines.append(f"no room for {plural(program.cut, 'image or slot', 'images or slots')}")
+    if not program.errno_known:
+        lines.append("errno is not known: the C library keeps it in an unknown place")
+    if verbose:
+        lines += [
+            f"{image.name}: {plural(image.slots_hooked, 'slot')} hooked, "
+            f"{image.slots_left:,} left alone, {image.slots_refused:,} refused"
+            for image in program.images
+        ]
+    return lines
+
+
+def _unseen(outcome: Outcome) -> list[str]:
+    """Say which calls no slot can show."""
+    lines = ["not seen: calls inside one image, as they go through no slot"]
+    users = {
+        slot.caller.name if slot.caller else "?"
+        for program in outcome.programs
+        for slot in program.slots
+        if slot.symbol in _DLSYM
+    }
+    if users:
+        lines.append(f"not seen: calls through pointers that dlsym gave to {_names(sorted(users))}")
+    elif _DLSYM & outcome.imported:
+        lines.append("not seen: calls through pointers that dlsym gave")
+    return lines
+
+
+def _last(outcome: Outcome) -> str:
+    """Return the line that says how much there was and whether it is all."""
+    images: list[Image] = [image for program in outcome.programs for image in program.images]
+    hooked = [image for image in images if image.slots_hooked]
+    others = [image for image in images if not image.slots_hooked and image.slots_left]
+    calls = outcome.calls
+    if calls is None:
+        calls = 0
+        for program in outcome.programs:
+            calls += sum((program.counts or {}).values())
+            calls += sum(cell[0] for cell in (program.stats or {}).values())
+    slots = sum(image.slots_hooked for image in hooked)
+    names = {image.name for image in hooked}
+    where = hooked[0].name if len(names) == 1 else plural(len(hooked), "image")
+    parts = [f"{plural(calls, 'call')} through {plural(slots, 'slot')} of {where}"]
+    left = sum(image.slots_left for image in others)
+    if others:
+        parts.append(f"{plural(left, 'slot')} of {plural(len(others), 'other image')} left alone")
+    else:
+        parts.append("0 slots of other images left alone")
+    if outcome.dropped_count:
+        parts.append(f"{outcome.dropped_count:,} dropped")
+    elif outcome.stopped:
+        parts.append("cut")
+    else:
+        parts.append("complete")
+    return "; ".join(parts)
+
+
+def _names(names: list[str], *, verbose: bool = False) -> str:
+    """Join names, each once; only the first few of many."""
+    unique = list(dict.fromkeys(names))
+    if verbose or len(unique) <= MOST_NAMES:
+        return ", ".join(unique)
+    return f"{', '.join(unique[:MOST_NAMES])} and {len(unique) - MOST_NAMES:,} more"

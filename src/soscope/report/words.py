@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of signals and errors, and numbers as people read them."""
+
+from __future__ import annotations
+
+
+def signal_name(number: int) -> str:
+    """Return the name of a signal: SIGTERM, SIGRTMIN+2."""
+    import signal
+
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        if signal.SIGRTMIN < number < signal.SIGRTMAX:
+            return f"SIGRTMIN+{number - signal.SIGRTMIN}"
+        return f"SIG{number}"
+
+
+def signal_text(number: int) -> str:
+    """Return what a signal means: Terminated."""
+    import signal
+
+    try:
+        return signal.strsignal(number) or f"Signal {number}"
+    except ValueError:
+        return f"Signal {number}"
+
+
+def plural(count: int, one: str, more: str | None = None) -> str:
+    """Return the count with its noun: `1 call`, `1,204 calls`."""
+    return f"{count:,} {one if count == 1 else more or one + 's'}"
+
+
+def ending(status: int | None, signal_number: int | None) -> str:
+    """Return how a process ended, in ltrace's words."""
+    if signal_number is not None:
+        return f"+++ killed by {signal_name(signal_number)} +++"
+    if status is not None:
+        return f"+++ exited (status {status}) +++"
+    return "+++ ended, unseen +++"

@@ -1,0 +1,383 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The control block: the memory that soscope and the agent share.
+
+Words are read and written through memoryviews of native integers, never through `struct`:
+those are single loads and stores of the machine, so the other side sees whole values.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import sys
+
+from soscope.errors import AgentError, FormatError
+from soscope.model.image import Image
+from soscope.model.slot import Slot
+from soscope.wire import layout, records, sharedfile
+from soscope.wire.plan import Plan
+
+_STRINGS_SIZE = 16 << 20  # names of MAX_SLOTS symbols at 256 bytes; sparse
+_PREFAULT = 1 << 20  # the first chunks, so that the first calls meet no page fault
+_MADV_POPULATE_WRITE = 23  # Linux 5.14
+_FUTEX_WAKE = 1
+_SYS_FUTEX = {"x86_64": 202, "aarch64": 98}
+
+
+class _Word:
+    """A field of the control page: an integer of 4 or 8 bytes."""
+
+    __slots__ = ("_index", "_view")
+
+    def __init__(self, name: str) -> None:
+        offset, size, code = layout.CONTROL.fields[name]
+        self._index = offset // size
+        self._view = {"Q": "_u64", "I": "_u32", "i": "_i32"}[code]
+
+    def __get__(self, block: ControlBlock, _: type[ControlBlock] | None = None) -> int:
+        return int(getattr(block, self._view)[self._index])
+
+    def __set__(self, block: ControlBlock, value: int) -> None:
+        getattr(block, self._view)[self._index] = value
+
+
+class ControlBlock:
+    """A mapped control block. `fd` is its file, `size` its bytes.
+
+    Every scalar field of `struct sosc_control` is an attribute that can be read and set.
+    `main_path` is the path of the program's image, which the agent does not know; whoever
+    starts the program sets it.
+    """
+
+    magic = _Word("magic")
+    wire_version = _Word("wire_version")
+    control_size = _Word("control_size")
+    owner_pid = _Word("owner_pid")
+    command = _Word("command")
+    owner_start = _Word("owner_start")
+    heartbeat = _Word("heartbeat")
+    mode = _Word("mode")
+    flags = _Word("flags")
+    when_full = _Word("when_full")
+    string_limit = _Word("string_limit")
+    chunks = _Word("chunks")
+    count_arrays = _Word("count_arrays")
+    main_name = _Word("main_name")
+    state = _Word("state")
+    error = _Word("error")
+    error_at = _Word("error_at")
+    agent_flags = _Word("agent_flags")
+    agent_base = _Word("agent_base")
+    agent_size = _Word("agent_size")
+    tsc_start = _Word("tsc_start")
+    realtime_start = _Word("realtime_start")
+    monotonic_start = _Word("monotonic_start")
+    cost_inner = _Word("cost_inner")
+    cost_outer = _Word("cost_outer")
+    image_count = _Word("images")
+    slot_count = _Word("slots")
+    strings_used = _Word("strings")
+    counts_used = _Word("counts_used")
+    sites = _Word("sites")
+    loader_hook = _Word("loader_hook")
+    ring_seq = _Word("ring_seq")
+    ring_waiters = _Word("ring_waiters")
+    ring_drained = _Word("ring_drained")
+    dropped_exits = _Word("dropped_exits")
+    slots_left = _Word("slots_left")
+    images_dropped = _Word("images_dropped")
+    slots_dropped = _Word("slots_dropped")
+
+    def __init__(self, fd: int) -> None:
+        """Map the control block of a shared file; `fd` belongs to the block from here on.
+
+        Raises FormatError where the file is not one of this wire version.
+        """
+        self.fd = fd
+        self.size = os.fstat(fd).st_size
+        self.main_path = ""
+        if self.size < layout.PAGE:
+            raise FormatError("not a control block: too short", field="size", offset=0)
+        self.mapping = mmap.mmap(fd, self.size)
+        self._u8 = memoryview(self.mapping)
+        whole = self._u8[: self.size & ~7]
+        self._u32 = whole.cast("I")
+        self._i32 = whole.cast("i")
+        self._u64 = whole.cast("Q")
+        self.chunk_states = self._u32[:0]
+        self._ring = 0
+        if self.magic:
+            self._check()
+
+    # ---- life ----
+
+    @classmethod
+    def create(cls, plan: Plan, descriptor: int | None = None) -> ControlBlock:
+        """Lay out a new control block for `plan`, owned by this process.
+
+        `descriptor` is an empty shared file to use, None: make one. Raises AgentError where there is no memory for it.
+        """
+        functions = bytearray(plan.functions)
+        main_name = len(functions)
+        functions += os.fsencode(plan.main_name) + b"\0"
+        cell = layout.STATS.size if plan.mode == layout.MODE_STATS else 8
+        sizes = {
+            layout.SEC_PATTERNS: len(plan.patterns),
+            layout.SEC_RULES: len(plan.rules),
+            layout.SEC_FUNCTIONS: len(functions),
+            layout.SEC_IMAGES: layout.MAX_IMAGES * layout.IMAGE.size,
+            layout.SEC_SLOTS: layout.MAX_SLOTS * layout.SLOT.size,
+            layout.SEC_STRINGS: _STRINGS_SIZE,
+            layout.SEC_COUNTS: plan.count_arrays * layout.MAX_SLOTS * cell,
+            layout.SEC_CHUNK_STATES: plan.chunks * 4,
+            layout.SEC_RING: plan.chunks * layout.CHUNK_SIZE,
+        }
+        sections = []
+        end = layout.PAGE
+        for section in range(layout.SECTIONS):
+            alignment = layout.CHUNK_SIZE if section == layout.SEC_RING else layout.PAGE
+            end += -end % alignment
+            sections += [end, sizes[section]]
+            end += sizes[section]
+        end += -end % layout.PAGE
+        if descriptor is None:
+            descriptor = sharedfile.create(end)
+        else:
+            sharedfile.resize(descriptor, end)
+        try:
+            block = cls(descriptor)
+        except (OSError, MemoryError) as error:
+            os.close(descriptor)
+            raise AgentError(f"cannot map {end >> 20} MiB of shared memory: {error}") from error
+        block._fill(plan, sections, bytes(functions), main_name)
+        return block
+
+    def _fill(self, plan: Plan, sections: list[int], functions: bytes, main_name: int) -> None:
+        self.wire_version = layout.WIRE_VERSION
+        self.control_size = layout.CONTROL.size
+        at, size, _ = layout.CONTROL.fields["build_id"]
+        self._u8[at : at + size] = plan.build_id[:size].ljust(size, b"\0")
+        self.mode = plan.mode
+        self.flags = plan.flags
+        self.when_full = plan.when_full
+        self.string_limit = plan.string_limit
+        self.chunks = plan.chunks
+        self.count_arrays = plan.count_arrays
+        self.main_name = main_name
+        self.strings_used = 1  # offset 0 is ""
+        at = layout.CONTROL.offset("section") // 8
+        for index, value in enumerate(sections):
+            self._u64[at + index] = value
+        for section, content in (
+            (layout.SEC_PATTERNS, plan.patterns),
+            (layout.SEC_RULES, plan.rules),
+            (layout.SEC_FUNCTIONS, functions),
+        ):
+            start, _ = self.section(section)
+            self._u8[start : start + len(content)] = content
+        self.own()
+        self._find_ring()
+        self.prefault(_PREFAULT)
+        self.magic = layout.MAGIC
+
+    def own(self) -> None:
+        """Make this process the owner: the agent waits for readers that live."""
+        self.owner_pid = os.getpid()
+        with open("/proc/self/stat", "rb") as stat:
+            # The name in brackets may hold blanks and brackets; field 22 counts behind it.
+            self.owner_start = int(stat.read().rpartition(b")")[2].split()[19])
+
+    def _check(self) -> None:
+        def refuse(field: str) -> None:
+            at = layout.CONTROL.offset(field)
+            raise FormatError(
+                f"not a control block of this soscope: {field} at offset {at}",
+                field=field,
+                offset=at,
+            )
+
+        if self.magic != layout.MAGIC:
+            refuse("magic")
+        if self.wire_version != layout.WIRE_VERSION:
+            refuse("wire_version")
+        if self.control_size != layout.CONTROL.size:
+            refuse("control_size")
+        for section in range(layout.SECTIONS):
+            offset, size = self.section(section)
+            if offset % 8 or offset + size > self.size:
+                refuse("section")
+        chunks = self.chunks
+        if self.section(layout.SEC_RING)[1] != chunks * layout.CHUNK_SIZE:
+            refuse("chunks")
+        if self.section(layout.SEC_CHUNK_STATES)[1] != chunks * 4:
+            refuse("chunks")
+        self._find_ring()
+
+    def _find_ring(self) -> None:
+        self._ring = self.section(layout.SEC_RING)[0]
+        states = self.section(layout.SEC_CHUNK_STATES)[0] // 4
+        self.chunk_states = self._u32[states : states + self.chunks]
+
+    def prefault(self, size: int) -> None:
+        """Make pages of the first `size` bytes of the ring, where the kernel can."""
+        size = min(size, self.chunks * layout.CHUNK_SIZE)
+        if size:
+            try:  # noqa: SIM105  contextlib is slow to import
+                self.mapping.madvise(_MADV_POPULATE_WRITE, self._ring, size)
+            except OSError:
+                pass  # an older kernel, or no memory: the agent makes its own pages
+
+    def close(self) -> None:
+        """Unmap the block and close its file; views that were handed out must be gone."""
+        for view in (self.chunk_states, self._u32, self._i32, self._u64, self._u8):
+            view.release()
+        self.mapping.close()
+        os.close(self.fd)
+        self.fd = -1
+
+    # ---- what the agent found ----
+
+    def section(self, section: int) -> tuple[int, int]:
+        """Return (offset, size) of a section in the shared file, in bytes."""
+        at = layout.CONTROL.offset("section") // 8 + 2 * section
+        return self._u64[at], self._u64[at + 1]
+
+    def view(self, section: int, start: int, end: int) -> memoryview:
+        """Return the bytes [start, end) of a section, cut to its size."""
+        offset, size = self.section(section)
+        return self._u8[offset + min(start, size) : offset + min(end, size)]
+
+    @property
+    def dropped(self) -> tuple[int, ...]:
+        """Lost entries by reason (`layout.DROP_…`)."""
+        at = layout.CONTROL.offset("dropped") // 8
+        return tuple(self._u64[at : at + layout.DROP_KINDS])
+
+    @property
+    def build_id(self) -> bytes:
+        """The agent's build-id, zero padded to 32 bytes."""
+        at, size, _ = layout.CONTROL.fields["build_id"]
+        return bytes(self._u8[at : at + size])
+
+    def string(self, offset: int) -> str:
+        """Return the name at `offset` of the strings; damage gives a shorter name."""
+        start, size = self.section(layout.SEC_STRINGS)
+        if not 0 < offset < size:
+            return ""
+        end = self.mapping.find(b"\0", start + offset, start + size)
+        if end < 0:
+            end = start + offset
+        return os.fsdecode(self.mapping[start + offset : end])
+
+    def images(self, process: int, start: int = 0) -> list[Image]:
+        """Return the images from index `start` on that the agent has finished writing."""
+        found = []
+        count = min(self.image_count, layout.MAX_IMAGES)
+        table = self.view(layout.SEC_IMAGES, 0, count * layout.IMAGE.size)
+        for index in range(start, count):
+            image = records.image_of(
+                table, index * layout.IMAGE.size, index, process, self.string, self.main_path
+            )
+            if image is not None:
+                found.append(image)
+        return found
+
+    def slots(self, process: int, images: list[Image], start: int = 0) -> list[Slot]:
+        """Return the slots from index `start` on that the agent has finished writing."""
+        by_index = {image.index: image for image in images}
+        found = []
+        count = min(self.slot_count, layout.MAX_SLOTS)
+        table = self.view(layout.SEC_SLOTS, 0, count * layout.SLOT.size)
+        for index in range(start, count):
+            slot = records.slot_of(
+                table, index * layout.SLOT.size, index, process, self.string, by_index
+            )
+            if slot is not None:
+                found.append(slot)
+        return found
+
+    def _count_views(self, width: int) -> list[memoryview]:
+        """Return one view of u64 per count array in use; `width` words a cell."""
+        offset, size = self.section(layout.SEC_COUNTS)
+        words = layout.MAX_SLOTS * width
+        # array 0 is shared; the others belong to one thread each
+        arrays = min(self.counts_used + 1, self.count_arrays, size // (words * 8))
+        start = offset // 8
+        used = min(self.slot_count, layout.MAX_SLOTS) * width
+        return [
+            self._u64[start + array * words : start + array * words + used]
+            for array in range(arrays)
+        ]
+
+    def counts(self) -> dict[int, int]:
+        """Return slot index -> calls, in mode COUNT; slots without calls are left out."""
+        total: dict[int, int] = {}
+        for view in self._count_views(1):
+            for index, calls in enumerate(view):
+                if calls:
+                    total[index] = total.get(index, 0) + calls
+        return total
+
+    def stats(self) -> dict[int, tuple[int, int, int, int, int, int]]:
+        """Return slot index -> (calls, returns, errors, total, min, max) in mode STATS.
+
+        The times are ticks, merged over all count arrays; min and max are 0 where nothing
+        returned. Slots without calls are left out.
+        """
+        width = layout.STATS.size // 8
+        merged: dict[int, tuple[int, int, int, int, int, int]] = {}
+        for view in self._count_views(width):
+            for at in range(0, len(view), width):
+                if view[at] or view[at + 1]:
+                    calls, returns, errors, total, least, most = view[at : at + 6]
+                    before = merged.get(at // width)
+                    if before is not None:
+                        calls += before[0]
+                        returns += before[1]
+                        errors += before[2]
+                        total += before[3]
+                        least = min(least, before[4]) if least and before[4] else least or before[4]
+                        most = max(most, before[5])
+                    merged[at // width] = calls, returns, errors, total, least, most
+        # The agent keeps the minimum plus one, so that 0 can say "none yet".
+        return {
+            slot: (calls, returns, errors, total, max(least - 1, 0), most)
+            for slot, (calls, returns, errors, total, least, most) in merged.items()
+        }
+
+    def rules_matched(self) -> list[int]:
+        """Return how many slots (or images) each rule of the filter matched."""
+        offset, size = self.section(layout.SEC_RULES)
+        at = offset + layout.RULE.offset("matched")
+        return [self._u32[(at + rule) // 4] for rule in range(0, size, layout.RULE.size)]
+
+    # ---- the ring ----
+
+    def chunk(self, index: int) -> memoryview:
+        """Return the CHUNK_SIZE bytes of chunk `index`."""
+        start = self._ring + index * layout.CHUNK_SIZE
+        return self._u8[start : start + layout.CHUNK_SIZE]
+
+    @property
+    def ring(self) -> memoryview:
+        """The bytes of the whole ring."""
+        return self._u8[self._ring : self._ring + self.chunks * layout.CHUNK_SIZE]
+
+    def free_chunks(self, indices: list[int]) -> None:
+        """Give chunks back to the writers and wake those that wait."""
+        states = self.chunk_states
+        for index in indices:
+            states[index] = layout.CHUNK_FREE
+        if indices:
+            self.ring_drained = (self.ring_drained + 1) & 0xFFFF_FFFF
+            if self.ring_waiters:
+                self._wake()
+
+    def _wake(self) -> None:
+        number = _SYS_FUTEX.get(os.uname().machine)
+        if number is None or sys.maxsize < 1 << 32:
+            return  # writers look again every 2 ms anyway
+        word = ctypes.c_uint32.from_buffer(self.mapping, layout.CONTROL.offset("ring_drained"))
+        ctypes.CDLL(None).syscall(number, ctypes.byref(word), _FUTEX_WAKE, 0x7FFF_FFFF)
+        del word  # it keeps the mapping from being closed

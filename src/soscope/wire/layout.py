@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Constants and struct layouts of the control block: the mirror of wire.h.
+
+Every `SOSC_X` of wire.h is `X` here, every `struct sosc_x` the `Layout` `X`; a test compiles
+wire.h and compares all of them. What they mean is written there, and only there. Imported at
+every start of soscope: nothing but `struct` may be imported here.
+"""
+
+from __future__ import annotations
+
+import struct
+
+_SIZES = {"B": 1, "H": 2, "I": 4, "i": 4, "Q": 8, "q": 8, "s": 1}
+
+
+class Layout:
+    """The layout of one C struct: little-endian, naturally aligned.
+
+    `fields` maps a field's name to (offset, size in bytes, struct code of one element),
+    `struct` unpacks the whole: arrays of integers as one value each, byte arrays as bytes.
+    """
+
+    __slots__ = ("fields", "name", "size", "struct")
+
+    def __init__(self, name: str, spec: str) -> None:
+        self.name = name
+        self.fields: dict[str, tuple[int, int, str]] = {}
+        offset = 0
+        alignment = 1
+        codes = ["<"]
+        for word in spec.split():
+            field, _, code = word.partition(":")
+            unit = _SIZES[code[-1]]
+            size = unit * int(code[:-1] or 1)
+            padding = -offset % unit
+            codes.append(f"{padding}x{code}" if padding else code)
+            offset += padding
+            alignment = max(alignment, unit)
+            self.fields[field] = (offset, size, code[-1])
+            offset += size
+        self.size = offset + -offset % alignment
+        codes.append(f"{self.size - offset}x")
+        self.struct = struct.Struct("".join(codes))
+
+    def offset(self, field: str) -> int:
+        """Return the offset of `field` in bytes from the struct's start."""
+        return self.fields[field][0]
+
+
+MAGIC = 0x3165706F63736F73  # "soscope1"
+
+WIRE_VERSION = 1
+PAGE = 4096
+CHUNK_SIZE = 16384
+CHUNK_HEADER = 64
+CHUNK_SLACK = 512
+UNIT = 32
+MAX_SLOTS = 65536
+MAX_IMAGES = 8192
+MAX_SITES = 131072
+NONE = 0xFFFF_FFFF
+
+# What happens at a hooked call.
+MODE_COUNT = 1
+MODE_STATS = 2
+MODE_TRACE = 3
+
+# Control flags.
+FLAG_FOLLOW = 1
+FLAG_ENTRY_ONLY = 2
+FLAG_NO_CLOCK = 4
+FLAG_NO_SYSCALL = 8
+
+# What a writer does when no chunk is free.
+FULL_BLOCK = 0
+FULL_DROP = 1
+FULL_OVERWRITE = 2
+FULL_STOP = 3
+
+# What the agent answers.
+STATE_NEW = 0
+STATE_RUNNING = 1
+STATE_FAILED = 2
+STATE_STOPPED = 3
+
+# What soscope asks of a running agent.
+COMMAND_NONE = 0
+COMMAND_STOP = 1
+
+# Sections of the shared file.
+SEC_PATTERNS = 0
+SEC_RULES = 1
+SEC_FUNCTIONS = 2
+SEC_IMAGES = 3
+SEC_SLOTS = 4
+SEC_STRINGS = 5
+SEC_COUNTS = 6
+SEC_CHUNK_STATES = 7
+SEC_RING = 8
+SECTIONS = 9
+
+# Reasons for which calls were not seen; indices of control.dropped.
+DROP_FULL = 0
+DROP_OVERWRITTEN = 1
+DROP_THREADS = 2
+DROP_READER_GONE = 3
+DROP_EXIT_UNPAIRED = 4
+DROP_SITES = 5
+DROP_KINDS = 8
+
+# Whether images loaded later are seen.
+LOADER_NONE = 0
+LOADER_HOOKED = 1
+LOADER_REFUSED = 2
+
+# What the agent found out.
+AGENT_ERRNO = 1
+AGENT_TSC_OFF = 2
+AGENT_SEALED = 4
+AGENT_TEXT_REFUSED = 8
+
+PATTERN_ANY = 0xFFFF
+PATTERN_MAIN = 0xFFFE
+
+# Rules of a filter.
+RULE_INCLUDE = 1
+RULE_EXCLUDE = 2
+RULE_FROM = 3
+RULE_TO = 4
+
+RULE_FIRST = 1
+RULE_PATH = 2
+
+# What soscope knows of a function.
+FN_ENTRY_ONLY = 1
+FN_NEVER = 2
+FN_TWICE = 4
+FN_SIX = 8
+FN_PROGRAM = 16
+FN_EXIT_PROGRAM = 32
+
+# When a result is a failure.
+ERROR_NONE = 0
+ERROR_INT_NEGATIVE = 1
+ERROR_LONG_NEGATIVE = 2
+ERROR_NULL = 3
+ERROR_MINUS_ONE = 4
+ERROR_INT_NONZERO = 5
+ERROR_INT_ZERO = 6
+
+# Operations of capture programs.
+OP_END = 0
+OP_WORDS = 1
+OP_STACK = 2
+OP_FLOAT = 3
+OP_STRING = 4
+OP_BYTES = 5
+OP_WORD_AT = 6
+OP_FORMAT = 7
+
+ARG_RESULT = 0xFF
+
+# How long OP_BYTES reads.
+LENGTH_LIMIT = 0
+LENGTH_ARG = 1
+LENGTH_PRODUCT = 2
+LENGTH_RESULT = 3
+LENGTH_RESULT_PRODUCT = 4
+
+OP_MUST_FOLLOW = 1
+
+# What became of an image.
+IMAGE_MAIN = 1
+IMAGE_LOADER = 2
+IMAGE_STARTUP = 4
+IMAGE_UNREADABLE = 8
+IMAGE_LATE = 16
+IMAGE_CLOSED = 32
+IMAGE_WRITE_REFUSED = 64
+
+# What a slot is.
+SLOT_JUMP_SLOT = 1
+SLOT_GLOB_DAT = 2
+SLOT_PLT_GOT = 3
+SLOT_CALL_SITES = 4
+
+# Why a chosen slot is not hooked.
+HOOKED = 0
+REFUSED_ADDRESS_TAKEN = 1
+REFUSED_NOT_A_CALL = 2
+REFUSED_FULL = 3
+REFUSED_WRITE = 4
+REFUSED_TEXT = 5
+REFUSED_FOREIGN = 6
+
+SLOT_LAZY = 1
+SLOT_ENTRY_ONLY = 2
+
+# Who may touch a chunk.
+CHUNK_FREE = 0
+CHUNK_OWNED = 1
+CHUNK_FULL = 2
+
+# The high four bits of a commit word.
+UNIT_ENTRY = 1
+UNIT_ENTRY_ONLY = 2
+UNIT_EXIT = 3
+UNIT_DATA = 4
+UNIT_OVERHEAD = 5
+
+# What a DATA unit holds.
+DATA_MORE = 0
+DATA_WORDS = 1
+DATA_STACK = 2
+DATA_FLOATS = 3
+DATA_STRING = 4
+DATA_BYTES = 5
+DATA_WORD_AT = 6
+
+DATA_TRUNCATED = 1
+DATA_UNREADABLE = 2
+DATA_NULL = 4
+
+# Offsets inside the agent's reservation in the target.
+BLOB_SIZE = 0x1800000
+BLOB_TEXT_MAX = 0x40000
+BLOB_ENTRIES = 0x40000
+BLOB_SITES = 0x140000
+BLOB_DISTANCE = 0x500000
+BLOB_DATA = 0xA40000
+BLOB_REPEAT = 64
+
+RANGE = Layout(
+    "sosc_range",
+    "offset:Q size:Q",
+)
+CONTROL = Layout(
+    "sosc_control",
+    "magic:Q wire_version:I control_size:I build_id:32s owner_pid:I command:I "
+    "owner_start:Q heartbeat:Q mode:I flags:I when_full:I string_limit:I chunks:I "
+    "count_arrays:I main_name:I reserved0:I section:18Q state:I error:i error_at:I "
+    "agent_flags:I agent_base:Q agent_size:Q tsc_start:Q realtime_start:Q "
+    "monotonic_start:Q cost_inner:I cost_outer:I images:I slots:I strings:I counts_used:I "
+    "sites:I loader_hook:I ring_seq:Q ring_waiters:I ring_drained:I dropped:8Q "
+    "dropped_exits:Q slots_left:Q images_dropped:Q slots_dropped:Q",
+)
+AUTOMATON = Layout(
+    "sosc_automaton",
+    "states:H classes:H accept:I next:I class_of:256s",
+)
+RULE = Layout(
+    "sosc_rule",
+    "kind:B flags:B symbol:H image:H reserved:H matched:I reserved1:I",
+)
+FUNCTION_TABLE = Layout(
+    "sosc_function_table",
+    "bits:I cells:I globs:I glob_count:I default_function:I reserved:3I",
+)
+FUNCTION = Layout(
+    "sosc_function",
+    "hash:I name:I entry_program:I exit_program:I prototype:I flags:H error_rule:B exit_words:B",
+)
+FUNCTION_GLOB = Layout(
+    "sosc_function_glob",
+    "pattern:H flags:H",
+)
+OP = Layout(
+    "sosc_op",
+    "op:B arg:B length:B length_arg:B limit:H flags:B item:B",
+)
+IMAGE = Layout(
+    "sosc_image",
+    "name:I path:I load_bias:Q start:Q end:Q build_id:32s build_id_size:B reserved:3s "
+    "flags:I slots_hooked:I slots_left:I slots_refused:I pid:I tsc:Q ready:I reserved1:I",
+)
+SLOT = Layout(
+    "sosc_slot",
+    "symbol:I version:I caller:I callee:I addr:Q saved:Q original:Q prototype:I kind:B "
+    "refusal:B flags:B error_rule:B ready:I function_flags:I tsc:Q",
+)
+STATS = Layout(
+    "sosc_stats",
+    "calls:Q returns:Q errors:Q total:Q min:Q max:Q reserved:2Q",
+)
+CHUNK = Layout(
+    "sosc_chunk",
+    "seq:Q tid:I pid:I tsc:Q tsc_full:Q reserved:4Q",
+)
+ENTRY = Layout(
+    "sosc_entry",
+    "commit:I sp:I tsc:Q return_addr:Q arg0:Q",
+)
+EXIT = Layout(
+    "sosc_exit",
+    "commit:I sp:I tsc:Q result:Q errno_value:I reserved:I",
+)
+DATA = Layout(
+    "sosc_data",
+    "commit:I aux:I payload:24s",
+)
+OVERHEAD = Layout(
+    "sosc_overhead",
+    "commit:I reserved:I tsc:Q ticks:Q reserved1:Q",
+)
+START = Layout(
+    "sosc_start",
+    "base:Q r_debug:Q loader:Q phdr:Q phnum:I control_fd:i blob_fd:i pages_offset:I "
+    "control_size:Q errno_offset:q brk:Q",
+)

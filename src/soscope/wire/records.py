@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Image and slot records of the agent as model objects, from memory or from a recording."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from soscope.model.image import IMAGE_MAIN, Image
+from soscope.model.slot import Slot
+from soscope.wire import layout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Names = Callable[[int], str]
+
+
+def image_of(
+    records: memoryview | bytes,
+    offset: int,
+    index: int,
+    process: int,
+    string: Names,
+    main_path: str = "",
+) -> Image | None:
+    """Make an image of the `struct sosc_image` at `offset`; None while it is not ready.
+
+    `string` maps an offset in the strings to a name.
+    """
+    (
+        name,
+        path,
+        load_bias,
+        start,
+        end,
+        build_id,
+        build_id_size,
+        _,
+        flags,
+        hooked,
+        left,
+        refused,
+        pid,
+        _,
+        ready,
+        _,
+    ) = layout.IMAGE.struct.unpack_from(records, offset)
+    if not ready:
+        return None
+    return Image(
+        index,
+        process,
+        string(name),
+        string(path) or (main_path if flags & IMAGE_MAIN else ""),
+        load_bias,
+        start,
+        end,
+        build_id[:build_id_size],
+        flags,
+        hooked,
+        left,
+        refused,
+        pid,
+    )
+
+
+def slot_of(
+    records: memoryview | bytes,
+    offset: int,
+    index: int,
+    process: int,
+    string: Names,
+    images: dict[int, Image],
+) -> Slot | None:
+    """Make a slot of the `struct sosc_slot` at `offset`; None while it is not ready."""
+    (
+        symbol,
+        version,
+        caller,
+        callee,
+        addr,
+        _,
+        _,
+        prototype,
+        kind,
+        refusal,
+        flags,
+        error_rule,
+        ready,
+        _,
+        _,
+    ) = layout.SLOT.struct.unpack_from(records, offset)
+    if not ready:
+        return None
+    return Slot(
+        index,
+        process,
+        string(symbol),
+        string(version),
+        images.get(caller),
+        images.get(callee),
+        addr,
+        kind,
+        refusal,
+        bool(flags & layout.SLOT_LAZY),
+        bool(flags & layout.SLOT_ENTRY_ONLY),
+        None if prototype == layout.NONE else prototype,
+        error_rule,
+    )

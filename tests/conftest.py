@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every test may rely on; tests/support/ holds the tools themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+
+from tests.support import tools
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of this suite."""
+    parser.addoption("--soak", action="store_true", help="run the long tests, and only them")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep `soak` tests apart from all others, and `serial` ones in one worker."""
+    wanted = bool(config.getoption("--soak"))
+    left = [item for item in items if (item.get_closest_marker("soak") is not None) != wanted]
+    config.hook.pytest_deselected(items=left)
+    items[:] = [item for item in items if item not in left]
+    for item in items:
+        if item.get_closest_marker("serial") is not None:
+            item.add_marker(pytest.mark.xdist_group("serial"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Turn a skip into a failure in CI, unless it says that the machine cannot do it."""
+    report = yield
+    if report.skipped and tools.strict() and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        if tools.NOT_HERE not in reason:
+            report.outcome = "failed"
+            report.longrepr = f"{item.nodeid} was skipped where nothing may be: {reason}"
+    return report

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Build the programs of tests/targets.
+
+A target says in a comment of its own how it wants to be built and run:
+
+    // target: libs=leaf,mid; ldflags=-pthread; status=3
+
+    libs      shared objects made of lib_NAME.c, .cc or .S and linked in, as libNAME.so
+    plugins   the same, only put beside the program for dlopen
+    sources   further files of the program
+    script    a version script for the linker
+    cflags, ldflags
+    compiler  the one that can build it; pie=no: it must not be a PIE
+
+All other words are for those who run it. Results are kept in matrix.FOLDER, under names
+made of everything that went into them: a program is built once, whoever asks first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from tests.support.matrix import FOLDER, PLAIN, REPOSITORY, Cell, tools
+from tests.support.tools import need
+
+TARGETS = REPOSITORY / "tests" / "targets"
+SUFFIXES = (".c", ".cc", ".S")
+# What clang neither knows nor needs.
+GCC_ALONE = {"-fno-ipa-ra"}
+
+
+def find(name: str) -> Path:
+    """Return the source file of a target or `lib_NAME`."""
+    for suffix in SUFFIXES:
+        if (path := TARGETS / f"{name}{suffix}").exists():
+            return path
+    raise FileNotFoundError(f"no {name} with {' '.join(SUFFIXES)} in {TARGETS}")
+
+
+def directives(source: Path) -> dict[str, str]:
+    """Return what the `target:` comment of a source says, by keyword."""
+    found = re.search(r"^// target:(.*)$", source.read_text(), re.MULTILINE)
+    rows = [row for row in (found[1] if found else "").split(";") if row.strip()]
+    return {key.strip(): value.strip() for key, _, value in (row.partition("=") for row in rows)}
+
+
+def can(name: str, cell: Cell) -> bool:
+    """Tell whether a target can be built in this way at all."""
+    wish = directives(find(name))
+    return wish.get("compiler", cell.compiler) == cell.compiler and not (
+        wish.get("pie") == "no" and cell.pie == "pie"
+    )
+
+
+def program(name: str, cell: Cell = PLAIN) -> Path:
+    """Return the path of a built target, with its shared objects beside it."""
+    need(cell.compiler)
+    source = find(name)
+    wish = directives(source)
+    libraries = {lib: library(lib, cell) for lib in _words(wish, "libs")}
+    plugins = {lib: library(lib, cell) for lib in _words(wish, "plugins")}
+    sources = [source, *(TARGETS / word for word in _words(wish, "sources"))]
+    command = [
+        *(cell.driver(source), *cell.compiling(), *cell.program()),
+        *_cflags(wish, cell),
+        *map(str, sources),
+        *cell.linking(),
+        *(f"lib{lib}.so" for lib in libraries),
+        *("-Wl,-rpath,$ORIGIN", *shlex.split(wish.get("ldflags", "")), "-o", name),
+    ]
+    return _made(name, cell, command, sources, [*libraries.values(), *plugins.values()])
+
+
+def library(name: str, cell: Cell = PLAIN) -> Path:
+    """Return the path of a built shared object, with those that it needs beside it."""
+    source = find(f"lib_{name}")
+    wish = directives(source)
+    libraries = {lib: library(lib, cell) for lib in _words(wish, "libs")}
+    script = TARGETS / wish["script"] if "script" in wish else None
+    file = f"lib{name}.so"
+    command = [
+        *(cell.driver(source), *cell.compiling(), "-fPIC", "-shared"),
+        *_cflags(wish, cell),
+        str(source),
+        *cell.linking(),
+        *(f"lib{lib}.so" for lib in libraries),
+        *([f"-Wl,--version-script={script}"] if script else []),
+        *(f"-Wl,-soname,{file}", "-Wl,-rpath,$ORIGIN"),
+        *(*shlex.split(wish.get("ldflags", "")), "-o", file),
+    ]
+    sources = [source, script] if script else [source]
+    return _made(file, cell, command, sources, list(libraries.values()))
+
+
+def _words(wish: dict[str, str], key: str) -> list[str]:
+    return [word for word in wish.get(key, "").split(",") if word]
+
+
+def _cflags(wish: dict[str, str], cell: Cell) -> list[str]:
+    left = GCC_ALONE if cell.compiler == "clang" else set()
+    return [flag for flag in shlex.split(wish.get("cflags", "")) if flag not in left]
+
+
+def _made(
+    file: str, cell: Cell, command: list[str], sources: list[Path], beside: list[Path]
+) -> Path:
+    """Run `command` in a new folder that has copies of `beside`; return the folder's `file`."""
+    parts = [*map(_content, sources), *(str(path) for path in beside), *command, tools()]
+    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+    folder = FOLDER / cell.name / f"{file}-{digest}"
+    if folder.exists():
+        return folder / file
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".new-"))
+    try:
+        for path in beside:
+            for shared in path.parent.glob("*.so"):
+                with contextlib.suppress(FileExistsError):
+                    os.link(shared, scratch / shared.name)
+        done = subprocess.run(
+            command, cwd=scratch, capture_output=True, text=True, timeout=120, check=False
+        )
+        if done.returncode != 0:
+            raise RuntimeError(f"{shlex.join(command)}\n{done.stdout}{done.stderr}")
+        # Another worker may have been faster; its result is as good.
+        with contextlib.suppress(OSError):
+            os.rename(scratch, folder)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return folder / file
+
+
+def _content(source: Path) -> str:
+    """Return a source with the text of all that it includes from its own folder."""
+    seen: dict[Path, str] = {}
+    todo = [source]
+    while todo:
+        path = todo.pop()
+        if path in seen or not path.exists():
+            continue
+        seen[path] = path.read_text()
+        found = re.findall(r'^\s*#\s*include\s+"([^"]+)"', seen[path], re.MULTILINE)
+        todo += [path.parent / name for name in found]
+    return "\0".join(f"{path.name}\0{text}" for path, text in sorted(seen.items()))

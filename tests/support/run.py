@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run a program in a test: always with an end in sight, never leaving children behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from typing import IO
+
+TIMEOUT = 60.0  # seconds; a traced program that is slower than this hangs
+
+
+def run(
+    argv: Sequence[str | os.PathLike[str]],
+    *,
+    timeout: float = TIMEOUT,
+    env: Mapping[str, str] | None = None,
+    cwd: str | os.PathLike[str] | None = None,
+    stdin: int | IO[str] | None = subprocess.DEVNULL,
+    stdout: int | IO[str] = subprocess.PIPE,
+    stderr: int | IO[str] = subprocess.PIPE,
+    input: str | None = None,  # noqa: A002  the name that subprocess.run gave it
+    pass_fds: Sequence[int] = (),
+) -> subprocess.CompletedProcess[str]:
+    """Run `argv` in a session of its own and return what it printed and how it ended.
+
+    `env` is added to this process's environment. After `timeout` seconds the whole session
+    is killed and subprocess.TimeoutExpired raised, with what was printed until then.
+    Undecodable bytes survive as surrogates.
+    """
+    process = subprocess.Popen(
+        argv,
+        stdin=subprocess.PIPE if input is not None else stdin,
+        stdout=stdout,
+        stderr=stderr,
+        cwd=cwd,
+        env={**os.environ, **env} if env else None,
+        pass_fds=pass_fds,
+        text=True,
+        errors="surrogateescape",
+        start_new_session=True,
+    )
+    try:
+        out, err = process.communicate(input, timeout=timeout)
+    except BaseException:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        raise
+    return subprocess.CompletedProcess(argv, process.returncode, out or "", err or "")
+
+
+def soscope(
+    *argv: str | os.PathLike[str],
+    timeout: float = TIMEOUT,
+    env: Mapping[str, str] | None = None,
+    cwd: str | os.PathLike[str] | None = None,
+    input: str | None = None,  # noqa: A002  as above
+) -> subprocess.CompletedProcess[str]:
+    """Run `soscope argv…` with the interpreter of the tests."""
+    words = [sys.executable, "-m", "soscope", *argv]
+    return run(words, timeout=timeout, env=env, cwd=cwd, input=input)

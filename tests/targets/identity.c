@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// target: libs=leaf; cflags=-fno-builtin; select=free@MAIN,strcmp@MAIN,f0@MAIN
+// Functions that are both called and compared: the address stays the one that
+// dlsym and another image see, and calls by name are counted.
+#define _GNU_SOURCE
+#include "leaf.h"
+#include "truth.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef void (*freer)(void *);
+typedef int (*comparer)(const char *, const char *);
+
+COUNTED(free);
+COUNTED(strcmp);
+COUNTED(f0);
+
+static freer volatile kept_free = free;
+static comparer volatile kept_strcmp = strcmp;
+
+__attribute__((noinline)) static int same(int (*f)(int))
+{
+	return f == (int (*)(int))dlsym(RTLD_DEFAULT, "f0");
+}
+
+int main(void)
+{
+	int sum = 0;
+	for (int i = 0; i < 1000; i++) {
+		char *text = malloc(16);
+		snprintf(text, 16, "%d", i % 3);
+		sum += CALL(strcmp, text, "1") == 0;
+		sum += CALL(f0, i) & 1;
+		CALL(free, text);
+	}
+	freer f = free;
+	comparer c = strcmp;
+	CHECK(f == (freer)dlsym(RTLD_DEFAULT, "free"));
+	CHECK(c == (comparer)dlsym(RTLD_DEFAULT, "strcmp"));
+	CHECK(f == kept_free && c == kept_strcmp);
+	CHECK(same(f0));
+	f(malloc(3)); // through the pointer: not a call by name
+	sum += c("a", "a");
+	REPORT(free);
+	REPORT(strcmp);
+	REPORT(f0);
+	printf("identity %d\n", sum);
+	return 0;
+}

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Wheels: with an agent and without, and what a build asks for."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.support.run import run, soscope
+
+REPOSITORY = Path(__file__).parents[1]
+PARTS = ("LICENSE", "README.md", "agent", "build_backend", "prototypes", "pyproject.toml", "src")
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Copy what a wheel is made of: builds write into their tree."""
+    folder = tmp_path_factory.mktemp("source")
+    for part in PARTS:
+        if (REPOSITORY / part).is_dir():
+            left_out = shutil.ignore_patterns("__pycache__", "*_cache", "_agent")
+            shutil.copytree(REPOSITORY / part, folder / part, ignore=left_out)
+        else:
+            shutil.copy2(REPOSITORY / part, folder / part)
+    return folder
+
+
+def hook(source: Path, call: str, **env: str) -> object:
+    """Call a function of the build backend as pip does; return its value."""
+    code = f"import json, soscope_build; print('\\n' + json.dumps(soscope_build.{call}))"
+    done = run(
+        [sys.executable, "-c", code],
+        cwd=source,
+        env={"PYTHONPATH": str(source / "build_backend"), "CC": "", **env},
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    result: object = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+@pytest.fixture(scope="module")
+def pure(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel without agent."""
+    folder = tmp_path_factory.mktemp("pure")
+    name = hook(source, f"build_wheel({str(folder)!r})", SOSCOPE_NO_AGENT="1")
+    return folder / str(name)
+
+
+def test_a_wheel_without_agent_fits_every_system(pure: Path) -> None:
+    assert pure.name.endswith("-py3-none-any.whl")
+    with zipfile.ZipFile(pure) as wheel:
+        names = wheel.namelist()
+    assert "soscope/cli/main.py" in names
+    assert not [name for name in names if "_agent" in name or "cache" in name]
+
+
+def test_a_wheel_without_agent_reports(pure: Path, tmp_path: Path) -> None:
+    recording = tmp_path / "true.sosr"
+    made = soscope("trace", "--record", recording, "--", "echo", "hello")
+    assert (made.returncode, made.stdout) == (0, "hello\n")
+    expected = soscope("report", recording)
+    assert expected.returncode == 0
+
+    site = tmp_path / "site"
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
+    assert run([*pip, "--target", str(site), str(pure)], timeout=120).returncode == 0
+    assert not (site / "soscope" / "_agent").exists()
+    env = {"PYTHONPATH": str(site)}
+    assert soscope("report", recording, env=env, cwd=tmp_path).stdout == expected.stdout
+
+    refused = soscope("trace", "true", env=env, cwd=tmp_path)
+    assert refused.returncode == 125
+    assert refused.stderr.startswith("soscope: error: ")
+
+
+def test_a_machine_without_compiler_asks_for_one(source: Path, tmp_path: Path) -> None:
+    needs = hook(source, "get_requires_for_build_wheel()", PATH=str(tmp_path))
+    assert isinstance(needs, list)
+    assert [need.partition("=")[0] for need in needs if "zig" in need] == ["ziglang"]
+
+
+def test_a_compiler_that_does_not_work_is_none(source: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "cc"
+    broken.write_text("#!/bin/sh\nexit 1\n")
+    broken.chmod(0o755)
+    needs = hook(source, "get_requires_for_build_wheel()", PATH=f"{tmp_path}:/usr/bin")
+    assert isinstance(needs, list)
+    # gcc and clang come next, if they are there
+    found = any(os.path.exists(f"/usr/bin/{name}") for name in ("gcc", "clang"))
+    assert any("zig" in need for need in needs) is not found
+
+
+def test_a_wheel_without_agent_asks_for_no_tools(source: Path, tmp_path: Path) -> None:
+    env = {"PATH": str(tmp_path), "SOSCOPE_NO_AGENT": "1"}
+    assert hook(source, "get_requires_for_build_wheel()", **env) == []

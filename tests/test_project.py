@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The promises that the repository makes about itself: style, layers, documentation."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+import soscope
+from soscope.options import parser, report, trace
+from tests.support.run import run
+from tests.support.tools import need
+
+REPOSITORY = Path(__file__).parents[1]
+NOT_OURS = {".git", ".venv", "build", "dist", "_agent", "__pycache__", ".hypothesis"}
+TOO_LONG = 600
+
+
+def files(*suffixes: str, under: tuple[str, ...] = (".",)) -> list[Path]:
+    """Find the project's own files with one of these endings."""
+    found = []
+    for folder in under:
+        for path in (REPOSITORY / folder).rglob("*"):
+            parts = path.relative_to(REPOSITORY).parts
+            ours = not NOT_OURS.intersection(parts) and not any("_cache" in part for part in parts)
+            if ours and path.suffix in suffixes and path.is_file():
+                found.append(path)
+    assert found
+    return sorted(found)
+
+
+def tool(name: str) -> str:
+    """Find a tool beside the interpreter that runs the tests."""
+    return need(str(Path(sys.executable).with_name(name)))
+
+
+def check(*words: str) -> None:
+    done = run(words, cwd=REPOSITORY, timeout=280)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_ruff_finds_nothing() -> None:
+    check(tool("ruff"), "check", "--no-cache", ".")
+
+
+def test_python_is_formatted() -> None:
+    check(tool("ruff"), "format", "--no-cache", "--check", ".")
+
+
+def test_types_are_right() -> None:
+    check(tool("mypy"), "--python-executable", sys.executable)
+
+
+def test_imports_point_down() -> None:
+    check(tool("lint-imports"), "--no-cache")
+
+
+def test_c_is_formatted() -> None:
+    sources = files(".c", ".h", ".cc", ".hh", under=("agent", "tests/targets"))
+    check(tool("clang-format"), "--dry-run", "--Werror", *map(str, sources))
+
+
+def test_no_file_is_too_long() -> None:
+    sources = files(".py", ".c", ".h", ".S", ".cc", ".hh", ".sh", ".lds")
+    lengths = {path: len(path.read_text().splitlines()) for path in sources}
+    assert not {path: lines for path, lines in lengths.items() if lines > TOO_LONG}
+
+
+def test_every_source_names_its_licence() -> None:
+    sources = files(".py", ".c", ".h", ".S", ".cc", ".hh", ".sh")
+    heads = {path: path.read_text().splitlines()[:3] for path in sources}
+    assert not [path for path, head in heads.items() if "SPDX" not in " ".join(head)]
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    assert project["version"] == soscope.__version__ == metadata.version("soscope")
+
+
+def test_the_command_is_the_entry_point() -> None:
+    (entry,) = metadata.entry_points(group="console_scripts", name="soscope")
+    assert entry.value == "soscope.cli.main:main"
+    assert callable(entry.load())
+
+
+@pytest.mark.parametrize(
+    ("verb", "made"),
+    [("trace", trace.make_parser()), ("report", report.make_parser())],
+    ids=["trace", "report"],
+)
+def test_every_option_is_documented(verb: str, made: parser.VerbParser) -> None:
+    page = (REPOSITORY / "docs" / "cli" / f"soscope-{verb}.md").read_text()
+    listed = re.search(r"^## OPTIONS$(.*?)^## ", page, re.MULTILINE | re.DOTALL)
+    assert listed is not None
+    documented = set()
+    for line in re.findall(r"^(`-.*)$", listed[1], re.MULTILINE):
+        documented |= {word.split()[0] for word in re.findall(r"`(-[^`]*)`", line)}
+    known = {name for action in made._actions for name in action.option_strings}
+    repeated = {"-tt", "-ttt"}  # -t, said twice and three times
+    assert documented - repeated == known
+
+
+def test_every_verb_has_a_page() -> None:
+    from soscope.cli.main import VERBS
+
+    pages = {path.stem.removeprefix("soscope-") for path in (REPOSITORY / "docs/cli").iterdir()}
+    assert pages == set(VERBS)
+
+
+def slugs() -> set[str]:
+    """Collect the slugs of all errors that the sources can raise."""
+    found = set()
+    for path in files(".py", under=("src",)):
+        for node in ast.walk(ast.parse(path.read_text())):
+            is_keyword = isinstance(node, ast.keyword) and node.arg == "slug"
+            is_class_attribute = isinstance(node, ast.Assign) and any(
+                isinstance(target, ast.Name) and target.id == "slug" for target in node.targets
+            )
+            value = getattr(node, "value", None) if is_keyword or is_class_attribute else None
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                found.add(value.value)
+    return found
+
+
+def test_every_error_is_documented() -> None:
+    page = (REPOSITORY / "docs" / "reference" / "errors.md").read_text()
+    documented = set(re.findall(r"^## ([a-z-]+)$", page, re.MULTILINE))
+    assert documented == slugs()
+
+
+def test_every_block_of_a_recording_is_documented() -> None:
+    from soscope.recording import format as form
+
+    page = (REPOSITORY / "docs" / "reference" / "recording.md").read_text()
+    names = [name for name, value in vars(form).items() if name.isupper() and type(value) is int]
+    types = {name: getattr(form, name) for name in names if name not in {"MAGIC", "MAX_LENGTH"}}
+    documented = dict(re.findall(r"^\| `([A-Z]+)` \| (\d+) \|", page, re.MULTILINE))
+    assert {name: int(number) for name, number in documented.items()} == types
+
+
+@pytest.mark.parametrize("page", files(".md"), ids=lambda path: str(path.relative_to(REPOSITORY)))
+def test_links_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
+    assert not [link for link in links if not (page.parent / link).exists()]
+
+
+def test_every_make_target_is_in_the_help() -> None:
+    text = (REPOSITORY / "Makefile").read_text()
+    phony = re.search(r"^\.PHONY: (.*)$", text, re.MULTILINE)
+    assert phony is not None
+    listed = run(["make", "help"], cwd=REPOSITORY).stdout
+    for target in phony[1].split():
+        assert target.startswith("setup-") or f"make {target} " in listed

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The way in: verbs, help, errors and exit statuses."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import soscope
+from soscope.cli.main import VERBS, main
+from soscope.errors import SoscopeError
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_help_lists_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["--help"], ["-h"], ["help"]):
+        assert main(words) == 0
+        out = capsys.readouterr().out
+        assert all(f"  {verb} " in out for verb in VERBS)
+
+
+def test_help_of_a_verb_is_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help", "report"]) == 0
+    assert capsys.readouterr().out.startswith("usage: soscope report")
+
+
+def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith(f"soscope {soscope.__version__}\n")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["version"] == soscope.__version__
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        ([], 2, "no verb"),
+        (["trase"], 2, "did you mean soscope trace?"),
+        (["ls"], 2, "soscope trace ls"),
+        (["--bogus"], 2, "not a verb"),
+        (["report"], 2, "FILE"),
+        (["report", "--bogus", "x"], 2, "--bogus"),
+    ],
+)
+def test_a_usage_error_is_one_message_and_a_status(
+    words: list[str], status: int, message: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == status
+    captured = capfd.readouterr()
+    assert captured.err.startswith("soscope: error: ")
+    assert message in captured.err
+    assert "Traceback" not in captured.err
+    assert captured.out == ""
+
+
+def test_debug_shows_where(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["--debug", "report", "--bogus", "x"]) == 2
+    assert "Traceback" in capfd.readouterr().err
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run soscope as a program."""
+    return subprocess.run(
+        [sys.executable, "-m", "soscope", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PYTHONPATH": str(ROOT / "src")},
+    )
+
+
+def test_help_imports_no_heavy_module() -> None:
+    code = (
+        "import sys; before = set(sys.modules); from soscope.cli.main import main; "
+        "main(['--help']); print(*sorted(set(sys.modules) - before), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-I",
+            "-S",
+            "-c",
+            f"import sys; sys.path.insert(0, {str(ROOT / 'src')!r}); {code}",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr.split() == [
+        "soscope",
+        "soscope.cli",
+        "soscope.cli.main",
+        "soscope.errors",
+    ]
+
+
+def test_a_closed_standard_error_is_no_crash() -> None:
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"exec '{sys.executable}' -m soscope nosuch 2>&-"],
+        capture_output=True,
+        check=False,
+        env={"PYTHONPATH": str(ROOT / "src")},
+    )
+    assert (done.returncode, done.stdout) == (2, b"")
+
+
+def test_a_reader_that_has_enough_ends_us_quietly() -> None:
+    done = run("--help")
+    assert done.returncode == 0
+    shell = f"'{sys.executable}' -m soscope trace --help | head -c 1 >/dev/null"
+    done = subprocess.run(
+        ["/bin/sh", "-c", shell],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PYTHONPATH": str(ROOT / "src")},
+    )
+    assert done.stderr == ""
+
+
+def test_lazy_names_are_listed_and_loaded() -> None:
+    assert {"trace", "SoscopeError", "__version__"} <= set(dir(soscope))
+    assert soscope.SoscopeError is SoscopeError
+    with pytest.raises(AttributeError, match="nosuch"):
+        _ = soscope.nosuch

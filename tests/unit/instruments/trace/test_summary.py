@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counts and statistics become rows: by function, and by pair of images."""
+
+from __future__ import annotations
+
+from soscope.instruments.trace.outcome import ProgramOutcome, Stats
+from soscope.instruments.trace.summary import Row, by_function, rows_of
+from soscope.model.image import IMAGE_MAIN, Image
+from soscope.model.slot import ERROR_NONE, ERROR_NULL, HOOKED, SLOT_JUMP_SLOT, Slot
+
+PROG = Image(0, 0, "prog", "/bin/prog", 0, 0, 0, b"", IMAGE_MAIN, 2, 5, 0, 1)
+LIBC = Image(1, 0, "libc.so.6", "/lib/libc.so.6", 0, 0, 0, b"", 0, 1, 7, 0, 1)
+
+
+def slot(
+    index: int, symbol: str, caller: Image | None, callee: Image | None, *, known: bool = True
+) -> Slot:
+    """Make a slot; a known function has a prototype and fails with NULL."""
+    rule = ERROR_NULL if known else ERROR_NONE
+    prototype = 1 if known else None
+    return Slot(
+        index,
+        0,
+        symbol,
+        "",
+        caller,
+        callee,
+        0,
+        SLOT_JUMP_SLOT,
+        HOOKED,
+        False,
+        False,
+        prototype,
+        rule,
+    )
+
+
+SLOTS = [
+    slot(0, "malloc", PROG, LIBC),
+    slot(1, "malloc", LIBC, LIBC),
+    slot(2, "free", PROG, LIBC),
+    slot(3, "odd", PROG, None, known=False),
+    slot(4, "never", PROG, LIBC),
+]
+
+
+def program(*, counts: dict[int, int] | None = None, stats: Stats | None = None) -> ProgramOutcome:
+    """Make the outcome of a program whose clock ticks every half nanosecond."""
+    return ProgramOutcome(
+        0, "/bin/prog", [PROG, LIBC], SLOTS, counts=counts, stats=stats, ns_per_tick=0.5
+    )
+
+
+def shown(rows: list[Row]) -> list[tuple[str, str, str, int]]:
+    """Show what tells rows apart, and their calls."""
+    return [(row.caller, row.callee, row.symbol, row.calls) for row in rows]
+
+
+def test_counts_are_rows_with_the_most_calls_first() -> None:
+    rows = rows_of([program(counts={0: 3, 1: 2, 2: 9, 4: 0})])
+    assert shown(rows) == [
+        ("prog", "libc.so.6", "free", 9),
+        ("prog", "libc.so.6", "malloc", 3),
+        ("libc.so.6", "libc.so.6", "malloc", 2),
+    ]
+    assert all(row.total_ns is None and row.errors is None for row in rows)
+
+
+def test_statistics_are_rows_with_the_most_time_first() -> None:
+    rows = rows_of([program(stats={0: (3, 2, 1, 100, 40, 60), 2: (9, 9, 0, 900, 50, 200)})])
+    assert shown(rows) == [
+        ("prog", "libc.so.6", "free", 9),
+        ("prog", "libc.so.6", "malloc", 3),
+    ]
+    free, malloc = rows
+    assert (free.total_ns, free.min_ns, free.max_ns, free.errors) == (450, 25, 100, 0)
+    assert (malloc.total_ns, malloc.returns, malloc.errors) == (50, 2, 1)
+
+
+def test_what_is_not_known_is_none() -> None:
+    rows = rows_of([program(stats={3: (1, 1, 0, 10, 10, 10), 4: (2, 0, 0, 0, 0, 0)})])
+    odd, never = rows
+    assert (odd.callee, odd.errors, odd.total_ns) == ("", None, 5)
+    assert (never.total_ns, never.min_ns, never.max_ns, never.errors) == (None, None, None, None)
+
+
+def test_rows_of_one_function_are_merged() -> None:
+    rows = by_function(
+        rows_of([program(stats={0: (3, 2, 1, 100, 40, 60), 1: (1, 1, 0, 30, 30, 30)})])
+    )
+    assert shown(rows) == [("", "", "malloc", 4)]
+    assert (rows[0].total_ns, rows[0].min_ns, rows[0].max_ns) == (65, 15, 30)
+    assert (rows[0].returns, rows[0].errors) == (3, 1)
+
+
+def test_programs_are_taken_together() -> None:
+    rows = rows_of([program(counts={0: 3}), program(counts={0: 4})])
+    assert shown(rows) == [("prog", "libc.so.6", "malloc", 7)]

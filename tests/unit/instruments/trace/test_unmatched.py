@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A word that matched nothing is named, with what the user may have meant."""
+
+from __future__ import annotations
+
+import pytest
+
+from soscope.instruments.trace.filter import compile_selection
+from soscope.instruments.trace.unmatched import explain_unmatched, near_misses
+from soscope.model.image import IMAGE_MAIN, Image
+
+SYMBOLS = ["malloc", "free", "add", "SSL_read", "SSL_write", "_Z5widthRKSs", "getaddrinfo"]
+
+
+def image(index: int, name: str, flags: int = 0) -> Image:
+    """Make an image of this name."""
+    return Image(index, 0, name, f"/usr/lib/{name}", 0, 0, 0, b"", flags, 0, 0, 0, 1)
+
+
+IMAGES = [image(0, "prog", IMAGE_MAIN), image(1, "libadd.so"), image(2, "ld-linux-x86-64.so.2")]
+
+
+def explained(*select: str, callers: str = "", callees: str = "") -> list[str]:
+    """Explain a filter of which nothing matched."""
+    selection = compile_selection(
+        list(select), [callers] if callers else [], [callees] if callees else []
+    )
+    return explain_unmatched(selection, [0] * len(selection.words), SYMBOLS, IMAGES)
+
+
+@pytest.mark.parametrize(
+    ("expression", "line"),
+    [
+        ("mallok", "-e mallok matches no symbol; did you mean malloc?"),
+        ("ssl_read", "-e ssl_read matches no symbol; did you mean SSL_read?"),
+        ("SSL_reed*", "-e SSL_reed* matches no symbol; did you mean SSL_read, SSL_write?"),
+        ("width", "-e width matches no symbol; did you mean _Z5widthRKSs?"),
+        ("zzz", "-e zzz matches no symbol"),
+        ("add@libadd.so", "-e add@libadd.so matches no caller; did you mean -l libadd.so?"),
+        ("add@libad.so", "-e add@libad.so matches no caller; did you mean libadd.so?"),
+        ("@libadd", "-e @libadd matches no caller; did you mean libadd.so?"),
+        ("@add", "-e @add matches no caller; did you mean libadd.so?"),
+        ("-mallok", "-e -mallok excludes nothing; did you mean malloc?"),
+    ],
+)
+def test_an_expression_that_matched_nothing_is_named(expression: str, line: str) -> None:
+    assert explained(expression) == [line]
+
+
+def test_images_that_matched_nothing_are_named() -> None:
+    assert explained(callers="libadd", callees="ld-linux") == [
+        "--from libadd matches no caller; did you mean libadd.so?",
+        "-l ld-linux matches no callee; did you mean ld-linux-x86-64.so.2?",
+    ]
+    assert explained(callees="libadd.so") == [
+        "-l libadd.so matches no callee: libadd.so has no such calls"
+    ]
+
+
+def test_what_matched_and_what_nobody_wrote_is_not_named() -> None:
+    selection = compile_selection(["-__*+free+mallok"])
+    assert explain_unmatched(selection, [9, 0, 1, 1], SYMBOLS, IMAGES) == []
+    assert explain_unmatched(compile_selection([]), [0, 0], SYMBOLS, IMAGES) == []
+
+
+def test_each_word_of_a_list_stands_for_itself() -> None:
+    selection = compile_selection(["free,mallok"])
+    assert explain_unmatched(selection, [1, 0], SYMBOLS, IMAGES) == [
+        "-e mallok matches no symbol; did you mean malloc?"
+    ]
+
+
+def test_words_that_match_apart_but_not_together_are_said() -> None:
+    selection = compile_selection(["add"], ["MAIN"])
+    assert explain_unmatched(selection, [1, 1], SYMBOLS, IMAGES, hooked=0) == [
+        "no call matches -e add with --from MAIN"
+    ]
+    assert explain_unmatched(selection, [1, 1], SYMBOLS, IMAGES, hooked=2) == []
+
+
+def test_without_names_nothing_is_guessed() -> None:
+    selection = compile_selection(["malloc"])
+    assert explain_unmatched(selection, [0], [], []) == ["-e malloc matches no symbol"]
+
+
+def test_a_single_letter_is_like_nothing() -> None:
+    assert near_misses("a", SYMBOLS) == []

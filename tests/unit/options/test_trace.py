@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the words behind `soscope trace` and `soscope report` become."""
+
+from __future__ import annotations
+
+import pytest
+
+from soscope.errors import UsageError
+from soscope.options import report, trace
+
+
+def test_options_come_first_and_the_command_after() -> None:
+    options = trace.parse(["-e", "open*", "ls", "-l", "-e", "x", "--", "--json"])
+    assert options.settings.select == ["open*"]
+    assert options.settings.command == ["ls", "-l", "-e", "x", "--", "--json"]
+    assert not options.json
+
+
+def test_one_leading_double_dash_is_stripped() -> None:
+    assert trace.parse(["--", "ls", "--", "x"]).settings.command == ["ls", "--", "x"]
+    assert trace.parse(["-f", "--", "--odd"]).settings.command == ["--odd"]
+    assert trace.parse(["-T", "ls"]).settings.command == ["ls"]
+
+
+def test_all_options_arrive() -> None:
+    options = trace.parse(
+        "-e a -ebc --from all --from X -l libz* --to libm* -c -f -o out -tt -T -s 100 "
+        "--duration 250ms --buffer 1m --limit 1g --when-full drop --json -v --record r.sosr "
+        "--debug -- prog".split()
+    )
+    settings, display = options.settings, options.display
+    assert settings.select == ["a", "bc"]
+    assert settings.callers == ["all", "X"]
+    assert settings.callees == ["libz*", "libm*"]
+    assert settings.mode == "summary"
+    assert settings.follow
+    assert settings.string_limit == 100
+    assert settings.duration_ns == 250_000_000
+    assert settings.buffer == 1 << 20
+    assert settings.limit == 1 << 30
+    assert settings.when_full == "drop"
+    assert settings.record == "r.sosr"
+    assert settings.debug
+    assert (display.time, display.durations, display.string_limit) == (2, True, 100)
+    assert display.verbose
+    assert not display.quiet
+    assert options.output == "out"
+    assert options.json
+
+
+def test_the_defaults_are_those_of_ltrace() -> None:
+    options = trace.parse(["true"])
+    settings = options.settings
+    assert (settings.mode, settings.follow, settings.string_limit) == ("trace", False, 32)
+    assert settings.when_full == "block"
+    assert settings.limit is None
+    assert settings.duration_ns is None
+    assert options.output is None
+    assert options.display.time == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "prints", "wants_events"),
+    [
+        ("ls", True, True),
+        ("--record r ls", False, False),
+        ("--record r -o x ls", True, True),
+        ("-c ls", True, False),
+        ("--count-only ls", True, False),
+    ],
+)
+def test_a_recording_alone_prints_nothing(words: str, prints: bool, wants_events: bool) -> None:
+    options = trace.parse(words.split())
+    assert options.prints == prints
+    assert options.settings.wants_events == wants_events
+
+
+@pytest.mark.parametrize("letters", ["-t -t -t", "-ttt", "-tttt"])
+def test_repeated_t_means_more_of_the_time(letters: str) -> None:
+    assert trace.parse([*letters.split(), "ls"]).display.time == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("", "no command"),
+        ("--", "no command"),
+        ("-e", "-e"),
+        ("--sel x ls", "--sel"),
+        ("--bogus ls", "--bogus"),
+        ("-c --count-only ls", "not allowed with"),
+        ("-c --entry-only ls", "not allowed with"),
+        ("-q -v ls", "not allowed with"),
+        ("--when-full maybe ls", "maybe"),
+        ("--buffer 10x ls", "10x"),
+        ("--buffer 1k ls", "--buffer"),
+        ("--duration soon ls", "soon"),
+        ("-s 100000 ls", "-s"),
+        ("-s x ls", "number"),
+    ],
+)
+def test_wrong_words_are_usage_errors(words: str, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        trace.parse(words.split())
+
+
+def test_report_takes_the_display_options_and_one_file() -> None:
+    options = report.parse(["--json", "-T", "run.sosr"])
+    assert options.path == "run.sosr"
+    assert options.json
+    assert options.display.durations
+    with pytest.raises(UsageError, match="FILE"):
+        report.parse([])
+    with pytest.raises(UsageError, match="unrecognized"):
+        report.parse(["a", "b"])
+
+
+def test_the_short_help_fits_a_screen(capsys: pytest.CaptureFixture[str]) -> None:
+    for parse in (trace.parse, report.parse):
+        with pytest.raises(SystemExit) as left:
+            parse(["-h"])
+        assert left.value.code == 0
+        out = capsys.readouterr().out
+        assert len(out.splitlines()) < 24
+        assert max(map(len, out.splitlines())) <= 100
+
+
+def test_the_long_help_has_every_option(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        trace.parse(["--help"])
+    out = capsys.readouterr().out
+    for action in trace.make_parser()._actions:
+        for option in action.option_strings:
+            assert option in out
+    assert "125" in out

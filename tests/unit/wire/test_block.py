@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The control block: laid out, filled, refused, and read while the agent writes."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from soscope.errors import AgentError, FormatError
+from soscope.wire import layout
+from soscope.wire.block import ControlBlock
+from soscope.wire.plan import Plan
+
+
+def plan(mode: int = layout.MODE_TRACE, chunks: int = 4, count_arrays: int = 0) -> Plan:
+    return Plan(
+        mode=mode,
+        patterns=b"PATTERNS",
+        rules=layout.RULE.struct.pack(1, 1, 0xFFFF, 0xFFFF, 0, 0, 0) * 2,
+        functions=b"\1" * layout.FUNCTION_TABLE.size,
+        main_name="prögram",
+        chunks=chunks,
+        count_arrays=count_arrays,
+        string_limit=77,
+        build_id=b"\xab" * 20,
+    )
+
+
+@pytest.fixture
+def block() -> Iterator[ControlBlock]:
+    block = ControlBlock.create(plan())
+    yield block
+    block.close()
+
+
+def put_string(block: ControlBlock, text: bytes) -> int:
+    at = block.strings_used
+    start, _ = block.section(layout.SEC_STRINGS)
+    block.mapping[start + at : start + at + len(text) + 1] = text + b"\0"
+    block.strings_used = at + len(text) + 1
+    return at
+
+
+def put_image(block: ControlBlock, name: bytes, *, flags: int = 0, ready: int = 1) -> int:
+    index = block.image_count
+    record = layout.IMAGE.struct.pack(
+        put_string(block, name), 0, 0x1000, 0x2000, 0x3000, b"\xcd" * 32, 20, b"", flags, 3, 2, 1,
+        99, 5, ready, 0,
+    )  # fmt: skip
+    block.view(layout.SEC_IMAGES, index * len(record), (index + 1) * len(record))[:] = record
+    block.image_count = index + 1
+    return index
+
+
+def put_slot(block: ControlBlock, symbol: bytes, caller: int, callee: int, ready: int = 1) -> int:
+    index = block.slot_count
+    record = layout.SLOT.struct.pack(
+        put_string(block, symbol), 0, caller, callee, 0x4000, 0, 0, layout.NONE,
+        layout.SLOT_JUMP_SLOT, 0, layout.SLOT_LAZY, layout.ERROR_NULL, ready, 0, 0,
+    )  # fmt: skip
+    block.view(layout.SEC_SLOTS, index * len(record), (index + 1) * len(record))[:] = record
+    block.slot_count = index + 1
+    return index
+
+
+def test_every_scalar_of_the_control_struct_is_an_attribute(block: ControlBlock) -> None:
+    renamed = {"images": "image_count", "slots": "slot_count", "strings": "strings_used"}
+    for field, (_, size, code) in layout.CONTROL.fields.items():
+        if code == "s" or size > 8 or field == "reserved0":
+            continue
+        name = renamed.get(field, field)
+        assert isinstance(getattr(block, name), int)
+        setattr(block, name, 5)
+        offset = layout.CONTROL.offset(field)
+        assert block.mapping[offset : offset + size] == (5).to_bytes(size, "little")
+
+
+def test_sections_are_aligned_and_do_not_overlap(block: ControlBlock) -> None:
+    end = layout.PAGE
+    for section in range(layout.SECTIONS):
+        offset, size = block.section(section)
+        assert offset % layout.PAGE == 0
+        assert offset >= end
+        end = offset + size
+    assert end <= block.size == os.fstat(block.fd).st_size
+    assert block.section(layout.SEC_RING)[0] % layout.CHUNK_SIZE == 0
+    assert block.section(layout.SEC_RING)[1] == 4 * layout.CHUNK_SIZE
+
+
+def test_create_writes_what_the_plan_says(block: ControlBlock) -> None:
+    assert block.magic == layout.MAGIC
+    assert block.control_size == layout.CONTROL.size
+    assert block.owner_pid == os.getpid()
+    assert block.owner_start > 0
+    assert block.string_limit == 77
+    assert block.build_id == b"\xab" * 20 + bytes(12)
+    start, _ = block.section(layout.SEC_PATTERNS)
+    assert block.mapping[start : start + 8] == b"PATTERNS"
+    start, size = block.section(layout.SEC_FUNCTIONS)
+    assert block.mapping[start + block.main_name : start + size] == "prögram\0".encode()
+    assert block.rules_matched() == [0, 0]
+    assert block.dropped == (0,) * layout.DROP_KINDS
+
+
+def test_a_new_block_is_sparse() -> None:
+    block = ControlBlock.create(plan(chunks=4096))
+    assert block.size > 64 << 20
+    assert os.fstat(block.fd).st_blocks * 512 < 2 << 20
+    block.close()
+
+
+def test_a_second_mapping_sees_the_same_words(block: ControlBlock) -> None:
+    other = ControlBlock(os.dup(block.fd))
+    other.heartbeat = 1 << 40
+    assert block.heartbeat == 1 << 40
+    other.chunk_states[2] = layout.CHUNK_FULL
+    assert list(block.chunk_states) == [0, 0, 2, 0]
+    other.chunk(3)[:4] = b"test"
+    assert bytes(block.chunk(3)[:4]) == b"test"
+    assert bytes(block.ring[3 * layout.CHUNK_SIZE :][:4]) == b"test"
+    other.close()
+
+
+def test_names_are_read_when_they_are_ready(block: ControlBlock) -> None:
+    block.main_path = "/bin/program"
+    main = put_image(block, b"program", flags=layout.IMAGE_MAIN)
+    put_image(block, b"half", ready=0)
+    libc = put_image(block, b"libc.so.6")
+    images = block.images(7)
+    assert [(image.index, image.name, image.path) for image in images] == [
+        (main, "program", "/bin/program"),
+        (libc, "libc.so.6", ""),
+    ]
+    assert images[0].build_id == b"\xcd" * 20
+    assert (images[0].process, images[0].is_main, images[0].pid) == (7, True, 99)
+    put_slot(block, b"malloc", main, libc)
+    put_slot(block, b"half", main, libc, ready=0)
+    put_slot(block, b"gone", main, layout.NONE)
+    slots = block.slots(7, images)
+    assert [(slot.index, slot.symbol, slot.version) for slot in slots] == [
+        (0, "malloc", ""),
+        (2, "gone", ""),
+    ]
+    assert slots[0].caller is images[0]
+    assert slots[0].callee is images[1]
+    assert slots[1].callee is None
+    assert slots[0].lazy
+    assert not slots[0].entry_only
+    assert slots[0].prototype is None
+    assert [slot.index for slot in block.slots(7, images, start=1)] == [2]
+
+
+def test_a_name_outside_the_strings_is_empty(block: ControlBlock) -> None:
+    assert block.string(0) == ""
+    assert block.string(1 << 31) == ""
+
+
+def test_counts_are_added_up_over_the_arrays() -> None:
+    block = ControlBlock.create(plan(layout.MODE_COUNT, chunks=0, count_arrays=3))
+    block.slot_count = 5
+    block.counts_used = 1  # threads; array 0 is shared
+    start = block.section(layout.SEC_COUNTS)[0]
+    for array, slot, calls in ((0, 1, 10), (1, 1, 5), (1, 4, 2), (2, 0, 99)):
+        at = start + (array * layout.MAX_SLOTS + slot) * 8
+        block.mapping[at : at + 8] = calls.to_bytes(8, "little")
+    assert block.counts() == {1: 15, 4: 2}
+    block.close()
+
+
+def test_statistics_are_merged_over_the_arrays() -> None:
+    block = ControlBlock.create(plan(layout.MODE_STATS, chunks=0, count_arrays=2))
+    block.slot_count = 3
+    block.counts_used = 2
+    start = block.section(layout.SEC_COUNTS)[0]
+    cells = {
+        (0, 0): (2, 2, 1, 30, 11, 20),
+        (1, 0): (1, 1, 0, 5, 6, 5),
+        (1, 2): (4, 0, 0, 0, 0, 0),
+        (0, 1): (3, 3, 0, 3, 1, 2),
+    }
+    for (array, slot), values in cells.items():
+        at = start + (array * layout.MAX_SLOTS + slot) * layout.STATS.size
+        block.mapping[at : at + layout.STATS.size] = layout.STATS.struct.pack(*values, 0, 0)
+    assert block.stats() == {
+        0: (3, 3, 1, 35, 5, 20),
+        1: (3, 3, 0, 3, 0, 2),
+        2: (4, 0, 0, 0, 0, 0),
+    }
+    block.close()
+
+
+def test_freeing_chunks_tells_the_waiting_writers(block: ControlBlock) -> None:
+    for index in (0, 1):
+        block.chunk_states[index] = layout.CHUNK_FULL
+    block.ring_drained = 0xFFFF_FFFF
+    block.ring_waiters = 1
+    block.free_chunks([1])
+    assert list(block.chunk_states[:2]) == [layout.CHUNK_FULL, layout.CHUNK_FREE]
+    assert block.ring_drained == 0
+    block.free_chunks([])
+    assert block.ring_drained == 0
+
+
+@pytest.mark.parametrize("field", ["magic", "wire_version", "control_size", "chunks"])
+def test_a_foreign_file_is_a_format_error(block: ControlBlock, field: str) -> None:
+    setattr(block, field, 12345)
+    descriptor = os.dup(block.fd)
+    with pytest.raises(FormatError) as caught:
+        ControlBlock(descriptor)
+    assert caught.value.field == field
+    assert caught.value.offset == layout.CONTROL.offset(field)
+    os.close(descriptor)
+
+
+def test_a_section_outside_the_file_is_a_format_error(block: ControlBlock) -> None:
+    at = layout.CONTROL.offset("section") + 8
+    block.mapping[at : at + 8] = b"\xff" * 8
+    descriptor = os.dup(block.fd)
+    with pytest.raises(FormatError, match="section"):
+        ControlBlock(descriptor)
+    os.close(descriptor)
+
+
+LIMITED = """
+import resource, sys
+from soscope.errors import AgentError
+from soscope.wire import layout
+from soscope.wire.block import ControlBlock
+from soscope.wire.plan import Plan
+soft, hard = int(sys.argv[1]), int(sys.argv[2])
+resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+if sys.argv[3] == "nobody":
+    import os
+    os.setgid(65534)
+    os.setuid(65534)
+try:
+    ControlBlock.create(
+        Plan(mode=3, patterns=b"", rules=b"", functions=b"", main_name="x", chunks=4))
+except AgentError as error:
+    print(error, error.errno)
+else:
+    print("created")
+print(resource.getrlimit(resource.RLIMIT_FSIZE) == (soft, hard))
+"""
+
+
+def limited(soft: int, hard: int, user: str) -> list[str]:
+    run = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(soft), str(hard), user],
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    return run.stdout.splitlines()
+
+
+def test_a_soft_limit_on_file_sizes_is_no_obstacle_and_stays() -> None:
+    unlimited = resource.RLIM_INFINITY
+    assert limited(4096, unlimited, "self") == ["created", "True"]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give up being root")
+def test_a_hard_limit_on_file_sizes_is_an_agent_error() -> None:
+    said, kept = limited(4096, 8192, "nobody")
+    assert "limit on file sizes" in said
+    assert kept == "True"
+
+
+def test_no_room_for_the_mapping_is_an_agent_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: int, __: int) -> mmap.mmap:
+        raise OSError(12, "Cannot allocate memory")
+
+    monkeypatch.setattr(mmap, "mmap", refuse)
+    descriptors = Path("/proc/self/fd")
+    before = len(list(descriptors.iterdir()))
+    with pytest.raises(AgentError, match="cannot map"):
+        ControlBlock.create(plan())
+    assert len(list(descriptors.iterdir())) == before
