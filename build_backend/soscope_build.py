@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PEP 517 backend: scikit-build-core, with three decisions of our own.
+"""PEP 517 backend: scikit-build-core, with some decisions of our own.
 
 - Is there an agent in the wheel? Not on other systems than Linux x86-64, nor with
   SOSCOPE_NO_AGENT=1: such a wheel is pure Python and reads recordings anywhere.
 - Who compiles it? What the machine has (CC, cc, gcc, clang); where none of them works,
   zig's C compiler, which is a package on PyPI: a machine with Python alone can build.
+- The declarations in prototypes/ are compiled to one file, which is all that is read at a
+  start.
 - An editable install is one `.pth` line and the agent built into the source tree: no
   import hook, because the start of soscope is measured in milliseconds.
 """
@@ -33,6 +35,9 @@ Settings = dict[str, list[str] | str] | None
 # One release, and not a range: compilers are no place for surprises.
 ZIG = "ziglang==0.17.0"
 ZIG_TARGET = "x86_64-linux-gnu"
+
+# pyproject.toml puts it into the wheel.
+PROTOTYPES = Path("build", "prototypes.bin")
 
 # What a compiler must be able to do for us: no libc, but its headers about ELF.
 PROBE = """
@@ -99,6 +104,14 @@ def _tools() -> Iterator[None]:
             del os.environ["CC"]
 
 
+def _compile_prototypes() -> None:
+    PROTOTYPES.parent.mkdir(exist_ok=True)
+    words = [sys.executable, "-m", "soscope.prototypes.build", "prototypes", str(PROTOTYPES)]
+    env = {**os.environ, "PYTHONPATH": "src", "PYTHONDONTWRITEBYTECODE": "1"}
+    if subprocess.run(words, env=env, check=False).returncode != 0:
+        sys.exit("soscope: the declarations in prototypes/ do not compile")
+
+
 def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
     """Name what must be installed to build: CMake, Ninja and a compiler, if missing."""
     needs = backend.get_requires_for_build_wheel(_settings(config_settings))
@@ -140,6 +153,7 @@ def build_wheel(
     wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
 ) -> str:
     """Build the wheel."""
+    _compile_prototypes()
     with _tools():
         return backend.build_wheel(wheel_directory, _settings(config_settings), metadata_directory)
 

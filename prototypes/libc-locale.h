@@ -25,7 +25,7 @@ int strcoll_l(const char *a FOLLOW, const char *b FOLLOW, locale_t locale) ALSO(
 size_t strxfrm_l(char *to, const char *from FOLLOW, size_t size, locale_t locale)
 	ALSO(__strxfrm_l);
 int strcasecmp_l(const char *a FOLLOW, const char *b FOLLOW, locale_t locale) ALSO(__strcasecmp_l);
-char *strerror_l(int error ENUM(errno), locale_t locale) ALSO(__strerror_l);
+char *strerror_l(int error ENUM(errno), locale_t locale);
 int toupper_l(int c CHAR, locale_t locale) CHAR ALSO(__toupper_l);
 int tolower_l(int c CHAR, locale_t locale) CHAR ALSO(__tolower_l);
 

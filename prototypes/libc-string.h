@@ -3,7 +3,7 @@
 
 // Strings.
 size_t strlen(const char *s FOLLOW);
-size_t strnlen(const char *s, size_t limit) ALSO(__strnlen);
+size_t strnlen(const char *s, size_t limit);
 int strcmp(const char *a FOLLOW, const char *b FOLLOW);
 int strncmp(const char *a, const char *b, size_t limit);
 int strcasecmp(const char *a FOLLOW, const char *b FOLLOW) ALSO(__strcasecmp);
@@ -12,7 +12,7 @@ int strcoll(const char *a FOLLOW, const char *b FOLLOW);
 int strverscmp(const char *a FOLLOW, const char *b FOLLOW);
 size_t strxfrm(char *to, const char *from FOLLOW, size_t size);
 char *strcpy(char *to, const char *from FOLLOW) POINTER;
-char *strncpy(char *to, const char *from, size_t size) POINTER ALSO(__strncpy);
+char *strncpy(char *to, const char *from, size_t size) POINTER;
 char *stpcpy(char *to, const char *from FOLLOW) POINTER ALSO(__stpcpy);
 char *stpncpy(char *to, const char *from, size_t size) POINTER ALSO(__stpncpy);
 size_t strlcpy(char *to, const char *from FOLLOW, size_t size);
@@ -31,7 +31,7 @@ size_t strspn(const char *s FOLLOW, const char *accept FOLLOW);
 size_t strcspn(const char *s FOLLOW, const char *reject FOLLOW);
 char *strtok(char *s STRING, const char *delimiters FOLLOW);
 char *strtok_r(char *s STRING, const char *delimiters FOLLOW, char **save) ALSO(__strtok_r);
-char *strsep(char **s, const char *delimiters FOLLOW) ALSO(__strsep);
+char *strsep(char **s, const char *delimiters FOLLOW);
 char *strdup(const char *s FOLLOW) FAILS(== NULL) ALSO(__strdup);
 char *strndup(const char *s, size_t limit) FAILS(== NULL) ALSO(__strndup);
 char *strerror(int error ENUM(errno));

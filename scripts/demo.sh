@@ -4,23 +4,34 @@
 set -eu
 cd "$(dirname "$0")/.."
 PATH=$PWD/.venv/bin:$PATH
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
 
-show() {
-	printf '\n$ %s\n' "$*"
-	# The trace goes to stderr; here it is read in order with what the program prints.
-	eval "$@" 2>&1
+# Show a command and what it prints: the program's output and the trace, which goes to
+# standard error, together; of a long text the beginning and the end.
+show() { # LINES COMMAND
+	printf '\n$ %s\n' "$2"
+	status=0
+	eval "$2" >"$scratch/said" 2>&1 || status=$?
+	if [ "$(wc -l <"$scratch/said")" -gt $(($1 + 4)) ]; then
+		head -n "$1" "$scratch/said"
+		echo '...'
+		tail -n 3 "$scratch/said"
+	else
+		cat "$scratch/said"
+	fi
+	[ "$status" -eq 0 ] || exit "$status"
 }
 
-echo 'Every call of three functions that cat makes, with results and times:'
-show "soscope trace -T -e 'open*,read,close' -- cat /etc/hostname"
+echo 'The files that cat opens, with results and times:'
+show 20 "soscope trace -T -e 'open*,read,close' -- cat /etc/hostname"
 
 echo
-echo 'What a Python start costs, by function and library boundary:'
-show "soscope trace -c --from all -- python3 -c 'import json' | head -n 25"
+echo 'What starting Python costs, by function and library boundary:'
+show 24 "soscope trace -c --from all -- python3 -c 'import json'"
 
 echo
 echo 'Record now, read later:'
-recording=$(mktemp -d)
-trap 'rm -rf "$recording"' EXIT
-show "soscope trace --record $recording/ls.sosr -- ls -d /usr"
-show "soscope report $recording/ls.sosr | head -n 12"
+recording=$scratch/ls.sosr
+show 20 "soscope trace --record $recording -- ls -d /usr"
+show 12 "soscope report $recording"

@@ -63,7 +63,10 @@ def test_imports_point_down() -> None:
 
 def test_c_is_formatted() -> None:
     sources = files(".c", ".h", ".cc", ".hh", under=("agent", "tests/targets"))
-    check(tool("clang-format"), "--dry-run", "--Werror", *map(str, sources))
+    words = [tool("clang-format"), "--dry-run", *map(str, sources)]
+    said = run(words, cwd=REPOSITORY, timeout=120).stderr
+    # "make format" puts it right
+    assert not sorted({line.partition(":")[0] for line in said.splitlines() if "-Wclang" in line})
 
 
 def test_no_file_is_too_long() -> None:

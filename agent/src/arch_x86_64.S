@@ -18,7 +18,7 @@
 
 #include "layout.h"
 
-#define UNIT_ENTRY (1 << 28)
+#define UNIT_ENTRY (1 << 28) // wire.h, enum sosc_unit_type
 #define UNIT_ENTRY_ONLY (2 << 28)
 #define UNIT_EXIT (3 << 28)
 #define UNIT_WORDS ((4 << 28) | (1 << 24) | (1 << 16) | 40)
@@ -563,7 +563,7 @@ FUNCTION sosc_x_stats
 	mov	SOSC_DISTANCE + SITE_CELL(%r11), %rax
 	cmp	%rax, PARKED_CELL(%rdx)
 	jne	7f
-	cmpw	$0, SOSC_DISTANCE + SITE_RULE(%r11)
+	cmpb	$0, SOSC_DISTANCE + SITE_FLAGS(%r11)
 	jne	7f
 	cmpq	$0, THREAD_COUNTS(%r10)
 	je	7f
@@ -583,7 +583,10 @@ FUNCTION sosc_x_stats
 	jb	3f
 2:	cmp	STATS_MAX(%rdx), %rcx
 	ja	4f
-5:	mov	sosc_cost_outer(%rip), %rax
+5:	movzbl	SOSC_DISTANCE + SITE_RULE(%r11), %ecx
+	test	%ecx, %ecx
+	jnz	20f
+10:	mov	sosc_cost_outer(%rip), %rax
 	add	%rax, THREAD_OVERHEAD(%r10)
 	mov	SOSC_DISTANCE + SITE_CELL(%r11), %rax
 	mov	CELL_ORIGINAL(%rax), %rax
@@ -599,7 +602,38 @@ FUNCTION sosc_x_stats
 	jmp	5b
 6:	xor	%ecx, %ecx
 	jmp	1b
-	// an error rule, a shared array, another place, no clock: C does it all,
+	// enum sosc_error_rule, from 1 on
+20:	mov	SAVED_RAX(%rsp), %rax
+	dec	%ecx
+	jz	21f
+	dec	%ecx
+	jz	22f
+	dec	%ecx
+	jz	23f
+	dec	%ecx
+	jz	24f
+	dec	%ecx
+	jz	25f
+	test	%eax, %eax
+	jz	29f
+	jmp	10b
+21:	test	%eax, %eax
+	js	29f
+	jmp	10b
+22:	test	%rax, %rax
+	js	29f
+	jmp	10b
+23:	test	%rax, %rax
+	jz	29f
+	jmp	10b
+24:	cmp	$-1, %rax
+	je	29f
+	jmp	10b
+25:	test	%eax, %eax
+	jz	10b
+29:	incq	STATS_ERRORS(%rdx)
+	jmp	10b
+	// a shared array, another place, returns twice, no clock: C does it all,
 	// with the clock as it was read
 7:	KEEP	%rsi
 	KEEP	%rdi

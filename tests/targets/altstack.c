@@ -34,9 +34,10 @@ int main(void)
 	if (least < (size_t)MINSIGSTKSZ)
 		least = MINSIGSTKSZ;
 	size_t size = (least + 1024 + 63) & ~63ul, pages = (size + 4095) & ~4095ul;
-	char *area = mmap(0, pages + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *area =
+		mmap(0, pages + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK(area != MAP_FAILED && mprotect(area, 4096, PROT_NONE) == 0);
-	stack_t stack = { .ss_sp = area + 4096, .ss_size = size };
+	stack_t stack = {.ss_sp = area + 4096, .ss_size = size};
 	CHECK(sigaltstack(&stack, 0) == 0);
 
 	struct sigaction action;

@@ -18,7 +18,7 @@ int level_three(int x)
 	void *frames[64];
 	int count = backtrace(frames, 64);
 	char **names = backtrace_symbols(frames, count);
-	static const char *const wanted[] = { "level_three", "level_two", "level_one", "main" };
+	static const char *const wanted[] = {"level_three", "level_two", "level_one", "main"};
 	unsigned next = 0;
 	found[0] = 0;
 	for (int i = 0; i < count; i++)

@@ -48,7 +48,8 @@ int main(void)
 		pid_t pid = CALL(clone, copied, stack + SIZE, SIGCHLD, (void *)i);
 		CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
 		CHECK(WIFEXITED(status) && WEXITSTATUS(status) == i);
-		pid = CALL(clone, sharing, stack + SIZE, CLONE_VM | CLONE_VFORK | SIGCHLD, (void *)i);
+		pid = CALL(clone, sharing, stack + SIZE, CLONE_VM | CLONE_VFORK | SIGCHLD,
+			   (void *)i);
 		CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
 		CHECK(WIFEXITED(status) && WEXITSTATUS(status) == i);
 		CALL(f0, 1);

@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-enum { CALLS = 100000, SIZE = 65536 };
+enum { CALLS = 20000, SIZE = 65536 };
 
 static volatile int tid;
 
@@ -30,9 +30,10 @@ static int body(void *argument)
 
 int main(void)
 {
-	int results[4] = { 0 }, x = 0;
+	int results[4] = {0}, x = 0;
 	for (int i = 0; i < 4; i++) {
-		char *stack = mmap(0, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		char *stack =
+			mmap(0, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		CHECK(stack != MAP_FAILED);
 		tid = 1;
 		int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |

@@ -42,7 +42,7 @@ static void *loop(void *)
 
 int main()
 {
-	for (int i = 0; i < 100; i++) {
+	for (int i = 0; i < 60; i++) {
 		pthread_t thread;
 		void *result;
 		started = 0;

@@ -17,8 +17,8 @@ static long squares, totals;
 class Line : public Shape {
     public:
 	explicit Line(int length)
-		: Shape("line")
-		, length_(length)
+	    : Shape("line")
+	    , length_(length)
 	{
 	}
 	int area(int scale) const override
@@ -32,10 +32,10 @@ class Line : public Shape {
 
 int main()
 {
-	std::vector<std::unique_ptr<Shape> > shapes;
-	std::map<std::string, std::function<std::unique_ptr<Shape>(int)> > makers = {
-		{ "square", [](int n) { return squares++, make_square(n); } },
-		{ "line", [](int n) { return std::make_unique<Line>(n); } },
+	std::vector<std::unique_ptr<Shape>> shapes;
+	std::map<std::string, std::function<std::unique_ptr<Shape>(int)>> makers = {
+		{"square", [](int n) { return squares++, make_square(n); }},
+		{"line", [](int n) { return std::make_unique<Line>(n); }},
 	};
 	for (int i = 0; i < 100; i++)
 		shapes.push_back(makers[i % 2 ? "square" : "line"](i));

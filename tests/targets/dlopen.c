@@ -36,7 +36,7 @@ static int fail(int flags)
 int main(int argc, char **argv)
 {
 	static const char *const all[] = {
-		"libctor_array.so", "libctor_init.so", "libctor_both.so", "libctor_none.so",
+		"libctor_array.so", "libctor_init.so", "libctor_both.so",   "libctor_none.so",
 		"libctor_relr.so",  "libctor_dep.so",  "libctor_dlopen.so",
 	};
 	const char *how = argc > 1 ? argv[1] : "now";

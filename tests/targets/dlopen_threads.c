@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 COUNTED(f0);
 COUNTED(f2);
@@ -34,8 +35,11 @@ static void *opens(void *argument)
 static void *calls(void *argument)
 {
 	while (opening)
-		for (int i = 0; i < 100; i++)
+		for (int i = 0; i < 100; i++) {
 			CALL(f2, i);
+			if (i == 50)
+				usleep(100);
+		}
 	return argument;
 }
 

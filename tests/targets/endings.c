@@ -54,13 +54,13 @@ static int end(int x)
 	if (is("abort"))
 		abort();
 	if (is("segv"))
-		*(volatile int *volatile){ (volatile int *)16 } = 1;
+		*(volatile int *volatile){(volatile int *)16} = 1;
 	if (is("nullcall"))
 		((void (*volatile)(void))0)();
 	if (is("ill"))
 		__asm__ volatile("ud2");
 	if (is("fpe"))
-		x /= *(volatile int *)&(int){ 0 };
+		x /= *(volatile int *)&(int){0};
 	if (is("trap"))
 		__asm__ volatile("int3");
 	if (is("kill"))

@@ -21,8 +21,9 @@ COUNTED(f0);
 
 static void status(void)
 {
-	static const char *const wanted[] = { "TracerPid:", "Threads:", "SigBlk:", "SigIgn:", "SigPnd:",
-					      "ShdPnd:",    "SigCgt:",	"Seccomp:", "NoNewPrivs:" };
+	static const char *const wanted[] = {
+		"TracerPid:", "Threads:", "SigBlk:",  "SigIgn:",    "SigPnd:",
+		"ShdPnd:",    "SigCgt:",  "Seccomp:", "NoNewPrivs:"};
 	char line[4096];
 	FILE *file = fopen("/proc/self/status", "r");
 	CHECK(file);
@@ -67,21 +68,19 @@ int main(int argc, char **argv)
 	status();
 	descriptors();
 	auxiliary();
-	static const int limits[] = { RLIMIT_NOFILE, RLIMIT_AS,	  RLIMIT_FSIZE,
-				      RLIMIT_CORE,   RLIMIT_MEMLOCK, RLIMIT_STACK };
+	static const int limits[] = {RLIMIT_NOFILE, RLIMIT_AS,	    RLIMIT_FSIZE,
+				     RLIMIT_CORE,   RLIMIT_MEMLOCK, RLIMIT_STACK};
 	for (unsigned i = 0; i < sizeof limits / sizeof limits[0]; i++) {
 		struct rlimit limit;
 		getrlimit((__rlimit_resource_t)limits[i], &limit);
 		printf("limit %d %lx %lx\n", limits[i], limit.rlim_cur, limit.rlim_max);
 	}
-	printf("dumpable %d name %s\n", prctl(PR_GET_DUMPABLE),
-	       program_invocation_short_name);
-	printf("group %d session %d parent %d\n", getpgrp() == getpid(), getsid(0) == getpid(),
-	       getppid() > 1);
+	printf("dumpable %d name %s\n", prctl(PR_GET_DUMPABLE), program_invocation_short_name);
 	struct sigaction action;
 	for (int i = 1; i < NSIG; i++)
 		if (sigaction(i, 0, &action) == 0 && action.sa_handler != SIG_DFL)
-			printf("handler of %d: %s\n", i, action.sa_handler == SIG_IGN ? "ignore" : "set");
+			printf("handler of %d: %s\n", i,
+			       action.sa_handler == SIG_IGN ? "ignore" : "set");
 	REPORT(f0);
 	return 0;
 }

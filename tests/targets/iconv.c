@@ -17,7 +17,7 @@ COUNTED(getaddrinfo);
 int main(void)
 {
 	int sum = 0;
-	static const char *const sets[] = { "UTF-16LE", "UTF-32", "KOI8-R", "ISO-8859-15" };
+	static const char *const sets[] = {"UTF-16LE", "UTF-32", "KOI8-R", "ISO-8859-15"};
 	for (int round = 0; round < 3; round++)
 		for (int i = 0; i < 4; i++) {
 			char from[] = "text", to[64];
@@ -31,7 +31,7 @@ int main(void)
 			iconv_close(cd);
 		}
 	struct passwd *user = CALL(getpwuid, 0);
-	struct addrinfo hints = { .ai_flags = AI_NUMERICHOST }, *found = 0;
+	struct addrinfo hints = {.ai_flags = AI_NUMERICHOST}, *found = 0;
 	int error = CALL(getaddrinfo, "127.0.0.1", "80", &hints, &found);
 	CHECK(!error && found);
 	freeaddrinfo(found);

@@ -30,7 +30,7 @@ static void *down(void *argument)
 int main(void)
 {
 	pthread_t threads[2];
-	int sums[2] = { 0 };
+	int sums[2] = {0};
 	pthread_barrier_init(&barrier, 0, 2);
 	pthread_create(&threads[0], 0, up, &sums[0]);
 	pthread_create(&threads[1], 0, down, &sums[1]);

@@ -61,7 +61,7 @@ struct big fbig(struct big value, int x)
 
 struct mixed fmixed(long a, double b)
 {
-	return (struct mixed){ a * 3, b * 0.25 };
+	return (struct mixed){a * 3, b * 0.25};
 }
 
 __int128 fint128(long a, long b)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "thousand_names.h"
 
-#define DEFINE(n)          \
-	int fr##n(int x);  \
-	int fr##n(int x)   \
-	{                  \
+#define DEFINE(n)             \
+	int fr##n(int x);     \
+	int fr##n(int x)      \
+	{                     \
 		return x + 1; \
 	}
 NAMES(DEFINE)

@@ -8,7 +8,6 @@
 
 int f0(int x);
 
-
 int f0(int x)
 {
 	static int (*next)(int);

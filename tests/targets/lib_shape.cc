@@ -3,13 +3,12 @@
 
 #include <utility>
 
-namespace
-{
+namespace {
 class Square : public Shape {
     public:
 	explicit Square(int side)
-		: Shape("square")
-		, side_(side)
+	    : Shape("square")
+	    , side_(side)
 	{
 	}
 	int area(int scale) const override
@@ -23,7 +22,7 @@ class Square : public Shape {
 }
 
 Shape::Shape(std::string name)
-	: name_(std::move(name))
+    : name_(std::move(name))
 {
 }
 
@@ -39,7 +38,7 @@ std::unique_ptr<Shape> make_square(int side)
 	return std::make_unique<Square>(side);
 }
 
-int total(const std::vector<std::unique_ptr<Shape> > &shapes, int scale)
+int total(const std::vector<std::unique_ptr<Shape>> &shapes, int scale)
 {
 	int sum = 0;
 	for (const auto &shape : shapes)

@@ -37,7 +37,7 @@ static void on_segv(int number)
 
 int main(void)
 {
-	stack_t stack = { .ss_sp = room, .ss_size = sizeof room };
+	stack_t stack = {.ss_sp = room, .ss_size = sizeof room};
 	sigaltstack(&stack, 0);
 	struct sigaction action;
 	memset(&action, 0, sizeof action);

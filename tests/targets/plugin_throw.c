@@ -23,7 +23,8 @@ static int use(const char *name)
 	if (!plugin)
 		puts(dlerror());
 	CHECK(plugin);
-	int (*catcher)(int (*)(int), int) = (int (*)(int (*)(int), int))dlsym(plugin, "plugin_catch");
+	int (*catcher)(int (*)(int), int) =
+		(int (*)(int (*)(int), int))dlsym(plugin, "plugin_catch");
 	thrower = (int (*)(int))dlsym(plugin, "plugin_throw");
 	int sum = 0;
 	for (int i = 0; i < 100; i++)

@@ -11,7 +11,7 @@
 
 COUNTED(f0);
 
-static int (*const table[])(int) = { f1, f2 };
+static int (*const table[])(int) = {f1, f2};
 
 int main(void)
 {

@@ -65,7 +65,7 @@ static void once(int round, int level, unsigned long flags)
 int main(void)
 {
 	const int level = level_of_cpu();
-	static struct regs in = { .flags = FLAGS, .mxcsr = MXCSR, .cw = CONTROL_WORD }, out;
+	static struct regs in = {.flags = FLAGS, .mxcsr = MXCSR, .cw = CONTROL_WORD}, out;
 	COUNT(fregs); // the loader's lazy resolver itself keeps no r10
 	call_with(&in, &out, 0);
 	for (int l = 0; l <= level; l++) {

@@ -17,7 +17,7 @@
 COUNTED(f0);
 COUNTED(f1);
 
-#define ALLOW(number)                                          \
+#define ALLOW(number)                                            \
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##number, 0, 1), \
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
 
@@ -30,7 +30,7 @@ int main(void)
 		ALLOW(getpid),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
 	};
-	struct sock_fprog program = { sizeof rules / sizeof rules[0], rules };
+	struct sock_fprog program = {sizeof rules / sizeof rules[0], rules};
 	int x = 0;
 	for (int i = 0; i < 100; i++)
 		x = CALL(f0, x);

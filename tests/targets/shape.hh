@@ -19,7 +19,7 @@ class Shape {
 };
 
 std::unique_ptr<Shape> make_square(int side); // libshape's own
-int total(const std::vector<std::unique_ptr<Shape> > &shapes, int scale);
+int total(const std::vector<std::unique_ptr<Shape>> &shapes, int scale);
 extern "C" int fshape(const Shape &shape); // area(1), by a virtual call
 
 #endif

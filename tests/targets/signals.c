@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { CALLS = 100000, SIGNALS = 300, JUMPS = 300 };
+enum { CALLS = 30000, SIGNALS = 300, JUMPS = 300 };
 
 COUNTED(f0);
 COUNTED(f1);
@@ -61,7 +61,7 @@ static void start(int number, void (*handler)(int), long interval)
 	event.sigev_signo = number;
 	timer_t timer;
 	CHECK(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0);
-	struct itimerspec every = { { 0, interval }, { 0, interval } };
+	struct itimerspec every = {{0, interval}, {0, interval}};
 	CHECK(timer_settime(timer, 0, &every, 0) == 0);
 }
 

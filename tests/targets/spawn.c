@@ -30,7 +30,7 @@ int main(int argc, char **argv)
 	self[length] = 0;
 
 	for (int i = 0; i < 5; i++) {
-		char *arguments[] = { self, "by-spawn", 0 };
+		char *arguments[] = {self, "by-spawn", 0};
 		pid_t pid;
 		int status;
 		CHECK(posix_spawn(&pid, self, 0, 0, arguments, environ) == 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// target: libs=leaf; ldflags=-pthread; runs=2,200000|8,50000|1000,50
+// target: libs=leaf; ldflags=-pthread; runs=2,100000|8,25000|1000,50; soak=8,2000000
 // threads N CALLS: N threads at once, each making CALLS calls of two functions
 // through the same slots.
 #include "leaf.h"

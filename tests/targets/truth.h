@@ -99,7 +99,8 @@ TRUTH_FN void truth_line(const char *kind, const char *name, const long *numbers
 	p = truth_text(p, name);
 	for (int i = 0; i < count; i++)
 		p = truth_number(p, (unsigned long)numbers[i]);
-	p = truth_number(p, (unsigned long)(truth_pid ? truth_pid : truth_sys(TRUTH_GETPID, 0, 0, 0)));
+	p = truth_number(p,
+			 (unsigned long)(truth_pid ? truth_pid : truth_sys(TRUTH_GETPID, 0, 0, 0)));
 	p = truth_text(p, truth_role);
 	p[-1] = '\n';
 	int fd = truth_held >= 0 ? truth_held : truth_open();
@@ -115,7 +116,7 @@ TRUTH_FN void truth_calls(const char *name, long n)
 
 TRUTH_FN void truth_range(const char *name, long lo, long hi)
 {
-	long both[2] = { lo, hi };
+	long both[2] = {lo, hi};
 	truth_line("range", name, both, 2);
 }
 

@@ -71,7 +71,7 @@ def main(arguments: list[str] | None = None) -> int:
             _traceback()
         complain(error)
         return _status_of(verb, error)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  said as what it is: a bug
         if invocation.debug:
             _traceback()
         note(f"error: this is a bug in soscope: {type(error).__name__}: {error}")

@@ -4,12 +4,7 @@
 from __future__ import annotations
 
 from soscope.cli.main import Invocation, note
-from soscope.options.trace import TraceOptions, parse
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:  # --help and usage errors need none of it
-    from soscope.instruments.trace.listener import Listener
-    from soscope.report.output import Output
+from soscope.options.trace import parse
 
 
 def run(invocation: Invocation) -> int:
@@ -18,13 +13,20 @@ def run(invocation: Invocation) -> int:
     options.settings.debug |= invocation.debug
     invocation.debug = options.settings.debug
 
+    # --help and usage errors need none of these
+    from soscope.cli import listeners
     from soscope.cli.exits import leave
+    from soscope.instruments.trace.listener import Listener
     from soscope.instruments.trace.run import run_trace
     from soscope.report.output import Output
 
     output = Output.open(options.output)
+    listener = Listener()
+    if options.prints:
+        mode = options.settings.mode
+        listener = listeners.make(mode, output, options.display, json=options.json)
     try:
-        outcome = run_trace(options.settings, make_listener(options, output))
+        outcome = run_trace(options.settings, listener)
     finally:
         output.close()
     if output.error is not None:
@@ -36,27 +38,3 @@ def run(invocation: Invocation) -> int:
         for line in notes(outcome, options.display):
             note(line)
     return leave(outcome.status, outcome.signal)
-
-
-def make_listener(options: TraceOptions, output: Output) -> Listener:
-    """Choose the report; only its module is imported."""
-    from soscope.instruments.trace.listener import Listener
-    from soscope.instruments.trace.settings import MODE_TRACE
-
-    if not options.prints:
-        return Listener()
-    if options.settings.mode != MODE_TRACE:
-        if options.json:
-            from soscope.report.summaryjson import SummaryJsonListener
-
-            return SummaryJsonListener(output)
-        from soscope.report.summary import SummaryListener
-
-        return SummaryListener(output)
-    if options.json:
-        from soscope.report.jsonl import JsonLinesListener
-
-        return JsonLinesListener(output, options.display)
-    from soscope.report.text import TextListener
-
-    return TextListener(output, options.display)

@@ -18,6 +18,7 @@ from soscope.control.command import Command, is_text
 _CONTINUE = (errno.ENOENT, errno.ENOTDIR, errno.ESTALE, errno.ENODEV, errno.ETIMEDOUT)
 _SHELL = b"/bin/sh"
 _FAILED = 127
+_INHERIT, _BARE = b"i", b"b"
 # Python ignores these at its start (signal(7): a program would inherit that).
 _PYTHON_IGNORES = (signal.SIGPIPE, signal.SIGXFSZ)
 
@@ -34,10 +35,10 @@ class Child:
         self._go = go
         self._result = result
 
-    def go(self) -> None:
-        """Let it execute the command."""
+    def go(self, *, inherits: bool) -> None:
+        """Let it execute the command, with our descriptors or without them."""
         try:
-            os.write(self._go, b"!")
+            os.write(self._go, _INHERIT if inherits else _BARE)
         except BrokenPipeError:
             pass  # it was killed
         finally:
@@ -89,17 +90,16 @@ class Signals:
             signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
             self._mask = None
 
-    def restore_in_child(self) -> None:
-        """Make the dispositions and the mask what they were before Python and we came."""
+    def restore_actions(self) -> None:
+        """Make the dispositions of a new process what they were before Python and we came."""
         for number in signal.valid_signals():
             action = signal.getsignal(number)
             if callable(action) or (number in _PYTHON_IGNORES and action == signal.SIG_IGN):
                 signal.signal(number, signal.SIG_DFL)
-        self.restore()
 
 
 def fork(command: Command, descriptors: tuple[int, ...], signals: Signals) -> Child:
-    """Fork a process for `command` that inherits `descriptors` and waits.
+    """Fork a process for `command` that waits; `descriptors` are those it may inherit.
 
     Raises OSError where there can be no process or no pipe.
     """
@@ -117,10 +117,12 @@ def fork(command: Command, descriptors: tuple[int, ...], signals: Signals) -> Ch
     if not pid:
         try:
             os.close(go_write)
-            if os.read(go_read, 1):
-                for descriptor in descriptors:
+            signals.restore_actions()
+            order = os.read(go_read, 1)
+            if order:
+                for descriptor in descriptors if order == _INHERIT else ():
                     os.set_inheritable(descriptor, True)
-                signals.restore_in_child()
+                signals.restore()
                 os.write(result_write, b"%d" % _execute(command, argv, envp))
         finally:
             os._exit(_FAILED)

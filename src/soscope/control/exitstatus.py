@@ -40,14 +40,14 @@ def die_like(how: ExitStatus) -> NoReturn:
     a shell sees the same. No `atexit` function runs: everything must be written and closed.
     """
     for stream in (sys.stdout, sys.stderr):
-        try:  # noqa: SIM105  contextlib is slow to import
+        try:
             stream.flush()
         except (OSError, ValueError, AttributeError):
             pass
     if how.signal is None:
         os._exit(how.status or 0)
     _forbid_core()
-    try:  # noqa: SIM105  contextlib is slow to import
+    try:
         signal.signal(how.signal, signal.SIG_DFL)
     except (OSError, ValueError):
         pass  # SIGKILL has no other action

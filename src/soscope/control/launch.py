@@ -71,7 +71,10 @@ def launch(
         program.pid = child.pid
         tracer = Tracer(child.pid, program, agents, events, follow=follow, stay=stay)
         target = Target(tracer, agents, signals, follow=follow)
-        _start(child, tracer, target, command[0], wants_trace=follow or stay)
+        try:
+            _start(child, tracer, target, command[0], wants_trace=follow or stay)
+        finally:
+            child.close()
     except BaseException:
         agents.close()
         signals.restore()
@@ -98,7 +101,7 @@ def _start(
             is_traced = False
             program.block = None
             program.reason = f"{reasons.NO_PTRACE}: {_who_traces(child.pid) or error.strerror}"
-    child.go()
+    child.go(inherits=is_traced)
     if is_traced:
         target.wait_ready()
         failure = child.exec_error() if tracer.exit is not None else None
@@ -110,7 +113,6 @@ def _start(
         if tracer.exit is None:
             os.waitpid(child.pid, 0)
         raise launch_error(name, failure)
-    child.close()
 
 
 def _high_descriptors(files: tuple[int, int]) -> tuple[int, ...]:

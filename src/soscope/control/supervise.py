@@ -155,7 +155,7 @@ class Target:
 
     def _send(self, number: int) -> None:
         if self._tracer.exit is None:
-            try:  # noqa: SIM105  contextlib is slow to import
+            try:
                 os.kill(self.pid, number)
             except OSError:
                 pass  # it runs as another user

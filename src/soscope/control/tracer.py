@@ -74,6 +74,7 @@ class Tracer:
     def start_untraced(self) -> None:
         """Take note that the first process has executed its command, and is not traced."""
         self.tasks[self.pid].has_executed = True
+        self.programs[0].time_ns = time.time_ns()
         self._announce(self.tasks[self.pid])
 
     # ---- wait statuses ----
@@ -131,7 +132,7 @@ class Tracer:
 
     @staticmethod
     def _request(request: Request, task: Task) -> None:
-        try:  # noqa: SIM105  contextlib is slow to import
+        try:
             request(task.tid)
         except ProcessLookupError:
             pass  # killed
@@ -234,11 +235,11 @@ class Tracer:
         if not is_first:
             self._request(self._kill_with_us, task)
         try:
-            put_in.begin()
+            put_in.begin(is_our_child=is_first)
         except (Refused, OSError, SoscopeError) as error:
             inherited = self._agents.inherited
             if is_first and inherited is not None:
-                try:  # noqa: SIM105  contextlib is slow to import
+                try:
                     put_in.close_inherited(inherited)
                 except (OSError, Faulted):
                     pass  # two descriptors too many is all that is left of us
@@ -295,7 +296,7 @@ class Tracer:
     def detach(self, task: Task, number: int = 0) -> None:
         """Trace a stopped thread no longer, and let it go on with a signal."""
         task.is_seized = False
-        try:  # noqa: SIM105  contextlib is slow to import
+        try:
             ptrace.detach(task.tid, number)
         except ProcessLookupError:
             pass  # killed

@@ -53,9 +53,9 @@ class _ShortHelp(Action):
     def __call__(
         self,
         parser: ArgumentParser,
-        namespace: Namespace,  # noqa: ARG002  argparse's signature
-        values: str | Sequence[Any] | None,  # noqa: ARG002
-        option_string: str | None = None,  # noqa: ARG002
+        namespace: Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
     ) -> None:
         sys.stdout.write(getattr(parser, "short", ""))
         parser.exit()

@@ -12,7 +12,6 @@ import mmap
 import os
 
 from soscope.binfmt.elf import constants as elf
-from soscope.binfmt.elf.header import Segment
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.source import BufferSource
 from soscope.errors import AgentError, FormatError
@@ -28,9 +27,9 @@ def agent_path() -> str:
 class Blob:
     """A blob and what must be known to start it.
 
-    `fd` is its file; `text` the one segment that has to be mapped; `start`, `trap` and
-    `loader_event` are link-time addresses. `pages_offset` is the offset of the trampolines'
-    pages in the file.
+    `fd` is its file; mapped from offset 0, its code lies at its link-time addresses. `start`,
+    `trap` and `loader_event` are such. `pages_offset` is the offset of the trampolines' pages
+    in the file.
     """
 
     __slots__ = (
@@ -40,14 +39,12 @@ class Blob:
         "pages_offset",
         "size",
         "start",
-        "text",
         "trap",
     )
 
     fd: int
     size: int
     pages_offset: int
-    text: Segment
     start: int
     trap: int
     loader_event: int
@@ -83,7 +80,7 @@ class Blob:
             return symbol.value
 
         blob = cls()
-        blob.text = _text_segment(image)
+        _check_text(image)
         blob.start = address("soscope_agent_start")
         blob.trap = address("sosc_trap")
         blob.loader_event = address("sosc_loader_event")
@@ -110,12 +107,12 @@ class Blob:
         self.fd = -1
 
 
-def _text_segment(image: ElfImage) -> Segment:
+def _check_text(image: ElfImage) -> None:
+    """Make sure that the code can be mapped from the file's start."""
     for segment in image.segments:
         if segment.type == elf.PT_LOAD and segment.flags & elf.PF_X:
-            if (segment.vaddr - segment.offset) % layout.PAGE or (
-                segment.vaddr + segment.memsz > layout.BLOB_TEXT_MAX
-            ):
-                break
-            return segment
-    raise AgentError(f"the agent is damaged: {image.source.name} has no text segment to map")
+            end = segment.vaddr + segment.memsz
+            if segment.vaddr == segment.offset == 0 and end <= layout.BLOB_TEXT_MAX:
+                return
+            break
+    raise AgentError(f"the agent is damaged: {image.source.name} has no code at its start")

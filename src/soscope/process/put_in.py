@@ -30,8 +30,7 @@ from soscope.process.reasons import Refused
 from soscope.process.tracee import Faulted, Tracee
 from soscope.wire import layout
 
-_PROT_NONE, _PROT_READ, _PROT_EXEC = 0, 1, 4
-_MAP_PRIVATE, _MAP_FIXED, _MAP_ANONYMOUS, _MAP_NORESERVE = 2, 0x10, 0x20, 0x4000
+_PROT_READ, _PROT_EXEC, _MAP_PRIVATE = 1, 4, 2
 
 _REACH = 1 << 30  # the agent is to lie this near to the loader: a jump must reach it
 _GAP = 256 << 10  # left free between the agent and the loader
@@ -84,14 +83,18 @@ class PutIn:
 
     # ---- at the exec stop ----
 
-    def begin(self) -> None:
+    def begin(self, *, is_our_child: bool) -> None:
         """Look at the new program and plant the breakpoint.
 
+        A child of ours has the seccomp filters that we have; anybody else may have more.
         Raises Refused, with nothing changed, where there is no way in.
         """
         self.mark("exec")
         self._mask = self.tracee.signal_mask()
         self._check_program()
+        if not is_our_child and _seccomp_filters(self.tracee.tid) > _seccomp_filters(os.getpid()):
+            # Its filter was not made for system calls of ours, and may kill for them.
+            raise Refused(reasons.SECCOMP)
         self._find_loader()
         self._plant()
         self.mark("loader found")
@@ -115,25 +118,22 @@ class PutIn:
             raise Refused(reasons.SETUID)
         if not self._auxv.get(auxv.AT_BASE):
             raise Refused(reasons.STATIC)
-        if _seccomp_filters(self.tracee.tid) > _seccomp_filters(os.getpid()):
-            # Its filter was not made for system calls of ours, and may kill for them.
-            raise Refused(reasons.SECCOMP)
 
     def _find_loader(self) -> None:
         """Find the function that the loader calls at its events, and its `struct r_debug`."""
         memory = self.tracee.memory
         try:
             loader = ElfImage.from_memory(memory, self._auxv[auxv.AT_BASE])
-            function = loader.symbol("_dl_debug_state")
-            r_debug = loader.symbol("_r_debug")  # glibc; musl's is in the program's DT_DEBUG
+            function = loader.symbols.addr("_dl_debug_state")
+            self._r_debug = (
+                loader.symbols.addr("_r_debug") or 0
+            )  # glibc; musl's is in the program's DT_DEBUG
         except FormatError as error:
             raise Refused(f"{reasons.UNKNOWN_LOADER}: {error}") from error
         if function is None:
             raise Refused(reasons.UNKNOWN_LOADER)
         self._loader = loader
-        self._function = function.value + loader.load_bias
-        if r_debug is not None:
-            self._r_debug = r_debug.value + loader.load_bias
+        self._function = function
         self._saved = memory.read(self._function, arch.EMPTY_FUNCTION_SIZE)
         if not arch.is_empty_function(self._saved):
             raise Refused(f"{reasons.UNKNOWN_LOADER}: its event function is not empty")
@@ -241,9 +241,8 @@ class PutIn:
         undo.append(lambda: self._close(control_fd))
         undo.append(lambda: self._close(blob_fd))
         self.mark("handed over")
-        base = self._reserve()
+        base = self._map(blob, blob_fd)
         undo.append(lambda: self._unmap(base))
-        self._map_text(blob, base, blob_fd)
         self.mark("mapped")
         jump = self._jump(base + blob.loader_event)
         start = layout.START.struct.pack(
@@ -324,25 +323,29 @@ class PutIn:
         if not self.tracee.find_syscall(places):
             raise Refused("no syscall instruction found")
 
-    def _reserve(self) -> int:
-        """Reserve the agent's addresses, near the loader if there is room."""
+    def _map(self, blob: Blob, descriptor: int) -> int:
+        """Map the agent's code, near the loader if there is room, and return where.
+
+        The mapping is as long as all that the agent uses, so that one system call both
+        reserves the addresses and maps the code; the agent maps the rest over it.
+        """
         loader = self._auxv[auxv.AT_BASE]
-        base = self._map_nothing(loader - layout.BLOB_SIZE - _GAP & -4096)
+        base = self._map_at(loader - layout.BLOB_SIZE - _GAP & -layout.PAGE, descriptor)
         if not self._is_near(base):
             gap = maps.find_gap(maps.read(self.tracee.tid), loader, layout.BLOB_SIZE, _REACH)
             if gap is not None:
-                self.tracee.syscall(arch.NR_MUNMAP, base, layout.BLOB_SIZE)
-                base = self._map_nothing(gap)
+                self._unmap(base)
+                base = self._map_at(gap, descriptor)
         return base
 
-    def _map_nothing(self, hint: int) -> int:
+    def _map_at(self, hint: int, descriptor: int) -> int:
         base = self.tracee.syscall(
             arch.NR_MMAP,
             hint,
             layout.BLOB_SIZE,
-            _PROT_NONE,
-            _MAP_PRIVATE | _MAP_ANONYMOUS | _MAP_NORESERVE,
-            -1,
+            _PROT_READ | _PROT_EXEC,
+            _MAP_PRIVATE,
+            descriptor,
             0,
         )
         if base < 0:
@@ -352,22 +355,6 @@ class PutIn:
     def _is_near(self, base: int) -> bool:
         loader = self._auxv[auxv.AT_BASE]
         return abs(base - loader) < _REACH and abs(base + layout.BLOB_SIZE - loader) < _REACH
-
-    def _map_text(self, blob: Blob, base: int, descriptor: int) -> None:
-        """Map the agent's code; it maps the rest itself."""
-        start = blob.text.vaddr & -layout.PAGE
-        end = blob.text.vaddr + blob.text.memsz
-        addr = self.tracee.syscall(
-            arch.NR_MMAP,
-            base + start,
-            end - start + (-(end - start) % layout.PAGE),
-            _PROT_READ | _PROT_EXEC,
-            _MAP_PRIVATE | _MAP_FIXED,
-            descriptor,
-            blob.text.offset & -layout.PAGE,
-        )
-        if addr < 0:
-            raise Refused(f"the agent cannot be mapped: {os.strerror(-addr)}")
 
     def _jump(self, to: int) -> bytes | None:
         """Return the bytes that lead the loader's function to the agent; None: do not."""
@@ -387,12 +374,10 @@ class PutIn:
             if not name.startswith(("libc.", "libc-", "ld-musl")):
                 continue
             try:
-                image = entry.image(memory)
-                symbol = image.symbol("__errno_location")
+                addr = entry.image(memory).symbols.addr("__errno_location")
             except FormatError:
                 continue
-            if symbol is not None:
-                addr = symbol.value + image.load_bias
+            if addr is not None:
                 code = memory.read(addr, _CODE_SIZE)
                 offset = arch.errno_offset(code, addr, memory.word)
                 return _INT64_MIN if offset is None else offset

@@ -19,7 +19,7 @@ class Argument(Record):
 
     __slots__ = ("text", "type", "value")
 
-    def __init__(self, of: str, text: str, value: int | float | str | None) -> None:
+    def __init__(self, of: str, text: str, value: float | str | None) -> None:
         self.type = of
         self.text = text
         self.value = value

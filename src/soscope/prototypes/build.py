@@ -92,12 +92,12 @@ def read_declarations(directory: str) -> Declarations:
 def main(arguments: list[str]) -> int:
     """Run from the command line: the directory to read, the file to write."""
     if len(arguments) != 2:
-        print("usage: python -m soscope.prototypes.build DIRECTORY OUTPUT", file=sys.stderr)
+        sys.stderr.write("usage: python -m soscope.prototypes.build DIRECTORY OUTPUT\n")
         return 2
     try:
         pack.write(arguments[1], compile_directory(arguments[0]))
     except (FormatError, OSError) as error:
-        print(f"soscope: error: {error}", file=sys.stderr)
+        sys.stderr.write(f"soscope: error: {error}\n")
         return 1
     return 0
 

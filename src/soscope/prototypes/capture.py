@@ -62,9 +62,7 @@ def _entry(description: Description) -> list[Op] | None:
         if argument.format:
             flags = layout.OP_MUST_FOLLOW if argument.follow else 0
             follows.append(
-                _op(
-                    layout.OP_FORMAT, argument.index, item=number, limit=_FORMAT_LIMIT, flags=flags
-                )
+                _op(layout.OP_FORMAT, argument.index, item=number, limit=_FORMAT_LIMIT, flags=flags)
             )
         elif argument.leads and not argument.out:
             follows.append(_follow(description, argument, number))
@@ -156,7 +154,7 @@ def _length(description: Description, argument: Argument) -> tuple[int, int]:
     if tokens == ["result"]:
         return layout.LENGTH_RESULT, 0
     names = tokens[::2]
-    if any(token != "*" for token in tokens[1::2]) or len(names) not in (1, 2):
+    if set(tokens[1::2]) - {"*"} or len(names) not in (1, 2):
         raise _fail(description, f"BYTES({' '.join(tokens)}) is not understood")
     if names[0] == "result":
         return layout.LENGTH_RESULT_PRODUCT, _register(description, names[1])

@@ -82,15 +82,16 @@ def _mtime(path: str) -> int:
 
 
 def _compile(declarations: str, cache: str) -> compiled.Compiled:
+    from contextlib import suppress
+
     from soscope.prototypes import pack
     from soscope.prototypes.build import compile_directory
 
     content = compile_directory(declarations)
     if not sys.dont_write_bytecode:
-        try:
+        # As Python does with its own cache: if it cannot be written, every start compiles.
+        with suppress(OSError):
             pack.write(cache, content)
-        except OSError:
-            pass  # as Python does with its own cache: the next start compiles again
     return compiled.Compiled(content)
 
 
@@ -147,7 +148,11 @@ class Prototypes:
         return printer.arguments(captured, limit, after)
 
     def format_result(
-        self, slot: Slot, after: Exit, entry: Entry | None, limit: int = _DEFAULT_LIMIT
+        self,
+        slot: Slot,
+        after: Exit,
+        entry: Entry | None,  # noqa: ARG002  some results will depend on arguments
+        limit: int = _DEFAULT_LIMIT,
     ) -> Argument | None:
         """Show the result of a call; None: the function has none (void).
 

@@ -110,7 +110,8 @@ class Description:
     def kept(self) -> row.FunctionRow:
         """Return the row that is kept."""
         optionals = tuple(
-            (*condition, argument.kept()) for condition, argument in zip(*self._conditions())
+            (*condition, argument.kept())
+            for condition, argument in zip(self._conditions(), self.optionals, strict=True)
         )
         return (
             self.function.name,
@@ -225,7 +226,7 @@ class Description:
             self._next = kept
         return argument
 
-    def _conditions(self) -> tuple[list[tuple[int, str, tuple[int, ...]]], list[Argument]]:
+    def _conditions(self) -> list[tuple[int, str, tuple[int, ...]]]:
         conditions = []
         for one in self.function.optionals:
             number = self.number_of(one.name) if one.name else -1
@@ -234,7 +235,7 @@ class Description:
                     raise self._fail(f"constant '{value}' is not in constants.txt")
             values = tuple(self._sets.values[value] for value in one.values)
             conditions.append((number, one.operator, values))
-        return conditions, self.optionals
+        return conditions
 
     def _tail(self) -> tuple[str, int]:
         function = self.function

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import marshal
 import os
+from contextlib import suppress
 from typing import Any
 
 from soscope.prototypes import compiled
@@ -39,10 +40,8 @@ def write(path: str, content: bytes) -> None:
             file.write(content)
         os.replace(temporary, path)
     except OSError:
-        try:
+        with suppress(OSError):  # perhaps it was not made: the first error says why
             os.unlink(temporary)
-        except OSError:
-            pass  # it was not made: the first error says why
         raise
 
 

@@ -122,32 +122,32 @@ class _Reader:
             f"{self.where()}: {what}", field=self.tokens[self.at], offset=self.starts[self.at]
         )
 
-    def accept(self, token: str) -> bool:
-        if self.tokens[self.at] != token:
+    def accept(self, word: str) -> bool:
+        if self.tokens[self.at] != word:
             return False
         self.at += 1
         return True
 
-    def expect(self, token: str) -> None:
-        if not self.accept(token):
-            raise self.fail(f"'{token}' expected before '{self.tokens[self.at]}'")
+    def expect(self, word: str) -> None:
+        if not self.accept(word):
+            raise self.fail(f"'{word}' expected before '{self.tokens[self.at]}'")
 
     def name(self) -> str:
-        token = self.tokens[self.at]
-        if not (token[:1].isalpha() or token[:1] == "_") or token in ANNOTATIONS:
-            raise self.fail(f"name expected before '{token}'")
+        word = self.tokens[self.at]
+        if not (word[:1].isalpha() or word[:1] == "_") or word in ANNOTATIONS:
+            raise self.fail(f"name expected before '{word}'")
         self.at += 1
-        return token
+        return word
 
     def group(self) -> list[str]:
         """Read a group in parentheses and return the tokens inside."""
         self.expect("(")
         start, depth = self.at, 1
         while depth:
-            token = self.tokens[self.at]
-            if not token:
+            word = self.tokens[self.at]
+            if not word:
                 raise self.fail("unfinished parenthesis")
-            depth += (token == "(") - (token == ")")
+            depth += (word == "(") - (word == ")")
             self.at += 1
         return self.tokens[start : self.at - 1]
 
@@ -158,16 +158,16 @@ class _Reader:
         words: list[str] = []
         named: Type | None = None
         while True:
-            token = self.tokens[self.at]
-            if token in _QUALIFIERS:
-                is_const |= token == "const"
+            word = self.tokens[self.at]
+            if word in _QUALIFIERS:
+                is_const |= word == "const"
                 self.at += 1
-            elif token in _NUMBER_WORDS:
-                words.append(token)
+            elif word in _NUMBER_WORDS:
+                words.append(word)
                 self.at += 1
-            elif named is None and not words and token in ("struct", "union", "enum"):
+            elif named is None and not words and word in ("struct", "union", "enum"):
                 self.at += 1
-                named = self.tagged(token, self.name())
+                named = self.tagged(word, self.name())
             elif named is None and not words:
                 name = self.name()
                 # An unknown name is fine as long as it is only pointed to.
@@ -228,9 +228,9 @@ class _Reader:
 
     def annotations(self) -> dict[str, list[str]]:
         words: dict[str, list[str]] = {}
-        while (token := self.tokens[self.at]) in ANNOTATIONS and token != "OPTIONAL":
+        while (word := self.tokens[self.at]) in ANNOTATIONS and word != "OPTIONAL":
             self.at += 1
-            words[token] = self.group() if ANNOTATIONS[token] else []
+            words[word] = self.group() if ANNOTATIONS[word] else []
         return words
 
     # ---- declarations

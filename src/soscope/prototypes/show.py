@@ -10,7 +10,7 @@ from struct import pack, unpack_from
 from soscope.prototypes import escape, row
 from soscope.prototypes.constants import flag_text
 
-Shown = tuple[str, int | float | str | None]  # text and value
+Shown = tuple[str, float | str | None]  # text and value
 
 _WORD = 0xFFFF_FFFF_FFFF_FFFF
 _SMALL = 1_000_000  # ltrace's `long`: smaller numbers are decimal, others hexadecimal

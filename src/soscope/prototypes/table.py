@@ -86,9 +86,7 @@ def build(known: list[Known], globs: list[int], *, arguments: bool, exits: bool)
     return section + bytes(pool.content) + bytes(names)
 
 
-def _wanted(
-    one: Known, pool: _Pool, *, arguments: bool, exits: bool
-) -> tuple[int, int, int, int]:
+def _wanted(one: Known, pool: _Pool, *, arguments: bool, exits: bool) -> tuple[int, int, int, int]:
     """Return flags, entry program, exit program and exit words of one name."""
     flags = one.flags
     if not arguments or flags & layout.FN_NEVER:
@@ -120,5 +118,3 @@ class _Pool:
             self.known[code] = self.start + len(self.content)
             self.content += code
         return self.known[code]
-
-

@@ -6,7 +6,7 @@ One drainer per traced program; a program is an exec, its forked children share 
 
 from __future__ import annotations
 
-from soscope.model.call import Process, ProcessExit
+from soscope.model.call import Process, ProcessExit, Signal
 from soscope.recording.clock import Sampler
 from soscope.recording.drain import Drainer
 from soscope.recording.sink import Sink, Told
@@ -16,18 +16,23 @@ from soscope.wire.block import ControlBlock
 class Feed:
     """The drainers of one run. Call `drain` at least ten times a second, then `finish`."""
 
-    __slots__ = ("_sampler", "drainers", "sink")
+    __slots__ = ("_new", "_sampler", "drainers", "sink")
 
     def __init__(self, sink: Sink, sampler: Sampler | None = None) -> None:
         self.sink = sink
         self.drainers: list[Drainer] = []
         self._sampler = sampler or Sampler()
+        self._new: dict[int, Drainer] = {}  # by pid: not yet told of its start or exec
         sink.clock(*self._sampler.sample())
 
     def add(self, block: ControlBlock, path: str, pid: int) -> Drainer:
-        """Drain `block` from now on, that of the program `path` which process `pid` runs."""
+        """Drain `block` from now on, that of the program `path` which process `pid` runs.
+
+        Tell of the start or exec of the program afterwards.
+        """
         drainer = Drainer(block, len(self.drainers), self.sink, self._sampler, path)
         drainer.pids.add(pid)
+        self._new[pid] = drainer
         self.drainers.append(drainer)
         return drainer
 
@@ -48,6 +53,8 @@ class Feed:
 
         Keeps the drainers' `pids` up to date.
         """
+        if not isinstance(event, Signal):
+            self.drain()
         mine = [drainer for drainer in self.drainers if event.pid in drainer.pids]
         if isinstance(event, Process):
             if event.event == "fork":
@@ -55,9 +62,10 @@ class Feed:
                     if event.parent in drainer.pids:
                         drainer.pids.add(event.pid)
             elif event.event == "exec":
-                # the block of the new program may be there already
-                for drainer in mine[: max(len(mine) - 1, 1)]:
-                    drainer.process_ended(event.pid)
+                for drainer in mine:
+                    if drainer is not self._new.get(event.pid):
+                        drainer.process_ended(event.pid)
+            self._new.pop(event.pid, None)
         elif isinstance(event, ProcessExit):
             for drainer in mine:
                 drainer.process_ended(event.pid)

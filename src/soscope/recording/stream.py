@@ -132,7 +132,8 @@ class Stream(Sink):
         states = self._alive.get(pid, {}).pop(tid, [])
         self._forget(states)
         for state in states:
-            self._queue(max(self._clock.tsc(time_ns), state.last), _THREAD_END, state, None)
+            tsc = max(self._clock.tsc(time_ns), state.last)
+            self._queue(tsc, _THREAD_END, state, time_ns)
 
     def _forget(self, states: list[_State]) -> None:
         """Let units that still come be those of another thread of the same id."""
@@ -167,7 +168,7 @@ class Stream(Sink):
         for pid, threads in self._alive.items():
             if pid in self._dead:  # what came late
                 for state in (state for found in threads.values() for state in found):
-                    self._close(state, self._dead[pid], state.last)
+                    self._close(state, self._dead[pid], state.last, self._clock.time_ns(state.last))
         for count, why in self._losses.messages():
             self._out.append(Dropped(count, why))
         return self.take()
@@ -189,7 +190,7 @@ class Stream(Sink):
             # Between two chunks a thread may have gone without, and lost something.
             span = state.full or state.last, piece.tsc
             whole = piece.first == 0 and piece.seq != state.seq
-            self._queue(max(state.last, 1), 0, state, span if whole else None)
+            self._queue(state.last, 0, state, span if whole else None)
         state.seq = piece.seq
         state.expected = piece.first + len(piece.units) // layout.UNIT
         state.full = piece.tsc_full
@@ -228,7 +229,7 @@ class Stream(Sink):
                 if what is None or self._losses.within(*what):  # type: ignore[misc]
                     state.thread.holes += 1
             elif kind == _THREAD_END:
-                self._close(state, ENDED_EXIT, tsc)
+                self._close(state, ENDED_EXIT, tsc, what)  # type: ignore[arg-type]
             else:
                 self._enter(tsc, state, kind, *what)  # type: ignore[misc]
                 touched.add(state)
@@ -248,12 +249,13 @@ class Stream(Sink):
         call, depth, over, before = self._pairing.enter(
             state.thread, slot, sp, tsc, tail=tail, returns=returns
         )
+        time_ns = self._clock.time_ns(time)
         for gone in over:
-            self._end(gone, ENDED_UNWOUND, time, state)
+            self._end(gone, ENDED_UNWOUND, time_ns, state)
         if tail:  # it returns to where its caller would have
             return_addr = before.payload.return_addr if before is not None else 0
         entry = Entry(
-            self._clock.time_ns(time),
+            time_ns,
             state.thread.key[1],
             state.thread.key[2],
             program.slot(slot),
@@ -272,8 +274,9 @@ class Stream(Sink):
         call, how, over = self._pairing.leave(
             state.thread, slot, sp, twice=program.returns_twice(slot)
         )
+        time_ns = self._clock.time_ns(time)
         for gone in over:
-            self._end(gone, ENDED_UNWOUND, time, state)
+            self._end(gone, ENDED_UNWOUND, time_ns, state)
         known = program.slot(slot)
         errno = None
         if program.fact("agent_flags") & layout.AGENT_ERRNO and is_error(known.error_rule, result):
@@ -287,7 +290,7 @@ class Stream(Sink):
         self._out.append(
             Exit(
                 call.payload if call is not None else None,
-                self._clock.time_ns(time),
+                time_ns,
                 duration,
                 result,
                 errno,
@@ -299,13 +302,13 @@ class Stream(Sink):
             )
         )
 
-    def _end(self, call: pairing.Call, how: str, time: int, state: _State) -> None:
+    def _end(self, call: pairing.Call, how: str, time_ns: int, state: _State) -> None:
         """End a call whose exit was not seen."""
         entry: Entry = call.payload
         self._out.append(
             Exit(
                 entry,
-                self._clock.time_ns(time),
+                time_ns,
                 None,
                 None,
                 None,
@@ -319,11 +322,11 @@ class Stream(Sink):
 
     # ---- ends ----
 
-    def _close(self, state: _State, how: str, time: int) -> None:
+    def _close(self, state: _State, how: str, time: int, time_ns: int) -> None:
         if state.full and self._losses.within(state.full, max(time, state.full)):
             state.thread.holes += 1  # it went without a chunk at the end
         for call in self._pairing.end(state.thread):
-            self._end(call, how, time, state)
+            self._end(call, how, time_ns, state)
 
     def _tell(self, tsc: int, event: Told, states: list[_State]) -> None:
         if isinstance(event, ProcessExit):
@@ -331,15 +334,13 @@ class Stream(Sink):
         elif isinstance(event, Process) and event.event != "exec":
             self._dead.pop(event.pid, None)
         for state in states:
-            self._close(state, how_ended(event), tsc)
+            self._close(state, how_ended(event), tsc, event.time_ns)
         self._out.append(event)
 
 
 def ends_calls(event: Told) -> bool:
     """Say whether `event` ends the open calls of its process."""
-    return isinstance(event, ProcessExit) or (
-        isinstance(event, Process) and event.event == "exec"
-    )
+    return isinstance(event, ProcessExit) or (isinstance(event, Process) and event.event == "exec")
 
 
 def how_ended(event: Told) -> str:

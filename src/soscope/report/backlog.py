@@ -67,14 +67,14 @@ class Backlog:
         self._pieces.append(piece)
         self._open[entry] = piece
 
-    def close(self, entry: Entry, line: str) -> bool:
-        """Give a call its line; False if it has none to get."""
-        piece = self._open.pop(entry, None)
-        if piece is None:
-            return False
-        piece.text = line
+    def is_open(self, entry: Entry) -> bool:
+        """Say whether a place is kept for a call."""
+        return entry in self._open
+
+    def close(self, entry: Entry, line: str) -> None:
+        """Give a call that is open its line."""
+        self._open.pop(entry).text = line
         self._text += len(line)
-        return True
 
     def still_open(self) -> list[Entry]:
         """Return the calls that have not been closed, in order."""

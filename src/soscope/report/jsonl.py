@@ -27,11 +27,14 @@ from soscope.model.call import (
     Signal,
 )
 from soscope.model.slot import Slot
-from soscope.prototypes import Argument, Prototypes
+from soscope.prototypes import Prototypes
+from soscope.prototypes.argument import Argument
 from soscope.report.backlog import Backlog
 from soscope.report.display import Display
 from soscope.report.output import Output
 from soscope.report.words import signal_name
+
+_MOST_SLOTS = 1 << 16  # slots are made anew when images come: forget the old ones
 
 
 class JsonLinesListener(Listener):
@@ -39,11 +42,11 @@ class JsonLinesListener(Listener):
 
     def __init__(self, output: Output, display: Display) -> None:
         self._limit = display.string_limit
-        self._prototypes = Prototypes()
+        self._prototypes: Prototypes
         self._slots: dict[Slot, str] = {}
         self._backlog = Backlog(output.write)
 
-    def begin(self, prototypes: Prototypes, selection: Selection) -> None:  # noqa: ARG002
+    def begin(self, prototypes: Prototypes, selection: Selection) -> None:
         """Take what decides how arguments look."""
         self._prototypes = prototypes
 
@@ -58,13 +61,15 @@ class JsonLinesListener(Listener):
                     backlog.open(event)
             elif isinstance(event, Exit):
                 entry = event.entry
-                if entry is None or not backlog.close(entry, self._call(entry, event)):
+                if entry is None:
                     backlog.add(self._torn(event))
+                elif backlog.is_open(entry):  # else it returns again: setjmp, vfork
+                    backlog.close(entry, self._call(entry, event))
             else:
                 backlog.add(_other(event))
         backlog.write()
 
-    def end(self, outcome: Outcome) -> None:  # noqa: ARG002  the events have said it all
+    def end(self, outcome: Outcome) -> None:
         """Write what is still held back; a call that nobody closed may have returned."""
         for entry in self._backlog.still_open():
             self._backlog.close(entry, self._call(entry, None, ended=ENDED_LOST))
@@ -78,13 +83,15 @@ class JsonLinesListener(Listener):
             f'"caller":{quoted(caller)},"callee":{quoted(callee)},'
             f'"symbol":{quoted(slot.symbol)},"version":{quoted(slot.version)}'
         )
+        if len(self._slots) > _MOST_SLOTS:
+            self._slots.clear()
         self._slots[slot] = text
         return text
 
     def _call(self, entry: Entry, leave: Exit | None, *, ended: str | None = None) -> str:
         """Return the object of a call; without its end if it is an entry alone."""
         slot = entry.slot
-        arguments = self._prototypes.format_call(slot, entry.captured, self._limit)
+        arguments = self._prototypes.format_call(slot, entry.captured, self._limit, leave)
         shown = ",".join([_argument(argument) for argument in arguments])
         head = (
             f'{{"type":"call","time_ns":{entry.time_ns},"pid":{entry.pid},"tid":{entry.tid},'
@@ -104,13 +111,16 @@ class JsonLinesListener(Listener):
     def _end(self, leave: Exit | None, return_addr: int, ended: str | None) -> str:
         """Return the members that say how a call ended."""
         result = errno = duration = "null"
+        prototypes = self._prototypes
         if leave is not None:
             ended = leave.ended
             if leave.duration_ns is not None:
                 duration = str(leave.duration_ns)
             if ended == ENDED_RETURN:
-                value = self._prototypes.format_result(leave.slot, leave, leave.entry)
+                value = prototypes.format_result(leave.slot, leave, leave.entry, self._limit)
                 result = "null" if value is None else _argument(value)
+                code = prototypes.failure_errno(leave.slot, leave)
+                errno = quoted(prototypes.errno_name(code)) if code else "null"
         return (
             f'"result":{result},"errno":{errno},"duration_ns":{duration},'
             f'"return_addr":"0x{return_addr:x}","ended":{_string_or_null(ended)}}}\n'

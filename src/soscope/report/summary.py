@@ -25,7 +25,7 @@ class SummaryListener(Listener):
         self._output = output
         self._by_image = False
 
-    def begin(self, prototypes: Prototypes, selection: Selection) -> None:  # noqa: ARG002
+    def begin(self, prototypes: Prototypes, selection: Selection) -> None:
         """Take the form of the table."""
         self._by_image = selection.by_image
 

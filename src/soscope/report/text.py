@@ -8,21 +8,40 @@ its own. This file is on the path of every event: it formats with as little as i
 
 from __future__ import annotations
 
+from time import localtime, strftime
+
+from soscope.instruments.trace.filter import Selection
 from soscope.instruments.trace.listener import Listener
+from soscope.instruments.trace.outcome import Outcome
 from soscope.model.call import (
+    ENDED_EXIT,
+    ENDED_KILLED,
+    ENDED_RETURN,
+    Dropped,
     Entry,
     Event,
     Exit,
+    Process,
+    ProcessExit,
+    Signal,
 )
 from soscope.model.slot import Slot
 from soscope.prototypes import Prototypes
 from soscope.report.display import (
+    RESULT_COLUMN,
+    TIME_EPOCH,
+    TIME_MICROSECONDS,
     TIME_NONE,
     Display,
 )
 from soscope.report.output import Output
+from soscope.report.words import ending, plural, signal_name, signal_text
 
 _PADDING = RESULT_COLUMN - 1
+_MOST_HEADS = 1 << 16  # slots are made anew when images come: forget the old ones
+
+_UNFINISHED = " <unfinished ...>"
+_NO_RETURN = " <no return ...>"
 
 # Functions that never return: nothing is missing if their end was not seen.
 NO_RETURN = frozenset(
@@ -42,7 +61,7 @@ class TextListener(Listener):
         self._durations = display.durations
         self._clock = _Clock(display.time) if display.time != TIME_NONE else None
         self._names_caller = False
-        self._prototypes = Prototypes()
+        self._prototypes: Prototypes
         self._heads: dict[Slot, str] = {}  # what stands before the arguments
         self._several = False  # more than one thread or process has appeared
         self._tid = 0  # the only thread so far
@@ -61,7 +80,12 @@ class TextListener(Listener):
             if isinstance(event, Exit):
                 self._exit(event)
             elif isinstance(event, Entry):
-                self._entry(event)
+                if self._open is not None:
+                    self._close(_UNFINISHED)
+                if event.entry_only:
+                    self._entry_only(event)
+                else:
+                    self._open = event
             else:
                 self._other(event)
         self._write()
@@ -70,12 +94,12 @@ class TextListener(Listener):
         """Show the call that the target is in, as far as it is known."""
         entry = self._open
         if entry is not None and not self._shown:
-            self._shown = self._start(entry.time_ns, entry.tid) + self._begun(entry)
+            self._shown = self._begun(entry)
             self._output.write(self._shown)
 
-    def end(self, outcome: Outcome) -> None:  # noqa: ARG002  the events have said it all
+    def end(self, outcome: Outcome) -> None:
         """Close a call that is held back."""
-        self._close(" <unfinished ...>")
+        self._close(_UNFINISHED)
         self._write()
 
     def _write(self) -> None:
@@ -83,12 +107,12 @@ class TextListener(Listener):
             self._output.write("".join(self._parts))
             self._parts.clear()
 
-    # ---- lines ----
+    # ---- parts of lines ----
 
     def _start(self, time_ns: int, tid: int) -> str:
         """Return what stands at the beginning of a line."""
-        if tid != self._tid and not self._several:
-            self._several = self._tid != 0
+        if tid != self._tid:
+            self._several |= self._tid != 0
             self._tid = tid
         start = f"[pid {tid}] " if self._several else ""
         return start if self._clock is None else start + self._clock.text(time_ns)
@@ -98,70 +122,100 @@ class TextListener(Listener):
         head = f"{slot.symbol}("
         if self._names_caller:
             head = f"{slot.caller.name if slot.caller else '?'}->{head}"
+        if len(self._heads) > _MOST_HEADS:
+            self._heads.clear()
         self._heads[slot] = head
         return head
 
     def _begun(self, entry: Entry) -> str:
-        """Return a call without its end: what is known before it returns."""
+        """Return a line up to what is known before the call returns."""
         slot = entry.slot
         arguments = self._prototypes.format_call(slot, entry.captured, self._limit)
-        return (self._heads.get(slot) or self._head(slot)) + ", ".join(
-            [argument.text for argument in arguments]
-        )
-
-    def _entry(self, entry: Entry) -> None:
-        if self._open is not None:
-            self._close(" <unfinished ...>")
-        if not entry.entry_only:
-            self._open = entry
-            return
-        line = self._start(entry.time_ns, entry.tid) + self._begun(entry)
-        ends = " <no return ...>\n" if entry.slot.symbol in NO_RETURN else ")\n"
-        self._parts.append(line + ends)
-
-    def _exit(self, leave: Exit) -> None:
-        entry = leave.entry
-        if entry is not None and entry is self._open:
-            if leave.ended == ENDED_EXIT:
-                self._close(" <no return ...>")
-                return
-            if leave.ended == ENDED_KILLED:
-                self._close(" <unfinished ...>")
-                return
-            line = self._shown or self._start(entry.time_ns, entry.tid) + self._begun(entry)
-            shown = len(self._shown)
-            self._open, self._shown = None, ""
-        else:
-            # A process that ends leaves calls open: that says nothing worth a line each.
-            if leave.ended in (ENDED_EXIT, ENDED_KILLED):
-                return
-            if self._open is not None:
-                self._close(" <unfinished ...>")
-            line = f"{self._start(leave.time_ns, leave.tid)}<... {leave.slot.symbol} resumed> "
-            shown = 0
-        line = f"{line}) ".ljust(_PADDING) + "= " + self._result(leave)
-        if self._durations and leave.duration_ns is not None:
-            seconds, ns = divmod(leave.duration_ns, 1_000_000_000)
-            line = f"{line} <{seconds}.{ns:09}>"
-        self._parts.append(f"{line[shown:]}\n")
+        known = self._prototypes.known_at_entry(slot)
+        shown = ", ".join([argument.text for argument in arguments[:known]])
+        if known and len(arguments) > known:
+            shown += ","
+        start = self._start(entry.time_ns, entry.tid)
+        return f"{start}{self._heads.get(slot) or self._head(slot)}{shown}"
 
     def _result(self, leave: Exit) -> str:
         """Return what stands behind the equals sign."""
         if leave.ended != ENDED_RETURN:
             return f"<{leave.ended}>"
-        result = self._prototypes.format_result(leave.slot, leave, leave.entry)
+        slot, prototypes = leave.slot, self._prototypes
+        result = prototypes.format_result(slot, leave, leave.entry, self._limit)
         if result is None:
             return "<void>"
+        if slot.error_rule:
+            errno = prototypes.failure_errno(slot, leave)
+            if errno:
+                name, text = prototypes.errno_name(errno), prototypes.errno_text(errno)
+                return f"{result.text} {name} ({text})"
         return result.text
+
+    # ---- lines ----
+
+    def _entry_only(self, entry: Entry) -> None:
+        """Add the line of a call whose end is not to be seen."""
+        slot = entry.slot
+        arguments = self._prototypes.format_call(slot, entry.captured, self._limit)
+        shown = ", ".join([argument.text for argument in arguments])
+        start = self._start(entry.time_ns, entry.tid) + (self._heads.get(slot) or self._head(slot))
+        ends = _NO_RETURN if slot.symbol in NO_RETURN else ")"
+        self._parts.append(f"{start}{shown}{ends}\n")
+
+    def _exit(self, leave: Exit) -> None:
+        """Add the end of a call, behind its beginning if nothing came between."""
+        entry = leave.entry
+        ended = leave.ended
+        if entry is None or entry is not self._open:
+            # A process that ends leaves calls open: that is not worth a line each.
+            if ended != ENDED_EXIT and ended != ENDED_KILLED:  # noqa: PLR1714  on every call's path
+                self._resumed(leave)
+            return
+        if ended in (ENDED_EXIT, ENDED_KILLED):
+            self._close(_NO_RETURN if ended == ENDED_EXIT else _UNFINISHED)
+            return
+        slot, written = entry.slot, self._shown
+        arguments = self._prototypes.format_call(slot, entry.captured, self._limit, leave)
+        texts = [argument.text for argument in arguments]
+        if written:
+            known = self._prototypes.known_at_entry(slot)
+            late = "" if known is None else ", ".join(texts[known:])
+            line = f"{written}{' ' if known and late else ''}{late}"
+        else:
+            head = self._heads.get(slot) or self._head(slot)
+            line = f"{self._start(entry.time_ns, entry.tid)}{head}{', '.join(texts)}"
+        self._open, self._shown = None, ""
+        self._finish(line, leave, len(written))
+
+    def _resumed(self, leave: Exit) -> None:
+        """Add the line of a call that ends after others have had their say."""
+        if self._open is not None:
+            self._close(_UNFINISHED)
+        slot, entry, late = leave.slot, leave.entry, ""
+        known = self._prototypes.known_at_entry(slot)
+        if known is not None and entry is not None:
+            arguments = self._prototypes.format_call(slot, entry.captured, self._limit, leave)
+            late = ", ".join([argument.text for argument in arguments[known:]])
+        line = f"{self._start(leave.time_ns, leave.tid)}<... {slot.symbol} resumed> {late}"
+        self._finish(line, leave, 0)
+
+    def _finish(self, line: str, leave: Exit, written: int) -> None:
+        """Add a line with its result, without the characters that are written already."""
+        line = f"{line}) ".ljust(_PADDING) + "= " + self._result(leave)
+        if self._durations and leave.duration_ns is not None:
+            seconds, ns = divmod(leave.duration_ns, 1_000_000_000)
+            line = f"{line} <{seconds}.{ns:09}>"
+        self._parts.append(f"{line[written:]}\n")
 
     def _close(self, how: str) -> None:
         """End the line of the call that is held back, without its result."""
-        entry = self._open
-        if entry is None:
-            return
-        line = self._shown or self._start(entry.time_ns, entry.tid) + self._begun(entry)
-        self._parts.append(f"{line[len(self._shown) :]}{how}\n")
-        self._open, self._shown = None, ""
+        entry, written = self._open, self._shown
+        if entry is not None:
+            line = "" if written else self._begun(entry)
+            self._parts.append(f"{line}{how}\n")
+            self._open, self._shown = None, ""
 
     def _other(self, event: Event) -> None:
         """Add the line of an event that is no call."""
@@ -176,11 +230,11 @@ class TextListener(Listener):
         elif isinstance(event, ProcessExit):
             self._tell(event.time_ns, event.pid, ending(event.status, event.signal))
         elif isinstance(event, Dropped):
-            self._close(" <unfinished ...>")
+            self._close(_UNFINISHED)
             self._parts.append(f"--- {plural(event.count, 'event')} dropped: {event.why} ---\n")
 
     def _tell(self, time_ns: int, tid: int, text: str) -> None:
-        self._close(" <unfinished ...>")
+        self._close(_UNFINISHED)
         self._parts.append(f"{self._start(time_ns, tid)}{text}\n")
 
 

@@ -116,7 +116,8 @@ class ControlBlock:
     def create(cls, plan: Plan, descriptor: int | None = None) -> ControlBlock:
         """Lay out a new control block for `plan`, owned by this process.
 
-        `descriptor` is an empty shared file to use, None: make one. Raises AgentError where there is no memory for it.
+        `descriptor` is an empty shared file to use, None: make one. Raises AgentError where
+        there is no memory for it.
         """
         functions = bytearray(plan.functions)
         main_name = len(functions)
@@ -223,7 +224,7 @@ class ControlBlock:
         """Make pages of the first `size` bytes of the ring, where the kernel can."""
         size = min(size, self.chunks * layout.CHUNK_SIZE)
         if size:
-            try:  # noqa: SIM105  contextlib is slow to import
+            try:
                 self.mapping.madvise(_MADV_POPULATE_WRITE, self._ring, size)
             except OSError:
                 pass  # an older kernel, or no memory: the agent makes its own pages

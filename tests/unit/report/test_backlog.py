@@ -26,13 +26,13 @@ def test_lines_wait_for_the_call_before_them() -> None:
     backlog.add("a\n")
     backlog.open(outer)
     backlog.open(inner)
-    assert backlog.close(inner, "inner\n")
+    backlog.close(inner, "inner\n")
     backlog.add("b\n")
     backlog.write()
     assert "".join(out) == "a\n"
     assert backlog.still_open() == [outer]
-    assert backlog.close(outer, "outer\n")
-    assert not backlog.close(outer, "again\n")
+    backlog.close(outer, "outer\n")
+    assert not backlog.is_open(outer)
     backlog.write()
     assert "".join(out) == "a\nouter\ninner\nb\n"
 
@@ -79,7 +79,7 @@ def test_the_order_is_kept_however_little_memory_there_is(
             expected.append(None)
         elif what == "close" and places:
             call = random.choice(list(places))  # type: ignore[attr-defined]
-            assert backlog.close(call, f"{text}\n")
+            backlog.close(call, f"{text}\n")
             expected[places.pop(call)] = f"{text}\n"
         elif what == "write":
             backlog.write()

@@ -15,6 +15,8 @@ from soscope.binfmt.elf import hashes, relocations, versions
 from soscope.binfmt.elf.encoding import broken, take
 from soscope.binfmt.elf.reader import ElfReader
 
+Fields = tuple[int, int, int, int, int]  # name, value, size, section, info
+
 _MAX_SYMBOLS = 1 << 24
 _MAX_STRINGS = 1 << 28
 
@@ -68,24 +70,36 @@ class SymbolTable:
         self._image = image
         self._symbols = image.locate_pointer(c.DT_SYMTAB)
         self._strings = image.locate_pointer(c.DT_STRTAB)
-        self._versions: versions.Versions | None = None
+        self._versions = versions.Versions(image)
         self._count: int | None = None
 
     def lookup(self, name: str) -> Symbol | None:
         """Return the definition of `name`, the default version first, None if there is none."""
+        found = self._find(os.fsencode(name))
+        return None if found is None else self._make(found[0], name, found[1])
+
+    def addr(self, name: str) -> int | None:
+        """Return the run-time address of `name`, None where it is not defined here.
+
+        Cheaper than `lookup`: the names of versions are not read.
+        """
+        found = self._find(os.fsencode(name))
+        return None if found is None else found[1][1] + self._image.load_bias
+
+    def _find(self, name: bytes) -> tuple[int, Fields] | None:
+        """Return index and fields of the definition of `name`, the default version first."""
         if self._symbols is None or self._strings is None:
             return None
-        wanted = os.fsencode(name) + b"\0"
+        wanted = name + b"\0"
         found = None
-        for index in hashes.candidates(self._image, wanted[:-1]):
+        for index in hashes.candidates(self._image, name):
             fields = self._read(index)
             at = self._strings + fields[0]
             if fields[3] == c.SHN_UNDEF or self._image.source.read(at, len(wanted)) != wanted:
                 continue
-            symbol = self._make(index, name, fields)
-            if symbol.is_default:
-                return symbol
-            found = found or symbol
+            if not self._versions.number(index)[1]:
+                return index, fields
+            found = found or (index, fields)
         return found
 
     def __iter__(self) -> Iterator[Symbol]:
@@ -119,7 +133,7 @@ class SymbolTable:
 
     # ---- pieces ----
 
-    def _fields(self, raw: tuple[int, ...]) -> tuple[int, int, int, int, int]:
+    def _fields(self, raw: tuple[int, ...]) -> Fields:
         """Bring the two layouts into one order: name, value, size, section, info."""
         if self._image.encoding.bits == 64:
             name, info, _, section, value, size = raw
@@ -127,16 +141,14 @@ class SymbolTable:
             name, value, size, info, _, section = raw
         return name, value, size, section, info
 
-    def _read(self, index: int) -> tuple[int, int, int, int, int]:
+    def _read(self, index: int) -> Fields:
         layout = self._image.encoding.symbol
         where = (self._symbols or 0) + index * layout.size
         return self._fields(
             layout.unpack(take(self._image.source, where, layout.size, "DT_SYMTAB"))
         )
 
-    def _make(self, index: int, name: str, fields: tuple[int, int, int, int, int]) -> Symbol:
-        if self._versions is None:
-            self._versions = versions.Versions(self._image)
+    def _make(self, index: int, name: str, fields: Fields) -> Symbol:
         number, hidden = self._versions.number(index)
         is_defined = fields[3] != c.SHN_UNDEF
         version = self._versions.name(number, is_defined=is_defined)

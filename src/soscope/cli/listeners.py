@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Choose the report for a trace, live or read back; only its module is imported."""
+
+from __future__ import annotations
+
+from soscope.instruments.trace.listener import Listener
+from soscope.instruments.trace.settings import MODE_TRACE
+from soscope.report.display import Display
+from soscope.report.output import Output
+
+
+def make(mode: str, output: Output, display: Display, *, json: bool) -> Listener:
+    """Return the listener that shows a trace of this mode on `output`."""
+    if mode != MODE_TRACE:
+        if json:
+            from soscope.report.summaryjson import SummaryJsonListener
+
+            return SummaryJsonListener(output)
+        from soscope.report.summary import SummaryListener
+
+        return SummaryListener(output)
+    if json:
+        from soscope.report.jsonl import JsonLinesListener
+
+        return JsonLinesListener(output, display)
+    from soscope.report.text import TextListener
+
+    return TextListener(output, display)

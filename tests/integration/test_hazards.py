@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every target, alone and under soscope: same output, same end, and the right counts."""
+
+from __future__ import annotations
+
+import ctypes.util
+from pathlib import Path
+
+import pytest
+
+from tests.support import tracing
+from tests.support.matrix import PLAIN
+from tests.support.tools import not_here
+from tests.support.tracing import Case
+
+# These need a hand from outside, and have tests of their own.
+NOT_ALONE = {"parked"}
+TARGETS = [name for name in tracing.all_targets() if name not in NOT_ALONE]
+CASES = [case for name in TARGETS for case in tracing.cases(name)]
+LONG = [case for name in TARGETS for case in tracing.cases(name, "soak") if case.arguments]
+# Most modes look at the same build; one at what most distributions ship.
+CELLS = {"summary": PLAIN._replace(binding="now"), "everything": PLAIN._replace(binding="ibt")}
+
+
+def check(case: Case, mode: str, folder: Path, *, follow: bool) -> None:
+    for library in case.wish.get("needs", "").split():
+        if ctypes.util.find_library(library.removeprefix("lib").partition(".")[0]) is None:
+            not_here(f"{library} is not installed")
+    command = tracing.program(case, CELLS.get(mode, PLAIN))
+    limit = tracing.timeout(case)
+    wanted = tracing.plain(command, folder, limit=limit)
+    assert wanted.outcome.status == case.status, wanted.outcome
+    select = tracing.selection(case, wanted.truth)
+    got = tracing.traced(command, folder, mode=mode, select=select, follow=follow, limit=limit)
+    assert not tracing.faults(wanted, got, mode=mode, follow=follow)
+
+
+@pytest.mark.parametrize("mode", tracing.MODES)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_a_target_does_the_same_and_is_counted_right(case: Case, mode: str, tmp_path: Path) -> None:
+    check(case, mode, tmp_path, follow=case.wish.get("follow") == "yes")
+
+
+FOLLOWED = [case for case in CASES if case.wish.get("follow") == "yes"]
+
+
+@pytest.mark.parametrize("mode", ["count", "record"])
+@pytest.mark.parametrize("case", FOLLOWED, ids=lambda case: case.id)
+def test_children_go_quiet_when_nobody_follows_them(case: Case, mode: str, tmp_path: Path) -> None:
+    check(case, mode, tmp_path, follow=False)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("mode", tracing.MODES)
+@pytest.mark.parametrize("case", LONG, ids=lambda case: case.id)
+def test_a_target_does_the_same_in_large_numbers(case: Case, mode: str, tmp_path: Path) -> None:
+    check(case, mode, tmp_path, follow=case.wish.get("follow") == "yes")

@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run targets with and without soscope, and compare.
+
+Whatever soscope does, a target must print, return and die as it does alone; and what
+soscope counted must be what the target says it did (tests/support/truth.py).
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.support import build
+from tests.support.matrix import PLAIN, REPOSITORY, Cell
+from tests.support.run import run
+from tests.support.truth import Truth, wrong
+
+SOSCOPE = [sys.executable, "-m", "soscope", "trace"]
+REPORT = [sys.executable, "-m", "soscope", "report"]
+# How a run is looked at. Everything: each slot of each image, in full, the hardest case
+# for the program; its calls are not counted here.
+MODES = ("count", "summary", "record", "everything")
+ENDED = {"return", "unwound", "exit", "killed", "lost", None}
+
+
+class Case(NamedTuple):
+    """One run of a target: its arguments and how it must end."""
+
+    target: str
+    arguments: tuple[str, ...] = ()
+    status: int = 0  # as subprocess has it: a signal is negative
+
+    @property
+    def id(self) -> str:
+        """Name the case in a test's name."""
+        return "-".join([self.target, *(word.strip("_") for word in self.arguments)])
+
+    @property
+    def wish(self) -> dict[str, str]:
+        """What the target's own comment asks for."""
+        return build.directives(build.find(self.target))
+
+    def cell(self, cell: Cell) -> Cell:
+        """Return the way of building nearest to `cell` that this target can be built in."""
+        if self.wish.get("pie") == "no":
+            cell = cell._replace(pie="nopie")
+        return cell._replace(compiler=self.wish.get("compiler", cell.compiler))
+
+
+class Outcome(NamedTuple):
+    """What everybody can see of a run."""
+
+    stdout: str
+    stderr: str
+    status: int
+
+
+class Plain(NamedTuple):
+    """A run without soscope."""
+
+    outcome: Outcome
+    truth: Truth
+
+
+class Traced(NamedTuple):
+    """A run under soscope."""
+
+    outcome: Outcome
+    truth: Truth
+    counted: dict[str, int]  # by symbol and by symbol@version
+    problems: list[str]
+
+
+def cases(target: str, key: str = "runs") -> list[Case]:
+    """Return the runs that a target's comment lists: ARGUMENT,…[:STATUS]|…"""
+    wish = build.directives(build.find(target))
+    default = wish.get("status", "0")
+    result = []
+    for text in wish.get(key, "").split("|"):
+        words, _, status = text.partition(":")
+        arguments = tuple(word for word in words.split(",") if word)
+        result.append(Case(target, arguments, _status(status or default)))
+    return result
+
+
+def all_targets() -> list[str]:
+    """Name all programs of tests/targets."""
+    sources = [path for path in build.TARGETS.iterdir() if path.suffix in {".c", ".cc"}]
+    return sorted(path.stem for path in sources if not path.stem.startswith("lib_"))
+
+
+def _status(text: str) -> int:
+    return -signal.Signals[text].value if text.startswith("SIG") else int(text)
+
+
+def program(case: Case, cell: Cell = PLAIN) -> list[str]:
+    """Return the command line of a case, having built what it needs."""
+    return [str(build.program(case.target, case.cell(cell))), *case.arguments]
+
+
+def timeout(case: Case) -> float:
+    """Return how long a case may take, in seconds."""
+    return float(case.wish.get("timeout", "60"))
+
+
+def plain(
+    command: Sequence[str],
+    folder: Path,
+    *,
+    env: Mapping[str, str] | None = None,
+    limit: float = 60,
+) -> Plain:
+    """Run `command` as it is. `folder` is for what it writes about itself."""
+    facts = folder / "truth"
+    facts.unlink(missing_ok=True)
+    outcome = _outcome(command, facts, env, limit)
+    return Plain(outcome, Truth.read(facts))
+
+
+def _outcome(
+    command: Sequence[str], facts: Path, env: Mapping[str, str] | None, limit: float
+) -> Outcome:
+    done = run(
+        command,
+        timeout=limit,
+        env={"SOSC_TRUTH": str(facts), "TMPDIR": str(facts.parent), **(env or {})},
+        cwd=REPOSITORY / "tests",
+    )
+    return Outcome(done.stdout, done.stderr, done.returncode)
+
+
+def selection(case: Case, truth: Truth) -> str:
+    """Return the filter expression for what a case is counted by."""
+    return case.wish.get("select") or ",".join(truth.names)
+
+
+def traced(
+    command: Sequence[str],
+    folder: Path,
+    *,
+    mode: str,
+    select: str = "",
+    follow: bool = False,
+    options: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    limit: float = 60,
+) -> Traced:
+    """Run `command` under soscope in one of MODES; `problems` is empty when all went well."""
+    facts, output, recording = folder / "truth", folder / "output.json", folder / "run.sosr"
+    for path in (facts, output, recording):
+        path.unlink(missing_ok=True)
+    which = ["--from", "all"] if mode == "everything" else ["-e", select]
+    ways = {
+        "count": ["--count-only", "--json", "-o", str(output)],
+        "summary": ["-c", "--json", "-o", str(output)],
+        "record": ["--record", str(recording)],
+        "everything": ["--record", str(recording)],
+    }
+    words = [*SOSCOPE, "-q", *which, *(["-f"] if follow else []), *ways[mode], *options]
+    outcome = _outcome([*words, "--", *command], facts, env, limit)
+    truth = Truth.read(facts)
+    if mode in {"count", "summary"}:
+        return Traced(outcome, truth, *_summary(output, outcome, mode))
+    if mode == "record":
+        return Traced(outcome, truth, *_recording(recording, outcome, truth, limit))
+    done = run([*REPORT, "-q", "-o", "/dev/null", str(recording)], timeout=limit)
+    problems = [done.stderr] if done.returncode else []
+    return Traced(outcome, truth, {}, problems)
+
+
+def _summary(output: Path, outcome: Outcome, mode: str) -> tuple[dict[str, int], list[str]]:
+    if not output.exists():
+        return {}, [f"nothing written; soscope said: {outcome.stderr}"]
+    document: dict[str, Any] = json.loads(output.read_text())
+    counted: Counter[str] = Counter()
+    problems = []
+    if document["schema"] != "soscope/trace-summary/1":
+        problems.append(f"schema is {document['schema']}")
+    if document["totals"]["dropped"]:
+        problems.append(f"dropped {document['totals']['dropped']}")
+    for row in document["rows"]:
+        counted[row["symbol"]] += row["calls"]
+        counted[f"{row['symbol']}@{row['version']}"] += row["calls"]
+        times = (row["total_ns"], row["min_ns"], row["max_ns"])
+        if mode == "count" and any(value is not None for value in times):
+            problems.append(f"{row['symbol']} was only counted, and has times")
+        if mode == "summary" and None not in times and not 0 <= times[1] <= times[2] <= times[0]:
+            problems.append(f"{row['symbol']}: total, min, max are {times}")
+    if sum(row["calls"] for row in document["rows"]) != document["totals"]["calls"]:
+        problems.append("the total is not the sum of the rows")
+    problems += _exit(document["exit"], outcome)
+    return counted, problems
+
+
+def _exit(exit_: Mapping[str, Any], outcome: Outcome) -> list[str]:
+    status, name = exit_["status"], exit_["signal"]
+    seen = -_signal(name) if name else status
+    return [] if seen == outcome.status else [f"exit is told as {dict(exit_)}"]
+
+
+def _signal(name: str) -> int:
+    """Return the number of a signal as it is written: SIGTERM, SIGRTMIN+3, SIGRT_3, 37."""
+    if name in signal.Signals.__members__:
+        return signal.Signals[name].value
+    digits = "".join(filter(str.isdigit, name))
+    return int(digits) + (signal.SIGRTMIN if name.startswith("SIGRT") else 0)
+
+
+def _recording(
+    path: Path, outcome: Outcome, truth: Truth, limit: float
+) -> tuple[dict[str, int], list[str]]:
+    if not path.exists():
+        return {}, [f"no recording; soscope said: {outcome.stderr}"]
+    done = run([*REPORT, "--json", str(path)], timeout=max(limit, 120))
+    problems = [done.stderr] if done.returncode else []
+    counted: Counter[str] = Counter()
+    by_process: Counter[tuple[int, str]] = Counter()
+    last = 0
+    exits = []
+    for line in done.stdout.splitlines():
+        event: dict[str, Any] = json.loads(line)
+        kind = event["type"]
+        if kind == "call":
+            counted[event["symbol"]] += 1
+            counted[f"{event['symbol']}@{event['version']}"] += 1
+            by_process[event["pid"], event["symbol"]] += 1
+            problems += _call(event)
+            if event["time_ns"] < last:
+                problems.append("calls are not in order of their time")
+            last = event["time_ns"]
+        elif kind == "dropped":
+            problems.append(f"dropped {event['count']}: {event['why']}")
+        elif kind == "exit":
+            exits.append(event)
+        if len(problems) > 20:
+            break
+    if not exits:
+        problems.append("no exit told")
+    elif len(problems) <= 20:
+        problems += _exit(exits[-1], outcome)
+    for (pid, name), (low, high) in truth.by_process().items():
+        if "@" in name or (pid, name) not in by_process:
+            continue
+        if not low <= by_process[pid, name] <= high:
+            problems.append(f"{name} in {pid}: {by_process[pid, name]}, made {low} to {high}")
+    return counted, problems
+
+
+def _call(event: Mapping[str, Any]) -> list[str]:
+    name = event["symbol"]
+    if event["ended"] not in ENDED:
+        return [f"{name} ended by {event['ended']!r}"]
+    if event["ended"] == "return" and (event["duration_ns"] is None or event["duration_ns"] < 0):
+        return [f"{name} returned after {event['duration_ns']}"]
+    if event["depth"] < 0 or not event["return_addr"].startswith("0x"):
+        return [f"{name}: depth {event['depth']}, return address {event['return_addr']}"]
+    return []
+
+
+def faults(
+    wanted: Plain, got: Traced, *, mode: str, follow: bool, at_most: bool = False
+) -> list[str]:
+    """Return what differs between a run without and one with soscope, one line each.
+
+    `at_most`: fewer calls than were made may have been counted, never more.
+    """
+    lines = [
+        f"{what}: {with_!r}, without soscope {without!r}"
+        for what, without, with_ in zip(Outcome._fields, wanted.outcome, got.outcome, strict=True)
+        if without != with_
+    ]
+    if mode != "everything":
+        bounds = got.truth.bounds(followed=follow)
+        if at_most:
+            bounds = {name: (0, high) for name, (_, high) in bounds.items()}
+        lines += wrong(got.counted, bounds)
+    return lines + got.problems

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The model's records: what they hold, and the rule of what is a failure."""
+
+from __future__ import annotations
+
+import pytest
+
+from soscope.model import slot
+from soscope.model.call import Dropped, Signal
+from soscope.model.capture import NOTHING, Captured
+from soscope.model.image import IMAGE_MAIN, Image
+from soscope.model.record import Record
+from soscope.model.slot import Slot, is_error
+
+
+def image(flags: int = 0) -> Image:
+    return Image(1, 0, "libz.so.1", "/lib/libz.so.1", 16, 16, 32, b"\1", flags, 2, 3, 4, 5)
+
+
+def test_a_record_shows_and_lists_its_fields() -> None:
+    dropped = Dropped(3, "the ring was full")
+    assert repr(dropped) == "Dropped(count=3, why='the ring was full')"
+    assert dropped.values() == (3, "the ring was full")
+
+
+def test_a_record_takes_no_other_fields() -> None:
+    with pytest.raises(AttributeError):
+        Signal(1, 2, 3, 4).name = "x"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("kind", [Record, *Record.__subclasses__()])
+def test_no_record_has_a_dictionary(kind: type[Record]) -> None:
+    assert not hasattr(kind.__new__(kind), "__dict__")
+
+
+def test_the_program_is_the_main_image() -> None:
+    assert image(IMAGE_MAIN).is_main
+    assert not image().is_main
+
+
+def test_a_slot_without_refusal_is_hooked() -> None:
+    def make(refusal: int) -> Slot:
+        return Slot(0, 0, "f", "", None, None, 8, 1, refusal, False, False, None, 0)
+
+    assert make(slot.HOOKED).is_hooked
+    assert not make(slot.REFUSED_FULL).is_hooked
+
+
+def test_captured_data_is_never_none() -> None:
+    assert Captured((1,)).data == {}
+    assert NOTHING.words == ()
+
+
+@pytest.mark.parametrize(
+    ("rule", "failures", "successes"),
+    [
+        (slot.ERROR_NONE, [], [0, 1, 2**64 - 1]),
+        (slot.ERROR_INT_NEGATIVE, [0xFFFF_FFFF, 2**64 - 1], [0, 1, 0x1_0000_0000]),
+        (slot.ERROR_LONG_NEGATIVE, [2**64 - 1, 2**63], [0, 0xFFFF_FFFF]),
+        (slot.ERROR_NULL, [0], [1, 0x1_0000_0000]),
+        (slot.ERROR_MINUS_ONE, [2**64 - 1], [0, 2**64 - 2, 0xFFFF_FFFF]),
+        (slot.ERROR_INT_NONZERO, [1, 0xFFFF_FFFF], [0, 0x1_0000_0000]),
+        (slot.ERROR_INT_ZERO, [0, 0x1_0000_0000], [1, 0xFFFF_FFFF]),
+        (99, [], [0, 1]),
+    ],
+)
+def test_a_result_fails_by_its_rule(rule: int, failures: list[int], successes: list[int]) -> None:
+    assert [is_error(rule, result) for result in failures] == [True] * len(failures)
+    assert [is_error(rule, result) for result in successes] == [False] * len(successes)

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Declarations, constants and structures are those of the system's headers."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from soscope.prototypes import build
+from soscope.prototypes.constants import ConstantSets
+from soscope.prototypes.parser import Declarations
+from tests.support import tools
+
+DIRECTORY = Path(__file__).parents[3] / "prototypes"
+HEADERS = """
+aio alloca arpa/inet assert complex crypt ctype dirent dlfcn err errno error execinfo fcntl fenv
+fnmatch ftw fts getopt glob gnu/libc-version grp iconv ifaddrs inttypes langinfo libgen libintl
+link locale malloc math mntent net/if netdb netinet/in netinet/tcp poll pthread pty pwd regex
+resolv sched search semaphore setjmp shadow signal spawn stdarg stdint stdio stdlib string strings
+sys/auxv sys/epoll sys/eventfd sys/file sys/inotify sys/ioctl sys/mman sys/mount sys/param
+sys/prctl sys/ptrace sys/random sys/resource sys/select sys/sendfile sys/socket sys/stat
+sys/statfs sys/statvfs sys/sysinfo sys/time sys/timerfd sys/times sys/types sys/uio sys/utsname
+sys/vfs sys/wait sys/xattr syslog termios threads time ucontext uchar unistd utime utmp wchar
+wctype wordexp zlib linux/close_range linux/fs linux/sockios sys/signalfd
+""".split()
+# Not in every glibc: newer than some that are supported, older, or musl's alone.
+ELSEWHERE = re.compile(
+    r"__isoc23_\w+|strl(cpy|cat)|arc4random\w*|_dl_find_object|closefrom|str.*_np"
+    r"|__libc_dlopen_mode|atexit|at_quick_exit|fpurge"
+)
+LIBRARIES = ("libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libz.so.1")
+MORE_LIBRARIES = ("libstdc++.so.6", "ld-linux-x86-64.so.2", "libcrypt.so.1", "libgcc_s.so.1")
+
+
+def _compiler() -> str:
+    return tools.need("gcc", "/usr/include/stdio.h", "/usr/include/zlib.h")
+
+
+def _includes() -> str:
+    lines = ["#define _GNU_SOURCE"]
+    lines += [
+        f"#if __has_include(<{name}.h>)\n#include <{name}.h>\n#endif" for name in sorted(HEADERS)
+    ]
+    # <linux/...> last: some of it collides with what libc declares.
+    lines.sort(key=lambda line: "linux/" in line)
+    return "\n".join(lines) + "\n"
+
+
+def _compile(tmp_path: Path, source: str, *options: str) -> None:
+    file = tmp_path / "check.c"
+    file.write_text(source)
+    command = [_compiler(), "-fsyntax-only", "-std=gnu17", "-w", "-fno-builtin", *options]
+    done = subprocess.run(
+        [*command, f"-iquote{DIRECTORY}", str(file)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[:4000]
+
+
+@pytest.fixture(scope="module")
+def declarations() -> Declarations:
+    return build.read_declarations(str(DIRECTORY))
+
+
+def _names(declarations: Declarations) -> list[str]:
+    names = []
+    for function in declarations.functions:
+        names += [function.name, *(one for one in function.words.get("ALSO", []) if one != ",")]
+    return names
+
+
+@pytest.mark.parametrize("fortify", [False, True])
+def test_every_declaration_is_the_one_of_the_system(
+    declarations: Declarations, tmp_path: Path, fortify: bool
+) -> None:
+    lines = [_includes(), '#include "annotations.h"', '#include "types.h"']
+    lines += [f"#undef {name}" for name in _names(declarations)]
+    files = sorted(path.name for path in DIRECTORY.glob("*.h"))
+    lines += [
+        f'#include "{name}"'
+        for name in files
+        if name not in ("annotations.h", "types.h", "structs.h")
+    ]
+    for function in declarations.functions:
+        for alias in function.words.get("ALSO", []):
+            if alias != ",":
+                lines.append(f"extern __typeof__({function.name}) {alias};")
+    options = ["-O2", "-D_FORTIFY_SOURCE=2"] if fortify else []
+    _compile(tmp_path, "\n".join(lines), *options)
+
+
+def test_a_wrong_declaration_would_be_found(tmp_path: Path) -> None:
+    source = _includes() + '#include "annotations.h"\nint strlen(const char *s FOLLOW);\n'
+    with pytest.raises(AssertionError, match="strlen"):
+        _compile(tmp_path, source)
+
+
+def test_every_constant_has_the_value_of_the_headers(tmp_path: Path) -> None:
+    sets = ConstantSets()
+    sets.read((DIRECTORY / "constants.txt").read_text(), "constants.txt")
+    # Names that headers keep to themselves, or that older ones do not have.
+    private = {"__O_TMPFILE", "O_LARGEFILE", "FICLONE", "BLKGETSIZE64", "SOL_NETLINK", "CSIGNAL"}
+    lines = [_includes()]
+    enumerators = _enumerators(tmp_path, set(sets.values) - private)
+    for name, value in sets.values.items():
+        if name in private:
+            continue
+        check = f"_Static_assert((long long)({name}) == {value}LL || (long long)({name}) == "
+        check += f'{value & 0xFFFFFFFF}LL, "{name}");'
+        lines.append(check if name in enumerators else f"#ifdef {name}\n{check}\n#endif")
+    _compile(tmp_path, "\n".join(lines))
+
+
+def _enumerators(tmp_path: Path, names: set[str]) -> set[str]:
+    """Find names that are enumerators and not macros."""
+    file = tmp_path / "enumerators.c"
+    file.write_text(_includes())
+    command = [_compiler(), "-E", "-P", "-w", str(file)]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    bodies = re.findall(r"enum\s*\w*\s*\{(.*?)\}", text, re.DOTALL)
+    found = {name for body in bodies for name in re.findall(r"[A-Za-z_]\w*", body)}
+    return found & names
+
+
+def test_nearly_every_constant_is_in_the_headers(tmp_path: Path) -> None:
+    sets = ConstantSets()
+    sets.read((DIRECTORY / "constants.txt").read_text(), "constants.txt")
+    lines = [_includes()]
+    enumerators = _enumerators(tmp_path, set(sets.values))
+    lines += [
+        f"#ifndef {name}\nmissing {name}\n#endif" for name in sets.values if name not in enumerators
+    ]
+    file = tmp_path / "missing.c"
+    file.write_text("\n".join(lines))
+    command = [_compiler(), "-E", "-P", "-w", str(file)]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    missing = re.findall(r"^missing (\w+)", text, re.MULTILINE)
+    assert len(missing) < 20, missing
+
+
+def test_structures_lie_as_in_the_headers(declarations: Declarations, tmp_path: Path) -> None:
+    lines = [_includes()]
+    for struct in declarations.structs.values():
+        name = f"struct {struct.name}"
+        lines.append(f'_Static_assert(sizeof({name}) == {struct.size}, "{name}");')
+        for field in struct.fields:
+            lines.append(
+                f"_Static_assert(__builtin_offsetof({name}, {field.name}) == {field.offset} && "
+                f"sizeof((({name} *)0)->{field.name}) == {field.type.size}, "
+                f'"{name} {field.name}");'
+            )
+    _compile(tmp_path, "\n".join(lines))
+
+
+def test_every_name_is_exported_by_a_library(declarations: Declarations) -> None:
+    exported: set[str] = set()
+    nm = tools.need("nm")
+    directories = ("/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64")
+    for library in LIBRARIES + MORE_LIBRARIES:
+        path = next((p for d in directories if (p := Path(d) / library).exists()), None)
+        if path is not None:
+            command = [nm, "-D", "--defined-only", str(path)]
+            text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+            exported |= {line.split()[-1].split("@")[0] for line in text.splitlines()}
+    if "gnu_get_libc_version" not in exported:
+        tools.not_here("libc is not glibc")
+    missing = [
+        name
+        for name in _names(declarations)
+        if name not in exported and not ELSEWHERE.fullmatch(name)
+    ]
+    assert missing == []

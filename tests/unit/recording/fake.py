@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A stand-in for the agent: writes into a control block what threads of a target would."""
+
+from __future__ import annotations
+
+import struct
+
+from soscope.recording.clock import Sampler
+from soscope.wire import layout
+from soscope.wire.block import ControlBlock
+from soscope.wire.plan import Plan
+
+BASE = 0x7000_0000_0000  # where the blob lies
+SITE = BASE + layout.BLOB_SITES + 14  # a return address that says: tail-called
+CALLER = 0x40_1234  # an ordinary return address
+EPOCH = 1_700_000_000_000_000_000
+GHZ = 2  # ticks per nanosecond
+PER_CHUNK = (layout.CHUNK_SIZE - layout.CHUNK_HEADER - layout.CHUNK_SLACK) // layout.UNIT
+
+
+class FakeSampler(Sampler):
+    """Clocks that stand still until `now` (tsc) is set."""
+
+    def __init__(self, now: int = 1000) -> None:
+        super().__init__()
+        self.now = now
+
+    def sample(self, newest: int = 0) -> tuple[int, int, int]:
+        del newest
+        return self.now, EPOCH + self.now // GHZ, self.now // GHZ
+
+
+def make_block(
+    chunks: int = 8, when_full: int = layout.FULL_BLOCK, mode: int = layout.MODE_TRACE
+) -> ControlBlock:
+    return ControlBlock.create(
+        Plan(
+            mode=mode,
+            patterns=b"",
+            rules=b"",
+            functions=b"",
+            main_name="program",
+            chunks=chunks,
+            when_full=when_full,
+            count_arrays=0 if mode == layout.MODE_TRACE else 2,
+        )
+    )
+
+
+class FakeAgent:
+    """Fills a control block."""
+
+    def __init__(self, block: ControlBlock) -> None:
+        self.block = block
+        block.agent_base = BASE
+        block.agent_flags = layout.AGENT_ERRNO
+        block.strings_used = 1
+        block.tsc_start = 1
+        block.realtime_start = EPOCH
+        block.state = layout.STATE_RUNNING
+
+    def string(self, text: str) -> int:
+        at = self.block.strings_used
+        data = text.encode() + b"\0"
+        self.block.view(layout.SEC_STRINGS, at, at + len(data))[:] = data
+        self.block.strings_used = at + len(data)
+        return at
+
+    def image(self, name: str, *, flags: int = 0, ready: int = 1) -> int:
+        index = self.block.image_count
+        record = layout.IMAGE.struct.pack(
+            self.string(name), 0, 0, 0x1000, 0x2000, b"", 0, b"", flags, 0, 0, 0, 1, 0, ready, 0
+        )
+        size = layout.IMAGE.size
+        self.block.view(layout.SEC_IMAGES, index * size, (index + 1) * size)[:] = record
+        self.block.image_count = index + 1
+        return index
+
+    def slot(
+        self,
+        symbol: str,
+        *,
+        caller: int = 0,
+        error_rule: int = 0,
+        flags: int = 0,
+        ready: int = 1,
+        index: int | None = None,
+    ) -> int:
+        at = self.block.slot_count if index is None else index
+        record = layout.SLOT.struct.pack(
+            self.string(symbol), 0, caller, layout.NONE, 0x4000, 0, 0, layout.NONE,
+            layout.SLOT_JUMP_SLOT, 0, 0, error_rule, ready, flags, 0,
+        )  # fmt: skip
+        size = layout.SLOT.size
+        self.block.view(layout.SEC_SLOTS, at * size, (at + 1) * size)[:] = record
+        if index is None:
+            self.block.slot_count = at + 1
+        return at
+
+    def thread(self, pid: int = 100, tid: int = 100) -> FakeThread:
+        return FakeThread(self.block, pid, tid)
+
+
+class FakeThread:
+    """One thread of the target, with a clock of its own (`tsc`)."""
+
+    def __init__(self, block: ControlBlock, pid: int, tid: int) -> None:
+        self.block = block
+        self.pid = pid
+        self.tid = tid
+        self.tsc = 2000
+        self.chunk = -1
+        self.at = 0
+        self.lost_entries = 0
+        self.lost_exits = 0
+
+    def _take(self) -> bool:
+        if self.chunk >= 0 and self.at + layout.UNIT <= layout.CHUNK_SIZE - layout.CHUNK_SLACK:
+            return True
+        self.give_back()
+        states = self.block.chunk_states
+        for index in range(len(states)):
+            if states[index] == layout.CHUNK_FREE:
+                break
+        else:
+            if self.block.when_full != layout.FULL_OVERWRITE:
+                return False
+            index = self._oldest()
+        states[index] = layout.CHUNK_OWNED
+        self.block.ring_seq += 1
+        memory = self.block.chunk(index)
+        memory[:] = bytes(len(memory))
+        header = layout.CHUNK.struct.pack(
+            self.block.ring_seq, self.tid, self.pid, self.tsc, 0, 0, 0, 0, 0
+        )
+        memory[: layout.CHUNK_HEADER] = header
+        self.chunk, self.at = index, layout.CHUNK_HEADER
+        return True
+
+    def _oldest(self) -> int:
+        def seq(index: int) -> int:
+            return int.from_bytes(self.block.chunk(index)[:8], "little")
+
+        states = self.block.chunk_states
+        return min((i for i in range(len(states)) if states[i] == layout.CHUNK_FULL), key=seq)
+
+    def give_back(self) -> None:
+        if self.chunk >= 0:
+            memory = self.block.chunk(self.chunk)
+            at = layout.CHUNK.offset("tsc_full")
+            memory[at : at + 8] = self.tsc.to_bytes(8, "little")
+            self.block.chunk_states[self.chunk] = layout.CHUNK_FULL
+            self.chunk = -1
+
+    def write(self, units: bytes) -> bool:
+        """Write units that belong together; the first's commit word last."""
+        if self.chunk >= 0 and self.at + len(units) > layout.CHUNK_SIZE:
+            self.give_back()
+        if not self._take():
+            return False
+        memory = self.block.chunk(self.chunk)
+        memory[self.at + 4 : self.at + len(units)] = units[4:]
+        memory[self.at : self.at + 4] = units[:4]
+        self.at += len(units)
+        return True
+
+    def _count(self, exits: int, entries: int) -> None:
+        at = layout.CONTROL.offset("dropped")
+        mapping = self.block.mapping
+        kept = struct.unpack_from("<Q", mapping, at)[0] + entries
+        mapping[at : at + 8] = struct.pack("<Q", kept)
+        self.block.dropped_exits += exits
+        self.lost_entries += entries
+        self.lost_exits += exits
+
+    def enter(
+        self,
+        slot: int,
+        sp: int,
+        *,
+        arg0: int = 0,
+        tail: bool = False,
+        only: bool = False,
+        data: bytes = b"",
+    ) -> bool:
+        self.tsc += 10
+        kind = layout.UNIT_ENTRY_ONLY if only else layout.UNIT_ENTRY
+        unit = layout.ENTRY.struct.pack(
+            kind << 28 | slot, sp, self.tsc, SITE if tail else CALLER + sp, arg0
+        )
+        if self.write(unit + data):
+            return True
+        self._count(0, 1)
+        return False
+
+    def leave(
+        self, slot: int, sp: int, *, result: int = 0, errno: int = 0, data: bytes = b""
+    ) -> bool:
+        self.tsc += 10
+        unit = layout.EXIT.struct.pack(
+            layout.UNIT_EXIT << 28 | slot, sp, self.tsc, result & (1 << 64) - 1, errno, 0
+        )
+        if self.write(unit + data):
+            return True
+        self._count(1, 0)
+        return False
+
+    def overhead(self, ticks: int) -> None:
+        unit = layout.OVERHEAD.struct.pack(layout.UNIT_OVERHEAD << 28, 0, self.tsc, ticks, 0)
+        self.tsc += ticks
+        self.write(unit)
+
+
+def data_units(kind: int, item: int, content: bytes, flags: int = 0) -> bytes:
+    """Make the DATA units of one captured item."""
+    units = b""
+    rest = content
+    first = True
+    while first or rest:
+        commit = layout.UNIT_DATA << 28 | (kind if first else 0) << 24 | item << 16 | len(rest)
+        units += layout.DATA.struct.pack(commit, flags if first else 0, rest[:24])
+        rest = rest[24:]
+        first = False
+    return units
