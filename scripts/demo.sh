@@ -11,8 +11,9 @@ trap 'rm -rf "$scratch"' EXIT
 # standard error, together; of a long text the beginning and the end.
 show() { # LINES COMMAND
 	printf '\n$ %s\n' "$2"
-	status=0
-	eval "$2" >"$scratch/said" 2>&1 || status=$?
+	rm -f "$scratch/status"
+	# Through a pipe, because cat has a short cut of its own from file to file.
+	{ eval "$2" || echo $? >"$scratch/status"; } 2>&1 | cat >"$scratch/said"
 	if [ "$(wc -l <"$scratch/said")" -gt $(($1 + 4)) ]; then
 		head -n "$1" "$scratch/said"
 		echo '...'
@@ -20,7 +21,7 @@ show() { # LINES COMMAND
 	else
 		cat "$scratch/said"
 	fi
-	[ "$status" -eq 0 ] || exit "$status"
+	[ ! -e "$scratch/status" ] || exit "$(cat "$scratch/status")"
 }
 
 echo 'The files that cat opens, with results and times:'

@@ -38,7 +38,7 @@ class Case(NamedTuple):
     @property
     def id(self) -> str:
         """Name the case in a test's name."""
-        return "-".join([self.target, *(word.strip("_") for word in self.arguments)])
+        return "-".join([self.target, *self.arguments])
 
     @property
     def wish(self) -> dict[str, str]:

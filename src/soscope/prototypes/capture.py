@@ -2,9 +2,9 @@
 """Compile a described function to capture programs: what the agent keeps of a call.
 
 A call costs what is kept of it, so as little as possible is asked for. The first integer
-register is always kept. Six registers are one fixed move, so that anything that needs more
-than one and nothing else asks for six. A string that the function itself must read needs no
-pointer beside it.
+register is always kept. Six registers are one fixed move, so that a function that needs more
+than one and no program for anything else asks for six. A string that the function itself must
+read needs no pointer beside it.
 """
 
 from __future__ import annotations
@@ -25,19 +25,29 @@ Op = tuple[int, int, int, int, int, int, int]
 
 
 class Programs:
-    """The programs of one function: `flags` of struct sosc_function, ops without OP_END."""
+    """The programs of one function, ops without OP_END.
 
-    __slots__ = ("at_entry", "at_exit", "exit_words", "flags")
+    `flags` are those of struct sosc_function where exits are seen, `entry_flags` where they
+    are not.
+    """
+
+    __slots__ = ("at_entry", "at_exit", "entry_flags", "exit_words", "flags")
 
     def __init__(self, description: Description) -> None:
-        at_entry = _entry(description)
-        self.at_entry = at_entry or []
+        words, follows = _entry(description)
         self.at_exit, self.exit_words = _exit(description)
-        self.flags = layout.FN_EXIT_PROGRAM if self.at_exit else 0
-        if at_entry is None:
-            self.flags |= layout.FN_SIX
-        elif at_entry:
-            self.flags |= layout.FN_PROGRAM
+        only_words = len(words) == 1 and words[0][0] == layout.OP_WORDS and not follows
+        self.at_entry = words + follows
+        self.entry_flags = layout.FN_PROGRAM if self.at_entry else 0
+        self.flags = self.entry_flags
+        if only_words:
+            self.entry_flags = layout.FN_SIX
+            # A call whose arguments wait for its return runs a program in any case.
+            if not self.exit_words:
+                self.flags = layout.FN_SIX
+                self.at_entry = []
+        if self.at_exit:
+            self.flags |= layout.FN_EXIT_PROGRAM
 
 
 def _op(
@@ -53,8 +63,8 @@ def _op(
     return op, arg, length, length_arg, limit, flags, item
 
 
-def _entry(description: Description) -> list[Op] | None:
-    """Return the ops at entry; None: six integer registers and nothing else."""
+def _entry(description: Description) -> tuple[list[Op], list[Op]]:
+    """Return the ops at entry that keep registers and stack, and those that follow pointers."""
     arguments = [*description.arguments, *description.optionals]
     follows: list[Op] = []
     words = stack = floats = 0
@@ -80,8 +90,6 @@ def _entry(description: Description) -> list[Op] | None:
         words = 1 + description.words
     if description.tail in (row.TAIL_PRINTF, row.TAIL_SCANF):
         words = 6  # the values of a format; OP_FORMAT keeps those that are elsewhere
-    if words and not (follows or stack or floats):
-        return None
     ops = []
     if words:
         ops.append(_op(layout.OP_WORDS, words))
@@ -89,7 +97,7 @@ def _entry(description: Description) -> list[Op] | None:
         ops.append(_op(layout.OP_STACK, stack))
     if floats:
         ops.append(_op(layout.OP_FLOAT, floats))
-    return ops + follows
+    return ops, follows
 
 
 def _exit(description: Description) -> tuple[list[Op], int]:

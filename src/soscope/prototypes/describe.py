@@ -202,7 +202,8 @@ class Description:
         name = target.text.split()[-1]
         if name == _SOCKET_ADDRESS:
             argument.leads = row.LEADS_TO_SOCKET
-            argument.size = 28  # struct sockaddr_in6
+            # struct sockaddr_un where its length is known, else struct sockaddr_in6
+            argument.size = 110 if argument.length else 28
             return
         if name not in self._structs:
             raise self._fail(f"'{target.text}' is not in structs.h")

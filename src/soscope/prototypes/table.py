@@ -94,11 +94,13 @@ def _wanted(one: Known, pool: _Pool, *, arguments: bool, exits: bool) -> tuple[i
     if one.programs is None:
         # A special function without a declaration is shown as unknown ones are.
         return flags | layout.FN_SIX, 0, 0, 0
-    flags |= one.programs.flags
-    entry = pool.add(one.programs.at_entry)
+    programs = one.programs
     if exits and not flags & layout.FN_ENTRY_ONLY:
-        return flags, entry, pool.add(one.programs.at_exit), one.programs.exit_words
-    return flags & ~layout.FN_EXIT_PROGRAM, entry, 0, 0
+        flags |= programs.flags
+        entry = pool.add(programs.at_entry) if flags & layout.FN_PROGRAM else 0
+        return flags, entry, pool.add(programs.at_exit), programs.exit_words
+    flags |= programs.entry_flags
+    return flags, pool.add(programs.at_entry) if flags & layout.FN_PROGRAM else 0, 0, 0
 
 
 class _Pool:

@@ -62,7 +62,7 @@ def captured(first: tuple[int, ...], units: bytes) -> Captured:
 
 def _in_a_row(found: dict[int, _Number]) -> tuple[_Number, ...]:
     """Return the values of 0, 1, 2 … up to the first that is missing."""
-    row = []
+    row: list[_Number] = []
     while len(row) in found:
         row.append(found[len(row)])
     return tuple(row)

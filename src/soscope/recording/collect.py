@@ -116,7 +116,8 @@ class _Collector(Sink):
 
 def _wanted(table: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     kind = table["commit"] >> 28
-    return (kind > 0) & (kind <= layout.UNIT_OVERHEAD) & (kind != layout.UNIT_DATA)
+    known = (kind > 0) & (kind <= layout.UNIT_OVERHEAD)
+    return np.asarray(known & (kind != layout.UNIT_DATA), np.bool_)
 
 
 class Collected:
@@ -213,16 +214,16 @@ class Collected:
         counted[order] = added - base[thread_of[order]] if threads else added
         self.holes: Integers = counted[piece]
         fates = [0] * threads
-        for thread in found.threads:
-            number = thread.number
+        for one in found.threads:
+            number = one.number
             time = self._last[number]
-            if thread.ends is not None:
-                fates[number], end = thread.ends
+            if one.ends is not None:
+                fates[number], end = one.ends
                 time_ns, ended = found.ends[end]
-                time = max([recording.clock.tsc(time_ns), *(self._last[one] for one in ended)])
+                time = max([recording.clock.tsc(time_ns), *(self._last[at] for at in ended)])
             else:
-                fates[number] = found.dead.get(thread.key[1], 0)
-            if thread.full and losses.within(thread.full, max(time, thread.full)):
+                fates[number] = found.dead.get(one.key[1], 0)
+            if one.full and losses.within(one.full, max(time, one.full)):
                 total[number] += 1
         self.thread_fate: Integers = np.array(fates, np.int64)
         self.thread_holes: Integers = np.array(total, np.int64)

@@ -3,35 +3,41 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 
 
 class Overhead:
-    """Spans (tsc, ticks) of one thread. `before` is only asked about ever later times."""
+    """Spans of one thread, as a sum that grows with time."""
 
-    __slots__ = ("_folded", "_spans")
+    __slots__ = ("_folded", "_starts", "_ticks")
 
-    _MANY = 256
+    _MANY = 64
 
     def __init__(self) -> None:
-        self._folded = 0  # ticks of spans that have been forgotten
-        self._spans: list[tuple[int, int]] = []
+        self._folded = 0  # ticks of spans that lie behind all questions
+        self._starts: list[int] = []  # tsc of the others, in order
+        self._ticks: list[int] = []
 
     def add(self, tsc: int, ticks: int) -> None:
         """Take a span of `ticks` that began at `tsc`."""
-        if self._spans and (tsc, ticks) < self._spans[-1]:
-            insort(self._spans, (tsc, ticks))
-        else:
-            self._spans.append((tsc, ticks))
+        at = len(self._starts)
+        if at and tsc < self._starts[-1]:
+            at = bisect_left(self._starts, tsc)
+        self._starts.insert(at, tsc)
+        self._ticks.insert(at, ticks)
 
     def before(self, tsc: int) -> int:
-        """Return the ticks of all spans that began before `tsc`."""
-        at = bisect_left(self._spans, (tsc, -1))
-        return self._folded + sum([ticks for _, ticks in self._spans[:at]])
+        """Return the ticks of all spans that began before `tsc`.
+
+        Times before one that was forgotten must not be asked about.
+        """
+        if not self._starts:
+            return self._folded
+        return self._folded + sum(self._ticks[: bisect_left(self._starts, tsc)])
 
     def forget(self, tsc: int) -> None:
-        """Fold spans that began before `tsc`; nobody asks about earlier times any more."""
-        if len(self._spans) > self._MANY:
-            at = bisect_left(self._spans, (tsc, -1))
-            self._folded += sum([ticks for _, ticks in self._spans[:at]])
-            del self._spans[:at]
+        """Hear that all further questions are about `tsc` and later."""
+        if len(self._starts) > self._MANY:
+            at = bisect_left(self._starts, tsc)
+            self._folded += sum(self._ticks[:at])
+            del self._starts[:at], self._ticks[:at]

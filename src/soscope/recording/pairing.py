@@ -31,9 +31,9 @@ INHERITED = 5  # open in another process, which forked this one
 
 
 class Call:
-    """A call; `payload` is for those who use it, and is theirs to set."""
+    """A call; `payload` and `overhead` are for those who use it, and are theirs to set."""
 
-    __slots__ = ("holes", "payload", "slot", "sp", "thread", "tsc")
+    __slots__ = ("holes", "overhead", "payload", "slot", "sp", "thread", "tsc")
 
     def __init__(self, thread: Thread, slot: int, sp: int, tsc: int) -> None:
         self.thread = thread
@@ -41,6 +41,7 @@ class Call:
         self.sp = sp
         self.tsc = tsc
         self.payload: Any = None
+        self.overhead = 0  # ticks the agent had taken in its thread before
         self.holes = thread.holes
 
     @property

@@ -265,6 +265,7 @@ class Stream(Sink):
             not returns,
         )
         call.payload = entry
+        call.overhead = state.overhead.before(tsc)
         self._out.append(entry)
 
     def _leave(self, time: int, state: _State, record: tuple[int, ...], data: bytes) -> None:
@@ -285,7 +286,7 @@ class Stream(Sink):
         if call is not None and call.tsc and tsc:
             ticks = tsc - call.tsc
             if how not in {pairing.MOVED, pairing.INHERITED}:
-                ticks -= state.overhead.before(tsc) - state.overhead.before(call.tsc)
+                ticks -= state.overhead.before(tsc) - call.overhead
             duration = self._clock.duration_ns(max(ticks, 0))
         self._out.append(
             Exit(

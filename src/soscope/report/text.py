@@ -76,9 +76,31 @@ class TextListener(Listener):
 
     def events(self, batch: list[Event]) -> None:
         """Add the lines of some events and write what is complete."""
+        plain = self._clock is None  # nothing but "[pid N] " stands in front of a line
+        heads, add, result_of = self._heads, self._parts.append, self._result
+        format_call, limit, durations = self._prototypes.format_call, self._limit, self._durations
         for event in batch:
             if isinstance(event, Exit):
-                self._exit(event)
+                entry = event.entry
+                if (
+                    entry is None
+                    or entry is not self._open
+                    or self._shown
+                    or event.ended != ENDED_RETURN
+                ):
+                    self._exit(event)
+                    continue
+                # Most calls: the end of the call before, in one line with it.
+                self._open = None
+                slot = entry.slot
+                texts = [one.text for one in format_call(slot, entry.captured, limit, event)]
+                line = f"{heads.get(slot) or self._head(slot)}{', '.join(texts)}) "
+                if self._several or not plain or entry.tid != self._tid:
+                    line = self._start(entry.time_ns, entry.tid) + line
+                if durations:
+                    add(f"{line:{_PADDING}}= {result_of(event)}{_duration(event)}\n")
+                else:
+                    add(f"{line:{_PADDING}}= {result_of(event)}\n")
             elif isinstance(event, Entry):
                 if self._open is not None:
                     self._close(_UNFINISHED)
@@ -203,10 +225,10 @@ class TextListener(Listener):
 
     def _finish(self, line: str, leave: Exit, written: int) -> None:
         """Add a line with its result, without the characters that are written already."""
-        line = f"{line}) ".ljust(_PADDING) + "= " + self._result(leave)
-        if self._durations and leave.duration_ns is not None:
-            seconds, ns = divmod(leave.duration_ns, 1_000_000_000)
-            line = f"{line} <{seconds}.{ns:09}>"
+        line = f"{line}) "
+        line = f"{line:{_PADDING}}= {self._result(leave)}"
+        if self._durations:
+            line += _duration(leave)
         self._parts.append(f"{line[written:]}\n")
 
     def _close(self, how: str) -> None:
@@ -236,6 +258,14 @@ class TextListener(Listener):
     def _tell(self, time_ns: int, tid: int, text: str) -> None:
         self._close(_UNFINISHED)
         self._parts.append(f"{self._start(time_ns, tid)}{text}\n")
+
+
+def _duration(leave: Exit) -> str:
+    """Return how long a call took, as the end of its line."""
+    if leave.duration_ns is None:
+        return ""
+    seconds, ns = divmod(leave.duration_ns, 1_000_000_000)
+    return f" <{seconds}.{ns:09}>"
 
 
 class _Clock:

@@ -299,6 +299,7 @@ def test_open_calls_of_a_living_process_stay_open(run: Run, thread: FakeThread) 
 
 def test_events_stand_in_order_of_their_times(run: Run, thread: FakeThread) -> None:
     others = [run.agent.thread(tid=tid) for tid in (101, 102)]
+    run.tick(1500)
     others[0].tsc = 2003
     others[1].tsc = 2007
     for one in (others[1], thread, others[0]):
@@ -355,7 +356,7 @@ def test_many_overheads_are_folded(run: Run, thread: FakeThread) -> None:
         thread.overhead(60)
         thread.leave(G, 900)
         run.tick(thread.tsc)
-        run.tick(thread.tsc + 1)
+        run.tick(thread.tsc + 2)
     thread.leave(F, 1000)
     run.finish()
     exits = [event.duration_ns for event in run.events if isinstance(event, Exit)]

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import time as clock
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -70,9 +71,7 @@ def returned(
     """Make the end of a call."""
     known = entry.slot if entry else slot(symbol)
     thread = tid if tid is not None else entry.tid if entry else 7
-    return Exit(
-        entry, SECOND + at, took, result, errno, captured, ended, 7, thread, known
-    )
+    return Exit(entry, SECOND + at, took, result, errno, captured, ended, 7, thread, known)
 
 
 class Screen:
@@ -114,10 +113,8 @@ def test_a_call_is_one_line_with_the_result_in_ltraces_column(screen: Screen) ->
 
 
 def test_a_long_call_has_one_blank_before_the_result(screen: Screen) -> None:
-    lines = screen.show(*whole(called("strlen", 0x5000, a0=b"x" * 32), 32))
     long = called("strcmp", 1, 2, a0=b"x" * 20, a1=b"y" * 20)
-    assert lines == [f'strlen("{"x" * 32}")       = 32'.replace("       =", "       =")]
-    assert screen.show(*whole(long, 1))[1] == f'strcmp("{"x" * 20}", "{"y" * 20}") = 1'
+    assert screen.show(*whole(long, 1)) == [f'strcmp("{"x" * 20}", "{"y" * 20}") = 1']
 
 
 def test_a_function_without_a_result_is_void(screen: Screen) -> None:
@@ -146,7 +143,8 @@ def test_what_a_call_fills_in_is_shown_when_it_returns(screen: Screen) -> None:
 def test_a_nested_call_makes_two_lines_of_the_outer_one(screen: Screen) -> None:
     outer, inner = called("qsort", 1, 2, 3, 4), called("strlen", 5, a0=b"abc", at=10)
     lines = screen.show(outer, inner, returned(inner, 3), returned(outer, at=900))
-    assert lines[0].startswith("qsort(") and lines[0].endswith(" <unfinished ...>")
+    assert lines[0].startswith("qsort(")
+    assert lines[0].endswith(" <unfinished ...>")
     assert lines[1].startswith('strlen("abc")')
     assert lines[2] == "<... qsort resumed> )                            = <void>"
 
@@ -205,9 +203,7 @@ def test_an_entry_alone_has_no_result(screen: Screen) -> None:
 
 def test_a_killed_program_leaves_its_call_unfinished(screen: Screen) -> None:
     call = called("getpid")
-    lines = screen.show(
-        call, returned(call, None, ended="killed"), ProcessExit(SECOND, 7, None, 9)
-    )
+    lines = screen.show(call, returned(call, None, ended="killed"), ProcessExit(SECOND, 7, None, 9))
     assert lines == ["getpid( <unfinished ...>", "+++ killed by SIGKILL +++"]
 
 
@@ -239,8 +235,10 @@ def test_a_result_whose_entry_was_lost_is_a_line_of_its_own(screen: Screen) -> N
 def test_a_function_that_returns_twice_resumes(screen: Screen) -> None:
     call = called("_setjmp", 0x5000)
     lines = screen.show(call, returned(call, 0), *whole(called("getpid")), returned(call, 1))
-    assert lines[0].startswith("_setjmp(") and lines[0].endswith("= 0")
-    assert lines[2].startswith("<... _setjmp resumed> )") and lines[2].endswith("= 1")
+    assert lines[0].startswith("_setjmp(")
+    assert lines[0].endswith("= 0")
+    assert lines[2].startswith("<... _setjmp resumed> )")
+    assert lines[2].endswith("= 1")
 
 
 def test_losses_are_lines(screen: Screen) -> None:
@@ -273,7 +271,9 @@ def test_a_call_without_out_arguments_waits_whole(screen: Screen) -> None:
     screen.show(call)
     screen.listener.idle()
     assert screen.path.read_text() == 'strlen("abc"'
-    assert screen.show(returned(call, 3))[0] == 'strlen("abc")                                    = 3'
+    assert (
+        screen.show(returned(call, 3))[0] == 'strlen("abc")                                    = 3'
+    )
 
 
 def test_the_last_call_of_a_trace_is_not_swallowed(screen: Screen) -> None:
@@ -281,16 +281,21 @@ def test_the_last_call_of_a_trace_is_not_swallowed(screen: Screen) -> None:
     assert screen.end() == ["getpid( <unfinished ...>"]
 
 
+@pytest.fixture
+def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Be in Greenwich for a while."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "UTC")
+        clock.tzset()
+        yield
+    clock.tzset()
+
+
+@pytest.mark.usefixtures("utc")
 @pytest.mark.parametrize(
     ("time", "start"), [(1, "00:00:01 "), (2, "00:00:01.000123 "), (3, "1.000123 ")]
 )
-def test_times_stand_in_front(
-    time: int, start: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import time as clock
-
-    monkeypatch.setenv("TZ", "UTC")
-    clock.tzset()
+def test_times_stand_in_front(time: int, start: str, tmp_path: Path) -> None:
     screen = Screen(tmp_path / "out", Display(time=time))
     lines = screen.show(*whole(called("getpid", at=123_456)))
     assert lines[0].startswith(f"{start}getpid()")

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JSON Lines: the promised members, in the order in which calls began."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from soscope.instruments.trace.filter import compile_selection
+from soscope.instruments.trace.outcome import Outcome
+from soscope.model.call import Dropped, Entry, Event, Exit, Process, ProcessExit, Signal
+from soscope.model.capture import DATA_STRING, NOTHING, Captured
+from soscope.model.image import IMAGE_MAIN, Image
+from soscope.model.slot import ERROR_INT_NEGATIVE, ERROR_NONE, HOOKED, SLOT_JUMP_SLOT, Slot
+from soscope.prototypes import load
+from soscope.report.display import Display
+from soscope.report.jsonl import JsonLinesListener
+from soscope.report.output import Output
+
+PROG = Image(0, 0, "prog", "/bin/prog", 0, 0, 0, b"", IMAGE_MAIN, 2, 5, 0, 1)
+LIBC = Image(1, 0, "libc.so.6", "/lib/libc.so.6", 0, 0, 0, b"", 0, 0, 7, 0, 1)
+PROTOTYPES = load()
+
+
+def slot(symbol: str, callee: Image | None = LIBC) -> Slot:
+    """Make a slot of the program."""
+    rule = ERROR_INT_NEGATIVE if symbol == "open" else ERROR_NONE
+    return Slot(0, 0, symbol, "V1", PROG, callee, 0, SLOT_JUMP_SLOT, HOOKED, False, False, 1, rule)
+
+
+def called(symbol: str, at: int, *, entry_only: bool = False, **more: Any) -> Entry:
+    """Make an entry with one string."""
+    captured = Captured((0x5000, 0), data={0: (DATA_STRING, 0, b"abc")})
+    return Entry(at, 7, 8, slot(symbol, **more), 1, 0x1234, captured, entry_only)
+
+
+def returned(entry: Entry, result: int | None, **more: Any) -> Exit:
+    """Make the end of a call."""
+    fields = {"errno": None, "ended": "return", "duration_ns": 30, **more}
+    return Exit(
+        entry,
+        entry.time_ns + 30,
+        fields["duration_ns"],
+        result,
+        fields["errno"],
+        NOTHING,
+        fields["ended"],
+        7,
+        8,
+        entry.slot,
+    )
+
+
+class Page:
+    """A JSON Lines listener whose objects can be read at any time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.listener = JsonLinesListener(Output.open(os.fspath(path)), Display())
+        self.selection = compile_selection([])
+        self.listener.begin(PROTOTYPES, self.selection)
+
+    def show(self, *events: Event) -> list[dict[str, Any]]:
+        """Hand in events; return all objects so far."""
+        self.listener.events(list(events))
+        return self.objects()
+
+    def end(self) -> list[dict[str, Any]]:
+        """End the trace; return all objects."""
+        self.listener.end(Outcome([], self.selection))
+        return self.objects()
+
+    def objects(self) -> list[dict[str, Any]]:
+        """Return all objects so far."""
+        return [json.loads(line) for line in self.path.read_text().splitlines()]
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Page:
+    """Make an empty page."""
+    return Page(tmp_path / "out")
+
+
+def test_a_call_has_the_members_that_are_promised(page: Page) -> None:
+    entry = called("strlen", 1000)
+    assert page.show(entry, returned(entry, 3)) == [
+        {
+            "type": "call",
+            "time_ns": 1000,
+            "pid": 7,
+            "tid": 8,
+            "caller": "prog",
+            "callee": "libc.so.6",
+            "symbol": "strlen",
+            "version": "V1",
+            "depth": 1,
+            "args": [{"type": "const char *", "text": '"abc"', "value": "abc"}],
+            "result": {"type": "size_t", "text": "3", "value": 3},
+            "errno": None,
+            "duration_ns": 30,
+            "return_addr": "0x1234",
+            "ended": "return",
+        }
+    ]
+
+
+def test_a_failure_has_the_name_of_its_errno(page: Page) -> None:
+    entry = called("open", 1)
+    (call,) = page.show(entry, returned(entry, 0xFFFF_FFFF, errno=2))
+    assert call["result"]["value"] == -1
+    assert call["errno"] == "ENOENT"
+
+
+def test_void_entries_alone_and_unknown_images_are_null_or_empty(page: Page) -> None:
+    free, last = called("free", 1), called("exit", 2, entry_only=True, callee=None)
+    first, second = page.show(free, returned(free, 0), last)
+    assert first["result"] is None
+    assert first["ended"] == "return"
+    assert (second["ended"], second["result"], second["duration_ns"]) == (None, None, None)
+    assert second["callee"] == ""
+
+
+@pytest.mark.parametrize("ended", ["unwound", "exit", "killed", "lost"])
+def test_a_call_that_did_not_return_says_how_it_ended(page: Page, ended: str) -> None:
+    entry = called("strlen", 1)
+    (call,) = page.show(entry, returned(entry, None, ended=ended, duration_ns=None))
+    assert (call["ended"], call["result"], call["duration_ns"]) == (ended, None, None)
+
+
+def test_objects_are_in_the_order_in_which_calls_began(page: Page) -> None:
+    outer, inner = called("open", 10), called("strlen", 20)
+    assert page.show(outer, inner, returned(inner, 3), Signal(60, 7, 8, 15)) == []
+    shown = page.show(returned(outer, 3))
+    assert [one["time_ns"] for one in shown] == [10, 20, 60]
+
+
+def test_a_second_return_is_no_second_call(page: Page) -> None:
+    entry = called("strlen", 1)
+    assert len(page.show(entry, returned(entry, 0), returned(entry, 1))) == 1
+
+
+def test_an_end_without_a_beginning_has_its_own_time(page: Page) -> None:
+    torn = returned(called("strlen", 1), 3)
+    torn.entry = None
+    (call,) = page.show(torn)
+    assert (call["time_ns"], call["args"], call["ended"]) == (31, [], "return")
+
+
+def test_a_call_that_nobody_closed_is_lost(page: Page) -> None:
+    page.show(called("strlen", 1), Signal(2, 7, 8, 10))
+    call, signal = page.end()
+    assert (call["ended"], call["result"]) == ("lost", None)
+    assert signal["signal"] == "SIGUSR1"
+
+
+def test_other_events_have_the_members_that_are_promised(page: Page) -> None:
+    assert page.show(
+        Process(1, 7, "start", None, "/bin/prog"),
+        Process(2, 9, "fork", 7, "/bin/prog"),
+        Signal(3, 7, 8, 15),
+        ProcessExit(4, 9, 3, None),
+        ProcessExit(5, 7, None, 9),
+        Dropped(12, "the ring was full"),
+    ) == [
+        {
+            "type": "process",
+            "time_ns": 1,
+            "pid": 7,
+            "event": "start",
+            "parent": None,
+            "program": "/bin/prog",
+        },
+        {
+            "type": "process",
+            "time_ns": 2,
+            "pid": 9,
+            "event": "fork",
+            "parent": 7,
+            "program": "/bin/prog",
+        },
+        {"type": "signal", "time_ns": 3, "pid": 7, "tid": 8, "signal": "SIGTERM"},
+        {"type": "exit", "time_ns": 4, "pid": 9, "status": 3, "signal": None},
+        {"type": "exit", "time_ns": 5, "pid": 7, "status": None, "signal": "SIGKILL"},
+        {"type": "dropped", "count": 12, "why": "the ring was full"},
+    ]
+
+
+def test_a_number_that_json_does_not_know_is_null(page: Page) -> None:
+    captured = Captured((), floats=(float("nan"),))
+    entry = Entry(1, 7, 8, slot("sin"), 0, 0, captured, False)
+    (call,) = page.show(entry, returned(entry, 0))
+    assert call["args"][0]["value"] is None
+    assert call["args"][0]["text"]
