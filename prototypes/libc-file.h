@@ -84,8 +84,8 @@ int statx(int dir ENUM(at_fd), const char *path, int flags FLAGS(at), unsigned i
 	  struct statx *status) FAILS(< 0);
 int access(const char *path, int mode FLAGS(access)) FAILS(< 0);
 int eaccess(const char *path, int mode FLAGS(access)) FAILS(< 0) ALSO(euidaccess);
-int faccessat(int dir ENUM(at_fd), const char *path, int mode FLAGS(access), int flags FLAGS(at_access))
-	FAILS(< 0);
+int faccessat(int dir ENUM(at_fd), const char *path, int mode FLAGS(access),
+	      int flags FLAGS(at_access)) FAILS(< 0);
 int chmod(const char *path, mode_t mode) FAILS(< 0);
 int fchmod(int fd, mode_t mode) FAILS(< 0);
 int fchmodat(int dir ENUM(at_fd), const char *path, mode_t mode, int flags FLAGS(at)) FAILS(< 0);

@@ -114,5 +114,6 @@ int re_match(struct re_pattern_buffer *compiled, const char *s BYTES(size), int 
 	     struct re_registers *registers);
 const char *re_compile_pattern(const char *pattern BYTES(size), size_t size,
 			       struct re_pattern_buffer *compiled);
+unsigned long re_set_syntax(unsigned long syntax HEX) HEX;
 int wordexp(const char *words FOLLOW, wordexp_t *expanded, int flags HEX);
 void wordfree(wordexp_t *expanded);

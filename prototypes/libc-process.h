@@ -49,7 +49,8 @@ pid_t waitpid(pid_t pid, int *status OUT HEX, int options FLAGS(wait)) FAILS(< 0
 pid_t wait3(int *status OUT HEX, int options FLAGS(wait), struct rusage *usage) FAILS(< 0);
 pid_t wait4(pid_t pid, int *status OUT HEX, int options FLAGS(wait), struct rusage *usage)
 	FAILS(< 0);
-int waitid(idtype_t type ENUM(idtype), id_t id, siginfo_t *info, int options FLAGS(wait)) FAILS(< 0);
+int waitid(idtype_t type ENUM(idtype), id_t id, siginfo_t *info, int options FLAGS(wait))
+	FAILS(< 0);
 pid_t getpid(void) ALSO(__getpid);
 pid_t getppid(void);
 pid_t gettid(void);
@@ -61,7 +62,7 @@ pid_t setsid(void) FAILS(< 0);
 int daemon(int keep_directory BOOL, int keep_streams BOOL) FAILS(< 0);
 int prctl(int option ENUM(prctl), ... WORDS(4)) FAILS(< 0);
 long ptrace(enum __ptrace_request request ENUM(ptrace), ... WORDS(3)) FAILS(< 0);
-long syscall(long number, ... WORDS(5)) FAILS(< 0);
+long syscall(long number ENUM(syscall), ... WORDS(5)) FAILS(< 0);
 int personality(unsigned long persona HEX) FAILS(< 0);
 
 // Scheduling and limits.

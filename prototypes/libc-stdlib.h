@@ -73,7 +73,7 @@ int getopt_long_only(int argc, char *const *argv, const char *options,
 		     const struct option *long_options, int *index) CHAR;
 int getsubopt(char **options, char *const *tokens, char **value);
 size_t confstr(int name, char *buffer OUT, size_t size);
-long sysconf(int name ENUM(sysconf));
+long sysconf(int name ENUM(sysconf)) ALSO(__sysconf);
 long pathconf(const char *path, int name);
 long fpathconf(int fd, int name);
 int getpagesize(void);

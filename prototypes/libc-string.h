@@ -89,6 +89,8 @@ void qsort_r(void *base, size_t count, size_t size,
 	     int (*compare)(const void *, const void *, void *), void *data);
 void *bsearch(const void *key, const void *base, size_t count, size_t size,
 	      int (*compare)(const void *, const void *));
+int hcreate(size_t count) BOOL;
+void hdestroy(void);
 void *lfind(const void *key, const void *base, size_t *count, size_t size,
 	    int (*compare)(const void *, const void *));
 void *tsearch(const void *key, void **root, int (*compare)(const void *, const void *));

@@ -72,8 +72,8 @@ int pthread_mutex_trylock(pthread_mutex_t *mutex)
 	FAILS(!= 0) ERRNO(result) ALSO(__pthread_mutex_trylock);
 int pthread_mutex_timedlock(pthread_mutex_t *mutex, const struct timespec *until IN)
 	FAILS(!= 0) ERRNO(result);
-int pthread_mutex_clocklock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *until IN)
-	FAILS(!= 0) ERRNO(result);
+int pthread_mutex_clocklock(pthread_mutex_t *mutex, clockid_t clock,
+			    const struct timespec *until IN) FAILS(!= 0) ERRNO(result);
 int pthread_mutex_unlock(pthread_mutex_t *mutex)
 	FAILS(!= 0) ERRNO(result) ALSO(__pthread_mutex_unlock);
 int pthread_mutex_consistent(pthread_mutex_t *mutex) FAILS(!= 0) ERRNO(result);

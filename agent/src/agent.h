@@ -58,6 +58,7 @@ extern struct sosc_lazy sosc_lazy[SOSC_MAX_SLOTS];
 extern struct sosc_hook sosc_hooks[SOSC_MAX_SLOTS];
 
 void sosc_h_jump(void);
+void sosc_h_alias(void);
 void sosc_h_count(void);
 void sosc_h_stats(void);
 void sosc_h_stats_entry(void);
@@ -227,8 +228,9 @@ bool sosc_protect(uint64_t start, uint64_t end, int prot);
 enum sosc_use { // how an image's code uses a GLOB_DAT slot
 	SOSC_USE_CALL = 1, // call *slot(%rip)
 	SOSC_USE_JUMP = 2, // jmp *slot(%rip)
-	SOSC_USE_LOAD = 4, // anything else
+	SOSC_USE_LOAD = 4, // anything else: the address may go anywhere
 	SOSC_USE_STUB = 8, // a .plt.got stub
+	SOSC_USE_CALLED_LOAD = 16, // loaded, and only called
 };
 
 struct sosc_scan { // one GLOB_DAT slot to look for
@@ -239,6 +241,7 @@ struct sosc_scan { // one GLOB_DAT slot to look for
 };
 
 void sosc_scan_text(const struct sosc_loaded *image, struct sosc_scan *slots, uint32_t count);
+bool sosc_load_is_called(const struct sosc_loaded *image, uint64_t displacement);
 uint32_t sosc_scan_sites(const struct sosc_loaded *image, uint64_t addr, uint64_t shadow);
 uint64_t sosc_shadow_cell(const struct sosc_loaded *image, uint64_t slot);
 

@@ -152,6 +152,14 @@ FUNCTION sosc_h_jump
 	jmp	*CELL_ORIGINAL(%r11)
 	.cfi_endproc
 
+// To where another cell goes: original is that cell.
+FUNCTION sosc_h_alias
+	.cfi_startproc
+	endbr64
+	mov	CELL_ORIGINAL(%r11), %r11
+	jmp	*CELL_ORIGINAL(%r11)
+	.cfi_endproc
+
 FUNCTION sosc_h_count
 	.cfi_startproc
 	endbr64

@@ -28,7 +28,7 @@ static uint64_t stub_at(uint64_t jmp)
 	return 0;
 }
 
-static void found(struct sosc_scan *slot, uint64_t displacement)
+static void found(const struct sosc_loaded *image, struct sosc_scan *slot, uint64_t displacement)
 {
 	uint16_t opcode;
 
@@ -40,15 +40,17 @@ static void found(struct sosc_scan *slot, uint64_t displacement)
 		slot->uses |= SOSC_USE_JUMP;
 	} else if (opcode == CALL_OPCODE) {
 		slot->uses |= SOSC_USE_CALL;
+	} else if (sosc_load_is_called(image, displacement)) {
+		slot->uses |= SOSC_USE_CALLED_LOAD;
 	} else {
 		slot->uses |= SOSC_USE_LOAD;
 	}
 }
 
-static void scan_range(uint64_t start, uint64_t end, struct sosc_scan *slots, uint32_t count,
-		       uint64_t low, uint64_t high)
+static void scan_range(const struct sosc_loaded *image, uint64_t start, uint64_t end,
+		       struct sosc_scan *slots, uint32_t count)
 {
-	uint64_t span = high - low;
+	uint64_t low = slots[0].addr, span = slots[count - 1].addr - low;
 
 	for (uint64_t at = start; at + 4 <= end; at++) {
 		int32_t displacement;
@@ -68,7 +70,7 @@ static void scan_range(uint64_t start, uint64_t end, struct sosc_scan *slots, ui
 				right = middle;
 		}
 		if (left < count && slots[left].addr == target && at >= start + 6)
-			found(&slots[left], at);
+			found(image, &slots[left], at);
 	}
 }
 
@@ -110,15 +112,23 @@ void sosc_scan_text(const struct sosc_loaded *image, struct sosc_scan *slots, ui
 		uint64_t start = image->bias + phdr->p_vaddr;
 
 		if (phdr->p_type == PT_LOAD && phdr->p_flags & PF_X)
-			scan_range(start, start + phdr->p_filesz, slots, count, slots[0].addr,
-				   slots[count - 1].addr);
+			scan_range(image, start, start + phdr->p_filesz, slots, count);
 	}
 }
 
+static bool is_call_through(const struct sosc_loaded *image, uint64_t displacement)
+{
+	const uint8_t *code = (const uint8_t *)displacement;
+
+	return (code[-2] == 0xff && (code[-1] == 0x15 || code[-1] == 0x25)) ||
+	       sosc_load_is_called(image, displacement);
+}
+
 /**
- * Re-aim every call and jump through the slot at @addr to the cell at @shadow;
- * how many there were and could be written. Nobody may be running the image's
- * code: a displacement may straddle a word.
+ * Re-aim every call and jump through the slot at @addr, and every load of it
+ * that is only called, to the cell at @shadow; how many there were and could be
+ * written. Nobody may be running the image's code: a displacement may straddle
+ * a word.
  */
 uint32_t sosc_scan_sites(const struct sosc_loaded *image, uint64_t addr, uint64_t shadow)
 {
@@ -130,16 +140,14 @@ uint32_t sosc_scan_sites(const struct sosc_loaded *image, uint64_t addr, uint64_
 
 		if (phdr->p_type != PT_LOAD || !(phdr->p_flags & PF_X))
 			continue;
-		for (uint64_t at = start; at + 6 <= end; at++) {
-			const uint8_t *code = (const uint8_t *)at;
-			int32_t old, fresh = (int32_t)(shadow - (at + 6));
+		for (uint64_t at = start + 3; at + 4 <= end; at++) {
+			int64_t wide = (int64_t)(shadow - (at + 4));
+			int32_t old, fresh = (int32_t)wide;
 
-			if (code[0] != 0xff || (code[1] != 0x15 && code[1] != 0x25))
-				continue;
-			memcpy(&old, code + 2, sizeof(old));
-			if (at + 6 + (uint64_t)(int64_t)old == addr &&
-			    (int64_t)fresh == (int64_t)(shadow - (at + 6)) &&
-			    sosc_write(at + 2, &fresh, sizeof(fresh), true))
+			__builtin_memcpy(&old, (const void *)at, sizeof(old));
+			if (at + 4 + (uint64_t)(int64_t)old == addr && fresh == wide &&
+			    is_call_through(image, at) &&
+			    sosc_write(at, &fresh, sizeof(fresh), true))
 				done++;
 		}
 	}

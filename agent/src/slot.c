@@ -281,7 +281,33 @@ static uint32_t own_cell(uint64_t addr, uint32_t kind)
 	return sosc_cell_take();
 }
 
-enum { RESOLVE_CELL = 1, GUARD_CELL = 2 };
+enum { RESOLVE_CELL = 1, GUARD_CELL = 2, ALIAS_CELL = 3 };
+
+// In a program that is not position independent a function's address may be the
+// program's own stub, and other images are bound to that: their calls would be
+// the program's too. A way round, if @value is such a stub and its slot hooked.
+static uint64_t past_canonical(const struct sosc_loaded *image, const char *symbol, uint64_t value)
+{
+	const struct sosc_loaded *program = &sosc_loaded[0];
+	uint32_t text = program->index, alias;
+
+	if (image == program || text == SOSC_NONE || !sosc_addr_executable(program, value))
+		return 0;
+	text = sosc_string(symbol);
+	for (uint32_t i = first_slot[program->index];
+	     i < first_slot[program->index] + slot_count[program->index]; i++) {
+		if (sosc_hooks[i].symbol != text || sosc_slot(i)->refusal ||
+		    sosc_slot(i)->kind != SOSC_SLOT_JUMP_SLOT)
+			continue;
+		alias = own_cell(sosc_hooks[i].addr, ALIAS_CELL);
+		if (alias == SOSC_NONE)
+			return 0;
+		sosc_cells[alias].original = (uint64_t)&sosc_cells[i];
+		sosc_cells[alias].handler = (uint64_t)sosc_h_alias;
+		return sosc_entry_of(alias);
+	}
+	return 0;
+}
 
 // Where a hook's calls go at first, and the cell that the loader is to bind. A
 // guard stands behind the hook of a function that may forbid rdtsc or system
@@ -408,6 +434,7 @@ static void hook_jump_slots(struct sosc_loaded *image)
 
 	for (uint64_t i = 0; i < image->jmprelcount; i++) {
 		struct candidate at;
+		uint64_t past;
 
 		if (ELF64_R_TYPE(image->jmprel[i].r_info) != R_X86_64_JUMP_SLOT ||
 		    !describe(&at, image, &image->jmprel[i]))
@@ -415,10 +442,15 @@ static void hook_jump_slots(struct sosc_loaded *image)
 		at.kind = SOSC_SLOT_JUMP_SLOT;
 		at.index = i;
 		at.lazy = is_lazy(image, at.value, i);
-		if (at.lazy || !at.callee)
+		past = at.lazy ? 0 : past_canonical(image, at.symbol, at.value);
+		if (past)
+			at.value = past;
+		if (at.lazy || past || !at.callee)
 			(void)sosc_lookup_all(at.symbol, at.version, &at.callee);
 		if (!sosc_select_slot(at.symbol, at.callee, &at.choice)) {
 			leave(image);
+			if (past)
+				__atomic_store_n((uint64_t *)at.addr, past, __ATOMIC_RELEASE);
 			if (sosc_guard_kind(at.symbol))
 				guard_only(&at);
 		} else if (at.choice.flags & SOSC_FN_NEVER) {
@@ -462,17 +494,23 @@ static bool wanted_glob_dat(struct candidate *at, struct sosc_loaded *image,
 
 static void hook_glob_dat(struct candidate *at, const struct sosc_scan *scan)
 {
+	uint64_t past = past_canonical(at->image, at->symbol, at->value);
+
+	if (past) {
+		at->value = past;
+		(void)sosc_lookup_all(at->symbol, at->version, &at->callee);
+	}
 	if (at->choice.flags & SOSC_FN_NEVER) {
 		refuse(at, SOSC_REFUSED_NOT_A_CALL);
 	} else if (at->kind == SOSC_SLOT_JUMP_SLOT) {
 		hook(at);
-	} else if (scan->uses && !(scan->uses & SOSC_USE_LOAD)) {
+	} else if (scan->uses && !(scan->uses & (SOSC_USE_LOAD | SOSC_USE_CALLED_LOAD))) {
 		hook(at);
 	} else if (scan->uses & SOSC_USE_STUB) {
 		at->kind = SOSC_SLOT_PLT_GOT;
 		at->stub = scan->stub;
 		hook(at);
-	} else if (scan->uses & (SOSC_USE_CALL | SOSC_USE_JUMP)) {
+	} else if (scan->uses & (SOSC_USE_CALL | SOSC_USE_JUMP | SOSC_USE_CALLED_LOAD)) {
 		at->kind = SOSC_SLOT_CALL_SITES;
 		hook(at);
 	} else {

@@ -32,7 +32,8 @@ def check(case: Case, mode: str, folder: Path, *, follow: bool) -> None:
     assert wanted.outcome.status == case.status, wanted.outcome
     select = tracing.selection(case, wanted.truth)
     got = tracing.traced(command, folder, mode=mode, select=select, follow=follow, limit=limit)
-    assert not tracing.faults(wanted, got, mode=mode, follow=follow)
+    if found := tracing.faults(wanted, got, mode=mode, follow=follow):
+        pytest.fail("\n".join(found), pytrace=False)
 
 
 @pytest.mark.parametrize("mode", tracing.MODES)

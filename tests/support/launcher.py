@@ -54,13 +54,7 @@ def make_block(path: str, descriptor: int | None) -> ControlBlock:
         main_name=os.path.basename(path),
         count_arrays=1,
     )
-    block = ControlBlock.create(plan)
-    if descriptor is not None:
-        os.ftruncate(descriptor, block.size)
-        os.pwrite(descriptor, block.mapping[: 4 * layout.PAGE], 0)
-        block.close()
-        block = ControlBlock(descriptor)
-    return block
+    return ControlBlock.create(plan, descriptor)
 
 
 def describe(program: Program) -> dict[str, object]:

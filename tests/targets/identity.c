@@ -36,8 +36,8 @@ int main(void)
 		sum += CALL(f0, i) & 1;
 		CALL(free, text);
 	}
-	freer f = free;
-	comparer c = strcmp;
+	freer volatile f = free;
+	comparer volatile c = strcmp;
 	CHECK(f == (freer)dlsym(RTLD_DEFAULT, "free"));
 	CHECK(c == (comparer)dlsym(RTLD_DEFAULT, "strcmp"));
 	CHECK(f == kept_free && c == kept_strcmp);

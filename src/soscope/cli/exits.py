@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import signal
 
 
 def leave(status: int | None, signal_number: int | None) -> int:
@@ -22,6 +21,8 @@ def die(which: int | str) -> int:
 
     Returns 128 + its number only if the signal does not kill.
     """
+    import signal
+
     number = int(signal.Signals[which]) if isinstance(which, str) else which
     _flush()
     try:

@@ -19,7 +19,7 @@ VERBS = {
 }
 
 HELP = """\
-usage: soscope VERB [options] …
+usage: soscope VERB [options] ...
        soscope --help | --version | help VERB
 
 An oscilloscope for shared objects: what crosses a library's boundary in a live process.

@@ -72,7 +72,7 @@ def launch(
         tracer = Tracer(child.pid, program, agents, events, follow=follow, stay=stay)
         target = Target(tracer, agents, signals, follow=follow)
         try:
-            _start(child, tracer, target, command[0], wants_trace=follow or stay)
+            _start(child, tracer, target, blob, command[0], wants_trace=follow or stay)
         finally:
             child.close()
     except BaseException:
@@ -83,7 +83,13 @@ def launch(
 
 
 def _start(
-    child: children.Child, tracer: Tracer, target: Target, name: str, *, wants_trace: bool
+    child: children.Child,
+    tracer: Tracer,
+    target: Target,
+    blob: Blob | None,
+    name: str,
+    *,
+    wants_trace: bool,
 ) -> None:
     """Let the child execute its command, and wait until it runs it.
 
@@ -102,6 +108,8 @@ def _start(
             program.block = None
             program.reason = f"{reasons.NO_PTRACE}: {_who_traces(child.pid) or error.strerror}"
     child.go(inherits=is_traced)
+    if blob is not None:
+        blob.fill()  # while the child executes its command
     if is_traced:
         target.wait_ready()
         failure = child.exec_error() if tracer.exit is not None else None

@@ -26,6 +26,7 @@ from soscope.process.tracee import Faulted, Gone, Tracee
 
 STOP_SIGNALS = frozenset((signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU))
 _FOLLOW = ptrace.O_TRACEFORK | ptrace.O_TRACEVFORK | ptrace.O_TRACECLONE
+_LET_GO, _LET_GO_PAUSE = 1.0, 0.001  # seconds
 _NEW_THREAD = (ptrace.EVENT_FORK, ptrace.EVENT_VFORK, ptrace.EVENT_CLONE)
 
 Request = Callable[[int], None]
@@ -323,36 +324,51 @@ class Tracer:
     def let_go(self) -> None:
         """Trace nobody any longer; everybody runs on.
 
-        A thread that cannot stop now (a parent in vfork) is left to the kernel, which lets it
-        go when this process ends.
+        A parent in vfork only stops when its child has executed something, so all are waited
+        for together. Who does not stop within a second is left to the kernel, which lets go
+        when this process ends.
         """
-        for task in list(self.tasks.values()):
-            if task.is_seized:
+        waiting = [task.tid for task in self.tasks.values() if task.is_seized]
+        for tid in waiting:
+            try:
+                ptrace.interrupt(tid)
+            except OSError:
+                pass  # killed: its wait status tells
+        end = time.monotonic() + _LET_GO
+        while waiting and time.monotonic() < end:
+            for tid in waiting:
                 try:
-                    self._release(task)
-                except Gone as gone:
-                    self._ended(task, gone.status)
-                except OSError:
-                    pass  # killed: its wait status tells
+                    found, wait_status = os.waitpid(tid, ptrace.WALL | os.WNOHANG)
+                except ChildProcessError:
+                    self.tasks.pop(tid, None)
+                    continue
+                if found:
+                    self._release(self.tasks.get(tid) or self._adopt(tid), wait_status)
+            waiting = [task.tid for task in self.tasks.values() if task.is_seized]
+            if waiting:
+                time.sleep(_LET_GO_PAUSE)
 
-    def _release(self, task: Task) -> None:
-        ptrace.interrupt(task.tid)
-        end = time.monotonic() + 0.5
-        while True:
-            tid, wait_status = os.waitpid(task.tid, ptrace.WALL | os.WNOHANG)
-            if tid:
-                break
-            if time.monotonic() > end:
-                return
-            time.sleep(0.0005)
+    def _release(self, task: Task, wait_status: int) -> None:
+        """Detach a thread at the stop that this wait status reports."""
         if not os.WIFSTOPPED(wait_status):
-            raise Gone(wait_status)
-        number = 0 if wait_status >> 16 else os.WSTOPSIG(wait_status)
-        if task.put_in is not None:
-            task.put_in.abandon()
-            self._refuse(task, reasons.NOT_FOLLOWED)
-            number = 0 if number == signal.SIGTRAP else number
-        self.detach(task, number)
+            self._ended(task, wait_status)
+            return
+        event = wait_status >> 16
+        number = 0 if event else os.WSTOPSIG(wait_status)
+        if event in _NEW_THREAD:
+            self._forked(task, event)  # the new one stops by itself, and is waited for too
+        elif event == ptrace.EVENT_EXEC:
+            self.note_exec(task, status.program_path(task.tid), reasons.NOT_FOLLOWED)
+        try:
+            if task.put_in is not None:
+                task.put_in.abandon()
+                self._refuse(task, reasons.NOT_FOLLOWED)
+                number = 0 if number == signal.SIGTRAP else number
+            self.detach(task, number)
+        except Gone as gone:
+            self._ended(task, gone.status)
+        except OSError:
+            self.detach(task, number)
 
 
 def _process_of(tid: int) -> int:

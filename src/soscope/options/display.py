@@ -3,47 +3,67 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
-
+from soscope.options.table import COUNT, VALUE, Option, Values
 from soscope.options.units import parse_count
 from soscope.report.display import TIME_EPOCH, Display
 
+_GROUP = "how to show them"
 
-def add_display_options(parser: ArgumentParser) -> None:
-    """Add the options that change how calls are shown."""
-    group = parser.add_argument_group("how to show them")
-    group.add_argument(
+DISPLAY = [
+    Option(
         "-t",
         "--time",
-        action="count",
-        default=0,
+        dest="time",
+        kind=COUNT,
+        group=_GROUP,
         help="begin lines with the time; -tt: with microseconds; -ttt: as seconds since 1970",
-    )
-    group.add_argument(
-        "-T", "--durations", action="store_true", help="end lines with the time in the call"
-    )
-    group.add_argument(
+    ),
+    Option(
+        "-T",
+        "--durations",
+        dest="durations",
+        group=_GROUP,
+        help="end lines with the time in the call",
+    ),
+    Option(
         "-s",
         "--string-limit",
-        type=parse_count,
-        default=32,
+        dest="string_limit",
+        kind=VALUE,
         metavar="N",
+        default=32,
+        convert=parse_count,
+        group=_GROUP,
         help="bytes of a string to show (32)",
-    )
-    group.add_argument(
-        "--json", action="store_true", help="JSON Lines, one for each event; with -c one document"
-    )
-    volume = group.add_mutually_exclusive_group()
-    volume.add_argument("-q", "--quiet", action="store_true", help="no notes at the end")
-    volume.add_argument("-v", "--verbose", action="store_true", help="more notes at the end")
+    ),
+    Option(
+        "--json",
+        dest="json",
+        group=_GROUP,
+        help="JSON Lines, one for each event; with -c one document",
+    ),
+    Option(
+        "-q", "--quiet", dest="quiet", group=_GROUP, rivals="volume", help="no notes at the end"
+    ),
+    Option(
+        "-v",
+        "--verbose",
+        dest="verbose",
+        group=_GROUP,
+        rivals="volume",
+        help="more notes at the end",
+    ),
+]
+
+DEBUG = Option("--debug", dest="debug", group="", help="show tracebacks of soscope's own errors")
 
 
-def display_from(words: Namespace) -> Display:
+def display_from(values: Values) -> Display:
     """Return what the display options say."""
     return Display(
-        time=min(words.time, TIME_EPOCH),
-        durations=words.durations,
-        string_limit=words.string_limit,
-        quiet=words.quiet,
-        verbose=words.verbose,
+        time=min(values.time, TIME_EPOCH),
+        durations=values.durations,
+        string_limit=values.string_limit,
+        quiet=values.quiet,
+        verbose=values.verbose,
     )

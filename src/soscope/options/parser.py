@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""argparse as soscope uses it: it raises, abbreviates nothing, and has a short -h."""
+"""argparse as soscope uses it: for help, and to say what is wrong with the words."""
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import SUPPRESS, Action, ArgumentParser, Namespace, RawDescriptionHelpFormatter
 
 from soscope.errors import UsageError
+from soscope.options.table import COUNT, FLAG, LIST, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing is slow to import
     from collections.abc import Sequence
     from typing import Any, NoReturn
+
+_ACTIONS = {FLAG: "store_true", COUNT: "count", LIST: "append"}
 
 
 class VerbParser(ArgumentParser):
@@ -21,7 +25,16 @@ class VerbParser(ArgumentParser):
     `epilog`. Raises UsageError where argparse would exit.
     """
 
-    def __init__(self, verb: str, *, usage: str, short: str, description: str, epilog: str) -> None:
+    def __init__(
+        self,
+        verb: str,
+        options: list[Option],
+        *,
+        usage: str,
+        short: str,
+        description: str,
+        epilog: str,
+    ) -> None:
         super().__init__(
             prog=f"soscope {verb}",
             usage=usage,
@@ -32,12 +45,36 @@ class VerbParser(ArgumentParser):
             allow_abbrev=False,
         )
         self.short = short
+        self._positionals.title = "arguments"
         self._optionals.title = "general"
         self.add_argument("-h", action=_ShortHelp, help="the most common options")
         self.add_argument("--help", action="help", help="this text")
-        self.add_argument(
-            "--debug", action="store_true", help="show tracebacks of soscope's own errors"
-        )
+        self._add(options)
+
+    def _add(self, options: list[Option]) -> None:
+        """Add the rows of the table, by groups."""
+        groups: dict[str, Any] = {"": self}
+        rivals: dict[str, Any] = {}
+        for option in options:
+            if option.group not in groups:
+                groups[option.group] = self.add_argument_group(option.group)
+            group = groups[option.group]
+            if option.rivals:
+                if option.rivals not in rivals:
+                    rivals[option.rivals] = group.add_mutually_exclusive_group()
+                group = rivals[option.rivals]
+            more: dict[str, Any] = {}
+            if option.takes_word:
+                more = {"metavar": option.metavar, "type": option.value}
+            # a list of its own for each parser: argparse appends to the default
+            more["default"] = [] if option.kind == LIST else option.default
+            group.add_argument(
+                *option.flags,
+                dest=option.dest,
+                help=option.help,
+                action=_ACTIONS.get(option.kind, "store"),
+                **more,
+            )
 
     def error(self, message: str) -> NoReturn:
         """Raise the error instead of printing it."""
@@ -62,7 +99,20 @@ class _ShortHelp(Action):
 
 
 class _Formatter(RawDescriptionHelpFormatter):
-    """Help with room for long options; 80 columns where there is no terminal."""
+    """Help with room for long options, as wide as the terminal up to 100 columns.
+
+    argparse makes a formatter for every option that is added, and would import shutil for
+    its width.
+    """
 
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=30)
+        super().__init__(prog, max_help_position=30, width=_width())
+
+
+def _width() -> int:
+    """Return the columns of the help: 80 where there is no terminal."""
+    try:
+        columns = os.get_terminal_size(1).columns
+    except OSError:
+        columns = 0
+    return min(max(columns, 60), 100) - 2 if columns else 78

@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
-from soscope.options.display import add_display_options, display_from
-from soscope.options.parser import VerbParser
+from soscope.options.display import DEBUG, DISPLAY, display_from
+from soscope.options.table import VALUE, Option, Values, joined, scan
 from soscope.report.display import Display
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # argparse is for help and mistakes
+    from soscope.options.parser import VerbParser
 
 USAGE = "soscope report [options] FILE"
 
@@ -50,23 +54,45 @@ class ReportOptions:
         self.debug = debug
 
 
+OPTIONS = [
+    DEBUG,
+    *DISPLAY,
+    Option(
+        "-o",
+        "--output",
+        dest="output",
+        kind=VALUE,
+        metavar="FILE",
+        group="where to",
+        help="write to FILE",
+    ),
+]
+
+
 def make_parser() -> VerbParser:
-    """Make the parser of `soscope report`."""
-    parser = VerbParser("report", usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG)
-    add_display_options(parser)
-    where = parser.add_argument_group("where to")
-    where.add_argument("-o", "--output", metavar="FILE", help="write to FILE")
+    """Make argparse's parser of `soscope report`."""
+    from soscope.options.parser import VerbParser
+
+    parser = VerbParser(
+        "report", OPTIONS, usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG
+    )
     parser.add_argument("path", metavar="FILE", help="the recording")
     return parser
 
 
 def parse(arguments: list[str]) -> ReportOptions:
     """Parse the words behind `soscope report`. Raises UsageError, or SystemExit for help."""
-    words = make_parser().parse_args(arguments)
+    scanned = scan(OPTIONS, arguments)
+    if scanned is not None and len(scanned[1]) == 1:
+        values, (path,) = scanned
+    else:
+        values = Values(OPTIONS)
+        make_parser().parse_args(joined(OPTIONS, arguments), values)
+        path = values.path
     return ReportOptions(
-        words.path,
-        display_from(words),
-        output=words.output,
-        json=words.json,
-        debug=words.debug,
+        path,
+        display_from(values),
+        output=values.output,
+        json=values.json,
+        debug=values.debug,
     )

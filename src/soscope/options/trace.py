@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
-from argparse import REMAINDER
-
 from soscope.errors import UsageError
 from soscope.instruments.trace import settings
 from soscope.instruments.trace.settings import TraceSettings
-from soscope.options.display import add_display_options, display_from
-from soscope.options.parser import VerbParser
+from soscope.options.display import DEBUG, DISPLAY, display_from
+from soscope.options.table import LIST, VALUE, Option, Values, joined, scan
 from soscope.options.units import parse_duration, parse_size, size_text
 from soscope.report.display import Display
 
-USAGE = "soscope trace [options] [--] COMMAND [ARGUMENT…]"
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # argparse is for help and mistakes
+    from soscope.options.parser import VerbParser
+
+USAGE = "soscope trace [options] [--] COMMAND [ARGUMENT...]"
 
 SHORT = f"""\
 usage: {USAGE}
@@ -73,85 +75,143 @@ class TraceOptions:
     __slots__ = ("display", "json", "output", "prints", "settings")
 
     def __init__(
-        self, trace: TraceSettings, display: Display, *, output: str | None, json: bool
+        self,
+        trace: TraceSettings,
+        display: Display,
+        *,
+        output: str | None,
+        json: bool,
+        prints: bool,
     ) -> None:
         self.settings = trace
         self.display = display
         self.output = output
         self.json = json
-        self.prints = trace.record is None or output is not None
+        self.prints = prints
+
+
+_WHICH = "which calls"
+_WHAT = "what to keep of them"
+_WHERE = "where to"
+
+OPTIONS = [
+    DEBUG,
+    Option(
+        "-e",
+        "--select",
+        dest="select",
+        kind=LIST,
+        metavar="EXPR",
+        group=_WHICH,
+        help="calls that this filter expression chooses (repeatable: one of them)",
+    ),
+    Option(
+        "--from",
+        dest="callers",
+        kind=LIST,
+        metavar="IMAGE",
+        group=_WHICH,
+        help="calls made by this image; all: every image",
+    ),
+    Option(
+        "-l",
+        "--to",
+        dest="callees",
+        kind=LIST,
+        metavar="IMAGE",
+        group=_WHICH,
+        help="calls to functions of this image",
+    ),
+    Option("-f", "--follow-forks", dest="follow", group=_WHICH, help="children, too"),
+    Option(
+        "-c",
+        "--summary",
+        dest="summary",
+        group=_WHAT,
+        rivals="mode",
+        help="calls, errors and times by function",
+    ),
+    Option(
+        "--count-only",
+        dest="count_only",
+        group=_WHAT,
+        rivals="mode",
+        help="calls by function: the cheapest",
+    ),
+    Option(
+        "--entry-only",
+        dest="entry_only",
+        group=_WHAT,
+        rivals="mode",
+        help="no results and durations: half the cost",
+    ),
+    Option(
+        "--duration",
+        dest="duration",
+        kind=VALUE,
+        metavar="TIME",
+        convert=parse_duration,
+        group=_WHAT,
+        help="stop recording after TIME; the command goes on",
+    ),
+    *DISPLAY,
+    Option(
+        "-o",
+        "--output",
+        dest="output",
+        kind=VALUE,
+        metavar="FILE",
+        group=_WHERE,
+        help="write to FILE; -: standard output",
+    ),
+    Option(
+        "--record",
+        dest="record",
+        kind=VALUE,
+        metavar="FILE",
+        group=_WHERE,
+        help="keep a recording (and print nothing, without -o)",
+    ),
+    Option(
+        "--buffer",
+        dest="buffer",
+        kind=VALUE,
+        metavar="SIZE",
+        default=settings.DEFAULT_BUFFER,
+        convert=parse_size,
+        group=_WHERE,
+        help=f"memory between command and soscope ({size_text(settings.DEFAULT_BUFFER)})",
+    ),
+    Option(
+        "--limit",
+        dest="limit",
+        kind=VALUE,
+        metavar="SIZE",
+        convert=parse_size,
+        group=_WHERE,
+        help="stop recording after SIZE bytes; the command goes on",
+    ),
+    Option(
+        "--when-full",
+        dest="when_full",
+        kind=VALUE,
+        metavar="POLICY",
+        default=settings.WHEN_FULL[0],
+        choices=settings.WHEN_FULL,
+        group=_WHERE,
+        help="when the buffer is full: block (the command waits), drop, overwrite, stop",
+    ),
+]
 
 
 def make_parser() -> VerbParser:
-    """Make the parser of `soscope trace`."""
-    parser = VerbParser("trace", usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG)
-    which = parser.add_argument_group("which calls")
-    which.add_argument(
-        "-e",
-        "--select",
-        action="append",
-        default=[],
-        metavar="EXPR",
-        help="calls that this filter expression chooses (repeatable: one of them)",
-    )
-    which.add_argument(
-        "--from",
-        action="append",
-        default=[],
-        dest="callers",
-        metavar="IMAGE",
-        help="calls made by this image; all: every image",
-    )
-    which.add_argument(
-        "-l",
-        "--to",
-        action="append",
-        default=[],
-        dest="callees",
-        metavar="IMAGE",
-        help="calls to functions of this image",
-    )
-    which.add_argument("-f", "--follow-forks", action="store_true", help="children, too")
-    what = parser.add_argument_group("what to keep of them")
-    mode = what.add_mutually_exclusive_group()
-    mode.add_argument(
-        "-c", "--summary", action="store_true", help="calls, errors and times by function"
-    )
-    mode.add_argument("--count-only", action="store_true", help="calls by function: the cheapest")
-    mode.add_argument(
-        "--entry-only", action="store_true", help="no results and durations: half the cost"
-    )
-    what.add_argument(
-        "--duration",
-        type=parse_duration,
-        metavar="TIME",
-        help="stop recording after TIME; the command goes on",
-    )
-    add_display_options(parser)
-    where = parser.add_argument_group("where to")
-    where.add_argument("-o", "--output", metavar="FILE", help="write to FILE; -: standard output")
-    where.add_argument(
-        "--record", metavar="FILE", help="keep a recording (and print nothing, without -o)"
-    )
-    where.add_argument(
-        "--buffer",
-        type=parse_size,
-        default=settings.DEFAULT_BUFFER,
-        metavar="SIZE",
-        help=f"memory between command and soscope ({size_text(settings.DEFAULT_BUFFER)})",
-    )
-    where.add_argument(
-        "--limit",
-        type=parse_size,
-        metavar="SIZE",
-        help="stop recording after SIZE bytes; the command goes on",
-    )
-    where.add_argument(
-        "--when-full",
-        choices=settings.WHEN_FULL,
-        default="block",
-        metavar="POLICY",
-        help="when the buffer is full: block (the command waits), drop, overwrite, stop",
+    """Make argparse's parser of `soscope trace`."""
+    from argparse import REMAINDER
+
+    from soscope.options.parser import VerbParser
+
+    parser = VerbParser(
+        "trace", OPTIONS, usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG
     )
     parser.add_argument("command", nargs=REMAINDER, metavar="COMMAND", help="what to run")
     return parser
@@ -159,41 +219,53 @@ def make_parser() -> VerbParser:
 
 def parse(arguments: list[str]) -> TraceOptions:
     """Parse the words behind `soscope trace`. Raises UsageError, or SystemExit for help."""
-    words = make_parser().parse_args(arguments)
-    command: list[str] = words.command
-    if command[:1] == ["--"]:  # REMAINDER keeps the one that ends the options
-        command = command[1:]
+    scanned = scan(OPTIONS, arguments)
+    if scanned is not None:
+        values, command = scanned
+    else:
+        values, command = parse_slowly(arguments)
     if not command:
         raise UsageError("no command to run", hint=f"usage: {USAGE}")
-    _check_sizes(words.buffer, words.string_limit)
+    _check_sizes(values.buffer, values.string_limit)
     mode = settings.MODE_TRACE
-    if words.summary:
+    if values.summary:
         mode = settings.MODE_SUMMARY
-    elif words.count_only:
+    elif values.count_only:
         mode = settings.MODE_COUNT
-    options = TraceOptions(
+    prints = values.record is None or values.output is not None
+    return TraceOptions(
         TraceSettings(
             command,
-            select=words.select,
-            callers=words.callers,
-            callees=words.callees,
+            select=values.select,
+            callers=values.callers,
+            callees=values.callees,
             mode=mode,
-            follow=words.follow_forks,
-            entry_only=words.entry_only,
-            string_limit=words.string_limit,
-            duration_ns=words.duration,
-            buffer=words.buffer,
-            limit=words.limit,
-            when_full=words.when_full,
-            record=words.record,
-            debug=words.debug,
+            follow=values.follow,
+            entry_only=values.entry_only,
+            string_limit=values.string_limit,
+            duration_ns=values.duration,
+            buffer=values.buffer,
+            limit=values.limit,
+            when_full=values.when_full,
+            record=values.record,
+            wants_events=prints and mode == settings.MODE_TRACE,
+            debug=values.debug,
         ),
-        display_from(words),
-        output=words.output,
-        json=words.json,
+        display_from(values),
+        output=values.output,
+        json=values.json,
+        prints=prints,
     )
-    options.settings.wants_events = options.prints and mode == settings.MODE_TRACE
-    return options
+
+
+def parse_slowly(arguments: list[str]) -> tuple[Values, list[str]]:
+    """Parse with argparse, which prints help and knows what is wrong."""
+    values = Values(OPTIONS)
+    make_parser().parse_args(joined(OPTIONS, arguments), values)
+    command: list[str] = values.command
+    if command[:1] == ["--"]:  # REMAINDER keeps the one that ends the options
+        command = command[1:]
+    return values, command
 
 
 def _check_sizes(buffer: int, string_limit: int) -> None:

@@ -33,6 +33,7 @@ class Blob:
     """
 
     __slots__ = (
+        "_content",
         "build_id",
         "fd",
         "loader_event",
@@ -42,6 +43,7 @@ class Blob:
         "trap",
     )
 
+    _content: list[bytes]
     fd: int
     size: int
     pages_offset: int
@@ -52,7 +54,7 @@ class Blob:
 
     @classmethod
     def build(cls, path: str | None = None) -> Blob:
-        """Make the blob of the agent at `path`.
+        """Make the file for the agent at `path`, still empty.
 
         Raises AgentError where there is no agent, or it is not one, or there is no memory.
         """
@@ -86,20 +88,23 @@ class Blob:
         blob.loader_event = address("sosc_loader_event")
         blob.build_id = image.build_id
         pages = [
-            image.read(address(name), layout.PAGE, name) * layout.BLOB_REPEAT
+            image.read(address(name), layout.PAGE, name)
             for name in ("sosc_entry_page", "sosc_site_page")
         ]
         blob.pages_offset = len(data) + -len(data) % layout.PAGE
-        blob.size = blob.pages_offset + sum(map(len, pages))
+        blob.size = blob.pages_offset + layout.BLOB_REPEAT * sum(map(len, pages))
+        blob._content = [data.ljust(blob.pages_offset, b"\0"), *pages]
         blob.fd = sharedfile.create(blob.size)
-        # Stores through a mapping are not subject to the limit on file sizes, writes are.
-        with mmap.mmap(blob.fd, blob.size) as mapping:
-            mapping[: len(data)] = data
-            at = blob.pages_offset
-            for page in pages:
-                mapping[at : at + len(page)] = page
-                at += len(page)
         return blob
+
+    def fill(self) -> None:
+        """Write the content, once; a moment after `build`, while somebody else is at work."""
+        if self._content:
+            data, *pages = self._content
+            self._content = []
+            # Stores through a mapping are not subject to the limit on file sizes.
+            with mmap.mmap(self.fd, self.size) as mapping:
+                mapping[:] = b"".join([data, *(page * layout.BLOB_REPEAT for page in pages)])
 
     def close(self) -> None:
         """Close the file; what is mapped stays."""

@@ -151,7 +151,7 @@ class Prototypes:
         self,
         slot: Slot,
         after: Exit,
-        entry: Entry | None,  # noqa: ARG002  some results will depend on arguments
+        entry: Entry | None,
         limit: int = _DEFAULT_LIMIT,
     ) -> Argument | None:
         """Show the result of a call; None: the function has none (void).

@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from soscope.model.call import ENDED_RETURN, Exit
 from soscope.model.capture import DATA_NULL, DATA_TRUNCATED, DATA_UNREADABLE, RESULT_ITEM, Captured
 from soscope.model.slot import is_error
 from soscope.prototypes import conversion, escape, row, show
 from soscope.prototypes.argument import REST, UNKNOWN_TYPE, Argument
 from soscope.prototypes.show import Names, Shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _UNKNOWN_WORDS = 4
 _INT_REGISTERS = 6
@@ -137,6 +139,7 @@ class _Place:
     def __init__(self, of: row.ArgumentRow, names: Names) -> None:
         self.type, self.place, self.index, how, self.leads, self.target, self.count, self.out = of
         self.how, self.size = how[0], how[1]
+        self._is_bytes = self.leads == row.LEADS_TO_BYTES
         self._names = names
         self._show: Callable[[int], Shown] | None = None
         if self.place != row.PLACE_NONE and self.how != row.SHOW_LONG_DOUBLE:
@@ -157,11 +160,13 @@ class _Place:
                 _, flags, content = data
                 if flags & DATA_NULL:
                     return Argument(self.type, "nil", 0)
-                if not flags & DATA_UNREADABLE:
+                # No bytes of a call that did return some: how many was not known.
+                lost = self.out and not content and bool(result) and self._is_bytes
+                if not flags & DATA_UNREADABLE and not lost:
                     led = self._led(content, bool(flags & DATA_TRUNCATED), limit)
                     if led is not None:
                         return Argument(self.type, *led)
-            elif self.leads == row.LEADS_TO_BYTES and result == 0:
+            elif self._is_bytes and result == 0:
                 return Argument(self.type, '""', "")
         return Argument(self.type, *self._own(captured))
 

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import isfinite, ldexp
 from struct import pack, unpack_from
 
 from soscope.prototypes import escape, row
 from soscope.prototypes.constants import flag_text
+
+TYPE_CHECKING = False  # collections.abc takes longer to import than all of this part
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Shown = tuple[str, float | str | None]  # text and value
 

@@ -254,7 +254,7 @@ class Collected:
     def overhead_within(self, thread: Integers, start: Integers, end: Integers) -> Integers:
         """Return the ticks of overheads of each thread that began in [start, end)."""
         ticks = np.zeros(len(thread), np.int64)
-        if not self._overhead:
+        if not self._overhead or not len(thread):
             return ticks
         order = np.argsort(thread, kind="stable")
         numbers, starts = np.unique(thread[order], return_index=True)

@@ -72,7 +72,8 @@ class Losses:
     def within(self, start: int, end: int) -> bool:
         """Say whether anything may have been lost between two times (tsc)."""
         at = bisect_left(self._ends, start)
-        return at < len(self._starts) and self._starts[at] <= end
+        # a span begins at a tick, behind everything that had happened by then
+        return at < len(self._starts) and self._starts[at] < end
 
     def total(self, kind: int) -> int:
         """Return the sum of a counter over all programs."""

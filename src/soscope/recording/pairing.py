@@ -31,12 +31,16 @@ INHERITED = 5  # open in another process, which forked this one
 
 
 class Call:
-    """A call; `payload` and `overhead` are for those who use it, and are theirs to set."""
+    """A call, the `number`th of all.
 
-    __slots__ = ("holes", "overhead", "payload", "slot", "sp", "thread", "tsc")
+    `payload` and `overhead` are for those who use it, and theirs to set.
+    """
 
-    def __init__(self, thread: Thread, slot: int, sp: int, tsc: int) -> None:
+    __slots__ = ("holes", "number", "overhead", "payload", "slot", "sp", "thread", "tsc")
+
+    def __init__(self, thread: Thread, slot: int, sp: int, tsc: int, number: int) -> None:
         self.thread = thread
+        self.number = number
         self.slot = slot
         self.sp = sp
         self.tsc = tsc
@@ -96,18 +100,25 @@ class Thread:
         self.current = stack
         return stack
 
-    def find(self, sp: int, slot: int, *, take: bool) -> Call | None:
-        """Return the innermost open call of `slot` at `sp`; `take` it off its stack."""
+    def _calls(self, sp: int) -> list[Call]:
+        """Return the open calls of the stack that `sp` lies in."""
         at = bisect_right(self._bounds, sp) - 1
         if at < 0 or self._stacks[at].high < sp:
-            return None
-        calls = self._stacks[at].calls
-        for index in range(len(calls) - 1, -1, -1):
-            if calls[index].sp > sp:
+            return []
+        return self._stacks[at].calls
+
+    def find(self, sp: int, slot: int) -> Call | None:
+        """Return the innermost open call of `slot` at `sp`."""
+        for call in reversed(self._calls(sp)):
+            if call.sp > sp:
                 break
-            if calls[index].sp == sp and calls[index].slot == slot:
-                return calls.pop(index) if take else calls[index]
+            if call.sp == sp and call.slot == slot:
+                return call
         return None
+
+    def take(self, call: Call) -> None:
+        """Take an open call off its stack, wherever it stands."""
+        self._calls(call.sp).remove(call)
 
     def close(self) -> list[Call]:
         """Take all open calls off the stacks; return them, innermost first."""
@@ -120,9 +131,10 @@ class Thread:
 class Pairing:
     """All threads of all programs."""
 
-    __slots__ = ("_families",)
+    __slots__ = ("_entries", "_families")
 
     def __init__(self) -> None:
+        self._entries = 0
         self._families: dict[int, dict[Thread, None]] = {}  # by program, in order
 
     def thread(self, key: tuple[int, int, int]) -> Thread:
@@ -157,7 +169,8 @@ class Pairing:
             thread.unwound.pop(sp, None)
         depth = len(calls)
         before = calls[-1] if calls and calls[-1].sp == sp else None
-        call = Call(thread, slot, sp, tsc)
+        self._entries += 1
+        call = Call(thread, slot, sp, tsc, self._entries)
         if returns:
             calls.append(call)
         return call, depth, over, before
@@ -195,20 +208,22 @@ class Pairing:
     ) -> tuple[Call | None, int]:
         if twice and (sp, slot) in thread.again:
             return thread.again[sp, slot], AGAIN
-        waiting = thread.unwound.get(sp, [])
-        for index in range(len(waiting) - 1, -1, -1):
-            if waiting[index].slot == slot:
+        waiting = thread.unwound.get(sp, [])  # the innermost first
+        for index, one in enumerate(waiting):
+            if one.slot == slot:
                 return waiting.pop(index), REVIVED
         program, pid, _ = thread.key
         family = self._families.get(program, {})
-        for other in family:
-            if other is not thread and other.key[1] == pid:
-                call = other.find(sp, slot, take=True)
-                if call is not None:
-                    return call, MOVED
-        for other in family:
-            if other.key[1] != pid:
-                call = other.find(sp, slot, take=False)
-                if call is not None:
-                    return call, INHERITED
+        found = [call for other in family if (call := other.find(sp, slot)) is not None]
+        moved = [call for call in found if call.thread.key[1] == pid]
+        if moved:
+            latest = max(moved, key=_number)
+            latest.thread.take(latest)
+            return latest, MOVED
+        if found:
+            return max(found, key=_number), INHERITED
         return None, 0
+
+
+def _number(call: Call) -> int:
+    return call.number

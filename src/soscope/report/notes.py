@@ -30,12 +30,12 @@ from soscope.report.words import plural
 MOST_NAMES = 6  # in one line, without -v
 
 _REFUSALS = {
-    REFUSED_ADDRESS_TAKEN: "their address is taken, and calls cannot be told from other uses",
-    REFUSED_NOT_A_CALL: "they are not called as functions are",
-    REFUSED_FULL: "there is no room for more slots",
-    REFUSED_WRITE: "their slots cannot be written",
-    REFUSED_TEXT: "the code that calls them cannot be changed",
-    REFUSED_FOREIGN: "something else has changed their slots",
+    REFUSED_ADDRESS_TAKEN: "address taken, calls cannot be told from other uses of it",
+    REFUSED_NOT_A_CALL: "not called as functions are",
+    REFUSED_FULL: "no room for more slots",
+    REFUSED_WRITE: "slots that cannot be written",
+    REFUSED_TEXT: "calling code that cannot be changed",
+    REFUSED_FOREIGN: "slots that something else has changed",
 }
 
 _STOPPED = {
@@ -119,7 +119,7 @@ def _program(program: ProgramOutcome, *, verbose: bool) -> list[str]:
             refused.setdefault((slot.refusal, caller), []).append(slot.symbol)
     for (refusal, caller), symbols in refused.items():
         reason = _REFUSALS.get(refusal, f"reason {refusal}")
-        lines.append(f"not hooked in {caller}: {_names(symbols, verbose=verbose)}: {reason}")
+        lines.append(f"not hooked in {caller} ({reason}): {_names(symbols, verbose=verbose)}")
     for flag, what in (
         (IMAGE_UNREADABLE, "not hooked, their headers cannot be read"),
         (IMAGE_WRITE_REFUSED, "not hooked, their slots cannot be written"),
@@ -164,16 +164,12 @@ def _last(outcome: Outcome) -> str:
     images: list[Image] = [image for program in outcome.programs for image in program.images]
     hooked = [image for image in images if image.slots_hooked]
     others = [image for image in images if not image.slots_hooked and image.slots_left]
-    calls = outcome.calls
-    if calls is None:
-        calls = 0
-        for program in outcome.programs:
-            calls += sum((program.counts or {}).values())
-            calls += sum(cell[0] for cell in (program.stats or {}).values())
-    slots = sum(image.slots_hooked for image in hooked)
+    slots = plural(sum(image.slots_hooked for image in hooked), "slot")
     names = {image.name for image in hooked}
-    where = hooked[0].name if len(names) == 1 else plural(len(hooked), "image")
-    parts = [f"{plural(calls, 'call')} through {plural(slots, 'slot')} of {where}"]
+    if names:
+        slots += f" of {hooked[0].name if len(names) == 1 else plural(len(hooked), 'image')}"
+    calls = _calls(outcome)
+    parts = [f"{slots} hooked" if calls is None else f"{plural(calls, 'call')} through {slots}"]
     left = sum(image.slots_left for image in others)
     if others:
         parts.append(f"{plural(left, 'slot')} of {plural(len(others), 'other image')} left alone")
@@ -186,6 +182,19 @@ def _last(outcome: Outcome) -> str:
     else:
         parts.append("complete")
     return "; ".join(parts)
+
+
+def _calls(outcome: Outcome) -> int | None:
+    """Return how many calls were seen; None if nobody counted (a recording alone was made)."""
+    if outcome.calls is not None:
+        return outcome.calls
+    counted = [program.counts for program in outcome.programs if program.counts is not None]
+    timed = [program.stats for program in outcome.programs if program.stats is not None]
+    if not counted and not timed:
+        return None
+    return sum(sum(counts.values()) for counts in counted) + sum(
+        cell[0] for stats in timed for cell in stats.values()
+    )
 
 
 def _names(names: list[str], *, verbose: bool = False) -> str:

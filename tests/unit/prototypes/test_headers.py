@@ -21,7 +21,7 @@ fnmatch ftw fts getopt glob gnu/libc-version grp iconv ifaddrs inttypes langinfo
 link locale malloc math mntent net/if netdb netinet/in netinet/tcp poll pthread pty pwd regex
 resolv sched search semaphore setjmp shadow signal spawn stdarg stdint stdio stdlib string strings
 sys/auxv sys/epoll sys/eventfd sys/file sys/inotify sys/ioctl sys/mman sys/mount sys/param
-sys/prctl sys/ptrace sys/random sys/resource sys/select sys/sendfile sys/socket sys/stat
+sys/prctl sys/ptrace sys/random sys/resource sys/select sys/syscall sys/sendfile sys/socket sys/stat
 sys/statfs sys/statvfs sys/sysinfo sys/time sys/timerfd sys/times sys/types sys/uio sys/utsname
 sys/vfs sys/wait sys/xattr syslog termios threads time ucontext uchar unistd utime utmp wchar
 wctype wordexp zlib linux/close_range linux/fs linux/sockios sys/signalfd
@@ -145,12 +145,12 @@ def test_structures_lie_as_in_the_headers(declarations: Declarations, tmp_path: 
     for struct in declarations.structs.values():
         name = f"struct {struct.name}"
         lines.append(f'_Static_assert(sizeof({name}) == {struct.size}, "{name}");')
-        for field in struct.fields:
-            lines.append(
-                f"_Static_assert(__builtin_offsetof({name}, {field.name}) == {field.offset} && "
-                f"sizeof((({name} *)0)->{field.name}) == {field.type.size}, "
-                f'"{name} {field.name}");'
-            )
+        lines += [
+            f"_Static_assert(__builtin_offsetof({name}, {field.name}) == {field.offset} && "
+            f"sizeof((({name} *)0)->{field.name}) == {field.type.size}, "
+            f'"{name} {field.name}");'
+            for field in struct.fields
+        ]
     _compile(tmp_path, "\n".join(lines))
 
 

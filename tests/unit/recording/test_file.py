@@ -166,7 +166,7 @@ def test_a_growing_file_is_read_as_far_as_it_goes(path: Path) -> None:
 
 def test_half_a_block_is_damage_until_the_rest_is_there(path: Path, tmp_path: Path) -> None:
     data = record(path)
-    kind, offset, size = offsets(data)[-3]
+    _, offset, size = offsets(data)[-3]
     part = tmp_path / "part.sosr"
     part.write_bytes(data[: offset + size - 8])
     recording = Recording.open(part)

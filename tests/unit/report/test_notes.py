@@ -78,8 +78,8 @@ def test_functions_that_are_not_hooked_are_named() -> None:
     taken = [slot(name, REFUSED_ADDRESS_TAKEN) for name in "abcdefgh"]
     lines = notes(outcome(*taken), Display())
     assert lines[0] == (
-        "not hooked in cat: a, b, c, d, e, f and 2 more: their address is taken, and calls "
-        "cannot be told from other uses"
+        "not hooked in cat (address taken, calls cannot be told from other uses of it): "
+        "a, b, c, d, e, f and 2 more"
     )
     verbose = notes(outcome(*taken), Display(verbose=True))
     assert "a, b, c, d, e, f, g, h" in verbose[0]
@@ -139,6 +139,11 @@ def test_counted_calls_are_summed_where_there_is_no_stream() -> None:
     made = outcome(calls=None)
     made.programs[0].counts = {0: 7}
     assert notes(made, Display())[-1].startswith("7 calls through")
+
+
+def test_calls_that_nobody_counted_are_not_said_to_be_none() -> None:
+    last = notes(outcome(calls=None), Display())[-1]
+    assert last.startswith("3 slots of cat hooked; 42 slots of 2 other images")
 
 
 def test_a_recording_is_named_with_what_to_type_next() -> None:

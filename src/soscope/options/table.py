@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options as rows of a table, and a quick way to read well-formed words.
+
+Both parsers come from the same rows: `scan` here, which takes what getopt would take, and
+the argparse of `parser.py`, which has the help and the words for every mistake. argparse
+alone would not do: it takes a quarter of soscope's start, and refuses `-e -malloc`.
+"""
+
+from __future__ import annotations
+
+from soscope.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing and collections.abc are slow to import
+    from collections.abc import Callable
+    from typing import Any
+
+FLAG = "flag"  # is there or not
+COUNT = "count"  # how often it is there
+VALUE = "value"  # takes the next word; the last one counts
+LIST = "list"  # takes the next word, each time
+
+
+class Option:
+    """One option: how it is spelled, what it takes, what the help says of it.
+
+    `flags` are its spellings, `dest` the attribute it becomes. `convert` makes a value of
+    a word, `choices` are the words that are allowed. Of the options of one `rivals` name
+    only one may be given.
+    """
+
+    __slots__ = (
+        "choices",
+        "convert",
+        "default",
+        "dest",
+        "flags",
+        "group",
+        "help",
+        "kind",
+        "metavar",
+        "rivals",
+    )
+
+    def __init__(
+        self,
+        *flags: str,
+        dest: str,
+        help: str,  # noqa: A002  argparse's name
+        group: str,
+        kind: str = FLAG,
+        metavar: str = "",
+        default: Any = None,
+        convert: Callable[[str], Any] | None = None,
+        choices: tuple[str, ...] = (),
+        rivals: str = "",
+    ) -> None:
+        self.flags = flags
+        self.dest = dest
+        self.help = help
+        self.group = group
+        self.kind = kind
+        self.metavar = metavar
+        self.default = {FLAG: False, COUNT: 0}.get(kind, default)
+        self.convert = convert
+        self.choices = choices
+        self.rivals = rivals
+
+    @property
+    def takes_word(self) -> bool:
+        """Say whether a value follows."""
+        return self.kind in (VALUE, LIST)
+
+    def value(self, word: str) -> Any:
+        """Return what a word is as the option's value. Raises UsageError."""
+        if self.choices and word not in self.choices:
+            raise UsageError(f"{self.flags[-1]}: '{word}' is not one of {', '.join(self.choices)}")
+        if self.convert is None:
+            return word
+        try:
+            return self.convert(word)
+        except UsageError as error:
+            raise UsageError(
+                f"{self.flags[-1]}: {error.message}", hint=error.hint, slug=error.slug
+            ) from error
+
+
+class Values:
+    """What the options became: an attribute for each `dest`."""
+
+    def __init__(self, options: list[Option]) -> None:
+        for option in options:
+            value = [] if option.kind == LIST else option.default
+            setattr(self, option.dest, value)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    def take(self, option: Option, word: str | None) -> None:
+        """Take one option that was given, with its word if it takes one."""
+        if word is not None:
+            value = option.value(word)
+            if option.kind == LIST:
+                getattr(self, option.dest).append(value)
+            else:
+                setattr(self, option.dest, value)
+        elif option.kind == COUNT:
+            setattr(self, option.dest, getattr(self, option.dest) + 1)
+        else:
+            setattr(self, option.dest, True)
+
+
+def scan(options: list[Option], words: list[str]) -> tuple[Values, list[str]] | None:
+    """Read options up to the first word that is none; return them and the rest.
+
+    An option that wants a value takes the next word, whatever it looks like. `--` ends the
+    options and is left out. None where something is wrong or help is wanted: argparse will
+    say what. Raises UsageError for a value that cannot be.
+    """
+    by_flag = {flag: option for option in options for flag in option.flags}
+    values = Values(options)
+    rivals: dict[str, Option] = {}
+    at = 0
+    while at < len(words):
+        word = words[at]
+        if word == "--":
+            return values, words[at + 1 :]
+        if len(word) < 2 or word[0] != "-":
+            break
+        at += 1
+        for flag, attached in split(word, by_flag):
+            option = by_flag.get(flag)
+            if option is None:
+                return None
+            value = attached
+            if option.takes_word and value is None:
+                if at == len(words):
+                    return None
+                value = words[at]
+                at += 1
+            if not option.takes_word and value is not None:
+                return None
+            if option.rivals and rivals.setdefault(option.rivals, option) is not option:
+                return None
+            values.take(option, value)
+    return values, words[at:]
+
+
+def split(word: str, by_flag: dict[str, Option]) -> list[tuple[str, str | None]]:
+    """Split `--name=value`, `-abc` or `-ovalue` into flags and attached values."""
+    if word.startswith("--"):
+        name, equals, value = word.partition("=")
+        return [(name, value if equals else None)]
+    flags: list[tuple[str, str | None]] = []
+    for index in range(1, len(word)):
+        option = by_flag.get(f"-{word[index]}")
+        if option is not None and option.takes_word:
+            flags.append((option.flags[0], word[index + 1 :] or None))
+            break
+        flags.append((f"-{word[index]}", None))
+    return flags
+
+
+def joined(options: list[Option], words: list[str]) -> list[str]:
+    """Return the words with each value joined to its option, as argparse needs it."""
+    by_flag = {flag: option for option in options for flag in option.flags}
+    out: list[str] = []
+    at = 0
+    while at < len(words):
+        word = words[at]
+        if word == "--" or len(word) < 2 or word[0] != "-":
+            break
+        at += 1
+        flag, attached = split(word, by_flag)[-1]
+        option = by_flag.get(flag)
+        if option is not None and option.takes_word and attached is None and at < len(words):
+            word += f"={words[at]}" if word.startswith("--") else words[at]
+            at += 1
+        out.append(word)
+    return out + words[at:]

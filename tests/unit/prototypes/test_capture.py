@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Declarations become capture programs that keep what is shown and not more."""
+
+from __future__ import annotations
+
+import pytest
+
+from soscope.errors import FormatError
+from soscope.prototypes.capture import Op
+from soscope.wire import layout
+from tests.unit.prototypes.calls import describe, programs
+
+FOLLOW = layout.OP_MUST_FOLLOW
+RESULT = layout.ARG_RESULT
+
+
+def op(
+    code: int,
+    arg: int,
+    item: int = 0,
+    *,
+    length: int = 0,
+    of: int = 0,
+    limit: int = 0,
+    flags: int = 0,
+) -> Op:
+    return code, arg, length, of, limit, flags, item
+
+
+def string(arg: int, item: int | None = None, flags: int = 0) -> Op:
+    return op(layout.OP_STRING, arg, arg if item is None else item, flags=flags)
+
+
+@pytest.mark.parametrize(
+    "text", ["void f(void);", "int f(int a);", "void f(void *p) ;", "int f(size_t n) FAILS(< 0);"]
+)
+def test_the_first_argument_costs_nothing(text: str) -> None:
+    found = programs(text)
+    assert found.flags == found.entry_flags == 0
+    assert found.at_entry == found.at_exit == []
+
+
+@pytest.mark.parametrize("text", ["int f(int a, int b);", "void *f(void *p, int b, int c, int d);"])
+def test_several_registers_alone_are_six(text: str) -> None:
+    found = programs(text)
+    assert found.flags == found.entry_flags == layout.FN_SIX
+    assert found.at_entry == []
+
+
+def test_a_string_the_function_reads_is_followed_without_a_check() -> None:
+    found = programs("size_t f(const char *s FOLLOW);")
+    assert found.flags == layout.FN_PROGRAM
+    assert found.at_entry == [string(0, flags=FOLLOW)]
+
+
+def test_followed_strings_need_no_pointers() -> None:
+    found = programs("int f(const char *a FOLLOW, const char *b FOLLOW);")
+    assert found.at_entry == [string(0, flags=FOLLOW), string(1, flags=FOLLOW)]
+
+
+def test_a_string_for_the_kernel_is_checked_and_keeps_its_pointer() -> None:
+    found = programs("int f(int dir, const char *path, int flags);")
+    assert found.at_entry == [op(layout.OP_WORDS, 3), string(1)]
+
+
+def test_bytes_with_a_length() -> None:
+    found = programs("long f(int fd, const void *p BYTES(n), size_t n);")
+    assert found.at_entry == [
+        op(layout.OP_WORDS, 3),
+        op(layout.OP_BYTES, 1, 1, length=layout.LENGTH_ARG, of=2),
+    ]
+    found = programs("size_t f(const void *p BYTES(a * b) FOLLOW, size_t a, size_t b);")
+    assert found.at_entry[1] == op(
+        layout.OP_BYTES, 0, 0, length=layout.LENGTH_PRODUCT, of=1, flags=FOLLOW
+    )
+
+
+def test_what_the_call_fills_in_is_kept_at_the_exit() -> None:
+    found = programs("long f(int fd, void *p OUT BYTES(result), size_t n) FAILS(< 0);")
+    assert found.at_entry == [op(layout.OP_WORDS, 3)]
+    assert found.at_exit == [op(layout.OP_BYTES, 1, 1, length=layout.LENGTH_RESULT)]
+    assert found.exit_words == 1
+    assert found.flags == layout.FN_PROGRAM | layout.FN_EXIT_PROGRAM
+    assert found.entry_flags == layout.FN_SIX
+
+
+def test_the_length_counts_among_the_exit_words() -> None:
+    found = programs("size_t f(void *p OUT BYTES(result * a), size_t a);")
+    assert found.at_exit == [op(layout.OP_BYTES, 0, 0, length=layout.LENGTH_RESULT_PRODUCT, of=1)]
+    assert found.exit_words == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("int f(int *n OUT);", op(layout.OP_BYTES, 0, 0, limit=4)),
+        ("int f(int fds[2] OUT);", op(layout.OP_WORD_AT, 0, 0)),
+        ("int f(void **p OUT);", op(layout.OP_WORD_AT, 0, 0)),
+        ("int f(char *s OUT);", string(0)),
+        ("int f(struct timespec *t OUT);", op(layout.OP_BYTES, 0, 0, limit=16)),
+        ("int f(struct sockaddr *a OUT);", op(layout.OP_BYTES, 0, 0, limit=28)),
+    ],
+)
+def test_what_an_out_pointer_leads_to(text: str, wanted: Op) -> None:
+    assert programs(text).at_exit == [wanted]
+
+
+def test_a_structure_that_is_read() -> None:
+    found = programs("int f(const struct timespec *t IN);")
+    assert found.at_entry == [op(layout.OP_BYTES, 0, 0, limit=16)]
+    found = programs("int f(int fd, const struct sockaddr *a IN BYTES(n), unsigned int n);")
+    assert found.at_entry[1] == op(layout.OP_BYTES, 1, 1, length=layout.LENGTH_ARG, of=2, limit=110)
+
+
+def test_results() -> None:
+    assert programs("char *f(int a);").at_exit == [string(RESULT, RESULT)]
+    assert programs("char *f(int a) POINTER;").at_exit == []
+    assert programs("double f(double x);").at_exit == [op(layout.OP_FLOAT, 1, RESULT)]
+    assert programs("long double f(long double x);").at_exit == []
+    found = programs("wchar_t *f(int a);")
+    assert found.at_exit == [op(layout.OP_BYTES, RESULT, RESULT, limit=128)]
+    assert found.exit_words == 0
+
+
+def test_a_result_that_is_followed_leaves_six_registers_six() -> None:
+    found = programs("char *f(int a, int b);")
+    assert found.flags == layout.FN_SIX | layout.FN_EXIT_PROGRAM
+
+
+def test_numbers_in_vector_registers_and_on_the_stack() -> None:
+    found = programs("int f(int a, double x, float y);")
+    assert found.at_entry == [op(layout.OP_FLOAT, 2)]
+    found = programs("int f(int a, int b, int c, int d, int e, int f, int g, long double x);")
+    # g is the first stack word; x is aligned to 16 bytes behind it.
+    assert found.at_entry == [op(layout.OP_WORDS, 6), op(layout.OP_STACK, 4)]
+    nine = ", ".join(f"double d{number}" for number in range(9))
+    assert programs(f"int f({nine});").at_entry == [
+        op(layout.OP_STACK, 1),
+        op(layout.OP_FLOAT, 8),
+    ]
+
+
+def test_a_format_keeps_all_registers() -> None:
+    found = programs("int f(void *p, const char *format FORMAT(printf) FOLLOW, ...);")
+    assert found.at_entry == [
+        op(layout.OP_WORDS, 6),
+        op(layout.OP_FORMAT, 1, 1, limit=256, flags=FOLLOW),
+    ]
+
+
+def test_alternatives_for_an_optional_argument_share_a_register() -> None:
+    found = programs(
+        "int f(int a, int how, ... OPTIONAL(int x, how == O_CREAT) OPTIONAL(void *p, 1));"
+    )
+    assert found.flags == layout.FN_SIX
+    found = programs(
+        "int f(const char *s, int how, ... OPTIONAL(int x, how == O_CREAT) OPTIONAL(void *p, 1));"
+    )
+    assert found.at_entry[0] == op(layout.OP_WORDS, 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("int f(int *a OUT, int *b OUT, int *c OUT);", "more than 2 arguments are wanted"),
+        ("int f(void *p BYTES(n));", "'n' is no parameter"),
+        ("int f(void *p BYTES(n + 1), size_t n);", "not understood"),
+        ("int f(void *p BYTES(a * c), size_t a, size_t b, size_t c);", "must be neighbours"),
+        ("int f(void *p OUT BYTES(a * b), size_t a, size_t b);", "a product cannot be"),
+        ("int f(void *p BYTES(x), double x);", "not in an integer register"),
+        ("int f(void *p OUT);", "leads to something unknown"),
+        ("int f(struct stat *p OUT);", "'struct stat' is not in structs.h"),
+        ("int f(int a ENUM(nothing));", "there is no set 'nothing'"),
+        ("int f(int a FLAGS(whence));", "there is no set 'whence' of this kind"),
+        ("int f(int a FOLLOW);", "leads nowhere"),
+        ("long f(int a) FAILS(!= 0);", r"FAILS\(!= 0\) is not known for 'long'"),
+        ("double f(int a) FAILS(< 0);", "FAILS"),
+        ("int f(int a) FAILS(< 0) ERRNO(somewhere);", r"ERRNO\(somewhere\)"),
+        ("int f(const char *a FORMAT(printf));", "without '...'"),
+        ("int f(const char *a FORMAT(strftime), ...);", "is not known"),
+        ("int f(int a, ... OPTIONAL(int b, a & O_NOTHING));", "is not in constants.txt"),
+        ("int f(int a, ... WORDS(6));", "more WORDS than registers"),
+    ],
+)
+def test_a_faulty_declaration_is_named(text: str, what: str) -> None:
+    with pytest.raises(FormatError, match=what) as raised:
+        (programs(text), describe(text).kept())
+    assert "test.h:1: f: " in raised.value.message

@@ -1,0 +1,407 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The arrays say what the stream says, whatever the program does to its stacks."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from soscope.model.call import Entry, Exit, Process, ProcessExit
+from soscope.recording.columns import ENDED, Columns, columns
+from soscope.recording.feed import Feed
+from soscope.recording.reader import Recording
+from soscope.recording.stream import events
+from soscope.recording.writer import Writer
+from soscope.wire import layout
+from tests.unit.recording.fake import EPOCH, FakeAgent, FakeSampler, FakeThread, make_block
+
+NAMES = ("f", "g", "h", "setjmp")
+SETJMP = 3
+NEAR = 0x2_0000  # a coroutine's stack so close that it looks like the same
+FAR = 0x4000_0000
+
+
+class Stack:
+    """What really is open on a stack of the target, with its expected end."""
+
+    def __init__(self, top: int) -> None:
+        self.top = top
+        self.open: list[tuple[int, int]] = []  # slot, sp
+
+
+class Program:
+    """Random threads that behave as programs do, written as the agent would.
+
+    `choose(n)` returns a number below n.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        choose: Callable[[int], int],
+        *,
+        chunks: int = 4,
+        when_full: int = layout.FULL_BLOCK,
+        stacks: tuple[int, ...] = (0x10_0000,),
+        threads: int = 2,
+    ) -> None:
+        self.choose = choose
+        self.writer = Writer(str(path), command=["x"], options={}, versions={}, start_ns=EPOCH)
+        self.sampler = FakeSampler()
+        self.feed = Feed(self.writer, self.sampler)
+        self.block = make_block(chunks, when_full)
+        self.agent = FakeAgent(self.block)
+        self.feed.add(self.block, "/bin/x", 100)
+        self.agent.image("x", flags=layout.IMAGE_MAIN)
+        for name in NAMES:
+            self.agent.slot(
+                name,
+                flags=layout.FN_TWICE if name == "setjmp" else 0,
+                error_rule=layout.ERROR_INT_NEGATIVE if name == "g" else 0,
+            )
+        self.now = 2000
+        self.threads = [self.agent.thread(tid=100 + n) for n in range(threads)]
+        self.stacks = [Stack(top + n * 16 * FAR // 64) for n in range(threads) for top in stacks]
+        self.of_thread = {
+            n: self.stacks[n * len(stacks) : (n + 1) * len(stacks)] for n in range(threads)
+        }
+
+    def _at(self, thread: FakeThread) -> FakeThread:
+        self.now += 2 * self.choose(30)
+        thread.tsc = self.now
+        return thread
+
+    def step(self) -> None:
+        number = self.choose(len(self.threads))
+        thread = self._at(self.threads[number])
+        mine = self.of_thread[number]
+        stack = mine[self.choose(len(mine))]
+        what = self.choose(16)
+        below = stack.open[-1][1] if stack.open else stack.top
+        slot = self.choose(len(NAMES))
+        if what < 5:
+            sp = below - 16 * (1 + self.choose(4))
+            thread.enter(slot, sp, arg0=what)
+            stack.open.append((slot, sp))
+        elif what < 10 and stack.open:
+            slot, sp = stack.open.pop()
+            thread.leave(slot, sp, result=-self.choose(2), errno=4)
+        elif what == 10 and stack.open:  # longjmp or an exception
+            del stack.open[self.choose(len(stack.open)) :]
+        elif what == 11 and stack.open:  # tail call
+            slot = self.choose(len(NAMES))
+            only = self.choose(4) == 0
+            thread.enter(slot, stack.open[-1][1], tail=True, only=only)
+            if not only:
+                stack.open.append((slot, stack.open[-1][1]))
+        elif what == 12:
+            thread.enter(slot, below - 16, only=True)
+        elif what == 13:
+            thread.overhead(2 * self.choose(50))
+            self.now = thread.tsc
+        elif what == 14:  # a function that returns twice
+            sp = below - 32
+            thread.enter(SETJMP, sp)
+            thread.leave(SETJMP, sp)
+            if self.choose(2):
+                self._at(thread).leave(SETJMP, sp, result=1)
+        elif what == 15:
+            self.odd(number, mine)
+
+    def odd(self, number: int, mine: list[Stack]) -> None:
+        what = self.choose(4)
+        if what == 0:
+            self.drain()
+        elif what == 1:
+            self.threads[number].give_back()
+        elif what == 2 and len(self.threads) > 1:  # coroutines move to another thread
+            other = self.of_thread[(number + 1) % len(self.threads)]
+            at = self.choose(len(mine))
+            if at and at < len(other):
+                mine[at], other[at] = other[at], mine[at]
+        elif what == 3:  # an exit from nowhere
+            self.threads[number].leave(self.choose(len(NAMES)), 0x10_0000 - 16 * self.choose(9))
+
+    def drain(self) -> None:
+        self.now = max([self.now, *(thread.tsc for thread in self.threads)])
+        self.sampler.now = self.now
+        self.feed.drain()
+
+    def finish(self, *, killed: bool | None = None, close: bool = True) -> None:
+        self.now += 100
+        self.drain()
+        if killed is not None:
+            end = EPOCH + self.now // 2
+            self.feed.event(ProcessExit(end, 100, None if killed else 0, 9 if killed else None))
+        self.now += 100
+        self.sampler.now = self.now
+        self.feed.finish()
+        self.writer.end(complete=True, why="exit")
+        if close:
+            for drainer in self.feed.drainers:
+                drainer.close()
+            self.block.close()
+
+
+Row = tuple[object, ...]
+
+
+def rows_of_stream(recording: Recording) -> tuple[list[Row], int]:
+    last: dict[int, Exit] = {}
+    entries: list[Entry] = []
+    orphans = 0
+    for event in events(recording):
+        if isinstance(event, Entry):
+            entries.append(event)
+        elif isinstance(event, Exit):
+            before = last.get(id(event.entry))
+            if event.entry is None or event.entry.pid != event.pid:
+                orphans += 1
+            elif before is None or before.ended != "return":
+                last[id(event.entry)] = event  # a call that returns again is one call
+    rows: list[Row] = []
+    for entry in entries:
+        end = last.get(id(entry))
+        rows.append(
+            (
+                entry.slot.process,
+                entry.pid,
+                entry.tid,
+                entry.slot.index,
+                entry.time_ns,
+                end.duration_ns if end and end.duration_ns is not None else -1,
+                end.result if end and end.result is not None else 0,
+                end.errno if end and end.errno is not None else 0,
+                entry.return_addr,
+                entry.captured.words[0],
+                entry.depth,
+                end.ended if end else "",
+                entry.entry_only,
+            )
+        )
+    return rows, orphans
+
+
+def rows_of_columns(found: Columns) -> list[Row]:
+    return list(
+        zip(
+            found.program.tolist(),
+            found.pid.tolist(),
+            found.tid.tolist(),
+            found.slot.tolist(),
+            found.time_ns.tolist(),
+            found.duration_ns.tolist(),
+            found.result.tolist(),
+            found.errno.tolist(),
+            found.return_addr.tolist(),
+            found.arg0.tolist(),
+            found.depth.tolist(),
+            [ENDED[code] for code in found.ended.tolist()],
+            found.entry_only.tolist(),
+            strict=True,
+        )
+    )
+
+
+def compare(path: Path) -> list[Row]:
+    with Recording.open(path) as recording:
+        expected, orphans = rows_of_stream(recording)
+        found = columns(recording)
+        rows = rows_of_columns(found)
+        assert len(found) == len(expected)
+        for at, (one, other) in enumerate(zip(rows, expected, strict=True)):
+            assert one == other, at
+        assert found.orphans == orphans
+        return rows
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("columns")
+
+
+def run(directory: Path, seed: int, steps: int, killed: bool | None, **more: object) -> list[Row]:
+    path = directory / "a.sosr"
+    program = Program(path, random.Random(seed).randrange, **more)  # type: ignore[arg-type]
+    for _ in range(steps):
+        program.step()
+        if program.block.when_full == layout.FULL_BLOCK and program.choose(200) == 0:
+            program.drain()
+        if program.block.when_full == layout.FULL_BLOCK and not any(
+            state == layout.CHUNK_FREE for state in program.block.chunk_states
+        ):
+            program.drain()
+    program.finish(killed=killed)
+    return compare(path)
+
+
+KILLED = st.sampled_from([None, True, False])
+
+
+@settings(max_examples=150, deadline=None)
+@given(seed=st.integers(0, 1 << 32), steps=st.integers(0, 600), killed=KILLED)
+def test_ordinary_programs(directory: Path, seed: int, steps: int, killed: bool | None) -> None:
+    run(directory, seed, steps, killed)
+
+
+@settings(max_examples=150, deadline=None)
+@given(seed=st.integers(0, 1 << 32), steps=st.integers(0, 600), killed=KILLED)
+def test_programs_with_coroutines(
+    directory: Path, seed: int, steps: int, killed: bool | None
+) -> None:
+    top = 0x10_0000
+    run(directory, seed, steps, killed, stacks=(top, top + NEAR, top + FAR, top + 2 * FAR))
+
+
+@settings(max_examples=100, deadline=None)
+@given(seed=st.integers(0, 1 << 32), steps=st.integers(0, 600), gap=st.integers(1, 1 << 22))
+def test_programs_with_stacks_at_all_distances(
+    directory: Path, seed: int, steps: int, gap: int
+) -> None:
+    stacks = tuple(0x1000_0000 + gap * n for n in range(4))
+    run(directory, seed, steps, killed=None, stacks=stacks, threads=1)
+
+
+@settings(max_examples=100, deadline=None)
+@given(seed=st.integers(0, 1 << 32), steps=st.integers(600, 4000), killed=KILLED)
+def test_programs_that_lose_events(
+    directory: Path, seed: int, steps: int, killed: bool | None
+) -> None:
+    run(directory, seed, steps, killed, when_full=layout.FULL_DROP, chunks=3)
+
+
+def test_losses_are_seen(directory: Path) -> None:
+    rows: list[Row] = []
+    for seed in range(20):
+        rows += run(directory, seed, 4000, killed=False, when_full=layout.FULL_DROP, chunks=2)
+    ended = {row[11] for row in rows}
+    assert ended == {"", "return", "unwound", "exit", "lost"}
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=st.integers(0, 1 << 32), steps=st.integers(600, 4000))
+def test_programs_whose_oldest_events_are_overwritten(
+    directory: Path, seed: int, steps: int
+) -> None:
+    run(directory, seed, steps, killed=True, when_full=layout.FULL_OVERWRITE, chunks=3)
+
+
+def test_a_well_behaved_program_is_told_exactly(directory: Path) -> None:
+    path = directory / "exact.sosr"
+    choose = random.Random(1).randrange
+    program = Program(path, choose, chunks=64, threads=1)
+    thread = program.threads[0]
+    expected: list[list[object]] = []
+
+    def call(depth: int, sp: int) -> None:
+        slot = choose(3)
+        thread.tsc += 2
+        thread.enter(slot, sp)
+        row: list[object] = [slot, depth, "unwound", -1]
+        expected.append(row)
+        begun = thread.tsc
+        frame = 32 + 16 * choose(4)  # calls of one function stand at one address
+        for _ in range(choose(4) if depth < 6 else 0):
+            call(depth + 1, sp - frame)
+        if choose(10):
+            thread.leave(slot, sp)
+            row[2:] = ["return", (thread.tsc - begun) // 2]
+
+    while len(expected) < 5000:
+        call(0, 0x10_0000)
+    thread.enter(SETJMP, 0x20_0000)
+    program.now = thread.tsc
+    program.finish()
+    found = [[row[3], row[10], row[11], row[5]] for row in compare(path)]
+    assert found[:-1] == expected
+
+
+def test_deep_recursion_is_paired(directory: Path) -> None:
+    path = directory / "deep.sosr"
+    program = Program(path, random.Random(1).randrange, chunks=64, threads=1)
+    thread = program.threads[0]
+    depth = 5000
+    for level in range(depth):
+        thread.enter(0, 0x1000_0000 - 1024 * level)
+    for level in reversed(range(depth)):
+        thread.leave(0, 0x1000_0000 - 1024 * level)
+    program.now = thread.tsc
+    program.finish()
+    rows = compare(path)
+    assert [row[10] for row in rows] == list(range(depth))
+    assert {row[11] for row in rows} == {"return"}
+
+
+def test_threads_of_other_processes_and_programs_are_apart(directory: Path) -> None:
+    path = directory / "apart.sosr"
+    program = Program(path, random.Random(1).randrange, chunks=64)
+    parent = program.threads[0]
+    parent.enter(0, 1000)
+    child = program.agent.thread(pid=200, tid=200)
+    child.tsc = parent.tsc
+    program.feed.event(Process(EPOCH + child.tsc // 2, 200, "fork", 100, "/bin/x"))
+    child.leave(0, 1000)
+    child.enter(1, 900)
+    parent.tsc += 50
+    parent.leave(0, 1000)
+    program.now = parent.tsc + 100
+    program.drain()
+    program.feed.event(Process(EPOCH + program.now // 2, 200, "exec", None, "/bin/y"))
+    program.feed.event(ProcessExit(EPOCH + program.now // 2 + 5, 200, 0, None))
+    again = program.agent.thread(pid=200, tid=200)  # the id once more
+    again.tsc = program.now + 100
+    program.feed.event(Process(EPOCH + again.tsc // 2, 200, "fork", 100, "/bin/x"))
+    again.enter(1, 900)
+    program.now = again.tsc
+    program.finish()
+    rows = compare(path)
+    assert [(row[1], row[11]) for row in rows] == [(100, "return"), (200, "exit"), (200, "")]
+
+
+def test_a_thread_id_is_used_again(directory: Path) -> None:
+    path = directory / "again.sosr"
+    program = Program(path, random.Random(1).randrange)
+    first = program.threads[0]
+    first.enter(0, 1000)
+    first.give_back()
+    program.now = first.tsc + 10
+    program.drain()
+    program.writer.thread_end(EPOCH + program.now // 2, 100, 100)
+    second = program.agent.thread(pid=100, tid=100)
+    second.tsc = program.now + 10
+    second.enter(0, 900)
+    program.now = second.tsc
+    program.finish(killed=True)
+    assert [(row[10], row[11]) for row in compare(path)] == [(0, "exit"), (0, "killed")]
+
+
+def test_a_damaged_recording_has_its_calls_up_to_the_damage(directory: Path) -> None:
+    path = directory / "damaged.sosr"
+    program = Program(path, random.Random(1).randrange, chunks=16)
+    thread = program.threads[0]
+    for _ in range(3):
+        for _ in range(1000):
+            thread.enter(0, 1000)
+            thread.leave(0, 1000)
+        program.now = thread.tsc
+        program.drain()
+    program.finish(killed=False)
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2] + b"\xff" + data[len(data) // 2 + 1 :])
+    rows = compare(path)
+    assert 0 < len(rows) < 3000
+    with Recording.open(path) as recording:
+        columns(recording)
+        assert recording.damage is not None
+
+
+def test_a_recording_without_calls_has_no_columns(directory: Path) -> None:
+    path = directory / "none.sosr"
+    program = Program(path, random.Random(1).randrange)
+    program.finish()
+    assert compare(path) == []
