@@ -6,7 +6,6 @@ JOBS ?= 2
 VENV := .venv/bin
 C_FILES = $(wildcard agent/src/*.[ch] agent/include/soscope/*.h tests/targets/*.[ch] \
 	tests/targets/*.cc tests/targets/*.hh)
-export PYTHON
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test soak lint format build bench clean setup-demo setup-test
@@ -15,10 +14,10 @@ help: ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
 
 setup-demo:
-	@scripts/setup.sh demo
+	@PYTHON='$(PYTHON)' scripts/setup.sh demo
 
 setup-test:
-	@scripts/setup.sh test
+	@PYTHON='$(PYTHON)' scripts/setup.sh test
 
 demo: setup-demo ## set everything up and trace a real program
 	@scripts/demo.sh

@@ -38,7 +38,7 @@
 #define FORMAT(language) // a format: `printf` or `scanf`
 #define OPTIONAL(parameter, condition) // one more, if `name & A | B` or
 				       // `name == A | B`; the first that holds
-#define WORDS(n) // so many words of unknown type
+#define WORDS(n) // so many words of unknown type, marked `?`
 
 // When a call failed, and where its errno is.
 #define FAILS(condition) // `< 0`, `== NULL`, `== -1`, `!= 0` or `== 0`

@@ -6,37 +6,14 @@
 // padded, never overrun.
 
 #include "agent.h"
+#include "capture.h"
 #include "sys.h"
 
-enum {
-	ITEMS_MAX = 24, // ops with data in one program
-	BYTES_MAX = 4096, // of one item
-	TOTAL_MAX = 8192, // units of one record, in bytes
-	PIECE = 256, // of a checked read
-};
-
-struct item {
-	uint64_t from; // addr of the bytes, 0 = none
-	uint32_t size;
-	uint8_t kind; // enum sosc_data_kind
-	uint8_t item;
-	uint8_t flags; // enum sosc_data_flag
-	bool checked; // copy by a read that does not fault
-};
-
-struct capture {
-	const struct sosc_regs *regs;
-	const struct sosc_thread *thread;
-	uint64_t words[6];
-	uint64_t floats[8];
-	uint64_t result;
-	bool at_exit;
-	uint32_t count;
-	struct item items[ITEMS_MAX];
-};
+enum { PIECE = 256 }; // bytes of a checked read
 
 // Copies at most @size bytes from the target's @from; how many could be read.
-static uint64_t checked_copy(const struct capture *capture, void *to, uint64_t from, uint64_t size)
+uint64_t sosc_checked_copy(const struct sosc_capture *capture, void *to, uint64_t from,
+			   uint64_t size)
 {
 	struct {
 		uint64_t base, size;
@@ -51,8 +28,8 @@ static uint64_t checked_copy(const struct capture *capture, void *to, uint64_t f
 }
 
 // The length of the string at @from, at most @limit + 1.
-static uint32_t string_size(const struct capture *capture, uint64_t from, uint32_t limit,
-			    bool checked, uint8_t *flags)
+uint32_t sosc_string_size(const struct sosc_capture *capture, uint64_t from, uint32_t limit,
+			  bool checked, uint8_t *flags)
 {
 	uint8_t piece[PIECE];
 	uint32_t size = 0;
@@ -71,7 +48,7 @@ static uint32_t string_size(const struct capture *capture, uint64_t from, uint32
 			want = PIECE;
 		if (want > limit + 1 - size)
 			want = limit + 1 - size;
-		got = checked_copy(capture, piece, from + size, want);
+		got = sosc_checked_copy(capture, piece, from + size, want);
 		if (!got) {
 			*flags |= SOSC_DATA_UNREADABLE;
 			return size;
@@ -83,14 +60,14 @@ static uint32_t string_size(const struct capture *capture, uint64_t from, uint32
 	return size;
 }
 
-static uint64_t pointer_of(const struct capture *capture, uint32_t arg)
+static uint64_t pointer_of(const struct sosc_capture *capture, uint32_t arg)
 {
 	if (arg == SOSC_ARG_RESULT)
 		return capture->result;
 	return arg < 6 ? capture->words[arg] : 0;
 }
 
-static uint64_t length_of(const struct capture *capture, const struct sosc_op *op)
+static uint64_t length_of(const struct sosc_capture *capture, const struct sosc_op *op)
 {
 	uint64_t a = op->length_arg < 6 ? capture->words[op->length_arg] : 0;
 	uint64_t b = op->length_arg < 5 ? capture->words[op->length_arg + 1] : 0;
@@ -110,7 +87,7 @@ static uint64_t length_of(const struct capture *capture, const struct sosc_op *o
 	}
 }
 
-static void read_floats(struct capture *capture)
+void sosc_capture_floats(struct sosc_capture *capture)
 {
 	// the registers as the function will find them: this code uses none
 	uint8_t state[512] __attribute__((aligned(16)));
@@ -120,29 +97,29 @@ static void read_floats(struct capture *capture)
 		memcpy(&capture->floats[i], state + 160 + 16 * i, 8);
 }
 
-static void add_item(struct capture *capture, struct item item)
+void sosc_capture_add(struct sosc_capture *capture, struct sosc_item item)
 {
-	if (capture->count < ITEMS_MAX)
+	if (capture->count < SOSC_ITEMS_MAX)
 		capture->items[capture->count++] = item;
 }
 
-static void add_memory(struct capture *capture, const struct sosc_op *op)
+static void add_memory(struct sosc_capture *capture, const struct sosc_op *op)
 {
 	uint32_t limit = op->limit ? op->limit : sosc_control->string_limit;
 	uint64_t from = pointer_of(capture, op->arg), length;
-	struct item item = {.from = from,
+	struct sosc_item item = {.from = from,
 			    .item = op->item,
 			    .checked = !(op->flags & SOSC_OP_MUST_FOLLOW)};
 
-	if (limit > BYTES_MAX)
-		limit = BYTES_MAX;
+	if (limit > SOSC_BYTES_MAX)
+		limit = SOSC_BYTES_MAX;
 	item.kind = op->op == SOSC_OP_WORD_AT ? SOSC_DATA_WORD_AT :
 		    op->op == SOSC_OP_BYTES   ? SOSC_DATA_BYTES :
 						SOSC_DATA_STRING;
 	if (!from) {
 		item.flags = SOSC_DATA_NULL;
 	} else if (item.kind == SOSC_DATA_STRING) {
-		item.size = string_size(capture, from, limit, item.checked, &item.flags);
+		item.size = sosc_string_size(capture, from, limit, item.checked, &item.flags);
 	} else {
 		length = item.kind == SOSC_DATA_WORD_AT ? 8 : length_of(capture, op);
 		if (item.kind == SOSC_DATA_WORD_AT)
@@ -153,42 +130,45 @@ static void add_memory(struct capture *capture, const struct sosc_op *op)
 		item.size = limit;
 		item.flags |= SOSC_DATA_TRUNCATED;
 	}
-	add_item(capture, item);
+	sosc_capture_add(capture, item);
 }
 
-static void measure(struct capture *capture, const struct sosc_op *op)
+static void measure(struct sosc_capture *capture, const struct sosc_op *op)
 {
 	bool floats = false;
 
 	for (; op->op != SOSC_OP_END; op++) {
-		struct item item = {.item = op->item};
+		struct sosc_item item = {.item = op->item};
 
 		switch (op->op) {
 		case SOSC_OP_WORDS: // the first is in the record itself
 			if (op->arg > 1)
-				add_item(capture, (struct item){.from = (uint64_t)&capture->words[1],
+				sosc_capture_add(capture, (struct sosc_item){.from = (uint64_t)&capture->words[1],
 								.size = 8u * (op->arg - 1u),
 								.kind = SOSC_DATA_WORDS,
 								.item = 1});
 			break;
 		case SOSC_OP_STACK:
-			item = (struct item){.from = (uint64_t)capture->regs->stack,
+			item = (struct sosc_item){.from = (uint64_t)capture->regs->stack,
 					     .size = 8u * op->arg,
 					     .kind = SOSC_DATA_STACK,
 					     .checked = true};
-			add_item(capture, item);
+			sosc_capture_add(capture, item);
 			break;
 		case SOSC_OP_FLOAT:
 			if (!floats)
-				read_floats(capture);
+				sosc_capture_floats(capture);
 			floats = true;
-			item = (struct item){.from = (uint64_t)capture->floats,
+			item = (struct sosc_item){.from = (uint64_t)capture->floats,
 					     .size = capture->at_exit ? 8u : 8u * op->arg,
 					     .kind = SOSC_DATA_FLOATS};
-			add_item(capture, item);
+			sosc_capture_add(capture, item);
+			break;
+		case SOSC_OP_FORMAT:
+			add_memory(capture, op);
+			sosc_capture_format(capture, op);
 			break;
 		case SOSC_OP_STRING:
-		case SOSC_OP_FORMAT:
 		case SOSC_OP_BYTES:
 		case SOSC_OP_WORD_AT:
 			add_memory(capture, op);
@@ -199,19 +179,19 @@ static void measure(struct capture *capture, const struct sosc_op *op)
 	}
 }
 
-static uint32_t units_of(const struct item *item)
+static uint32_t units_of(const struct sosc_item *item)
 {
 	return item->size ? (item->size + 23) / 24 : 1;
 }
 
-static uint32_t total(struct capture *capture)
+static uint32_t total(struct sosc_capture *capture)
 {
 	uint32_t bytes = SOSC_UNIT;
 
 	for (uint32_t i = 0; i < capture->count; i++) {
-		struct item *item = &capture->items[i];
+		struct sosc_item *item = &capture->items[i];
 
-		if (bytes + units_of(item) * SOSC_UNIT > TOTAL_MAX) {
+		if (bytes + units_of(item) * SOSC_UNIT > SOSC_TOTAL_MAX) {
 			item->size = 0;
 			item->flags |= SOSC_DATA_TRUNCATED;
 		}
@@ -220,10 +200,10 @@ static uint32_t total(struct capture *capture)
 	return bytes;
 }
 
-static void write_items(const struct capture *capture, struct sosc_data *unit)
+static void write_items(const struct sosc_capture *capture, struct sosc_data *unit)
 {
 	for (uint32_t i = 0; i < capture->count; i++) {
-		const struct item *item = &capture->items[i];
+		const struct sosc_item *item = &capture->items[i];
 		uint32_t left = item->size, units = units_of(item);
 		uint32_t kind = item->kind;
 		uint8_t flags = item->flags;
@@ -233,7 +213,7 @@ static void write_items(const struct capture *capture, struct sosc_data *unit)
 			uint64_t from = item->from + u * 24ull;
 
 			if (item->checked && size) {
-				if (checked_copy(capture, unit->payload, from, size) != size)
+				if (sosc_checked_copy(capture, unit->payload, from, size) != size)
 					flags |= SOSC_DATA_UNREADABLE;
 			} else {
 				memcpy(unit->payload, (const void *)from, size);
@@ -252,29 +232,51 @@ static const struct sosc_op *program(uint32_t offset)
 	return (const void *)((const uint8_t *)sosc_section(SOSC_SEC_FUNCTIONS) + offset);
 }
 
+// The registers whose words an exit program asks for, in the order of its ops:
+// at most two are kept from the entry to the exit.
+static uint32_t wanted(const struct sosc_op *op, uint8_t registers[2])
+{
+	uint32_t count = 0;
+
+	for (; op->op != SOSC_OP_END; op++) {
+		bool sized = op->op == SOSC_OP_BYTES &&
+			     (op->length == SOSC_LENGTH_ARG || op->length == SOSC_LENGTH_PRODUCT ||
+			      op->length == SOSC_LENGTH_RESULT_PRODUCT);
+		uint8_t named[2] = {op->arg, sized ? op->length_arg : SOSC_ARG_RESULT};
+
+		if (op->op == SOSC_OP_FLOAT)
+			continue;
+		for (int i = 0; i < 2; i++) {
+			bool known = named[i] >= 6;
+
+			for (uint32_t k = 0; k < count; k++)
+				known |= registers[k] == named[i];
+			if (!known && count < 2)
+				registers[count++] = named[i];
+		}
+	}
+	return count;
+}
+
 // Keeps the words that the exit program will ask for, until the exit.
 static void park(struct sosc_thread *thread, struct sosc_cell *cell,
-		 const struct sosc_function *function, const struct capture *capture)
+		 const struct sosc_function *function, const struct sosc_capture *capture)
 {
 	uint64_t sp = (uint64_t)&capture->regs->ret;
 	bool tail_called =
 		capture->regs->ret - (uint64_t)sosc_sites < SOSC_MAX_SITES * SOSC_SITE_SIZE;
 	struct sosc_parked *parked;
-	uint32_t kept = 0;
-	uint64_t words[2] = {0, 0};
+	uint8_t registers[2];
+	uint32_t count = wanted(program(function->exit_program), registers);
 
 	parked = sosc_parked_find(thread, sp, (uint64_t)cell);
 	if (!parked)
 		parked = sosc_parked_place(thread, sp, tail_called);
 	if (!parked)
 		return;
-	for (const struct sosc_op *op = program(function->exit_program);
-	     op->op != SOSC_OP_END && kept < 2; op++)
-		if (op->op != SOSC_OP_FLOAT && op->arg < 6)
-			words[kept++] = capture->words[op->arg];
 	parked->cell = (uint64_t)cell;
-	parked->a = words[0];
-	parked->b = words[1];
+	parked->a = count > 0 ? capture->words[registers[0]] : 0;
+	parked->b = count > 1 ? capture->words[registers[1]] : 0;
 	parked->sp = sp;
 }
 
@@ -289,7 +291,7 @@ uint64_t sosc_capture_entry(const struct sosc_regs *regs)
 	const struct sosc_function *function = sosc_hooks[index].function;
 	uint64_t site = 0, target = cell->original;
 	struct sosc_thread *thread = sosc_thread_slow(cell);
-	struct capture capture;
+	struct sosc_capture capture;
 	struct sosc_entry *unit;
 
 	if (!thread)
@@ -329,12 +331,13 @@ void sosc_capture_exit(const struct sosc_regs *regs)
 	uint64_t tsc = sosc_rdtsc();
 	struct sosc_site *site = (void *)(regs->r11 + SOSC_DISTANCE);
 	struct sosc_cell *cell = (void *)site->cell;
-	uint32_t index = sosc_cell_index(cell), kept = 0;
+	uint32_t index = sosc_cell_index(cell), count;
 	const struct sosc_function *function = sosc_hooks[index].function;
 	struct sosc_thread *thread = sosc_thread_self();
 	struct sosc_parked *parked;
-	struct capture capture;
+	struct sosc_capture capture;
 	struct sosc_exit *unit;
+	uint8_t registers[2];
 	int32_t error;
 
 	__asm__ volatile("movl %%fs:(%1), %0" : "=r"(error) : "r"(sosc_errno_offset));
@@ -351,10 +354,9 @@ void sosc_capture_exit(const struct sosc_regs *regs)
 	capture.result = regs->rax;
 	memset(capture.words, 0, sizeof(capture.words));
 	parked = sosc_parked_find(thread, (uint64_t)&regs->ret, site->cell);
-	for (const struct sosc_op *op = program(function->exit_program);
-	     parked && op->op != SOSC_OP_END && kept < 2; op++)
-		if (op->op != SOSC_OP_FLOAT && op->arg < 6)
-			capture.words[op->arg] = kept++ ? parked->b : parked->a;
+	count = parked ? wanted(program(function->exit_program), registers) : 0;
+	for (uint32_t i = 0; i < count; i++)
+		capture.words[registers[i]] = i ? parked->b : parked->a;
 	if (parked && !(site->flags & SITE_FLAG_TWICE))
 		parked->sp = 0;
 	measure(&capture, program(function->exit_program));

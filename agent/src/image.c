@@ -206,9 +206,12 @@ int sosc_image_parse(struct sosc_loaded *image, const struct sosc_start *start)
 	}
 	parse_headers(image);
 	parse_dynamic(image);
-	if (image->main)
-		image->name = (const char *)sosc_section(SOSC_SEC_FUNCTIONS) +
-			      sosc_control->main_name;
+	if (image->main) {
+		const char *names = sosc_section(SOSC_SEC_FUNCTIONS);
+
+		image->name = names + sosc_control->main_name;
+		image->path = names + sosc_control->main_path;
+	}
 	return 0;
 }
 

@@ -153,7 +153,7 @@ static void prepare(uint32_t index, const struct sosc_thread *thread)
 				MADV_POPULATE_WRITE);
 		populated = end;
 	}
-	if (chunk->seq) { // soscope clears what it frees; this one it has not
+	if (chunk->seq) { // it has been used before
 		__atomic_store_n(&chunk->seq, 0, __ATOMIC_RELEASE);
 		memset((uint8_t *)chunk + 8, 0, SOSC_CHUNK_SIZE - 8);
 	}

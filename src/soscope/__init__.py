@@ -6,6 +6,11 @@ The names here are loaded when they are first used; `import soscope` costs next 
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.errors import SoscopeError
+    from soscope.instruments.trace.live import trace
+
 __version__ = "0.1.0"
 
 __all__ = ["SoscopeError", "__version__", "trace"]
@@ -13,7 +18,7 @@ __all__ = ["SoscopeError", "__version__", "trace"]
 # name -> (module, name there)
 _LAZY = {
     "SoscopeError": ("soscope.errors", "SoscopeError"),
-    "trace": ("soscope.instruments.trace.run", "trace"),
+    "trace": ("soscope.instruments.trace.live", "trace"),
 }
 
 

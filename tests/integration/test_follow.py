@@ -8,14 +8,13 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support import launching
-from tests.support.launching import INCLUDE, launch, launched, plain
-from tests.support.tools import need
+from tests.support.launching import launch, launched, plain
+from tests.support.tools import need, not_here
 
 MODES = ("plain", "stay", "follow")
 NOBODY = 65534
@@ -134,6 +133,30 @@ assert os.waitpid(target.pid, 0)[1] == 0
     assert (done.stdout, done.stderr) == ("raised\nalive\n", "")
 
 
+def test_a_program_with_a_filter_of_its_own_is_left_alone() -> None:
+    text = """
+        #include <linux/filter.h>
+        #include <linux/seccomp.h>
+        #include <stddef.h>
+        #include <sys/prctl.h>
+        #include <unistd.h>
+        int main(int argc, char **argv)
+        {
+            struct sock_filter code = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+            struct sock_fprog filter = {1, &code};
+            prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+            if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) < 0)
+                return 77;
+            return execv(argv[1], argv + 1) + argc;
+        }"""
+    program = launching.compiled("filter.c", text=text)
+    outcome = launch(program, launched(), "exit", "3", mode="follow")
+    if outcome.returncode == 77:
+        not_here("no seccomp filters")
+    assert outcome.returncode == 3
+    assert [program["reason"] for program in outcome.programs] == [None, "seccomp filter"]
+
+
 # ---- where the descriptors cannot be handed over by a path -------------------
 
 
@@ -145,10 +168,10 @@ def is_root() -> bool:
 @pytest.mark.skipif(not is_root(), reason="not here: needs root")
 def test_another_process_namespace_is_followed() -> None:
     unshare = need("unshare")
-    command = [unshare, "-mpf", "--mount-proc", launched(), "exit", "3"]
+    command = [unshare, "-mpf", "--mount-proc", str(launched()), "exit", "3"]
     outcome = launch(*command, mode="follow")
     if outcome.returncode != 3 and plain(*command).returncode != 3:
-        pytest.skip("not here: no namespaces")
+        not_here("no namespaces")
     assert outcome.returncode == 3
     assert [program["reason"] for program in outcome.programs] == [None, None]
     assert outcome.programs[1]["answer"][0]
@@ -172,12 +195,12 @@ def test_another_root_without_proc_is_followed(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def open_folder(tmp_path: Path) -> Iterator[Path]:
+def open_folder(tmp_path: Path) -> Path:
     """A folder that everybody may enter, with what another user needs to run the launcher."""
     for path in (tmp_path, *tmp_path.parents):
         if path.stat().st_uid == os.getuid() and not path.stat().st_mode & stat.S_IXOTH:
             path.chmod(path.stat().st_mode | 0o055)
-    yield tmp_path
+    return tmp_path
 
 
 AS_NOBODY = (
@@ -205,7 +228,7 @@ def can_run_python_as_nobody() -> bool:
 @pytest.mark.parametrize("mode_bits", [0o4755, 0o2755])
 def test_a_setuid_program_keeps_its_rights(open_folder: Path, mode: str, mode_bits: int) -> None:
     if not can_run_python_as_nobody():
-        pytest.skip("not here: another user cannot run this interpreter")
+        not_here("another user cannot run this interpreter")
     program = open_folder / "setuid"
     shutil.copy(launched(), program)
     program.chmod(mode_bits)
@@ -214,7 +237,7 @@ def test_a_setuid_program_keeps_its_rights(open_folder: Path, mode: str, mode_bi
     agent.chmod(0o755)
     outcome = launch(program, "state", mode=mode, prefix=AS_NOBODY, agent=agent)
     user, group = (0, NOBODY) if mode_bits & stat.S_ISUID else (NOBODY, 0)
-    assert f"ids {NOBODY} {user} {NOBODY} {group}\n" in outcome.stdout
+    assert f"ids {NOBODY} {user} {NOBODY} {group}\n" in outcome.stdout, outcome.stderr
     assert "TracerPid:\t0\n" in outcome.stdout
     assert outcome.reason == "setuid"
 
@@ -234,7 +257,3 @@ def test_setuid_to_another_user_as_root(tmp_path: Path) -> None:
     assert outcome.returncode == 3
     assert [one["reason"] for one in outcome.programs] == [None, "setuid"]
     assert f"ids 0 {NOBODY} 0 0\n" in outcome.stdout
-
-
-def test_the_header_for_agents_is_there() -> None:
-    assert (INCLUDE / "soscope" / "wire.h").exists()

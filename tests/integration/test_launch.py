@@ -6,14 +6,15 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from soscope.wire import layout
 
+from soscope.wire import layout
 from tests.support import launching
 from tests.support.launching import Outcome, launch, launched, mini_agent, plain
-from tests.support.tools import need
+from tests.support.tools import need, not_here
 
 MODES = ("plain", "stay", "follow")
 
@@ -166,9 +167,9 @@ def test_a_foreign_program_runs_without_the_agent() -> None:
     try:
         program = launching.compiled("foreign.c", "-m32", "-nostdlib", "-static", text=text)
         if plain(program).returncode != 9:
-            pytest.skip("not here: the kernel runs no 32-bit programs")
+            not_here("the kernel runs no 32-bit programs")
     except (subprocess.CalledProcessError, OSError):
-        pytest.skip("not here: the compiler makes no 32-bit programs")
+        not_here("the compiler makes no 32-bit programs")
     for mode in MODES:
         outcome = same(program, mode=mode)
         assert outcome.reason == "foreign architecture"
@@ -229,8 +230,6 @@ os.execvpe(sys.argv[1], sys.argv[1:], os.environ)
 
 @pytest.mark.parametrize("mode", MODES)
 def test_an_unusual_state_is_inherited_too(mode: str) -> None:
-    import sys
-
     prefix = (sys.executable, "-c", PREPARE)
     reference = plain(launched(), "state", prefix=prefix)
     assert "fd 77 /dev/zero" in reference.stdout
@@ -278,8 +277,10 @@ def test_the_agent_is_told_what_it_needs() -> None:
     assert min(answer["control_fd"], answer["blob_fd"]) >= 900
     assert answer["pages_offset"] % 4096 == 0
     assert -(1 << 16) < answer["errno_offset"] < 1 << 16
-    events, rsp, entry_page, site_page = outcome.programs[0]["answer"][9 + 0 :][:4]
-    del events, rsp, entry_page, site_page
+    events, rsp, entry_page, site_page = outcome.programs[0]["answer"][layout.START.size // 8 :][:4]
+    assert events == 1  # the event at which we came in
+    assert rsp % 16 == 0
+    assert (entry_page, site_page) == (0x1111_1111, 0x2222_2222)
 
 
 def test_the_loaders_events_reach_the_agent() -> None:

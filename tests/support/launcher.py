@@ -51,7 +51,7 @@ def make_block(path: str, descriptor: int | None) -> ControlBlock:
         patterns=(0).to_bytes(4, "little"),
         rules=b"",
         functions=bytes(layout.FUNCTION_TABLE.size + 16 + layout.FUNCTION.size),
-        main_name=os.path.basename(path),
+        main_path=path,
         count_arrays=1,
     )
     return ControlBlock.create(plan, descriptor)
@@ -97,7 +97,7 @@ def main(argv: list[str]) -> None:
             ticks += 1
             return 0.02
 
-        how = target.run(tick)
+        ended = target.run(tick)
     except SoscopeError as error:
         result["error"] = [type(error).__name__, error.slug, str(error)]
         print(error, file=sys.stderr)
@@ -105,7 +105,8 @@ def main(argv: list[str]) -> None:
         status = error.exit_status
     else:
         result["programs"] = [describe(program) for program in target.programs]
-        result["exit"] = [how.status, how.signal]
+        result["exit"] = [ended.status, ended.signal]
+        how = ended
         result["ticks"] = ticks
     result["events"] = notes.events
     with open(report, "w", encoding="utf-8") as file:

@@ -91,7 +91,7 @@ def words(
     """Return the words that run `command` through the launcher."""
     agent = mini_agent() if agent is None else agent
     launcher = [sys.executable, "-m", "tests.support.launcher", str(report), str(agent), mode]
-    return [*launcher, "--", *map(os.fspath, command)]
+    return [*launcher, "--", *(os.fspath(word) for word in command)]
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -125,7 +125,7 @@ def plain(
     prefix: Sequence[str] = (),
 ) -> subprocess.CompletedProcess[str]:
     """Run `command` without anything, in the same environment."""
-    return running.run([*prefix, *map(os.fspath, command)], env=environment(env))
+    return running.run([*prefix, *(os.fspath(word) for word in command)], env=environment(env))
 
 
 def wait_for(path: Path, seconds: float = 20) -> str:

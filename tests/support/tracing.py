@@ -15,17 +15,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.support import build
+from tests.support import build, recorded
 from tests.support.matrix import PLAIN, REPOSITORY, Cell
 from tests.support.run import run
 from tests.support.truth import Truth, wrong
 
 SOSCOPE = [sys.executable, "-m", "soscope", "trace"]
-REPORT = [sys.executable, "-m", "soscope", "report"]
 # How a run is looked at. Everything: each slot of each image, in full, the hardest case
 # for the program; its calls are not counted here.
 MODES = ("count", "summary", "record", "everything")
-ENDED = {"return", "unwound", "exit", "killed", "lost", None}
+# Recordings with more calls are looked at as columns alone: printing them takes seconds.
+SHORT = 30_000
 
 
 class Case(NamedTuple):
@@ -166,11 +166,15 @@ def traced(
     truth = Truth.read(facts)
     if mode in {"count", "summary"}:
         return Traced(outcome, truth, *_summary(output, outcome, mode))
+    if not recording.exists():
+        return Traced(outcome, truth, {}, [f"no recording; soscope said: {outcome.stderr}"])
+    found = recorded.by_columns(recording)
+    if mode == "record" and found.calls <= SHORT:
+        found = recorded.by_report(recording, outcome.status, found)
+    problems = found.problems
     if mode == "record":
-        return Traced(outcome, truth, *_recording(recording, outcome, truth, limit))
-    done = run([*REPORT, "-q", "-o", "/dev/null", str(recording)], timeout=limit)
-    problems = [done.stderr] if done.returncode else []
-    return Traced(outcome, truth, {}, problems)
+        problems += recorded.wrong_process(found, truth)
+    return Traced(outcome, truth, found.by_name, problems)
 
 
 def _summary(output: Path, outcome: Outcome, mode: str) -> tuple[dict[str, int], list[str]]:
@@ -193,73 +197,8 @@ def _summary(output: Path, outcome: Outcome, mode: str) -> tuple[dict[str, int],
             problems.append(f"{row['symbol']}: total, min, max are {times}")
     if sum(row["calls"] for row in document["rows"]) != document["totals"]["calls"]:
         problems.append("the total is not the sum of the rows")
-    problems += _exit(document["exit"], outcome)
+    problems += recorded.wrong_exit(document["exit"], outcome.status)
     return counted, problems
-
-
-def _exit(exit_: Mapping[str, Any], outcome: Outcome) -> list[str]:
-    status, name = exit_["status"], exit_["signal"]
-    seen = -_signal(name) if name else status
-    return [] if seen == outcome.status else [f"exit is told as {dict(exit_)}"]
-
-
-def _signal(name: str) -> int:
-    """Return the number of a signal as it is written: SIGTERM, SIGRTMIN+3, SIGRT_3, 37."""
-    if name in signal.Signals.__members__:
-        return signal.Signals[name].value
-    digits = "".join(filter(str.isdigit, name))
-    return int(digits) + (signal.SIGRTMIN if name.startswith("SIGRT") else 0)
-
-
-def _recording(
-    path: Path, outcome: Outcome, truth: Truth, limit: float
-) -> tuple[dict[str, int], list[str]]:
-    if not path.exists():
-        return {}, [f"no recording; soscope said: {outcome.stderr}"]
-    done = run([*REPORT, "--json", str(path)], timeout=max(limit, 120))
-    problems = [done.stderr] if done.returncode else []
-    counted: Counter[str] = Counter()
-    by_process: Counter[tuple[int, str]] = Counter()
-    last = 0
-    exits = []
-    for line in done.stdout.splitlines():
-        event: dict[str, Any] = json.loads(line)
-        kind = event["type"]
-        if kind == "call":
-            counted[event["symbol"]] += 1
-            counted[f"{event['symbol']}@{event['version']}"] += 1
-            by_process[event["pid"], event["symbol"]] += 1
-            problems += _call(event)
-            if event["time_ns"] < last:
-                problems.append("calls are not in order of their time")
-            last = event["time_ns"]
-        elif kind == "dropped":
-            problems.append(f"dropped {event['count']}: {event['why']}")
-        elif kind == "exit":
-            exits.append(event)
-        if len(problems) > 20:
-            break
-    if not exits:
-        problems.append("no exit told")
-    elif len(problems) <= 20:
-        problems += _exit(exits[-1], outcome)
-    for (pid, name), (low, high) in truth.by_process().items():
-        if "@" in name or (pid, name) not in by_process:
-            continue
-        if not low <= by_process[pid, name] <= high:
-            problems.append(f"{name} in {pid}: {by_process[pid, name]}, made {low} to {high}")
-    return counted, problems
-
-
-def _call(event: Mapping[str, Any]) -> list[str]:
-    name = event["symbol"]
-    if event["ended"] not in ENDED:
-        return [f"{name} ended by {event['ended']!r}"]
-    if event["ended"] == "return" and (event["duration_ns"] is None or event["duration_ns"] < 0):
-        return [f"{name} returned after {event['duration_ns']}"]
-    if event["depth"] < 0 or not event["return_addr"].startswith("0x"):
-        return [f"{name}: depth {event['depth']}, return address {event['return_addr']}"]
-    return []
 
 
 def faults(

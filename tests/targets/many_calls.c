@@ -13,7 +13,7 @@ COUNTED(fstr);
 
 int main(int argc, char **argv)
 {
-	long count = argc > 1 ? atol(argv[1]) : 100000;
+	long count = argc > 1 ? atol(argv[1]) : 20000;
 	unsigned sum = 0;
 	puts("begin");
 	fflush(stdout);

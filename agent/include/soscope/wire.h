@@ -115,7 +115,7 @@ struct sosc_control {
 	uint32_t chunks; // number of chunks in the ring
 	uint32_t count_arrays; // number of count arrays; array 0 is shared
 	uint32_t main_name; // offset in SEC_FUNCTIONS: name of the program's image
-	uint32_t reserved0;
+	uint32_t main_path; // the same: its path
 	struct sosc_range section[SOSC_SECTIONS];
 	// the agent's answers
 	uint32_t state; // enum sosc_state
@@ -240,8 +240,8 @@ struct sosc_function {
 	uint32_t prototype; // soscope's own index, copied to the slot record
 	uint16_t flags; // enum sosc_function_flag
 	uint8_t error_rule; // enum sosc_error_rule
-	uint8_t exit_words; // how many arguments (0..2) the exit program wants:
-			    // named by its ops, see sosc_op.arg
+	uint8_t exit_words; // how many arguments (0..2) the exit program wants: those
+			    // that its ops name by arg and length_arg, in order
 };
 
 struct sosc_function_glob { // for names not in the cells, first match wins
@@ -299,7 +299,7 @@ enum sosc_image_flag {
 
 struct sosc_image {
 	uint32_t name; // offset in SEC_STRINGS: soname, else file name
-	uint32_t path; // l_name; the program's own path is soscope's to know
+	uint32_t path; // l_name; the program's own as soscope gave it
 	uint64_t load_bias;
 	uint64_t start; // lowest and highest mapped addr
 	uint64_t end;
@@ -376,7 +376,7 @@ enum sosc_chunk_state {
 };
 
 struct sosc_chunk {
-	uint64_t seq; // written last; soscope clears the whole chunk before it frees it
+	uint64_t seq; // written last; units after it are zero until committed
 	uint32_t tid;
 	uint32_t pid;
 	uint64_t tsc; // when handed out

@@ -25,8 +25,11 @@ def unknown_words(captured: Captured) -> list[Argument]:
 
     Registers are shown, not arguments: nobody knows how many there are.
     """
-    shown = [show.word(one) for one in captured.words[:_UNKNOWN_WORDS]]
-    arguments = [Argument(UNKNOWN_TYPE, text, value) for text, value in shown]
+    return _guessed(captured.words[:_UNKNOWN_WORDS])
+
+
+def _guessed(words: tuple[int, ...]) -> list[Argument]:
+    arguments = [Argument(UNKNOWN_TYPE, *show.word(one)) for one in words]
     if arguments:
         arguments[-1].text += f" {UNKNOWN_TYPE}"
     return arguments
@@ -106,8 +109,7 @@ class Printer:
     def _rest(self, captured: Captured, limit: int) -> list[Argument]:
         if self._tail.startswith(row.TAIL_WORDS):
             count = self._integers + int(self._tail.removeprefix(row.TAIL_WORDS))
-            shown = map(show.word, captured.words[self._integers : count])
-            return [Argument(UNKNOWN_TYPE, text, value) for text, value in shown]
+            return _guessed(captured.words[self._integers : count])
         if self._tail == row.TAIL_OPEN:
             return [_REST]
         numbers = [n for n, one in enumerate(self._arguments) if one.type == "const char *"]

@@ -268,7 +268,7 @@ class Drainer:
         self.sink.program(
             self.program,
             {
-                "path": self.path or block.main_path,
+                "path": self.path,
                 "mode": block.mode,
                 "flags": block.flags,
                 "when_full": block.when_full,

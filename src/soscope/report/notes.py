@@ -53,7 +53,7 @@ _UNTRACED = {
     "not readable": "its file cannot be read",
     "seccomp filter": "its seccomp filter forbids what is needed",
     "unknown loader": "its loader is of an unknown kind",
-    "not followed": "children are followed with -f",
+    "not followed": "what a command starts is followed with -f",
 }
 
 _DLSYM = frozenset({"dlsym", "dlvsym"})

@@ -46,8 +46,6 @@ class ControlBlock:
     """A mapped control block. `fd` is its file, `size` its bytes.
 
     Every scalar field of `struct sosc_control` is an attribute that can be read and set.
-    `main_path` is the path of the program's image, which the agent does not know; whoever
-    starts the program sets it.
     """
 
     magic = _Word("magic")
@@ -64,6 +62,7 @@ class ControlBlock:
     chunks = _Word("chunks")
     count_arrays = _Word("count_arrays")
     main_name = _Word("main_name")
+    main_path = _Word("main_path")
     state = _Word("state")
     error = _Word("error")
     error_at = _Word("error_at")
@@ -96,7 +95,6 @@ class ControlBlock:
         """
         self.fd = fd
         self.size = os.fstat(fd).st_size
-        self.main_path = ""
         if self.size < layout.PAGE:
             raise FormatError("not a control block: too short", field="size", offset=0)
         self.mapping = mmap.mmap(fd, self.size)
@@ -121,7 +119,9 @@ class ControlBlock:
         """
         functions = bytearray(plan.functions)
         main_name = len(functions)
-        functions += os.fsencode(plan.main_name) + b"\0"
+        functions += os.fsencode(os.path.basename(plan.main_path)) + b"\0"
+        main_path = len(functions)
+        functions += os.fsencode(plan.main_path) + b"\0"
         cell = layout.STATS.size if plan.mode == layout.MODE_STATS else 8
         sizes = {
             layout.SEC_PATTERNS: len(plan.patterns),
@@ -151,10 +151,11 @@ class ControlBlock:
         except (OSError, MemoryError) as error:
             os.close(descriptor)
             raise AgentError(f"cannot map {end >> 20} MiB of shared memory: {error}") from error
-        block._fill(plan, sections, bytes(functions), main_name)
+        block.main_name, block.main_path = main_name, main_path
+        block._fill(plan, sections, bytes(functions))
         return block
 
-    def _fill(self, plan: Plan, sections: list[int], functions: bytes, main_name: int) -> None:
+    def _fill(self, plan: Plan, sections: list[int], functions: bytes) -> None:
         self.wire_version = layout.WIRE_VERSION
         self.control_size = layout.CONTROL.size
         at, size, _ = layout.CONTROL.fields["build_id"]
@@ -165,7 +166,6 @@ class ControlBlock:
         self.string_limit = plan.string_limit
         self.chunks = plan.chunks
         self.count_arrays = plan.count_arrays
-        self.main_name = main_name
         self.strings_used = 1  # offset 0 is ""
         at = layout.CONTROL.offset("section") // 8
         for index, value in enumerate(sections):
@@ -278,7 +278,7 @@ class ControlBlock:
         table = self.view(layout.SEC_IMAGES, 0, count * layout.IMAGE.size)
         for index in range(start, count):
             image = records.image_of(
-                table, index * layout.IMAGE.size, index, process, self.string, self.main_path
+                table, index * layout.IMAGE.size, index, process, self.string
             )
             if image is not None:
                 found.append(image)

@@ -238,7 +238,7 @@ CONTROL = Layout(
     "sosc_control",
     "magic:Q wire_version:I control_size:I build_id:32s owner_pid:I command:I "
     "owner_start:Q heartbeat:Q mode:I flags:I when_full:I string_limit:I chunks:I "
-    "count_arrays:I main_name:I reserved0:I section:18Q state:I error:i error_at:I "
+    "count_arrays:I main_name:I main_path:I section:18Q state:I error:i error_at:I "
     "agent_flags:I agent_base:Q agent_size:Q tsc_start:Q realtime_start:Q "
     "monotonic_start:Q cost_inner:I cost_outer:I images:I slots:I strings:I counts_used:I "
     "sites:I loader_hook:I ring_seq:Q ring_waiters:I ring_drained:I dropped:8Q "

@@ -11,8 +11,8 @@ class Plan:
 
     `mode`, `flags` and `when_full` are constants of `layout`; `chunks` is the size of the
     ring in chunks; `count_arrays` the number of count arrays (only the counting modes have
-    some). `patterns`, `rules` and `functions` are the bytes of their sections, `main_name`
-    is the name of the program's image.
+    some). `patterns`, `rules` and `functions` are the bytes of their sections, `main_path`
+    is the path of the program; its file name is its image's name.
     """
 
     __slots__ = (
@@ -21,7 +21,7 @@ class Plan:
         "count_arrays",
         "flags",
         "functions",
-        "main_name",
+        "main_path",
         "mode",
         "patterns",
         "rules",
@@ -36,7 +36,7 @@ class Plan:
         patterns: bytes,
         rules: bytes,
         functions: bytes,
-        main_name: str,
+        main_path: str,
         flags: int = 0,
         when_full: int = layout.FULL_BLOCK,
         string_limit: int = 32,
@@ -53,5 +53,5 @@ class Plan:
         self.patterns = patterns
         self.rules = rules
         self.functions = functions
-        self.main_name = main_name
+        self.main_path = main_path
         self.build_id = build_id

@@ -153,10 +153,12 @@ def test_a_declaration_can_be_asked_for() -> None:
     assert found.declaration("frobnicate") is None
 
 
-def test_loading_imports_nothing_that_is_slow() -> None:
+def test_loading_imports_nothing_that_is_slow(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "prototypes.bin"
+    path.write_bytes(content)
     code = (
         "import sys; before = set(sys.modules); import soscope.prototypes as p;"
-        "p.load().function_table([], entry_only=False, want_arguments=True);"
+        f"p.load({str(path)!r}).function_table([], entry_only=False, want_arguments=True);"
         "print(*(set(sys.modules) - before))"
     )
     source = Path(soscope.__file__).parents[1]

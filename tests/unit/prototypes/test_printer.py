@@ -263,7 +263,7 @@ def test_the_first_alternative_that_holds_is_taken() -> None:
 def test_more_arguments_that_nobody_knows() -> None:
     assert texts(printer("int f(int a, ...);"), at_entry(1, 2, 3)) == ["1", "..."]
     of = printer("int f(int a, ... WORDS(2));")
-    assert texts(of, at_entry(1, 2, 0x7000_0000, 4)) == ["1", "2", "0x70000000"]
+    assert texts(of, at_entry(1, 2, 0x7000_0000, 4)) == ["1", "2", "0x70000000 ?"]
 
 
 FORMAT = "int f(void *p, const char *format FORMAT(printf) FOLLOW, ...);"

@@ -39,7 +39,7 @@ def make_block(
             patterns=b"",
             rules=b"",
             functions=b"",
-            main_name="program",
+            main_path="program",
             chunks=chunks,
             when_full=when_full,
             count_arrays=0 if mode == layout.MODE_TRACE else 2,

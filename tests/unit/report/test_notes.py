@@ -104,7 +104,7 @@ def test_a_static_program_is_said_and_nothing_else() -> None:
 def test_programs_of_one_reason_are_one_line() -> None:
     made = outcome(untraced=[("a", "not followed"), ("b", "not followed"), ("c", "odd reason")])
     assert notes(made, Display())[:2] == [
-        "a, b ran untraced: children are followed with -f",
+        "a, b ran untraced: what a command starts is followed with -f",
         "c ran untraced: odd reason",
     ]
 

@@ -25,7 +25,7 @@ def plan(mode: int = layout.MODE_TRACE, chunks: int = 4, count_arrays: int = 0) 
         patterns=b"PATTERNS",
         rules=layout.RULE.struct.pack(1, 1, 0xFFFF, 0xFFFF, 0, 0, 0) * 2,
         functions=b"\1" * layout.FUNCTION_TABLE.size,
-        main_name="prögram",
+        main_path="/bin/prögram",
         chunks=chunks,
         count_arrays=count_arrays,
         string_limit=77,
@@ -73,7 +73,7 @@ def put_slot(block: ControlBlock, symbol: bytes, caller: int, callee: int, ready
 def test_every_scalar_of_the_control_struct_is_an_attribute(block: ControlBlock) -> None:
     renamed = {"images": "image_count", "slots": "slot_count", "strings": "strings_used"}
     for field, (_, size, code) in layout.CONTROL.fields.items():
-        if code == "s" or size > 8 or field == "reserved0":
+        if code == "s" or size > 8:
             continue
         name = renamed.get(field, field)
         assert isinstance(getattr(block, name), int)
@@ -104,7 +104,8 @@ def test_create_writes_what_the_plan_says(block: ControlBlock) -> None:
     start, _ = block.section(layout.SEC_PATTERNS)
     assert block.mapping[start : start + 8] == b"PATTERNS"
     start, size = block.section(layout.SEC_FUNCTIONS)
-    assert block.mapping[start + block.main_name : start + size] == "prögram\0".encode()
+    assert block.mapping[start + block.main_name : start + size] == "prögram\0/bin/prögram\0".encode()
+    assert block.main_path == block.main_name + len("prögram\0".encode())
     assert block.rules_matched() == [0, 0]
     assert block.dropped == (0,) * layout.DROP_KINDS
 
@@ -129,13 +130,12 @@ def test_a_second_mapping_sees_the_same_words(block: ControlBlock) -> None:
 
 
 def test_names_are_read_when_they_are_ready(block: ControlBlock) -> None:
-    block.main_path = "/bin/program"
     main = put_image(block, b"program", flags=layout.IMAGE_MAIN)
     put_image(block, b"half", ready=0)
     libc = put_image(block, b"libc.so.6")
     images = block.images(7)
     assert [(image.index, image.name, image.path) for image in images] == [
-        (main, "program", "/bin/program"),
+        (main, "program", ""),
         (libc, "libc.so.6", ""),
     ]
     assert images[0].build_id == b"\xcd" * 20
@@ -242,7 +242,7 @@ if sys.argv[3] == "nobody":
     os.setuid(65534)
 try:
     ControlBlock.create(
-        Plan(mode=3, patterns=b"", rules=b"", functions=b"", main_name="x", chunks=4))
+        Plan(mode=3, patterns=b"", rules=b"", functions=b"", main_path="x", chunks=4))
 except AgentError as error:
     print(error, error.errno)
 else:

@@ -10,7 +10,6 @@ that prints) is done in slices, so that a signal of the target is never kept wai
 
 from __future__ import annotations
 
-import os
 import time
 
 from soscope.control.events import Events
@@ -25,6 +24,7 @@ from soscope.instruments.trace.outcome import (
     STOPPED_LIMIT,
     Outcome,
     ProgramOutcome,
+    Stats,
 )
 from soscope.instruments.trace.settings import (
     MODE_COUNT,
@@ -73,21 +73,23 @@ class Session(Events):
             settings.select, settings.callers, settings.callees
         )
         self.prototypes = load()
+        self.remarks: list[str] = []
         self.stream: Stream | None = None
         self.writer: Writer | None = None
         self._sampler = Sampler()
         self.feed = Feed(self._sink(), self._sampler)
-        self.remarks: list[str] = []
         self.stopped = ""
         self._patterns, self._functions = self._tables()
         self._backlog: list[Event] = []
         self._calls = 0
+        self._counted: dict[int, tuple[dict[int, int] | None, Stats | None]] = {}
         self._idle = 0
         self._stop_at = 0.0
         self._target: Target | None = None
 
     def _sink(self) -> Sink:
-        settings, sinks = self.settings, []
+        settings = self.settings
+        sinks: list[Sink] = []
         if settings.mode == MODE_TRACE and settings.wants_events:
             from soscope.recording.stream import Stream
 
@@ -119,7 +121,7 @@ class Session(Events):
             versions={},
             start_ns=time.time_ns(),
             limit=settings.limit,
-            warn=lambda text: self.remarks.append(text),
+            warn=self.remarks.append,
         )
 
     def _tables(self) -> tuple[bytes, bytes]:
@@ -146,7 +148,7 @@ class Session(Events):
             patterns=self._patterns,
             rules=self.selection.rules,
             functions=self._functions,
-            main_name=os.path.basename(path),
+            main_path=path,
             flags=flags,
             when_full=WHEN_FULL.index(settings.when_full),
             string_limit=settings.string_limit,
@@ -233,18 +235,20 @@ class Session(Events):
 
     def _check_limits(self) -> None:
         if self._stop_at and time.monotonic() >= self._stop_at:
-            self._stop(STOPPED_DURATION)
+            self.stop(STOPPED_DURATION)
         elif self.writer is not None and self.writer.limit_reached:
-            self._stop(STOPPED_LIMIT)
+            self.stop(STOPPED_LIMIT)
 
-    def _stop(self, why: str) -> None:
-        """Record nothing more; the target goes on."""
+    def stop(self, why: str) -> None:
+        """Record nothing more; the target goes on. `why` is a STOPPED_ constant or ""."""
         self._stop_at = 0.0
         if not self.stopped:
             self.stopped = why
             for program in self._programs():
                 if program.block is not None:
                     program.block.command = layout.COMMAND_STOP
+                    # counters go on: what they hold now is what was asked for
+                    self._counted[program.index] = _counters(program.block)
 
     def _programs(self) -> list[Program]:
         return self._target.programs if self._target is not None else []
@@ -284,13 +288,14 @@ class Session(Events):
         block = program.block
         assert block is not None
         images = block.images(program.index)
+        counts, stats = self._counted.get(program.index) or _counters(block)
         return ProgramOutcome(
             program.index,
             program.path,
             images,
             block.slots(program.index, images),
-            counts=block.counts() if block.mode == layout.MODE_COUNT else None,
-            stats=block.stats() if block.mode == layout.MODE_STATS else None,
+            counts=counts,
+            stats=stats,
             ns_per_tick=self._rate(block),
             rules_matched=block.rules_matched(),
             slots_left=block.slots_left,
@@ -346,6 +351,14 @@ class Session(Events):
             signal=outcome.signal,
             totals={"calls": outcome.calls or 0},
         )
+
+
+def _counters(block: ControlBlock) -> tuple[dict[int, int] | None, Stats | None]:
+    """Return the counts or the statistics of a block, whichever it keeps."""
+    return (
+        block.counts() if block.mode == layout.MODE_COUNT else None,
+        block.stats() if block.mode == layout.MODE_STATS else None,
+    )
 
 
 def run_trace(settings: TraceSettings, listener: Listener) -> Outcome:

@@ -62,12 +62,16 @@ def _explain(word: Word, symbols: list[str], images: list[Image]) -> list[str]:
         if known or not word.symbol.is_plain:
             return []
         misses = near_misses(word.symbol.text, symbols)
-        return [f"{shown} excludes nothing{_did_you_mean(misses)}"]
+        return [f"{shown} excludes nothing{_did_you_mean(misses)}"] if misses else []
     if not known:
         misses = near_misses(_literal(word.symbol), symbols)
         return [f"{shown} matches no symbol{_did_you_mean(misses)}"]
     if not found:
-        misses = _near_images(word.image, images)
+        # In an expression a sign begins a rule: @ld-linux.so.2 has been cut short.
+        misses = [
+            name.replace("-", r"\-").replace("+", r"\+")
+            for name in _near_images(word.image, images)
+        ]
         return [f"{shown} matches no caller{_did_you_mean(misses)}"]
     if word.image.is_any:
         return [f"{shown} matches no call"]
@@ -101,10 +105,7 @@ def _near_images(pattern: Pattern, images: list[Image]) -> list[str]:
         names = sorted({image.path for image in images if image.path})
     else:
         names = sorted({image.name for image in images if image.name})
-    literal = _literal(pattern)
-    misses = near_misses(literal, names)
-    # In an expression of -e, a sign begins a new rule: @ld-linux-x86-64.so.2 is cut short.
-    return misses or [name for name in names if literal and name.startswith(literal)][:MOST_MISSES]
+    return near_misses(_literal(pattern), names)
 
 
 def _literal(pattern: Pattern) -> str:

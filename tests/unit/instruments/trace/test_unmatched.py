@@ -40,6 +40,7 @@ def explained(*select: str, callers: str = "", callees: str = "") -> list[str]:
         ("add@libad.so", "-e add@libad.so matches no caller; did you mean libadd.so?"),
         ("@libadd", "-e @libadd matches no caller; did you mean libadd.so?"),
         ("@add", "-e @add matches no caller; did you mean libadd.so?"),
+        ("@ld-x", r"-e @ld matches no caller; did you mean ld\-linux\-x86\-64.so.2?"),
         ("-mallok", "-e -mallok excludes nothing; did you mean malloc?"),
     ],
 )

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * What is being kept of one call, between measuring and writing.
+ */
+#ifndef SOSC_CAPTURE_H
+#define SOSC_CAPTURE_H
+
+#include "agent.h"
+
+enum {
+	SOSC_ITEMS_MAX = 24, // ops with data in one program
+	SOSC_BYTES_MAX = 4096, // of one item
+	SOSC_TOTAL_MAX = 8192, // units of one record, in bytes
+};
+
+struct sosc_item {
+	uint64_t from; // addr of the bytes, 0 = none
+	uint32_t size;
+	uint8_t kind; // enum sosc_data_kind
+	uint8_t item;
+	uint8_t flags; // enum sosc_data_flag
+	bool checked; // copy by a read that does not fault
+};
+
+struct sosc_capture {
+	const struct sosc_regs *regs;
+	const struct sosc_thread *thread;
+	uint64_t words[6];
+	uint64_t floats[8];
+	uint64_t result;
+	bool at_exit;
+	uint32_t count;
+	struct sosc_item items[SOSC_ITEMS_MAX];
+};
+
+#pragma GCC visibility push(hidden)
+void sosc_capture_add(struct sosc_capture *capture, struct sosc_item item);
+void sosc_capture_floats(struct sosc_capture *capture);
+uint64_t sosc_checked_copy(const struct sosc_capture *capture, void *to, uint64_t from,
+			   uint64_t size);
+uint32_t sosc_string_size(const struct sosc_capture *capture, uint64_t from, uint32_t limit,
+			  bool checked, uint8_t *flags);
+void sosc_capture_format(struct sosc_capture *capture, const struct sosc_op *op);
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,407 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Emptying the ring: nothing twice, nothing missing, nothing of a living thread taken."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from soscope.model.call import Process, ProcessExit
+from soscope.recording import drain as drain_module
+from soscope.recording import format as form
+from soscope.recording.drain import Drainer
+from soscope.recording.feed import Feed
+from soscope.recording.names import Programs
+from soscope.recording.sink import Sink, Tee
+from soscope.recording.units import Piece, pieces_of, records_of
+from soscope.wire import layout
+from tests.unit.recording.fake import (
+    PER_CHUNK,
+    FakeAgent,
+    FakeSampler,
+    FakeThread,
+    data_units,
+    make_block,
+)
+
+
+class Kept(Sink):
+    """Keeps all that it hears."""
+
+    def __init__(self) -> None:
+        self.pieces: list[Piece] = []
+        self.tables: list[tuple[int, int, int]] = []  # kind, first, pieces so far
+        self.ends: list[tuple[int, int]] = []
+        self.drops: list[tuple[int, ...]] = []
+        self.programs = Programs()
+
+    def program(self, index: int, facts: dict[str, object]) -> None:
+        self.programs[index].facts = facts
+
+    def table(self, kind: int, program: int, first: int, data: bytes) -> None:
+        self.programs[program].add(kind, first, data)
+        self.tables.append((kind, first, len(self.pieces)))
+
+    def chunk(self, program: int, header: bytes, first: int, units: bytes) -> None:
+        self.pieces.append(Piece(program, header, first, units))
+
+    def chunks(self, program: int, data: bytes) -> None:
+        self.pieces += pieces_of(program, data)
+
+    def thread_end(self, time_ns: int, pid: int, tid: int) -> None:
+        del time_ns
+        self.ends.append((pid, tid))
+
+    def dropped(self, program: int, tsc: int, totals: tuple[int, ...]) -> None:
+        del program, tsc
+        self.drops.append(totals)
+
+    def args(self, tid: int = 100) -> list[int]:
+        """Return the first arguments of a thread's entries, in order."""
+        return [
+            record[4]
+            for piece in self.pieces
+            if piece.tid == tid
+            for kind, record, _ in records_of(piece.units)
+            if kind == layout.UNIT_ENTRY
+        ]
+
+
+class Target:
+    """A control block, a fake agent in it, and its drainer."""
+
+    def __init__(self, chunks: int = 8, when_full: int = layout.FULL_BLOCK) -> None:
+        self.block = make_block(chunks, when_full)
+        self.agent = FakeAgent(self.block)
+        self.agent.image("program")
+        self.agent.slot("f")
+        self.sink = Kept()
+        self.drainer = Drainer(self.block, 0, self.sink, FakeSampler(), "/bin/program")
+        self.drainer.pids.add(100)
+        self.thread = self.agent.thread()
+        self.next = 0
+
+    def calls(self, count: int, thread: FakeThread | None = None) -> None:
+        for _ in range(count):
+            (thread or self.thread).enter(0, 1000, arg0=self.next)
+            self.next += 1
+
+    def states(self) -> list[int]:
+        return list(self.block.chunk_states)
+
+
+@pytest.fixture
+def target() -> Iterator[Target]:
+    target = Target()
+    yield target
+    target.drainer.close()
+    target.block.close()
+
+
+def test_every_drain_is_a_heartbeat(target: Target) -> None:
+    before = target.block.heartbeat
+    for _ in range(3):
+        target.drainer.drain()
+    assert target.block.heartbeat == before + 3
+
+
+def test_nothing_is_told_before_the_agent_runs() -> None:
+    target = Target()
+    target.block.state = layout.STATE_NEW
+    target.calls(3)
+    assert target.drainer.drain() == 0
+    assert target.sink.pieces == []
+    target.block.state = layout.STATE_RUNNING
+    assert target.drainer.drain() == 3
+    assert target.sink.programs[0].path == "/bin/program"
+
+
+def test_units_are_handed_over_as_they_come(target: Target) -> None:
+    for _ in range(5):
+        target.calls(200)
+        target.drainer.drain()
+        target.drainer.drain()
+    assert target.sink.args() == list(range(1000))
+    # the chunk in use is left to its thread
+    assert target.states().count(layout.CHUNK_OWNED) == 1
+    assert target.states().count(layout.CHUNK_FULL) == 0
+
+
+def test_chunks_are_freed_and_used_again(target: Target) -> None:
+    for _ in range(20):
+        target.calls(3 * PER_CHUNK)
+        target.drainer.drain()
+    assert target.sink.args() == list(range(60 * PER_CHUNK))
+    assert target.block.ring_drained > 0
+
+
+def test_chunks_of_many_threads_keep_the_order_of_each(target: Target) -> None:
+    threads = [target.agent.thread(tid=tid) for tid in range(100, 104)]
+    choose = random.Random(3)
+    given: dict[int, list[int]] = {thread.tid: [] for thread in threads}
+    for _ in range(300):
+        thread = choose.choice(threads)
+        for _ in range(choose.randrange(40)):
+            given[thread.tid].append(target.next)
+            target.calls(1, thread)
+        if choose.random() < 0.1:
+            target.drainer.drain()
+    target.drainer.finish()
+    assert {tid: target.sink.args(tid) for tid in given} == given
+
+
+def test_a_unit_that_is_not_committed_holds_back_those_behind(target: Target) -> None:
+    target.calls(3)
+    at = target.thread.at
+    target.calls(4)
+    memory = target.block.chunk(target.thread.chunk)
+    commit = bytes(memory[at : at + 4])
+    memory[at : at + 4] = bytes(4)
+    target.drainer.drain()
+    assert target.sink.args() == [0, 1, 2]
+    memory[at : at + 4] = commit
+    target.drainer.drain()
+    assert target.sink.args() == list(range(7))
+
+
+def test_data_waits_for_its_entry(target: Target) -> None:
+    target.thread.enter(0, 1000, arg0=5, data=data_units(layout.DATA_STRING, 0, b"x" * 60))
+    memory = target.block.chunk(target.thread.chunk)
+    at = layout.CHUNK_HEADER
+    commit = bytes(memory[at : at + 4])
+    memory[at : at + 4] = bytes(4)
+    assert target.drainer.drain() == 0
+    memory[at : at + 4] = commit
+    assert target.drainer.drain() == 4
+
+
+def test_what_was_never_finished_is_skipped_when_the_target_is_dead(target: Target) -> None:
+    target.calls(3)
+    at = target.thread.at
+    target.calls(4)
+    target.block.chunk(target.thread.chunk)[at : at + 4] = bytes(4)
+    target.drainer.finish()
+    assert target.sink.args() == [0, 1, 2, 4, 5, 6]
+    assert set(target.states()) == {layout.CHUNK_FREE}
+
+
+def test_a_living_target_keeps_its_chunks_at_the_end(target: Target) -> None:
+    target.calls(3)
+    target.drainer.finish(dead=False)
+    assert target.sink.args() == [0, 1, 2]
+    assert target.states().count(layout.CHUNK_OWNED) == 1
+
+
+def test_a_chunk_that_is_being_prepared_is_left_alone(target: Target) -> None:
+    target.calls(PER_CHUNK + 1)
+    target.drainer.drain()
+    target.block.chunk_states[0] = layout.CHUNK_OWNED  # taken; its old content is still there
+    assert target.drainer.drain() == 0
+
+
+def test_names_come_before_the_units_that_use_them(target: Target) -> None:
+    target.calls(3)
+    target.drainer.drain()
+    late = target.agent.slot("late")
+    target.thread.enter(late, 900)
+    target.drainer.drain()
+    kinds = {kind: pieces for kind, _, pieces in target.sink.tables}
+    assert kinds[form.SLOTS] == kinds[form.STRINGS] == 1
+    assert [slot.symbol for slot in target.sink.programs[0].slots()] == ["f", "late"]
+
+
+def test_names_are_told_once(target: Target) -> None:
+    for _ in range(5):
+        target.calls(10)
+        target.drainer.drain()
+    target.drainer.finish()
+    assert [kind for kind, _, _ in target.sink.tables] == [form.STRINGS, form.IMAGES, form.SLOTS]
+
+
+def test_a_record_that_is_not_ready_is_told_when_it_is(target: Target) -> None:
+    half = target.agent.slot("half", ready=0)
+    target.agent.slot("whole")
+    target.drainer.drain()
+    names = target.sink.programs[0]
+    assert [slot.symbol for slot in names.slots()] == ["f", "whole"]
+    target.drainer.drain()
+    count = len(target.sink.tables)
+    target.agent.slot("half", index=half)
+    target.drainer.drain()
+    assert [slot.symbol for slot in names.slots()] == ["f", "half", "whole"]
+    assert len(target.sink.tables) == count + 2  # with its string
+
+
+def test_a_string_that_was_filled_late_is_told_again(target: Target) -> None:
+    at = target.agent.string("filled")
+    memory = target.block.view(layout.SEC_STRINGS, at, at + 6)
+    memory[:] = bytes(6)
+    target.agent.slot("first")
+    target.drainer.drain()
+    memory[:] = b"filled"
+    target.agent.slot("second")
+    target.drainer.drain()
+    assert target.sink.programs[0].string(at) == "filled"
+
+
+def test_records_that_changed_are_told_at_the_end(target: Target) -> None:
+    target.calls(1)
+    target.drainer.drain()
+    target.agent.slot("renamed", index=0)
+    target.drainer.finish()
+    assert target.sink.programs[0].slot(0).symbol == "renamed"
+
+
+def test_losses_are_told_when_they_grow(target: Target) -> None:
+    target.drainer.drain()
+    target.block.dropped_exits = 7
+    target.drainer.drain()
+    target.drainer.drain()
+    assert [totals[layout.DROP_KINDS] for totals in target.sink.drops] == [7]
+
+
+def test_overwritten_rings_are_drained_at_the_end() -> None:
+    target = Target(chunks=4, when_full=layout.FULL_OVERWRITE)
+    target.calls(10 * PER_CHUNK)
+    assert target.drainer.drain() == 0
+    assert [slot.symbol for slot in target.sink.programs[0].slots()] == ["f"]
+    target.drainer.finish()
+    kept = target.sink.args()
+    assert kept == list(range(10 * PER_CHUNK))[-len(kept) :]
+    assert len(kept) >= 3 * PER_CHUNK
+
+
+@pytest.fixture
+def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drain_module, "_DEAD_EVERY", 0.0)
+
+
+def a_dead_thread() -> int:
+    tids: list[int] = []
+    thread = threading.Thread(target=lambda: tids.append(threading.get_native_id()))
+    thread.start()
+    thread.join()
+    while os.path.exists(f"/proc/self/task/{tids[0]}"):
+        time.sleep(0.001)
+    return tids[0]
+
+
+@pytest.mark.usefixtures("_hurry")
+def test_the_chunk_of_a_dead_thread_is_taken_back(target: Target) -> None:
+    pid, tid = os.getpid(), a_dead_thread()
+    target.drainer.pids.add(pid)
+    target.calls(3, target.agent.thread(pid, tid))
+    for _ in range(3):
+        target.drainer.drain()
+    assert target.sink.args(tid) == [0, 1, 2]
+    assert target.sink.ends == [(pid, tid)]
+    assert set(target.states()) == {layout.CHUNK_FREE}
+
+
+@pytest.mark.usefixtures("_hurry")
+def test_the_chunk_of_a_living_thread_is_not(target: Target) -> None:
+    target.drainer.pids.add(os.getpid())
+    target.calls(3, target.agent.thread(os.getpid(), threading.get_native_id()))
+    for _ in range(5):
+        target.drainer.drain()
+    assert target.sink.ends == []
+    assert target.states().count(layout.CHUNK_OWNED) == 1
+
+
+@pytest.mark.usefixtures("_hurry")
+def test_ids_of_another_namespace_are_not_looked_up(target: Target) -> None:
+    target.calls(3, target.agent.thread(1 << 29, 1 << 29))
+    for _ in range(5):
+        target.drainer.drain()
+    assert target.states().count(layout.CHUNK_OWNED) == 1
+
+
+def test_a_ring_that_living_threads_own_is_starved() -> None:
+    target = Target(chunks=2)
+    threads = [target.agent.thread(os.getpid(), tid) for tid in (1, 2)]
+    for thread in threads:
+        target.calls(1, thread)
+    target.drainer.drain()
+    assert not target.drainer.starved
+    target.drainer.drain()
+    assert target.drainer.starved
+    threads[0].give_back()
+    target.drainer.drain()
+    assert not target.drainer.starved
+
+
+def test_an_ended_process_gives_its_chunks_back(target: Target) -> None:
+    other = target.agent.thread(pid=200, tid=201)
+    target.calls(2)
+    target.calls(3, other)
+    feed = Feed(target.sink, FakeSampler())
+    feed.drainers.append(target.drainer)
+    feed.event(Process(1, 200, "fork", 100, "/bin/program"))
+    assert target.drainer.pids == {100, 200}
+    feed.event(ProcessExit(2, 200, 0, None))
+    assert target.drainer.pids == {100}
+    assert target.sink.args(201) == [2, 3, 4]
+    assert target.states().count(layout.CHUNK_OWNED) == 1
+    feed.event(Process(3, 100, "exec", None, "/bin/other"))
+    assert target.drainer.pids == set()
+    assert target.states().count(layout.CHUNK_OWNED) == 0
+
+
+def test_an_exec_ends_the_old_program_only() -> None:
+    sink = Kept()
+    feed = Feed(sink, FakeSampler())
+    blocks = [make_block(2), make_block(2)]
+    first = feed.add(blocks[0], "/bin/a", 100)
+    feed.event(Process(1, 100, "start", None, "/bin/a"))
+    second = feed.add(blocks[1], "/bin/b", 100)
+    feed.event(Process(2, 100, "exec", None, "/bin/b"))
+    assert (first.pids, second.pids) == (set(), {100})
+    feed.event(Process(3, 100, "exec", None, "/bin/static"))
+    assert second.pids == set()
+
+
+def test_a_waiting_writer_is_woken() -> None:
+    """A process waits on the futex as the agent does."""
+    target = Target(chunks=1)
+    target.calls(1)
+    target.thread.give_back()
+    code = (
+        "import ctypes, mmap, sys\n"
+        f"memory = mmap.mmap({target.block.fd}, {target.block.size})\n"
+        f"word = ctypes.c_uint32.from_buffer(memory, {layout.CONTROL.offset('ring_drained')})\n"
+        "print('ready', flush=True)\n"
+        "ctypes.CDLL(None).syscall(202, ctypes.byref(word), 0, 0, None)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        pass_fds=[target.block.fd],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as waiting:
+        assert waiting.stdout is not None
+        waiting.stdout.readline()
+        target.block.ring_waiters = 1
+        time.sleep(0.05)
+        target.drainer.drain()
+        assert waiting.wait(timeout=10) == 0
+
+
+def test_a_tee_tells_everybody() -> None:
+    one, other = Kept(), Kept()
+    target = Target()
+    target.drainer.sink = Tee(one, other)
+    target.calls(5)
+    target.drainer.drain()
+    assert one.args() == other.args() == list(range(5))
+
+
+def test_a_tee_knows_every_method() -> None:
+    methods = {name for name, value in vars(Sink).items() if callable(value)} - {"__init__"}
+    assert methods <= set(vars(Tee))
