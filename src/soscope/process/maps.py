@@ -57,7 +57,7 @@ def read(pid: int) -> list[Mapping]:
 def find_gap(mappings: list[Mapping], near: int, size: int, reach: int) -> int | None:
     """Return a page-aligned address of `size` free bytes within `reach` of `near`, or None.
 
-    All of the gap is within reach; the nearest below `near` comes first, then above.
+    All of it is within reach, and it is the nearest one.
     """
     low, high = max(near - reach, _LOWEST), near + reach
     gaps = []

@@ -25,6 +25,7 @@ from soscope.wire import layout
 _OWED_MOST = 64 << 20  # bytes of names and events that wait for a disk with room
 _RETRY = 0.5  # seconds between two attempts on a disk that refused
 _MOST_BUFFERS = 64  # far below IOV_MAX
+_HEADERS = 64  # bytes of a block beside its chunks, at most
 
 
 class Writer(Sink):
@@ -134,14 +135,21 @@ class Writer(Sink):
         )
 
     def chunks(self, program: int, data: bytes) -> None:
-        """Write whole chunks."""
+        """Write whole chunks, as many as the limit allows."""
         size = layout.CHUNK_SIZE
-        self._records(
-            form.CHUNKS,
-            form.PAIR_HEADER.pack(program, len(data) // size),
-            data,
-            units=(data[at + layout.CHUNK_HEADER : at + size] for at in range(0, len(data), size)),
-        )
+        fits = len(data)
+        if self._limit is not None and self.size + fits + _HEADERS > self._limit:
+            fits = max(self._limit - self.size - _HEADERS, 0) // size * size
+        if fits:
+            self._records(
+                form.CHUNKS,
+                form.PAIR_HEADER.pack(program, fits // size),
+                data[:fits],
+                units=(
+                    data[at + layout.CHUNK_HEADER : at + size] for at in range(0, fits, size)
+                ),
+            )
+        self.limit_reached |= fits < len(data)
 
     def event(self, event: Told) -> None:
         """Write an event of a process."""
@@ -172,7 +180,8 @@ class Writer(Sink):
         self._keep(form.COUNTS, form.PAIR_HEADER.pack(program, 0), cells)
 
     def stats(self, program: int, stats: dict[int, tuple[int, int, int, int, int, int]]) -> None:
-        """Write statistics by slot."""
+        """Write statistics by slot; their ticks need the clock."""
+        self._changed = 2
         cells = b"".join(form.STATS_CELL.pack(slot, 0, *row) for slot, row in stats.items())
         self._keep(form.STATS, form.PAIR_HEADER.pack(program, 0), cells)
 

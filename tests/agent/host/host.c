@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host.h"
+
+#undef memcpy
+#undef memset
+#undef memcmp
+#include <string.h>
+#include <sys/mman.h>
+
+// Trampolines and their data, as far apart as agent.lds puts them. Nobody runs
+// the trampolines here.
+__asm__(".pushsection .host, \"aw\", @nobits\n"
+	".balign 4096\n"
+	".globl sosc_entries, sosc_sites, sosc_cells, sosc_sitedata\n"
+	".hidden sosc_entries, sosc_sites, sosc_cells, sosc_sitedata\n"
+	"sosc_entries: .skip 0x100000\n"
+	"sosc_sites: .skip 0x400000\n"
+	"sosc_cells: .skip 0x100000\n"
+	"sosc_sitedata: .skip 0x400000\n"
+	".popsection\n");
+
+// Handlers are only known by their address.
+#define HANDLER(name)                                                                              \
+	void name(void)                                                                            \
+	{                                                                                          \
+		abort();                                                                           \
+	}
+HANDLER(sosc_h_jump)
+HANDLER(sosc_h_alias)
+HANDLER(sosc_h_count)
+HANDLER(sosc_h_stats)
+HANDLER(sosc_h_stats_entry)
+HANDLER(sosc_h_entry)
+HANDLER(sosc_h_entry_six)
+HANDLER(sosc_h_call)
+HANDLER(sosc_h_call_six)
+HANDLER(sosc_h_program)
+HANDLER(sosc_h_init)
+HANDLER(sosc_h_resolve)
+HANDLER(sosc_h_guard)
+HANDLER(sosc_x_plain)
+HANDLER(sosc_x_call)
+HANDLER(sosc_x_stats)
+HANDLER(sosc_empty)
+
+uint64_t sosc_call_often(uint64_t function, uint64_t times)
+{
+	(void)function;
+	(void)times;
+	return 0;
+}
+
+// What the agent copies is copied where the sanitizer can see it.
+void *agent_memcpy(void *restrict to, const void *restrict from, size_t size);
+void *agent_memcpy(void *restrict to, const void *restrict from, size_t size)
+{
+	return memcpy(to, from, size);
+}
+
+void *agent_memset(void *to, int byte, size_t size);
+void *agent_memset(void *to, int byte, size_t size)
+{
+	return memset(to, byte, size);
+}
+
+int agent_memcmp(const void *a, const void *b, size_t size);
+int agent_memcmp(const void *a, const void *b, size_t size)
+{
+	return memcmp(a, b, size);
+}
+
+void host_fail(const char *file, int line, const char *what)
+{
+	printf("%s:%d: %s\n", file, line, what);
+	fflush(stdout);
+	_Exit(1);
+}
+
+static uint8_t *block;
+static uint64_t used;
+
+static void *place(enum sosc_section section, uint64_t size)
+{
+	used = (used + SOSC_CHUNK_SIZE - 1) & ~(uint64_t)(SOSC_CHUNK_SIZE - 1);
+	sosc_control->section[section].offset = used;
+	sosc_control->section[section].size = size;
+	used += size;
+	return block + sosc_control->section[section].offset;
+}
+
+struct sosc_control *host_control(enum sosc_mode mode, uint32_t chunks)
+{
+	static const uint32_t no_patterns;
+	struct {
+		struct sosc_function_table table;
+		struct sosc_function cells[2];
+	} functions = {.table = {.cells = sizeof(functions.table),
+				 .default_function = offsetof(typeof(functions), cells[1])}};
+	void *map = mmap(NULL, 1ul << 30, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	uint64_t cell = mode == SOSC_MODE_COUNT ? 8 : sizeof(struct sosc_stats);
+
+	CHECK(map != MAP_FAILED);
+	block = (uint8_t *)(((uint64_t)map + SOSC_CHUNK_SIZE - 1) &
+			    ~(uint64_t)(SOSC_CHUNK_SIZE - 1));
+	used = SOSC_PAGE;
+	sosc_control = (void *)block;
+	sosc_control->mode = mode;
+	sosc_control->chunks = chunks;
+	sosc_control->count_arrays = HOST_ARRAYS;
+	sosc_control->string_limit = 32;
+	sosc_control->strings = 1;
+	(void)place(SOSC_SEC_RULES, 0);
+	(void)place(SOSC_SEC_IMAGES, SOSC_MAX_IMAGES * sizeof(struct sosc_image));
+	(void)place(SOSC_SEC_SLOTS, SOSC_MAX_SLOTS * sizeof(struct sosc_slot));
+	(void)place(SOSC_SEC_STRINGS, HOST_STRINGS);
+	(void)place(SOSC_SEC_COUNTS, HOST_ARRAYS * cell * SOSC_MAX_SLOTS);
+	(void)place(SOSC_SEC_CHUNK_STATES, chunks * 4ul);
+	(void)place(SOSC_SEC_RING, (uint64_t)chunks * SOSC_CHUNK_SIZE);
+	host_section(SOSC_SEC_PATTERNS, &no_patterns, sizeof(no_patterns));
+	host_section(SOSC_SEC_FUNCTIONS, &functions, sizeof(functions));
+	CHECK(sosc_threads_init() == 0);
+	sosc_sites_init();
+	return sosc_control;
+}
+
+void host_section(enum sosc_section section, const void *bytes, uint64_t size)
+{
+	memcpy(place(section, size), bytes, size);
+}
+
+void *host_read(const char *path, uint64_t *size)
+{
+	FILE *file = fopen(path, "rb");
+	void *bytes;
+
+	CHECK(file && fseek(file, 0, SEEK_END) == 0);
+	*size = (uint64_t)ftell(file);
+	rewind(file);
+	bytes = malloc(*size ? *size : 1); // exactly: an access behind it is seen
+	CHECK(bytes && fread(bytes, 1, *size, file) == *size);
+	fclose(file);
+	return bytes;
+}
+
+struct sosc_cell *host_cell(uint32_t index, const struct sosc_function *function)
+{
+	sosc_hooks[index].function = function;
+	sosc_cells[index].original = (uint64_t)sosc_empty;
+	sosc_cells[index].handler = (uint64_t)sosc_h_call;
+	return &sosc_cells[index];
+}

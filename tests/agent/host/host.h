@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * The agent's C files in an ordinary program: a control block, and what the
+ * assembly and the launcher would have provided.
+ */
+#ifndef HOST_H
+#define HOST_H
+
+#include "agent.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+	HOST_STRINGS = 1 << 20,
+	HOST_ARRAYS = 4,
+};
+
+/** A control block with all sections; of SEC_FUNCTIONS only a default function. */
+struct sosc_control *host_control(enum sosc_mode mode, uint32_t chunks);
+
+/** Put @size bytes of a section where the agent looks for them. */
+void host_section(enum sosc_section section, const void *bytes, uint64_t size);
+
+/** The whole content of a file; *size its length. Exits if there is none. */
+void *host_read(const char *path, uint64_t *size);
+
+/** A cell in use, with this function record. */
+struct sosc_cell *host_cell(uint32_t index, const struct sosc_function *function);
+
+void host_fail(const char *file, int line, const char *what);
+
+#define CHECK(condition) ((condition) ? (void)0 : host_fail(__FILE__, __LINE__, #condition))
+
+// A small generator: the same numbers everywhere.
+static inline uint64_t host_random(uint64_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state;
+}
+
+#endif

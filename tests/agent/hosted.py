@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compile the agent's C files for this machine, with sanitizers, into test programs.
+
+Each program of tests/agent/host checks by itself, or prints what a test compares. The
+assembly is left out: host.c stands in for it.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from tests.support.matrix import FOLDER, REPOSITORY
+from tests.support.run import run
+from tests.support.tools import need
+
+HOST = REPOSITORY / "tests" / "agent" / "host"
+AGENT = REPOSITORY / "agent"
+INCLUDES = (f"-I{AGENT / 'include'}", f"-I{AGENT / 'src'}", f"-I{HOST}")
+COMPILERS = ("gcc", "clang")
+SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+# gcc and clang disagree about warnings; the agent's own build has them.
+FLAGS = ("-std=gnu17", "-g", "-O1", "-w", "-fno-omit-frame-pointer", "-pthread")
+# The agent's own memcpy is hidden from a libc that has one; see host.c and memory.c.
+COPIES = tuple(f"-D{name}=agent_{name}" for name in ("memcpy", "memset", "memcmp"))
+OWN_COPIES = tuple(f"-D{name}=own_{name}" for name in ("memcpy", "memset", "memcmp"))
+# A target's stack and code are not objects of this program.
+OPTIONS = {
+    "ASAN_OPTIONS": "detect_leaks=0:detect_stack_use_after_return=0:abort_on_error=0",
+    "UBSAN_OPTIONS": "print_stacktrace=1",
+}
+
+
+@functools.cache
+def sources() -> str:
+    """Return all text that goes into the programs."""
+    files = [*(AGENT / "src").iterdir(), *(AGENT / "include" / "soscope").iterdir()]
+    files += HOST.iterdir()
+    return "\0".join(path.read_text() for path in sorted(files) if path.suffix in {".c", ".h"})
+
+
+@functools.cache
+def objects(compiler: str, *flags: str) -> tuple[Path, ...]:
+    """Compile everything but the test programs themselves, once."""
+    key = hashlib.sha256("\0".join([sources(), compiler, *flags]).encode()).hexdigest()[:16]
+    folder = FOLDER / "agent" / f"{compiler}-{key}"
+    units = [*sorted((AGENT / "src").glob("*.c")), HOST / "host.c"]
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".new-"))
+        for unit in units:
+            copies = OWN_COPIES if unit.name == "memory.c" else COPIES
+            words = [need(compiler), *FLAGS, *flags, *copies, *INCLUDES, "-c", str(unit)]
+            done = run([*words, "-o", str(scratch / f"{unit.stem}.o")], timeout=120)
+            assert done.returncode == 0, done.stderr
+        _publish(scratch, folder)
+    return tuple(folder / f"{unit.stem}.o" for unit in units)
+
+
+def program(name: str, compiler: str = "gcc", *, sanitize: bool = True) -> Path:
+    """Return a test program of tests/agent/host, compiled."""
+    flags = SANITIZE if sanitize else ()
+    made = objects(compiler, *flags)
+    path = made[0].with_name(name)
+    if not path.exists():
+        with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+            out = os.path.join(scratch, name)
+            words = [need(compiler), *FLAGS, *flags, *COPIES, *INCLUDES, str(HOST / f"{name}.c")]
+            done = run([*words, *map(str, made), "-ldl", "-o", out], timeout=120)
+            assert done.returncode == 0, done.stderr
+            os.replace(out, path)
+    return path
+
+
+def check(
+    name: str,
+    *arguments: str | os.PathLike[str],
+    compiler: str = "gcc",
+    sanitize: bool = True,
+    timeout: float = 120,
+) -> str:
+    """Run a test program that has to end well; return what it printed."""
+    words = [program(name, compiler, sanitize=sanitize), *arguments]
+    done = run(words, timeout=timeout, env=OPTIONS)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+    return done.stdout
+
+
+def _publish(scratch: Path, folder: Path) -> None:
+    """Give a finished folder its name; another worker's is as good."""
+    try:
+        scratch.rename(folder)
+    except OSError:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def output(*words: str | os.PathLike[str]) -> str:
+    """Return what a tool prints."""
+    return subprocess.run(words, capture_output=True, text=True, check=True, timeout=120).stdout

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real programs, every slot of every image hooked and recorded in full: no difference."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import http.server
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import build, programs, recorded
+from tests.support.programs import Program
+from tests.support.run import run
+from tests.support.tools import need
+from tests.support.tracing import Outcome
+
+LIMIT = 240.0
+TABLE = programs.table()
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder to copy: files, a repository, an object and a program."""
+    folder, given = tmp_path_factory.mktemp("world"), tmp_path_factory.mktemp("given")
+    for path in build.program("calls").parent.iterdir():
+        shutil.copy(path, given)
+    need("gcc", "git")
+    source = given / "in.c"
+    source.write_text(programs.C)
+    subprocess.run(["gcc", "-O1", "-c", "in.c", "-o", "in.given.o"], cwd=given, check=True)
+    source.unlink()
+    programs.make_world(folder, given)
+    environment = {**os.environ, **programs.ENVIRONMENT}
+    shutil.copytree(folder / "tree", folder / "repo")
+    git = functools.partial(subprocess.run, cwd=folder / "repo", env=environment, check=True)
+    git(["git", "init", "-q", "-b", "main"])
+    for text in ("first", "second", "third"):
+        (folder / "repo" / "notes").write_text(text * 100)
+        git(["git", "add", "."])
+        git(["git", "commit", "-q", "-m", text])
+    (folder / "repo" / "notes").write_text("fourth")
+    return folder
+
+
+def copy(world: Path, to: Path) -> Path:
+    shutil.copytree(world, to, symlinks=True, copy_function=shutil.copy2)
+    return to
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """Return what a program left in its folder: name, kind and content of every file."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name not in programs.DIFFERS
+    }
+
+
+def outcome(words: list[str], folder: Path, stdin: str) -> Outcome:
+    done = run(words, cwd=folder, env=programs.ENVIRONMENT, input=stdin, timeout=LIMIT)
+    return Outcome(done.stdout, done.stderr, done.returncode)
+
+
+def compare(program: Program, world: Path, folder: Path) -> None:
+    if "/" not in program.command[0]:
+        need(program.command[0])
+    without = copy(world, folder / "without" / "w")
+    with_ = copy(world, folder / "with" / "w")
+    recording = folder / "run.sosr"
+    trace = [sys.executable, "-m", "soscope", "trace", "-q", "--from", "all"]
+    trace += ["-f"] * program.follow + ["--record", str(recording), "--"]
+    wanted = outcome(program.command, without, program.stdin)
+    got = outcome([*trace, *program.command], with_, program.stdin)
+    if program.name == "missing-library":
+        assert (wanted.stdout, wanted.status) == (got.stdout, got.status)
+        return
+    assert got == wanted
+    assert contents(with_) == contents(without)
+    found = recorded.by_columns(recording)
+    assert not found.problems
+    assert found.calls > 0
+
+
+@pytest.mark.parametrize(
+    "program", [row for row in TABLE if row.always], ids=lambda program: program.name
+)
+def test_a_program_does_the_same(program: Program, world: Path, tmp_path: Path) -> None:
+    compare(program, world, tmp_path)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    "program", [row for row in TABLE if not row.always], ids=lambda program: program.name
+)
+def test_another_program_does_the_same(program: Program, world: Path, tmp_path: Path) -> None:
+    compare(program, world, tmp_path)
+
+
+@pytest.fixture
+def server(world: Path) -> Iterator[str]:
+    """Serve the world over HTTP on the loopback interface."""
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            """Keep quiet."""
+
+        def date_time_string(self, timestamp: float | None = None) -> str:
+            del timestamp
+            return "Sat, 03 Feb 2001 04:05:06 GMT"
+
+    handler = functools.partial(Handler, directory=str(world))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as found:
+        thread = threading.Thread(target=found.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{found.server_address[1]}"
+        found.shutdown()
+        thread.join()
+
+
+def test_curl_does_the_same(server: str, world: Path, tmp_path: Path) -> None:
+    url = [f"{server}/big.txt", "-o", "one", f"{server}/in.json", "-o", "two"]
+    compare(Program("curl", ["curl", "-sS", "-D", "-", *url]), world, tmp_path)
