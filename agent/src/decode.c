@@ -201,6 +201,8 @@ bool sosc_decode(const uint8_t *code, uint64_t room, struct sosc_insn *insn)
 		else
 			insn->rm = (uint8_t)((byte & 7) | (rex & 1) << 3); // push, pop, mov
 		operand = immediate(insn, small);
+		if (byte == 0x8f && insn->reg & 7) // AMD's XOP, no pop
+			return false;
 	} else {
 		byte = next(&cursor);
 		insn->map = byte == 0x38 ? 2 : byte == 0x3a ? 3 : 1;

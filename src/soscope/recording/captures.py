@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import struct
-from typing import TypeVar
 
 from soscope.model.capture import (
     DATA_FLOATS,
@@ -15,7 +14,11 @@ from soscope.model.capture import (
 )
 from soscope.wire import layout
 
-_Number = TypeVar("_Number", int, float)
+TYPE_CHECKING = False  # typing is slow to import
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    _Number = TypeVar("_Number", int, float)
 
 _PAYLOAD = layout.DATA.offset("payload")
 _PAYLOAD_SIZE = layout.UNIT - _PAYLOAD

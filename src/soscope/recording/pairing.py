@@ -18,7 +18,10 @@ made, and setjmp and vfork return again and again.
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import Any
+
+TYPE_CHECKING = False  # typing is slow to import
+if TYPE_CHECKING:
+    from typing import Any
 
 REACH = 1 << 20  # bytes between addresses of one stack
 

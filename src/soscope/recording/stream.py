@@ -10,7 +10,6 @@ their times: a signal may come between reading the clock and taking a place.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from soscope.model.call import (
     ENDED_EXIT,
@@ -37,6 +36,7 @@ from soscope.recording.sink import Sink, Told
 from soscope.recording.units import Piece, pieces_of, records_of
 from soscope.wire import layout
 
+TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
     from soscope.recording.reader import Recording
 

@@ -145,9 +145,7 @@ class Writer(Sink):
                 form.CHUNKS,
                 form.PAIR_HEADER.pack(program, fits // size),
                 data[:fits],
-                units=(
-                    data[at + layout.CHUNK_HEADER : at + size] for at in range(0, fits, size)
-                ),
+                units=(data[at + layout.CHUNK_HEADER : at + size] for at in range(0, fits, size)),
             )
         self.limit_reached |= fits < len(data)
 

@@ -277,9 +277,7 @@ class ControlBlock:
         count = min(self.image_count, layout.MAX_IMAGES)
         table = self.view(layout.SEC_IMAGES, 0, count * layout.IMAGE.size)
         for index in range(start, count):
-            image = records.image_of(
-                table, index * layout.IMAGE.size, index, process, self.string
-            )
+            image = records.image_of(table, index * layout.IMAGE.size, index, process, self.string)
             if image is not None:
                 found.append(image)
         return found

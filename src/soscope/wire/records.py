@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from soscope.model.image import IMAGE_MAIN, Image
 from soscope.model.slot import Slot
 from soscope.wire import layout
 
+TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
     from collections.abc import Callable
 

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls functions of shared libraries in bursts and says what each call cost.
+//
+//	calls KIND THREADS BURSTS PARTS CALLS PAUSE
+//
+// KIND: one (labs of libc, one integer argument), leaf (a library's function whose
+// prototype nobody knows), six (the same with six arguments), pair (malloc and free).
+// A burst is PARTS times CALLS calls by every thread, a part is timed on its own: where
+// the kernel takes the processor away, one part shows it and the median does not. The
+// first burst warms up and is not printed. PAUSE milliseconds between bursts let a tracer
+// empty its buffer. Prints nanoseconds a call (pair: a pair), one number for each part.
+#define _GNU_SOURCE
+#include "leaf.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MAX_THREADS = 8, MAX_PARTS = 65536 };
+
+static const char *kind;
+static int bursts, parts;
+static long calls, pause_ms;
+static pthread_barrier_t together;
+static double results[MAX_THREADS][MAX_PARTS];
+static volatile long sink;
+
+static double now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1e9 + ts.tv_nsec;
+}
+
+static long run_one(long n)
+{
+	long sum = 0;
+
+	for (long i = 0; i < n; i++)
+		sum += labs(i);
+	return sum;
+}
+
+static long run_leaf(long n)
+{
+	long sum = 0;
+
+	for (long i = 0; i < n; i++)
+		sum = bench_leaf(sum);
+	return sum;
+}
+
+static long run_six(long n)
+{
+	long sum = 0;
+
+	for (long i = 0; i < n; i++)
+		sum = bench_six(sum, i, 3, 4, 5, 6);
+	return sum;
+}
+
+static long run_pair(long n)
+{
+	for (long i = 0; i < n; i++) {
+		void *p = malloc(64);
+
+		__asm__ volatile("" : "+r"(p) : : "memory");
+		free(p);
+	}
+	return n;
+}
+
+static long (*workload(void))(long)
+{
+	switch (kind[0]) {
+	case 'o':
+		return run_one;
+	case 'l':
+		return run_leaf;
+	case 's':
+		return run_six;
+	case 'p':
+		return run_pair;
+	default:
+		return NULL;
+	}
+}
+
+static void *thread(void *number)
+{
+	double *result = results[(long)number];
+	long (*work)(long) = workload();
+
+	for (int burst = 0; burst <= bursts; burst++) {
+		if (burst)
+			usleep(pause_ms * 1000);
+		pthread_barrier_wait(&together);
+		for (int part = 0; part < parts; part++) {
+			double start = now();
+
+			sink = work(calls);
+			if (burst)
+				*result++ = (now() - start) / calls;
+		}
+	}
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t ids[MAX_THREADS];
+	long threads;
+
+	if (argc != 7) {
+		fprintf(stderr, "usage: calls KIND THREADS BURSTS PARTS CALLS PAUSE\n");
+		return 2;
+	}
+	kind = argv[1];
+	threads = atol(argv[2]);
+	bursts = atoi(argv[3]);
+	parts = atoi(argv[4]);
+	calls = atol(argv[5]);
+	pause_ms = atol(argv[6]);
+	if (!workload() || threads < 1 || threads > MAX_THREADS || bursts * parts > MAX_PARTS)
+		return 2;
+	pthread_barrier_init(&together, NULL, threads);
+	for (long i = 1; i < threads; i++)
+		pthread_create(&ids[i], NULL, thread, (void *)i);
+	thread((void *)0);
+	for (long i = 1; i < threads; i++)
+		pthread_join(ids[i], NULL);
+	for (long i = 0; i < threads; i++)
+		for (int part = 0; part < bursts * parts; part++)
+			printf("%.4f ", results[i][part]);
+	printf("\n");
+	return 0;
+}
