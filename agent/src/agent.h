@@ -74,6 +74,7 @@ void sosc_x_plain(void);
 void sosc_x_call(void);
 void sosc_x_stats(void);
 void sosc_empty(void);
+void sosc_loader_jump(void);
 uint64_t sosc_call_often(uint64_t function, uint64_t times);
 
 static inline uint32_t sosc_cell_index(const struct sosc_cell *cell)
@@ -128,6 +129,7 @@ extern uint8_t sosc_clock_off;
 extern uint64_t sosc_cost_inner;
 extern uint64_t sosc_cost_outer;
 extern uint64_t sosc_base; // of the blob
+extern uint8_t sosc_end[]; // behind its last variable
 extern bool sosc_quiet; // a child that is not followed, or the recording ended
 
 static inline void *sosc_section(enum sosc_section section)
@@ -291,8 +293,11 @@ uint64_t sosc_capture_entry(const struct sosc_regs *regs);
 void sosc_capture_exit(const struct sosc_regs *regs);
 uint64_t sosc_image_init(struct sosc_cell *cell);
 void sosc_loader_changed(void);
+void sosc_preload(int argc, char **argv, char **envp);
 
 #pragma GCC visibility pop
+
+long soscope_agent_start(const struct sosc_start *start);
 
 _Static_assert(sizeof(struct sosc_cell) == 16, "layout.h");
 _Static_assert(sizeof(struct sosc_lazy) == 16, "indexed like the cells");

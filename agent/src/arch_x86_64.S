@@ -681,6 +681,10 @@ sosc_loader_event:
 	ret
 	.cfi_endproc
 
+	.globl	sosc_loader_jump // the same for the agent itself
+	.hidden	sosc_loader_jump
+	.set	sosc_loader_jump, sosc_loader_event
+
 // An image's DT_INIT is this cell: hook the image, then run its own DT_INIT.
 // rdi, rsi, rdx are the initialiser's arguments.
 FUNCTION sosc_h_init

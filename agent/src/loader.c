@@ -139,7 +139,9 @@ static struct sosc_loaded *add(struct link_map *map, const struct sosc_start *st
 	image->main = main;
 	if (sosc_image_parse(image, start) != 0)
 		flags |= SOSC_IMAGE_UNREADABLE;
-	image->loader = start ? start->loader == image->bias && !main : false;
+	// neither the loader nor ourselves, where we came as a library
+	image->loader = !main && ((start && start->loader == image->bias) ||
+				  image->bias == sosc_base);
 	image->seen = true;
 	sosc_image_record(image, flags);
 	return image;

@@ -58,10 +58,11 @@ static long map_all(const struct sosc_start *start)
 	const uint64_t piece = (uint64_t)SOSC_BLOB_REPEAT * SOSC_PAGE;
 	const int flags = MAP_PRIVATE | MAP_FIXED | MAP_ANONYMOUS | MAP_NORESERVE;
 	uint64_t data = SOSC_BLOB_ENTRIES + SOSC_BLOB_DISTANCE;
+	uint64_t end = ((uint64_t)sosc_end + SOSC_PAGE - 1) & ~(uint64_t)(SOSC_PAGE - 1);
 	void *map;
 	long error;
 
-	map = sosc_mmap((void *)(start->base + data), SOSC_BLOB_SIZE - data,
+	map = sosc_mmap((void *)(start->base + data), end - start->base - data,
 			PROT_READ | PROT_WRITE, flags, -1, 0);
 	if (sosc_mmap_failed(map))
 		return (long)map;
@@ -164,8 +165,7 @@ static long start_all(const struct sosc_start *start)
  * where the loader is idle; closes both descriptors. Return: 0 or -errno; then
  * nothing is hooked.
  */
-__attribute__((visibility("default"))) long soscope_agent_start(const struct sosc_start *start);
-long soscope_agent_start(const struct sosc_start *start)
+__attribute__((visibility("default"))) long soscope_agent_start(const struct sosc_start *start)
 {
 	long error = map_all(start);
 
@@ -178,26 +178,4 @@ long soscope_agent_start(const struct sosc_start *start)
 	__atomic_store_n(&sosc_control->state, error ? SOSC_STATE_FAILED : SOSC_STATE_RUNNING,
 			 __ATOMIC_RELEASE);
 	return error;
-}
-
-/**
- * The clocks, for soscope itself, which loads this file to relate them:
- * @clocks: tsc, CLOCK_REALTIME and CLOCK_MONOTONIC_RAW in ns, read together.
- */
-__attribute__((visibility("default"))) void soscope_agent_clocks(uint64_t clocks[3]);
-void soscope_agent_clocks(uint64_t clocks[3])
-{
-	uint64_t best = UINT64_MAX;
-
-	for (int i = 0; i < 3; i++) {
-		uint64_t before = sosc_rdtsc(), realtime = clock_ns(CLOCK_REALTIME);
-		uint64_t after = sosc_rdtsc();
-
-		if (after - before < best) {
-			best = after - before;
-			clocks[0] = before + best / 2;
-			clocks[1] = realtime;
-			clocks[2] = clock_ns(CLOCK_MONOTONIC_RAW) - (sosc_rdtsc() - after) / 3;
-		}
-	}
 }

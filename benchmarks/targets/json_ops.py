@@ -12,9 +12,9 @@ import time
 
 VALUE = {
     "name": "soscope",
-    "numbers": list(range(24)),
-    "floats": [n / 7 for n in range(8)],
-    "nested": {f"key{n}": {"a": n, "b": str(n), "c": None, "d": True} for n in range(10)},
+    "numbers": list(range(12)),
+    "floats": [n / 7 for n in range(4)],
+    "nested": {f"key{n}": {"a": n, "b": str(n), "c": None, "d": True} for n in range(4)},
 }
 TEXT = json.dumps(VALUE)
 

@@ -11,7 +11,6 @@ import functools
 import hashlib
 import os
 import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 
@@ -100,5 +99,7 @@ def _publish(scratch: Path, folder: Path) -> None:
 
 
 def output(*words: str | os.PathLike[str]) -> str:
-    """Return what a tool prints."""
-    return subprocess.run(words, capture_output=True, text=True, check=True, timeout=120).stdout
+    """Return what a tool prints; readelf ends with 1 when it only wants to warn."""
+    done = run(words, timeout=120)
+    assert done.stdout, done.stderr
+    return done.stdout

@@ -108,6 +108,33 @@ def test_soscopes_death_while_the_agent_goes_in_ends_the_program(tmp_path: Path)
         assert wait_state(children[0], "Z", 2) in ("", "Z")
 
 
+@pytest.mark.parametrize("moment", range(8))
+def test_a_target_that_is_killed_on_its_way_is_killed(tmp_path: Path, moment: int) -> None:
+    with session(tmp_path, launched(), "wait", "200", mode=MODES[moment % 3]) as one:
+        end = time.monotonic() + 20
+        while not (children := _children(one.process.pid)) and time.monotonic() < end:
+            pass
+        time.sleep(moment * 0.001)
+        os.kill(children[0], signal.SIGKILL)
+        assert one.process.wait(timeout=20) == -signal.SIGKILL
+        assert one.report()["exit"] == [None, signal.SIGKILL]
+        assert [event[0] for event in one.report()["events"]] == ["start", "exit"]
+
+
+@pytest.mark.parametrize("moment", range(8))
+def test_when_soscope_is_killed_the_program_runs_all_or_nothing(
+    tmp_path: Path, moment: int
+) -> None:
+    with session(tmp_path, launched(), "wait", "5", mode=MODES[moment % 3]) as one:
+        end = time.monotonic() + 20
+        while not _children(one.process.pid) and time.monotonic() < end:
+            pass
+        time.sleep(moment * 0.002)
+        os.kill(one.process.pid, signal.SIGKILL)
+        out, _ = one.process.communicate(timeout=20)
+        assert out in ("", "ready\ndone 0\n")
+
+
 def _children(pid: int) -> list[int]:
     text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
     return [int(word) for word in text.split()]

@@ -106,14 +106,16 @@ def fork(command: Command, descriptors: tuple[int, ...], signals: Signals) -> Ch
     environ = environment.inherited()
     argv = _vector(command.arguments)
     envp = _vector(environ)
-    go_read, go_write = os.pipe2(os.O_CLOEXEC)
-    result_read, result_write = os.pipe2(os.O_CLOEXEC)
+    pipes: list[int] = []
     try:
+        pipes += os.pipe2(os.O_CLOEXEC)
+        pipes += os.pipe2(os.O_CLOEXEC)
         pid = os.fork()
     except OSError:
-        for descriptor in (go_read, go_write, result_read, result_write):
+        for descriptor in pipes:
             os.close(descriptor)
         raise
+    go_read, go_write, result_read, result_write = pipes
     if not pid:
         try:
             os.close(go_write)

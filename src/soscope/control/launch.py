@@ -8,6 +8,7 @@ that cannot be, it runs as it would without us, and its `Program` says why.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 
@@ -58,14 +59,16 @@ def launch(
             descriptors = _high_descriptors((blob.fd, program.block.fd))
         signals.block(OWN_SIGNALS)
         try:
-            child = children.fork(found, descriptors, signals)
-        except OSError as error:
-            raise LaunchError(
-                f"cannot start a process: {error.strerror}", errno=error.errno
-            ) from error
+            child = _fork(found, descriptors, signals)
+        except LaunchError as error:
+            if not descriptors or error.errno not in (errno.EMFILE, errno.ENFILE):
+                raise
+            # The pipes are more important: ours can be handed over in another way.
+            _close_all(descriptors)
+            descriptors = ()
+            child = _fork(found, descriptors, signals)
         finally:
-            for descriptor in descriptors:
-                os.close(descriptor)
+            _close_all(descriptors)
         if descriptors:
             agents.inherited = (descriptors[0], descriptors[1])
         program.pid = child.pid
@@ -123,6 +126,20 @@ def _start(
         raise launch_error(name, failure)
 
 
+def _fork(
+    command: Command, descriptors: tuple[int, ...], signals: children.Signals
+) -> children.Child:
+    try:
+        return children.fork(command, descriptors, signals)
+    except OSError as error:
+        raise LaunchError(f"cannot start a process: {error.strerror}", errno=error.errno) from error
+
+
+def _close_all(descriptors: tuple[int, ...]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
 def _high_descriptors(files: tuple[int, int]) -> tuple[int, ...]:
     """Duplicate two descriptors to high numbers; () where there is no room for both."""
     import resource
@@ -136,8 +153,7 @@ def _high_descriptors(files: tuple[int, int]) -> tuple[int, ...]:
         try:
             found.append(fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, lowest))
         except OSError:
-            for descriptor in found:
-                os.close(descriptor)
+            _close_all(tuple(found))
             return ()
     return tuple(found)
 

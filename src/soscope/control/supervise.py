@@ -66,7 +66,7 @@ class Target:
         """Wait until the target runs its own code, or has ended."""
         while not self._tracer.is_ready:
             if not self._take_events():
-                self._sleep(1.0)
+                self._sleep(_PAUSE)
 
     def run(self, tick: Tick | None = None) -> ExitStatus:
         """Supervise the target until it has ended, with `follow` its children too.

@@ -140,12 +140,17 @@ class Tracer:
 
     def _ended(self, task: Task, wait_status: int) -> None:
         self.tasks.pop(task.tid, None)
-        if task.put_in is not None:
+        how = ExitStatus.of_wait(wait_status)
+        if not task.has_executed and how.signal is not None:  # killed before its exec
+            self.programs[0].time_ns = time.time_ns()
+            task.has_executed = True
+            self._refuse(task, reasons.ENDED)
+            self._announce(task)
+        elif task.put_in is not None:
             self._refuse(task, reasons.ENDED)
             self._announce(task)
         if task.tid != task.pid:
             return
-        how = ExitStatus.of_wait(wait_status)
         if task.tid == self.pid:
             self.exit = how
             self.job_stop = 0
@@ -231,7 +236,7 @@ class Tracer:
         try:
             tracee = Tracee(task.tid)
         except OSError as error:
-            raise Refused(reasons.UNREADABLE) from error
+            raise Refused(f"its memory: {error.strerror}") from error
         put_in = task.put_in = PutIn(tracee)
         if not is_first:
             self._request(self._kill_with_us, task)

@@ -22,13 +22,14 @@ _RDTSC = bytes.fromhex("0f31 48c1e220 4809d0 c3")
 class Clock:
     """Converts counter values to nanoseconds, from pairs that were read together."""
 
-    __slots__ = ("_monotonic", "_rate", "_realtime", "_tsc")
+    __slots__ = ("_monotonic", "_piece", "_rate", "_realtime", "_tsc")
 
     def __init__(self) -> None:
         self._tsc: list[int] = []
         self._realtime: list[int] = []
         self._monotonic: list[int] = []
         self._rate = 1.0
+        self._piece = (1, 0, 0, 0.0)  # from and to (tsc), realtime there, ns per tick: used last
 
     def add(self, tsc: int, realtime: int, monotonic: int) -> None:
         """Take a pair (tsc, realtime ns, monotonic raw ns). An older one is ignored."""
@@ -36,6 +37,7 @@ class Clock:
             return
         if len(self._tsc) > 1 and monotonic - self._monotonic[-2] < _SPACING:
             del self._tsc[-1], self._realtime[-1], self._monotonic[-1]
+        self._piece = (1, 0, 0, 0.0)
         self._tsc.append(tsc)
         self._realtime.append(realtime)
         self._monotonic.append(monotonic)
@@ -64,17 +66,23 @@ class Clock:
 
     def time_ns(self, tsc: int) -> int:
         """Return CLOCK_REALTIME ns; 0 for a tsc of 0 (no clock) or without any pair."""
+        start, end, realtime, rate = self._piece
+        if not start <= tsc < end:
+            if not tsc or not self._tsc:
+                return 0
+            start, end, realtime, rate = self._piece = self._find(tsc)
+        return realtime + int((tsc - start) * rate // 1)
+
+    def _find(self, tsc: int) -> tuple[int, int, int, float]:
+        """Return the piece that a time lies in."""
         known = self._tsc
-        if not tsc or not known:
-            return 0
         at = bisect_right(known, tsc) - 1
-        if at < 0:
-            at, rate = 0, self._rate
-        elif at == len(known) - 1:
-            rate = self._rate
-        else:
-            rate = (self._realtime[at + 1] - self._realtime[at]) / (known[at + 1] - known[at])
-        return self._realtime[at] + int((tsc - known[at]) * rate // 1)
+        if at < 0:  # not kept: its times lie outside
+            return known[0], known[0], self._realtime[0], self._rate
+        if at == len(known) - 1:
+            return known[at], 1 << 64, self._realtime[at], self._rate
+        rate = (self._realtime[at + 1] - self._realtime[at]) / (known[at + 1] - known[at])
+        return known[at], known[at + 1], self._realtime[at], rate
 
     def duration_ns(self, ticks: int) -> int:
         """Return the nanoseconds that `ticks` took."""

@@ -45,10 +45,10 @@ class _Collector(Sink):
         self.losses = Losses()
         self.units: list[npt.NDArray[Any]] = []
         self.threads: list[_Thread] = []
-        # by piece: thread number, units, and the hole in front of it: none (-1), certain (-2)
-        # or, if anything was lost then, between `full` and `tsc`
-        self.pieces: list[tuple[int, int]] = []
-        self.gaps: list[tuple[int, int, int, int]] = []  # piece, thread, full, tsc; full -1
+        self.pieces: list[tuple[int, int]] = []  # thread number, events and overheads in it
+        # (piece, thread, full, tsc): in front of it there is a hole if anything was lost
+        # between the two; full 0: since the thread's last event, -1: for certain
+        self.gaps: list[tuple[int, int, int, int]] = []
         self.ends: list[tuple[int, list[int]]] = []  # time_ns, threads
         self.dead: dict[int, int] = {}
         self._current: dict[tuple[int, int, int], _Thread] = {}
@@ -194,17 +194,11 @@ class Collected:
         threads = len(found.threads)
         total = [0] * threads
         before = np.zeros(len(thread_of), np.int64)
-        first = {}  # time of the last event in front of a piece, where it is asked for
-        for number, thread, full, _ in found.gaps:
-            if full == 0:
-                first[number] = self._last_before(piece, number, thread)
-        hole_at = []
+        last = self._last_before(piece, thread_of) if losses else {}
         for number, thread, full, tsc in found.gaps:
-            if full < 0 or losses.within(full or first[number], tsc):
-                hole_at.append((number, thread))
-        for number, thread in hole_at:
-            before[number] += 1
-            total[thread] += 1
+            if full < 0 or (losses and losses.within(full or last.get(number, 0), tsc)):
+                before[number] += 1
+                total[thread] += 1
         # a thread's holes add up over its pieces
         order = np.argsort(thread_of, kind="stable")
         added = np.cumsum(before[order])
@@ -228,11 +222,18 @@ class Collected:
         self.thread_fate: Integers = np.array(fates, np.int64)
         self.thread_holes: Integers = np.array(total, np.int64)
 
-    def _last_before(self, piece: Integers, number: int, thread: int) -> int:
-        """Return the time of a thread's last event in front of a piece."""
-        until = int(np.searchsorted(piece, number))
-        mine = np.flatnonzero(self.thread[:until] == thread)
-        return int(self.time[mine[-1]]) if len(mine) else 0
+    def _last_before(self, piece: Integers, thread_of: Integers) -> dict[int, int]:
+        """Return by piece the time of its thread's last event in front of it."""
+        ends = np.searchsorted(piece, np.arange(len(thread_of)), side="right")
+        latest: dict[int, int] = {}  # by thread
+        found = {}
+        begin = 0
+        for number, (thread, end) in enumerate(zip(thread_of.tolist(), ends.tolist(), strict=True)):
+            found[number] = latest.get(thread, 0)
+            if end > begin:
+                latest[thread] = int(self.time[end - 1])
+            begin = end
+        return found
 
     def _flags(self) -> None:
         """Set `tail` and `twice`."""

@@ -292,7 +292,7 @@ def _failed(found: Collected, exits: Integers) -> npt.NDArray[np.bool_]:
     rules = np.zeros(len(known), np.int64)
     for at, name in enumerate(known.tolist()):
         one = found.programs[name >> 28]
-        if one.fact("agent_flags") & layout.AGENT_ERRNO:
+        if one.knows_errno:
             rules[at] = one.slot(name & 0xFFF_FFFF).error_rule
     rule = rules[which.reshape(-1)]
     result = found.first[exits]

@@ -75,6 +75,10 @@ class Losses:
         # a span begins at a tick, behind everything that had happened by then
         return at < len(self._starts) and self._starts[at] < end
 
+    def __bool__(self) -> bool:
+        """Say whether anything was lost that left a hole."""
+        return bool(self._starts)
+
     def total(self, kind: int) -> int:
         """Return the sum of a counter over all programs."""
         return sum(totals[kind] for totals in self._totals.values())

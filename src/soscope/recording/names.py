@@ -23,18 +23,26 @@ class Program:
     """
 
     __slots__ = (
+        "_facts",
         "_image_records",
         "_images",
         "_slot_records",
         "_slots",
         "_strings",
-        "facts",
+        "_twice",
         "index",
+        "knows_errno",
+        "sites",
     )
 
     def __init__(self, index: int) -> None:
         self.index = index
-        self.facts: dict[str, object] = {}
+        self._facts: dict[str, object] = {}
+        self._twice: dict[int, bool] = {}
+        # the addrs [start, end) of the agent's return trampolines; (0, 0) = not known: a
+        # call whose return address lies there was tail-called by another hooked function
+        self.sites = (0, 0)
+        self.knows_errno = False  # the agent can read errno
         self._strings = bytearray()
         self._image_records = bytearray()
         self._slot_records = bytearray()
@@ -62,6 +70,19 @@ class Program:
         # Slots name their images; made anew, they name the newest ones.
         self._images = None
         self._slots.clear()
+        self._twice.clear()
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """What PROGRAM says."""
+        return self._facts
+
+    @facts.setter
+    def facts(self, facts: dict[str, object]) -> None:
+        self._facts = facts
+        start = self.fact("agent_base") + layout.BLOB_SITES
+        self.sites = (start, start + 32 * layout.MAX_SITES) if self.fact("agent_base") else (0, 0)
+        self.knows_errno = bool(self.fact("agent_flags") & layout.AGENT_ERRNO)
 
     def fact(self, name: str) -> int:
         """Return a number that PROGRAM says, 0 if it says none."""
@@ -144,23 +165,12 @@ class Program:
 
     def returns_twice(self, index: int) -> bool:
         """Say whether the function of slot `index` may return several times."""
-        at = index * layout.SLOT.size + _FUNCTION_FLAGS
-        if at + 4 > len(self._slot_records):
-            return False
-        flags = int.from_bytes(self._slot_records[at : at + 4], "little")
-        return bool(flags & layout.FN_TWICE)
-
-    @property
-    def sites(self) -> tuple[int, int]:
-        """The addrs [start, end) of the agent's return trampolines; (0, 0) = not known.
-
-        A call whose return address lies there was tail-called by another hooked function.
-        """
-        base = self.fact("agent_base")
-        if not base:
-            return 0, 0
-        start = base + layout.BLOB_SITES
-        return start, start + 32 * layout.MAX_SITES
+        twice = self._twice.get(index)
+        if twice is None:
+            at = index * layout.SLOT.size + _FUNCTION_FLAGS
+            flags = int.from_bytes(self._slot_records[at : at + 4], "little")
+            twice = self._twice[index] = bool(flags & layout.FN_TWICE)
+        return twice
 
 
 class Programs:

@@ -24,7 +24,7 @@ from soscope.model.call import (
     Process,
     ProcessExit,
 )
-from soscope.model.capture import NOTHING
+from soscope.model.capture import NOTHING, Captured
 from soscope.model.slot import is_error
 from soscope.recording import pairing
 from soscope.recording.captures import captured
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 _THREAD_END = 16  # kinds of pending items beside the unit types
 _TOLD = 17
+_ELSEWHERE = {pairing.MOVED, pairing.INHERITED}  # the entry is another thread's
 
 
 class _State:
@@ -202,7 +203,8 @@ class Stream(Sink):
             if kind == layout.UNIT_OVERHEAD:
                 state.overhead.add(tsc, record[3])
                 continue
-            last = max(last, tsc)
+            if tsc > last:  # noqa: PLR1730  a call of max costs as much as all the rest
+                last = tsc
             serial += 1
             pending.append((last, serial, kind, state, (record, data)))
         state.last = last
@@ -213,7 +215,7 @@ class Stream(Sink):
     def _process(self, until: int | None) -> None:
         """Handle what is pending with times up to `until`."""
         pending = self._pending
-        pending.sort(key=_order)
+        pending.sort()  # no two have the same number: nothing behind it is compared
         end = len(pending)
         if until is not None:
             while end and pending[end - 1][0] > until:
@@ -261,7 +263,7 @@ class Stream(Sink):
             program.slot(slot),
             depth,
             return_addr,
-            captured((arg0,), data),
+            captured((arg0,), data) if data else Captured((arg0,)),
             not returns,
         )
         call.payload = entry
@@ -280,12 +282,12 @@ class Stream(Sink):
             self._end(gone, ENDED_UNWOUND, time_ns, state)
         known = program.slot(slot)
         errno = None
-        if program.fact("agent_flags") & layout.AGENT_ERRNO and is_error(known.error_rule, result):
+        if known.error_rule and program.knows_errno and is_error(known.error_rule, result):
             errno = code & 0xFFFF_FFFF
         duration = None
         if call is not None and call.tsc and tsc:
             ticks = tsc - call.tsc
-            if how not in {pairing.MOVED, pairing.INHERITED}:
+            if how not in _ELSEWHERE:
                 ticks -= state.overhead.before(tsc) - call.overhead
             duration = self._clock.duration_ns(max(ticks, 0))
         self._out.append(
@@ -295,7 +297,7 @@ class Stream(Sink):
                 duration,
                 result,
                 errno,
-                captured((), data),
+                captured((), data) if data else NOTHING,
                 ENDED_RETURN,
                 state.thread.key[1],
                 state.thread.key[2],
@@ -348,10 +350,6 @@ def how_ended(event: Told) -> str:
     """Return how calls end that are open at `event`."""
     killed = isinstance(event, ProcessExit) and event.signal is not None
     return ENDED_KILLED if killed else ENDED_EXIT
-
-
-def _order(item: tuple[int, int, int, _State | None, object]) -> tuple[int, int]:
-    return item[0], item[1]
 
 
 def events(recording: Recording) -> Iterator[Event]:

@@ -104,7 +104,9 @@ def test_create_writes_what_the_plan_says(block: ControlBlock) -> None:
     start, _ = block.section(layout.SEC_PATTERNS)
     assert block.mapping[start : start + 8] == b"PATTERNS"
     start, size = block.section(layout.SEC_FUNCTIONS)
-    assert block.mapping[start + block.main_name : start + size] == "prögram\0/bin/prögram\0".encode()
+    assert (
+        block.mapping[start + block.main_name : start + size] == "prögram\0/bin/prögram\0".encode()
+    )
     assert block.main_path == block.main_name + len("prögram\0".encode())
     assert block.rules_matched() == [0, 0]
     assert block.dropped == (0,) * layout.DROP_KINDS

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one call costs: bursts that fit the ring, timed by the program itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from benchmarks.measure import Figure, rounds, run, typical
+from benchmarks.rows import Row, Table
+from benchmarks.tools import Tools
+
+# KIND -> (functions that are hooked, calls of a burst: 16 MiB hold 64 or 128 bytes of each)
+_KINDS = {"one": ("labs", 100_000), "six": ("bench_six", 90_000), "pair": ("malloc,free", 90_000)}
+_PARTS = 20
+_PAUSE = "150"  # ms, in which what was recorded is drained
+_SLOW_CALLS = 100  # of a part, under a tracer that takes microseconds
+
+
+class Case:
+    """A tracer in front of the workload; `slow` ones get fewer calls."""
+
+    def __init__(self, tracer: list[str], *, slow: bool = False) -> None:
+        self.tracer = tracer
+        self.slow = slow
+
+
+def _workload(tools: Tools, kind: str, threads: int, bursts: int, *, slow: bool) -> list[str]:
+    calls = _SLOW_CALLS if slow else _KINDS[kind][1] // _PARTS // threads
+    words = [kind, threads, 1 if slow else bursts, 3 if slow else _PARTS, calls]
+    return [tools.path("calls"), *map(str, words), _PAUSE]
+
+
+def _timer(tools: Tools, case: Case, kind: str, threads: int, bursts: int) -> Callable[[], float]:
+    command = [*case.tracer, *_workload(tools, kind, threads, bursts, slow=case.slow)]
+    return lambda: typical(run(command, timeout=120).output)
+
+
+def _cases(tools: Tools, kind: str) -> dict[str, Case]:
+    select = ["-e", _KINDS[kind][0]]
+    cases = {
+        "base": Case([]),
+        "count": Case(tools.summary("--count-only", *select)),
+        "summary": Case(tools.summary("-c", *select)),
+        "entry": Case(tools.record("--entry-only", *select)),
+        "full": Case(tools.record(*select)),
+    }
+    if "uftrace" in tools.peers:
+        cases["uftrace record --force"] = Case(tools.uftrace())
+        if kind == "one":
+            cases["uftrace -e (entry alone)"] = Case(tools.uftrace("-e"))
+        if kind == "six":
+            words = ",".join(f"arg{number}" for number in range(1, 7))
+            cases["uftrace -A -R"] = Case(
+                tools.uftrace("-A", f"bench_six@{words}", "-R", "bench_six@retval")
+            )
+    if "audit" in tools.peers:
+        cases["LD_AUDIT, enter and exit"] = Case(tools.audit())
+    if "ltrace" in tools.peers:
+        chosen = "+".join(_KINDS[kind][0].split(","))
+        cases["ltrace"] = Case(tools.ltrace("-e", chosen), slow=True)
+        cases["ltrace -c"] = Case(tools.ltrace("-c", "-e", chosen), slow=True)
+    if "frida" in tools.peers and kind == "one":
+        cases["frida, C"] = Case(tools.frida("labs"))
+    return cases
+
+
+def measure(tools: Tools, count: int, bursts: int, say: Callable[[str], None]) -> Table:
+    """Measure the rows of single calls."""
+    table = Table()
+    found: dict[tuple[str, int], dict[str, Figure]] = {}
+    for kind, threads in (("one", 1), ("one", 2), ("six", 1), ("pair", 1)):
+        say(f"calls: {kind}, {threads} thread{'s' if threads > 1 else ''}")
+        cases = _cases(tools, kind)
+        if threads > 1:
+            for name in ("ltrace", "ltrace -c", "frida, C", "uftrace -e (entry alone)"):
+                cases.pop(name, None)
+            if "ltrace" in tools.peers:
+                cases["ltrace -f"] = Case(tools.ltrace("-f", "-e", "labs"), slow=True)
+        timers = {
+            name: _timer(tools, case, kind, threads, bursts) for name, case in cases.items()
+        }
+        figures, failed = rounds(count, timers)
+        table.failed({f"{kind}, {name}": why for name, why in failed.items()})
+        base = figures["base"]
+        net = {name: figure.minus(base) for name, figure in figures.items() if name != "base"}
+        found[kind, threads] = {**net, "base": base}
+    _rows(table, found)
+    return table
+
+
+def _rows(table: Table, found: dict[tuple[str, int], dict[str, Figure]]) -> None:
+    one, two = found["one", 1], found["one", 2]
+    six, pair = found["six", 1], found["pair", 1]
+    for name, goal, where, what, peers in (
+        ("`--count-only`", 2.5, one, "count", ["uftrace record --force", *_SLOW]),
+        ("`--count-only`, 2 threads", 2.5, two, "count", ["uftrace record --force", *_SLOW]),
+        ("entry record", 12, one, "entry", ["uftrace -e (entry alone)"]),
+        ("`-c`", 28, one, "summary", ["uftrace record --force", *_SLOW]),
+        ("`-c`, 2 threads", 34, two, "summary", ["uftrace record --force", *_SLOW]),
+        ("entry and exit, recorded", 28, one, "full", ["uftrace record --force", *_SLOW]),
+        ("entry and exit, recorded, 2 threads", 34, two, "full", ["uftrace record --force", *_SLOW]),
+        ("entry and exit, six arguments", 42, six, "full", ["uftrace -A -R", *_SLOW]),
+        ("malloc and free, both recorded in full", 70, pair, "full", ["uftrace record --force", *_SLOW]),
+        ("malloc and free, `-c`", None, pair, "summary", []),
+    ):
+        row = Row(name, goal, where.get(what), base=where["base"])
+        row.peers = [(peer, where[peer]) for peer in peers if peer in where]
+        table.rows.append(row)
+
+
+_SLOW = ["LD_AUDIT, enter and exit", "frida, C", "ltrace -c", "ltrace", "ltrace -f"]
