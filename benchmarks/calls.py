@@ -76,9 +76,7 @@ def measure(tools: Tools, count: int, bursts: int, say: Callable[[str], None]) -
                 cases.pop(name, None)
             if "ltrace" in tools.peers:
                 cases["ltrace -f"] = Case(tools.ltrace("-f", "-e", "labs"), slow=True)
-        timers = {
-            name: _timer(tools, case, kind, threads, bursts) for name, case in cases.items()
-        }
+        timers = {name: _timer(tools, case, kind, threads, bursts) for name, case in cases.items()}
         figures, failed = rounds(count, timers)
         table.failed({f"{kind}, {name}": why for name, why in failed.items()})
         base = figures["base"]
@@ -98,9 +96,21 @@ def _rows(table: Table, found: dict[tuple[str, int], dict[str, Figure]]) -> None
         ("`-c`", 28, one, "summary", ["uftrace record --force", *_SLOW]),
         ("`-c`, 2 threads", 34, two, "summary", ["uftrace record --force", *_SLOW]),
         ("entry and exit, recorded", 28, one, "full", ["uftrace record --force", *_SLOW]),
-        ("entry and exit, recorded, 2 threads", 34, two, "full", ["uftrace record --force", *_SLOW]),
+        (
+            "entry and exit, recorded, 2 threads",
+            34,
+            two,
+            "full",
+            ["uftrace record --force", *_SLOW],
+        ),
         ("entry and exit, six arguments", 42, six, "full", ["uftrace -A -R", *_SLOW]),
-        ("malloc and free, both recorded in full", 70, pair, "full", ["uftrace record --force", *_SLOW]),
+        (
+            "malloc and free, both recorded in full",
+            70,
+            pair,
+            "full",
+            ["uftrace record --force", *_SLOW],
+        ),
         ("malloc and free, `-c`", None, pair, "summary", []),
     ):
         row = Row(name, goal, where.get(what), base=where["base"])

@@ -58,7 +58,9 @@ class Ended:
         self.peak_kib = peak_kib
 
 
-def run(command: Sequence[str], *, timeout: float = 300, env: dict[str, str] | None = None) -> Ended:
+def run(
+    command: Sequence[str], *, timeout: float = 300, env: dict[str, str] | None = None
+) -> Ended:
     """Run a command to its end; raises Failed where it fails or takes too long."""
     start = time.perf_counter()
     process = subprocess.Popen(
@@ -107,7 +109,9 @@ def typical(output: str) -> float:
     return statistics.median(numbers)
 
 
-def rounds(count: int, cases: dict[str, Callable[[], float]]) -> tuple[dict[str, Figure], dict[str, str]]:
+def rounds(
+    count: int, cases: dict[str, Callable[[], float]]
+) -> tuple[dict[str, Figure], dict[str, str]]:
     """Run every case once a round, in turn; return figures, and why others have none.
 
     A case that fails is not tried again, so that every figure has all rounds.

@@ -30,7 +30,7 @@ class Tools:
 
     def _soscope(self) -> list[str]:
         """Return what an installed `soscope` command does, by the interpreter that runs this."""
-        script = os.path.join(self.work, "soscope.py")
+        script = os.path.join(self.work, "start-soscope.py")
         lines = ["import sys"]
         if importlib.util.find_spec("soscope") is None:
             lines.append(f"sys.path.insert(0, {os.path.join(TOP, 'src')!r})")

@@ -36,6 +36,25 @@ Settings = dict[str, list[str] | str] | None
 ZIG = "ziglang==0.17.0"
 ZIG_TARGET = "x86_64-linux-gnu"
 
+# CMake wants a compiler that is one word. Without -O, zig adds sanitizers of which CMake's
+# trial programs have no run time. Linking goes to the linker itself, because zig's driver
+# refuses options that the linker knows (-init, -z initfirst).
+ZIG_CC = """\
+#!/bin/sh
+case " $* " in
+*" -shared "*) ;;
+*) exec {zig} cc -target {target} -fno-sanitize=all "$@" ;;
+esac
+for word; do
+	shift
+	case $word in
+	-Xlinker | -nostdlib | -[fmgODW]*) ;;
+	*) set -- "$@" "$word" ;;
+	esac
+done
+exec {zig} ld.lld "$@"
+"""
+
 # pyproject.toml puts it into the wheel.
 PROTOTYPES = Path("build", "prototypes.bin")
 
@@ -89,10 +108,7 @@ def _tools() -> Iterator[None]:
     zig = Path(spec.origin).with_name("zig")
     with tempfile.TemporaryDirectory() as folder:
         wrapper = Path(folder, "zig-cc")
-        # CMake wants a compiler that is one word. Without -O, zig adds sanitizers of which
-        # CMake's trial programs have no run time.
-        command = f"{shlex.quote(str(zig))} cc -target {ZIG_TARGET} -fno-sanitize=all"
-        wrapper.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+        wrapper.write_text(ZIG_CC.format(zig=shlex.quote(str(zig)), target=ZIG_TARGET))
         wrapper.chmod(0o755)
         os.environ["CC"] = str(wrapper)
         # Nothing is left in the user's cache folder, and nothing is needed there.

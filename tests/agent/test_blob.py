@@ -22,7 +22,6 @@ from tests.support.tools import need
 AGENT = Path(agent_path())
 EXPORTS = {
     "soscope_agent_start",
-    "soscope_agent_clocks",
     "sosc_loader_event",
     "sosc_trap",
     "sosc_entry_page",

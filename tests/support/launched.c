@@ -25,10 +25,15 @@ static void print_auxv(void)
 
 	while (read(fd, pair, sizeof pair) == sizeof pair) {
 		switch (pair[0]) {
-		case AT_PHDR: case AT_BASE: case AT_ENTRY: case AT_RANDOM: case AT_SYSINFO_EHDR:
+		case AT_PHDR:
+		case AT_BASE:
+		case AT_ENTRY:
+		case AT_RANDOM:
+		case AT_SYSINFO_EHDR:
 			printf("auxv %lu\n", pair[0]); // chance decides
 			break;
-		case AT_EXECFN: case AT_PLATFORM:
+		case AT_EXECFN:
+		case AT_PLATFORM:
 			printf("auxv %lu %s\n", pair[0], (char *)pair[1]);
 			break;
 		default:
@@ -58,8 +63,8 @@ static void print_descriptors(void)
 
 static void print_status(void)
 {
-	static const char *const wanted[] = {"Sig", "Shd", "Umask", "Threads", "TracerPid", "NoNew",
-					     "Seccomp:", "Cap"};
+	static const char *const wanted[] = {"Sig",	  "Shd",   "Umask",    "Threads",
+					     "TracerPid", "NoNew", "Seccomp:", "Cap"};
 	char line[512];
 	FILE *file = fopen("/proc/self/status", "r");
 

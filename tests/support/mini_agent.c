@@ -6,16 +6,16 @@
 // MINI_FAULT it crashes; with MINI_HANG it does not come back.
 #include <soscope/wire.h>
 
-#define SYSCALL(ret, nr, a, b, c, d, e, f)                                                         \
-	do {                                                                                       \
-		register long r10 __asm__("r10") = (long)(d);                                      \
-		register long r8 __asm__("r8") = (long)(e);                                        \
-		register long r9 __asm__("r9") = (long)(f);                                        \
-		__asm__ volatile("syscall"                                                         \
-				 : "=a"(ret)                                                       \
-				 : "a"((long)(nr)), "D"((long)(a)), "S"((long)(b)), "d"((long)(c)), "r"(r10), \
-				   "r"(r8), "r"(r9)                                                \
-				 : "rcx", "r11", "memory");                                        \
+#define SYSCALL(ret, nr, a, b, c, d, e, f)                                          \
+	do {                                                                        \
+		register long r10 __asm__("r10") = (long)(d);                       \
+		register long r8 __asm__("r8") = (long)(e);                         \
+		register long r9 __asm__("r9") = (long)(f);                         \
+		__asm__ volatile("syscall"                                          \
+				 : "=a"(ret)                                        \
+				 : "a"((long)(nr)), "D"((long)(a)), "S"((long)(b)), \
+				   "d"((long)(c)), "r"(r10), "r"(r8), "r"(r9)       \
+				 : "rcx", "r11", "memory");                         \
 	} while (0)
 
 #define PUBLIC __attribute__((visibility("default")))
@@ -33,8 +33,7 @@ PUBLIC long soscope_agent_start(const struct sosc_start *start)
 	struct answer *answer;
 	long ret;
 
-	SYSCALL(ret, 9, start->base + SOSC_BLOB_DATA, 2 * SOSC_PAGE, 3, 0x11,
-		start->control_fd, 0);
+	SYSCALL(ret, 9, start->base + SOSC_BLOB_DATA, 2 * SOSC_PAGE, 3, 0x11, start->control_fd, 0);
 	if (ret < 0)
 		return ret;
 	answer = (struct answer *)(ret + SOSC_PAGE);

@@ -176,8 +176,6 @@ GDB = [
     "bt",
     "-ex",
     "finish",
-    "-ex",
-    "kill",
 ]
 
 

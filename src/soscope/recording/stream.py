@@ -9,7 +9,9 @@ their times: a signal may come between reading the clock and taking a place.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
+from heapq import heappop, heappush
 
 from soscope.model.call import (
     ENDED_EXIT,
@@ -40,24 +42,100 @@ TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
     from soscope.recording.reader import Recording
 
-_THREAD_END = 16  # kinds of pending items beside the unit types
-_TOLD = 17
 _ELSEWHERE = {pairing.MOVED, pairing.INHERITED}  # the entry is another thread's
+_HOLE = 0  # the kind of a place where units of a thread may be missing
+_OVERHEAD = (layout.UNIT_OVERHEAD << 28).to_bytes(4, "little")
+_FOREVER = 1 << 80
+
+# In order of a thread: (time, number, kind, words of the unit, its data)
+_Item = tuple[int, int, int, tuple[int, ...], bytes]
 
 
-class _State:
-    """What the stream keeps of a thread beside its stacks."""
+class _Source:
+    """One thread: its stacks, and its units that wait for their turn."""
 
-    __slots__ = ("expected", "full", "last", "overhead", "program", "seq", "thread")
+    __slots__ = (
+        "_items",
+        "_queue",
+        "_waiting",
+        "expected",
+        "full",
+        "head",
+        "hole",
+        "last",
+        "overhead",
+        "program",
+        "seq",
+        "thread",
+    )
 
-    def __init__(self, thread: pairing.Thread, program: Program) -> None:
+    def __init__(self, thread: pairing.Thread, program: Program, waiting: list[int]) -> None:
         self.thread = thread
         self.program = program
+        self._waiting = waiting  # bytes that wait in all threads
         self.overhead = Overhead()
         self.last = 0  # the latest time so far
         self.seq = 0  # of its current chunk
         self.expected = 0  # number of the next unit in it
         self.full = 0  # when that was given back
+        # units, or the times between which something may have been lost; with a number
+        self._queue: deque[tuple[int, bytes | tuple[int, ...]]] = deque()
+        self._items: Iterator[_Item] | None = None
+        self.head: _Item | None = None
+        self.hole: tuple[int, ...] | None = None  # in front of the next unit
+
+    def put(self, number: int, what: bytes | tuple[int, ...]) -> None:
+        """Queue units, or a hole."""
+        self._queue.append((number, what))
+        if isinstance(what, bytes):
+            self._waiting[0] += len(what)
+            # Exits are to find all overheads in front of them, wherever those stand.
+            at = what.find(_OVERHEAD)
+            while at >= 0:
+                if not at % layout.UNIT:
+                    _, _, tsc, ticks, _ = layout.OVERHEAD.struct.unpack_from(what, at)
+                    self.overhead.add(tsc, ticks)
+                at = what.find(_OVERHEAD, at + 1)
+
+    def advance(self) -> _Item | None:
+        """Move to the next item; return it, None where there is none."""
+        if self._items is None:
+            self._items = self._decode()
+        self.head = next(self._items, None)
+        if self.head is None:
+            self._items = None
+        return self.head
+
+    def _decode(self) -> Iterator[_Item]:
+        queue = self._queue
+        while queue:
+            number, what = queue.popleft()
+            if isinstance(what, tuple):
+                yield self.last, number, _HOLE, what, b""
+                continue
+            self._waiting[0] -= len(what)
+            for kind, record, data in records_of(what):
+                if kind != layout.UNIT_OVERHEAD:
+                    number += 1
+                    tsc = record[2]
+                    if tsc > self.last:  # noqa: PLR1730  max() takes as long as all the rest
+                        self.last = tsc
+                    yield self.last, number, kind, record, data
+
+    def latest(self) -> int:
+        """Return the latest time of all that has been queued."""
+        latest = self.last
+        for _, what in self._queue:
+            if isinstance(what, bytes):
+                for kind, record, _ in records_of(what):
+                    if kind != layout.UNIT_OVERHEAD:
+                        latest = max(latest, record[2])
+        # what is decoded at this moment stands in nobody's queue
+        if self._items is not None:
+            rest = list(self._items)
+            self._items = iter(rest)
+            latest = max([latest, *(item[0] for item in rest)])
+        return latest
 
 
 class Stream(Sink):
@@ -72,27 +150,34 @@ class Stream(Sink):
         "_clock",
         "_dead",
         "_given",
+        "_heap",
         "_losses",
+        "_number",
         "_out",
         "_pairing",
-        "_pending",
-        "_serial",
         "_tick",
+        "_told",
+        "_until",
+        "_waiting",
         "programs",
     )
 
     def __init__(self, clock: Clock | None = None, programs: Programs | None = None) -> None:
         self.programs = programs or Programs()
+        self._waiting = [0]
         self._given = programs is not None
         self._clock = clock or Clock()
         self._pairing = pairing.Pairing()
         self._losses = Losses()
-        self._by_thread: dict[tuple[int, int, int], _State] = {}
-        self._alive: dict[int, dict[int, list[_State]]] = {}  # by pid and tid
-        # (time, number, kind, state, what): sorted by time, then by number
-        self._pending: list[tuple[int, int, int, _State | None, object]] = []
-        self._serial = 0
+        self._by_thread: dict[tuple[int, int, int], _Source] = {}
+        self._alive: dict[int, dict[int, list[_Source]]] = {}  # by pid and tid
+        # the heads of the threads that have any: (time, number, thread)
+        self._heap: list[tuple[int, int, _Source]] = []
+        # (time, number, what happened, the threads that it ended): a heap, too
+        self._told: list[tuple[int, int, Told | int, list[_Source]]] = []
+        self._number = 0
         self._tick = 0
+        self._until = 0  # events up to this time are in order
         self._dead: dict[int, str] = {}  # pid -> how its open calls end
         self._out: list[Event] = []
 
@@ -118,28 +203,25 @@ class Stream(Sink):
 
     def event(self, event: Told) -> None:
         """Take what happened to a process."""
-        tsc = self._clock.tsc(event.time_ns)
-        states: list[_State] = []
+        ended: list[_Source] = []
         if ends_calls(event):
-            # everything it did before has been fed; clocks are less exact than that
             threads = self._alive.pop(event.pid, {})
-            states = [state for found in threads.values() for state in found]
-            self._forget(states)
-            tsc = max([tsc, *(state.last for state in states)])
-        self._queue(tsc, _TOLD, None, (event, states))
+            ended = [source for found in threads.values() for source in found]
+        self._tell_later(event.time_ns, event, ended)
 
     def thread_end(self, time_ns: int, pid: int, tid: int) -> None:
         """Take the end of a thread."""
-        states = self._alive.get(pid, {}).pop(tid, [])
-        self._forget(states)
-        for state in states:
-            tsc = max(self._clock.tsc(time_ns), state.last)
-            self._queue(tsc, _THREAD_END, state, time_ns)
+        for source in self._alive.get(pid, {}).pop(tid, []):
+            self._tell_later(time_ns, time_ns, [source])
 
-    def _forget(self, states: list[_State]) -> None:
-        """Let units that still come be those of another thread of the same id."""
-        for state in states:
-            del self._by_thread[state.thread.key]
+    def _tell_later(self, time_ns: int, what: Told | int, ended: list[_Source]) -> None:
+        """Queue what happened; units that still come of `ended` are other threads'."""
+        # everything they did before has been fed; clocks are less exact than that
+        tsc = max([self._clock.tsc(time_ns), *(source.latest() for source in ended)])
+        for source in ended:
+            del self._by_thread[source.thread.key]
+        self._number += 1
+        heappush(self._told, (tsc, self._number, what, ended))
 
     def dropped(self, program: int, tsc: int, totals: tuple[int, ...]) -> None:
         """Take what the agent has dropped so far."""
@@ -154,93 +236,112 @@ class Stream(Sink):
         self._losses.tick(tsc)
         if not self._given:
             self._clock.add(tsc, realtime, monotonic)
-        if self._pending:
-            self._process(self._tick)
+        self._until = self._tick
         self._tick = max(tsc, self._tick)
 
-    def take(self) -> list[Event]:
-        """Return the events that are in order, and forget them."""
+    @property
+    def behind(self) -> int:
+        """The bytes of units that wait to be decoded."""
+        return self._waiting[0]
+
+    def take(self, most: int | None = None) -> list[Event]:
+        """Return the events that are in order, `most` of them or hardly more."""
+        self._process(self._until, most)
         out, self._out = self._out, []
         return out
 
     def finish(self) -> list[Event]:
         """Return all remaining events: nothing more is fed."""
-        self._process(None)
+        self._until = _FOREVER
+        self._process(_FOREVER, None)
         for pid, threads in self._alive.items():
             if pid in self._dead:  # what came late
-                for state in (state for found in threads.values() for state in found):
-                    self._close(state, self._dead[pid], state.last, self._clock.time_ns(state.last))
+                for source in (source for found in threads.values() for source in found):
+                    time_ns = self._clock.time_ns(source.last)
+                    self._close(source, self._dead[pid], source.last, time_ns)
         for count, why in self._losses.messages():
             self._out.append(Dropped(count, why))
         return self.take()
 
     # ---- pieces ----
 
-    def _queue(self, tsc: int, kind: int, state: _State | None, what: object) -> None:
-        self._serial += 1
-        self._pending.append((tsc, self._serial, kind, state, what))
-
     def _piece(self, piece: Piece) -> None:
         key = piece.program, piece.pid, piece.tid
-        state = self._by_thread.get(key)
-        if state is None:
+        source = self._by_thread.get(key)
+        if source is None:
             thread = self._pairing.thread(key)
-            state = self._by_thread[key] = _State(thread, self.programs[piece.program])
-            self._alive.setdefault(piece.pid, {}).setdefault(piece.tid, []).append(state)
-        elif piece.seq != state.seq or piece.first != state.expected:
+            source = self._by_thread[key] = _Source(
+                thread, self.programs[piece.program], self._waiting
+            )
+            self._alive.setdefault(piece.pid, {}).setdefault(piece.tid, []).append(source)
+        elif piece.seq != source.seq or piece.first != source.expected:
             # Between two chunks a thread may have gone without, and lost something.
-            span = state.full or state.last, piece.tsc
-            whole = piece.first == 0 and piece.seq != state.seq
-            self._queue(state.last, 0, state, span if whole else None)
-        state.seq = piece.seq
-        state.expected = piece.first + len(piece.units) // layout.UNIT
-        state.full = piece.tsc_full
-        last = state.last
-        serial = self._serial
-        pending = self._pending
-        for kind, record, data in records_of(piece.units):
-            tsc = record[2]
-            if kind == layout.UNIT_OVERHEAD:
-                state.overhead.add(tsc, record[3])
-                continue
-            if tsc > last:  # noqa: PLR1730  a call of max costs as much as all the rest
-                last = tsc
-            serial += 1
-            pending.append((last, serial, kind, state, (record, data)))
-        state.last = last
-        self._serial = serial
+            whole = piece.first == 0 and piece.seq != source.seq
+            self._number += 1
+            source.put(self._number, (source.full, piece.tsc) if whole else ())
+        source.seq = piece.seq
+        source.expected = piece.first + len(piece.units) // layout.UNIT
+        source.full = piece.tsc_full
+        source.put(self._number, piece.units)
+        self._number += len(piece.units) // layout.UNIT + 1
+        if source.head is None and source.advance() is not None:
+            self._wait(source)
+
+    def _wait(self, source: _Source) -> None:
+        head = source.head
+        if head is not None:
+            heappush(self._heap, (head[0], head[1], source))
 
     # ---- events in order ----
 
-    def _process(self, until: int | None) -> None:
-        """Handle what is pending with times up to `until`."""
-        pending = self._pending
-        pending.sort()  # no two have the same number: nothing behind it is compared
-        end = len(pending)
-        if until is not None:
-            while end and pending[end - 1][0] > until:
-                end -= 1
-        self._pending = pending[end:]
-        touched = set()
-        for tsc, _, kind, state, what in pending[:end]:
-            if state is None:
-                self._tell(tsc, *what)  # type: ignore[misc]
-            elif kind == layout.UNIT_EXIT:
-                self._leave(tsc, state, *what)  # type: ignore[misc]
-            elif kind == 0:
-                if what is None or self._losses.within(*what):  # type: ignore[misc]
-                    state.thread.holes += 1
-            elif kind == _THREAD_END:
-                self._close(state, ENDED_EXIT, tsc, what)  # type: ignore[arg-type]
-            else:
-                self._enter(tsc, state, kind, *what)  # type: ignore[misc]
-                touched.add(state)
-        if until is not None:
-            for state in touched:
-                state.overhead.forget(until)
+    def _process(self, until: int, most: int | None) -> None:
+        """Handle what waits with times up to `until`, until there are `most` events."""
+        out = self._out
+        heap, told = self._heap, self._told
+        enough = _FOREVER if most is None else most
+        while len(out) < enough:
+            if told and (not heap or told[0][:2] < heap[0][:2]):
+                if told[0][0] > until:
+                    break
+                tsc, _, what, ended = heappop(told)
+                self._tell(tsc, what, ended)
+                continue
+            if not heap or heap[0][0] > until:
+                break
+            source = heappop(heap)[2]
+            # up to the next event of anybody else
+            until_time, until_number = min(
+                heap[0][:2] if heap else (_FOREVER, 0),
+                told[0][:2] if told else (_FOREVER, 0),
+                (until + 1, 0),
+            )
+            head = source.head
+            while head is not None and len(out) < enough:
+                time, number, kind, record, data = head
+                if time >= until_time and (time > until_time or number > until_number):
+                    break
+                if kind == _HOLE:
+                    source.hole = (record[0] or time, record[1]) if record else ()
+                    head = source.advance()
+                    continue
+                if source.hole is not None:
+                    self._pass_hole(source)
+                if kind == layout.UNIT_EXIT:
+                    self._leave(time, source, record, data)
+                else:
+                    self._enter(time, source, kind, record, data)
+                head = source.advance()
+            source.overhead.forget(min(source.last, until) if head is None else head[0])
+            self._wait(source)
+
+    def _pass_hole(self, source: _Source) -> None:
+        """Count a hole, if there is one: when what follows has its turn, losses are known."""
+        span, source.hole = source.hole, None
+        if span is not None and (not span or self._losses.within(span[0], span[1])):
+            source.thread.holes += 1
 
     def _enter(
-        self, time: int, state: _State, kind: int, record: tuple[int, ...], data: bytes
+        self, time: int, state: _Source, kind: int, record: tuple[int, ...], data: bytes
     ) -> None:
         commit, sp, tsc, return_addr, arg0 = record
         program = state.program
@@ -270,7 +371,7 @@ class Stream(Sink):
         call.overhead = state.overhead.before(tsc)
         self._out.append(entry)
 
-    def _leave(self, time: int, state: _State, record: tuple[int, ...], data: bytes) -> None:
+    def _leave(self, time: int, state: _Source, record: tuple[int, ...], data: bytes) -> None:
         commit, sp, tsc, result, code = record
         slot = commit & 0xFFF_FFFF
         program = state.program
@@ -305,7 +406,7 @@ class Stream(Sink):
             )
         )
 
-    def _end(self, call: pairing.Call, how: str, time_ns: int, state: _State) -> None:
+    def _end(self, call: pairing.Call, how: str, time_ns: int, state: _Source) -> None:
         """End a call whose exit was not seen."""
         entry: Entry = call.payload
         self._out.append(
@@ -325,20 +426,24 @@ class Stream(Sink):
 
     # ---- ends ----
 
-    def _close(self, state: _State, how: str, time: int, time_ns: int) -> None:
+    def _close(self, state: _Source, how: str, time: int, time_ns: int) -> None:
         if state.full and self._losses.within(state.full, max(time, state.full)):
             state.thread.holes += 1  # it went without a chunk at the end
         for call in self._pairing.end(state.thread):
             self._end(call, how, time_ns, state)
 
-    def _tell(self, tsc: int, event: Told, states: list[_State]) -> None:
-        if isinstance(event, ProcessExit):
-            self._dead[event.pid] = how_ended(event)
-        elif isinstance(event, Process) and event.event != "exec":
-            self._dead.pop(event.pid, None)
-        for state in states:
-            self._close(state, how_ended(event), tsc, event.time_ns)
-        self._out.append(event)
+    def _tell(self, tsc: int, what: Told | int, ended: list[_Source]) -> None:
+        if isinstance(what, int):  # the end of a thread, which is nobody's event
+            for source in ended:
+                self._close(source, ENDED_EXIT, tsc, what)
+            return
+        if isinstance(what, ProcessExit):
+            self._dead[what.pid] = how_ended(what)
+        elif isinstance(what, Process) and what.event != "exec":
+            self._dead.pop(what.pid, None)
+        for source in ended:
+            self._close(source, how_ended(what), tsc, what.time_ns)
+        self._out.append(what)
 
 
 def ends_calls(event: Told) -> bool:

@@ -19,6 +19,13 @@ __asm__(".pushsection .host, \"aw\", @nobits\n"
 	"sosc_sitedata: .skip 0x400000\n"
 	".popsection\n");
 
+struct sosc_control *sosc_control;
+int64_t sosc_errno_offset;
+uint8_t sosc_clock_off;
+uint64_t sosc_cost_inner, sosc_cost_outer, sosc_base;
+struct sosc_hook sosc_hooks[SOSC_MAX_SLOTS];
+struct sosc_lazy sosc_lazy[SOSC_MAX_SLOTS];
+
 // Handlers are only known by their address.
 #define HANDLER(name)                                                                              \
 	void name(void)                                                                            \
@@ -26,29 +33,10 @@ __asm__(".pushsection .host, \"aw\", @nobits\n"
 		abort();                                                                           \
 	}
 HANDLER(sosc_h_jump)
-HANDLER(sosc_h_alias)
-HANDLER(sosc_h_count)
-HANDLER(sosc_h_stats)
-HANDLER(sosc_h_stats_entry)
-HANDLER(sosc_h_entry)
-HANDLER(sosc_h_entry_six)
 HANDLER(sosc_h_call)
-HANDLER(sosc_h_call_six)
-HANDLER(sosc_h_program)
-HANDLER(sosc_h_init)
-HANDLER(sosc_h_resolve)
-HANDLER(sosc_h_guard)
-HANDLER(sosc_x_plain)
 HANDLER(sosc_x_call)
 HANDLER(sosc_x_stats)
 HANDLER(sosc_empty)
-
-uint64_t sosc_call_often(uint64_t function, uint64_t times)
-{
-	(void)function;
-	(void)times;
-	return 0;
-}
 
 // What the agent copies is copied where the sanitizer can see it.
 void *agent_memcpy(void *restrict to, const void *restrict from, size_t size);

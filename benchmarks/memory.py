@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a traced program has more in memory, its ring left out."""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+from collections.abc import Callable
+
+from benchmarks.measure import Failed, Figure
+from benchmarks.rows import Row, Table
+from benchmarks.tools import Tools
+
+_RING = 1 << 20  # --buffer: small enough to be there as a whole
+_FEW, _MANY = 16, 16 + 4 * 4096
+
+
+class _Memory:
+    """Resident bytes of a process: all, of the ring, and proportional (PSS)."""
+
+    def __init__(self, pid: int) -> None:
+        self.resident = self.ring = self.proportional = 0
+        start = end = 0
+        name = ""
+        with open(f"/proc/{pid}/smaps", encoding="utf-8", errors="replace") as file:
+            for line in file:
+                word, _, rest = line.partition(" ")
+                if "-" in word and ":" not in word:
+                    start, end = (int(part, 16) for part in word.split("-"))
+                    name = line.split(None, 5)[5].strip() if len(line.split()) > 5 else ""
+                elif word == "Rss:":
+                    self.resident += int(rest.split()[0]) * 1024
+                    if "memfd:soscope" in name and end - start > _RING:
+                        self.ring += _present(pid, end - _RING, end)
+                elif word == "Pss:":
+                    self.proportional += int(rest.split()[0]) * 1024
+
+
+def _present(pid: int, start: int, end: int) -> int:
+    """Return the bytes of [start, end) that the process has mapped pages for."""
+    page = os.sysconf("SC_PAGE_SIZE")
+    with open(f"/proc/{pid}/pagemap", "rb") as file:
+        file.seek(start // page * 8)
+        words = file.read((end - start) // page * 8)
+    return sum(page for (word,) in struct.iter_unpack("<Q", words) if word >> 63)
+
+
+def _look(command: list[str], name: str) -> _Memory:
+    """Run a `sites` program to where it waits, and look."""
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        if not process.stdout.readline().startswith(b"ready"):
+            raise Failed("the target did not get ready")
+        return _Memory(_find(process.pid, name))
+    finally:
+        process.stdin.write(b"\n")
+        process.stdin.close()
+        process.wait(timeout=30)
+        process.stdout.close()
+
+
+def _find(pid: int, name: str) -> int:
+    """Return the process itself or its child that runs `name`."""
+    for one in [pid, *_children(pid)]:
+        if os.path.basename(os.readlink(f"/proc/{one}/exe")) == name:
+            return one
+    raise Failed("the target was not found")
+
+
+def _children(pid: int) -> list[int]:
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        return [int(word) for word in file.read().split()]
+
+
+def measure(tools: Tools, count: int, say: Callable[[str], None]) -> Table:
+    """Measure resident memory in each mode, and what a call site takes."""
+    table = Table()
+    say("memory of the target")
+    program = tools.path("sites")
+    buffer = ["--buffer", str(_RING), "-e", "labs"]
+    modes = {
+        "`--count-only`": tools.summary("--count-only", *buffer),
+        "`-c`": tools.summary("-c", *buffer),
+        "recorded in full": tools.record(*buffer),
+    }
+    if "uftrace" in tools.peers:
+        modes["uftrace"] = tools.uftrace()
+    more: dict[str, list[float]] = {}
+    site: dict[str, list[float]] = {}
+    for _ in range(min(count, 3)):
+        try:
+            few, many = _look([program], "sites"), _look([program, "many"], "sites")
+            for mode, tracer in modes.items():
+                one = _look([*tracer, program], "sites")
+                all_ = _look([*tracer, program, "many"], "sites")
+                extra = one.resident - one.ring - few.resident
+                extra_many = all_.resident - all_.ring - many.resident
+                more.setdefault(mode, []).append(extra / 1024)
+                site.setdefault(mode, []).append((extra_many - extra) / (_MANY - _FEW))
+        except (Failed, OSError) as error:
+            table.remarks.append(f"memory: {error}")
+            break
+    for mode, values in more.items():
+        if mode == "uftrace":
+            continue
+        row = Row(f"target's extra RSS without the ring, {mode}", 1024, Figure(values), unit="KiB")
+        if "uftrace" in more:
+            row.peers = [("uftrace, buffers included", Figure(more["uftrace"]))]
+        table.rows.append(row)
+    for mode in ("`-c`", "recorded in full"):
+        if mode in site:
+            table.rows.append(
+                Row(f"and for each call site, {mode}", 64, Figure(site[mode]), unit="B")
+            )
+    return table

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measure what soscope costs, beside its peers, and write RESULTS.md.
+
+python3 benchmarks/run.py [--quick] [--peers uftrace,ltrace,audit,frida] [-o FILE]
+
+Changes nothing on the machine: no frequency is fixed, no processor reserved. On a machine
+that does other things, too, look at the least of the rounds as well, and run it again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+import tempfile
+
+if __package__ in (None, ""):
+    sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+from benchmarks import calls, machine, memory, python_json, results, startup, stream
+from benchmarks.measure import Failed
+from benchmarks.rows import Table
+from benchmarks.tools import HERE, PEERS, TOP, Tools
+
+PARTS = ["calls", "json", "stream", "memory", "startup"]
+
+
+def _say(text: str) -> None:
+    print(f"benchmarks: {text}", file=sys.stderr, flush=True)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="benchmarks/run.py", description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="fewer rounds: to see that it works")
+    parser.add_argument("--rounds", type=int, help="rounds of each comparison (7)")
+    parser.add_argument(
+        "--peers",
+        default=",".join(PEERS),
+        help="which to measure beside soscope, of %(default)s; '' for none",
+    )
+    parser.add_argument("--parts", default=",".join(PARTS), help="which parts, of %(default)s")
+    parser.add_argument(
+        "--frida-python", default=sys.executable, help="an interpreter that has the package frida"
+    )
+    parser.add_argument("-o", "--output", default=os.path.join(HERE, "RESULTS.md"))
+    return parser.parse_args()
+
+
+def _measure(tools: Tools, parts: list[str], count: int, *, quick: bool) -> list[Table]:
+    tables = []
+    if "calls" in parts:
+        tables.append(calls.measure(tools, count, 2 if quick else 5, _say))
+    if "json" in parts:
+        tables.append(python_json.measure(tools, count, _say))
+    if "stream" in parts:
+        tables.append(stream.measure(tools, count, 1_000_000 if quick else 8_000_000, _say))
+    if "startup" in parts:
+        tables.append(startup.measure(tools, count if quick else 3 * count, _say))
+    if "memory" in parts:
+        tables.append(memory.measure(tools, count, _say))
+    return tables
+
+
+def _remarks(tools: Tools, loads: tuple[float, float]) -> list[str]:
+    clock, call = machine.clock_costs(tools)
+    costs = f"One rdtsc takes {clock:.1f} ns here, an untraced call through a PLT {call:.1f} ns."
+    load = (
+        f"Load of the machine (1 minute): {loads[0]:.1f} at the start, {loads[1]:.1f} at the end."
+    )
+    return [f"{costs} A record contains one rdtsc, an entry with its exit two.", load]
+
+
+def main() -> int:
+    """Run the benchmarks; return the exit status."""
+    arguments = _arguments()
+    count = arguments.rounds or (2 if arguments.quick else 7)
+    # Bytecode is what an installed soscope has, too.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.path.append(os.path.join(TOP, "src"))  # behind an installed one
+    words = sys.argv[1:]
+    with tempfile.TemporaryDirectory(prefix="soscope-bench-") as work:
+        peers = [peer for peer in arguments.peers.split(",") if peer]
+        tools = Tools(work, peers, arguments.frida_python)
+        try:
+            tools.build()
+        except Failed as error:
+            _say(f"the workloads cannot be built: {error}")
+            return 2
+        before = os.getloadavg()[0]
+        tables = _measure(tools, arguments.parts.split(","), count, quick=arguments.quick)
+        results.write(
+            arguments.output,
+            tables,
+            command=shlex.join(["python3", "benchmarks/run.py", *words]),
+            rounds=count,
+            machine=machine.describe(tools),
+            remarks=_remarks(tools, (before, os.getloadavg()[0])),
+        )
+    _say(f"written to {arguments.output}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

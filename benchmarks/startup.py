@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The start: whole commands, beside the untraced program and the bare interpreter."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+
+from benchmarks.measure import Failed, Figure, rounds, run, timed
+from benchmarks.python_json import PYTHON
+from benchmarks.rows import Row, Table
+from benchmarks.tools import TARGETS, Tools
+
+
+def _wall(command: list[str]) -> Callable[[], float]:
+    return lambda: timed(command).seconds * 1000
+
+
+def measure(tools: Tools, count: int, say: Callable[[str], None]) -> Table:
+    """Measure both programs of the table, and what needs no program."""
+    table = Table()
+    say("start-up")
+    pass_ = [sys.executable, "-c", "pass"]
+    true = ["/bin/true"]
+    many = [PYTHON, os.path.join(TARGETS, "many_images.py")]
+    out = tools.path("text.txt")
+    cases = {
+        "pass": _wall(pass_),
+        "true": _wall(true),
+        "trace true": _wall([*tools.trace("-o", out), *true]),
+        "count true": _wall([*tools.summary("--count-only"), *true]),
+        "help": _wall([*tools.soscope, "--help"]),
+    }
+    if "ltrace" in tools.peers:
+        cases["ltrace true"] = _wall([*tools.ltrace(), *true])
+    if "uftrace" in tools.peers:
+        cases["uftrace true"] = _wall([*tools.uftrace(), *true])
+    if os.path.exists(PYTHON):
+        cases["many"] = _wall(many)
+        cases["trace many"] = _wall([*tools.trace("-o", out), *many])
+        cases["count many"] = _wall([*tools.summary("--count-only", "--from", "all"), *many])
+        if "ltrace" in tools.peers:
+            cases["ltrace many"] = _wall([*tools.ltrace("-e", "labs"), *many])
+        if "uftrace" in tools.peers:
+            cases["uftrace many"] = _wall([*tools.uftrace(), *many])
+    figures, failed = rounds(count, cases)
+    if "frida" in tools.peers:  # slow to start: fewer rounds, with a base of their own
+        few, others = rounds(
+            min(count, 3),
+            {"frida true": _wall([*tools.frida("malloc"), *true]), "few": _wall(true)},
+        )
+        failed.update(others)
+        if "frida true" in few:
+            figures["frida true"] = few["frida true"].minus(few["few"])
+    table.failed({f"start-up, {name}": why for name, why in failed.items()})
+    _rows(table, figures, _images(many))
+    return table
+
+
+def _images(many: list[str]) -> str:
+    try:
+        return run([*many, "count"]).output.strip()
+    except (Failed, OSError):
+        return "?"
+
+
+def _rows(table: Table, figures: dict[str, Figure], images: str) -> None:
+    def add(name: str, goal: float | None, what: str, base: str, peers: list[str]) -> None:
+        figure = None
+        if what in figures and base in figures:
+            figure = figures[what].minus(figures[base], figures["pass"])
+        row = Row(name, goal, figure, unit="ms", base=figures.get(base))
+        for peer in peers:
+            if peer in figures and peer.startswith("frida"):
+                row.peers.append((peer, figures[peer]))
+            elif peer in figures:
+                row.peers.append((peer, figures[peer].minus(figures[base])))
+        table.rows.append(row)
+
+    add(
+        "start-up, `/bin/true`",
+        40,
+        "trace true",
+        "true",
+        ["ltrace true", "uftrace true", "frida true"],
+    )
+    add("start-up, `/bin/true`, `--count-only`", None, "count true", "true", [])
+    title = f"start-up, a Python with {images} images"
+    add(
+        f"{title}, what the program calls",
+        120,
+        "trace many",
+        "many",
+        ["ltrace many", "uftrace many"],
+    )
+    add(
+        f"{title}, every image, `--count-only`",
+        120,
+        "count many",
+        "many",
+        ["ltrace many", "uftrace many"],
+    )
+    help_ = Row(
+        "`soscope --help`, whole", None, figures.get("help"), unit="ms", base=figures.get("pass")
+    )
+    table.rows.append(help_)
+    table.remarks.append(
+        f"`python3 -c pass` of the same interpreter takes {figures['pass'].median:.1f} ms "
+        f"({figures['pass'].least:.1f}..{figures['pass'].most:.1f}); it and the untraced "
+        "program are taken off soscope's start-up, the untraced program alone off the peers'."
+    )

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// parked SEED: calls and returns on a stack that is known here, in any order that programs
+// have: nested, left by longjmp, tail-called, of two stacks. What is alive must be found, as
+// long as there was a place for it; what is found must be what was put there.
+#include "host.h"
+
+enum { STEPS = 400000, DEPTH = 6000 };
+
+struct frame {
+	uint64_t sp, cell, stamp;
+	bool has_place;
+	bool shared; // entered at the address of the frame below: a tail call
+};
+
+static struct frame frames[DEPTH];
+static uint32_t depth;
+static uint64_t stamp, found_count, missing;
+
+static void enter(struct sosc_thread *thread, uint64_t *seed, bool tail)
+{
+	struct frame *top = depth ? &frames[depth - 1] : NULL;
+	struct frame *fresh = &frames[depth];
+	struct sosc_parked *place;
+
+	tail = tail && top;
+	fresh->sp = tail ? top->sp :
+			   (top ? top->sp : 0x7ffff0000000) - 16 - host_random(seed) % 12 * 16;
+	fresh->cell = (uint64_t)&sosc_cells[host_random(seed) % 8];
+	fresh->stamp = ++stamp;
+	fresh->shared = tail;
+	place = sosc_parked_place(thread, fresh->sp, tail);
+	fresh->has_place = place;
+	missing += !place;
+	if (place) {
+		CHECK(place >= thread->parked && place < thread->parked + PARKED_COUNT + PARKED_PROBES);
+		CHECK(!place->sp);
+		*place = (struct sosc_parked){fresh->sp, fresh->cell, fresh->stamp, 0};
+	}
+	depth++;
+}
+
+static void leave(struct sosc_thread *thread)
+{
+	struct frame *top = &frames[--depth];
+	struct sosc_parked *place = sosc_parked_find(thread, top->sp, top->cell);
+
+	if (!top->has_place)
+		return;
+	CHECK(place);
+	CHECK(place->sp == top->sp && place->cell == top->cell && place->a == top->stamp);
+	place->sp = 0;
+	found_count++;
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t seed = strtoull(argv[1], NULL, 0);
+	struct sosc_thread *thread;
+
+	CHECK(argc == 2);
+	host_control(SOSC_MODE_STATS, 1);
+	thread = sosc_thread_self();
+	CHECK(thread && thread->parked && thread == sosc_thread_self());
+	for (uint32_t step = 0; step < STEPS; step++) {
+		uint64_t choice = host_random(&seed) % 1000;
+		bool sinking = step / 20000 % 2 == 0;
+		uint32_t tails = 0;
+
+		for (uint32_t i = depth; i && frames[i - 1].shared; i--)
+			tails++;
+		if (choice < (sinking ? 520u : 400u) && depth < DEPTH)
+			enter(thread, &seed, choice < 40 && tails < 8);
+		else if (choice < 998 && depth)
+			leave(thread);
+		else if (depth) // longjmp, or an exception: nobody says anything
+			depth -= (uint32_t)(host_random(&seed) % (depth < 50 ? depth : 50));
+	}
+	while (depth)
+		leave(thread);
+	CHECK(missing * 100 < stamp);
+	printf("%lu calls, %lu without a place\n", stamp, missing);
+	return 0;
+}

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counts are right however a program was compiled and linked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support import build, tracing
+from tests.support.matrix import Cell, existing, matrix
+from tests.support.tracing import Case
+
+# What looks different in another build; in the ordinary run, and in `make soak`.
+FEW = ["calls", "weak", "identity", "cxx_throw"]
+MANY = [
+    *("abi_values", "canonical", "contexts", "dlopen", "errno", "fork", "ifunc", "lazy_race"),
+    *("longjmp", "next", "pointers", "qsort", "recursion", "registers", "setjmp", "signals"),
+    *("tail", "thread_ends", "threads", "versions", "vfork", "cxx_cancel", "cxx_virtual"),
+]
+
+
+def check(target: str, cell: Cell, mode: str, folder: Path) -> None:
+    case = Case(target, tracing.cases(target)[0].arguments)
+    if not build.can(target, cell):
+        cell = case.cell(cell)
+    command = [str(build.program(target, cell)), *case.arguments]
+    wanted = tracing.plain(command, folder)
+    assert wanted.outcome.status == 0, wanted.outcome
+    follow = case.wish.get("follow") == "yes"
+    select = tracing.selection(case, wanted.truth)
+    got = tracing.traced(command, folder, mode=mode, select=select, follow=follow)
+    # Without stubs, a compiler may keep a function's address in a register: such calls are
+    # nobody's, and soscope says that it sees fewer.
+    at_most = cell.binding == "no-plt" and target == "identity"
+    if found := tracing.faults(wanted, got, mode=mode, follow=follow, at_most=at_most):
+        pytest.fail("\n".join(found), pytrace=False)
+
+
+@pytest.mark.parametrize("target", FEW)
+@pytest.mark.parametrize("cell", matrix(), ids=lambda cell: cell.name)
+def test_counts_are_right_in_every_kind_of_build(cell: Cell, target: str, tmp_path: Path) -> None:
+    check(target, cell, "count", tmp_path)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("mode", ["summary", "record", "everything"])
+@pytest.mark.parametrize("target", [*FEW, *MANY])
+@pytest.mark.parametrize("cell", existing(), ids=lambda cell: cell.name)
+def test_every_target_in_every_build(cell: Cell, target: str, mode: str, tmp_path: Path) -> None:
+    check(target, cell, mode, tmp_path)
