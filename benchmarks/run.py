@@ -56,7 +56,7 @@ def _measure(tools: Tools, parts: list[str], count: int, *, quick: bool) -> list
     if "stream" in parts:
         tables.append(stream.measure(tools, count, 1_000_000 if quick else 8_000_000, _say))
     if "startup" in parts:
-        tables.append(startup.measure(tools, count if quick else 3 * count, _say))
+        tables.append(startup.measure(tools, count if quick else 2 * count, _say))
     if "memory" in parts:
         tables.append(memory.measure(tools, count, _say))
     return tables

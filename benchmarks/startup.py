@@ -13,6 +13,9 @@ from benchmarks.rows import Row, Table
 from benchmarks.tools import TARGETS, Tools
 
 
+_NET = ("frida true", "ltrace many")  # the base is off already
+
+
 def _wall(command: list[str]) -> Callable[[], float]:
     return lambda: timed(command).seconds * 1000
 
@@ -38,24 +41,32 @@ def measure(tools: Tools, count: int, say: Callable[[str], None]) -> Table:
         cases["uftrace true"] = _wall([*tools.uftrace(), *true])
     if os.path.exists(PYTHON):
         cases["many"] = _wall(many)
-        cases["trace many"] = _wall([*tools.trace("-o", out), *many])
+        cases["trace many"] = _wall([*tools.trace("-o", out, "-e", "labs"), *many])
         cases["count many"] = _wall([*tools.summary("--count-only", "--from", "all"), *many])
-        if "ltrace" in tools.peers:
-            cases["ltrace many"] = _wall([*tools.ltrace("-e", "labs"), *many])
         if "uftrace" in tools.peers:
             cases["uftrace many"] = _wall([*tools.uftrace(), *many])
     figures, failed = rounds(count, cases)
-    if "frida" in tools.peers:  # slow to start: fewer rounds, with a base of their own
-        few, others = rounds(
-            min(count, 3),
-            {"frida true": _wall([*tools.frida("malloc"), *true]), "few": _wall(true)},
-        )
-        failed.update(others)
-        if "frida true" in few:
-            figures["frida true"] = few["frida true"].minus(few["few"])
+    _slow_peers(tools, figures, failed, many)
     table.failed({f"start-up, {name}": why for name, why in failed.items()})
     _rows(table, figures, _images(many))
     return table
+
+
+def _slow_peers(
+    tools: Tools, figures: dict[str, Figure], failed: dict[str, str], many: list[str]
+) -> None:
+    """Measure what takes seconds in fewer rounds, with a base of their own taken off."""
+    true = ["/bin/true"]
+    for name, peer, base, tracer in (
+        ("frida true", "frida", true, tools.frida("malloc")),
+        ("ltrace many", "ltrace", many, tools.ltrace("-e", "labs")),
+    ):
+        if peer not in tools.peers or not os.path.exists(base[0]):
+            continue
+        few, others = rounds(3, {name: _wall([*tracer, *base]), "base": _wall(base)})
+        failed.update(others)
+        if len(few) == 2:
+            figures[name] = few[name].minus(few["base"])
 
 
 def _images(many: list[str]) -> str:
@@ -72,7 +83,7 @@ def _rows(table: Table, figures: dict[str, Figure], images: str) -> None:
             figure = figures[what].minus(figures[base], figures["pass"])
         row = Row(name, goal, figure, unit="ms", base=figures.get(base))
         for peer in peers:
-            if peer in figures and peer.startswith("frida"):
+            if peer in figures and peer in _NET:
                 row.peers.append((peer, figures[peer]))
             elif peer in figures:
                 row.peers.append((peer, figures[peer].minus(figures[base])))
@@ -88,7 +99,7 @@ def _rows(table: Table, figures: dict[str, Figure], images: str) -> None:
     add("start-up, `/bin/true`, `--count-only`", None, "count true", "true", [])
     title = f"start-up, a Python with {images} images"
     add(
-        f"{title}, what the program calls",
+        f"{title}, `-e labs`",
         120,
         "trace many",
         "many",

@@ -32,8 +32,10 @@ class Tools:
         """Return what an installed `soscope` command does, by the interpreter that runs this."""
         script = os.path.join(self.work, "start-soscope.py")
         lines = ["import sys"]
-        if importlib.util.find_spec("soscope") is None:
-            lines.append(f"sys.path.insert(0, {os.path.join(TOP, 'src')!r})")
+        spec = importlib.util.find_spec("soscope")
+        source = os.path.join(TOP, "src")
+        if spec is None or (spec.origin or "").startswith(source):
+            lines.append(f"sys.path.insert(0, {source!r})")  # not installed: this checkout's
         lines += ["from soscope.cli.main import main", "sys.exit(main())"]
         with open(script, "w", encoding="utf-8") as file:
             file.write("\n".join(lines) + "\n")
@@ -59,7 +61,7 @@ class Tools:
         link = [f"-L{self.work}", "-lleaf", "-Wl,-rpath,$ORIGIN", "-pthread"]
         for out, flags, libraries in (
             ("libleaf.so", ["-O2", *library], []),
-            ("audit.so", ["-O2", *library], []),
+            ("audit.so", ["-O2", "-ftls-model=initial-exec", *library], []),
             ("calls", ["-O2", "-fno-builtin"], link),
             ("clock", ["-O2"], link),
             ("sites", ["-O0", "-fno-builtin"], []),

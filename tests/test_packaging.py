@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.run import run, soscope
+from tests.support.tools import need
 
 REPOSITORY = Path(__file__).parents[1]
 PARTS = ("LICENSE", "README.md", "agent", "build_backend", "prototypes", "pyproject.toml", "src")
@@ -101,3 +102,15 @@ def test_a_compiler_that_does_not_work_is_none(source: Path, tmp_path: Path) -> 
 def test_a_wheel_without_agent_asks_for_no_tools(source: Path, tmp_path: Path) -> None:
     env = {"PATH": str(tmp_path), "SOSCOPE_NO_AGENT": "1"}
     assert hook(source, "get_requires_for_build_wheel()", **env) == []
+
+
+def test_the_agent_links_with_lld(source: Path, tmp_path: Path) -> None:
+    """zig's linker is lld, and zig is the compiler of machines that have none."""
+    need("gcc", "ld.lld")
+    done = run(
+        ["sh", str(source / "agent" / "build.sh"), str(tmp_path)],
+        env={"CC": "gcc -fuse-ld=lld"},
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    # its variables take megabytes in memory and nothing in the file
+    assert (tmp_path / "libsoscope-agent.so").stat().st_size < 1 << 18

@@ -96,6 +96,8 @@ struct sosc_parked {
 	uint64_t b;
 };
 
+enum { THREAD_HELD = 6 };
+
 struct sosc_thread { // found by thread pointer; wiped in a forked child
 	uint64_t key; // thread pointer, 0 = free; set last, never cleared
 	uint64_t pos; // next unit; low bits >= CHUNK_LIMIT: no chunk
@@ -108,7 +110,9 @@ struct sosc_thread { // found by thread pointer; wiped in a forked child
 	uint32_t chunk; // index in the ring, SOSC_NONE = none
 	uint32_t counts_index;
 	uint32_t ready; // 1 once filled in
-	uint64_t reserved[8];
+	// chunks with an interrupted writer: index << 32 | bytes taken, 0 = none
+	uint64_t held[THREAD_HELD];
+	uint64_t reserved[2];
 };
 
 enum { SOSC_NO_ROOM = CHUNK_LIMIT }; // sosc_thread.pos without a chunk

@@ -77,6 +77,8 @@ static enum effect effect_on(const struct sosc_insn *insn, uint8_t reg)
 
 	if (reads_memory_by(insn, reg))
 		return READS;
+	if (insn->map >= 6 && insn->opcode >= 0xf0)
+		return READS; // BMI: a general register in VEX.vvvv
 	if (insn->map == 0 && !insn->has_modrm) {
 		if (op >= 0x58 && op <= 0x5f && insn->rm == reg) // pop
 			return FILLS;

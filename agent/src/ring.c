@@ -141,6 +141,44 @@ static void give_back(uint32_t index)
 	__atomic_store_n(&states()[index], SOSC_CHUNK_FULL, __ATOMIC_RELEASE);
 }
 
+// Whether a unit below @end has been taken and is not finished: then this is a
+// signal handler, or another context, that has interrupted its writer.
+static bool has_hole(uint32_t index, uint64_t end)
+{
+	const uint8_t *chunk = (const uint8_t *)chunk_at(index);
+
+	for (uint64_t at = SOSC_CHUNK_HEADER; at < end; at += SOSC_UNIT)
+		if (!*(const volatile uint32_t *)(chunk + at))
+			return true;
+	return false;
+}
+
+// A chunk with a hole stays ours until its writer has gone on. One that was left
+// by siglongjmp in the middle of a record is kept in vain: so few are kept. A
+// signal handler may do the same in between: each word changes hands at once.
+static void retire(struct sosc_thread *thread, uint32_t index, uint64_t end)
+{
+	for (uint32_t i = 0; i < THREAD_HELD; i++) {
+		uint64_t held = thread->held[i];
+
+		if (held && !has_hole((uint32_t)(held >> 32), held & UINT32_MAX) &&
+		    __atomic_compare_exchange_n(&thread->held[i], &held, 0, false,
+						__ATOMIC_RELAXED, __ATOMIC_RELAXED))
+			give_back((uint32_t)(held >> 32));
+	}
+	if (index == SOSC_NONE)
+		return;
+	for (uint32_t i = 0; has_hole(index, end) && i < THREAD_HELD; i++) {
+		uint64_t none = 0;
+
+		if (__atomic_compare_exchange_n(&thread->held[i], &none,
+						(uint64_t)index << 32 | end, false,
+						__ATOMIC_RELAXED, __ATOMIC_RELAXED))
+			return;
+	}
+	give_back(index);
+}
+
 static void prepare(uint32_t index, const struct sosc_thread *thread)
 {
 	struct sosc_chunk *chunk = chunk_at(index);
@@ -153,20 +191,23 @@ static void prepare(uint32_t index, const struct sosc_thread *thread)
 				MADV_POPULATE_WRITE);
 		populated = end;
 	}
-	if (chunk->seq) { // it has been used before
+	if (chunk->tsc || chunk->seq) { // it has been used before
+		// soscope has cleared seq before it freed the chunk, or it would take
+		// what is still there for new
 		__atomic_store_n(&chunk->seq, 0, __ATOMIC_RELEASE);
 		memset((uint8_t *)chunk + 8, 0, SOSC_CHUNK_SIZE - 8);
 	}
 	chunk->tid = thread->tid;
 	chunk->pid = thread->pid;
-	chunk->tsc = sosc_rdtsc();
+	chunk->tsc = sosc_rdtsc() | 1; // never 0: the chunk has been used
 	__atomic_store_n(&chunk->seq,
 			 __atomic_add_fetch(&sosc_control->ring_seq, 1, __ATOMIC_RELAXED),
 			 __ATOMIC_RELEASE);
 }
 
-// Gives @thread a chunk with room. False: none; *why says so.
-static bool refill(struct sosc_thread *thread, enum sosc_drop *why)
+// Gives @thread a chunk with room; of the old one, units up to @end were taken.
+// False: none; *why says so.
+static bool refill(struct sosc_thread *thread, uint64_t end, enum sosc_drop *why)
 {
 	for (;;) {
 		uint32_t old, index, none = SOSC_NONE;
@@ -176,8 +217,7 @@ static bool refill(struct sosc_thread *thread, enum sosc_drop *why)
 			return true;
 		old = __atomic_exchange_n(&thread->chunk, SOSC_NONE, __ATOMIC_RELAXED);
 		thread->pos = SOSC_NO_ROOM;
-		if (old != SOSC_NONE)
-			give_back(old);
+		retire(thread, old, end);
 		if (sosc_control->command == SOSC_COMMAND_STOP) {
 			sosc_control->state = SOSC_STATE_STOPPED;
 			sosc_quiet = true;
@@ -243,7 +283,7 @@ uint64_t sosc_ring_reserve(struct sosc_thread *thread, uint32_t bytes, enum sosc
 			thread->pos = SOSC_NO_ROOM;
 		if (!start)
 			start = sosc_rdtsc();
-		if (!refill(thread, &why))
+		if (!refill(thread, has_room(pos) ? pos & CHUNK_MASK : CHUNK_LIMIT, &why))
 			break;
 		write_overhead(thread, start);
 	}

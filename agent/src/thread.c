@@ -99,17 +99,26 @@ static void give_parked(struct sosc_thread *thread)
 		thread->parked = map;
 }
 
+static void release(uint32_t chunk)
+{
+	uint32_t *states = sosc_section(SOSC_SEC_CHUNK_STATES);
+
+	__atomic_store_n(&states[chunk], SOSC_CHUNK_FULL, __ATOMIC_RELEASE);
+}
+
 // Another thread than the one that had this place: same thread pointer.
 static void rename_thread(struct sosc_thread *thread)
 {
 	uint32_t chunk = __atomic_exchange_n(&thread->chunk, SOSC_NONE, __ATOMIC_RELAXED);
 
 	thread->pos = SOSC_NO_ROOM;
-	if (chunk != SOSC_NONE) {
-		uint32_t *states = sosc_section(SOSC_SEC_CHUNK_STATES);
-
-		__atomic_store_n(&states[chunk], SOSC_CHUNK_FULL, __ATOMIC_RELEASE);
-	}
+	for (uint32_t i = 0; i < THREAD_HELD; i++)
+		if (thread->held[i]) { // its writer is no more
+			release((uint32_t)(thread->held[i] >> 32));
+			thread->held[i] = 0;
+		}
+	if (chunk != SOSC_NONE)
+		release(chunk);
 	if (sosc_control->flags & SOSC_FLAG_NO_SYSCALL || sosc_control->mode == SOSC_MODE_COUNT) {
 		thread->tid = 0; // nobody asks
 	} else {

@@ -47,7 +47,7 @@ Elf64_Addr la_x86_64_gnu_pltenter(Elf64_Sym *symbol, unsigned int index, uintptr
 	(void)defcook;
 	(void)flags;
 	(void)name;
-	*framesize = 64; // asks for la_x86_64_gnu_pltexit
+	*framesize = 256; // asks for la_x86_64_gnu_pltexit
 	*next() = (struct record){__rdtsc(), (uintptr_t)symbol, regs->lr_rsp, regs->lr_rdi};
 	return symbol->st_value;
 }

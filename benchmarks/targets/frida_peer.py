@@ -13,12 +13,12 @@ import threading
 import frida
 
 AGENT = """
+const ring = Memory.alloc(32 << 16), position = Memory.alloc(8); // its own data is read-only
 const module = new CModule(`
 #include <gum/guminterceptor.h>
 #include <gum/gumprocess.h>
-static volatile unsigned long entries, leaves;
-static struct { unsigned long tsc, a, b, c; } ring[1 << 16];
-static unsigned long position;
+extern struct { unsigned long tsc, a, b, c; } ring[1 << 16];
+extern unsigned long position;
 static unsigned long clock_now(void)
 {
 	unsigned int low, high;
@@ -37,7 +37,7 @@ void onLeave(GumInvocationContext *ic)
 	ring[at].tsc = clock_now();
 	ring[at].a = (unsigned long)gum_invocation_context_get_return_value(ic);
 }
-`);
+`, { ring, position });
 const name = "%s";
 let address = null;
 for (const one of Process.enumerateModules()) {

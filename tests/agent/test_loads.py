@@ -101,6 +101,9 @@ def test_the_address_is_seen_by_those_who_look(
 def test_a_handler_of_an_exception_sees_the_address(compiler: str, tmp_path: Path) -> None:
     seen = look(hosted.HOST / "loads_caught.cc", compiler, "-O2", tmp_path)
     assert not changed(seen)
+    print(seen.uses)
+    for name, uses in seen.uses.items():
+        assert "load" in uses, name
 
 
 @pytest.mark.parametrize("seed", range(6))

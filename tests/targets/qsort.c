@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// target: libs=leaf; select=qsort@MAIN,bsearch@MAIN,fcall@MAIN,f0@MAIN
+// target: libs=leaf; cflags=-fno-inline; select=qsort@MAIN,bsearch@MAIN,fcall@MAIN,f0@MAIN
 // Callbacks: hooked functions call back into code that calls hooked functions.
 #include "leaf.h"
 #include "truth.h"

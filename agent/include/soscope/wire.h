@@ -376,7 +376,8 @@ enum sosc_chunk_state {
 };
 
 struct sosc_chunk {
-	uint64_t seq; // written last; units after it are zero until committed
+	uint64_t seq; // written last; units after it are zero until committed. The
+		      // reader clears it before it frees the chunk
 	uint32_t tid;
 	uint32_t pid;
 	uint64_t tsc; // when handed out

@@ -9,12 +9,12 @@ import numpy as np  # noqa: TID253  only `columns` imports this
 import numpy.typing as npt  # noqa: TID253
 
 from soscope.model.call import ENDED_KILLED
+from soscope.recording.ends import ends_calls, how_ended
 from soscope.recording.losses import Losses
 from soscope.recording.names import Programs
 from soscope.recording.pairing import REACH
 from soscope.recording.reader import Recording
 from soscope.recording.sink import Sink, Told
-from soscope.recording.stream import ends_calls, how_ended
 from soscope.wire import layout
 
 Integers = npt.NDArray[np.int64]

@@ -24,6 +24,8 @@ _CHUNK_LONGS = layout.CHUNK_SIZE // 8
 _UNIT_WORDS = layout.UNIT // 4
 _UNITS = (layout.CHUNK_SIZE - layout.CHUNK_HEADER) // layout.UNIT
 _TIMED = (layout.UNIT_ENTRY, layout.UNIT_ENTRY_ONLY, layout.UNIT_EXIT)
+_TID = layout.CHUNK.offset("tid") // 4
+_INTERRUPTED_LIMIT = 0.25  # seconds
 _DEAD_EVERY = 0.25  # seconds between looks at whether owners of idle chunks live
 
 
@@ -44,6 +46,7 @@ class Drainer:
         "_dead_at",
         "_dropped",
         "_facts",
+        "_interrupted",
         "_longs",
         "_positions",
         "_ring",
@@ -79,12 +82,17 @@ class Drainer:
         self._tables = TableReader(block, program, sink)
         self._positions: dict[int, tuple[int, int]] = {}  # chunk -> seq, units handed over
         self._suspects: dict[int, int] = {}  # chunk -> seq, whose owner was not there
+        self._interrupted: dict[tuple[int, int], float] = {}  # (chunk, seq) -> seen since
         self._dead_at = 0.0
         self._dropped: tuple[int, ...] = ()
         self._facts: dict[str, object] = {}
         self._begun = False
 
     # ---- while the target runs ----
+
+    def beat(self) -> None:
+        """Tell the agent that soscope lives."""
+        self._block.heartbeat += 1
 
     def drain(self) -> int:
         """Hand over what there is and tell the agent that soscope lives.
@@ -93,7 +101,7 @@ class Drainer:
         ring is drained by `finish`.
         """
         block = self._block
-        block.heartbeat += 1
+        self.beat()
         if not self._begun:
             if block.state == layout.STATE_NEW:
                 return 0
@@ -119,7 +127,7 @@ class Drainer:
                 found.append((seq, index, ended))
         found.sort()
         work = []
-        for seq, index, full in found:
+        for seq, index, full in found if ended else self._in_order(found):
             first = self._handed_over(index, seq)
             end = _UNITS if full else self._committed(index, first)
             work.append((seq, index, first, end, full))
@@ -131,6 +139,32 @@ class Drainer:
             self._look_for_the_dead(idle)
             # nothing was freed, and nobody can get anything
             self.starved = bool(states) and len(idle) == len(states)
+
+    def _in_order(self, found: list[tuple[int, int, bool]]) -> list[tuple[int, int, bool]]:
+        """Leave out chunks whose thread still has an earlier one in use.
+
+        A signal handler that meets the end of a chunk while the record it interrupted is
+        unfinished goes on in the next one; the first is given back when that record is
+        whole. One that was left by siglongjmp never is: it is waited for a moment only.
+        """
+        words, last = self._words, {}
+        for seq, index, full in found:
+            last[words[index * _CHUNK_WORDS + _TID]] = seq
+        waits: set[int] = set()
+        wanted = []
+        now = time.monotonic()
+        for seq, index, full in found:
+            tid = words[index * _CHUNK_WORDS + _TID]
+            if tid in waits:
+                continue
+            if not full and last[tid] != seq:
+                since = self._interrupted.setdefault((index, seq), now)
+                if now - since < _INTERRUPTED_LIMIT:
+                    waits.add(tid)
+            wanted.append((seq, index, full))
+        if self._interrupted and not waits:
+            self._interrupted.clear()
+        return wanted
 
     def _handed_over(self, index: int, seq: int) -> int:
         known = self._positions.get(index)

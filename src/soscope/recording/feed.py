@@ -41,6 +41,14 @@ class Feed:
         """Say whether some program's ring is full of chunks that living threads own."""
         return any(drainer.starved for drainer in self.drainers)
 
+    def beat(self) -> None:
+        """Tell the agents that soscope lives, without taking anything off them.
+
+        For who is busy with what it has: writers then wait or drop, as their policy says.
+        """
+        for drainer in self.drainers:
+            drainer.beat()
+
     def drain(self) -> int:
         """Hand over what there is; return the number of units."""
         sample = self._sample()

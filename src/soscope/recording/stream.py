@@ -9,13 +9,11 @@ their times: a signal may come between reading the clock and taking a place.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from heapq import heappop, heappush
 
 from soscope.model.call import (
     ENDED_EXIT,
-    ENDED_KILLED,
     ENDED_LOST,
     ENDED_RETURN,
     ENDED_UNWOUND,
@@ -31,11 +29,12 @@ from soscope.model.slot import is_error
 from soscope.recording import pairing
 from soscope.recording.captures import captured
 from soscope.recording.clock import Clock
+from soscope.recording.ends import ends_calls, how_ended
 from soscope.recording.losses import Losses
-from soscope.recording.names import Program, Programs
-from soscope.recording.overhead import Overhead
+from soscope.recording.names import Programs
 from soscope.recording.sink import Sink, Told
-from soscope.recording.units import Piece, pieces_of, records_of
+from soscope.recording.source import HOLE, Source
+from soscope.recording.units import Piece, pieces_of
 from soscope.wire import layout
 
 TYPE_CHECKING = False  # typing is slow to import
@@ -43,99 +42,8 @@ if TYPE_CHECKING:
     from soscope.recording.reader import Recording
 
 _ELSEWHERE = {pairing.MOVED, pairing.INHERITED}  # the entry is another thread's
-_HOLE = 0  # the kind of a place where units of a thread may be missing
-_OVERHEAD = (layout.UNIT_OVERHEAD << 28).to_bytes(4, "little")
 _FOREVER = 1 << 80
-
-# In order of a thread: (time, number, kind, words of the unit, its data)
-_Item = tuple[int, int, int, tuple[int, ...], bytes]
-
-
-class _Source:
-    """One thread: its stacks, and its units that wait for their turn."""
-
-    __slots__ = (
-        "_items",
-        "_queue",
-        "_waiting",
-        "expected",
-        "full",
-        "head",
-        "hole",
-        "last",
-        "overhead",
-        "program",
-        "seq",
-        "thread",
-    )
-
-    def __init__(self, thread: pairing.Thread, program: Program, waiting: list[int]) -> None:
-        self.thread = thread
-        self.program = program
-        self._waiting = waiting  # bytes that wait in all threads
-        self.overhead = Overhead()
-        self.last = 0  # the latest time so far
-        self.seq = 0  # of its current chunk
-        self.expected = 0  # number of the next unit in it
-        self.full = 0  # when that was given back
-        # units, or the times between which something may have been lost; with a number
-        self._queue: deque[tuple[int, bytes | tuple[int, ...]]] = deque()
-        self._items: Iterator[_Item] | None = None
-        self.head: _Item | None = None
-        self.hole: tuple[int, ...] | None = None  # in front of the next unit
-
-    def put(self, number: int, what: bytes | tuple[int, ...]) -> None:
-        """Queue units, or a hole."""
-        self._queue.append((number, what))
-        if isinstance(what, bytes):
-            self._waiting[0] += len(what)
-            # Exits are to find all overheads in front of them, wherever those stand.
-            at = what.find(_OVERHEAD)
-            while at >= 0:
-                if not at % layout.UNIT:
-                    _, _, tsc, ticks, _ = layout.OVERHEAD.struct.unpack_from(what, at)
-                    self.overhead.add(tsc, ticks)
-                at = what.find(_OVERHEAD, at + 1)
-
-    def advance(self) -> _Item | None:
-        """Move to the next item; return it, None where there is none."""
-        if self._items is None:
-            self._items = self._decode()
-        self.head = next(self._items, None)
-        if self.head is None:
-            self._items = None
-        return self.head
-
-    def _decode(self) -> Iterator[_Item]:
-        queue = self._queue
-        while queue:
-            number, what = queue.popleft()
-            if isinstance(what, tuple):
-                yield self.last, number, _HOLE, what, b""
-                continue
-            self._waiting[0] -= len(what)
-            for kind, record, data in records_of(what):
-                if kind != layout.UNIT_OVERHEAD:
-                    number += 1
-                    tsc = record[2]
-                    if tsc > self.last:  # noqa: PLR1730  max() takes as long as all the rest
-                        self.last = tsc
-                    yield self.last, number, kind, record, data
-
-    def latest(self) -> int:
-        """Return the latest time of all that has been queued."""
-        latest = self.last
-        for _, what in self._queue:
-            if isinstance(what, bytes):
-                for kind, record, _ in records_of(what):
-                    if kind != layout.UNIT_OVERHEAD:
-                        latest = max(latest, record[2])
-        # what is decoded at this moment stands in nobody's queue
-        if self._items is not None:
-            rest = list(self._items)
-            self._items = iter(rest)
-            latest = max([latest, *(item[0] for item in rest)])
-        return latest
+_SLICE = 4096  # events made at once: more than that only costs memory
 
 
 class Stream(Sink):
@@ -169,12 +77,12 @@ class Stream(Sink):
         self._clock = clock or Clock()
         self._pairing = pairing.Pairing()
         self._losses = Losses()
-        self._by_thread: dict[tuple[int, int, int], _Source] = {}
-        self._alive: dict[int, dict[int, list[_Source]]] = {}  # by pid and tid
+        self._by_thread: dict[tuple[int, int, int], Source] = {}
+        self._alive: dict[int, dict[int, list[Source]]] = {}  # by pid and tid
         # the heads of the threads that have any: (time, number, thread)
-        self._heap: list[tuple[int, int, _Source]] = []
+        self._heap: list[tuple[int, int, Source]] = []
         # (time, number, what happened, the threads that it ended): a heap, too
-        self._told: list[tuple[int, int, Told | int, list[_Source]]] = []
+        self._told: list[tuple[int, int, Told | int, list[Source]]] = []
         self._number = 0
         self._tick = 0
         self._until = 0  # events up to this time are in order
@@ -203,7 +111,7 @@ class Stream(Sink):
 
     def event(self, event: Told) -> None:
         """Take what happened to a process."""
-        ended: list[_Source] = []
+        ended: list[Source] = []
         if ends_calls(event):
             threads = self._alive.pop(event.pid, {})
             ended = [source for found in threads.values() for source in found]
@@ -214,7 +122,7 @@ class Stream(Sink):
         for source in self._alive.get(pid, {}).pop(tid, []):
             self._tell_later(time_ns, time_ns, [source])
 
-    def _tell_later(self, time_ns: int, what: Told | int, ended: list[_Source]) -> None:
+    def _tell_later(self, time_ns: int, what: Told | int, ended: list[Source]) -> None:
         """Queue what happened; units that still come of `ended` are other threads'."""
         # everything they did before has been fed; clocks are less exact than that
         tsc = max([self._clock.tsc(time_ns), *(source.latest() for source in ended)])
@@ -241,7 +149,7 @@ class Stream(Sink):
 
     @property
     def behind(self) -> int:
-        """The bytes of units that wait to be decoded."""
+        """The bytes of units that nobody has begun to decode."""
         return self._waiting[0]
 
     def take(self, most: int | None = None) -> list[Event]:
@@ -250,9 +158,13 @@ class Stream(Sink):
         out, self._out = self._out, []
         return out
 
+    def let_go(self) -> None:
+        """Hear that nothing more is fed: all that waits is in order."""
+        self._until = _FOREVER
+
     def finish(self) -> list[Event]:
         """Return all remaining events: nothing more is fed."""
-        self._until = _FOREVER
+        self.let_go()
         self._process(_FOREVER, None)
         for pid, threads in self._alive.items():
             if pid in self._dead:  # what came late
@@ -270,7 +182,7 @@ class Stream(Sink):
         source = self._by_thread.get(key)
         if source is None:
             thread = self._pairing.thread(key)
-            source = self._by_thread[key] = _Source(
+            source = self._by_thread[key] = Source(
                 thread, self.programs[piece.program], self._waiting
             )
             self._alive.setdefault(piece.pid, {}).setdefault(piece.tid, []).append(source)
@@ -287,7 +199,7 @@ class Stream(Sink):
         if source.head is None and source.advance() is not None:
             self._wait(source)
 
-    def _wait(self, source: _Source) -> None:
+    def _wait(self, source: Source) -> None:
         head = source.head
         if head is not None:
             heappush(self._heap, (head[0], head[1], source))
@@ -320,12 +232,12 @@ class Stream(Sink):
                 time, number, kind, record, data = head
                 if time >= until_time and (time > until_time or number > until_number):
                     break
-                if kind == _HOLE:
-                    source.hole = (record[0] or time, record[1]) if record else ()
+                if kind == HOLE:
+                    source.holes.append((record[0] or time, record[1]) if record else ())
                     head = source.advance()
                     continue
-                if source.hole is not None:
-                    self._pass_hole(source)
+                if source.holes:
+                    self._pass_holes(source)
                 if kind == layout.UNIT_EXIT:
                     self._leave(time, source, record, data)
                 else:
@@ -334,33 +246,34 @@ class Stream(Sink):
             source.overhead.forget(min(source.last, until) if head is None else head[0])
             self._wait(source)
 
-    def _pass_hole(self, source: _Source) -> None:
-        """Count a hole, if there is one: when what follows has its turn, losses are known."""
-        span, source.hole = source.hole, None
-        if span is not None and (not span or self._losses.within(span[0], span[1])):
-            source.thread.holes += 1
+    def _pass_holes(self, source: Source) -> None:
+        """Count what is a hole: when it is the turn of what follows, losses are known."""
+        for span in source.holes:
+            if not span or self._losses.within(span[0], span[1]):
+                source.thread.holes += 1
+        source.holes.clear()
 
     def _enter(
-        self, time: int, state: _Source, kind: int, record: tuple[int, ...], data: bytes
+        self, time: int, source: Source, kind: int, record: tuple[int, ...], data: bytes
     ) -> None:
         commit, sp, tsc, return_addr, arg0 = record
-        program = state.program
+        program = source.program
         low, high = program.sites
         tail = low <= return_addr < high
         slot = commit & 0xFFF_FFFF
         returns = kind == layout.UNIT_ENTRY
         call, depth, over, before = self._pairing.enter(
-            state.thread, slot, sp, tsc, tail=tail, returns=returns
+            source.thread, slot, sp, tsc, tail=tail, returns=returns
         )
         time_ns = self._clock.time_ns(time)
         for gone in over:
-            self._end(gone, ENDED_UNWOUND, time_ns, state)
+            self._end(gone, ENDED_UNWOUND, time_ns, source)
         if tail:  # it returns to where its caller would have
             return_addr = before.payload.return_addr if before is not None else 0
         entry = Entry(
             time_ns,
-            state.thread.key[1],
-            state.thread.key[2],
+            source.thread.key[1],
+            source.thread.key[2],
             program.slot(slot),
             depth,
             return_addr,
@@ -368,19 +281,19 @@ class Stream(Sink):
             not returns,
         )
         call.payload = entry
-        call.overhead = state.overhead.before(tsc)
+        call.overhead = source.overhead.before(tsc)
         self._out.append(entry)
 
-    def _leave(self, time: int, state: _Source, record: tuple[int, ...], data: bytes) -> None:
+    def _leave(self, time: int, source: Source, record: tuple[int, ...], data: bytes) -> None:
         commit, sp, tsc, result, code = record
         slot = commit & 0xFFF_FFFF
-        program = state.program
+        program = source.program
         call, how, over = self._pairing.leave(
-            state.thread, slot, sp, twice=program.returns_twice(slot)
+            source.thread, slot, sp, twice=program.returns_twice(slot)
         )
         time_ns = self._clock.time_ns(time)
         for gone in over:
-            self._end(gone, ENDED_UNWOUND, time_ns, state)
+            self._end(gone, ENDED_UNWOUND, time_ns, source)
         known = program.slot(slot)
         errno = None
         if known.error_rule and program.knows_errno and is_error(known.error_rule, result):
@@ -389,7 +302,7 @@ class Stream(Sink):
         if call is not None and call.tsc and tsc:
             ticks = tsc - call.tsc
             if how not in _ELSEWHERE:
-                ticks -= state.overhead.before(tsc) - call.overhead
+                ticks -= source.overhead.before(tsc) - call.overhead
             duration = self._clock.duration_ns(max(ticks, 0))
         self._out.append(
             Exit(
@@ -400,13 +313,13 @@ class Stream(Sink):
                 errno,
                 captured((), data) if data else NOTHING,
                 ENDED_RETURN,
-                state.thread.key[1],
-                state.thread.key[2],
+                source.thread.key[1],
+                source.thread.key[2],
                 known,
             )
         )
 
-    def _end(self, call: pairing.Call, how: str, time_ns: int, state: _Source) -> None:
+    def _end(self, call: pairing.Call, how: str, time_ns: int, source: Source) -> None:
         """End a call whose exit was not seen."""
         entry: Entry = call.payload
         self._out.append(
@@ -418,21 +331,22 @@ class Stream(Sink):
                 None,
                 NOTHING,
                 ENDED_LOST if call.may_be_lost else how,
-                state.thread.key[1],
-                state.thread.key[2],
+                source.thread.key[1],
+                source.thread.key[2],
                 entry.slot,
             )
         )
 
     # ---- ends ----
 
-    def _close(self, state: _Source, how: str, time: int, time_ns: int) -> None:
-        if state.full and self._losses.within(state.full, max(time, state.full)):
-            state.thread.holes += 1  # it went without a chunk at the end
-        for call in self._pairing.end(state.thread):
-            self._end(call, how, time_ns, state)
+    def _close(self, source: Source, how: str, time: int, time_ns: int) -> None:
+        self._pass_holes(source)
+        if source.full and self._losses.within(source.full, max(time, source.full)):
+            source.thread.holes += 1  # it went without a chunk at the end
+        for call in self._pairing.end(source.thread):
+            self._end(call, how, time_ns, source)
 
-    def _tell(self, tsc: int, what: Told | int, ended: list[_Source]) -> None:
+    def _tell(self, tsc: int, what: Told | int, ended: list[Source]) -> None:
         if isinstance(what, int):  # the end of a thread, which is nobody's event
             for source in ended:
                 self._close(source, ENDED_EXIT, tsc, what)
@@ -446,20 +360,13 @@ class Stream(Sink):
         self._out.append(what)
 
 
-def ends_calls(event: Told) -> bool:
-    """Say whether `event` ends the open calls of its process."""
-    return isinstance(event, ProcessExit) or (isinstance(event, Process) and event.event == "exec")
-
-
-def how_ended(event: Told) -> str:
-    """Return how calls end that are open at `event`."""
-    killed = isinstance(event, ProcessExit) and event.signal is not None
-    return ENDED_KILLED if killed else ENDED_EXIT
-
-
 def events(recording: Recording) -> Iterator[Event]:
     """Decode a recording from its start; what is known at its end is known from the start."""
     stream = Stream(recording.clock, recording.programs)
     for _ in recording.replay(stream):
-        yield from stream.take()
+        while some := stream.take(_SLICE):
+            yield from some
+    stream.let_go()
+    while some := stream.take(_SLICE):
+        yield from some
     yield from stream.finish()

@@ -364,9 +364,13 @@ class ControlBlock:
         return self._u8[self._ring : self._ring + self.chunks * layout.CHUNK_SIZE]
 
     def free_chunks(self, indices: list[int]) -> None:
-        """Give chunks back to the writers and wake those that wait."""
+        """Give chunks back to the writers and wake those that wait.
+
+        A chunk without a sequence number is not read until its next owner has cleared it.
+        """
         states = self.chunk_states
         for index in indices:
+            self._u64[(self._ring + index * layout.CHUNK_SIZE) // 8] = 0
             states[index] = layout.CHUNK_FREE
         if indices:
             self.ring_drained = (self.ring_drained + 1) & 0xFFFF_FFFF

@@ -106,6 +106,7 @@ int main(int argc, char **argv)
 	static char names[NAMES][64];
 	static long before[NAMES];
 	int count = 0;
+	void (*reset)(void);
 	bool found = false;
 	FILE *list = fopen(argv[2], "r");
 
@@ -113,6 +114,8 @@ int main(int argc, char **argv)
 	if (!library)
 		puts(dlerror());
 	CHECK(library && dlinfo(library, RTLD_DI_LINKMAP, &map) == 0);
+	reset = (void (*)(void))dlsym(library, "reset");
+	CHECK(reset);
 	host_control(SOSC_MODE_COUNT, 1);
 	image.bias = map->l_addr;
 	dl_iterate_phdr(fill, &found);
@@ -127,6 +130,7 @@ int main(int argc, char **argv)
 		long (*function)(long) = (long (*)(long))dlsym(library, names[count]);
 
 		CHECK(function);
+		reset();
 		before[count++] = function(3);
 	}
 	original = (long (*)(long)) * (uint64_t *)slot;
@@ -138,6 +142,7 @@ int main(int argc, char **argv)
 		long (*function)(long) = (long (*)(long))dlsym(library, names[i]);
 		long after;
 
+		reset();
 		calls = 0;
 		after = function(3);
 		printf("run %s %lx %lx %ld\n", names[i], (unsigned long)before[i],

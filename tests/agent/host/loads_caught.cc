@@ -45,3 +45,34 @@ EXPORT long keep_in_cleanup(long x)
 	}
 	return callee(x);
 }
+
+// The handler stands behind the function's last return.
+EXPORT long keep_in_far_handler(long x)
+{
+	long sum = 0;
+
+	try {
+		for (long i = 0; i < x + 3; i++)
+			sum += callee(i) + callee(sum);
+	} catch (...) {
+		return take(callee, x);
+	}
+	return sum;
+}
+
+EXPORT long keep_in_far_cleanup(long x)
+{
+	struct guard {
+		long at;
+		~guard()
+		{
+			take(callee, at);
+		}
+	} cleanup{x};
+
+	long sum = callee(x);
+
+	while (noise > 5)
+		sum += callee(sum) + callee(sum + 1);
+	return sum;
+}

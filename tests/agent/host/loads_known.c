@@ -54,7 +54,7 @@ EXPORT long only_early(long x)
 	return callee(x) ^ callee(x + 1);
 }
 
-EXPORT long only_tail(long x)
+EXPORT long any_tail(long x)
 {
 	noise = callee(x);
 	noise += callee(x + 1);
@@ -134,7 +134,7 @@ EXPORT long keep_chosen(long x)
 	return function(x) + callee(x) + function(x + 1);
 }
 
-EXPORT long keep_on_stack(long x)
+EXPORT long any_on_stack(long x)
 {
 	long (*volatile table[2])(long) = {callee, other};
 

@@ -444,3 +444,21 @@ def test_a_slot_without_a_name_is_called_a_question_mark(run: Run, thread: FakeT
     thread.enter(4000, 1000)
     thread.leave(4000, 1000)
     assert run.calls() == [("?", 0, "return")]
+
+
+def test_events_are_taken_a_few_at_a_time(run: Run, thread: FakeThread) -> None:
+    for _ in range(1000):
+        thread.enter(F, 1000)
+        thread.leave(F, 1000)
+    run.sampler.now = thread.tsc
+    run.feed.drain()
+    assert run.stream.take(most=7) == []
+    run.sampler.now += 2
+    run.feed.drain()
+    assert run.stream.behind > 0
+    found = []
+    while taken := run.stream.take(most=7):
+        assert len(taken) <= 8
+        found += taken
+    assert len(found) == 2000
+    assert run.stream.behind == 0

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which events of processes end calls that are open, and how."""
+
+from __future__ import annotations
+
+from soscope.model.call import ENDED_EXIT, ENDED_KILLED, Process, ProcessExit
+from soscope.recording.sink import Told
+
+
+def ends_calls(event: Told) -> bool:
+    """Say whether `event` ends the open calls of its process."""
+    return isinstance(event, ProcessExit) or (isinstance(event, Process) and event.event == "exec")
+
+
+def how_ended(event: Told) -> str:
+    """Return how calls end that are open at `event`."""
+    killed = isinstance(event, ProcessExit) and event.signal is not None
+    return ENDED_KILLED if killed else ENDED_EXIT

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+// ring step POLICY NESTED: a record whose chunk is full, interrupted by a "signal handler" that
+// makes NESTED records, at each instruction in turn (by the processor's trap flag).
+// ring threads POLICY: threads that signals interrupt all the time, and a reader.
+// ring ends: a ring that stops, and a reader that is gone.
+// Every record must be in the ring or counted as lost; no chunk may lose its owner.
+#include "host.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+enum { CELL = 5, THREADS = 3, RECORDS = 150000, IDS = 1 << 24 };
+
+static uint64_t attempts; // by everybody
+static uint64_t drained; // whole entries that the reader has seen
+static uint8_t *seen; // by id
+
+static uint32_t *states(void)
+{
+	return sosc_section(SOSC_SEC_CHUNK_STATES);
+}
+
+static struct sosc_chunk *chunk_at(uint32_t index)
+{
+	return (void *)((uint8_t *)sosc_section(SOSC_SEC_RING) + (uint64_t)index * SOSC_CHUNK_SIZE);
+}
+
+// The short way of sosc_h_entry, and its slow one.
+__attribute__((no_sanitize("address", "undefined"))) static void record(struct sosc_thread *thread)
+{
+	uint64_t id = __atomic_fetch_add(&attempts, 1, __ATOMIC_RELAXED), pos = SOSC_UNIT;
+	struct sosc_entry *unit;
+
+	__asm__ volatile("xaddq %0, %1" : "+r"(pos), "+m"(thread->pos) : : "memory");
+	if ((pos & CHUNK_MASK) >= CHUNK_LIMIT)
+		pos = sosc_ring_slow_entry(&sosc_cells[CELL], thread, SOSC_UNIT);
+	unit = (void *)pos;
+	if (!unit)
+		return;
+	unit->arg0 = id;
+	unit->return_addr = ~id;
+	unit->tsc = 1;
+	__atomic_store_n(&unit->commit, (uint32_t)SOSC_UNIT_ENTRY << 28 | CELL, __ATOMIC_RELEASE);
+}
+
+// Looks at a chunk; false: it has a unit that is still being written.
+static bool look(uint32_t index, bool count)
+{
+	struct sosc_chunk *chunk = chunk_at(index);
+	struct sosc_entry *unit = (void *)((uint8_t *)chunk + SOSC_CHUNK_HEADER);
+	struct sosc_entry *end = (void *)((uint8_t *)chunk + SOSC_CHUNK_SIZE), *last = unit;
+
+	for (struct sosc_entry *at = unit; at < end; at++)
+		if (__atomic_load_n(&at->commit, __ATOMIC_ACQUIRE))
+			last = at + 1;
+	for (struct sosc_entry *at = unit; at < last; at++)
+		if (!at->commit)
+			return false;
+	for (; count && unit < last; unit++) {
+		uint32_t type = unit->commit >> 28;
+
+		if (type == SOSC_UNIT_OVERHEAD)
+			continue;
+		CHECK(unit->commit == (SOSC_UNIT_ENTRY << 28 | CELL));
+		CHECK(unit->arg0 == ~unit->return_addr && unit->arg0 < attempts);
+		CHECK(unit->arg0 >= IDS || !seen[unit->arg0]++);
+		drained++;
+	}
+	return true;
+}
+
+static void drain(void)
+{
+	struct sosc_control *control = sosc_control;
+
+	control->heartbeat++;
+	for (uint32_t i = 0; i < control->chunks; i++) {
+		if (__atomic_load_n(&states()[i], __ATOMIC_ACQUIRE) != SOSC_CHUNK_FULL ||
+		    !look(i, false))
+			continue;
+		CHECK(chunk_at(i)->seq && chunk_at(i)->tid);
+		look(i, true);
+		memset(chunk_at(i), 0, SOSC_CHUNK_SIZE);
+		__atomic_store_n(&states()[i], SOSC_CHUNK_FREE, __ATOMIC_RELEASE);
+		__atomic_fetch_add(&control->ring_drained, 1, __ATOMIC_RELEASE);
+	}
+}
+
+static uint64_t lost(void)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < SOSC_DROP_KINDS; i++)
+		sum += sosc_control->dropped[i];
+	return sum;
+}
+
+// Everything is quiet: what is in the ring, the chunks in use as well?
+static void settle(void)
+{
+	for (uint32_t i = 0; i < sosc_control->chunks; i++)
+		if (states()[i] == SOSC_CHUNK_OWNED)
+			CHECK(look(i, true));
+	drain();
+	for (uint32_t i = 0; i < sosc_control->chunks; i++)
+		CHECK(states()[i] != SOSC_CHUNK_FULL);
+	if (drained + lost() != attempts)
+		printf("%lu in the ring, %lu lost, %lu made\n", drained, lost(), attempts);
+	CHECK(drained + lost() == attempts);
+}
+
+static void start(uint32_t policy, uint32_t chunks)
+{
+	static const struct sosc_function plain;
+
+	host_control(SOSC_MODE_TRACE, chunks);
+	sosc_control->when_full = policy;
+	host_cell(CELL, &plain);
+	seen = calloc(IDS, 1);
+	CHECK(seen);
+}
+
+// ---- at each instruction -----------------------------------------------------
+
+static long step_at, steps;
+static uint32_t nested;
+static struct sosc_thread *own;
+
+static void stepped(int number, siginfo_t *info, void *context)
+{
+	ucontext_t *user = context;
+
+	(void)number;
+	(void)info;
+	if (++steps < step_at)
+		return;
+	user->uc_mcontext.gregs[REG_EFL] &= ~0x100;
+	for (uint32_t i = 0; i < nested; i++)
+		record(own);
+}
+
+static void trap(void)
+{
+	__asm__ volatile("pushf\n\torq $0x100, (%%rsp)\n\tpopf" : : : "memory", "cc");
+}
+
+static void untrap(void)
+{
+	__asm__ volatile("pushf\n\tandq $-0x101, (%%rsp)\n\tpopf" : : : "memory", "cc");
+}
+
+static int owned(void)
+{
+	int count = 0;
+
+	for (uint32_t i = 0; i < sosc_control->chunks; i++)
+		count += states()[i] == SOSC_CHUNK_OWNED;
+	return count;
+}
+
+static void begin_anew(uint32_t free_chunks)
+{
+	for (uint32_t i = 0; i < sosc_control->chunks; i++) {
+		memset(chunk_at(i), 0, SOSC_CHUNK_SIZE);
+		states()[i] = i < free_chunks ? SOSC_CHUNK_FREE : SOSC_CHUNK_FULL;
+		if (i >= free_chunks) // somebody else's, older
+			chunk_at(i)->seq = i, chunk_at(i)->tid = 1;
+	}
+	memset(sosc_control->dropped, 0, sizeof(sosc_control->dropped));
+	memset(seen, 0, IDS);
+	attempts = drained = 0;
+	own->chunk = SOSC_NONE;
+	own->pos = SOSC_NO_ROOM;
+	sosc_control->ring_seq = 100;
+}
+
+static void step(uint32_t policy, uint32_t free_chunks)
+{
+	struct sigaction action = {.sa_sigaction = stepped, .sa_flags = SA_SIGINFO};
+
+	CHECK(sigaction(SIGTRAP, &action, NULL) == 0);
+	own = sosc_thread_self();
+	CHECK(own);
+	for (step_at = 1;; step_at++) {
+		begin_anew(free_chunks);
+		sosc_control->when_full = policy;
+		while ((own->pos & CHUNK_MASK) != CHUNK_LIMIT || own->chunk == SOSC_NONE) {
+			record(own); // until the chunk is full to the last unit
+			if (own->chunk == SOSC_NONE)
+				break;
+		}
+		steps = 0;
+		trap();
+		record(own);
+		untrap();
+		CHECK(own->chunk == SOSC_NONE || states()[own->chunk] == SOSC_CHUNK_OWNED);
+		// a chunk may be kept while one of its units is being written, no longer
+		for (int i = 0; i < 1100; i++)
+			record(own);
+		CHECK(owned() == (own->chunk != SOSC_NONE));
+		if (steps < step_at)
+			break;
+		settle();
+	}
+	printf("%ld instructions\n", step_at);
+}
+
+// ---- threads -----------------------------------------------------------------
+
+static volatile int running;
+static pthread_t workers[THREADS];
+
+static void interrupted(int number)
+{
+	struct sosc_thread *thread = sosc_thread_self();
+
+	(void)number;
+	for (int i = 0; thread && i < 3; i++)
+		record(thread);
+}
+
+static void *works(void *unused)
+{
+	struct sosc_thread *thread = sosc_thread_self();
+
+	CHECK(thread && thread->tid);
+	for (int i = 0; i < RECORDS; i++)
+		record(thread);
+	__atomic_fetch_sub(&running, 1, __ATOMIC_SEQ_CST);
+	while (running > -1) // may still be interrupted
+		usleep(1000);
+	return unused;
+}
+
+static void *reads(void *unused)
+{
+	while (running > -1) {
+		drain();
+		usleep(50);
+	}
+	return unused;
+}
+
+static void with_threads(void)
+{
+	pthread_t reader;
+
+	signal(SIGUSR1, interrupted);
+	running = THREADS;
+	for (int i = 0; i < THREADS; i++)
+		CHECK(pthread_create(&workers[i], NULL, works, NULL) == 0);
+	CHECK(pthread_create(&reader, NULL, reads, NULL) == 0);
+	for (uint32_t i = 0; running > 0; i++) {
+		pthread_kill(workers[i % THREADS], SIGUSR1);
+		usleep(20);
+	}
+	usleep(20000);
+	running = -1;
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(workers[i], NULL);
+	pthread_join(reader, NULL);
+	settle();
+	printf("%lu made, %lu lost\n", attempts, lost());
+}
+
+// ---- the end -----------------------------------------------------------------
+
+static void stops(void)
+{
+	struct sosc_thread *thread;
+	uint64_t in_ring;
+
+	start(SOSC_FULL_STOP, 3);
+	thread = sosc_thread_self();
+	while (!sosc_quiet)
+		record(thread);
+	in_ring = attempts - 1;
+	CHECK(sosc_control->state == SOSC_STATE_STOPPED);
+	CHECK(sosc_control->command == SOSC_COMMAND_STOP);
+	CHECK(sosc_cells[CELL].handler == (uint64_t)sosc_h_jump); // costs nothing any more
+	CHECK(!sosc_thread_self());
+	attempts = in_ring;
+	CHECK(!lost());
+	settle();
+	CHECK(in_ring == 3 * (CHUNK_LIMIT - SOSC_CHUNK_HEADER) / SOSC_UNIT - 2); // 2 overheads
+}
+
+static void reader_gone(void)
+{
+	struct sosc_thread *thread;
+	struct timespec before, after;
+	uint64_t room = 2 * (CHUNK_LIMIT - SOSC_CHUNK_HEADER) / SOSC_UNIT - 1;
+
+	sosc_quiet = false;
+	attempts = drained = 0;
+	start(SOSC_FULL_BLOCK, 2);
+	thread = sosc_thread_self();
+	while (attempts < room)
+		record(thread);
+	CHECK(!lost());
+	clock_gettime(CLOCK_MONOTONIC, &before);
+	record(thread);
+	clock_gettime(CLOCK_MONOTONIC, &after);
+	CHECK(after.tv_sec - before.tv_sec >= 1 && after.tv_sec - before.tv_sec < 6);
+	CHECK(sosc_control->when_full == SOSC_FULL_DROP);
+	CHECK(sosc_control->dropped[SOSC_DROP_READER_GONE] == 1);
+	record(thread);
+	CHECK(lost() == 2);
+	settle();
+	record(thread); // it has come back, and there is room
+	CHECK(lost() == 2);
+}
+
+int main(int argc, char **argv)
+{
+	CHECK(argc > 1);
+	if (!strcmp(argv[1], "ends")) {
+		stops();
+		reader_gone();
+		return 0;
+	}
+	if (!strcmp(argv[1], "threads")) {
+		start((uint32_t)atoi(argv[2]), 8);
+		with_threads();
+		return 0;
+	}
+	nested = (uint32_t)atoi(argv[3]);
+	start((uint32_t)atoi(argv[2]), 4);
+	for (uint32_t free_chunks = 1; free_chunks <= 4; free_chunks++)
+		step((uint32_t)atoi(argv[2]), free_chunks);
+	return 0;
+}

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ring.c: every record is in the ring or counted as lost, whatever interrupts it."""
+
+from __future__ import annotations
+
+import pytest
+
+from soscope.wire import layout
+from tests.agent import hosted
+
+POLICIES = {
+    "block": layout.FULL_BLOCK,
+    "drop": layout.FULL_DROP,
+    "overwrite": layout.FULL_OVERWRITE,
+}
+
+
+@pytest.mark.parametrize("nested", [1, 20, 600])
+@pytest.mark.parametrize("policy", ["drop", "overwrite"])
+def test_a_signal_may_come_at_any_instruction(policy: str, nested: int) -> None:
+    # not with sanitizers: their instructions would be stepped through, too
+    hosted.check("ring", "step", str(POLICIES[policy]), str(nested), sanitize=False)
+
+
+@pytest.mark.parametrize("compiler", hosted.COMPILERS)
+@pytest.mark.parametrize("policy", ["block", "drop"])
+def test_threads_that_signals_interrupt(policy: str, compiler: str) -> None:
+    said = hosted.check("ring", "threads", str(POLICIES[policy]), compiler=compiler)
+    lost = int(said.split()[2])
+    assert policy == "drop" or lost == 0
+
+
+def test_a_ring_that_stops_and_a_reader_that_is_gone() -> None:
+    hosted.check("ring", "ends")

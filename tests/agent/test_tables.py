@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""site.c, thread.c, stats.c and lookup.c: tables that threads and signals share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.agent import hosted
+from tests.support.run import run
+from tests.support.tools import need
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+def test_parked_calls_are_found_as_long_as_they_are_alive(seed: int) -> None:
+    hosted.check("parked", str(0x9E3779B97F4A7C15 * seed & (1 << 63) - 1))
+
+
+@pytest.mark.parametrize("compiler", hosted.COMPILERS)
+def test_return_trampolines(compiler: str) -> None:
+    hosted.check("sites", compiler=compiler)
+
+
+@pytest.mark.parametrize("compiler", hosted.COMPILERS)
+def test_statistics_add_up(compiler: str) -> None:
+    hosted.check("stats", compiler=compiler)
+
+
+@pytest.mark.parametrize("style", ["gnu", "sysv", "both"])
+def test_symbols_are_found_as_the_loader_finds_them(style: str, tmp_path: Path) -> None:
+    source = tmp_path / "many.c"
+    names = [f"function_{number * number}" for number in range(400)]
+    source.write_text("".join(f"int {name}(void) {{ return 1; }}\n" for name in names))
+    library = tmp_path / "libmany.so"
+    words = [need("gcc"), "-shared", "-fPIC", f"-Wl,--hash-style={style}"]
+    made = run([*words, str(source), "-o", str(library)])
+    assert made.returncode == 0, made.stderr
+    assert not hosted.check("lookup", library, "libm.so.6", "libstdc++.so.6")
