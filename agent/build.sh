@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Build the agent by hand, as CMakeLists.txt does.
 set -e
 cd "$(dirname "$0")"

@@ -12,7 +12,6 @@ from benchmarks.python_json import PYTHON
 from benchmarks.rows import Row, Table
 from benchmarks.tools import TARGETS, Tools
 
-
 _NET = ("frida true", "ltrace many")  # the base is off already
 
 

@@ -175,8 +175,8 @@ static struct sosc_slot *write_record(const struct candidate *at, uint32_t index
 	slot->saved = at->value;
 	slot->original = at->value;
 	slot->prototype = at->choice.function->prototype;
-	slot->kind = at->kind;
-	slot->refusal = refusal;
+	slot->kind = (uint8_t)at->kind;
+	slot->refusal = (uint8_t)refusal;
 	slot->flags = at->lazy ? SOSC_SLOT_LAZY : 0;
 	slot->error_rule = at->choice.function->error_rule;
 	slot->function_flags = at->choice.flags;

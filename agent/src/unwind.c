@@ -19,7 +19,7 @@ typedef int find_function(void *pc, struct find_object *result);
 typedef int iterate_callback(struct dl_phdr_info *info, size_t size, void *data);
 typedef int iterate_function(iterate_callback *callback, void *data);
 
-extern const uint8_t __GNU_EH_FRAME_HDR[] __attribute__((visibility("hidden")));
+extern const uint8_t sosc_eh_frame_hdr[] __attribute__((visibility("hidden")));
 
 static find_function *find_original;
 static iterate_function *iterate_original;
@@ -38,7 +38,7 @@ static int find_object(void *pc, struct find_object *result)
 	result->map_start = (void *)sosc_base;
 	result->map_end = (void *)(sosc_base + SOSC_BLOB_DATA);
 	result->link_map = sosc_loaded[0].map;
-	result->eh_frame = (void *)(uintptr_t)__GNU_EH_FRAME_HDR;
+	result->eh_frame = (void *)(uintptr_t)sosc_eh_frame_hdr;
 	return 0;
 }
 
@@ -95,7 +95,7 @@ static uint64_t look_up(const char *name)
 
 void sosc_unwind_init(void)
 {
-	uint64_t table = (uint64_t)__GNU_EH_FRAME_HDR - sosc_base;
+	uint64_t table = (uint64_t)sosc_eh_frame_hdr - sosc_base;
 
 	own_headers[0] = (Elf64_Phdr){.p_type = PT_LOAD,
 				      .p_flags = PF_R | PF_X,

@@ -171,7 +171,7 @@ static void begin_anew(uint32_t free_chunks)
 			chunk_at(i)->seq = i, chunk_at(i)->tid = 1;
 	}
 	memset(sosc_control->dropped, 0, sizeof(sosc_control->dropped));
-	memset(seen, 0, IDS);
+	memset(seen, 0, attempts);
 	attempts = drained = 0;
 	own->chunk = SOSC_NONE;
 	own->pos = SOSC_NO_ROOM;
@@ -201,6 +201,9 @@ static void step(uint32_t policy, uint32_t free_chunks)
 		// a chunk may be kept while one of its units is being written, no longer
 		for (int i = 0; i < 1100; i++)
 			record(own);
+		if (owned() != (own->chunk != SOSC_NONE))
+			printf("instruction %ld: %d chunks owned, in use: %d\n", step_at, owned(),
+			       (int)own->chunk);
 		CHECK(owned() == (own->chunk != SOSC_NONE));
 		if (steps < step_at)
 			break;

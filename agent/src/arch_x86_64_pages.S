@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The trampolines themselves, and the unwind rules of where they are mapped.
+
+#include "layout.h"
+
+// ---- pages of trampolines, mapped again and again --------------------------
+
+	.section .pages, "ax", @progbits
+	.balign	4096
+	.globl	sosc_entry_page
+sosc_entry_page:
+	.rept	4096 / SOSC_ENTRY_SIZE
+	endbr64
+	lea	SOSC_DISTANCE - 11(%rip), %r11
+	jmp	*CELL_HANDLER(%r11)
+	.balign	SOSC_ENTRY_SIZE, 0xcc
+	.endr
+
+	.balign	4096
+	.globl	sosc_site_page
+sosc_site_page:
+	.set	site, 0
+	.rept	SOSC_SITES_PER_PAGE - 1
+	endbr64
+	add	$8, %rsp
+	call	*SOSC_DISTANCE + SITE_ORIGINAL - 14(%rip)
+	lea	-21(%rip), %r11
+	jmp	*SOSC_DISTANCE + (SOSC_SITES_PER_PAGE - 1) * SOSC_SITE_SIZE - site - 27(%rip)
+	.balign	SOSC_SITE_SIZE, 0xcc
+	.set	site, site + SOSC_SITE_SIZE
+	.endr
+	.balign	4096, 0xcc
+
+// ---- where they are mapped, with their unwind rules ------------------------
+
+	.section .entries, "ax", @nobits
+	.globl	sosc_entries
+	.hidden	sosc_entries
+sosc_entries:
+	.cfi_startproc
+	.skip	0x100000
+	.cfi_endproc
+
+// The frame of a return trampoline has size zero. At offsets 0 and 4 the return
+// address is still on the stack, later it is not:
+//	sp' = rsp + ((pc & 31) < 8) * 8
+// and the return address is the first word of the data behind the trampoline:
+//	*((pc & ~31) + SOSC_DISTANCE)
+// As a signal frame the canonical frame address is exact and unwinders use the
+// program counter as it is; the return address is given less one, so that the
+// frame above is looked up inside the call instruction.
+	.section .sites, "ax", @nobits
+	.globl	sosc_sites
+	.hidden	sosc_sites
+sosc_sites:
+	.cfi_startproc
+	.cfi_signal_frame
+	.cfi_escape 0x0f, 11, 0x77, 0, 0x80, 0, 0x4f, 0x1a, 0x38, 0x2d, 0x33, 0x24, 0x22
+	.cfi_escape 0x16, 16, 14, 0x80, 0, 0x09, 0xe0, 0x1a, 0x0c, 0x00, 0x00, 0x50, 0x00, 0x22, 0x06, 0x31, 0x1c
+	.skip	0x400000
+	.cfi_endproc
+
+	.section .cells, "aw", @nobits
+	.globl	sosc_cells
+	.hidden	sosc_cells
+sosc_cells:
+	.skip	0x100000
+
+	.section .sitedata, "aw", @nobits
+	.globl	sosc_sitedata
+	.hidden	sosc_sitedata
+sosc_sitedata:
+	.skip	0x400000
