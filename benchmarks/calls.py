@@ -12,7 +12,7 @@ from benchmarks.tools import Tools
 # KIND -> (functions that are hooked, calls of a burst: 16 MiB hold 64 or 128 bytes of each)
 _KINDS = {"one": ("labs", 100_000), "six": ("bench_six", 90_000), "pair": ("malloc,free", 90_000)}
 _PARTS = 20
-_PAUSE = "150"  # ms, in which what was recorded is drained
+_PAUSE = "100"  # ms, in which what was recorded is drained
 _SLOW_CALLS = 100  # of a part, under a tracer that takes microseconds
 
 
@@ -32,7 +32,7 @@ def _workload(tools: Tools, kind: str, threads: int, bursts: int, *, slow: bool)
 
 def _timer(tools: Tools, case: Case, kind: str, threads: int, bursts: int) -> Callable[[], float]:
     command = [*case.tracer, *_workload(tools, kind, threads, bursts, slow=case.slow)]
-    return lambda: typical(run(command, timeout=120).output)
+    return lambda: typical(run(command, timeout=60).output)
 
 
 def _cases(tools: Tools, kind: str) -> dict[str, Case]:

@@ -33,7 +33,7 @@ def _say(text: str) -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="benchmarks/run.py", description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer rounds: to see that it works")
-    parser.add_argument("--rounds", type=int, help="rounds of each comparison (7)")
+    parser.add_argument("--rounds", type=int, help="rounds of each comparison (5)")
     parser.add_argument(
         "--peers",
         default=",".join(PEERS),
@@ -56,7 +56,7 @@ def _measure(tools: Tools, parts: list[str], count: int, *, quick: bool) -> list
     if "stream" in parts:
         tables.append(stream.measure(tools, count, 1_000_000 if quick else 8_000_000, _say))
     if "startup" in parts:
-        tables.append(startup.measure(tools, count if quick else 2 * count, _say))
+        tables.append(startup.measure(tools, count if quick else 3 * count, _say))
     if "memory" in parts:
         tables.append(memory.measure(tools, count, _say))
     return tables
@@ -74,7 +74,7 @@ def _remarks(tools: Tools, loads: tuple[float, float]) -> list[str]:
 def main() -> int:
     """Run the benchmarks; return the exit status."""
     arguments = _arguments()
-    count = arguments.rounds or (2 if arguments.quick else 7)
+    count = arguments.rounds or (2 if arguments.quick else 5)
     # Bytecode is what an installed soscope has, too.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.path.append(os.path.join(TOP, "src"))  # behind an installed one

@@ -40,7 +40,7 @@ def measure(tools: Tools, count: int, say: Callable[[str], None]) -> Table:
         cases["uftrace true"] = _wall([*tools.uftrace(), *true])
     if os.path.exists(PYTHON):
         cases["many"] = _wall(many)
-        cases["trace many"] = _wall([*tools.trace("-o", out, "-e", "labs"), *many])
+        cases["trace many"] = _wall([*tools.trace("-o", out, "-e", "getenv"), *many])
         cases["count many"] = _wall([*tools.summary("--count-only", "--from", "all"), *many])
         if "uftrace" in tools.peers:
             cases["uftrace many"] = _wall([*tools.uftrace(), *many])
@@ -58,7 +58,7 @@ def _slow_peers(
     true = ["/bin/true"]
     for name, peer, base, tracer in (
         ("frida true", "frida", true, tools.frida("malloc")),
-        ("ltrace many", "ltrace", many, tools.ltrace("-e", "labs")),
+        ("ltrace many", "ltrace", many, tools.ltrace("-e", "getenv")),
     ):
         if peer not in tools.peers or not os.path.exists(base[0]):
             continue
@@ -98,7 +98,7 @@ def _rows(table: Table, figures: dict[str, Figure], images: str) -> None:
     add("start-up, `/bin/true`, `--count-only`", None, "count true", "true", [])
     title = f"start-up, a Python with {images} images"
     add(
-        f"{title}, `-e labs`",
+        f"{title}, `-e getenv`",
         120,
         "trace many",
         "many",

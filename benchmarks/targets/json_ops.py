@@ -10,11 +10,21 @@ import json
 import sys
 import time
 
+# Two records and a series of measurements: some 900 calls through slots an operation.
 VALUE = {
-    "name": "soscope",
-    "numbers": list(range(12)),
-    "floats": [n / 7 for n in range(4)],
-    "nested": {f"key{n}": {"a": n, "b": str(n), "c": None, "d": True} for n in range(4)},
+    "users": [
+        {
+            "id": n,
+            "name": f"user {n}",
+            "mail": f"user{n}@example.org",
+            "score": n / 7,
+            "active": True,
+            "tags": ["alpha", "beta"],
+            "text": "The quick brown fox jumps over the lazy dog. " * 3,
+        }
+        for n in range(2)
+    ],
+    "samples": [n / 7 for n in range(24)],
 }
 TEXT = json.dumps(VALUE)
 

@@ -37,3 +37,8 @@ def test_symbols_are_found_as_the_loader_finds_them(style: str, tmp_path: Path) 
     made = run([*words, str(source), "-o", str(library)])
     assert made.returncode == 0, made.stderr
     assert not hosted.check("lookup", library, "libm.so.6", "libstdc++.so.6")
+
+
+@pytest.mark.parametrize("compiler", hosted.COMPILERS)
+def test_capture_programs_keep_what_is_there(compiler: str) -> None:
+    hosted.check("capture", compiler=compiler)

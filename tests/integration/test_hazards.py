@@ -31,7 +31,15 @@ def check(case: Case, mode: str, folder: Path, *, follow: bool) -> None:
     wanted = tracing.plain(command, folder, limit=limit)
     assert wanted.outcome.status == case.status, wanted.outcome
     select = tracing.selection(case, wanted.truth)
-    got = tracing.traced(command, folder, mode=mode, select=select, follow=follow, limit=limit)
+    got = tracing.traced(
+        command,
+        folder,
+        mode=mode,
+        select=select,
+        follow=follow,
+        orphans=case.wish.get("orphans") == "yes",
+        limit=limit,
+    )
     if found := tracing.faults(wanted, got, mode=mode, follow=follow):
         pytest.fail("\n".join(found), pytrace=False)
 

@@ -29,6 +29,7 @@ class Recorded(NamedTuple):
     calls: int
     by_name: Counter[str]  # by symbol, and by symbol@version
     by_process: Counter[tuple[int, str]]
+    orphans: int  # exits without an entry
     problems: list[str]
 
 
@@ -41,8 +42,6 @@ def by_columns(path: Path) -> Recorded:
         found = columns(recording)
         if not recording.complete:
             problems.append(f"not complete: {recording.why}")
-        if found.orphans:
-            problems.append(f"{found.orphans} exits have no entry")
         rows = {(row.process, row.index): row for row in recording.slots}
         keys = np.stack([found.program, found.slot, found.pid])
         for (program, slot, pid), calls in zip(*_unique(keys), strict=True):
@@ -50,7 +49,7 @@ def by_columns(path: Path) -> Recorded:
             by_name[row.symbol] += calls
             by_name[f"{row.symbol}@{row.version}"] += calls
             by_process[pid, row.symbol] += calls
-    return Recorded(len(found), by_name, by_process, problems)
+    return Recorded(len(found), by_name, by_process, found.orphans, problems)
 
 
 def by_report(path: Path, status: int, other: Recorded) -> Recorded:
@@ -85,7 +84,7 @@ def by_report(path: Path, status: int, other: Recorded) -> Recorded:
         problems += wrong_exit(exits[-1], status) if exits else ["no exit is told"]
         if by_process != other.by_process:
             problems.append(f"columns have {other.by_name}, the report {by_name}")
-    return Recorded(calls, by_name, by_process, problems)
+    return Recorded(calls, by_name, by_process, other.orphans, problems)
 
 
 def _unique(keys: Any) -> tuple[list[tuple[int, int, int]], list[int]]:
@@ -97,7 +96,8 @@ def _wrong_call(event: Mapping[str, Any]) -> list[str]:
     name = event["symbol"]
     if event["ended"] not in ENDED:
         return [f"{name} ended by {event['ended']!r}"]
-    if event["ended"] == "return" and (event["duration_ns"] is None or event["duration_ns"] < 0):
+    # None: the program forbade the clock
+    if event["duration_ns"] is not None and event["duration_ns"] < 0:
         return [f"{name} returned after {event['duration_ns']}"]
     if event["depth"] < 0 or not event["return_addr"].startswith("0x"):
         return [f"{name}: depth {event['depth']}, return address {event['return_addr']}"]
@@ -119,11 +119,11 @@ def _signal(name: str) -> int:
     return int(digits) + (signal.SIGRTMIN if name.startswith("SIGRT") else 0)
 
 
-def wrong_process(found: Recorded, truth: Truth) -> list[str]:
+def wrong_process(found: Recorded, truth: Truth, *, followed: bool) -> list[str]:
     """Compare the counts of each process that was recorded with what it says itself."""
     lines = []
     seen = {pid for pid, _ in found.by_process}
-    for (pid, name), (low, high) in truth.by_process().items():
+    for (pid, name), (low, high) in truth.by_process(followed=followed).items():
         if "@" in name or pid not in seen:
             continue
         if not low <= found.by_process[pid, name] <= high:

@@ -146,11 +146,16 @@ def traced(
     mode: str,
     select: str = "",
     follow: bool = False,
+    orphans: bool = False,
     options: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
     limit: float = 60,
 ) -> Traced:
-    """Run `command` under soscope in one of MODES; `problems` is empty when all went well."""
+    """Run `command` under soscope in one of MODES; `problems` is empty when all went well.
+
+    `orphans`: there may be exits without an entry: of calls that a forked child inherited,
+    and of those whose stack was copied back after another call had taken their place.
+    """
     facts, output, recording = folder / "truth", folder / "output.json", folder / "run.sosr"
     for path in (facts, output, recording):
         path.unlink(missing_ok=True)
@@ -169,11 +174,13 @@ def traced(
     if not recording.exists():
         return Traced(outcome, truth, {}, [f"no recording; soscope said: {outcome.stderr}"])
     found = recorded.by_columns(recording)
-    if mode == "record" and found.calls <= SHORT:
+    if mode == "record" and found.calls <= SHORT and not found.orphans:
         found = recorded.by_report(recording, outcome.status, found)
-    problems = found.problems
+    problems = list(found.problems)
+    if found.orphans and not orphans:
+        problems.append(f"{found.orphans} exits have no entry")
     if mode == "record":
-        problems += recorded.wrong_process(found, truth)
+        problems += recorded.wrong_process(found, truth, followed=follow)
     return Traced(outcome, truth, found.by_name, problems)
 
 

@@ -65,12 +65,12 @@ class Truth:
             high[name] += most if followed or role in {"main", "vfork"} else 0
         return {name: (low[name], high[name]) for name in low}
 
-    def by_process(self) -> dict[tuple[int, str], tuple[int, int]]:
-        """Return the bounds per process and function, of processes with a memory of their own."""
+    def by_process(self, *, followed: bool) -> dict[tuple[int, str], tuple[int, int]]:
+        """Return the bounds per process and function, of processes with their own memory."""
         result: dict[tuple[int, str], tuple[int, int]] = {}
         shared = {fact.pid for fact in self.facts if fact.role == "vfork"}
-        for name, least, most, pid, _ in self.facts:
-            if pid not in shared:
+        for name, least, most, pid, role in self.facts:
+            if pid not in shared and (followed or role == "main"):
                 low, high = result.get((pid, name), (0, 0))
                 result[pid, name] = (low + least, high + most)
         return result

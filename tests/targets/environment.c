@@ -21,9 +21,8 @@ COUNTED(f0);
 
 static void status(void)
 {
-	static const char *const wanted[] = {
-		"TracerPid:", "Threads:", "SigBlk:",  "SigIgn:",    "SigPnd:",
-		"ShdPnd:",    "SigCgt:",  "Seccomp:", "NoNewPrivs:"};
+	static const char *const wanted[] = {"Threads:", "SigBlk:", "SigIgn:",	"SigPnd:",
+					     "ShdPnd:",	 "SigCgt:", "Seccomp:", "NoNewPrivs:"};
 	char line[4096];
 	FILE *file = fopen("/proc/self/status", "r");
 	CHECK(file);

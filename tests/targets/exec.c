@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// target: libs=leaf; ldflags=-pthread; follow=yes; status=4; runs=3|thread|fork
+// target: libs=leaf; orphans=yes; ldflags=-pthread; follow=yes; status=4; runs=3|thread|fork
 // exec N: runs itself anew, N times in the same process, from a thread, or in a
 // child; each image counts its own calls.
 #define _GNU_SOURCE

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// target: libs=leaf; ldflags=-pthread; follow=yes
+// target: libs=leaf; orphans=yes; ldflags=-pthread; follow=yes
 // Children by every call that copies the process: fork, a raw SYS_fork, a raw
 // SYS_clone, from the main thread, under a hooked call, in children and threads.
 #define _GNU_SOURCE

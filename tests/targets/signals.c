@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// target: libs=leaf; runs=one|two|jump
+// target: libs=leaf; orphans=yes; runs=one|two|jump
 // Timers whose handlers call hooked functions, while the main program does little
 // else: 50 microseconds alone; two that nest into each other; one whose handler
 // leaves by siglongjmp from wherever it struck.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// target: libs=leaf; cflags=-fno-stack-protector -U_FORTIFY_SOURCE
+// target: libs=leaf; orphans=yes; cflags=-fno-stack-protector -U_FORTIFY_SOURCE
 // Coroutines that copy their stack out and in, as greenlets and callcc do: while
 // one is parked, its frames, return addresses included, lie in the heap only.
 #include "leaf.h"

@@ -105,7 +105,13 @@ class Target:
     def _is_over(self) -> bool:
         if self._tracer.exit is None:
             return False
-        return not (self._follow and self._tracer.tasks)
+        if not self._follow:
+            return True
+        # A thread that ends while its process does may not be reported to us.
+        for tid, task in list(self._tracer.tasks.items()):
+            if not os.path.exists(f"/proc/{task.pid}/task/{tid}"):
+                del self._tracer.tasks[tid]
+        return not self._tracer.tasks
 
     def _take_events(self) -> bool:
         """Handle the wait statuses that are there; say whether there was one."""

@@ -17,7 +17,7 @@ from soscope.recording.reader import Recording
 from soscope.recording.sink import Sink, Told
 from soscope.wire import layout
 
-Integers = npt.NDArray[np.int64]
+Integers = npt.NDArray[np.signedinteger[Any]]
 
 _UNIT = np.dtype([("commit", "<u4"), ("sp", "<u4"), ("tsc", "<u8"), ("a", "<u8"), ("b", "<u8")])
 _HEADER_UNITS = layout.CHUNK_HEADER // layout.UNIT
@@ -133,18 +133,21 @@ class Collected:
     def __init__(self, recording: Recording, found: _Collector) -> None:
         self.programs: Programs = recording.programs
         units = np.concatenate(found.units) if found.units else np.zeros(0, _UNIT)
+        found.units.clear()
         pieces = np.array(found.pieces, np.int64).reshape(-1, 2)
-        piece = np.repeat(np.arange(len(pieces)), pieces[:, 1])
-        kind = (units["commit"] >> 28).astype(np.int64)
+        # 32 bits and less where they do: a recording has hundreds of millions of these
+        piece = np.repeat(np.arange(len(pieces), dtype=np.int32), pieces[:, 1])
+        kind = (units["commit"] >> 28).astype(np.int8)
         overhead = kind == layout.UNIT_OVERHEAD
         self._overhead = _overhead(pieces[piece[overhead], 0], units[overhead])
         units, piece, self.kind = units[~overhead], piece[~overhead], kind[~overhead]
-        self.slot: Integers = (units["commit"] & 0xFFF_FFFF).astype(np.int64)
+        self.slot: Integers = (units["commit"] & 0xFFF_FFFF).astype(np.int32)
         self.sp: Integers = units["sp"].astype(np.int64)
         self.tsc: Integers = units["tsc"].astype(np.int64)
         self.first: npt.NDArray[np.uint64] = units["a"].astype(np.uint64)
         self.second: npt.NDArray[np.uint64] = units["b"].astype(np.uint64)
-        self.thread: Integers = pieces[piece, 0]
+        del units
+        self.thread: Integers = pieces[:, 0].astype(np.int32)[piece]
         keys = np.array([thread.key for thread in found.threads], np.int64).reshape(-1, 3)
         self.thread_program: Integers = keys[:, 0]
         self.thread_pid: Integers = keys[:, 1]
@@ -160,7 +163,7 @@ class Collected:
         order = np.argsort(self.thread, kind="stable")
         bounds = np.searchsorted(self.thread[order], np.arange(threads + 1))
         time = self.tsc[order]
-        stack = np.zeros(len(order), np.int64)
+        stack = np.zeros(len(order), np.int32)
         sp = self.sp[order]
         self._odd = []
         self._last = [0] * threads
@@ -206,7 +209,7 @@ class Collected:
         base = added[starts] - before[order][starts] if threads else added
         counted = np.empty_like(before)
         counted[order] = added - base[thread_of[order]] if threads else added
-        self.holes: Integers = counted[piece]
+        self.holes: Integers = counted.astype(np.int32)[piece]
         fates = [0] * threads
         for one in found.threads:
             number = one.number

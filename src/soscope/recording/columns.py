@@ -22,11 +22,11 @@ from soscope.model.slot import is_error
 from soscope.recording import pairing
 from soscope.recording.clock import Clock
 from soscope.recording.collect import Collected, collect
-from soscope.recording.matching import match
+from soscope.recording.matching import index_type, match
 from soscope.recording.reader import Recording
 from soscope.wire import layout
 
-Integers = npt.NDArray[np.int64]
+Integers = npt.NDArray[np.signedinteger[Any]]
 
 # `Columns.ended` holds indices of this; 0: it had not ended, or its exit is not recorded.
 ENDED = ("", ENDED_RETURN, ENDED_UNWOUND, ENDED_EXIT, ENDED_KILLED, ENDED_LOST)
@@ -78,10 +78,11 @@ class _Calls:
 
     def __init__(self, found: Collected) -> None:
         size = len(found.kind)
-        self.partner: Integers = np.full(size, -1, np.int64)  # entry <-> exit
-        self.over: Integers = np.full(size, -1, np.int64)  # the event that ended it otherwise
-        self.depth: Integers = np.zeros(size, np.int64)
-        self.before: Integers = np.full(size, -1, np.int64)  # the call that tail-called it
+        index = index_type(size)
+        self.partner: Integers = np.full(size, -1, index)  # entry <-> exit
+        self.over: Integers = np.full(size, -1, index)  # the event that ended it otherwise
+        self.depth: Integers = np.zeros(size, np.int32)
+        self.before: Integers = np.full(size, -1, index)  # the call that tail-called it
         self.moved = np.zeros(size, np.bool_)  # an entry whose exit is another thread's
         self.orphans = 0
 
@@ -232,10 +233,10 @@ def _columns(clock: Clock, found: Collected, calls: _Calls) -> Columns:
         "program": found.thread_program[thread],
         "pid": found.thread_pid[thread],
         "tid": found.thread_tid[thread],
-        "slot": found.slot[entries],
+        "slot": found.slot[entries].astype(np.int64),
         "time_ns": times_ns(clock, found.time[entries]),
         "arg0": found.second[entries],
-        "depth": calls.depth[entries],
+        "depth": calls.depth[entries].astype(np.int64),
         "entry_only": entry_only,
         "result": np.where(returned, found.first[exits], 0).astype(np.uint64),
         "ended": _how_ended(found, calls, entries),

@@ -148,7 +148,7 @@ class Drainer:
         whole. One that was left by siglongjmp never is: it is waited for a moment only.
         """
         words, last = self._words, {}
-        for seq, index, full in found:
+        for seq, index, _ in found:
             last[words[index * _CHUNK_WORDS + _TID]] = seq
         waits: set[int] = set()
         wanted = []

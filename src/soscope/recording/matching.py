@@ -9,18 +9,24 @@ tail calls, exits without entry. Those are looked at one by one.
 from __future__ import annotations
 
 from collections import defaultdict
+from typing import Any
 
 import numpy as np  # noqa: TID253  only `columns` imports this
 import numpy.typing as npt  # noqa: TID253
 
 from soscope.wire import layout
 
-Integers = npt.NDArray[np.int64]
+Integers = npt.NDArray[np.signedinteger[Any]]
 Booleans = npt.NDArray[np.bool_]
 
 _STACK_START = 0  # the kind of a mark in front of each stack's events
 _MOST_ROUNDS = 1000
 _FEW = 64  # a round that removes fewer than one in so many is not worth another
+
+
+def index_type(size: int) -> type[np.signedinteger[Any]]:
+    """Return the smallest type for indices of arrays of `size` elements."""
+    return np.int32 if size < 1 << 31 else np.int64
 
 
 class Matching:
@@ -33,9 +39,9 @@ class Matching:
     """
 
     def __init__(self, size: int) -> None:
-        self.partner: Integers = np.full(size, -1, np.int64)
-        self.over: Integers = np.full(size, -1, np.int64)
-        self.depth: Integers = np.zeros(size, np.int64)
+        self.partner: Integers = np.full(size, -1, index_type(size))
+        self.over: Integers = np.full(size, -1, index_type(size))
+        self.depth: Integers = np.zeros(size, np.int32)
         self.orphans: list[int] = []
         self.again: list[int] = []
 
@@ -64,7 +70,8 @@ def match(
             matching.over[matching.over >= 0],
         )
     )
-    level = np.cumsum(opened) - opened - np.cumsum(np.bincount(closed, minlength=len(kind)))
+    level = np.cumsum(opened, dtype=np.int32) - opened
+    level -= np.cumsum(np.bincount(closed, minlength=len(kind)), dtype=np.int32)
     starts = np.flatnonzero(kind == _STACK_START)
     matching.depth = level - np.repeat(level[starts], np.diff([*starts, len(kind)]))
     _look_again(matching, kind, sp, slot, twice)

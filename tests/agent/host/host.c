@@ -42,7 +42,7 @@ HANDLER(sosc_empty)
 void *agent_memcpy(void *restrict to, const void *restrict from, size_t size);
 void *agent_memcpy(void *restrict to, const void *restrict from, size_t size)
 {
-	return memcpy(to, from, size);
+	return size ? memcpy(to, from, size) : to; // from may be NULL then
 }
 
 void *agent_memset(void *to, int byte, size_t size);

@@ -96,8 +96,8 @@ int main(int argc, char **argv)
 		void *handle = dlopen(image->path, RTLD_NOW | RTLD_NOLOAD);
 
 		absent(image);
-		if (!handle || image->main)
-			continue; // the vDSO
+		if (!handle || image->main || strstr(image->path, "/ld-"))
+			continue; // the vDSO; the loader, of which dlsym says nothing
 		for (uint32_t s = 1; s < symbol_count(image); s++) {
 			const char *name = sosc_symbol_name(image, s);
 

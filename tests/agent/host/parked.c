@@ -12,7 +12,7 @@ struct frame {
 	bool shared; // entered at the address of the frame below: a tail call
 };
 
-static struct frame frames[DEPTH];
+static struct frame frames[DEPTH + 1];
 static uint32_t depth;
 static uint64_t stamp, found_count, missing;
 
@@ -36,7 +36,7 @@ static void enter(struct sosc_thread *thread, uint64_t *seed, bool tail)
 		CHECK(!place->sp);
 		*place = (struct sosc_parked){fresh->sp, fresh->cell, fresh->stamp, 0};
 	}
-	depth++;
+	frames[++depth].shared = false;
 }
 
 static void leave(struct sosc_thread *thread)
@@ -50,6 +50,14 @@ static void leave(struct sosc_thread *thread)
 	CHECK(place->sp == top->sp && place->cell == top->cell && place->a == top->stamp);
 	place->sp = 0;
 	found_count++;
+}
+
+static void jump(uint64_t *seed)
+{
+	uint32_t left = depth ? (uint32_t)(host_random(seed) % (depth < 50 ? depth : 50)) : 0;
+
+	for (; depth && (left || frames[depth].shared); left -= left > 0)
+		depth--; // with a frame goes all that has been tail-called in it
 }
 
 int main(int argc, char **argv)
@@ -72,8 +80,8 @@ int main(int argc, char **argv)
 			enter(thread, &seed, choice < 40 && tails < 8);
 		else if (choice < 998 && depth)
 			leave(thread);
-		else if (depth) // longjmp, or an exception: nobody says anything
-			depth -= (uint32_t)(host_random(&seed) % (depth < 50 ? depth : 50));
+		else // longjmp, or an exception: nobody says anything
+			jump(&seed);
 	}
 	while (depth)
 		leave(thread);

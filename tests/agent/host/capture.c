@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// capture: records of capture programs, read back: strings up to the end of a page, pointers
+// to nowhere, limits, lengths by argument and by result, words kept until the exit.
+#include "host.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+enum { CELL = 3, ENTRY = 4096, EXIT = 8192 };
+
+struct got { // one item, put together again
+	uint8_t kind, item;
+	uint32_t flags, size;
+	uint8_t bytes[8192];
+};
+
+static struct got items[32];
+static int item_count;
+static struct sosc_function *function;
+static struct sosc_thread *thread;
+static struct {
+	struct sosc_regs regs;
+	uint64_t stack[8];
+} frame __attribute__((aligned(16)));
+
+static struct sosc_op *program(uint32_t offset)
+{
+	return (void *)((uint8_t *)sosc_section(SOSC_SEC_FUNCTIONS) + offset);
+}
+
+// Reads the last record of this thread; @type is its first unit's.
+static const void *record(uint32_t type)
+{
+	uint8_t *end = (uint8_t *)thread->pos, *at = end;
+	const uint32_t *first;
+
+	item_count = 0;
+	do {
+		at -= SOSC_UNIT;
+		CHECK(*(uint32_t *)at >> 28 == SOSC_UNIT_DATA || *(uint32_t *)at >> 28 == type);
+	} while (*(uint32_t *)at >> 28 == SOSC_UNIT_DATA);
+	first = (const uint32_t *)at;
+	CHECK((*first & 0xfffffff) == CELL);
+	for (at += SOSC_UNIT; at < end; at += SOSC_UNIT) {
+		const struct sosc_data *unit = (const void *)at;
+		uint32_t left = unit->commit & 0xffff, kind = unit->commit >> 24 & 15;
+		struct got *got = &items[item_count];
+
+		if (kind != SOSC_DATA_MORE) {
+			item_count++;
+			*got = (struct got){.kind = (uint8_t)kind, .flags = unit->aux,
+					    .item = (uint8_t)(unit->commit >> 16)};
+		} else {
+			got = &items[item_count - 1];
+			CHECK(got->item == (uint8_t)(unit->commit >> 16));
+		}
+		memcpy(got->bytes + got->size, unit->payload, left < 24 ? left : 24);
+		got->size += left < 24 ? left : 24;
+	}
+	return first;
+}
+
+static const struct sosc_entry *enter(const struct sosc_op *ops, uint32_t count)
+{
+	memcpy(program(ENTRY), ops, count * sizeof(*ops));
+	program(ENTRY)[count] = (struct sosc_op){.op = SOSC_OP_END};
+	frame.regs.r11 = (uint64_t)&sosc_cells[CELL];
+	frame.regs.ret = 0x400123;
+	CHECK(sosc_capture_entry(&frame.regs) == sosc_site_find(0x400123, &sosc_cells[CELL]));
+	return record(SOSC_UNIT_ENTRY);
+}
+
+static const struct sosc_exit *leave(const struct sosc_op *ops, uint32_t count, uint64_t result)
+{
+	memcpy(program(EXIT), ops, count * sizeof(*ops));
+	program(EXIT)[count] = (struct sosc_op){.op = SOSC_OP_END};
+	frame.regs.r11 = sosc_site_find(0x400123, &sosc_cells[CELL]);
+	frame.regs.rax = result;
+	sosc_capture_exit(&frame.regs);
+	return record(SOSC_UNIT_EXIT);
+}
+
+static bool is(const struct got *got, uint32_t kind, uint32_t flags, const void *bytes,
+	       uint32_t size)
+{
+	return got->kind == kind && got->flags == flags && got->size == size &&
+	       !memcmp(got->bytes, bytes, size);
+}
+
+static char *edge; // the first byte that is not there
+
+static struct got *string_at(const char *text, uint16_t limit, uint8_t flags)
+{
+	struct sosc_op op = {.op = SOSC_OP_STRING, .arg = 1, .limit = limit, .flags = flags,
+			     .item = 7};
+
+	frame.regs.rsi = (uint64_t)text;
+	enter(&op, 1);
+	CHECK(item_count == 1 && items[0].item == 7);
+	return &items[0];
+}
+
+static void strings(void)
+{
+	char *text = memcpy(edge - 6, "hello", 6), pattern[5000];
+
+	for (uint8_t must = 0; must < 2; must++) { // read unchecked, where the callee must
+		CHECK(is(string_at(text, 32, must), SOSC_DATA_STRING, 0, "hello", 5));
+		CHECK(is(string_at(text, 5, must), SOSC_DATA_STRING, 0, "hello", 5));
+		CHECK(is(string_at(text, 4, must), SOSC_DATA_STRING, SOSC_DATA_TRUNCATED, "hell", 4));
+		CHECK(is(string_at(text + 5, 32, must), SOSC_DATA_STRING, 0, "", 0));
+		CHECK(is(string_at(NULL, 32, must), SOSC_DATA_STRING, SOSC_DATA_NULL, "", 0));
+	}
+	CHECK(is(string_at(edge, 32, 0), SOSC_DATA_STRING, SOSC_DATA_UNREADABLE, "", 0));
+	CHECK(is(string_at((char *)8, 32, 0), SOSC_DATA_STRING, SOSC_DATA_UNREADABLE, "", 0));
+	text[5] = '!'; // no end before the page's
+	CHECK(is(string_at(text, 32, 0), SOSC_DATA_STRING, SOSC_DATA_UNREADABLE, "hello!", 6));
+	CHECK(is(string_at(text, 6, 0), SOSC_DATA_STRING, SOSC_DATA_UNREADABLE, "hello!", 6));
+	CHECK(is(string_at(text, 5, 0), SOSC_DATA_STRING, SOSC_DATA_TRUNCATED, "hello", 5));
+	memset(pattern, 'x', sizeof(pattern)); // longer than any limit
+	for (uint32_t size = 0; size < 400; size += 7) {
+		pattern[size] = 0;
+		CHECK(is(string_at(pattern, 300, 0), SOSC_DATA_STRING,
+			 size > 300 ? SOSC_DATA_TRUNCATED : 0, pattern, size > 300 ? 300 : size));
+		pattern[size] = 'x';
+	}
+	pattern[4999] = 0;
+	CHECK(is(string_at(pattern, 60000, 0), SOSC_DATA_STRING, SOSC_DATA_TRUNCATED, pattern, 4096));
+	CHECK(string_at(pattern, 0, 0)->size == sosc_control->string_limit);
+}
+
+static void words(void)
+{
+	const struct sosc_op ops[] = {{.op = SOSC_OP_WORDS, .arg = 6},
+				      {.op = SOSC_OP_STACK, .arg = 3},
+				      {.op = SOSC_OP_FLOAT, .arg = 2},
+				      {.op = SOSC_OP_WORD_AT, .arg = 2, .item = 2}};
+	uint64_t word = 0x1122334455667788, wanted[] = {2, (uint64_t)&word, 4, 5, 6};
+	register double a __asm__("xmm0") = 1.5;
+	const struct sosc_entry *entry;
+
+	frame.regs.rdi = 1, frame.regs.rsi = 2, frame.regs.rdx = (uint64_t)&word;
+	frame.regs.rcx = 4, frame.regs.r8 = 5, frame.regs.r9 = 6;
+	memcpy(frame.regs.stack, (uint64_t[]){11, 12, 13}, 24);
+	__asm__ volatile("" : "+x"(a));
+	entry = enter(ops, 4);
+	CHECK(entry->arg0 == 1 && entry->return_addr == 0x400123 && entry->tsc);
+	CHECK(entry->sp == (uint32_t)(uint64_t)&frame.regs.ret);
+	CHECK(item_count == 4);
+	CHECK(is(&items[0], SOSC_DATA_WORDS, 0, wanted, 40) && items[0].item == 1);
+	CHECK(is(&items[1], SOSC_DATA_STACK, 0, frame.regs.stack, 24));
+	CHECK(items[2].kind == SOSC_DATA_FLOATS && items[2].size == 16);
+	CHECK(is(&items[3], SOSC_DATA_WORD_AT, 0, &word, 8));
+	frame.regs.rdx = 16;
+	enter(ops, 4);
+	CHECK(items[3].flags == SOSC_DATA_UNREADABLE);
+	frame.regs.rdx = 0;
+	enter(ops, 4);
+	CHECK(items[3].flags == SOSC_DATA_NULL && !items[3].size);
+}
+
+static void lengths(void)
+{
+	struct sosc_op op = {.op = SOSC_OP_BYTES, .arg = 0, .length = SOSC_LENGTH_PRODUCT,
+			     .length_arg = 1, .limit = 100, .item = 0};
+	static const uint64_t sizes[][3] = {
+		// arguments, bytes kept
+		{0, 8, 0}, {4, 8, 32}, {10, 10, 100}, {10, 11, 100}, {UINT64_MAX, 2, 100},
+		{1ull << 33, 1ull << 33, 100},
+	};
+
+	frame.regs.rdi = (uint64_t)(edge - 200);
+	for (int i = 0; i < 6; i++) {
+		frame.regs.rsi = sizes[i][0], frame.regs.rdx = sizes[i][1];
+		enter(&op, 1);
+		CHECK(items[0].size == sizes[i][2] &&
+		      items[0].flags == (i > 2 ? SOSC_DATA_TRUNCATED : 0));
+		CHECK(!memcmp(items[0].bytes, edge - 200, items[0].size));
+	}
+	op.length = SOSC_LENGTH_ARG, op.length_arg = 2;
+	frame.regs.rdi = (uint64_t)(edge - 10), frame.regs.rdx = 50;
+	enter(&op, 1);
+	CHECK(items[0].flags & SOSC_DATA_UNREADABLE);
+	op.limit = 4096, frame.regs.rdi = (uint64_t)(edge - 4096), frame.regs.rdx = 4096;
+	{ // more than a record can hold: some are cut, the record is whole
+		struct sosc_op many[10];
+
+		for (uint8_t i = 0; i < 10; i++)
+			many[i] = op, many[i].item = i;
+		enter(many, 10);
+		CHECK(item_count == 10 && items[0].size == 4096 && !items[9].size);
+		CHECK(items[9].flags == SOSC_DATA_TRUNCATED && items[9].item == 9);
+	}
+}
+
+static void until_the_exit(void)
+{
+	const struct sosc_op ops[] = {
+		{.op = SOSC_OP_BYTES, .arg = 1, .length = SOSC_LENGTH_RESULT, .limit = 64, .item = 1},
+		{.op = SOSC_OP_WORD_AT, .arg = 3, .item = 3},
+		{.op = SOSC_OP_STRING, .arg = SOSC_ARG_RESULT, .limit = 8, .item = 0xff}};
+	uint64_t word = 99;
+	const struct sosc_exit *unit;
+
+	memcpy(program(EXIT), ops, sizeof(ops));
+	program(EXIT)[3] = (struct sosc_op){.op = SOSC_OP_END};
+	function->exit_words = 2;
+	for (int round = 0; round < 3; round++) {
+		frame.regs.rsi = (uint64_t)(edge - 100), frame.regs.rcx = (uint64_t)&word;
+		enter(ops, 0);
+		frame.regs.rsi = frame.regs.rcx = 0; // destroyed by the function
+		unit = leave(ops, 3, round ? (uint64_t)-1 : 5);
+		CHECK(unit->result == frame.regs.rax && unit->tsc && !unit->reserved);
+		CHECK(item_count == 3 && items[0].size == (round ? 0 : 5));
+		CHECK(!memcmp(items[0].bytes, edge - 100, items[0].size));
+		CHECK(is(&items[1], SOSC_DATA_WORD_AT, 0, &word, 8));
+		CHECK(items[2].flags == SOSC_DATA_UNREADABLE && items[2].item == 0xff);
+	}
+	unit = leave(ops, 3, 5); // without an entry: the words are gone, the exit is not
+	CHECK(item_count == 3 && items[0].flags == SOSC_DATA_NULL &&
+	      items[1].flags == SOSC_DATA_NULL);
+}
+
+int main(void)
+{
+	static uint8_t functions[EXIT + 4096];
+	uint8_t *map = mmap(NULL, 3 * SOSC_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			    -1, 0);
+
+	CHECK(map != MAP_FAILED && munmap(map + 2 * SOSC_PAGE, SOSC_PAGE) == 0);
+	edge = (char *)map + 2 * SOSC_PAGE;
+	for (int i = 0; i < 2 * SOSC_PAGE; i++)
+		map[i] = (uint8_t)(i * 7 + 1);
+	host_control(SOSC_MODE_TRACE, 256);
+	sosc_control->when_full = SOSC_FULL_OVERWRITE;
+	host_section(SOSC_SEC_FUNCTIONS, functions, sizeof(functions));
+	function = (void *)program(256);
+	function->flags = SOSC_FN_PROGRAM | SOSC_FN_EXIT_PROGRAM;
+	function->entry_program = ENTRY;
+	function->exit_program = EXIT;
+	host_cell(CELL, function);
+	thread = sosc_thread_self();
+	CHECK(thread);
+	strings();
+	words();
+	lengths();
+	until_the_exit();
+	CHECK(!sosc_control->dropped[SOSC_DROP_FULL]);
+	return 0;
+}

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Targets run by other loaders than this system's: an older one and a newer one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.integration.loaders import SUITES, Loader, program, version
+from tests.support import tracing
+from tests.support.tracing import Case
+
+# target, arguments, and whether children are followed
+RUNS = [
+    ("calls", (), False),
+    ("dlopen", ("now",), False),
+    ("dlopen", ("lazy",), False),
+    ("dlopen", ("again",), False),
+    ("dlopen", ("replace",), False),
+    ("dlopen", ("fail",), False),
+    ("dlopen_threads", ("60",), False),
+    ("cxx_throw", (), False),
+    ("plugin_throw", (), False),
+    ("backtrace", (), False),
+    ("cancel", (), False),
+    ("unwind", (), False),
+    ("threads", (), False),
+    ("lazy_race", (), False),
+    ("fork", (), True),
+]
+MODES = ("count", "summary", "record")
+
+
+@pytest.fixture(scope="module", params=SUITES)
+def loader(request: pytest.FixtureRequest) -> Loader:
+    """Return one of the loaders."""
+    return Loader(str(request.param))
+
+
+def test_it_is_the_version_that_it_should_be(loader: Loader) -> None:
+    assert version(loader) == SUITES[loader.suite]
+
+
+@pytest.mark.parametrize("binding", ["lazy", "now"])
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: "-".join([run[0], *run[1]]))
+def test_a_target_does_the_same_and_is_counted_right(
+    run: tuple[str, tuple[str, ...], bool], binding: str, loader: Loader, tmp_path: Path
+) -> None:
+    name, arguments, follow = run
+    arguments = arguments or tracing.cases(name)[0].arguments
+    case = Case(name, arguments)
+    command = [str(program(name, binding, loader)), *arguments]
+    limit = tracing.timeout(case)
+    wanted = tracing.plain(command, tmp_path, limit=limit)
+    assert wanted.outcome.status == 0, wanted.outcome
+    select = tracing.selection(case, wanted.truth)
+    found = []
+    for mode in MODES:
+        got = tracing.traced(
+            command, tmp_path, mode=mode, select=select, follow=follow, limit=limit
+        )
+        faults = tracing.faults(wanted, got, mode=mode, follow=follow)
+        found += [f"{mode}: {line}" for line in faults]
+    if found:
+        pytest.fail("\n".join(found), pytrace=False)
