@@ -16,7 +16,7 @@
 // The unwind rules hold at every instruction: a signal or an asynchronous
 // cancellation may unwind from anywhere.
 
-#include "arch_x86_64.h"
+#include "arch_x86_64.inc"
 
 	.text
 

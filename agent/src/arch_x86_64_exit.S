@@ -2,7 +2,7 @@
 //
 // Handlers of exits: see arch_x86_64_entry.S.
 
-#include "arch_x86_64.h"
+#include "arch_x86_64.inc"
 
 	.text
 

@@ -2,7 +2,7 @@
 //
 // Where the loader and the launcher come in, and what stands in front of functions.
 
-#include "arch_x86_64.h"
+#include "arch_x86_64.inc"
 
 	.text
 

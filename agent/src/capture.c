@@ -107,9 +107,8 @@ static void add_memory(struct sosc_capture *capture, const struct sosc_op *op)
 {
 	uint32_t limit = op->limit ? op->limit : sosc_control->string_limit;
 	uint64_t from = pointer_of(capture, op->arg), length;
-	struct sosc_item item = {.from = from,
-			    .item = op->item,
-			    .checked = !(op->flags & SOSC_OP_MUST_FOLLOW)};
+	struct sosc_item item = {
+		.from = from, .item = op->item, .checked = !(op->flags & SOSC_OP_MUST_FOLLOW)};
 
 	if (limit > SOSC_BYTES_MAX)
 		limit = SOSC_BYTES_MAX;
@@ -143,16 +142,18 @@ static void measure(struct sosc_capture *capture, const struct sosc_op *op)
 		switch (op->op) {
 		case SOSC_OP_WORDS: // the first is in the record itself
 			if (op->arg > 1)
-				sosc_capture_add(capture, (struct sosc_item){.from = (uint64_t)&capture->words[1],
-								.size = 8u * (op->arg - 1u),
-								.kind = SOSC_DATA_WORDS,
-								.item = 1});
+				sosc_capture_add(
+					capture,
+					(struct sosc_item){.from = (uint64_t)&capture->words[1],
+							   .size = 8u * (op->arg - 1u),
+							   .kind = SOSC_DATA_WORDS,
+							   .item = 1});
 			break;
 		case SOSC_OP_STACK:
 			item = (struct sosc_item){.from = (uint64_t)capture->regs->stack,
-					     .size = 8u * op->arg,
-					     .kind = SOSC_DATA_STACK,
-					     .checked = true};
+						  .size = 8u * op->arg,
+						  .kind = SOSC_DATA_STACK,
+						  .checked = true};
 			sosc_capture_add(capture, item);
 			break;
 		case SOSC_OP_FLOAT:
@@ -160,8 +161,8 @@ static void measure(struct sosc_capture *capture, const struct sosc_op *op)
 				sosc_capture_floats(capture);
 			floats = true;
 			item = (struct sosc_item){.from = (uint64_t)capture->floats,
-					     .size = capture->at_exit ? 8u : 8u * op->arg,
-					     .kind = SOSC_DATA_FLOATS};
+						  .size = capture->at_exit ? 8u : 8u * op->arg,
+						  .kind = SOSC_DATA_FLOATS};
 			sosc_capture_add(capture, item);
 			break;
 		case SOSC_OP_FORMAT:
@@ -263,8 +264,8 @@ static void park(struct sosc_thread *thread, struct sosc_cell *cell,
 		 const struct sosc_function *function, const struct sosc_capture *capture)
 {
 	uint64_t sp = (uint64_t)&capture->regs->ret;
-	bool tail_called =
-		capture->regs->ret - (uint64_t)sosc_sites < SOSC_MAX_SITES * SOSC_SITE_SIZE;
+	bool tail_called = capture->regs->ret - (uint64_t)sosc_sites <
+			   SOSC_MAX_SITES * SOSC_SITE_SIZE;
 	struct sosc_parked *parked;
 	uint8_t registers[2];
 	uint32_t count = wanted(program(function->exit_program), registers);

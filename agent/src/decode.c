@@ -3,7 +3,8 @@
 
 // One bit an opcode: those of the one-byte map that are followed by a ModRM byte.
 static const uint32_t one_byte_modrm[8] = {
-	0x0f0f0f0f, 0x0f0f0f0f, 0x00000000, 0x00000a08, 0x0000ffff, 0x00000000, 0xff0f00c3, 0xc0c00000,
+	0x0f0f0f0f, 0x0f0f0f0f, 0x00000000, 0x00000a08,
+	0x0000ffff, 0x00000000, 0xff0f00c3, 0xc0c00000,
 };
 
 static bool bit(const uint32_t set[8], uint8_t at)

@@ -43,10 +43,8 @@ static void next_float(struct arguments *arguments, bool is_long)
 static void add_string(struct arguments *arguments, uint64_t from, uint32_t precision)
 {
 	uint32_t limit = sosc_control->string_limit;
-	struct sosc_item item = {.from = from,
-				 .kind = SOSC_DATA_STRING,
-				 .item = arguments->item,
-				 .checked = true};
+	struct sosc_item item = {
+		.from = from, .kind = SOSC_DATA_STRING, .item = arguments->item, .checked = true};
 
 	if (!from) {
 		item.flags = SOSC_DATA_NULL;
@@ -125,9 +123,8 @@ static const char *convert(struct arguments *arguments, const char *at)
 /** Add what the format at register op->arg asks for, behind the format itself. */
 void sosc_capture_format(struct sosc_capture *capture, const struct sosc_op *op)
 {
-	struct arguments arguments = {.capture = capture,
-				      .words = op->arg + 1u,
-				      .item = (uint8_t)(op->item + 1)};
+	struct arguments arguments = {
+		.capture = capture, .words = op->arg + 1u, .item = (uint8_t)(op->item + 1)};
 	char format[FORMAT_MAX];
 	uint64_t from = op->arg < 6 ? capture->words[op->arg] : 0;
 	uint8_t flags = 0;
@@ -154,9 +151,8 @@ void sosc_capture_format(struct sosc_capture *capture, const struct sosc_op *op)
 	if (arguments.memory > arguments.stack_known)
 		arguments.memory = arguments.stack_known;
 	if (arguments.memory)
-		sosc_capture_add(capture,
-				 (struct sosc_item){.from = (uint64_t)capture->regs->stack,
-						    .size = 8 * arguments.memory,
-						    .kind = SOSC_DATA_STACK,
-						    .checked = true});
+		sosc_capture_add(capture, (struct sosc_item){.from = (uint64_t)capture->regs->stack,
+							     .size = 8 * arguments.memory,
+							     .kind = SOSC_DATA_STACK,
+							     .checked = true});
 }

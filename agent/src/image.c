@@ -277,9 +277,8 @@ static bool same_record(const struct sosc_image *record, const struct sosc_loade
 {
 	const char *strings = sosc_section(SOSC_SEC_STRINGS);
 
-	return record->ready && record->load_bias == image->bias &&
-	       record->start == image->start && record->end == image->end &&
-	       record->build_id_size == image->build_id_size &&
+	return record->ready && record->load_bias == image->bias && record->start == image->start &&
+	       record->end == image->end && record->build_id_size == image->build_id_size &&
 	       memcmp(record->build_id, image->build_id, sizeof(record->build_id)) == 0 &&
 	       sosc_same(strings + record->path, image->path);
 }

@@ -140,8 +140,8 @@ static struct sosc_loaded *add(struct link_map *map, const struct sosc_start *st
 	if (sosc_image_parse(image, start) != 0)
 		flags |= SOSC_IMAGE_UNREADABLE;
 	// neither the loader nor ourselves, where we came as a library
-	image->loader = !main && ((start && start->loader == image->bias) ||
-				  image->bias == sosc_base);
+	image->loader = !main &&
+			((start && start->loader == image->bias) || image->bias == sosc_base);
 	image->seen = true;
 	sosc_image_record(image, flags);
 	return image;

@@ -124,7 +124,7 @@ static int64_t find_errno(void)
 	if (!symbol || ELF64_ST_TYPE(symbol->st_info) != STT_FUNC)
 		return INT64_MIN;
 	__asm__("mov %%fs:0, %0" : "=r"(tp));
-	return ((int64_t(*)(void))(provider->bias + symbol->st_value))() - (int64_t)tp;
+	return ((int64_t (*)(void))(provider->bias + symbol->st_value))() - (int64_t)tp;
 }
 
 // DT_INIT of the agent as a library; the loader passes main's arguments.

@@ -53,7 +53,8 @@ static uint32_t take_oldest(void)
 		if (!take(index, SOSC_CHUNK_FULL))
 			continue;
 		unit = (const uint32_t *)((uint8_t *)chunk_at(index) + SOSC_CHUNK_HEADER);
-		for (uint32_t i = SOSC_CHUNK_HEADER; i < SOSC_CHUNK_SIZE; i += SOSC_UNIT, unit += 8) {
+		for (uint32_t i = SOSC_CHUNK_HEADER; i < SOSC_CHUNK_SIZE;
+		     i += SOSC_UNIT, unit += 8) {
 			uint32_t type = *unit >> 28;
 
 			entries += type == SOSC_UNIT_ENTRY || type == SOSC_UNIT_ENTRY_ONLY;
@@ -96,7 +97,8 @@ static uint32_t wait_free(void)
 		if (__atomic_load_n(&control->heartbeat, __ATOMIC_ACQUIRE) != heartbeat) {
 			heartbeat = control->heartbeat;
 			waited = 0;
-		} else if (++waited > 400) { // 200 full time-outs are a second; calls may wake early
+		} else if (++waited >
+			   400) { // 200 full time-outs are a second; calls may wake early
 			control->when_full = SOSC_FULL_DROP;
 			break;
 		}
@@ -162,8 +164,8 @@ static void retire(struct sosc_thread *thread, uint32_t index, uint64_t end)
 		uint64_t held = thread->held[i];
 
 		if (held && !has_hole((uint32_t)(held >> 32), held & UINT32_MAX) &&
-		    __atomic_compare_exchange_n(&thread->held[i], &held, 0, false,
-						__ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		    __atomic_compare_exchange_n(&thread->held[i], &held, 0, false, __ATOMIC_RELAXED,
+						__ATOMIC_RELAXED))
 			give_back((uint32_t)(held >> 32));
 	}
 	if (index == SOSC_NONE)
@@ -185,7 +187,8 @@ static void prepare(uint32_t index, const struct sosc_thread *thread)
 
 	if (index >= populated && !(sosc_control->flags & SOSC_FLAG_NO_SYSCALL)) {
 		// sixteen chunks' page faults in one call
-		uint32_t end = index + 16 > sosc_control->chunks ? sosc_control->chunks : index + 16;
+		uint32_t end = index + 16 > sosc_control->chunks ? sosc_control->chunks :
+								   index + 16;
 
 		(void)sosc_sys3(SYS_MADVISE, (long)chunk, (long)(end - index) * SOSC_CHUNK_SIZE,
 				MADV_POPULATE_WRITE);

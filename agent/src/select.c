@@ -44,8 +44,8 @@ static bool image_rule(const struct sosc_rule *rule, const struct sosc_loaded *i
 		return true;
 	if (!image)
 		return false;
-	return pattern_matches(rule->image, rule->flags & SOSC_RULE_PATH ? image->path :
-									   image->name);
+	return pattern_matches(rule->image,
+			       rule->flags & SOSC_RULE_PATH ? image->path : image->name);
 }
 
 /** Prepare sosc_select_slot for the slots of @image. */

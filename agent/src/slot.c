@@ -472,8 +472,7 @@ static bool in_jmprel(const struct sosc_loaded *image, const Elf64_Rela *rela)
 }
 
 // A GLOB_DAT that leads to a function and is wanted.
-static bool wanted_glob_dat(struct candidate *at, struct sosc_loaded *image,
-			    const Elf64_Rela *rela)
+static bool wanted_glob_dat(struct candidate *at, struct sosc_loaded *image, const Elf64_Rela *rela)
 {
 	uint32_t type = (uint32_t)ELF64_R_TYPE(rela->r_info);
 	uint32_t symbol = (uint32_t)ELF64_R_SYM(rela->r_info), kind;

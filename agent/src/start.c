@@ -33,8 +33,8 @@ static long map_control(const struct sosc_start *start)
 {
 	const uint64_t mask = SOSC_CHUNK_SIZE - 1;
 	uint64_t room = start->control_size + SOSC_CHUNK_SIZE, at, end;
-	void *map = sosc_mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
-			      0);
+	void *map = sosc_mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+			      -1, 0);
 
 	if (sosc_mmap_failed(map))
 		return (long)map;

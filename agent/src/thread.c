@@ -220,8 +220,7 @@ struct sosc_parked *sosc_parked_find(struct sosc_thread *thread, uint64_t sp, ui
 
 	// Two of the same are one that has tail-called itself: the later returns first.
 	for (int i = 0; i < PARKED_PROBES; i++, parked++)
-		if (parked->sp == sp && parked->cell == cell &&
-		    (!latest || parked->a >= latest->a))
+		if (parked->sp == sp && parked->cell == cell && (!latest || parked->a >= latest->a))
 			latest = parked;
 	return latest;
 }

@@ -241,7 +241,7 @@ struct sosc_function {
 	uint16_t flags; // enum sosc_function_flag
 	uint8_t error_rule; // enum sosc_error_rule
 	uint8_t exit_words; // how many arguments (0..2) the exit program wants: those
-			    // that its ops name by arg and length_arg, in order
+		// that its ops name by arg and length_arg, in order
 };
 
 struct sosc_function_glob { // for names not in the cells, first match wins
@@ -377,7 +377,7 @@ enum sosc_chunk_state {
 
 struct sosc_chunk {
 	uint64_t seq; // written last; units after it are zero until committed. The
-		      // reader clears it before it frees the chunk
+		// reader clears it before it frees the chunk
 	uint32_t tid;
 	uint32_t pid;
 	uint64_t tsc; // when handed out
