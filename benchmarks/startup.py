@@ -115,6 +115,14 @@ def _rows(table: Table, figures: dict[str, Figure], images: str) -> None:
         "`soscope --help`, whole", None, figures.get("help"), unit="ms", base=figures.get("pass")
     )
     table.rows.append(help_)
+    if all(name in figures for name in ("trace true", "count many", "many")):
+        bare = figures["pass"].least
+        true = figures["trace true"].least - figures["true"].least - bare
+        many = figures["count many"].least - figures["many"].least - bare
+        table.remarks.append(
+            f"Start-up from the least of each command, which other work disturbs less: `/bin/true` "
+            f"{true:.1f} ms; many images, all traced, {many:.1f} ms."
+        )
     table.remarks.append(
         f"`python3 -c pass` of the same interpreter takes {figures['pass'].median:.1f} ms "
         f"({figures['pass'].least:.1f}..{figures['pass'].most:.1f}); it and the untraced "

@@ -164,6 +164,9 @@ struct sosc_thread *sosc_thread_self(void)
 	if (!thread)
 		return NULL;
 	if (!thread->ready) {
+		// before glibc 2.34 the first thread's id is not there yet at start
+		if (!sosc_tid_offset && !(sosc_control->flags & SOSC_FLAG_NO_SYSCALL))
+			find_tid_offset((uint32_t)sosc_sys3(SYS_GETTID, 0, 0, 0));
 		// A signal handler in this window finds the place half made and
 		// makes it again: at worst a count array more is used.
 		thread->chunk = SOSC_NONE;

@@ -54,14 +54,13 @@ def readelf(*words: str) -> str:
 
 def sections() -> dict[str, Section]:
     line = re.compile(
-        r"^ +\[ *\d+\] (\S+) +(\S+) +([0-9a-f]{16}) ([0-9a-f]+) ([0-9a-f]+) [0-9a-f]{2} +([A-Za-z]*) ",
+        r"^ +\[ *\d+\] (\S+) +(\S+) +([0-9a-f]{16}) ([0-9a-f]+) ([0-9a-f]+)"
+        r" [0-9a-f]{2} +([A-Za-z]*) ",
         re.MULTILINE,
     )
     found = {}
     for name, kind, addr, offset, size, flags in line.findall(readelf("-S")):
-        found[name] = Section(
-            name, kind, int(addr, 16), int(offset, 16), int(size, 16), flags
-        )
+        found[name] = Section(name, kind, int(addr, 16), int(offset, 16), int(size, 16), flags)
     assert ".text" in found
     return found
 
@@ -69,7 +68,8 @@ def sections() -> dict[str, Section]:
 def segments() -> list[tuple[str, int, int, str]]:
     """Return type, vaddr, memsz and flags of each program header."""
     line = re.compile(
-        r"^  ([A-Z_]+) +0x[0-9a-f]+ 0x([0-9a-f]+) 0x[0-9a-f]+ 0x[0-9a-f]+ 0x([0-9a-f]+) ([RWE ]{3}) ",
+        r"^  ([A-Z_]+) +0x[0-9a-f]+ 0x([0-9a-f]+) 0x[0-9a-f]+ 0x[0-9a-f]+"
+        r" 0x([0-9a-f]+) ([RWE ]{3}) ",
         re.MULTILINE,
     )
     found = [
@@ -110,7 +110,8 @@ def test_it_exports_what_soscope_looks_up() -> None:
 def test_it_needs_no_relocation() -> None:
     assert "There are no relocations" in readelf("-r")
     assert not [name for name in sections() if name.startswith((".rel", ".plt"))]
-    tags = set(re.findall(r"\((REL|RELA|RELR|JMPREL|TEXTREL|INIT\w*|FINI\w*)\)", readelf("-d")))
+    # DT_INIT is the way in as a preloaded library
+    tags = set(re.findall(r"\((REL|RELA|RELR|JMPREL|TEXTREL|\w+_ARRAY|FINI)\)", readelf("-d")))
     assert not tags
 
 

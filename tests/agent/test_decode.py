@@ -16,8 +16,10 @@ from tests.support.tools import need, not_here
 
 LINE = re.compile(r"^ *([0-9a-f]+):\t((?:[0-9a-f]{2} )+) *\t(.*)$", re.MULTILINE)
 # Tables in .text belong to no function.
-FUNCTION = re.compile(r" FDE .* pc=([0-9a-f]+)\.\.([0-9a-f]+)$", re.M)
-SECTION = re.compile(r"^ *\[ *\d+\] \.text +PROGBITS +([0-9a-f]+) ([0-9a-f]+) ([0-9a-f]+)", re.M)
+FUNCTION = re.compile(r" FDE .* pc=([0-9a-f]+)\.\.([0-9a-f]+)$", re.MULTILINE)
+SECTION = re.compile(
+    r"^ *\[ *\d+\] \.text +PROGBITS +([0-9a-f]+) ([0-9a-f]+) ([0-9a-f]+)", re.MULTILINE
+)
 # A prefix that objdump prints as an instruction of its own, as it belongs to none.
 PREFIXES = re.compile(
     r"(?:(?:rex[.WRXB]*|data16|addr32|lock|repz?|repnz|[cdefgs]s|bnd|notrack) *)+$"

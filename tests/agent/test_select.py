@@ -22,8 +22,29 @@ IMAGES = [
     ("libplug.so", "/opt/prog/libplug.so", False),
     ("ld-linux-x86-64.so.2", "/lib64/ld-linux-x86-64.so.2", False),
 ]
-NAMES = ["open*", "read", "*", "?rite", "[fm]*", "[!a-n]*", "/^open/", "/e$/", "/o.*n/", "f0", "_Z*"]
-PLACES = ["libc*", "MAIN", "libc.so.6", "/opt/prog/*", "/lib/*/libm.so*", "*", "lib[cm].so.6", "nobody"]
+NAMES = [
+    "open*",
+    "read",
+    "*",
+    "?rite",
+    "[fm]*",
+    "[!a-n]*",
+    "/^open/",
+    "/e$/",
+    "/o.*n/",
+    "f0",
+    "_Z*",
+]
+PLACES = [
+    "libc*",
+    "MAIN",
+    "libc.so.6",
+    "/opt/prog/*",
+    "/lib/*/libm.so*",
+    "*",
+    "lib[cm].so.6",
+    "nobody",
+]
 UNKNOWN = ("-", "-", False)
 
 
@@ -69,9 +90,7 @@ def test_the_agent_chooses_as_python_does(seed: int, tmp_path: Path) -> None:
             continue
         made += 1
         chosen, words = found
-        functions = load().function_table(
-            chosen.patterns, entry_only=False, want_arguments=False
-        )
+        functions = load().function_table(chosen.patterns, entry_only=False, want_arguments=False)
         queries, wanted = [], []
         for _ in range(80):
             symbol = source.choice(SYMBOLS)
@@ -125,7 +144,7 @@ def test_functions_are_found_by_name_and_by_glob(tmp_path: Path) -> None:
     chosen.words.clear()
     functions = load().function_table(chosen.patterns, entry_only=False, want_arguments=True)
     names = ["printf", "setjmp", "_setjmp", "longjmp", "exit", "read", "no_such_function", "vfork"]
-    row = "\t".join(["prog", "/prog", "1", "libc.so.6", "/libc.so.6", "0"])
+    row = "prog\t/prog\t1\tlibc.so.6\t/libc.so.6\t0"
     lines = ask(tmp_path, chosen, functions, [f"{name}\t{row}" for name in names])
     flags = {name: int(line.split()[1]) for name, line in zip(names, lines, strict=False)}
     numbers = {name: int(line.split()[2]) for name, line in zip(names, lines, strict=False)}

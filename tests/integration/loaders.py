@@ -156,6 +156,8 @@ def _link(name: str, binding: str, loader: Loader, oldest: Loader, folder: Path)
             _link(f"lib_{library}", binding, loader, oldest, folder)
     is_cxx = source.suffix == ".cc"
     flags = shlex.split(wish.get("cflags", "")), shlex.split(wish.get("ldflags", ""))
+    if loader.suite == oldest.suite:
+        flags = flags[0], [word for word in flags[1] if "relative-relocs" not in word]  # 2.36
     libraries = ["libc.so.6", "libgcc_s.so.1", *(["libstdc++.so.6", "libm.so.6"] if is_cxx else [])]
     libraries += ["libdl.so.2"]
     if "-pthread" in [*flags[0], *flags[1]]:
@@ -179,7 +181,9 @@ def _link(name: str, binding: str, loader: Loader, oldest: Loader, folder: Path)
         *([] if shared else [f"-Wl,--dynamic-linker={loader.interpreter}"]),
         *("-o", out),
     ]
-    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        words, cwd=folder, capture_output=True, text=True, check=False, timeout=60
+    )
     assert done.returncode == 0, f"{shlex.join(words)}\n{done.stderr}"
 
 

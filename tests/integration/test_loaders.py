@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from soscope.recording.reader import Recording
 from tests.integration.loaders import SUITES, Loader, program, version
 from tests.support import tracing
 from tests.support.tracing import Case
@@ -24,7 +25,6 @@ RUNS = [
     ("plugin_throw", (), False),
     ("backtrace", (), False),
     ("cancel", (), False),
-    ("unwind", (), False),
     ("threads", (), False),
     ("lazy_race", (), False),
     ("fork", (), True),
@@ -58,9 +58,24 @@ def test_a_target_does_the_same_and_is_counted_right(
     found = []
     for mode in MODES:
         got = tracing.traced(
-            command, tmp_path, mode=mode, select=select, follow=follow, limit=limit
+            command,
+            tmp_path,
+            mode=mode,
+            select=select,
+            follow=follow,
+            orphans=case.wish.get("orphans") == "yes",
+            limit=limit,
         )
         faults = tracing.faults(wanted, got, mode=mode, follow=follow)
         found += [f"{mode}: {line}" for line in faults]
     if found:
         pytest.fail("\n".join(found), pytrace=False)
+
+
+def test_threads_one_after_another_are_told_apart(loader: Loader, tmp_path: Path) -> None:
+    # each has the stack, and so the thread pointer, of the one before
+    command = [str(program("cancel", "lazy", loader))]
+    tracing.traced(command, tmp_path, mode="record", select="f0,f1")
+    with Recording.open(tmp_path / "run.sosr") as recording:
+        threads = {piece.tid for piece in recording.chunks()}
+    assert len(threads) > 10

@@ -48,7 +48,8 @@ static const void *record(uint32_t type)
 
 		if (kind != SOSC_DATA_MORE) {
 			item_count++;
-			*got = (struct got){.kind = (uint8_t)kind, .flags = unit->aux,
+			*got = (struct got){.kind = (uint8_t)kind,
+					    .flags = unit->aux,
 					    .item = (uint8_t)(unit->commit >> 16)};
 		} else {
 			got = &items[item_count - 1];
@@ -91,8 +92,8 @@ static char *edge; // the first byte that is not there
 
 static struct got *string_at(const char *text, uint16_t limit, uint8_t flags)
 {
-	struct sosc_op op = {.op = SOSC_OP_STRING, .arg = 1, .limit = limit, .flags = flags,
-			     .item = 7};
+	struct sosc_op op = {
+		.op = SOSC_OP_STRING, .arg = 1, .limit = limit, .flags = flags, .item = 7};
 
 	frame.regs.rsi = (uint64_t)text;
 	enter(&op, 1);
@@ -107,7 +108,8 @@ static void strings(void)
 	for (uint8_t must = 0; must < 2; must++) { // read unchecked, where the callee must
 		CHECK(is(string_at(text, 32, must), SOSC_DATA_STRING, 0, "hello", 5));
 		CHECK(is(string_at(text, 5, must), SOSC_DATA_STRING, 0, "hello", 5));
-		CHECK(is(string_at(text, 4, must), SOSC_DATA_STRING, SOSC_DATA_TRUNCATED, "hell", 4));
+		CHECK(is(string_at(text, 4, must), SOSC_DATA_STRING, SOSC_DATA_TRUNCATED, "hell",
+			 4));
 		CHECK(is(string_at(text + 5, 32, must), SOSC_DATA_STRING, 0, "", 0));
 		CHECK(is(string_at(NULL, 32, must), SOSC_DATA_STRING, SOSC_DATA_NULL, "", 0));
 	}
@@ -125,7 +127,8 @@ static void strings(void)
 		pattern[size] = 'x';
 	}
 	pattern[4999] = 0;
-	CHECK(is(string_at(pattern, 60000, 0), SOSC_DATA_STRING, SOSC_DATA_TRUNCATED, pattern, 4096));
+	CHECK(is(string_at(pattern, 60000, 0), SOSC_DATA_STRING, SOSC_DATA_TRUNCATED, pattern,
+		 4096));
 	CHECK(string_at(pattern, 0, 0)->size == sosc_control->string_limit);
 }
 
@@ -161,12 +164,16 @@ static void words(void)
 
 static void lengths(void)
 {
-	struct sosc_op op = {.op = SOSC_OP_BYTES, .arg = 0, .length = SOSC_LENGTH_PRODUCT,
-			     .length_arg = 1, .limit = 100, .item = 0};
+	struct sosc_op op = {.op = SOSC_OP_BYTES,
+			     .arg = 0,
+			     .length = SOSC_LENGTH_PRODUCT,
+			     .length_arg = 1,
+			     .limit = 100,
+			     .item = 0};
 	static const uint64_t sizes[][3] = {
 		// arguments, bytes kept
-		{0, 8, 0}, {4, 8, 32}, {10, 10, 100}, {10, 11, 100}, {UINT64_MAX, 2, 100},
-		{1ull << 33, 1ull << 33, 100},
+		{0, 8, 0},     {4, 8, 32},	     {10, 10, 100},
+		{10, 11, 100}, {UINT64_MAX, 2, 100}, {1ull << 33, 1ull << 33, 100},
 	};
 
 	frame.regs.rdi = (uint64_t)(edge - 200);
@@ -196,7 +203,11 @@ static void lengths(void)
 static void until_the_exit(void)
 {
 	const struct sosc_op ops[] = {
-		{.op = SOSC_OP_BYTES, .arg = 1, .length = SOSC_LENGTH_RESULT, .limit = 64, .item = 1},
+		{.op = SOSC_OP_BYTES,
+		 .arg = 1,
+		 .length = SOSC_LENGTH_RESULT,
+		 .limit = 64,
+		 .item = 1},
 		{.op = SOSC_OP_WORD_AT, .arg = 3, .item = 3},
 		{.op = SOSC_OP_STRING, .arg = SOSC_ARG_RESULT, .limit = 8, .item = 0xff}};
 	uint64_t word = 99;
@@ -224,8 +235,8 @@ static void until_the_exit(void)
 int main(void)
 {
 	static uint8_t functions[EXIT + 4096];
-	uint8_t *map = mmap(NULL, 3 * SOSC_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-			    -1, 0);
+	uint8_t *map = mmap(NULL, 3 * SOSC_PAGE, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	CHECK(map != MAP_FAILED && munmap(map + 2 * SOSC_PAGE, SOSC_PAGE) == 0);
 	edge = (char *)map + 2 * SOSC_PAGE;

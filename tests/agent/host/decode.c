@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // decode lengths CODE PAIRS: prints "offset expected got" where the decoder does not agree
-// with PAIRS, u32 offset and length each (0 = to be refused). decode garbage SEED: any bytes, in any room.
+// with PAIRS, u32 offset and length each (0 = to be refused).
+// decode garbage SEED: any bytes, in any room.
 #include "host.h"
 #include "decode.h"
 

@@ -27,10 +27,10 @@ struct sosc_hook sosc_hooks[SOSC_MAX_SLOTS];
 struct sosc_lazy sosc_lazy[SOSC_MAX_SLOTS];
 
 // Handlers are only known by their address.
-#define HANDLER(name)                                                                              \
-	void name(void)                                                                            \
-	{                                                                                          \
-		abort();                                                                           \
+#define HANDLER(name)    \
+	void name(void)  \
+	{                \
+		abort(); \
 	}
 HANDLER(sosc_h_jump)
 HANDLER(sosc_h_call)

@@ -87,10 +87,10 @@ static void show_uses(uint64_t slot)
 			if (at + 4 + (uint64_t)(int64_t)displacement != slot)
 				continue;
 			printf("use %s %s\n", function_of(at),
-			       code[-2] == 0xff && code[-1] == 0x15      ? "call" :
-			       code[-2] == 0xff && code[-1] == 0x25      ? "jump" :
-			       sosc_load_is_called(&image, at) ? "called" :
-									   "load");
+			       code[-2] == 0xff && code[-1] == 0x15 ? "call" :
+			       code[-2] == 0xff && code[-1] == 0x25 ? "jump" :
+			       sosc_load_is_called(&image, at)	    ? "called" :
+								      "load");
 		}
 	}
 }

@@ -32,7 +32,8 @@ static void enter(struct sosc_thread *thread, uint64_t *seed, bool tail)
 	fresh->has_place = place;
 	missing += !place;
 	if (place) {
-		CHECK(place >= thread->parked && place < thread->parked + PARKED_COUNT + PARKED_PROBES);
+		CHECK(place >= thread->parked &&
+		      place < thread->parked + PARKED_COUNT + PARKED_PROBES);
 		CHECK(!place->sp);
 		*place = (struct sosc_parked){fresh->sp, fresh->cell, fresh->stamp, 0};
 	}

@@ -48,7 +48,8 @@ int main(int argc, char **argv)
 		read_image(&caller, &line);
 		read_image(&callee, &line);
 		sosc_select_image(&caller);
-		wanted = sosc_select_slot(symbol, strcmp(callee.name, "-") ? &callee : NULL, &choice);
+		wanted = sosc_select_slot(symbol, strcmp(callee.name, "-") ? &callee : NULL,
+					  &choice);
 		if (wanted)
 			printf("1 %u %u\n", choice.flags, choice.function->prototype);
 		else

@@ -56,8 +56,8 @@ static void call(struct sosc_cell *cell, uint64_t ticks, uint64_t result)
 }
 
 // enum sosc_error_rule: results, and which of them are failures
-static const uint64_t results[] = {0, 1, 0x7fffffff, 0x80000000, 0xffffffff, 0x100000000,
-				   0x8000000000000000, UINT64_MAX};
+static const uint64_t results[] = {0,	       1,	    0x7fffffff,		0x80000000,
+				   0xffffffff, 0x100000000, 0x8000000000000000, UINT64_MAX};
 static const uint8_t failures[7] = {0x00, 0x98, 0xc0, 0x01, 0x80, 0x9e, 0x61};
 
 static void rules(void)

@@ -33,7 +33,7 @@ from soscope.instruments.trace.settings import (
     WHEN_FULL,
     TraceSettings,
 )
-from soscope.model.call import Entry, Event, Process, ProcessExit, Signal
+from soscope.model.call import Entry, Process, ProcessExit, Signal
 from soscope.prototypes import load
 from soscope.recording.clock import Clock, Sampler
 from soscope.recording.feed import Feed
@@ -55,6 +55,7 @@ _MODES = {
     MODE_TRACE: layout.MODE_TRACE,
 }
 _SLICE = 2000  # events handed to the listener between looks at the target
+_BEHIND = 8 << 20  # bytes that wait to be decoded before the ring is left to fill up
 _BUSY = 0.001  # seconds to the next look when there was much
 _IDLE = 0.02  # and when there was nothing for a while
 _COUNT_ARRAYS = 64  # threads with counters of their own; others share
@@ -80,7 +81,6 @@ class Session(Events):
         self.feed = Feed(self._sink(), self._sampler)
         self.stopped = ""
         self._patterns, self._functions = self._tables()
-        self._backlog: list[Event] = []
         self._calls = 0
         self._counted: dict[int, tuple[dict[int, int] | None, Stats | None]] = {}
         self._idle = 0
@@ -204,16 +204,14 @@ class Session(Events):
 
     def tick(self) -> float:
         """Move data; return how long the loop may sleep."""
-        if self._backlog:
-            self._hand_over()
+        stream = self.stream
+        if stream is not None and stream.behind > _BEHIND and self._hand_over(stream):
+            self.feed.beat()  # the ring fills up, and the target waits or drops
             return 0.0
         units = self.feed.drain()
         self._check_limits()
-        if self.stream is not None:
-            self._backlog = self.stream.take()
-            if self._backlog:
-                self._hand_over()
-                return 0.0
+        if stream is not None and self._hand_over(stream):
+            return 0.0
         if units:
             self._idle = 0
             return _BUSY
@@ -222,16 +220,23 @@ class Session(Events):
             self.listener.idle()
         return min(_BUSY * (1 << min(self._idle, 5)), _IDLE)
 
-    def _hand_over(self) -> None:
-        batch, self._backlog = self._backlog[:_SLICE], self._backlog[_SLICE:]
-        self._calls += sum(isinstance(event, Entry) for event in batch)
-        self.listener.events(batch)
+    def _hand_over(self, stream: Stream) -> bool:
+        batch = stream.take(_SLICE)
+        if batch:
+            self._calls += sum(isinstance(event, Entry) for event in batch)
+            self.listener.events(batch)
+        return bool(batch)
 
     def _finish_stream(self) -> None:
-        if self.stream is not None:
-            self._backlog += self.stream.finish()
-        while self._backlog:
-            self._hand_over()
+        stream = self.stream
+        if stream is None:
+            return
+        stream.let_go()
+        while self._hand_over(stream):
+            pass
+        batch = stream.finish()
+        self._calls += sum(isinstance(event, Entry) for event in batch)
+        self.listener.events(batch)
 
     def _check_limits(self) -> None:
         if self._stop_at and time.monotonic() >= self._stop_at:
