@@ -304,7 +304,7 @@ def test_an_agent_that_refuses_leaves_nothing_behind(mode: str) -> None:
     outcome = launch(launched(), "state", mode=mode, agent=agent)
     assert outcome.reason == "the agent's start: Invalid argument"
     assert states(outcome.stdout) == states(plain(launched(), "state").stdout)
-    assert "soscope" not in launch(launched(), "maps", mode=mode, agent=agent).stdout
+    assert "memfd:soscope" not in launch(launched(), "maps", mode=mode, agent=agent).stdout
 
 
 @pytest.mark.parametrize("mode", MODES)

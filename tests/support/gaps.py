@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known not to work yet: test ids, and why. A test here may fail; all others may not.
+
+Each entry is a gap of the tool or of its test that somebody is to close; docs/reference/
+limitations.md tells users of those that concern them.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+# glob on the test's id -> reason
+GAPS = {
+    "*test_hazards.py::*counted_right*[[]dlmopen-*": "namespaces of dlmopen are not hooked yet",
+    "*test_hazards.py::*[[]clone_thread-*": "threads that share a thread pointer race for units",
+    "*test_hazards.py::*[[]cxx_async-*": "asynchronous cancellation kills the target untraced, too",
+    "*test_hazards.py::*[[]cancel-*": "an exit without entry after asynchronous cancellation",
+    "*test_hazards.py::*[[]signals-*-everything*": "rarely an exit is told before its entry",
+    "*test_hazards.py::*[[]signals-*-record*": "rarely an exit is told before its entry",
+    "*test_cells.py::*nopie*-identity*": "calls by pointer through a canonical stub are counted",
+    "*test_cells.py::*no-plt*-weak*": "an address that is tested and called is not told apart",
+    "*test_loaders.py::*[[]bullseye-*": "some libraries of the targets do not load on glibc 2.31",
+    "*test_loaders.py::*-fork-*": "a child's return from its parent's call is an exit alone",
+    "*test_loads.py::*handler_of_an_exception*": "the compiler may call through the slot instead",
+    "*test_ring.py::*signals_interrupt*": "a slow machine lets the reader seem gone",
+    "*test_blob.py::*within_the_reservation*": "an installed agent is stripped",
+    "*test_blob.py::*begins_with_endbr64*": "an installed agent is stripped",
+    "*test_supervise.py::*sigint_to_the_group*": "SIGINT is ignored in background jobs",
+}
+
+
+def gap(test_id: str) -> str | None:
+    """Return why the test may fail, None if it may not."""
+    for pattern, reason in GAPS.items():
+        if fnmatchcase(test_id, pattern):
+            return reason
+    return None
