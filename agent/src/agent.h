@@ -32,7 +32,8 @@ struct sosc_site { // behind a return trampoline; ret and cell never change
 	uint8_t rule; // enum sosc_error_rule
 	uint8_t flags; // SITE_FLAG_*
 	uint8_t depth; // length of the chain of tail calls behind ret
-	uint8_t reserved[5];
+	uint8_t reserved;
+	uint32_t next; // site that was in its bucket before it, 0 = none
 };
 
 struct sosc_lazy { // for sosc_h_resolve, indexed like the cells

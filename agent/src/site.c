@@ -6,13 +6,16 @@
 #include "agent.h"
 
 enum {
-	HASH_SIZE = SOSC_MAX_SITES * 2,
+	BUCKET_BITS = 14,
+	BUCKETS = 1 << BUCKET_BITS,
 	DEPTH_MAX = 8, // tail calls behind one another that still get a trampoline
 };
 
 uint64_t sosc_hints[1 << HINT_BITS]; // trampolines, by a hash: may be outdated
 
-static uint32_t hash_table[HASH_SIZE]; // site index, 0 = empty
+// The newest site of each bucket, 0 = none; site->next leads to the older ones.
+// Small, as every page of it is soon touched: the target pays for it.
+static uint32_t buckets[BUCKETS];
 static uint32_t next_site;
 
 static uint64_t code_of(uint32_t index)
@@ -87,42 +90,50 @@ static uint32_t make(uint64_t ret, struct sosc_cell *cell, uint32_t depth)
 	return index;
 }
 
+static uint32_t search(uint32_t newest, uint32_t end, uint64_t ret, const struct sosc_cell *cell)
+{
+	for (uint32_t i = newest; i != end; i = sosc_sitedata[i].next)
+		if (sosc_sitedata[i].ret == ret && sosc_sitedata[i].cell == (uint64_t)cell)
+			return i;
+	return 0;
+}
+
 /**
  * The return trampoline for a call of @cell that returns to @ret; 0 where there
  * is none: the table is full, or the call is one of too many tail calls.
- * Lock-free and safe in signal handlers: a lost race wastes one trampoline.
+ * Lock-free and safe in signal handlers: a site is put in front of its bucket
+ * when it is complete and is never taken out; a lost race wastes one trampoline.
  */
 uint64_t sosc_site_find(uint64_t ret, struct sosc_cell *cell)
 {
 	uint64_t hash = mix(ret, cell);
-	uint64_t *hint = &sosc_hints[hash >> (64 - HINT_BITS)];
-	uint32_t depth = depth_of(ret), made = 0;
+	uint32_t *bucket = &buckets[hash >> (64 - HINT_BITS - BUCKET_BITS) & (BUCKETS - 1)];
+	uint32_t newest = __atomic_load_n(bucket, __ATOMIC_ACQUIRE), seen = 0, made = 0;
+	uint32_t depth = depth_of(ret), index;
 
 	if (depth > DEPTH_MAX)
 		return 0;
-	for (uint64_t at = hash >> 40, probe = 0; probe < HASH_SIZE; at++, probe++) {
-		uint32_t *place = &hash_table[at & (HASH_SIZE - 1)];
-		uint32_t index = __atomic_load_n(place, __ATOMIC_ACQUIRE);
-
-		if (!index) {
-			if (!made)
-				made = make(ret, cell, depth);
-			if (!made) {
-				__atomic_fetch_add(&sosc_control->dropped[SOSC_DROP_SITES], 1,
-						   __ATOMIC_RELAXED);
-				return 0;
-			}
-			if (__atomic_compare_exchange_n(place, &index, made, false,
-							__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-				index = made;
+	for (;;) {
+		index = search(newest, seen, ret, cell);
+		if (index)
+			break;
+		if (!made)
+			made = make(ret, cell, depth);
+		if (!made) {
+			__atomic_fetch_add(&sosc_control->dropped[SOSC_DROP_SITES], 1,
+					   __ATOMIC_RELAXED);
+			return 0;
 		}
-		if (sosc_sitedata[index].ret == ret &&
-		    sosc_sitedata[index].cell == (uint64_t)cell) {
-			__atomic_store_n(hint, code_of(index), __ATOMIC_RELAXED);
-			return code_of(index);
+		seen = newest;
+		sosc_sitedata[made].next = newest;
+		if (__atomic_compare_exchange_n(bucket, &newest, made, false, __ATOMIC_RELEASE,
+						__ATOMIC_ACQUIRE)) {
+			index = made;
+			break;
 		}
 	}
-	return 0;
+	__atomic_store_n(&sosc_hints[hash >> (64 - HINT_BITS)], code_of(index), __ATOMIC_RELAXED);
+	return code_of(index);
 }
 
 /**
