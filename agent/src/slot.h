@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * What the files share that find slots and hook them.
+ */
+#ifndef SOSC_SLOT_H
+#define SOSC_SLOT_H
+
+#include "agent.h"
+
+#pragma GCC visibility push(hidden)
+
+enum sosc_lazy_way {
+	BOUND,
+	LAZY_PUSH, // the PLT pushes the index itself
+	LAZY_REGISTER, // the PLT passes the index in r11 to PLT0 (mold)
+};
+
+struct sosc_candidate {
+	struct sosc_loaded *image;
+	const Elf64_Rela *rela;
+	const char *symbol;
+	const char *version;
+	struct sosc_loaded *callee;
+	struct sosc_choice choice;
+	uint64_t addr; // of the cell the loader fills in
+	uint64_t value; // what it holds
+	uint64_t index; // in DT_JMPREL
+	enum sosc_lazy_way lazy;
+	enum sosc_slot_kind kind;
+	uint64_t stub; // PLT_GOT: its jmp
+};
+
+int sosc_segment_flags(const struct sosc_loaded *image, uint64_t addr);
+enum sosc_lazy_way sosc_lazy_way(const struct sosc_loaded *image, uint64_t value, uint64_t index);
+bool sosc_redirect_binding(const struct sosc_candidate *at, uint64_t target);
+
+uint64_t sosc_past_canonical(const struct sosc_loaded *image, const char *symbol, uint64_t value);
+void sosc_slot_hook(const struct sosc_candidate *at);
+void sosc_slot_refuse(const struct sosc_candidate *at, enum sosc_slot_refusal refusal);
+void sosc_slot_guard(const struct sosc_candidate *at);
+
+#pragma GCC visibility pop
+
+#endif
