@@ -39,12 +39,20 @@ static bool parse(const char *text, uint64_t fields[FIELDS])
 static bool restore(char **entry, uint64_t strip)
 {
 	static const char name[] = "LD_PRELOAD=";
+	char *text = *entry;
 
 	if (!strip)
 		return false;
 	*entry += strip;
 	memcpy(*entry, name, sizeof(name) - 1);
+	memset(text, 0, strip); // /proc/self/environ shows the strings, too
 	return true;
+}
+
+static void erase(char *text)
+{
+	while (*text)
+		*text++ = 0;
 }
 
 // Takes our entries out, and puts AT_IGNORE where they leave a gap of two words.
@@ -55,11 +63,11 @@ static void clean(char **envp, uint64_t strip)
 	for (; envp[count]; count++) {
 		char *entry = envp[count];
 
-		if (after(entry, "SOSCOPE_PRELOAD"))
-			continue;
-		if (after(entry, "LD_PRELOAD=/proc/self/fd/") && !restore(&entry, strip))
-			continue;
-		envp[kept++] = entry;
+		if (after(entry, "SOSCOPE_PRELOAD") ||
+		    (after(entry, "LD_PRELOAD=/proc/self/fd/") && !restore(&entry, strip)))
+			erase(entry);
+		else
+			envp[kept++] = entry;
 	}
 	envp[kept] = NULL;
 	if (count - kept == 2) {

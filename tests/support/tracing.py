@@ -150,11 +150,13 @@ def traced(
     options: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
     limit: float = 60,
+    prefix: Sequence[str] = (),
 ) -> Traced:
     """Run `command` under soscope in one of MODES; `problems` is empty when all went well.
 
     `orphans`: there may be exits without an entry: of calls that a forked child inherited,
     and of those whose stack was copied back after another call had taken their place.
+    `prefix` is a command that runs soscope.
     """
     facts, output, recording = folder / "truth", folder / "output.json", folder / "run.sosr"
     for path in (facts, output, recording):
@@ -166,7 +168,7 @@ def traced(
         "record": ["--record", str(recording)],
         "everything": ["--record", str(recording)],
     }
-    words = [*SOSCOPE, "-q", *which, *(["-f"] if follow else []), *ways[mode], *options]
+    words = [*prefix, *SOSCOPE, "-q", *which, *(["-f"] if follow else []), *ways[mode], *options]
     outcome = _outcome([*words, "--", *command], facts, env, limit)
     truth = Truth.read(facts)
     if mode in {"count", "summary"}:

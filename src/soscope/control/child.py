@@ -11,6 +11,7 @@ import ctypes
 import errno
 import os
 import signal
+from collections.abc import Callable
 
 from soscope.control import environment
 from soscope.control.command import Command, is_text
@@ -18,7 +19,7 @@ from soscope.control.command import Command, is_text
 _CONTINUE = (errno.ENOENT, errno.ENOTDIR, errno.ESTALE, errno.ENODEV, errno.ETIMEDOUT)
 _SHELL = b"/bin/sh"
 _FAILED = 127
-_INHERIT, _BARE = b"i", b"b"
+INHERIT, PRELOAD, BARE = b"i", b"p", b"b"  # what `Child.go` orders
 # Python ignores these at its start (signal(7): a program would inherit that).
 _PYTHON_IGNORES = (signal.SIGPIPE, signal.SIGXFSZ)
 
@@ -35,10 +36,14 @@ class Child:
         self._go = go
         self._result = result
 
-    def go(self, *, inherits: bool) -> None:
-        """Let it execute the command, with our descriptors or without them."""
+    def go(self, order: bytes) -> None:
+        """Let it execute the command.
+
+        INHERIT: with our descriptors. PRELOAD: with the other environment, too. BARE: with
+        neither.
+        """
         try:
-            os.write(self._go, _INHERIT if inherits else _BARE)
+            os.write(self._go, order)
         except BrokenPipeError:
             pass  # it was killed
         finally:
@@ -98,14 +103,19 @@ class Signals:
                 signal.signal(number, signal.SIG_DFL)
 
 
-def fork(command: Command, descriptors: tuple[int, ...], signals: Signals) -> Child:
+def fork(
+    command: Command,
+    descriptors: tuple[int, ...],
+    signals: Signals,
+    preload: Callable[[list[bytes]], list[bytes]],
+) -> Child:
     """Fork a process for `command` that waits; `descriptors` are those it may inherit.
 
-    Raises OSError where there can be no process or no pipe.
+    `preload` makes the environment for the order PRELOAD. Raises OSError where there can be
+    no process or no pipe.
     """
     environ = environment.inherited()
     argv = _vector(command.arguments)
-    envp = _vector(environ)
     pipes: list[int] = []
     try:
         pipes += os.pipe2(os.O_CLOEXEC)
@@ -122,8 +132,9 @@ def fork(command: Command, descriptors: tuple[int, ...], signals: Signals) -> Ch
             signals.restore_actions()
             order = os.read(go_read, 1)
             if order:
-                for descriptor in descriptors if order == _INHERIT else ():
+                for descriptor in () if order == BARE else descriptors:
                     os.set_inheritable(descriptor, True)
+                envp = _vector(preload(environ) if order == PRELOAD else environ)
                 signals.restore()
                 os.write(result_write, b"%d" % _execute(command, argv, envp))
         finally:

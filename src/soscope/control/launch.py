@@ -11,8 +11,10 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+from collections.abc import Callable
 
 from soscope.control import child as children
+from soscope.control import preload
 from soscope.control.command import Command, launch_error
 from soscope.control.events import Events
 from soscope.control.follow import AgentSource, MakeBlock
@@ -57,16 +59,22 @@ def launch(
         if program.reason is None and blob is not None:
             program.block = make_block(program.path, None)
             descriptors = _high_descriptors((blob.fd, program.block.fd))
+
+        def preloading(entries: list[bytes]) -> list[bytes]:
+            assert blob is not None
+            assert program.block is not None
+            return preload.environment(entries, descriptors, blob, program.block)
+
         signals.block(OWN_SIGNALS)
         try:
-            child = _fork(found, descriptors, signals)
+            child = _fork(found, descriptors, signals, preloading)
         except LaunchError as error:
             if not descriptors or error.errno not in (errno.EMFILE, errno.ENFILE):
                 raise
             # The pipes are more important: ours can be handed over in another way.
             _close_all(descriptors)
             descriptors = ()
-            child = _fork(found, descriptors, signals)
+            child = _fork(found, descriptors, signals, preloading)
         finally:
             _close_all(descriptors)
         if descriptors:
@@ -75,7 +83,15 @@ def launch(
         tracer = Tracer(child.pid, program, agents, events, follow=follow, stay=stay)
         target = Target(tracer, agents, signals, follow=follow)
         try:
-            _start(child, tracer, target, blob, command[0], wants_trace=follow or stay)
+            _start(
+                child,
+                tracer,
+                target,
+                blob,
+                command[0],
+                inherits=bool(descriptors),
+                wants_trace=follow or stay,
+            )
         finally:
             child.close()
     except BaseException:
@@ -92,6 +108,7 @@ def _start(
     blob: Blob | None,
     name: str,
     *,
+    inherits: bool,
     wants_trace: bool,
 ) -> None:
     """Let the child execute its command, and wait until it runs it.
@@ -99,21 +116,21 @@ def _start(
     Raises LaunchError where the exec fails.
     """
     program = tracer.programs[0]
-    is_traced = program.reason is None or (
+    order = children.BARE
+    if program.reason is None or (
         wants_trace and (program.reason != reasons.SETUID or status.may_trace_setuid())
-    )
-    if is_traced:
+    ):
         try:
             tracer.seize_first()
+            order = children.INHERIT
         except OSError as error:
-            # Here the preload would come in: the agent as a library named in LD_PRELOAD.
-            is_traced = False
-            program.block = None
-            program.reason = f"{reasons.NO_PTRACE}: {_who_traces(child.pid) or error.strerror}"
-    child.go(inherits=is_traced)
+            order = _without_ptrace(program, child, error, inherits=inherits)
+    if blob is not None and order == children.PRELOAD:
+        blob.fill()
+    child.go(order)
     if blob is not None:
         blob.fill()  # while the child executes its command
-    if is_traced:
+    if order == children.INHERIT:
         target.wait_ready()
         failure = child.exec_error() if tracer.exit is not None else None
     else:
@@ -126,11 +143,28 @@ def _start(
         raise launch_error(name, failure)
 
 
+def _without_ptrace(
+    program: Program, child: children.Child, error: OSError, *, inherits: bool
+) -> bytes:
+    """Return how the child is to start where it cannot be traced."""
+    why = f"{reasons.NO_PTRACE}: {_who_traces(child.pid) or error.strerror}"
+    if program.reason is None and inherits and preload.is_possible():
+        program.preloaded = why
+        program.note = f"{why}: {preload.NOTE}"
+        return children.PRELOAD
+    program.block = None
+    program.reason = why
+    return children.BARE
+
+
 def _fork(
-    command: Command, descriptors: tuple[int, ...], signals: children.Signals
+    command: Command,
+    descriptors: tuple[int, ...],
+    signals: children.Signals,
+    preloading: Callable[[list[bytes]], list[bytes]],
 ) -> children.Child:
     try:
-        return children.fork(command, descriptors, signals)
+        return children.fork(command, descriptors, signals, preloading)
     except OSError as error:
         raise LaunchError(f"cannot start a process: {error.strerror}", errno=error.errno) from error
 

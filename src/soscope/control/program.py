@@ -12,10 +12,21 @@ class Program:
     `index` counts from 0, `pid` is the process that executed it. `block` is None where
     `reason` (see `soscope.process.reasons`) says why there is no agent in it. `note` is a
     degradation that the user should hear of, None if there is none. `marks` are
-    (step, time.perf_counter_ns()) of putting the agent in.
+    (step, time.perf_counter_ns()) of putting the agent in. `preloaded` says why its loader was
+    asked to do that instead, None where nobody did.
     """
 
-    __slots__ = ("block", "index", "marks", "note", "path", "pid", "reason", "time_ns")
+    __slots__ = (
+        "block",
+        "index",
+        "marks",
+        "note",
+        "path",
+        "pid",
+        "preloaded",
+        "reason",
+        "time_ns",
+    )
 
     def __init__(self, index: int, pid: int, path: str, time_ns: int) -> None:
         self.index = index
@@ -25,4 +36,5 @@ class Program:
         self.block: ControlBlock | None = None
         self.reason: str | None = None
         self.note: str | None = None
+        self.preloaded: str | None = None
         self.marks: list[tuple[str, int]] = []

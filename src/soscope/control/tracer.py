@@ -13,6 +13,7 @@ import signal
 import time
 from collections.abc import Callable
 
+from soscope.control import preload
 from soscope.control.events import Events
 from soscope.control.exitstatus import ExitStatus
 from soscope.control.follow import AgentSource
@@ -23,6 +24,7 @@ from soscope.process import ptrace, reasons, status
 from soscope.process.put_in import PutIn
 from soscope.process.reasons import Refused
 from soscope.process.tracee import Faulted, Gone, Tracee
+from soscope.wire import layout
 
 STOP_SIGNALS = frozenset((signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU))
 _FOLLOW = ptrace.O_TRACEFORK | ptrace.O_TRACEVFORK | ptrace.O_TRACECLONE
@@ -152,11 +154,21 @@ class Tracer:
         if task.tid != task.pid:
             return
         if task.tid == self.pid:
+            self._check_preloaded()
             self.exit = how
             self.job_stop = 0
             self.is_ready = True
         if task.has_executed or task.tid != self.pid:
             self._events.on_exit(task.pid, how.status, how.signal, time.time_ns())
+
+    def _check_preloaded(self) -> None:
+        """Say that an agent which we did not put in ourselves has not come in."""
+        program = self.programs[0]
+        block = program.block
+        if program.preloaded and block is not None and block.state == layout.STATE_NEW:
+            program.block = None
+            program.note = None
+            program.reason = f"{program.preloaded}; {preload.NOT_STARTED}"
 
     # ---- new threads and processes ----
 

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The other way in, where ptrace is forbidden: the loader maps the agent, named in LD_PRELOAD.
+
+The agent starts before the constructors of everybody else and takes the entries made here out
+of the new process's environment again (`agent/src/preload.c`), so what it executes later gets
+what it would have got. Nothing but the command itself is traced this way.
+"""
+
+from __future__ import annotations
+
+import os
+
+from soscope.process.blob import Blob
+from soscope.wire.block import ControlBlock
+
+NOTE = "the agent went in through LD_PRELOAD; signals and executed programs are not seen"
+NOT_STARTED = "its loader did not start the agent named in LD_PRELOAD"
+
+_PRELOAD = b"LD_PRELOAD="
+_FOLDER = "/proc/self/fd"  # of the new process: a loader opens the agent there
+
+
+def is_possible() -> bool:
+    """Say whether a loader will find what the new process inherits; it complains if not."""
+    return os.path.isdir(_FOLDER)
+
+
+def environment(
+    entries: list[bytes], descriptors: tuple[int, ...], blob: Blob, block: ControlBlock
+) -> list[bytes]:
+    """Return `entries` with what makes the loader start the agent.
+
+    `descriptors` are the numbers of (blob, shared file) that the process inherits. What the
+    user has in LD_PRELOAD is kept, behind the agent. Always two entries are added: the agent
+    takes out as many, and the auxiliary vector behind them stays aligned.
+    """
+    agent = f"{_FOLDER}/{descriptors[0]}".encode()
+    is_taken = any(entry.startswith(_PRELOAD) for entry in entries)
+    strip = len(agent) + 1 if is_taken else 0
+    numbers = (*descriptors, blob.pages_offset, block.size, strip)
+    ours = [b"SOSCOPE_PRELOAD=" + b",".join(b"%d" % number for number in numbers)]
+    ours.append(b"SOSCOPE_PRELOAD_=" if is_taken else _PRELOAD + agent)
+    found = [
+        _PRELOAD + agent + b":" + entry[len(_PRELOAD) :] if entry.startswith(_PRELOAD) else entry
+        for entry in entries
+    ]
+    return found + ours
