@@ -184,6 +184,8 @@ struct sosc_loaded { // an image of the link map, as long as it is there
 	uint32_t init_cell; // cell index, SOSC_NONE
 	uint8_t build_id[32];
 	uint8_t build_id_size;
+	uint32_t slots_known; // that it had when it was loaded before
+	uint32_t slots_next; // where the next of them may be
 	bool main, loader, hooked, seen;
 };
 
@@ -240,16 +242,34 @@ enum sosc_use { // how an image's code uses a GLOB_DAT slot
 	SOSC_USE_CALLED_LOAD = 16, // loaded, and only called
 };
 
-struct sosc_scan { // one GLOB_DAT slot to look for
+struct sosc_scanned { // one GLOB_DAT slot to look for
 	uint64_t addr;
-	uint64_t stub; // the jmp of its .plt.got stub, 0 = none
-	uint32_t uses;
 	uint32_t relocation; // index in image->rela
+	uint32_t site; // last of its uses in sites, 0 = none
+	uint32_t uses; // enum sosc_use
 };
 
-void sosc_scan_text(const struct sosc_loaded *image, struct sosc_scan *slots, uint32_t count);
+struct sosc_scan_site {
+	uint32_t offset; // of the displacement, from image->start
+	uint32_t next; // another use of the same slot, 0 = none
+};
+
+struct sosc_scan { // of an image's text, for all of its slots
+	const struct sosc_loaded *image;
+	struct sosc_scanned *slots;
+	uint64_t low, span; // addr of the first slot, bytes to the last
+	uint64_t end; // of the segment that is looked through
+	struct sosc_scan_site *sites; // uses that can be re-aimed; place 0 stays empty
+	uint32_t count; // of slots
+	uint32_t used, room; // of sites
+	bool sites_lost; // there was no room for all of them
+};
+
+void sosc_scan_text(struct sosc_scan *scan);
+void sosc_scan_end(struct sosc_scan *scan);
 bool sosc_load_is_called(const struct sosc_loaded *image, uint64_t displacement);
-uint32_t sosc_scan_sites(const struct sosc_loaded *image, uint64_t addr, uint64_t shadow);
+uint32_t sosc_scan_sites(const struct sosc_scan *scan, const struct sosc_scanned *slot,
+			 uint64_t shadow);
 uint64_t sosc_shadow_cell(const struct sosc_loaded *image, uint64_t slot);
 
 uint32_t sosc_guard_kind(const char *symbol);

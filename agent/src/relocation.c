@@ -50,7 +50,7 @@ static void hook_jump_slots(struct sosc_loaded *image)
 		at.kind = SOSC_SLOT_JUMP_SLOT;
 		at.index = i;
 		at.lazy = sosc_lazy_way(image, at.value, i);
-		past = at.lazy ? 0 : sosc_past_canonical(image, at.symbol, at.value);
+		past = at.lazy ? 0 : sosc_past_canonical(image, at.value);
 		if (past)
 			at.value = past;
 		if (at.lazy || past || !at.callee)
@@ -100,9 +100,10 @@ static bool wanted_glob_dat(struct sosc_candidate *at, struct sosc_loaded *image
 	return false;
 }
 
-static void hook_glob_dat(struct sosc_candidate *at, const struct sosc_scan *scan)
+static void hook_glob_dat(struct sosc_candidate *at)
 {
-	uint64_t past = sosc_past_canonical(at->image, at->symbol, at->value);
+	uint32_t uses = at->uses->uses;
+	uint64_t past = sosc_past_canonical(at->image, at->value);
 
 	if (past) {
 		at->value = past;
@@ -112,13 +113,12 @@ static void hook_glob_dat(struct sosc_candidate *at, const struct sosc_scan *sca
 		sosc_slot_refuse(at, SOSC_REFUSED_NOT_A_CALL);
 	} else if (at->kind == SOSC_SLOT_JUMP_SLOT) {
 		sosc_slot_hook(at);
-	} else if (scan->uses && !(scan->uses & (SOSC_USE_LOAD | SOSC_USE_CALLED_LOAD))) {
+	} else if (uses && !(uses & (SOSC_USE_LOAD | SOSC_USE_CALLED_LOAD))) {
 		sosc_slot_hook(at);
-	} else if (scan->uses & SOSC_USE_STUB) {
+	} else if (uses & SOSC_USE_STUB) {
 		at->kind = SOSC_SLOT_PLT_GOT;
-		at->stub = scan->stub;
 		sosc_slot_hook(at);
-	} else if (scan->uses & (SOSC_USE_CALL | SOSC_USE_JUMP | SOSC_USE_CALLED_LOAD)) {
+	} else if (uses & (SOSC_USE_CALL | SOSC_USE_JUMP | SOSC_USE_CALLED_LOAD)) {
 		at->kind = SOSC_SLOT_CALL_SITES;
 		sosc_slot_hook(at);
 	} else {
@@ -128,35 +128,39 @@ static void hook_glob_dat(struct sosc_candidate *at, const struct sosc_scan *sca
 
 static void hook_data_slots(struct sosc_loaded *image)
 {
+	struct sosc_scan scan = {.image = image};
 	struct sosc_candidate at;
-	struct sosc_scan *scans;
 	uint64_t size;
-	uint32_t count = 0, wanted = 0;
+	uint32_t wanted = 0;
 
 	for (uint64_t i = 0; i < image->relacount; i++)
 		wanted += ELF64_R_TYPE(image->rela[i].r_info) == R_X86_64_GLOB_DAT ||
 			  ELF64_R_TYPE(image->rela[i].r_info) == R_X86_64_JUMP_SLOT;
 	if (!wanted)
 		return;
-	size = (uint64_t)wanted * sizeof(*scans);
-	scans = sosc_mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (sosc_mmap_failed(scans))
+	size = (uint64_t)wanted * sizeof(*scan.slots);
+	scan.slots =
+		sosc_mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (sosc_mmap_failed(scan.slots))
 		return;
 	for (uint64_t i = 0; i < image->relacount; i++)
 		if (wanted_glob_dat(&at, image, &image->rela[i])) {
-			scans[count].addr = at.addr;
-			scans[count++].relocation = (uint32_t)i;
+			scan.slots[scan.count].addr = at.addr;
+			scan.slots[scan.count++].relocation = (uint32_t)i;
 		}
-	sosc_scan_text(image, scans, count);
-	for (uint32_t i = 0; i < count; i++)
-		if (describe(&at, image, &image->rela[scans[i].relocation])) {
+	sosc_scan_text(&scan);
+	for (uint32_t i = 0; i < scan.count; i++)
+		if (describe(&at, image, &image->rela[scan.slots[i].relocation])) {
 			at.kind = ELF64_R_TYPE(at.rela->r_info) == R_X86_64_JUMP_SLOT ?
 					  SOSC_SLOT_JUMP_SLOT :
 					  SOSC_SLOT_GLOB_DAT;
+			at.scan = &scan;
+			at.uses = &scan.slots[i];
 			if (sosc_select_slot(at.symbol, at.callee, &at.choice))
-				hook_glob_dat(&at, &scans[i]);
+				hook_glob_dat(&at);
 		}
-	(void)sosc_sys3(SYS_MUNMAP, (long)scans, (long)size, 0);
+	sosc_scan_end(&scan);
+	(void)sosc_sys3(SYS_MUNMAP, (long)scan.slots, (long)size, 0);
 }
 
 /**
@@ -178,6 +182,7 @@ void sosc_image_hook(struct sosc_loaded *image)
 	}
 	sosc_unwind_hook(image);
 	sosc_select_image(image);
+	sosc_slots_begin(image);
 	hook_jump_slots(image);
 	hook_data_slots(image);
 	if (image->relro_start)

@@ -8,77 +8,156 @@
 // a pointer's identity.
 
 #include "agent.h"
+#include "sys.h"
 
 enum { STUB_OPCODE = 0x25ff, CALL_OPCODE = 0x15ff };
 
 // .plt.got: GNU ld: ff 25 rel32 66 90; with IBT endbr64 before and 66 0f 1f 44
 // 00 00 after; mold: endbr64 before and cc after.
-static uint64_t stub_at(uint64_t jmp)
+static bool is_stub(uint64_t jmp, uint64_t end)
 {
-	const uint8_t *after = (const uint8_t *)jmp + 6;
+	uint8_t after[3] = {0};
 	uint32_t before;
 
+	if (jmp + 6 + sizeof(after) <= end)
+		memcpy(after, (const void *)(jmp + 6), sizeof(after));
 	if (jmp % 8 == 0 && after[0] == 0x66 && after[1] == 0x90)
-		return jmp;
+		return true;
 	memcpy(&before, (const void *)(jmp - 4), 4);
-	if ((jmp - 4) % 16 == 0 && before == 0xfa1e0ff3 &&
-	    ((after[0] == 0x66 && after[1] == 0x0f && after[2] == 0x1f) ||
-	     (after[0] == 0xcc && after[1] == 0xcc)))
-		return jmp;
-	return 0;
+	return (jmp - 4) % 16 == 0 && before == 0xfa1e0ff3 &&
+	       ((after[0] == 0x66 && after[1] == 0x0f && after[2] == 0x1f) ||
+		(after[0] == 0xcc && after[1] == 0xcc));
 }
 
-static void found(const struct sosc_loaded *image, struct sosc_scan *slot, uint64_t displacement)
+enum { SITES_FIRST = 8192 };
+
+// Keeps the place of a use that can be re-aimed.
+static void keep(struct sosc_scan *scan, struct sosc_scanned *slot, uint64_t displacement)
+{
+	uint64_t room = scan->room ? scan->room * 2ul : SITES_FIRST;
+	void *map;
+
+	if (scan->used + 1 >= scan->room && !scan->sites_lost) {
+		uint64_t size = room * sizeof(*scan->sites);
+
+		if (scan->room)
+			map = (void *)sosc_sys6(SYS_MREMAP, (long)scan->sites, (long)size / 2,
+						(long)size, MREMAP_MAYMOVE, 0, 0);
+		else
+			map = sosc_mmap(NULL, size, PROT_READ | PROT_WRITE,
+					MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		scan->sites_lost = sosc_mmap_failed(map);
+		if (!scan->sites_lost) {
+			scan->sites = map;
+			scan->room = (uint32_t)room;
+		}
+	}
+	if (scan->sites_lost || displacement - scan->image->start > UINT32_MAX) {
+		scan->sites_lost = true;
+		return;
+	}
+	scan->sites[++scan->used].offset = (uint32_t)(displacement - scan->image->start);
+	scan->sites[scan->used].next = slot->site;
+	slot->site = scan->used;
+}
+
+static void found(struct sosc_scan *scan, struct sosc_scanned *slot, uint64_t displacement)
 {
 	uint16_t opcode;
 
 	memcpy(&opcode, (const void *)(displacement - 2), 2);
-	if (opcode == STUB_OPCODE && stub_at(displacement - 2)) {
-		slot->stub = displacement - 2;
+	if (opcode == STUB_OPCODE && is_stub(displacement - 2, scan->end)) {
 		slot->uses |= SOSC_USE_STUB;
 	} else if (opcode == STUB_OPCODE) {
 		slot->uses |= SOSC_USE_JUMP;
 	} else if (opcode == CALL_OPCODE) {
 		slot->uses |= SOSC_USE_CALL;
-	} else if (sosc_load_is_called(image, displacement)) {
+	} else if (sosc_load_is_called(scan->image, displacement)) {
 		slot->uses |= SOSC_USE_CALLED_LOAD;
 	} else {
 		slot->uses |= SOSC_USE_LOAD;
+		return;
 	}
+	keep(scan, slot, displacement);
 }
 
-static void scan_range(const struct sosc_loaded *image, uint64_t start, uint64_t end,
-		       struct sosc_scan *slots, uint32_t count)
+static void look_at(struct sosc_scan *scan, uint64_t at)
 {
-	uint64_t low = slots[0].addr, span = slots[count - 1].addr - low;
+	uint32_t left = 0, right = scan->count;
+	int32_t displacement;
+	uint64_t target;
 
-	for (uint64_t at = start; at + 4 <= end; at++) {
-		int32_t displacement;
-		uint64_t target;
-		uint32_t left = 0, right = count;
+	__builtin_memcpy(&displacement, (const void *)at, 4);
+	target = at + 4 + (uint64_t)(int64_t)displacement;
+	if (target - scan->low > scan->span || target & 7)
+		return;
+	while (left < right) {
+		uint32_t middle = (left + right) / 2;
 
-		__builtin_memcpy(&displacement, (const void *)at, 4);
-		target = at + 4 + (uint64_t)(int64_t)displacement;
-		if (target - low > span || target & 7)
-			continue;
-		while (left < right) {
-			uint32_t middle = (left + right) / 2;
-
-			if (slots[middle].addr < target)
-				left = middle + 1;
-			else
-				right = middle;
-		}
-		if (left < count && slots[left].addr == target && at >= start + 6)
-			found(image, &slots[left], at);
+		if (scan->slots[middle].addr < target)
+			left = middle + 1;
+		else
+			right = middle;
 	}
+	if (left < scan->count && scan->slots[left].addr == target)
+		found(scan, &scan->slots[left], at);
 }
 
-static void sift(struct sosc_scan *slots, uint32_t root, uint32_t count)
+#define EACH_BYTE 0x0101010101010101ul
+#define TOP_BITS 0x8080808080808080ul
+
+// The top bit of each byte that is zero, and perhaps of one that is not.
+static inline uint64_t zeros(uint64_t bytes)
+{
+	return (bytes - EACH_BYTE) & ~bytes;
+}
+
+static inline uint64_t word_at(uint64_t at)
+{
+	uint64_t word;
+
+	__builtin_memcpy(&word, (const void *)at, 8);
+	return word;
+}
+
+enum { WINDOW_MAX = 65536, WINDOW_MIN = 4096 };
+
+// Where slots lie close together, displacements to them from a window of the text
+// have one of two upper halves: those are looked for eight places at a time.
+static uint64_t look_through(struct sosc_scan *scan, uint64_t at, uint64_t end)
+{
+	int64_t least = (int64_t)(scan->low - (end - 1) - 4);
+	uint64_t first = ((uint64_t)least >> 16 & 0xffff), second = (first + 1) & 0xffff;
+	uint64_t low1 = (first & 0xff) * EACH_BYTE, high1 = (first >> 8) * EACH_BYTE;
+	uint64_t low2 = (second & 0xff) * EACH_BYTE, high2 = (second >> 8) * EACH_BYTE;
+
+	for (; at + 11 <= end; at += 8) {
+		uint64_t low = word_at(at + 2), high = word_at(at + 3);
+		uint64_t hits = (zeros(low ^ low1) & zeros(high ^ high1)) |
+				(zeros(low ^ low2) & zeros(high ^ high2));
+
+		for (hits &= TOP_BITS; hits; hits &= hits - 1)
+			look_at(scan, at + (uint64_t)__builtin_ctzl(hits) / 8);
+	}
+	return at;
+}
+
+static void scan_range(struct sosc_scan *scan, uint64_t start, uint64_t end)
+{
+	uint64_t window = WINDOW_MAX - 8 - scan->span, at = start + 6;
+
+	scan->end = end;
+	while (scan->span <= WINDOW_MAX - 8 - WINDOW_MIN && at + 11 <= end)
+		at = look_through(scan, at, end - at < window ? end : at + window);
+	for (; at + 4 <= end; at++)
+		look_at(scan, at);
+}
+
+static void sift(struct sosc_scanned *slots, uint32_t root, uint32_t count)
 {
 	for (;;) {
 		uint32_t child = root * 2 + 1;
-		struct sosc_scan swap;
+		struct sosc_scanned swap;
 
 		if (child >= count)
 			return;
@@ -93,63 +172,67 @@ static void sift(struct sosc_scan *slots, uint32_t root, uint32_t count)
 	}
 }
 
-/** Fill in uses and stub of @slots; sorts them by address. */
-void sosc_scan_text(const struct sosc_loaded *image, struct sosc_scan *slots, uint32_t count)
+/**
+ * Fill in what the code of scan->image does with scan->slots, and sort these by
+ * address. What is kept of it needs sosc_scan_end.
+ */
+void sosc_scan_text(struct sosc_scan *scan)
 {
+	const struct sosc_loaded *image = scan->image;
+	struct sosc_scanned *slots = scan->slots;
+	uint32_t count = scan->count;
+
 	if (!count)
 		return;
 	for (uint32_t i = count / 2; i-- > 0;)
 		sift(slots, i, count);
 	for (uint32_t i = count; i-- > 1;) {
-		struct sosc_scan swap = slots[0];
+		struct sosc_scanned swap = slots[0];
 
 		slots[0] = slots[i];
 		slots[i] = swap;
 		sift(slots, 0, i);
 	}
+	scan->low = slots[0].addr;
+	scan->span = slots[count - 1].addr - scan->low;
 	for (uint32_t i = 0; i < image->phnum; i++) {
 		const Elf64_Phdr *phdr = &image->phdr[i];
 		uint64_t start = image->bias + phdr->p_vaddr;
 
 		if (phdr->p_type == PT_LOAD && phdr->p_flags & PF_X)
-			scan_range(image, start, start + phdr->p_filesz, slots, count);
+			scan_range(scan, start, start + phdr->p_filesz);
 	}
 }
 
-static bool is_call_through(const struct sosc_loaded *image, uint64_t displacement)
+void sosc_scan_end(struct sosc_scan *scan)
 {
-	const uint8_t *code = (const uint8_t *)displacement;
+	if (scan->room)
+		(void)sosc_sys3(SYS_MUNMAP, (long)scan->sites,
+				(long)(scan->room * sizeof(*scan->sites)), 0);
+	scan->room = scan->used = 0;
+}
 
-	return (code[-2] == 0xff && (code[-1] == 0x15 || code[-1] == 0x25)) ||
-	       sosc_load_is_called(image, displacement);
+static bool reaim(uint64_t displacement, uint64_t shadow)
+{
+	int64_t wide = (int64_t)(shadow - (displacement + 4));
+	int32_t fresh = (int32_t)wide;
+
+	return fresh == wide && sosc_write(displacement, &fresh, sizeof(fresh), true);
 }
 
 /**
- * Re-aim every call and jump through the slot at @addr, and every load of it
- * that is only called, to the cell at @shadow; how many there were and could be
- * written. Nobody may be running the image's code: a displacement may straddle
- * a word.
+ * Re-aim every call and jump through @slot, and every load of it that is only
+ * called, to the cell at @shadow; how many there were and could be written.
+ * Nobody may be running the image's code: a displacement may straddle a word.
  */
-uint32_t sosc_scan_sites(const struct sosc_loaded *image, uint64_t addr, uint64_t shadow)
+uint32_t sosc_scan_sites(const struct sosc_scan *scan, const struct sosc_scanned *slot,
+			 uint64_t shadow)
 {
 	uint32_t done = 0;
 
-	for (uint32_t i = 0; i < image->phnum; i++) {
-		const Elf64_Phdr *phdr = &image->phdr[i];
-		uint64_t start = image->bias + phdr->p_vaddr, end = start + phdr->p_filesz;
-
-		if (phdr->p_type != PT_LOAD || !(phdr->p_flags & PF_X))
-			continue;
-		for (uint64_t at = start + 3; at + 4 <= end; at++) {
-			int64_t wide = (int64_t)(shadow - (at + 4));
-			int32_t old, fresh = (int32_t)wide;
-
-			__builtin_memcpy(&old, (const void *)at, sizeof(old));
-			if (at + 4 + (uint64_t)(int64_t)old == addr && fresh == wide &&
-			    is_call_through(image, at) &&
-			    sosc_write(at, &fresh, sizeof(fresh), true))
-				done++;
-		}
-	}
+	if (scan->sites_lost)
+		return 0; // some would go round the hook
+	for (uint32_t i = slot->site; i; i = scan->sites[i].next)
+		done += reaim(scan->image->start + scan->sites[i].offset, shadow);
 	return done;
 }

@@ -80,17 +80,36 @@ static uint64_t handler_of(const struct sosc_choice *choice, bool entry_only)
 	return (uint64_t)(six ? sosc_h_call_six : sosc_h_call);
 }
 
-// The place of the same slot in an image that was closed and loaded again.
-static uint32_t known_slot(const struct sosc_candidate *at, uint32_t symbol)
+static bool is_of(uint32_t index, const struct sosc_candidate *at)
 {
-	uint32_t image = at->image->index;
+	const char *strings = sosc_section(SOSC_SEC_STRINGS);
 
-	if (image == SOSC_NONE)
-		return SOSC_NONE;
-	for (uint32_t i = first_slot[image]; i < first_slot[image] + slot_count[image]; i++)
-		if (sosc_hooks[i].addr == at->addr && sosc_hooks[i].symbol == symbol)
-			return i;
+	return sosc_hooks[index].addr == at->addr &&
+	       sosc_same(strings + sosc_hooks[index].symbol, at->symbol);
+}
+
+// The place of the same slot in an image that was closed and loaded again: most
+// likely the one behind the last that was found.
+static uint32_t known_slot(const struct sosc_candidate *at)
+{
+	struct sosc_loaded *image = at->image;
+
+	for (uint32_t i = 0; i < image->slots_known; i++) {
+		uint32_t next = image->slots_next < image->slots_known ? image->slots_next : 0;
+		uint32_t index = first_slot[image->index] + next;
+
+		image->slots_next = next + 1;
+		if (is_of(index, at))
+			return index;
+	}
 	return SOSC_NONE;
+}
+
+/** Begin with the slots of @image: those of its last time are known. */
+void sosc_slots_begin(struct sosc_loaded *image)
+{
+	image->slots_known = image->index == SOSC_NONE ? 0 : slot_count[image->index];
+	image->slots_next = 0;
 }
 
 static uint32_t new_slot(struct sosc_loaded *image)
@@ -142,8 +161,7 @@ static struct sosc_slot *write_record(const struct sosc_candidate *at, uint32_t 
 
 void sosc_slot_refuse(const struct sosc_candidate *at, enum sosc_slot_refusal refusal)
 {
-	uint32_t symbol = sosc_string(at->symbol);
-	uint32_t index = known_slot(at, symbol);
+	uint32_t index = known_slot(at), symbol = sosc_string(at->symbol);
 
 	if (index == SOSC_NONE)
 		index = new_slot(at->image);
@@ -158,15 +176,11 @@ void sosc_slot_refuse(const struct sosc_candidate *at, enum sosc_slot_refusal re
 static bool reaim(const struct sosc_candidate *at, uint64_t value)
 {
 	uint64_t shadow = sosc_shadow_cell(at->image, at->addr);
-	int64_t displacement = (int64_t)(shadow - (at->stub + 6));
-	int32_t rel32 = (int32_t)displacement;
 
 	if (!shadow)
 		return false;
 	*(uint64_t *)shadow = value;
-	if (at->kind == SOSC_SLOT_CALL_SITES)
-		return sosc_scan_sites(at->image, at->addr, shadow) > 0;
-	return displacement == rel32 && sosc_write(at->stub + 2, &rel32, sizeof(rel32), true);
+	return sosc_scan_sites(at->scan, at->uses, shadow) > 0;
 }
 
 static bool store_slot(const struct sosc_candidate *at, uint64_t value)
@@ -184,25 +198,43 @@ static bool store_slot(const struct sosc_candidate *at, uint64_t value)
 enum { RESOLVE_CELL = 1, GUARD_CELL = 2, ALIAS_CELL = 3 };
 
 // In a program that is not position independent a function's address may be the
-// program's own stub, and other images are bound to that: their calls would be
-// the program's too. A way round, if @value is such a stub and its slot hooked.
-uint64_t sosc_past_canonical(const struct sosc_loaded *image, const char *symbol, uint64_t value)
-{
-	const struct sosc_loaded *program = &sosc_loaded[0];
-	uint32_t text = program->index, alias;
+// program's own stub: what the symbol of the stub's slot has for a value, although
+// it is undefined.
+enum { CANONICAL_MAX = 16384 };
+static struct {
+	uint64_t addr;
+	uint32_t slot;
+} canonical[CANONICAL_MAX];
+static uint32_t canonical_count;
 
-	if (image == program || text == SOSC_NONE || !sosc_addr_executable(program, value))
+static void note_canonical(const struct sosc_candidate *at, uint32_t index)
+{
+	const Elf64_Sym *symbol = &at->image->symtab[ELF64_R_SYM(at->rela->r_info)];
+
+	if (at->image != &sosc_loaded[0] || at->kind != SOSC_SLOT_JUMP_SLOT || !symbol->st_value ||
+	    symbol->st_shndx != SHN_UNDEF || canonical_count == CANONICAL_MAX)
+		return;
+	canonical[canonical_count].addr = at->image->bias + symbol->st_value;
+	canonical[canonical_count++].slot = index;
+}
+
+/**
+ * Other images are bound to such a stub: their calls would be the program's, too.
+ * A way round, if @value is one and its slot is hooked, else 0.
+ */
+uint64_t sosc_past_canonical(const struct sosc_loaded *image, uint64_t value)
+{
+	if (image == &sosc_loaded[0])
 		return 0;
-	text = sosc_string(symbol);
-	for (uint32_t i = first_slot[program->index];
-	     i < first_slot[program->index] + slot_count[program->index]; i++) {
-		if (sosc_hooks[i].symbol != text || sosc_slot(i)->refusal ||
-		    sosc_slot(i)->kind != SOSC_SLOT_JUMP_SLOT)
+	for (uint32_t i = 0; i < canonical_count; i++) {
+		uint32_t slot = canonical[i].slot, alias;
+
+		if (canonical[i].addr != value || sosc_slot(slot)->refusal)
 			continue;
-		alias = own_cell(sosc_hooks[i].addr, ALIAS_CELL);
+		alias = own_cell(sosc_hooks[slot].addr, ALIAS_CELL);
 		if (alias == SOSC_NONE)
 			return 0;
-		sosc_cells[alias].original = (uint64_t)&sosc_cells[i];
+		sosc_cells[alias].original = (uint64_t)&sosc_cells[slot];
 		sosc_cells[alias].handler = (uint64_t)sosc_h_alias;
 		return sosc_entry_of(alias);
 	}
@@ -243,7 +275,7 @@ static uint64_t original_of(const struct sosc_candidate *at, uint64_t **bind)
 
 void sosc_slot_hook(const struct sosc_candidate *at)
 {
-	uint32_t symbol = sosc_string(at->symbol), index = known_slot(at, symbol);
+	uint32_t symbol = sosc_string(at->symbol), index = known_slot(at);
 	bool entry_only = at->choice.flags & SOSC_FN_ENTRY_ONLY ||
 			  sosc_control->flags & SOSC_FLAG_ENTRY_ONLY;
 	bool known = index != SOSC_NONE;
@@ -281,6 +313,7 @@ void sosc_slot_hook(const struct sosc_candidate *at)
 	else if (!store_slot(at, sosc_entry_of(index)))
 		slot->refusal = at->kind >= SOSC_SLOT_PLT_GOT ? SOSC_REFUSED_TEXT :
 								SOSC_REFUSED_WRITE;
+	note_canonical(at, index);
 	__atomic_store_n(&slot->ready, 1, __ATOMIC_RELEASE);
 }
 

@@ -27,14 +27,16 @@ struct sosc_candidate {
 	uint64_t index; // in DT_JMPREL
 	enum sosc_lazy_way lazy;
 	enum sosc_slot_kind kind;
-	uint64_t stub; // PLT_GOT: its jmp
+	const struct sosc_scan *scan; // PLT_GOT, CALL_SITES: where its uses are
+	const struct sosc_scanned *uses;
 };
 
 int sosc_segment_flags(const struct sosc_loaded *image, uint64_t addr);
 enum sosc_lazy_way sosc_lazy_way(const struct sosc_loaded *image, uint64_t value, uint64_t index);
 bool sosc_redirect_binding(const struct sosc_candidate *at, uint64_t target);
 
-uint64_t sosc_past_canonical(const struct sosc_loaded *image, const char *symbol, uint64_t value);
+uint64_t sosc_past_canonical(const struct sosc_loaded *image, uint64_t value);
+void sosc_slots_begin(struct sosc_loaded *image);
 void sosc_slot_hook(const struct sosc_candidate *at);
 void sosc_slot_refuse(const struct sosc_candidate *at, enum sosc_slot_refusal refusal);
 void sosc_slot_guard(const struct sosc_candidate *at);

@@ -100,7 +100,8 @@ enum { NAMES = 1024 };
 int main(int argc, char **argv)
 {
 	void *library = dlopen(argv[1], RTLD_NOW);
-	struct sosc_scan scan = {0};
+	struct sosc_scanned scanned = {0};
+	struct sosc_scan scan = {.image = &image, .slots = &scanned, .count = 1};
 	const struct link_map *map;
 	uint64_t shadow = 0, slot;
 	static char names[NAMES][64];
@@ -123,9 +124,9 @@ int main(int argc, char **argv)
 	slot = slot_of("callee", map);
 	CHECK(slot);
 	show_uses(slot);
-	scan.addr = slot;
-	sosc_scan_text(&image, &scan, 1);
-	printf("uses %u\n", scan.uses);
+	scanned.addr = slot;
+	sosc_scan_text(&scan);
+	printf("uses %u\n", scanned.uses);
 	while (count < NAMES && fscanf(list, "%63s", names[count]) == 1) {
 		long (*function)(long) = (long (*)(long))dlsym(library, names[count]);
 
@@ -137,7 +138,7 @@ int main(int argc, char **argv)
 	shadow = sosc_shadow_cell(&image, slot);
 	CHECK(shadow && sosc_shadow_cell(&image, slot) == shadow);
 	*(uint64_t *)shadow = (uint64_t)counting;
-	printf("sites %u\n", sosc_scan_sites(&image, slot, shadow));
+	printf("sites %u\n", sosc_scan_sites(&scan, &scanned, shadow));
 	for (int i = 0; i < count; i++) {
 		long (*function)(long) = (long (*)(long))dlsym(library, names[i]);
 		long after;
