@@ -11,6 +11,7 @@ A target says in a comment of its own how it wants to be built and run:
     script    a version script for the linker
     cflags, ldflags
     compiler  the one that can build it; pie=no: it must not be a PIE
+    ifunc     address: it takes the address of a function of libc that is an IFUNC
 
 All other words are for those who run it. Results are kept in matrix.FOLDER, under names
 made of everything that went into them: a program is built once, whoever asks first.
@@ -55,6 +56,10 @@ def directives(source: Path) -> dict[str, str]:
 def can(name: str, cell: Cell) -> bool:
     """Tell whether a target can be built in this way at all."""
     wish = directives(find(name))
+    if wish.get("ifunc") == "address" and (cell.linker, cell.pie) == ("mold", "nopie"):
+        # mold 1.10 leaves IFUNC the type of the program's own stub for it: whoever looks the
+        # symbol up calls the stub to hear where the function is, and dies, traced or not
+        return False
     return wish.get("compiler", cell.compiler) == cell.compiler and not (
         wish.get("pie") == "no" and cell.pie == "pie"
     )

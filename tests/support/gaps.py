@@ -17,7 +17,6 @@ GAPS = {
     "*test_hazards.py::*[[]cancel-*": "an exit without entry after asynchronous cancellation",
     "*test_hazards.py::*[[]signals-*-everything*": "rarely an exit is told before its entry",
     "*test_hazards.py::*[[]signals-*-record*": "rarely an exit is told before its entry",
-    "*test_cells.py::*nopie*-identity*": "calls by pointer through a canonical stub are counted",
     "*test_cells.py::*no-plt*-weak*": "an address that is tested and called is not told apart",
     "*test_loaders.py::*[[]bullseye-*": "some libraries of the targets do not load on glibc 2.31",
     "*test_loaders.py::*-fork-*": "a child's return from its parent's call is an exit alone",

@@ -49,6 +49,8 @@ class Case(NamedTuple):
         """Return the way of building nearest to `cell` that this target can be built in."""
         if self.wish.get("pie") == "no":
             cell = cell._replace(pie="nopie")
+        elif not build.can(self.target, cell):
+            cell = cell._replace(pie="pie")
         return cell._replace(compiler=self.wish.get("compiler", cell.compiler))
 
 
