@@ -94,7 +94,7 @@ def test_the_version_is_the_same_everywhere() -> None:
 
 def test_the_command_is_the_entry_point() -> None:
     (entry,) = metadata.entry_points(group="console_scripts", name="soscope")
-    assert entry.value == "soscope.cli.main:main"
+    assert entry.value == "soscope.cli.main:start"
     assert callable(entry.load())
 
 

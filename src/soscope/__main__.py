@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import sys
-
-from soscope.cli.main import main
+from soscope.cli.main import start
 
 if __name__ == "__main__":
-    sys.exit(main())
+    start()

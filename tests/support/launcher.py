@@ -13,8 +13,8 @@ import json
 import os
 import sys
 
+from soscope.cli.exits import end, leave
 from soscope.control.events import Events
-from soscope.control.exitstatus import die_like
 from soscope.control.launch import launch
 from soscope.control.program import Program
 from soscope.errors import SoscopeError
@@ -111,9 +111,7 @@ def main(argv: list[str]) -> None:
     result["events"] = notes.events
     with open(report, "w", encoding="utf-8") as file:
         json.dump(result, file)
-    if how is None:
-        sys.exit(status)
-    die_like(how)
+    end(status if how is None else leave(how.status, how.signal))
 
 
 if __name__ == "__main__":

@@ -7,10 +7,17 @@ trace costs.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
 from soscope.errors import SoscopeError, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+_COLLECT_AFTER = 100_000
 
 # verb -> (what its help says, exit status of a wrong usage)
 VERBS = {
@@ -45,6 +52,16 @@ class Invocation:
     def __init__(self, words: list[str], *, debug: bool) -> None:
         self.words = words
         self.debug = debug
+
+
+def start() -> NoReturn:
+    """Be the command `soscope`: run it and end the process."""
+    # Thousands of objects are made at the start, and none of them is garbage.
+    gc.set_threshold(_COLLECT_AFTER)
+    status = main()
+    from soscope.cli.exits import end
+
+    end(status)
 
 
 def main(arguments: list[str] | None = None) -> int:

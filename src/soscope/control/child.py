@@ -10,11 +10,11 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import signal
 from collections.abc import Callable
 
 from soscope.control import environment
 from soscope.control.command import Command, is_text
+from soscope.process.signals import signal
 
 _CONTINUE = (errno.ENOENT, errno.ENOTDIR, errno.ESTALE, errno.ENODEV, errno.ETIMEDOUT)
 _SHELL = b"/bin/sh"
@@ -76,7 +76,7 @@ class Signals:
     __slots__ = ("_chld", "_mask")
 
     def __init__(self) -> None:
-        self._mask: set[signal.Signals | int] | None = None
+        self._mask: set[int] | None = None
         self._chld: object = signal.SIG_DFL
 
     def block(self, numbers: tuple[int, ...]) -> None:
@@ -84,13 +84,13 @@ class Signals:
         if self._mask is None:
             self._mask = set(signal.pthread_sigmask(signal.SIG_BLOCK, numbers))
             self._chld = signal.getsignal(signal.SIGCHLD)
-            if self._chld is signal.SIG_IGN:
+            if self._chld == signal.SIG_IGN:
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
     def restore(self) -> None:
         """Put both back; may be called twice."""
         if self._mask is not None:
-            if self._chld is signal.SIG_IGN:
+            if self._chld == signal.SIG_IGN:
                 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
             signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
             self._mask = None

@@ -9,7 +9,6 @@ own to the whole process group, so the target has those already.
 from __future__ import annotations
 
 import os
-import signal
 import time
 from collections.abc import Callable
 
@@ -20,6 +19,7 @@ from soscope.control.program import Program
 from soscope.control.tracer import Tracer
 from soscope.errors import SoscopeError
 from soscope.process import ptrace, reasons, status
+from soscope.process.signals import signal
 
 _FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT)

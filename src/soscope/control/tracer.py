@@ -9,7 +9,6 @@ fail with ESRCH; its end is reported by the next wait status, so that is no erro
 from __future__ import annotations
 
 import os
-import signal
 import time
 from collections.abc import Callable
 
@@ -23,6 +22,7 @@ from soscope.errors import SoscopeError
 from soscope.process import ptrace, reasons, status
 from soscope.process.put_in import PutIn
 from soscope.process.reasons import Refused
+from soscope.process.signals import signal
 from soscope.process.tracee import Faulted, Gone, Tracee
 from soscope.wire import layout
 

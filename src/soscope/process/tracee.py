@@ -8,12 +8,12 @@ status, which then belongs to the caller: nobody else will see it again.
 from __future__ import annotations
 
 import os
-import signal
 import time
 
 from soscope.process import arch_x86_64 as arch
 from soscope.process import ptrace
 from soscope.process.memory import RemoteMemory
+from soscope.process.signals import signal
 
 _STOP_SIGNALS = frozenset((signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU))
 _FAULTS = frozenset((signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGSYS))
