@@ -108,8 +108,13 @@ static uint32_t known_slot(const struct sosc_candidate *at)
 /** Begin with the slots of @image: those of its last time are known. */
 void sosc_slots_begin(struct sosc_loaded *image)
 {
-	image->slots_known = image->index == SOSC_NONE ? 0 : slot_count[image->index];
-	image->slots_next = 0;
+	struct sosc_image *images = sosc_section(SOSC_SEC_IMAGES);
+
+	image->slots_known = image->slots_next = 0;
+	if (image->index == SOSC_NONE || !slot_count[image->index])
+		return;
+	image->slots_known = slot_count[image->index];
+	images[image->index].slots_hooked = images[image->index].slots_refused = 0;
 }
 
 static uint32_t new_slot(struct sosc_loaded *image)
