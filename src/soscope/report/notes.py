@@ -8,6 +8,7 @@ last line is there always.
 from __future__ import annotations
 
 from soscope.instruments.trace.outcome import (
+    DLSYM,
     STOPPED_CUT,
     STOPPED_DURATION,
     STOPPED_FULL,
@@ -56,8 +57,6 @@ _UNTRACED = {
     "not followed": "what a command starts is followed with -f",
 }
 
-_DLSYM = frozenset({"dlsym", "dlvsym"})
-
 
 def notes(outcome: Outcome, display: Display) -> list[str]:
     """Return the notes, without their prefix; none if they are not wanted."""
@@ -97,7 +96,7 @@ def _unmatched(outcome: Outcome) -> list[str]:
     for program in outcome.programs:
         for index, count in enumerate(program.rules_matched[:size]):
             matched[index] += count
-    hooked = sum(slot.is_hooked for program in outcome.programs for slot in program.slots)
+    hooked = sum(image.slots_hooked for program in outcome.programs for image in program.images)
     words = outcome.selection.words
     if hooked and all(count or not word.text for word, count in zip(words, matched, strict=True)):
         return []
@@ -150,11 +149,11 @@ def _unseen(outcome: Outcome) -> list[str]:
         slot.caller.name if slot.caller else "?"
         for program in outcome.programs
         for slot in program.slots
-        if slot.symbol in _DLSYM
+        if slot.symbol in DLSYM
     }
     if users:
         lines.append(f"not seen: calls through pointers that dlsym gave to {_names(sorted(users))}")
-    elif _DLSYM & outcome.imported:
+    elif DLSYM & outcome.imported:
         lines.append("not seen: calls through pointers that dlsym gave")
     return lines
 

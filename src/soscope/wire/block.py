@@ -11,6 +11,7 @@ import ctypes
 import mmap
 import os
 import sys
+from collections.abc import Iterable
 
 from soscope.errors import AgentError, FormatError
 from soscope.model.image import Image
@@ -282,19 +283,64 @@ class ControlBlock:
                 found.append(image)
         return found
 
-    def slots(self, process: int, images: list[Image], start: int = 0) -> list[Slot]:
-        """Return the slots from index `start` on that the agent has finished writing."""
+    def slots(
+        self,
+        process: int,
+        images: list[Image],
+        start: int = 0,
+        chosen: Iterable[int] | None = None,
+    ) -> list[Slot]:
+        """Return the slots from index `start` on that the agent has finished writing.
+
+        `chosen` are the indices of those wanted, None: all. There may be tens of thousands.
+        """
         by_index = {image.index: image for image in images}
+        names: dict[int, str] = {}
+
+        def string(offset: int) -> str:
+            name = names.get(offset)
+            if name is None:
+                name = names[offset] = self.string(offset)
+            return name
+
         found = []
         count = min(self.slot_count, layout.MAX_SLOTS)
         table = self.view(layout.SEC_SLOTS, 0, count * layout.SLOT.size)
-        for index in range(start, count):
+        for index in range(start, count) if chosen is None else sorted(chosen):
+            if not start <= index < count:
+                continue
             slot = records.slot_of(
-                table, index * layout.SLOT.size, index, process, self.string, by_index
+                table, index * layout.SLOT.size, index, process, string, by_index
             )
             if slot is not None:
                 found.append(slot)
         return found
+
+    def refused_slots(self) -> list[int]:
+        """Return the indices of slots that were asked for and are not hooked."""
+        count = min(self.slot_count, layout.MAX_SLOTS)
+        table = self.view(layout.SEC_SLOTS, 0, count * layout.SLOT.size)
+        column = table[layout.SLOT.offset("refusal") :: layout.SLOT.size].tolist()
+        return [index for index, refusal in enumerate(column) if refusal]
+
+    def slots_of(self, symbols: Iterable[str]) -> list[int]:
+        """Return the indices of slots of functions with one of these names."""
+        start, size = self.section(layout.SEC_STRINGS)
+        end = start + min(self.strings_used, size)
+        offsets = set()
+        for symbol in symbols:
+            name = b"\0" + os.fsencode(symbol) + b"\0"
+            at = self.mapping.find(name, start, end)
+            while at >= 0:
+                offsets.add(at + 1 - start)
+                at = self.mapping.find(name, at + 1, end)
+        if not offsets:
+            return []
+        width, first = layout.SLOT.size // 4, self.section(layout.SEC_SLOTS)[0] // 4
+        first += layout.SLOT.offset("symbol") // 4
+        count = min(self.slot_count, layout.MAX_SLOTS)
+        column = self._u32[first : first + count * width : width].tolist()
+        return [index for index, offset in enumerate(column) if offset in offsets]
 
     def _count_views(self, width: int) -> list[memoryview]:
         """Return one view of u64 per count array in use; `width` words a cell."""
@@ -313,7 +359,7 @@ class ControlBlock:
         """Return slot index -> calls, in mode COUNT; slots without calls are left out."""
         total: dict[int, int] = {}
         for view in self._count_views(1):
-            for index, calls in enumerate(view):
+            for index, calls in enumerate(view.tolist()):
                 if calls:
                     total[index] = total.get(index, 0) + calls
         return total
@@ -327,8 +373,9 @@ class ControlBlock:
         width = layout.STATS.size // 8
         merged: dict[int, tuple[int, int, int, int, int, int]] = {}
         for view in self._count_views(width):
-            for at in range(0, len(view), width):
-                if view[at] or view[at + 1]:
+            columns = zip(view[::width].tolist(), view[1::width].tolist(), strict=True)
+            for at, words in zip(range(0, len(view), width), columns, strict=True):
+                if words != (0, 0):
                     calls, returns, errors, total, least, most = view[at : at + 6]
                     before = merged.get(at // width)
                     if before is not None:

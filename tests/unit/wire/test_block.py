@@ -159,6 +159,24 @@ def test_names_are_read_when_they_are_ready(block: ControlBlock) -> None:
     assert [slot.index for slot in block.slots(7, images, start=1)] == [2]
 
 
+def test_slots_are_found_by_what_a_report_wants_of_them(block: ControlBlock) -> None:
+    main = put_image(block, b"program")
+    images = block.images(7)
+    at, size = layout.SLOT.offset("refusal"), layout.SLOT.size
+    for name in (b"dlsym", b"mydlsym", b"free", b"dlsym", b"dlsymx", b"dlvsym"):
+        put_slot(block, name, main, main)
+    block.mapping[block.section(layout.SEC_SLOTS)[0] + 2 * size + at] = layout.REFUSED_TEXT
+    assert block.refused_slots() == [2]
+    assert block.slots_of(["dlsym"]) == [0, 3]
+    assert block.slots_of(["dlvsym", "free", "calloc"]) == [2, 5]
+    assert block.slots_of(["calloc"]) == []
+    chosen = block.slots(7, images, chosen={3, 2, 99})
+    assert [(slot.index, slot.symbol, slot.refusal) for slot in chosen] == [
+        (2, "free", layout.REFUSED_TEXT),
+        (3, "dlsym", layout.HOOKED),
+    ]
+
+
 def test_a_name_outside_the_strings_is_empty(block: ControlBlock) -> None:
     assert block.string(0) == ""
     assert block.string(1 << 31) == ""

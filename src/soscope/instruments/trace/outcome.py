@@ -17,6 +17,9 @@ STOPPED_LIMIT = "limit"  # --limit
 STOPPED_FULL = "full"  # --when-full=stop
 STOPPED_CUT = "cut"  # a recording that ends in the middle: damaged, or soscope was killed
 
+# What gives pointers away that are then called through no slot.
+DLSYM = frozenset({"dlsym", "dlvsym"})
+
 # slot index -> (calls, returns, errors, total, min, max), times in ticks of the clock
 Stats = dict[int, tuple[int, int, int, int, int, int]]
 
@@ -25,7 +28,9 @@ class ProgramOutcome:
     """One traced program: what one control block held at the end.
 
     `index` is the `process` of its images and slots, `path` the file that was run.
-    `images` are all that were seen, `slots` those that the filter chose, hooked or not.
+    `images` are all that were seen. `slots` are, of those that the filter chose, the ones
+    that a report may name: called, refused, or of DLSYM; all of them where a word of the
+    filter matched nothing.
     `counts` (slot index -> calls) and `stats` are there in their modes only. `ns_per_tick`
     turns the ticks of `stats` into time. `rules_matched` has a number for each rule of the
     filter. `slots_left` counts function slots that nobody asked for, `loader_refused` says

@@ -11,6 +11,7 @@ that prints) is done in slices, so that a signal of the target is never kept wai
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 
 from soscope.control.events import Events
 from soscope.control.launch import launch
@@ -19,6 +20,7 @@ from soscope.control.supervise import Target
 from soscope.instruments.trace.filter import Selection, compile_selection
 from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.outcome import (
+    DLSYM,
     STOPPED_DURATION,
     STOPPED_FULL,
     STOPPED_LIMIT,
@@ -298,7 +300,7 @@ class Session(Events):
             program.index,
             program.path,
             images,
-            block.slots(program.index, images),
+            block.slots(program.index, images, chosen=self._worth_naming(block, counts or stats)),
             counts=counts,
             stats=stats,
             ns_per_tick=self._rate(block),
@@ -308,6 +310,15 @@ class Session(Events):
             errno_known=bool(block.agent_flags & layout.AGENT_ERRNO),
             cut=block.images_dropped + block.slots_dropped,
         )
+
+    def _worth_naming(
+        self, block: ControlBlock, called: Iterable[int] | None
+    ) -> Iterable[int] | None:
+        """Return which slots a report may name; None: all, to look for near misses."""
+        words = zip(self.selection.words, block.rules_matched(), strict=True)
+        if any(word.text and not count for word, count in words):
+            return None
+        return {*(called or ()), *block.refused_slots(), *block.slots_of(DLSYM)}
 
     def _rate(self, block: ControlBlock) -> float:
         clock = Clock()
