@@ -163,8 +163,6 @@ static void answer(struct sosc_loaded *image, const char *name, uint64_t with)
  */
 void sosc_unwind_hook(struct sosc_loaded *image)
 {
-	if (sosc_control->mode == SOSC_MODE_COUNT || sosc_control->flags & SOSC_FLAG_ENTRY_ONLY)
-		return;
 	if (find_original)
 		answer(image, "_dl_find_object", (uint64_t)find_object);
 	if (iterate_original && !imports_unwinder(image))

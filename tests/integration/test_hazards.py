@@ -22,7 +22,9 @@ LONG = [case for name in TARGETS for case in tracing.cases(name, "soak") if case
 CELLS = {"summary": PLAIN._replace(binding="now"), "everything": PLAIN._replace(binding="ibt")}
 
 
-def check(case: Case, mode: str, folder: Path, *, follow: bool) -> None:
+def check(
+    case: Case, mode: str, folder: Path, *, follow: bool, options: tuple[str, ...] = ()
+) -> None:
     for library in case.wish.get("needs", "").split():
         if ctypes.util.find_library(library.removeprefix("lib").partition(".")[0]) is None:
             not_here(f"{library} is not installed")
@@ -38,6 +40,7 @@ def check(case: Case, mode: str, folder: Path, *, follow: bool) -> None:
         select=select,
         follow=follow,
         orphans=case.wish.get("orphans") == "yes",
+        options=options,
         limit=limit,
     )
     if found := tracing.faults(wanted, got, mode=mode, follow=follow):
@@ -48,6 +51,18 @@ def check(case: Case, mode: str, folder: Path, *, follow: bool) -> None:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_a_target_does_the_same_and_is_counted_right(case: Case, mode: str, tmp_path: Path) -> None:
     check(case, mode, tmp_path, follow=case.wish.get("follow") == "yes")
+
+
+UNWOUND = ("cxx_async", "cxx_throw", "backtrace", "unwind", "longjmp")
+
+
+@pytest.mark.parametrize("mode", ["record", "everything"])
+@pytest.mark.parametrize("target", UNWOUND)
+def test_a_target_does_the_same_where_entries_alone_are_recorded(
+    target: str, mode: str, tmp_path: Path
+) -> None:
+    for case in tracing.cases(target):
+        check(case, mode, tmp_path, follow=False, options=("--entry-only",))
 
 
 FOLLOWED = [case for case in CASES if case.wish.get("follow") == "yes"]

@@ -13,7 +13,6 @@ from fnmatch import fnmatchcase
 GAPS = {
     "*test_hazards.py::*counted_right*[[]dlmopen-*": "namespaces of dlmopen are not hooked yet",
     "*test_hazards.py::*[[]clone_thread-*": "threads that share a thread pointer race for units",
-    "*test_hazards.py::*[[]cxx_async-*": "asynchronous cancellation kills the target untraced, too",
     "*test_hazards.py::*[[]cancel-*": "an exit without entry after asynchronous cancellation",
     "*test_hazards.py::*[[]signals-*-everything*": "rarely an exit is told before its entry",
     "*test_hazards.py::*[[]signals-*-record*": "rarely an exit is told before its entry",
