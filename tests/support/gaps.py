@@ -17,8 +17,6 @@ GAPS = {
     "*test_hazards.py::*[[]signals-*-everything*": "rarely an exit is told before its entry",
     "*test_hazards.py::*[[]signals-*-record*": "rarely an exit is told before its entry",
     "*test_cells.py::*no-plt*-weak*": "an address that is tested and called is not told apart",
-    "*test_loaders.py::*[[]bullseye-*": "some libraries of the targets do not load on glibc 2.31",
-    "*test_loaders.py::*-fork-*": "a child's return from its parent's call is an exit alone",
     "*test_loads.py::*handler_of_an_exception*": "the compiler may call through the slot instead",
     "*test_ring.py::*signals_interrupt*": "a slow machine lets the reader seem gone",
     "*test_blob.py::*within_the_reservation*": "an installed agent is stripped",
