@@ -122,6 +122,7 @@ extern struct sosc_thread *sosc_threads;
 struct sosc_thread *sosc_thread_slow(struct sosc_cell *cell);
 struct sosc_thread *sosc_thread_self(void);
 int sosc_threads_init(void);
+uint32_t sosc_process(void); // changes in a forked child
 struct sosc_parked *sosc_parked_find(struct sosc_thread *thread, uint64_t sp, uint64_t cell);
 struct sosc_parked *sosc_parked_place(struct sosc_thread *thread, uint64_t sp, bool tail_called);
 
@@ -340,6 +341,8 @@ _Static_assert(sizeof(struct sosc_stats) == 1 << STATS_SHIFT, "layout.h");
 _Static_assert(offsetof(struct sosc_stats, max) == STATS_MAX, "layout.h");
 _Static_assert(SOSC_DISTANCE == SOSC_BLOB_DISTANCE, "wire.h");
 _Static_assert(CHUNK_MASK == SOSC_CHUNK_SIZE - 1, "wire.h");
+_Static_assert(CHUNK_FIRST == SOSC_CHUNK_HEADER, "wire.h");
+_Static_assert(PARKED_END == PARKED_COUNT * sizeof(struct sosc_parked), "layout.h");
 _Static_assert(CHUNK_LIMIT == SOSC_CHUNK_SIZE - SOSC_CHUNK_SLACK, "wire.h");
 
 #endif

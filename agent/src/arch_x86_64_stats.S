@@ -19,10 +19,7 @@ FUNCTION sosc_h_stats
 	jz	9f
 	incq	STATS_CALLS(%rax,%r11,4)
 	lea	RETURN_SLOT(%rsp), %rax
-	mov	%eax, %edx
-	and	$((PARKED_COUNT - 1) << 4), %edx
-	add	%edx, %edx
-	add	THREAD_PARKED(%r10), %rdx
+	FIND_PARKED 5f
 	cmpq	$0, PARKED_SP(%rdx)
 	jne	5f
 3:	mov	%r11, PARKED_CELL(%rdx)
@@ -71,10 +68,7 @@ FUNCTION sosc_h_stats
 	// no own array: count in the shared one; the exit is timed there, too
 9:	SLOW	sosc_stats_slow
 	lea	RETURN_SLOT(%rsp), %rax
-	mov	%eax, %edx
-	and	$((PARKED_COUNT - 1) << 4), %edx
-	add	%edx, %edx
-	add	THREAD_PARKED(%r10), %rdx
+	FIND_PARKED 5b
 	cmpq	$0, PARKED_SP(%rdx)
 	je	3b
 	jmp	5b
@@ -93,10 +87,7 @@ FUNCTION sosc_x_stats
 	or	%rax, %rcx
 	FIND_THREAD 7f, 0
 	lea	RETURN_SLOT(%rsp), %rax
-	mov	%eax, %edx
-	and	$((PARKED_COUNT - 1) << 4), %edx
-	add	%edx, %edx
-	add	THREAD_PARKED(%r10), %rdx
+	FIND_PARKED 7f
 	cmp	%rax, PARKED_SP(%rdx)
 	jne	7f
 	mov	SOSC_DISTANCE + SITE_CELL(%r11), %rax
@@ -113,6 +104,8 @@ FUNCTION sosc_x_stats
 	sub	sosc_cost_inner(%rip), %rcx
 	js	6f
 1:	mov	THREAD_COUNTS(%r10), %rdx
+	test	%rdx, %rdx
+	jz	10f // forked just now
 	lea	(%rdx,%rax,4), %rdx
 	incq	STATS_RETURNS(%rdx)
 	add	%rcx, STATS_TOTAL(%rdx)

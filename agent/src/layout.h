@@ -37,6 +37,7 @@
 // parked calls of a thread (-c, and exits that want arguments): 32 bytes each
 #define PARKED_SHIFT 5
 #define PARKED_COUNT 8192
+#define PARKED_END (8192 << 5) // a place below this: the table itself is not there
 #define PARKED_PROBES 12
 #define PARKED_SP 0
 #define PARKED_CELL 8
@@ -55,6 +56,7 @@
 // ring
 #define CHUNK_MASK 0x3fff
 #define CHUNK_LIMIT (0x4000 - 512)
+#define CHUNK_FIRST 64 // SOSC_CHUNK_HEADER
 
 // site hints: a direct-mapped table of trampolines
 #define HINT_BITS 14

@@ -4,10 +4,13 @@
 // A chunk belongs to one thread at a time. The fast path (arch_*.S) takes units
 // from it by an unlocked xadd; when that passes CHUNK_LIMIT it comes here. A
 // signal handler may interrupt anything here and come here itself: it always
-// finishes first, so what it changed is looked at again.
+// finishes first, so what it changed is looked at again. It may also fork: the
+// child finds its threads wiped and must leave alone what its parent had taken.
 
 #include "agent.h"
 #include "sys.h"
+
+enum { CLEARED = 960 }; // bytes of a chunk at once; the units are 17 times as many
 
 static uint64_t populated; // chunks below this index have been touched before
 
@@ -69,13 +72,13 @@ static uint32_t take_oldest(void)
 
 // Waits until soscope has freed a chunk. A soscope that has not moved its
 // heartbeat for a second is gone: then its policy is to drop.
-static uint32_t wait_free(void)
+static uint32_t wait_free(uint32_t process)
 {
 	struct sosc_control *control = sosc_control;
 	uint64_t heartbeat = control->heartbeat;
 	uint32_t waited = 0;
 
-	while (control->command != SOSC_COMMAND_STOP) {
+	while (control->command != SOSC_COMMAND_STOP && sosc_process() == process) {
 		uint32_t drained = __atomic_load_n(&control->ring_drained, __ATOMIC_ACQUIRE);
 		uint32_t index = take_free();
 		struct {
@@ -93,6 +96,8 @@ static uint32_t wait_free(void)
 		else
 			(void)sosc_sys6(SYS_FUTEX, (long)&control->ring_drained, FUTEX_WAIT,
 					drained, (long)&timeout, 0, 0);
+		if (sosc_process() != process)
+			break;
 		__atomic_fetch_sub(&control->ring_waiters, 1, __ATOMIC_SEQ_CST);
 		if (__atomic_load_n(&control->heartbeat, __ATOMIC_ACQUIRE) != heartbeat) {
 			heartbeat = control->heartbeat;
@@ -106,7 +111,7 @@ static uint32_t wait_free(void)
 	return SOSC_NONE;
 }
 
-static uint32_t next_chunk(enum sosc_drop *why)
+static uint32_t next_chunk(enum sosc_drop *why, uint32_t process)
 {
 	uint32_t index = take_free();
 
@@ -115,7 +120,7 @@ static uint32_t next_chunk(enum sosc_drop *why)
 		return index;
 	switch (sosc_control->when_full) {
 	case SOSC_FULL_BLOCK:
-		index = wait_free();
+		index = wait_free(process);
 		*why = SOSC_DROP_READER_GONE;
 		break;
 	case SOSC_FULL_OVERWRITE:
@@ -134,12 +139,18 @@ static bool has_room(uint64_t pos)
 {
 	uint64_t in_chunk = pos & CHUNK_MASK;
 
-	return in_chunk >= SOSC_CHUNK_HEADER && in_chunk < CHUNK_LIMIT;
+	// a position without a chunk is one in the first
+	return pos >= 2 * SOSC_CHUNK_SIZE && in_chunk >= SOSC_CHUNK_HEADER &&
+	       in_chunk < CHUNK_LIMIT;
 }
 
-static void give_back(uint32_t index)
+static void give_back(uint32_t index, uint32_t process)
 {
-	chunk_at(index)->tsc_full = sosc_rdtsc();
+	uint64_t now = sosc_rdtsc();
+
+	if (sosc_process() != process) // it is our parent's, who does the same
+		return;
+	chunk_at(index)->tsc_full = now;
 	__atomic_store_n(&states()[index], SOSC_CHUNK_FULL, __ATOMIC_RELEASE);
 }
 
@@ -158,7 +169,7 @@ static bool has_hole(uint32_t index, uint64_t end)
 // A chunk with a hole stays ours until its writer has gone on. One that was left
 // by siglongjmp in the middle of a record is kept in vain: so few are kept. A
 // signal handler may do the same in between: each word changes hands at once.
-static void retire(struct sosc_thread *thread, uint32_t index, uint64_t end)
+static void retire(struct sosc_thread *thread, uint32_t index, uint64_t end, uint32_t process)
 {
 	for (uint32_t i = 0; i < THREAD_HELD; i++) {
 		uint64_t held = thread->held[i];
@@ -166,7 +177,7 @@ static void retire(struct sosc_thread *thread, uint32_t index, uint64_t end)
 		if (held && !has_hole((uint32_t)(held >> 32), held & UINT32_MAX) &&
 		    __atomic_compare_exchange_n(&thread->held[i], &held, 0, false, __ATOMIC_RELAXED,
 						__ATOMIC_RELAXED))
-			give_back((uint32_t)(held >> 32));
+			give_back((uint32_t)(held >> 32), process);
 	}
 	if (index == SOSC_NONE)
 		return;
@@ -178,12 +189,13 @@ static void retire(struct sosc_thread *thread, uint32_t index, uint64_t end)
 						__ATOMIC_RELAXED, __ATOMIC_RELAXED))
 			return;
 	}
-	give_back(index);
+	give_back(index, process);
 }
 
-static void prepare(uint32_t index, const struct sosc_thread *thread)
+static void prepare(uint32_t index, const struct sosc_thread *thread, uint32_t process)
 {
 	struct sosc_chunk *chunk = chunk_at(index);
+	uint32_t tid = thread->tid, pid = thread->pid;
 
 	if (index >= populated && !(sosc_control->flags & SOSC_FLAG_NO_SYSCALL)) {
 		// sixteen chunks' page faults in one call
@@ -198,42 +210,55 @@ static void prepare(uint32_t index, const struct sosc_thread *thread)
 		// soscope has cleared seq before it freed the chunk, or it would take
 		// what is still there for new
 		__atomic_store_n(&chunk->seq, 0, __ATOMIC_RELEASE);
-		memset((uint8_t *)chunk + 8, 0, SOSC_CHUNK_SIZE - 8);
+		memset((uint8_t *)chunk + 8, 0, SOSC_CHUNK_HEADER - 8);
+		for (uint32_t at = SOSC_CHUNK_HEADER; at < SOSC_CHUNK_SIZE; at += CLEARED)
+			if (sosc_process() == process)
+				memset((uint8_t *)chunk + at, 0, CLEARED);
 	}
-	chunk->tid = thread->tid;
-	chunk->pid = thread->pid;
+	if (sosc_process() != process)
+		return;
+	chunk->tid = tid;
+	chunk->pid = pid;
 	chunk->tsc = sosc_rdtsc() | 1; // never 0: the chunk has been used
 	__atomic_store_n(&chunk->seq,
 			 __atomic_add_fetch(&sosc_control->ring_seq, 1, __ATOMIC_RELAXED),
 			 __ATOMIC_RELEASE);
 }
 
-// Gives @thread a chunk with room; of the old one, units up to @end were taken.
-// False: none; *why says so.
+// Gives @thread a chunk with room, or notices that this has become a forked child;
+// of the old one, units up to @end were taken. False: none; *why says so.
 static bool refill(struct sosc_thread *thread, uint64_t end, enum sosc_drop *why)
 {
+	uint32_t process = sosc_process();
+
 	for (;;) {
 		uint32_t old, index, none = SOSC_NONE;
 		uint64_t pos = thread->pos, fresh;
 
-		if (has_room(pos) && thread->chunk != SOSC_NONE)
+		if (!thread->ready || (has_room(pos) && thread->chunk != SOSC_NONE))
 			return true;
 		old = __atomic_exchange_n(&thread->chunk, SOSC_NONE, __ATOMIC_RELAXED);
 		thread->pos = SOSC_NO_ROOM;
-		retire(thread, old, end);
+		if (sosc_process() != process)
+			return true;
+		retire(thread, old, end, process);
 		if (sosc_control->command == SOSC_COMMAND_STOP) {
 			sosc_control->state = SOSC_STATE_STOPPED;
 			sosc_quiet = true;
 			return false;
 		}
-		index = next_chunk(why);
+		index = next_chunk(why, process);
+		if (sosc_process() != process)
+			return true;
 		if (index == SOSC_NONE) {
 			thread->pos = SOSC_NO_ROOM;
 			return false;
 		}
-		prepare(index, thread);
+		prepare(index, thread, process);
 		if (!__atomic_compare_exchange_n(&thread->chunk, &none, index, false,
 						 __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+			if (sosc_process() != process)
+				return true;
 			// a signal handler has got one meanwhile
 			__atomic_store_n(&states()[index], SOSC_CHUNK_FREE, __ATOMIC_RELEASE);
 			continue;
@@ -278,8 +303,13 @@ uint64_t sosc_ring_reserve(struct sosc_thread *thread, uint32_t bytes, enum sosc
 	uint64_t start = 0;
 
 	for (;;) {
-		uint64_t pos = xadd(&thread->pos, bytes);
+		uint64_t pos;
 
+		if (!thread->ready) // a child, forked while its parent was on its way here
+			thread = sosc_thread_self();
+		if (!thread)
+			return 0;
+		pos = xadd(&thread->pos, bytes);
 		if (has_room(pos) && (pos & CHUNK_MASK) + bytes <= SOSC_CHUNK_SIZE)
 			return pos;
 		if (has_room(pos)) // a large record: leave the rest of the chunk empty

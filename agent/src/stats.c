@@ -29,14 +29,21 @@ static struct sosc_stats *shared_stats(const struct sosc_cell *cell)
 	return (struct sosc_stats *)sosc_section(SOSC_SEC_COUNTS) + sosc_cell_index(cell);
 }
 
+// Read once: a handler may fork at any moment, and the child finds 0.
+static uint64_t counts_of(const struct sosc_thread *thread)
+{
+	return thread ? __atomic_load_n(&thread->counts, __ATOMIC_RELAXED) : 0;
+}
+
 // A call in COUNT mode whose thread has no array (yet).
 void sosc_count_slow(struct sosc_cell *cell)
 {
 	struct sosc_thread *thread = sosc_thread_self();
 	uint64_t *shared = sosc_section(SOSC_SEC_COUNTS);
+	uint64_t counts = counts_of(thread);
 
-	if (thread && thread->counts) {
-		uint64_t *count = (void *)(thread->counts + (uint64_t)cell / 2);
+	if (counts) {
+		uint64_t *count = (void *)(counts + (uint64_t)cell / 2);
 
 		// one instruction: a signal handler may count here, too
 		__asm__ volatile("incq %0" : "+m"(*count));
@@ -53,9 +60,10 @@ void sosc_count_slow(struct sosc_cell *cell)
 void sosc_stats_slow(struct sosc_cell *cell)
 {
 	struct sosc_thread *thread = sosc_thread_self();
+	uint64_t counts = counts_of(thread);
 
-	if (thread && thread->counts) {
-		struct sosc_stats *stats = (void *)(thread->counts + (uint64_t)cell * 4);
+	if (counts) {
+		struct sosc_stats *stats = (void *)(counts + (uint64_t)cell * 4);
 
 		__asm__ volatile("incq %0" : "+m"(stats->calls));
 		return;
@@ -72,10 +80,14 @@ struct sosc_parked *sosc_park_slow(struct sosc_cell *cell, struct sosc_thread *t
 {
 	uint64_t ret = *(const uint64_t *)sp;
 	bool tail_called = ret - (uint64_t)sosc_sites < (uint64_t)SOSC_MAX_SITES * SOSC_SITE_SIZE;
-	struct sosc_parked *place = sosc_parked_place(thread, sp, tail_called);
+	struct sosc_parked *place = NULL;
 
 	(void)cell;
-	if (!place)
+	if (!thread->ready) // a child, forked while its parent was on its way here
+		thread = sosc_thread_self();
+	if (thread)
+		place = sosc_parked_place(thread, sp, tail_called);
+	if (!place && !sosc_quiet)
 		__atomic_fetch_add(&sosc_control->dropped[SOSC_DROP_EXIT_UNPAIRED], 1,
 				   __ATOMIC_RELAXED);
 	return place;
@@ -107,6 +119,7 @@ void sosc_stats_exit(const struct sosc_regs *regs, uint64_t now)
 	struct sosc_parked *parked;
 	struct sosc_stats *stats;
 	bool error = is_error(site->rule, regs->rax);
+	uint64_t counts = counts_of(thread);
 	int64_t ticks = 0;
 
 	site->original = __atomic_load_n(&cell->original, __ATOMIC_ACQUIRE);
@@ -126,11 +139,11 @@ void sosc_stats_exit(const struct sosc_regs *regs, uint64_t now)
 	if (!(site->flags & SITE_FLAG_TWICE))
 		parked->sp = 0;
 	thread->overhead += sosc_cost_outer;
-	if (!thread->counts) {
+	if (!counts) {
 		add_shared(shared_stats(cell), (uint64_t)ticks, error);
 		return;
 	}
-	stats = (void *)(thread->counts + site->cell * 4);
+	stats = (void *)(counts + site->cell * 4);
 	stats->returns++;
 	stats->errors += error;
 	stats->total += (uint64_t)ticks;

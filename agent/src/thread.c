@@ -15,6 +15,7 @@ int64_t sosc_tid_offset;
 bool sosc_quiet;
 
 static uint32_t *alive; // a word that a forked child finds zero
+static uint32_t generation; // what *alive holds once it has noticed
 static struct sosc_parked parked_fallback[PARKED_COUNT + PARKED_PROBES];
 
 static inline uint64_t thread_pointer(void)
@@ -59,9 +60,19 @@ int sosc_threads_init(void)
 	(void)sosc_sys3(SYS_MADVISE, (long)map, (long)(size + SOSC_PAGE), MADV_WIPEONFORK);
 	sosc_threads = map;
 	alive = (void *)((uint8_t *)map + size);
-	*alive = 1;
+	*alive = ++generation;
 	find_tid_offset((uint32_t)sosc_sys3(SYS_GETTID, 0, 0, 0));
 	return 0;
+}
+
+/**
+ * A number that changes when this is no longer the process that it was: a signal
+ * handler may fork in the middle of anything, and the child goes on there, with
+ * everything of its threads wiped.
+ */
+uint32_t sosc_process(void)
+{
+	return __atomic_load_n(alive, __ATOMIC_RELAXED);
 }
 
 static void give_counts(struct sosc_thread *thread)
@@ -99,11 +110,19 @@ static void give_parked(struct sosc_thread *thread)
 		thread->parked = map;
 }
 
-static void release(uint32_t chunk)
+// Gives back a chunk of a thread that is no more. soscope may have noticed and
+// given it to somebody else: then it has another name in it, or is not in use.
+static void release(const struct sosc_thread *dead, uint32_t index)
 {
-	uint32_t *states = sosc_section(SOSC_SEC_CHUNK_STATES);
+	uint32_t *states = sosc_section(SOSC_SEC_CHUNK_STATES), owned = SOSC_CHUNK_OWNED;
+	const struct sosc_chunk *chunk = (const void *)((uint8_t *)sosc_section(SOSC_SEC_RING) +
+							(uint64_t)index * SOSC_CHUNK_SIZE);
 
-	__atomic_store_n(&states[chunk], SOSC_CHUNK_FULL, __ATOMIC_RELEASE);
+	if (!__atomic_load_n(&chunk->seq, __ATOMIC_ACQUIRE) || chunk->tid != dead->tid ||
+	    chunk->pid != dead->pid)
+		return;
+	(void)__atomic_compare_exchange_n(&states[index], &owned, SOSC_CHUNK_FULL, false,
+					  __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
 
 // Another thread than the one that had this place: same thread pointer.
@@ -114,11 +133,11 @@ static void rename_thread(struct sosc_thread *thread)
 	thread->pos = SOSC_NO_ROOM;
 	for (uint32_t i = 0; i < THREAD_HELD; i++)
 		if (thread->held[i]) { // its writer is no more
-			release((uint32_t)(thread->held[i] >> 32));
+			release(thread, (uint32_t)(thread->held[i] >> 32));
 			thread->held[i] = 0;
 		}
 	if (chunk != SOSC_NONE)
-		release(chunk);
+		release(thread, chunk);
 	if (sosc_control->flags & SOSC_FLAG_NO_SYSCALL || sosc_control->mode == SOSC_MODE_COUNT) {
 		thread->tid = 0; // nobody asks
 	} else {
@@ -145,22 +164,10 @@ static struct sosc_thread *find(uint64_t tp)
 	return NULL;
 }
 
-/**
- * This thread's state, made on its first call; NULL in a child that is not
- * followed, and where the table is full.
- */
-struct sosc_thread *sosc_thread_self(void)
+static struct sosc_thread *self(void)
 {
-	struct sosc_thread *thread;
+	struct sosc_thread *thread = find(thread_pointer());
 
-	if (!*alive) { // a forked child
-		*alive = 1;
-		if (!(sosc_control->flags & SOSC_FLAG_FOLLOW))
-			sosc_quiet = true;
-	}
-	if (sosc_quiet)
-		return NULL;
-	thread = find(thread_pointer());
 	if (!thread)
 		return NULL;
 	if (!thread->ready) {
@@ -178,6 +185,35 @@ struct sosc_thread *sosc_thread_self(void)
 		rename_thread(thread);
 	}
 	return thread;
+}
+
+/**
+ * This thread's state, made on its first call; NULL in a child that is not
+ * followed, and where the table is full.
+ */
+struct sosc_thread *sosc_thread_self(void)
+{
+	for (;;) {
+		uint32_t process = sosc_process();
+		struct sosc_thread *thread;
+
+		if (!process) { // a forked child
+			*alive = ++generation;
+			if (!(sosc_control->flags & SOSC_FLAG_FOLLOW))
+				sosc_quiet = true;
+			continue;
+		}
+		if (sosc_quiet)
+			return NULL;
+		thread = self();
+		if (process == sosc_process())
+			return thread;
+		if (thread && !(sosc_control->flags & SOSC_FLAG_FOLLOW)) {
+			// made by a child that has not yet noticed that it is one
+			thread->ready = 0;
+			thread->key = 0;
+		}
+	}
 }
 
 // In a child that is not followed, and when the recording has ended: this slot
@@ -212,15 +248,20 @@ struct sosc_thread *sosc_thread_slow_exit(struct sosc_site *site)
 
 // ---- parked calls ----------------------------------------------------------
 
+// NULL in a child that a handler has forked since @thread was found.
 static struct sosc_parked *first_place(struct sosc_thread *thread, uint64_t sp)
 {
-	return thread->parked + (sp >> 4 & (PARKED_COUNT - 1));
+	struct sosc_parked *parked = __atomic_load_n(&thread->parked, __ATOMIC_RELAXED);
+
+	return parked ? parked + (sp >> 4 & (PARKED_COUNT - 1)) : NULL;
 }
 
 struct sosc_parked *sosc_parked_find(struct sosc_thread *thread, uint64_t sp, uint64_t cell)
 {
 	struct sosc_parked *parked = first_place(thread, sp), *latest = NULL;
 
+	if (!parked)
+		return NULL;
 	// Two of the same are one that has tail-called itself: the later returns first.
 	for (int i = 0; i < PARKED_PROBES; i++, parked++)
 		if (parked->sp == sp && parked->cell == cell && (!latest || parked->a >= latest->a))
@@ -240,6 +281,8 @@ struct sosc_parked *sosc_parked_place(struct sosc_thread *thread, uint64_t sp, b
 	struct sosc_parked *parked = first_place(thread, sp);
 	struct sosc_parked *place = NULL;
 
+	if (!parked)
+		return NULL;
 	for (int i = 0; i < PARKED_PROBES; i++, parked++) {
 		bool stale = parked->sp < sp && sp - parked->sp < 1 << 20;
 
