@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { CHILDREN = 250 };
+enum { CHILDREN = 80 };
 
 COUNTED(f0);
 COUNTED(f1);
