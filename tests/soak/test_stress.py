@@ -20,7 +20,7 @@ from tests.support.truth import wrong
 RUNS = 1000
 ROUNDS = "8"
 # The least room makes every thread wait for soscope, again and again.
-ROOM = ([], ["--buffer", "1m"])
+ROOM: tuple[list[str], ...] = ([], ["--buffer", "1m"])
 
 
 def stress(number: int, folder: Path) -> None:
