@@ -9,6 +9,7 @@
     ├── NotPermitted             the kernel says no             (also a PermissionError)
     ├── LaunchError              the command could not be started
     └── AgentError               the agent could not be put into the process, or gave up
+        └── NoSharedMemory       no memory to share with it
 
 The classes follow what a caller can do about it, not where it happened. A message is one
 line in lower case without a full stop, `what: object: reason`; the hint says what to do.
@@ -138,3 +139,10 @@ class AgentError(SoscopeError):
 
     slug = "agent"
     exit_status = 125
+
+
+class NoSharedMemory(AgentError):  # noqa: N818  it says what is missing
+    """A limit, or the system, allows no memory that the agent and soscope could share.
+
+    A command that was to be traced runs untraced.
+    """

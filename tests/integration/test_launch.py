@@ -347,6 +347,24 @@ def test_limits_of_the_shell_do_not_matter(limit: str) -> None:
         assert (outcome.returncode, outcome.reason) == (7, None)
 
 
+@pytest.mark.parametrize(
+    ("limit", "why"),
+    [
+        ("-n 9", "too many open files"),
+        ("-n 8", "too many open files"),
+        ("-f 100", "the limit on file sizes"),
+    ],
+)
+def test_where_the_agent_finds_no_room_the_program_runs(limit: str, why: str) -> None:
+    command = ("/bin/sh", "-c", f'ulimit {limit}; exec "$@"', "sh")
+    for mode in MODES:
+        outcome = launch(launched(), "exit", "7", mode=mode, prefix=command)
+        if outcome.reason is None and limit.startswith("-f"):
+            return  # we may raise it
+        assert outcome.returncode == 7
+        assert why in (outcome.reason or "").lower()
+
+
 @pytest.mark.parametrize("limit", ["-n 12", "-f 1000", "-v 400000"])
 def test_limits_are_inherited_as_they_were(limit: str) -> None:
     command = ("/bin/sh", "-c", f'ulimit -S {limit}; exec "$@"', "sh")

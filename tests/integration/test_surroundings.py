@@ -24,8 +24,11 @@ AROUND = {
     "both-closed": "exec <&- >&-",
     "stderr-full": "exec 2>/dev/full",
     "few-descriptors": "ulimit -n 12",
+    "very-few-descriptors": "ulimit -n 9",
     "no-file-may-grow": "ulimit -S -f 0",
+    "no-file-may-ever-grow": "ulimit -f 0",
     "address-space": "ulimit -S -v 1000000",
+    "little-address-space": "ulimit -v 60000",
     "small-stack": "ulimit -S -s 256",
     "nothing-locked": "ulimit -l 0",
     # not SIGPIPE: Python ignores it before anybody can look
@@ -36,7 +39,13 @@ AROUND = {
     "removed-folder": 'd=$(mktemp -d) && cd "$d" && rmdir "$d" && unset PWD OLDPWD d',
 }
 # Who makes no account of its own, or none of soscope's.
-UNTOLD = {"stderr-full", "no-file-may-grow"}
+UNTOLD = {
+    "stderr-full",
+    "no-file-may-grow",
+    "no-file-may-ever-grow",
+    "very-few-descriptors",
+    "little-address-space",
+}
 ENVIRONMENTS = {
     "bind-now": {"LD_BIND_NOW": "1"},
     "bind-not": {"LD_BIND_NOT": "1"},

@@ -21,7 +21,7 @@ from soscope.control.follow import AgentSource, MakeBlock
 from soscope.control.program import Program
 from soscope.control.supervise import OWN_SIGNALS, Target
 from soscope.control.tracer import Tracer
-from soscope.errors import LaunchError
+from soscope.errors import LaunchError, NoSharedMemory
 from soscope.process import reasons, status
 from soscope.process.blob import Blob
 
@@ -49,16 +49,25 @@ def launch(
     """
     found = Command(command)
     events = events or Events()
-    blob = Blob.build(agent) if found.reason is None or follow else None
+    program = Program(0, 0, found.program, 0)
+    program.reason = found.reason
+    blob = None
+    try:
+        if found.reason is None or follow:
+            blob = Blob.build(agent)
+    except NoSharedMemory as error:
+        program.reason = str(error)
     agents = AgentSource(blob, make_block)
     signals = children.Signals()
     try:
-        program = Program(0, 0, found.program, 0)
-        program.reason = found.reason
         descriptors: tuple[int, ...] = ()
         if program.reason is None and blob is not None:
-            program.block = make_block(program.path, None)
-            descriptors = _high_descriptors((blob.fd, program.block.fd))
+            try:
+                program.block = make_block(program.path, None)
+            except NoSharedMemory as error:
+                program.reason = str(error)
+            else:
+                descriptors = _high_descriptors((blob.fd, program.block.fd))
 
         def preloading(entries: list[bytes]) -> list[bytes]:
             assert blob is not None
@@ -67,14 +76,20 @@ def launch(
 
         signals.block(OWN_SIGNALS)
         try:
-            child = _fork(found, descriptors, signals, preloading)
-        except LaunchError as error:
-            if not descriptors or error.errno not in (errno.EMFILE, errno.ENFILE):
-                raise
-            # The pipes are more important: ours can be handed over in another way.
-            _close_all(descriptors)
-            descriptors = ()
-            child = _fork(found, descriptors, signals, preloading)
+            while True:
+                try:
+                    child = _fork(found, descriptors, signals, preloading)
+                    break
+                except LaunchError as error:
+                    if error.errno not in (errno.EMFILE, errno.ENFILE) or blob is None:
+                        raise
+                    # The pipes are more important: ours can be handed over in another way,
+                    # or not at all.
+                    if not descriptors:
+                        _give_up_agent(program, agents, str(error))
+                        blob = None
+                    _close_all(descriptors)
+                    descriptors = ()
         finally:
             _close_all(descriptors)
         if descriptors:
@@ -166,7 +181,17 @@ def _fork(
     try:
         return children.fork(command, descriptors, signals, preloading)
     except OSError as error:
-        raise LaunchError(f"cannot start a process: {error.strerror}", errno=error.errno) from error
+        reason = (error.strerror or "").lower()
+        raise LaunchError(f"cannot start a process: {reason}", errno=error.errno) from error
+
+
+def _give_up_agent(program: Program, agents: AgentSource, reason: str) -> None:
+    """Free the descriptors of the agent and its block."""
+    agents.close()
+    if program.block is not None:
+        program.block.close()
+        program.block = None
+    program.reason = program.reason or reason
 
 
 def _close_all(descriptors: tuple[int, ...]) -> None:
@@ -176,9 +201,7 @@ def _close_all(descriptors: tuple[int, ...]) -> None:
 
 def _high_descriptors(files: tuple[int, int]) -> tuple[int, ...]:
     """Duplicate two descriptors to high numbers; () where there is no room for both."""
-    import resource
-
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    limit = os.sysconf("SC_OPEN_MAX")  # the soft limit; -1 without one
     lowest = _HIGH_DESCRIPTOR
     if 0 <= limit < _HIGH_DESCRIPTOR + len(files):
         lowest = max(limit - 2 * len(files), 3)

@@ -46,7 +46,7 @@ class Target:
         self._agents = agents
         self._signals = signals
         self._follow = follow
-        self._terminal = status.read_stat(os.getpid()).tty
+        self._terminal = _terminal()
         self._next_look = 0.0
         self.pid = tracer.pid
 
@@ -214,6 +214,14 @@ def _poll(tid: int) -> tuple[int, int] | None:
     except ChildProcessError:
         return None
     return (found, wait_status) if found else None
+
+
+def _terminal() -> int:
+    """Return the number of our terminal; 0 where there is none, or no /proc to say so."""
+    try:
+        return status.read_stat(os.getpid()).tty
+    except SoscopeError:
+        return 0
 
 
 def _is_our_tracee(tid: int) -> bool:

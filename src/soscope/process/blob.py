@@ -56,7 +56,8 @@ class Blob:
     def build(cls, path: str | None = None) -> Blob:
         """Make the file for the agent at `path`, still empty.
 
-        Raises AgentError where there is no agent, or it is not one, or there is no memory.
+        Raises AgentError where there is no agent, or it is not one, NoSharedMemory
+        where there is no memory for it.
         """
         path = path or agent_path()
         try:
@@ -102,9 +103,15 @@ class Blob:
         if self._content:
             data, *pages = self._content
             self._content = []
+            whole = b"".join([data, *(page * layout.BLOB_REPEAT for page in pages)])
             # Stores through a mapping are not subject to the limit on file sizes.
-            with mmap.mmap(self.fd, self.size) as mapping:
-                mapping[:] = b"".join([data, *(page * layout.BLOB_REPEAT for page in pages)])
+            try:
+                with mmap.mmap(self.fd, self.size) as mapping:
+                    mapping[:] = whole
+            except OSError:  # no descriptor left, or no address
+                done = 0
+                while done < len(whole):
+                    done += os.pwrite(self.fd, whole[done:], done)
 
     def close(self) -> None:
         """Close the file; what is mapped stays."""

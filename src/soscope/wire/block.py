@@ -8,12 +8,13 @@ those are single loads and stores of the machine, so the other side sees whole v
 from __future__ import annotations
 
 import ctypes
+import errno
 import mmap
 import os
 import sys
 from collections.abc import Iterable
 
-from soscope.errors import AgentError, FormatError
+from soscope.errors import FormatError
 from soscope.model.image import Image
 from soscope.model.slot import Slot
 from soscope.wire import layout, records, sharedfile
@@ -115,8 +116,8 @@ class ControlBlock:
     def create(cls, plan: Plan, descriptor: int | None = None) -> ControlBlock:
         """Lay out a new control block for `plan`, owned by this process.
 
-        `descriptor` is an empty shared file to use, None: make one. Raises AgentError where
-        there is no memory for it.
+        `descriptor` is an empty shared file to use, None: make one. Raises NoSharedMemory
+        where there is no memory for it.
         """
         functions = bytearray(plan.functions)
         main_name = len(functions)
@@ -151,7 +152,9 @@ class ControlBlock:
             block = cls(descriptor)
         except (OSError, MemoryError) as error:
             os.close(descriptor)
-            raise AgentError(f"cannot map {end >> 20} MiB of shared memory: {error}") from error
+            number = error.errno if isinstance(error, OSError) else errno.ENOMEM
+            reason = os.strerror(number or errno.ENOMEM).lower()
+            raise sharedfile.refusal("map", end, reason, number) from error
         block.main_name, block.main_path = main_name, main_path
         block._fill(plan, sections, bytes(functions))
         return block
@@ -186,9 +189,12 @@ class ControlBlock:
     def own(self) -> None:
         """Make this process the owner: the agent waits for readers that live."""
         self.owner_pid = os.getpid()
-        with open("/proc/self/stat", "rb") as stat:
-            # The name in brackets may hold blanks and brackets; field 22 counts behind it.
-            self.owner_start = int(stat.read().rpartition(b")")[2].split()[19])
+        try:
+            with open("/proc/self/stat", "rb") as stat:
+                # The name in brackets may hold blanks and brackets; field 22 counts behind it.
+                self.owner_start = int(stat.read().rpartition(b")")[2].split()[19])
+        except OSError:
+            self.owner_start = 0  # no /proc, or no descriptor: not known
 
     def _check(self) -> None:
         def refuse(field: str) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 
-from soscope.errors import AgentError
+from soscope.errors import NoSharedMemory
 
 _MFD_CLOEXEC = 1
 _MFD_NOEXEC_SEAL = 8  # Linux 6.3; some systems refuse memory files without it
@@ -19,7 +19,7 @@ _MFD_NOEXEC_SEAL = 8  # Linux 6.3; some systems refuse memory files without it
 def create(size: int) -> int:
     """Return the descriptor of a new shared memory file of `size` bytes, close-on-exec.
 
-    Raises AgentError where the system has no shared memory or a limit is in the way.
+    Raises NoSharedMemory where the system has none or a limit is in the way.
     """
     descriptor = _open()
     resize(descriptor, size)
@@ -27,22 +27,21 @@ def create(size: int) -> int:
 
 
 def resize(descriptor: int, size: int) -> None:
-    """Give a new file its size; closes it where that fails, and raises AgentError."""
+    """Give a new file its size; closes it where that fails, and raises NoSharedMemory."""
     try:
         _resize(descriptor, size)
     except OSError as error:
         os.close(descriptor)
+        reason = (error.strerror or "").lower()
         if error.errno == errno.EFBIG:
-            raise AgentError(
-                f"cannot create {size >> 20} MiB of shared memory: the limit on file sizes "
-                "is lower",
-                hint="raise it with 'ulimit -f', or ask for a smaller --buffer",
-                errno=error.errno,
-            ) from error
-        raise AgentError(
-            f"cannot create {size >> 20} MiB of shared memory: {error.strerror}",
-            errno=error.errno,
-        ) from error
+            reason = "the limit on file sizes (ulimit -f) is lower"
+        raise refusal("create", size, reason, error.errno) from error
+
+
+def refusal(do: str, size: int, reason: str, number: int | None) -> NoSharedMemory:
+    """Return the error of who could not create or map `size` bytes; `number` is the errno."""
+    amount = f"{size >> 20} MiB" if size >> 20 else f"{size >> 10} KiB"
+    return NoSharedMemory(f"cannot {do} {amount} of shared memory: {reason}", errno=number)
 
 
 def _open() -> int:
@@ -56,8 +55,8 @@ def _open() -> int:
     try:
         return os.open("/dev/shm", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)  # noqa: S108
     except OSError:
-        raise AgentError(
-            f"cannot create shared memory: {reason.strerror}", errno=reason.errno
+        raise NoSharedMemory(
+            f"cannot create shared memory: {(reason.strerror or '').lower()}", errno=reason.errno
         ) from reason
 
 
