@@ -233,6 +233,7 @@ void sosc_image_unhook(struct sosc_loaded *image);
 uint32_t sosc_cell_take(void); // a cell outside the slots, SOSC_NONE = none left
 void sosc_cell_give(uint32_t index);
 bool sosc_write(uint64_t addr, const void *bytes, uint64_t size, bool text);
+uint64_t sosc_read(uint32_t pid, void *to, uint64_t from, uint64_t size);
 bool sosc_protect(uint64_t start, uint64_t end, int prot);
 
 enum sosc_use { // how an image's code uses a GLOB_DAT slot

@@ -15,16 +15,9 @@ enum { PIECE = 256 }; // bytes of a checked read
 uint64_t sosc_checked_copy(const struct sosc_capture *capture, void *to, uint64_t from,
 			   uint64_t size)
 {
-	struct {
-		uint64_t base, size;
-	} local = {(uint64_t)to, size}, remote = {from, size};
-	long done;
-
 	if (sosc_control->flags & SOSC_FLAG_NO_SYSCALL)
 		return 0;
-	done = sosc_sys6(SYS_PROCESS_VM_READV, capture->thread->pid, (long)&local, 1, (long)&remote,
-			 1, 0);
-	return done > 0 ? (uint64_t)done : 0;
+	return sosc_read(capture->thread->pid, to, from, size);
 }
 
 // The length of the string at @from, at most @limit + 1.

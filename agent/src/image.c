@@ -10,16 +10,9 @@
 struct sosc_loaded sosc_loaded[SOSC_MAX_IMAGES];
 uint32_t sosc_loaded_count; // places used so far, free ones among them
 
-// Reads @size bytes of this process without faulting.
 static bool checked_read(void *to, uint64_t from, uint64_t size)
 {
-	struct {
-		uint64_t base, size;
-	} local = {(uint64_t)to, size}, remote = {from, size};
-	long pid = sosc_sys3(SYS_GETPID, 0, 0, 0);
-
-	return sosc_sys6(SYS_PROCESS_VM_READV, pid, (long)&local, 1, (long)&remote, 1, 0) ==
-	       (long)size;
+	return sosc_read((uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0), to, from, size) == size;
 }
 
 // The headers of the image whose first byte may lie at @start.

@@ -15,6 +15,7 @@ enum {
 	SYS_CLOSE = 3,
 	SYS_OPEN = 2,
 	SYS_PWRITE64 = 18,
+	SYS_RT_SIGPROCMASK = 14,
 	SYS_MREMAP = 25,
 	SYS_MADVISE = 28,
 	SYS_GETPID = 39,
@@ -48,7 +49,9 @@ enum {
 	O_CLOEXEC = 02000000,
 	ESRCH = 3,
 	ENOMEM = 12,
+	EPERM = 1,
 	EINVAL = 22,
+	ENOSYS = 38,
 };
 
 static inline long sosc_sys6(long nr, long a, long b, long c, long d, long e, long f)

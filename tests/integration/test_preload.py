@@ -15,7 +15,7 @@ from tests.support.run import run
 from tests.support.tools import need
 
 PYTHON = [sys.executable, "-m"]
-FORBIDDEN = [*PYTHON, "tests.support.forbid_ptrace"]
+FORBIDDEN = [*PYTHON, "tests.support.forbid", "ptrace"]
 TRACE = [*PYTHON, "soscope", "trace", "-q"]
 SAID = "no ptrace: Operation not permitted: the agent went in through LD_PRELOAD"
 

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.support import build
+from tests.support import build, launching
+from tests.support.matrix import REPOSITORY
 from tests.support.run import run
 from tests.support.truth import Truth, wrong
 
@@ -119,6 +120,36 @@ def test_a_preloaded_library_is_kept(tmp_path: Path) -> None:
     env = {"LD_PRELOAD": str(build.library("next"))}
     compare([], "calls", tmp_path, env=env)
     compare([], "environment", tmp_path, env=env)
+
+
+def test_where_memory_cannot_be_read_by_process_vm_readv(tmp_path: Path) -> None:
+    before = [sys.executable, "-m", "tests.support.forbid", "process_vm_readv"]
+    path = f"{REPOSITORY / 'src'}:{REPOSITORY}"
+    compare(before, "calls", tmp_path, env={"PYTHONPATH": path})
+    counted = []
+    for words in ([], before):
+        output = tmp_path / "output.json"
+        trace = [*TRACE, "--from", "all", "-o", str(output), "--"]
+        run([*words, *trace, "/bin/true"], env={"PYTHONPATH": path})
+        counted.append(json.loads(output.read_text())["totals"]["calls"])
+    assert counted[0] == counted[1] > 0
+
+
+def test_strings_where_memory_cannot_be_read_by_process_vm_readv() -> None:
+    text = """
+        #include <fcntl.h>
+        int main(void)
+        {
+            open("/no/such/file", O_RDONLY);
+            return open((char *)8, O_RDONLY) == -1 ? 5 : 6;
+        }"""
+    program = launching.compiled("opens_two.c", text=text)
+    before = [sys.executable, "-m", "tests.support.forbid", "process_vm_readv"]
+    trace = [sys.executable, "-m", "soscope", "trace", "-e", "open*", "--", str(program)]
+    done = run([*before, *trace], env={"PYTHONPATH": f"{REPOSITORY / 'src'}:{REPOSITORY}"})
+    assert done.returncode == 5
+    assert '"/no/such/file"' in done.stderr
+    assert "EFAULT" in done.stderr
 
 
 def test_an_auditor_is_left_alone(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a command for which ptrace(2) fails with EPERM, as under a container's seccomp filter.
+"""Run a command for which a system call fails with EPERM, as under a container's seccomp filter.
 
-python -m tests.support.forbid_ptrace COMMAND…
+python -m tests.support.forbid SYSTEM_CALL COMMAND…
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import sys
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _FILTER = 38, 22, 2
 _LOAD, _JUMP_EQUAL, _RETURN = 0x20, 0x15, 0x06
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
-_NR_PTRACE = 101  # x86-64
+_NUMBERS = {"ptrace": 101, "process_vm_readv": 310}  # x86-64
 
 
 def main() -> None:
     """Install the filter and execute the command."""
     instructions = (
         (_LOAD, 0, 0, 0),  # seccomp_data.nr
-        (_JUMP_EQUAL, 0, 1, _NR_PTRACE),
+        (_JUMP_EQUAL, 0, 1, _NUMBERS[sys.argv[1]]),
         (_RETURN, 0, 0, _ERRNO | errno.EPERM),
         (_RETURN, 0, 0, _ALLOW),
     )
@@ -33,7 +33,7 @@ def main() -> None:
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     if libc.prctl(_PR_SET_SECCOMP, _FILTER, program, 0, 0):
         sys.exit(f"no seccomp filter: {os.strerror(ctypes.get_errno())}")
-    os.execvp(sys.argv[1], sys.argv[1:])
+    os.execvp(sys.argv[2], sys.argv[2:])
 
 
 if __name__ == "__main__":
