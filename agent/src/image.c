@@ -246,23 +246,33 @@ struct sosc_loaded *sosc_image_of(uint64_t addr)
  */
 uint32_t sosc_string(const char *text)
 {
-	static uint32_t cache[4096];
-	uint32_t *cached = &cache[sosc_gnu_hash(text) & 4095];
+	enum { BITS = 13, PROBES = 8 };
+	static struct {
+		uint32_t hash, at;
+	} cache[(1 << BITS) + PROBES];
+	uint32_t hash = sosc_gnu_hash(text), place = hash * 0x9e3779b1u >> (32 - BITS);
 	char *strings = sosc_section(SOSC_SEC_STRINGS);
 	uint64_t room = sosc_control->section[SOSC_SEC_STRINGS].size;
-	uint32_t size = 1, at;
+	uint32_t size = 1, at, free = place;
 
 	if (!*text)
 		return 0;
-	if (*cached && sosc_same(strings + *cached, text))
-		return *cached;
+	for (uint32_t i = place; i < place + PROBES; i++) {
+		if (!cache[i].at) {
+			free = i;
+			break;
+		}
+		if (cache[i].hash == hash && sosc_same(strings + cache[i].at, text))
+			return cache[i].at;
+	}
 	while (text[size - 1])
 		size++;
 	at = __atomic_fetch_add(&sosc_control->strings, size, __ATOMIC_RELAXED);
 	if ((uint64_t)at + size > room)
 		return 0;
 	memcpy(strings + at, text, size);
-	*cached = at;
+	cache[free].hash = hash;
+	cache[free].at = at;
 	return at;
 }
 

@@ -120,37 +120,55 @@ static inline uint64_t word_at(uint64_t at)
 	return word;
 }
 
-enum { WINDOW_MAX = 65536, WINDOW_MIN = 4096 };
-
-// Where slots lie close together, displacements to them from a window of the text
-// have one of two upper halves: those are looked for eight places at a time.
-static uint64_t look_through(struct sosc_scan *scan, uint64_t at, uint64_t end)
+static void look_if(struct sosc_scan *scan, uint64_t at, uint16_t upper)
 {
-	int64_t least = (int64_t)(scan->low - (end - 1) - 4);
-	uint64_t first = ((uint64_t)least >> 16 & 0xffff), second = (first + 1) & 0xffff;
-	uint64_t low1 = (first & 0xff) * EACH_BYTE, high1 = (first >> 8) * EACH_BYTE;
-	uint64_t low2 = (second & 0xff) * EACH_BYTE, high2 = (second >> 8) * EACH_BYTE;
+	uint16_t here;
 
-	for (; at + 11 <= end; at += 8) {
-		uint64_t low = word_at(at + 2), high = word_at(at + 3);
-		uint64_t hits = (zeros(low ^ low1) & zeros(high ^ high1)) |
-				(zeros(low ^ low2) & zeros(high ^ high2));
-
-		for (hits &= TOP_BITS; hits; hits &= hits - 1)
-			look_at(scan, at + (uint64_t)__builtin_ctzl(hits) / 8);
-	}
-	return at;
+	__builtin_memcpy(&here, (const void *)(at + 2), 2);
+	if (here == upper)
+		look_at(scan, at);
 }
 
+// Looks at the displacements at [at, end) that have this upper half, eight at a time.
+static void look_for(struct sosc_scan *scan, uint64_t at, uint64_t end, uint16_t upper)
+{
+	const uint64_t third = (upper & 0xff) * EACH_BYTE, fourth = (upper >> 8) * EACH_BYTE;
+
+	for (; at + 8 <= end; at += 8) {
+		uint64_t hits = zeros(word_at(at + 2) ^ third) & zeros(word_at(at + 3) ^ fourth);
+
+		for (hits &= TOP_BITS; hits; hits &= hits - 1)
+			look_if(scan, at + (uint64_t)__builtin_ctzl(hits) / 8, upper);
+	}
+	for (; at < end; at++)
+		look_if(scan, at, upper);
+}
+
+// Slots lie close together: for most of the text, displacements to any of them have
+// the same upper half; near its change, one of two.
 static void scan_range(struct sosc_scan *scan, uint64_t start, uint64_t end)
 {
-	uint64_t window = WINDOW_MAX - 8 - scan->span, at = start + 6;
+	uint64_t at = start + 6, last = end - 3, next;
 
 	scan->end = end;
-	while (scan->span <= WINDOW_MAX - 8 - WINDOW_MIN && at + 11 <= end)
-		at = look_through(scan, at, end - at < window ? end : at + window);
-	for (; at + 4 <= end; at++)
-		look_at(scan, at);
+	if (end < start + 10)
+		return;
+	for (; at < last; at = next) {
+		uint64_t least = scan->low - at - 4, most = least + scan->span;
+		uint16_t lower = (uint16_t)(least >> 16), upper = (uint16_t)(most >> 16);
+
+		next = at + 1 + ((lower == upper ? least : most) & 0xffff);
+		if (next > last)
+			next = last;
+		if (scan->span > UINT16_MAX) {
+			for (; at < last; at++)
+				look_at(scan, at);
+			return;
+		}
+		look_for(scan, at, next, lower);
+		if (upper != lower)
+			look_for(scan, at, next, upper);
+	}
 }
 
 static void sift(struct sosc_scanned *slots, uint32_t root, uint32_t count)
