@@ -18,6 +18,7 @@ import pytest
 
 from tests.support import launching
 from tests.support.launching import launched, mini_agent, state, wait_for, wait_state
+from tests.support.tools import need
 
 MODES = ("plain", "stay", "follow")
 
@@ -47,6 +48,8 @@ def session(
 ) -> Iterator[Session]:
     """Run a launcher in a session of its own; nothing of it survives."""
     argv = launching.words(folder / "report", command, mode, agent)
+    # Background jobs of a shell inherit that these are ignored.
+    argv = [need("env"), "--default-signal=INT", "--default-signal=QUIT", *argv]
     process = subprocess.Popen(
         argv,
         env=launching.environment(),

@@ -21,7 +21,6 @@ GAPS = {
     "*test_ring.py::*signals_interrupt*": "a slow machine lets the reader seem gone",
     "*test_blob.py::*within_the_reservation*": "an installed agent is stripped",
     "*test_blob.py::*begins_with_endbr64*": "an installed agent is stripped",
-    "*test_supervise.py::*sigint_to_the_group*": "SIGINT is ignored in background jobs",
 }
 
 

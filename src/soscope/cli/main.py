@@ -7,6 +7,7 @@ trace costs.
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import sys
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 _COLLECT_AFTER = 100_000
+_SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 # verb -> (what its help says, exit status of a wrong usage)
 VERBS = {
@@ -91,6 +93,10 @@ def main(arguments: list[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001  said as what it is: a bug
         if invocation.debug:
             _traceback()
+        if isinstance(error, MemoryError) or getattr(error, "errno", None) in _SHORTAGES:
+            lack = getattr(error, "strerror", None) or os.strerror(errno.ENOMEM)
+            complain(SoscopeError(lack.lower()))
+            return _status_of(verb, SoscopeError(lack))
         note(f"error: this is a bug in soscope: {type(error).__name__}: {error}")
         if not invocation.debug:
             note("  hint: with SOSCOPE_DEBUG=1 it shows where", prefix="")

@@ -20,6 +20,7 @@ _CONTINUE = (errno.ENOENT, errno.ENOTDIR, errno.ESTALE, errno.ENODEV, errno.ETIM
 _SHELL = b"/bin/sh"
 _FAILED = 127
 INHERIT, PRELOAD, BARE = b"i", b"p", b"b"  # what `Child.go` orders
+_PR_SET_PDEATHSIG, _PR_GET_PDEATHSIG = 1, 2
 # Python ignores these at its start (signal(7): a program would inherit that).
 _PYTHON_IGNORES = (signal.SIGPIPE, signal.SIGXFSZ)
 
@@ -115,6 +116,8 @@ def fork(
     no process or no pipe.
     """
     environ = environment.inherited()
+    death_signal = ctypes.c_int(0)
+    _libc.prctl(_PR_GET_PDEATHSIG, ctypes.byref(death_signal), 0, 0, 0)
     argv = _vector(command.arguments)
     pipes: list[int] = []
     try:
@@ -130,6 +133,8 @@ def fork(
         try:
             os.close(go_write)
             signals.restore_actions()
+            if death_signal.value:  # who dies with its parent dies with us
+                _libc.prctl(_PR_SET_PDEATHSIG, death_signal.value, 0, 0, 0)
             order = os.read(go_read, 1)
             if order:
                 for descriptor in () if order == BARE else descriptors:

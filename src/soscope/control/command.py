@@ -51,14 +51,24 @@ class Command:
                 return _real(file), reasons.UNREADABLE
             if not head.startswith(b"#!"):
                 break
-            words = head[2:].split(b"\n", 1)[0].split(None, 1)
-            if not words:
+            interpreter = _interpreter(head)
+            if not interpreter:
                 break
-            file = words[0]
-        if head and not head.startswith(b"\x7fELF") and is_text(head):
+            file = interpreter
+        if head is not None and not head.startswith(b"\x7fELF") and is_text(head):
             self.is_text = True
             file = _SHELL
         return _real(file), reason_without_agent(file)
+
+
+def _interpreter(head: bytes) -> bytes:
+    """Return the interpreter that a `#!` line names, b"" where the kernel takes it for none."""
+    line, newline, _ = head[2:].partition(b"\n")
+    name = line.lstrip(b" \t")
+    for end in (b" ", b"\t", b"\0"):
+        name = name.split(end, 1)[0]
+    is_cut = not newline and len(head) == _HEAD and line.endswith(name)
+    return b"" if is_cut else name
 
 
 def is_text(head: bytes) -> bool:

@@ -230,7 +230,12 @@ class Tracer:
         try:
             self._begin(task, is_first)
         except Refused as refused:
-            self._refuse(task, refused.reason)
+            is_robbed = (
+                refused.reason == reasons.SETUID
+                and not is_first
+                and not status.may_trace_setuid()
+            )
+            self._refuse(task, reasons.SETUID_LOST if is_robbed else refused.reason)
             self._announce(task)
             self._let_go_on(task, refused.reason)
         else:

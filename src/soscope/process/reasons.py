@@ -5,6 +5,7 @@ from __future__ import annotations
 
 STATIC = "static"
 SETUID = "setuid"
+SETUID_LOST = "setuid, traced"
 FOREIGN = "foreign architecture"
 UNREADABLE = "not readable"
 SECCOMP = "seccomp filter"

@@ -116,6 +116,11 @@ class Writer(Sink):
             self._descriptor = -1
             raise _cannot("write", path, error) from error
 
+    @property
+    def is_readable(self) -> bool:
+        """Say whether it can be read back: it is a file, no pipe and no device."""
+        return self._regular
+
     # ---- what it hears ----
 
     def program(self, index: int, facts: dict[str, object]) -> None:

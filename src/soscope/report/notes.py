@@ -50,6 +50,7 @@ _STOPPED = {
 _UNTRACED = {
     "static": "it is statically linked, so its calls go through no slots",
     "setuid": "it gains privileges when it starts, and would lose them",
+    "setuid, traced": "it should have gained privileges, but -f traces it, which forbids that",
     "foreign architecture": "it is made for another architecture",
     "not readable": "its file cannot be read",
     "seccomp filter": "its seccomp filter forbids what is needed",

@@ -118,3 +118,23 @@ def test_a_wait_status_is_an_exit_status_or_a_signal() -> None:
     status = ExitStatus.of_wait(11 | 0x80)
     assert (status.status, status.signal) == (None, 11)
     assert repr(status) == "ExitStatus(status=None, signal=11)"
+
+
+@pytest.mark.parametrize(
+    ("content", "is_script"),
+    [
+        (b"", True),
+        (b"\n", True),
+        (b"#!\necho\n", True),
+        (b"#!" + b"/" * 300 + b"bin/true\n", True),
+        (b"#! \t/bin/true -x\n", False),
+        (b"#!/bin/true", False),
+        (b"#!/bin/true\t" + b"x" * 300 + b"\n", False),
+    ],
+)
+def test_what_the_kernel_does_not_run_the_shell_does(
+    tmp_path: Path, content: bytes, is_script: bool
+) -> None:
+    command = Command([str(executable(tmp_path / "file", content))])
+    assert command.is_text == is_script
+    assert command.program == os.path.realpath("/bin/sh" if is_script else "/bin/true")

@@ -39,7 +39,7 @@ from soscope.model.call import Entry, Process, ProcessExit, Signal
 from soscope.prototypes import load
 from soscope.recording.clock import Clock, Sampler
 from soscope.recording.feed import Feed
-from soscope.recording.losses import WHY
+from soscope.recording.losses import WHY, WHY_FILE_ENTRIES, WHY_FILE_EXITS
 from soscope.recording.sink import Sink, Tee
 from soscope.wire import layout
 from soscope.wire.automaton import pack_patterns
@@ -271,7 +271,7 @@ class Session(Events):
             signal=ended.signal if ended else None,
             programs=[self._program(program) for program in target.programs if program.block],
             remarks=self.remarks,
-            record=settings.record,
+            record=settings.record if self.writer and self.writer.is_readable else None,
             untraced=[(one.path, one.reason) for one in target.programs if one.reason],
         )
         if self.stream is not None:
@@ -288,6 +288,8 @@ class Session(Events):
         outcome.stopped = self.stopped
         outcome.imported = self._imported(outcome)
         self._close_recording(outcome)
+        if settings.follow:
+            outcome.remarks += self._rivals(target)
         self.listener.end(outcome)
         return outcome
 
@@ -367,6 +369,23 @@ class Session(Events):
             signal=outcome.signal,
             totals={"calls": outcome.calls or 0},
         )
+        lost = [(writer.lost_entries, WHY_FILE_ENTRIES), (writer.lost_exits, WHY_FILE_EXITS)]
+        if self.stream is None:
+            outcome.dropped += [(count, why) for count, why in lost if count]
+        else:  # what is printed has them
+            outcome.remarks += [f"{count:,} events lost: {why}" for count, why in lost if count]
+
+    @staticmethod
+    def _rivals(target: Target) -> list[str]:
+        """Name the followed programs that trace others, which have a tracer already."""
+        from soscope.instruments.trace.imports import imported_functions
+
+        paths = dict.fromkeys(one.path for one in target.programs if one.block is not None)
+        return [
+            f"{path}: what it starts it cannot trace, because -f does"
+            for path in paths
+            if "ptrace" in imported_functions([path])
+        ]
 
 
 def _counters(block: ControlBlock) -> tuple[dict[int, int] | None, Stats | None]:

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes wrong around a traced program, what soscope says of it, and what the program sees."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from soscope.recording.reader import Recording
+from tests.support import launching
+from tests.support.run import run
+from tests.support.tools import need, not_here
+
+TRACE = [sys.executable, "-m", "soscope", "trace"]
+NOBODY = 65534
+BUSY = """
+    #include <stdio.h>
+    #include <stdlib.h>
+    #include <string.h>
+    int main(void)
+    {
+        for (int i = 0; i < 20000; i++)
+            free(strdup("x"));
+        puts("done");
+        return 6;
+    }"""
+
+
+def busy() -> str:
+    return str(launching.compiled("busy.c", text=BUSY))
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system that has room for 256 KiB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)]
+    if os.geteuid() or subprocess.run(mount, check=False, capture_output=True).returncode:
+        not_here("no file system can be mounted")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_a_recording_on_a_full_disk_says_what_it_lost(small_disk: Path) -> None:
+    file = small_disk / "run.sosr"
+    done = run([*TRACE, "--record", str(file), "--", busy()])
+    assert (done.returncode, done.stdout) == (6, "done\n")
+    assert f"cannot write '{file}': No space left on device" in done.stderr
+    assert "events dropped: the recording could not be written" in done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert last.endswith("dropped")
+    with Recording.open(file) as recording:
+        assert not recording.complete
+        assert recording.losses.file_entries > 0
+
+
+def test_text_on_a_full_disk_says_what_is_missing(small_disk: Path) -> None:
+    file = small_disk / "text"
+    done = run([*TRACE, "-o", str(file), "--", busy()])
+    assert (done.returncode, done.stdout) == (6, "done\n")
+    assert f"cannot write {file}: no space left on device; " in done.stderr
+    assert " lines are missing" in done.stderr
+
+
+def test_a_recording_into_a_pipe_is_not_offered_for_reading(tmp_path: Path) -> None:
+    for device in ("/dev/null", tmp_path / "pipe"):
+        if not os.path.exists(device):
+            os.mkfifo(device)
+            reader = subprocess.Popen(["cat", device], stdout=subprocess.PIPE)
+        done = run([*TRACE, "--record", str(device), "--", "/bin/true"])
+        assert done.returncode == 0
+        assert "soscope report" not in done.stderr
+    assert reader.communicate(timeout=20)[0].startswith(b"SOSR")
+
+
+def test_a_signal_at_the_parents_death_stays_asked_for() -> None:
+    text = """
+        #include <stdio.h>
+        #include <sys/prctl.h>
+        int main(void)
+        {
+            int number = -1;
+            prctl(PR_GET_PDEATHSIG, &number);
+            return number;
+        }"""
+    program = launching.compiled("deathsig.c", text=text)
+    setpriv = need("setpriv")
+    for words in ([], ["--pdeathsig", "HUP"], ["--pdeathsig", "KILL"]):
+        before = [setpriv, *words] if words else []
+        wanted = run([*before, str(program)]).returncode
+        traced = run([*before, *TRACE, "-q", "-o", os.devnull, "--", str(program)]).returncode
+        assert traced == wanted
+
+
+def as_nobody(folder: Path) -> list[str]:
+    """Return words that run soscope as another user, who can read its code."""
+    for path in (folder, *folder.parents):
+        if path.stat().st_uid == os.getuid() and not path.stat().st_mode & stat.S_IXOTH:
+            path.chmod(path.stat().st_mode | 0o055)
+    drop = [need("setpriv"), f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    for python in (sys.executable, "/usr/bin/python3"):
+        words = [*drop, "/usr/bin/env", python, "-m", "soscope"]
+        if os.path.exists(python) and run([*words, "--help"]).returncode == 0:
+            return words
+    return not_here("another user cannot run this interpreter")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="not here: needs root")
+def test_a_child_that_lost_its_rights_is_named(tmp_path: Path) -> None:
+    soscope = as_nobody(tmp_path)
+    program = tmp_path / "setuid"
+    shutil.copy(launching.launched(), program)
+    program.chmod(0o4755)
+    script = ["sh", "-c", f"{program} state; exit 3"]
+    done = run([*soscope, "trace", "-o", os.devnull, "--", *script])
+    assert done.returncode == 3
+    assert f"ids {NOBODY} 0 " in done.stdout
+    done = run([*soscope, "trace", "-f", "-o", os.devnull, "--", *script])
+    assert done.returncode == 3
+    assert f"ids {NOBODY} {NOBODY} " in done.stdout
+    assert f"{program} ran untraced: it should have gained privileges, but -f" in done.stderr
+
+
+def test_a_debugger_below_f_is_named() -> None:
+    strace = need("strace")
+    words = [strace, "-o", os.devnull, "/bin/true"]
+    assert run([*TRACE, "-q", "-o", os.devnull, "--", *words]).returncode == 0
+    done = run([*TRACE, "-f", "-o", os.devnull, "--", *words])
+    assert f"{os.path.realpath(strace)}: what it starts it cannot trace, because -f" in done.stderr
+
+
+def test_counts_where_addresses_are_scarce(tmp_path: Path) -> None:
+    """Whatever the limit allows: the program does what it does, and counts are right or none."""
+    file = tmp_path / "counts.json"
+    for limit in (20000, 60000, 100000, 200000, 400000):
+        shell = ["sh", "-c", f'ulimit -v {limit}; exec "$@"', "sh"]
+        if run([*shell, sys.executable, "-c", ""]).returncode:
+            continue
+        file.unlink(missing_ok=True)
+        trace = [*TRACE, "-c", "--json", "-e", "strdup", "-o", str(file), "--", busy()]
+        done = run([*shell, *trace])
+        assert (done.returncode, done.stdout) == (6, "done\n"), done.stderr
+        rows = json.loads(file.read_text())["rows"]
+        assert [row["calls"] for row in rows] in ([], [20000])
+        assert rows or "ran untraced" in done.stderr
