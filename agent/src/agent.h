@@ -113,14 +113,18 @@ struct sosc_thread { // found by thread pointer; wiped in a forked child
 	uint32_t ready; // 1 once filled in
 	// chunks with an interrupted writer: index << 32 | bytes taken, 0 = none
 	uint64_t held[THREAD_HELD];
-	uint64_t reserved[2];
+	uint32_t borrowed; // 1: a vfork child goes on in its parent's place
+	uint32_t quiet; // 1: a vfork child that is not followed
+	uint64_t turns; // makes every pos without room another one
 };
 
-enum { SOSC_NO_ROOM = CHUNK_LIMIT }; // sosc_thread.pos without a chunk
+// sosc_thread.pos without a chunk: this, and any multiple of SOSC_CHUNK_SIZE
+enum { SOSC_NO_ROOM = CHUNK_LIMIT };
 
 extern struct sosc_thread *sosc_threads;
 struct sosc_thread *sosc_thread_slow(struct sosc_cell *cell);
 struct sosc_thread *sosc_thread_self(void);
+void sosc_thread_vforked(struct sosc_thread *thread, bool child);
 int sosc_threads_init(void);
 uint32_t sosc_process(void); // changes in a forked child
 struct sosc_parked *sosc_parked_find(struct sosc_thread *thread, uint64_t sp, uint64_t cell);

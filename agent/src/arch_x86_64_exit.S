@@ -21,7 +21,7 @@ FUNCTION sosc_x_plain
 
 FUNCTION sosc_x_call
 	EXIT_START
-	testb	$SITE_FLAG_PROGRAM, SOSC_DISTANCE + SITE_FLAGS(%r11)
+	testb	$SITE_FLAGS_C, SOSC_DISTANCE + SITE_FLAGS(%r11)
 	jnz	9f
 	xor	%ecx, %ecx
 	cmpb	$0, sosc_clock_off(%rip)

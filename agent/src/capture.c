@@ -223,6 +223,10 @@ static void write_items(const struct sosc_capture *capture, struct sosc_data *un
 
 static const struct sosc_op *program(uint32_t offset)
 {
+	static const struct sosc_op nothing = {.op = SOSC_OP_END};
+
+	if (!offset)
+		return &nothing;
 	return (const void *)((const uint8_t *)sosc_section(SOSC_SEC_FUNCTIONS) + offset);
 }
 
@@ -341,6 +345,8 @@ void sosc_capture_exit(const struct sosc_regs *regs)
 			__atomic_fetch_add(&sosc_control->dropped_exits, 1, __ATOMIC_RELAXED);
 		return;
 	}
+	if (site->flags & SITE_FLAG_VFORK)
+		sosc_thread_vforked(thread, !regs->rax);
 	capture.regs = regs;
 	capture.thread = thread;
 	capture.at_exit = true;

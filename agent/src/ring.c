@@ -10,7 +10,10 @@
 #include "agent.h"
 #include "sys.h"
 
-enum { CLEARED = 960 }; // bytes of a chunk at once; the units are 17 times as many
+enum {
+	CLEARED = 960, // bytes of a chunk at once; the units are 17 times as many
+	NOWHERE = 1 << 23, // positions without a chunk lie below
+};
 
 static uint64_t populated; // chunks below this index have been touched before
 
@@ -139,9 +142,8 @@ static bool has_room(uint64_t pos)
 {
 	uint64_t in_chunk = pos & CHUNK_MASK;
 
-	// a position without a chunk is one in the first
-	return pos >= 2 * SOSC_CHUNK_SIZE && in_chunk >= SOSC_CHUNK_HEADER &&
-	       in_chunk < CHUNK_LIMIT;
+	// a position without a chunk stays low, however much is added to it
+	return pos >= 2ull * NOWHERE && in_chunk >= SOSC_CHUNK_HEADER && in_chunk < CHUNK_LIMIT;
 }
 
 static void give_back(uint32_t index, uint32_t process)
@@ -167,10 +169,13 @@ static bool has_hole(uint32_t index, uint64_t end)
 }
 
 // A chunk with a hole stays ours until its writer has gone on. One that was left
-// by siglongjmp in the middle of a record is kept in vain: so few are kept. A
-// signal handler may do the same in between: each word changes hands at once.
+// by siglongjmp in the middle of a record is kept in vain: so few are kept, and
+// the oldest goes first. A signal handler may do the same in between: each word
+// changes hands at once.
 static void retire(struct sosc_thread *thread, uint32_t index, uint64_t end, uint32_t process)
 {
+	uint64_t word = (uint64_t)index << 32 | end;
+
 	for (uint32_t i = 0; i < THREAD_HELD; i++) {
 		uint64_t held = thread->held[i];
 
@@ -179,23 +184,34 @@ static void retire(struct sosc_thread *thread, uint32_t index, uint64_t end, uin
 						__ATOMIC_RELAXED))
 			give_back((uint32_t)(held >> 32), process);
 	}
-	if (index == SOSC_NONE)
-		return;
-	for (uint32_t i = 0; has_hole(index, end) && i < THREAD_HELD; i++) {
-		uint64_t none = 0;
+	while (index != SOSC_NONE && has_hole(index, end)) {
+		uint32_t place = 0;
+		uint64_t oldest = thread->held[0];
 
-		if (__atomic_compare_exchange_n(&thread->held[i], &none,
-						(uint64_t)index << 32 | end, false,
-						__ATOMIC_RELAXED, __ATOMIC_RELAXED))
-			return;
+		for (uint32_t i = 1; i < THREAD_HELD && oldest; i++) {
+			uint64_t held = thread->held[i];
+
+			if (!held || chunk_at((uint32_t)(held >> 32))->seq <
+					     chunk_at((uint32_t)(oldest >> 32))->seq) {
+				oldest = held;
+				place = i;
+			}
+		}
+		if (!__atomic_compare_exchange_n(&thread->held[place], &oldest, word, false,
+						 __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+			continue;
+		if (oldest)
+			give_back((uint32_t)(oldest >> 32), process);
+		return;
 	}
-	give_back(index, process);
+	if (index != SOSC_NONE)
+		give_back(index, process);
 }
 
 static void prepare(uint32_t index, const struct sosc_thread *thread, uint32_t process)
 {
 	struct sosc_chunk *chunk = chunk_at(index);
-	uint32_t tid = thread->tid, pid = thread->pid;
+	uint32_t tid = thread->tid, pid = thread->pid, borrowed = thread->borrowed;
 
 	if (index >= populated && !(sosc_control->flags & SOSC_FLAG_NO_SYSCALL)) {
 		// sixteen chunks' page faults in one call
@@ -219,29 +235,83 @@ static void prepare(uint32_t index, const struct sosc_thread *thread, uint32_t p
 		return;
 	chunk->tid = tid;
 	chunk->pid = pid;
+	chunk->flags = borrowed ? SOSC_CHUNK_BORROWED : 0;
 	chunk->tsc = sosc_rdtsc() | 1; // never 0: the chunk has been used
 	__atomic_store_n(&chunk->seq,
 			 __atomic_add_fetch(&sosc_control->ring_seq, 1, __ATOMIC_RELAXED),
 			 __ATOMIC_RELEASE);
 }
 
+static uint64_t xadd(uint64_t *at, uint64_t add)
+{
+	__asm__ volatile("xaddq %0, %1" : "+r"(add), "+m"(*at) : : "memory");
+	return add;
+}
+
+// pos may be changed by a signal handler at any instruction, by nobody else.
+static bool swap_pos(struct sosc_thread *thread, uint64_t from, uint64_t to)
+{
+	bool done;
+
+	__asm__ volatile("cmpxchgq %3, %1"
+			 : "=@ccz"(done), "+m"(thread->pos), "+a"(from)
+			 : "r"(to)
+			 : "memory");
+	return done;
+}
+
+// A position without room, another one each time.
+static uint64_t nowhere(struct sosc_thread *thread)
+{
+	return SOSC_NO_ROOM + (xadd(&thread->turns, SOSC_CHUNK_SIZE) & (NOWHERE - 1));
+}
+
 // Gives @thread a chunk with room, or notices that this has become a forked child;
-// of the old one, units up to @end were taken. False: none; *why says so.
+// of the old one, units up to @end were taken. False: none; *why says so. A signal
+// handler that comes here meanwhile gives it a chunk, too: each step is done only
+// if nobody else has. A position with room always lies in the thread's chunk.
 static bool refill(struct sosc_thread *thread, uint64_t end, enum sosc_drop *why)
 {
 	uint32_t process = sosc_process();
 
 	for (;;) {
-		uint32_t old, index, none = SOSC_NONE;
-		uint64_t pos = thread->pos, fresh;
+		// in this order: what pos says of another chunk than this is outdated,
+		// and then swap_pos fails
+		uint64_t pos = __atomic_load_n(&thread->pos, __ATOMIC_ACQUIRE), gone;
+		uint32_t old = __atomic_load_n(&thread->chunk, __ATOMIC_RELAXED);
+		uint32_t index, none = SOSC_NONE;
 
-		if (!thread->ready || (has_room(pos) && thread->chunk != SOSC_NONE))
+		if (!thread->ready || has_room(pos))
 			return true;
-		old = __atomic_exchange_n(&thread->chunk, SOSC_NONE, __ATOMIC_RELAXED);
-		thread->pos = SOSC_NO_ROOM;
+		if (old != SOSC_NONE && pos - (uint64_t)chunk_at(old) < 2 * SOSC_CHUNK_SIZE) {
+			if (!__atomic_compare_exchange_n(&thread->chunk, &old, SOSC_NONE, false,
+							 __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+				continue;
+			gone = nowhere(thread);
+			if (!swap_pos(thread, pos, gone) && has_room(thread->pos) &&
+			    thread->pos - (uint64_t)chunk_at(old) < SOSC_CHUNK_SIZE) {
+				// retired and taken again meanwhile
+				thread->chunk = old;
+				continue;
+			}
+			if (sosc_process() != process)
+				return true;
+			retire(thread, old, end, process);
+			end = CHUNK_LIMIT;
+			continue;
+		}
+		if (old != SOSC_NONE) { // just taken, by who was interrupted before the end
+			(void)swap_pos(thread, pos, (uint64_t)chunk_at(old) + SOSC_CHUNK_HEADER);
+			continue;
+		}
+		gone = nowhere(thread);
+		if (!swap_pos(thread, pos, gone))
+			continue;
 		if (sosc_process() != process)
 			return true;
-		retire(thread, old, end, process);
+		retire(thread, SOSC_NONE, end, process);
+		if (thread->quiet)
+			return false;
 		if (sosc_control->command == SOSC_COMMAND_STOP) {
 			sosc_control->state = SOSC_STATE_STOPPED;
 			sosc_quiet = true;
@@ -250,35 +320,20 @@ static bool refill(struct sosc_thread *thread, uint64_t end, enum sosc_drop *why
 		index = next_chunk(why, process);
 		if (sosc_process() != process)
 			return true;
-		if (index == SOSC_NONE) {
-			thread->pos = SOSC_NO_ROOM;
+		if (index == SOSC_NONE)
 			return false;
-		}
 		prepare(index, thread, process);
 		if (!__atomic_compare_exchange_n(&thread->chunk, &none, index, false,
 						 __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
 			if (sosc_process() != process)
 				return true;
 			// a signal handler has got one meanwhile
+			__atomic_store_n(&chunk_at(index)->seq, 0, __ATOMIC_RELEASE);
 			__atomic_store_n(&states()[index], SOSC_CHUNK_FREE, __ATOMIC_RELEASE);
 			continue;
 		}
-		fresh = (uint64_t)chunk_at(index) + SOSC_CHUNK_HEADER;
-		for (;;) {
-			pos = thread->pos;
-			if (thread->chunk != index)
-				break;
-			if (__atomic_compare_exchange_n(&thread->pos, &pos, fresh, false,
-							__ATOMIC_RELAXED, __ATOMIC_RELAXED))
-				break;
-		}
+		(void)swap_pos(thread, gone, (uint64_t)chunk_at(index) + SOSC_CHUNK_HEADER);
 	}
-}
-
-static uint64_t xadd(uint64_t *at, uint64_t add)
-{
-	__asm__ volatile("xaddq %0, %1" : "+r"(add), "+m"(*at) : : "memory");
-	return add;
 }
 
 static void write_overhead(struct sosc_thread *thread, uint64_t start)
@@ -303,23 +358,32 @@ uint64_t sosc_ring_reserve(struct sosc_thread *thread, uint32_t bytes, enum sosc
 	uint64_t start = 0;
 
 	for (;;) {
-		uint64_t pos;
+		uint64_t pos, end = CHUNK_LIMIT;
 
 		if (!thread->ready) // a child, forked while its parent was on its way here
 			thread = sosc_thread_self();
 		if (!thread)
 			return 0;
-		pos = xadd(&thread->pos, bytes);
-		if (has_room(pos) && (pos & CHUNK_MASK) + bytes <= SOSC_CHUNK_SIZE)
-			return pos;
-		if (has_room(pos)) // a large record: leave the rest of the chunk empty
-			thread->pos = SOSC_NO_ROOM;
+		pos = __atomic_load_n(&thread->pos, __ATOMIC_RELAXED);
+		if (has_room(pos)) {
+			if ((pos & CHUNK_MASK) + bytes <= SOSC_CHUNK_SIZE) {
+				if (swap_pos(thread, pos, pos + bytes))
+					return pos;
+				continue;
+			}
+			// a large record: leave the rest of the chunk empty
+			end = pos & CHUNK_MASK;
+			if (!swap_pos(thread, pos, (pos & ~(uint64_t)CHUNK_MASK) | CHUNK_LIMIT))
+				continue;
+		}
 		if (!start)
 			start = sosc_rdtsc();
-		if (!refill(thread, has_room(pos) ? pos & CHUNK_MASK : CHUNK_LIMIT, &why))
+		if (!refill(thread, end, &why))
 			break;
 		write_overhead(thread, start);
 	}
+	if (thread->quiet)
+		return 0;
 	if (sosc_quiet)
 		return 0;
 	if (loss == SOSC_LOSS_ENTRY)

@@ -85,6 +85,8 @@ static uint32_t make(uint64_t ret, struct sosc_cell *cell, uint32_t depth)
 		site->flags |= SITE_FLAG_PROGRAM;
 	if (flags & SOSC_FN_TWICE)
 		site->flags |= SITE_FLAG_TWICE;
+	if (flags & SOSC_FN_VFORK && sosc_control->mode == SOSC_MODE_TRACE)
+		site->flags |= SITE_FLAG_VFORK;
 	site->depth = (uint8_t)depth;
 	__atomic_store_n(&site->ret, ret, __ATOMIC_RELEASE);
 	return index;

@@ -147,6 +147,26 @@ static void rename_thread(struct sosc_thread *thread)
 	thread->tid_check = tid_check();
 }
 
+/**
+ * vfork has returned, in the @child or, after that has ended or executed a
+ * program, in the parent. Both have the same memory, so the same thread.
+ */
+void sosc_thread_vforked(struct sosc_thread *thread, bool child)
+{
+	uint32_t chunk;
+
+	if (sosc_control->flags & SOSC_FLAG_NO_SYSCALL)
+		return;
+	chunk = __atomic_exchange_n(&thread->chunk, SOSC_NONE, __ATOMIC_RELAXED);
+	thread->pos = SOSC_NO_ROOM;
+	if (chunk != SOSC_NONE)
+		release(thread, chunk);
+	thread->tid = (uint32_t)sosc_sys3(SYS_GETTID, 0, 0, 0);
+	thread->pid = (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
+	thread->borrowed = child;
+	thread->quiet = child && !(sosc_control->flags & SOSC_FLAG_FOLLOW);
+}
+
 static struct sosc_thread *find(uint64_t tp)
 {
 	uint32_t at = tp >> 12 & (THREAD_COUNT - 1);

@@ -13,9 +13,6 @@ from fnmatch import fnmatchcase
 GAPS = {
     "*test_hazards.py::*counted_right*[[]dlmopen-*": "namespaces of dlmopen are not hooked yet",
     "*test_hazards.py::*[[]clone_thread-*": "threads that share a thread pointer race for units",
-    "*test_hazards.py::*[[]cancel-*": "an exit without entry after asynchronous cancellation",
-    "*test_hazards.py::*[[]signals-*-everything*": "rarely an exit is told before its entry",
-    "*test_hazards.py::*[[]signals-*-record*": "rarely an exit is told before its entry",
     "*test_cells.py::*no-plt*-weak*": "an address that is tested and called is not told apart",
     "*test_loads.py::*handler_of_an_exception*": "the compiler may call through the slot instead",
     "*test_ring.py::*signals_interrupt*": "a slow machine lets the reader seem gone",

@@ -220,6 +220,7 @@ enum sosc_function_flag {
 	SOSC_FN_SIX = 8, // keep six register words, nothing else
 	SOSC_FN_PROGRAM = 16, // run entry_program at entry
 	SOSC_FN_EXIT_PROGRAM = 32, // run exit_program at exit
+	SOSC_FN_VFORK = 64, // a child returns first, on its parent's memory
 };
 
 enum sosc_error_rule { // when is a result a failure
@@ -375,6 +376,12 @@ enum sosc_chunk_state {
 	SOSC_CHUNK_FULL = 2, // -> FREE by the reader (OVERWRITE: -> OWNED by a writer)
 };
 
+enum sosc_chunk_flag {
+	// Its writer is a vfork child: the parent gives it back, whatever becomes of the
+	// child, so the reader must not
+	SOSC_CHUNK_BORROWED = 1,
+};
+
 struct sosc_chunk {
 	uint64_t seq; // written last; units after it are zero until committed. The
 		// reader clears it before it frees the chunk
@@ -382,7 +389,9 @@ struct sosc_chunk {
 	uint32_t pid;
 	uint64_t tsc; // when handed out
 	uint64_t tsc_full; // when given back, 0 before
-	uint64_t reserved[4];
+	uint32_t flags; // enum sosc_chunk_flag
+	uint32_t reserved0;
+	uint64_t reserved[3];
 	// then units of 32 bytes up to SOSC_CHUNK_SIZE
 };
 

@@ -63,6 +63,9 @@ class Exit(Record):
     word) and `errno` are None where they are not known; `duration_ns` leaves out the time
     the agent itself took. `ended` is one of the ENDED_ constants of this module. A coroutine
     may end on another thread than it began on: `pid` and `tid` are those of the end.
+
+    A forked child returns from calls that its parent made (`is_inherited`): that is not the
+    end of the parent's call, which has one of its own.
     """
 
     __slots__ = (
@@ -101,6 +104,11 @@ class Exit(Record):
         self.pid = pid
         self.tid = tid
         self.slot = slot
+
+    @property
+    def is_inherited(self) -> bool:
+        """Say whether another process returns here than the one that made the call."""
+        return self.entry is not None and self.entry.pid != self.pid
 
 
 class Signal(Record):

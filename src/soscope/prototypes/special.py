@@ -9,6 +9,7 @@ from soscope.wire import layout
 TREATMENTS = {
     "entry-only": layout.FN_ENTRY_ONLY,
     "twice": layout.FN_TWICE,
+    "vfork": layout.FN_TWICE | layout.FN_VFORK,
     "never": layout.FN_NEVER,
 }
 _WILD = frozenset("*?[")
@@ -43,7 +44,7 @@ class Special:
             if word in self.names:
                 raise FormatError(f"{where}: '{word}' is there twice", field=word)
             self.names[word] = flag
-        elif flag == layout.FN_TWICE:
-            raise FormatError(f"{where}: a pattern cannot be 'twice'", field=word)
+        elif flag & layout.FN_TWICE:
+            raise FormatError(f"{where}: a pattern cannot return twice", field=word)
         else:
             self.globs.setdefault(flag, []).append(word)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np  # noqa: TID253  only `columns` imports this
 import numpy.typing as npt  # noqa: TID253
 
-from soscope.model.call import ENDED_KILLED
+from soscope.model.call import ENDED_KILLED, Process
 from soscope.recording.ends import ends_calls, how_ended
 from soscope.recording.losses import Losses
 from soscope.recording.names import Programs
@@ -51,6 +51,7 @@ class _Collector(Sink):
         self.gaps: list[tuple[int, int, int, int]] = []
         self.ends: list[tuple[int, list[int]]] = []  # time_ns, threads
         self.dead: dict[int, int] = {}
+        self.forks: list[tuple[int, int, int]] = []  # time_ns, child, parent
         self._current: dict[tuple[int, int, int], _Thread] = {}
 
     def chunks(self, program: int, data: bytes) -> None:
@@ -90,8 +91,10 @@ class _Collector(Sink):
             if getattr(event, "event", None) != "exec":
                 self.dead[event.pid] = fate
             self._end(event.time_ns, fate, [key for key in self._current if key[1] == event.pid])
-        elif getattr(event, "event", None) in {"start", "fork"}:
+        elif isinstance(event, Process):
             self.dead.pop(event.pid, None)
+            if event.parent is not None:
+                self.forks.append((event.time_ns, event.pid, event.parent))
 
     def thread_end(self, time_ns: int, pid: int, tid: int) -> None:
         for key in [key for key in self._current if key[1:] == (pid, tid)]:
@@ -128,6 +131,8 @@ class Collected:
     stack (number), tail, twice, holes (losses in its thread before it). Arrays by thread:
     thread_program, _pid, _tid, _group (number of its program and pid), _fate (index of
     `columns.ENDED`, 0 = alive), _holes (losses up to its end).
+
+    `forks` are (tsc, child, parent) by time.
     """
 
     def __init__(self, recording: Recording, found: _Collector) -> None:
@@ -154,6 +159,9 @@ class Collected:
         self.thread_tid: Integers = keys[:, 2]
         _, group = np.unique(keys[:, :2], axis=0, return_inverse=True)
         self.thread_group: Integers = group.reshape(-1).astype(np.int64)
+        self.forks = sorted(
+            (recording.clock.tsc(time_ns), child, parent) for time_ns, child, parent in found.forks
+        )
         self._by_thread(len(keys))
         self._holes(recording, found, piece, pieces[:, 0])
         self._flags()

@@ -22,6 +22,7 @@ from soscope.model.slot import is_error
 from soscope.recording import pairing
 from soscope.recording.clock import Clock
 from soscope.recording.collect import Collected, collect
+from soscope.recording.inherited import without_inherited
 from soscope.recording.matching import index_type, match
 from soscope.recording.reader import Recording
 from soscope.wire import layout
@@ -50,7 +51,8 @@ class Columns:
     ended           index of `ENDED`
     entry_only      no exit was to be seen
 
-    `orphans` is the number of exits whose entry is missing.
+    `orphans` is the number of exits whose entry is missing; a forked child's return from a
+    call of its parent is none.
     """
 
     def __init__(self, arrays: dict[str, Any], orphans: int) -> None:
@@ -84,7 +86,7 @@ class _Calls:
         self.depth: Integers = np.zeros(size, np.int32)
         self.before: Integers = np.full(size, -1, index)  # the call that tail-called it
         self.moved = np.zeros(size, np.bool_)  # an entry whose exit is another thread's
-        self.orphans = 0
+        self.orphans: list[int] = []
 
 
 def columns(recording: Recording) -> Columns:
@@ -98,6 +100,7 @@ def columns(recording: Recording) -> Columns:
             break
     for group in sorted(odd):
         _match_one_by_one(found, calls, group)
+    calls.orphans = without_inherited(found, calls.orphans, _ends(calls))
     _find_callers(found, calls)
     return _columns(recording.clock, found, calls)
 
@@ -138,7 +141,7 @@ def _match(found: Collected, calls: _Calls, odd: set[int]) -> tuple[set[int], bo
         values = getattr(matching, name)[real]
         getattr(calls, name)[marked[real]] = np.where(values >= 0, marked[values], -1)
     calls.depth[marked[real]] = matching.depth[real]
-    calls.orphans = len(lone)
+    calls.orphans = lone.tolist()
     return odd, False
 
 
@@ -177,7 +180,7 @@ def _match_one_by_one(found: Collected, calls: _Calls, group: int) -> None:
         if found.kind[event] == layout.UNIT_EXIT:
             call, how, over = pairs.leave(thread, slot, sp, twice=bool(found.twice[event]))
             if call is None:
-                calls.orphans += 1
+                calls.orphans.append(event)
             elif how != pairing.AGAIN:
                 calls.partner[event] = call.payload
                 calls.partner[call.payload] = event
@@ -256,7 +259,7 @@ def _columns(clock: Clock, found: Collected, calls: _Calls) -> Columns:
     failed = failed[_failed(found, exits[failed])]
     codes = found.second[exits[failed]] & np.uint64(0xFFFF_FFFF)
     arrays["errno"][failed] = codes.astype(np.int64)
-    return Columns(arrays, calls.orphans)
+    return Columns(arrays, len(calls.orphans))
 
 
 def _how_ended(found: Collected, calls: _Calls, entries: Integers) -> npt.NDArray[np.uint8]:

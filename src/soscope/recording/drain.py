@@ -5,12 +5,18 @@ Full chunks are handed over whole, in the order they were given out, and freed. 
 that a thread still writes, the committed units are handed over; how far is remembered. The
 agent commits a unit by storing its first word last, and an entry or exit after the data units
 behind it, so everything in front of the first zero word is whole.
+
+A unit that stays zero while later ones are there is a *hole*: a signal handler has interrupted
+its writer. What follows waits for it for a moment; then the hole is passed over, and handed
+over by itself should it be filled after all. So the units of a thread keep their order, but
+for a record whose writer was away for long.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 
 from soscope.recording.clock import Sampler
 from soscope.recording.sink import Sink
@@ -25,7 +31,9 @@ _UNIT_WORDS = layout.UNIT // 4
 _UNITS = (layout.CHUNK_SIZE - layout.CHUNK_HEADER) // layout.UNIT
 _TIMED = (layout.UNIT_ENTRY, layout.UNIT_ENTRY_ONLY, layout.UNIT_EXIT)
 _TID = layout.CHUNK.offset("tid") // 4
+_FLAGS = layout.CHUNK.offset("flags") // 4
 _INTERRUPTED_LIMIT = 0.25  # seconds
+_LOOK = 0.1  # seconds between looks for holes in chunks that are in use
 _DEAD_EVERY = 0.25  # seconds between looks at whether owners of idle chunks live
 
 
@@ -48,6 +56,9 @@ class Drainer:
         "_facts",
         "_interrupted",
         "_longs",
+        "_look_at",
+        "_passed",
+        "_passing",
         "_positions",
         "_ring",
         "_states",
@@ -82,7 +93,11 @@ class Drainer:
         self._tables = TableReader(block, program, sink)
         self._positions: dict[int, tuple[int, int]] = {}  # chunk -> seq, units handed over
         self._suspects: dict[int, int] = {}  # chunk -> seq, whose owner was not there
-        self._interrupted: dict[tuple[int, int], float] = {}  # (chunk, seq) -> seen since
+        self._passed: dict[int, tuple[int, list[int]]] = {}  # chunk -> seq, units passed over
+        self._passing: set[int] = set()  # chunks whose holes are to be passed over
+        # (chunk, seq) -> the unit that is missing, seen since
+        self._interrupted: dict[tuple[int, int], tuple[int, float]] = {}
+        self._look_at = 0.0  # for holes in chunks that are written at this moment
         self._dead_at = 0.0
         self._dropped: tuple[int, ...] = ()
         self._facts: dict[str, object] = {}
@@ -127,9 +142,13 @@ class Drainer:
                 found.append((seq, index, ended))
         found.sort()
         work = []
-        for seq, index, full in found if ended else self._in_order(found):
+        self._passing.clear()
+        crowded = layout.CHUNK_FREE not in states
+        for seq, index, full in found if ended else self._in_order(found, crowded):
             first = self._handed_over(index, seq)
             end = _UNITS if full else self._committed(index, first)
+            if index in self._passing:
+                end = max(end, self._last(index))
             work.append((seq, index, first, end, full))
         # Names are read after the units that use them have been seen, and go first.
         self._tables.update()
@@ -140,31 +159,85 @@ class Drainer:
             # nothing was freed, and nobody can get anything
             self.starved = bool(states) and len(idle) == len(states)
 
-    def _in_order(self, found: list[tuple[int, int, bool]]) -> list[tuple[int, int, bool]]:
+    def _in_order(
+        self, found: list[tuple[int, int, bool]], crowded: bool
+    ) -> list[tuple[int, int, bool]]:
         """Leave out chunks whose thread still has an earlier one in use.
 
         A signal handler that meets the end of a chunk while the record it interrupted is
         unfinished goes on in the next one; the first is given back when that record is
-        whole. One that was left by siglongjmp never is: it is waited for a moment only.
+        whole. One that was left by siglongjmp never is. Adds the chunks whose holes have
+        been waited for long enough to `_passing`; nobody waits where threads wait for
+        chunks (`crowded`).
         """
         words, last = self._words, {}
         for seq, index, _ in found:
             last[words[index * _CHUNK_WORDS + _TID]] = seq
         waits: set[int] = set()
         wanted = []
+        before, self._interrupted = self._interrupted, {}
         now = time.monotonic()
+        look = now >= self._look_at
+        if look:
+            self._look_at = now + _LOOK
         for seq, index, full in found:
             tid = words[index * _CHUNK_WORDS + _TID]
             if tid in waits:
                 continue
-            if not full and last[tid] != seq:
-                since = self._interrupted.setdefault((index, seq), now)
-                if now - since < _INTERRUPTED_LIMIT:
-                    waits.add(tid)
             wanted.append((seq, index, full))
-        if self._interrupted and not waits:
-            self._interrupted.clear()
+            key = index, seq
+            earlier = last[tid] != seq
+            if full or not (earlier or look or key in before):
+                continue
+            missing = self._committed(index, self._handed_over(index, seq))
+            if not earlier and self._last(index) <= missing:
+                continue
+            unit, since = before.get(key, (missing, now))
+            if unit != missing and not earlier:  # another hole
+                since = now
+            self._interrupted[key] = missing, since
+            if now - since >= _INTERRUPTED_LIMIT or crowded:
+                self._passing.add(index)
+            elif earlier:
+                waits.add(tid)
         return wanted
+
+    def _last(self, index: int) -> int:
+        """Return the number behind the last entry, exit or overhead that is committed."""
+        at = index * _CHUNK_WORDS + layout.CHUNK_HEADER // 4
+        commits = self._words[at : at + _UNITS * _UNIT_WORDS : _UNIT_WORDS].tolist()
+        for unit in range(_UNITS - 1, -1, -1):
+            if commits[unit] and commits[unit] >> 28 != layout.UNIT_DATA:
+                return self._committed(index, unit)
+        return 0
+
+    def _pass_over(self, index: int, seq: int, first: int, units: bytes) -> None:
+        """Take note of the holes in units that have been handed over, from `first` on."""
+        commits = memoryview(units).cast("I")[::_UNIT_WORDS].tolist()
+        holes = [first + at for at, commit in enumerate(commits) if not commit]
+        known = self._passed.get(index)
+        self._passed[index] = seq, holes + (known[1] if known and known[0] == seq else [])
+
+    def _hand_over_late(self, index: int, seq: int) -> None:
+        """Hand over what has been finished since it was passed over."""
+        known = self._passed.get(index)
+        if known is None or known[0] != seq:
+            return
+        at = index * _CHUNK_WORDS + layout.CHUNK_HEADER // 4
+        first = self._handed_over(index, seq)
+        still = []
+        for unit in sorted(known[1]):
+            commit = self._words[at + unit * _UNIT_WORDS]
+            if not commit:
+                still.append(unit)
+            elif commit >> 28 != layout.UNIT_DATA:  # which goes with its entry or exit
+                end = unit + 1
+                while end < first and (
+                    self._words[at + end * _UNIT_WORDS] >> 28 == layout.UNIT_DATA
+                ):
+                    end += 1
+                self._hand_over_units(index, seq, unit, end)
+        self._passed[index] = seq, still
 
     def _handed_over(self, index: int, seq: int) -> int:
         known = self._positions.get(index)
@@ -187,6 +260,8 @@ class Drainer:
         idle = []
         run: list[int] = []
         for seq, index, first, end, full in work:
+            if index in self._passed:
+                self._hand_over_late(index, seq)
             if full and not first:
                 if run and (index != run[-1] + 1 or len(run) == _RUN):
                     self._hand_over_run(run)
@@ -223,8 +298,10 @@ class Drainer:
         at = start + layout.CHUNK_HEADER
         units = bytes(self._ring[at + first * layout.UNIT : at + end * layout.UNIT])
         self.sink.chunk(self.program, header, first, units)
+        if index in self._passing:
+            self._pass_over(index, seq, first, units)
         self.units += end - first
-        self._positions[index] = seq, end
+        self._positions[index] = seq, max(end, self._handed_over(index, seq))
         if units[-29] >> 4 in _TIMED:
             self.newest = max(self.newest, int.from_bytes(units[-24:-16], "little"))
 
@@ -233,6 +310,7 @@ class Drainer:
             # A chunk that is taken again is OWNED before it has its new number.
             self._longs[index * _CHUNK_LONGS] = 0
             self._positions.pop(index, None)
+            self._passed.pop(index, None)
             self._suspects.pop(index, None)
         self._block.free_chunks(indices)
 
@@ -246,21 +324,20 @@ class Drainer:
         for index in idle:
             seq, owner = self._longs[index * _CHUNK_LONGS : index * _CHUNK_LONGS + 2]
             tid, pid = owner & 0xFFFF_FFFF, owner >> 32
-            if not tid or pid not in self.pids or _lives(pid, tid):
+            if self._is_borrowed(index) or not tid or pid not in self.pids or _lives(pid, tid):
                 self._suspects.pop(index, None)
             elif self._suspects.get(index) != seq:
                 self._suspects[index] = seq  # a second look, later, decides
             elif self._longs[index * _CHUNK_LONGS] == seq:
-                self._bury(index, seq, pid, tid)
+                self._bury(pid, tid)
 
-    def _bury(self, index: int, seq: int, pid: int, tid: int) -> None:
-        """Take a chunk from a thread that has ended."""
-        if self._states[index] != layout.CHUNK_OWNED:
-            return
-        first = self._handed_over(index, seq)
-        if first < _UNITS:
-            self._hand_over_units(index, seq, first, _UNITS)
-        self._release([index])
+    def _is_borrowed(self, index: int) -> bool:
+        """Say whether its writer is a vfork child, whose parent gives it back."""
+        return bool(self._words[index * _CHUNK_WORDS + _FLAGS] & layout.CHUNK_BORROWED)
+
+    def _bury(self, pid: int, tid: int) -> None:
+        """Take all chunks from a thread that has ended."""
+        self._take_all(lambda owner: owner == pid << 32 | tid)
         self.sink.thread_end(time.time_ns(), pid, tid)
 
     def process_ended(self, pid: int) -> None:
@@ -269,13 +346,25 @@ class Drainer:
         if self._block.when_full == layout.FULL_OVERWRITE:
             return
         self._drain(ended=False)
-        owned = []
-        for index in _all(self._states.tobytes()[::4], layout.CHUNK_OWNED):
-            seq, owner = self._longs[index * _CHUNK_LONGS : index * _CHUNK_LONGS + 2]
-            if seq and owner >> 32 == pid:
-                owned.append((seq, index, self._handed_over(index, seq), _UNITS, True))
+        self._take_all(lambda owner: owner >> 32 == pid)
+
+    def _take_all(self, is_dead: Callable[[int], bool]) -> None:
+        """Take the chunks of the dead, in order: those that waited behind a hole, too.
+
+        `is_dead` gets the owner of a chunk, its pid in the upper half, its tid in the lower.
+        """
+        found = []
+        states = self._states.tobytes()[::4]
+        for state in (layout.CHUNK_OWNED, layout.CHUNK_FULL):
+            for index in _all(states, state):
+                at = index * _CHUNK_LONGS
+                seq, owner = self._longs[at : at + 2]
+                if not seq or not is_dead(owner):
+                    continue
+                if state == layout.CHUNK_FULL or not self._is_borrowed(index):
+                    found.append((seq, index, self._handed_over(index, seq), _UNITS, True))
         self._tables.update()
-        self._hand_over(sorted(owned))
+        self._hand_over(sorted(found))
 
     # ---- the end ----
 

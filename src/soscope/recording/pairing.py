@@ -10,7 +10,8 @@ A thread can have several stacks (coroutines, signal stacks): addresses more tha
 all that a stack has shown so far are another one. Small coroutine stacks that lie side by
 side look like one; a call that was taken for unwound and returns after all is returned.
 Coroutines can go on in another thread. A forked child returns from calls that its parent
-made, and setjmp and vfork return again and again.
+made, though the parent may have returned from them long before; setjmp returns again and
+again.
 
 `columns` applies the same rules to arrays; a test compares both.
 """
@@ -29,8 +30,8 @@ REACH = 1 << 20  # bytes between addresses of one stack
 OWN = 1  # open, in this thread: its return
 REVIVED = 2  # taken for unwound before
 MOVED = 3  # open, in another thread of the process
-AGAIN = 4  # it had returned before (setjmp, vfork)
-INHERITED = 5  # open in another process, which forked this one
+AGAIN = 4  # it had returned before (setjmp)
+INHERITED = 5  # of another process, open when that forked this one
 
 
 class Call:
@@ -123,9 +124,13 @@ class Thread:
         """Take an open call off its stack, wherever it stands."""
         self._calls(call.sp).remove(call)
 
+    def open(self) -> list[Call]:
+        """Return all open calls, innermost first."""
+        return [call for stack in self._stacks for call in reversed(stack.calls)]
+
     def close(self) -> list[Call]:
         """Take all open calls off the stacks; return them, innermost first."""
-        found = [call for stack in self._stacks for call in reversed(stack.calls)]
+        found = self.open()
         for stack in self._stacks:
             stack.calls.clear()
         return found
@@ -134,11 +139,13 @@ class Thread:
 class Pairing:
     """All threads of all programs."""
 
-    __slots__ = ("_entries", "_families")
+    __slots__ = ("_entries", "_families", "_inherited")
 
     def __init__(self) -> None:
         self._entries = 0
         self._families: dict[int, dict[Thread, None]] = {}  # by program, in order
+        # by pid: the calls that its process can return from, although another made them
+        self._inherited: dict[int, dict[tuple[int, int, int], Call]] = {}
 
     def thread(self, key: tuple[int, int, int]) -> Thread:
         """Return a new thread; `key` is its program, pid and tid."""
@@ -148,8 +155,26 @@ class Pairing:
 
     def end(self, thread: Thread) -> list[Call]:
         """End all calls of a thread, because it has ended; return them, and forget it."""
-        self._families.get(thread.key[0], {}).pop(thread, None)
+        family = self._families.get(thread.key[0], {})
+        family.pop(thread, None)
+        if not family:
+            self._families.pop(thread.key[0], None)
         return thread.close()
+
+    def fork(self, parent: int, child: int) -> None:
+        """Hear that process `parent` has made a copy of itself, `child`."""
+        calls: dict[tuple[int, int, int], Call] = {}
+        calls.update(self._inherited.get(parent, {}))
+        for program, family in self._families.items():
+            for thread in family:
+                if thread.key[1] == parent:
+                    for call in (*thread.again.values(), *reversed(thread.open())):
+                        calls[program, call.slot, call.sp] = call
+        self._inherited[child] = calls
+
+    def forget(self, pid: int) -> None:
+        """Hear that a process has ended, or executed another program."""
+        self._inherited.pop(pid, None)
 
     def enter(
         self, thread: Thread, slot: int, sp: int, tsc: int, *, tail: bool, returns: bool
@@ -223,7 +248,11 @@ class Pairing:
             latest = max(moved, key=_number)
             latest.thread.take(latest)
             return latest, MOVED
-        if found:
+        inherited = self._inherited.get(pid)
+        if inherited is not None:
+            call = inherited.get((program, slot, sp))
+            return call, INHERITED if call is not None else 0
+        if found:  # nobody has told of a fork
             return max(found, key=_number), INHERITED
         return None, 0
 

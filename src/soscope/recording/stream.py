@@ -357,6 +357,10 @@ class Stream(Sink):
             self._dead.pop(what.pid, None)
         for source in ended:
             self._close(source, how_ended(what), tsc, what.time_ns)
+        if ends_calls(what):
+            self._pairing.forget(what.pid)
+        elif isinstance(what, Process) and what.parent is not None:
+            self._pairing.fork(what.parent, what.pid)
         self._out.append(what)
 
 

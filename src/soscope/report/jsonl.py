@@ -61,9 +61,9 @@ class JsonLinesListener(Listener):
                     backlog.open(event)
             elif isinstance(event, Exit):
                 entry = event.entry
-                if entry is None:
-                    backlog.add(self._torn(event))
-                elif backlog.is_open(entry):  # else it returns again: setjmp, vfork
+                # No call of its own: one whose beginning was lost, one that returns again
+                # (setjmp), a forked child's return from what its parent called.
+                if entry is not None and not event.is_inherited and backlog.is_open(entry):
                     backlog.close(entry, self._call(entry, event))
             else:
                 backlog.add(_other(event))
@@ -98,15 +98,6 @@ class JsonLinesListener(Listener):
             f'{self._slots.get(slot) or self._slot(slot)},"depth":{entry.depth},"args":[{shown}],'
         )
         return head + self._end(leave, entry.return_addr, ended)
-
-    def _torn(self, leave: Exit) -> str:
-        """Return the object of a call whose beginning was lost; its time is that of its end."""
-        slot = leave.slot
-        head = (
-            f'{{"type":"call","time_ns":{leave.time_ns},"pid":{leave.pid},"tid":{leave.tid},'
-            f'{self._slots.get(slot) or self._slot(slot)},"depth":0,"args":[],'
-        )
-        return head + self._end(leave, 0, None)
 
     def _end(self, leave: Exit | None, return_addr: int, ended: str | None) -> str:
         """Return the members that say how a call ended."""

@@ -87,6 +87,7 @@ class TextListener(Listener):
                     or entry is not self._open
                     or self._shown
                     or event.ended != ENDED_RETURN
+                    or event.tid != entry.tid
                 ):
                     self._exit(event)
                     continue
@@ -190,7 +191,9 @@ class TextListener(Listener):
         """Add the end of a call, behind its beginning if nothing came between."""
         entry = leave.entry
         ended = leave.ended
-        if entry is None or entry is not self._open:
+        if entry is None:  # its beginning was lost, and has been counted as such
+            return
+        if entry is not self._open or leave.tid != entry.tid:
             # A process that ends leaves calls open: that is not worth a line each.
             if ended != ENDED_EXIT and ended != ENDED_KILLED:  # noqa: PLR1714  on every call's path
                 self._resumed(leave)
@@ -217,7 +220,7 @@ class TextListener(Listener):
             self._close(_UNFINISHED)
         slot, entry, late = leave.slot, leave.entry, ""
         known = self._prototypes.known_at_entry(slot)
-        if known is not None and entry is not None:
+        if known is not None and entry is not None and not leave.is_inherited:
             arguments = self._prototypes.format_call(slot, entry.captured, self._limit, leave)
             late = ", ".join([argument.text for argument in arguments[known:]])
         line = f"{self._start(leave.time_ns, leave.tid)}<... {slot.symbol} resumed> {late}"

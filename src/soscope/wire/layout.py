@@ -138,6 +138,7 @@ FN_TWICE = 4
 FN_SIX = 8
 FN_PROGRAM = 16
 FN_EXIT_PROGRAM = 32
+FN_VFORK = 64
 
 # When a result is a failure.
 ERROR_NONE = 0
@@ -200,6 +201,9 @@ SLOT_ENTRY_ONLY = 2
 CHUNK_FREE = 0
 CHUNK_OWNED = 1
 CHUNK_FULL = 2
+
+# Flags of a chunk.
+CHUNK_BORROWED = 1
 
 # The high four bits of a commit word.
 UNIT_ENTRY = 1
@@ -284,7 +288,7 @@ STATS = Layout(
 )
 CHUNK = Layout(
     "sosc_chunk",
-    "seq:Q tid:I pid:I tsc:Q tsc_full:Q reserved:4Q",
+    "seq:Q tid:I pid:I tsc:Q tsc_full:Q flags:I reserved0:I reserved:3Q",
 )
 ENTRY = Layout(
     "sosc_entry",

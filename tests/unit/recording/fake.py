@@ -111,6 +111,7 @@ class FakeThread:
         self.tsc = 2000
         self.chunk = -1
         self.at = 0
+        self.flags = 0  # of its chunks
         self.lost_entries = 0
         self.lost_exits = 0
 
@@ -131,7 +132,7 @@ class FakeThread:
         memory = self.block.chunk(index)
         memory[:] = bytes(len(memory))
         header = layout.CHUNK.struct.pack(
-            self.block.ring_seq, self.tid, self.pid, self.tsc, 0, 0, 0, 0, 0
+            self.block.ring_seq, self.tid, self.pid, self.tsc, 0, self.flags, 0, 0, 0, 0
         )
         memory[: layout.CHUNK_HEADER] = header
         self.chunk, self.at = index, layout.CHUNK_HEADER

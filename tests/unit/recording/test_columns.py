@@ -160,8 +160,10 @@ def rows_of_stream(recording: Recording) -> tuple[list[Row], int]:
             entries.append(event)
         elif isinstance(event, Exit):
             before = last.get(id(event.entry))
-            if event.entry is None or event.entry.pid != event.pid:
+            if event.entry is None:
                 orphans += 1
+            elif event.is_inherited:
+                continue
             elif before is None or before.ended != "return":
                 last[id(event.entry)] = event  # a call that returns again is one call
     rows: list[Row] = []
@@ -361,6 +363,54 @@ def test_threads_of_other_processes_and_programs_are_apart(directory: Path) -> N
     program.finish()
     rows = compare(path)
     assert [(row[1], row[11]) for row in rows] == [(100, "return"), (200, "exit"), (200, "")]
+
+
+def test_a_child_returns_from_what_its_parents_had_open_when_they_forked(directory: Path) -> None:
+    path = directory / "inherited.sosr"
+    program = Program(path, random.Random(1).randrange, chunks=64)
+
+    def fork(parent: FakeThread, pid: int) -> FakeThread:
+        child = program.agent.thread(pid=pid, tid=pid)
+        parent.tsc += 10
+        child.tsc = parent.tsc
+        program.feed.event(Process(EPOCH + child.tsc // 2, pid, "fork", parent.pid, "/bin/x"))
+        return child
+
+    parent = program.threads[0]
+    parent.enter(SETJMP, 1200)
+    parent.leave(SETJMP, 1200)
+    parent.enter(0, 1000)
+    parent.enter(1, 900)
+    child = fork(parent, 200)
+    parent.leave(1, 900)
+    parent.leave(0, 1000)
+    parent.enter(2, 800)  # after the fork: none of the child's
+    parent.leave(2, 800)
+    child.tsc = parent.tsc + 50  # who is slow to run at all
+    child.leave(1, 900)
+    grandchild = fork(child, 300)
+    child.leave(0, 1000)
+    grandchild.tsc = child.tsc + 50
+    grandchild.leave(0, 1000)
+    grandchild.leave(SETJMP, 1200, result=1)  # longjmp
+    grandchild.leave(2, 800)
+    program.now = grandchild.tsc
+    program.finish()
+    compare(path)
+    with Recording.open(path) as recording:
+        assert columns(recording).orphans == 1
+        told = [event for event in events(recording) if isinstance(event, Exit)]
+    assert [
+        (one.slot.symbol, one.pid, one.entry.pid if one.entry else None)
+        for one in told
+        if one.pid != 100
+    ] == [
+        ("g", 200, 100),
+        ("f", 200, 100),
+        ("f", 300, 100),
+        ("setjmp", 300, 100),
+        ("h", 300, None),
+    ]
 
 
 def test_a_thread_id_is_used_again(directory: Path) -> None:

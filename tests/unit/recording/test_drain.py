@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -335,6 +336,169 @@ def test_a_ring_that_living_threads_own_is_starved() -> None:
     threads[0].give_back()
     target.drainer.drain()
     assert not target.drainer.starved
+
+
+class Interrupted:
+    """A thread whose record is interrupted by a handler that makes calls of its own.
+
+    The handler goes on in the next chunk, or leaves by siglongjmp.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.thread = target.thread
+        target.calls(3)
+        self.chunk = self.thread.chunk
+        self.memory = target.block.chunk(self.chunk)
+        self.hole = self.thread.at
+        target.calls(1)  # with two units of data, the first of them written
+        self.thread.at += 2 * layout.UNIT
+        data = data_units(layout.DATA_STRING, 0, b"x" * 40)
+        self.memory[self.hole + 32 : self.hole + 64] = data[:32]
+        self.commit = bytes(self.memory[self.hole : self.hole + 4])
+        self.memory[self.hole : self.hole + 4] = bytes(4)
+        self.data = data
+
+    def finish(self) -> None:
+        self.memory[self.hole + 32 : self.hole + 96] = self.data
+        self.memory[self.hole : self.hole + 4] = self.commit
+
+    def next_chunk(self) -> None:
+        self.thread.chunk = -1  # the agent keeps it: there is a hole
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Stop the drainers' clock; its time can be set."""
+    now = [100.0]
+    fake = SimpleNamespace(monotonic=lambda: now[0], time_ns=time.time_ns)
+    monkeypatch.setattr(drain_module, "time", fake)
+    return now
+
+
+def test_what_a_handler_does_waits_for_what_it_interrupted(
+    target: Target, clock: list[float]
+) -> None:
+    one = Interrupted(target)
+    target.calls(2)
+    one.next_chunk()
+    target.calls(2)
+    for _ in range(3):
+        target.drainer.drain()
+        clock[0] += 0.05
+    assert target.sink.args() == [0, 1, 2]
+    one.finish()
+    target.block.chunk_states[one.chunk] = layout.CHUNK_FULL  # given back
+    target.drainer.drain()
+    assert target.sink.args() == list(range(8))
+
+
+@pytest.mark.parametrize("chunks", [1, 2])
+def test_a_record_that_is_never_finished_is_passed_over_in_order(
+    target: Target, clock: list[float], chunks: int
+) -> None:
+    one = Interrupted(target)
+    target.calls(2)
+    if chunks == 2:
+        one.next_chunk()
+    target.calls(2)
+    target.drainer.drain()
+    clock[0] += 0.3
+    target.drainer.drain()
+    target.drainer.drain()
+    assert target.sink.args() == [0, 1, 2, 4, 5, 6, 7]
+    target.calls(2)
+    target.drainer.drain()  # at once
+    assert target.sink.args() == [0, 1, 2, 4, 5, 6, 7, 8, 9]
+    target.drainer.finish()
+    assert target.sink.args() == [0, 1, 2, 4, 5, 6, 7, 8, 9]
+
+
+@pytest.mark.parametrize("chunks", [1, 2])
+@pytest.mark.parametrize("at_end", [False, True])
+def test_a_record_that_is_finished_late_is_told_late_and_once(
+    target: Target, clock: list[float], chunks: int, at_end: bool
+) -> None:
+    one = Interrupted(target)
+    target.calls(2)
+    if chunks == 2:
+        one.next_chunk()
+    target.calls(1)
+    target.drainer.drain()
+    clock[0] += 0.3
+    target.drainer.drain()
+    one.finish()
+    target.calls(1)
+    if not at_end:
+        target.drainer.drain()
+    target.drainer.finish()
+    assert target.sink.args() == [0, 1, 2, 4, 5, 6, 3, 7]
+    late = [
+        data
+        for piece in target.sink.pieces
+        for kind, record, data in records_of(piece.units)
+        if kind == layout.UNIT_ENTRY and record[4] == 3
+    ]
+    assert late == [one.data]
+
+
+def behind_a_hole(target: Target) -> None:
+    """Leave a chunk with a hole, a full one and one in use, none of them handed over."""
+    one = Interrupted(target)  # by a cancellation, say: nobody will ever finish it
+    target.calls(2)
+    one.next_chunk()
+    target.calls(1)
+    target.thread.give_back()
+    target.calls(1)
+
+
+@pytest.mark.usefixtures("clock")
+def test_nothing_of_a_process_comes_behind_its_end(target: Target) -> None:
+    behind_a_hole(target)
+    target.drainer.drain()
+    target.drainer.process_ended(target.thread.pid)
+    assert target.sink.args() == [0, 1, 2, 4, 5, 6, 7]
+    assert target.states() == [layout.CHUNK_FREE] * len(target.states())
+
+
+@pytest.mark.usefixtures("clock")
+def test_nothing_of_a_thread_comes_behind_its_end(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drain_module, "_lives", lambda *_: False)
+    monkeypatch.setattr(drain_module, "_DEAD_EVERY", 0.0)
+    target.drainer.pids.add(target.thread.pid)
+    told: list[int] = []
+    monkeypatch.setattr(target.sink, "thread_end", lambda *_: told.append(len(target.sink.args())))
+    behind_a_hole(target)
+    for _ in range(3):
+        target.drainer.drain()
+    assert told == [7]
+    assert target.sink.args() == [0, 1, 2, 4, 5, 6, 7]
+    assert target.states() == [layout.CHUNK_FREE] * len(target.states())
+
+
+@pytest.mark.usefixtures("clock")
+def test_nobody_waits_where_chunks_are_short() -> None:
+    target = Target(chunks=2)
+    one = Interrupted(target)
+    one.next_chunk()
+    target.calls(1)
+    target.drainer.drain()
+    assert target.sink.args() == [0, 1, 2, 4]
+
+
+def test_a_vfork_childs_chunk_is_left_to_its_parent(target: Target) -> None:
+    child = target.agent.thread(pid=200, tid=200)
+    child.flags = layout.CHUNK_BORROWED
+    target.drainer.pids.add(200)
+    target.calls(2, child)
+    target.drainer.process_ended(200)
+    assert target.sink.args(200) == [0, 1]
+    assert target.states().count(layout.CHUNK_OWNED) == 1
+    child.give_back()
+    target.drainer.drain()
+    assert target.states().count(layout.CHUNK_OWNED) == 0
 
 
 def test_an_ended_process_gives_its_chunks_back(target: Target) -> None:

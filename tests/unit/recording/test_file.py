@@ -320,7 +320,7 @@ def test_no_unit_crashes_the_decoder(
     tmp_path_factory: pytest.TempPathFactory, units: list[bytes]
 ) -> None:
     path = tmp_path_factory.mktemp("fuzz") / "a.sosr"
-    chunk = layout.CHUNK.struct.pack(1, 2, 3, 4, 5, 0, 0, 0, 0)
+    chunk = layout.CHUNK.struct.pack(1, 2, 3, 4, 5, 0, 0, 0, 0, 0)
     body = struct.pack("<II", 0, 0) + chunk + b"".join(units)
     path.write_bytes(
         meta(b'{"schema":"soscope/recording/1"}') + b"".join(form.block(form.CHUNK, body))

@@ -143,11 +143,18 @@ def test_a_second_return_is_no_second_call(page: Page) -> None:
     assert len(page.show(entry, returned(entry, 0), returned(entry, 1))) == 1
 
 
-def test_an_end_without_a_beginning_has_its_own_time(page: Page) -> None:
+def test_an_end_without_a_beginning_is_no_call(page: Page) -> None:
     torn = returned(called("strlen", 1), 3)
     torn.entry = None
-    (call,) = page.show(torn)
-    assert (call["time_ns"], call["args"], call["ended"]) == (31, [], "return")
+    assert page.show(torn) == []
+
+
+def test_a_forked_childs_return_does_not_end_its_parents_call(page: Page) -> None:
+    fork = called("fork", 1)
+    child = returned(fork, 0)
+    child.pid = child.tid = 9
+    (call,) = page.show(fork, child, returned(fork, 9))
+    assert (call["pid"], call["tid"], call["result"]["value"]) == (7, 8, 9)
 
 
 def test_a_call_that_nobody_closed_is_lost(page: Page) -> None:

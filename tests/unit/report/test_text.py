@@ -226,10 +226,31 @@ def test_a_call_that_ended_otherwise_says_how(screen: Screen, ended: str) -> Non
     assert line.split("= ")[1] == f"<{ended}>"
 
 
-def test_a_result_whose_entry_was_lost_is_a_line_of_its_own(screen: Screen) -> None:
-    line = screen.show(returned(None, 5, symbol="strlen"))[0]
-    assert line.startswith("<... strlen resumed> )")
-    assert line.endswith("= 5")
+def test_a_result_whose_entry_was_lost_is_no_line(screen: Screen) -> None:
+    call = called("getpid")
+    lines = screen.show(call, returned(None, 5, symbol="strlen"), returned(call, 7))
+    assert [line.split("(")[0] for line in lines] == ["getpid"]
+
+
+def test_a_forked_childs_return_is_a_line_of_the_child(screen: Screen) -> None:
+    fork = called("fork")
+    child = returned(fork, 0, tid=9)
+    child.pid = 9
+    lines = screen.show(fork, Process(SECOND, 9, "fork", 7, "/bin/prog"), child, returned(fork, 9))
+    assert [" ".join(line.split()) for line in lines] == [
+        "[pid 7] fork( <unfinished ...>",
+        "[pid 9] <... fork resumed> ) = 0",
+        "[pid 7] <... fork resumed> ) = 9",
+    ]
+
+
+def test_a_call_that_ends_on_another_thread_resumes_there(screen: Screen) -> None:
+    call = called("getpid")
+    lines = screen.show(*whole(called("getppid", tid=8)), call, returned(call, 7, tid=8))
+    assert [" ".join(line.split()) for line in lines[1:]] == [
+        "[pid 7] getpid( <unfinished ...>",
+        "[pid 8] <... getpid resumed> ) = 7",
+    ]
 
 
 def test_a_function_that_returns_twice_resumes(screen: Screen) -> None:

@@ -72,7 +72,7 @@ class Call:
         self.depth = entry.depth
         self.return_addr = entry.return_addr
         self.args: list[Argument] = shown_by.format_call(slot, entry.captured, limit, after=end)
-        self.result = None if end is None else shown_by.format_result(slot, end, entry)
+        self.result = None if end is None else shown_by.format_result(slot, end, entry, limit)
         self.errno = None if end is None else shown_by.failure_errno(slot, end)
         self.duration_ns = None if end is None else end.duration_ns
         self.ended = None if end is None else end.ended
@@ -91,6 +91,7 @@ class _Queue(Listener):
         self._calls = calls
         self._limit = limit
         self._prototypes: Prototypes | None = None
+        self._open: set[Entry] = set()
         self.closed = False
 
     def begin(self, prototypes: Prototypes, selection: Selection) -> None:
@@ -105,10 +106,15 @@ class _Queue(Listener):
             if self.closed:
                 return
             if isinstance(event, Exit):
-                if event.entry is not None:
+                # setjmp returns again, a forked child from what its parent called
+                if event.entry in self._open and not event.is_inherited:
+                    self._open.discard(event.entry)
                     self._put(Call(event.entry, event, self._prototypes, self._limit))
-            elif isinstance(event, Entry) and event.entry_only:
-                self._put(Call(event, None, self._prototypes, self._limit))
+            elif isinstance(event, Entry):
+                if event.entry_only:
+                    self._put(Call(event, None, self._prototypes, self._limit))
+                else:
+                    self._open.add(event)
 
     def _put(self, call: Call) -> None:
         while not self.closed:
