@@ -66,8 +66,7 @@ def notes(outcome: Outcome, display: Display) -> list[str]:
     lines = [*_untraced(outcome.untraced), *outcome.remarks]
     if outcome.programs:
         lines += _unmatched(outcome)
-        for program in outcome.programs:
-            lines += _program(program, verbose=display.verbose)
+        lines += _not_hooked(outcome.programs, verbose=display.verbose)
         lines += _unseen(outcome)
     lines += [f"{plural(count, 'event')} dropped: {why}" for count, why in outcome.dropped if count]
     if outcome.stopped:
@@ -109,14 +108,16 @@ def _unmatched(outcome: Outcome) -> list[str]:
     return explain_unmatched(outcome.selection, matched, names, images, hooked=hooked)
 
 
-def _program(program: ProgramOutcome, *, verbose: bool) -> list[str]:
-    """Say what of one program could not be hooked."""
+def _not_hooked(programs: list[ProgramOutcome], *, verbose: bool) -> list[str]:
+    """Say what could not be hooked in any of the programs; each once."""
     lines = []
+    images = [image for program in programs for image in program.images]
     refused: dict[tuple[int, str], list[str]] = {}
-    for slot in program.slots:
-        if not slot.is_hooked:
-            caller = slot.caller.name if slot.caller else "?"
-            refused.setdefault((slot.refusal, caller), []).append(slot.symbol)
+    for program in programs:
+        for slot in program.slots:
+            if not slot.is_hooked:
+                caller = slot.caller.name if slot.caller else "?"
+                refused.setdefault((slot.refusal, caller), []).append(slot.symbol)
     for (refusal, caller), symbols in refused.items():
         reason = _REFUSALS.get(refusal, f"reason {refusal}")
         lines.append(f"not hooked in {caller} ({reason}): {_names(symbols, verbose=verbose)}")
@@ -125,20 +126,20 @@ def _program(program: ProgramOutcome, *, verbose: bool) -> list[str]:
         (IMAGE_WRITE_REFUSED, "not hooked, their slots cannot be written"),
         (IMAGE_LATE, "hooked late, after code of theirs may have run"),
     ):
-        names = [image.name for image in program.images if image.flags & flag]
+        names = [image.name for image in images if image.flags & flag]
         if names:
             lines.append(f"{what}: {_names(names, verbose=verbose)}")
-    if program.loader_refused:
+    if any(program.loader_refused for program in programs):
         lines.append("images that were loaded later are not seen: the loader is of an unknown kind")
-    if program.cut:
-        lines.append(f"no room for {plural(program.cut, 'image or slot', 'images or slots')}")
-    if not program.errno_known:
+    if cut := sum(program.cut for program in programs):
+        lines.append(f"no room for {plural(cut, 'image or slot', 'images or slots')}")
+    if not all(program.errno_known for program in programs):
         lines.append("errno is not known: the C library keeps it in an unknown place")
     if verbose:
         lines += [
             f"{image.name}: {plural(image.slots_hooked, 'slot')} hooked, "
             f"{image.slots_left:,} left alone, {image.slots_refused:,} refused"
-            for image in program.images
+            for image in images
         ]
     return lines
 

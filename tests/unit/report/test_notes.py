@@ -86,6 +86,13 @@ def test_functions_that_are_not_hooked_are_named() -> None:
     assert "libc.so.6: 0 slots hooked, 40 left alone, 0 refused" in verbose
 
 
+def test_many_programs_say_it_once() -> None:
+    made = outcome(slot("a", REFUSED_ADDRESS_TAKEN))
+    made.programs += outcome(*(slot(name, REFUSED_ADDRESS_TAKEN) for name in "ab")).programs
+    lines = [line for line in notes(made, Display()) if line.startswith("not hooked")]
+    assert [line.rpartition(": ")[2] for line in lines] == ["a, b"]
+
+
 def test_pointers_from_dlsym_are_not_seen() -> None:
     assert "not seen: calls through pointers that dlsym gave to cat" in notes(
         outcome(slot("dlsym")), Display()
