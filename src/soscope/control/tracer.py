@@ -231,9 +231,7 @@ class Tracer:
             self._begin(task, is_first)
         except Refused as refused:
             is_robbed = (
-                refused.reason == reasons.SETUID
-                and not is_first
-                and not status.may_trace_setuid()
+                refused.reason == reasons.SETUID and not is_first and not status.may_trace_setuid()
             )
             self._refuse(task, reasons.SETUID_LOST if is_robbed else refused.reason)
             self._announce(task)
