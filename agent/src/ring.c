@@ -73,40 +73,62 @@ static uint32_t take_oldest(void)
 	}
 }
 
+// Nanoseconds of a clock that goes on while the target waits.
+static uint64_t now_ns(void)
+{
+	struct {
+		int64_t sec, nsec;
+	} now = {0, 0};
+
+	(void)sosc_sys3(SYS_CLOCK_GETTIME, CLOCK_MONOTONIC_RAW, (long)&now, 0);
+	return (uint64_t)now.sec * 1000000000 + (uint64_t)now.nsec;
+}
+
+// Some milliseconds, or until soscope has freed a chunk, or a signal comes; how
+// many nanoseconds it has been at most.
+static uint64_t wait_a_little(uint32_t drained)
+{
+	struct sosc_control *control = sosc_control;
+	struct {
+		int64_t sec, nsec;
+	} timeout = {0, 5000000};
+	uint64_t start;
+
+	if (control->flags & SOSC_FLAG_NO_SYSCALL) {
+		for (int i = 0; i < 40000; i++)
+			__builtin_ia32_pause();
+		return 2500000;
+	}
+	start = now_ns();
+	(void)sosc_sys6(SYS_FUTEX, (long)&control->ring_drained, FUTEX_WAIT, drained,
+			(long)&timeout, 0, 0);
+	return now_ns() - start;
+}
+
 // Waits until soscope has freed a chunk. A soscope that has not moved its
 // heartbeat for a second is gone: then its policy is to drop.
 static uint32_t wait_free(uint32_t process)
 {
 	struct sosc_control *control = sosc_control;
-	uint64_t heartbeat = control->heartbeat;
-	uint32_t waited = 0;
+	uint64_t heartbeat = control->heartbeat, waited = 0;
 
 	while (control->command != SOSC_COMMAND_STOP && sosc_process() == process) {
 		uint32_t drained = __atomic_load_n(&control->ring_drained, __ATOMIC_ACQUIRE);
 		uint32_t index = take_free();
-		struct {
-			int64_t sec, nsec;
-		} timeout = {0, 5000000};
 
 		if (index != SOSC_NONE)
 			return index;
 		if (control->when_full != SOSC_FULL_BLOCK)
 			break;
 		__atomic_fetch_add(&control->ring_waiters, 1, __ATOMIC_SEQ_CST);
-		if (control->flags & SOSC_FLAG_NO_SYSCALL)
-			for (int i = 0; i < 40000; i++) // some milliseconds
-				__builtin_ia32_pause();
-		else
-			(void)sosc_sys6(SYS_FUTEX, (long)&control->ring_drained, FUTEX_WAIT,
-					drained, (long)&timeout, 0, 0);
+		waited += wait_a_little(drained);
 		if (sosc_process() != process)
 			break;
 		__atomic_fetch_sub(&control->ring_waiters, 1, __ATOMIC_SEQ_CST);
 		if (__atomic_load_n(&control->heartbeat, __ATOMIC_ACQUIRE) != heartbeat) {
 			heartbeat = control->heartbeat;
 			waited = 0;
-		} else if (++waited >
-			   400) { // 200 full time-outs are a second; calls may wake early
+		} else if (waited > 1000000000) {
 			control->when_full = SOSC_FULL_DROP;
 			break;
 		}

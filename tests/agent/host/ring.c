@@ -2,6 +2,7 @@
 // ring step POLICY NESTED: a record whose chunk is full, interrupted by a "signal handler" that
 // makes NESTED records, at each instruction in turn (by the processor's trap flag).
 // ring threads POLICY: threads that signals interrupt all the time, and a reader.
+// ring woken: a thread that waits and gets signals.
 // ring ends: a ring that stops, and a reader that is gone.
 // Every record must be in the ring or counted as lost; no chunk may lose its owner.
 #include "host.h"
@@ -274,11 +275,22 @@ static void *works(void *unused)
 	return unused;
 }
 
+static int64_t longest; // between two heartbeats, in milliseconds
+
 static void *reads(void *unused)
 {
+	struct timespec before, now;
+
+	clock_gettime(CLOCK_MONOTONIC, &before);
 	while (running > -1) {
 		drain();
 		usleep(50);
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		if ((now.tv_sec - before.tv_sec) * 1000 + (now.tv_nsec - before.tv_nsec) / 1000000 >
+		    longest)
+			longest = (now.tv_sec - before.tv_sec) * 1000 +
+				  (now.tv_nsec - before.tv_nsec) / 1000000;
+		before = now;
 	}
 	return unused;
 }
@@ -302,7 +314,38 @@ static void with_threads(void)
 		pthread_join(workers[i], NULL);
 	pthread_join(reader, NULL);
 	settle();
-	printf("%lu made, %lu lost\n", attempts, lost());
+	printf("%lu made, %lu lost, %ld ms\n", attempts, lost(), longest);
+}
+
+// The reader is late, but not gone; each signal ends a wait.
+static void nothing(int number)
+{
+	(void)number;
+}
+
+static void *records_one(void *unused)
+{
+	record(sosc_thread_self());
+	return unused;
+}
+
+static void woken(void)
+{
+	pthread_t waiting;
+
+	signal(SIGUSR1, nothing);
+	for (uint32_t i = 0; i < sosc_control->chunks; i++) // somebody else's
+		states()[i] = SOSC_CHUNK_FULL, chunk_at(i)->seq = i + 1, chunk_at(i)->tid = 1;
+	CHECK(pthread_create(&waiting, NULL, records_one, NULL) == 0);
+	for (int i = 0; i < 5000; i++) {
+		pthread_kill(waiting, SIGUSR1);
+		usleep(20);
+	}
+	CHECK(!lost() && sosc_control->when_full == SOSC_FULL_BLOCK);
+	drain();
+	pthread_join(waiting, NULL);
+	settle();
+	CHECK(drained == 1 && !lost());
 }
 
 // ---- the end -----------------------------------------------------------------
@@ -364,6 +407,11 @@ int main(int argc, char **argv)
 	if (!strcmp(argv[1], "threads")) {
 		start((uint32_t)atoi(argv[2]), 8);
 		with_threads();
+		return 0;
+	}
+	if (!strcmp(argv[1], "woken")) {
+		start(SOSC_FULL_BLOCK, 4);
+		woken();
 		return 0;
 	}
 	nested = (uint32_t)atoi(argv[3]);
