@@ -14,10 +14,6 @@ GAPS = {
     "*test_hazards.py::*counted_right*[[]dlmopen-*": "namespaces of dlmopen are not hooked yet",
     "*test_hazards.py::*[[]clone_thread-*": "threads that share a thread pointer race for units",
     "*test_cells.py::*no-plt*-weak*": "an address that is tested and called is not told apart",
-    "*test_loads.py::*handler_of_an_exception*": "the compiler may call through the slot instead",
-    "*test_ring.py::*signals_interrupt*": "a slow machine lets the reader seem gone",
-    "*test_blob.py::*within_the_reservation*": "an installed agent is stripped",
-    "*test_blob.py::*begins_with_endbr64*": "an installed agent is stripped",
 }
 
 
