@@ -113,7 +113,8 @@ def as_nobody(folder: Path) -> list[str]:
         words = [*drop, "/usr/bin/env", python, "-m", "soscope"]
         if os.path.exists(python) and run([*words, "--help"]).returncode == 0:
             return words
-    return not_here("another user cannot run this interpreter")
+    not_here("another user cannot run this interpreter")
+    return []
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="not here: needs root")
@@ -154,3 +155,33 @@ def test_counts_where_addresses_are_scarce(tmp_path: Path) -> None:
         rows = json.loads(file.read_text())["rows"]
         assert [row["calls"] for row in rows] in ([], [20000])
         assert rows or "ran untraced" in done.stderr
+
+
+LOCKS = """
+    #include <stdio.h>
+    #include <sys/mman.h>
+    int main(int argc, char **argv)
+    {
+        int failed = argc > 1 && mlockall(MCL_CURRENT | MCL_FUTURE);
+        puts(failed ? "refused" : "locked");
+        return 3;
+    }"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="not here: needs root")
+def test_memory_that_can_be_locked_is_locked(tmp_path: Path) -> None:
+    soscope = as_nobody(tmp_path)
+    drop = soscope[: soscope.index("--clear-groups") + 1]
+    program = tmp_path / "locks"
+    shutil.copy(launching.compiled("locks.c", text=LOCKS), program)
+    program.chmod(0o755)
+    limit = [*drop, "sh", "-c", 'ulimit -l 8000 && exec "$@"', "sh"]
+    if run([*limit, str(program), "x"]).stdout != "locked\n":
+        not_here("no 8 MB can be locked")
+    for words in ([], ["-f"], ["-c"]):
+        trace = [*soscope, "trace", *words, "-o", os.devnull, "--"]
+        done = run([*limit, *trace[len(drop) :], str(program), "x"])
+        assert (done.returncode, done.stdout) == (3, "locked\n")
+        assert f"{program} ran untraced: it calls mlockall" in done.stderr
+    done = run([*TRACE, "-o", os.devnull, "--", str(program), "x"])
+    assert done.stdout == run([str(program), "x"]).stdout

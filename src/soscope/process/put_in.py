@@ -24,7 +24,7 @@ from soscope.binfmt.elf import constants as elf
 from soscope.binfmt.elf.image import ElfImage
 from soscope.errors import FormatError
 from soscope.process import arch_x86_64 as arch
-from soscope.process import auxv, linkmap, maps, reasons, status
+from soscope.process import auxv, linkmap, locking, maps, reasons, status
 from soscope.process.blob import Blob
 from soscope.process.reasons import Refused
 from soscope.process.tracee import Faulted, Tracee
@@ -103,11 +103,16 @@ class PutIn:
         """Read the auxiliary vector; refuse what takes no agent."""
         try:
             with open(f"/proc/{self.tracee.tid}/exe", "rb", buffering=0) as file:
-                header = ElfImage.from_descriptor(file.fileno(), "program").header
-            assert header is not None
-            is_native = header.encoding.bits == arch.BITS and header.machine == arch.MACHINE
-            if is_native:
-                self._auxv = auxv.read(self.tracee.tid)
+                program = ElfImage.from_descriptor(file.fileno(), "program")
+                header = program.header
+                assert header is not None
+                is_native = header.encoding.bits == arch.BITS and header.machine == arch.MACHINE
+                if is_native:
+                    self._auxv = auxv.read(self.tracee.tid)
+                    if self._auxv.get(auxv.AT_BASE) and locking.would_fail(
+                        self.tracee.tid, program
+                    ):
+                        raise Refused(reasons.LOCKS)
         except FormatError as error:
             raise Refused(reasons.FOREIGN) from error
         except OSError as error:

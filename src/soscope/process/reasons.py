@@ -10,6 +10,7 @@ FOREIGN = "foreign architecture"
 UNREADABLE = "not readable"
 SECCOMP = "seccomp filter"
 UNKNOWN_LOADER = "unknown loader"
+LOCKS = "mlockall"
 NOT_FOLLOWED = "not followed"
 ENDED = "ended while it was loaded"
 NO_PTRACE = "no ptrace"  # ": " and the system's reason follow

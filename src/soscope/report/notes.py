@@ -55,6 +55,7 @@ _UNTRACED = {
     "not readable": "its file cannot be read",
     "seccomp filter": "its seccomp filter forbids what is needed",
     "unknown loader": "its loader is of an unknown kind",
+    "mlockall": "it calls mlockall, and the agent's memory would exceed its limit (ulimit -l)",
     "not followed": "what a command starts is followed with -f",
 }
 

@@ -426,6 +426,8 @@ class ControlBlock:
             self._u64[(self._ring + index * layout.CHUNK_SIZE) // 8] = 0
             states[index] = layout.CHUNK_FREE
         if indices:
+            # Writers count how often they were woken in vain since it last moved.
+            self.heartbeat += 1
             self.ring_drained = (self.ring_drained + 1) & 0xFFFF_FFFF
             if self.ring_waiters:
                 self._wake()

@@ -221,7 +221,9 @@ def test_freeing_chunks_tells_the_waiting_writers(block: ControlBlock) -> None:
         block.chunk_states[index] = layout.CHUNK_FULL
     block.ring_drained = 0xFFFF_FFFF
     block.ring_waiters = 1
+    heartbeat = block.heartbeat
     block.free_chunks([1])
+    assert block.heartbeat > heartbeat  # freeing is a sign of life
     assert list(block.chunk_states[:2]) == [layout.CHUNK_FULL, layout.CHUNK_FREE]
     assert block.ring_drained == 0
     block.free_chunks([])
