@@ -26,6 +26,7 @@ from soscope.recording.sink import Sink, Told
 from soscope.recording.units import Piece, pieces_of
 from soscope.wire import layout
 
+_SCHEMAS = form.SCHEMA.rpartition("/")[0] + "/"
 _WINDOW = 1 << 16  # bytes read at once while looking for headers
 _RECORDS = (form.CHUNK, form.CHUNKS)
 
@@ -183,7 +184,16 @@ class Recording:
             raise refuse("meta", at, "is not JSON") from error
         if not isinstance(meta, dict):
             raise refuse("meta", at, "is not an object")
-        if meta.get("schema") != form.SCHEMA:
+        schema = meta.get("schema")
+        if isinstance(schema, str) and schema != form.SCHEMA and schema.startswith(_SCHEMAS):
+            raise FormatError(
+                f"'{self.path}' is a recording of another kind: schema at offset {at}: "
+                f"{schema!r} instead of {form.SCHEMA!r}",
+                field="schema",
+                offset=at,
+                hint="show it with the version of soscope that made it, or a newer one",
+            )
+        if schema != form.SCHEMA:
             raise refuse("schema", at, f"{meta.get('schema')!r} instead of {form.SCHEMA!r}")
         self.meta = meta
         self._start = self._read_to = form.padded(length)

@@ -11,6 +11,7 @@ import pytest
 
 from soscope.cli.main import main
 from soscope.model.call import Process, ProcessExit
+from soscope.recording import format as form
 from soscope.recording.feed import Feed
 from soscope.recording.writer import Writer
 from soscope.wire import layout
@@ -150,3 +151,14 @@ def test_what_is_no_recording_is_an_error(
 def test_a_recording_that_is_not_there_is_an_error(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "/nosuch.sosr"]) == 1
     assert "cannot open" in capfd.readouterr().err
+
+
+def test_a_recording_of_a_later_schema_says_what_can_show_it(
+    path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    body = b'{"schema":"soscope/recording/2"}'
+    path.write_bytes(b"".join(form.block(form.META, body)))
+    assert main(["report", os.fspath(path)]) == 1
+    said = capfd.readouterr().err
+    assert "'soscope/recording/2' instead of 'soscope/recording/1'" in said
+    assert "hint: show it with the version of soscope that made it, or a newer one" in said
