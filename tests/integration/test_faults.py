@@ -185,3 +185,25 @@ def test_memory_that_can_be_locked_is_locked(tmp_path: Path) -> None:
         assert f"{program} ran untraced: it calls mlockall" in done.stderr
     done = run([*TRACE, "-o", os.devnull, "--", str(program), "x"])
     assert done.stdout == run([str(program), "x"]).stdout
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="not here: needs root")
+@pytest.mark.parametrize("forbidden", [[], ["-m", "tests.support.forbid", "ptrace"]])
+def test_without_proc_the_program_runs(forbidden: list[str]) -> None:
+    hidden = [need("unshare"), "-m", "sh", "-c", 'umount -l /proc && exec "$@"', "sh"]
+    if run([*hidden, busy()]).returncode != 6:
+        not_here("/proc cannot be hidden")
+    before = [*hidden, *([sys.executable, *forbidden] if forbidden else [])]
+    for words in ([], ["-f"], ["-c"]):
+        trace = [*TRACE, *words, "-o", os.devnull, "--"]
+        done = run([*before, *trace, busy()], env=launching.environment())
+        assert (done.returncode, done.stdout) == (6, "done\n"), done.stderr
+        assert "ran untraced" in done.stderr
+
+
+def test_a_static_program_says_so_without_ptrace_too() -> None:
+    before = [sys.executable, "-m", "tests.support.forbid", "ptrace"]
+    program = str(launching.launched("-static"))
+    done = run([*before, *TRACE, "--", program, "exit", "5"], env=launching.environment())
+    assert done.returncode == 5
+    assert "statically linked" in done.stderr

@@ -21,7 +21,7 @@ from soscope.control.follow import AgentSource, MakeBlock
 from soscope.control.program import Program
 from soscope.control.supervise import OWN_SIGNALS, Target
 from soscope.control.tracer import Tracer
-from soscope.errors import LaunchError, NoSharedMemory
+from soscope.errors import LaunchError, NoSharedMemory, SoscopeError
 from soscope.process import reasons, status
 from soscope.process.blob import Blob
 
@@ -168,7 +168,7 @@ def _without_ptrace(
         program.note = f"{why}: {preload.NOTE}"
         return children.PRELOAD
     program.block = None
-    program.reason = why
+    program.reason = program.reason or why
     return children.BARE
 
 
@@ -216,5 +216,8 @@ def _high_descriptors(files: tuple[int, int]) -> tuple[int, ...]:
 
 
 def _who_traces(pid: int) -> str | None:
-    tracer = status.read_status(pid).get("TracerPid", "0")
+    try:
+        tracer = status.read_status(pid).get("TracerPid", "0")
+    except SoscopeError:  # no /proc
+        return None
     return None if tracer == "0" else f"process {tracer} traces it"

@@ -62,7 +62,11 @@ def read_status(pid: int) -> dict[str, str]:
 
 def may_trace_setuid() -> bool:
     """Say whether a program that we trace keeps its set-user-id bit (CAP_SYS_PTRACE)."""
-    return bool(int(read_status(os.getpid()).get("CapEff", "0"), 16) >> _CAP_SYS_PTRACE & 1)
+    try:
+        capabilities = int(read_status(os.getpid()).get("CapEff", "0"), 16)
+    except NoSuchProcess:  # no /proc
+        return False
+    return bool(capabilities >> _CAP_SYS_PTRACE & 1)
 
 
 def program_path(pid: int) -> str:
