@@ -33,6 +33,20 @@ static bool describe(struct sosc_candidate *at, struct sosc_loaded *image, const
 	return at->value && *at->symbol;
 }
 
+// As `describe`, for a slot that holds an address which may be a stub of the program's.
+static bool describe_data(struct sosc_candidate *at, struct sosc_loaded *image,
+			  const Elf64_Rela *rela)
+{
+	struct sosc_loaded *program = &sosc_loaded[0], *provider;
+
+	if (!describe(at, image, rela))
+		return false;
+	if (at->callee == program && !program->bias &&
+	    sosc_lookup_all(at->symbol, at->version, &provider))
+		at->callee = provider;
+	return true;
+}
+
 static void hook_jump_slots(struct sosc_loaded *image)
 {
 	uint64_t table = (uint64_t)image->jmprel;
@@ -50,7 +64,7 @@ static void hook_jump_slots(struct sosc_loaded *image)
 		at.kind = SOSC_SLOT_JUMP_SLOT;
 		at.index = i;
 		at.lazy = sosc_lazy_way(image, at.value, i);
-		past = at.lazy ? 0 : sosc_past_canonical(image, at.value);
+		past = at.lazy ? 0 : sosc_past_canonical(at.value);
 		if (past)
 			at.value = past;
 		if (at.lazy || past || !at.callee)
@@ -89,9 +103,9 @@ static bool wanted_glob_dat(struct sosc_candidate *at, struct sosc_loaded *image
 	if ((type != R_X86_64_GLOB_DAT && type != R_X86_64_JUMP_SLOT) || in_jmprel(image, rela))
 		return false;
 	kind = ELF64_ST_TYPE(image->symtab[symbol].st_info);
-	if (kind == STT_OBJECT || kind == STT_TLS || !describe(at, image, rela))
+	if (kind == STT_OBJECT || kind == STT_TLS || !describe_data(at, image, rela))
 		return false;
-	if (!at->callee || !sosc_addr_executable(at->callee, at->value))
+	if (!at->callee || !sosc_addr_executable(sosc_image_of(at->value), at->value))
 		return false;
 	at->kind = type == R_X86_64_JUMP_SLOT ? SOSC_SLOT_JUMP_SLOT : SOSC_SLOT_GLOB_DAT;
 	if (sosc_select_slot(at->symbol, at->callee, &at->choice))
@@ -103,12 +117,10 @@ static bool wanted_glob_dat(struct sosc_candidate *at, struct sosc_loaded *image
 static void hook_glob_dat(struct sosc_candidate *at)
 {
 	uint32_t uses = at->uses->uses;
-	uint64_t past = sosc_past_canonical(at->image, at->value);
+	uint64_t past = sosc_past_canonical(at->value);
 
-	if (past) {
+	if (past)
 		at->value = past;
-		(void)sosc_lookup_all(at->symbol, at->version, &at->callee);
-	}
 	if (at->choice.flags & SOSC_FN_NEVER) {
 		sosc_slot_refuse(at, SOSC_REFUSED_NOT_A_CALL);
 	} else if (at->kind == SOSC_SLOT_JUMP_SLOT) {
@@ -150,7 +162,7 @@ static void hook_data_slots(struct sosc_loaded *image)
 		}
 	sosc_scan_text(&scan);
 	for (uint32_t i = 0; i < scan.count; i++)
-		if (describe(&at, image, &image->rela[scan.slots[i].relocation])) {
+		if (describe_data(&at, image, &image->rela[scan.slots[i].relocation])) {
 			at.kind = ELF64_R_TYPE(at.rela->r_info) == R_X86_64_JUMP_SLOT ?
 					  SOSC_SLOT_JUMP_SLOT :
 					  SOSC_SLOT_GLOB_DAT;

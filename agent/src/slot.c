@@ -224,13 +224,11 @@ static void note_canonical(const struct sosc_candidate *at, uint32_t index)
 }
 
 /**
- * Other images are bound to such a stub: their calls would be the program's, too.
- * A way round, if @value is one and its slot is hooked, else 0.
+ * Other slots hold such a stub: calls through them would be counted twice. A way
+ * round, if @value is one and its slot is hooked, else 0.
  */
-uint64_t sosc_past_canonical(const struct sosc_loaded *image, uint64_t value)
+uint64_t sosc_past_canonical(uint64_t value)
 {
-	if (image == &sosc_loaded[0])
-		return 0;
 	for (uint32_t i = 0; i < canonical_count; i++) {
 		uint32_t slot = canonical[i].slot, alias;
 

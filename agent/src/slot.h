@@ -35,7 +35,7 @@ int sosc_segment_flags(const struct sosc_loaded *image, uint64_t addr);
 enum sosc_lazy_way sosc_lazy_way(const struct sosc_loaded *image, uint64_t value, uint64_t index);
 bool sosc_redirect_binding(const struct sosc_candidate *at, uint64_t target);
 
-uint64_t sosc_past_canonical(const struct sosc_loaded *image, uint64_t value);
+uint64_t sosc_past_canonical(uint64_t value);
 void sosc_slots_begin(struct sosc_loaded *image);
 void sosc_slot_hook(const struct sosc_candidate *at);
 void sosc_slot_refuse(const struct sosc_candidate *at, enum sosc_slot_refusal refusal);
