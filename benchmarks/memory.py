@@ -13,6 +13,7 @@ from benchmarks.rows import Row, Table
 from benchmarks.tools import Tools
 
 _RING = 1 << 20  # --buffer: small enough to be there as a whole
+_BEHIND = 4096 * 16384  # spare chunks for threads, which nobody needs here
 _FEW, _MANY = 16, 16 + 4 * 4096
 
 
@@ -31,8 +32,8 @@ class _Memory:
                     name = line.split(None, 5)[5].strip() if len(line.split()) > 5 else ""
                 elif word == "Rss:":
                     self.resident += int(rest.split()[0]) * 1024
-                    if "memfd:soscope" in name and end - start > _RING:
-                        self.ring += _present(pid, end - _RING, end)
+                    if "memfd:soscope" in name and end - start > _RING + _BEHIND:
+                        self.ring += _present(pid, end - _BEHIND - _RING, end)
                 elif word == "Pss:":
                     self.proportional += int(rest.split()[0]) * 1024
 

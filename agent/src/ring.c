@@ -33,13 +33,37 @@ static bool take(uint32_t index, uint32_t from)
 					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
-// The lowest free chunk: those used last are still in somebody's cache.
+static uint32_t usual_chunks(void)
+{
+	return sosc_control->chunks - (uint32_t)sosc_control->spare_chunks;
+}
+
+// The lowest free chunk: those used last are still in somebody's cache. A thread
+// may keep its chunk for ever. Where other threads hold all chunks, none of them
+// needs to come back before we have gone on: then it is a spare one.
 static uint32_t take_free(void)
 {
-	for (uint32_t i = 0; i < sosc_control->chunks; i++)
-		if (states()[i] == SOSC_CHUNK_FREE && take(i, SOSC_CHUNK_FREE))
+	uint32_t usual = usual_chunks(), end = usual;
+
+	for (uint32_t i = 0, held = 0; i < end; i++) {
+		uint32_t state = __atomic_load_n(&states()[i], __ATOMIC_RELAXED);
+
+		if (state == SOSC_CHUNK_FREE && take(i, SOSC_CHUNK_FREE))
 			return i;
+		held += state == SOSC_CHUNK_OWNED;
+		if (i + 1 == usual && held == usual)
+			end = sosc_control->chunks;
+	}
 	return SOSC_NONE;
+}
+
+// Whether there is no chunk that is free or will be.
+static bool all_held(void)
+{
+	for (uint32_t i = 0; i < sosc_control->chunks; i++)
+		if (__atomic_load_n(&states()[i], __ATOMIC_RELAXED) != SOSC_CHUNK_OWNED)
+			return false;
+	return true;
 }
 
 static uint32_t take_oldest(void)
@@ -107,7 +131,7 @@ static uint64_t wait_a_little(uint32_t drained)
 
 // Waits until soscope has freed a chunk. A soscope that has not moved its
 // heartbeat for a second is gone: then its policy is to drop.
-static uint32_t wait_free(uint32_t process)
+static uint32_t wait_free(uint32_t process, enum sosc_drop *why)
 {
 	struct sosc_control *control = sosc_control;
 	uint64_t heartbeat = control->heartbeat, waited = 0;
@@ -120,6 +144,10 @@ static uint32_t wait_free(uint32_t process)
 			return index;
 		if (control->when_full != SOSC_FULL_BLOCK)
 			break;
+		if (control->spare_chunks && all_held()) {
+			*why = SOSC_DROP_THREADS;
+			break;
+		}
 		__atomic_fetch_add(&control->ring_waiters, 1, __ATOMIC_SEQ_CST);
 		waited += wait_a_little(drained);
 		if (sosc_process() != process)
@@ -145,8 +173,8 @@ static uint32_t next_chunk(enum sosc_drop *why, uint32_t process)
 		return index;
 	switch (sosc_control->when_full) {
 	case SOSC_FULL_BLOCK:
-		index = wait_free(process);
 		*why = SOSC_DROP_READER_GONE;
+		index = wait_free(process, why);
 		break;
 	case SOSC_FULL_OVERWRITE:
 		index = take_oldest();
@@ -237,8 +265,9 @@ static void prepare(uint32_t index, const struct sosc_thread *thread, uint32_t p
 
 	if (index >= populated && !(sosc_control->flags & SOSC_FLAG_NO_SYSCALL)) {
 		// sixteen chunks' page faults in one call
-		uint32_t end = index + 16 > sosc_control->chunks ? sosc_control->chunks :
-								   index + 16;
+		uint32_t end = index >= usual_chunks()	   ? index + 1 :
+			       index + 16 > usual_chunks() ? usual_chunks() :
+							     index + 16;
 
 		(void)sosc_sys3(SYS_MADVISE, (long)chunk, (long)(end - index) * SOSC_CHUNK_SIZE,
 				MADV_POPULATE_WRITE);

@@ -143,6 +143,8 @@ struct sosc_control {
 	uint64_t slots_left; // function slots that nobody asked for
 	uint64_t images_dropped; // images that found no room in SEC_IMAGES
 	uint64_t slots_dropped; // slots that found no room in SEC_SLOTS
+	uint64_t spare_chunks; // the last ones of the ring: for threads that would have
+		// none as others hold all the rest; set by soscope
 };
 
 enum sosc_loader_hook {

@@ -89,6 +89,7 @@ class ControlBlock:
     slots_left = _Word("slots_left")
     images_dropped = _Word("images_dropped")
     slots_dropped = _Word("slots_dropped")
+    spare_chunks = _Word("spare_chunks")
 
     def __init__(self, fd: int) -> None:
         """Map the control block of a shared file; `fd` belongs to the block from here on.
@@ -124,6 +125,7 @@ class ControlBlock:
         functions += os.fsencode(os.path.basename(plan.main_path)) + b"\0"
         main_path = len(functions)
         functions += os.fsencode(plan.main_path) + b"\0"
+        chunks = plan.chunks + plan.spare_chunks
         cell = layout.STATS.size if plan.mode == layout.MODE_STATS else 8
         sizes = {
             layout.SEC_PATTERNS: len(plan.patterns),
@@ -133,8 +135,8 @@ class ControlBlock:
             layout.SEC_SLOTS: layout.MAX_SLOTS * layout.SLOT.size,
             layout.SEC_STRINGS: _STRINGS_SIZE,
             layout.SEC_COUNTS: plan.count_arrays * layout.MAX_SLOTS * cell,
-            layout.SEC_CHUNK_STATES: plan.chunks * 4,
-            layout.SEC_RING: plan.chunks * layout.CHUNK_SIZE,
+            layout.SEC_CHUNK_STATES: chunks * 4,
+            layout.SEC_RING: chunks * layout.CHUNK_SIZE,
         }
         sections = []
         end = layout.PAGE
@@ -168,7 +170,8 @@ class ControlBlock:
         self.flags = plan.flags
         self.when_full = plan.when_full
         self.string_limit = plan.string_limit
-        self.chunks = plan.chunks
+        self.chunks = plan.chunks + plan.spare_chunks
+        self.spare_chunks = plan.spare_chunks
         self.count_arrays = plan.count_arrays
         self.strings_used = 1  # offset 0 is ""
         at = layout.CONTROL.offset("section") // 8

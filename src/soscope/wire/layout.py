@@ -246,7 +246,7 @@ CONTROL = Layout(
     "agent_flags:I agent_base:Q agent_size:Q tsc_start:Q realtime_start:Q "
     "monotonic_start:Q cost_inner:I cost_outer:I images:I slots:I strings:I counts_used:I "
     "sites:I loader_hook:I ring_seq:Q ring_waiters:I ring_drained:I dropped:8Q "
-    "dropped_exits:Q slots_left:Q images_dropped:Q slots_dropped:Q",
+    "dropped_exits:Q slots_left:Q images_dropped:Q slots_dropped:Q spare_chunks:Q",
 )
 AUTOMATON = Layout(
     "sosc_automaton",

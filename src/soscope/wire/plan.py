@@ -25,6 +25,7 @@ class Plan:
         "mode",
         "patterns",
         "rules",
+        "spare_chunks",
         "string_limit",
         "when_full",
     )
@@ -41,6 +42,7 @@ class Plan:
         when_full: int = layout.FULL_BLOCK,
         string_limit: int = 32,
         chunks: int = 0,
+        spare_chunks: int = 0,
         count_arrays: int = 0,
         build_id: bytes = b"",
     ) -> None:
@@ -49,6 +51,7 @@ class Plan:
         self.when_full = when_full
         self.string_limit = string_limit
         self.chunks = chunks
+        self.spare_chunks = spare_chunks
         self.count_arrays = count_arrays
         self.patterns = patterns
         self.rules = rules

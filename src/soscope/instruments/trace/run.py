@@ -10,6 +10,7 @@ that prints) is done in slices, so that a signal of the target is never kept wai
 
 from __future__ import annotations
 
+import resource
 import time
 from collections.abc import Iterable
 
@@ -58,6 +59,8 @@ _MODES = {
 }
 _SLICE = 2000  # events handed to the listener between looks at the target
 _BEHIND = 8 << 20  # bytes that wait to be decoded before the ring is left to fill up
+_SPARE = 4096  # chunks
+_FEW_SPARE = 256
 _BUSY = 0.001  # seconds to the next look when there was much
 _IDLE = 0.02  # and when there was nothing for a while
 _COUNT_ARRAYS = 64  # threads with counters of their own; others share
@@ -155,6 +158,7 @@ class Session(Events):
             when_full=WHEN_FULL.index(settings.when_full),
             string_limit=settings.string_limit,
             chunks=settings.buffer // layout.CHUNK_SIZE if mode == layout.MODE_TRACE else 0,
+            spare_chunks=_spare_chunks() if mode == layout.MODE_TRACE else 0,
             count_arrays=arrays.get(mode, 0),
         )
         block = ControlBlock.create(plan, descriptor)
@@ -394,6 +398,18 @@ def _counters(block: ControlBlock) -> tuple[dict[int, int] | None, Stats | None]
         block.counts() if block.mode == layout.MODE_COUNT else None,
         block.stats() if block.mode == layout.MODE_STATS else None,
     )
+
+
+def _spare_chunks() -> int:
+    """Return for how many threads there is a chunk where the buffer has none left.
+
+    They take room in the address space and in the shared file; pages of it are made when
+    they are needed. Where either is limited, the limit is the command's, too.
+    """
+    limits = (resource.RLIMIT_AS, resource.RLIMIT_FSIZE)
+    if any(resource.getrlimit(limit)[0] != resource.RLIM_INFINITY for limit in limits):
+        return _FEW_SPARE
+    return _SPARE
 
 
 def run_trace(settings: TraceSettings, listener: Listener) -> Outcome:
