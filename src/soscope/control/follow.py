@@ -53,8 +53,10 @@ class AgentSource:
             (blob_there, control_there), block = self._bring(tracee, program, block)
             return blob_there, control_there, block.size
 
-        put_in.finish(self.blob, bring)
-        program.block = block
+        try:
+            put_in.finish(self.blob, bring)
+        finally:
+            program.block = block  # who takes note of a failure closes it
         if not put_in.hooks_loader:
             program.note = "images that it loads later are not seen: unknown loader"
 

@@ -298,7 +298,9 @@ class Tracer:
         """Take note that a program has no agent."""
         if task.program is not None:
             task.program.reason = reason
-            task.program.block = None
+            if task.program.block is not None:
+                task.program.block.close()
+                task.program.block = None
         if task.put_in is not None:
             task.put_in.tracee.close()
             task.put_in = None

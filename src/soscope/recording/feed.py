@@ -16,11 +16,12 @@ from soscope.wire.block import ControlBlock
 class Feed:
     """The drainers of one run. Call `drain` at least ten times a second, then `finish`."""
 
-    __slots__ = ("_new", "_sampler", "drainers", "sink")
+    __slots__ = ("_new", "_programs", "_sampler", "drainers", "sink")
 
     def __init__(self, sink: Sink, sampler: Sampler | None = None) -> None:
         self.sink = sink
         self.drainers: list[Drainer] = []
+        self._programs = 0
         self._sampler = sampler or Sampler()
         self._new: dict[int, Drainer] = {}  # by pid: not yet told of its start or exec
         sink.clock(*self._sampler.sample())
@@ -30,7 +31,8 @@ class Feed:
 
         Tell of the start or exec of the program afterwards.
         """
-        drainer = Drainer(block, len(self.drainers), self.sink, self._sampler, path)
+        drainer = Drainer(block, self._programs, self.sink, self._sampler, path)
+        self._programs += 1
         drainer.pids.add(pid)
         self._new[pid] = drainer
         self.drainers.append(drainer)
@@ -78,6 +80,12 @@ class Feed:
             for drainer in mine:
                 drainer.process_ended(event.pid)
         self.sink.event(event)
+
+    def retire(self, drainer: Drainer) -> None:
+        """Hand over the rest of a program that no process runs any more, and forget it."""
+        self.drainers.remove(drainer)
+        drainer.finish()
+        drainer.close()
 
     def finish(self, *, dead: bool = True) -> None:
         """Hand over the rest; `dead`: no traced process is left."""

@@ -21,7 +21,8 @@ STOPPED_CUT = "cut"  # a recording that ends in the middle: damaged, or soscope 
 DLSYM = frozenset({"dlsym", "dlvsym"})
 
 # slot index -> (calls, returns, errors, total, min, max), times in ticks of the clock
-Stats = dict[int, tuple[int, int, int, int, int, int]]
+Cell = tuple[int, int, int, int, int, int]
+Stats = dict[int, Cell]
 
 
 class ProgramOutcome:
@@ -81,6 +82,84 @@ class ProgramOutcome:
         self.loader_refused = loader_refused
         self.errno_known = errno_known
         self.cut = cut
+
+
+class Programs:
+    """Programs one after the other; what ran again and again is taken together.
+
+    A shell script runs a few programs thousands of times: one `ProgramOutcome` for each
+    program with the same images.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[object, ...], tuple[ProgramOutcome, dict[object, int]]] = {}
+
+    def add(self, program: ProgramOutcome) -> None:
+        """Take a program; it is this object's from here on."""
+        images = [(image.name, image.path, image.build_id) for image in program.images]
+        key = (program.path, *images)
+        known = self._found.get(key)
+        if known is None:
+            self._found[key] = program, {_key(slot): slot.index for slot in program.slots}
+        else:
+            _merge(program, *known)
+
+    def all(self) -> list[ProgramOutcome]:
+        """Return the programs in the order of their first run."""
+        return [program for program, _ in self._found.values()]
+
+
+def _key(slot: Slot) -> object:
+    caller = slot.caller.index if slot.caller else None
+    callee = slot.callee.index if slot.callee else None
+    return slot.symbol, slot.version, caller, callee, slot.kind, slot.refusal
+
+
+def _merge(one: ProgramOutcome, into: ProgramOutcome, places: dict[object, int]) -> None:
+    """Add a run of a program to its others; `places` are the slots' indices by what they are."""
+    index_of: dict[int, int] = {}  # slots are found in another order each time
+    for slot in one.slots:
+        key = _key(slot)
+        if key not in places:
+            places[key] = max(places.values(), default=-1) + 1
+            into.slots.append(Slot(places[key], *slot.values()[1:]))  # type: ignore[arg-type]
+        index_of[slot.index] = places[key]
+    for index, calls in (one.counts or {}).items():
+        if into.counts is not None and index in index_of:
+            at = index_of[index]
+            into.counts[at] = into.counts.get(at, 0) + calls
+    for index, stats in (one.stats or {}).items():
+        if into.stats is not None and index in index_of:
+            at = index_of[index]
+            into.stats[at] = _sum(into.stats.get(at), stats)
+    size = max(len(one.rules_matched), len(into.rules_matched))
+    into.rules_matched = [
+        sum(matched[at] for matched in (one.rules_matched, into.rules_matched) if at < len(matched))
+        for at in range(size)
+    ]
+    into.slots_left = max(into.slots_left, one.slots_left)
+    into.loader_refused |= one.loader_refused
+    into.errno_known &= one.errno_known
+    into.cut += one.cut
+
+
+def _sum(one: Cell | None, other: Cell) -> Cell:
+    """Add two cells of statistics; who has no returns has no shortest call either."""
+    if one is None:
+        return other
+    calls, returns, errors, total, least, most = one
+    if returns and other[1]:
+        least = min(least, other[4])
+    elif other[1]:
+        least = other[4]
+    return (
+        calls + other[0],
+        returns + other[1],
+        errors + other[2],
+        total + other[3],
+        least,
+        max(most, other[5]),
+    )
 
 
 class Outcome:

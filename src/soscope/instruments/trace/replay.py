@@ -15,6 +15,7 @@ from soscope.instruments.trace.outcome import (
     STOPPED_LIMIT,
     Outcome,
     ProgramOutcome,
+    Programs,
 )
 from soscope.instruments.trace.settings import MODE_TRACE
 from soscope.model.call import Entry, Event
@@ -84,12 +85,15 @@ class Replay:
             stopped = why if why in _WANTED else STOPPED_CUT
         if recording.damage is not None:
             remarks.append(f"{recording.path}: {recording.damage}")
+        programs = Programs()
+        for program in recording.programs.all():
+            programs.add(self._program(program))
         return Outcome(
             self.command,
             self.selection,
             status=_number(end.get("status")),
             signal=_number(end.get("signal")),
-            programs=[self._program(program) for program in recording.programs.all()],
+            programs=programs.all(),
             calls=calls,
             dropped=recording.losses.messages(),
             stopped=stopped,

@@ -27,6 +27,7 @@ from soscope.instruments.trace.outcome import (
     STOPPED_LIMIT,
     Outcome,
     ProgramOutcome,
+    Programs,
     Stats,
 )
 from soscope.instruments.trace.settings import (
@@ -39,6 +40,7 @@ from soscope.instruments.trace.settings import (
 from soscope.model.call import Entry, Process, ProcessExit, Signal
 from soscope.prototypes import load
 from soscope.recording.clock import Clock, Sampler
+from soscope.recording.drain import Drainer
 from soscope.recording.feed import Feed
 from soscope.recording.losses import WHY, WHY_FILE_ENTRIES, WHY_FILE_EXITS
 from soscope.recording.sink import Sink, Tee
@@ -87,6 +89,9 @@ class Session(Events):
         self.stopped = ""
         self._patterns, self._functions = self._tables()
         self._calls = 0
+        self._drainers: dict[int, Drainer] = {}  # by the number of the program
+        self._ended = Programs()
+        self._lost: dict[str, int] = {}  # by reason
         self._counted: dict[int, tuple[dict[int, int] | None, Stats | None]] = {}
         self._idle = 0
         self._stop_at = 0.0
@@ -173,8 +178,9 @@ class Session(Events):
     ) -> None:
         """Pass on a start, a fork or an exec."""
         if program.block is not None and event != "fork":
-            self.feed.add(program.block, program.path, pid)
+            self._drainers[program.index] = self.feed.add(program.block, program.path, pid)
         self.feed.event(Process(time_ns, pid, event, parent, program.path))
+        self._retire()
 
     def on_signal(self, pid: int, tid: int, signal: int, time_ns: int) -> None:
         """Pass on a signal."""
@@ -183,6 +189,36 @@ class Session(Events):
     def on_exit(self, pid: int, status: int | None, signal: int | None, time_ns: int) -> None:
         """Pass on the end of a process."""
         self.feed.event(ProcessExit(time_ns, pid, status, signal))
+        self._retire()
+
+    def _retire(self) -> None:
+        """Let go of programs that nobody runs any more: a script may start thousands."""
+        if not self.settings.follow:
+            return
+        over = [index for index, one in self._drainers.items() if not one.pids]
+        for index in over:
+            program = self._programs()[index]
+            if program.block is not None:
+                self.feed.retire(self._drainers[index])
+                self._take(program, program.block)
+                program.block.close()
+                program.block = None
+            del self._drainers[index]
+
+    def _take(self, program: Program, block: ControlBlock) -> None:
+        """Keep what is known of a program that has ended."""
+        outcome = self._program(program, block)
+        if self.writer is not None:
+            if outcome.counts is not None:
+                self.writer.counts(outcome.index, outcome.counts)
+            if outcome.stats is not None:
+                self.writer.stats(outcome.index, outcome.stats)
+        self._ended.add(outcome)
+        for kind, count in enumerate((*block.dropped, block.dropped_exits)):
+            if count and kind in WHY:
+                self._lost[WHY[kind]] = self._lost.get(WHY[kind], 0) + count
+        if not self.stopped and block.state == layout.STATE_STOPPED:
+            self.stopped = STOPPED_FULL
 
     # ---- the loop ----
 
@@ -268,45 +304,42 @@ class Session(Events):
 
     def _outcome(self, target: Target) -> Outcome:
         settings, ended = self.settings, target.exit
+        for program in target.programs:
+            if program.block is not None and program.index in self._drainers:
+                self._take(program, program.block)
         outcome = Outcome(
             settings.command,
             self.selection,
             status=ended.status if ended else None,
             signal=ended.signal if ended else None,
-            programs=[self._program(program) for program in target.programs if program.block],
+            programs=self._ended.all(),
             remarks=self.remarks,
             record=settings.record if self.writer and self.writer.is_readable else None,
             untraced=[(one.path, one.reason) for one in target.programs if one.reason],
         )
         if self.stream is not None:
             outcome.calls = self._calls
-        outcome.dropped = self._losses(target)
+        outcome.dropped = [(count, why) for why, count in self._lost.items()]
         for one in target.programs:
             if one.note:
                 outcome.remarks.append(f"{one.path}: {one.note}")
-        if not self.stopped and any(
-            one.block is not None and one.block.state == layout.STATE_STOPPED
-            for one in target.programs
-        ):
-            self.stopped = STOPPED_FULL
         outcome.stopped = self.stopped
         outcome.imported = self._imported(outcome)
         self._close_recording(outcome)
         if settings.follow:
-            outcome.remarks += self._rivals(target)
+            outcome.remarks += self._rivals(outcome)
         self.listener.end(outcome)
         return outcome
 
-    def _program(self, program: Program) -> ProgramOutcome:
-        block = program.block
-        assert block is not None
-        images = block.images(program.index)
+    def _program(self, program: Program, block: ControlBlock) -> ProgramOutcome:
+        number = self._drainers[program.index].program  # in the recording
+        images = block.images(number)
         counts, stats = self._counted.get(program.index) or _counters(block)
         return ProgramOutcome(
-            program.index,
+            number,
             program.path,
             images,
-            block.slots(program.index, images, chosen=self._worth_naming(block, counts or stats)),
+            block.slots(number, images, chosen=self._worth_naming(block, counts or stats)),
             counts=counts,
             stats=stats,
             ns_per_tick=self._rate(block),
@@ -332,16 +365,6 @@ class Session(Events):
         clock.add(*self._sampler.sample())
         return clock.rate
 
-    def _losses(self, target: Target) -> list[tuple[int, str]]:
-        lost: dict[str, int] = {}
-        for program in target.programs:
-            if program.block is None:
-                continue
-            for kind, count in enumerate((*program.block.dropped, program.block.dropped_exits)):
-                if count and kind in WHY:
-                    lost[WHY[kind]] = lost.get(WHY[kind], 0) + count
-        return [(count, why) for why, count in lost.items()]
-
     def _imported(self, outcome: Outcome) -> set[str]:
         """Look up what the images import, if a word of the filter matched nothing."""
         from soscope.instruments.trace.imports import imported_functions
@@ -361,11 +384,6 @@ class Session(Events):
         writer = self.writer
         if writer is None:
             return
-        for program in outcome.programs:
-            if program.counts is not None:
-                writer.counts(program.index, program.counts)
-            if program.stats is not None:
-                writer.stats(program.index, program.stats)
         writer.end(
             complete=not outcome.stopped,
             why=outcome.stopped or "exit",
@@ -380,11 +398,11 @@ class Session(Events):
             outcome.remarks += [f"{count:,} events lost: {why}" for count, why in lost if count]
 
     @staticmethod
-    def _rivals(target: Target) -> list[str]:
+    def _rivals(outcome: Outcome) -> list[str]:
         """Name the followed programs that trace others, which have a tracer already."""
         from soscope.instruments.trace.imports import imported_functions
 
-        paths = dict.fromkeys(one.path for one in target.programs if one.block is not None)
+        paths = dict.fromkeys(one.path for one in outcome.programs)
         return [
             f"{path}: what it starts it cannot trace, because -f does"
             for path in paths
