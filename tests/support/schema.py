@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `--json` promises, member by member: names, order and types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Check = Callable[[Any], bool]
+
+
+def _is(*types: type) -> Check:
+    return lambda value: type(value) in types
+
+
+def _one_of(*values: str | None) -> Check:
+    return lambda value: value in values
+
+
+def _list_of(check: Check) -> Check:
+    return lambda value: isinstance(value, list) and all(map(check, value))
+
+
+def _object(members: Mapping[str, Check]) -> Check:
+    return lambda value: isinstance(value, dict) and not wrong_members(value, members)
+
+
+def _address(value: object) -> bool:
+    return isinstance(value, str) and value == hex(int(value, 16))
+
+
+NONE = type(None)
+TEXT, NUMBER = _is(str), _is(int)
+TEXT_OR_NULL, NUMBER_OR_NULL = _is(str, NONE), _is(int, NONE)
+VALUE = {"type": TEXT, "text": TEXT, "value": _is(int, float, str, NONE)}
+FUNCTION = {"caller": TEXT, "callee": TEXT, "symbol": TEXT, "version": TEXT}
+
+LINES: dict[str, dict[str, Check]] = {
+    "call": {
+        "type": TEXT,
+        "time_ns": NUMBER,
+        "pid": NUMBER,
+        "tid": NUMBER,
+        **FUNCTION,
+        "depth": NUMBER,
+        "args": _list_of(_object(VALUE)),
+        "result": lambda value: value is None or _object(VALUE)(value),
+        "errno": TEXT_OR_NULL,
+        "duration_ns": NUMBER_OR_NULL,
+        "return_addr": _address,
+        "ended": _one_of("return", "unwound", "exit", "killed", "lost", None),
+    },
+    "signal": {
+        "type": TEXT,
+        "time_ns": NUMBER,
+        "pid": NUMBER,
+        "tid": NUMBER,
+        "signal": TEXT,
+    },
+    "process": {
+        "type": TEXT,
+        "time_ns": NUMBER,
+        "pid": NUMBER,
+        "event": _one_of("start", "fork", "exec"),
+        "parent": NUMBER_OR_NULL,
+        "program": TEXT,
+    },
+    "exit": {
+        "type": TEXT,
+        "time_ns": NUMBER,
+        "pid": NUMBER,
+        "status": NUMBER_OR_NULL,
+        "signal": TEXT_OR_NULL,
+    },
+    "dropped": {"type": TEXT, "count": NUMBER, "why": TEXT},
+}
+
+SUMMARY: dict[str, Check] = {
+    "schema": _one_of("soscope/trace-summary/1"),
+    "command": _list_of(TEXT),
+    "exit": _object({"status": NUMBER_OR_NULL, "signal": TEXT_OR_NULL}),
+    "rows": _list_of(
+        _object(
+            {
+                **FUNCTION,
+                "calls": NUMBER,
+                "errors": NUMBER_OR_NULL,
+                "total_ns": NUMBER_OR_NULL,
+                "min_ns": NUMBER_OR_NULL,
+                "max_ns": NUMBER_OR_NULL,
+            }
+        )
+    ),
+    "totals": _object({"calls": NUMBER, "dropped": NUMBER}),
+    "images": _list_of(
+        _object(
+            {
+                "name": TEXT,
+                "path": TEXT,
+                "hooked_slots": NUMBER,
+                "not_hooked": _list_of(_object({"symbol": TEXT, "reason": TEXT})),
+            }
+        )
+    ),
+}
+
+
+def wrong_members(found: Mapping[str, Any], promised: Mapping[str, Check]) -> list[str]:
+    """Return one line for each member that is missing, new, misplaced or of another type."""
+    lines = []
+    if list(found) != list(promised):
+        lines.append(f"members are {list(found)}, promised {list(promised)}")
+    lines += [
+        f"{name} is {found[name]!r}"
+        for name, check in promised.items()
+        if name in found and not check(found[name])
+    ]
+    return lines
+
+
+def wrong_line(line: Mapping[str, Any]) -> list[str]:
+    """Say what is wrong with one object of JSON Lines."""
+    promised = LINES.get(line.get("type", ""))
+    if promised is None:
+        return [f"unknown type in {line}"]
+    wrong = wrong_members(line, promised)
+    if line["type"] == "call":
+        has_end = line["ended"] == "return"
+        if not has_end and (line["result"], line["errno"], line["duration_ns"]) != (None,) * 3:
+            wrong.append("a call that did not return has a result, an error or a duration")
+        if line["errno"] is not None and line["result"] is None:
+            wrong.append("a call without a result has failed")
+        if line["depth"] < 0:
+            wrong.append(f"depth is {line['depth']}")
+    if line["type"] == "exit" and (line["status"] is None) == (line["signal"] is None):
+        wrong.append("neither a status nor a signal, or both")
+    return [f"{one} in {dict(line)}" for one in wrong]
+
+
+def wrong_lines(lines: list[dict[str, Any]]) -> list[str]:
+    """Say what is wrong with JSON Lines as a whole."""
+    wrong = [one for line in lines for one in wrong_line(line)]
+    times = [line["time_ns"] for line in lines if "time_ns" in line]
+    if times != sorted(times):
+        wrong.append("not ordered by time_ns")
+    if [line["event"] for line in lines if line["type"] == "process"][:1] != ["start"]:
+        wrong.append("the first process does not start")
+    return wrong
