@@ -163,7 +163,7 @@ def test_thousands_of_programs_need_few_descriptors(options: list[str], tmp_path
     assert done.returncode == 0
     assert "untraced" not in done.stderr
     assert "complete" in done.stderr
-    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < max(before, 64 << 10)
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss <= max(before, 64 << 10)
     text = path.read_text()
     if not options:
         assert text.count("+++ exited (status 0) +++") == 121
