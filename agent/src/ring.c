@@ -276,8 +276,8 @@ static void prepare(uint32_t index, const struct sosc_thread *thread, uint32_t p
 	if (chunk->tsc || chunk->seq) { // it has been used before
 		// soscope has cleared seq before it freed the chunk, or it would take
 		// what is still there for new
-		__atomic_store_n(&chunk->seq, 0, __ATOMIC_RELEASE);
-		memset((uint8_t *)chunk + 8, 0, SOSC_CHUNK_HEADER - 8);
+		if (sosc_process() == process)
+			__atomic_store_n(&chunk->seq, 0, __ATOMIC_RELEASE);
 		for (uint32_t at = SOSC_CHUNK_HEADER; at < SOSC_CHUNK_SIZE; at += CLEARED)
 			if (sosc_process() == process)
 				memset((uint8_t *)chunk + at, 0, CLEARED);
@@ -287,6 +287,7 @@ static void prepare(uint32_t index, const struct sosc_thread *thread, uint32_t p
 	chunk->tid = tid;
 	chunk->pid = pid;
 	chunk->flags = borrowed ? SOSC_CHUNK_BORROWED : 0;
+	chunk->tsc_full = 0;
 	chunk->tsc = sosc_rdtsc() | 1; // never 0: the chunk has been used
 	__atomic_store_n(&chunk->seq,
 			 __atomic_add_fetch(&sosc_control->ring_seq, 1, __ATOMIC_RELAXED),
