@@ -1,65 +1,71 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loads of a function's address that can only be called. Compilers that build
 // with -fno-plt load the address of a function they call several times into a
-// callee-saved register. Where, on every way from the load, the register is only
-// called through until it is filled anew, the address goes nowhere else, and the
-// load may be given another one.
+// callee-saved register, and others into rax. Where, on every way from the load, the
+// register is only called through (or compared with 0) until it is filled anew, the
+// address goes nowhere else, and the load may be given another one.
 
-#include "agent.h"
 #include "decode.h"
+#include "frame.h"
 
-struct eh_frame_hdr { // LSB, ".eh_frame_hdr"
-	uint8_t version, frame_encoding, count_encoding, table_encoding;
-	int32_t frame;
-	uint32_t count;
-	struct {
-		int32_t start, fde; // from the header
-	} table[];
-};
-
-enum { UDATA4 = 0x03, PCREL_SDATA4 = 0x1b, DATAREL_SDATA4 = 0x3b };
-
-// The function around @addr, by the unwind table.
-static bool function_at(const struct sosc_loaded *image, uint64_t addr, uint64_t *start,
-			uint64_t *end)
-{
-	const struct eh_frame_hdr *hdr = NULL;
-	const uint32_t *fde;
-	uint32_t low = 0, high;
-
-	for (uint32_t i = 0; i < image->phnum; i++)
-		if (image->phdr[i].p_type == PT_GNU_EH_FRAME)
-			hdr = (const void *)(image->bias + image->phdr[i].p_vaddr);
-	if (!hdr || hdr->version != 1 || hdr->count_encoding != UDATA4 ||
-	    hdr->table_encoding != DATAREL_SDATA4 || !hdr->count)
-		return false;
-	high = hdr->count;
-	while (high - low > 1) {
-		uint32_t middle = (low + high) / 2;
-
-		if ((uint64_t)hdr + (uint64_t)(int64_t)hdr->table[middle].start <= addr)
-			low = middle;
-		else
-			high = middle;
-	}
-	*start = (uint64_t)hdr + (uint64_t)(int64_t)hdr->table[low].start;
-	fde = (const void *)((uint64_t)hdr + (uint64_t)(int64_t)hdr->table[low].fde);
-	// length, CIE, start, size: 4 bytes each where the encoding is the usual one
-	if ((uint64_t)&fde[2] + (uint64_t)(int64_t)(int32_t)fde[2] != *start)
-		return false;
-	*end = *start + fde[3];
-	return addr >= *start && addr < *end && sosc_addr_executable(image, *end - 1);
-}
+enum { RAX = 0, R11 = 11 };
 
 static bool callee_saved(uint8_t reg)
 {
 	return reg == 3 || reg == 5 || reg >= 12; // rbx, rbp, r12 to r15
 }
 
+// Registers that are followed, and that a call leaves with another value. Not those
+// that may be arguments: who calls through one passes it, too.
+static bool scratch(uint8_t reg)
+{
+	return reg == RAX || reg == R11;
+}
+
+// Whether the instruction names all that it does with rax: many name none of it.
+static bool explicit_about_rax(const struct sosc_insn *insn)
+{
+	uint8_t op = insn->opcode;
+
+	if (insn->map == 1)
+		return (op >= 0x10 && op <= 0x17) || op == 0x1f || (op >= 0x28 && op <= 0x2f) ||
+		       (op >= 0x40 && op <= 0x4f) || (op >= 0x51 && op <= 0x7f) ||
+		       (op >= 0x80 && op <= 0x9f) || op == 0xaf || op == 0xb6 || op == 0xb7 ||
+		       op == 0xbe || op == 0xbf || op == 0xc0 || op == 0xc1 || op >= 0xd0;
+	if (insn->map != 0)
+		return false;
+	if (op < 0x40)
+		return (op & 7) < 4;
+	return (op >= 0x50 && op <= 0x5f) || op == 0x63 || op == 0x68 || op == 0x69 || op == 0x6a ||
+	       op == 0x6b || (op >= 0x70 && op <= 0x8f) || (op >= 0xb0 && op <= 0xbf) ||
+	       op == 0xc6 || op == 0xc7 || op == 0xc9 || op == 0xe8 || op == 0xe9 || op == 0xeb ||
+	       op == 0xff;
+}
+
 static bool reads_memory_by(const struct sosc_insn *insn, uint8_t reg)
 {
 	return insn->has_modrm && insn->mod != 3 && !insn->rip &&
 	       (insn->rm == reg || insn->index == reg);
+}
+
+// Whether ModRM.reg belongs to the opcode instead of naming a register.
+static bool is_group(const struct sosc_insn *insn)
+{
+	uint8_t op = insn->opcode;
+
+	if (insn->map == 1)
+		return op == 0x1f;
+	return insn->map == 0 &&
+	       ((op >= 0x80 && op <= 0x83) || op == 0x8f || op == 0xc0 || op == 0xc1 ||
+		op == 0xc6 || op == 0xc7 || (op >= 0xd0 && op <= 0xd3) || op == 0xf6 ||
+		op == 0xf7 || op >= 0xfe);
+}
+
+// Without a REX prefix the registers 4 to 7 of byte operations are ah to bh.
+static bool names_ah(const struct sosc_insn *insn)
+{
+	return insn->has_modrm && !(insn->opcode & 1) &&
+	       ((insn->reg == 4 && !is_group(insn)) || (insn->mod == 3 && insn->rm == 4));
 }
 
 enum effect {
@@ -72,24 +78,34 @@ enum effect {
 static enum effect effect_on(const struct sosc_insn *insn, uint8_t reg)
 {
 	bool in_rm = insn->has_modrm && insn->mod == 3 && insn->rm == reg;
-	bool in_reg = insn->has_modrm && insn->reg == reg;
+	bool in_reg = insn->has_modrm && insn->reg == reg && !is_group(insn);
 	uint8_t op = insn->opcode;
 
 	if (reads_memory_by(insn, reg))
 		return READS;
 	if (insn->map >= 6 && insn->opcode >= 0xf0)
 		return READS; // BMI: a general register in VEX.vvvv
+	if (reg == RAX && (!explicit_about_rax(insn) || names_ah(insn)))
+		return READS; // ret among them: it is the result
+	if (reg == R11 && insn->map == 1 && op == 0x05)
+		return FILLS; // syscall
 	if (insn->map == 0 && !insn->has_modrm) {
 		if (op >= 0x58 && op <= 0x5f && insn->rm == reg) // pop
 			return FILLS;
 		if (op >= 0xb8 && op <= 0xbf && insn->rm == reg) // mov immediate
 			return FILLS;
+		if (op >= 0xb0 && op <= 0xb7 && (insn->rm == reg || reg == RAX))
+			return READS; // a byte of it stays behind, or changes
+		if (op == 0xe8 && scratch(reg))
+			return FILLS; // call
 		if (((op >= 0x50 && op <= 0x57) || (op >= 0x90 && op <= 0x97)) && insn->rm == reg)
 			return READS; // push, xchg
 		return op == 0xc9 && reg == 5 ? READS : NONE; // leave
 	}
 	if (insn->map == 0 && op == 0xff && (insn->reg & 7) >= 2 && (insn->reg & 7) <= 5)
-		return in_rm ? CALLS : NONE;
+		return in_rm ? CALLS : scratch(reg) && (insn->reg & 7) <= 3 ? FILLS : NONE;
+	if (insn->map == 0 && op == 0x85 && in_rm && in_reg)
+		return NONE; // test: whether it is null
 	if (insn->map == 0 && (op == 0x8b || op == 0x8d)) // mov and lea to a register
 		return op == 0x8b && in_rm ? READS : in_reg ? FILLS : NONE;
 	if (insn->map == 0 && op == 0x89) // mov from a register
@@ -101,6 +117,13 @@ static enum effect effect_on(const struct sosc_insn *insn, uint8_t reg)
 	if (insn->map == 1 && op >= 0xc8 && op <= 0xcf)
 		return insn->rm == reg ? READS : NONE;
 	return in_rm || in_reg ? READS : NONE;
+}
+
+static bool is_call(const struct sosc_insn *insn)
+{
+	return insn->map == 0 &&
+	       (insn->opcode == 0xe8 ||
+		(insn->opcode == 0xff && (insn->reg & 7) >= 2 && (insn->reg & 7) <= 3));
 }
 
 // Where the instruction may jump to, 0 = nowhere; *falls: may go on behind it.
@@ -129,10 +152,11 @@ static uint64_t jump_target(const struct sosc_insn *insn, uint64_t at, bool *fal
 enum { FUNCTION_MAX = 65536, PENDING_MAX = 512 };
 
 // Follows the value of @reg from the instruction behind its load, on every way.
-static bool only_called_from(uint64_t from, uint64_t start, uint64_t end, uint8_t reg)
+static bool only_called_from(uint64_t from, const struct sosc_frame *function, uint8_t reg)
 {
 	static uint8_t visited[FUNCTION_MAX / 8];
 	static uint64_t pending[PENDING_MAX];
+	uint64_t start = function->start, end = function->end;
 	uint32_t count = 0;
 
 	memset(visited, 0, (end - start) / 8 + 1);
@@ -143,7 +167,7 @@ static bool only_called_from(uint64_t from, uint64_t start, uint64_t end, uint8_
 
 		while (falls) {
 			struct sosc_insn insn;
-			uint64_t target, place = at - start;
+			uint64_t target, pad = 0, place = at - start;
 			enum effect effect;
 
 			if (at < start || at >= end)
@@ -156,17 +180,20 @@ static bool only_called_from(uint64_t from, uint64_t start, uint64_t end, uint8_
 			effect = effect_on(&insn, reg);
 			if (effect == READS)
 				return false;
-			if (effect == FILLS)
+			if (effect == FILLS || (effect == CALLS && scratch(reg)))
 				break;
 			target = jump_target(&insn, at, &falls);
 			if (insn.map == 0 && insn.opcode == 0xff && !falls && effect != CALLS)
 				return false; // a jump table
-			if (target) {
-				if (count == PENDING_MAX)
-					return false;
-				pending[count++] = target;
-			}
 			at += insn.length;
+			if (is_call(&insn) && !sosc_landing_pad(function, at, &pad))
+				return false;
+			if (count + 2 > PENDING_MAX)
+				return false;
+			if (target)
+				pending[count++] = target;
+			if (pad)
+				pending[count++] = pad;
 		}
 	}
 	return true;
@@ -194,15 +221,17 @@ static uint64_t load_end(uint64_t start, uint64_t end, uint64_t displacement)
 bool sosc_load_is_called(const struct sosc_loaded *image, uint64_t displacement)
 {
 	const uint8_t *modrm = (const uint8_t *)displacement - 1;
-	uint64_t start, end, behind;
+	struct sosc_frame function;
+	uint64_t behind;
 	uint8_t rex = modrm[-2], reg;
 
 	if ((rex & 0xfb) != 0x48 || modrm[-1] != 0x8b || (*modrm & 0xc7) != 5)
 		return false;
 	reg = (uint8_t)((*modrm >> 3 & 7) | (rex & 4) << 1);
-	if (!callee_saved(reg) || !function_at(image, displacement, &start, &end) ||
-	    end - start > FUNCTION_MAX)
+	if ((!callee_saved(reg) && !scratch(reg)) ||
+	    !sosc_frame_at(image, displacement, &function) ||
+	    function.end - function.start > FUNCTION_MAX)
 		return false;
-	behind = load_end(start, end, displacement);
-	return behind && only_called_from(behind, start, end, reg);
+	behind = load_end(function.start, function.end, displacement);
+	return behind && only_called_from(behind, &function, reg);
 }

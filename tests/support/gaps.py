@@ -13,7 +13,6 @@ from fnmatch import fnmatchcase
 GAPS = {
     "*test_hazards.py::*counted_right*[[]dlmopen-*": "namespaces of dlmopen are not hooked yet",
     "*test_hazards.py::*[[]clone_thread-*": "threads that share a thread pointer race for units",
-    "*test_cells.py::*no-plt*-weak*": "an address that is tested and called is not told apart",
 }
 
 

@@ -4,7 +4,7 @@
 // another object, so its address comes from a slot.
 #define EXPORT __attribute__((visibility("default"), noinline))
 
-extern long callee(long x);
+extern long callee(long x) __attribute__((weak)); // may be compared with null
 extern long other(long x);
 extern long take(long (*function)(long), long x);
 extern long (*sink)(long);
@@ -81,7 +81,7 @@ EXPORT long keep_compared(long x)
 	return sum + (sink == callee) + callee(sum);
 }
 
-EXPORT long keep_returned(long x)
+EXPORT long keep_result(long x)
 {
 	noise = callee(x) + callee(x);
 	return (long)callee;
@@ -175,4 +175,31 @@ EXPORT long any_switch(long x)
 	default:
 		return sum;
 	}
+}
+
+EXPORT long only_tested(long x)
+{
+	long sum = 0;
+
+	for (long i = 0; i < x + 2; i++)
+		if (callee)
+			sum += callee(i) + noise;
+	return sum;
+}
+
+EXPORT long any_tested_once(long x)
+{
+	return callee ? callee(x) : 0;
+}
+
+EXPORT long keep_a_byte(long x)
+{
+	return ((long)callee >> 8 & 0xff) + x;
+}
+
+EXPORT long keep_tested(long x)
+{
+	if (callee && noise > -5)
+		sink = callee;
+	return callee(x) + (long)sink;
 }
