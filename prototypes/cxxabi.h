@@ -19,7 +19,7 @@ void __cxa_rethrow(void);
 void *__cxa_begin_catch(void *exception);
 void __cxa_end_catch(void);
 void *__cxa_get_globals(void);
-int __cxa_guard_acquire(void *guard) BOOL;
+int __cxa_guard_acquire(void *guard);
 void __cxa_guard_release(void *guard);
 void __cxa_guard_abort(void *guard);
 void __cxa_pure_virtual(void);

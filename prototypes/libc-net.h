@@ -71,7 +71,7 @@ void freeifaddrs(struct ifaddrs *found);
 unsigned int if_nametoindex(const char *name FOLLOW) FAILS(== 0);
 char *if_indextoname(unsigned int index, char *name) FAILS(== NULL);
 in_addr_t inet_addr(const char *s FOLLOW);
-int inet_aton(const char *s FOLLOW, struct in_addr *address) BOOL;
+int inet_aton(const char *s FOLLOW, struct in_addr *address);
 char *inet_ntoa(struct in_addr address);
 int inet_pton(int family ENUM(address_family), const char *s, void *address) FAILS(< 0);
 const char *inet_ntop(int family ENUM(address_family), const void *address, char *s,

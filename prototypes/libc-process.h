@@ -59,7 +59,7 @@ pid_t getpgid(pid_t pid) FAILS(< 0) ALSO(__getpgid);
 int setpgid(pid_t pid, pid_t group) FAILS(< 0);
 pid_t getsid(pid_t pid) FAILS(< 0);
 pid_t setsid(void) FAILS(< 0);
-int daemon(int keep_directory BOOL, int keep_streams BOOL) FAILS(< 0);
+int daemon(int keep_directory, int keep_streams) FAILS(< 0);
 int prctl(int option ENUM(prctl), ... WORDS(4)) FAILS(< 0);
 long ptrace(enum __ptrace_request request ENUM(ptrace), ... WORDS(3)) FAILS(< 0);
 long syscall(long number ENUM(syscall), ... WORDS(5)) FAILS(< 0);
@@ -105,7 +105,7 @@ int sigfillset(sigset_t *set) FAILS(< 0);
 int sigaddset(sigset_t *set, int signal ENUM(signal)) FAILS(< 0);
 int sigdelset(sigset_t *set, int signal ENUM(signal)) FAILS(< 0);
 int sigismember(const sigset_t *set, int signal ENUM(signal)) FAILS(< 0);
-int siginterrupt(int signal ENUM(signal), int interrupt BOOL) FAILS(< 0);
+int siginterrupt(int signal ENUM(signal), int interrupt) FAILS(< 0);
 int signalfd(int fd, const sigset_t *mask, int flags FLAGS(new_fd)) FAILS(< 0);
 int kill(pid_t pid, int signal ENUM(signal)) FAILS(< 0);
 int killpg(pid_t group, int signal ENUM(signal)) FAILS(< 0);
@@ -118,7 +118,7 @@ int __libc_current_sigrtmax(void);
 
 // Jumps.
 int _setjmp(struct __jmp_buf_tag *environment) ALSO(setjmp);
-int __sigsetjmp(struct __jmp_buf_tag *environment, int save_mask BOOL);
+int __sigsetjmp(struct __jmp_buf_tag *environment, int save_mask);
 void longjmp(struct __jmp_buf_tag *environment, int value) ALSO(_longjmp, __longjmp_chk);
 void siglongjmp(struct __jmp_buf_tag *environment, int value);
 int getcontext(ucontext_t *context) FAILS(< 0);

@@ -13,8 +13,8 @@ int posix_memalign(void **p OUT, size_t alignment, size_t size) FAILS(!= 0) ERRN
 void *valloc(size_t size) FAILS(== NULL);
 void *pvalloc(size_t size) FAILS(== NULL);
 size_t malloc_usable_size(void *p);
-int malloc_trim(size_t keep) BOOL;
-int mallopt(int option, int value) BOOL;
+int malloc_trim(size_t keep);
+int mallopt(int option, int value);
 void *mmap(void *addr, size_t size, int protection FLAGS(mmap_protection),
 	   int flags FLAGS(mmap), int fd, off_t offset) FAILS(== -1) ALSO(mmap64);
 int munmap(void *addr, size_t size) FAILS(< 0);
@@ -62,7 +62,7 @@ long a64l(const char *s FOLLOW);
 // Environment.
 char *getenv(const char *name FOLLOW);
 char *secure_getenv(const char *name FOLLOW) ALSO(__secure_getenv);
-int setenv(const char *name, const char *value, int overwrite BOOL) FAILS(< 0);
+int setenv(const char *name, const char *value, int overwrite) FAILS(< 0);
 int unsetenv(const char *name) FAILS(< 0);
 int putenv(char *assignment STRING) FAILS(!= 0);
 int clearenv(void) FAILS(!= 0);

@@ -64,18 +64,18 @@ void *memmem(const void *s, size_t size, const void *wanted, size_t wanted_size)
 void swab(const void *from, void *to, ssize_t size);
 
 // Characters.
-int isalnum(int c CHAR) BOOL;
-int isalpha(int c CHAR) BOOL;
-int isblank(int c CHAR) BOOL;
-int iscntrl(int c CHAR) BOOL;
-int isdigit(int c CHAR) BOOL;
-int isgraph(int c CHAR) BOOL;
-int islower(int c CHAR) BOOL;
-int isprint(int c CHAR) BOOL;
-int ispunct(int c CHAR) BOOL;
-int isspace(int c CHAR) BOOL;
-int isupper(int c CHAR) BOOL;
-int isxdigit(int c CHAR) BOOL;
+int isalnum(int c CHAR);
+int isalpha(int c CHAR);
+int isblank(int c CHAR);
+int iscntrl(int c CHAR);
+int isdigit(int c CHAR);
+int isgraph(int c CHAR);
+int islower(int c CHAR);
+int isprint(int c CHAR);
+int ispunct(int c CHAR);
+int isspace(int c CHAR);
+int isupper(int c CHAR);
+int isxdigit(int c CHAR);
 int tolower(int c CHAR) CHAR;
 int toupper(int c CHAR) CHAR;
 const unsigned short **__ctype_b_loc(void);
@@ -89,7 +89,7 @@ void qsort_r(void *base, size_t count, size_t size,
 	     int (*compare)(const void *, const void *, void *), void *data);
 void *bsearch(const void *key, const void *base, size_t count, size_t size,
 	      int (*compare)(const void *, const void *));
-int hcreate(size_t count) BOOL;
+int hcreate(size_t count);
 void hdestroy(void);
 void *lfind(const void *key, const void *base, size_t *count, size_t size,
 	    int (*compare)(const void *, const void *));

@@ -51,7 +51,7 @@ char *strptime(const char *s FOLLOW, const char *format FOLLOW, struct tm *date)
 void tzset(void);
 
 // Terminals.
-int isatty(int fd) BOOL;
+int isatty(int fd) FAILS(== 0);
 char *ttyname(int fd) FAILS(== NULL);
 int ttyname_r(int fd, char *name OUT, size_t size) FAILS(!= 0) ERRNO(result);
 char *ctermid(char *name);

@@ -136,16 +136,16 @@ long long llrint(double x);
 long long llrintf(float x);
 long long llround(double x);
 long long llroundf(float x);
-int finite(double x) BOOL ALSO(__finite);
-int finitef(float x) BOOL ALSO(__finitef);
-int __isnan(double x) BOOL ALSO(isnan);
-int __isnanf(float x) BOOL ALSO(isnanf);
+int finite(double x) ALSO(__finite);
+int finitef(float x) ALSO(__finitef);
+int __isnan(double x) ALSO(isnan);
+int __isnanf(float x) ALSO(isnanf);
 int __isinf(double x) ALSO(isinf);
 int __isinff(float x) ALSO(isinff);
 int __fpclassify(double x) ENUM(float_class);
 int __fpclassifyf(float x) ENUM(float_class);
-int __signbit(double x) BOOL;
-int __signbitf(float x) BOOL;
+int __signbit(double x);
+int __signbitf(float x);
 
 // long double.
 long double fabsl(long double x);
@@ -162,7 +162,7 @@ long double frexpl(long double x, int *exponent OUT);
 long double ldexpl(long double x, int exponent);
 long double modfl(long double x, long double *whole);
 long lrintl(long double x);
-int __isnanl(long double x) BOOL ALSO(isnanl);
+int __isnanl(long double x) ALSO(isnanl);
 int __isinfl(long double x) ALSO(isinfl);
 
 // The floating-point environment.

@@ -91,8 +91,8 @@ long gzseek(gzFile file, long offset, int whence ENUM(whence)) FAILS(< 0) ERRNO(
 int gzrewind(gzFile file) FAILS(< 0) ERRNO(none);
 long gztell(gzFile file) FAILS(< 0) ERRNO(none) ALSO(gztell64);
 long gzoffset(gzFile file) FAILS(< 0) ERRNO(none) ALSO(gzoffset64);
-int gzeof(gzFile file) BOOL;
-int gzdirect(gzFile file) BOOL;
+int gzeof(gzFile file);
+int gzdirect(gzFile file);
 int gzclose(gzFile file) ENUM(zlib) FAILS(< 0) ERRNO(none) ALSO(gzclose_r, gzclose_w);
 const char *gzerror(gzFile file, int *error OUT ENUM(zlib));
 void gzclearerr(gzFile file);

@@ -11,7 +11,7 @@ int pthread_timedjoin_np(pthread_t thread, void **result, const struct timespec 
 int pthread_detach(pthread_t thread) FAILS(!= 0) ERRNO(result);
 void pthread_exit(void *result);
 pthread_t pthread_self(void) ALSO(thrd_current);
-int pthread_equal(pthread_t a, pthread_t b) BOOL;
+int pthread_equal(pthread_t a, pthread_t b);
 int pthread_cancel(pthread_t thread) FAILS(!= 0) ERRNO(result);
 int pthread_setcancelstate(int state ENUM(cancel_state), int *old) FAILS(!= 0) ERRNO(result);
 int pthread_setcanceltype(int type ENUM(cancel_type), int *old) FAILS(!= 0) ERRNO(result);
@@ -83,9 +83,9 @@ int pthread_mutexattr_destroy(pthread_mutexattr_t *attributes)
 	FAILS(!= 0) ERRNO(result) ALSO(__pthread_mutexattr_destroy);
 int pthread_mutexattr_settype(pthread_mutexattr_t *attributes, int type ENUM(mutex_type))
 	FAILS(!= 0) ERRNO(result) ALSO(__pthread_mutexattr_settype);
-int pthread_mutexattr_setpshared(pthread_mutexattr_t *attributes, int shared BOOL)
+int pthread_mutexattr_setpshared(pthread_mutexattr_t *attributes, int shared)
 	FAILS(!= 0) ERRNO(result);
-int pthread_mutexattr_setrobust(pthread_mutexattr_t *attributes, int robust BOOL)
+int pthread_mutexattr_setrobust(pthread_mutexattr_t *attributes, int robust)
 	FAILS(!= 0) ERRNO(result);
 int pthread_mutexattr_setprotocol(pthread_mutexattr_t *attributes, int protocol)
 	FAILS(!= 0) ERRNO(result);
@@ -105,7 +105,7 @@ int pthread_condattr_init(pthread_condattr_t *attributes) FAILS(!= 0) ERRNO(resu
 int pthread_condattr_destroy(pthread_condattr_t *attributes) FAILS(!= 0) ERRNO(result);
 int pthread_condattr_setclock(pthread_condattr_t *attributes, clockid_t clock)
 	FAILS(!= 0) ERRNO(result);
-int pthread_condattr_setpshared(pthread_condattr_t *attributes, int shared BOOL)
+int pthread_condattr_setpshared(pthread_condattr_t *attributes, int shared)
 	FAILS(!= 0) ERRNO(result);
 
 // Reader-writer locks, spin locks, barriers.
@@ -123,7 +123,7 @@ int pthread_rwlock_trywrlock(pthread_rwlock_t *lock)
 	FAILS(!= 0) ERRNO(result) ALSO(__pthread_rwlock_trywrlock);
 int pthread_rwlock_unlock(pthread_rwlock_t *lock)
 	FAILS(!= 0) ERRNO(result) ALSO(__pthread_rwlock_unlock);
-int pthread_spin_init(pthread_spinlock_t *lock, int shared BOOL) FAILS(!= 0) ERRNO(result);
+int pthread_spin_init(pthread_spinlock_t *lock, int shared) FAILS(!= 0) ERRNO(result);
 int pthread_spin_destroy(pthread_spinlock_t *lock) FAILS(!= 0) ERRNO(result);
 int pthread_spin_lock(pthread_spinlock_t *lock) FAILS(!= 0) ERRNO(result);
 int pthread_spin_trylock(pthread_spinlock_t *lock) FAILS(!= 0) ERRNO(result);
@@ -142,7 +142,7 @@ int pthread_setspecific(pthread_key_t key, const void *value)
 	FAILS(!= 0) ERRNO(result) ALSO(__pthread_setspecific);
 
 // Semaphores. These do set errno.
-int sem_init(sem_t *semaphore, int shared BOOL, unsigned int value) FAILS(< 0);
+int sem_init(sem_t *semaphore, int shared, unsigned int value) FAILS(< 0);
 int sem_destroy(sem_t *semaphore) FAILS(< 0);
 sem_t *sem_open(const char *name FOLLOW, int flags FLAGS(open), ...
 		OPTIONAL(mode_t mode, flags & O_CREAT)) FAILS(== NULL);

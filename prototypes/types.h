@@ -17,6 +17,7 @@ typedef long intptr_t HEX;
 typedef unsigned long uintptr_t HEX;
 typedef long intmax_t;
 typedef unsigned long uintmax_t;
+typedef unsigned long osize_t SIGNED; // size_t of an object that may be of unknown size
 
 typedef int pid_t;
 typedef unsigned int id_t SIGNED;

@@ -246,3 +246,26 @@ def test_treatments_go_on_over_lines() -> None:
         "d": layout.FN_NEVER,
     }
     assert found.globs == {layout.FN_ENTRY_ONLY: ["b*"]}
+
+
+@pytest.mark.parametrize(
+    ("symbol", "words", "result", "arguments", "text"),
+    [
+        ("isatty", [1], 0, ["1"], "0"),
+        ("isatty", [1], 1, ["1"], "1"),
+        ("isalpha", [ord("a")], 1024, ["'a'"], "1024"),
+        ("ferror", [0x5000], 0, ["0x5000"], "0"),
+        ("sem_init", [0x5000, 0, 1], 0, ["0x5000", "0", "1"], "0"),
+        ("__memcpy_chk", [1, 2, 3, -1 & (1 << 64) - 1], 1, ["0x1", "0x2", "3", "-1"], "0x1"),
+    ],
+)
+def test_numbers_are_shown_as_c_has_them(
+    symbol: str, words: list[int], result: int, arguments: list[str], text: str
+) -> None:
+    found, called = load(), slot(symbol)
+    after = at_exit(result)
+    shown = found.format_call(called, at_entry(*words), 32, after)
+    assert [one.text for one in shown] == arguments
+    value = found.format_result(called, after, None, 32)
+    assert value is not None
+    assert (value.text, value.type == "bool") == (text, False)
