@@ -68,7 +68,7 @@ def notes(outcome: Outcome, display: Display) -> list[str]:
     if outcome.programs:
         lines += _unmatched(outcome)
         lines += _not_hooked(outcome.programs, verbose=display.verbose)
-        lines += _unseen(outcome)
+        lines += [*_nested(outcome), *_unseen(outcome)]
     lines += [f"{plural(count, 'event')} dropped: {why}" for count, why in outcome.dropped if count]
     if outcome.stopped:
         lines.append(_STOPPED.get(outcome.stopped, outcome.stopped))
@@ -143,6 +143,15 @@ def _not_hooked(programs: list[ProgramOutcome], *, verbose: bool) -> list[str]:
             for image in images
         ]
     return lines
+
+
+def _nested(outcome: Outcome) -> list[str]:
+    """Say why the times of a table may add up to more than the run."""
+    timed = [program for program in outcome.programs if program.stats is not None]
+    callers = {image.name for one in timed for image in one.images if image.slots_hooked}
+    if len(callers) < 2:  # nested calls are rare then
+        return []
+    return ["times include those of nested calls, so they add up to more than the run took"]
 
 
 def _unseen(outcome: Outcome) -> list[str]:

@@ -156,3 +156,13 @@ def test_calls_that_nobody_counted_are_not_said_to_be_none() -> None:
 def test_a_recording_is_named_with_what_to_type_next() -> None:
     lines = notes(outcome(record="run.sosr"), Display())
     assert "recording: run.sosr; show it: soscope report run.sosr" in lines
+
+
+@pytest.mark.parametrize(("hooked", "said"), [(0, False), (7, True)])
+def test_times_that_overlap_are_explained(hooked: int, said: bool) -> None:
+    made = outcome()
+    images = [IMAGES[0], image(1, "libc.so.6", hooked, 40)]
+    made.programs = [
+        ProgramOutcome(0, "/bin/cat", images, [slot("open")], stats={0: (2, 2, 0, 9, 4, 5)})
+    ]
+    assert any("nested" in line for line in notes(made, Display())) == said

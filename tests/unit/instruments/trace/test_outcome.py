@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a script runs again and again is one program at the end."""
+
+from __future__ import annotations
+
+from soscope.instruments.trace.outcome import ProgramOutcome, Programs, Stats
+from soscope.instruments.trace.summary import rows_of
+from soscope.model.image import IMAGE_MAIN, Image
+from soscope.model.slot import HOOKED, SLOT_JUMP_SLOT, Slot
+
+
+def run_of(
+    path: str, names: list[str], *, counts: dict[int, int] | None = None, stats: Stats | None = None
+) -> ProgramOutcome:
+    """Make a run of a program that has found its slots in this order."""
+    main = Image(0, 0, "true", path, 0, 0, 0, b"id", IMAGE_MAIN, len(names), 5, 0, 1)
+    slots = [
+        Slot(at, 0, name, "", main, None, 0, SLOT_JUMP_SLOT, HOOKED, False, False, None, 0)
+        for at, name in enumerate(names)
+    ]
+    return ProgramOutcome(
+        0, path, [main], slots, counts=counts, stats=stats, rules_matched=[1, 0], slots_left=5
+    )
+
+
+def test_runs_of_one_program_are_added_up_whatever_the_order_of_their_slots() -> None:
+    programs = Programs()
+    programs.add(run_of("/bin/true", ["a", "b"], counts={0: 1, 1: 2}))
+    programs.add(run_of("/bin/true", ["b", "c", "a"], counts={0: 10, 1: 100, 2: 1000}))
+    programs.add(run_of("/bin/other", ["a"], counts={0: 5}))
+    first, other = programs.all()
+    assert [(row.symbol, row.calls) for row in rows_of([first])] == [
+        ("a", 1001),
+        ("c", 100),
+        ("b", 12),
+    ]
+    assert len({one.index for one in first.slots}) == 3
+    assert (first.rules_matched, first.slots_left, other.path) == ([2, 0], 5, "/bin/other")
+
+
+def test_times_are_added_up_and_the_extremes_kept() -> None:
+    programs = Programs()
+    for cell in ((1, 0, 0, 0, 0, 0), (2, 2, 1, 30, 10, 20), (3, 3, 0, 15, 4, 6)):
+        programs.add(run_of("/bin/true", ["a"], stats={0: cell}))
+    (program,) = programs.all()
+    assert program.stats == {0: (6, 5, 1, 45, 4, 20)}
