@@ -115,6 +115,14 @@ def _key(slot: Slot) -> object:
     return slot.symbol, slot.version, caller, callee, slot.kind, slot.refusal
 
 
+def _with_index(slot: Slot, index: int) -> Slot:
+    made = Slot.__new__(Slot)
+    for name in Slot.__slots__:
+        setattr(made, name, getattr(slot, name))
+    made.index = index
+    return made
+
+
 def _merge(one: ProgramOutcome, into: ProgramOutcome, places: dict[object, int]) -> None:
     """Add a run of a program to its others; `places` are the slots' indices by what they are."""
     index_of: dict[int, int] = {}  # slots are found in another order each time
@@ -122,7 +130,7 @@ def _merge(one: ProgramOutcome, into: ProgramOutcome, places: dict[object, int])
         key = _key(slot)
         if key not in places:
             places[key] = max(places.values(), default=-1) + 1
-            into.slots.append(Slot(places[key], *slot.values()[1:]))  # type: ignore[arg-type]
+            into.slots.append(_with_index(slot, places[key]))
         index_of[slot.index] = places[key]
     for index, calls in (one.counts or {}).items():
         if into.counts is not None and index in index_of:

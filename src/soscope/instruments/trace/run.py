@@ -89,7 +89,8 @@ class Session(Events):
         self.stopped = ""
         self._patterns, self._functions = self._tables()
         self._calls = 0
-        self._drainers: dict[int, Drainer] = {}  # by the number of the program
+        # by the number of the program; the first is here before `launch` has returned
+        self._drainers: dict[int, tuple[Program, Drainer]] = {}
         self._ended = Programs()
         self._lost: dict[str, int] = {}  # by reason
         self._counted: dict[int, tuple[dict[int, int] | None, Stats | None]] = {}
@@ -178,7 +179,8 @@ class Session(Events):
     ) -> None:
         """Pass on a start, a fork or an exec."""
         if program.block is not None and event != "fork":
-            self._drainers[program.index] = self.feed.add(program.block, program.path, pid)
+            drainer = self.feed.add(program.block, program.path, pid)
+            self._drainers[program.index] = program, drainer
         self.feed.event(Process(time_ns, pid, event, parent, program.path))
         self._retire()
 
@@ -195,15 +197,14 @@ class Session(Events):
         """Let go of programs that nobody runs any more: a script may start thousands."""
         if not self.settings.follow:
             return
-        over = [index for index, one in self._drainers.items() if not one.pids]
-        for index in over:
-            program = self._programs()[index]
+        over = [one for one in self._drainers.values() if not one[1].pids]
+        for program, drainer in over:
             if program.block is not None:
-                self.feed.retire(self._drainers[index])
+                self.feed.retire(drainer)
                 self._take(program, program.block)
                 program.block.close()
                 program.block = None
-            del self._drainers[index]
+            del self._drainers[program.index]
 
     def _take(self, program: Program, block: ControlBlock) -> None:
         """Keep what is known of a program that has ended."""
@@ -332,7 +333,7 @@ class Session(Events):
         return outcome
 
     def _program(self, program: Program, block: ControlBlock) -> ProgramOutcome:
-        number = self._drainers[program.index].program  # in the recording
+        number = self._drainers[program.index][1].program  # in the recording
         images = block.images(number)
         counts, stats = self._counted.get(program.index) or _counters(block)
         return ProgramOutcome(
