@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from collections.abc import Callable
 
 from soscope.control import child as children
 from soscope.control import preload
@@ -48,89 +47,115 @@ def launch(
     agent, and what `make_block` raises. `Target.run` has to be called next, from this thread.
     """
     found = Command(command)
-    events = events or Events()
-    program = Program(0, 0, found.program, 0)
-    program.reason = found.reason
-    blob = None
-    try:
-        if found.reason is None or follow:
-            blob = Blob.build(agent)
-    except NoSharedMemory as error:
-        program.reason = str(error)
-    agents = AgentSource(blob, make_block)
+    outfit = _Outfit(found, make_block, agent, follow=follow)
     signals = children.Signals()
     try:
-        descriptors: tuple[int, ...] = ()
-        if program.reason is None and blob is not None:
-            try:
-                program.block = make_block(program.path, None)
-            except NoSharedMemory as error:
-                program.reason = str(error)
-            else:
-                descriptors = _high_descriptors((blob.fd, program.block.fd))
-
-        def preloading(entries: list[bytes]) -> list[bytes]:
-            assert blob is not None
-            assert program.block is not None
-            return preload.environment(entries, descriptors, blob, program.block)
-
         signals.block(OWN_SIGNALS)
+        child = outfit.fork(found, signals)
+        tracer = Tracer(
+            child.pid,
+            outfit.program,
+            outfit.agents,
+            events or Events(),
+            follow=follow,
+            stay=stay,
+        )
+        target = Target(tracer, outfit.agents, signals, follow=follow)
         try:
-            while True:
-                try:
-                    child = _fork(found, descriptors, signals, preloading)
-                    break
-                except LaunchError as error:
-                    if error.errno not in (errno.EMFILE, errno.ENFILE) or blob is None:
-                        raise
-                    # The pipes are more important: ours can be handed over in another way,
-                    # or not at all.
-                    if not descriptors:
-                        _give_up_agent(program, agents, str(error))
-                        blob = None
-                    _close_all(descriptors)
-                    descriptors = ()
-        finally:
-            _close_all(descriptors)
-        if descriptors:
-            agents.inherited = (descriptors[0], descriptors[1])
-        program.pid = child.pid
-        tracer = Tracer(child.pid, program, agents, events, follow=follow, stay=stay)
-        target = Target(tracer, agents, signals, follow=follow)
-        try:
-            _start(
-                child,
-                tracer,
-                target,
-                blob,
-                command[0],
-                inherits=bool(descriptors),
-                wants_trace=follow or stay,
-            )
+            _start(child, tracer, target, outfit, command[0], wants_trace=follow or stay)
         finally:
             child.close()
     except BaseException:
-        agents.close()
+        outfit.agents.close()
         signals.restore()
         raise
     return target
+
+
+class _Outfit:
+    """What the new process gets: its program's control block, the agent, numbers for both.
+
+    `program.reason` says why it gets none of them. `descriptors` are the numbers of (blob,
+    shared file) that it inherits, () where no number was free.
+    """
+
+    __slots__ = ("agents", "descriptors", "program")
+
+    def __init__(
+        self, found: Command, make_block: MakeBlock, agent: str | None, *, follow: bool
+    ) -> None:
+        self.program = program = Program(0, 0, found.program, 0)
+        program.reason = found.reason
+        self.agents = AgentSource(None, make_block)
+        self.descriptors: tuple[int, ...] = ()
+        try:
+            if found.reason is None or follow:
+                self.agents.blob = Blob.build(agent)
+            if program.reason is None:
+                program.block = make_block(program.path, None)
+        except NoSharedMemory as error:
+            program.reason = str(error)
+        except BaseException:
+            self.agents.close()
+            raise
+
+    def fork(self, found: Command, signals: children.Signals) -> children.Child:
+        """Fork the process. Where descriptors are short, its own pipes come first.
+
+        Raises LaunchError.
+        """
+        if self.agents.blob is not None and self.program.block is not None:
+            self.descriptors = _high_descriptors((self.agents.blob.fd, self.program.block.fd))
+        try:
+            while True:
+                try:
+                    child = children.fork(found, self.descriptors, signals, self._preloading)
+                    break
+                except OSError as error:
+                    if not self._can_do_with_less(error):
+                        raise _cannot_start(error) from error
+        finally:
+            _close_all(self.descriptors)
+        if self.descriptors:
+            self.agents.inherited = (self.descriptors[0], self.descriptors[1])
+        self.program.pid = child.pid
+        return child
+
+    def _can_do_with_less(self, error: OSError) -> bool:
+        """Free descriptors, if there are none left; say whether some were freed."""
+        if error.errno not in (errno.EMFILE, errno.ENFILE) or self.agents.blob is None:
+            return False
+        if self.descriptors:  # the agent can be handed over in another way
+            _close_all(self.descriptors)
+            self.descriptors = ()
+            return True
+        self.agents.close()
+        if self.program.block is not None:
+            self.program.block.close()
+            self.program.block = None
+        self.program.reason = self.program.reason or str(_cannot_start(error))
+        return True
+
+    def _preloading(self, entries: list[bytes]) -> list[bytes]:
+        assert self.agents.blob is not None
+        assert self.program.block is not None
+        return preload.environment(entries, self.descriptors, self.agents.blob, self.program.block)
 
 
 def _start(
     child: children.Child,
     tracer: Tracer,
     target: Target,
-    blob: Blob | None,
+    outfit: _Outfit,
     name: str,
     *,
-    inherits: bool,
     wants_trace: bool,
 ) -> None:
     """Let the child execute its command, and wait until it runs it.
 
     Raises LaunchError where the exec fails.
     """
-    program = tracer.programs[0]
+    program, blob = outfit.program, outfit.agents.blob
     order = children.BARE
     if program.reason is None or (
         wants_trace and (program.reason != reasons.SETUID or status.may_trace_setuid())
@@ -139,7 +164,7 @@ def _start(
             tracer.seize_first()
             order = children.INHERIT
         except OSError as error:
-            order = _without_ptrace(program, child, error, inherits=inherits)
+            order = _without_ptrace(program, child, error, inherits=bool(outfit.descriptors))
     if blob is not None and order == children.PRELOAD:
         blob.fill()
     child.go(order)
@@ -172,26 +197,9 @@ def _without_ptrace(
     return children.BARE
 
 
-def _fork(
-    command: Command,
-    descriptors: tuple[int, ...],
-    signals: children.Signals,
-    preloading: Callable[[list[bytes]], list[bytes]],
-) -> children.Child:
-    try:
-        return children.fork(command, descriptors, signals, preloading)
-    except OSError as error:
-        reason = (error.strerror or "").lower()
-        raise LaunchError(f"cannot start a process: {reason}", errno=error.errno) from error
-
-
-def _give_up_agent(program: Program, agents: AgentSource, reason: str) -> None:
-    """Free the descriptors of the agent and its block."""
-    agents.close()
-    if program.block is not None:
-        program.block.close()
-        program.block = None
-    program.reason = program.reason or reason
+def _cannot_start(error: OSError) -> LaunchError:
+    reason = (error.strerror or "").lower()
+    return LaunchError(f"cannot start a process: {reason}", errno=error.errno)
 
 
 def _close_all(descriptors: tuple[int, ...]) -> None:
