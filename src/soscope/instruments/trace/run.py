@@ -293,10 +293,15 @@ class Session(Events):
         if not self.stopped:
             self.stopped = why
             for program in self._programs():
-                if program.block is not None:
-                    program.block.command = layout.COMMAND_STOP
+                block = program.block
+                if block is None:
+                    continue
+                try:
+                    block.command = layout.COMMAND_STOP
                     # counters go on: what they hold now is what was asked for
-                    self._counted[program.index] = _counters(program.block)
+                    self._counted[program.index] = _counters(block)
+                except ValueError:  # closed meanwhile: another thread may ask for the stop
+                    continue
 
     def _programs(self) -> list[Program]:
         return self._target.programs if self._target is not None else []
