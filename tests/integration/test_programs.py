@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -24,6 +24,7 @@ from tests.support.tracing import Outcome
 
 LIMIT = 240.0
 TABLE = programs.table()
+Property = Callable[[str, object], None]  # shown by --junitxml
 
 
 @pytest.fixture(scope="session")
@@ -64,7 +65,8 @@ def outcome(words: list[str], folder: Path, stdin: str) -> Outcome:
     return Outcome(done.stdout, done.stderr, done.returncode)
 
 
-def compare(program: Program, world: Path, folder: Path) -> None:
+def compare(program: Program, world: Path, folder: Path) -> int:
+    """Compare a program's two runs; return how many calls were recorded."""
     need(program.command[0])
     place, before = folder / "place", folder / "before"
     recording = folder / "run.sosr"
@@ -81,21 +83,26 @@ def compare(program: Program, world: Path, folder: Path) -> None:
     found = recorded.by_columns(recording)
     assert not found.problems
     assert found.calls > 0
+    return found.calls
 
 
 @pytest.mark.parametrize(
     "program", [row for row in TABLE if row.always], ids=lambda program: program.name
 )
-def test_a_program_does_the_same(program: Program, world: Path, tmp_path: Path) -> None:
-    compare(program, world, tmp_path)
+def test_a_program_does_the_same(
+    program: Program, world: Path, tmp_path: Path, record_property: Property
+) -> None:
+    record_property("calls", compare(program, world, tmp_path))
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize(
     "program", [row for row in TABLE if not row.always], ids=lambda program: program.name
 )
-def test_another_program_does_the_same(program: Program, world: Path, tmp_path: Path) -> None:
-    compare(program, world, tmp_path)
+def test_another_program_does_the_same(
+    program: Program, world: Path, tmp_path: Path, record_property: Property
+) -> None:
+    record_property("calls", compare(program, world, tmp_path))
 
 
 @pytest.fixture

@@ -177,6 +177,11 @@ GDB = [
     "-ex",
     "finish",
 ]
+# Quiet, without a terminal and without anybody's settings.
+VIM = ["-u", "NONE", "-i", "NONE", "-n", "-es", "-c", "g/7$/s/line/LINE/", "-c", "wq"]
+TMUX = ["-S", "sock", "-f", "/dev/null", "new-session", "-d", "-x", "80", "sleep 60", ";"]
+TMUX += ["set-buffer", "kept", ";", "show-buffer", ";", "kill-server"]
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f x\n"
 
 
 class Program(NamedTuple):
@@ -254,6 +259,15 @@ def table() -> list[Program]:
         Program("apt-config", ["apt-config", "dump"]),
         Program("bc", ["bc", "-lq"], "scale=50; 4*a(1); 2^200; s(1)\n"),
         Program("jq", ["jq", "[.[] | select(.n % 3 == 0) | .n] | add", "in.json"]),
+        Program("xargs", ["xargs", "-n", "3", "-P", "1", "echo"], words, follow=True),
+        Program("vim", ["vim", *VIM, "in.txt"]),
+        Program("ssh-keygen", ["ssh-keygen", "-l", "-v", "-f", "key.pub"]),
+        # of its lists it would make an index, with a hundred million calls
+        Program("apt-cache", ["apt-cache", "-o", "Dir::State::lists=tree", "policy", "libc6"]),
+        Program("tmux", ["tmux", *TMUX]),
+        # valgrind runs a program that soscope cannot see into, and must not disturb
+        Program("valgrind", ["valgrind", "-q", "--error-exitcode=9", "sort", "in.txt"]),
+        Program("valgrind-followed", ["valgrind", "-q", "sort", "in.txt"], follow=True),
         Program("id", ["id"]),
         Program("env", ["env"]),
     ]
@@ -265,6 +279,7 @@ def make_world(folder: Path, given: Path) -> None:
     (folder / "big.txt").write_text("".join(lines))
     (folder / "in.txt").write_text("".join(lines[:200]))
     (folder / "other.txt").write_text("".join([*lines[3:190], "last\n"]))
+    (folder / "key.pub").write_text(KEY)
     (folder / "in.json").write_text("[" + ",".join(f'{{"n":{i}}}' for i in range(3000)) + "]")
     for name, text in (("in.c", C), ("in.cc", CXX), ("Hello.java", JAVA), ("Makefile", MAKEFILE)):
         (folder / name).write_text(text)
