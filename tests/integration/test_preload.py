@@ -119,7 +119,7 @@ def test_a_target_does_the_same_and_is_counted_right(
         orphans=True,
         limit=limit,
         prefix=FORBIDDEN,
-        env={"PYTHONPATH": environment()["PYTHONPATH"]},
+        env={"PYTHONPATH": launching.python_path()},
     )
     assert not tracing.faults(wanted, got, mode=mode, follow=False)
 

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import pytest
 
 from tests.support import build, launching
-from tests.support.matrix import REPOSITORY
 from tests.support.run import run
 from tests.support.truth import Truth, wrong
 
@@ -124,7 +123,7 @@ def test_a_preloaded_library_is_kept(tmp_path: Path) -> None:
 
 def test_where_memory_cannot_be_read_by_process_vm_readv(tmp_path: Path) -> None:
     before = [sys.executable, "-m", "tests.support.forbid", "process_vm_readv"]
-    path = f"{REPOSITORY / 'src'}:{REPOSITORY}"
+    path = launching.python_path()
     compare(before, "calls", tmp_path, env={"PYTHONPATH": path})
     counted = []
     for words in ([], before):
@@ -146,7 +145,7 @@ def test_strings_where_memory_cannot_be_read_by_process_vm_readv() -> None:
     program = launching.compiled("opens_two.c", text=text)
     before = [sys.executable, "-m", "tests.support.forbid", "process_vm_readv"]
     trace = [sys.executable, "-m", "soscope", "trace", "-e", "open*", "--", str(program)]
-    done = run([*before, *trace], env={"PYTHONPATH": f"{REPOSITORY / 'src'}:{REPOSITORY}"})
+    done = run([*before, *trace], env=launching.environment())
     assert done.returncode == 5
     assert '"/no/such/file"' in done.stderr
     assert "EFAULT" in done.stderr

@@ -94,10 +94,14 @@ def words(
     return [*launcher, "--", *(os.fspath(word) for word in command)]
 
 
+def python_path() -> str:
+    """Return PYTHONPATH with the tests in front; soscope is the one that is tested here."""
+    return ":".join([str(REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return this environment, with the sources and `extra` in it."""
-    path = f"{REPOSITORY / 'src'}:{REPOSITORY}"
-    return {**os.environ, "PYTHONPATH": path, **(extra or {})}
+    """Return this environment, with the tests' packages and `extra` in it."""
+    return {**os.environ, "PYTHONPATH": python_path(), **(extra or {})}
 
 
 def launch(
