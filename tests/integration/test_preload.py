@@ -70,7 +70,7 @@ def test_an_empty_preload_stays_empty() -> None:
 def test_what_the_kernel_shows_of_the_environment(user: bool, of_the_user: str) -> None:
     extra = {"LD_PRELOAD": of_the_user} if user else {}
     alone, traced = both(["cat", "/proc/self/environ"], **extra)
-    assert "SOSCOPE" not in traced
+    assert "SOSCOPE_PRELOAD" not in traced
     assert "/proc/self/fd" not in traced
     assert [entry for entry in traced.split("\0") if entry] == alone.split("\0")[:-1]
 
