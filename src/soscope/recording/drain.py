@@ -33,7 +33,8 @@ _TIMED = (layout.UNIT_ENTRY, layout.UNIT_ENTRY_ONLY, layout.UNIT_EXIT)
 _TID = layout.CHUNK.offset("tid") // 4
 _FLAGS = layout.CHUNK.offset("flags") // 4
 _INTERRUPTED_LIMIT = 0.25  # seconds
-_LOOK = 0.1  # seconds between looks for holes in chunks that are in use
+_LOOK = 0.02  # seconds between looks for holes in chunks that are in use,
+_LOOK_SHARE = 20  # or this many times what a look took
 _DEAD_EVERY = 0.25  # seconds between looks at whether owners of idle chunks live
 
 
@@ -104,6 +105,11 @@ class Drainer:
         self._begun = False
 
     # ---- while the target runs ----
+
+    @property
+    def waits(self) -> bool:
+        """Say whether anything is held back that was done behind an unfinished record."""
+        return bool(self._interrupted)
 
     def beat(self) -> None:
         """Tell the agent that soscope lives."""
@@ -178,8 +184,6 @@ class Drainer:
         before, self._interrupted = self._interrupted, {}
         now = time.monotonic()
         look = now >= self._look_at
-        if look:
-            self._look_at = now + _LOOK
         for seq, index, full in found:
             tid = words[index * _CHUNK_WORDS + _TID]
             if tid in waits:
@@ -200,6 +204,9 @@ class Drainer:
                 self._passing.add(index)
             elif earlier:
                 waits.add(tid)
+        if look:
+            done = time.monotonic()
+            self._look_at = done + max(_LOOK, _LOOK_SHARE * (done - now))
         return wanted
 
     def _last(self, index: int) -> int:

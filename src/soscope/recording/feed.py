@@ -12,11 +12,13 @@ from soscope.recording.drain import Drainer
 from soscope.recording.sink import Sink, Told
 from soscope.wire.block import ControlBlock
 
+_LONGEST = 1_000_000_000  # ns without a clock pair
+
 
 class Feed:
     """The drainers of one run. Call `drain` at least ten times a second, then `finish`."""
 
-    __slots__ = ("_new", "_programs", "_sampler", "drainers", "sink")
+    __slots__ = ("_new", "_paired", "_programs", "_sampler", "drainers", "sink")
 
     def __init__(self, sink: Sink, sampler: Sampler | None = None) -> None:
         self.sink = sink
@@ -24,7 +26,8 @@ class Feed:
         self._programs = 0
         self._sampler = sampler or Sampler()
         self._new: dict[int, Drainer] = {}  # by pid: not yet told of its start or exec
-        sink.clock(*self._sampler.sample())
+        self._paired = 0  # monotonic ns of the last clock pair
+        self._pair(self._sampler.sample())
 
     def add(self, block: ControlBlock, path: str, pid: int) -> Drainer:
         """Drain `block` from now on, that of the program `path` which process `pid` runs.
@@ -55,7 +58,10 @@ class Feed:
         """Hand over what there is; return the number of units."""
         sample = self._sample()
         units = sum([drainer.drain() for drainer in self.drainers])
-        self.sink.clock(*sample)
+        # A pair says that all from long before it is there: not while some is held back.
+        late = sample[2] - self._paired >= _LONGEST
+        if late or not any(drainer.waits for drainer in self.drainers):
+            self._pair(sample)
         return units
 
     def event(self, event: Told) -> None:
@@ -92,8 +98,11 @@ class Feed:
         sample = self._sample()
         for drainer in self.drainers:
             drainer.finish(dead=dead)
+        self._pair(sample)
+
+    def _pair(self, sample: tuple[int, int, int]) -> None:
+        self._paired = sample[2]
         self.sink.clock(*sample)
-        self.sink.clock(*self._sample())  # decoders wait for one more
 
     def _sample(self) -> tuple[int, int, int]:
         return self._sampler.sample(max((one.newest for one in self.drainers), default=0))

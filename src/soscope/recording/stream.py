@@ -2,13 +2,16 @@
 """Makes calls of units, one after the other: live from the ring, or from a recording.
 
 Threads hand over their units in pieces; the calls of all threads are put in the order of
-their times. A piece that is still to come holds nothing older than the clock pair before the
-last one, so events wait for two pairs. Within a thread the order of the units counts, not
-their times: a signal may come between reading the clock and taking a place.
+their times. What is handed over after a clock pair was mostly done after the pair before it,
+but a thread may lose its processor between reading the clock and writing its record. So events
+wait until a pair is `HOLD` old; what comes later still is given the time of the latest event
+that was told. Within a thread the order of the units counts, not their times: a signal may
+come between reading the clock and taking a place.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from heapq import heappop, heappush
 
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
 
 _ELSEWHERE = {pairing.MOVED, pairing.INHERITED}  # the entry is another thread's
 _FOREVER = 1 << 80
+HOLD = 50_000_000  # ns that events wait for what was done before them
 _SLICE = 4096  # events made at once: more than that only costs memory
 
 
@@ -59,11 +63,12 @@ class Stream(Sink):
         "_dead",
         "_given",
         "_heap",
+        "_latest",
         "_losses",
         "_number",
         "_out",
         "_pairing",
-        "_tick",
+        "_ticks",
         "_told",
         "_until",
         "_waiting",
@@ -84,8 +89,9 @@ class Stream(Sink):
         # (time, number, what happened, the threads that it ended): a heap, too
         self._told: list[tuple[int, int, Told | int, list[Source]]] = []
         self._number = 0
-        self._tick = 0
+        self._ticks: deque[tuple[int, int]] = deque()  # tsc, monotonic: younger than HOLD
         self._until = 0  # events up to this time are in order
+        self._latest = 0  # ns: of the events that have been told
         self._dead: dict[int, str] = {}  # pid -> how its open calls end
         self._out: list[Event] = []
 
@@ -140,12 +146,14 @@ class Stream(Sink):
         self._losses.lost(start, end, entries, exits)
 
     def clock(self, tsc: int, realtime: int, monotonic: int) -> None:
-        """Take a clock pair: events up to the one before are in order now."""
+        """Take a clock pair: events up to the pairs that are `HOLD` older are in order now."""
         self._losses.tick(tsc)
         if not self._given:
             self._clock.add(tsc, realtime, monotonic)
-        self._until = self._tick
-        self._tick = max(tsc, self._tick)
+        ticks = self._ticks
+        while ticks and monotonic - ticks[0][1] >= HOLD:
+            self._until = max(self._until, ticks.popleft()[0])
+        ticks.append((tsc, monotonic))
 
     @property
     def behind(self) -> int:
@@ -169,7 +177,7 @@ class Stream(Sink):
         for pid, threads in self._alive.items():
             if pid in self._dead:  # what came late
                 for source in (source for found in threads.values() for source in found):
-                    time_ns = self._clock.time_ns(source.last)
+                    time_ns = max(self._clock.time_ns(source.last), self._latest)
                     self._close(source, self._dead[pid], source.last, time_ns)
         for count, why in self._losses.messages():
             self._out.append(Dropped(count, why))
@@ -266,6 +274,10 @@ class Stream(Sink):
             source.thread, slot, sp, tsc, tail=tail, returns=returns
         )
         time_ns = self._clock.time_ns(time)
+        if time_ns > self._latest:
+            self._latest = time_ns
+        elif time_ns:
+            time_ns = self._latest
         for gone in over:
             self._end(gone, ENDED_UNWOUND, time_ns, source)
         if tail:  # it returns to where its caller would have
@@ -292,6 +304,10 @@ class Stream(Sink):
             source.thread, slot, sp, twice=program.returns_twice(slot)
         )
         time_ns = self._clock.time_ns(time)
+        if time_ns > self._latest:
+            self._latest = time_ns
+        elif time_ns:
+            time_ns = self._latest
         for gone in over:
             self._end(gone, ENDED_UNWOUND, time_ns, source)
         known = program.slot(slot)
@@ -349,8 +365,9 @@ class Stream(Sink):
     def _tell(self, tsc: int, what: Told | int, ended: list[Source]) -> None:
         if isinstance(what, int):  # the end of a thread, which is nobody's event
             for source in ended:
-                self._close(source, ENDED_EXIT, tsc, what)
+                self._close(source, ENDED_EXIT, tsc, max(what, self._latest))
             return
+        self._latest = what.time_ns = max(what.time_ns, self._latest)
         if isinstance(what, ProcessExit):
             self._dead[what.pid] = how_ended(what)
         elif isinstance(what, Process) and what.event != "exec":

@@ -385,12 +385,14 @@ def test_what_a_handler_does_waits_for_what_it_interrupted(
     target.calls(2)
     for _ in range(3):
         target.drainer.drain()
+        assert target.drainer.waits
         clock[0] += 0.05
     assert target.sink.args() == [0, 1, 2]
     one.finish()
     target.block.chunk_states[one.chunk] = layout.CHUNK_FULL  # given back
     target.drainer.drain()
     assert target.sink.args() == list(range(8))
+    assert not target.drainer.waits
 
 
 @pytest.mark.parametrize("chunks", [1, 2])

@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
 from soscope.model.call import Dropped, Entry, Event, Exit, Process, ProcessExit, Signal
 from soscope.model.capture import DATA_NULL, DATA_STRING, RESULT_ITEM
+from soscope.recording import drain as drain_module
 from soscope.recording.feed import Feed
-from soscope.recording.stream import Stream
+from soscope.recording.stream import HOLD, Stream
 from soscope.wire import layout
 from tests.unit.recording.fake import (
     CALLER,
@@ -313,11 +315,62 @@ def test_events_stand_in_order_of_their_times(run: Run, thread: FakeThread) -> N
     assert len(times) == 31
 
 
-def test_events_wait_for_the_clock_behind_the_next(run: Run, thread: FakeThread) -> None:
+def test_events_wait_for_what_was_done_before_them(run: Run, thread: FakeThread) -> None:
+    """A thread may lose its processor between reading the clock and writing its record."""
+    late = run.agent.thread(tid=101)
     thread.tsc = 10_000
     thread.enter(F, 1000)
     assert run.tick(20_000) == []
-    assert [type(event) for event in run.tick(30_000)] == [Entry]
+    late.tsc = 9_000
+    late.enter(F, 1000)
+    assert run.tick(20_000 + (HOLD - 1) * GHZ) == []
+    found = run.tick(20_000 + HOLD * GHZ)
+    assert [(event.tid, event.time_ns) for event in found if isinstance(event, Entry)] == [
+        (101, EPOCH + 9_010 // GHZ),
+        (100, EPOCH + 10_010 // GHZ),
+    ]
+
+
+def test_events_wait_for_what_is_held_back(
+    run: Run, thread: FakeThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A handler's calls are not handed over before the record that it interrupted."""
+    monkeypatch.setattr(drain_module, "time", SimpleNamespace(monotonic=lambda: 100.0))
+    other = run.agent.thread(tid=101)
+    thread.enter(F, 1000)
+    memory, hole = run.block.chunk(thread.chunk), thread.at
+    thread.enter(G, 900)
+    commit = bytes(memory[hole : hole + 4])
+    memory[hole : hole + 4] = bytes(4)
+    thread.enter(H, 800)
+    other.tsc = 10_000
+    other.enter(F, 1000)
+    for now in range(20_000, 20_000 + 4 * HOLD * GHZ, HOLD * GHZ):
+        run.tick(now)
+    assert run.events == []
+    memory[hole : hole + 4] = commit
+    run.tick(20_000 + 5 * HOLD * GHZ)
+    run.tick(20_000 + 6 * HOLD * GHZ)
+    found = [(one.tid, one.slot.symbol) for one in run.events if isinstance(one, Entry)]
+    assert found == [(100, "f"), (100, "g"), (100, "h"), (101, "f")]
+
+
+def test_what_comes_later_still_has_the_time_of_the_latest(run: Run, thread: FakeThread) -> None:
+    late = run.agent.thread(tid=101)
+    thread.enter(F, 1000)
+    thread.leave(F, 1000)
+    run.tick(20_000)
+    run.tick(20_000 + HOLD * GHZ)
+    late.tsc = 1_500
+    late.enter(F, 1000)
+    late.leave(F, 1000)
+    run.feed.event(Signal(EPOCH + 1_600 // GHZ, 100, 101, 15))
+    run.finish()
+    times = [event.time_ns for event in run.events if not isinstance(event, Dropped)]
+    assert times == [EPOCH + 2_010 // GHZ] + [EPOCH + 2_020 // GHZ] * 4
+    last = run.events[-2]
+    assert isinstance(last, Exit)
+    assert last.duration_ns == 10 // GHZ
 
 
 def test_the_time_of_a_thread_never_goes_back(run: Run, thread: FakeThread) -> None:
@@ -356,11 +409,12 @@ def test_many_overheads_are_folded(run: Run, thread: FakeThread) -> None:
         thread.overhead(60)
         thread.leave(G, 900)
         run.tick(thread.tsc)
-        run.tick(thread.tsc + 2)
+        run.tick(thread.tsc + HOLD * GHZ)
+        thread.tsc += HOLD * GHZ
     thread.leave(F, 1000)
     run.finish()
     exits = [event.duration_ns for event in run.events if isinstance(event, Exit)]
-    assert exits == [10 // GHZ] * 3 + [70 // GHZ]
+    assert exits == [10 // GHZ] * 3 + [3 * HOLD + 70 // GHZ]
 
 
 def test_without_a_clock_there_are_no_times(run: Run, thread: FakeThread) -> None:
@@ -453,7 +507,7 @@ def test_events_are_taken_a_few_at_a_time(run: Run, thread: FakeThread) -> None:
     run.sampler.now = thread.tsc
     run.feed.drain()
     assert run.stream.take(most=7) == []
-    run.sampler.now += 2
+    run.sampler.now += HOLD * GHZ
     run.feed.drain()
     assert run.stream.behind > 0
     found = []
