@@ -165,8 +165,8 @@ class Writer(Sink):
     def clock(self, tsc: int, realtime: int, monotonic: int) -> None:
         """Write a clock pair, if there is anything that needs it.
 
-        The pair after the next is needed too: readers put records in order by waiting for
-        one more.
+        The pair after the next is needed too: the next was read before what it stands
+        behind had been handed over.
         """
         self._last_tsc = max(tsc, self._last_tsc)
         if self._changed and not self._owed and self._lost is None:
