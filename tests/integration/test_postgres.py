@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -127,19 +127,25 @@ def whole(recording: Path) -> recorded.Recorded:
 
 
 @pytest.mark.soak
-def test_a_cluster_is_made_the_same(place: Path, tmp_path: Path) -> None:
+def test_a_cluster_is_made_the_same(
+    place: Path, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     wanted = initdb(place)
     assert wanted.status == 0, wanted
     shutil.rmtree(place / "data")
     recording = tmp_path / "run.sosr"
     assert initdb(place, *TRACE, "-f", "--record", str(recording), "--") == wanted
-    assert len({pid for pid, _ in whole(recording).by_process}) > 1
+    found = whole(recording)
+    record_property("calls", found.calls)
+    assert len({pid for pid, _ in found.by_process}) > 1
     with served(place):
         assert bench(place, "-i", "-q") == []
 
 
 @pytest.mark.soak
-def test_server_and_client_do_the_same(place: Path, tmp_path: Path) -> None:
+def test_server_and_client_do_the_same(
+    place: Path, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     assert initdb(place).status == 0
     words = ["-n", "-c", "4", "-j", "2", "-t", "50", "--random-seed=1"]
     with served(place) as server:
@@ -152,5 +158,7 @@ def test_server_and_client_do_the_same(place: Path, tmp_path: Path) -> None:
         assert bench(place, *words, trace=(*TRACE, "--record", str(two), "--")) == wanted
         assert sums(place) == wanted_sums
     assert server.returncode == 0, (place / "log").read_text()
-    assert len({pid for pid, _ in whole(one).by_process}) > 4
-    whole(two)
+    found = whole(one)
+    record_property("calls", found.calls)
+    assert len({pid for pid, _ in found.by_process}) > 4
+    record_property("calls of the client", whole(two).calls)
