@@ -41,10 +41,18 @@ find_python() {
 
 # ---- packages of the system --------------------------------------------------
 
+any() { # PATH...
+	for path; do
+		[ ! -e "$path" ] || return 0
+	done
+	return 1
+}
+
 present() { # PROBE
 	case $1 in
 	py:*) "$python" -c "import ${1#py:}" 2>/dev/null ;;
-	/*) [ -e "$1" ] ;;
+	# shellcheck disable=SC2086  # a pattern: versions are in the names of some folders
+	/*) any $1 ;;
 	*) command -v "$1" >/dev/null ;;
 	esac
 }
