@@ -78,7 +78,8 @@ def main() -> int:
     # Bytecode is what an installed soscope has, too.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.path.append(os.path.join(TOP, "src"))  # behind an installed one
-    words = sys.argv[1:]
+    # where this machine keeps a peer is nobody's business
+    words = [os.path.basename(word) if os.path.isabs(word) else word for word in sys.argv[1:]]
     with tempfile.TemporaryDirectory(prefix="soscope-bench-") as work:
         peers = [peer for peer in arguments.peers.split(",") if peer]
         tools = Tools(work, peers, arguments.frida_python)
