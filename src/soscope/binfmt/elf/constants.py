@@ -57,14 +57,31 @@ DT_VERNEEDNUM = 0x6FFFFFFF
 STT_NOTYPE = 0
 STT_OBJECT = 1
 STT_FUNC = 2
+STT_SECTION = 3
+STT_FILE = 4
+STT_COMMON = 5
 STT_TLS = 6
 STT_GNU_IFUNC = 10
 
 STB_LOCAL = 0
 STB_GLOBAL = 1
 STB_WEAK = 2
+STB_GNU_UNIQUE = 10
 
 SHN_UNDEF = 0
+SHN_ABS = 0xFFF1  # a number, not an address: no load bias is added
+SHN_COMMON = 0xFFF2
+SHN_XINDEX = 0xFFFF  # the index does not fit and stands elsewhere
+
+SHT_NULL = 0
+SHT_SYMTAB = 2
+SHT_STRTAB = 3
+SHT_NOTE = 7
+SHT_NOBITS = 8
+SHT_DYNSYM = 11
+
+SHF_ALLOC = 2
+SHF_EXECINSTR = 4
 
 VERSYM_HIDDEN = 0x8000  # not the default version of its name
 

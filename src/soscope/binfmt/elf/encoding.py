@@ -23,6 +23,7 @@ class Encoding:
         "order",
         "rel",
         "rela",
+        "section",
         "segment",
         "symbol",
         "u32",
@@ -38,6 +39,7 @@ class Encoding:
             self.word = Struct(order + "Q")
             self.header = Struct(order + "16xHHIQQQIHHHHHH")
             self.segment = Struct(order + "IIQQQQQQ")
+            self.section = Struct(order + "IIQQQQIIQQ")
             self.dynamic = Struct(order + "qQ")
             self.symbol = Struct(order + "IBBHQQ")
             self.rel = Struct(order + "QQ")
@@ -46,6 +48,7 @@ class Encoding:
             self.word = Struct(order + "I")
             self.header = Struct(order + "16xHHIIIIIHHHHHH")
             self.segment = Struct(order + "IIIIIIII")
+            self.section = Struct(order + "IIIIIIIIII")
             self.dynamic = Struct(order + "iI")
             self.symbol = Struct(order + "IIIBBH")
             self.rel = Struct(order + "II")

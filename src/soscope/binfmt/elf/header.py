@@ -21,7 +21,10 @@ class Header:
         "phentsize",
         "phnum",
         "phoff",
+        "shentsize",
+        "shnum",
         "shoff",
+        "shstrndx",
         "type",
     )
 
@@ -29,7 +32,7 @@ class Header:
         self.encoding = encoding
         self.type, self.machine = fields[0], fields[1]
         self.entry, self.phoff, self.shoff, self.flags = fields[3:7]
-        self.phentsize, self.phnum = fields[8], fields[9]
+        self.phentsize, self.phnum, self.shentsize, self.shnum, self.shstrndx = fields[8:13]
 
 
 class Segment:

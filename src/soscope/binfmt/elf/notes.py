@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.encoding import Encoding, broken
 from soscope.binfmt.elf.header import Segment
 from soscope.binfmt.elf.reader import ElfReader
 
@@ -17,11 +18,18 @@ def build_id(image: ElfReader, segment: Segment) -> bytes:
     """
     size = min(segment.filesz, _MAX_NOTES)
     data = image.read(segment.vaddr, size, "PT_NOTE")
-    unpack = image.encoding.u32.unpack_from
     # Notes are 4-aligned, but for .note.gnu.property of ELF64, whose segment says 8.
-    align = 8 if segment.align == 8 else 4
+    found = find_build_id(data, image.encoding, 8 if segment.align == 8 else 4)
+    if found is None:
+        raise broken(image.source, "PT_NOTE", image.locate(segment.vaddr), "cut note")
+    return found
+
+
+def find_build_id(data: bytes, encoding: Encoding, align: int) -> bytes | None:
+    """Return the build-id among notes, empty where there is none, None where a note is cut."""
+    unpack = encoding.u32.unpack_from
     at = 0
-    while at + 12 <= size:
+    while at + 12 <= len(data):
         (name_size,), (desc_size,), (kind,) = (
             unpack(data, at),
             unpack(data, at + 4),
@@ -29,10 +37,8 @@ def build_id(image: ElfReader, segment: Segment) -> bytes:
         )
         desc = at + 12 + name_size
         desc += -desc % align
-        if desc + desc_size > size:
-            from soscope.binfmt.elf.encoding import broken
-
-            raise broken(image.source, "PT_NOTE", image.locate(segment.vaddr) + at, "cut note")
+        if desc + desc_size > len(data):
+            return None
         if kind == c.NT_GNU_BUILD_ID and data[at + 12 : at + 12 + name_size] == b"GNU\0":
             return data[desc : desc + desc_size]
         at = desc + desc_size

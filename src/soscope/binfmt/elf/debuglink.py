@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a stripped image says that its names are.
+
+It has .gnu_debuglink, .gnu_debugaltlink, .gnu_debugdata and a build-id, which makes a path.
+GDB manual, "Separate Debug Files" and "MiniDebugInfo"; dwz(1) for .gnu_debugaltlink.
+"""
+
+from __future__ import annotations
+
+import os
+
+from soscope.binfmt.elf import notes
+from soscope.binfmt.elf.encoding import broken
+from soscope.binfmt.elf.reader import ElfReader
+from soscope.binfmt.elf.sections import Sections
+from soscope.binfmt.source import BufferSource, ByteSource
+
+_MAX_LINK = 8192
+_MAX_MINI = 1 << 28  # bytes of an unpacked .gnu_debugdata
+_MAX_UNPACKER = 1 << 28  # bytes that the xz decoder may take for itself
+_MAX_NOTES = 1 << 20
+_CRC_PIECE = 1 << 20
+
+
+def debuglink(image: ElfReader, sections: Sections) -> tuple[str, int] | None:
+    """Return file name and CRC-32 that .gnu_debuglink gives, None where there is none.
+
+    Raises FormatError where it is cut.
+    """
+    section = sections.named(".gnu_debuglink")
+    if section is None:
+        return None
+    data = sections.data(section, _MAX_LINK)
+    end = data.find(b"\0")
+    at = end + 1 + -(end + 1) % 4
+    if end <= 0 or at + 4 > len(data):
+        raise broken(image.source, ".gnu_debuglink", section.offset, "cut")
+    return os.fsdecode(data[:end]), int(image.encoding.u32.unpack_from(data, at)[0])
+
+
+def debugaltlink(image: ElfReader, sections: Sections) -> tuple[str, bytes] | None:
+    """Return file name and build-id that .gnu_debugaltlink gives, None where there is none.
+
+    Raises FormatError where it is cut.
+    """
+    section = sections.named(".gnu_debugaltlink")
+    if section is None:
+        return None
+    name, end, build_id = sections.data(section, _MAX_LINK).partition(b"\0")
+    if not name or not end:
+        raise broken(image.source, ".gnu_debugaltlink", section.offset, "cut")
+    return os.fsdecode(name), build_id
+
+
+def minidebug(image: ElfReader, sections: Sections) -> bytes | None:
+    """Return the ELF file that is packed in .gnu_debugdata, None where there is none.
+
+    Raises FormatError where it cannot be unpacked, ImportError where Python has no lzma.
+    """
+    section = sections.named(".gnu_debugdata")
+    if section is None:
+        return None
+    packed = sections.data(section, _MAX_MINI)
+    import lzma
+
+    unpacker = lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=_MAX_UNPACKER)
+    try:
+        data = unpacker.decompress(packed, max_length=_MAX_MINI)
+    except (lzma.LZMAError, EOFError) as error:
+        raise broken(image.source, ".gnu_debugdata", section.offset, str(error)) from None
+    if not unpacker.eof:
+        why = "cut" if unpacker.needs_input else f"over {_MAX_MINI} bytes unpacked"
+        raise broken(image.source, ".gnu_debugdata", section.offset, why)
+    return data
+
+
+def build_id_path(build_id: bytes, ending: str = ".debug") -> str:
+    """Return the path below a root where the debug file of `build_id` lies."""
+    text = build_id.hex()
+    return f"/usr/lib/debug/.build-id/{text[:2]}/{text[2:]}{ending}"
+
+
+def file_build_id(image: ElfReader, sections: Sections) -> bytes:
+    """Return the build-id of a file by its notes' section, empty where there is none.
+
+    A debug file keeps its notes, but its program headers need not lead to them.
+    """
+    section = sections.named(".note.gnu.build-id")
+    if section is None:
+        return b""
+    data = sections.data(section, _MAX_NOTES)
+    return notes.find_build_id(data, image.encoding, 4) or b""
+
+
+def crc32(source: ByteSource) -> int:
+    """Return the CRC-32 of all bytes of a file, as .gnu_debuglink has it."""
+    import zlib
+
+    value = at = 0
+    while piece := source.read(at, _CRC_PIECE):
+        value = zlib.crc32(piece, value)
+        at += len(piece)
+    return value
+
+
+def unpacked_source(data: bytes, name: str) -> BufferSource:
+    """Return the source of an unpacked .gnu_debugdata of the image called `name`."""
+    return BufferSource(data, f"{name} (.gnu_debugdata)")

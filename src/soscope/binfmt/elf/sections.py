@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Section headers of a file: where the names are that a loader has no use for.
+
+Nothing that a process needs hangs on them, so strippers, packers and protectors leave them out or
+fill them with anything. A table that cannot be one is no table; a section that is one, but lies
+outside of its file, is a FormatError for whoever reads it.
+"""
+
+from __future__ import annotations
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.encoding import broken, take
+from soscope.binfmt.elf.header import Header
+from soscope.binfmt.elf.reader import ElfReader
+from soscope.binfmt.source import ByteSource
+
+_MAX_SECTIONS = 1 << 17
+_MAX_NAMES = 1 << 26
+
+
+class Section:
+    """One section header. `vaddr` is a link-time address, `offset` one in the file."""
+
+    __slots__ = (
+        "entsize",
+        "flags",
+        "info",
+        "link",
+        "name",
+        "offset",
+        "size",
+        "type",
+        "vaddr",
+    )
+
+    def __init__(self, name: str, fields: tuple[int, ...]) -> None:
+        self.name = name
+        self.type, self.flags, self.vaddr, self.offset, self.size = fields[1:6]
+        self.link, self.info = fields[6:8]
+        self.entsize = fields[9]
+
+
+class Sections:
+    """The sections of a file, by index; none where `why` says why."""
+
+    __slots__ = ("_source", "all", "why")
+
+    def __init__(self, source: ByteSource, sections: list[Section], why: str = "") -> None:
+        self._source = source
+        self.all = sections
+        self.why = why
+
+    @classmethod
+    def read(cls, image: ElfReader) -> Sections:
+        """Read the section headers of an image in the layout of a file.
+
+        An image in memory has none: they are not mapped.
+        """
+        header, source = image.header, image.source
+        if header is None or image.is_mapped:
+            return cls(source, [], "section headers are not mapped")
+        if not header.shoff:
+            return cls(source, [], "no section headers")
+        size = header.encoding.section.size
+        if header.shentsize != size:
+            return cls(source, [], f"section headers of {header.shentsize} bytes")
+        first = source.read(header.shoff, size)
+        if len(first) < size:
+            return cls(source, [], "section headers outside of the file")
+        return cls._read_table(source, header, header.encoding.section.unpack(first))
+
+    @classmethod
+    def _read_table(cls, source: ByteSource, header: Header, null: tuple[int, ...]) -> Sections:
+        """Read all headers; `null` is that of section 0, which holds what is too large."""
+        layout = header.encoding.section
+        count = header.shnum or null[5]
+        names = null[6] if header.shstrndx == c.SHN_XINDEX else header.shstrndx
+        if null[1] != c.SHT_NULL or not 0 < count <= _MAX_SECTIONS:
+            return cls(source, [], "no section headers where the ELF header says")
+        table = source.read(header.shoff, count * layout.size)
+        if len(table) < count * layout.size:
+            return cls(source, [], "section headers outside of the file")
+        rows = list(layout.iter_unpack(table))
+        strings = b""
+        if names:
+            if names >= count or rows[names][1] != c.SHT_STRTAB or rows[names][5] > _MAX_NAMES:
+                return cls(source, [], "section headers without names")
+            strings = source.read(rows[names][4], rows[names][5])
+            if len(strings) < rows[names][5]:
+                return cls(source, [], "names of sections outside of the file")
+        return cls(source, [Section(_text(strings, row[0]), row) for row in rows])
+
+    def named(self, name: str) -> Section | None:
+        """Return the first section called `name` that has bytes in the file."""
+        for section in self.all:
+            if section.name == name and section.type not in (c.SHT_NOBITS, c.SHT_NULL):
+                return section
+        return None
+
+    def of_type(self, kind: int) -> Section | None:
+        """Return the first section of type `kind`."""
+        return next((section for section in self.all if section.type == kind), None)
+
+    def containing(self, vaddr: int) -> Section | None:
+        """Return the section that is loaded over `vaddr`, None where there is none."""
+        for section in self.all:
+            if section.flags & c.SHF_ALLOC and 0 <= vaddr - section.vaddr < section.size:
+                return section
+        return None
+
+    def data(self, section: Section, limit: int) -> bytes:
+        """Return the bytes of a section; empty for SHT_NOBITS.
+
+        Raises FormatError where they are more than `limit`, or not all in the file.
+        """
+        if section.type == c.SHT_NOBITS:
+            return b""
+        if section.size > limit:
+            raise broken(
+                self._source, section.name, section.offset, f"{section.size} bytes, over {limit}"
+            )
+        return take(self._source, section.offset, section.size, section.name)
+
+
+def _text(strings: bytes, at: int) -> str:
+    end = strings.find(b"\0", at)
+    return strings[at:end].decode("utf-8", "surrogateescape") if 0 <= at < end else ""
