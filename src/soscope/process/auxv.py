@@ -11,6 +11,7 @@ AT_NULL = 0
 AT_PHDR = 3
 AT_PHENT = 4
 AT_PHNUM = 5
+AT_PAGESZ = 6
 AT_BASE = 7  # where the loader lies, 0 for a static program
 AT_ENTRY = 9
 AT_SECURE = 23  # set-user-id, set-group-id or file capabilities took effect

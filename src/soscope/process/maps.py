@@ -28,8 +28,10 @@ class Mapping:
 def parse(text: bytes) -> list[Mapping]:
     """Parse the text of /proc/PID/maps."""
     found = []
-    for line in text.splitlines():
+    for line in text.split(b"\n"):  # the only sign that a path cannot hold as it is
         fields = line.split(None, 5)
+        if not fields:
+            continue
         start, _, end = fields[0].partition(b"-")
         path = os.fsdecode(fields[5]) if len(fields) > 5 else ""
         found.append(

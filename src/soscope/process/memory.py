@@ -11,25 +11,32 @@ import errno
 import os
 
 from soscope.binfmt.source import ByteSource
-from soscope.process import ptrace
 
 
-class RemoteMemory(ByteSource):
-    """The memory of the process that thread `tid` belongs to, as it is now.
+class ProcessMemory(ByteSource):
+    """The memory of the process that thread `tid` belongs to, as it is now, to be read.
 
     An exec gives a process a new memory; this one then reads as empty.
     """
 
     __slots__ = ("_descriptor", "_tid")
 
-    def __init__(self, tid: int) -> None:
+    def __init__(self, tid: int, mode: int = os.O_RDONLY) -> None:
         """Open it.
 
         Raises OSError where that is not allowed.
         """
         super().__init__(f"process {tid}")
         self._tid = tid
-        self._descriptor = os.open(f"/proc/{tid}/mem", os.O_RDWR | os.O_CLOEXEC)
+        self._descriptor = os.open(f"/proc/{tid}/mem", mode | os.O_CLOEXEC)
+
+    @property
+    def is_gone(self) -> bool:
+        """Say whether the process ended, or runs another program."""
+        try:
+            return not os.pread(self._descriptor, 1, 0x10000)
+        except OSError:  # no page there: somebody was asked
+            return False
 
     def close(self) -> None:
         """Close the file; may be called twice."""
@@ -65,6 +72,19 @@ class RemoteMemory(ByteSource):
             raise OSError(errno.EFAULT, f"no memory at {addr:#x}")
         return int.from_bytes(data, "little")
 
+
+class RemoteMemory(ProcessMemory):
+    """The same, to be written, too: what a tracer needs."""
+
+    __slots__ = ()
+
+    def __init__(self, tid: int) -> None:
+        """Open it.
+
+        Raises OSError where that is not allowed.
+        """
+        super().__init__(tid, os.O_RDWR)
+
     def write(self, addr: int, data: bytes) -> None:
         """Write `data` at `addr`; a write of one aligned word is seen whole.
 
@@ -83,6 +103,8 @@ class RemoteMemory(ByteSource):
             raise OSError(errno.EIO, f"memory at {addr:#x} does not keep what is written")
 
     def _poke(self, addr: int, data: bytes) -> None:
+        from soscope.process import ptrace  # readers do without ctypes
+
         start = addr & ~7
         end = addr + len(data) + 7 & ~7
         old = self.read(start, end - start)

@@ -11,9 +11,12 @@ _CAP_SYS_PTRACE = 19
 
 
 class Stat:
-    """Fields of /proc/PID/stat; `start` is in clock ticks since boot, `tty` 0 without one."""
+    """Fields of /proc/PID/stat; `start` is in clock ticks since boot, `tty` 0 without one.
 
-    __slots__ = ("group", "parent", "pid", "session", "start", "state", "tty")
+    `flags` are the kernel's PF_ flags.
+    """
+
+    __slots__ = ("flags", "group", "parent", "pid", "session", "start", "state", "tty")
 
     def __init__(self, text: bytes) -> None:
         # The name in brackets may hold blanks and brackets; what follows does not.
@@ -22,6 +25,7 @@ class Stat:
         self.pid = int(head.split(b"(", 1)[0])
         self.state = fields[0].decode()
         self.parent, self.group, self.session, self.tty = map(int, fields[1:5])
+        self.flags = int(fields[6])
         self.start = int(fields[19])
 
 

@@ -16,6 +16,8 @@ PT_LOAD = 1
 PT_DYNAMIC = 2
 PT_INTERP = 3
 PT_NOTE = 4
+PT_PHDR = 6
+PT_TLS = 7
 PT_GNU_EH_FRAME = 0x6474E550
 PT_GNU_RELRO = 0x6474E552
 
@@ -67,6 +69,9 @@ STB_LOCAL = 0
 STB_GLOBAL = 1
 STB_WEAK = 2
 STB_GNU_UNIQUE = 10
+
+STV_INTERNAL = 1
+STV_HIDDEN = 2
 
 SHN_UNDEF = 0
 SHN_ABS = 0xFFF1  # a number, not an address: no load bias is added

@@ -90,6 +90,11 @@ def read_segments(source: ByteSource, header: Header, at: int = 0) -> list[Segme
     if header.phnum > _MAX_SEGMENTS:
         raise broken(source, "e_phnum", where, f"{header.phnum} program headers")
     table = take(source, where, header.phnum * coding.segment.size, "program headers")
+    return unpack_segments(coding, table)
+
+
+def unpack_segments(coding: Encoding, table: bytes) -> list[Segment]:
+    """Unpack a table of program headers, a multiple of their size."""
     segments = []
     for fields in coding.segment.iter_unpack(table):
         if coding.bits == 64:

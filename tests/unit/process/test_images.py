@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The images of a process, against what its own loader says of them."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from soscope.errors import NoSuchProcess, SoscopeError
+from soscope.process import maps
+from soscope.process.images import find_images
+from soscope.process.space import Space
+from soscope.process.status import program_path, read_stat
+from tests.support.tools import not_here
+
+Callback = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.POINTER(ctypes.c_size_t), ctypes.c_size_t, ctypes.c_void_p
+)
+
+
+def our_images() -> list[tuple[int, str]]:
+    """Return (load bias, l_name) of this process's images, as its loader tells them."""
+    found: list[tuple[int, str]] = []
+
+    def take(info: ctypes.Array[ctypes.c_size_t], _size: int, _data: int) -> int:
+        text = ctypes.string_at(info[1])
+        found.append((info[0], os.fsdecode(text)))
+        return 0
+
+    ctypes.CDLL(None).dl_iterate_phdr(Callback(take), None)
+    return found
+
+
+@pytest.fixture
+def sleeper() -> Iterator[int]:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        space = Space(process.pid)
+        while len(find_images(space).linked) < 3:  # the loader is at work
+            space = Space(process.pid)
+        yield process.pid
+        process.kill()
+
+
+def test_the_images_are_those_that_the_loader_has_in_its_order() -> None:
+    images = find_images(Space(os.getpid()))
+    truth = our_images()
+    assert [(one.load_bias, one.loader_name) for one in images.linked] == truth
+    assert images.main.is_main
+    assert os.path.samefile(images.main.path, "/proc/self/exe")
+    assert not images.is_guessed
+
+
+def test_the_scope_is_the_loaders_own_list() -> None:
+    images = find_images(Space(os.getpid()))
+    scope = images.scope()
+    assert not images.scope_is_guessed
+    assert scope[0] is images.main
+    assert any(image.is_called("libc.so.6") for image in scope)
+    assert not any(image.is_vdso for image in scope)
+
+
+def test_an_image_is_found_by_address_and_its_file_is_the_mapped_one() -> None:
+    images = find_images(Space(os.getpid()))
+    libc = images.named("libc.so.6")[0]
+    addr = ctypes.cast(ctypes.CDLL(None).malloc, ctypes.c_void_p).value or 0
+    assert images.at(addr) is libc
+    assert libc.executes(addr)
+    assert libc.file is not None
+    assert libc.file.inode == os.stat(libc.path).st_ino
+    assert libc.file.build_id == libc.elf.build_id != b""
+    assert images.at(0x10) is None
+
+
+def test_after_the_end_nothing_is_read(sleeper: int) -> None:
+    space = Space(sleeper)
+    images = find_images(space)
+    head = images.main.ranges[0][0]
+    assert space.read(head, 4) == b"\x7fELF"
+    os.kill(sleeper, 9)
+    while space.read(head, 4):
+        time.sleep(0.001)
+    with pytest.raises(NoSuchProcess, match="ended"):
+        space.check()
+    assert space.read(head, 4) == b""
+    with pytest.raises(NoSuchProcess):
+        Space(sleeper)
+
+
+def test_a_kernel_thread_is_refused_with_the_reason() -> None:
+    if program_path(2) or read_stat(2).flags & 0x0020_0000 == 0:
+        not_here("kernel threads are in another namespace")
+    with pytest.raises(SoscopeError, match="kernel thread"):
+        Space(2)
+
+
+def test_a_path_may_hold_everything_but_a_newline() -> None:
+    text = b"7f0000-7f1000 r-xp 00001000 fe:00 7  /tmp/a b \r c.so \n"
+    (mapping,) = maps.parse(text)
+    assert mapping.path == "/tmp/a b \r c.so "
