@@ -11,8 +11,10 @@ import os
 from collections.abc import Iterator
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.encoding import Encoding, broken
+from soscope.binfmt.elf.encoding import Encoding, broken, take
+from soscope.binfmt.elf.reader import ElfReader
 from soscope.binfmt.elf.sections import Section, Sections
+from soscope.binfmt.elf.symbols import SymbolTable
 from soscope.binfmt.elf.versions import Versions
 from soscope.binfmt.source import ByteSource
 from soscope.errors import FormatError
@@ -216,3 +218,24 @@ def static_table(source: ByteSource, sections: Sections, encoding: Encoding) -> 
     if section is None:
         return SymbolArray(encoding, b"", b"", name=source.name)
     return read_table(source, sections, section, encoding)
+
+
+def dynamic_table(image: ElfReader) -> SymbolArray:
+    """Read the whole dynamic symbol table of an image; an empty array where it has none.
+
+    Raises FormatError where it is not all there.
+    """
+    at = image.locate_pointer(c.DT_SYMTAB)
+    strings, size = image.locate_pointer(c.DT_STRTAB), image.dynamic.get(c.DT_STRSZ)
+    if at is None or strings is None or not size:
+        return SymbolArray(image.encoding, b"", b"", name=image.source.name)
+    if size > _MAX_TABLE:
+        raise broken(image.source, "DT_STRSZ", strings, f"{size} bytes")
+    count = len(SymbolTable(image))
+    return SymbolArray(
+        image.encoding,
+        take(image.source, at, count * image.encoding.symbol.size, "DT_SYMTAB"),
+        take(image.source, strings, size, "DT_STRTAB"),
+        name=image.source.name,
+        versions=Versions(image),
+    )

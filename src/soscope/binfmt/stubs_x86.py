@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The linker's stubs on x86-64 and i386: code that jumps to where a slot of the image says.
+
+A stub is told from other code by what it jumps through: only a slot that a relocation fills makes
+it one. The forms are those of GNU ld (with and without IBT and BND), gold, LLD and mold.
+"""
+
+from __future__ import annotations
+
+import re
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.encoding import broken, take
+from soscope.binfmt.elf.reader import ElfReader
+from soscope.binfmt.elf.sections import Sections
+from soscope.errors import FormatError
+
+_MAX_BYTES = 1 << 30
+_LONGEST = 32
+_STARTS = (16, 8)  # stubs of a kind lie next to each other, each aligned to its size
+
+# [endbr] [mov $index, %r11d] [bnd] jmp *disp(%rip), and what fills the stub
+_AFTER = rb"(?=\x68.{4}\xf2?\xe9|\x66?\x90|\x66?\x0f\x1f\x44\0\0|\xcc|\0\0)"
+_JUMP_64 = re.compile(
+    rb"(?:\xf3\x0f\x1e\xfa)?(?:\x41\xbb.{4})?\xf2?\xff\x25(.{4})" + _AFTER, re.DOTALL
+)
+_JUMP_64_INDEX = re.compile(rb"(?:\xf3\x0f\x1e\xfa)?\x41\xbb.{4}\xf2?\xff\x25(.{4})", re.DOTALL)
+# [endbr] jmp *addr, or jmp *disp(%ebx)
+_JUMP_32 = re.compile(rb"(?:\xf3\x0f\x1e\xfb)?\xff([\x25\xa3])(.{4})" + _AFTER, re.DOTALL)
+# [endbr] push $index; [bnd] jmp PLT0: the slot is that of a relocation
+_PUSH = re.compile(rb"(?:\xf3\x0f\x1e[\xfa\xfb])?\x68(.{4})\xf2?\xe9", re.DOTALL)
+# [endbr; push %r11] push GOT[1]; [bnd] jmp *GOT[2]
+_FIRST = re.compile(
+    rb"(?:\xf3\x0f\x1e\xfa\x41\x53)?\xff[\x35\xb3].{4}\xf2?\xff[\x25\xa3]", re.DOTALL
+)
+
+
+class Stub:
+    """One stub at the link-time address `vaddr`, `size` bytes of it.
+
+    `slot` is the vaddr of its slot and `symbol` the index of the dynamic symbol that is
+    bound there, 0 for an IFUNC without a name. `slot` is 0 for the one in front of the others,
+    which calls the loader.
+    """
+
+    __slots__ = ("size", "slot", "symbol", "vaddr")
+
+    def __init__(self, vaddr: int, size: int, slot: int, symbol: int) -> None:
+        self.vaddr = vaddr
+        self.size = size
+        self.slot = slot
+        self.symbol = symbol
+
+
+class Stubs:
+    """The stubs of one image; its relocations are read once."""
+
+    __slots__ = ("_calls", "_image", "_places", "_slots")
+
+    def __init__(self, image: ElfReader, sections: Sections | None = None) -> None:
+        """Read the slots; `sections` say where stubs lie, without them they may lie anywhere.
+
+        Raises FormatError where the relocations are not all there.
+        """
+        self._image = image
+        self._places = [
+            (one.vaddr, one.vaddr + one.size)
+            for one in ([] if sections is None else sections.all)
+            if one.name.startswith((".plt", ".iplt"))
+        ]
+        self._calls: list[tuple[int, int]] = []
+        self._slots: dict[int, int] = {}
+        for table, size, rela in (
+            (c.DT_RELA, c.DT_RELASZ, True),
+            (c.DT_REL, c.DT_RELSZ, False),
+            (c.DT_JMPREL, c.DT_PLTRELSZ, image.dynamic.get(c.DT_PLTREL) == c.DT_RELA),
+        ):
+            rows = _read(image, table, size, rela=rela)
+            self._slots.update(rows)
+            if table == c.DT_JMPREL:
+                self._calls = rows
+
+    def at(self, vaddr: int) -> Stub | None:
+        """Return the stub that holds the link-time address `vaddr`, None where none does."""
+        if self._places and not any(start <= vaddr < end for start, end in self._places):
+            return None
+        for align in _STARTS:
+            start = vaddr & -align
+            code = self._code(start)
+            stub = self._decode(start, code)
+            if stub is not None and vaddr < stub.vaddr + stub.size:
+                return stub
+        return None
+
+    def _code(self, vaddr: int) -> bytes:
+        try:
+            return self._image.source.read(self._image.locate(vaddr), _LONGEST)
+        except FormatError:
+            return b""
+
+    def _decode(self, vaddr: int, code: bytes) -> Stub | None:
+        is_64 = self._image.encoding.bits == 64
+        if is_64:
+            found = _JUMP_64.match(code) or _JUMP_64_INDEX.match(code)
+        else:
+            found = _JUMP_32.match(code)
+        if found is not None:
+            slot = self._slot_64(vaddr, found) if is_64 else self._slot_32(found)
+            if slot in self._slots:
+                return Stub(vaddr, _size(code, found.end()), slot, self._slots[slot])
+            return None
+        found = _PUSH.match(code)
+        if found is not None:
+            step = 1 if is_64 else self._image.encoding.rel.size
+            index, left = divmod(int.from_bytes(found[1], "little"), step)
+            if not left and index < len(self._calls):
+                return Stub(vaddr, 16, *self._calls[index])
+            return None
+        if _FIRST.match(code) is not None and self._follows(vaddr):
+            return Stub(vaddr, 16, 0, 0)
+        return None
+
+    def _follows(self, vaddr: int) -> bool:
+        """Say whether a stub with a slot lies behind the one at `vaddr`, which has none."""
+        for start in (vaddr + 16, vaddr + 32):
+            code = self._code(start)
+            if _FIRST.match(code) is None:
+                stub = self._decode(start, code)
+                if stub is not None:
+                    return True
+        return False
+
+    def _slot_64(self, vaddr: int, found: re.Match[bytes]) -> int:
+        distance = int.from_bytes(found[1], "little", signed=True)
+        return vaddr + found.end() + distance & (1 << 64) - 1
+
+    def _slot_32(self, found: re.Match[bytes]) -> int:
+        value = int.from_bytes(found[2], "little")
+        if found[1] == b"\x25":
+            return value
+        base = self._image.dynamic.get(c.DT_PLTGOT) or 0
+        if self._image.is_mapped and base >= self._image.load_bias:
+            base -= self._image.load_bias
+        return base + value & 0xFFFF_FFFF
+
+
+def _size(code: bytes, end: int) -> int:
+    """Return the size of a stub whose jump ends at `end`: the short ones are only padded."""
+    return 8 if end <= 7 and code[end : end + 1] != b"\x68" and _is_padding(code[end:8]) else 16
+
+
+def _is_padding(code: bytes) -> bool:
+    return code in {b"\x66\x90", b"\x90", b"\xcc\xcc", b"\xcc", b"\0\0"}
+
+
+def _read(image: ElfReader, table: int, size: int, *, rela: bool) -> list[tuple[int, int]]:
+    """Return (vaddr of the slot, index of its symbol) of every relocation of a table."""
+    at, length = image.locate_pointer(table), image.dynamic.get(size)
+    if at is None or not length:
+        return []
+    layout = image.encoding.rela if rela else image.encoding.rel
+    if length > _MAX_BYTES:
+        raise broken(image.source, "relocations", at, f"{length} bytes")
+    data = take(image.source, at, length // layout.size * layout.size, "relocations")
+    shift = 32 if image.encoding.bits == 64 else 8
+    return [(row[0], row[1] >> shift) for row in layout.iter_unpack(data)]

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""What verbs that only look find out; nothing is printed here."""
