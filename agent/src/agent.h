@@ -32,7 +32,7 @@ struct sosc_site { // behind a return trampoline; ret and cell never change
 	uint8_t rule; // enum sosc_error_rule
 	uint8_t flags; // SITE_FLAG_*
 	uint8_t depth; // length of the chain of tail calls behind ret
-	uint8_t reserved;
+	uint8_t ns; // namespace of the caller: its errno
 	uint32_t next; // site that was in its bucket before it, 0 = none
 };
 
@@ -49,6 +49,7 @@ struct sosc_hook {
 	const struct sosc_function *function;
 	uint32_t image; // index in sosc_loaded, SOSC_NONE after dlclose
 	uint32_t symbol; // offset in SEC_STRINGS
+	uint32_t ns; // namespace of the image
 };
 
 extern struct sosc_cell sosc_cells[SOSC_MAX_SLOTS];
@@ -71,6 +72,7 @@ void sosc_h_program(void);
 void sosc_h_init(void);
 void sosc_h_resolve(void);
 void sosc_h_guard(void);
+void sosc_h_iterate(void);
 void sosc_x_plain(void);
 void sosc_x_call(void);
 void sosc_x_stats(void);
@@ -134,7 +136,7 @@ struct sosc_parked *sosc_parked_place(struct sosc_thread *thread, uint64_t sp, b
 
 extern struct sosc_control *sosc_control;
 extern int64_t sosc_tid_offset; // of the kernel's thread id from the thread pointer
-extern int64_t sosc_errno_offset;
+extern int64_t sosc_errno_offsets[SOSC_NAMESPACES]; // each has a C library of its own
 extern uint8_t sosc_clock_off;
 extern uint64_t sosc_cost_inner;
 extern uint64_t sosc_cost_outer;
@@ -191,11 +193,21 @@ struct sosc_loaded { // an image of the link map, as long as it is there
 	uint8_t build_id_size;
 	uint32_t slots_known; // that it had when it was loaded before
 	uint32_t slots_next; // where the next of them may be
+	uint32_t ns; // number of its namespace
 	bool main, loader, hooked, seen;
 };
 
 extern struct sosc_loaded sosc_loaded[SOSC_MAX_IMAGES];
 extern uint32_t sosc_loaded_count;
+
+struct sosc_namespace { // a list of the loader's
+	struct link_map *first;
+	bool consistent;
+};
+
+void sosc_namespaces_init(const struct r_debug *r_debug, const struct sosc_loaded *loader);
+bool sosc_errno_find(const struct sosc_loaded *libc);
+uint32_t sosc_namespaces(struct sosc_namespace found[SOSC_NAMESPACES]);
 
 struct sosc_regs { // as the handlers that call C save them, from rsp on
 	uint64_t r11, r9, r8, rdi, rsi, rcx, r10, rdx, rax;
@@ -216,7 +228,7 @@ const char *sosc_symbol_name(const struct sosc_loaded *image, uint32_t symbol);
 const char *sosc_symbol_version(const struct sosc_loaded *image, uint32_t symbol);
 const Elf64_Sym *sosc_lookup(const struct sosc_loaded *image, const char *name, uint32_t hash,
 			     const char *version);
-const Elf64_Sym *sosc_lookup_all(const char *name, const char *version,
+const Elf64_Sym *sosc_lookup_all(uint32_t ns, const char *name, const char *version,
 				 struct sosc_loaded **provider);
 
 // ---- choice ----------------------------------------------------------------
@@ -294,6 +306,9 @@ enum sosc_loss { // what a record that finds no room is counted as
 };
 
 uint64_t sosc_ring_reserve(struct sosc_thread *thread, uint32_t bytes, enum sosc_loss loss);
+typedef int sosc_iterate_callback(struct dl_phdr_info *info, size_t size, void *data);
+typedef int sosc_iterate(sosc_iterate_callback *callback, void *data);
+
 void sosc_unwind_init(void);
 void sosc_unwind_hook(struct sosc_loaded *image);
 
@@ -324,6 +339,7 @@ uint64_t sosc_capture_entry(const struct sosc_regs *regs);
 void sosc_capture_exit(const struct sosc_regs *regs);
 uint64_t sosc_image_init(struct sosc_cell *cell);
 void sosc_loader_changed(void);
+int sosc_iterate_first(sosc_iterate_callback *callback, void *data, sosc_iterate *original);
 void sosc_preload(int argc, char **argv, char **envp);
 
 #pragma GCC visibility pop
@@ -335,6 +351,7 @@ _Static_assert(sizeof(struct sosc_lazy) == 16, "indexed like the cells");
 _Static_assert(sizeof(struct sosc_site) == SOSC_SITE_SIZE, "layout.h");
 _Static_assert(offsetof(struct sosc_site, rule) == SITE_RULE, "layout.h");
 _Static_assert(offsetof(struct sosc_site, flags) == SITE_FLAGS, "layout.h");
+_Static_assert(offsetof(struct sosc_site, ns) == SITE_NAMESPACE, "layout.h");
 _Static_assert(sizeof(struct sosc_thread) == 1 << THREAD_SHIFT, "layout.h");
 _Static_assert(offsetof(struct sosc_thread, pos) == THREAD_POS, "layout.h");
 _Static_assert(offsetof(struct sosc_thread, counts) == THREAD_COUNTS, "layout.h");

@@ -35,7 +35,9 @@ FUNCTION sosc_x_call
 3:	mov	%rcx, 8(%rax)
 	mov	SAVED_RAX(%rsp), %rdx
 	mov	%rdx, 16(%rax)
-	mov	sosc_errno_offset(%rip), %rdx
+	movzbl	SOSC_DISTANCE + SITE_NAMESPACE(%r11), %edx
+	lea	sosc_errno_offsets(%rip), %rcx
+	mov	(%rcx,%rdx,8), %rdx
 	mov	%fs:(%rdx), %edx
 	mov	%rdx, 24(%rax)
 	lea	RETURN_SLOT(%rsp), %edx

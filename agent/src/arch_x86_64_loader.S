@@ -89,6 +89,24 @@ FUNCTION sosc_h_guard
 	jmp	*CELL_ORIGINAL(%r11)
 	.cfi_endproc
 
+// In front of another namespace's dl_iterate_phdr: rdi and rsi are its arguments.
+FUNCTION sosc_h_iterate
+	.cfi_startproc
+	endbr64
+	KEEP	%rdi
+	KEEP	%rsi
+	KEEP	%r11
+	mov	CELL_ORIGINAL(%r11), %rdx
+	call	sosc_iterate_first
+	BACK	%r11
+	BACK	%rsi
+	BACK	%rdi
+	test	%eax, %eax
+	jnz	1f
+	jmp	*CELL_ORIGINAL(%r11)
+1:	ret
+	.cfi_endproc
+
 // ---- calibration -----------------------------------------------------------
 
 FUNCTION sosc_empty

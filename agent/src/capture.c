@@ -338,7 +338,7 @@ void sosc_capture_exit(const struct sosc_regs *regs)
 	uint8_t registers[2];
 	int32_t error;
 
-	__asm__ volatile("movl %%fs:(%1), %0" : "=r"(error) : "r"(sosc_errno_offset));
+	__asm__ volatile("movl %%fs:(%1), %0" : "=r"(error) : "r"(sosc_errno_offsets[site->ns]));
 	site->original = __atomic_load_n(&cell->original, __ATOMIC_ACQUIRE);
 	if (!thread) {
 		if (!sosc_quiet)

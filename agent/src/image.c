@@ -280,8 +280,9 @@ static bool same_record(const struct sosc_image *record, const struct sosc_loade
 {
 	const char *strings = sosc_section(SOSC_SEC_STRINGS);
 
-	return record->ready && record->load_bias == image->bias && record->start == image->start &&
-	       record->end == image->end && record->build_id_size == image->build_id_size &&
+	return record->ready && record->ns == image->ns && record->load_bias == image->bias &&
+	       record->start == image->start && record->end == image->end &&
+	       record->build_id_size == image->build_id_size &&
 	       memcmp(record->build_id, image->build_id, sizeof(record->build_id)) == 0 &&
 	       sosc_same(strings + record->path, image->path);
 }
@@ -317,6 +318,7 @@ void sosc_image_record(struct sosc_loaded *image, uint32_t flags)
 	record->build_id_size = image->build_id_size;
 	record->flags = flags | (image->main ? SOSC_IMAGE_MAIN : 0) |
 			(image->loader ? SOSC_IMAGE_LOADER : 0);
+	record->ns = image->ns;
 	record->pid = (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
 	record->tsc = sosc_rdtsc();
 	__atomic_store_n(&record->ready, 1, __ATOMIC_RELEASE);

@@ -20,6 +20,7 @@
 #define SITE_ORIGINAL 16
 #define SITE_RULE 24 // u8: enum sosc_error_rule
 #define SITE_FLAGS 25 // u8
+#define SITE_NAMESPACE 27 // u8
 
 #define SITE_FLAG_PROGRAM 1 // the exit runs a capture program
 #define SITE_FLAG_TWICE 2 // may return again: keep what was parked

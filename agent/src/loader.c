@@ -15,7 +15,7 @@ enum {
 	L_INFO = 8, // struct link_map: words before l_info (glibc 2.26 to 2.44)
 };
 
-static const struct r_debug *r_debug;
+static uint64_t loader_bias;
 static Elf64_Dyn init_entries[SOSC_MAX_IMAGES]; // indexed like sosc_loaded
 
 static Elf64_Dyn **info(const struct link_map *map, int tag)
@@ -117,15 +117,25 @@ static struct sosc_loaded *place_for(void)
 	return &sosc_loaded[sosc_loaded_count++];
 }
 
-static struct sosc_loaded *known(const struct link_map *map)
+static struct sosc_loaded *known(const struct link_map *map, uint32_t ns)
 {
 	for (uint32_t i = 0; i < sosc_loaded_count; i++)
-		if (sosc_loaded[i].map == map)
+		if (sosc_loaded[i].map == map && sosc_loaded[i].ns == ns)
 			return &sosc_loaded[i];
 	return NULL;
 }
 
-static struct sosc_loaded *add(struct link_map *map, const struct sosc_start *start, bool main)
+// One record for the loader: the lists of other namespaces have a link_map for it, too.
+static uint32_t index_of_loader(const struct sosc_loaded *image)
+{
+	for (uint32_t i = 0; i < sosc_loaded_count; i++)
+		if (&sosc_loaded[i] != image && sosc_loaded[i].map && sosc_loaded[i].loader &&
+		    sosc_loaded[i].bias == image->bias)
+			return sosc_loaded[i].index;
+	return SOSC_NONE;
+}
+
+static struct sosc_loaded *add(struct link_map *map, const struct sosc_start *start, uint32_t ns)
 {
 	struct sosc_loaded *image = place_for();
 	uint32_t flags = start ? SOSC_IMAGE_STARTUP : 0;
@@ -136,13 +146,18 @@ static struct sosc_loaded *add(struct link_map *map, const struct sosc_start *st
 	}
 	memset(image, 0, sizeof(*image));
 	image->map = map;
-	image->main = main;
+	image->ns = ns;
+	image->main = image == &sosc_loaded[0];
+	if (start && ns) // of an auditor's namespace, and at work already
+		flags |= SOSC_IMAGE_LATE;
 	if (sosc_image_parse(image, start) != 0)
 		flags |= SOSC_IMAGE_UNREADABLE;
-	// neither the loader nor ourselves, where we came as a library
-	image->loader = !main &&
-			((start && start->loader == image->bias) || image->bias == sosc_base);
+	// neither the loader nor ourselves, where we came as a library; both have a place
+	// in the list of every namespace that needs them
+	image->loader = !image->main && (image->bias == loader_bias || image->bias == sosc_base);
 	image->seen = true;
+	if (image->loader && (image->index = index_of_loader(image)) != SOSC_NONE)
+		return image;
 	sosc_image_record(image, flags);
 	return image;
 }
@@ -152,7 +167,7 @@ static void forget(struct sosc_loaded *image)
 	struct sosc_image *images = sosc_section(SOSC_SEC_IMAGES);
 
 	disarm_init(image); // its load has failed
-	if (image->index != SOSC_NONE)
+	if (image->index != SOSC_NONE && !image->loader)
 		images[image->index].flags |= SOSC_IMAGE_CLOSED;
 	image->map = NULL;
 }
@@ -162,17 +177,15 @@ static bool wants_hooks(const struct sosc_loaded *image)
 	return image && !image->loader && image->symtab && image->strtab;
 }
 
-// The list of a namespace is consistent: take note of what came and went.
-void sosc_loader_changed(void)
+// What came and went in namespace @ns, whose list starts with @first.
+static void look_at(uint32_t ns, struct link_map *first)
 {
 	struct link_map *map;
 
-	if (sosc_quiet || r_debug->r_state != RT_CONSISTENT)
-		return;
 	for (uint32_t i = 0; i < sosc_loaded_count; i++)
-		sosc_loaded[i].seen = false;
-	for (map = r_debug->r_map; map; map = map->l_next) {
-		struct sosc_loaded *image = known(map);
+		sosc_loaded[i].seen = sosc_loaded[i].ns != ns;
+	for (map = first; map; map = map->l_next) {
+		struct sosc_loaded *image = known(map, ns);
 
 		// an address may be used again for another image
 		if (image && image->bias == map->l_addr && image->dynamic == map->l_ld)
@@ -181,12 +194,12 @@ void sosc_loader_changed(void)
 	for (uint32_t i = 0; i < sosc_loaded_count; i++)
 		if (sosc_loaded[i].map && !sosc_loaded[i].seen)
 			forget(&sosc_loaded[i]);
-	for (map = r_debug->r_map; map; map = map->l_next) {
-		struct sosc_loaded *image = known(map);
+	for (map = first; map; map = map->l_next) {
+		struct sosc_loaded *image = known(map, ns);
 
 		if (image)
 			continue;
-		image = add(map, NULL, false);
+		image = add(map, NULL, ns);
 		if (!wants_hooks(image))
 			continue;
 		if (is_relocated(image))
@@ -196,16 +209,40 @@ void sosc_loader_changed(void)
 	}
 }
 
+// The list of a namespace is consistent: take note of what came and went. That of
+// another may be half made; its own event is to come.
+void sosc_loader_changed(void)
+{
+	struct sosc_namespace all[SOSC_NAMESPACES];
+	uint32_t count;
+
+	if (sosc_quiet)
+		return;
+	count = sosc_namespaces(all);
+	for (uint32_t ns = 0; ns < count; ns++)
+		if (all[ns].consistent)
+			look_at(ns, all[ns].first);
+}
+
 /** Record and hook the images that are there before any code has run. */
 int sosc_images_start(const struct sosc_start *start)
 {
-	bool main = true;
+	const struct r_debug *r_debug = (const struct r_debug *)start->r_debug;
+	struct sosc_namespace all[SOSC_NAMESPACES];
+	const struct sosc_loaded *loader = NULL;
+	uint32_t count;
 
-	r_debug = (const struct r_debug *)start->r_debug;
-	for (struct link_map *map = r_debug->r_map; map; map = map->l_next) {
-		(void)add(map, start, main);
-		main = false;
-	}
+	loader_bias = start->loader;
+	for (struct link_map *map = r_debug->r_map; map; map = map->l_next)
+		(void)add(map, start, 0);
+	for (uint32_t i = 0; i < sosc_loaded_count; i++)
+		if (sosc_loaded[i].loader && sosc_loaded[i].bias == loader_bias)
+			loader = &sosc_loaded[i];
+	sosc_namespaces_init(r_debug, loader);
+	count = sosc_namespaces(all);
+	for (uint32_t ns = 1; ns < count; ns++)
+		for (struct link_map *map = all[ns].first; map; map = map->l_next)
+			(void)add(map, start, ns);
 	sosc_unwind_init();
 	for (uint32_t i = 0; i < sosc_loaded_count; i++)
 		if (wants_hooks(&sosc_loaded[i]))

@@ -146,11 +146,11 @@ const Elf64_Sym *sosc_lookup(const struct sosc_loaded *image, const char *name, 
 }
 
 /**
- * The first definition in link-map order: what the loader's global scope gives
- * in all but programs with RTLD_LOCAL, RTLD_DEEPBIND or namespaces. For names
- * in reports; calls go where the loader says.
+ * The first definition in link-map order of namespace @ns: what the loader's global
+ * scope gives in all but programs with RTLD_LOCAL or RTLD_DEEPBIND. For names in
+ * reports; calls go where the loader says.
  */
-const Elf64_Sym *sosc_lookup_all(const char *name, const char *version,
+const Elf64_Sym *sosc_lookup_all(uint32_t ns, const char *name, const char *version,
 				 struct sosc_loaded **provider)
 {
 	uint32_t hash = sosc_gnu_hash(name);
@@ -158,7 +158,7 @@ const Elf64_Sym *sosc_lookup_all(const char *name, const char *version,
 	for (uint32_t i = 0; i < sosc_loaded_count; i++) {
 		const Elf64_Sym *sym;
 
-		if (!sosc_loaded[i].map)
+		if (!sosc_loaded[i].map || sosc_loaded[i].ns != ns)
 			continue;
 		sym = sosc_lookup(&sosc_loaded[i], name, hash, version);
 		if (sym) {

@@ -122,27 +122,14 @@ static void hook_loader(uint64_t brk)
 		sosc_control->loader_hook = SOSC_LOADER_HOOKED;
 }
 
-// errno's place, from the C library's own pure function.
-static int64_t find_errno(void)
-{
-	struct sosc_loaded *provider;
-	const Elf64_Sym *symbol = sosc_lookup_all("__errno_location", NULL, &provider);
-	uint64_t tp;
-
-	if (!symbol || ELF64_ST_TYPE(symbol->st_info) != STT_FUNC)
-		return INT64_MIN;
-	__asm__("mov %%fs:0, %0" : "=r"(tp));
-	return ((int64_t (*)(void))(provider->bias + symbol->st_value))() - (int64_t)tp;
-}
-
 // DT_INIT of the agent as a library; the loader passes main's arguments.
 void sosc_preload(int argc, char **argv, char **envp)
 {
 	uint64_t fields[FIELDS];
 	struct sosc_start start;
 	const struct r_debug *r_debug;
+	struct sosc_loaded *provider;
 	char **entry;
-	int64_t errno_offset;
 
 	(void)argc;
 	(void)argv;
@@ -171,10 +158,7 @@ void sosc_preload(int argc, char **argv, char **envp)
 		return;
 	r_debug = (const void *)start.r_debug;
 	hook_loader(r_debug->r_brk);
-	errno_offset = find_errno();
-	if (errno_offset != INT64_MIN) {
-		sosc_errno_offset = errno_offset;
+	if (sosc_lookup_all(0, "__errno_location", NULL, &provider) && sosc_errno_find(provider))
 		__atomic_fetch_or(&sosc_control->agent_flags, (uint32_t)SOSC_AGENT_ERRNO,
 				  __ATOMIC_RELAXED);
-	}
 }

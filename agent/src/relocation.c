@@ -42,7 +42,7 @@ static bool describe_data(struct sosc_candidate *at, struct sosc_loaded *image,
 	if (!describe(at, image, rela))
 		return false;
 	if (at->callee == program && !program->bias &&
-	    sosc_lookup_all(at->symbol, at->version, &provider))
+	    sosc_lookup_all(image->ns, at->symbol, at->version, &provider))
 		at->callee = provider;
 	return true;
 }
@@ -68,7 +68,7 @@ static void hook_jump_slots(struct sosc_loaded *image)
 		if (past)
 			at.value = past;
 		if (at.lazy || past || !at.callee)
-			(void)sosc_lookup_all(at.symbol, at.version, &at.callee);
+			(void)sosc_lookup_all(image->ns, at.symbol, at.version, &at.callee);
 		if (!sosc_select_slot(at.symbol, at.callee, &at.choice)) {
 			leave(image);
 			if (past)
@@ -192,6 +192,8 @@ void sosc_image_hook(struct sosc_loaded *image)
 			images[image->index].flags |= SOSC_IMAGE_WRITE_REFUSED;
 		return;
 	}
+	if (image->ns && sosc_same(image->name, "libc.so.6"))
+		(void)sosc_errno_find(image);
 	sosc_unwind_hook(image);
 	sosc_select_image(image);
 	sosc_slots_begin(image);

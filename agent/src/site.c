@@ -88,6 +88,7 @@ static uint32_t make(uint64_t ret, struct sosc_cell *cell, uint32_t depth)
 	if (flags & SOSC_FN_VFORK && sosc_control->mode == SOSC_MODE_TRACE)
 		site->flags |= SITE_FLAG_VFORK;
 	site->depth = (uint8_t)depth;
+	site->ns = (uint8_t)sosc_hooks[slot].ns;
 	__atomic_store_n(&site->ret, ret, __ATOMIC_RELEASE);
 	return index;
 }

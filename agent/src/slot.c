@@ -302,6 +302,7 @@ void sosc_slot_hook(const struct sosc_candidate *at)
 	sosc_hooks[index].function = at->choice.function;
 	sosc_hooks[index].relocation = at->lazy ? (uint64_t)at->rela : 0;
 	sosc_hooks[index].image = at->image->index;
+	sosc_hooks[index].ns = at->image->ns;
 	if (known && cell->original != original)
 		sosc_sites_retarget(cell, original);
 	cell->original = original;

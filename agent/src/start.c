@@ -6,7 +6,7 @@
 #include "sys.h"
 
 struct sosc_control *sosc_control;
-int64_t sosc_errno_offset;
+int64_t sosc_errno_offsets[SOSC_NAMESPACES];
 uint8_t sosc_clock_off;
 uint64_t sosc_cost_inner;
 uint64_t sosc_cost_outer;
@@ -143,7 +143,8 @@ static long start_all(const struct sosc_start *start)
 	sosc_base = start->base;
 	sosc_clock_off = control->flags & SOSC_FLAG_NO_CLOCK ? 1 : 0;
 	if (start->errno_offset != INT64_MIN) {
-		sosc_errno_offset = start->errno_offset;
+		for (int ns = 0; ns < SOSC_NAMESPACES; ns++)
+			sosc_errno_offsets[ns] = start->errno_offset;
 		control->agent_flags |= SOSC_AGENT_ERRNO;
 	}
 	if (!control->strings)

@@ -16,13 +16,11 @@ struct find_object { // struct dl_find_object, <dlfcn.h> of glibc 2.35
 };
 
 typedef int find_function(void *pc, struct find_object *result);
-typedef int iterate_callback(struct dl_phdr_info *info, size_t size, void *data);
-typedef int iterate_function(iterate_callback *callback, void *data);
 
 extern const uint8_t sosc_eh_frame_hdr[] __attribute__((visibility("hidden")));
 
 static find_function *find_original;
-static iterate_function *iterate_original;
+static sosc_iterate *iterate_original;
 static Elf64_Phdr own_headers[2];
 
 static bool is_ours(uint64_t addr)
@@ -42,11 +40,43 @@ static int find_object(void *pc, struct find_object *result)
 	return 0;
 }
 
-struct tee {
-	iterate_callback *callback;
+struct first { // what a callback gets that is to see us alone
+	sosc_iterate_callback *callback;
 	void *data;
-	size_t size;
-	unsigned long long adds, subs;
+	int result;
+};
+
+// Under the loader's lock, which the callback's own data may rely on.
+static int first_callback(struct dl_phdr_info *info, size_t size, void *data)
+{
+	struct first *first = data;
+	struct dl_phdr_info own = {
+		.dlpi_addr = sosc_base,
+		.dlpi_name = (const char *)sosc_section(SOSC_SEC_STRINGS), // ""
+		.dlpi_phdr = own_headers,
+		.dlpi_phnum = 2,
+	};
+
+	if (size >= offsetof(struct dl_phdr_info, dlpi_tls_modid)) {
+		own.dlpi_adds = info->dlpi_adds;
+		own.dlpi_subs = info->dlpi_subs;
+	}
+	first->result = first->callback(&own, size < sizeof(own) ? size : sizeof(own), first->data);
+	return 1;
+}
+
+/** What @callback says to our own headers. */
+int sosc_iterate_first(sosc_iterate_callback *callback, void *data, sosc_iterate *original)
+{
+	struct first first = {.callback = callback, .data = data};
+
+	(void)original(first_callback, &first);
+	return first.result;
+}
+
+struct tee {
+	sosc_iterate_callback *callback;
+	void *data;
 	bool seen;
 };
 
@@ -54,39 +84,25 @@ static int tee_callback(struct dl_phdr_info *info, size_t size, void *data)
 {
 	struct tee *tee = data;
 
-	tee->size = size;
-	if (size >= offsetof(struct dl_phdr_info, dlpi_tls_modid)) {
-		tee->adds = info->dlpi_adds;
-		tee->subs = info->dlpi_subs;
-	}
 	tee->seen |= info->dlpi_phdr == own_headers;
 	return tee->callback(info, size, tee->data);
 }
 
-static int iterate(iterate_callback *callback, void *data)
+// In the program's own namespace: we come last, the program itself is expected first.
+static int iterate(sosc_iterate_callback *callback, void *data)
 {
 	struct tee tee = {.callback = callback, .data = data};
 	int result = iterate_original(tee_callback, &tee);
 
-	if (!result && !tee.seen && tee.size) {
-		struct dl_phdr_info info = {
-			.dlpi_addr = sosc_base,
-			.dlpi_name = (const char *)sosc_section(SOSC_SEC_STRINGS), // ""
-			.dlpi_phdr = own_headers,
-			.dlpi_phnum = 2,
-			.dlpi_adds = tee.adds,
-			.dlpi_subs = tee.subs,
-		};
-
-		result = callback(&info, tee.size < sizeof(info) ? tee.size : sizeof(info), data);
-	}
-	return result;
+	if (result || tee.seen)
+		return result;
+	return sosc_iterate_first(callback, data, iterate_original);
 }
 
-static uint64_t look_up(const char *name)
+static uint64_t look_up(uint32_t ns, const char *name)
 {
 	struct sosc_loaded *provider;
-	const Elf64_Sym *symbol = sosc_lookup_all(name, NULL, &provider);
+	const Elf64_Sym *symbol = sosc_lookup_all(ns, name, NULL, &provider);
 
 	if (!symbol || ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC)
 		return 0;
@@ -107,8 +123,8 @@ void sosc_unwind_init(void)
 				      .p_vaddr = table,
 				      .p_memsz = SOSC_BLOB_TEXT_MAX - table,
 				      .p_align = 4};
-	find_original = (find_function *)look_up("_dl_find_object");
-	iterate_original = (iterate_function *)look_up("dl_iterate_phdr");
+	find_original = (find_function *)look_up(0, "_dl_find_object");
+	iterate_original = (sosc_iterate *)look_up(0, "dl_iterate_phdr");
 }
 
 static bool imports_unwinder(const struct sosc_loaded *image)
@@ -156,6 +172,30 @@ static void answer(struct sosc_loaded *image, const char *name, uint64_t with)
 	}
 }
 
+// The C library shows its callers the images of their own namespace, and tells it by
+// the return address: there the call has to go on as the caller's own, so that we come
+// first. 0 where there is no way.
+static uint64_t iterate_of(uint32_t ns)
+{
+	static uint32_t cells[SOSC_NAMESPACES];
+	uint64_t original;
+
+	if (!ns)
+		return iterate_original ? (uint64_t)iterate : 0;
+	original = look_up(ns, "dl_iterate_phdr");
+	if (!original)
+		return 0;
+	if (!cells[ns])
+		cells[ns] = sosc_cell_take();
+	if (cells[ns] == SOSC_NONE) {
+		cells[ns] = 0;
+		return 0;
+	}
+	sosc_cells[cells[ns]].original = original;
+	sosc_cells[cells[ns]].handler = (uint64_t)sosc_h_iterate;
+	return sosc_entry_of(cells[ns]);
+}
+
 /**
  * Answer for the trampolines in @image, whose slots are writable now. An object
  * that asks dl_iterate_phdr for its own purposes would see one image too many:
@@ -163,8 +203,10 @@ static void answer(struct sosc_loaded *image, const char *name, uint64_t with)
  */
 void sosc_unwind_hook(struct sosc_loaded *image)
 {
+	uint64_t with = iterate_of(image->ns);
+
 	if (find_original)
 		answer(image, "_dl_find_object", (uint64_t)find_object);
-	if (iterate_original && !imports_unwinder(image))
-		answer(image, "dl_iterate_phdr", (uint64_t)iterate);
+	if (with && !imports_unwinder(image))
+		answer(image, "dl_iterate_phdr", with);
 }

@@ -11,7 +11,6 @@ from fnmatch import fnmatchcase
 
 # glob on the test's id -> reason
 GAPS = {
-    "*test_hazards.py::*counted_right*[[]dlmopen-*": "namespaces of dlmopen are not hooked yet",
     "*test_hazards.py::*[[]clone_thread-*": "threads that share a thread pointer race for units",
 }
 

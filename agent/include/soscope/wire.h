@@ -31,6 +31,7 @@ enum {
 	SOSC_MAX_SLOTS = 65536,
 	SOSC_MAX_IMAGES = 8192,
 	SOSC_MAX_SITES = 131072,
+	SOSC_NAMESPACES = 16, // glibc's DL_NNS
 	SOSC_NONE = 0xffffffffu, // "no such index" in every u32 index field
 };
 
@@ -316,7 +317,7 @@ struct sosc_image {
 	uint32_t pid; // process that loaded it
 	uint64_t tsc; // when it was seen
 	uint32_t ready; // 1 once the rest is written
-	uint32_t reserved1;
+	uint32_t ns; // namespace, 0 but for dlmopen and LD_AUDIT
 };
 
 enum sosc_slot_kind {

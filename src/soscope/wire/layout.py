@@ -58,6 +58,7 @@ UNIT = 32
 MAX_SLOTS = 65536
 MAX_IMAGES = 8192
 MAX_SITES = 131072
+NAMESPACES = 16
 NONE = 0xFFFF_FFFF
 
 # What happens at a hooked call.
@@ -275,7 +276,7 @@ OP = Layout(
 IMAGE = Layout(
     "sosc_image",
     "name:I path:I load_bias:Q start:Q end:Q build_id:32s build_id_size:B reserved:3s "
-    "flags:I slots_hooked:I slots_left:I slots_refused:I pid:I tsc:Q ready:I reserved1:I",
+    "flags:I slots_hooked:I slots_left:I slots_refused:I pid:I tsc:Q ready:I ns:I",
 )
 SLOT = Layout(
     "sosc_slot",

@@ -103,7 +103,7 @@ int main(int argc, char **argv)
 
 			compared += (uint32_t)compare(image, handle, s);
 			// the first in the order of the link map, as the loader has it
-			if (sosc_lookup_all(name, sosc_symbol_version(image, s), &provider))
+			if (sosc_lookup_all(0, name, sosc_symbol_version(image, s), &provider))
 				CHECK(provider <= image || image->symtab[s].st_shndx == SHN_UNDEF ||
 				      !image->symtab[s].st_value);
 		}
