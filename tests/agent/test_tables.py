@@ -42,3 +42,15 @@ def test_symbols_are_found_as_the_loader_finds_them(style: str, tmp_path: Path) 
 @pytest.mark.parametrize("compiler", hosted.COMPILERS)
 def test_capture_programs_keep_what_is_there(compiler: str) -> None:
     hosted.check("capture", compiler=compiler)
+
+
+@pytest.mark.parametrize("compiler", hosted.COMPILERS)
+def test_the_lists_of_other_namespaces(compiler: str, tmp_path: Path) -> None:
+    source, script = tmp_path / "global.c", tmp_path / "global.map"
+    source.write_text("char _rtld_global[4000] __attribute__((aligned(16)));\n")
+    script.write_text("GLIBC_PRIVATE { _rtld_global; };\n")
+    library = tmp_path / "libglobal.so"
+    words = [need("gcc"), "-shared", "-fPIC", f"-Wl,--version-script={script}"]
+    made = run([*words, str(source), "-o", str(library)])
+    assert made.returncode == 0, made.stderr
+    hosted.check("namespaces", library, compiler=compiler)

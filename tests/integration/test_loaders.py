@@ -85,3 +85,16 @@ def test_threads_one_after_another_are_told_apart(loader: Loader, tmp_path: Path
     with Recording.open(tmp_path / "run.sosr") as recording:
         threads = {piece.tid for piece in recording.chunks()}
     assert len(threads) > 10
+
+
+def test_an_auditor_and_its_library_are_hooked(loader: Loader, tmp_path: Path) -> None:
+    auditor = program("lib_audit_calls", "now", loader).with_name("libaudit_calls.so")
+    target = program("dlopen", "now", loader)
+    command = ["/usr/bin/env", f"LD_AUDIT={auditor}", str(target), "now"]
+    wanted = tracing.plain(command, tmp_path)
+    alone = tracing.plain(command[2:], tmp_path)
+    assert wanted.outcome.status == 0, wanted.outcome
+    assert wanted.truth.bounds(followed=True)["f0"] > alone.truth.bounds(followed=True)["f0"]
+    for mode in MODES:
+        got = tracing.traced(command, tmp_path, mode=mode, select="f0,f1", follow=True)
+        assert not tracing.faults(wanted, got, mode=mode, follow=True), mode

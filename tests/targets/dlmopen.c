@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// target: libs=leaf; plugins=ctor_array,ctor_dep,plug_a,space,space_throw,space_throw_static; ldflags=-pthread; runs=one|two|again|threads|fork|throw; follow=yes
+// target: libs=leaf; plugins=ctor_array,ctor_dep,plug_a,space,space_throw,space_throw_static; ldflags=-pthread; runs=one|two|again|threads|errors|fork|throw; follow=yes
 // Namespaces of their own, each with its own libc: constructors and calls in there.
 #define _GNU_SOURCE
 #include "leaf.h"
@@ -124,6 +124,20 @@ static int threads(void)
 	return sum;
 }
 
+// Errors that are no errors of the program's own libc.
+static int errors(void)
+{
+	void *library = opened(LM_ID_NEWLM, "libspace.so");
+	void *here = dlopen("libspace.so", RTLD_NOW | RTLD_LOCAL);
+	CHECK(here);
+	errno = E2BIG;
+	int sum = ask(library, "space_error", 3);
+	CHECK(errno == E2BIG);
+	sum += ((int (*)(int))dlsym(here, "space_error"))(2);
+	CHECK(errno == ENOENT && dlclose(library) == 0 && dlclose(here) == 0);
+	return sum;
+}
+
 static int use_once(const char *name, const char *function, int times)
 {
 	void *library = opened(LM_ID_NEWLM, name);
@@ -146,6 +160,8 @@ int main(int argc, char **argv)
 		sum = again();
 	else if (!strcmp(how, "threads"))
 		sum = threads();
+	else if (!strcmp(how, "errors"))
+		sum = errors();
 	else if (!strcmp(how, "fork"))
 		sum = use_once("libspace.so", "space_fork", 6);
 	else

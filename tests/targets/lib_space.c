@@ -7,6 +7,7 @@
 #include "truth.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -48,6 +49,15 @@ int space_calls(int times)
 	errno = 0;
 	CHECK(CALL(ferr, ENOTDIR) == -1 && errno == ENOTDIR);
 	return x;
+}
+
+int space_error(int times)
+{
+	for (int i = 0; i < times; i++) {
+		errno = 0;
+		CHECK(open("/no/such/file", O_RDONLY) == -1 && errno == ENOENT);
+	}
+	return times;
 }
 
 int space_memory(int times)

@@ -22,7 +22,8 @@ class Image(Record):
     control block, hence one exec; forked children share it. `load_bias`, `start` and `end`
     are run-time addrs, `end` exclusive. `build_id` is empty where the file has none.
     `slots_left` counts function slots nobody asked for, `slots_refused` those that were
-    asked for and could not be hooked. `pid` is the process that loaded it.
+    asked for and could not be hooked. `pid` is the process that loaded it. `namespace` is 0,
+    but for what dlmopen or LD_AUDIT loaded: the loader's number for it.
     """
 
     __slots__ = (
@@ -32,6 +33,7 @@ class Image(Record):
         "index",
         "load_bias",
         "name",
+        "namespace",
         "path",
         "pid",
         "process",
@@ -56,6 +58,7 @@ class Image(Record):
         slots_left: int,
         slots_refused: int,
         pid: int,
+        namespace: int = 0,
     ) -> None:
         self.index = index
         self.process = process
@@ -70,8 +73,14 @@ class Image(Record):
         self.slots_left = slots_left
         self.slots_refused = slots_refused
         self.pid = pid
+        self.namespace = namespace
 
     @property
     def is_main(self) -> bool:
         """Say whether this is the program itself."""
         return bool(self.flags & IMAGE_MAIN)
+
+    @property
+    def label(self) -> str:
+        """Its name, with the number of its namespace where that is not the program's."""
+        return f"{self.name}[{self.namespace}]" if self.namespace else self.name

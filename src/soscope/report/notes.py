@@ -117,7 +117,7 @@ def _not_hooked(programs: list[ProgramOutcome], *, verbose: bool) -> list[str]:
     for program in programs:
         for slot in program.slots:
             if not slot.is_hooked:
-                caller = slot.caller.name if slot.caller else "?"
+                caller = slot.caller.label if slot.caller else "?"
                 refused.setdefault((slot.refusal, caller), []).append(slot.symbol)
     for (refusal, caller), symbols in refused.items():
         reason = _REFUSALS.get(refusal, f"reason {refusal}")
@@ -127,7 +127,7 @@ def _not_hooked(programs: list[ProgramOutcome], *, verbose: bool) -> list[str]:
         (IMAGE_WRITE_REFUSED, "not hooked, their slots cannot be written"),
         (IMAGE_LATE, "hooked late, after code of theirs may have run"),
     ):
-        names = [image.name for image in images if image.flags & flag]
+        names = [image.label for image in images if image.flags & flag]
         if names:
             lines.append(f"{what}: {_names(names, verbose=verbose)}")
     if any(program.loader_refused for program in programs):
@@ -138,7 +138,7 @@ def _not_hooked(programs: list[ProgramOutcome], *, verbose: bool) -> list[str]:
         lines.append("errno is not known: the C library keeps it in an unknown place")
     if verbose:
         lines += [
-            f"{image.name}: {plural(image.slots_hooked, 'slot')} hooked, "
+            f"{image.label}: {plural(image.slots_hooked, 'slot')} hooked, "
             f"{image.slots_left:,} left alone, {image.slots_refused:,} refused"
             for image in images
         ]

@@ -144,7 +144,7 @@ class TextListener(Listener):
         """Return the name of a function up to the parenthesis, and remember it."""
         head = f"{slot.symbol}("
         if self._names_caller:
-            head = f"{slot.caller.name if slot.caller else '?'}->{head}"
+            head = f"{slot.caller.label if slot.caller else '?'}->{head}"
         if len(self._heads) > _MOST_HEADS:
             self._heads.clear()
         self._heads[slot] = head

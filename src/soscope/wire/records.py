@@ -42,7 +42,7 @@ def image_of(
         pid,
         _,
         ready,
-        _,
+        namespace,
     ) = layout.IMAGE.struct.unpack_from(records, offset)
     if not ready:
         return None
@@ -60,6 +60,7 @@ def image_of(
         left,
         refused,
         pid,
+        namespace,
     )
 
 

@@ -38,6 +38,12 @@ def test_the_program_is_the_main_image() -> None:
     assert not image().is_main
 
 
+def test_an_image_of_another_namespace_is_told_apart() -> None:
+    other = Image(1, 0, "libz.so.1", "/lib/libz.so.1", 16, 16, 32, b"\1", 0, 2, 3, 4, 5, 2)
+    assert other.label == "libz.so.1[2]"
+    assert image().label == "libz.so.1"
+
+
 def test_a_slot_without_refusal_is_hooked() -> None:
     def make(refusal: int) -> Slot:
         return Slot(0, 0, "f", "", None, None, 8, 1, refusal, False, False, None, 0)
