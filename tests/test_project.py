@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import soscope
-from soscope.options import parser, report, trace
+from soscope.options import doctor, parser, report, trace
 from tests.support.run import run
 from tests.support.tools import need
 
@@ -100,8 +100,12 @@ def test_the_command_is_the_entry_point() -> None:
 
 @pytest.mark.parametrize(
     ("verb", "made"),
-    [("trace", trace.make_parser()), ("report", report.make_parser())],
-    ids=["trace", "report"],
+    [
+        ("trace", trace.make_parser()),
+        ("report", report.make_parser()),
+        ("doctor", doctor.make_parser()),
+    ],
+    ids=["trace", "report", "doctor"],
 )
 def test_every_option_is_documented(verb: str, made: parser.VerbParser) -> None:
     page = (REPOSITORY / "docs" / "cli" / f"soscope-{verb}.md").read_text()

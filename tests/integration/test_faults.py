@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,11 +15,11 @@ import pytest
 
 from soscope.recording.reader import Recording
 from tests.support import launching
+from tests.support.others import NOBODY, as_nobody
 from tests.support.run import run
 from tests.support.tools import need, not_here
 
 TRACE = [sys.executable, "-m", "soscope", "trace"]
-NOBODY = 65534
 BUSY = """
     #include <stdio.h>
     #include <stdlib.h>
@@ -101,20 +100,6 @@ def test_a_signal_at_the_parents_death_stays_asked_for() -> None:
         wanted = run([*before, str(program)]).returncode
         traced = run([*before, *TRACE, "-q", "-o", os.devnull, "--", str(program)]).returncode
         assert traced == wanted
-
-
-def as_nobody(folder: Path) -> list[str]:
-    """Return words that run soscope as another user, who can read its code."""
-    for path in (folder, *folder.parents):
-        if path.stat().st_uid == os.getuid() and not path.stat().st_mode & stat.S_IXOTH:
-            path.chmod(path.stat().st_mode | 0o055)
-    drop = [need("setpriv"), f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
-    for python in (sys.executable, "/usr/bin/python3"):
-        words = [*drop, "/usr/bin/env", python, "-m", "soscope"]
-        if os.path.exists(python) and run([*words, "--help"]).returncode == 0:
-            return words
-    not_here("another user cannot run this interpreter")
-    return []
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="not here: needs root")

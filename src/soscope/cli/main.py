@@ -25,6 +25,7 @@ _SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 VERBS = {
     "trace": ("run a command and show its calls into shared libraries", 125),
     "report": ("show a recording", 2),
+    "doctor": ("say what works here, and with a process or file", 2),
 }
 
 HELP = """\
@@ -117,13 +118,10 @@ def _run(verb: str, invocation: Invocation) -> int:
         elif not verb.startswith("-"):
             hint += f"; to trace a command: soscope trace {verb}"
         raise UsageError(f"'{verb}' is not a verb of soscope", hint=hint)
-    if verb == "trace":
-        from soscope.cli import trace
+    from importlib import import_module
 
-        return trace.run(invocation)
-    from soscope.cli import report
-
-    return report.run(invocation)
+    status: int = import_module(f"soscope.cli.{verb}").run(invocation)
+    return status
 
 
 def _about(verb: str, rest: list[str]) -> int:

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""GNU properties: what an x86 image says of control-flow enforcement.
+
+The x86-64 psABI, "Program Property"; the note is NT_GNU_PROPERTY_TYPE_0 in a PT_NOTE.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.reader import ElfReader
+
+_NT_GNU_PROPERTY_TYPE_0 = 5
+_X86_FEATURE_1_AND = 0xC0000002
+_MAX_NOTES = 1 << 20
+
+IBT = 1  # indirect branches lead to endbr64 only
+SHSTK = 2  # made for shadow stacks
+
+
+def x86_features(image: ElfReader) -> int:
+    """Return the bits of GNU_PROPERTY_X86_FEATURE_1_AND, 0 where there are none.
+
+    What is cut off counts as absent: nothing depends on it but a remark.
+    """
+    word = 8 if image.encoding.bits == 64 else 4
+    for segment in image.segments:
+        if segment.type != c.PT_NOTE or segment.filesz > _MAX_NOTES:
+            continue
+        data = image.source.read(image.locate(segment.vaddr), segment.filesz)
+        align = 8 if segment.align == 8 else 4
+        found = _in_notes(data, image.encoding.u32, align, word)
+        if found:
+            return found
+    return 0
+
+
+def _in_notes(data: bytes, number: Struct, align: int, word: int) -> int:
+    unpack = number.unpack_from
+    at = 0
+    while at + 12 <= len(data):
+        (name_size,), (size,), (kind,) = (unpack(data, at + step) for step in (0, 4, 8))
+        desc = at + 12 + name_size
+        desc += -desc % align
+        if kind == _NT_GNU_PROPERTY_TYPE_0 and data[at + 12 : at + 16] == b"GNU\0":
+            end = min(desc + size, len(data))
+            while desc + 8 <= end:
+                (tag,), (length,) = unpack(data, desc), unpack(data, desc + 4)
+                if tag == _X86_FEATURE_1_AND and length == 4 and desc + 12 <= end:
+                    return int(unpack(data, desc + 8)[0])
+                desc += 8 + length + -length % word
+        at = desc + size
+        at += -at % align
+    return 0

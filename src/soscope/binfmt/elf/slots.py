@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The relocations that fill slots: which cell gets the address of which symbol.
+
+For x86-64 (psABI, "Relocation Types"). An image that calls functions through a symbol has a
+JUMP_SLOT for each, in DT_JMPREL; one that loads their addresses, or was compiled with
+-fno-plt, has GLOB_DATs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.encoding import broken, take
+from soscope.binfmt.elf.reader import ElfReader
+
+R_X86_64_64 = 1
+R_X86_64_COPY = 5
+R_X86_64_GLOB_DAT = 6
+R_X86_64_JUMP_SLOT = 7
+R_X86_64_IRELATIVE = 37
+
+_MAX_BYTES = 1 << 30
+
+Row = tuple[int, int, int]  # r_offset, r_info, r_addend
+
+
+class SlotRelocation:
+    """One relocation that fills a slot.
+
+    `vaddr` is the slot's link-time address, `symbol` an index into DT_SYMTAB. `in_plt` says
+    whether it stands in DT_JMPREL; `at` is where the entry itself lies in the image's source.
+    """
+
+    __slots__ = ("addend", "at", "in_plt", "symbol", "type", "vaddr")
+
+    def __init__(
+        self, vaddr: int, kind: int, symbol: int, addend: int, at: int, *, in_plt: bool
+    ) -> None:
+        self.vaddr = vaddr
+        self.type = kind
+        self.symbol = symbol
+        self.addend = addend
+        self.at = at
+        self.in_plt = in_plt
+
+
+def slot_relocations(image: ElfReader) -> Iterator[SlotRelocation]:
+    """Give the JUMP_SLOT and GLOB_DAT relocations of a 64-bit x86 image, DT_JMPREL's first.
+
+    Raises FormatError where a table is cut off.
+    """
+    for at, fields, in_plt in relocations(image):
+        kind = fields[1] & 0xFFFFFFFF
+        if kind in (R_X86_64_JUMP_SLOT, R_X86_64_GLOB_DAT):
+            yield SlotRelocation(fields[0], kind, fields[1] >> 32, fields[2], at, in_plt=in_plt)
+
+
+def relocations(image: ElfReader) -> Iterator[tuple[int, Row, bool]]:
+    """Give (place in the source, (r_offset, r_info, r_addend), in DT_JMPREL) of each RELA.
+
+    An entry of DT_JMPREL that lies within DT_RELA, too, is given once. Raises FormatError.
+    """
+    plt = _range(image, c.DT_JMPREL, c.DT_PLTRELSZ)
+    if image.dynamic.get(c.DT_PLTREL) == c.DT_REL:
+        plt = (0, 0)
+    for at, row in _rows(image, *plt):
+        yield at, row, True
+    for at, row in _rows(image, *_range(image, c.DT_RELA, c.DT_RELASZ)):
+        if not plt[0] <= at < plt[1]:
+            yield at, row, False
+
+
+def _range(image: ElfReader, table: int, size: int) -> tuple[int, int]:
+    """Return start and end of a table in the source, (0, 0) where there is none."""
+    at = image.locate_pointer(table)
+    length = image.dynamic.get(size)
+    if at is None or not length:
+        return 0, 0
+    if length > _MAX_BYTES:
+        raise broken(image.source, "relocations", at, f"{length} bytes")
+    step = image.encoding.rela.size
+    return at, at + length // step * step
+
+
+def _rows(image: ElfReader, start: int, end: int) -> Iterator[tuple[int, Row]]:
+    if start == end:
+        return
+    layout = image.encoding.rela
+    data = take(image.source, start, end - start, "relocations")
+    for at, row in zip(range(start, end, layout.size), layout.iter_unpack(data), strict=True):
+        yield at, (row[0], row[1], row[2])

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`soscope doctor`: what works here, and with one process or file."""
+
+from __future__ import annotations
+
+from soscope.cli.main import Invocation, note
+from soscope.options.doctor import parse
+
+
+def run(invocation: Invocation) -> int:
+    """Run the verb; return 0, 1 where something does not work, 3 or 4."""
+    options = parse(invocation.words)
+    invocation.debug |= options.debug
+
+    # --help and usage errors need none of these
+    from soscope.inspect.doctor import diagnose
+    from soscope.options.trace import OPTIONS
+    from soscope.report import doctor
+    from soscope.report.output import STDOUT, Output
+
+    can_attach = any("-p" in option.flags for option in OPTIONS)
+    diagnosis = diagnose(pid=options.pid, path=options.path, can_attach=can_attach)
+    output = Output.open(None, STDOUT)
+    output.write(doctor.document(diagnosis) if options.json else doctor.text(diagnosis))
+    output.close()
+    if output.error is not None:
+        if isinstance(output.error, BrokenPipeError):
+            raise output.error
+        note(f"cannot write {output.name}: {(output.error.strerror or '').lower()}")
+        return 1
+    return diagnosis.status

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What works here, and with one process or file: all that `soscope doctor` says."""
+
+from __future__ import annotations
+
+from soscope.inspect import file, installation, kernel, processor, rights, running, trial
+from soscope.inspect.finding import MISSING, Part
+from soscope.inspect.subject import FINE, PARTIAL, Subject
+
+
+class Diagnosis:
+    """All findings: of this system by parts, and of the `subject`, None where none was named."""
+
+    __slots__ = ("parts", "subject")
+
+    def __init__(self, parts: list[Part], subject: Subject | None) -> None:
+        self.parts = parts
+        self.subject = subject
+
+    @property
+    def status(self) -> int:
+        """The exit status: 0, 1 where something does not work, 3 where it is not permitted."""
+        found = [one for part in self.parts for one in part.findings]
+        if self.subject is not None:
+            if self.subject.status != FINE:
+                return self.subject.status
+            found += self.subject.findings
+        return PARTIAL if any(one.state == MISSING for one in found) else FINE
+
+
+def diagnose(
+    *, pid: int | None = None, path: str | None = None, can_attach: bool = False
+) -> Diagnosis:
+    """Look at this system, and at process `pid` or the file at `path`.
+
+    `can_attach` says whether soscope can trace processes that run already. Raises
+    NoSuchProcess, and SoscopeError for a file that cannot be looked at.
+    """
+    subject = None
+    if pid is not None:
+        subject = running.examine(pid, can_attach=can_attach)
+    elif path is not None:
+        subject = file.examine(path)
+    parts = [
+        Part("installation", [*installation.findings(), *trial.findings()]),
+        Part("rights", rights.findings()),
+        Part("kernel", kernel.findings()),
+        Part("processor", processor.findings()),
+    ]
+    return Diagnosis(parts, subject)

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A process that the doctor was asked about: read from /proc, never stopped."""
+
+from __future__ import annotations
+
+import os
+
+from soscope.binfmt.elf.image import ElfImage
+from soscope.errors import FormatError, NoSuchProcess
+from soscope.inspect import images as looks
+from soscope.inspect import rights
+from soscope.inspect.finding import INFO, LIMITED, MISSING, OK
+from soscope.inspect.images import ImageReport
+from soscope.inspect.subject import NOT_PERMITTED, PARTIAL, Subject
+from soscope.linker.search import open_image
+from soscope.process import auxv, maps, status
+from soscope.process.maps import Mapping
+from soscope.wire import layout
+
+_KTHREAD = 0x200000  # PF_KTHREAD of the ninth field of /proc/PID/stat
+_STATES = {"T": "stopped", "t": "stopped by its tracer", "D": "waiting for a device"}
+_AGENT = "/memfd:soscope"
+_DELETED = " (deleted)"
+
+
+def examine(pid: int, *, can_attach: bool) -> Subject:
+    """Look at process `pid`. `can_attach` says whether this soscope can trace running ones.
+
+    Raises NoSuchProcess.
+    """
+    facts = status.read_stat(pid)
+    fields = status.read_status(pid)
+    pid = _leader(pid, fields)
+    subject = Subject("process", status.program_path(pid), pid)
+    name = fields.get("Name", "")
+    subject.say("process", INFO, _who(pid, name, fields))
+    if facts.state in "ZX":
+        subject.say("agent", MISSING, "a zombie: it has ended, and its parent has not asked yet")
+        subject.fall_short(PARTIAL)
+        return subject
+    if _flags(pid) & _KTHREAD:
+        subject.say("agent", MISSING, "a thread of the kernel: it has no memory of its own")
+        subject.fall_short(PARTIAL)
+        return subject
+    if facts.state in _STATES:
+        subject.say("state", INFO, _STATES[facts.state])
+    may = _rights(subject, pid)
+    mappings = _mappings(pid)
+    if mappings is None:
+        return subject
+    _look_into(subject, pid, mappings, may=may)
+    hindrance = _hindrance(subject, fields, may=may)
+    if hindrance is not None:
+        subject.say("agent", MISSING, hindrance)
+    elif can_attach:
+        subject.say("agent", OK, f"soscope trace -p {pid} can put it in")
+    else:
+        text = "it goes into programs at their start: soscope trace COMMAND"
+        subject.say("agent", INFO, text)
+    subject.judge(hindrance)
+    return subject
+
+
+def _leader(pid: int, fields: dict[str, str]) -> int:
+    """Return the process that a thread belongs to."""
+    try:
+        return int(fields.get("Tgid", pid))
+    except ValueError:
+        return pid
+
+
+def _who(pid: int, name: str, fields: dict[str, str]) -> str:
+    uid = fields.get("Uid", "0").split()[0]
+    threads = fields.get("Threads", "1")
+    more = "" if threads == "1" else f", {threads} threads"
+    return f"{pid} ({name}), of {rights.user_name(int(uid))}{more}"
+
+
+def _flags(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
+            return int(file.read().rpartition(b")")[2].split()[6])
+    except OSError as error:
+        raise NoSuchProcess(f"no process {pid}", errno=error.errno) from error
+
+
+def _rights(subject: Subject, pid: int) -> bool:
+    """Say whether its memory may be read: the kernel asks the same of who attaches."""
+    try:
+        os.close(os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC))
+    except PermissionError:
+        why, repair = rights.why_refused(pid)
+        subject.say("permission", MISSING, why, repair)
+        subject.fall_short(NOT_PERMITTED)
+        return False
+    except OSError as error:
+        raise NoSuchProcess(f"no process {pid}", errno=error.errno) from error
+    subject.say("permission", OK, "its memory can be read, and it can be traced")
+    for kind, what in (("mnt", "mount"), ("pid", "PID"), ("user", "user")):
+        if rights.other_namespace(pid, kind):
+            subject.say("namespace", INFO, f"it has another {what} namespace (a container)")
+            break
+    return True
+
+
+def _mappings(pid: int) -> list[Mapping] | None:
+    """Return the mappings, of another thread where the first has ended, None if not allowed."""
+    try:
+        found = maps.read(pid)
+        tasks = [] if found else os.listdir(f"/proc/{pid}/task")
+        for task in tasks:
+            found = found or maps.read(int(task))
+    except OSError:
+        return None
+    return found
+
+
+def _look_into(subject: Subject, pid: int, mappings: list[Mapping], *, may: bool) -> None:
+    """Look at the images by their files: each that has executable pages."""
+    exe = _stat(f"/proc/{pid}/exe")
+    seen: dict[tuple[int, str], Mapping] = {}
+    first: dict[tuple[int, str], Mapping] = {}
+    for mapping in mappings:
+        key = mapping.inode, mapping.path
+        if not mapping.inode or mapping.path.startswith(_AGENT):
+            continue
+        first.setdefault(key, mapping)
+        if "x" in mapping.flags:
+            seen.setdefault(key, first[key])
+    ordered = sorted(seen.values(), key=lambda one: exe is None or one.inode != exe.st_ino)
+    base = _base(pid) if may else 0
+    listed: list[tuple[ImageReport, ElfImage | None]] = []
+    for mapping in ordered:
+        path = mapping.path.removesuffix(_DELETED)
+        name = os.path.basename(path)
+        image = _open(pid, mapping)
+        if image is None:
+            why = "its file cannot be opened"
+            listed.append((ImageReport(name, path, looks.NOT_HOOKED, why), None))
+            subject.fall_short(PARTIAL)
+            continue
+        is_loader = bool(base) and any(
+            one.start <= base < one.end and one.inode == mapping.inode for one in mappings
+        )
+        listed.append((looks.report(image, name, path, is_loader=is_loader), image))
+    if listed and listed[0][1] is not None:
+        try:
+            subject.take_program(listed[0][1])
+        except FormatError as error:
+            subject.say("program", LIMITED, str(error))
+        else:
+            subject.say("program", INFO, f"{subject.linkage}, {subject.machine}")
+    subject.take_images(listed)
+    if any(one.path.startswith(_AGENT) for one in mappings):
+        subject.say("soscope", INFO, _agent(pid, mappings))
+    deleted = [one for one in ordered if one.path.endswith(_DELETED)]
+    if deleted:
+        text = f"{len(deleted)} of its files were deleted or replaced since it started"
+        subject.say("files", INFO, text)
+
+
+def _stat(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except OSError:
+        return None
+
+
+def _base(pid: int) -> int:
+    """Return where the kernel mapped the loader, 0 for a static program."""
+    try:
+        return auxv.read(pid).get(auxv.AT_BASE, 0)
+    except (OSError, FormatError):
+        return 0
+
+
+def _open(pid: int, mapping: Mapping) -> ElfImage | None:
+    """Open the very file behind a mapping, None where there is no way to it."""
+    places = [
+        f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}",
+        f"/proc/{pid}/exe",
+        f"/proc/{pid}/root{mapping.path}",
+        mapping.path,
+    ]
+    for place in places:
+        found = _stat(place)
+        if found is None or found.st_ino != mapping.inode:
+            continue
+        try:
+            return open_image(place)
+        except (OSError, FormatError):
+            continue
+    return None
+
+
+def _hindrance(subject: Subject, fields: dict[str, str], *, may: bool) -> str | None:
+    """Return why no agent could be put into a process like this one, None if it could."""
+    if subject.images and subject.images[0].why.startswith(looks.FOREIGN):
+        return subject.images[0].why
+    if subject.linkage.startswith("static"):
+        return "static: it has no slots"
+    if not may:
+        return None
+    if fields.get("Seccomp") == "1":
+        return "strict seccomp: it may make no system call but read, write and exit"
+    tracer = fields.get("TracerPid", "0")
+    if tracer != "0":
+        who = status.read_status(int(tracer)).get("Name", "?") if tracer.isdigit() else "?"
+        return f"process {tracer} ({who}) traces it already: a process has one tracer"
+    return None
+
+
+def _agent(pid: int, mappings: list[Mapping]) -> str:
+    """Say whose agent is in it: its control block names the owner."""
+    control = layout.CONTROL
+    for mapping in mappings:
+        if not mapping.path.startswith(_AGENT) or not mapping.flags.startswith("rw"):
+            continue
+        try:
+            with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+                data = os.pread(memory.fileno(), control.size, mapping.start)
+        except OSError:
+            continue
+        if len(data) < control.size or int.from_bytes(data[:8], "little") != layout.MAGIC:
+            continue
+        owner = _field(data, "owner_pid")
+        slots = _field(data, "slots")
+        start = _field(data, "owner_start")
+        lives = _lives(owner, start)
+        whose = f"of soscope {owner}" if lives else "of a soscope that has ended"
+        return f"an agent {whose} is in it, with {slots} slots"
+    return "an agent of soscope is in it"
+
+
+def _field(data: bytes, name: str) -> int:
+    at, size, _ = layout.CONTROL.fields[name]
+    return int.from_bytes(data[at : at + size], "little")
+
+
+def _lives(pid: int, start: int) -> bool:
+    try:
+        return status.read_stat(pid).start == start
+    except NoSuchProcess:
+        return False

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that are damaged: said to be, never a crash; and the figures that are quoted."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from soscope.errors import FormatError
+from soscope.inspect import file
+from soscope.inspect.costs import costs
+from tests.support import build
+from tests.support.matrix import REPOSITORY
+
+
+@pytest.fixture(scope="module")
+def whole() -> bytes:
+    """A program as the compiler made it."""
+    return build.program("calls").read_bytes()
+
+
+def examined(path: Path, data: bytes) -> None:
+    path.write_bytes(data)
+    with contextlib.suppress(FormatError):
+        file.examine(str(path))
+
+
+def test_a_file_that_is_cut_off_is_said(whole: bytes, tmp_path: Path) -> None:
+    for size in (*range(1, 64, 7), *range(64, 1200, 61), *range(1200, len(whole), 997)):
+        examined(tmp_path / "cut", whole[:size])
+    (tmp_path / "cut").write_bytes(whole[:100])
+    with pytest.raises(FormatError, match="damaged: program headers at offset 0x40"):
+        file.examine(str(tmp_path / "cut"))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 0x1000), st.binary(min_size=1, max_size=8))
+def test_a_file_with_other_bytes_in_it_is_no_crash(
+    tmp_path_factory: pytest.TempPathFactory, whole: bytes, at: int, what: bytes
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "changed"
+    examined(path, whole[:at] + what + whole[at + len(what) :])
+
+
+def test_costs_are_about_those_of_the_benchmarks() -> None:
+    text = (REPOSITORY / "benchmarks" / "RESULTS.md").read_text()
+    names = {
+        "soscope trace --count-only": "`--count-only`",
+        "soscope trace --entry-only": "entry record",
+        "soscope trace -c": "`-c`",
+        "soscope trace": "entry and exit, recorded",
+    }
+    for cost in costs():
+        row = re.search(
+            rf"^\| {re.escape(names[cost.command])} \|[^|]*\| \*\*([\d.]+)\*\* ns",
+            text,
+            re.MULTILINE,
+        )
+        assert row is not None
+        assert 0.5 <= cost.ns / float(row[1]) <= 2
