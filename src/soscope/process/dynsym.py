@@ -20,6 +20,7 @@ from soscope.process.space import Space
 _PIECE = 4096
 _MAX_BUCKETS = 1 << 26
 _MAX_CHAIN = 1 << 20
+_MAX_SYMBOLS = 1 << 22
 _TYPES = frozenset(
     (c.STT_NOTYPE, c.STT_OBJECT, c.STT_FUNC, c.STT_COMMON, c.STT_TLS, c.STT_GNU_IFUNC)
 )
@@ -89,11 +90,11 @@ class DynamicSymbols:
         coding: Encoding = encoding(space.bits, "<")
         self.encoding = coding
         self.dynamic = Dynamic.read(self._memory, coding, addr) if addr else Dynamic([])
-        self._symbols = self._pointer(c.DT_SYMTAB)
-        self._strings = self._pointer(c.DT_STRTAB)
-        self._versym = self._pointer(c.DT_VERSYM)
-        self._gnu = self._pointer(c.DT_GNU_HASH)
-        self._sysv = 0 if self._gnu else self._pointer(c.DT_HASH)
+        self._symbols = self.pointer(c.DT_SYMTAB)
+        self._strings = self.pointer(c.DT_STRTAB)
+        self._versym = self.pointer(c.DT_VERSYM)
+        self._gnu = self.pointer(c.DT_GNU_HASH)
+        self._sysv = 0 if self._gnu else self.pointer(c.DT_HASH)
         self._head = b""
         self._version_names: Versions | None = None
         self._soname: str | None = None
@@ -101,7 +102,7 @@ class DynamicSymbols:
         if self._gnu:
             self._open_gnu()
 
-    def _pointer(self, tag: int) -> int:
+    def pointer(self, tag: int) -> int:
         """Return the run-time address that a tag has, 0 where there is none.
 
         glibc relocates the pointers in place, musl and the vDSO's do not; a load bias is
@@ -323,6 +324,37 @@ class DynamicSymbols:
     def has_gnu_hash(self) -> bool:
         """Say whether it has DT_GNU_HASH."""
         return bool(self._gnu)
+
+    def entry(self, index: int) -> Definition:
+        """Return entry `index`. Raises FormatError."""
+        return self._definition(self._symbols + index * self.encoding.symbol.size, index)
+
+    def entry_at(self, addr: int) -> Definition:
+        """Return the entry that lies at `addr`. Raises FormatError."""
+        return self._definition(addr, (addr - self._symbols) // self.encoding.symbol.size)
+
+    def indices_named(self, name: bytes) -> set[int]:
+        """Return the indices of all entries called `name`, imports included.
+
+        Imports are in no hash table: the symbol table is read as far as DT_STRTAB, which
+        every linker puts behind it, or as DT_HASH counts. Raises FormatError.
+        """
+        size = self.encoding.symbol.size
+        count = (self._strings - self._symbols) // size
+        if not 0 < count < _MAX_SYMBOLS:
+            count = len(self._reader().symbols)
+        strings = self._memory.read(self._strings, self.dynamic.get(c.DT_STRSZ) or 0)
+        wanted = set()
+        at = strings.find(name + b"\0")
+        while at >= 0:
+            wanted.add(at)
+            at = strings.find(name + b"\0", at + 1)
+        if not wanted:
+            return set()
+        table = self._memory.read(self._symbols, count * size)
+        table = table[: len(table) // size * size]
+        fields = self.encoding.symbol.iter_unpack(table)
+        return {index for index, one in enumerate(fields) if one[0] in wanted}
 
     def at_index(self, index: int, name: bytes) -> Definition | None:
         """Return entry `index` if it is called `name`. Raises FormatError."""

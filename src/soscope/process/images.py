@@ -109,6 +109,14 @@ class Images:
             self.scope_is_guessed |= guessed
         return self._scopes[namespace]
 
+    @property
+    def private_addr(self) -> int | None:
+        """The address of glibc's `_rtld_global`, None with another loader."""
+        from soscope.process.scope import rtld_global
+
+        found = rtld_global(self)
+        return None if found is None else found[0]
+
     def at(self, addr: int) -> LoadedImage | None:
         """Return the image one of whose PT_LOADs holds `addr`, None where none does."""
         from bisect import bisect_right

@@ -89,13 +89,13 @@ def is_musl(images: Images) -> bool:
         return (
             loader.symbols.match(b"__libc_start_main", gnu_hash(b"__libc_start_main"), None)
             is not None
-            and _rtld_global(images) is None
+            and rtld_global(images) is None
         )
     except FormatError:
         return False
 
 
-def _rtld_global(images: Images) -> tuple[int, int] | None:
+def rtld_global(images: Images) -> tuple[int, int] | None:
     """Return address and size of glibc's `_rtld_global`, None with another loader."""
     candidates = [images.loader] if images.loader is not None else images.linked
     for loader in candidates:
@@ -130,7 +130,7 @@ def _entries(images: Images, pointer: int, count: int) -> list[LoadedImage] | No
 def _glibc_scope(
     images: Images, listed: list[LoadedImage]
 ) -> tuple[list[LoadedImage], Watched] | None:
-    place = _rtld_global(images)
+    place = rtld_global(images)
     if place is None:
         return None
     space = images.space
@@ -166,7 +166,7 @@ def older_namespaces(images: Images) -> list[tuple[int, int]]:
     `_dl_ns` is an array at the start of `_rtld_global`. Behind the public part of a link map
     stand `l_real`, itself, and `l_ns`, the number of its namespace.
     """
-    place = _rtld_global(images)
+    place = rtld_global(images)
     if place is None:
         return []
     space = images.space

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A process that runs: its images, its symbols, its memory. `soscope.Process`.
+
+    with soscope.Process(pid) as process:
+        answer = process.resolve("_PyRuntime")
+        if answer:
+            data = process.read(answer.addr, 64)
+
+Nothing is stopped, nothing runs in the process. Each query first makes sure that the picture
+still holds: after dlopen and dlclose it is made anew, after an exec or the end NoSuchProcess is
+raised, and an id that went to another process is never taken for the old one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from soscope.process.answer import Answer
+from soscope.process.images import Images, find_images
+from soscope.process.loadedimage import LoadedImage
+from soscope.process.query import Query, parse
+from soscope.process.resolver import Resolver
+from soscope.process.space import Space
+from soscope.process.watch import Watch
+
+_TRIES = 5
+
+
+class Process:
+    """The process `pid`, to be asked as often as one likes; also a context manager.
+
+    Raises NoSuchProcess, and NotPermitted with the right that is missing.
+    """
+
+    __slots__ = ("_images", "_space", "_watch", "pid")
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._space = Space(pid)
+        try:
+            self._images = find_images(self._space)
+        except BaseException:
+            self._space.close()
+            raise
+        self._watch = Watch(self._images)
+
+    def __enter__(self) -> Process:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close what is held open; may be called twice."""
+        self._space.close()
+
+    def __repr__(self) -> str:
+        """Show which process it is."""
+        return f"<Process {self.pid}>"
+
+    # ---- the picture ----
+
+    @property
+    def space(self) -> Space:
+        """Its address space."""
+        return self._space
+
+    @property
+    def picture(self) -> Images:
+        """Its images, as they are now. Raises NoSuchProcess."""
+        self._refresh()
+        return self._images
+
+    @property
+    def images(self) -> list[LoadedImage]:
+        """Its images in link-map order, then those that no link map names."""
+        return self.picture.all
+
+    @property
+    def threads(self) -> list[int]:
+        """The ids of the threads that live."""
+        self._space.check()
+        return self._space.threads
+
+    def _refresh(self) -> None:
+        """Make the picture anew if it does not hold any more. Raises NoSuchProcess."""
+        self._space.check()
+        for _ in range(_TRIES):
+            if self._watch.holds():
+                return
+            self._space.forget()
+            self._images = find_images(self._space)
+            self._watch = Watch(self._images)
+
+    # ---- questions ----
+
+    def resolve(
+        self,
+        name: str,
+        *,
+        version: str | None = None,
+        image: str | None = None,
+        thread: int | None = None,
+        namespace: int | None = None,
+    ) -> Answer:
+        """Answer with the address of `name`: what dlsym would return in the process.
+
+        `version` asks as dlvsym does, `image` (soname, file name or path) for a handle of that
+        image, `thread` for that thread's variable, `namespace` in one that dlmopen made.
+        Raises NoSuchProcess.
+        """
+        return self.answer(
+            Query(name, name, version=version, image=image), thread=thread, namespace=namespace
+        )
+
+    def answer(
+        self,
+        query: Query | str,
+        *,
+        thread: int | None = None,
+        namespace: int | None = None,
+        lists: bool = False,
+    ) -> Answer:
+        """Answer one query, as `soscope resolve` takes it; `lists` is its --all.
+
+        Raises NoSuchProcess, and UsageError for what is no query.
+        """
+        if isinstance(query, str):
+            query = parse(query)
+        self._refresh()
+        tid = self._space.tid if thread is None else thread
+        resolver = Resolver(self._images, tid, namespace=namespace, lists=lists)
+        found = resolver.by_name(query)
+        if not self._watch.holds():  # it changed meanwhile
+            self._refresh()
+            found = Resolver(self._images, tid, namespace=namespace, lists=lists).by_name(query)
+        return found
+
+    def resolve_all(self, names: Iterable[str]) -> list[Answer]:
+        """Answer many names at once, in order: one pass over each image.
+
+        Raises NoSuchProcess.
+        """
+        self._refresh()
+        return [self.answer(name) for name in names]
+
+    def read(self, addr: int, size: int) -> bytes:
+        """Return up to `size` bytes at `addr`; fewer where a page is missing.
+
+        Raises NoSuchProcess.
+        """
+        self._space.check()
+        return self._space.read(addr, size)

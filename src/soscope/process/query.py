@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a query may look like: NAME, NAME@VERSION, NAME@@VERSION, IMAGE!NAME, 0xADDR."""
+
+from __future__ import annotations
+
+from soscope.errors import UsageError
+
+
+class Query:
+    """One query. `addr` is set for a query by address, `name` for all others.
+
+    `image` is the text before "!", `version` that behind "@" or "@@". `is_demangled` says that
+    the name is C++ as people read it.
+    """
+
+    __slots__ = ("addr", "image", "is_demangled", "name", "text", "version")
+
+    def __init__(
+        self,
+        text: str,
+        name: str = "",
+        *,
+        addr: int | None = None,
+        image: str | None = None,
+        version: str | None = None,
+        is_demangled: bool = False,
+    ) -> None:
+        self.text = text
+        self.name = name
+        self.addr = addr
+        self.image = image
+        self.version = version
+        self.is_demangled = is_demangled
+
+
+def parse(text: str) -> Query:
+    """Parse one query. Raises UsageError for one without a name."""
+    word = text.strip()
+    if word[:2].lower() == "0x":
+        try:
+            return Query(text, addr=int(word, 16))
+        except ValueError:
+            raise UsageError(f"'{text}' is not an address", hint="hexadecimal digits") from None
+    image: str | None = None
+    mark = word.find("!")
+    # operator!= has that sign, too; no image's name has a bracket before it
+    if mark > 0 and "operator" not in word[:mark] and "(" not in word[:mark]:
+        image, word = word[:mark], word[mark + 1 :]
+    if len(word) > 1 and word[0] == word[-1] and word[0] in "'\"":
+        word = word[1:-1]
+    name, sign, version = word.partition("@")
+    version = version.removeprefix("@")
+    if not name or (sign and not version):
+        raise UsageError(f"'{text}' is no query", hint="NAME, NAME@VERSION, IMAGE!NAME or 0xADDR")
+    is_demangled = any(mark in name for mark in ("::", "(", "<", " ", "~"))
+    return Query(text, name, image=image, version=version or None, is_demangled=is_demangled)
