@@ -104,6 +104,47 @@ SUMMARY: dict[str, Check] = {
     ),
 }
 
+ADDRESS_OR_NULL: Check = lambda value: value is None or _address(value)  # noqa: E731
+RULES = (
+    *("dlsym", "handle", "static", "debug-file", "minidebug", "dwarf", "perf-map", "jit", "vdso"),
+    *("memory", None),
+)
+RESOLVE: dict[str, Check] = {
+    "schema": _one_of("soscope/resolve/1"),
+    "pid": NUMBER,
+    "results": _list_of(
+        _object(
+            {
+                "query": TEXT,
+                "status": _one_of(
+                    "ok", "none", "ambiguous", "unbound", "not-allocated", "no-permission"
+                ),
+                "addr": ADDRESS_OR_NULL,
+                "symbol": TEXT_OR_NULL,
+                "version": TEXT_OR_NULL,
+                "image": TEXT_OR_NULL,
+                "image_path": TEXT_OR_NULL,
+                "load_bias": ADDRESS_OR_NULL,
+                "offset": NUMBER_OR_NULL,
+                "kind": _one_of("function", "object", "ifunc", "tls", "plt", "absolute", "unknown"),
+                "rule": _one_of(*RULES),
+                "candidates": _list_of(
+                    _object(
+                        {
+                            "addr": ADDRESS_OR_NULL,
+                            "symbol": TEXT,
+                            "version": TEXT_OR_NULL,
+                            "image": TEXT_OR_NULL,
+                            "rule": _one_of(*RULES),
+                        }
+                    )
+                ),
+                "value": _is(int, float, str, list, NONE),
+            }
+        )
+    ),
+}
+
 
 def wrong_members(found: Mapping[str, Any], promised: Mapping[str, Check]) -> list[str]:
     """Return one line for each member that is missing, new, misplaced or of another type."""

@@ -26,6 +26,7 @@ VERBS = {
     "trace": ("run a command and show its calls into shared libraries", 125),
     "report": ("show a recording", 2),
     "doctor": ("say what works here, and with a process or file", 2),
+    "resolve": ("say where a symbol is in a running process, and back", 2),
 }
 
 HELP = """\

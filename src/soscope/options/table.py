@@ -179,3 +179,30 @@ def joined(options: list[Option], words: list[str]) -> list[str]:
             at += 1
         out.append(word)
     return out + words[at:]
+
+
+def permuted(options: list[Option], words: list[str]) -> list[str]:
+    """Return the words with all options in front, for a verb that runs no command.
+
+    What stands behind `--` is no option.
+    """
+    by_flag = {flag: option for option in options for flag in option.flags}
+    front: list[str] = []
+    rest: list[str] = []
+    at = 0
+    while at < len(words):
+        word = words[at]
+        at += 1
+        if word == "--":
+            rest += words[at:]
+            break
+        if len(word) < 2 or word[0] != "-":
+            rest.append(word)
+            continue
+        front.append(word)
+        flag, attached = split(word, by_flag)[-1]
+        option = by_flag.get(flag)
+        if option is not None and option.takes_word and attached is None and at < len(words):
+            front.append(words[at])
+            at += 1
+    return [*front, "--", *rest]

@@ -107,3 +107,17 @@ class Answer:
         self.addr = None
         self.why.append(why)
         return self
+
+    def take(self, other: Answer) -> None:
+        """Become what another answer says, and keep the query and the steps."""
+        why = self.why + other.why
+        for name in self.__slots__:
+            if name not in ("query", "why"):
+                setattr(self, name, getattr(other, name))
+        self.why = why
+
+    def as_candidate(self) -> Candidate:
+        """Return what it says as one of several."""
+        return Candidate(
+            self.addr, self.symbol or "", self.version, self.image, self.rule, self.kind
+        )

@@ -44,7 +44,7 @@ class Process:
             raise
         self._watch = Watch(self._images)
 
-    def __enter__(self) -> Process:
+    def __enter__(self) -> Process:  # noqa: PYI034  typing is slow to import
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -120,6 +120,7 @@ class Process:
         thread: int | None = None,
         namespace: int | None = None,
         lists: bool = False,
+        seen_from: str | None = None,
     ) -> Answer:
         """Answer one query, as `soscope resolve` takes it; `lists` is its --all.
 
@@ -129,20 +130,37 @@ class Process:
             query = parse(query)
         self._refresh()
         tid = self._space.tid if thread is None else thread
-        resolver = Resolver(self._images, tid, namespace=namespace, lists=lists)
-        found = resolver.by_name(query)
-        if not self._watch.holds():  # it changed meanwhile
-            self._refresh()
-            found = Resolver(self._images, tid, namespace=namespace, lists=lists).by_name(query)
+        while True:
+            found = Resolver(
+                self._images, tid, namespace=namespace, lists=lists, seen_from=seen_from
+            ).answer(query)
+            if self._watch.holds():
+                break
+            self._refresh()  # it changed meanwhile
+        self._space.check()
         return found
 
-    def resolve_all(self, names: Iterable[str]) -> list[Answer]:
-        """Answer many names at once, in order: one pass over each image.
+    def locate(self, addr: int) -> Answer:
+        """Answer with the symbol that contains `addr`, and how far into it that is.
 
         Raises NoSuchProcess.
         """
-        self._refresh()
-        return [self.answer(name) for name in names]
+        return self.answer(Query(hex(addr), addr=addr))
+
+    def answers(
+        self,
+        queries: Iterable[Query | str],
+        *,
+        thread: int | None = None,
+        namespace: int | None = None,
+        lists: bool = False,
+        seen_from: str | None = None,
+    ) -> list[Answer]:
+        """Answer many queries, in order, as `answer` does. Raises NoSuchProcess, UsageError."""
+        return [
+            self.answer(query, thread=thread, namespace=namespace, lists=lists, seen_from=seen_from)
+            for query in queries
+        ]
 
     def read(self, addr: int, size: int) -> bytes:
         """Return up to `size` bytes at `addr`; fewer where a page is missing.

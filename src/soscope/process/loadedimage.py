@@ -21,6 +21,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # read when a symbol is asked for
     from soscope.process.dynsym import DynamicSymbols
     from soscope.process.imagefile import ImageFile
+    from soscope.process.locate import Locator
+    from soscope.process.staticnames import ImageNames
 
 _DELETED = " (deleted)"
 _HEAD = 1024  # an ELF header and its program headers, nearly always
@@ -37,7 +39,9 @@ class LoadedImage:
         "_elf",
         "_file",
         "_loader_name",
+        "_locator",
         "_name_addr",
+        "_names",
         "_path",
         "_segments",
         "_symbols",
@@ -81,6 +85,8 @@ class LoadedImage:
         self._elf: ElfImage | None = None
         self._symbols: DynamicSymbols | None = None
         self._file: ImageFile | bool | None = False
+        self._names: ImageNames | None = None
+        self._locator: Locator | None = None
 
     def __repr__(self) -> str:
         """Show what it is and where."""
@@ -190,6 +196,34 @@ class LoadedImage:
 
             self._file = open_file(self)
         return self._file
+
+    @property
+    def names(self) -> ImageNames:
+        """The static symbols, of its own file and of debug files."""
+        if self._names is None:
+            from soscope.process.staticnames import ImageNames
+
+            file = self.file
+            try:
+                build_id = self.elf.build_id
+            except FormatError:
+                build_id = b"" if file is None else file.build_id
+            self._names = ImageNames(
+                None if file is None else file.source,
+                build_id=build_id,
+                path=self.path,
+                roots=[f"/proc/{self.space.tid}/root", ""],
+            )
+        return self._names
+
+    @property
+    def locator(self) -> Locator:
+        """The symbols by link-time address."""
+        if self._locator is None:
+            from soscope.process.locate import DYNAMIC, VDSO, Locator
+
+            self._locator = Locator(self.elf, self.names, rule=VDSO if self.is_vdso else DYNAMIC)
+        return self._locator
 
     @property
     def ranges(self) -> list[tuple[int, int]]:

@@ -42,9 +42,11 @@ def parse(text: str) -> Query:
         except ValueError:
             raise UsageError(f"'{text}' is not an address", hint="hexadecimal digits") from None
     image: str | None = None
-    mark = word.find("!")
-    # operator!= has that sign, too; no image's name has a bracket before it
-    if mark > 0 and "operator" not in word[:mark] and "(" not in word[:mark]:
+    # The last one: a path may have that sign, and operator!= has, behind the image's.
+    marks = [at for at, sign in enumerate(word) if sign == "!" and at]
+    marks = [at for at in marks if "operator" not in word[:at] and "(" not in word[:at]]
+    if marks:
+        mark = marks[-1]
         image, word = word[:mark], word[mark + 1 :]
     if len(word) > 1 and word[0] == word[-1] and word[0] in "'\"":
         word = word[1:-1]

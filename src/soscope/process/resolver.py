@@ -10,12 +10,22 @@ from __future__ import annotations
 
 import os
 
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.symbolarray import ArraySymbol
 from soscope.process import answer as words
 from soscope.process.answer import Answer, Candidate
+from soscope.process.dynsym import Definition
 from soscope.process.images import Images
 from soscope.process.loadedimage import LoadedImage
 from soscope.process.lookup import Hit, Lookup, rule_of
 from soscope.process.query import Query
+
+_KINDS = {
+    c.STT_FUNC: words.KIND_FUNCTION,
+    c.STT_OBJECT: words.KIND_OBJECT,
+    c.STT_TLS: words.KIND_TLS,
+    c.STT_GNU_IFUNC: words.KIND_IFUNC,
+}
 
 
 class Resolver:
@@ -23,23 +33,38 @@ class Resolver:
 
     `tid` is the thread whose thread-local variables are meant, `namespace` the one whose
     scope is (None: that of the program). With `lists` answers have every definition as
-    candidates.
+    candidates; with `seen_from` they are what the slots of that image hold.
     """
 
-    __slots__ = ("images", "lists", "lookup", "namespace", "tid")
+    __slots__ = ("images", "lists", "lookup", "namespace", "seen_from", "tid")
 
     def __init__(
-        self, images: Images, tid: int, *, namespace: int | None = None, lists: bool = False
+        self,
+        images: Images,
+        tid: int,
+        *,
+        namespace: int | None = None,
+        lists: bool = False,
+        seen_from: str | None = None,
     ) -> None:
         self.images = images
         self.tid = tid
         self.namespace = namespace
         self.lists = lists
+        self.seen_from = seen_from
         self.lookup = Lookup(images, tid)
+
+    def answer(self, query: Query) -> Answer:
+        """Answer a query for a name or an address."""
+        if query.addr is not None:
+            return self.by_addr(query, query.addr)
+        return self.by_name(query)
 
     def by_name(self, query: Query) -> Answer:
         """Answer a query for a name."""
         result = Answer(query.text)
+        if self.seen_from is not None:
+            return self._seen(result, query, self.seen_from)
         if query.image is not None:
             images = self._called(result, query.image)
             if images is not None:
@@ -49,6 +74,19 @@ class Resolver:
         if self.lists:
             self._list_all(result, query)
         return result
+
+    def _seen(self, result: Answer, query: Query, text: str) -> Answer:
+        """Answer with what the slots of the image called `text` hold."""
+        from soscope.process.seen import seen_from
+
+        images = self._called(result, text)
+        if images is None:
+            return result
+        found = [seen_from(self.images, image, query) for image in images]
+        if len({(one.status, one.addr) for one in found}) == 1:
+            return found[0]
+        result.candidates = [one.as_candidate() for one in found]
+        return result.refuse(words.AMBIGUOUS, f"{len(images)} images are called {text}")
 
     # ---- the global scope ----
 
@@ -102,13 +140,53 @@ class Resolver:
         name = os.fsencode(query.name)
         hidden = self.lookup.every(self.images.linked, name)
         if hidden:
-            result.candidates = [
-                self.lookup.candidate(hit, query.name, rule_of(hit[0])) for hit in hidden
-            ]
-            versions = ", ".join(sorted({str(one.version) for one in result.candidates}))
-            result.refuse(words.NONE, f"only as {query.name}@VERSION: {versions}")
+            self._only_versions(result, query, hidden)
             return
-        result.refuse(words.NONE, "no image has this name")
+        self._static(result, query, self.images.all)
+
+    def _only_versions(self, result: Answer, query: Query, hits: list[Hit]) -> None:
+        """Refuse a name that needs a version, or another one; list them."""
+        result.candidates = [
+            self.lookup.candidate(hit, query.name, rule_of(hit[0])) for hit in hits
+        ]
+        versions = ", ".join(sorted({str(one.version) for one in result.candidates}))
+        result.refuse(words.NONE, f"only with these versions: {versions}")
+
+    # ---- static symbols ----
+
+    def _static(self, result: Answer, query: Query, images: list[LoadedImage]) -> None:
+        """Answer with static symbols of these images: of files, not of a loader."""
+        found = [
+            (image, rule, symbol)
+            for image in images
+            for rule, symbol in image.names.find(query.name, query.version)
+        ]
+        answers = [self._static_answer(query, *one) for one in found]
+        if not answers:
+            images = images[:1] if query.image is not None else []
+            if images:
+                why = f"{images[0].name} has no symbol of this name"
+            else:
+                why = "no image has a symbol of this name"
+            result.refuse(words.NONE, why)
+        elif len({one.addr for one in answers}) == 1 and answers[0].status != words.NONE:
+            result.take(answers[0])
+        else:
+            result.candidates = [one.as_candidate() for one in answers]
+            result.refuse(words.AMBIGUOUS, f"{len(answers)} definitions that no loader knows")
+
+    def _static_answer(
+        self, query: Query, image: LoadedImage, rule: str, symbol: ArraySymbol
+    ) -> Answer:
+        """Make an answer of one static symbol."""
+        section = symbol.section if symbol.section == c.SHN_ABS else 1
+        info = symbol.binding << 4 | symbol.type
+        found = Definition(0, symbol.value, symbol.size, info, 0, section, 1)
+        one = Answer(query.text)
+        one.why.append(f"{image.name}: {rule}, {symbol.name}")
+        self.lookup.settle(one, (image, found), symbol.name, rule)
+        one.version = symbol.version
+        return one
 
     # ---- one image ----
 
@@ -126,6 +204,11 @@ class Resolver:
         """Answer with what dlsym returns for handles of these images."""
         hits: list[tuple[LoadedImage, Hit]] = []
         name = os.fsencode(query.name)
+        if images[0].is_main and self.lookup.first(images[:1], name, query.version) is None:
+            self._static(result, query, images[:1])
+            if result.status != words.NONE:
+                return
+            result.why.pop()
         for image in images:
             hit = self._handle(image, name, query.version)
             if hit is not None:
@@ -140,17 +223,55 @@ class Resolver:
             self._ambiguous(result, query.name, [hit for _, hit in hits])
             result.why.append(f"{len(images)} images are called {query.image}: use --namespace")
         else:
-            result.refuse(words.NONE, f"{images[0].name} has no such symbol")
+            self._hidden_of(result, query, images)
+
+    def _hidden_of(self, result: Answer, query: Query, images: list[LoadedImage]) -> None:
+        """Answer for a name that handles of these images do not have."""
+        hidden = self.lookup.every(images, os.fsencode(query.name))
+        if hidden and query.version is None:
+            self._only_versions(result, query, hidden)
+        else:
+            self._static(result, query, images)
 
     def _handle(self, image: LoadedImage, name: bytes, version: str | None) -> Hit | None:
         """Return what a look-up on a handle of `image` finds."""
-        if image.is_main:
+        if image.is_main:  # its own come first, static ones too; see _on_handle
             own = self.lookup.first([image], name, version)
             return own or self.lookup.first(self.images.scope(0), name, version)
         from soscope.process.scope import search_list
 
         where, _ = search_list(self.images, image)
         return self.lookup.first(where, name, version)
+
+    # ---- addresses ----
+
+    def by_addr(self, query: Query, addr: int) -> Answer:
+        """Answer with the symbol that contains an address."""
+        result = Answer(query.text)
+        image = self.images.at(addr)
+        if image is None:
+            return result.refuse(words.NONE, _outside(self.images, addr))
+        result.image = image
+        place = image.locator.at(addr - image.load_bias)
+        result.why.append(f"{image.name} + {addr - image.load_bias:#x}")
+        if place.symbol is not None:
+            result.symbol = place.symbol.name
+            result.version = place.symbol.version
+        if not place.is_found or place.symbol is None:
+            candidate = [] if place.symbol is None else [place.symbol.name]
+            result.symbol = None
+            result.version = None
+            result.why += [f"near {name}" for name in candidate if name not in place.why]
+            return result.refuse(words.NONE, place.why or "in no symbol")
+        result.status = words.OK
+        result.addr = addr
+        result.rule = place.rule
+        result.offset = place.offset
+        result.size = place.symbol.size
+        result.kind = words.KIND_PLT if place.what == "stub" else _kind(place.symbol.type)
+        if place.why:
+            result.why.append(place.why)
+        return result
 
     # ---- --all ----
 
@@ -169,3 +290,15 @@ class Resolver:
             )
             candidates.append(one)
         result.candidates = candidates
+
+
+def _kind(symbol_type: int) -> str:
+    return _KINDS.get(symbol_type, words.KIND_UNKNOWN)
+
+
+def _outside(images: Images, addr: int) -> str:
+    """Say what an address is that belongs to no image."""
+    mapping = images.space.mapping_at(addr)
+    if mapping is None:
+        return "nothing is mapped there"
+    return f"in no image: {mapping.path or 'anonymous memory'}, {mapping.flags}"

@@ -12,7 +12,6 @@ import os
 
 from soscope.process.images import Images
 
-
 _MOST = 1024  # IOV_MAX
 
 

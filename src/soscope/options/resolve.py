@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of `soscope resolve`."""
+
+from __future__ import annotations
+
+from soscope.errors import UsageError
+from soscope.options.display import DEBUG
+from soscope.options.table import VALUE, Option, Values, joined, permuted, scan
+from soscope.options.units import parse_count
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # argparse is for help and mistakes
+    from soscope.options.parser import VerbParser
+
+USAGE = "soscope resolve -p PID [options] QUERY..."
+
+SHORT = f"""\
+usage: {USAGE}
+
+Say where a symbol is in a running process, by the rules of its loader, and what an address is.
+
+  -p PID         the process; it is only read, and never stopped
+  NAME           what dlsym would return there; NAME@VERSION as dlvsym
+  IMAGE!NAME     in this image and those that it needs
+  0xADDR         the symbol that contains the address
+  -              more queries on standard input, one a line
+  --read FORMAT  and what is stored there: str, i32, u64, ptr, f64, 3i, hex:16, *str
+  --why          how it was found
+  --json         for programs
+
+  soscope resolve -p 4711 --read 3i ruby_api_version
+
+soscope resolve --help lists all options.
+"""
+
+DESCRIPTION = """\
+Answers with the address that dlsym(RTLD_DEFAULT, NAME) would return in the process: by the
+loader's own search list, with versions, interposition, copy relocations, IFUNCs and thread-local
+variables. What no loader would find may still be a static symbol, and is marked as one. Where
+several symbols could be meant, all are listed, and none is chosen.
+"""
+
+EPILOG = """\
+exit status: 0 all found, 1 something was not found or is ambiguous, 2 wrong usage, 3 not
+permitted, 4 no such process.
+"""
+
+_WHICH = "which one"
+_SHOW = "how to show it"
+
+OPTIONS = [
+    DEBUG,
+    Option(
+        "-p",
+        "--pid",
+        dest="pid",
+        kind=VALUE,
+        metavar="PID",
+        convert=parse_count,
+        group=_WHICH,
+        help="the process",
+    ),
+    Option(
+        "--thread",
+        dest="thread",
+        kind=VALUE,
+        metavar="TID",
+        convert=parse_count,
+        group=_WHICH,
+        help="whose thread-local variables are meant (the first thread's)",
+    ),
+    Option(
+        "--namespace",
+        dest="namespace",
+        kind=VALUE,
+        metavar="N",
+        convert=parse_count,
+        group=_WHICH,
+        help="the namespace, as dlmopen makes them (0)",
+    ),
+    Option(
+        "--seen-from",
+        dest="seen_from",
+        kind=VALUE,
+        metavar="IMAGE",
+        group=_WHICH,
+        help="what the slot of this image is bound to, instead of a look-up",
+    ),
+    Option(
+        "--all",
+        dest="all",
+        group=_SHOW,
+        help="every definition, in the loader's order; * marks the one that is found",
+    ),
+    Option(
+        "--read",
+        dest="read",
+        kind=VALUE,
+        metavar="FORMAT",
+        group=_SHOW,
+        help="read the value, too: str, i8 to u64, f32, f64, ptr, hex:N or letters of Python's "
+        "struct; * before it follows a pointer first",
+    ),
+    Option("--why", dest="why", group=_SHOW, help="the steps that lead to the answer"),
+    Option("--json", dest="json", group=_SHOW, help="one JSON document"),
+]
+
+
+class ResolveOptions:
+    """What `soscope resolve` was told: the process, the queries, how to show the answers."""
+
+    __slots__ = (
+        "all",
+        "debug",
+        "json",
+        "namespace",
+        "pid",
+        "queries",
+        "read",
+        "seen_from",
+        "thread",
+        "why",
+    )
+
+    def __init__(self, values: Values, queries: list[str]) -> None:
+        """Take them from the parsed words. Raises UsageError."""
+        if values.pid is None:
+            raise UsageError("no process", hint="-p PID says which; soscope resolve -h shows how")
+        if not queries:
+            raise UsageError("no query", hint="a NAME or a 0xADDR; soscope resolve -h shows how")
+        self.pid: int = values.pid
+        self.thread: int | None = values.thread
+        self.namespace: int | None = values.namespace
+        self.seen_from: str | None = values.seen_from
+        self.all: bool = values.all
+        self.read: str | None = values.read
+        self.why: bool = values.why
+        self.json: bool = values.json
+        self.debug: bool = values.debug
+        self.queries = queries
+
+
+def make_parser() -> VerbParser:
+    """Make argparse's parser of `soscope resolve`."""
+    from soscope.options.parser import VerbParser
+
+    parser = VerbParser(
+        "resolve", OPTIONS, usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG
+    )
+    parser.add_argument("queries", metavar="QUERY", nargs="*", help="a name or an address")
+    return parser
+
+
+def parse(arguments: list[str]) -> ResolveOptions:
+    """Parse the words behind `soscope resolve`. Raises UsageError, or SystemExit for help."""
+    ordered = permuted(OPTIONS, arguments)
+    scanned = scan(OPTIONS, ordered)
+    if scanned is not None:
+        return ResolveOptions(*scanned)
+    values = Values(OPTIONS)
+    make_parser().parse_args(joined(OPTIONS, ordered), values)
+    return ResolveOptions(values, values.queries)
