@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+ET_REL = 1
 ET_EXEC = 2
 ET_DYN = 3
 
