@@ -19,6 +19,10 @@ from soscope.process import auxv
 from soscope.process.loadedimage import LoadedImage
 from soscope.process.space import Space
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # needed where a loader finds nothing
+    from soscope.process.names import Names
+
 _MAX_IMAGES = 1 << 16
 _MAX_NAMESPACES = 64
 _LINK = {64: Struct("<5Q"), 32: Struct("<5I")}  # addr, name, ld, next, prev
@@ -39,6 +43,7 @@ class Images:
 
     __slots__ = (
         "_all",
+        "_names",
         "_ranges",
         "_scopes",
         "by_link_map",
@@ -68,6 +73,7 @@ class Images:
         self.scope_is_guessed = False
         self._all: list[LoadedImage] | None = None
         self._scopes: dict[int, list[LoadedImage]] = {}
+        self._names: Names | None = None
         self._ranges: tuple[list[int], list[tuple[int, LoadedImage]]] | None = None
 
     @property
@@ -78,6 +84,15 @@ class Images:
 
             self._all = self.linked + unlisted_images(self)
         return self._all
+
+    @property
+    def names(self) -> Names:
+        """The names that dynamic symbols do not hold, and names of addresses."""
+        if self._names is None:
+            from soscope.process.names import Names
+
+            self._names = Names(self)
+        return self._names
 
     @property
     def is_static(self) -> bool:
