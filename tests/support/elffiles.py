@@ -56,7 +56,7 @@ def pack(path: Path) -> None:
     mini = path.with_name(f"{path.name}.mini")
     packed = mini.with_name(f"{mini.name}.xz")
     kept = path.with_name(f"{path.name}.keep")
-    kept.write_text("".join(f"{row[3]}\n" for row in nm(path) if row[2] in "tTbBdDwW"))
+    kept.write_text("".join(f"{row[3]}\n" for row in nm(path) if row[2] in "tTbBdDwWi"))
     run("objcopy", "--only-keep-debug", path, mini)
     run("objcopy", "-S", f"--keep-symbols={kept}", mini)
     run("xz", "-k", "-f", mini)

@@ -2,8 +2,8 @@
 """Which symbol of some tables contains an address: one by one, or sorted once for many.
 
 The innermost symbol with a size wins; of several with the same range a global one before a weak
-one before a local one, then one with a type, then the first table, then the first in it. A size
-that leads out of the symbol's segment is none.
+one before a local one, then one with a type, one whose name begins without an underscore, the
+first table, the first in it. A size that leads out of the symbol's segment is none.
 """
 
 from __future__ import annotations
@@ -32,15 +32,16 @@ Hit = tuple[str, int, int, int]
 Key = tuple[int, int, int, int, int]
 
 _MANY = 50_000  # symbols from which on importing numpy takes less time than doing without
-_RANKS = {c.STB_GLOBAL: 6, c.STB_GNU_UNIQUE: 6, c.STB_WEAK: 4, c.STB_LOCAL: 2}
+_RANKS = {c.STB_GLOBAL: 12, c.STB_GNU_UNIQUE: 12, c.STB_WEAK: 8, c.STB_LOCAL: 4}
 _NO_PLACE = frozenset((c.STT_SECTION, c.STT_FILE, c.STT_TLS, c.STT_COMMON))
 _NO_SECTION = frozenset((c.SHN_UNDEF, c.SHN_ABS, c.SHN_COMMON))
 _NOWHERE = (GAP, -1, -1, 0)
 _HIGHEST = (1 << 63) - 1
 
 
-def _rank(info: int) -> int:
-    return _RANKS.get(info >> 4, 0) + (info & 15 != c.STT_NOTYPE)
+def _rank(info: int, letter: bytes) -> int:
+    """Rank a symbol by binding and type, and the first letter of its name."""
+    return _RANKS.get(info >> 4, 0) + 2 * (info & 15 != c.STT_NOTYPE) + (letter != b"_")
 
 
 def _bounds_at(bounds: list[tuple[int, int]], addr: int) -> tuple[int, int]:
@@ -66,7 +67,7 @@ def scan(tables: list[SymbolArray], bounds: list[tuple[int, int]], addr: int) ->
             if not name or info & 15 in _NO_PLACE:
                 continue
             size = size if value + size <= limit else 0  # noqa: PLW2901  clipped
-            rest = _rank(info), -table, -row
+            rest = _rank(info, symbols.strings[name : name + 1]), -table, -row
             if addr < value + size:
                 best = max(best or (0, -1 << 64, 0, 0, 0), (value, -size, *rest))
             else:
@@ -172,7 +173,7 @@ def _sorted(
                 if not limit:
                     continue
             size = size if value + size <= limit else 0  # noqa: PLW2901  clipped
-            rest = _rank(info), -table, -row
+            rest = _rank(info, symbols.strings[name : name + 1]), -table, -row
             near.append((value, size, *rest))
             if size:
                 sized.append((value, -size, *rest))
@@ -218,7 +219,9 @@ def _columns(
     keep &= ~np.isin(rows["section"], list(_NO_SECTION)) & ~np.isin(kind, list(_NO_PLACE))
     size[(size < 0) | (size > limit - value)] = 0
     row = np.nonzero(keep)[0]
-    rank = ranks[binding] + (kind != c.STT_NOTYPE)
+    letters = np.frombuffer(symbols.strings + b"\0", np.uint8)
+    letter = letters[np.minimum(rows["name"], len(letters) - 1)]
+    rank = ranks[binding] + 2 * (kind != c.STT_NOTYPE) + (letter != ord("_"))
     return value[keep], size[keep], rank[keep], np.full(len(row), table, np.int64), row
 
 

@@ -7,12 +7,9 @@ import os
 
 from soscope.process.demangle import Demangler, NoDemangler, is_meant, part_of
 from soscope.process.loadedimage import LoadedImage
-from soscope.process.names import Names
 
 
-def mangled_names(
-    names: Names, query: str, where: list[LoadedImage], why: list[str]
-) -> list[str]:
+def mangled_names(query: str, where: list[LoadedImage], why: list[str]) -> list[str]:
     """Return the mangled names in these images that `query` means, in order.
 
     `why` gets what they are, or that this machine has no demangler.
@@ -21,7 +18,7 @@ def mangled_names(
     found: dict[bytes, str] = {}
     demangler: Demangler | None = None
     for image in where:
-        for _, symbols in names.locator(image).parts:
+        for _, symbols in image.locator.parts:
             for _, name in symbols.names(part):
                 mangled = name.partition(b"@")[0]
                 if mangled in found or not mangled.startswith(b"_Z"):

@@ -147,6 +147,21 @@ class Process:
         """
         return self.answer(Query(hex(addr), addr=addr))
 
+    def locate_all(self, addrs: Iterable[int]) -> list[Answer]:
+        """Answer as `locate` does for many addresses, in order: one pass over each image.
+
+        Raises NoSuchProcess.
+        """
+        queries = [(hex(addr), addr) for addr in addrs]
+        self._refresh()
+        while True:
+            found = self._images.names.by_addrs(queries)
+            if self._watch.holds():
+                break
+            self._refresh()  # it changed meanwhile
+        self._space.check()
+        return found
+
     def answers(
         self,
         queries: Iterable[Query | str],

@@ -220,9 +220,12 @@ class LoadedImage:
     def locator(self) -> Locator:
         """The symbols by link-time address."""
         if self._locator is None:
-            from soscope.process.locate import DYNAMIC, VDSO, Locator
+            from soscope.process.locate import DYNAMIC, MEMORY, VDSO, Locator
 
-            self._locator = Locator(self.elf, self.names, rule=VDSO if self.is_vdso else DYNAMIC)
+            rule = VDSO if self.is_vdso else DYNAMIC if self.link_map or self.is_main else MEMORY
+            # the file, where there is one: a tracer changes what is in memory
+            elf = self.elf if self.file is None else self.file.elf
+            self._locator = Locator(elf, self.names, rule=rule)
         return self._locator
 
     @property

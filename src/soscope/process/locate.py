@@ -21,6 +21,7 @@ from soscope.process.staticnames import ImageNames, Part
 
 DYNAMIC = "dlsym"
 VDSO = "vdso"
+MEMORY = "memory"
 
 STUB = "stub"  # what a place may be, besides the constants of `containing`
 

@@ -19,11 +19,10 @@ from soscope.process.dynsym import Definition
 from soscope.process.images import Images
 from soscope.process.jitnames import JitName, JitNames, perf_map, registered
 from soscope.process.loadedimage import LoadedImage
-from soscope.process.locate import STUB, Locator, Place
+from soscope.process.locate import STUB, Place
 from soscope.process.lookup import Lookup
 from soscope.process.query import Query
 from soscope.process.staticifunc import targets
-from soscope.process.staticnames import ImageNames
 
 _JIT_DESCRIPTOR = "__jit_debug_descriptor"
 _KINDS = {
@@ -41,32 +40,12 @@ class Names:
     `notes` says what was refused or could not be read, and why.
     """
 
-    __slots__ = ("_images", "_jit", "_locators", "_static", "notes")
+    __slots__ = ("_images", "_jit", "notes")
 
     def __init__(self, images: Images) -> None:
         self._images = images
-        self._static: dict[int, ImageNames] = {}
-        self._locators: dict[int, Locator] = {}
         self._jit: list[JitNames] | None = None
         self.notes: list[str] = []
-
-    def static(self, image: LoadedImage) -> ImageNames:
-        """Return the static symbols of an image."""
-        known = self._static.get(id(image))
-        if known is None:
-            known = self._static[id(image)] = _static_names(image)
-        return known
-
-    def locator(self, image: LoadedImage) -> Locator:
-        """Return what knows which symbol of an image is where."""
-        known = self._locators.get(id(image))
-        if known is None:
-            rule = words.RULE_VDSO if image.is_vdso else words.RULE_DLSYM
-            if not image.is_vdso and not image.link_map and not image.is_main:
-                rule = words.RULE_MEMORY
-            elf = image.elf if image.file is None else image.file.elf
-            known = self._locators[id(image)] = Locator(elf, self.static(image), rule=rule)
-        return known
 
     # ---- by name ----
 
@@ -74,7 +53,7 @@ class Names:
         """Return the static symbols called `name` in these images, in order."""
         found: list[Found] = []
         for image in where:
-            found += [(image, *one) for one in self.static(image).find(name, version)]
+            found += [(image, *one) for one in image.names.find(name, version)]
         return found
 
     def statics(self, lookup: Lookup, query: Query, where: list[LoadedImage]) -> list[Answer]:
@@ -90,7 +69,7 @@ class Names:
 
     def notes_of(self, images: list[LoadedImage]) -> list[str]:
         """Say what was refused or could not be read of these images, and why."""
-        notes = [note for image in images for note in self.static(image).notes]
+        notes = [note for image in images for note in image.names.notes]
         return list(dict.fromkeys(notes + self.notes))
 
     def _settled(self, lookup: Lookup, found: Found, query: str) -> Answer:
@@ -122,7 +101,7 @@ class Names:
 
     def _source(self, image: LoadedImage, rule: str) -> str:
         if rule == "debug-file":
-            return self.static(image).debug_path or rule
+            return image.names.debug_path or rule
         return {"static": ".symtab", "minidebug": ".gnu_debugdata"}.get(rule, rule)
 
     # ---- by address ----
@@ -132,7 +111,7 @@ class Names:
         image = self._images.at(addr)
         if image is None:
             return self._outside(result, addr)
-        place = self.locator(image).at(self._vaddr(image, addr))
+        place = image.locator.at(self._vaddr(image, addr))
         return self._placed(result, addr, image, place)
 
     def by_addrs(self, queries: list[tuple[str, int]]) -> list[Answer]:
@@ -147,7 +126,7 @@ class Names:
                 groups.setdefault(id(image), (image, []))[1].append(at)
         for image, places in groups.values():
             vaddrs = [self._vaddr(image, queries[at][1]) for at in places]
-            for at, place in zip(places, self.locator(image).at_all(vaddrs), strict=True):
+            for at, place in zip(places, image.locator.at_all(vaddrs), strict=True):
                 self._placed(answers[at], queries[at][1], image, place)
         return answers
 
@@ -236,29 +215,10 @@ class Names:
             if dynamic is not None:
                 values = [dynamic.value]
             else:
-                own = self.static(image).own
+                own = image.names.own
                 values = [] if own is None else [one.value for one in own.find(_JIT_DESCRIPTOR)]
             found += [value + image.load_bias for value in values]
         return list(dict.fromkeys(found))
-
-
-def choose(result: Answer, answers: list[Answer], name: str) -> Answer:
-    """Make `result` the one of `answers` that all agree with, or an ambiguity."""
-    if not answers:
-        return result
-    if len({(one.status, one.addr) for one in answers}) == 1:
-        first = answers[0]
-        why = result.why + first.why
-        for field in ("status", "addr", "symbol", "version", "image", "kind", "rule", "size"):
-            setattr(result, field, getattr(first, field))
-        result.candidates = first.candidates
-        result.why = why
-        return result
-    result.candidates = [
-        Candidate(one.addr, one.symbol or name, one.version, one.image, one.rule, one.kind)
-        for one in answers
-    ]
-    return result.refuse(words.AMBIGUOUS, f"{len(answers)} symbols are called {name}")
 
 
 def _made(one: JitName, query: str) -> Answer:
@@ -271,20 +231,3 @@ def _made(one: JitName, query: str) -> Answer:
 
 def _kind(symbol: ArraySymbol) -> str:
     return _KINDS.get(symbol.type, words.KIND_UNKNOWN)
-
-
-def _static_names(image: LoadedImage) -> ImageNames:
-    """Make the static names of an image: its file, its build-id, the target's root."""
-    file = image.file
-    build_id = b"" if file is None else file.build_id
-    if not build_id:
-        try:
-            build_id = image.elf.build_id
-        except FormatError:
-            build_id = b""
-    return ImageNames(
-        None if file is None else file.source,
-        build_id=build_id,
-        path=image.path,
-        roots=[f"/proc/{image.space.tid}/root", ""],
-    )

@@ -10,22 +10,12 @@ from __future__ import annotations
 
 import os
 
-from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.symbolarray import ArraySymbol
 from soscope.process import answer as words
 from soscope.process.answer import Answer, Candidate
-from soscope.process.dynsym import Definition
 from soscope.process.images import Images
 from soscope.process.loadedimage import LoadedImage
 from soscope.process.lookup import Hit, Lookup, rule_of
 from soscope.process.query import Query
-
-_KINDS = {
-    c.STT_FUNC: words.KIND_FUNCTION,
-    c.STT_OBJECT: words.KIND_OBJECT,
-    c.STT_TLS: words.KIND_TLS,
-    c.STT_GNU_IFUNC: words.KIND_IFUNC,
-}
 
 
 class Resolver:
@@ -57,7 +47,7 @@ class Resolver:
     def answer(self, query: Query) -> Answer:
         """Answer a query for a name or an address."""
         if query.addr is not None:
-            return self.by_addr(query, query.addr)
+            return self.images.names.by_addr(Answer(query.text), query.addr)
         return self.by_name(query)
 
     def by_name(self, query: Query) -> Answer:
@@ -156,13 +146,16 @@ class Resolver:
 
     def _static(self, result: Answer, query: Query, images: list[LoadedImage]) -> None:
         """Answer with static symbols of these images: of files, not of a loader."""
-        found = [
-            (image, rule, symbol)
-            for image in images
-            for rule, symbol in image.names.find(query.name, query.version)
-        ]
-        answers = [self._static_answer(query, *one) for one in found]
+        names = self.images.names
+        answers = names.statics(self.lookup, query, images)
+        if not answers and query.is_demangled:
+            from soscope.process.cxxnames import mangled_names
+
+            mangled = mangled_names(query.name, images, result.why)
+            queries = [Query(query.text, one, image=query.image) for one in mangled]
+            answers = [one for one in map(self.by_name, queries) if one.status != words.NONE]
         if not answers:
+            result.why += names.notes_of(images)
             images = images[:1] if query.image is not None else []
             if images:
                 why = f"{images[0].name} has no symbol of this name"
@@ -174,19 +167,6 @@ class Resolver:
         else:
             result.candidates = [one.as_candidate() for one in answers]
             result.refuse(words.AMBIGUOUS, f"{len(answers)} definitions that no loader knows")
-
-    def _static_answer(
-        self, query: Query, image: LoadedImage, rule: str, symbol: ArraySymbol
-    ) -> Answer:
-        """Make an answer of one static symbol."""
-        section = symbol.section if symbol.section == c.SHN_ABS else 1
-        info = symbol.binding << 4 | symbol.type
-        found = Definition(0, symbol.value, symbol.size, info, 0, section, 1)
-        one = Answer(query.text)
-        one.why.append(f"{image.name}: {rule}, {symbol.name}")
-        self.lookup.settle(one, (image, found), symbol.name, rule)
-        one.version = symbol.version
-        return one
 
     # ---- one image ----
 
@@ -243,36 +223,6 @@ class Resolver:
         where, _ = search_list(self.images, image)
         return self.lookup.first(where, name, version)
 
-    # ---- addresses ----
-
-    def by_addr(self, query: Query, addr: int) -> Answer:
-        """Answer with the symbol that contains an address."""
-        result = Answer(query.text)
-        image = self.images.at(addr)
-        if image is None:
-            return result.refuse(words.NONE, _outside(self.images, addr))
-        result.image = image
-        place = image.locator.at(addr - image.load_bias)
-        result.why.append(f"{image.name} + {addr - image.load_bias:#x}")
-        if place.symbol is not None:
-            result.symbol = place.symbol.name
-            result.version = place.symbol.version
-        if not place.is_found or place.symbol is None:
-            candidate = [] if place.symbol is None else [place.symbol.name]
-            result.symbol = None
-            result.version = None
-            result.why += [f"near {name}" for name in candidate if name not in place.why]
-            return result.refuse(words.NONE, place.why or "in no symbol")
-        result.status = words.OK
-        result.addr = addr
-        result.rule = place.rule
-        result.offset = place.offset
-        result.size = place.symbol.size
-        result.kind = words.KIND_PLT if place.what == "stub" else _kind(place.symbol.type)
-        if place.why:
-            result.why.append(place.why)
-        return result
-
     # ---- --all ----
 
     def _list_all(self, result: Answer, query: Query) -> None:
@@ -289,16 +239,11 @@ class Resolver:
                 one.addr == result.addr and hit[0] is result.image and one.version == result.version
             )
             candidates.append(one)
-        result.candidates = candidates
-
-
-def _kind(symbol_type: int) -> str:
-    return _KINDS.get(symbol_type, words.KIND_UNKNOWN)
-
-
-def _outside(images: Images, addr: int) -> str:
-    """Say what an address is that belongs to no image."""
-    mapping = images.space.mapping_at(addr)
-    if mapping is None:
-        return "nothing is mapped there"
-    return f"in no image: {mapping.path or 'anonymous memory'}, {mapping.flags}"
+        listed = {(id(one.image), one.addr) for one in candidates}
+        for found in self.images.names.statics(self.lookup, query, where):
+            one = found.as_candidate()
+            if (id(one.image), one.addr) not in listed:
+                one.wins = one.addr == result.addr and one.addr is not None
+                candidates.append(one)
+        # those of a C++ name are listed already: each mangled name has been asked for
+        result.candidates = candidates or result.candidates

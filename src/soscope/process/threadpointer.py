@@ -24,7 +24,9 @@ def thread_pointer(space: Space, tid: int, tid_offset: int | None) -> int | None
     head = _robust_list(tid)
     if head:
         size = space.bits // 8
-        low = max(head - _REACH, 0) & -size
+        # a static program's first descriptor lies at the very start of its heap
+        mapping = space.mapping_at(head)
+        low = max(head - _REACH, 0 if mapping is None else mapping.start) & -size
         data = space.read(low, head - low)
         number = inner.to_bytes(4, "little")
         for at in range(len(data) - 3 * size & -size, -1, -size):

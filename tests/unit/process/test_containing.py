@@ -22,11 +22,11 @@ Row = tuple[int, int, int, int, int]  # value, size, type, binding, section
 
 
 def table(rows: list[Row], bits: int = 64) -> SymbolArray:
-    """Make a table; symbol N is called sN and the null symbol is N 0."""
+    """Make a table; symbol N is called sN or _N, and the null symbol is N 0."""
     strings, data = bytearray(b"\0"), bytes(24 if bits == 64 else 16)
     for number, (value, size, kind, binding, section) in enumerate(rows, 1):
         name, info = len(strings), binding << 4 | kind
-        strings += b"s%d\0" % number
+        strings += (b"s%d\0" if number % 2 else b"_%d\0") % number
         if bits == 64:
             data += struct.pack("<IBBHQQ", name, info, 0, section, value, size)
         else:
@@ -50,7 +50,7 @@ def expected(tables: list[SymbolArray], addr: int) -> Hit:
             if not start <= value <= addr:
                 continue
             size = 0 if value + size > end else size
-            rank = ({1: 3, 10: 3, 2: 2, 0: 1}.get(binding, 0), kind != 0)
+            rank = ({1: 3, 10: 3, 2: 2, 0: 1}.get(binding, 0), kind != 0, row % 2)
             if addr < value + size:
                 around.append((value, -size, rank, -number, -row))
             else:
