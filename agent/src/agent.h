@@ -218,6 +218,7 @@ struct sosc_regs { // as the handlers that call C save them, from rsp on
 int sosc_images_start(const struct sosc_start *start);
 bool sosc_addr_executable(const struct sosc_loaded *image, uint64_t addr);
 struct sosc_loaded *sosc_image_of(uint64_t addr);
+uint64_t sosc_dynamic_addr(const struct sosc_loaded *image, uint64_t value);
 int sosc_image_parse(struct sosc_loaded *image, const struct sosc_start *start);
 void sosc_image_record(struct sosc_loaded *image, uint32_t flags);
 

@@ -60,11 +60,24 @@ static const char *file_name(const char *path)
 	return name;
 }
 
-// A pointer of the dynamic section: the loader has added the load bias in
-// place, except where it may not write (vDSO) or has not got there yet.
+/**
+ * The addr that a pointer of the dynamic section means, 0 for none. glibc has added the
+ * load bias in place, except where it may not write (vDSO, -z rodynamic); musl never does.
+ * A prelinked image elsewhere than it was made for may have a bias of any size and sign.
+ */
+uint64_t sosc_dynamic_addr(const struct sosc_loaded *image, uint64_t value)
+{
+	uint64_t size = image->end - image->start;
+
+	if (value - image->start < size)
+		return value;
+	value += image->bias;
+	return value - image->start < size ? value : 0;
+}
+
 static const void *pointer(const struct sosc_loaded *image, uint64_t value)
 {
-	return (const void *)(value < image->bias ? value + image->bias : value);
+	return (const void *)sosc_dynamic_addr(image, value);
 }
 
 static void parse_dynamic(struct sosc_loaded *image)

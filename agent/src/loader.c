@@ -16,6 +16,7 @@ enum {
 };
 
 static uint64_t loader_bias;
+static bool relocates_first; // musl says that its list is consistent when all is relocated
 static Elf64_Dyn init_entries[SOSC_MAX_IMAGES]; // indexed like sosc_loaded
 
 static Elf64_Dyn **info(const struct link_map *map, int tag)
@@ -35,34 +36,39 @@ static bool has_info(const struct sosc_loaded *image)
 	return false;
 }
 
-// A relative relocation that has been applied has added the load bias.
+static bool in_range(uint64_t value, uint64_t start, uint64_t size)
+{
+	return value - start < size;
+}
+
+// Whether the image is relocated for sure. If it is not, or that cannot be told, its
+// DT_INIT will. Where the load bias is 0, as with prelinked images at the address that
+// they were made for, there is no telling.
 static bool is_relocated(const struct sosc_loaded *image)
 {
-	uint64_t array = 0;
+	uint64_t size = image->end - image->start, array = 0;
 
+	if (relocates_first)
+		return true;
+	if (!image->bias)
+		return false;
 	for (const Elf64_Dyn *dyn = image->dynamic; dyn->d_tag != DT_NULL; dyn++)
 		if (dyn->d_tag == DT_INIT_ARRAY)
-			array = dyn->d_un.d_ptr;
-	if (array) {
-		if (array < image->bias)
-			array += image->bias;
-		return *(const uint64_t *)array >= image->bias;
-	}
+			array = sosc_dynamic_addr(image, dyn->d_un.d_ptr);
+	if (array) // begins with a function of the image's own
+		return in_range(*(const uint64_t *)array, image->start, size);
 	for (uint64_t i = 0; i < image->relacount; i++)
 		if (ELF64_R_TYPE(image->rela[i].r_info) == R_X86_64_RELATIVE)
-			return *(const uint64_t *)(image->bias + image->rela[i].r_offset) >=
-			       image->bias;
-	if (image->pltgot && image->jmprelcount) {
-		if (image->pltgot[2])
-			return true; // set up for lazy binding
-		for (uint64_t i = 0; i < image->jmprelcount; i++) {
-			uint64_t value =
-				*(const uint64_t *)(image->bias + image->jmprel[i].r_offset);
+			return *(const uint64_t *)(image->bias + image->rela[i].r_offset) ==
+			       image->bias + (uint64_t)image->rela[i].r_addend;
+	if (image->pltgot && image->pltgot[2])
+		return true; // set up for lazy binding
+	for (uint64_t i = 0; i < image->jmprelcount; i++) {
+		uint64_t value = *(const uint64_t *)(image->bias + image->jmprel[i].r_offset);
 
-			return value > image->end - image->start;
-		}
+		return value && !in_range(value, image->start - image->bias, size);
 	}
-	return true;
+	return false;
 }
 
 static void arm_init(struct sosc_loaded *image)
@@ -227,6 +233,7 @@ void sosc_loader_changed(void)
 /** Record and hook the images that are there before any code has run. */
 int sosc_images_start(const struct sosc_start *start)
 {
+	static const char libc_function[] = "__libc_start_main";
 	const struct r_debug *r_debug = (const struct r_debug *)start->r_debug;
 	struct sosc_namespace all[SOSC_NAMESPACES];
 	const struct sosc_loaded *loader = NULL;
@@ -238,6 +245,8 @@ int sosc_images_start(const struct sosc_start *start)
 	for (uint32_t i = 0; i < sosc_loaded_count; i++)
 		if (sosc_loaded[i].loader && sosc_loaded[i].bias == loader_bias)
 			loader = &sosc_loaded[i];
+	relocates_first = loader &&
+			  sosc_lookup(loader, libc_function, sosc_gnu_hash(libc_function), NULL);
 	sosc_namespaces_init(r_debug, loader);
 	count = sosc_namespaces(all);
 	for (uint32_t ns = 1; ns < count; ns++)

@@ -44,6 +44,31 @@ def test_capture_programs_keep_what_is_there(compiler: str) -> None:
     hosted.check("capture", compiler=compiler)
 
 
+LINKED = {  # to addresses of their own; sanitizers have the lower one's place
+    "low": ["-fuse-ld=bfd", "-Wl,-Ttext-segment=0x3f000000000"],
+    "high": ["-fuse-ld=bfd", "-Wl,-Ttext-segment=0x7ffffa000000"],
+    "rodynamic": ["-fuse-ld=lld", "-Wl,--image-base=0x3e000000000,-z,rodynamic"],
+    "rodynamic-high": ["-fuse-ld=lld", "-Wl,--image-base=0x7ffff9000000,-z,rodynamic"],
+}
+
+
+@pytest.mark.parametrize("flags", LINKED.values(), ids=LINKED)
+@pytest.mark.parametrize("copies", [1, 2])
+def test_symbols_of_images_that_begin_elsewhere(
+    copies: int, flags: list[str], tmp_path: Path
+) -> None:
+    need("ld.lld")
+    source = tmp_path / "few.c"
+    source.write_text("".join(f"int few_{n}(void) {{ return {n}; }}\n" for n in range(50)))
+    libraries = []
+    for copy in range(copies):  # the second cannot have the address
+        library = tmp_path / f"libfew{copy}.so"
+        made = run([need("gcc"), "-shared", "-fPIC", *flags, str(source), "-o", str(library)])
+        assert made.returncode == 0, made.stderr
+        libraries.append(library)
+    assert not hosted.check("lookup", *libraries, "libm.so.6", "libstdc++.so.6")
+
+
 @pytest.mark.parametrize("compiler", hosted.COMPILERS)
 def test_the_lists_of_other_namespaces(compiler: str, tmp_path: Path) -> None:
     source, script = tmp_path / "global.c", tmp_path / "global.map"

@@ -20,6 +20,8 @@ RUNS = [
     ("dlopen", ("again",), False),
     ("dlopen", ("replace",), False),
     ("dlopen", ("fail",), False),
+    ("prelinked", ("now",), False),
+    ("prelinked", ("lazy",), False),
     ("dlmopen", ("one",), False),
     ("dlmopen", ("two",), False),
     ("dlmopen", ("again",), False),
