@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The relocations that fill slots: which cell gets the address of which symbol.
 
-For x86-64 (psABI, "Relocation Types"). An image that calls functions through a symbol has a
-JUMP_SLOT for each, in DT_JMPREL; one that loads their addresses, or was compiled with
+For x86-64 and i386 (psABI, "Relocation Types"). An image that calls functions through a
+symbol has a JUMP_SLOT for each, in DT_JMPREL; one that loads their addresses, or was compiled with
 -fno-plt, has GLOB_DATs.
 """
 
@@ -46,29 +46,32 @@ class SlotRelocation:
 
 
 def slot_relocations(image: ElfReader) -> Iterator[SlotRelocation]:
-    """Give the JUMP_SLOT and GLOB_DAT relocations of a 64-bit x86 image, DT_JMPREL's first.
+    """Give the JUMP_SLOT and GLOB_DAT relocations of an x86 image, DT_JMPREL's first.
 
     Raises FormatError where a table is cut off.
     """
+    shift, mask = (32, 0xFFFFFFFF) if image.encoding.bits == 64 else (8, 0xFF)
     for at, fields, in_plt in relocations(image):
-        kind = fields[1] & 0xFFFFFFFF
-        if kind in (R_X86_64_JUMP_SLOT, R_X86_64_GLOB_DAT):
-            yield SlotRelocation(fields[0], kind, fields[1] >> 32, fields[2], at, in_plt=in_plt)
+        kind = fields[1] & mask
+        if kind in (R_X86_64_JUMP_SLOT, R_X86_64_GLOB_DAT):  # i386 has the same numbers
+            yield SlotRelocation(fields[0], kind, fields[1] >> shift, fields[2], at, in_plt=in_plt)
 
 
 def relocations(image: ElfReader) -> Iterator[tuple[int, Row, bool]]:
-    """Give (place in the source, (r_offset, r_info, r_addend), in DT_JMPREL) of each RELA.
+    """Give (place in the source, (r_offset, r_info, r_addend), in DT_JMPREL) of each relocation.
 
-    An entry of DT_JMPREL that lies within DT_RELA, too, is given once. Raises FormatError.
+    Those of DT_REL have the addend 0: it is where the relocation goes. An entry of DT_JMPREL
+    that lies within the other table, too, is given once. Raises FormatError.
     """
     plt = _range(image, c.DT_JMPREL, c.DT_PLTRELSZ)
-    if image.dynamic.get(c.DT_PLTREL) == c.DT_REL:
-        plt = (0, 0)
-    for at, row in _rows(image, *plt):
+    has_addend = image.dynamic.get(c.DT_PLTREL) != c.DT_REL
+    for at, row in _rows(image, *plt, has_addend=has_addend):
         yield at, row, True
-    for at, row in _rows(image, *_range(image, c.DT_RELA, c.DT_RELASZ)):
-        if not plt[0] <= at < plt[1]:
-            yield at, row, False
+    for table, size in ((c.DT_RELA, c.DT_RELASZ), (c.DT_REL, c.DT_RELSZ)):
+        where = _range(image, table, size)
+        for at, row in _rows(image, *where, has_addend=table == c.DT_RELA):
+            if not plt[0] <= at < plt[1]:
+                yield at, row, False
 
 
 def _range(image: ElfReader, table: int, size: int) -> tuple[int, int]:
@@ -79,14 +82,15 @@ def _range(image: ElfReader, table: int, size: int) -> tuple[int, int]:
         return 0, 0
     if length > _MAX_BYTES:
         raise broken(image.source, "relocations", at, f"{length} bytes")
-    step = image.encoding.rela.size
-    return at, at + length // step * step
+    return at, at + length
 
 
-def _rows(image: ElfReader, start: int, end: int) -> Iterator[tuple[int, Row]]:
-    if start == end:
+def _rows(image: ElfReader, start: int, end: int, *, has_addend: bool) -> Iterator[tuple[int, Row]]:
+    layout = image.encoding.rela if has_addend else image.encoding.rel
+    size = (end - start) // layout.size * layout.size
+    if not size:
         return
-    layout = image.encoding.rela
-    data = take(image.source, start, end - start, "relocations")
-    for at, row in zip(range(start, end, layout.size), layout.iter_unpack(data), strict=True):
-        yield at, (row[0], row[1], row[2])
+    data = take(image.source, start, size, "relocations")
+    places = range(start, start + size, layout.size)
+    for at, row in zip(places, layout.iter_unpack(data), strict=True):
+        yield at, (row[0], row[1], row[2] if has_addend else 0)

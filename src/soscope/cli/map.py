@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`soscope map`: the images of a process, and what their slots lead to."""
+
+from __future__ import annotations
+
+from soscope.cli.main import Invocation, note
+from soscope.options.map import MapOptions, parse
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # imported when the words are fine
+    from soscope.inspect.processmap import Chooses, ProcessMap
+    from soscope.process.loadedimage import LoadedImage
+
+
+def run(invocation: Invocation) -> int:
+    """Run the verb; return 0, or 1 where nothing was chosen or not all could be read."""
+    options = parse(invocation.words)
+    invocation.debug |= options.debug
+
+    # --help and usage errors need none of these
+    from soscope.inspect.processmap import read_map
+    from soscope.report import processmap
+    from soscope.report.output import STDOUT, Output
+
+    found = read_map(options.pid, _chooser(options))
+    chosen = sum(found.counts().values())
+    if options.changed:
+        found.keep_changed()
+    _write_pictures(options, found)
+    output = Output.open(None, STDOUT)
+    if options.json:
+        output.write(processmap.document(found))
+    elif options.svg is None and options.dot is None:
+        lines = processmap.text(found, only_slots=options.is_filtered)
+        output.write("".join(f"{line}\n" for line in lines))
+    output.close()
+    if output.error is not None:
+        if isinstance(output.error, BrokenPipeError):
+            raise output.error
+        note(f"cannot write {output.name}: {(output.error.strerror or '').lower()}")
+        return 1
+    if found.is_guessed:
+        note("the loader's own scopes were not found: interposed and hooked may be wrong")
+    if options.is_filtered and not chosen:
+        note("no slot matches")
+        return 1
+    return 1 if found.damaged else 0
+
+
+def _chooser(options: MapOptions) -> Chooses:
+    """Return what says whether a slot was asked for. Raises UsageError."""
+    from soscope.instruments.trace.filter import chooses, compile_selection
+
+    selection = compile_selection(options.select, options.callers or ["all"], options.callees)
+
+    def wanted(symbol: str, caller: LoadedImage, callee: LoadedImage | None) -> bool:
+        return chooses(
+            selection,
+            symbol,
+            caller=caller.name,
+            caller_path=caller.path,
+            caller_is_main=caller.is_main,
+            callee="" if callee is None else callee.name,
+            callee_path="" if callee is None else callee.path,
+            callee_is_main=callee is not None and callee.is_main,
+        )
+
+    if options.select or options.callers or options.callees:
+        return wanted
+    return lambda *_: True
+
+
+def _write_pictures(options: MapOptions, found: ProcessMap) -> None:
+    """Write the files that were asked for. Raises SoscopeError."""
+    if options.svg is None and options.dot is None:
+        return
+    from soscope.report import mapdot, mapsvg
+    from soscope.report.callgraph import graph_of
+    from soscope.report.output import Output
+
+    graph = graph_of(found)
+    for path, write in ((options.svg, mapsvg.document), (options.dot, mapdot.document)):
+        if path is None:
+            continue
+        output = Output.open(path)
+        output.write(write(graph))
+        output.close()
+        if output.error is not None:
+            note(f"cannot write {output.name}: {(output.error.strerror or '').lower()}")

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The picture of a process's images as a graph in the language of graphviz."""
+
+from __future__ import annotations
+
+from soscope.process.bindings import BOUND, HOOKED, INTERPOSED, UNBOUND
+from soscope.report.callgraph import Graph
+
+_COLOURS = {BOUND: "#4c6a92", UNBOUND: "#9aa5b1", INTERPOSED: "#c77700", HOOKED: "#c0241c"}
+
+
+def document(graph: Graph) -> str:
+    """Return the text of the graph."""
+    lines = [
+        f"digraph {_quoted(graph.title)} {{",
+        "  rankdir=TB;",
+        '  node [shape=box, style="rounded,filled", fillcolor="#f4f6f8", fontname="sans-serif"];',
+        '  edge [fontname="sans-serif", fontsize=10];',
+    ]
+    for node in graph.nodes:
+        more = ""
+        if not node.is_image:
+            more = ', style="filled", fillcolor="#fbe3e1"'
+        elif node.is_main:
+            more = ', fillcolor="#dfe9f5"'
+        lines.append(f"  n{node.index} [label={_quoted(node.name)}{more}];")
+    for edge in graph.edges:
+        style = ", style=dashed" if edge.state == UNBOUND else ""
+        lines.append(
+            f"  n{edge.start.index} -> n{edge.end.index} [label={_quoted(str(edge.total))},"
+            f' color="{_COLOURS[edge.state]}", tooltip={_quoted(edge.label)}{style}];'
+        )
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _quoted(text: str) -> str:
+    """Return a string of graphviz's: only quotes and backslashes mean something in it."""
+    plain = "".join(one if one.isprintable() else "?" for one in text)
+    return '"' + plain.replace("\\", "\\\\").replace('"', '\\"') + '"'
