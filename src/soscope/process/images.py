@@ -38,6 +38,7 @@ class Images:
     `linked` are those of the loader's lists, namespace by namespace, in link-map order;
     `debug` is the address of `struct r_debug`, 0 where there is none; `state` its r_state.
     `watched` are the places that change when images come or go: (address, bytes).
+    `started` is the dynamic section of what the kernel started, which may be a loader.
     `is_guessed` says that the loader has not run yet, or has left no list.
     """
 
@@ -55,6 +56,7 @@ class Images:
         "namespaces",
         "scope_is_guessed",
         "space",
+        "started",
         "state",
         "watched",
     )
@@ -62,6 +64,7 @@ class Images:
     def __init__(self, space: Space, main: LoadedImage) -> None:
         self.space = space
         self.main = main
+        self.started = main.dynamic
         self.debug = 0
         self.state = RT_CONSISTENT
         self.loader_base = space.auxv.get(auxv.AT_BASE, 0)
@@ -97,7 +100,8 @@ class Images:
     @property
     def is_static(self) -> bool:
         """Say whether the program was linked without a loader."""
-        return not self.debug and not self.space.auxv.get(auxv.AT_BASE)
+        # a loader that was started as a program has loaded another one
+        return not self.space.auxv.get(auxv.AT_BASE) and self.main.dynamic == self.started
 
     @property
     def loader(self) -> LoadedImage | None:

@@ -88,9 +88,13 @@ class Process:
         for _ in range(_TRIES):
             if self._watch.holds():
                 return
-            self._space.forget()
-            self._images = find_images(self._space)
-            self._watch = Watch(self._images)
+            self._renew()
+
+    def _renew(self) -> None:
+        """Make the picture anew. Raises NoSuchProcess."""
+        self._space.forget()
+        self._images = find_images(self._space)
+        self._watch = Watch(self._images)
 
     # ---- questions ----
 
@@ -128,15 +132,15 @@ class Process:
         """
         if isinstance(query, str):
             query = parse(query)
-        self._refresh()
         tid = self._space.tid if thread is None else thread
-        while True:
+        self._space.forget()  # mappings come and go without the loader
+        for _ in range(_TRIES):
             found = Resolver(
                 self._images, tid, namespace=namespace, lists=lists, seen_from=seen_from
             ).answer(query)
             if self._watch.holds():
                 break
-            self._refresh()  # it changed meanwhile
+            self._renew()  # it has changed: the answer may be wrong
         self._space.check()
         return found
 

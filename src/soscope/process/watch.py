@@ -28,23 +28,22 @@ class Watch:
 
     def holds(self) -> bool:
         """Say whether every place has what it had."""
-        watched = self._images.watched
-        if len(watched) != self._known:
-            self._known = len(watched)
-            self._batches = None
         space = self._images.space
-        if self._batches is None:
-            # The first time: they were read just now, and most programs ask once.
-            self._batches = []
-            return True
+        watched = self._images.watched
         if space.is_patchwork:
             return True
-        if not self._batches and watched:
+        if len(watched) != self._known:
+            # Asked for the first time, and most programs ask once: that is not worth ctypes.
+            self._known = len(watched)
+            self._batches = None
+        elif self._batches is None:
             self._batches = _batches(watched)
         try:
-            return all(batch.holds(self._tid) for batch in self._batches)
+            if self._batches is not None:
+                return all(batch.holds(self._tid) for batch in self._batches)
         except OSError:  # not allowed here, or a place is no memory any more
-            return all(space.read(addr, len(data)) == data for addr, data in watched)
+            pass
+        return all(space.read(addr, len(data)) == data for addr, data in watched)
 
 
 class _Batch:
