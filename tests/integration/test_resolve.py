@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -445,7 +444,7 @@ def test_layouts(flags: tuple[str, ...]) -> None:
         assert running.process.read(running.tell("handle", handle, "text"), 5) == b"text\0"
 
 
-def test_programs_of_every_linkage(tmp_path: Path) -> None:
+def test_programs_of_every_linkage() -> None:
     for flags in (("-no-pie", "-fno-pie"), ("-pie",), ("-no-pie", "-fno-pie", "-rdynamic")):
         with Teller(teller(*flags)) as running:
             for name in ("own_private", "own_public", "own_data", "own_tls"):

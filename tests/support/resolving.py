@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Self
 
 from soscope.process.answer import Answer
 from soscope.process.live import Process
@@ -86,7 +87,7 @@ class Teller:
         assert self._line() == "ready"
         self._process: Process | None = None
 
-    def __enter__(self) -> Teller:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -177,7 +177,8 @@ static void obey(char **word)
 	else if (!strcmp(word[0], "call"))
 		answer(((void *(*)(void))dlsym(handles[atoi(word[1])], word[2]))());
 	else if (!strcmp(word[0], "call-in-thread"))
-		in_thread((const void *(*)(const char *))dlsym(handles[atoi(word[1])], word[2]), "");
+		in_thread((const void *(*)(const char *))dlsym(handles[atoi(word[1])], word[2]),
+			  "");
 #endif
 	else
 		puts("what?");
