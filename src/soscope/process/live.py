@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from soscope.errors import NoSuchProcess
 from soscope.process.answer import Answer
 from soscope.process.images import Images, find_images
 from soscope.process.loadedimage import LoadedImage
@@ -36,12 +37,7 @@ class Process:
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
-        self._space = Space(pid)
-        try:
-            self._images = find_images(self._space)
-        except BaseException:
-            self._space.close()
-            raise
+        self._space, self._images = _opened(pid)
         self._watch = Watch(self._images)
 
     def __enter__(self) -> Process:  # noqa: PYI034  typing is slow to import
@@ -188,3 +184,20 @@ class Process:
         """
         self._space.check()
         return self._space.read(addr, size)
+
+
+def _opened(pid: int) -> tuple[Space, Images]:
+    """Open a process and find its images; if it calls exec meanwhile, once more."""
+    left = _TRIES
+    while True:
+        left -= 1
+        space = Space(pid)
+        try:
+            return space, find_images(space)
+        except NoSuchProcess:
+            space.close()
+            if not left:
+                raise
+        except BaseException:
+            space.close()
+            raise

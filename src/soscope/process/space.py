@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 
 from soscope.binfmt.source import ByteSource
 from soscope.errors import FormatError, NoSuchProcess, SoscopeError
@@ -20,6 +21,7 @@ from soscope.process.rights import missing_right
 
 _PAGE_SIZES = (4096, 8192, 16384, 32768, 65536)
 _PF_KTHREAD = 0x0020_0000
+_PATIENCE = 20  # milliseconds for an exec to end
 
 
 class Space:
@@ -67,13 +69,12 @@ class Space:
             raise missing_right(self.pid, "the memory", refusal.errno) from refusal
 
     def _read_auxv(self) -> tuple[dict[int, int], int]:
-        try:
-            with open(f"/proc/{self.tid}/auxv", "rb", buffering=0) as file:
-                data = file.read()
-        except PermissionError as error:
-            raise missing_right(self.pid, "the auxiliary vector", error.errno) from error
-        except OSError as error:
-            raise self._gone(error.errno) from error
+        data = self._auxv_bytes()
+        for _ in range(_PATIENCE):
+            if data or status.read_stat(self.pid).flags & _PF_KTHREAD:
+                break
+            time.sleep(0.001)  # in the middle of an exec there is none
+            data = self._auxv_bytes()
         if not data:
             raise self._gone(errno.ESRCH)
         for bits in (64, 32):
@@ -84,6 +85,15 @@ class Space:
             if vector.get(auxv.AT_PAGESZ) in _PAGE_SIZES:
                 return vector, bits
         raise SoscopeError(f"process {self.pid}: its auxiliary vector is unknown", slug="error")
+
+    def _auxv_bytes(self) -> bytes:
+        try:
+            with open(f"/proc/{self.tid}/auxv", "rb", buffering=0) as file:
+                return file.read()
+        except PermissionError as error:
+            raise missing_right(self.pid, "the auxiliary vector", error.errno) from error
+        except OSError as error:
+            raise self._gone(error.errno) from error
 
     def close(self) -> None:
         """Close the memory; may be called twice."""

@@ -14,6 +14,7 @@ import pytest
 from soscope.errors import NoSuchProcess, SoscopeError
 from soscope.process import maps
 from soscope.process.images import find_images
+from soscope.process.live import Process
 from soscope.process.space import Space
 from soscope.process.status import program_path, read_stat
 from tests.support.tools import not_here
@@ -39,9 +40,8 @@ def our_images() -> list[tuple[int, str]]:
 @pytest.fixture
 def sleeper() -> Iterator[int]:
     with subprocess.Popen(["sleep", "60"]) as process:
-        space = Space(process.pid)
-        while len(find_images(space).linked) < 3:  # the loader is at work
-            space = Space(process.pid)
+        while len(Process(process.pid).images) < 3:  # the loader is at work
+            time.sleep(0.001)
         yield process.pid
         process.kill()
 
