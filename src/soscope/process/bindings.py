@@ -225,6 +225,20 @@ class Bindings:
         row = self._tables[image].rows[index]
         return row[4] if row[3] == c.SHN_ABS else row[4] + image.load_bias
 
+    def is_ifunc(self, found: Found) -> bool:
+        """Say whether a definition is an IFUNC's resolver."""
+        image, index = found
+        return self._tables[image].rows[index][1] & 15 == c.STT_GNU_IFUNC
+
+    def images_defining(self, name: bytes) -> list[LoadedImage]:
+        """Return the images that define an imported name, stubs of the program not counted."""
+        found = dict.fromkeys(
+            image
+            for image, index in self._defined.get(name, ())
+            if self._tables[image].rows[index][3] != c.SHN_UNDEF
+        )
+        return list(found)
+
     def _order(self, image: LoadedImage, *, own: bool) -> dict[LoadedImage, int]:
         """Return the place of each image in a list that is looked through."""
         key = image, own

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`soscope explain`: how calls of a symbol go in a running process."""
+
+from __future__ import annotations
+
+from soscope.cli.main import Invocation, note
+from soscope.options.explain import parse
+
+
+def run(invocation: Invocation) -> int:
+    """Run the verb; return 0, or 1 where no slot leads to the symbol."""
+    options = parse(invocation.words)
+    invocation.debug |= options.debug
+
+    # --help and usage errors need none of these
+    from soscope.inspect.explain import explain
+    from soscope.report import explain as report
+    from soscope.report.output import STDOUT, Output
+
+    found = explain(options.pid, options.symbol, options.importer)
+    output = Output.open(None, STDOUT)
+    if options.json:
+        output.write(report.document(found))
+    elif found.ways:
+        output.write(report.text(found))
+    output.close()
+    if output.error is not None:
+        if isinstance(output.error, BrokenPipeError):
+            raise output.error
+        note(f"cannot write {output.name}: {(output.error.strerror or '').lower()}")
+        return 1
+    if found.ways:
+        return 0
+    who = "no image" if options.importer is None else options.importer
+    said = f"{who} has a slot for '{found.symbol}'"
+    if options.importer is not None:
+        said = f"{who} has no slot for '{found.symbol}'"
+    if found.others:
+        said += f"; {', '.join(found.others)} {'has' if len(found.others) == 1 else 'have'} one"
+    note(said)
+    return 1
