@@ -18,12 +18,12 @@ import tempfile
 if __package__ in (None, ""):
     sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-from benchmarks import calls, machine, memory, python_json, results, startup, stream
+from benchmarks import calls, machine, memory, python_json, resolve, results, startup, stream
 from benchmarks.measure import Failed
 from benchmarks.rows import Table
 from benchmarks.tools import HERE, PEERS, TOP, Tools
 
-PARTS = ["calls", "json", "stream", "memory", "startup"]
+PARTS = ["calls", "json", "stream", "memory", "startup", "resolve"]
 
 
 def _say(text: str) -> None:
@@ -59,6 +59,8 @@ def _measure(tools: Tools, parts: list[str], count: int, *, quick: bool) -> list
         tables.append(startup.measure(tools, count if quick else 3 * count, _say))
     if "memory" in parts:
         tables.append(memory.measure(tools, count, _say))
+    if "resolve" in parts:
+        tables.append(resolve.measure(tools, count, _say))
     return tables
 
 

@@ -230,8 +230,14 @@ class DynamicSymbols:
 
         glibc's check_match and do_lookup_x, or musl's find_sym2. Raises FormatError.
         """
+        return self.choose(self.named(name, hashed), version, musl=musl)
+
+    def choose(
+        self, entries: list[Definition], version: str | None, *, musl: bool = False
+    ) -> Definition | None:
+        """Return the one of several entries of a name that a loader takes, None if none."""
         chosen = None
-        for found in self.named(name, hashed):
+        for found in entries:
             if not is_acceptable(found):
                 continue
             if version is not None:
@@ -315,6 +321,51 @@ class DynamicSymbols:
                 return self._first, self._hash_bytes(base, at - base)
         raise broken(self._memory, "DT_GNU_HASH", self._gnu, "a chain has no end")
 
+    def named_all(self, wanted: dict[int, list[bytes]]) -> dict[bytes, list[Definition]]:
+        """Return the entries of many names at once, in order of the table.
+
+        `wanted` has, for each gnu_hash with its lowest bit set, the names (with a NUL behind)
+        that have it; so have the keys of the result. Raises FormatError.
+        """
+        chains = self.chains()
+        if chains is None:
+            return {}
+        first, data = chains
+        values = memoryview(data).cast("I")
+        hits = [at + first for at, value in enumerate(values) if value | 1 in wanted]
+        if not hits:
+            return {}
+        size = self.encoding.symbol.size
+        low, high = hits[0], hits[-1] + 1
+        table = self._take(self._symbols + low * size, (high - low) * size, "DT_SYMTAB")
+        strings = self._memory.read(self._strings, self.dynamic.get(c.DT_STRSZ) or 0)
+        numbers: memoryview | bytes = b""
+        if self._versym:
+            raw = self._take(self._versym + 2 * low, 2 * (high - low), "DT_VERSYM")
+            numbers = memoryview(raw).cast("H")
+        unpack = self.encoding.symbol.unpack_from
+        is_wide = self.encoding.bits == 64
+        found: dict[bytes, list[Definition]] = {}
+        for index in hits:
+            fields = unpack(table, (index - low) * size)
+            for name in wanted[values[index - first] | 1]:
+                if strings.startswith(name, fields[0]):
+                    if is_wide:
+                        _, info, other, section, value, length = fields
+                    else:
+                        _, value, length, info, other, section = fields
+                    number = numbers[index - low] if numbers else 1
+                    addr = self._symbols + index * size
+                    entry = Definition(addr, value, length, info, other, section, number)
+                    found.setdefault(name, []).append(entry)
+        return found
+
+    def _take(self, addr: int, size: int, field: str) -> bytes:
+        data = self._memory.read(addr, size)
+        if len(data) < size:
+            raise broken(self._memory, field, addr, "cut")
+        return data
+
     @property
     def tables(self) -> tuple[int, int]:
         """The run-time addresses of DT_SYMTAB and DT_STRTAB."""
@@ -355,14 +406,6 @@ class DynamicSymbols:
         table = table[: len(table) // size * size]
         fields = self.encoding.symbol.iter_unpack(table)
         return {index for index, one in enumerate(fields) if one[0] in wanted}
-
-    def at_index(self, index: int, name: bytes) -> Definition | None:
-        """Return entry `index` if it is called `name`. Raises FormatError."""
-        at, offset = self._string_of(index)
-        wanted = name + b"\0"
-        if self._memory.read(self._strings + offset, len(wanted)) != wanted:
-            return None
-        return self._definition(at, index)
 
 
 def is_acceptable(found: Definition) -> bool:

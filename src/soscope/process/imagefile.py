@@ -121,7 +121,7 @@ def _base(image: LoadedImage, mapping: Mapping, descriptor: int) -> int:
 
 def _starts(image: LoadedImage, mapping: Mapping) -> list[int]:
     """Return the offsets at which the file is mapped near the image, lowest address first."""
-    return [one.offset for one in image.space.mappings if one.inode == mapping.inode and one.offset]
+    return [one.offset for one in image.space.mappings_of(mapping.inode) if one.offset]
 
 
 def _agrees(image: LoadedImage, file: ImageFile) -> bool:

@@ -13,6 +13,7 @@ raised, and an id that went to another process is never taken for the old one.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable
 
 from soscope.errors import NoSuchProcess
@@ -25,6 +26,7 @@ from soscope.process.space import Space
 from soscope.process.watch import Watch
 
 _TRIES = 5
+_FEW = 8  # queries that are not worth a pass over all images
 
 
 class Process:
@@ -155,7 +157,8 @@ class Process:
         queries = [(hex(addr), addr) for addr in addrs]
         self._refresh()
         while True:
-            found = self._images.names.by_addrs(queries)
+            with _WithoutCollection():
+                found = self._images.names.by_addrs(queries)
             if self._watch.holds():
                 break
             self._refresh()  # it changed meanwhile
@@ -171,10 +174,27 @@ class Process:
         lists: bool = False,
         seen_from: str | None = None,
     ) -> list[Answer]:
-        """Answer many queries, in order, as `answer` does. Raises NoSuchProcess, UsageError."""
+        """Answer many queries, in order, as `answer` does: one pass over each image.
+
+        Raises NoSuchProcess, UsageError.
+        """
+        asked = list(queries)
+        quick: dict[str, Answer] = {}
+        if seen_from is None and not lists and len(asked) > _FEW:
+            self._refresh()
+            plain = {one for one in asked if isinstance(one, str) and one.isidentifier()}
+            tid = self._space.tid if thread is None else thread
+            with _WithoutCollection():
+                quick = Resolver(self._images, tid, namespace=namespace).by_names(plain)
+            if not self._watch.holds():  # it has changed: one by one, then
+                quick = {}
+            self._space.check()
         return [
-            self.answer(query, thread=thread, namespace=namespace, lists=lists, seen_from=seen_from)
-            for query in queries
+            (quick.get(query) if isinstance(query, str) else None)
+            or self.answer(
+                query, thread=thread, namespace=namespace, lists=lists, seen_from=seen_from
+            )
+            for query in asked
         ]
 
     def read(self, addr: int, size: int) -> bytes:
@@ -184,6 +204,20 @@ class Process:
         """
         self._space.check()
         return self._space.read(addr, size)
+
+
+class _WithoutCollection:
+    """Thousands of objects are made, none of them garbage: nobody needs to look for it."""
+
+    __slots__ = ("_was_enabled",)
+
+    def __enter__(self) -> None:
+        self._was_enabled = gc.isenabled()
+        gc.disable()
+
+    def __exit__(self, *_: object) -> None:
+        if self._was_enabled:
+            gc.enable()
 
 
 def _opened(pid: int) -> tuple[Space, Images]:

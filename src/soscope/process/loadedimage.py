@@ -271,7 +271,7 @@ class LoadedImage:
             return found
         mapping = self.space.mapping_at(self.dynamic)
         if mapping is not None and mapping.inode:
-            same = [one for one in self.space.mappings if one.inode == mapping.inode]
+            same = self.space.mappings_of(mapping.inode)
             for one in reversed([one for one in same if one.start <= mapping.start]):
                 found = self._segments_at(one.start)
                 if found is not None:

@@ -29,12 +29,13 @@ Hit = tuple[LoadedImage, Definition]
 class Lookup:
     """Look-ups in one picture of a process's images; `tid` is whose variables are meant."""
 
-    __slots__ = ("_is_musl", "images", "tid")
+    __slots__ = ("_is_musl", "_mask", "images", "tid")
 
     def __init__(self, images: Images, tid: int) -> None:
         self.images = images
         self.tid = tid
         self._is_musl: bool | None = None
+        self._mask = (1 << images.space.bits) - 1
 
     @property
     def is_musl(self) -> bool:
@@ -59,6 +60,43 @@ class Lookup:
             if found is not None:
                 return image, found
         return None
+
+    def first_all(self, where: Iterable[LoadedImage], names: Iterable[str]) -> dict[str, Hit]:
+        """Return what `first` finds for many names, going through each image once."""
+        wanted: dict[int, list[bytes]] = {}
+        texts: dict[bytes, tuple[str, int]] = {}
+        for name in names:
+            word = os.fsencode(name)
+            hashed = gnu_hash(word) | 1
+            word += b"\0"
+            texts[word] = name, hashed
+            wanted.setdefault(hashed, []).append(word)
+        found: dict[str, Hit] = {}
+        musl = self.is_musl
+        for image in where:
+            if not wanted:
+                break
+            try:
+                symbols = image.symbols
+                if symbols.has_gnu_hash:
+                    entries = symbols.named_all(wanted)
+                else:
+                    entries = {word: symbols.named(word[:-1], 0) for word in texts}
+                for word, several in entries.items():
+                    name, hashed = texts[word]
+                    if name in found:
+                        continue
+                    chosen = symbols.choose(several, None, musl=musl)
+                    if chosen is not None:
+                        found[name] = image, chosen
+                        left = wanted[hashed]
+                        if len(left) == 1:
+                            del wanted[hashed]
+                        else:
+                            left.remove(word)
+            except FormatError:
+                continue
+        return found
 
     def every(self, where: Iterable[LoadedImage], name: bytes) -> list[Hit]:
         """Return all definitions of a name, of every version, in this order of images."""
@@ -106,13 +144,13 @@ class Lookup:
         result.rule = rule
         result.size = found.size
         result.kind = kind_of(found)
-        base = 0 if found.section == c.SHN_ABS and not self.is_musl else image.load_bias
-        addr = found.value + base & (1 << self.images.space.bits) - 1
         if found.type == c.STT_TLS:
             self._settle_tls(result, image, found)
         elif found.type == c.STT_GNU_IFUNC and not found.is_stub:
             self._settle_ifunc(result, image, found, name)
         else:
+            base = 0 if found.section == c.SHN_ABS and not self.is_musl else image.load_bias
+            addr = found.value + base & self._mask
             result.addr = addr
             result.why.append(f"load bias {base:#x} + st_value {found.value:#x} = {addr:#x}")
         return result

@@ -9,6 +9,7 @@ is ambiguous, and lists them.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 from soscope.process import answer as words
 from soscope.process.answer import Answer, Candidate
@@ -64,6 +65,15 @@ class Resolver:
         if self.lists:
             self._list_all(result, query)
         return result
+
+    def by_names(self, names: Iterable[str]) -> dict[str, Answer]:
+        """Answer what the global scope has of many names; the others are left out."""
+        scope = self.images.scope(self.namespace or 0)
+        settle = self.lookup.settle
+        answers = {}
+        for name, hit in self.lookup.first_all(scope, names).items():
+            answers[name] = settle(Answer(name), hit, name, words.RULE_DLSYM)
+        return answers
 
     def _seen(self, result: Answer, query: Query, text: str) -> Answer:
         """Answer with what the slots of the image called `text` hold."""

@@ -32,7 +32,7 @@ class Space:
     `memory` reads run-time addresses.
     """
 
-    __slots__ = ("_held", "_mappings", "auxv", "bits", "memory", "pid", "start", "tid")
+    __slots__ = ("_by_inode", "_held", "_mappings", "auxv", "bits", "memory", "pid", "start", "tid")
 
     def __init__(self, pid: int) -> None:
         """Open it.
@@ -44,6 +44,7 @@ class Space:
         self.start = status.read_stat(pid).start
         self.tid = _living_thread(pid)
         self._mappings: list[maps.Mapping] | None = None
+        self._by_inode: dict[int, list[maps.Mapping]] | None = None
         self._held: ProcessMemory | None = None
         try:
             self._held = ProcessMemory(self.tid)
@@ -162,6 +163,15 @@ class Space:
     def forget(self) -> None:
         """Forget the mappings: they are read anew when they are next asked for."""
         self._mappings = None
+        self._by_inode = None
+
+    def mappings_of(self, inode: int) -> list[maps.Mapping]:
+        """Return the mappings of files with this inode, by rising address."""
+        if self._by_inode is None:
+            self._by_inode = {}
+            for mapping in self.mappings:
+                self._by_inode.setdefault(mapping.inode, []).append(mapping)
+        return self._by_inode.get(inode, [])
 
     def mapping_at(self, addr: int) -> maps.Mapping | None:
         """Return the mapping that holds `addr`, None where there is none."""

@@ -29,15 +29,19 @@ def unlisted_images(images: Images) -> list[LoadedImage]:
         if image is not None:
             found.append(image)
             known += image.ranges
+    known.sort()
+    place = 0
     for mapping in space.mappings:
-        if mapping.flags[0] != "r" or mapping.path.startswith("[v"):
+        while place < len(known) and known[place][1] <= mapping.start:
+            place += 1
+        if place < len(known) and known[place][0] <= mapping.start:
             continue
-        if any(start <= mapping.start < end for start, end in known):
+        if mapping.flags[0] != "r" or mapping.path.startswith("[v"):
             continue
         image = image_at(space, mapping.start, index=len(images.linked) + len(found))
         if image is not None and _is_mapped(image, space.mappings, mapping):
             found.append(image)
-            known += image.ranges
+            known = sorted(known + image.ranges)
     return found
 
 
