@@ -96,7 +96,7 @@ class DynamicSymbols:
         self._gnu = self.pointer(c.DT_GNU_HASH)
         self._sysv = 0 if self._gnu else self.pointer(c.DT_HASH)
         self._head = b""
-        self._version_names: Versions | None = None
+        self._version_names: dict[tuple[int, bool], str | None] = {}
         self._soname: str | None = None
         self._bloom_bits = coding.bits
         if self._gnu:
@@ -265,9 +265,34 @@ class DynamicSymbols:
         number = found.number & ~c.VERSYM_HIDDEN
         if number < 2:
             return None
-        if self._version_names is None:
-            self._version_names = Versions(self._reader())
-        return self._version_names.name(number, is_defined=not found.is_stub)
+        name = self._version_names.get((number, found.is_stub))
+        if name is None:
+            name = self._version_name(number, is_defined=not found.is_stub)
+            self._version_names[number, found.is_stub] = name
+        return name
+
+    def _version_name(self, number: int, *, is_defined: bool) -> str | None:
+        """Read the name of one version: hundreds that nobody asked for are left alone."""
+        if is_defined and self.dynamic.get(c.DT_VERDEFNUM):
+            at = self.pointer(c.DT_VERDEF)
+            data = self._memory.read(at, _PIECE)
+            place = 0
+            # Elfxx_Verdef: version, flags, ndx, count, hash, aux, next; then its Elfxx_Verdaux
+            while place + 20 <= len(data):
+                aux, following = (
+                    int.from_bytes(data[place + one : place + one + 4], "little")
+                    for one in (12, 16)
+                )
+                name = data[place + aux : place + aux + 4]
+                if int.from_bytes(data[place + 4 : place + 6], "little") == number:
+                    if len(name) < 4:
+                        break
+                    offset = int.from_bytes(name, "little")
+                    return self._reader().string(offset, "vda_name")
+                if not following:
+                    break
+                place += following
+        return Versions(self._reader()).name(number, is_defined=is_defined)
 
     @property
     def soname(self) -> str:

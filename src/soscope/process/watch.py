@@ -13,6 +13,7 @@ import os
 from soscope.process.images import Images
 
 _MOST = 1024  # IOV_MAX
+_FEW = 12  # places that are as quickly read one by one
 
 
 class Watch:
@@ -36,7 +37,7 @@ class Watch:
             # Asked for the first time, and most programs ask once: that is not worth ctypes.
             self._known = len(watched)
             self._batches = None
-        elif self._batches is None:
+        elif self._batches is None and len(watched) > _FEW:
             self._batches = _batches(watched)
         try:
             if self._batches is not None:
