@@ -111,11 +111,20 @@ class LoadedImage:
             mapping = self.mapping
             path = "" if mapping is None else mapping.path.replace("\\012", "\n")
             if mapping is not None and path.endswith(_DELETED):
-                path = path.removesuffix(_DELETED)
+                path = self._without_mark(path, mapping)
             if not path or path.startswith("["):
                 path = self.loader_name or path
             self._path = path
         return self._path
+
+    def _without_mark(self, path: str, mapping: Mapping) -> str:
+        """Take the kernel's " (deleted)" off, unless the file is really called that."""
+        try:
+            if os.stat(f"/proc/{self.space.tid}/root{path}").st_ino == mapping.inode:
+                return path
+        except OSError:
+            pass
+        return path.removesuffix(_DELETED)
 
     @property
     def name(self) -> str:

@@ -42,9 +42,9 @@ def parse(text: str) -> Query:
         except ValueError:
             raise UsageError(f"'{text}' is not an address", hint="hexadecimal digits") from None
     image: str | None = None
-    # The last one: a path may have that sign, and operator!= has, behind the image's.
+    # The last one: a path may have that sign, too. In C++ it only stands behind "operator".
     marks = [at for at, sign in enumerate(word) if sign == "!" and at]
-    marks = [at for at in marks if "operator" not in word[:at] and "(" not in word[:at]]
+    marks = [at for at in marks if not word[:at].rstrip().endswith("operator")]
     if marks:
         mark = marks[-1]
         image, word = word[:mark], word[mark + 1 :]

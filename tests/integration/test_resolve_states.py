@@ -1,0 +1,385 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes in every state, and those that may not be looked at."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import soscope
+from soscope.errors import NoSuchProcess, NotPermitted, SoscopeError
+from soscope.process import ptrace
+from soscope.process.live import Process
+from tests.support import launching, schema
+from tests.support.launching import wait_state
+from tests.support.resolving import LIBRARY, Teller, made, teller
+from tests.support.tools import need, not_here
+
+PLAIN = ("-pie", "-fPIE")
+
+
+@pytest.fixture
+def running() -> Iterator[Teller]:
+    with Teller(teller(*PLAIN)) as one:
+        yield one
+
+
+def resolve(
+    *words: str, prefix: tuple[str, ...] = (), text: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Run `soscope resolve`."""
+    return subprocess.run(
+        [*prefix, sys.executable, "-m", "soscope", "resolve", *words],
+        capture_output=True,
+        text=True,
+        input=text,
+        env=launching.environment(),
+        timeout=60,
+        check=False,
+    )
+
+
+# ---- states ----
+
+
+def test_a_stopped_process_stays_stopped(running: Teller) -> None:
+    truth = running.tell("default", "malloc")
+    os.kill(running.pid, signal.SIGSTOP)
+    assert wait_state(running.pid, "T") == "T"
+    running.check("malloc", truth)
+    assert wait_state(running.pid, "T", 0.2) == "T"
+    os.kill(running.pid, signal.SIGCONT)
+    assert running.tell("default", "malloc") == truth
+
+
+def test_a_process_that_another_traces(running: Teller) -> None:
+    truth, local = running.tell("default", "malloc"), running.tell("own", "own_tls")
+    ptrace.seize(running.pid, 0)
+    ptrace.interrupt(running.pid)
+    os.waitpid(running.pid, ptrace.WALL)
+    try:
+        running.check("malloc", truth)
+        running.check("own_tls", local)
+    finally:
+        ptrace.detach(running.pid)
+
+
+def test_a_process_without_its_first_thread(running: Teller) -> None:
+    truth = running.tell("default", "malloc")
+    data = running.tell("own", "own_data")
+    running.give("leave")
+    assert wait_state(running.pid, "Z") == "Z"
+    running.check("malloc", truth)
+    running.check("own_data", data)
+    running.check("own_tls", running.tell("own", "own_tls"))
+    assert running.pid not in running.process.threads
+    assert len(running.process.threads) == 1
+    with Process(running.pid) as process:
+        assert process.read(data, 4) == (42).to_bytes(4, "little")
+
+
+def test_threads_are_listed(running: Teller) -> None:
+    tids = [running.in_thread("own-in-thread", "own_tls")[0] for _ in range(3)]
+    assert running.process.threads == [running.pid, *tids]
+
+
+@contextmanager
+def stopped_at_exec(program: Path) -> Iterator[int]:
+    """Start a program and stop it before its first instruction, its loader's included."""
+    pid = os.fork()
+    if not pid:
+        try:
+            ctypes.CDLL(None).ptrace(0, 0, 0, 0)  # PTRACE_TRACEME
+            os.execv(program, [str(program)])
+        finally:
+            os._exit(127)
+    try:
+        os.waitpid(pid, ptrace.WALL)
+        yield pid
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, ptrace.WALL)
+
+
+def test_before_the_loader_has_run() -> None:
+    more = "static const void *own_more(const char *n) { return 0; } int exported_data = 5;"
+    program = teller(*PLAIN, "-rdynamic", more=more)
+    with stopped_at_exec(program) as pid, Process(pid) as process:
+        assert [image.name for image in process.images[:2]] == [
+            "teller",
+            os.path.basename(os.path.realpath("/lib64/ld-linux-x86-64.so.2")),
+        ]
+        answer = process.resolve("exported_data")
+        assert answer.addr is not None
+        assert process.read(answer.addr, 4) == (5).to_bytes(4, "little")
+        assert any("guessed" in line for line in answer.why)
+        assert process.resolve("own_private").rule == "static"
+        assert process.resolve("malloc").status == "none"
+        assert process.resolve("own_tls").status != "ok"
+        assert process.answer("puts", seen_from="teller").status in ("unbound", "none")
+
+
+BLOCKER = """
+#include <link.h>
+#include <unistd.h>
+unsigned la_version(unsigned v) { return LAV_CURRENT; }
+static int armed;
+void la_activity(uintptr_t *cookie, unsigned flag)
+{
+	if (flag == LA_ACT_ADD && armed) { char c; write(7, "x", 1); read(8, &c, 1); }
+	if (flag == LA_ACT_CONSISTENT) armed = 1;
+}
+"""
+
+
+def test_in_the_middle_of_dlopen() -> None:
+    audit = made("libaudit.so", BLOCKER, *LIBRARY, "-D_GNU_SOURCE")
+    library = made("libslow.so", "int slow = 3;", *LIBRARY)
+    said, saying = os.pipe()
+    answered, answering = os.pipe()
+    script = f"exec 7>&{saying} 8<&{answered}; exec '{teller(*PLAIN)}'"
+    child = subprocess.Popen(
+        ["/bin/bash", "-c", script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        pass_fds=[saying, answered],
+        env={**os.environ, "LD_AUDIT": str(audit)},
+    )
+    assert child.stdin is not None
+    assert child.stdout is not None
+    try:
+        assert child.stdout.readline() == "ready\n"
+        child.stdin.write("default\tmalloc\n")
+        child.stdin.flush()
+        truth = int(child.stdout.readline(), 16)
+        child.stdin.write(f"open\tnow,global\t{library}\n")
+        child.stdin.flush()
+        assert os.read(said, 1) == b"x"
+        with Process(child.pid) as process:
+            assert process.resolve("malloc").addr == truth
+            slow = process.resolve("slow")
+            assert slow.status in ("none", "ok")
+            os.write(answering, b"y")
+            assert child.stdout.readline() == "0\n"
+            child.stdin.write("handle\t0\tslow\n")
+            child.stdin.flush()
+            truth = int(child.stdout.readline(), 16)
+            assert slow.addr in (None, truth)
+            assert process.resolve("slow").addr == truth
+    finally:
+        child.kill()
+        child.wait()
+        child.stdin.close()
+        child.stdout.close()
+        for one in (said, saying, answered, answering):
+            os.close(one)
+
+
+def test_after_exec_the_old_picture_answers_nothing(running: Teller) -> None:
+    truth = running.tell("default", "malloc")
+    running.check("malloc", truth)
+    running.give("exec", "sleep", "60")
+    while "teller" in os.readlink(f"/proc/{running.pid}/exe"):
+        time.sleep(0.001)
+    with pytest.raises(NoSuchProcess, match="another program"):
+        running.process.resolve("malloc")
+    with pytest.raises(NoSuchProcess):
+        running.process.read(truth, 8)
+    with Process(running.pid) as process:
+        assert process.picture.main.name == "sleep"
+
+
+def test_a_zombie_is_said_to_be_one(running: Teller) -> None:
+    os.kill(running.pid, signal.SIGKILL)
+    assert wait_state(running.pid, "Z") == "Z"
+    with pytest.raises(NoSuchProcess, match="zombie"):
+        Process(running.pid)
+    done = resolve("-p", str(running.pid), "malloc")
+    assert done.returncode == 4
+    assert "zombie" in done.stderr
+
+
+def test_nobody_has_this_id() -> None:
+    done = resolve("-p", "4194304", "malloc")
+    assert (done.returncode, done.stdout) == (4, "")
+    with pytest.raises(NoSuchProcess):
+        soscope.Process(4194304)
+
+
+# ---- rights ----
+
+
+def as_nobody(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run `soscope resolve` as somebody without rights."""
+    if os.geteuid() != 0:
+        not_here("only root can become somebody else")
+    return resolve(*words, prefix=nobody())
+
+
+def nobody() -> tuple[str, ...]:
+    """Return what starts a command as somebody without rights."""
+    return need("setpriv"), "--reuid=65534", "--regid=65534", "--clear-groups"
+
+
+def may_nobody_run() -> bool:
+    """Say whether an unprivileged user can start this interpreter at all."""
+    done = subprocess.run(
+        [*nobody(), sys.executable, "-c", "import soscope.process.live"],
+        env=launching.environment(),
+        capture_output=True,
+        check=False,
+    )
+    return done.returncode == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="not here: only root can become somebody else")
+def test_somebody_elses_process_is_refused_with_the_reason(running: Teller) -> None:
+    if not may_nobody_run():
+        not_here("an unprivileged user cannot start this interpreter")
+    done = as_nobody("-p", str(running.pid), "malloc")
+    assert done.returncode == 3, done.stderr
+    assert "belongs to user root" in done.stderr
+    done = as_nobody("-p", "1", "malloc")
+    assert done.returncode == 3, done.stderr
+
+
+def test_what_is_not_dumpable_is_named() -> None:
+    """The reason is decided by what /proc shows; here we are root and may look."""
+    from soscope.process.rights import missing_right
+
+    with Teller(teller(*PLAIN)) as running:
+        assert running.say("undumpable") == "0"
+        error = missing_right(running.pid, "the memory", 13)
+        assert isinstance(error, NotPermitted)
+        assert error.exit_status == 3
+        if os.geteuid() == 0:
+            running.check("malloc", running.tell("default", "malloc"))
+        else:
+            with pytest.raises(NotPermitted, match="not dumpable"):
+                Process(running.pid)
+
+
+def test_maps_and_files_stand_in_where_memory_is_refused(
+    running: Teller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What Yama's ptrace_scope 1 leaves: mappings and files, but not /proc/PID/mem."""
+    from soscope.process import space
+
+    def refused(_tid: int) -> None:
+        raise PermissionError(13, "refused")
+
+    monkeypatch.setattr(space, "ProcessMemory", refused)
+    with Process(running.pid) as process:
+        for name in ("malloc", "environ", "puts"):
+            answer = process.resolve(name)
+            if name == "environ":
+                assert answer.status in ("ok", "none")
+                continue
+            assert answer.addr == running.tell("default", name)
+            assert any("guessed" in line for line in answer.why)
+        assert process.resolve("own_private").addr == running.tell("own", "own_private")
+        assert process.resolve("memcpy").status in ("ok", "unbound")
+        assert process.resolve("own_tls").status != "ok"
+
+
+def test_a_kernel_thread_has_no_symbols() -> None:
+    from soscope.process.status import read_stat
+
+    try:
+        if not read_stat(2).flags & 0x0020_0000:
+            not_here("kernel threads are in another namespace")
+    except NoSuchProcess:
+        not_here("kernel threads are in another namespace")
+    with pytest.raises(SoscopeError, match="kernel thread"):
+        Process(2)
+
+
+# ---- the command ----
+
+
+def test_the_command_answers_in_order_and_says_what_it_did_not_find(running: Teller) -> None:
+    malloc, puts = (running.tell("default", name) for name in ("malloc", "puts"))
+    done = resolve("-p", str(running.pid), "malloc", "nosuch", "-", text="puts\n\nstdout\n")
+    assert done.returncode == 1
+    lines = done.stdout.splitlines()
+    assert [line.split()[0] for line in lines[:2]] == [hex(malloc), hex(puts)]
+    assert len(lines) == 3
+    assert "nosuch: none:" in done.stderr
+    done = resolve("malloc", "-p", str(running.pid), "--all", "--why")
+    assert done.returncode == 0
+    assert f"  * {malloc:#x}" in done.stdout
+    assert "global scope of namespace 0" in done.stdout
+
+
+def test_values_are_read(running: Teller) -> None:
+    pid = str(running.pid)
+    assert resolve("-p", pid, "--read", "i32", "own_data").stdout == "42\n"
+    assert resolve("-p", pid, "--read", "2i", "own_data").stdout.startswith("42 ")
+    assert (
+        resolve("-p", pid, "--read", "*str", "program_invocation_short_name").stdout == "teller\n"
+    )
+    assert resolve("-p", pid, "--read", "i32", "own_tls").stdout == "7\n"
+    done = resolve("-p", pid, "--read", "nonsense", "own_data")
+    assert done.returncode == 2
+
+
+def test_the_document_is_what_was_promised(running: Teller) -> None:
+    library = made("libtwice1.so", "int twice = 1;", *LIBRARY)
+    other = made("libtwice2.so", "int twice = 2;", *LIBRARY)
+    running.open(library)
+    running.open(other)
+    truth = running.tell("default", "malloc")
+    words = ["malloc", "twice", "nosuch", hex(truth + 1), "own_tls", "memcpy", "libtwice2.so!twice"]
+    done = resolve("-p", str(running.pid), "--json", "--read", "u8", *words)
+    assert done.returncode == 1
+    document = json.loads(done.stdout)
+    assert schema.wrong_members(document, schema.RESOLVE) == []
+    assert document["pid"] == running.pid
+    results = document["results"]
+    assert [one["query"] for one in results] == words
+    statuses = [one["status"] for one in results]
+    assert statuses == ["ok", "ambiguous", "none", "ok", "ok", "ok", "ok"]
+    assert int(results[0]["addr"], 16) == truth
+    assert results[1]["addr"] is None
+    assert len(results[1]["candidates"]) == 2
+    assert (results[3]["symbol"], results[3]["offset"]) in [("malloc", 1), ("__libc_malloc", 1)]
+    assert results[4]["value"] == 7
+    assert results[6]["value"] == 2
+
+
+def test_many_names_are_answered_as_one_is(running: Teller) -> None:
+    names = ["malloc", "memcpy", "stdout", "nosuch", "own_data", "errno", "time", "malloc"]
+    names += ["libc.so.6!free", "free@GLIBC_2.2.5", hex(running.tell("default", "malloc"))]
+    together = running.process.answers(names)
+    for name, one in zip(names, together, strict=True):
+        alone = running.process.answer(name)
+        assert (one.status, one.addr, one.version, one.rule) == (
+            alone.status,
+            alone.addr,
+            alone.version,
+            alone.rule,
+        )
+        assert one.image is alone.image
+
+
+def test_it_is_a_public_name(running: Teller) -> None:
+    with soscope.Process(running.pid) as process:
+        assert process.resolve("malloc", image="libc.so.6").addr == running.tell(
+            "default", "malloc"
+        )
+        assert process.resolve("memcpy", version="GLIBC_2.2.5").addr == running.tell(
+            "default", "memcpy", "GLIBC_2.2.5"
+        )
+        assert process.images[0].is_main
+        assert not process.resolve("nosuch")
