@@ -45,10 +45,9 @@ struct sosc_lazy { // for sosc_h_resolve, indexed like the cells
 // struct sosc_slot.
 struct sosc_hook {
 	uint64_t addr; // the cell the loader fills in
-	uint64_t relocation; // a lazy slot's Elf64_Rela, else 0
-	const struct sosc_function *function;
-	uint32_t image; // index in sosc_loaded, SOSC_NONE after dlclose
-	uint32_t symbol; // offset in SEC_STRINGS
+	const struct sosc_function *function; // belongs to the session
+	uint64_t session; // sosc_inside.sessions when it was last hooked
+	uint32_t key; // with addr, tells it from all others: image and symbol
 	uint32_t ns; // namespace of the image
 };
 
@@ -128,6 +127,7 @@ struct sosc_thread *sosc_thread_slow(struct sosc_cell *cell);
 struct sosc_thread *sosc_thread_self(void);
 void sosc_thread_vforked(struct sosc_thread *thread, bool child);
 int sosc_threads_init(void);
+void sosc_threads_again(void);
 uint32_t sosc_process(void); // changes in a forked child
 struct sosc_parked *sosc_parked_find(struct sosc_thread *thread, uint64_t sp, uint64_t cell);
 struct sosc_parked *sosc_parked_place(struct sosc_thread *thread, uint64_t sp, bool tail_called);
@@ -143,6 +143,10 @@ extern uint64_t sosc_cost_outer;
 extern uint64_t sosc_base; // of the blob
 extern uint8_t sosc_end[]; // behind its last variable
 extern bool sosc_quiet; // a child that is not followed, or the recording ended
+
+extern struct sosc_inside sosc_inside;
+extern uint8_t sosc_scratch[SOSC_SCRATCH];
+extern struct sosc_change sosc_changes[SOSC_MAX_CHANGES];
 
 static inline void *sosc_section(enum sosc_section section)
 {
@@ -191,8 +195,7 @@ struct sosc_loaded { // an image of the link map, as long as it is there
 	uint32_t init_cell; // cell index, SOSC_NONE
 	uint8_t build_id[32];
 	uint8_t build_id_size;
-	uint32_t slots_known; // that it had when it was loaded before
-	uint32_t slots_next; // where the next of them may be
+	uint32_t identity; // a hash of what it is
 	uint32_t ns; // number of its namespace
 	bool main, loader, hooked, seen;
 };
@@ -247,6 +250,11 @@ bool sosc_select_slot(const char *symbol, const struct sosc_loaded *callee,
 
 void sosc_image_hook(struct sosc_loaded *image);
 void sosc_image_unhook(struct sosc_loaded *image);
+void sosc_slots_again(void);
+bool sosc_change_note(const struct sosc_loaded *image, uint64_t addr, uint64_t before,
+		      uint64_t after, uint32_t size);
+bool sosc_change_word(const struct sosc_loaded *image, uint64_t addr, uint64_t value);
+void sosc_changes_forget(const struct sosc_loaded *image);
 uint32_t sosc_cell_take(void); // a cell outside the slots, SOSC_NONE = none left
 void sosc_cell_give(uint32_t index);
 bool sosc_write(uint64_t addr, const void *bytes, uint64_t size, bool text);
@@ -296,7 +304,10 @@ uint32_t sosc_guard_kind(const char *symbol);
 // ---- strings, sites, ring, unwinding ---------------------------------------
 
 uint32_t sosc_string(const char *text); // offset in SEC_STRINGS, 0 when full
+void sosc_strings_again(void);
+void sosc_ring_again(void);
 void sosc_sites_init(void);
+void sosc_sites_refresh(void);
 uint64_t sosc_site_find(uint64_t ret, struct sosc_cell *cell);
 void sosc_sites_retarget(struct sosc_cell *cell, uint64_t original);
 

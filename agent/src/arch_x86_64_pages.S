@@ -61,6 +61,16 @@ sosc_sites:
 	.skip	0x400000
 	.cfi_endproc
 
+	.section .inside, "aw", @nobits
+	.globl	sosc_inside
+	.hidden	sosc_inside
+sosc_inside:
+	.skip	0x1000
+	.globl	sosc_scratch
+	.hidden	sosc_scratch
+sosc_scratch:
+	.skip	0x4000
+
 	.section .cells, "aw", @nobits
 	.globl	sosc_cells
 	.hidden	sosc_cells

@@ -340,6 +340,8 @@ void sosc_capture_exit(const struct sosc_regs *regs)
 
 	__asm__ volatile("movl %%fs:(%1), %0" : "=r"(error) : "r"(sosc_errno_offsets[site->ns]));
 	site->original = __atomic_load_n(&cell->original, __ATOMIC_ACQUIRE);
+	if (site->flags & SITE_FLAG_OLD)
+		return;
 	if (!thread) {
 		if (!sosc_quiet)
 			__atomic_fetch_add(&sosc_control->dropped_exits, 1, __ATOMIC_RELAXED);

@@ -218,6 +218,9 @@ int sosc_image_parse(struct sosc_loaded *image, const struct sosc_start *start)
 		image->name = names + sosc_control->main_name;
 		image->path = names + sosc_control->main_path;
 	}
+	image->identity = sosc_gnu_hash(image->path);
+	for (uint32_t i = 0; i < image->build_id_size; i++)
+		image->identity = image->identity * 33 + image->build_id[i];
 	return 0;
 }
 
@@ -253,16 +256,23 @@ struct sosc_loaded *sosc_image_of(uint64_t addr)
 	return NULL;
 }
 
+enum { BITS = 13, PROBES = 8 };
+static struct {
+	uint32_t hash, at;
+} cache[(1 << BITS) + PROBES];
+
+/** Another control block: none of its strings is there yet. */
+void sosc_strings_again(void)
+{
+	memset(cache, 0, sizeof(cache));
+}
+
 /**
  * The offset in SEC_STRINGS of a copy of @text; 0, the empty string, when the
  * section is full. Equal strings are stored once, as far as a small cache knows.
  */
 uint32_t sosc_string(const char *text)
 {
-	enum { BITS = 13, PROBES = 8 };
-	static struct {
-		uint32_t hash, at;
-	} cache[(1 << BITS) + PROBES];
 	uint32_t hash = sosc_gnu_hash(text), place = hash * 0x9e3779b1u >> (32 - BITS);
 	char *strings = sosc_section(SOSC_SEC_STRINGS);
 	uint64_t room = sosc_control->section[SOSC_SEC_STRINGS].size;

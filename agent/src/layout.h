@@ -25,7 +25,8 @@
 #define SITE_FLAG_PROGRAM 1 // the exit runs a capture program
 #define SITE_FLAG_TWICE 2 // may return again: keep what was parked
 #define SITE_FLAG_VFORK 4 // the child returns first, then the parent
-#define SITE_FLAGS_C 5 // of these, an exit of TRACE is done in C
+#define SITE_FLAG_OLD 8 // of an earlier session: its exits are nobody's
+#define SITE_FLAGS_C 13 // of these, an exit of TRACE is done in C
 
 // struct sosc_thread: 128 bytes in a table indexed by the thread pointer
 #define THREAD_SHIFT 7

@@ -64,7 +64,7 @@ bool sosc_redirect_binding(const struct sosc_candidate *at, uint64_t target)
 	uint64_t field = (uint64_t)&at->rela->r_offset;
 	int flags = sosc_segment_flags(at->image, field);
 
-	if (!flags)
+	if (!flags || !sosc_change_note(at->image, field, at->rela->r_offset, offset, 8))
 		return false;
 	if (flags & PF_X || !(flags & PF_W)) {
 		uint64_t start = field & ~(uint64_t)(SOSC_PAGE - 1);

@@ -173,6 +173,7 @@ static void forget(struct sosc_loaded *image)
 	struct sosc_image *images = sosc_section(SOSC_SEC_IMAGES);
 
 	disarm_init(image); // its load has failed
+	sosc_changes_forget(image);
 	if (image->index != SOSC_NONE && !image->loader)
 		images[image->index].flags |= SOSC_IMAGE_CLOSED;
 	image->map = NULL;
@@ -239,6 +240,8 @@ int sosc_images_start(const struct sosc_start *start)
 	const struct sosc_loaded *loader = NULL;
 	uint32_t count;
 
+	memset(sosc_loaded, 0, sosc_loaded_count * sizeof(sosc_loaded[0]));
+	sosc_loaded_count = 0;
 	loader_bias = start->loader;
 	for (struct link_map *map = r_debug->r_map; map; map = map->l_next)
 		(void)add(map, start, 0);
@@ -256,5 +259,6 @@ int sosc_images_start(const struct sosc_start *start)
 	for (uint32_t i = 0; i < sosc_loaded_count; i++)
 		if (wants_hooks(&sosc_loaded[i]))
 			sosc_image_hook(&sosc_loaded[i]);
+	sosc_sites_refresh();
 	return sosc_loaded_count ? 0 : -EINVAL;
 }

@@ -110,15 +110,18 @@ static uint64_t find_r_debug(uint64_t phdr_addr, uint64_t phnum)
 static void hook_loader(uint64_t brk)
 {
 	uint8_t code[8];
+	uint64_t before, after;
 	int64_t distance = (int64_t)((uint64_t)sosc_loader_jump - (brk + 5));
 	int32_t rel32 = (int32_t)distance;
 
 	memcpy(code, (const void *)brk, sizeof(code));
 	if (code[0] != 0xc3 || distance != rel32)
 		return;
+	memcpy(&before, code, sizeof(before));
 	code[0] = 0xe9;
 	memcpy(code + 1, &rel32, sizeof(rel32));
-	if (sosc_write(brk, code, sizeof(code), true))
+	memcpy(&after, code, sizeof(after));
+	if (sosc_change_note(NULL, brk, before, after, sizeof(code)) && sosc_write(brk, code, sizeof(code), true))
 		sosc_control->loader_hook = SOSC_LOADER_HOOKED;
 }
 

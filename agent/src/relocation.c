@@ -72,7 +72,7 @@ static void hook_jump_slots(struct sosc_loaded *image)
 		if (!sosc_select_slot(at.symbol, at.callee, &at.choice)) {
 			leave(image);
 			if (past)
-				__atomic_store_n((uint64_t *)at.addr, past, __ATOMIC_RELEASE);
+				(void)sosc_change_word(image, at.addr, past);
 			if (sosc_guard_kind(at.symbol))
 				sosc_slot_guard(&at);
 		} else if (at.choice.flags & SOSC_FN_NEVER) {
@@ -199,6 +199,7 @@ void sosc_image_hook(struct sosc_loaded *image)
 	sosc_slots_begin(image);
 	hook_jump_slots(image);
 	hook_data_slots(image);
+	sosc_slots_end();
 	if (image->relro_start)
 		(void)sosc_protect(image->relro_start, image->relro_end, PROT_READ);
 }

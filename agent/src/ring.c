@@ -17,6 +17,12 @@ enum {
 
 static uint64_t populated; // chunks below this index have been touched before
 
+/** Another control block: none of its pages is there yet. */
+void sosc_ring_again(void)
+{
+	populated = 0;
+}
+
 static uint32_t *states(void)
 {
 	return sosc_section(SOSC_SEC_CHUNK_STATES);

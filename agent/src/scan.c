@@ -230,12 +230,16 @@ void sosc_scan_end(struct sosc_scan *scan)
 	scan->room = scan->used = 0;
 }
 
-static bool reaim(uint64_t displacement, uint64_t shadow)
+static bool reaim(const struct sosc_loaded *image, uint64_t displacement, uint64_t shadow)
 {
 	int64_t wide = (int64_t)(shadow - (displacement + 4));
 	int32_t fresh = (int32_t)wide;
+	uint32_t before;
 
-	return fresh == wide && sosc_write(displacement, &fresh, sizeof(fresh), true);
+	memcpy(&before, (const void *)displacement, sizeof(before));
+	return fresh == wide &&
+	       sosc_change_note(image, displacement, before, (uint32_t)fresh, sizeof(before)) &&
+	       sosc_write(displacement, &fresh, sizeof(fresh), true);
 }
 
 /**
@@ -251,6 +255,6 @@ uint32_t sosc_scan_sites(const struct sosc_scan *scan, const struct sosc_scanned
 	if (scan->sites_lost)
 		return 0; // some would go round the hook
 	for (uint32_t i = slot->site; i; i = scan->sites[i].next)
-		done += reaim(scan->image->start + scan->sites[i].offset, shadow);
+		done += reaim(scan->image, scan->image->start + scan->sites[i].offset, shadow);
 	return done;
 }

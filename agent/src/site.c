@@ -28,16 +28,21 @@ static uint64_t mix(uint64_t ret, const struct sosc_cell *cell)
 	return (ret ^ (uint64_t)cell >> 3) * HINT_FACTOR;
 }
 
+static uint64_t exit_handler(void)
+{
+	return (uint64_t)(sosc_control->mode == SOSC_MODE_STATS ? sosc_x_stats : sosc_x_call);
+}
+
+/** The trampolines of earlier sessions stay what they are. */
 void sosc_sites_init(void)
 {
 	for (uint32_t i = 0; i < 1u << HINT_BITS; i++)
 		sosc_hints[i] = code_of(0); // whose data matches no call
-	next_site = 1;
-}
-
-static uint64_t exit_handler(void)
-{
-	return (uint64_t)(sosc_control->mode == SOSC_MODE_STATS ? sosc_x_stats : sosc_x_call);
+	if (!next_site)
+		next_site = 1;
+	for (uint32_t i = 0; next_site > 1 && i < next_site; i += SOSC_SITES_PER_PAGE)
+		sosc_sitedata[i | (SOSC_SITES_PER_PAGE - 1)].ret = exit_handler();
+	sosc_inside.site_count = next_site;
 }
 
 // An index whose page has its exit pointer, or 0.
@@ -50,6 +55,7 @@ static uint32_t take(void)
 			return 0;
 		index = __atomic_fetch_add(&next_site, 1, __ATOMIC_RELAXED);
 	} while (index % SOSC_SITES_PER_PAGE == SOSC_SITES_PER_PAGE - 1);
+	__atomic_store_n(&sosc_inside.site_count, next_site, __ATOMIC_RELAXED);
 	if (index >= SOSC_MAX_SITES)
 		return 0;
 	__atomic_store_n(&sosc_sitedata[index | (SOSC_SITES_PER_PAGE - 1)].ret, exit_handler(),
@@ -68,18 +74,14 @@ static uint32_t depth_of(uint64_t ret)
 	return sosc_sitedata[at / SOSC_SITE_SIZE].depth + 1u;
 }
 
-static uint32_t make(uint64_t ret, struct sosc_cell *cell, uint32_t depth)
+// What an exit of this cell's function has to do.
+static void describe(struct sosc_site *site, uint32_t slot)
 {
-	uint32_t slot = sosc_cell_index(cell);
-	uint16_t flags = sosc_hooks[slot].function ? sosc_hooks[slot].function->flags : 0;
-	uint32_t index = take();
-	struct sosc_site *site = &sosc_sitedata[index];
+	const struct sosc_function *function = sosc_hooks[slot].function;
+	uint16_t flags = function ? function->flags : 0;
 
-	if (!index)
-		return 0;
-	site->cell = (uint64_t)cell;
-	site->original = __atomic_load_n(&cell->original, __ATOMIC_ACQUIRE);
-	site->rule = sosc_hooks[slot].function ? sosc_hooks[slot].function->error_rule : 0;
+	site->rule = function ? function->error_rule : 0;
+	site->ns = (uint8_t)sosc_hooks[slot].ns;
 	site->flags = 0;
 	if (flags & SOSC_FN_EXIT_PROGRAM && sosc_control->mode == SOSC_MODE_TRACE)
 		site->flags |= SITE_FLAG_PROGRAM;
@@ -87,10 +89,42 @@ static uint32_t make(uint64_t ret, struct sosc_cell *cell, uint32_t depth)
 		site->flags |= SITE_FLAG_TWICE;
 	if (flags & SOSC_FN_VFORK && sosc_control->mode == SOSC_MODE_TRACE)
 		site->flags |= SITE_FLAG_VFORK;
+}
+
+static uint32_t make(uint64_t ret, struct sosc_cell *cell, uint32_t depth)
+{
+	uint32_t index = take();
+	struct sosc_site *site = &sosc_sitedata[index];
+
+	if (!index)
+		return 0;
+	site->cell = (uint64_t)cell;
+	site->original = __atomic_load_n(&cell->original, __ATOMIC_ACQUIRE);
+	describe(site, sosc_cell_index(cell));
 	site->depth = (uint8_t)depth;
-	site->ns = (uint8_t)sosc_hooks[slot].ns;
 	__atomic_store_n(&site->ret, ret, __ATOMIC_RELEASE);
 	return index;
+}
+
+/**
+ * Slots of earlier sessions have been hooked again: their trampolines do what this
+ * session wants. Exits of calls that an earlier one saw enter are nobody's.
+ */
+void sosc_sites_refresh(void)
+{
+	for (uint32_t i = 1; i < next_site && i < SOSC_MAX_SITES; i++) {
+		struct sosc_site *site = &sosc_sitedata[i];
+		struct sosc_cell *cell = (void *)site->cell;
+
+		if (i % SOSC_SITES_PER_PAGE == SOSC_SITES_PER_PAGE - 1 || !cell)
+			continue;
+		if (sosc_hooks[sosc_cell_index(cell)].session != sosc_inside.sessions) {
+			site->flags = SITE_FLAG_OLD;
+			continue;
+		}
+		site->original = __atomic_load_n(&cell->original, __ATOMIC_ACQUIRE);
+		describe(site, sosc_cell_index(cell));
+	}
 }
 
 static uint32_t search(uint32_t newest, uint32_t end, uint64_t ret, const struct sosc_cell *cell)

@@ -6,7 +6,9 @@
 struct sosc_hook sosc_hooks[SOSC_MAX_SLOTS];
 struct sosc_lazy sosc_lazy[SOSC_MAX_SLOTS];
 
-static uint32_t first_slot[SOSC_MAX_IMAGES], slot_count[SOSC_MAX_IMAGES];
+enum { PLACES = 1 << 18 };
+static uint32_t places[PLACES]; // of slots by address: index + 1, 0 = none
+static bool again; // a slot of an earlier session has been hooked again
 static uint32_t cells_taken; // cells outside the slots, from the end down
 static uint32_t free_cell; // list of those given back, by original
 
@@ -80,44 +82,60 @@ static uint64_t handler_of(const struct sosc_choice *choice, bool entry_only)
 	return (uint64_t)(six ? sosc_h_call_six : sosc_h_call);
 }
 
-static bool is_of(uint32_t index, const struct sosc_candidate *at)
+static uint32_t key_of(const struct sosc_candidate *at)
 {
-	const char *strings = sosc_section(SOSC_SEC_STRINGS);
-
-	return sosc_hooks[index].addr == at->addr &&
-	       sosc_same(strings + sosc_hooks[index].symbol, at->symbol);
+	return sosc_gnu_hash(at->symbol) * 0x9e3779b1u ^ at->image->identity;
 }
 
-// The place of the same slot in an image that was closed and loaded again: most
-// likely the one behind the last that was found.
+static uint32_t place_of(uint64_t addr)
+{
+	return (uint32_t)(addr * HINT_FACTOR >> 46);
+}
+
+// The index of the same slot in an image that was closed and loaded again, or in an
+// earlier session: what still leads to its trampoline is right for ever.
 static uint32_t known_slot(const struct sosc_candidate *at)
 {
-	struct sosc_loaded *image = at->image;
+	uint32_t key = key_of(at), place = place_of(at->addr);
 
-	for (uint32_t i = 0; i < image->slots_known; i++) {
-		uint32_t next = image->slots_next < image->slots_known ? image->slots_next : 0;
-		uint32_t index = first_slot[image->index] + next;
+	for (; places[place]; place = (place + 1) & (PLACES - 1)) {
+		const struct sosc_hook *hook = &sosc_hooks[places[place] - 1];
 
-		image->slots_next = next + 1;
-		if (is_of(index, at))
-			return index;
+		if (hook->addr == at->addr && hook->key == key)
+			return places[place] - 1;
 	}
 	return SOSC_NONE;
 }
 
-/** Begin with the slots of @image: those of its last time are known. */
+static void make_known(const struct sosc_candidate *at, uint32_t index)
+{
+	uint32_t place = place_of(at->addr);
+
+	sosc_hooks[index].addr = at->addr;
+	sosc_hooks[index].key = key_of(at);
+	while (places[place])
+		place = (place + 1) & (PLACES - 1);
+	places[place] = index + 1;
+}
+
+/** Begin with the slots of @image, which may have been here before. */
 void sosc_slots_begin(struct sosc_loaded *image)
 {
 	struct sosc_image *images = sosc_section(SOSC_SEC_IMAGES);
 
-	image->slots_known = image->slots_next = 0;
-	if (image->index == SOSC_NONE || !slot_count[image->index])
-		return;
-	image->slots_known = slot_count[image->index];
-	images[image->index].slots_hooked = images[image->index].slots_refused = 0;
+	again = false;
+	if (image->index != SOSC_NONE)
+		images[image->index].slots_hooked = images[image->index].slots_refused = 0;
 }
 
-static uint32_t new_slot(struct sosc_loaded *image)
+/** All slots of an image are hooked. */
+void sosc_slots_end(void)
+{
+	if (again)
+		sosc_sites_refresh();
+}
+
+static uint32_t new_slot(const struct sosc_candidate *at)
 {
 	uint32_t index = __atomic_fetch_add(&sosc_control->slots, 1, __ATOMIC_ACQ_REL);
 
@@ -125,13 +143,9 @@ static uint32_t new_slot(struct sosc_loaded *image)
 		__atomic_fetch_add(&sosc_control->slots_dropped, 1, __ATOMIC_RELAXED);
 		return SOSC_NONE;
 	}
-	if (image->index != SOSC_NONE) {
-		// a forked sibling may take an index in between: then the range
-		// holds a few of its slots, which differ in their address
-		if (!slot_count[image->index])
-			first_slot[image->index] = index;
-		slot_count[image->index] = index - first_slot[image->index] + 1;
-	}
+	if (index >= sosc_inside.cell_count)
+		sosc_inside.cell_count = index + 1;
+	make_known(at, index);
 	return index;
 }
 
@@ -169,11 +183,9 @@ void sosc_slot_refuse(const struct sosc_candidate *at, enum sosc_slot_refusal re
 	uint32_t index = known_slot(at), symbol = sosc_string(at->symbol);
 
 	if (index == SOSC_NONE)
-		index = new_slot(at->image);
+		index = new_slot(at);
 	if (index == SOSC_NONE)
 		return;
-	sosc_hooks[index].addr = at->addr;
-	sosc_hooks[index].symbol = symbol;
 	__atomic_store_n(&write_record(at, index, symbol, refusal)->ready, 1, __ATOMIC_RELEASE);
 }
 
@@ -196,8 +208,7 @@ static bool store_slot(const struct sosc_candidate *at, uint64_t value)
 		sosc_control->agent_flags |= SOSC_AGENT_TEXT_REFUSED;
 		return false;
 	}
-	__atomic_store_n((uint64_t *)at->addr, value, __ATOMIC_RELEASE);
-	return true;
+	return sosc_change_word(at->image, at->addr, value);
 }
 
 enum { RESOLVE_CELL = 1, GUARD_CELL = 2, ALIAS_CELL = 3 };
@@ -287,7 +298,7 @@ void sosc_slot_hook(const struct sosc_candidate *at)
 	uint64_t *bind, original;
 
 	if (!known)
-		index = new_slot(at->image);
+		index = new_slot(at);
 	if (index == SOSC_NONE)
 		return;
 	cell = &sosc_cells[index];
@@ -297,14 +308,13 @@ void sosc_slot_hook(const struct sosc_candidate *at)
 		sosc_slot_refuse(at, SOSC_REFUSED_FULL);
 		return;
 	}
-	sosc_hooks[index].addr = at->addr;
-	sosc_hooks[index].symbol = symbol;
 	sosc_hooks[index].function = at->choice.function;
-	sosc_hooks[index].relocation = at->lazy ? (uint64_t)at->rela : 0;
-	sosc_hooks[index].image = at->image->index;
 	sosc_hooks[index].ns = at->image->ns;
-	if (known && cell->original != original)
+	if (known && sosc_hooks[index].session != sosc_inside.sessions)
+		again = true;
+	else if (known && cell->original != original)
 		sosc_sites_retarget(cell, original);
+	sosc_hooks[index].session = sosc_inside.sessions;
 	cell->original = original;
 	__atomic_store_n(&cell->handler,
 			 sosc_quiet ? (uint64_t)sosc_h_jump : handler_of(&at->choice, entry_only),
@@ -329,5 +339,12 @@ void sosc_slot_guard(const struct sosc_candidate *at)
 	original = original_of(at, &bind);
 	if (!bind || (at->lazy && !sosc_redirect_binding(at, (uint64_t)bind)))
 		return;
-	__atomic_store_n((uint64_t *)at->addr, original, __ATOMIC_RELEASE);
+	(void)sosc_change_word(at->image, at->addr, original);
+}
+
+/** Another session: nothing is hooked; slots that come again keep their cells. */
+void sosc_slots_again(void)
+{
+	canonical_count = 0;
+	sosc_control->slots = (uint32_t)sosc_inside.cell_count;
 }

@@ -37,6 +37,7 @@ bool sosc_redirect_binding(const struct sosc_candidate *at, uint64_t target);
 
 uint64_t sosc_past_canonical(uint64_t value);
 void sosc_slots_begin(struct sosc_loaded *image);
+void sosc_slots_end(void);
 void sosc_slot_hook(const struct sosc_candidate *at);
 void sosc_slot_refuse(const struct sosc_candidate *at, enum sosc_slot_refusal refusal);
 void sosc_slot_guard(const struct sosc_candidate *at);

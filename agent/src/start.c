@@ -101,12 +101,17 @@ static void calibrate(struct sosc_control *control)
 {
 	enum { CALLS = 64, ROUNDS = 12 };
 	static const struct sosc_function plain;
-	uint32_t cell = sosc_cell_take();
+	uint32_t cell;
 	uint64_t direct = UINT64_MAX, hooked = UINT64_MAX, inner = UINT64_MAX;
 	struct sosc_thread *thread = sosc_thread_self();
 	struct sosc_stats *stats;
 
-	if (control->mode != SOSC_MODE_STATS || cell == SOSC_NONE || !thread || !thread->counts)
+	control->cost_inner = (uint32_t)sosc_cost_inner;
+	control->cost_outer = (uint32_t)sosc_cost_outer;
+	if (control->mode != SOSC_MODE_STATS || sosc_cost_outer || !thread || !thread->counts)
+		return;
+	cell = sosc_cell_take();
+	if (cell == SOSC_NONE)
 		return;
 	stats = (void *)(thread->counts + (uint64_t)&sosc_cells[cell] * 4);
 	sosc_hooks[cell].function = &plain;
@@ -133,6 +138,37 @@ static void calibrate(struct sosc_control *control)
 	control->cost_outer = (uint32_t)sosc_cost_outer;
 }
 
+// rdtsc faults in this program, whatever a session wants
+static bool clock_is_forbidden, clock_was_unwanted;
+
+static void start_again(void)
+{
+	clock_is_forbidden |= sosc_clock_off && !clock_was_unwanted;
+	sosc_strings_again();
+	sosc_ring_again();
+	sosc_slots_again();
+	sosc_threads_again();
+}
+
+// What whoever takes the agent out must know. The loader's function is changed when
+// this has run, so that it is put back whatever happens in between.
+static bool look_inside(const struct sosc_start *start)
+{
+	sosc_inside.wire_version = SOSC_WIRE_VERSION;
+	sosc_inside.size = sizeof(sosc_inside);
+	sosc_inside.control = (uint64_t)sosc_control;
+	sosc_inside.control_size = start->control_size;
+	sosc_inside.changes = (uint64_t)sosc_changes;
+	sosc_inside.cells = (uint64_t)sosc_cells;
+	sosc_inside.sitedata = (uint64_t)sosc_sitedata;
+	sosc_inside.plain_jump = (uint64_t)sosc_h_jump;
+	sosc_inside.plain_exit = (uint64_t)sosc_x_plain;
+	sosc_inside.scratch = (uint64_t)sosc_scratch;
+	sosc_inside.sessions++;
+	__atomic_store_n(&sosc_inside.magic, SOSC_INSIDE_MAGIC, __ATOMIC_RELEASE);
+	return sosc_change_note(NULL, start->brk, start->brk_before, start->brk_after, 8);
+}
+
 static long start_all(const struct sosc_start *start)
 {
 	struct sosc_control *control = sosc_control;
@@ -141,7 +177,12 @@ static long start_all(const struct sosc_start *start)
 	if (control->magic != SOSC_MAGIC || control->wire_version != SOSC_WIRE_VERSION)
 		return -EINVAL;
 	sosc_base = start->base;
-	sosc_clock_off = control->flags & SOSC_FLAG_NO_CLOCK ? 1 : 0;
+	if (start->flags & SOSC_START_AGAIN)
+		start_again();
+	clock_was_unwanted = control->flags & SOSC_FLAG_NO_CLOCK;
+	sosc_clock_off = clock_was_unwanted || clock_is_forbidden;
+	if (clock_is_forbidden)
+		control->agent_flags |= SOSC_AGENT_TSC_OFF;
 	if (start->errno_offset != INT64_MIN) {
 		for (int ns = 0; ns < SOSC_NAMESPACES; ns++)
 			sosc_errno_offsets[ns] = start->errno_offset;
@@ -150,9 +191,13 @@ static long start_all(const struct sosc_start *start)
 	if (!control->strings)
 		control->strings = 1; // offset 0 is the empty string
 	sosc_sites_init();
-	error = sosc_threads_init();
-	if (error)
-		return error;
+	if (!(start->flags & SOSC_START_AGAIN)) {
+		error = sosc_threads_init();
+		if (error)
+			return error;
+	}
+	if (!look_inside(start))
+		return -ENOMEM;
 	read_clocks(control);
 	calibrate(control);
 	control->agent_base = start->base;
@@ -161,16 +206,29 @@ static long start_all(const struct sosc_start *start)
 	return sosc_images_start(start);
 }
 
+static long map_again(const struct sosc_start *start)
+{
+	struct sosc_control *old = sosc_control;
+	long error = map_control(start);
+
+	if (!error && start->flags & SOSC_START_UNMAP)
+		(void)sosc_sys3(SYS_MUNMAP, (long)old, (long)sosc_inside.control_size, 0);
+	return error;
+}
+
 /**
- * Start the agent. Called once, on the target's stack, with everything stopped
- * where the loader is idle; closes both descriptors. Return: 0 or -errno; then
- * nothing is hooked.
+ * Start the agent. Called on a stack of soscope's, with everything stopped where
+ * the loader is idle; closes both descriptors. With SOSC_START_AGAIN it was here
+ * before and everything that it had changed has been put back. Return: 0 or
+ * -errno; then nothing is hooked.
  */
 __attribute__((visibility("default"))) long soscope_agent_start(const struct sosc_start *start)
 {
-	long error = map_all(start);
+	bool again = start->flags & SOSC_START_AGAIN;
+	long error = again ? map_again(start) : map_all(start);
 
-	(void)sosc_sys3(SYS_CLOSE, start->blob_fd, 0, 0);
+	if (start->blob_fd >= 0)
+		(void)sosc_sys3(SYS_CLOSE, start->blob_fd, 0, 0);
 	(void)sosc_sys3(SYS_CLOSE, start->control_fd, 0, 0);
 	if (error)
 		return error;

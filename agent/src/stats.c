@@ -123,7 +123,7 @@ void sosc_stats_exit(const struct sosc_regs *regs, uint64_t now)
 	int64_t ticks = 0;
 
 	site->original = __atomic_load_n(&cell->original, __ATOMIC_ACQUIRE);
-	if (!thread)
+	if (!thread || site->flags & SITE_FLAG_OLD)
 		return;
 	parked = sosc_parked_find(thread, (uint64_t)&regs->ret, site->cell);
 	if (!parked) {

@@ -65,6 +65,29 @@ int sosc_threads_init(void)
 	return 0;
 }
 
+/** Another session, with everything stopped: nobody has a place in the old ring. */
+void sosc_threads_again(void)
+{
+	const uint64_t size = (PARKED_COUNT + PARKED_PROBES) * sizeof(struct sosc_parked);
+
+	for (uint32_t i = 0; i < THREAD_COUNT; i++) {
+		struct sosc_thread *thread = &sosc_threads[i];
+		struct sosc_parked *parked = thread->parked;
+
+		if (!thread->key)
+			continue;
+		memset(thread, 0, sizeof(*thread));
+		if (!parked || parked == parked_fallback)
+			continue;
+		(void)sosc_sys3(SYS_MADVISE, (long)parked, (long)size, MADV_DONTNEED);
+		thread->parked = parked;
+	}
+	memset(parked_fallback, 0, sizeof(parked_fallback));
+	*alive = ++generation;
+	sosc_quiet = false;
+	find_tid_offset((uint32_t)sosc_sys3(SYS_GETTID, 0, 0, 0));
+}
+
 /**
  * A number that changes when this is no longer the process that it was: a signal
  * handler may fork in the middle of anything, and the child goes on there, with
@@ -100,6 +123,8 @@ static void give_parked(struct sosc_thread *thread)
 {
 	void *map;
 
+	if (thread->parked && thread->parked != parked_fallback)
+		return; // of an earlier session
 	thread->parked = parked_fallback;
 	if (sosc_control->flags & (SOSC_FLAG_ENTRY_ONLY | SOSC_FLAG_NO_SYSCALL) ||
 	    sosc_control->mode == SOSC_MODE_COUNT)

@@ -52,7 +52,7 @@ static int first_callback(struct dl_phdr_info *info, size_t size, void *data)
 	struct first *first = data;
 	struct dl_phdr_info own = {
 		.dlpi_addr = sosc_base,
-		.dlpi_name = (const char *)sosc_section(SOSC_SEC_STRINGS), // ""
+		.dlpi_name = "",
 		.dlpi_phdr = own_headers,
 		.dlpi_phnum = 2,
 	};
@@ -167,7 +167,7 @@ static void answer(struct sosc_loaded *image, const char *name, uint64_t with)
 				       name))
 				continue;
 			if (*(uint64_t *)addr) // a weak reference may have stayed unbound
-				__atomic_store_n((uint64_t *)addr, with, __ATOMIC_RELEASE);
+				(void)sosc_change_word(image, addr, with);
 		}
 	}
 }

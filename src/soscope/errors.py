@@ -8,6 +8,7 @@
     ├── NoSuchProcess            the process is not there       (also a ProcessLookupError)
     ├── NotPermitted             the kernel says no             (also a PermissionError)
     ├── LaunchError              the command could not be started
+    ├── AttachError              a running process could not be traced
     └── AgentError               the agent could not be put into the process, or gave up
         └── NoSharedMemory       no memory to share with it
 
@@ -132,6 +133,13 @@ class LaunchError(SoscopeError):
             exit_status=126,
             errno=errno,
         )
+
+
+class AttachError(SoscopeError):
+    """A running process cannot have the agent; it goes on as if nothing had happened."""
+
+    slug = "attach"
+    exit_status = 1
 
 
 class AgentError(SoscopeError):

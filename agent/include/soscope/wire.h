@@ -486,6 +486,55 @@ struct sosc_start { // rdi of soscope_agent_start, in the target's memory
 	uint64_t control_size; // bytes of the shared file
 	int64_t errno_offset; // from the thread pointer; INT64_MIN = unknown
 	uint64_t brk; // the loader's r_brk function, 0 = do not hook it
+	uint64_t brk_before; // the word that stands there
+	uint64_t brk_after; // the word that soscope writes there when this has run
+	uint64_t flags; // enum sosc_start_flag
+};
+
+enum sosc_start_flag {
+	SOSC_START_AGAIN = 1, // the agent is mapped already, and nothing is hooked
+	SOSC_START_UNMAP = 2, // with AGAIN: nobody touches the last control block any more
+};
+
+// ---- what stays in the target ----------------------------------------------
+
+// What an agent says about itself to a soscope that did not put it in, at
+// SOSC_BLOB_DATA of its reservation. A forked child has its own.
+struct sosc_inside {
+	uint64_t magic; // SOSC_INSIDE_MAGIC, written last at the start
+	uint32_t wire_version;
+	uint32_t size; // sizeof(struct sosc_inside)
+	uint64_t control; // addr of the control block
+	uint64_t control_size;
+	uint64_t changes; // addr of struct sosc_change[]
+	uint64_t change_count; // used entries, oldest first; soscope sets 0 when it has
+		// taken them back
+	uint64_t cells; // addr of the cells: u64 handler, u64 original
+	uint64_t cell_count; // cells of slots, from the first on
+	uint64_t sitedata; // addr of the return trampolines' data, 32 bytes each
+	uint64_t site_count;
+	uint64_t plain_jump; // handler that only goes on to the original
+	uint64_t plain_exit; // exit handler that only returns
+	uint64_t scratch; // addr of SOSC_SCRATCH bytes for soscope's own use
+	uint64_t sessions; // how often it was started
+};
+
+#define SOSC_INSIDE_MAGIC 0x3169706f63736f73ull // "soscopi1"
+
+enum {
+	SOSC_MAX_CHANGES = 131072,
+	SOSC_SCRATCH = 16384,
+	SOSC_SITES_A_PAGE = 128, // the last one's first word is its page's exit handler
+};
+
+// A word of the target's that the agent has changed. Taking it back: if it holds
+// `after`, it gets `before`; newest first.
+struct sosc_change {
+	uint64_t addr; // 0 = its image is gone
+	uint64_t before;
+	uint64_t after;
+	uint32_t size; // 8, or 4: a displacement in code
+	uint32_t image; // place in the agent's own list, SOSC_NONE
 };
 
 #endif

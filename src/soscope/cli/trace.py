@@ -37,4 +37,6 @@ def run(invocation: Invocation) -> int:
 
         for line in notes(outcome, options.display):
             note(line)
+    if outcome.attached is not None:
+        return 1 if outcome.attached.failure else 0
     return leave(outcome.status, outcome.signal)

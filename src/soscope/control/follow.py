@@ -50,7 +50,7 @@ class AgentSource:
 
         def bring(tracee: Tracee) -> tuple[int, int, int]:
             nonlocal block
-            (blob_there, control_there), block = self._bring(tracee, program, block)
+            (blob_there, control_there), block = self.bring(tracee, program, block)
             return blob_there, control_there, block.size
 
         try:
@@ -60,16 +60,19 @@ class AgentSource:
         if not put_in.hooks_loader:
             program.note = "images that it loads later are not seen: unknown loader"
 
-    def _bring(
+    def bring(
         self, tracee: Tracee, program: Program, block: ControlBlock | None
     ) -> tuple[tuple[int, int], ControlBlock]:
-        """Return the descriptors' numbers in the target, and the block."""
+        """Return the numbers of blob and shared file in the target, and the block.
+
+        Raises Refused.
+        """
         assert self.blob is not None
         if block is not None and self.inherited is not None:
             return self.inherited, block
         blob_there = handover.fetch(tracee, self.blob.fd)
         if blob_there >= 0:
-            block = block or self._new_block(program, None)
+            block = block or self.new_block(program, None)
             control_there = handover.fetch(tracee, block.fd)
             if control_there < 0:
                 handover.close(tracee, blob_there)
@@ -91,9 +94,10 @@ class AgentSource:
         finally:
             os.close(ours)
         control_there, ours = handover.create(tracee)
-        return (blob_there, control_there), self._new_block(program, ours)
+        return (blob_there, control_there), self.new_block(program, ours)
 
-    def _new_block(self, program: Program, descriptor: int | None) -> ControlBlock:
+    def new_block(self, program: Program, descriptor: int | None) -> ControlBlock:
+        """Make the control block of a program. Raises Refused."""
         try:
             return self._make_block(program.path, descriptor)
         except SoscopeError as error:

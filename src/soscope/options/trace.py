@@ -8,20 +8,21 @@ from soscope.instruments.trace import settings
 from soscope.instruments.trace.settings import TraceSettings
 from soscope.options.display import DEBUG, DISPLAY, display_from
 from soscope.options.table import LIST, VALUE, Option, Values, joined, scan
-from soscope.options.units import parse_duration, parse_size, size_text
+from soscope.options.units import parse_count, parse_duration, parse_size, size_text
 from soscope.report.display import Display
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # argparse is for help and mistakes
     from soscope.options.parser import VerbParser
 
-USAGE = "soscope trace [options] [--] COMMAND [ARGUMENT...]"
+USAGE = "soscope trace [options] {[--] COMMAND [ARGUMENT...] | -p PID}"
 
 SHORT = f"""\
 usage: {USAGE}
 
-Run COMMAND and show the calls it makes into shared libraries.
+Run COMMAND and show the calls it makes into shared libraries; -p: of a process.
 
+  -p PID        a process that runs already; Ctrl-C ends the trace, not the process
   -e EXPR       only these calls: -e 'open*,read', -e malloc@libfoo.so, -e '/SSL_.*/'
   --from IMAGE  calls made by this image; all: by every image (else the program's own)
   -l IMAGE      calls into this image
@@ -43,6 +44,10 @@ with -o.
 """
 
 EPILOG = """\
+With -p PID, a process that runs already is traced, until --duration is over, Ctrl-C or
+SIGTERM: then everything in it is put back as it was. soscope detach -p PID does that where
+soscope itself was killed.
+
 EXPR is ltrace's filter expression: rules [+-]SYMBOL@CALLER one after the other; the last
 one that matches a call decides. Patterns are globs on the whole name, or POSIX basic
 regular expressions between slashes; a comma separates rules like a plus. Behind the @
@@ -96,6 +101,16 @@ _WHERE = "where to"
 
 OPTIONS = [
     DEBUG,
+    Option(
+        "-p",
+        "--pid",
+        dest="pid",
+        kind=VALUE,
+        metavar="PID",
+        convert=parse_count,
+        group=_WHICH,
+        help="a process that runs already, instead of a command",
+    ),
     Option(
         "-e",
         "--select",
@@ -196,10 +211,10 @@ OPTIONS = [
         dest="when_full",
         kind=VALUE,
         metavar="POLICY",
-        default=settings.WHEN_FULL[0],
         choices=settings.WHEN_FULL,
         group=_WHERE,
-        help="when the buffer is full: block (the command waits), drop, overwrite, stop",
+        help="when the buffer is full: block (the command waits; not with -p), drop (with -p),"
+        " overwrite, stop",
     ),
 ]
 
@@ -224,8 +239,7 @@ def parse(arguments: list[str]) -> TraceOptions:
         values, command = scanned
     else:
         values, command = parse_slowly(arguments)
-    if not command:
-        raise UsageError("no command to run", hint=f"usage: {USAGE}")
+    _check_target(values, command)
     _check_sizes(values.buffer, values.string_limit)
     mode = settings.MODE_TRACE
     if values.summary:
@@ -246,8 +260,9 @@ def parse(arguments: list[str]) -> TraceOptions:
             duration_ns=values.duration,
             buffer=values.buffer,
             limit=values.limit,
-            when_full=values.when_full,
+            when_full=values.when_full or ("block" if values.pid is None else "drop"),
             record=values.record,
+            pid=values.pid,
             wants_events=prints and mode == settings.MODE_TRACE,
             debug=values.debug,
         ),
@@ -266,6 +281,18 @@ def parse_slowly(arguments: list[str]) -> tuple[Values, list[str]]:
     if command[:1] == ["--"]:  # REMAINDER keeps the one that ends the options
         command = command[1:]
     return values, command
+
+
+def _check_target(values: Values, command: list[str]) -> None:
+    """Make sure that there is one thing to trace."""
+    if values.pid is None:
+        if not command:
+            raise UsageError("no command to run", hint=f"usage: {USAGE}")
+        return
+    if command:
+        raise UsageError("-p PID and a command are two things to trace", hint=f"usage: {USAGE}")
+    if not 0 < values.pid < 1 << 31:
+        raise UsageError(f"-p: {values.pid} is no process id")
 
 
 def _check_sizes(buffer: int, string_limit: int) -> None:

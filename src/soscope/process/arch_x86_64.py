@@ -123,6 +123,23 @@ def set_return(registers: Registers, return_addr: int) -> None:
     registers.rsp += 8
 
 
+_EINTR = 4
+_ERESTARTNOHAND = 514  # linux/errno.h: EINTR if a handler runs, else the call is made again
+# A call that must not be made twice: its EINTR says that it has done its work.
+_ONCE = frozenset((NR_CLOSE,))
+
+
+def is_interrupted(registers: Registers) -> bool:
+    """Say whether a stopped thread is at the end of a system call that says EINTR."""
+    number = int(registers.orig_rax)
+    return number < 1 << 31 and number not in _ONCE and registers.result == -_EINTR
+
+
+def restart(registers: Registers) -> None:
+    """Let the kernel make an interrupted call again, unless a handler runs first."""
+    registers.rax = -_ERESTARTNOHAND & 0xFFFF_FFFF_FFFF_FFFF
+
+
 def is_empty_function(code: bytes) -> bool:
     """Say whether `code` does nothing but return: the only thing we dare to replace."""
     return code.startswith((_RET, _ENDBR64 + _RET))

@@ -21,7 +21,7 @@ _MFD_CLOEXEC = 1
 def _string(tracee: Tracee, text: str) -> int:
     """Write a string where the thread's stack is free; return its address."""
     data = os.fsencode(text) + b"\0"
-    addr = arch.scratch(tracee.registers(), len(data))
+    addr = tracee.scratch(len(data))
     tracee.memory.write(addr, data)
     return addr
 

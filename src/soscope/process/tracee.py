@@ -41,10 +41,11 @@ class Faulted(Exception):  # noqa: N818  it is an event, not a mistake
 class Tracee:
     """A seized thread that is stopped, with the memory of its process.
 
-    `tid` of the only thread of a new program is its process id too.
+    `tid` of the only thread of a new program is its process id too. `area` is the end of
+    memory that was made for us there, 0: what lies below the thread's stack has to do.
     """
 
-    __slots__ = ("memory", "syscall_addr", "tid")
+    __slots__ = ("area", "memory", "syscall_addr", "tid")
 
     def __init__(self, tid: int) -> None:
         """Open its memory.
@@ -54,6 +55,7 @@ class Tracee:
         self.tid = tid
         self.memory = RemoteMemory(tid)
         self.syscall_addr = 0
+        self.area = 0
 
     def close(self) -> None:
         """Close its memory; the thread is left as it is."""
@@ -167,6 +169,12 @@ class Tracee:
                 self.syscall_addr = addr + at
                 return True
         return False
+
+    def scratch(self, size: int) -> int:
+        """Return the address of `size` bytes that nobody uses, 64-aligned; more lie below."""
+        if self.area:
+            return (self.area - size) & -64
+        return arch.scratch(self.registers(), size)
 
     def syscall(self, number: int, *arguments: int) -> int:
         """Make a system call in the thread's place; return its result, -errno on failure.

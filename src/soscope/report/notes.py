@@ -65,6 +65,7 @@ def notes(outcome: Outcome, display: Display) -> list[str]:
     if display.quiet:
         return []
     lines = [*_untraced(outcome.untraced), *outcome.remarks]
+    lines += _attached(outcome, verbose=display.verbose)
     if outcome.programs:
         lines += _unmatched(outcome)
         lines += _not_hooked(outcome.programs, verbose=display.verbose)
@@ -88,6 +89,29 @@ def _untraced(programs: list[tuple[str, str]]) -> list[str]:
         f"{_names(names)} ran untraced: {_UNTRACED.get(reason, reason)}"
         for reason, names in by_reason.items()
     ]
+
+
+def _attached(outcome: Outcome, *, verbose: bool) -> list[str]:
+    """Say how a process that goes on was left."""
+    attached = outcome.attached
+    if attached is None:
+        return []
+    if attached.has_ended:
+        return [f"process {attached.pid} has ended; how is for its parent to know"]
+    lines = []
+    if attached.failure is not None:
+        again = f"soscope detach -p {attached.pid} tries again"
+        lines.append(f"its hooks are still there: {attached.failure}; {again}")
+    if attached.left:
+        words = plural(attached.left, "word")
+        lines.append(f"{words} left as somebody else has made them")
+    if attached.kept:
+        words = plural(attached.kept, "slot")
+        lines.append(f"{words} of unwinders left: calls may still return through the agent")
+    if verbose:
+        stop = attached.longest_stop_ns / 1e6
+        lines.append(f"{plural(attached.restored, 'word')} restored; longest stop {stop:.1f} ms")
+    return lines
 
 
 def _unmatched(outcome: Outcome) -> list[str]:

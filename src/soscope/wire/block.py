@@ -23,6 +23,7 @@ from soscope.wire.plan import Plan
 _STRINGS_SIZE = 16 << 20  # names of MAX_SLOTS symbols at 256 bytes; sparse
 _PREFAULT = 1 << 20  # the first chunks, so that the first calls meet no page fault
 _MADV_POPULATE_WRITE = 23  # Linux 5.14
+_MADV_REMOVE = 9
 _FUTEX_WAKE = 1
 _SYS_FUTEX = {"x86_64": 202, "aarch64": 98}
 
@@ -238,6 +239,13 @@ class ControlBlock:
                 self.mapping.madvise(_MADV_POPULATE_WRITE, self._ring, size)
             except OSError:
                 pass  # an older kernel, or no memory: the agent makes its own pages
+
+    def give_back(self) -> None:
+        """Give back the memory behind the first page; who still has it mapped reads zeros."""
+        try:
+            self.mapping.madvise(_MADV_REMOVE, layout.PAGE, self.size - layout.PAGE)
+        except OSError:
+            pass  # an unusual file: its memory is given back when the process ends
 
     def close(self) -> None:
         """Unmap the block and close its file; views that were handed out must be gone."""

@@ -235,6 +235,14 @@ BLOB_DISTANCE = 0x500000
 BLOB_DATA = 0xA40000
 BLOB_REPEAT = 64
 
+START_AGAIN = 1
+START_UNMAP = 2
+
+INSIDE_MAGIC = 0x3169706F63736F73  # "soscopi1"
+MAX_CHANGES = 131072
+SCRATCH = 16384
+SITES_A_PAGE = 128
+
 RANGE = Layout(
     "sosc_range",
     "offset:Q size:Q",
@@ -310,5 +318,15 @@ OVERHEAD = Layout(
 START = Layout(
     "sosc_start",
     "base:Q r_debug:Q loader:Q phdr:Q phnum:I control_fd:i blob_fd:i pages_offset:I "
-    "control_size:Q errno_offset:q brk:Q",
+    "control_size:Q errno_offset:q brk:Q brk_before:Q brk_after:Q flags:Q",
+)
+INSIDE = Layout(
+    "sosc_inside",
+    "magic:Q wire_version:I size:I control:Q control_size:Q changes:Q change_count:Q "
+    "cells:Q cell_count:Q sitedata:Q site_count:Q plain_jump:Q plain_exit:Q scratch:Q "
+    "sessions:Q",
+)
+CHANGE = Layout(
+    "sosc_change",
+    "addr:Q before:Q after:Q size:I image:I",
 )

@@ -20,6 +20,7 @@ __asm__(".pushsection .host, \"aw\", @nobits\n"
 	".popsection\n");
 
 struct sosc_control *sosc_control;
+struct sosc_inside sosc_inside;
 int64_t sosc_errno_offsets[SOSC_NAMESPACES];
 uint8_t sosc_clock_off;
 uint64_t sosc_cost_inner, sosc_cost_outer, sosc_base;

@@ -170,6 +170,37 @@ def _sum(one: Cell | None, other: Cell) -> Cell:
     )
 
 
+class AttachedOutcome:
+    """A process that ran before it was traced, and goes on.
+
+    `has_ended`: it does not. `longest_stop_ns` is for how long a thread of it stood still at
+    most. `restored` counts the words that have their old value again, `left` those that
+    somebody else has changed meanwhile, `kept` those by which unwinders still ask the agent,
+    because calls may return through it. `failure` says why it could not be taken out.
+    """
+
+    __slots__ = ("failure", "has_ended", "kept", "left", "longest_stop_ns", "pid", "restored")
+
+    def __init__(
+        self,
+        pid: int,
+        *,
+        has_ended: bool,
+        longest_stop_ns: int,
+        restored: int,
+        kept: int,
+        left: int,
+        failure: str | None,
+    ) -> None:
+        self.pid = pid
+        self.has_ended = has_ended
+        self.longest_stop_ns = longest_stop_ns
+        self.restored = restored
+        self.kept = kept
+        self.left = left
+        self.failure = failure
+
+
 class Outcome:
     """The end of a trace.
 
@@ -181,10 +212,11 @@ class Outcome:
     that say what else could not be done.
     `imported` are the function symbols that images of the programs import, as far as
     somebody looked them up: they are the candidates for near misses. `record` is the
-    recording that was written.
+    recording that was written. `attached` is there for a process that was not started by us.
     """
 
     __slots__ = (
+        "attached",
         "calls",
         "command",
         "dropped",
@@ -227,6 +259,7 @@ class Outcome:
         self.remarks = remarks or []
         self.imported = imported or set()
         self.record = record
+        self.attached: AttachedOutcome | None = None
 
     @property
     def dropped_count(self) -> int:

@@ -25,6 +25,7 @@ from soscope.instruments.trace.outcome import (
     STOPPED_DURATION,
     STOPPED_FULL,
     STOPPED_LIMIT,
+    AttachedOutcome,
     Outcome,
     ProgramOutcome,
     Programs,
@@ -51,6 +52,7 @@ from soscope.wire.plan import Plan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from soscope.control.attach import Attached
     from soscope.recording.stream import Stream
     from soscope.recording.writer import Writer
 
@@ -96,7 +98,8 @@ class Session(Events):
         self._counted: dict[int, tuple[dict[int, int] | None, Stats | None]] = {}
         self._idle = 0
         self._stop_at = 0.0
-        self._target: Target | None = None
+        self._target: Target | Attached | None = None
+        self._attached: Attached | None = None
 
     def _sink(self) -> Sink:
         settings = self.settings
@@ -224,8 +227,10 @@ class Session(Events):
     # ---- the loop ----
 
     def run(self) -> Outcome:
-        """Launch the command, trace it to its end, and say what came of it."""
+        """Launch the command, or go into the process; trace it, and say what came of it."""
         self.listener.begin(self.prototypes, self.selection)
+        if self.settings.pid is not None:
+            return self._run_attached(self.settings.pid)
         settings = self.settings
         self._target = launch(
             settings.command,
@@ -244,6 +249,27 @@ class Session(Events):
         finally:
             if self.writer is not None:
                 self.writer.close()
+
+    def _run_attached(self, pid: int) -> Outcome:
+        from soscope.control.attach import attach
+
+        self._attached = target = attach(pid, self.make_block, events=self)
+        self._target = target
+        if self.settings.duration_ns is not None:
+            self._stop_at = time.monotonic() + self.settings.duration_ns / 1e9
+        try:
+            target.run(self.tick)
+            if target.has_ended:
+                self.on_exit(pid, None, None, time.time_ns())
+            self.feed.finish()
+            self._finish_stream()
+            return self._outcome(target)
+        finally:
+            if self.writer is not None:
+                self.writer.close()
+            for program in target.programs:
+                if program.block is not None:
+                    program.block.give_back()
 
     def tick(self) -> float:
         """Move data; return how long the loop may sleep."""
@@ -292,6 +318,9 @@ class Session(Events):
         self._stop_at = 0.0
         if not self.stopped:
             self.stopped = why
+            if self._attached is not None:
+                self._attached.stop()  # its hooks go, and with them what is counted
+                return
             for program in self._programs():
                 block = program.block
                 if block is None:
@@ -308,7 +337,7 @@ class Session(Events):
 
     # ---- the end ----
 
-    def _outcome(self, target: Target) -> Outcome:
+    def _outcome(self, target: Target | Attached) -> Outcome:
         settings, ended = self.settings, target.exit
         for program in target.programs:
             if program.block is not None and program.index in self._drainers:
@@ -323,6 +352,8 @@ class Session(Events):
             record=settings.record if self.writer and self.writer.is_readable else None,
             untraced=[(one.path, one.reason) for one in target.programs if one.reason],
         )
+        if self._attached is not None:
+            outcome.attached = attached_outcome(self._attached)
         if self.stream is not None:
             outcome.calls = self._calls
         outcome.dropped = [(count, why) for why, count in self._lost.items()]
@@ -390,9 +421,10 @@ class Session(Events):
         writer = self.writer
         if writer is None:
             return
+        detached = outcome.attached is not None and not outcome.attached.has_ended
         writer.end(
             complete=not outcome.stopped,
-            why=outcome.stopped or "exit",
+            why=outcome.stopped or ("detached" if detached else "exit"),
             status=outcome.status,
             signal=outcome.signal,
             totals={"calls": outcome.calls or 0},
@@ -414,6 +446,20 @@ class Session(Events):
             for path in paths
             if "ptrace" in imported_functions([path])
         ]
+
+
+def attached_outcome(target: Attached) -> AttachedOutcome:
+    """Return what is to be said of a process that goes on without us."""
+    taken = target.taken
+    return AttachedOutcome(
+        target.pid,
+        has_ended=target.has_ended,
+        longest_stop_ns=target.longest_stop,
+        restored=taken.restored if taken else 0,
+        kept=taken.kept if taken else 0,
+        left=len(taken.left) if taken else 0,
+        failure=target.failure,
+    )
 
 
 def _counters(block: ControlBlock) -> tuple[dict[int, int] | None, Stats | None]:

@@ -20,7 +20,8 @@ MOST_STRING_LIMIT = 4096
 class TraceSettings:
     """What to trace, how, and where to. Times are nanoseconds, sizes bytes.
 
-    `command` is the program and its arguments. `select`, `callers` and `callees` are the
+    `command` is the program and its arguments; with `pid` those of that process, which runs
+    already. `select`, `callers` and `callees` are the
     arguments of -e, --from and --to, as the user wrote them. `mode` is one of the MODE_
     constants of this module, `when_full` one of WHEN_FULL. `follow`: traced programs'
     children, too. `entry_only`: no exits, hence no results and durations. `duration_ns`:
@@ -40,6 +41,7 @@ class TraceSettings:
         "follow",
         "limit",
         "mode",
+        "pid",
         "record",
         "select",
         "string_limit",
@@ -63,6 +65,7 @@ class TraceSettings:
         limit: int | None = None,
         when_full: str = "block",
         record: str | None = None,
+        pid: int | None = None,
         wants_events: bool = True,
         debug: bool = False,
     ) -> None:
@@ -79,5 +82,6 @@ class TraceSettings:
         self.limit = limit
         self.when_full = when_full
         self.record = record
+        self.pid = pid
         self.wants_events = wants_events
         self.debug = debug

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Take an agent out of a running process: every word that it changed gets its old value back.
+
+The agent's code stays mapped, and does nothing any more. Nothing is run in the process; its
+threads stand still for as long as a few thousand words take to be written.
+"""
+
+from __future__ import annotations
+
+from soscope.process import stacks
+from soscope.process.resident import Resident, Taken
+from soscope.process.visit import Visit
+from soscope.wire import layout
+
+
+def take_out(visit: Visit, agent: Resident) -> Taken:
+    """Take `agent` out of the process that is visited; all its threads run afterwards.
+
+    Raises Refused, NotPermitted and NoSuchProcess, and OSError where its memory cannot be
+    written: then some words may be restored, and the rest can be tried again.
+    """
+    taken = Taken()
+    visit.tries = 0
+    visit.stop()
+    try:
+        agent.look()
+        visit.threads.lend(agent.fields["scratch"], layout.SCRATCH)
+        returns = agent.fields["site_count"] > 1
+        agent.take_back(taken, unwinding=not returns)
+        agent.quiet()
+        taken.returns = stacks.put_back(visit.memory, agent, visit.threads)
+        if not returns:
+            agent.done()
+    finally:
+        visit.threads.resume()
+    if returns:
+        _let_unwinders_go(visit, agent, taken)
+    return taken
+
+
+def _let_unwinders_go(visit: Visit, agent: Resident, taken: Taken) -> None:
+    """Look for calls that are still to return through the agent; then unwinders need it no more."""
+    places = stacks.find_anywhere(visit.memory, agent, visit.pid)
+    visit.tries = 0
+    visit.stop()
+    try:
+        taken.returns += stacks.put_back(visit.memory, agent, visit.threads)
+        if places is not None:
+            taken.returns += stacks.put_back_at(visit.memory, agent, places)
+            again = Taken()
+            agent.take_back(again, unwinding=True)
+            taken.restored += again.restored
+            taken.kept = 0
+            agent.done()
+        else:
+            agent.disown()
+    finally:
+        visit.threads.resume()
