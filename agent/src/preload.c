@@ -121,7 +121,8 @@ static void hook_loader(uint64_t brk)
 	code[0] = 0xe9;
 	memcpy(code + 1, &rel32, sizeof(rel32));
 	memcpy(&after, code, sizeof(after));
-	if (sosc_change_note(NULL, brk, before, after, sizeof(code)) && sosc_write(brk, code, sizeof(code), true))
+	if (sosc_change_note(NULL, brk, before, after, sizeof(code)) &&
+	    sosc_write(brk, code, sizeof(code), true))
 		sosc_control->loader_hook = SOSC_LOADER_HOOKED;
 }
 

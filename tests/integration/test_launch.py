@@ -262,11 +262,8 @@ def test_a_timer_that_runs_over_exec_acts(mode: str) -> None:
 
 def test_the_agent_is_told_what_it_needs() -> None:
     outcome = same(launched(), "exit", "0")
-    fields = layout.START.struct.unpack(
-        b"".join(word.to_bytes(8, "little") for word in outcome.programs[0]["answer"][:10])[
-            : layout.START.size
-        ]
-    )
+    words = outcome.programs[0]["answer"][: layout.START.size // 8]
+    fields = layout.START.struct.unpack(b"".join(word.to_bytes(8, "little") for word in words))
     answer = dict(zip(layout.START.fields, fields, strict=True))
     assert abs(answer["base"] - answer["loader"]) < 1 << 30
     assert answer["base"] % 4096 == 0

@@ -50,14 +50,16 @@ class Invocation:
     """One run of soscope: the words behind the verb, and whether tracebacks are wanted.
 
     The verb sets `debug` when it has parsed its options: only it knows which words are
-    options and which belong to a command.
+    options and which belong to a command. `wraps` says that a command's own exit status is
+    to be ours, if the verb is one that runs commands.
     """
 
-    __slots__ = ("debug", "words")
+    __slots__ = ("debug", "words", "wraps")
 
     def __init__(self, words: list[str], *, debug: bool) -> None:
         self.words = words
         self.debug = debug
+        self.wraps = True
 
 
 def start() -> NoReturn:
@@ -93,18 +95,18 @@ def main(arguments: list[str] | None = None) -> int:
         if invocation.debug:
             _traceback()
         complain(error)
-        return _status_of(verb, error)
+        return _status_of(verb, invocation, error)
     except Exception as error:  # noqa: BLE001  said as what it is: a bug
         if invocation.debug:
             _traceback()
         if isinstance(error, MemoryError) or getattr(error, "errno", None) in _SHORTAGES:
             lack = getattr(error, "strerror", None) or os.strerror(errno.ENOMEM)
             complain(SoscopeError(lack.lower()))
-            return _status_of(verb, SoscopeError(lack))
+            return _status_of(verb, invocation, SoscopeError(lack))
         note(f"error: this is a bug in soscope: {type(error).__name__}: {error}")
         if not invocation.debug:
             note("  hint: with SOSCOPE_DEBUG=1 it shows where", prefix="")
-        return _status_of(verb, SoscopeError("bug"))
+        return _status_of(verb, invocation, SoscopeError("bug"))
 
 
 def _run(verb: str, invocation: Invocation) -> int:
@@ -141,7 +143,7 @@ def _about(verb: str, rest: list[str]) -> int:
     return 0
 
 
-def _status_of(verb: str, error: SoscopeError) -> int:
+def _status_of(verb: str, invocation: Invocation, error: SoscopeError) -> int:
     """Return the exit status for an error of this verb.
 
     A command that was to be wrapped may end with any status: soscope's own is one that
@@ -150,7 +152,7 @@ def _status_of(verb: str, error: SoscopeError) -> int:
     from soscope.errors import LaunchError
 
     usage = VERBS.get(verb, ("", 2))[1]
-    if usage == 125 and not isinstance(error, LaunchError):
+    if usage == 125 and invocation.wraps and not isinstance(error, LaunchError):
         return usage
     return error.exit_status
 

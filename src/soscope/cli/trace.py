@@ -12,6 +12,7 @@ def run(invocation: Invocation) -> int:
     options = parse(invocation.words)
     options.settings.debug |= invocation.debug
     invocation.debug = options.settings.debug
+    invocation.wraps = options.settings.pid is None
 
     # --help and usage errors need none of these
     from soscope.cli import listeners

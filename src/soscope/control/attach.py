@@ -186,9 +186,7 @@ class _Attachment:
         undo.append(unmap)
 
         def bring(there: Tracee) -> tuple[int, int, int]:
-            numbers, self.program.block = self.agents.bring(
-                there, self.program, self.program.block
-            )
+            numbers, self.program.block = self.agents.bring(there, self.program, self.program.block)
             return *numbers, self.program.block.size
 
         install.run(self.blob, bring, undo)

@@ -117,6 +117,10 @@ class PutIn:
         except OSError as error:
             raise Refused(f"its memory cannot be written: {error.strerror}") from error
 
+    def _take_back(self) -> None:
+        facts = self._facts
+        self.tracee.memory.write(facts.function, facts.saved[: len(arch.BREAKPOINT)])
+
     # ---- at the breakpoint ----
 
     def on_trap(self) -> bool | None:
@@ -130,7 +134,7 @@ class PutIn:
             return None
         is_last = self._is_last_event()
         if is_last:
-            self.tracee.memory.write(self._facts.function, self._facts.saved[: len(arch.BREAKPOINT)])
+            self._take_back()
             registers.pc = self._facts.function
             self.mark("loaded")
         else:
@@ -193,7 +197,7 @@ class PutIn:
         Raises OSError where its memory cannot be written, and Gone.
         """
         registers = self.tracee.registers()
-        self.tracee.memory.write(self._facts.function, self._facts.saved[: len(arch.BREAKPOINT)])
+        self._take_back()
         if registers.pc == self._facts.function + arch.BREAKPOINT_SIZE:
             registers.pc = self._facts.function
             self.tracee.set_registers(registers)

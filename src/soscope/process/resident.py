@@ -199,8 +199,8 @@ def _grouped(
 ) -> list[tuple[int, int, list[tuple[int, int, int, int]]]]:
     """Return (start, end, changes) of pieces of memory; those of one word newest first."""
     groups: list[tuple[int, int, list[tuple[int, int, int, int]]]] = []
-    changes = changes[::-1]
-    changes.sort(key=lambda change: change[0])  # stable: the newest of a word stays first
+    # stable: the newest of a word stays first
+    changes = sorted(reversed(changes), key=lambda change: change[0])
     for change in changes:
         addr, size = change[0], change[3]
         if groups:

@@ -118,9 +118,9 @@ class Visit:
         pause = _PAUSE
         while True:
             owner = self._lock.owner
-            if not self._lock.is_held and self._lock.is_ready:
-                if self._try(clear_of_loader=clear_of_loader and self.tries < _TRIES_CLEAR):
-                    return
+            clear = clear_of_loader and self.tries < _TRIES_CLEAR
+            if self._is_idle() and self._try(clear_of_loader=clear):
+                return
             if time.monotonic() > end:
                 self._refuse_busy(owner)
             self._check_same()
@@ -137,14 +137,18 @@ class Visit:
             raise rights.missing_right(self.pid, "tracing", error.errno) from error
         try:
             self._check_same()
-            if not self._lock.is_held and self._lock.is_ready:
-                if self.tries > _TRIES_CLEAR or self.is_clear(loader=clear_of_loader):
-                    return True
+            if self._is_idle() and (
+                self.tries > _TRIES_CLEAR or self.is_clear(loader=clear_of_loader)
+            ):
+                return True
         except BaseException:
             self.threads.resume()
             raise
         self.threads.resume()
         return False
+
+    def _is_idle(self) -> bool:
+        return not self._lock.is_held and self._lock.is_ready
 
     def is_clear(self, *, loader: bool = False) -> bool:
         """Say whether no stopped thread is in an agent's code (or the loader's)."""

@@ -30,8 +30,10 @@ _NS = 1_000_000_000
 
 
 class Wait:
-    """A system call that a thread is in: its number, when it last ran (ns of the scheduler's
-    clock, 0 = not known) and how often it had then given up its processor.
+    """A system call that a thread is in.
+
+    `number` is the call's, `ran_at` when the thread last ran (ns of the scheduler's clock,
+    0 = not known), `switches` how often it had then given up its processor.
     """
 
     __slots__ = ("number", "ran_at", "switches")

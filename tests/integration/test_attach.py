@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tracing a process that runs already: it does what it did, and is what it was afterwards."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from soscope.recording.reader import Recording
+from tests.support import attached, build
+from tests.support.matrix import PLAIN, Cell
+from tests.support.tools import need
+
+# Ways to look, each with the options that make it look at everything or at much.
+MODES = {
+    "count": ["--count-only", "--from", "all"],
+    "times": ["-c", "--from", "all"],
+    "record": ["--from", "all", "--record", "{}"],
+    "text": ["-e", "malloc@MAIN", "--buffer", "256k", "-o", "{}"],
+}
+CELLS = [
+    PLAIN,
+    PLAIN._replace(binding="now"),
+    PLAIN._replace(pie="nopie"),
+    PLAIN._replace(compiler="clang"),
+]
+
+
+def options(mode: str, folder: Path) -> list[str]:
+    """Return the words of a mode, with a place for its output."""
+    return [word.format(folder / "output") for word in MODES[mode]]
+
+
+def calls(text: str) -> dict[str, int]:
+    """Return the calls by function of a table in JSON."""
+    rows = json.loads(text)["rows"]
+    found: dict[str, int] = {}
+    for row in rows:
+        found[row["symbol"]] = found.get(row["symbol"], 0) + row["calls"]
+    return found
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("threads", [1, 4])
+def test_a_process_is_what_it_was(threads: int, mode: str, tmp_path: Path) -> None:
+    with attached.running([build.program("attached"), str(threads)]) as process:
+        before = attached.snapshot(process.pid)
+        for _ in range(3):
+            done = attached.trace(process.pid, *options(mode, tmp_path), "--duration", "100ms")
+            assert done.returncode == 0, done.stderr
+            assert attached.differences(before, process.pid) == []
+        assert attached.finish(process) == (7, "wrong 0\n", "")
+
+
+@pytest.mark.parametrize("cell", CELLS, ids=str)
+def test_however_a_program_is_linked(cell: Cell, tmp_path: Path) -> None:
+    if cell.compiler == "clang":
+        need("clang")
+    with attached.running([build.program("attached", cell), "2"]) as process:
+        before = attached.snapshot(process.pid)
+        words = ["-c", "-e", "malloc@MAIN,free@MAIN,memset@MAIN", "--json"]
+        output = tmp_path / "table.json"
+        done = attached.trace(process.pid, *words, "-o", str(output), "--duration", "200ms")
+        assert done.returncode == 0, done.stderr
+        found = calls(output.read_text())
+        assert found["malloc"] > 0
+        # each thread may be anywhere in its loop at either end
+        assert abs(found["malloc"] - found["free"]) <= 4
+        assert attached.differences(before, process.pid) == []
+        assert attached.finish(process) == (7, "wrong 0\n", "")
+
+
+def test_a_recording_of_a_process_is_whole(tmp_path: Path) -> None:
+    record = tmp_path / "run.sosr"
+    with attached.running([build.program("attached"), "1"]) as process:
+        words = ["-e", "malloc@MAIN", "--record", str(record), "--duration", "200ms"]
+        done = attached.trace(process.pid, *words)
+        assert done.returncode == 0, done.stderr
+        assert attached.finish(process)[0] == 7
+    with Recording.open(record) as found:
+        assert not found.damage
+
+
+def test_the_stop_is_measured() -> None:
+    with attached.running([build.program("attached"), "1"]) as process:
+        done = attached.trace(process.pid, "-c", "-v", "--duration", "50ms")
+        assert re.search(r"\d+ words restored; longest stop \d+\.\d ms", done.stderr)
+        assert attached.finish(process)[0] == 7
+
+
+def test_interpreters_go_on(tmp_path: Path) -> None:
+    scripts = {
+        "python3": "import sys, json, ssl\nprint('ready', flush=True)\n"
+        "import select\nwhile not select.select([0], [], [], 0.001)[0]:\n"
+        "    json.dumps(list(range(100)))\nprint('end')",
+        "ruby": "puts 'ready'; $stdout.flush\n"
+        "until IO.select([$stdin], nil, nil, 0.001); (1..50).map(&:to_s).join; end; puts 'end'",
+        "node": "console.log('ready'); setInterval(() => JSON.stringify([1, 2, 3]), 1);"
+        "process.stdin.on('data', () => { console.log('end'); process.exit(0) })",
+    }
+    for name, text in scripts.items():
+        if shutil.which(name) is None:
+            continue
+        flag = "-c" if name == "python3" else "-e"
+        with attached.running([need(name), flag, text]) as process:
+            before = attached.snapshot(process.pid)
+            for mode in ("times", "record", "count"):
+                words = [*options(mode, tmp_path), "--duration", "50ms"]
+                done = attached.trace(process.pid, *words)
+                assert done.returncode == 0, done.stderr
+                assert attached.differences(before, process.pid) == []
+            assert attached.finish(process) == (0, "end\n", ""), name
+
+
+# ---- refusals --------------------------------------------------------------
+
+
+def refused(pid: int, status: int) -> str:
+    """Try to trace a process that cannot be; return what is said."""
+    done = attached.trace(pid, "--duration", "50ms")
+    assert done.returncode == status, done.stderr
+    return done.stderr
+
+
+def test_a_static_program_is_refused(tmp_path: Path) -> None:
+    source = tmp_path / "sleeper.c"
+    source.write_text("#include <unistd.h>\nint main(void) { return sleep(60) != 60; }\n")
+    program = tmp_path / "sleeper"
+    subprocess.run([need("gcc"), "-static", source, "-o", program], check=True, timeout=60)
+    with attached.running([program], ready="") as process:
+        assert "statically linked" in refused(process.pid, 1)
+        assert process.poll() is None
+
+
+def test_a_zombie_is_refused() -> None:
+    process = subprocess.Popen(["/bin/true"])
+    try:
+        while "Z (zombie)" not in Path(f"/proc/{process.pid}/status").read_text():
+            pass
+        assert "zombie" in refused(process.pid, 1)
+    finally:
+        process.wait()
+
+
+def test_a_process_that_is_not_there() -> None:
+    process = subprocess.Popen(["/bin/true"])
+    process.wait()
+    assert f"no process {process.pid}" in refused(process.pid, 4)
+
+
+def test_a_thread_of_the_kernel_is_refused() -> None:
+    if not Path("/proc/2/stat").exists() or "kthreadd" not in Path("/proc/2/stat").read_text():
+        pytest.skip("its threads are not to be seen here")
+    assert "kernel" in refused(2, 1)

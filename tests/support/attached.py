@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that run already: start them, trace them, compare what they were with what they are.
+
+What must be the same afterwards is read from outside, by the section headers that readelf
+prints: everything in an image that names a function, or is code.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.support.launching import environment
+from tests.support.tools import need
+
+SECTIONS = {
+    *(".got", ".got.plt", ".plt", ".plt.got", ".plt.sec", ".rela.plt", ".rela.dyn"),
+    *(".text", ".rodata", ".dynamic", ".init_array", ".fini_array", ".data.rel.ro"),
+}
+LIMIT = 60.0
+
+Words = dict[tuple[str, str, int], bytes]
+
+
+@functools.cache
+def _sections(path: str) -> tuple[bool, list[tuple[str, int, int]]]:
+    """Return whether an image has fixed addresses, and its (section, vaddr, size)."""
+    words = [need("readelf"), "-hSW", path]
+    text = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True).stdout
+    found = re.findall(r"\] (\S+)\s+\S+\s+([0-9a-f]{16}) [0-9a-f]+ ([0-9a-f]+)", text)
+    rows = [(name, int(at, 16), int(size, 16)) for name, at, size in found if name in SECTIONS]
+    return bool(re.search(r"Type:\s+EXEC", text)), rows
+
+
+def snapshot(pid: int) -> Words:
+    """Read what soscope may change and must put back, by (path, section, addr)."""
+    found: Words = {}
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+            span, _, offset, _, _, *path = line.split(None, 5)
+            if int(offset, 16) or not path or not path[0].startswith("/") or "memfd" in path[0]:
+                continue
+            is_fixed, rows = _sections(path[0])
+            start = 0 if is_fixed else int(span.partition("-")[0], 16)
+            for name, vaddr, size in rows:
+                memory.seek(start + vaddr)
+                found[path[0], name, start + vaddr] = memory.read(size)
+    return found
+
+
+def _image_at(pid: int, addr: int) -> str:
+    """Return the path of the code at an address, "" where there is none of a file."""
+    for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+        span, flags, _, _, _, *path = line.split(None, 5)
+        start, end = (int(word, 16) for word in span.split("-"))
+        if start <= addr < end and "x" in flags and path and path[0].startswith("/"):
+            return "" if "memfd" in path[0] else path[0]
+    return ""
+
+
+def differences(before: Words, pid: int) -> list[str]:
+    """Return one line for each word of the process that is another one.
+
+    A slot that was not bound and that the loader has bound meanwhile is none.
+    """
+    lines = []
+    after = snapshot(pid)
+    for key, data in before.items():
+        now = after.get(key, b"")
+        for at in range(0, len(data) if now != data else 0, 8):
+            was, is_ = data[at : at + 8], now[at : at + 8]
+            if was == is_:
+                continue
+            if key[1] == ".got.plt" and _image_at(pid, int.from_bytes(was, "little")) == key[0]:
+                bound_to = _image_at(pid, int.from_bytes(is_, "little"))
+                if bound_to not in {"", key[0]}:
+                    continue
+            lines.append(f"{key[0]} {key[1]} {key[2] + at:#x}: {was.hex()} is {is_.hex()}")
+    return lines
+
+
+@contextmanager
+def running(
+    command: Sequence[str | os.PathLike[str]], *, ready: str = "ready\n"
+) -> Iterator[subprocess.Popen[str]]:
+    """Run a program until the end of the block; it has printed `ready` when that begins."""
+    process = subprocess.Popen(
+        [os.fspath(word) for word in command],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        if ready:
+            assert process.stdout is not None
+            assert process.stdout.readline() == ready
+        yield process
+    finally:
+        process.kill()
+        process.communicate(timeout=LIMIT)
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    """Let a program end that waits for a line; return its status and what it printed."""
+    out, err = process.communicate("end\n", timeout=LIMIT)
+    return process.returncode, out, err
+
+
+def words(pid: int, *options: str) -> list[str]:
+    """Return the command that traces a process."""
+    return [sys.executable, "-m", "soscope", "--debug", "trace", *options, "-p", str(pid)]
+
+
+def trace(pid: int, *options: str, limit: float = LIMIT) -> subprocess.CompletedProcess[str]:
+    """Trace a process to the end of the trace."""
+    return subprocess.run(
+        words(pid, *options),
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=limit,
+        check=False,
+    )
+
+
+def detach(pid: int, *options: str, limit: float = LIMIT) -> subprocess.CompletedProcess[str]:
+    """Run `soscope detach`."""
+    return subprocess.run(
+        [sys.executable, "-m", "soscope", "--debug", "detach", *options, "-p", str(pid)],
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=limit,
+        check=False,
+    )
+
+
+def wait_until(what: str, pid: int, seconds: float = 20) -> None:
+    """Wait until the process has a mapping with this text in its line."""
+    end = time.monotonic() + seconds
+    while what not in Path(f"/proc/{pid}/maps").read_text():
+        assert time.monotonic() < end, f"no {what}"
+        time.sleep(0.01)
