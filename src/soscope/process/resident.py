@@ -199,9 +199,8 @@ def _grouped(
 ) -> list[tuple[int, int, list[tuple[int, int, int, int]]]]:
     """Return (start, end, changes) of pieces of memory; those of one word newest first."""
     groups: list[tuple[int, int, list[tuple[int, int, int, int]]]] = []
-    # stable: the newest of a word stays first
-    changes = sorted(reversed(changes), key=lambda change: change[0])
-    for change in changes:
+    order = sorted(range(len(changes)), key=lambda index: (changes[index][0], -index))
+    for change in [changes[index] for index in order]:
         addr, size = change[0], change[3]
         if groups:
             start, end, group = groups[-1]
