@@ -223,8 +223,8 @@ void sosc_loader_changed(void)
 	struct sosc_namespace all[SOSC_NAMESPACES];
 	uint32_t count;
 
-	if (sosc_quiet)
-		return;
+	if (sosc_quiet || sosc_control->command == SOSC_COMMAND_STOP)
+		return; // nothing more is recorded, and soscope may have gone
 	count = sosc_namespaces(all);
 	for (uint32_t ns = 0; ns < count; ns++)
 		if (all[ns].consistent)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import shutil
@@ -157,3 +158,38 @@ def test_a_thread_of_the_kernel_is_refused() -> None:
     if not Path("/proc/2/stat").exists() or "kthreadd" not in Path("/proc/2/stat").read_text():
         pytest.skip("its threads are not to be seen here")
     assert "kernel" in refused(2, 1)
+
+
+# ---- threads that wait in the kernel ---------------------------------------
+
+WAITS = {  # what each returns, and errno
+    **dict.fromkeys(
+        ("nanosleep", "clock_nanosleep", "sleep", "poll", "ppoll", "select", "pselect"), (0, 0)
+    ),
+    **dict.fromkeys(("epoll_wait", "epoll_pwait", "epoll_pwait2"), (0, 0)),
+    "futex": (-1, errno.ETIMEDOUT),
+    "sem_timedwait": (-1, errno.ETIMEDOUT),
+    "sigtimedwait": (-1, errno.EAGAIN),
+    "semtimedop": (-1, errno.EAGAIN),
+    "msgrcv": (1, 0),
+    "wait4": (3 << 8, 0),
+    "flock": (0, 0),
+    "pause": (-1, errno.EINTR),
+    "read": (1, 0),
+    "recv": (1, 0),
+    "join": (0, 0),
+    "epoll_signal": (-1, errno.EINTR),
+}
+
+
+@pytest.mark.parametrize("wait", WAITS)
+def test_a_wait_is_not_disturbed(wait: str) -> None:
+    """Stopped twice in the middle, it returns what it would have, and when it would have."""
+    with attached.running([build.program("waits"), wait]) as process:
+        done = attached.trace(process.pid, "-c", "--from", "all", "--duration", "100ms")
+        out, _ = process.communicate(timeout=30)
+        assert done.returncode == 0, done.stderr
+        result, number, ms = map(int, out.split())
+        assert (result, number) == WAITS[wait]
+        least = 6000 if wait == "epoll_signal" else 3000
+        assert least - 5 <= ms < least + 400, ms

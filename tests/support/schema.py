@@ -145,6 +145,25 @@ RESOLVE: dict[str, Check] = {
     ),
 }
 
+DETACH: dict[str, Check] = {
+    "schema": _one_of("soscope/detach/1"),
+    "pid": NUMBER,
+    "agents": _list_of(
+        _object(
+            {
+                "base": _address,
+                "build_id": TEXT,
+                "restored": NUMBER,
+                "returns": NUMBER,
+                "left": _list_of(_object({"addr": _address, "value": _address})),
+                "kept": NUMBER,
+            }
+        )
+    ),
+    "inert": NUMBER,
+    "longest_stop_ns": NUMBER,
+}
+
 
 def wrong_members(found: Mapping[str, Any], promised: Mapping[str, Check]) -> list[str]:
     """Return one line for each member that is missing, new, misplaced or of another type."""

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // target: ldflags=-pthread; cflags=-fno-builtin
 // Runs until a line comes in: THREADS threads allocate and free, and each says whether
 // what it wrote is still there.

@@ -75,11 +75,15 @@ def attach(
             except Refused as other:
                 refused = other
                 break
-        reason = _SAID.get(refused.reason, refused.reason)
-        raise AttachError(f"cannot trace process {pid}: {reason}") from refused
+        raise AttachError(f"cannot trace process {pid}: {in_full(refused.reason)}") from refused
     except BaseException:
         signals.restore()
         raise
+
+
+def in_full(reason: str) -> str:
+    """Return the reason of a refusal as a sentence."""
+    return _SAID.get(reason, reason)
 
 
 class _Attachment:

@@ -170,6 +170,8 @@ class Resident:
     def disown(self) -> None:
         """Say that no soscope reads what the agent writes."""
         control = self.fields["control"]
+        stop = layout.COMMAND_STOP.to_bytes(4, "little")
+        self._memory.write(control + layout.CONTROL.offset("command"), stop)
         for field, size in (("owner_pid", 4), ("owner_start", 8)):
             self._memory.write(control + layout.CONTROL.offset(field), bytes(size))
         self.look()

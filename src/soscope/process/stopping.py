@@ -29,15 +29,17 @@ _TIMESPEC = 16  # bytes
 class Thread:
     """A seized thread. `asked` and `let_go` are time.monotonic_ns() around its stop.
 
-    `wait` is what it waited for before the stop, None where it ran.
+    `wait` is what it waited for before the stop, None where it ran; `began` since when (as
+    time.monotonic_ns()), 0 where that is not known.
     """
 
-    __slots__ = ("asked", "is_stopped", "let_go", "rank", "tid", "wait")
+    __slots__ = ("asked", "began", "is_stopped", "let_go", "rank", "tid", "wait")
 
     def __init__(self, tid: int) -> None:
         self.tid = tid
         self.wait = waits.look(tid)
         self.rank = waits.rank(self.wait)
+        self.began = 0
         self.asked = 0
         self.let_go = 0
         self.is_stopped = False
@@ -72,6 +74,9 @@ class Threads:
         `limit` seconds, PermissionError where one may not be traced, ProcessLookupError where
         the process is gone.
         """
+        clock = waits.SchedulerClock()
+        for tid in self._new():
+            clock.learn(waits.look(tid))
         end = time.monotonic() + limit
         try:
             while new := self._new():
@@ -81,6 +86,8 @@ class Threads:
                     self._wait(thread, end)
             if not self.stopped:
                 raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
+            for thread in self.stopped.values():
+                thread.began = clock.began(thread.tid, thread.wait)
         except BaseException:
             self.resume()
             raise
@@ -147,11 +154,10 @@ class Threads:
     def resume(self) -> None:
         """Let all threads go on, untraced."""
         threads = list(self.stopped.values())
-        elapsed = waits.Elapsed()
         self._mended = 0
         for thread in threads:
             if thread.is_stopped:
-                self._mend(thread, elapsed)
+                self._mend(thread)
         for thread in threads:
             if not thread.is_stopped and not self._catch(thread):
                 continue
@@ -182,7 +188,7 @@ class Threads:
             time.sleep(_PAUSE)
         return False  # the kernel lets go of it when this process ends
 
-    def _mend(self, thread: Thread, elapsed: waits.Elapsed) -> None:
+    def _mend(self, thread: Thread) -> None:
         """Let a call that the stop has ended with EINTR go on."""
         try:
             registers = arch.get_registers(thread.tid)
@@ -192,7 +198,7 @@ class Threads:
             if self.scratch_count > self._mended:
                 place = self.scratch + _TIMESPEC * self._mended
                 self._mended += 1
-            waits.shorten(registers, thread.wait, elapsed, thread.tid, place)
+            waits.shorten(registers, thread.began, thread.tid, place)
             arch.restart(registers)
             arch.set_registers(thread.tid, registers)
         except OSError:

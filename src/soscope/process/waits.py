@@ -27,19 +27,21 @@ TIMED = {
 }
 _VFORK = 58
 _NS = 1_000_000_000
+_SAMPLES = 3
 
 
 class Wait:
     """A system call that a thread is in.
 
     `number` is the call's, `ran_at` when the thread last ran (ns of the scheduler's clock,
-    0 = not known), `switches` how often it had then given up its processor.
+    0 = not known), `switches` how often it had then given up its processor, number `processor`.
     """
 
-    __slots__ = ("number", "ran_at", "switches")
+    __slots__ = ("number", "processor", "ran_at", "switches")
 
-    def __init__(self, number: int, ran_at: int, switches: int) -> None:
+    def __init__(self, number: int, ran_at: int = 0, switches: int = 0, processor: int = 0) -> None:
         self.number = number
+        self.processor = processor
         self.ran_at = ran_at
         self.switches = switches
 
@@ -55,8 +57,8 @@ def look(tid: int) -> Wait | None:
     if number < 0:
         return None
     if number in TIMED:
-        return Wait(number, *_account(tid))
-    return Wait(number, 0, 0)
+        return Wait(number, *_account(tid), _processor(tid))
+    return Wait(number)
 
 
 def rank(wait: Wait | None) -> int:
@@ -68,7 +70,7 @@ def rank(wait: Wait | None) -> int:
     return 1 if wait.number in TIMED else 0
 
 
-def _account(tid: int) -> tuple[int, int]:
+def _account(tid: int | str) -> tuple[int, int]:
     """Return (ns at which the thread last began to run, times it waited); zeros: not known."""
     ran_at = switches = 0
     try:
@@ -83,65 +85,97 @@ def _account(tid: int) -> tuple[int, int]:
     return (ran_at, switches) if switches else (0, 0)
 
 
-class Elapsed:
-    """Tells for how long threads have been waiting."""
+def _processor(tid: int) -> int:
+    try:
+        with open(f"/proc/{tid}/stat", "rb", buffering=0) as file:
+            return int(file.read().rpartition(b")")[2].split()[36])
+    except (OSError, IndexError, ValueError):
+        return -1
 
-    __slots__ = ("_offset",)
+
+class SchedulerClock:
+    """Turns times of the scheduler's clock into those of time.monotonic_ns().
+
+    Each processor may have a clock of its own. Learning one moves this thread there for a
+    moment, so it is to be done while nobody waits.
+    """
+
+    __slots__ = ("_offsets",)
 
     def __init__(self) -> None:
-        self._offset: int | None = None
+        self._offsets: dict[int, int] = {}
 
-    def of(self, tid: int, wait: Wait) -> int:
-        """Return the ns since thread `tid` began to wait, at least 0; None is not known: 0.
+    def learn(self, wait: Wait | None) -> None:
+        """Learn the clock of the processor on which a thread ran before it began to wait."""
+        if wait is not None and wait.ran_at and wait.processor not in self._offsets:
+            self._offsets[wait.processor] = _offset(wait.processor)
 
-        It is stopped now: more than one switch since it was looked at means that it has run
-        in between, and then nothing is known.
+    def began(self, tid: int, wait: Wait | None) -> int:
+        """Return since when a thread has been waiting that has just been stopped; 0: not known.
+
+        More than one switch since it was looked at means that it has run in between.
         """
-        if not wait.ran_at or _account(tid)[1] > wait.switches + 1:
+        if wait is None or not wait.ran_at or _account(tid)[1] != wait.switches + 1:
             return 0
-        return max(0, self._now() - wait.ran_at)
-
-    def _now(self) -> int:
-        """Return the time of the scheduler's clock: our own account has just been renewed."""
-        if self._offset is None:
-            time.sleep(0.00005)
-            now = time.monotonic_ns()
-            self._offset = _account(os.getpid())[0] - now
-        return time.monotonic_ns() + self._offset
+        offset = self._offsets.get(wait.processor, 0)
+        return wait.ran_at + offset if offset else 0
 
 
-def shorten(
-    registers: arch.Registers, wait: Wait | None, elapsed: Elapsed, tid: int, place: int
-) -> None:
+def _offset(processor: int) -> int:
+    """Return what to add to the scheduler's clock of a processor; 0 = not known.
+
+    Our own account has just been renewed when we have slept. Who is interrupted between
+    the two clocks tries again.
+    """
+    best, found = _NS, 0
+    allowed = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {processor})
+        for _ in range(_SAMPLES):
+            time.sleep(0.00002)
+            before = time.monotonic_ns()
+            ran_at = _account("thread-self")[0]
+            took = time.monotonic_ns() - before
+            if ran_at and took < best:
+                best, found = took, before - ran_at
+        os.sched_setaffinity(0, allowed)
+    except OSError:  # not one of ours
+        return 0
+    return found
+
+
+def shorten(registers: arch.Registers, began: int, tid: int, place: int) -> None:
     """Take the time that has passed off the time-out of a call that will be made again.
 
-    `place` is the address of 16 bytes in the process for a new `struct timespec`, 0: there
-    is none, and a time-out in memory starts again.
+    It began at `began` (time.monotonic_ns()). `place` is the address of 16 bytes in the
+    process for a new `struct timespec`, 0: there is none, and a time-out in memory starts again.
     """
     number = int(registers.orig_rax)
-    if wait is None or wait.number != number or number not in TIMED:
+    if not began or number not in TIMED:
+        return
+    gone = time.monotonic_ns() - began
+    if gone <= 0:
         return
     register, kind = TIMED[number]
     value = int(getattr(registers, register))
     if kind == MILLISECONDS:
         timeout = value & 0xFFFF_FFFF
         if timeout and timeout < 1 << 31:
-            gone = elapsed.of(tid, wait) // 1_000_000
-            setattr(registers, register, max(timeout - gone, 0))
+            setattr(registers, register, max(timeout - gone // 1_000_000, 0))
         return
     if not value or not place:
         return
-    with_memory = RemoteMemory(tid)
+    memory = RemoteMemory(tid)
     try:
-        data = with_memory.read(value, 16)
+        data = memory.read(value, 16)
         if len(data) < 16:
             return
         seconds = int.from_bytes(data[:8], "little", signed=True)
-        left = seconds * _NS + int.from_bytes(data[8:], "little") - elapsed.of(tid, wait)
+        left = seconds * _NS + int.from_bytes(data[8:], "little") - gone
         left = max(left, 0)
-        with_memory.write(
+        memory.write(
             place, (left // _NS).to_bytes(8, "little") + (left % _NS).to_bytes(8, "little")
         )
         setattr(registers, register, place)
     finally:
-        with_memory.close()
+        memory.close()

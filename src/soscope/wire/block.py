@@ -241,7 +241,11 @@ class ControlBlock:
                 pass  # an older kernel, or no memory: the agent makes its own pages
 
     def give_back(self) -> None:
-        """Give back the memory behind the first page; who still has it mapped reads zeros."""
+        """Give back the memory behind the first page; who still has it mapped reads zeros.
+
+        Forked children that are hooked still, and share it, must use none of it.
+        """
+        self.command = layout.COMMAND_STOP
         try:
             self.mapping.madvise(_MADV_REMOVE, layout.PAGE, self.size - layout.PAGE)
         except OSError:

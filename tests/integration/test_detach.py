@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A soscope that is killed leaves a process that goes on, and that can be made what it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support import attached, build
+from tests.support.launching import environment
+from tests.support.schema import DETACH, wrong_members
+
+WAYS = {
+    "times": ["-c", "--from", "all"],
+    "count": ["--count-only", "--from", "all"],
+    "record": ["--from", "all", "--record", "{}"],
+}
+
+
+def start(pid: int, folder: Path, way: str) -> subprocess.Popen[str]:
+    """Begin to trace a process; return when the agent is in."""
+    options = [word.format(folder / "output") for word in WAYS[way]]
+    tracer = subprocess.Popen(
+        attached.words(pid, *options),
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    attached.wait_until("memfd:soscope", pid)
+    return tracer
+
+
+def kill_and_clean_up(pid: int, folder: Path, way: str, pause: float) -> None:
+    before = attached.snapshot(pid)
+    tracer = start(pid, folder, way)
+    time.sleep(pause)
+    tracer.kill()
+    tracer.communicate(timeout=60)
+    done = attached.detach(pid)
+    assert done.returncode == 0, done.stderr
+    assert attached.differences(before, pid) == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_killed_soscope_is_cleaned_up_after(way: str, tmp_path: Path) -> None:
+    chance = random.Random(way)
+    with attached.running([build.program("attached"), "4"]) as process:
+        for _ in range(3):
+            kill_and_clean_up(process.pid, tmp_path, way, 0.05 + chance.random() * 0.2)
+            assert process.poll() is None
+        assert attached.finish(process) == (7, "wrong 0\n", "")
+
+
+def test_the_process_goes_on_without_soscope(tmp_path: Path) -> None:
+    with attached.running([build.program("attached"), "4"]) as process:
+        tracer = start(process.pid, tmp_path, "record")
+        tracer.kill()
+        tracer.communicate(timeout=60)
+        time.sleep(1.5)  # longer than a writer waits for a reader
+        assert attached.finish(process) == (7, "wrong 0\n", "")
+
+
+def test_the_next_trace_takes_over(tmp_path: Path) -> None:
+    with attached.running([build.program("attached"), "2"]) as process:
+        before = attached.snapshot(process.pid)
+        tracer = start(process.pid, tmp_path, "times")
+        time.sleep(0.2)
+        tracer.kill()
+        tracer.communicate(timeout=60)
+        done = attached.trace(process.pid, "-c", "--duration", "100ms")
+        assert done.returncode == 0, done.stderr
+        assert "malloc" in done.stderr
+        assert attached.differences(before, process.pid) == []
+        # one agent, used twice
+        maps = Path(f"/proc/{process.pid}/maps").read_text()
+        spans = [line for line in maps.splitlines() if "memfd:soscope" in line and "r-xp" in line]
+        assert len({line.split()[4] for line in spans}) == 1
+        assert attached.finish(process)[0] == 7
+
+
+def test_a_living_owner_is_named(tmp_path: Path) -> None:
+    with attached.running([build.program("attached"), "1"]) as process:
+        tracer = start(process.pid, tmp_path, "count")
+        time.sleep(0.3)
+        for done in (attached.trace(process.pid, "-c"), attached.detach(process.pid)):
+            assert done.returncode == 1
+            assert f"soscope {tracer.pid} traces it" in done.stderr
+        tracer.send_signal(signal.SIGINT)
+        _, notes = tracer.communicate(timeout=60)
+        assert tracer.returncode == 0, notes
+        assert attached.finish(process)[0] == 7
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signals_end_the_trace_and_leave_nothing(number: int, tmp_path: Path) -> None:
+    with attached.running([build.program("attached"), "2"]) as process:
+        before = attached.snapshot(process.pid)
+        tracer = start(process.pid, tmp_path, "times")
+        time.sleep(0.3)
+        tracer.send_signal(number)
+        _, text = tracer.communicate(timeout=60)
+        assert tracer.returncode == 0, text
+        assert "malloc" in text  # what was counted is told
+        assert attached.differences(before, process.pid) == []
+        assert attached.finish(process)[0] == 7
+
+
+def test_nothing_to_undo_is_said() -> None:
+    with attached.running([build.program("attached"), "1"]) as process:
+        done = attached.detach(process.pid)
+        assert (done.returncode, done.stdout) == (0, f"process {process.pid}: nothing to undo\n")
+        attached.trace(process.pid, "-c", "--duration", "20ms")
+        done = attached.detach(process.pid)
+        assert done.returncode == 0
+        assert "does nothing" in done.stdout
+        assert attached.detach(process.pid, "-q").stdout == ""
+
+
+def test_the_document(tmp_path: Path) -> None:
+    with attached.running([build.program("attached"), "1"]) as process:
+        tracer = start(process.pid, tmp_path, "count")
+        time.sleep(0.2)
+        tracer.kill()
+        tracer.communicate(timeout=60)
+        found = json.loads(attached.detach(process.pid, "--json").stdout)
+        assert wrong_members(found, DETACH) == []
+        assert found["pid"] == process.pid
+        [agent] = found["agents"]
+        assert agent["restored"] > 3
+        assert (agent["left"], agent["kept"]) == ([], 0)
+
+
+def test_a_launched_program_is_cleaned_up_after() -> None:
+    """Its soscope was killed: the hooks of its start are taken out as well."""
+    words = attached.words(0, "--count-only", "--from", "all")[:-2]
+    tracer = subprocess.Popen(
+        [*words, "--", str(build.program("attached")), "2"],
+        env=environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        assert tracer.stdout is not None
+        assert tracer.stdout.readline() == "ready\n"
+        [child] = Path(f"/proc/{tracer.pid}/task/{tracer.pid}/children").read_text().split()
+        tracer.kill()
+        tracer.wait(60)
+        done = attached.detach(int(child))
+        assert done.returncode == 0, done.stderr
+        assert "restored" in done.stdout
+        assert tracer.communicate("end\n", timeout=60)[0] == "wrong 0\n"
+    finally:
+        try:
+            os.killpg(tracer.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
+def test_a_process_that_is_not_there() -> None:
+    process = subprocess.Popen(["/bin/true"])
+    process.wait()
+    done = attached.detach(process.pid)
+    assert done.returncode == 4
+    assert f"no process {process.pid}" in done.stderr
