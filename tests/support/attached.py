@@ -32,6 +32,9 @@ Words = dict[tuple[str, str, int], bytes]
 @functools.cache
 def _sections(path: str) -> tuple[bool, list[tuple[str, int, int]]]:
     """Return whether an image has fixed addresses, and its (section, vaddr, size)."""
+    with open(path, "rb") as file:
+        if file.read(4) != b"\x7fELF":
+            return False, []
     words = [need("readelf"), "-hSW", path]
     text = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True).stdout
     found = re.findall(r"\] (\S+)\s+\S+\s+([0-9a-f]{16}) [0-9a-f]+ ([0-9a-f]+)", text)
