@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
 
 from soscope.process.bindings import BOUND, HOOKED, INTERPOSED, UNBOUND, Binding, Bindings
 from soscope.process.images import Images, find_images
 from soscope.process.loadedimage import LoadedImage
+from soscope.process.maps import Mapping
 from soscope.process.reaimed import note_reaimed
 from soscope.process.space import Space
 
@@ -31,14 +33,15 @@ class Row:
 
     __slots__ = ("binding", "expected_image", "to_image", "to_symbol")
 
-    def __init__(self, binding: Binding) -> None:
+    def __init__(self, binding: Binding, names: dict[LoadedImage, str] | None = None) -> None:
         self.binding = binding
-        expected = binding.expected
-        self.expected_image = None if expected is None else expected.name
+        expected, to_image = binding.expected, binding.to_image
+        names = names or {}
+        self.expected_image = None if expected is None else names.get(expected) or expected.name
         self.to_symbol = binding.to_symbol
         self.to_image: str | None = None
-        if binding.to_image is not None:
-            self.to_image = binding.to_image.name
+        if to_image is not None:
+            self.to_image = names.get(to_image) or to_image.name
         elif binding.state == HOOKED:
             self.to_image = memory_name(binding.importer.space, binding.target)
 
@@ -53,9 +56,10 @@ class ProcessMap:
 
     `damaged` are (image's name, why) of those whose tables cannot be read; `is_guessed` says
     that the loader's scopes were not found, so that "interposed" and "hooked" may be wrong.
+    `mappings` are those of each image, by rising address.
     """
 
-    __slots__ = ("damaged", "images", "is_guessed", "path", "pid", "rows", "total")
+    __slots__ = ("damaged", "images", "is_guessed", "mappings", "path", "pid", "rows", "total")
 
     def __init__(self, pid: int, images: Images, bindings: Bindings, chooses: Chooses) -> None:
         self.pid = pid
@@ -65,11 +69,13 @@ class ProcessMap:
         self.is_guessed = bindings.scope_is_guessed
         self.rows: dict[LoadedImage, list[Row]] = {}
         self.total = 0
+        names = {image: image.name for image in self.images}
+        self.mappings = {image: _mappings(image) for image in self.images}
         for image in self.images:
             listed = bindings.by_image.get(image, [])
             self.total += len(listed)
             self.rows[image] = [
-                Row(one)
+                Row(one, names)
                 for one in listed
                 if chooses(one.symbol, image, one.to_image or one.expected)
             ]
@@ -100,11 +106,25 @@ def read_map(pid: int, chooses: Chooses) -> ProcessMap:
         note_reaimed(bindings, images.all)
         found = ProcessMap(pid, images, bindings, chooses)
         for image in found.images:
-            _ = image.name, image.path, image.mappings  # while the process is open
+            _ = image.path  # while the process is open
         space.check()
     finally:
         space.close()
     return found
+
+
+def _mappings(image: LoadedImage) -> list[Mapping]:
+    """Return the mappings that hold a part of the image's PT_LOADs."""
+    listed = image.space.mappings
+    found: dict[int, Mapping] = {}
+    for start, end in image.ranges:
+        at = bisect_right(listed, start, key=lambda one: one.start)
+        for one in listed[max(at - 1, 0) :]:
+            if one.start >= end:
+                break
+            if one.end > start:
+                found[one.start] = one
+    return [found[start] for start in sorted(found)]
 
 
 def memory_name(space: Space, addr: int) -> str:

@@ -25,7 +25,7 @@ from soscope.binfmt.elf.slots import (
     R_X86_64_IRELATIVE,
     R_X86_64_JUMP_SLOT,
     SlotRelocation,
-    relocations,
+    relocations_of,
     slot_relocations,
 )
 from soscope.errors import FormatError
@@ -169,8 +169,8 @@ class Bindings:
     def _relocations(self, image: LoadedImage) -> list[SlotRelocation]:
         """Return an image's slots. An agent aims relocations elsewhere: then the file knows."""
         found = list(slot_relocations(image.elf))
-        bias = image.load_bias
-        aimed = [one for one in found if not image.contains(one.vaddr + bias)]
+        places = [(low - image.load_bias, high - image.load_bias) for low, high in image.ranges]
+        aimed = {one for one in found if not any(low <= one.vaddr < high for low, high in places)}
         if not aimed:
             return found
         file = image.file
@@ -178,8 +178,7 @@ class Bindings:
             told = list(slot_relocations(file.elf))
             if len(told) == len(found):
                 return [
-                    one if image.contains(one.vaddr + bias) else other
-                    for one, other in zip(found, told, strict=True)
+                    other if one in aimed else one for one, other in zip(found, told, strict=True)
                 ]
         return [one for one in found if one not in aimed]
 
@@ -188,10 +187,8 @@ class Bindings:
         main = self.images.main
         if main not in self._tables:
             return
-        mask = 0xFFFFFFFF if main.space.bits == 64 else 0xFF
-        for _, row, _ in relocations(main.elf):
-            if row[1] & mask == R_X86_64_COPY:
-                self._copied.add(row[0] + main.load_bias)  # several names may be its
+        for one in relocations_of(main.elf, R_X86_64_COPY):
+            self._copied.add(one.vaddr + main.load_bias)  # several names may be its
 
     def _bind(self, image: LoadedImage, slots: list[SlotRelocation]) -> list[Binding]:
         table = self._tables[image]
@@ -312,10 +309,15 @@ class Bindings:
         if not value and (found is None or not binding.is_call):
             binding.expected = None  # weak, and nobody defined it when it was looked for
             return
-        if found is None or not self._leads_to(found, value, name):
+        if found is not None and not self._leads_to(found, value, name):
+            found = self._unique(found, value, name)
+        if found is None:
             self._is_hooked(binding)
             return
         binding.to_image, binding.to_symbol = found[0], binding.symbol
+        if self._tables[found[0]].rows[found[1]][1] >> 4 == c.STB_GNU_UNIQUE:
+            binding.expected, binding.expected_addr = found[0], value
+            return
         where = self.images.at(value)
         if where is not None and where is not found[0]:  # an IFUNC that chose the vDSO's
             binding.to_image, binding.to_symbol = where, self.symbol_at(where, value)
@@ -366,18 +368,28 @@ class Bindings:
             return True
         return value == self._resolved(image).get(row[4])
 
+    def _unique(self, found: Found, value: int, name: bytes) -> Found | None:
+        """Return the definition that `value` is, of a symbol that a namespace has once.
+
+        The first one that was ever asked for counts, in whatever scope (STB_GNU_UNIQUE).
+        """
+        for one in [found, *self._defined.get(name, ())]:
+            image, index = one
+            if self._tables[image].rows[index][1] >> 4 != c.STB_GNU_UNIQUE:
+                if one is found:
+                    break
+            elif value == self.address(one) and image.namespace == found[0].namespace:
+                return image, index
+        return None
+
     def _resolved(self, image: LoadedImage) -> dict[int, int]:
         """Return resolver -> target of the IFUNCs that the image itself has slots for."""
         if image not in self._ifuncs:
-            rows = [
-                (row[0] + image.load_bias, row[2])
-                for _, row, _ in relocations(image.elf)
-                if row[1] & 0xFFFFFFFF == R_X86_64_IRELATIVE
-            ]
-            values = _words(image, [addr for addr, _ in rows])
+            rows = relocations_of(image.elf, R_X86_64_IRELATIVE)
+            values = _words(image, [one.vaddr + image.load_bias for one in rows])
             self._ifuncs[image] = {
-                resolver: value
-                for (_, resolver), value in zip(rows, values, strict=True)
+                one.addend: value
+                for one, value in zip(rows, values, strict=True)
                 if value is not None
             }
         return self._ifuncs[image]

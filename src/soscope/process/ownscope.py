@@ -17,7 +17,7 @@ from soscope.process.loadedimage import LoadedImage
 from soscope.process.scope import _entries, breadth_first
 
 _PRIVATE = 1400  # bytes of a link map, glibc 2.31 to 2.43: the scope stands in its last half
-_MOST_LISTS = 64
+_MOST_LISTS = 1 << 14  # one for each time that somebody opened it, or what needs it
 
 
 def own_scope(images: Images, image: LoadedImage) -> tuple[list[LoadedImage], bool]:

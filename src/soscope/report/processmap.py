@@ -32,7 +32,7 @@ def text(found: ProcessMap, *, only_slots: bool) -> Iterator[str]:
         yield ""
         yield _head(image)
         if not only_slots:
-            for one in image.mappings:
+            for one in found.mappings[image]:
                 yield f"  {one.start:012x}-{one.end:012x} {one.flags} {one.offset:8x}"
         for row in found.rows[image]:
             yield _slot(row)
@@ -80,12 +80,12 @@ def document(found: ProcessMap) -> str:
     value = {
         "schema": SCHEMA,
         "pid": found.pid,
-        "images": [_image(image, found.rows[image]) for image in found.images],
+        "images": [_image(found, image) for image in found.images],
     }
     return json.dumps(value, indent=1, ensure_ascii=True) + "\n"
 
 
-def _image(image: LoadedImage, rows: list[Row]) -> dict[str, object]:
+def _image(found: ProcessMap, image: LoadedImage) -> dict[str, object]:
     return {
         "name": image.name,
         "path": image.path,
@@ -98,7 +98,7 @@ def _image(image: LoadedImage, rows: list[Row]) -> dict[str, object]:
                 "flags": one.flags,
                 "offset": one.offset,
             }
-            for one in image.mappings
+            for one in found.mappings[image]
         ],
         "slots": [
             {
@@ -111,6 +111,6 @@ def _image(image: LoadedImage, rows: list[Row]) -> dict[str, object]:
                 "to_symbol": row.to_symbol,
                 "expected_image": row.expected_image,
             }
-            for row in rows
+            for row in found.rows[image]
         ],
     }
