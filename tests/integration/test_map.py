@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -582,3 +583,111 @@ def test_a_process_of_somebody_else_is_refused(tmp_path: Path) -> None:
         done = run([*soscope, "map", "-p", str(process.pid)])
     assert (done.returncode, done.stdout) == (3, "")
     assert "it belongs to user root" in done.stderr
+
+
+UNIQUE = """
+    template <class T> struct Counter { static int value; };
+    template <class T> int Counter<T>::value = 3;
+    extern "C" int *counter(void) { return &Counter<int>::value; }"""
+
+
+def plugin(folder: Path, name: str, source: str, compiler: str = "g++") -> Path:
+    path = folder / f"{name}.so"
+    language = "c++" if compiler == "g++" else "c"
+    command = [need(compiler), "-x", language, "-", "-shared", "-fPIC", "-O1", "-o", str(path)]
+    subprocess.run(command, input=source, text=True, check=True, timeout=60)
+    return path
+
+
+def test_a_symbol_that_there_is_once_is_bound_to_the_first_one(tmp_path: Path) -> None:
+    """STB_GNU_UNIQUE: the second plugin uses the first one's, out of its scope."""
+    one, two = (plugin(tmp_path, name, UNIQUE) for name in ("one", "two"))
+    program = "import ctypes, sys\nfor path in sys.argv[1:]:\n    ctypes.CDLL(path)\n"
+    program += "print('ready', flush=True)\ninput()\n"
+    with started(need("/usr/bin/python3"), "-c", program, one, two) as process:
+        document = read(process.pid)
+    symbol = "_ZN7CounterIiE5valueE"
+    for name in ("one.so", "two.so"):
+        (slot,) = rows_of(document, symbol, name)
+        assert (slot["state"], slot["to_image"], slot["to_symbol"]) == ("bound", "one.so", symbol)
+    assert not slots(document, "hooked")
+
+
+def test_deepbind_prefers_the_plugins_own_libraries(tmp_path: Path) -> None:
+    """Unlike a plugin that was opened without: there the program's libraries come first."""
+    source = "int rand(void); int own(void) { return rand(); } int rand(void) { return 4; }"
+    plain = plugin(tmp_path, "plain", source, "gcc")
+    deep = plugin(tmp_path, "deep", source, "gcc")
+    program = "import ctypes, os, sys\nctypes.CDLL(sys.argv[1], mode=os.RTLD_NOW)\n"
+    program += "ctypes.CDLL(sys.argv[2], mode=os.RTLD_NOW | os.RTLD_DEEPBIND)\n"
+    program += "print('ready', flush=True)\ninput()\n"
+    with started(need("/usr/bin/python3"), "-c", program, plain, deep) as process:
+        document = read(process.pid)
+    (slot,) = rows_of(document, "rand", "deep.so")
+    assert (slot["state"], slot["to_image"]) == ("bound", "deep.so")
+    (slot,) = rows_of(document, "rand", "plain.so")
+    assert (slot["state"], slot["to_image"]) == ("interposed", libc_of(document))
+    assert slot["expected_image"] == "plain.so"
+
+
+def test_a_32_bit_program_has_a_map(tmp_path: Path) -> None:
+    libc, loader = Path("/lib32/libc.so.6"), "/lib32/ld-linux.so.2"
+    if not libc.exists() or not os.path.exists(loader):
+        not_here("no 32-bit C library")
+    source = """
+        extern int puts(const char *), getchar(void), fflush(void *);
+        extern void _exit(int);
+        void _start(void) { puts("ready"); fflush(0); getchar(); _exit(0); }"""
+    program = tmp_path / "small"
+    flags = "-m32", "-fno-stack-protector", "-fplt", "-fPIE", "-pie", "-nostdlib", "-O1"
+    command = [need("gcc"), "-x", "c", "-", *flags, "-o", str(program)]
+    command += ["-x", "none", str(libc), f"-Wl,--dynamic-linker={loader}", "-Wl,-z,lazy"]
+    subprocess.run(command, input=source, text=True, check=True, timeout=60)
+    with started(program) as process:
+        document = read(process.pid)
+    found = {one["symbol"]: one["state"] for one in slots(document, image="small")}
+    assert found == {"puts": "bound", "fflush": "bound", "getchar": "bound", "_exit": "unbound"}
+    assert not slots(document, "hooked")
+
+
+@pytest.mark.parametrize("state", ["stopped", "traced", "without-leader"])
+def test_processes_in_every_state_have_a_map(state: str) -> None:
+    text = """
+        #include <pthread.h>
+        #include <stdio.h>
+        #include <unistd.h>
+        static void *other(void *unused)
+        {
+            usleep(100000);
+            puts("ready");
+            fflush(stdout);
+            for (;;)
+                pause();
+        }
+        int main(void)
+        {
+            pthread_t thread;
+            pthread_create(&thread, NULL, other, NULL);
+            pthread_exit(NULL);
+        }"""
+    program = launching.compiled("leaderless.c", text=text)
+    if state != "without-leader":
+        program = caller("lazy")
+    with started(program) as process:
+        before = read(process.pid)
+        if state == "stopped":
+            os.kill(process.pid, signal.SIGSTOP)
+            launching.wait_state(process.pid, "T")
+        tracer = None
+        if state == "traced":
+            words = [need("strace"), "-o", "/dev/null", "-p", str(process.pid)]
+            tracer = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+            assert tracer.stderr is not None
+            tracer.stderr.readline()
+        try:
+            assert read(process.pid) == before
+        finally:
+            if tracer is not None:
+                tracer.terminate()
+                tracer.communicate(timeout=20)
+    assert slots(before)
