@@ -72,8 +72,8 @@ class LoadedImage:
         self.space = space
         self.index = index
         self.namespace = namespace
-        sign = 1 << space.bits - 1
-        self.load_bias = (load_bias ^ sign) - sign
+        # a prelinked image may lie below the place that it was linked for
+        self.load_bias = load_bias - (1 << space.bits if load_bias > dynamic > 0 else 0)
         self.dynamic = dynamic
         self.link_map = link_map
         self.is_main = is_main
