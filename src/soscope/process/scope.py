@@ -172,6 +172,8 @@ def older_namespaces(images: Images) -> list[tuple[int, int]]:
     space = images.space
     size = space.bits // 8
     data = space.read(*place)
+    if not _tells_namespaces(images):
+        images.watched.append((place[0], data))  # nothing public changes when one is made
     found: dict[int, int] = {}
     for at in range(size, len(data) - size, size):
         head = int.from_bytes(data[at : at + size], "little")
@@ -182,6 +184,16 @@ def older_namespaces(images: Images) -> list[tuple[int, int]]:
         if namespace:
             found.setdefault(namespace, head)
     return sorted(found.items())
+
+
+def _tells_namespaces(images: Images) -> bool:
+    """Say whether r_debug leads to namespaces as soon as there are any: glibc 2.35 and newer."""
+    loader = images.loader
+    name = b"_dl_find_object"  # came with the same version
+    try:
+        return loader is not None and bool(loader.symbols.named(name, gnu_hash(name)))
+    except FormatError:
+        return False
 
 
 def _namespace(images: Images, head: int, count: int) -> int:

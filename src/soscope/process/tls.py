@@ -67,17 +67,28 @@ class Private:
         """Return (offset, size) in bytes of a described field, None where there is none."""
         symbol = b"_thread_db_" + name.encode()
         for image in self._libraries:
-            try:
-                found = image.symbols.named(symbol, gnu_hash(symbol))
-            except FormatError:
-                continue
-            if found:
-                data = image.space.read(found[0].value + image.load_bias, 12)
+            value = self._value(image, symbol)
+            if value is not None:
+                data = image.space.read(value + image.load_bias, 12)
                 if len(data) == 12:
                     return int.from_bytes(data[8:], "little"), int.from_bytes(
                         data[:4], "little"
                     ) // 8
         return None
+
+    @staticmethod
+    def _value(image: LoadedImage, symbol: bytes) -> int | None:
+        """Return the link-time address of a description; before glibc 2.34 it is static."""
+        try:
+            found = image.symbols.named(symbol, gnu_hash(symbol))
+        except FormatError:
+            return None
+        if found:
+            return found[0].value
+        if not image.name.startswith("libpthread"):
+            return None
+        statics = image.names.find(symbol.decode())
+        return statics[0][1].value if statics else None
 
     def offset(self, name: str) -> int | None:
         """Return the offset in bytes of a described field, None where there is none."""
