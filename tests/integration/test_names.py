@@ -3,19 +3,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shutil
-import signal
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from soscope.process.live import Process
 from tests.support.elffiles import build_id, built, pack, run, split
+from tests.support.telling import running
 from tests.support.tools import need
 
 PROGRAM = """
@@ -49,26 +47,6 @@ int main(void)
 }
 """
 TWIN = "static int twin(int a) { return a + 2; } long other_twin(void) { return (long)twin; }"
-
-
-@contextlib.contextmanager
-def running(*command: str | Path) -> Iterator[tuple[int, dict[str, list[int]]]]:
-    """Run a program that says its addresses; give process id and name -> addresses."""
-    process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    said: dict[str, list[int]] = {}
-    try:
-        for line in process.stdout:
-            name, _, addr = line.rpartition(" ")
-            if name == "end":
-                break
-            said.setdefault(name, []).append(int(addr, 16))
-        assert said
-        yield process.pid, said
-    finally:
-        process.send_signal(signal.SIGKILL)
-        process.wait(timeout=30)
-        process.stdout.close()
 
 
 def program(folder: Path, *flags: str) -> Path:
