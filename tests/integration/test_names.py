@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -123,7 +124,8 @@ def test_every_name_that_the_program_says(
 
 
 def test_a_debug_file_by_build_id(tmp_path: Path) -> None:
-    path = program(tmp_path)
+    # of its own: other tests run the same program at the same time
+    path = program(tmp_path, f"-Wl,--build-id=0x{uuid.uuid4().hex}")
     place = by_build_id(path)
     try:
         with running(path) as (pid, said):
@@ -175,6 +177,19 @@ def test_a_debug_file_of_another_build_is_refused(tmp_path: Path) -> None:
         answer = process.resolve("hidden")
         assert answer.status == "none"
         assert any("not the checksum" in line for line in answer.why)
+
+
+def test_what_only_dwarf_has(tmp_path: Path) -> None:
+    pytest.importorskip("elftools")
+    path = program(tmp_path, "-g")
+    run("objcopy", "-N", "hidden", "-N", "counter", "-N", "zeros", path)
+    with running(path) as (pid, said), Process(pid) as process:
+        for name, kind in (("hidden", "function"), ("counter", "object"), ("zeros", "object")):
+            answer = process.resolve(name)
+            assert (answer.addr, answer.rule, answer.kind) == (said[name][0], "dwarf", kind)
+            assert process.resolve(name, image="program").addr == answer.addr
+        place = process.locate(said["hidden"][0] + 2)
+        assert (place.symbol, place.offset, place.rule) == ("hidden", 2, "dwarf")
 
 
 def test_many_addresses_at_once(tmp_path: Path) -> None:

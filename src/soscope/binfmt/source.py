@@ -48,6 +48,11 @@ class FileSource(ByteSource):
         super().__init__(name)
         self._descriptor = descriptor
 
+    @property
+    def descriptor(self) -> int:
+        """The open file, which is the caller's."""
+        return self._descriptor
+
     def read(self, offset: int, size: int) -> bytes:
         """Return up to `size` bytes at `offset`.
 

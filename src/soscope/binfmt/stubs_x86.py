@@ -35,6 +35,25 @@ _FIRST = re.compile(
 )
 
 
+# what stands between functions: nops of every length, int3, zeros
+_PADDING = re.compile(
+    rb"(?:\x66|\x2e)*(?:\x90|\x0f\x1f(?:\0|\x40\0|\x44\0\0|\x80\0{4}|\x84\0{5}))|\xcc|\0"
+    rb"|\x8d[\x74\xb4]\x26\0*|\x8d\xb6\0{4}|\x8d\x76\0",
+    re.DOTALL,
+)
+
+
+def is_padding(code: bytes, at: int) -> bool:
+    """Say whether the byte at `at` is filling, if `code` begins behind a function."""
+    place = 0
+    while place <= at:
+        found = _PADDING.match(code, place)
+        if found is None:
+            return False
+        place = found.end()
+    return True
+
+
 class Stub:
     """One stub at the link-time address `vaddr`, `size` bytes of it.
 

@@ -39,9 +39,13 @@ _NOWHERE = (GAP, -1, -1, 0)
 _HIGHEST = (1 << 63) - 1
 
 
-def _rank(info: int, letter: bytes) -> int:
-    """Rank a symbol by binding and type, and the first letter of its name."""
-    return _RANKS.get(info >> 4, 0) + 2 * (info & 15 != c.STT_NOTYPE) + (letter != b"_")
+# by st_info: what ranks a symbol but for its name
+_RANK_OF = [_RANKS.get(info >> 4, 0) + 2 * (info & 15 != c.STT_NOTYPE) for info in range(256)]
+
+
+def _starts_plain(strings: bytes, name: int) -> bool:
+    """Say whether a name begins without an underscore."""
+    return strings[name : name + 1] != b"_"
 
 
 def _bounds_at(bounds: list[tuple[int, int]], addr: int) -> tuple[int, int]:
@@ -67,7 +71,7 @@ def scan(tables: list[SymbolArray], bounds: list[tuple[int, int]], addr: int) ->
             if not name or info & 15 in _NO_PLACE:
                 continue
             size = size if value + size <= limit else 0  # noqa: PLW2901  clipped
-            rest = _rank(info, symbols.strings[name : name + 1]), -table, -row
+            rest = _RANK_OF[info] + _starts_plain(symbols.strings, name), -table, -row
             if addr < value + size:
                 best = max(best or (0, -1 << 64, 0, 0, 0), (value, -size, *rest))
             else:
@@ -165,6 +169,7 @@ def _sorted(
     near: list[Key] = []
     start = limit = 0
     for table, symbols in enumerate(tables):
+        strings = symbols.strings
         for row, (name, value, size, section, info) in enumerate(symbols.rows()):
             if not name or section in _NO_SECTION or info & 15 in _NO_PLACE:
                 continue
@@ -172,11 +177,12 @@ def _sorted(
                 start, limit = _bounds_at(bounds, value)
                 if not limit:
                     continue
-            size = size if value + size <= limit else 0  # noqa: PLW2901  clipped
-            rest = _rank(info, symbols.strings[name : name + 1]), -table, -row
-            near.append((value, size, *rest))
-            if size:
-                sized.append((value, -size, *rest))
+            rank = _RANK_OF[info] + (strings[name : name + 1] != b"_")
+            if size and value + size <= limit:
+                near.append((value, size, rank, -table, -row))
+                sized.append((value, -size, rank, -table, -row))
+            else:
+                near.append((value, 0, rank, -table, -row))
     sized.sort()
     near.sort()
     return sized, near

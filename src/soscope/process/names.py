@@ -11,10 +11,11 @@ import os
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.symbolarray import ArraySymbol
+from soscope.binfmt.stubs_x86 import is_padding
 from soscope.errors import FormatError
 from soscope.process import answer as words
 from soscope.process.answer import Answer, Candidate
-from soscope.process.containing import UNSIZED
+from soscope.process.containing import GAP, UNSIZED
 from soscope.process.dynsym import Definition
 from soscope.process.images import Images
 from soscope.process.jitnames import JitName, JitNames, perf_map, registered
@@ -23,6 +24,15 @@ from soscope.process.locate import STUB, Place
 from soscope.process.lookup import Lookup
 from soscope.process.query import Query
 from soscope.process.staticifunc import targets
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # where everything else has no name
+    from soscope.process.dwarfnames import DwarfNames
+
+DWARF = "dwarf"
+
+_MOST_PADDING = 256
+_LONGEST_NOP = 16
 
 _JIT_DESCRIPTOR = "__jit_debug_descriptor"
 _KINDS = {
@@ -40,10 +50,11 @@ class Names:
     `notes` says what was refused or could not be read, and why.
     """
 
-    __slots__ = ("_images", "_jit", "notes")
+    __slots__ = ("_dwarfs", "_images", "_jit", "notes")
 
     def __init__(self, images: Images) -> None:
         self._images = images
+        self._dwarfs: dict[int, DwarfNames] = {}
         self._jit: list[JitNames] | None = None
         self.notes: list[str] = []
 
@@ -66,6 +77,30 @@ class Names:
         if not answers and query.image is None and query.version is None:
             answers = [_made(one, query.text) for one in self._find_made(query.name)]
         return answers
+
+    def described(self, query: Query, where: list[LoadedImage]) -> list[Answer]:
+        """Return what only DWARF has of these images, one answer each."""
+        if query.version is not None:
+            return []
+        answers = []
+        for image in where:
+            for found in self._dwarf(image).find(query.name):
+                one = Answer(query.text, words.OK)
+                one.addr = found.vaddr + image.load_bias & (1 << self._images.space.bits) - 1
+                one.symbol, one.size, one.image = found.name, found.size, image
+                one.rule = DWARF
+                one.kind = words.KIND_FUNCTION if found.is_function else words.KIND_OBJECT
+                one.why.append(f"{image.name}: described by DWARF alone")
+                answers.append(one)
+        return answers
+
+    def _dwarf(self, image: LoadedImage) -> DwarfNames:
+        known = self._dwarfs.get(id(image))
+        if known is None:
+            from soscope.process.dwarfnames import DwarfNames
+
+            known = self._dwarfs[id(image)] = DwarfNames(image.names)
+        return known
 
     def notes_of(self, images: list[LoadedImage]) -> list[str]:
         """Say what was refused or could not be read of these images, and why."""
@@ -140,6 +175,8 @@ class Names:
         vaddr = self._vaddr(image, addr)
         if not place.is_found:
             stub = place.what == STUB
+            if not stub and self._is_described(result, addr, image, place):
+                return result
             result.why.append(f"{image.name}+{vaddr:#x}: {place.why}")
             if place.what == UNSIZED and symbol is not None:
                 start = symbol.value + image.load_bias
@@ -165,6 +202,27 @@ class Names:
             if place.what == UNSIZED:
                 result.why.append(f"{symbol.name} stands there, and has no size")
         return result
+
+    def _is_described(self, result: Answer, addr: int, image: LoadedImage, place: Place) -> bool:
+        """Fill in the function that only DWARF has at an address; say whether there is one."""
+        if not image.names.has_own_dwarf or not image.executes(addr):
+            return False
+        if place.symbol is not None and place.what == GAP:
+            size = min(place.offset, _MOST_PADDING)
+            if is_padding(image.space.read(addr - size, size + _LONGEST_NOP), size):
+                return False
+        vaddr = self._vaddr(image, addr)
+        sections = image.names.sections
+        section = None if sections is None else sections.containing(vaddr)
+        if section is not None and section.name.startswith((".init", ".fini", ".plt")):
+            return False
+        found = self._dwarf(image).at(vaddr)
+        if found is None:
+            return False
+        result.status, result.addr, result.rule = words.OK, addr, DWARF
+        result.symbol, result.size, result.offset = found.name, found.size, vaddr - found.vaddr
+        result.kind = words.KIND_FUNCTION
+        return True
 
     # ---- code that was made at run time ----
 

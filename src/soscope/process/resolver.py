@@ -165,6 +165,8 @@ class Resolver:
             queries = [Query(query.text, one, image=query.image) for one in mangled]
             answers = [one for one in map(self.by_name, queries) if one.status != words.NONE]
         if not answers:
+            answers = names.described(query, images)
+        if not answers:
             result.why += names.notes_of(images)
             images = images[:1] if query.image is not None else []
             if images:

@@ -58,16 +58,19 @@ class ImageNames:
 
     __slots__ = (
         "_build_id",
+        "_debug",
+        "_debug_elf",
+        "_is_debug_read",
         "_is_own_read",
         "_own",
         "_parts",
         "_path",
-        "_roots",
         "_sections",
         "_steps",
         "debug_path",
         "elf",
         "notes",
+        "roots",
     )
 
     def __init__(
@@ -75,12 +78,15 @@ class ImageNames:
     ) -> None:
         self._build_id = build_id
         self._path = path
-        self._roots = _different(roots)
+        self.roots = _different(roots)
         self._parts: list[Part] = []
         self._steps: Iterator[Part] = self._read()
         self._sections: Sections | None = None
         self._own: SymbolArray | None = None
         self._is_own_read = False
+        self._debug: SymbolArray | None = None
+        self._debug_elf: ElfImage | None = None
+        self._is_debug_read = False
         self.notes: list[str] = []
         self.debug_path: str | None = None
         self.elf: ElfImage | None = None
@@ -142,9 +148,8 @@ class ImageNames:
             yield STATIC, own
             return
         sections = self.sections
-        debug = self._debug_file(sections)
-        if debug is not None:
-            yield DEBUG_FILE, debug
+        if self.debug is not None:
+            yield DEBUG_FILE, self.debug
         if self.elf is not None and sections is not None:
             mini = self._mini(self.elf, sections)
             if mini is not None:
@@ -165,36 +170,68 @@ class ImageNames:
 
     def _symbols(self, debug: ElfImage) -> SymbolArray | None:
         """Read .symtab of a file that describes the image, wherever it was linked to."""
-        if self.elf is not None and debug.encoding is not self.elf.encoding:
-            return None
         symbols = static_table(debug.source, Sections.read(debug), debug.encoding)
         symbols.shift = 0 if self.elf is None else _shift(self.elf, debug)
         return symbols if len(symbols) > 1 else None
 
     # ---- separate debug files ----
 
-    def _debug_file(self, sections: Sections | None) -> SymbolArray | None:
-        for path, crc in self._candidates(sections):
+    @property
+    def debug_elf(self) -> ElfImage | None:
+        """The debug file that belongs to the image, None where there is none; see `debug_path`.
+
+        It was closed again: only its headers can be looked at.
+        """
+        if not self._is_debug_read:
+            self._is_debug_read = True
+            self._find_debug()
+        return self._debug_elf
+
+    @property
+    def shift(self) -> int:
+        """How much further up the image is linked than its debug file."""
+        debug = self.debug_elf
+        return 0 if debug is None or self.elf is None else _shift(self.elf, debug)
+
+    @property
+    def debug(self) -> SymbolArray | None:
+        """The .symtab of its debug file, None where there is none."""
+        return None if self.debug_elf is None else self._debug
+
+    @property
+    def has_own_dwarf(self) -> bool:
+        """Say whether DWARF may know code that no symbol table has.
+
+        It stands in the image's own file, or in a debug file without a .symtab. The others were
+        split by those who made them, with all symbols.
+        """
+        sections = self.sections
+        if sections is not None and sections.named(".debug_info") is not None:
+            return True
+        return self.own is None and self.debug_elf is not None and self.debug is None
+
+    def _find_debug(self) -> None:
+        for path, crc in self._candidates(self.sections):
             descriptor = open_regular(path)
             if descriptor is None:
                 continue
             try:
-                symbols = self._accepted(FileSource(descriptor, path), crc)
+                debug = self._accepted(FileSource(descriptor, path), crc)
+                if debug is not None:
+                    self._debug = self._symbols(debug)
+                    self._debug_elf = debug
+                    self.debug_path = path
+                    return
             except (FormatError, OSError) as error:
                 self.notes.append(str(error))
-                continue
             finally:
                 os.close(descriptor)
-            if symbols is not None:
-                self.debug_path = path
-                return symbols
-        return None
 
     def _candidates(self, sections: Sections | None) -> Iterator[tuple[str, int | None]]:
         """Give (path, CRC-32 that .gnu_debuglink asks for) of the files that may be one."""
         if len(self._build_id) > 1:
             below = debuglink.build_id_path(self._build_id)
-            for root in self._roots:
+            for root in self.roots:
                 yield root + below, None
         link = None
         try:
@@ -208,12 +245,12 @@ class ImageNames:
         if "/" in name:
             return
         folder = os.path.dirname(self._path).rstrip("/")
-        for root in self._roots:
+        for root in self.roots:
             for below in (folder, f"{folder}/.debug", f"/usr/lib/debug{folder}"):
                 yield f"{root}{below}/{name}", crc
 
-    def _accepted(self, source: FileSource, crc: int | None) -> SymbolArray | None:
-        """Read the symbols of a debug file, None (and a note) where it is another image's."""
+    def _accepted(self, source: FileSource, crc: int | None) -> ElfImage | None:
+        """Open a debug file, None (and a note) where it is another image's."""
         debug = ElfImage.from_source(source)
         build_id = debuglink.file_build_id(debug, Sections.read(debug))
         is_link = crc is not None
@@ -223,7 +260,9 @@ class ImageNames:
         if crc is not None and debuglink.crc32(source) != crc:
             self.notes.append(f"{source.name}: not used: not the checksum that {self._path} gives")
             return None
-        return self._symbols(debug)
+        if self.elf is not None and debug.encoding is not self.elf.encoding:
+            return None
+        return debug
 
 
 def _different(roots: list[str]) -> list[str]:

@@ -92,8 +92,12 @@ class SymbolArray:
     def rows(self) -> Iterator[tuple[int, int, int, int, int]]:
         """Give `fields` of every symbol, in order."""
         bits, shift = self.encoding.bits, self.shift
-        for raw in self.encoding.symbol.iter_unpack(self.table):
-            yield _in_order(raw, bits, shift)
+        raw = self.encoding.symbol.iter_unpack(self.table)
+        if bits == 64 and not shift:  # nearly always, and many
+            return (
+                (name, value, size, section, info) for name, info, _, section, value, size in raw
+            )
+        return (_in_order(row, bits, shift) for row in raw)
 
     def text(self, offset: int) -> str:
         """Return the string at `offset`, "" where there is none."""

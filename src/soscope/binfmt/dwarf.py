@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions and variables that DWARF describes, where no symbol table has them any more.
+
+The reading is pyelftools'. It is careful, not fast: what can be ruled out by looking for the name's
+bytes never gets to it, and a search ends when its time is over.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import IO, Any
+
+_ARTIFICIAL = b"<artificial>"  # what gcc calls units that it made at link time
+_MAX_STEPS = 8  # from a definition to the entry that has its name
+_NESTS = frozenset(
+    ("DW_TAG_namespace", "DW_TAG_structure_type", "DW_TAG_class_type", "DW_TAG_union_type")
+)
+_OP_ADDR = 0x03
+_OP_ADDRX = 0xA1
+
+
+class DwarfError(Exception):
+    """The DWARF cannot be read, or not in a reasonable time; the text says why."""
+
+
+class DwarfName:
+    """One definition; `vaddr` is a link-time address of the file that was read."""
+
+    __slots__ = ("is_function", "name", "size", "vaddr")
+
+    def __init__(self, name: str, vaddr: int, size: int, *, is_function: bool) -> None:
+        self.name = name
+        self.vaddr = vaddr
+        self.size = size
+        self.is_function = is_function
+
+
+class Dwarf:
+    """The DWARF of an open file; `alternate` is what its .gnu_debugaltlink names.
+
+    Raises ImportError where pyelftools is not installed, DwarfError where a file is damaged. The
+    files are read as far as they are needed, and must stay open.
+    """
+
+    __slots__ = ("_alternate", "_aranges", "_file", "_info", "_known", "_strings")
+
+    def __init__(self, file: IO[bytes], alternate: IO[bytes] | None) -> None:
+        from elftools.elf.elffile import ELFFile
+
+        try:
+            self._file = ELFFile(file)
+            self._alternate = None if alternate is None else ELFFile(alternate)
+            self._strings = [
+                _section(one, ".debug_str")
+                for one in (self._file, self._alternate)
+                if one is not None
+            ]
+        except Exception as error:
+            raise _broken(error) from error
+        self._info: Any = None
+        self._aranges: Any = False
+        self._known: dict[int, list[tuple[int, int, DwarfName]]] = {}
+
+    def find(self, name: str, until: float) -> list[DwarfName]:
+        """Return what is called `name`, by its own name or its linkage name.
+
+        `until` is the time.monotonic() at which it gives up.
+
+        Names inside of namespaces and classes are found by their linkage names alone.
+        Raises DwarfError.
+        """
+        raw = name.encode("utf-8", "surrogateescape")
+        wanted = raw + b"\0"
+        # only what is shorter than its offset would be stands in .debug_info itself
+        if len(raw) > 3 and not any(wanted in strings for strings in self._strings):
+            return []
+        try:
+            return self._find(raw, until)
+        except DwarfError:
+            raise
+        except Exception as error:
+            raise _broken(error) from error
+
+    def at(self, vaddr: int, until: float) -> DwarfName | None:
+        """Return the function that holds link-time address `vaddr`, None where none does.
+
+        Raises DwarfError.
+        """
+        try:
+            return self._at(vaddr, until)
+        except DwarfError:
+            raise
+        except Exception as error:
+            raise _broken(error) from error
+
+    # ---- pieces ----
+
+    def _load(self) -> Any:
+        if self._info is None:
+            self._info = self._file.get_dwarf_info(follow_links=False)
+            if self._alternate is not None:
+                self._info.supplementary_dwarfinfo = self._alternate.get_dwarf_info(
+                    follow_links=False
+                )
+        return self._info
+
+    def _find(self, raw: bytes, until: float) -> list[DwarfName]:
+        info = self._load()
+        found: dict[int, DwarfName] = {}
+        for unit in self._units_with(raw):
+            for entry in _walk(unit.get_top_DIE(), until):
+                if entry.tag not in ("DW_TAG_subprogram", "DW_TAG_variable"):
+                    continue
+                if raw not in _names(entry):
+                    continue
+                ranges = _ranges(info, entry)
+                place = _variable(info, entry)
+                name = raw.decode("utf-8", "surrogateescape")
+                if ranges:
+                    start, end = ranges[0]
+                    found[start] = DwarfName(name, start, end - start, is_function=True)
+                elif place is not None:
+                    found[place] = DwarfName(name, place, 0, is_function=False)
+        return list(found.values())
+
+    def _units_with(self, raw: bytes) -> Iterator[Any]:
+        """Give the units that may name something `raw`."""
+        info = self._load()
+        units = list(info.iter_CUs())
+        # by index, or in units that others import: only reading tells
+        if info.debug_str_offsets_sec is not None or len(self._strings) > 1:
+            yield from units
+            return
+        needles = [offset.to_bytes(4, "little") for offset in _offsets(self._strings[0], raw)]
+        needles.append(raw + b"\0")
+        data = info.debug_info_sec.stream.getvalue()
+        names = self._strings[0] + _section(self._file, ".debug_line_str")
+        is_linked = _ARTIFICIAL in names
+        chosen = [
+            unit
+            for unit in units
+            if any(
+                data.find(needle, unit.cu_offset, unit.cu_offset + unit.size) >= 0
+                for needle in needles
+            )
+            or (is_linked and _is_linked(unit))
+        ]
+        if any(unit.get_top_DIE().tag == "DW_TAG_partial_unit" for unit in chosen):
+            chosen = units
+        yield from chosen
+
+    def _at(self, vaddr: int, until: float) -> DwarfName | None:
+        best: DwarfName | None = None
+        for unit in self._units_at(vaddr):
+            for start, end, one in self._functions(unit, until):
+                if start <= vaddr < end and (best is None or one.size < best.size):
+                    best = one
+        return best
+
+    def _functions(self, unit: Any, until: float) -> list[tuple[int, int, DwarfName]]:
+        """Return the pieces of code of a unit: (start, end, whose)."""
+        known = self._known.get(unit.cu_offset)
+        if known is None:
+            info = self._load()
+            known = []
+            for entry in _walk(unit.get_top_DIE(), until):
+                ranges = _ranges(info, entry) if entry.tag == "DW_TAG_subprogram" else []
+                names = _names(entry, plain=True) if ranges else []
+                if names:
+                    start, end = ranges[0]
+                    name = names[0].decode("utf-8", "surrogateescape")
+                    one = DwarfName(name, start, end - start, is_function=True)
+                    known += [(low, high, one) for low, high in ranges]
+            self._known[unit.cu_offset] = known
+        return known
+
+    def _units_at(self, vaddr: int) -> Iterator[Any]:
+        """Give the units that have code at `vaddr`."""
+        info = self._load()
+        if self._aranges is False:
+            self._aranges = info.get_aranges()
+        offset = self._aranges and self._aranges.cu_offset_at_addr(vaddr)
+        if offset is not None:
+            yield info.get_CU_at(offset)
+            return
+        for unit in info.iter_CUs():
+            if any(start <= vaddr < end for start, end in _ranges(info, unit.get_top_DIE())):
+                yield unit
+
+
+def _broken(error: Exception) -> DwarfError:
+    """Make the error for whatever went wrong in pyelftools, which raises all kinds."""
+    return DwarfError(f"DWARF: {type(error).__name__}: {error}")
+
+
+def _section(file: Any, name: str) -> bytes:
+    section = file.get_section_by_name(name) or file.get_section_by_name(f".z{name[1:]}")
+    return b"" if section is None else bytes(section.data())
+
+
+def _offsets(strings: bytes, raw: bytes) -> Iterator[int]:
+    """Give the offsets in a string table at which `raw` is a string, or else ends one."""
+    whole = strings.find(b"\0" + raw + b"\0")
+    if whole >= 0:  # a linker that lets strings share their ends leaves no whole one
+        yield whole + 1
+        return
+    at = strings.find(raw + b"\0")
+    while at >= 0:
+        yield at
+        at = strings.find(raw + b"\0", at + 1)
+
+
+def _is_linked(unit: Any) -> bool:
+    """Say whether a unit was made by gcc at link time: what it defines is named in others."""
+    name = unit.get_top_DIE().attributes.get("DW_AT_name")
+    return name is not None and name.value == _ARTIFICIAL
+
+
+def _walk(entry: Any, until: float) -> Iterator[Any]:
+    """Give what a unit defines, outside of functions. Raises DwarfError when it takes too long."""
+    for child in entry.iter_children():
+        if time.monotonic() > until:
+            raise DwarfError("DWARF: there is too much of it to be read to the end")
+        yield child
+        if child.tag in _NESTS:
+            yield from _walk(child, until)
+
+
+def _names(entry: Any, *, plain: bool = False) -> list[bytes]:
+    """Return the linkage name and the name of a definition; `plain`: that one wherever it is."""
+    linkage, name = None, None
+    for _ in range(_MAX_STEPS):
+        attributes = entry.attributes
+        for word in ("DW_AT_linkage_name", "DW_AT_MIPS_linkage_name"):
+            if word in attributes:
+                linkage = linkage or attributes[word].value
+        if name is None and "DW_AT_name" in attributes:
+            parent = entry.get_parent()
+            if plain or parent is None or parent.tag not in _NESTS:
+                name = attributes["DW_AT_name"].value
+        for word in ("DW_AT_specification", "DW_AT_abstract_origin"):
+            if word in attributes:
+                entry = entry.get_DIE_from_attribute(word)
+                break
+        else:
+            break
+    return [one for one in (linkage, name) if one]
+
+
+def _ranges(info: Any, entry: Any) -> list[tuple[int, int]]:
+    """Return the code of a function or unit, (start, end), where it is entered first."""
+    attributes = entry.attributes
+    low = attributes.get("DW_AT_low_pc")
+    high = attributes.get("DW_AT_high_pc")
+    if low is not None and high is not None:
+        is_address = high.form.startswith(("DW_FORM_addr", "DW_FORM_GNU_addr"))
+        return [(low.value, high.value if is_address else low.value + high.value)]
+    if "DW_AT_ranges" not in attributes:
+        return []
+    top = entry.cu.get_top_DIE().attributes.get("DW_AT_low_pc")
+    base = 0 if top is None else top.value
+    found = []
+    lists = info.range_lists()
+    for one in lists.get_range_list_at_offset(attributes["DW_AT_ranges"].value, entry.cu):
+        if hasattr(one, "base_address"):
+            base = one.base_address
+            continue
+        add = 0 if getattr(one, "is_absolute", False) else base
+        found.append((one.begin_offset + add, one.end_offset + add))
+    return found
+
+
+def _variable(info: Any, entry: Any) -> int | None:
+    """Return where a variable with a fixed address lies, None for any other."""
+    location = entry.attributes.get("DW_AT_location")
+    if entry.tag != "DW_TAG_variable" or location is None or not isinstance(location.value, list):
+        return None
+    code = bytes(location.value)
+    size = entry.cu.header.address_size
+    if code[:1] == bytes([_OP_ADDR]) and len(code) == 1 + size:
+        return int.from_bytes(code[1:], "little" if info.config.little_endian else "big")
+    if code[:1] == bytes([_OP_ADDRX]):
+        index = 0
+        for place, byte in enumerate(code[1:]):
+            index |= (byte & 0x7F) << 7 * place
+        return int(info.get_addr(entry.cu, index))
+    return None
