@@ -205,17 +205,13 @@ class Names:
 
     def _is_described(self, result: Answer, addr: int, image: LoadedImage, place: Place) -> bool:
         """Fill in the function that only DWARF has at an address; say whether there is one."""
-        if not image.names.has_own_dwarf or not image.executes(addr):
+        vaddr = self._vaddr(image, addr)
+        if not image.executes(addr) or not image.names.may_describe(vaddr):
             return False
         if place.symbol is not None and place.what == GAP:
             size = min(place.offset, _MOST_PADDING)
             if is_padding(image.space.read(addr - size, size + _LONGEST_NOP), size):
                 return False
-        vaddr = self._vaddr(image, addr)
-        sections = image.names.sections
-        section = None if sections is None else sections.containing(vaddr)
-        if section is not None and section.name.startswith((".init", ".fini", ".plt")):
-            return False
         found = self._dwarf(image).at(vaddr)
         if found is None:
             return False

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf import debuglink
+from soscope.binfmt.elf.aranges import AddressRanges, read_aranges
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.sections import Sections
 from soscope.binfmt.elf.symbolarray import ArraySymbol, SymbolArray, static_table
@@ -57,6 +58,7 @@ class ImageNames:
     """
 
     __slots__ = (
+        "_aranges",
         "_build_id",
         "_debug",
         "_debug_elf",
@@ -84,6 +86,7 @@ class ImageNames:
         self._sections: Sections | None = None
         self._own: SymbolArray | None = None
         self._is_own_read = False
+        self._aranges: AddressRanges | bool | None = False
         self._debug: SymbolArray | None = None
         self._debug_elf: ElfImage | None = None
         self._is_debug_read = False
@@ -198,17 +201,21 @@ class ImageNames:
         """The .symtab of its debug file, None where there is none."""
         return None if self.debug_elf is None else self._debug
 
-    @property
-    def has_own_dwarf(self) -> bool:
-        """Say whether DWARF may know code that no symbol table has.
+    def may_describe(self, vaddr: int) -> bool:
+        """Say whether DWARF may know code at `vaddr` that no symbol table has.
 
-        It stands in the image's own file, or in a debug file without a .symtab. The others were
+        That may be in the image's own file, or a debug file without a .symtab. The others were
         split by those who made them, with all symbols.
         """
         sections = self.sections
-        if sections is not None and sections.named(".debug_info") is not None:
-            return True
-        return self.own is None and self.debug_elf is not None and self.debug is None
+        if sections is None or sections.named(".debug_info") is None:
+            return self.own is None and self.debug_elf is not None and self.debug is None
+        if self._aranges is False and self.elf is not None:
+            try:
+                self._aranges = read_aranges(sections, self.elf.encoding)
+            except (FormatError, OSError):
+                self._aranges = None
+        return isinstance(self._aranges, bool | None) or self._aranges.may_have(vaddr)
 
     def _find_debug(self) -> None:
         for path, crc in self._candidates(self.sections):

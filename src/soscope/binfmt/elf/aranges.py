@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which code DWARF describes at all, by .debug_aranges: cheap to read, before anything else is.
+
+DWARF 5, 6.1.2 "Lookup by Address". Compilers may leave it out (clang does).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from soscope.binfmt.elf.encoding import Encoding
+from soscope.binfmt.elf.sections import Sections
+
+_MAX_BYTES = 1 << 26
+_SHF_COMPRESSED = 0x800
+_ZLIB = 1
+
+
+class AddressRanges:
+    """The described ranges of link-time addresses."""
+
+    __slots__ = ("_ends", "_starts")
+
+    def __init__(self, ranges: list[tuple[int, int]]) -> None:
+        ranges.sort()
+        self._starts = [start for start, _ in ranges]
+        self._ends: list[int] = []
+        for _, end in ranges:
+            self._ends.append(max(end, self._ends[-1]) if self._ends else end)
+
+    def may_have(self, vaddr: int) -> bool:
+        """Say whether `vaddr` may be described; False is certain."""
+        at = bisect_right(self._starts, vaddr) - 1
+        return at >= 0 and vaddr < self._ends[at]
+
+
+def read_aranges(sections: Sections, coding: Encoding) -> AddressRanges | None:
+    """Read .debug_aranges, None where there is none, or one that cannot be read.
+
+    Raises FormatError where it is not in the file.
+    """
+    section = sections.named(".debug_aranges")
+    if section is None:
+        return None
+    data = sections.data(section, _MAX_BYTES)
+    if section.flags & _SHF_COMPRESSED:
+        unpacked = _unpacked(data, coding)
+        if unpacked is None:
+            return None
+        data = unpacked
+    return _parse(data, coding)
+
+
+def _unpacked(data: bytes, coding: Encoding) -> bytes | None:
+    """Unpack a compressed section: Elf_Chdr, then a zlib stream. gABI, "Section Compression"."""
+    import zlib
+
+    if data[:4] != coding.u32.pack(_ZLIB):
+        return None
+    unpacker = zlib.decompressobj()
+    try:
+        found = unpacker.decompress(data[24 if coding.bits == 64 else 12 :], _MAX_BYTES)
+    except zlib.error:
+        return None
+    return found if unpacker.eof else None
+
+
+def _parse(data: bytes, coding: Encoding) -> AddressRanges | None:
+    """Parse the tables of all units; None for a form that nobody uses (64-bit DWARF, segments)."""
+    ranges: list[tuple[int, int]] = []
+    at = 0
+    word = coding.word.size
+    while at + 12 <= len(data):
+        (length,) = coding.u32.unpack_from(data, at)
+        (version,) = coding.half.unpack_from(data, at + 4)
+        if version != 2 or data[at + 10 : at + 12] != bytes([word, 0]):
+            return None
+        end = at + 4 + length
+        if end > len(data):
+            return None
+        place = at + 12
+        place += -(place - at) % (2 * word)
+        while place + 2 * word <= end:
+            (start,) = coding.word.unpack_from(data, place)
+            (size,) = coding.word.unpack_from(data, place + word)
+            if size:
+                ranges.append((start, start + size))
+            place += 2 * word
+        at = end
+    return AddressRanges(ranges)
