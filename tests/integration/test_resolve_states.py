@@ -373,6 +373,17 @@ def test_many_names_are_answered_as_one_is(running: Teller) -> None:
         assert one.image is alone.image
 
 
+def test_bindings_are_what_the_slots_hold(running: Teller) -> None:
+    library = made("libcalls.so", "int getppid(void); int c(void) { return getppid(); }", *LIBRARY)
+    running.open(library)
+    (found,) = running.process.bindings(image="libcalls.so", symbol="getppid")
+    assert found.state == "bound"
+    assert found.value == running.tell("default", "getppid")
+    assert int.from_bytes(running.process.read(found.addr, 8), "little") == found.value
+    every = running.process.bindings(symbol="getppid")
+    assert found.addr in [one.addr for one in every]
+
+
 def test_it_is_a_public_name(running: Teller) -> None:
     with soscope.Process(running.pid) as process:
         assert process.resolve("malloc", image="libc.so.6").addr == running.tell(

@@ -25,6 +25,10 @@ from soscope.process.resolver import Resolver
 from soscope.process.space import Space
 from soscope.process.watch import Watch
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.process.bindings import Binding
+
 _TRIES = 5
 _FEW = 8  # queries that are not worth a pass over all images
 
@@ -196,6 +200,29 @@ class Process:
             )
             for query in asked
         ]
+
+    def bindings(self, *, image: str | None = None, symbol: str | None = None) -> list[Binding]:
+        """Return what the slots hold now, image by image in link-map order.
+
+        Only those of the images called `image`, only those for `symbol`, where they are given.
+        Raises NoSuchProcess.
+        """
+        from soscope.process.bindings import Bindings
+
+        for _ in range(_TRIES):
+            images = self.picture
+            wanted = None if image is None else {id(one) for one in images.named(image)}
+            found = [
+                one
+                for owner, slots in Bindings(images).by_image.items()
+                if wanted is None or id(owner) in wanted
+                for one in slots
+                if symbol is None or one.symbol == symbol
+            ]
+            if self._watch.holds():
+                break
+        self._space.check()
+        return found
 
     def read(self, addr: int, size: int) -> bytes:
         """Return up to `size` bytes at `addr`; fewer where a page is missing.
