@@ -14,12 +14,10 @@ def run(invocation: Invocation) -> int:
 
     # --help and usage errors need none of these
     from soscope.inspect.doctor import diagnose
-    from soscope.options.trace import OPTIONS
     from soscope.report import doctor
     from soscope.report.output import STDOUT, Output
 
-    can_attach = any("-p" in option.flags for option in OPTIONS)
-    diagnosis = diagnose(pid=options.pid, path=options.path, can_attach=can_attach)
+    diagnosis = diagnose(pid=options.pid, path=options.path)
     output = Output.open(None, STDOUT)
     output.write(doctor.document(diagnosis) if options.json else doctor.text(diagnosis))
     output.close()

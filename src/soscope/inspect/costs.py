@@ -28,7 +28,7 @@ _ROWS = (
 )
 
 
-def costs() -> list[Cost]:
+def costs(command: str = "soscope trace") -> list[Cost]:
     """Return the ways to look, the cheapest first."""
     rows = sorted(_ROWS, key=lambda row: row[2])
-    return [Cost(f"soscope trace {options}".rstrip(), shows, ns) for options, shows, ns in rows]
+    return [Cost(f"{command} {options}".rstrip(), shows, ns) for options, shows, ns in rows]

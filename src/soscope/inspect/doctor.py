@@ -28,17 +28,14 @@ class Diagnosis:
         return PARTIAL if any(one.state == MISSING for one in found) else FINE
 
 
-def diagnose(
-    *, pid: int | None = None, path: str | None = None, can_attach: bool = False
-) -> Diagnosis:
+def diagnose(*, pid: int | None = None, path: str | None = None) -> Diagnosis:
     """Look at this system, and at process `pid` or the file at `path`.
 
-    `can_attach` says whether soscope can trace processes that run already. Raises
-    NoSuchProcess, and SoscopeError for a file that cannot be looked at.
+    Raises NoSuchProcess, and SoscopeError for a file that cannot be looked at.
     """
     subject = None
     if pid is not None:
-        subject = running.examine(pid, can_attach=can_attach)
+        subject = running.examine(pid)
     elif path is not None:
         subject = file.examine(path)
     parts = [

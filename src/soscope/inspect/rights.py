@@ -11,9 +11,9 @@ from __future__ import annotations
 import os
 import pwd
 
-from soscope.errors import SoscopeError
 from soscope.inspect.finding import INFO, LIMITED, OK, Finding
 from soscope.process import ptrace, status
+from soscope.process.rights import missing_right
 
 CAP_SYS_PTRACE = 19
 _INTERESTING = {19: "CAP_SYS_PTRACE", 21: "CAP_SYS_ADMIN", 40: "CAP_CHECKPOINT_RESTORE"}
@@ -173,41 +173,12 @@ def _seccomp(own: dict[str, str]) -> Finding:
 
 
 def why_refused(pid: int) -> tuple[str, str | None]:
-    """Return why the kernel refuses us process `pid`, and what to do, for a refused one."""
-    try:
-        theirs = status.read_status(pid)
-    except SoscopeError:
-        return "it has ended", None
-    own = status.read_status(os.getpid())
-    sudo = "sudo soscope …" if os.geteuid() else None
-    uids, gids = theirs.get("Uid", "").split(), theirs.get("Gid", "").split()
-    mine = own.get("Uid", "").split()[1:2], own.get("Gid", "").split()[1:2]
-    may_all = bool(capabilities(own) >> CAP_SYS_PTRACE & 1)
-    if not may_all and set(uids[:3]) - set(mine[0]):
-        owner = next(uid for uid in uids[:3] if uid not in mine[0])
-        more = "" if uids[0] == owner else " (set-user-id)"
-        return f"it belongs to {user_name(int(owner))}{more}", sudo or CONTAINER_REPAIR
-    if not may_all and set(gids[:3]) - set(mine[1]):
-        return "it runs under another group (set-group-id)", sudo
-    if not may_all and not _is_dumpable(pid, theirs):
-        text = "it is not dumpable: set-user-id once, not readable, or prctl(PR_SET_DUMPABLE, 0)"
-        return text, sudo
-    if other_namespace(pid, "user"):
-        return "it lives in another user namespace", sudo
-    if capabilities(theirs, "CapPrm") & ~capabilities(own, "CapPrm"):
-        return "it has capabilities that you lack", sudo or CONTAINER_REPAIR
-    scope = yama_scope()
-    if scope:
-        return f"Yama allows {_YAMA_SAYS.get(scope, 'less')} (ptrace_scope {scope})", YAMA_REPAIR
-    return "a security module or filter of this system says no", sudo
-
-
-def _is_dumpable(pid: int, fields: dict[str, str]) -> bool:
-    """Say whether a process is dumpable: else most of its files in /proc belong to root."""
-    try:
-        return os.stat(f"/proc/{pid}/mem").st_uid == int(fields["Uid"].split()[1])
-    except (OSError, KeyError, ValueError, IndexError):
-        return True
+    """Return why the kernel refuses us process `pid`, and what to type, for a refused one."""
+    error = missing_right(pid, "the memory", None)
+    why = error.message.partition(": ")[2]
+    if "Yama" in why:
+        return why, YAMA_REPAIR
+    return why, "sudo soscope …" if os.geteuid() else error.hint
 
 
 def other_namespace(pid: int, kind: str) -> bool:

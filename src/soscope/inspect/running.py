@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 
 from soscope.binfmt.elf.image import ElfImage
+from soscope.control.attach import in_full
 from soscope.errors import FormatError, NoSuchProcess
 from soscope.inspect import images as looks
 from soscope.inspect import rights
@@ -13,9 +14,11 @@ from soscope.inspect.finding import INFO, LIMITED, MISSING, OK
 from soscope.inspect.images import ImageReport
 from soscope.inspect.subject import NOT_PERMITTED, PARTIAL, Subject
 from soscope.linker.search import open_image
-from soscope.process import auxv, maps, status
+from soscope.process import auxv, maps, resident, status
 from soscope.process.maps import Mapping
-from soscope.wire import layout
+from soscope.process.memory import RemoteMemory
+from soscope.process.reasons import Refused
+from soscope.process.visit import Visit
 
 _KTHREAD = 0x200000  # PF_KTHREAD of the ninth field of /proc/PID/stat
 _STATES = {"T": "stopped", "t": "stopped by its tracer", "D": "waiting for a device"}
@@ -23,8 +26,8 @@ _AGENT = "/memfd:soscope"
 _DELETED = " (deleted)"
 
 
-def examine(pid: int, *, can_attach: bool) -> Subject:
-    """Look at process `pid`. `can_attach` says whether this soscope can trace running ones.
+def examine(pid: int) -> Subject:
+    """Look at process `pid`.
 
     Raises NoSuchProcess.
     """
@@ -49,15 +52,17 @@ def examine(pid: int, *, can_attach: bool) -> Subject:
     if mappings is None:
         return subject
     _look_into(subject, pid, mappings, may=may)
-    hindrance = _hindrance(subject, fields, may=may)
+    if not may:
+        subject.judge("not permitted")
+        return subject
+    subject.say("reading", OK, f"soscope resolve, map and explain -p {pid} work")
+    _residents(subject, pid, mappings)
+    hindrance = _hindrance(pid)
     if hindrance is not None:
         subject.say("agent", MISSING, hindrance)
-    elif can_attach:
-        subject.say("agent", OK, f"soscope trace -p {pid} can put it in")
     else:
-        text = "it goes into programs at their start: soscope trace COMMAND"
-        subject.say("agent", INFO, text)
-    subject.judge(hindrance)
+        subject.say("agent", OK, f"soscope trace -p {pid} can put it in, and take it out again")
+    subject.judge(hindrance, command=f"soscope trace -p {pid}")
     return subject
 
 
@@ -151,8 +156,6 @@ def _look_into(subject: Subject, pid: int, mappings: list[Mapping], *, may: bool
         else:
             subject.say("program", INFO, f"{subject.linkage}, {subject.machine}")
     subject.take_images(listed)
-    if any(one.path.startswith(_AGENT) for one in mappings):
-        subject.say("soscope", INFO, _agent(pid, mappings))
     deleted = [one for one in ordered if one.path.endswith(_DELETED)]
     if deleted:
         text = f"{len(deleted)} of its files were deleted or replaced since it started"
@@ -193,52 +196,41 @@ def _open(pid: int, mapping: Mapping) -> ElfImage | None:
     return None
 
 
-def _hindrance(subject: Subject, fields: dict[str, str], *, may: bool) -> str | None:
-    """Return why no agent could be put into a process like this one, None if it could."""
-    if subject.images and subject.images[0].why.startswith(looks.FOREIGN):
-        return subject.images[0].why
-    if subject.linkage.startswith("static"):
-        return "static: it has no slots"
-    if not may:
-        return None
-    if fields.get("Seccomp") == "1":
-        return "strict seccomp: it may make no system call but read, write and exit"
-    tracer = fields.get("TracerPid", "0")
-    if tracer != "0":
-        who = status.read_status(int(tracer)).get("Name", "?") if tracer.isdigit() else "?"
-        return f"process {tracer} ({who}) traces it already: a process has one tracer"
+def _hindrance(pid: int) -> str | None:
+    """Return why no agent can be put into the process as it is now, None where one can be.
+
+    The same looks that an attachment begins with; nothing is stopped by them.
+    """
+    try:
+        visit = Visit(pid)
+    except Refused as refused:
+        return in_full(refused.reason)
+    try:
+        visit.check_seccomp()
+    except Refused as refused:
+        return in_full(refused.reason)
+    finally:
+        visit.close()
     return None
 
 
-def _agent(pid: int, mappings: list[Mapping]) -> str:
-    """Say whose agent is in it: its control block names the owner."""
-    control = layout.CONTROL
-    for mapping in mappings:
-        if not mapping.path.startswith(_AGENT) or not mapping.flags.startswith("rw"):
-            continue
-        try:
-            with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
-                data = os.pread(memory.fileno(), control.size, mapping.start)
-        except OSError:
-            continue
-        if len(data) < control.size or int.from_bytes(data[:8], "little") != layout.MAGIC:
-            continue
-        owner = _field(data, "owner_pid")
-        slots = _field(data, "slots")
-        start = _field(data, "owner_start")
-        lives = _lives(owner, start)
-        whose = f"of soscope {owner}" if lives else "of a soscope that has ended"
-        return f"an agent {whose} is in it, with {slots} slots"
-    return "an agent of soscope is in it"
-
-
-def _field(data: bytes, name: str) -> int:
-    at, size, _ = layout.CONTROL.fields[name]
-    return int.from_bytes(data[at : at + size], "little")
-
-
-def _lives(pid: int, start: int) -> bool:
+def _residents(subject: Subject, pid: int, mappings: list[Mapping]) -> None:
+    """Say whose agents lie in the process already."""
     try:
-        return status.read_stat(pid).start == start
-    except NoSuchProcess:
-        return False
+        memory = RemoteMemory(pid)
+    except OSError:
+        return
+    try:
+        for one in resident.find(memory, mappings):
+            owner = one.owner
+            if owner:
+                subject.say("soscope", INFO, f"soscope {owner} has its agent in it")
+            elif one.is_hooked:
+                text = "a soscope that has ended has left its hooks in it"
+                subject.say("soscope", LIMITED, text, f"soscope detach -p {pid}")
+            else:
+                subject.say(
+                    "soscope", INFO, "an agent lies in it, without hooks: for the next time"
+                )
+    finally:
+        memory.close()

@@ -80,10 +80,11 @@ class Subject:
 
     # ---- what follows from it
 
-    def judge(self, hindrance: str | None) -> None:
+    def judge(self, hindrance: str | None, command: str = "soscope trace") -> None:
         """Add the findings that sum up, and the costs.
 
-        `hindrance` says why the agent cannot be in this program, None where it can.
+        `hindrance` says why the agent cannot be in this program, None where it can; `command`
+        is what would put it in.
         """
         self._judge_libc()
         self._judge_images()
@@ -99,7 +100,7 @@ class Subject:
                 f" {declared:,} of them with typed arguments"
             )
             self.say("what can be seen", OK, text)
-            self.costs = costs()
+            self.costs = costs(command)
 
     def _judge_libc(self) -> None:
         if self.libc is None:

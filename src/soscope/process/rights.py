@@ -26,7 +26,8 @@ def _reason(pid: int) -> tuple[str, str]:
     """Return what is missing, and what to do."""
     try:
         theirs, ours = read_status(pid), read_status(os.getpid())
-        owner = os.stat(f"/proc/{pid}").st_uid
+        # the folder itself is its user's, dumpable or not
+        owner = os.stat(f"/proc/{pid}/status").st_uid
     except (NoSuchProcess, OSError):
         return "permission denied", _AS_ROOT
     users, groups = _ids(theirs, "Uid"), _ids(theirs, "Gid")
@@ -35,7 +36,8 @@ def _reason(pid: int) -> tuple[str, str]:
         if user in users[:3]:
             return f"it runs set-user-id ({_named(users[1])})", _AS_ROOT
         name = _named(users[0])
-        return f"it belongs to {name}", f"run soscope as {name} or root, or with CAP_SYS_PTRACE"
+        whom = "root" if not users[0] else f"{name} or root"
+        return f"it belongs to {name}", f"run soscope as {whom}, or with CAP_SYS_PTRACE"
     if user != 0 and set(groups[:3]) != {group}:
         return f"its group ids are not ours ({group})", _AS_ROOT
     if user != 0 and owner != users[1]:

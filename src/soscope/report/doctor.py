@@ -17,7 +17,6 @@ SCHEMA = "soscope/doctor/1"
 
 _MARKS = {OK: "ok", LIMITED: "part", MISSING: "NO", INFO: "-"}
 _NAME = 26  # columns of a finding's name
-_COMMAND = 28
 _MOST = 12  # images that are shown; --json has all
 
 
@@ -73,7 +72,8 @@ def _subject(subject: Subject) -> list[str]:
             )
     if subject.costs:
         lines += ["", "what it costs a call, about"]
-        lines += [f"  {one.ns:3} ns {one.command:{_COMMAND}} {one.shows}" for one in subject.costs]
+        width = max(len(one.command) for one in subject.costs)
+        lines += [f"  {one.ns:3} ns  {one.command:{width}}  {one.shows}" for one in subject.costs]
     return lines
 
 
