@@ -22,6 +22,10 @@ _WIDTH = 1500  # where a layer is broken into rows
 _MARGIN = 24
 _HEAD = 64
 _LONGEST = 34  # letters of a name
+_FEW = 24  # images: with more of them, lines behind boxes cannot be helped
+_SIDE = 70
+_CLEAR = 12  # from a line to a box that it goes round
+_FARTHEST = 300
 
 
 class _Box:
@@ -94,6 +98,7 @@ def _place(graph: Graph) -> tuple[dict[Node, _Box], float, float]:
         y += _LAYER
     widest = max(sum(_width(node) + _GAP for node in row) for row, _ in rows)
     width = max(widest - _GAP + 2 * _MARGIN, 640.0)
+    width += 2 * _SIDE  # for lines that go round
     boxes: dict[Node, _Box] = {}
     for row, at in rows:
         x = (width - sum(_width(node) + _GAP for node in row) + _GAP) / 2
@@ -118,7 +123,12 @@ def _line(edge: Edge, boxes: dict[Node, _Box]) -> str:
         curve = f"C{start.x:.1f} {y1 + bend:.1f} {end.x:.1f} {y2 + bend:.1f} {end.x:.1f} {y2:.1f}"
     else:
         one, two = (y1 + bend, y2 - bend) if down else (y1 - bend, y2 + bend)
-        curve = f"C{start.x:.1f} {one:.1f} {end.x:.1f} {two:.1f} {end.x:.1f} {y2:.1f}"
+        aside = 0.0
+        if len(boxes) <= _FEW or edge.state in (INTERPOSED, HOOKED):
+            aside = _aside(start, end, boxes)
+        curve = (
+            f"C{start.x + aside:.1f} {one:.1f} {end.x + aside:.1f} {two:.1f} {end.x:.1f} {y2:.1f}"
+        )
     dash = ' stroke-dasharray="5 4"' if edge.state == UNBOUND else ""
     faint = "0.9" if edge.state in (INTERPOSED, HOOKED) else "0.45"
     names = ", ".join(edge.names) + (", …" if edge.total > len(edge.names) else "")
@@ -128,6 +138,23 @@ def _line(edge: Edge, boxes: dict[Node, _Box]) -> str:
         f"<title>{_escaped(edge.label)}\n{_escaped(names)}</title></path>"
         f'<circle cx="{end.x:.1f}" cy="{y2:.1f}" r="3" fill="{_COLOURS[edge.state]}"/>'
     )
+
+
+def _aside(start: _Box, end: _Box, boxes: dict[Node, _Box]) -> float:
+    """Return how far a line has to be bent aside, to go round the boxes in its way."""
+    low, high = sorted((start.y, end.y))
+    aside = 0.0
+    for box in boxes.values():
+        if not low + _BOX < box.y < high - _BOX:
+            continue
+        part = (box.y - start.y) / (end.y - start.y)
+        at = start.x + (end.x - start.x) * part * part * (3 - 2 * part)
+        room = box.width / 2 + _CLEAR - abs(at - box.x)
+        if room > 0:  # the curve goes three times part * (1 - part) of what its handles do
+            side = 1 if at >= box.x else -1
+            need = room / (3 * part * (1 - part))
+            aside = side * max(abs(aside), need)
+    return max(-_FARTHEST, min(_FARTHEST, aside))
 
 
 def _box(node: Node, box: _Box) -> str:
