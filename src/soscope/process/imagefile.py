@@ -8,6 +8,7 @@ that of the mapping. The build-id in memory has the last word.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 
@@ -46,21 +47,18 @@ class ImageFile:
 
     __slots__ = ("base", "build_id", "descriptor", "elf", "inode", "path", "source")
 
-    def __init__(self, descriptor: int, path: str, inode: int, base: int) -> None:
-        """Take the descriptor over.
+    def __init__(self, descriptor: int, path: str, inode: int, base: int, elf: ElfImage) -> None:
+        """Take the descriptor over; `elf` reads from `base` on.
 
-        Raises FormatError where it is no ELF file.
+        Raises FormatError where its notes are damaged.
         """
         self.descriptor = descriptor
         self.path = path
         self.inode = inode
         self.base = base
-        source: ByteSource = FileSource(descriptor, path)
-        if base:
-            source = SliceSource(source, base)
-        self.source = source
-        self.elf = ElfImage.from_source(source)
-        self.build_id = self.elf.build_id
+        self.source = elf.source
+        self.elf = elf
+        self.build_id = elf.build_id
 
     def __del__(self) -> None:
         os.close(self.descriptor)
@@ -76,11 +74,29 @@ def open_file(image: LoadedImage) -> ImageFile | None:
     descriptor = _open(image, mapping)
     if descriptor is None:
         return None
+    found = _elf_in(image, mapping, descriptor)
+    if found is None:
+        os.close(descriptor)
+        return None
     try:
-        file = ImageFile(descriptor, image.path, mapping.inode, _base(image, mapping, descriptor))
+        file = ImageFile(descriptor, image.path, mapping.inode, *found)
     except FormatError:
         return None
     return file if _agrees(image, file) else None
+
+
+def _with_room(path: str) -> int:
+    """Open a file; of a process with a thousand images that takes a thousand descriptors."""
+    try:
+        return os.open(path, _FLAGS)
+    except OSError as error:
+        if error.errno != errno.EMFILE:
+            raise
+    import resource
+
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    return os.open(path, _FLAGS)
 
 
 def _open(image: LoadedImage, mapping: Mapping) -> int | None:
@@ -88,7 +104,7 @@ def _open(image: LoadedImage, mapping: Mapping) -> int | None:
     # In map_files, unlike in maps, addresses have no leading zeros.
     path = f"/proc/{tid}/map_files/{mapping.start:x}-{mapping.end:x}"
     try:
-        descriptor = os.open(path, _FLAGS)
+        descriptor = _with_room(path)
     except OSError:  # needs CAP_CHECKPOINT_RESTORE, or the mapping has changed
         name = mapping.path.replace("\\012", "\n")
         return open_same(
@@ -101,37 +117,37 @@ def _open(image: LoadedImage, mapping: Mapping) -> int | None:
     return descriptor
 
 
-def _base(image: LoadedImage, mapping: Mapping, descriptor: int) -> int:
-    """Return where in the file the image's ELF header lies."""
-    source = FileSource(descriptor, image.path)
-    for start in (0, *_starts(image, mapping)):
-        if source.read(start, 4) != b"\x7fELF":
+def _elf_in(image: LoadedImage, mapping: Mapping, descriptor: int) -> tuple[int, ElfImage] | None:
+    """Return where in the file the image's ELF header lies, and the image in the file.
+
+    None where no ELF header of the file can be that of the image.
+    """
+    whole = FileSource(descriptor, image.path)
+    starts = [one.offset for one in image.space.mappings_of(mapping.inode) if one.offset]
+    for start in (0, *starts):
+        source = SliceSource(whole, start) if start else whole
+        if source.read(0, 4) != b"\x7fELF":
             continue
         try:
-            elf = ElfImage.from_source(SliceSource(source, start) if start else source)
+            elf = ElfImage.from_source(source)
         except FormatError:
             continue
+        wanted = c.PT_DYNAMIC if image.dynamic else c.PT_LOAD
         for segment in elf.segments:
-            wanted = c.PT_DYNAMIC if image.dynamic else c.PT_LOAD
             addr = segment.vaddr + image.load_bias
             if segment.type == wanted and mapping.start <= addr < mapping.end:
-                return start
-    return 0
-
-
-def _starts(image: LoadedImage, mapping: Mapping) -> list[int]:
-    """Return the offsets at which the file is mapped near the image, lowest address first."""
-    return [one.offset for one in image.space.mappings_of(mapping.inode) if one.offset]
+                return start, elf
+    return None
 
 
 def _agrees(image: LoadedImage, file: ImageFile) -> bool:
-    """Say whether the file has the build-id that is in memory, as far as both have one."""
-    if image._segments is None:  # the file itself may be where they are to come from
-        try:
-            addr = next(s.vaddr for s in file.elf.segments if s.type == c.PT_DYNAMIC)
-        except StopIteration:
-            return True
-        return addr + image.load_bias == image.dynamic
+    """Say whether the file is what is in memory, by the build-id and the program headers."""
+    if image.has_no_segments_yet:  # the file itself may be where they are to come from
+        return True
+    ours = [(one.type, one.offset, one.vaddr, one.filesz) for one in image.segments]
+    theirs = [(one.type, one.offset, one.vaddr, one.filesz) for one in file.elf.segments]
+    if ours != theirs:
+        return False
     try:
         mapped = image.elf.build_id
     except FormatError:

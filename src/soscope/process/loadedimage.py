@@ -269,6 +269,11 @@ class LoadedImage:
         """Say whether `addr` lies in one of its PT_LOADs."""
         return any(start <= addr < end for start, end in self.ranges)
 
+    @property
+    def has_no_segments_yet(self) -> bool:
+        """Say whether nobody has found its program headers."""
+        return self._segments is None
+
     def take_segments(self, segments: list[Segment]) -> None:
         """Take the program headers from somebody who has read them."""
         self._segments = segments
