@@ -174,3 +174,28 @@ def test_a_process_that_is_not_there() -> None:
     done = attached.detach(process.pid)
     assert done.returncode == 4
     assert f"no process {process.pid}" in done.stderr
+
+
+def test_killed_at_any_moment(tmp_path: Path) -> None:
+    """Also while the process stands still, and while the agent goes in or out."""
+    chance = random.Random(7)
+    with attached.running([build.program("attached"), "4"]) as process:
+        before = attached.snapshot(process.pid)
+        for _ in range(8):
+            words = attached.words(process.pid, "-c", "--from", "all", "--duration", "50ms")
+            tracer = subprocess.Popen(
+                words,
+                env=environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            time.sleep(0.1 + chance.random() * 0.5)
+            tracer.kill()
+            tracer.wait(60)
+            # what it has begun in a process of its own is finished in a moment
+            done = attached.detach(process.pid)
+            assert done.returncode == 0, done.stderr
+            assert process.poll() is None
+            assert attached.differences(before, process.pid) == []
+        assert attached.finish(process) == (7, "wrong 0\n", "")

@@ -17,6 +17,7 @@ from soscope.control.child import Signals
 from soscope.control.events import Events
 from soscope.control.exitstatus import ExitStatus
 from soscope.control.follow import AgentSource, MakeBlock
+from soscope.control.guard import guarded
 from soscope.control.program import Program
 from soscope.control.supervise import OWN_SIGNALS
 from soscope.errors import AttachError, NoSuchProcess, SoscopeError
@@ -98,7 +99,12 @@ class _Attachment:
             self.program = Program(0, pid, self.visit.path, 0)
             self.blob = self.agents.blob = Blob.build(agent)
             self.old = self._resident(self.blob)
-            self.program.block = make_block(self.visit.path, None)
+            # Another process namespace: no file of ours can be reached from there.
+            self.block_is_theirs = status.namespace(pid, "pid") != status.namespace(
+                os.getpid(), "pid"
+            )
+            if not self.block_is_theirs:
+                self.program.block = make_block(self.visit.path, None)
             self.blob.fill()
         except BaseException:
             self.close()
@@ -127,27 +133,45 @@ class _Attachment:
         return ours
 
     def run(self, events: Events, signals: Signals) -> Attached:
-        visit = self.visit
+        program, visit = self.program, self.visit
         try:
-            visit.tries = 0
-            visit.stop(clear_of_loader=True)
-            try:
-                self._put_in()
-            finally:
-                visit.threads.resume()
-        except BaseException as error:
-            if self.program.block is not None:
-                self.program.block.close()
+            # Files made in the process have to be opened here.
+            made = self._go_in() if self.block_is_theirs else guarded(self._go_in)
+        except BaseException:
+            if program.block is not None:
+                program.block.close()
             self.close()
-            if isinstance(error, Gone):
-                raise NoSuchProcess(f"process {self.pid} has ended") from error
             raise
-        self.program.time_ns = time.time_ns()
-        target = Attached(self.visit, self.program, self.agents, signals)
-        events.on_process("start", self.pid, None, self.program, self.program.time_ns)
+        base, hooks_loader, visit.threads.longest, marks = made
+        program.marks += marks
+        if not hooks_loader:
+            program.note = "images that it loads later are not seen: unknown loader"
+        agent = Resident(visit.memory, base)
+        visit.agents = [*(one for one in visit.agents if one.base != base), agent]
+        visit.threads.lend(agent.fields["scratch"], layout.SCRATCH)
+        program.time_ns = time.time_ns()
+        target = Attached(visit, program, self.agents, signals)
+        events.on_process("start", self.pid, None, program, program.time_ns)
         return target
 
-    def _put_in(self) -> None:
+    def _go_in(self) -> tuple[int, bool, int, list[tuple[str, int]]]:
+        """Do all that the process stands still for.
+
+        Returns where the agent lies, whether the loader calls it, the longest stop in ns, and
+        the steps.
+        """
+        visit = self.visit
+        visit.tries = 0
+        visit.stop(clear_of_loader=True)
+        try:
+            install = self._put_in()
+        except Gone as error:
+            raise NoSuchProcess(f"process {self.pid} has ended") from error
+        finally:
+            visit.threads.resume()
+        return install.base, install.hooks_loader, visit.threads.longest, self.program.marks
+
+    def _put_in(self) -> Install:
         """Make the calls in the place of one thread; afterwards it is as it was."""
         threads = self.visit.threads
         tracee = Tracee(threads.worker())
@@ -157,7 +181,7 @@ class _Attachment:
         tracee.block_signals()
         try:
             try:
-                self._install(tracee, undo)
+                return self._install(tracee, undo)
             except (Refused, OSError, Faulted):
                 for step in reversed(undo):
                     step()
@@ -171,12 +195,12 @@ class _Attachment:
             tracee.set_signal_mask(mask)
             tracee.close()
 
-    def _install(self, tracee: Tracee, undo: Undo) -> None:
+    def _install(self, tracee: Tracee, undo: Undo) -> Install:
         install = Install(tracee, self.visit.facts, self._mark)
         install.find_syscall()
         if self.old is not None:
             self._start_again(install, self.old)
-            return
+            return install
         area = tracee.syscall(
             arch.NR_MMAP, 0, _AREA, _PROT_READ_WRITE, _MAP_PRIVATE_ANONYMOUS, -1, 0
         )
@@ -196,33 +220,29 @@ class _Attachment:
         install.run(self.blob, bring, undo)
         undo.clear()
         unmap()
-        self._take_note(install)
+        self._lend(install)
+        return install
 
     def _start_again(self, install: Install, old: Resident) -> None:
         tracee = install.tracee
-        block = self.program.block
-        assert block is not None
         old.look()
         tracee.area = old.fields["scratch"] + layout.SCRATCH
-        number = handover.fetch(tracee, block.fd)
-        if number < 0:
+        block = self.program.block
+        if block is None:
             number, ours = handover.create(tracee)
-            block.close()
             self.program.block = block = self.agents.new_block(self.program, ours)
-        is_clear = self.visit.is_clear()
-        install.run_again(
-            old.base, self.blob, (number, block.size), layout.START_UNMAP if is_clear else 0
-        )
+        else:
+            number = handover.fetch(tracee, block.fd)
+            if number < 0:
+                raise Refused(f"no descriptor for the agent: {os.strerror(-number)}")
+        flags = layout.START_UNMAP if self.visit.is_clear() else 0
         install.base = old.base
-        self._take_note(install)
+        install.run_again(old.base, self.blob, (number, block.size), flags)
+        self._lend(install)
 
-    def _take_note(self, install: Install) -> None:
+    def _lend(self, install: Install) -> None:
         agent = Resident(self.visit.memory, install.base)
-        self.visit.agents = [one for one in self.visit.agents if one.base != agent.base]
-        self.visit.agents.append(agent)
         self.visit.threads.lend(agent.fields["scratch"], layout.SCRATCH)
-        if not install.hooks_loader:
-            self.program.note = "images that it loads later are not seen: unknown loader"
 
     def _mark(self, step: str) -> None:
         self.program.marks.append((step, time.perf_counter_ns()))

@@ -7,13 +7,31 @@ threads stand still for as long as a few thousand words take to be written.
 
 from __future__ import annotations
 
+from soscope.control.guard import guarded
 from soscope.process import stacks
 from soscope.process.resident import Resident, Taken
 from soscope.process.visit import Visit
 from soscope.wire import layout
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.control.guard import Plain
+
 
 def take_out(visit: Visit, agent: Resident) -> Taken:
+    """Do `take_out_here` in a process of its own, which nobody kills."""
+
+    def work() -> Plain:
+        taken = take_out_here(visit, agent)
+        return taken.restored, taken.left, taken.returns, taken.kept, visit.threads.longest
+
+    taken = Taken()
+    taken.restored, taken.left, taken.returns, taken.kept, visit.threads.longest = guarded(work)
+    agent.look()
+    return taken
+
+
+def take_out_here(visit: Visit, agent: Resident) -> Taken:
     """Take `agent` out of the process that is visited; all its threads run afterwards.
 
     Raises Refused, NotPermitted and NoSuchProcess, and OSError where its memory cannot be

@@ -73,6 +73,14 @@ def may_trace_setuid() -> bool:
     return bool(capabilities >> _CAP_SYS_PTRACE & 1)
 
 
+def namespace(pid: int, kind: str) -> str:
+    """Return the name of a namespace of a process ("pid", "mnt", ...), "" where it is not told."""
+    try:
+        return os.readlink(f"/proc/{pid}/ns/{kind}")
+    except OSError:
+        return ""
+
+
 def program_path(pid: int) -> str:
     """Return the path of the program that a process runs, "" where it cannot be read."""
     try:
