@@ -7,13 +7,16 @@ import errno
 import json
 import re
 import shutil
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 from soscope.recording.reader import Recording
 from tests.support import attached, build
+from tests.support.launching import environment
 from tests.support.matrix import PLAIN, Cell
 from tests.support.tools import need
 
@@ -193,3 +196,69 @@ def test_a_wait_is_not_disturbed(wait: str) -> None:
         assert (result, number) == WAITS[wait]
         least = 6000 if wait == "epoll_signal" else 3000
         assert least - 5 <= ms < least + 400, ms
+
+
+# ---- what it does while it is traced -----------------------------------------
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_children_go_on(follow: bool, tmp_path: Path) -> None:
+    """Forked children do what they did; with -f they are seen; what they inherit is taken out."""
+    output = tmp_path / "table.json"
+    with attached.running([build.program("forking")]) as process:
+        before = attached.snapshot(process.pid)
+        words = ["-c", "-e", "abs@MAIN,fork@MAIN", "--json", "-o", str(output)]
+        more = ["-f"] if follow else []
+        done = attached.trace(process.pid, *words, *more, "--duration", "500ms")
+        assert done.returncode == 0, done.stderr
+        found = calls(output.read_text())
+        assert found["fork"] > 20
+        if follow:
+            assert abs(found["abs"] - 10 * found["fork"]) <= 20
+        else:
+            assert found.get("abs", 0) <= 10  # by the child of one fork before
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+        for pid in [process.pid, *map(int, children.split())]:
+            if Path(f"/proc/{pid}/maps").exists():
+                assert attached.differences(before, pid) == []
+        assert attached.finish(process) == (7, "wrong 0\n", "")
+
+
+def test_images_that_are_loaded_meanwhile_are_seen(tmp_path: Path) -> None:
+    """By dlopen, threads, exec: as in a program that was started so."""
+    text = (
+        "import sys\nprint('ready', flush=True)\nsys.stdin.readline()\n"
+        "import ssl, sqlite3, decimal\n"
+        "sqlite3.connect(':memory:').execute('select 1')\n"
+        "print('loaded', flush=True); sys.stdin.readline(); print('end')\n"
+    )
+    output = tmp_path / "table.json"
+    with attached.running([need("python3"), "-c", text]) as process:
+        before = attached.snapshot(process.pid)
+        words = attached.words(process.pid, "-c", "--from", "all", "--json", "-o", str(output))
+        tracer = subprocess.Popen(words, env=environment(), stderr=subprocess.PIPE, text=True)
+        attached.wait_until("memfd:soscope", process.pid)
+        time.sleep(0.3)  # for the rest of the stop
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "loaded\n"
+        tracer.send_signal(signal.SIGINT)
+        _, notes = tracer.communicate(timeout=60)
+        assert tracer.returncode == 0, notes
+        images = {row["caller"] for row in json.loads(output.read_text())["rows"]}
+        assert any("sqlite3" in name for name in images), images
+        assert attached.differences(before, process.pid) == []
+        assert attached.finish(process) == (0, "end\n", "")
+
+
+def test_an_exec_ends_the_trace(tmp_path: Path) -> None:
+    with attached.running(
+        [need("sh"), "-c", "echo ready; sleep 2; exec cat"]  # its agent goes with its memory
+    ) as process:
+        record = tmp_path / "run.sosr"
+        done = attached.trace(process.pid, "--record", str(record), "--duration", "30s")
+        assert done.returncode == 0, done.stderr
+        assert "has ended" in done.stderr
+        assert attached.finish(process) == (0, "end\n", "")

@@ -176,7 +176,7 @@ def test_a_process_that_is_not_there() -> None:
     assert f"no process {process.pid}" in done.stderr
 
 
-def test_killed_at_any_moment(tmp_path: Path) -> None:
+def test_killed_at_any_moment() -> None:
     """Also while the process stands still, and while the agent goes in or out."""
     chance = random.Random(7)
     with attached.running([build.program("attached"), "4"]) as process:

@@ -55,12 +55,14 @@ def attach(
     pid: int,
     make_block: MakeBlock,
     *,
+    follow: bool = False,
     events: Events | None = None,
     agent: str | None = None,
 ) -> Attached:
     """Put the agent into process `pid` and return when it is hooked and running.
 
-    `make_block(path, descriptor)` makes the control block, as for `launch`. Raises
+    `make_block(path, descriptor)` makes the control block, as for `launch`; with `follow` it
+    lets forked children record, too, and they are announced. Raises
     NoSuchProcess, NotPermitted, AttachError (with the reason; the process is as it was),
     AgentError where there is no agent, and what `make_block` raises. `Attached.run` has to
     be called next, from this thread.
@@ -70,7 +72,8 @@ def attach(
     try:
         for _ in range(_TRIES):
             try:
-                return _Attachment(pid, make_block, agent).run(events or Events(), signals)
+                attachment = _Attachment(pid, make_block, agent)
+                return attachment.run(events or Events(), signals, follow=follow)
             except Executed as executed:
                 refused: Refused = executed
             except Refused as other:
@@ -132,7 +135,7 @@ class _Attachment:
                 ours = one
         return ours
 
-    def run(self, events: Events, signals: Signals) -> Attached:
+    def run(self, events: Events, signals: Signals, *, follow: bool) -> Attached:
         program, visit = self.program, self.visit
         try:
             # Files made in the process have to be opened here.
@@ -150,7 +153,7 @@ class _Attachment:
         visit.agents = [*(one for one in visit.agents if one.base != base), agent]
         visit.threads.lend(agent.fields["scratch"], layout.SCRATCH)
         program.time_ns = time.time_ns()
-        target = Attached(visit, program, self.agents, signals)
+        target = Attached(visit, program, self.agents, signals, events, follow=follow)
         events.on_process("start", self.pid, None, program, program.time_ns)
         return target
 
@@ -256,9 +259,19 @@ class Attached:
     """
 
     def __init__(
-        self, visit: Visit, program: Program, agents: AgentSource, signals: Signals
+        self,
+        visit: Visit,
+        program: Program,
+        agents: AgentSource,
+        signals: Signals,
+        events: Events,
+        *,
+        follow: bool,
     ) -> None:
         self.pid = program.pid
+        self._events = events
+        self._follow = follow
+        self._children: set[int] = set()
         self.programs = [program]
         self.exit: ExitStatus | None = None
         self.has_ended = False
@@ -312,10 +325,39 @@ class Attached:
         agent = self._visit.agents[-1]
         try:
             self.taken = takeout.take_out(self._visit, agent)
+            self._take_out_of_children(agent)
         except (Executed, NoSuchProcess):
             self.has_ended = True
         except (Refused, SoscopeError, OSError) as error:
             self.failure = str(error)
+
+    def _take_out_of_children(self, agent: Resident) -> None:
+        """Take out what forked children have inherited; one that resists is left as it is."""
+        for child in status.descendants(self.pid):
+            try:
+                visit = Visit(child)
+            except (Refused, SoscopeError):
+                continue
+            try:
+                for one in visit.agents:
+                    if one.base == agent.base and one.is_hooked and one.is_known:
+                        takeout.take_out(visit, one)
+            except (Refused, SoscopeError, OSError):
+                continue
+            finally:
+                visit.close()
+
+    def _look_at_children(self) -> None:
+        """Take note of children that were forked, and of those that have ended."""
+        program, now = self.programs[0], time.time_ns()
+        known, living = self._children, status.descendants(self.pid)
+        for child, parent in living.items():
+            if child not in known and status.program_path(child) == program.path:
+                known.add(child)
+                self._events.on_process("fork", child, parent, program, now)
+        for child in known.difference(living):
+            known.discard(child)
+            self._events.on_exit(child, None, None, now)
 
     def _sleep(self, seconds: float) -> None:
         received = signal.sigtimedwait(OWN_SIGNALS, max(seconds, 0.0))
@@ -338,6 +380,8 @@ class Attached:
         if self.has_ended or (time_now < self._next_look and not now):
             return self.has_ended
         self._next_look = time_now + _LOOK
+        if self._follow and not now:
+            self._look_at_children()
         try:
             if status.read_stat(self.pid).state in "ZX":
                 self.has_ended = True

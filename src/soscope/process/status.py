@@ -81,6 +81,33 @@ def namespace(pid: int, kind: str) -> str:
         return ""
 
 
+def descendants(pid: int) -> dict[int, int]:
+    """Return the living children of a process, theirs, and so on: pid -> parent."""
+    found: dict[int, int] = {}
+    todo = [pid]
+    while todo:
+        parent = todo.pop()
+        for child in _children(parent):
+            if child not in found:
+                found[child] = parent
+                todo.append(child)
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return []
+    found = []
+    for tid in threads:
+        try:
+            found += [int(word) for word in _slurp(f"/proc/{pid}/task/{tid}/children").split()]
+        except OSError:
+            continue
+    return found
+
+
 def program_path(pid: int) -> str:
     """Return the path of the program that a process runs, "" where it cannot be read."""
     try:

@@ -24,6 +24,7 @@ from soscope.process.stopping import Threads
 
 _LIMIT = 5.0  # seconds to wait for a loader that is at work
 _PAUSE, _LONGEST_PAUSE = 0.0005, 0.02
+_TRACED = 0.5  # seconds to wait for somebody who traces it to let go
 _STRICT, _FILTER = "1", "2"
 _TRIES_CLEAR = 20  # stops in which some thread runs code that we would rather see left
 
@@ -195,7 +196,7 @@ def _check_process(pid: int) -> int:
     Raises NoSuchProcess and Refused.
     """
     stat = status.read_stat(pid)
-    fields = status.read_status(pid)
+    fields = _without_tracer(pid)
     if fields.get("Tgid", str(pid)) != str(pid):
         raise Refused(f"{pid} is a thread of process {fields['Tgid']}")
     if stat.state in "ZX":
@@ -207,6 +208,19 @@ def _check_process(pid: int) -> int:
     if (tracer := fields.get("TracerPid", "0")) != "0":
         raise Refused(f"process {tracer} traces it already")
     return stat.start
+
+
+def _without_tracer(pid: int) -> dict[str, str]:
+    """Return the status of a process, a moment later if somebody traces it just now.
+
+    A soscope that was killed may still finish what it has begun.
+    """
+    end = time.monotonic() + _TRACED
+    while True:
+        fields = status.read_status(pid)
+        if fields.get("TracerPid", "0") == "0" or time.monotonic() > end:
+            return fields
+        time.sleep(_LONGEST_PAUSE)
 
 
 def _check_program(pid: int) -> dict[int, int]:

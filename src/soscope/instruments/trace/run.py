@@ -253,7 +253,9 @@ class Session(Events):
     def _run_attached(self, pid: int) -> Outcome:
         from soscope.control.attach import attach
 
-        self._attached = target = attach(pid, self.make_block, events=self)
+        self._attached = target = attach(
+            pid, self.make_block, follow=self.settings.follow, events=self
+        )
         self._target = target
         if self.settings.duration_ns is not None:
             self._stop_at = time.monotonic() + self.settings.duration_ns / 1e9
