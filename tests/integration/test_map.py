@@ -650,6 +650,39 @@ def test_a_32_bit_program_has_a_map(tmp_path: Path) -> None:
     assert not slots(document, "hooked")
 
 
+def test_where_libraries_come_and_go_those_that_stay_are_right(tmp_path: Path) -> None:
+    source = "int puts(const char *); int say(void) { return puts(0); }"
+    one, two = (plugin(tmp_path, name, source, "gcc") for name in ("one", "two"))
+    text = """
+        #include <dlfcn.h>
+        #include <stdio.h>
+        int main(int count, char **arguments)
+        {
+            puts("ready");
+            fflush(stdout);
+            for (;;) {
+                void *one = dlopen(arguments[1], RTLD_NOW);
+                void *two = dlopen(arguments[count - 1], RTLD_LAZY);
+                dlclose(two);
+                dlclose(one);
+            }
+        }"""
+    program = launching.compiled("comes.c", "-ldl", "-fno-builtin", text=text)
+    with started(program, one, two) as process:
+        for _ in range(5):
+            done = run([*MAP_WORDS, "--json", "-p", str(process.pid)])
+            assert done.returncode in (0, 1)
+            assert not done.stderr or "come and go" in done.stderr
+            document = json.loads(done.stdout)
+            assert not slots(document, "hooked")
+            names = {one["name"] for one in document["images"]}
+            assert {"comes", libc_of(document)} <= names
+            if done.returncode:
+                assert not names & {"one.so", "two.so"}
+            (slot,) = rows_of(document, "dlopen", "comes")
+            assert slot["to_image"] == libc_of(document)
+
+
 @pytest.mark.parametrize("state", ["stopped", "traced", "without-leader"])
 def test_processes_in_every_state_have_a_map(state: str) -> None:
     text = """

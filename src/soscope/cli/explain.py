@@ -29,8 +29,10 @@ def run(invocation: Invocation) -> int:
             raise output.error
         note(f"cannot write {output.name}: {(output.error.strerror or '').lower()}")
         return 1
+    if found.is_changing:
+        note("libraries come and go in this process: what is said may be of two moments")
     if found.ways:
-        return 0
+        return 1 if found.is_changing else 0
     who = "no image" if options.importer is None else options.importer
     said = f"{who} has a slot for '{found.symbol}'"
     if options.importer is not None:

@@ -39,12 +39,14 @@ def run(invocation: Invocation) -> int:
             raise output.error
         note(f"cannot write {output.name}: {(output.error.strerror or '').lower()}")
         return 1
-    if found.is_guessed:
+    if found.is_changing:
+        note("libraries come and go in this process: only those that stay are shown")
+    elif found.is_guessed:
         note("the loader's own scopes were not found: interposed and hooked may be wrong")
     if options.is_filtered and not chosen:
         note("no slot matches")
         return 1
-    return 1 if found.damaged else 0
+    return 1 if found.damaged or found.is_changing else 0
 
 
 def _chooser(options: MapOptions) -> Chooses:

@@ -14,8 +14,11 @@ from soscope.process.ownscope import own_scope
 from soscope.process.reaimed import note_reaimed
 from soscope.process.slotuses import CALL, JUMP, STUB, Use, uses_of
 from soscope.process.space import Space
+from soscope.process.watch import Watch
 
 MAIN = "MAIN"
+
+_TRIES = 3
 
 
 class Way:
@@ -124,10 +127,11 @@ class Explanation:
     """What there is to say of one symbol in process `pid`.
 
     `others` are the names of images that import it, too, and were not asked for; `defined_in`
-    those that define it.
+    those that define it. `is_changing` says that images came and went meanwhile, so that what
+    is said may be of two moments.
     """
 
-    __slots__ = ("defined_in", "others", "path", "pid", "symbol", "ways")
+    __slots__ = ("defined_in", "is_changing", "others", "path", "pid", "symbol", "ways")
 
     def __init__(self, pid: int, symbol: str, path: str) -> None:
         self.pid = pid
@@ -136,6 +140,7 @@ class Explanation:
         self.ways: list[Way] = []
         self.others: list[str] = []
         self.defined_in: list[str] = []
+        self.is_changing = False
 
 
 def explain(pid: int, symbol: str, importer: str | None = None) -> Explanation:
@@ -147,30 +152,41 @@ def explain(pid: int, symbol: str, importer: str | None = None) -> Explanation:
     """
     space = Space(pid)
     try:
-        images = find_images(space)
-        wanted = None if importer is None else _image(images, importer)
-        bindings = Bindings(images)
-        name, _, version = symbol.partition("@")
-        version = version.removeprefix("@")
-        found = [
-            one
-            for listed in bindings.by_image.values()
-            for one in listed
-            if one.symbol == name and (not version or one.version == version)
-        ]
-        explanation = Explanation(pid, symbol, images.main.path)
-        explanation.defined_in = [one.name for one in bindings.images_defining(_bytes(name))]
-        chosen = wanted or (found[0].importer if found else None)
-        note_reaimed(bindings, [] if chosen is None else [chosen])
-        mine = [one for one in found if one.importer is chosen]
-        explanation.ways = [Way(images, bindings, one) for one in mine]
-        others = dict.fromkeys(one.importer.name for one in found if one.importer is not chosen)
-        explanation.others = list(others)
-        for way in explanation.ways:
-            _ = way.importer.name, way.importer.path
+        for _ in range(_TRIES):
+            images = find_images(space)
+            explanation = _explain(images, symbol, importer)
+            if Watch(images).holds():
+                break
+            space.forget()
+        else:
+            explanation.is_changing = True
         space.check()
     finally:
         space.close()
+    return explanation
+
+
+def _explain(images: Images, symbol: str, importer: str | None) -> Explanation:
+    wanted = None if importer is None else _image(images, importer)
+    bindings = Bindings(images)
+    name, _, version = symbol.partition("@")
+    version = version.removeprefix("@")
+    found = [
+        one
+        for listed in bindings.by_image.values()
+        for one in listed
+        if one.symbol == name and (not version or one.version == version)
+    ]
+    explanation = Explanation(images.space.pid, symbol, images.main.path)
+    explanation.defined_in = [one.name for one in bindings.images_defining(_bytes(name))]
+    chosen = wanted or (found[0].importer if found else None)
+    note_reaimed(bindings, [] if chosen is None else [chosen])
+    mine = [one for one in found if one.importer is chosen]
+    explanation.ways = [Way(images, bindings, one) for one in mine]
+    others = dict.fromkeys(one.importer.name for one in found if one.importer is not chosen)
+    explanation.others = list(others)
+    for way in explanation.ways:
+        _ = way.importer.name, way.importer.path  # while the process is open
     return explanation
 
 

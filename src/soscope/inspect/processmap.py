@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
+from time import sleep
 
 from soscope.process.bindings import BOUND, HOOKED, INTERPOSED, UNBOUND, Binding, Bindings
 from soscope.process.images import Images, find_images
@@ -12,11 +13,14 @@ from soscope.process.loadedimage import LoadedImage
 from soscope.process.maps import Mapping
 from soscope.process.reaimed import note_reaimed
 from soscope.process.space import Space
+from soscope.process.watch import Watch
 
 STATES = (UNBOUND, BOUND, INTERPOSED, HOOKED)
 
 _AGENT = "/memfd:soscope"
 AGENT_NAME = "soscope's agent"
+_TRIES = 3
+_LOOKS, _PAUSE = 25, 0.001
 UNMAPPED = "unmapped memory"
 ANONYMOUS = "anonymous memory"
 
@@ -56,17 +60,31 @@ class ProcessMap:
 
     `damaged` are (image's name, why) of those whose tables cannot be read; `is_guessed` says
     that the loader's scopes were not found, so that "interposed" and "hooked" may be wrong.
-    `mappings` are those of each image, by rising address.
+    `mappings` are those of each image, by rising address. `is_changing` says that images came
+    and went while it was read: those are left out.
     """
 
-    __slots__ = ("damaged", "images", "is_guessed", "mappings", "path", "pid", "rows", "total")
+    __slots__ = (
+        "damaged",
+        "images",
+        "is_changing",
+        "is_guessed",
+        "mappings",
+        "path",
+        "pid",
+        "rows",
+        "total",
+    )
 
-    def __init__(self, pid: int, images: Images, bindings: Bindings, chooses: Chooses) -> None:
+    def __init__(
+        self, pid: int, images: list[LoadedImage], bindings: Bindings, chooses: Chooses
+    ) -> None:
         self.pid = pid
-        self.path = images.main.path
-        self.images = images.all
+        self.path = images[0].path if images else ""
+        self.images = images
         self.damaged = [(image.name, why) for image, why in bindings.damaged.items()]
         self.is_guessed = bindings.scope_is_guessed
+        self.is_changing = False
         self.rows: dict[LoadedImage, list[Row]] = {}
         self.total = 0
         names = {image: image.name for image in self.images}
@@ -97,20 +115,59 @@ class ProcessMap:
 def read_map(pid: int, chooses: Chooses) -> ProcessMap:
     """Read the map of a process, without stopping it.
 
-    Raises NoSuchProcess, NotPermitted.
+    Where images come and go all the time, only those that stay are in it. Raises
+    NoSuchProcess, NotPermitted.
     """
     space = Space(pid)
     try:
-        images = find_images(space)
-        bindings = Bindings(images)
-        note_reaimed(bindings, images.all)
-        found = ProcessMap(pid, images, bindings, chooses)
+        for _ in range(_TRIES):
+            images = find_images(space)
+            bindings = Bindings(images)
+            note_reaimed(bindings, images.all)
+            watch = Watch(images)
+            if watch.holds():
+                found = ProcessMap(pid, images.all, bindings, chooses)
+                if watch.holds():
+                    break
+            space.forget()
+        else:
+            found = _of_those_that_stay(pid, space, images, bindings, chooses)
         for image in found.images:
             _ = image.path  # while the process is open
         space.check()
     finally:
         space.close()
     return found
+
+
+def _of_those_that_stay(
+    pid: int, space: Space, images: Images, bindings: Bindings, chooses: Chooses
+) -> ProcessMap:
+    """Make the map of the images that are there whenever the loader's lists are looked at."""
+    stable = set(map(_identity, images.linked))
+    for _ in range(_LOOKS):
+        sleep(_PAUSE)
+        stable &= set(map(_identity, find_images(space).linked))
+    stay = [one for one in images.linked if _identity(one) in stable]
+    listed = set(stay)
+    for image in list(bindings.by_image):
+        if image not in listed:
+            del bindings.by_image[image]
+            continue
+        bindings.by_image[image] = [
+            one
+            for one in bindings.by_image[image]
+            if (one.expected is None or one.expected in listed)
+            and (one.to_image is None or one.to_image in listed)
+        ]
+    bindings.damaged = {one: why for one, why in bindings.damaged.items() if one in listed}
+    found = ProcessMap(pid, stay, bindings, chooses)
+    found.is_changing = True
+    return found
+
+
+def _identity(image: LoadedImage) -> tuple[int, int, int]:
+    return image.link_map, image.dynamic, image.load_bias
 
 
 def _mappings(image: LoadedImage) -> list[Mapping]:
