@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -19,13 +18,21 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.support import build, launching, schema
-from tests.support.matrix import FOLDER, Cell
+from tests.support import build, launching
+from tests.support.mapped import (
+    BUILDS,
+    MAP_WORDS,
+    caller,
+    libc_of,
+    read,
+    rows_of,
+    slots,
+    started,
+)
+from tests.support.matrix import Cell
 from tests.support.run import run
-from tests.support.schema_map import MAP
 from tests.support.tools import need, not_here
 
-MAP_WORDS = [sys.executable, "-m", "soscope", "map"]
 SVG = "{http://www.w3.org/2000/svg}"
 
 # Answers a slot's address with what it holds, and what dladdr and dlsym say of it.
@@ -70,64 +77,10 @@ class Inside:
 
 
 @contextlib.contextmanager
-def started(
-    *words: str | Path, sign: str = "ready", env: Mapping[str, str] | None = None
-) -> Iterator[subprocess.Popen[str]]:
-    """Run a program until it has printed `sign`, then until the end of the block."""
-    process = subprocess.Popen(
-        [*map(str, words)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, **(env or {})},
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        assert process.stdout.readline().strip() == sign
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-        process.stdin.close()
-        process.stdout.close()
-
-
-@contextlib.contextmanager
 def inside(*modules: str, env: Mapping[str, str] | None = None) -> Iterator[Inside]:
     python = need("/usr/bin/python3")
     with started(python, "-c", INSIDE, json.dumps(modules), env=env) as process:
         yield Inside(process)
-
-
-def read(pid: int, *words: str, status: int = 0) -> dict[str, Any]:
-    """Ask for the document; check it and the exit status."""
-    done = run([*MAP_WORDS, "--json", "-p", str(pid), *words])
-    assert "Traceback" not in done.stderr
-    assert done.returncode == status, done.stderr
-    document: dict[str, Any] = json.loads(done.stdout)
-    assert not schema.wrong_members(document, MAP)
-    return document
-
-
-def slots(document: dict[str, Any], state: str = "", image: str = "") -> list[dict[str, Any]]:
-    return [
-        slot
-        for one in document["images"]
-        if not image or one["name"] == image
-        for slot in one["slots"]
-        if not state or slot["state"] == state
-    ]
-
-
-def linked(document: dict[str, Any]) -> list[str]:
-    """Return the paths of the images but the vDSO, those of files."""
-    return [os.path.realpath(one["path"]) for one in document["images"] if "/" in one["path"]]
-
-
-def libc_of(document: dict[str, Any]) -> str:
-    names = [str(one["name"]) for one in document["images"]]
-    return next(name for name in names if name.startswith("libc."))
 
 
 # ---- against the process itself ------------------------------------------------------
@@ -225,31 +178,6 @@ def interposer(*flags: str) -> Path:
     return launching.compiled("interposer.c", "-shared", "-fPIC", *flags, text=text)
 
 
-CALLER = """
-    #include <stdio.h>
-    #include <stdlib.h>
-    #include <string.h>
-    void *(*volatile taken)(size_t) = malloc;
-    int main(void)
-    {
-        char *a = malloc(9), *b = strdup("x");
-        puts(a && b && taken(3) ? "ready" : "");
-        fflush(stdout);
-        getchar();
-    }"""
-BUILDS = {
-    "lazy": ["-fcf-protection=none", "-fplt", "-Wl,-z,lazy"],
-    "now": ["-fcf-protection=none", "-fplt", "-Wl,-z,now"],
-    "no-plt": ["-fcf-protection=none", "-fno-plt", "-Wl,-z,now"],
-    "ibt": ["-fcf-protection=full", "-fplt", "-Wl,-z,lazy", "-Wl,-z,ibtplt"],
-    "not-pie": ["-fcf-protection=none", "-fno-pie", "-no-pie", "-Wl,-z,lazy"],
-}
-
-
-def caller(binding: str) -> Path:
-    return launching.compiled("caller.c", "-fno-builtin", *BUILDS[binding], text=CALLER)
-
-
 @pytest.mark.parametrize("binding", BUILDS)
 def test_what_is_preloaded_interposes(binding: str) -> None:
     library = interposer()
@@ -315,10 +243,6 @@ def gdb(pid: int, *commands: str) -> str:
     for command in ("set debuginfod enabled off", *commands):
         words += ["-ex", command]
     return run(words).stdout
-
-
-def rows_of(document: dict[str, Any], symbol: str, image: str) -> list[dict[str, Any]]:
-    return [one for one in slots(document, image=image) if one["symbol"] == symbol]
 
 
 @pytest.mark.parametrize("binding", BUILDS)
@@ -411,81 +335,6 @@ def waiting_below(pid: int, program: Path) -> int:
                     return child
         time.sleep(0.02)
     raise TimeoutError(f"{program} does not wait")
-
-
-# ---- kinds of processes --------------------------------------------------------------
-
-
-def test_namespaces_are_told_apart() -> None:
-    text = """
-        #define _GNU_SOURCE
-        #include <dlfcn.h>
-        #include <stdio.h>
-        int main(void)
-        {
-            puts(dlmopen(LM_ID_NEWLM, "libz.so.1", RTLD_NOW) ? "ready" : dlerror());
-            fflush(stdout);
-            getchar();
-        }"""
-    program = launching.compiled("namespaces.c", "-ldl", text=text)
-    with started(program) as process:
-        document = read(process.pid)
-    spaces: dict[int, list[str]] = {}
-    for one in document["images"]:
-        spaces.setdefault(one["namespace"], []).append(one["name"])
-    assert set(spaces) == {0, 1}
-    assert "libz.so.1" not in spaces[0]
-    assert spaces[1][0] == "libz.so.1"
-    libcs = [one for one in document["images"] if one["name"] == "libc.so.6"]
-    assert len(libcs) == 2
-    libz = next(one for one in document["images"] if one["name"] == "libz.so.1")
-    ranges = [(int(m["start"], 16), int(m["end"], 16)) for m in libcs[1]["mappings"]]
-    found = [one for one in libz["slots"] if one["to_image"] == "libc.so.6"]
-    assert len(found) > 5
-    for one in found:
-        assert any(start <= int(one["value"], 16) < end for start, end in ranges)
-    assert not slots(document, "hooked")
-    assert not slots(document, "interposed")
-
-
-def test_musl_programs_have_a_map() -> None:
-    compiler = need("musl-gcc")
-    folder = FOLDER / "map"
-    folder.mkdir(parents=True, exist_ok=True)
-    program, library = folder / "musl-caller", folder / "musl-interposer.so"
-    for source, words in (
-        (CALLER, ["-fno-builtin", "-o", str(program)]),
-        (
-            "char *strdup(const char *s) { return (char *)s; }",
-            ["-shared", "-fPIC", "-fno-builtin", "-o", str(library)],
-        ),
-    ):
-        command = [compiler, "-x", "c", "-", *words]
-        subprocess.run(command, input=source, text=True, check=True, timeout=60)
-    with started(program) as process:
-        document = read(process.pid)
-    assert {one["state"] for one in slots(document)} == {"bound"}
-    with started(program, env={"LD_PRELOAD": str(library)}) as process:
-        found = slots(read(process.pid), "interposed")
-    assert {(one["symbol"], one["to_image"]) for one in found} == {("strdup", library.name)}
-
-
-def test_a_static_program_has_one_image_and_no_slot() -> None:
-    program = launching.compiled("caller.c", "-static", text=CALLER)
-    with started(program) as process:
-        document = read(process.pid)
-    assert linked(document)[0] == str(program)
-    assert slots(document) == []
-
-
-def test_a_deleted_program_has_a_map(tmp_path: Path) -> None:
-    program = tmp_path / "caller"
-    program.write_bytes(caller("lazy").read_bytes())
-    program.chmod(0o755)
-    with started(program) as process:
-        before = read(process.pid)
-        program.unlink()
-        assert read(process.pid) == before
 
 
 # ---- words ---------------------------------------------------------------------------
@@ -583,144 +432,3 @@ def test_a_process_of_somebody_else_is_refused(tmp_path: Path) -> None:
         done = run([*soscope, "map", "-p", str(process.pid)])
     assert (done.returncode, done.stdout) == (3, "")
     assert "it belongs to user root" in done.stderr
-
-
-UNIQUE = """
-    template <class T> struct Counter { static int value; };
-    template <class T> int Counter<T>::value = 3;
-    extern "C" int *counter(void) { return &Counter<int>::value; }"""
-
-
-def plugin(folder: Path, name: str, source: str, compiler: str = "g++") -> Path:
-    path = folder / f"{name}.so"
-    language = "c++" if compiler == "g++" else "c"
-    command = [need(compiler), "-x", language, "-", "-shared", "-fPIC", "-O1", "-o", str(path)]
-    subprocess.run(command, input=source, text=True, check=True, timeout=60)
-    return path
-
-
-def test_a_symbol_that_there_is_once_is_bound_to_the_first_one(tmp_path: Path) -> None:
-    """STB_GNU_UNIQUE: the second plugin uses the first one's, out of its scope."""
-    one, two = (plugin(tmp_path, name, UNIQUE) for name in ("one", "two"))
-    program = "import ctypes, sys\nfor path in sys.argv[1:]:\n    ctypes.CDLL(path)\n"
-    program += "print('ready', flush=True)\ninput()\n"
-    with started(need("/usr/bin/python3"), "-c", program, one, two) as process:
-        document = read(process.pid)
-    symbol = "_ZN7CounterIiE5valueE"
-    for name in ("one.so", "two.so"):
-        (slot,) = rows_of(document, symbol, name)
-        assert (slot["state"], slot["to_image"], slot["to_symbol"]) == ("bound", "one.so", symbol)
-    assert not slots(document, "hooked")
-
-
-def test_deepbind_prefers_the_plugins_own_libraries(tmp_path: Path) -> None:
-    """Unlike a plugin that was opened without: there the program's libraries come first."""
-    source = "int rand(void); int own(void) { return rand(); } int rand(void) { return 4; }"
-    plain = plugin(tmp_path, "plain", source, "gcc")
-    deep = plugin(tmp_path, "deep", source, "gcc")
-    program = "import ctypes, os, sys\nctypes.CDLL(sys.argv[1], mode=os.RTLD_NOW)\n"
-    program += "ctypes.CDLL(sys.argv[2], mode=os.RTLD_NOW | os.RTLD_DEEPBIND)\n"
-    program += "print('ready', flush=True)\ninput()\n"
-    with started(need("/usr/bin/python3"), "-c", program, plain, deep) as process:
-        document = read(process.pid)
-    (slot,) = rows_of(document, "rand", "deep.so")
-    assert (slot["state"], slot["to_image"]) == ("bound", "deep.so")
-    (slot,) = rows_of(document, "rand", "plain.so")
-    assert (slot["state"], slot["to_image"]) == ("interposed", libc_of(document))
-    assert slot["expected_image"] == "plain.so"
-
-
-def test_a_32_bit_program_has_a_map(tmp_path: Path) -> None:
-    libc, loader = Path("/lib32/libc.so.6"), "/lib32/ld-linux.so.2"
-    if not libc.exists() or not os.path.exists(loader):
-        not_here("no 32-bit C library")
-    source = """
-        extern int puts(const char *), getchar(void), fflush(void *);
-        extern void _exit(int);
-        void _start(void) { puts("ready"); fflush(0); getchar(); _exit(0); }"""
-    program = tmp_path / "small"
-    flags = "-m32", "-fno-stack-protector", "-fplt", "-fPIE", "-pie", "-nostdlib", "-O1"
-    command = [need("gcc"), "-x", "c", "-", *flags, "-o", str(program)]
-    command += ["-x", "none", str(libc), f"-Wl,--dynamic-linker={loader}", "-Wl,-z,lazy"]
-    subprocess.run(command, input=source, text=True, check=True, timeout=60)
-    with started(program) as process:
-        document = read(process.pid)
-    found = {one["symbol"]: one["state"] for one in slots(document, image="small")}
-    assert found == {"puts": "bound", "fflush": "bound", "getchar": "bound", "_exit": "unbound"}
-    assert not slots(document, "hooked")
-
-
-def test_where_libraries_come_and_go_those_that_stay_are_right(tmp_path: Path) -> None:
-    source = "int puts(const char *); int say(void) { return puts(0); }"
-    one, two = (plugin(tmp_path, name, source, "gcc") for name in ("one", "two"))
-    text = """
-        #include <dlfcn.h>
-        #include <stdio.h>
-        int main(int count, char **arguments)
-        {
-            puts("ready");
-            fflush(stdout);
-            for (;;) {
-                void *one = dlopen(arguments[1], RTLD_NOW);
-                void *two = dlopen(arguments[count - 1], RTLD_LAZY);
-                dlclose(two);
-                dlclose(one);
-            }
-        }"""
-    program = launching.compiled("comes.c", "-ldl", "-fno-builtin", text=text)
-    with started(program, one, two) as process:
-        for _ in range(5):
-            done = run([*MAP_WORDS, "--json", "-p", str(process.pid)])
-            assert done.returncode in (0, 1)
-            assert not done.stderr or "come and go" in done.stderr
-            document = json.loads(done.stdout)
-            assert not slots(document, "hooked")
-            names = {one["name"] for one in document["images"]}
-            assert {"comes", libc_of(document)} <= names
-            if done.returncode:
-                assert not names & {"one.so", "two.so"}
-            (slot,) = rows_of(document, "dlopen", "comes")
-            assert slot["to_image"] == libc_of(document)
-
-
-@pytest.mark.parametrize("state", ["stopped", "traced", "without-leader"])
-def test_processes_in_every_state_have_a_map(state: str) -> None:
-    text = """
-        #include <pthread.h>
-        #include <stdio.h>
-        #include <unistd.h>
-        static void *other(void *unused)
-        {
-            usleep(100000);
-            puts("ready");
-            fflush(stdout);
-            for (;;)
-                pause();
-        }
-        int main(void)
-        {
-            pthread_t thread;
-            pthread_create(&thread, NULL, other, NULL);
-            pthread_exit(NULL);
-        }"""
-    program = launching.compiled("leaderless.c", text=text)
-    if state != "without-leader":
-        program = caller("lazy")
-    with started(program) as process:
-        before = read(process.pid)
-        if state == "stopped":
-            os.kill(process.pid, signal.SIGSTOP)
-            launching.wait_state(process.pid, "T")
-        tracer = None
-        if state == "traced":
-            words = [need("strace"), "-o", "/dev/null", "-p", str(process.pid)]
-            tracer = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
-            assert tracer.stderr is not None
-            tracer.stderr.readline()
-        try:
-            assert read(process.pid) == before
-        finally:
-            if tracer is not None:
-                tracer.terminate()
-                tracer.communicate(timeout=20)
-    assert slots(before)
