@@ -311,6 +311,30 @@ def test_slots_of_a_traced_program_are_hooked_by_the_agent(target: str, binding:
     assert len(slots(changed)) == sum(said.values())
 
 
+@pytest.mark.parametrize("binding", BUILDS)
+def test_what_an_attached_soscope_hooks_is_as_before_afterwards(binding: str) -> None:
+    with started(caller(binding)) as process:
+        pid = str(process.pid)
+        before = read(process.pid)
+        words = [sys.executable, "-m", "soscope", "trace", "-c", "-o", "/dev/null"]
+        tracer = subprocess.Popen(
+            [*words, "--from", "all", "-p", pid], stderr=subprocess.PIPE, text=True
+        )
+        try:
+            for _ in range(100):
+                hooked = slots(read(process.pid, "--changed"))
+                if len(hooked) > 10:
+                    break
+                time.sleep(0.05)
+            assert {one["to_image"] for one in hooked} == {"soscope's agent"}
+            assert {one["state"] for one in hooked} == {"hooked"}
+        finally:
+            tracer.terminate()
+            tracer.communicate(timeout=30)
+        after = read(process.pid)
+    assert slots(after) == slots(before)
+
+
 # Reads its standard input before main, behind the agent's start.
 GATE = """
     #include <stdlib.h>

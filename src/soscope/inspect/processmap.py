@@ -188,6 +188,9 @@ def memory_name(space: Space, addr: int) -> str:
     """Say whose memory an address is that belongs to no image."""
     mapping = space.mapping_at(addr)
     if mapping is None:
+        space.forget()  # it may be newer than what was read first
+        mapping = space.mapping_at(addr)
+    if mapping is None:
         return UNMAPPED
     if mapping.path.startswith(_AGENT):
         return AGENT_NAME
