@@ -263,6 +263,23 @@ def test_the_same_path_in_another_mount_namespace_is_another_file(tmp_path: Path
         running.check("other", 0)
 
 
+@pytest.mark.parametrize("linkage", ["-static", "-static-pie"])
+def test_a_static_program_that_loads_libraries(linkage: str) -> None:
+    text = TEXT.replace("data", "loaded_data").replace("code", "loaded_code") % 1
+    text += "void *malloc(unsigned long); void *beg(void) { return (void *)malloc; }"
+    loaded = made("libloaded.so", text, *LIBRARY, "-fno-builtin")
+    with Teller(teller(linkage, "-Wl,--no-warnings")) as running:
+        own = running.check("malloc", running.process.resolve("malloc").addr or 0).addr
+        handle = running.open(loaded)
+        looked_up(running, handle, names=("loaded_data", "loaded_code"))
+        for name in ("own_private", "own_data", "own_tls"):
+            running.check(name, running.tell("own", name))
+        # Two C libraries are there now: which malloc is meant cannot be known.
+        both = running.check("malloc", 0)
+        assert both.status == "ambiguous"
+        assert [one.addr for one in both.candidates] == [own, running.tell("call", handle, "beg")]
+
+
 def test_pictures_name_what_no_list_names(running: Teller) -> None:
     picture: Images = running.process.picture
     assert [one.index for one in picture.all] == list(range(len(picture.all)))

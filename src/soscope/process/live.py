@@ -14,6 +14,7 @@ raised, and an id that went to another process is never taken for the old one.
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Iterable
 
 from soscope.errors import NoSuchProcess
@@ -23,6 +24,7 @@ from soscope.process.loadedimage import LoadedImage
 from soscope.process.query import Query, parse
 from soscope.process.resolver import Resolver
 from soscope.process.space import Space
+from soscope.process.status import read_stat
 from soscope.process.watch import Watch
 
 TYPE_CHECKING = False
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from soscope.process.bindings import Binding
 
 _TRIES = 5
+_PATIENCE = 0.2  # seconds for an exec to end
 _FEW = 8  # queries that are not worth a pass over all images
 
 
@@ -248,17 +251,23 @@ class _WithoutCollection:
 
 
 def _opened(pid: int) -> tuple[Space, Images]:
-    """Open a process and find its images; if it calls exec meanwhile, once more."""
-    left = _TRIES
+    """Open a process and find its images; one that is just calling exec is waited for.
+
+    Raises NoSuchProcess.
+    """
+    end = time.monotonic() + _PATIENCE
     while True:
-        left -= 1
-        space = Space(pid)
+        space = None
         try:
+            space = Space(pid)
             return space, find_images(space)
         except NoSuchProcess:
-            space.close()
-            if not left:
+            if space is not None:
+                space.close()
+            if time.monotonic() > end or read_stat(pid).state in "ZX":
                 raise
+            time.sleep(0.002)
         except BaseException:
-            space.close()
+            if space is not None:
+                space.close()
             raise

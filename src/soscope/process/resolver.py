@@ -118,6 +118,14 @@ class Resolver:
 
     def _beyond(self, result: Answer, query: Query, hits: list[Hit]) -> None:
         """Answer with what images outside of the scope define."""
+        if hits and self.images.is_static:
+            # A static program's own symbols are all static; what it has loaded is no better.
+            own = self.images.names.statics(self.lookup, query, [self.images.main])
+            if own:
+                found = [self.lookup.candidate(hit, query.name, rule_of(hit[0])) for hit in hits]
+                result.candidates = [one.as_candidate() for one in own] + found
+                result.refuse(words.AMBIGUOUS, "the program and what it has loaded define it")
+                return
         if len(hits) == 1:
             image = hits[0][0]
             result.why.append(f"{image.name}, which is not in the scope, defines it")
