@@ -15,7 +15,7 @@ from soscope.binfmt.elf.encoding import encoding
 from soscope.binfmt.elf.hashes import gnu_hash
 from soscope.binfmt.elf.header import Segment, unpack_segments
 from soscope.errors import FormatError, NoSuchProcess
-from soscope.process import auxv
+from soscope.process import auxv, maps
 from soscope.process.loadedimage import LoadedImage
 from soscope.process.space import Space
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # needed where a loader finds nothing
 
 _MAX_IMAGES = 1 << 16
 _MAX_NAMESPACES = 64
+_MOST_DYNAMIC = 1024
 _LINK = {64: Struct("<5Q"), 32: Struct("<5I")}  # addr, name, ld, next, prev
 # version, map, brk, state, ldbase, next (from version 2 on)
 _DEBUG = {64: Struct("<i4xQQi4xQQ"), 32: Struct("<iIIiII")}
@@ -37,7 +38,8 @@ class Images:
 
     `linked` are those of the loader's lists, namespace by namespace, in link-map order;
     `debug` is the address of `struct r_debug`, 0 where there is none; `state` its r_state.
-    `watched` are the places that change when images come or go: (address, bytes).
+    `watched` are the places that change when images come or go: (address, bytes);
+    `seen_maps` is the text of /proc/PID/maps that `all` was made from, None before that.
     `started` is the dynamic section of what the kernel started, which may be a loader.
     `is_guessed` says that the loader has not run yet, or has left no list.
     """
@@ -55,6 +57,7 @@ class Images:
         "main",
         "namespaces",
         "scope_is_guessed",
+        "seen_maps",
         "space",
         "started",
         "state",
@@ -74,6 +77,7 @@ class Images:
         self.watched: list[tuple[int, bytes]] = []
         self.is_guessed = False
         self.scope_is_guessed = False
+        self.seen_maps: bytes | None = None
         self._all: list[LoadedImage] | None = None
         self._scopes: dict[int, list[LoadedImage]] = {}
         self._names: Names | None = None
@@ -85,6 +89,11 @@ class Images:
         if self._all is None:
             from soscope.process.unlisted import unlisted_images
 
+            try:
+                self.seen_maps = maps.text_of(self.space.tid)
+            except OSError:
+                self.seen_maps = b""  # whoever needs the mappings says why they cannot be read
+            self.space.forget()
             self._all = self.linked + unlisted_images(self)
         return self._all
 
@@ -170,6 +179,8 @@ def find_images(space: Space) -> Images:
         _walk_namespaces(images, debug, segments)
     if not images.linked:
         images.debug = 0
+        if main.dynamic:  # the loader will write DT_DEBUG there
+            images.watched.append((main.dynamic, space.read(main.dynamic, _MOST_DYNAMIC)))
         images.is_guessed = bool(images.loader_base)
         _without_list(images, main)
     space.check()

@@ -139,11 +139,11 @@ class Process:
             query = parse(query)
         tid = self._space.tid if thread is None else thread
         self._space.forget()  # mappings come and go without the loader
-        for _ in range(_TRIES):
+        for turn in range(_TRIES):
             found = Resolver(
                 self._images, tid, namespace=namespace, lists=lists, seen_from=seen_from
             ).answer(query)
-            if self._watch.holds():
+            if self._watch.holds(thoroughly=not found and not turn):
                 break
             self._renew()  # it has changed: the answer may be wrong
         self._space.check()

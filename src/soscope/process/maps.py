@@ -52,8 +52,13 @@ def read(pid: int) -> list[Mapping]:
 
     Raises OSError where they cannot be read.
     """
+    return parse(text_of(pid))
+
+
+def text_of(pid: int) -> bytes:
+    """Return the text of /proc/PID/maps. Raises OSError."""
     with open(f"/proc/{pid}/maps", "rb") as file:
-        return parse(file.read())
+        return file.read()
 
 
 def find_gap(mappings: list[Mapping], near: int, size: int, reach: int) -> int | None:

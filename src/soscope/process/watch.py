@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 
+from soscope.process import maps
 from soscope.process.images import Images
 
 _MOST = 1024  # IOV_MAX
@@ -27,8 +28,23 @@ class Watch:
         self._known = -1
         self._batches: list[_Batch] | None = None
 
-    def holds(self) -> bool:
-        """Say whether every place has what it had."""
+    def holds(self, *, thoroughly: bool = False) -> bool:
+        """Say whether every place has what it had; `thoroughly` looks at the mappings, too.
+
+        What no link map names shows there alone: they are looked at anyway where there is none.
+        """
+        images = self._images
+        if (thoroughly or not images.debug) and images.all and self._has_other_mappings():
+            return False
+        return self._has_same_list()
+
+    def _has_other_mappings(self) -> bool:
+        try:
+            return maps.text_of(self._tid) != self._images.seen_maps
+        except OSError:
+            return True
+
+    def _has_same_list(self) -> bool:
         space = self._images.space
         watched = self._images.watched
         if space.is_patchwork:
