@@ -70,22 +70,22 @@ class Space:
             raise missing_right(self.pid, "the memory", refusal.errno) from refusal
 
     def _read_auxv(self) -> tuple[dict[int, int], int]:
-        data = self._auxv_bytes()
+        data = b""
         for _ in range(_PATIENCE):
-            if data or status.read_stat(self.pid).flags & _PF_KTHREAD:
-                break
-            time.sleep(0.001)  # in the middle of an exec there is none
             data = self._auxv_bytes()
+            for bits in (64, 32):
+                try:
+                    vector = auxv.parse(data, bits=bits)
+                except FormatError:
+                    continue
+                if vector.get(auxv.AT_PAGESZ) in _PAGE_SIZES:
+                    return vector, bits
+            if status.read_stat(self.pid).flags & _PF_KTHREAD:
+                break
+            time.sleep(0.001)  # in the middle of an exec it is not filled in yet
         if not data:
             raise self._gone(errno.ESRCH)
-        for bits in (64, 32):
-            try:
-                vector = auxv.parse(data, bits=bits)
-            except FormatError:
-                continue
-            if vector.get(auxv.AT_PAGESZ) in _PAGE_SIZES:
-                return vector, bits
-        raise SoscopeError(f"process {self.pid}: its auxiliary vector is unknown", slug="error")
+        raise NoSuchProcess(f"process {self.pid}: its auxiliary vector is unknown")
 
     def _auxv_bytes(self) -> bytes:
         try:
