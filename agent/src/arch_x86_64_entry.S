@@ -32,10 +32,9 @@ FUNCTION sosc_slow_call
 	KEEP	%r9
 	KEEP	%r10
 	KEEP	%r11
-	cld
 	mov	%r11, %rdi
 	mov	%r10, %rsi
-	call	*%rax
+	CALL_C	*%rax
 	BACK	%r11
 	BACK	%r10
 	BACK	%r9
@@ -58,10 +57,9 @@ FUNCTION sosc_slow_reserve
 	KEEP	%r9
 	KEEP	%r10
 	KEEP	%r11
-	cld
 	mov	%r11, %rdi
 	mov	%r10, %rsi
-	call	*%rax
+	CALL_C	*%rax
 	BACK	%r11
 	BACK	%r10
 	BACK	%r9
@@ -272,9 +270,8 @@ FUNCTION sosc_h_program
 	KEEP	%r8
 	KEEP	%r9
 	KEEP	%r11
-	cld
 	mov	%rsp, %rdi
-	call	sosc_capture_entry
+	CALL_C	sosc_capture_entry
 	mov	%rax, (%rsp)
 	BACK	%r11
 	BACK	%r9

@@ -72,9 +72,8 @@ FUNCTION sosc_x_call
 	KEEP	%r8
 	KEEP	%r9
 	KEEP	%r11
-	cld
 	mov	%rsp, %rdi
-	call	sosc_capture_exit
+	CALL_C	sosc_capture_exit
 	BACK	%r11
 	BACK	%r9
 	BACK	%r8

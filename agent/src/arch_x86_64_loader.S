@@ -77,9 +77,8 @@ FUNCTION sosc_h_guard
 	KEEP	%r8
 	KEEP	%r9
 	KEEP	%r11
-	cld
 	mov	%rsp, %rdi
-	call	sosc_guard
+	CALL_C	sosc_guard
 	BACK	%r11
 	BACK	%r9
 	BACK	%r8

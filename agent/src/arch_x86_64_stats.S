@@ -172,10 +172,9 @@ FUNCTION sosc_x_stats
 	KEEP	%r8
 	KEEP	%r9
 	KEEP	%r11
-	cld
 	mov	%rsp, %rdi
 	mov	%rcx, %rsi
-	call	sosc_stats_exit
+	CALL_C	sosc_stats_exit
 	BACK	%r11
 	BACK	%r9
 	BACK	%r8

@@ -12,7 +12,7 @@
 #include "agent.h"
 #include "sys.h"
 
-enum { FIELDS = 5 };
+enum { FIELDS = 5, AUXV_MAX = 64 };
 
 static const char *after(const char *entry, const char *prefix)
 {
@@ -76,15 +76,23 @@ static void clean(char **envp, uint64_t strip)
 	}
 }
 
-static uint64_t auxv_value(char **envp, uint64_t type)
+static void read_auxv(Elf64_auxv_t auxv[AUXV_MAX])
 {
-	const Elf64_auxv_t *entry;
+	static const char path[] = "/proc/self/auxv";
+	long fd = sosc_sys3(SYS_OPEN, (long)path, O_CLOEXEC, 0);
 
-	while (*envp)
-		envp++;
-	for (entry = (const void *)(envp + 1); entry->a_type != AT_NULL; entry++)
-		if (entry->a_type == type)
-			return entry->a_un.a_val;
+	memset(auxv, 0, AUXV_MAX * sizeof(*auxv));
+	if (fd < 0)
+		return;
+	(void)sosc_sys3(SYS_READ, fd, (long)auxv, (AUXV_MAX - 1) * sizeof(*auxv));
+	(void)sosc_sys3(SYS_CLOSE, fd, 0, 0);
+}
+
+static uint64_t auxv_value(const Elf64_auxv_t *auxv, uint64_t type)
+{
+	for (; auxv->a_type != AT_NULL; auxv++)
+		if (auxv->a_type == type)
+			return auxv->a_un.a_val;
 	return 0;
 }
 
@@ -104,6 +112,27 @@ static uint64_t find_r_debug(uint64_t phdr_addr, uint64_t phnum)
 		if (dyn->d_tag == DT_DEBUG)
 			return dyn->d_un.d_ptr;
 	return 0;
+}
+
+// glibc passes main's arguments to initialisers. musl does not: there the loader is
+// the C library too, and has them in a variable. NULL where neither can be.
+static char **find_environment(const struct sosc_start *start, char **passed)
+{
+	static const char musl[] = "__libc_start_main", variable[] = "__environ";
+	const struct r_debug *r_debug = (const void *)start->r_debug;
+	struct sosc_loaded loader;
+	const Elf64_Sym *symbol;
+
+	memset(&loader, 0, sizeof(loader));
+	for (struct link_map *map = r_debug->r_map; map; map = map->l_next)
+		if (map->l_addr == start->loader)
+			loader.map = map;
+	if (!loader.map || sosc_image_parse(&loader, NULL) != 0)
+		return NULL;
+	if (!sosc_lookup(&loader, musl, sosc_gnu_hash(musl), NULL))
+		return passed;
+	symbol = sosc_lookup(&loader, variable, sosc_gnu_hash(variable), NULL);
+	return symbol ? *(char ***)(loader.bias + symbol->st_value) : NULL;
 }
 
 // As the launcher does it from outside: a jump over the loader's empty function.
@@ -126,17 +155,29 @@ static void hook_loader(uint64_t brk)
 		sosc_control->loader_hook = SOSC_LOADER_HOOKED;
 }
 
-// DT_INIT of the agent as a library; the loader passes main's arguments.
+// DT_INIT of the agent as a library. Before the start no variable may be touched.
 void sosc_preload(int argc, char **argv, char **envp)
 {
 	uint64_t fields[FIELDS];
 	struct sosc_start start;
 	const struct r_debug *r_debug;
 	struct sosc_loaded *provider;
+	Elf64_auxv_t auxv[AUXV_MAX];
 	char **entry;
 
 	(void)argc;
 	(void)argv;
+	read_auxv(auxv);
+	start = (struct sosc_start){
+		.base = (uint64_t)sosc_entries - SOSC_BLOB_ENTRIES,
+		.loader = auxv_value(auxv, AT_BASE),
+		.phdr = auxv_value(auxv, AT_PHDR),
+		.phnum = (uint32_t)auxv_value(auxv, AT_PHNUM),
+		.errno_offset = INT64_MIN,
+	};
+	start.r_debug = find_r_debug(start.phdr, start.phnum);
+	if (!start.r_debug || !(envp = find_environment(&start, envp)))
+		return;
 	for (entry = envp; *entry; entry++) {
 		const char *text = after(*entry, "SOSCOPE_PRELOAD=");
 
@@ -145,20 +186,12 @@ void sosc_preload(int argc, char **argv, char **envp)
 	}
 	if (!*entry)
 		return; // somebody loaded this file for reasons of their own
-	start = (struct sosc_start){
-		.base = (uint64_t)sosc_entries - SOSC_BLOB_ENTRIES,
-		.loader = auxv_value(envp, AT_BASE),
-		.phdr = auxv_value(envp, AT_PHDR),
-		.phnum = (uint32_t)auxv_value(envp, AT_PHNUM),
-		.blob_fd = (int32_t)fields[0],
-		.control_fd = (int32_t)fields[1],
-		.pages_offset = (uint32_t)fields[2],
-		.control_size = fields[3],
-		.errno_offset = INT64_MIN,
-	};
+	start.blob_fd = (int32_t)fields[0];
+	start.control_fd = (int32_t)fields[1];
+	start.pages_offset = (uint32_t)fields[2];
+	start.control_size = fields[3];
 	clean(envp, fields[4]);
-	start.r_debug = find_r_debug(start.phdr, start.phnum);
-	if (!start.r_debug || soscope_agent_start(&start) != 0)
+	if (soscope_agent_start(&start) != 0)
 		return;
 	r_debug = (const void *)start.r_debug;
 	hook_loader(r_debug->r_brk);

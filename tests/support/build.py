@@ -67,8 +67,8 @@ def can(name: str, cell: Cell) -> bool:
 
 def program(name: str, cell: Cell = PLAIN) -> Path:
     """Return the path of a built target, with its shared objects beside it."""
-    need(cell.compiler)
     source = find(name)
+    need(cell.driver(source))
     wish = directives(source)
     libraries = {lib: library(lib, cell) for lib in _words(wish, "libs")}
     plugins = {lib: library(lib, cell) for lib in _words(wish, "plugins")}

@@ -18,6 +18,8 @@ REPOSITORY = Path(__file__).parents[2]
 FOLDER = Path(os.environ.get("SOSCOPE_TEST_BUILD", REPOSITORY / "build" / "targets"))
 
 COMPILERS = {"gcc": ("gcc", "g++"), "clang": ("clang", "clang++")}
+# Another C library, for C alone: no cell of the matrix, but one can be asked for.
+MUSL = {"musl": ("musl-gcc", "musl-gcc")}
 LINKERS = {"bfd": "ld.bfd", "gold": "ld.gold", "lld": "ld.lld", "mold": "mold"}
 
 # binding -> how to compile, how to link. All is said, because distributions differ in
@@ -48,7 +50,7 @@ class Cell(NamedTuple):
 
     def driver(self, source: Path) -> str:
         """Name the compiler for a source of this language."""
-        return COMPILERS[self.compiler][source.suffix in {".cc", ".cpp"}]
+        return {**COMPILERS, **MUSL}[self.compiler][source.suffix in {".cc", ".cpp"}]
 
     def compiling(self) -> list[str]:
         """Flags of the compiler, for programs and shared objects alike."""
@@ -72,7 +74,7 @@ FACTORS = (tuple(COMPILERS), tuple(BINDINGS), ("pie", "nopie"), tuple(LINKERS), 
 def tools() -> str:
     """Return one word that changes with any compiler or linker of this machine."""
     text = []
-    for tool in [*itertools.chain(*COMPILERS.values()), *LINKERS.values(), "as"]:
+    for tool in [*itertools.chain(*COMPILERS.values(), *MUSL.values()), *LINKERS.values(), "as"]:
         path = shutil.which(tool)
         real = os.path.realpath(path) if path else ""
         text.append(f"{tool} {real} {os.stat(real).st_mtime_ns if real else 0}")
