@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from soscope.process.live import Process
+from soscope.process.query import Query, parse
 from tests.support.elffiles import build_id, built, pack, run, split
 from tests.support.telling import running
 from tests.support.tools import need
@@ -201,6 +202,15 @@ def test_many_addresses_at_once(tmp_path: Path) -> None:
             one = process.locate(addr)
             for field in ("query", "status", "addr", "symbol", "offset", "rule", "kind", "why"):
                 assert getattr(answer, field) == getattr(one, field)
+        mixed: list[Query | str] = ["malloc", *map(hex, addrs[:20]), "main", parse(hex(addrs[0]))]
+        answers = process.answers(mixed)
+        assert [one.query for one in answers] == [*mixed[:-1], hex(addrs[0])]
+        assert answers[0].addr == said["malloc"][0]
+        assert answers[-2].addr == said["main"][0]
+        for addr, answer in zip(
+            [*addrs[:20], addrs[0]], [*answers[1:21], answers[-1]], strict=True
+        ):
+            assert answer.symbol == process.locate(addr).symbol
 
 
 def test_stubs_are_called_so(tmp_path: Path) -> None:

@@ -161,7 +161,10 @@ class Process:
 
         Raises NoSuchProcess.
         """
-        queries = [(hex(addr), addr) for addr in addrs]
+        return self._located([(hex(addr), addr) for addr in addrs])
+
+    def _located(self, queries: list[tuple[str, int]]) -> list[Answer]:
+        """Answer many (query, address) at once."""
         self._refresh()
         while True:
             with _WithoutCollection():
@@ -186,10 +189,19 @@ class Process:
         Raises NoSuchProcess, UsageError.
         """
         asked = list(queries)
+        located = self._located_of(asked)
+        if located:
+            rest = [one for one in asked if _text(one) not in located]
+            found = iter(
+                self.answers(
+                    rest, thread=thread, namespace=namespace, lists=lists, seen_from=seen_from
+                )
+            )
+            return [located[_text(one)] if _text(one) in located else next(found) for one in asked]
         quick: dict[str, Answer] = {}
         if seen_from is None and not lists and len(asked) > _FEW:
             self._refresh()
-            plain = {one for one in asked if isinstance(one, str) and one.isidentifier()}
+            plain = {_plain(one) for one in asked} - {""}
             tid = self._space.tid if thread is None else thread
             with _WithoutCollection():
                 quick = Resolver(self._images, tid, namespace=namespace).by_names(plain)
@@ -197,7 +209,7 @@ class Process:
                 quick = {}
             self._space.check()
         return [
-            (quick.get(query) if isinstance(query, str) else None)
+            quick.get(_plain(query))
             or self.answer(
                 query, thread=thread, namespace=namespace, lists=lists, seen_from=seen_from
             )
@@ -227,6 +239,18 @@ class Process:
         self._space.check()
         return found
 
+    def _located_of(self, queries: list[Query | str]) -> dict[str, Answer]:
+        """Answer those of many queries that are addresses, by their text."""
+        parsed = [
+            parse(one) if isinstance(one, str) else one
+            for one in queries
+            if _text(one).lstrip()[:2].lower() == "0x"
+        ]
+        addrs = {one.text: one.addr for one in parsed if one.addr is not None}
+        if len(addrs) <= _FEW:
+            return {}
+        return dict(zip(addrs, self._located(list(addrs.items())), strict=True))
+
     def read(self, addr: int, size: int) -> bytes:
         """Return up to `size` bytes at `addr`; fewer where a page is missing.
 
@@ -234,6 +258,18 @@ class Process:
         """
         self._space.check()
         return self._space.read(addr, size)
+
+
+def _text(query: Query | str) -> str:
+    return query if isinstance(query, str) else query.text
+
+
+def _plain(query: Query | str) -> str:
+    """Return the name that is asked for and nothing else, "" where there is more to it."""
+    text = _text(query)
+    if isinstance(query, Query) and (query.name != text or query.image or query.version):
+        return ""
+    return text if text.isidentifier() else ""
 
 
 class _WithoutCollection:

@@ -34,13 +34,13 @@ def _found(answer: Answer) -> str:
     name = named(answer.symbol or "", answer.version)
     if answer.offset:
         name += f"+{answer.offset:#x}"
-    image = answer.image.name if answer.image is not None else "?"
+    image = answer.image.name if answer.image is not None else "-"
     return f"{answer.addr:#x}  {name}  {image}  {answer.kind}  {answer.rule}"
 
 
 def _one(one: Candidate) -> str:
     addr = "-" if one.addr is None else hex(one.addr)
-    image = one.image.name if one.image is not None else "?"
+    image = one.image.name if one.image is not None else "-"
     return f"{addr}  {named(one.symbol, one.version)}  {image}  {one.rule}"
 
 
