@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names of an image that only DWARF has (rule "dwarf"), in its own file or its debug file.
 
-It takes pyelftools, the extra `soscope[lines]`; without it a note says what was not looked at.
+A debug file that has a .symtab, too, was split from a whole image: that names all there is, and
+reading its DWARF for each name that is nowhere would take seconds. pyelftools does the reading,
+the extra `soscope[lines]`; without it a note says what was not looked at.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 
@@ -18,48 +19,75 @@ from soscope.binfmt.source import FileSource
 from soscope.errors import FormatError
 from soscope.process.staticnames import ImageNames, open_regular
 
-_SECONDS = 3.0  # that one image's DWARF may take for one query
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import IO
+
+_SECONDS = 2.0  # that one image's DWARF may take for one query
+_MAX_STRINGS = 1 << 28
 _NOT_THERE = "DWARF was not looked at: that needs soscope[lines] (pyelftools)"
 
 
 class DwarfNames:
-    """The DWARF of one image; values are link-time addresses of the image."""
+    """The DWARF of one image; values are link-time addresses of the image.
 
-    __slots__ = ("_dwarf", "_files", "_names", "_shift")
+    What is no string there is not looked for: only then are the files given to pyelftools.
+    """
+
+    __slots__ = ("_dwarf", "_files", "_is_open", "_names", "_shift", "_strings")
 
     def __init__(self, names: ImageNames) -> None:
         self._names = names
         self._shift = 0
         self._dwarf: Dwarf | None = None
-        self._files = contextlib.ExitStack()
+        self._files: list[IO[bytes]] = []
+        self._strings: list[bytes | None] = []
+        self._is_open = False
         try:
             self._open()
-        except ImportError:
-            self._note(_NOT_THERE)
-        except (DwarfError, FormatError, OSError) as error:
+        except (FormatError, OSError) as error:
             self._note(str(error))
 
     def find(self, name: str) -> list[DwarfName]:
         """Return what is called `name`."""
-        if self._dwarf is None:
+        raw = os.fsencode(name)
+        # only a name that is shorter than its offset would be stands elsewhere
+        if len(raw) > 3 and all(
+            strings is not None and raw + b"\0" not in strings for strings in self._strings
+        ):
             return []
-        until = time.monotonic() + _SECONDS
+        dwarf = self._loaded()
+        if dwarf is None:
+            return []
         try:
-            return [self._shifted(one) for one in self._dwarf.find(name, until)]
+            return [self._shifted(one) for one in dwarf.find(name, time.monotonic() + _SECONDS)]
         except DwarfError as error:
             self._note(str(error))
             return []
 
     def at(self, vaddr: int) -> DwarfName | None:
         """Return the function that holds link-time address `vaddr`, None where none does."""
-        if self._dwarf is None:
+        dwarf = self._loaded()
+        if dwarf is None:
             return None
         try:
-            found = self._dwarf.at(vaddr - self._shift, time.monotonic() + _SECONDS)
+            found = dwarf.at(vaddr - self._shift, time.monotonic() + _SECONDS)
         except DwarfError as error:
             self._note(str(error))
             return None
         return None if found is None else self._shifted(found)
+
+    def _loaded(self) -> Dwarf | None:
+        """Return the DWARF, None where there is none, or none that can be read."""
+        if not self._is_open and self._files:
+            self._is_open = True
+            try:
+                self._dwarf = Dwarf(self._files[0], self._files[1] if self._files[1:] else None)
+            except ImportError:
+                self._note(_NOT_THERE)
+            except DwarfError as error:
+                self._note(str(error))
+        return self._dwarf
 
     def _shifted(self, one: DwarfName) -> DwarfName:
         vaddr = one.vaddr + self._shift
@@ -76,27 +104,31 @@ class DwarfNames:
             descriptor = os.dup(own.source.descriptor)
             if self._take(descriptor, own.source.name):
                 return
-        path = self._names.debug_path if self._names.debug_elf is not None else None
+        if self._names.debug_elf is None or self._names.debug is not None:
+            return
+        path = self._names.debug_path
         debug = None if path is None else open_regular(path)
         if debug is not None and path is not None and self._take(debug, path):
             self._shift = self._names.shift
 
     def _take(self, descriptor: int, path: str) -> bool:
-        """Read the file if it has DWARF; say whether."""
-        file = self._files.enter_context(os.fdopen(descriptor, "rb"))
-        elf = ElfImage.from_descriptor(descriptor, path)
-        sections = Sections.read(elf)
-        if sections.named(".debug_info") is None and sections.named(".zdebug_info") is None:
-            return False
-        link = debuglink.debugaltlink(elf, sections)
-        alternate = None
-        if link is not None:
-            other = self._alternate(*link, path)
-            if other is None:
-                self._note(f"{path}: what it shares with others is in {link[0]}, which is missing")
+        """Keep the file if it has DWARF, with what it shares with others; say whether."""
+        with os.fdopen(descriptor, "rb"):
+            elf = ElfImage.from_descriptor(descriptor, path)
+            sections = Sections.read(elf)
+            if sections.named(".debug_info") is None and sections.named(".zdebug_info") is None:
                 return False
-            alternate = self._files.enter_context(os.fdopen(other, "rb"))
-        self._dwarf = Dwarf(file, alternate)
+            link = debuglink.debugaltlink(elf, sections)
+            if link is not None:
+                other = self._alternate(*link, path)
+                if other is None:
+                    self._note(f"{path}: what it shares is in {link[0]}, which is missing")
+                    return False
+                self._files.append(os.fdopen(other, "rb"))
+                shared = ElfImage.from_descriptor(other, link[0])
+                self._strings.append(_strings(shared, Sections.read(shared)))
+            self._files.insert(0, os.fdopen(os.dup(descriptor), "rb"))
+            self._strings.append(_strings(elf, sections))
         return True
 
     def _alternate(self, name: str, build_id: bytes, path: str) -> int | None:
@@ -122,4 +154,11 @@ class DwarfNames:
         return None
 
     def __del__(self) -> None:
-        self._files.close()
+        for file in self._files:
+            file.close()
+
+
+def _strings(elf: ElfImage, sections: Sections) -> bytes | None:
+    """Return .debug_str, None where it cannot be had like that."""
+    section = sections.named(".debug_str")
+    return None if section is None else sections.unpacked(section, elf.encoding, _MAX_STRINGS)

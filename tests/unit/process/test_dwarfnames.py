@@ -102,10 +102,19 @@ def test_functions_and_variables(how: tuple[str, ...], tmp_path: Path) -> None:
 
 def test_in_a_debug_file(tmp_path: Path) -> None:
     path, known = program(tmp_path, "gcc", "-g")
+    run("objcopy", "-w", "-N", "*", path)
     split(path, tmp_path / "program.debug")
     names = Names(path)
     check(names, known)
     assert names.image.debug_path == str(tmp_path / "program.debug")
+
+
+def test_not_in_a_debug_file_with_symbols(tmp_path: Path) -> None:
+    path, _ = program(tmp_path, "gcc", "-g")
+    split(path, tmp_path / "program.debug")
+    names = Names(path)
+    assert names.dwarf.find("shown") == []
+    assert names.image.debug is not None
 
 
 @pytest.mark.parametrize("shared", [False, True], ids=["one", "shared"])

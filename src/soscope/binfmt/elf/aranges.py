@@ -12,8 +12,6 @@ from soscope.binfmt.elf.encoding import Encoding
 from soscope.binfmt.elf.sections import Sections
 
 _MAX_BYTES = 1 << 26
-_SHF_COMPRESSED = 0x800
-_ZLIB = 1
 
 
 class AddressRanges:
@@ -42,27 +40,8 @@ def read_aranges(sections: Sections, coding: Encoding) -> AddressRanges | None:
     section = sections.named(".debug_aranges")
     if section is None:
         return None
-    data = sections.data(section, _MAX_BYTES)
-    if section.flags & _SHF_COMPRESSED:
-        unpacked = _unpacked(data, coding)
-        if unpacked is None:
-            return None
-        data = unpacked
-    return _parse(data, coding)
-
-
-def _unpacked(data: bytes, coding: Encoding) -> bytes | None:
-    """Unpack a compressed section: Elf_Chdr, then a zlib stream. gABI, "Section Compression"."""
-    import zlib
-
-    if data[:4] != coding.u32.pack(_ZLIB):
-        return None
-    unpacker = zlib.decompressobj()
-    try:
-        found = unpacker.decompress(data[24 if coding.bits == 64 else 12 :], _MAX_BYTES)
-    except zlib.error:
-        return None
-    return found if unpacker.eof else None
+    data = sections.unpacked(section, coding, _MAX_BYTES)
+    return None if data is None else _parse(data, coding)
 
 
 def _parse(data: bytes, coding: Encoding) -> AddressRanges | None:

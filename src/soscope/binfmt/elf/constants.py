@@ -88,6 +88,7 @@ SHT_DYNSYM = 11
 
 SHF_ALLOC = 2
 SHF_EXECINSTR = 4
+SHF_COMPRESSED = 0x800
 
 VERSYM_HIDDEN = 0x8000  # not the default version of its name
 

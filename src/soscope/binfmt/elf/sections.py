@@ -9,13 +9,14 @@ outside of its file, is a FormatError for whoever reads it.
 from __future__ import annotations
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.encoding import broken, take
+from soscope.binfmt.elf.encoding import Encoding, broken, take
 from soscope.binfmt.elf.header import Header
 from soscope.binfmt.elf.reader import ElfReader
 from soscope.binfmt.source import ByteSource
 
 _MAX_SECTIONS = 1 << 17
 _MAX_NAMES = 1 << 26
+_ZLIB = 1  # ELFCOMPRESS_ZLIB
 
 
 class Section:
@@ -120,6 +121,25 @@ class Sections:
                 self._source, section.name, section.offset, f"{section.size} bytes, over {limit}"
             )
         return take(self._source, section.offset, section.size, section.name)
+
+    def unpacked(self, section: Section, coding: Encoding, limit: int) -> bytes | None:
+        """Return the bytes of a section, unpacked, None where that cannot be done here.
+
+        Elf_Chdr, then a zlib stream: gABI, "Section Compression". Raises FormatError as `data`.
+        """
+        data = self.data(section, limit)
+        if not section.flags & c.SHF_COMPRESSED:
+            return data
+        if data[:4] != coding.u32.pack(_ZLIB):
+            return None
+        import zlib
+
+        unpacker = zlib.decompressobj()
+        try:
+            found = unpacker.decompress(data[24 if coding.bits == 64 else 12 :], limit)
+        except zlib.error:
+            return None
+        return found if unpacker.eof else None
 
 
 def _text(strings: bytes, at: int) -> str:
