@@ -119,6 +119,7 @@ def read_map(pid: int, chooses: Chooses) -> ProcessMap:
     NoSuchProcess, NotPermitted.
     """
     space = Space(pid)
+    found = None
     try:
         for _ in range(_TRIES):
             images = find_images(space)
@@ -126,11 +127,12 @@ def read_map(pid: int, chooses: Chooses) -> ProcessMap:
             note_reaimed(bindings, images.all)
             watch = Watch(images)
             if watch.holds():
-                found = ProcessMap(pid, images.all, bindings, chooses)
-                if watch.holds():
+                made = ProcessMap(pid, images.all, bindings, chooses)
+                found = made if watch.holds() else found
+                if found is made and not found.is_guessed:
                     break
             space.forget()
-        else:
+        if found is None:
             found = _of_those_that_stay(pid, space, images, bindings, chooses)
         for image in found.images:
             _ = image.path  # while the process is open

@@ -103,8 +103,8 @@ class Bindings:
     """The slots of a process: what its loader wrote, and what is there.
 
     `by_image` has those of each image, in the order of the relocations; `damaged` names the
-    images whose tables cannot be read. `scope_is_guessed` says that the loader's own list
-    was not found for an image that matters.
+    images whose tables cannot be read, or not all of them. `scope_is_guessed` says that the
+    loader's own list was not found for an image that matters.
     """
 
     def __init__(self, images: Images) -> None:
@@ -180,6 +180,9 @@ class Bindings:
                 return [
                     other if one in aimed else one for one, other in zip(found, told, strict=True)
                 ]
+        self.damaged[image] = (
+            f"relocations that name no slot of it: {len(aimed)}, and its file is gone"
+        )
         return [one for one in found if one not in aimed]
 
     def _note_copies(self) -> None:

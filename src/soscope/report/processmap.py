@@ -37,7 +37,7 @@ def text(found: ProcessMap, *, only_slots: bool) -> Iterator[str]:
         for row in found.rows[image]:
             yield _slot(row)
     for name, why in found.damaged:
-        yield f"\n{_printable(name)}: its slots cannot be read: {_printable(why)}"
+        yield f"\n{_printable(name)}: not all of its slots could be read: {_printable(why)}"
 
 
 def _head(image: LoadedImage) -> str:
