@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+import soscope
 from tests.support import build, launching, schema
 from tests.support.matrix import FOLDER, REPOSITORY, Cell
 from tests.support.others import as_nobody, drop
@@ -139,6 +140,28 @@ def test_ptrace_that_is_forbidden_is_found_out_by_trying() -> None:
     state, text, _ = found["trial run"]
     assert state == "limited"
     assert "LD_PRELOAD" in text
+
+
+@pytest.mark.parametrize("agent", [None, b"junk"], ids=["missing", "damaged"])
+def test_an_installation_without_an_agent_is_said(agent: bytes | None, tmp_path: Path) -> None:
+    package = Path(soscope.__file__).parent
+    copy = tmp_path / "soscope"
+    shutil.copytree(package, copy, ignore=shutil.ignore_patterns("_agent", "__pycache__"))
+    if agent is not None:
+        (copy / "_agent").mkdir()
+        (copy / "_agent" / "libsoscope-agent.so").write_bytes(agent)
+    words = [sys.executable, "-m", "soscope", "doctor", "--json"]
+    for more in ([], [need("ls")]):
+        done = run([*words, *more], env={"PYTHONPATH": str(tmp_path)})
+        document = json.loads(done.stdout)
+        assert not schema.wrong_members(document, DOCTOR)
+        assert (done.returncode, document["status"], done.stderr) == (1, 1, "")
+        found = findings(document)
+        for name in ("prototypes", "trial run"):
+            assert found[name][0] == "missing"
+    rows = {one["name"]: one for one in document["parts"][0]["findings"]}
+    assert rows["agent"]["state"] == "missing"
+    assert "pip install" in rows["agent"]["repair"]
 
 
 # ---- processes -----------------------------------------------------------------------

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from soscope.binfmt.elf.image import ElfImage
+from soscope.errors import SoscopeError
 from soscope.inspect import images as looks
 from soscope.inspect.costs import Cost, costs
 from soscope.inspect.finding import INFO, LIMITED, MISSING, OK, Finding
@@ -93,12 +94,7 @@ class Subject:
         hookable = [one for one in self.images if one.state == looks.HOOKED]
         functions = set().union(*(one.functions for one in hookable))
         if functions:
-            known = load()
-            declared = sum(known.declaration(name) is not None for name in functions)
-            text = (
-                f"up to {len(functions):,} functions with --from all,"
-                f" {declared:,} of them with typed arguments"
-            )
+            text = f"up to {len(functions):,} functions with --from all{_typed(functions)}"
             self.say("what can be seen", OK, text)
             self.costs = costs(command)
 
@@ -123,3 +119,13 @@ class Subject:
         slots = sum(one.calls + one.loads for one in hookable)
         text = f"{len(hookable)} of {len(self.images)} can be hooked: {slots:,} function slots"
         self.say("images", OK if hookable else MISSING, text)
+
+
+def _typed(functions: set[str]) -> str:
+    """Say of how many functions the arguments are known, "" where that cannot be said."""
+    try:
+        known = load()
+        declared = sum(known.declaration(name) is not None for name in functions)
+    except SoscopeError:  # the page says elsewhere that they are missing
+        return ""
+    return f", {declared:,} of them with typed arguments"
