@@ -94,10 +94,20 @@ class SymbolIndex:
     symbols, by what is said about an address behind them. Of many symbols they are numpy arrays.
     """
 
-    __slots__ = ("_around", "_bounds", "_ends", "_keys", "_near", "_near_starts", "_starts")
+    __slots__ = (
+        "_around",
+        "_bounds",
+        "_ends",
+        "_keys",
+        "_near",
+        "_near_starts",
+        "_starts",
+        "_tables",
+    )
 
     def __init__(self, tables: list[SymbolArray], bounds: list[tuple[int, int]]) -> None:
         self._bounds = sorted(bounds)
+        self._tables = tables
         self._keys: Any
         self._near: Any
         self._starts: Any
@@ -109,18 +119,16 @@ class SymbolIndex:
             self._keys, self._near = sized, near
             self._starts, self._near_starts = sized[:, 0].copy(), near[:, 0].copy()
         else:
-            self._keys, self._near = _sorted(tables, self._bounds)
+            self._keys = _sorted(tables, self._bounds, sized=True)
             ends = [key[0] - key[1] for key in self._keys]
             self._starts = [key[0] for key in self._keys]
-            self._near_starts = [key[0] for key in self._near]
+            self._near = self._near_starts = None  # most addresses lie inside of something
         self._ends: list[int] = ends
         self._around = _surrounding(ends)
 
     def find(self, addr: int) -> Hit:
         """Return what is at one address."""
-        return self._hit(
-            addr, bisect_right(self._starts, addr) - 1, bisect_right(self._near_starts, addr) - 1
-        )
+        return self._hit(addr, bisect_right(self._starts, addr) - 1, None)
 
     def find_all(self, addrs: list[int]) -> list[Hit]:
         """Return what is at each of many addresses, in order."""
@@ -133,13 +141,22 @@ class SymbolIndex:
         near = np.searchsorted(self._near_starts, wanted, "right") - 1
         return list(map(self._hit, addrs, at.tolist(), near.tolist()))
 
-    def _hit(self, addr: int, at: int, near: int) -> Hit:
+    def _nearest(self, addr: int) -> int:
+        """Return the last symbol that begins at `addr` or before, -1 where there is none."""
+        if self._near is None:
+            self._near = _sorted(self._tables, self._bounds, sized=False)
+            self._near_starts = [key[0] for key in self._near]
+        return bisect_right(self._near_starts, addr) - 1
+
+    def _hit(self, addr: int, at: int, near: int | None) -> Hit:
         while at >= 0 and self._ends[at] <= addr:
             at = self._around.get(at, -1)
         start, limit = _bounds_at(self._bounds, addr)
         if at >= 0 and addr < limit:
             value, _, _, table, row = map(int, self._keys[at])
             return INSIDE, -table, -row, addr - value
+        if near is None:
+            near = self._nearest(addr)
         if near >= 0 and start <= self._near_starts[near] and addr < limit:
             value, size, rank, table, row = map(int, self._near[near])
             return _beyond((value, size, rank, table, row), addr)
@@ -161,12 +178,9 @@ def _surrounding(ends: list[int]) -> dict[int, int]:
     return found
 
 
-def _sorted(
-    tables: list[SymbolArray], bounds: list[tuple[int, int]]
-) -> tuple[list[Key], list[Key]]:
-    """Return the symbols with a size, best last, and all of them by what is before an address."""
-    sized: list[Key] = []
-    near: list[Key] = []
+def _sorted(tables: list[SymbolArray], bounds: list[tuple[int, int]], *, sized: bool) -> list[Key]:
+    """Return the symbols with a size, best last, or all of them by what is before an address."""
+    found: list[Key] = []
     start = limit = 0
     for table, symbols in enumerate(tables):
         strings = symbols.strings
@@ -178,14 +192,15 @@ def _sorted(
                 if not limit:
                     continue
             rank = _RANK_OF[info] + (strings[name : name + 1] != b"_")
-            if size and value + size <= limit:
-                near.append((value, size, rank, -table, -row))
-                sized.append((value, -size, rank, -table, -row))
+            if sized:
+                if size and value + size <= limit:
+                    found.append((value, -size, rank, -table, -row))
+            elif value + size <= limit:
+                found.append((value, size, rank, -table, -row))
             else:
-                near.append((value, 0, rank, -table, -row))
-    sized.sort()
-    near.sort()
-    return sized, near
+                found.append((value, 0, rank, -table, -row))
+    found.sort()
+    return found
 
 
 def _sorted_fast(tables: list[SymbolArray], bounds: list[tuple[int, int]]) -> tuple[Array, Array]:

@@ -218,7 +218,7 @@ class LoadedImage:
             except FormatError:
                 build_id = b"" if file is None else file.build_id
             self._names = ImageNames(
-                None if file is None else file.source,
+                None if file is None else file.elf,
                 build_id=build_id,
                 path=self.path,
                 roots=[f"/proc/{self.space.tid}/root", ""],

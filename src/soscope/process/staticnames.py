@@ -51,10 +51,11 @@ def open_regular(path: str) -> int | None:
 class ImageNames:
     """The static symbols of one image, each table read when it is first asked for.
 
-    `source` is the file behind the image in the layout of a file, None where there is none; it
-    must stay readable. `build_id` is that of the image in memory. `path` is where its file lies
-    as the target sees it, and `roots` are where paths begin, "" being one's own: the target's
-    first. `debug_path` is the debug file that was taken, `notes` what was refused and why.
+    `source` is the file behind the image in the layout of a file, opened or to be opened, None
+    where there is none; it must stay readable. `build_id` is that of the image in memory. `path`
+    is where its file lies as the target sees it, and `roots` are where paths begin, "" being
+    one's own: the target's first. `debug_path` is the debug file that was taken, `notes` what
+    was refused and why.
     """
 
     __slots__ = (
@@ -76,7 +77,12 @@ class ImageNames:
     )
 
     def __init__(
-        self, source: ByteSource | None, *, build_id: bytes, path: str, roots: list[str]
+        self,
+        source: ByteSource | ElfImage | None,
+        *,
+        build_id: bytes,
+        path: str,
+        roots: list[str],
     ) -> None:
         self._build_id = build_id
         self._path = path
@@ -93,7 +99,9 @@ class ImageNames:
         self.notes: list[str] = []
         self.debug_path: str | None = None
         self.elf: ElfImage | None = None
-        if source is not None:
+        if isinstance(source, ElfImage):
+            self.elf = source
+        elif source is not None:
             try:
                 self.elf = ElfImage.from_source(source)
             except (FormatError, OSError) as error:
