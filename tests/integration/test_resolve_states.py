@@ -289,8 +289,13 @@ def test_maps_and_files_stand_in_where_memory_is_refused(
             assert answer.addr == running.tell("default", name)
             assert any("guessed" in line for line in answer.why)
         assert process.resolve("own_private").addr == running.tell("own", "own_private")
-        assert process.resolve("memcpy").status in ("ok", "unbound")
-        assert process.resolve("own_tls").status != "ok"
+        for name in ("memcpy", "own_tls"):
+            assert process.resolve(name).status == "no-permission"
+        assert process.answer("puts", seen_from="teller").status == "no-permission"
+        data = process.resolve("own_data").addr
+        assert data == running.tell("own", "own_data")
+        with pytest.raises(NotPermitted):  # what the file has there may be old
+            process.read(data, 4)
 
 
 def test_a_kernel_thread_has_no_symbols() -> None:

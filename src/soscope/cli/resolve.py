@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 
 
 def run(invocation: Invocation) -> int:
-    """Run the verb; return 0, or 1 where something was not found or is ambiguous."""
+    """Run the verb; return 0, 1 where something was not found or is ambiguous, or 3."""
     options = parse(invocation.words)
     invocation.debug |= options.debug
 
     # --help and usage errors need none of these
+    from soscope.process.answer import NO_PERMISSION
     from soscope.process.live import Process
     from soscope.report.output import STDOUT, Output
 
@@ -52,6 +53,8 @@ def run(invocation: Invocation) -> int:
             raise output.error
         note(f"cannot write {output.name}: {(output.error.strerror or '').lower()}")
         return 1
+    if any(answer.status == NO_PERMISSION for answer in answers):
+        return 3
     return 0 if all(answers) else 1
 
 
@@ -68,11 +71,14 @@ def _answers(process: Process, options: ResolveOptions, layout: ValueFormat | No
         seen_from=options.seen_from,
     )
     if layout is not None:
-        from soscope.process.answer import NONE
+        from soscope.process.answer import NO_PERMISSION, NONE
         from soscope.process.values import Unreadable
 
         for answer in answers:
             if answer.addr is None:
+                continue
+            if process.space.is_patchwork:
+                answer.refuse(NO_PERMISSION, "the memory may not be read")
                 continue
             try:
                 answer.value = layout.read(process.space, answer.addr)

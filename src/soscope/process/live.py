@@ -13,6 +13,7 @@ raised, and an id that went to another process is never taken for the old one.
 
 from __future__ import annotations
 
+import errno
 import gc
 import time
 from collections.abc import Iterable
@@ -23,6 +24,7 @@ from soscope.process.images import Images, find_images
 from soscope.process.loadedimage import LoadedImage
 from soscope.process.query import Query, parse
 from soscope.process.resolver import Resolver
+from soscope.process.rights import missing_right
 from soscope.process.space import Space
 from soscope.process.status import read_stat
 from soscope.process.watch import Watch
@@ -220,9 +222,12 @@ class Process:
         """Return what the slots hold now, image by image in link-map order.
 
         Only those of the images called `image`, only those for `symbol`, where they are given.
-        Raises NoSuchProcess.
+        Raises NoSuchProcess, and NotPermitted where names alone may be looked up.
         """
         from soscope.process.bindings import Bindings
+
+        if self._space.is_patchwork:
+            raise missing_right(self.pid, "the memory", errno.EACCES)
 
         for _ in range(_TRIES):
             images = self.picture
@@ -254,9 +259,11 @@ class Process:
     def read(self, addr: int, size: int) -> bytes:
         """Return up to `size` bytes at `addr`; fewer where a page is missing.
 
-        Raises NoSuchProcess.
+        Raises NoSuchProcess, and NotPermitted where names alone may be looked up.
         """
         self._space.check()
+        if self._space.is_patchwork:  # what files hold is not what the process has made of it
+            raise missing_right(self.pid, "the memory", errno.EACCES)
         return self._space.read(addr, size)
 
 

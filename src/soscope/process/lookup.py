@@ -135,6 +135,14 @@ class Lookup:
     def settle(self, result: Answer, hit: Hit, name: str, rule: str) -> Answer:
         """Fill an answer in: the definition `hit`, and where it is now."""
         image, found = hit
+        if self.images.space.is_patchwork and (
+            found.binding == c.STB_GNU_UNIQUE
+            or found.type == c.STT_TLS
+            or (found.type == c.STT_GNU_IFUNC and not found.is_stub)
+        ):
+            result.symbol, result.image, result.kind = name, image, kind_of(found)
+            why = "where it is stands in the memory of the process, which may not be read"
+            return result.refuse(words.NO_PERMISSION, why)
         if found.binding == c.STB_GNU_UNIQUE:
             image, found = self._unique(result, image, found, name)
         result.status = words.OK

@@ -125,6 +125,8 @@ class Names:
         image, one.rule, symbol = found
         one.symbol, one.version, one.image = symbol.name, symbol.version, image
         one.kind = words.KIND_IFUNC
+        if self._images.space.is_patchwork:
+            return one.refuse(words.NO_PERMISSION, "an IFUNC, and slots may not be read")
         addrs = targets(image, symbol.value)
         if len(addrs) != 1:
             resolver = symbol.value + image.load_bias

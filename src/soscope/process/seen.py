@@ -21,6 +21,8 @@ def seen_from(images: Images, image: LoadedImage, query: Query) -> Answer:
     """Answer with what the slots of `image` for the name hold now."""
     result = Answer(query.text)
     name = os.fsencode(query.name)
+    if images.space.is_patchwork:
+        return result.refuse(words.NO_PERMISSION, "slots are memory, which may not be read")
     try:
         found = slots.slots_named(image, name)
         own = [
