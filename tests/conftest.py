@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import tempfile
+from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -27,6 +29,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.xdist_group("serial"))
         if (reason := gap(item.nodeid)) is not None:
             item.add_marker(pytest.mark.xfail(reason=reason, strict=False))
+
+
+@pytest.fixture
+def public_path() -> Iterator[Path]:
+    """A folder that every user can read; the others are for whoever runs the tests alone."""
+    with tempfile.TemporaryDirectory(prefix="soscope-test-") as folder:
+        path = Path(folder)
+        path.chmod(0o755)
+        yield path
 
 
 @pytest.hookimpl(wrapper=True)

@@ -121,8 +121,8 @@ def test_yama_is_that_of_proc() -> None:
 
 
 @ROOT
-def test_without_root_the_lack_of_rights_is_said(tmp_path: Path) -> None:
-    found = findings(ask(soscope=as_nobody(tmp_path)))
+def test_without_root_the_lack_of_rights_is_said(public_path: Path) -> None:
+    found = findings(ask(soscope=as_nobody(public_path)))
     state, text, repair = found["capabilities"]
     assert (state, repair) == ("info", "sudo soscope …")
     assert "only processes of nobody" in text
@@ -339,8 +339,8 @@ def test_musl_is_named_with_its_version() -> None:
 
 
 @ROOT
-def test_a_process_of_somebody_else_is_refused_with_the_reason(tmp_path: Path) -> None:
-    soscope = as_nobody(tmp_path)
+def test_a_process_of_somebody_else_is_refused_with_the_reason(public_path: Path) -> None:
+    soscope = as_nobody(public_path)
     with running(sleeper(), sign="ready") as pid:
         document = ask("-p", str(pid), status=3, soscope=soscope)
     state, text, repair = findings(document)["permission"]
@@ -348,10 +348,10 @@ def test_a_process_of_somebody_else_is_refused_with_the_reason(tmp_path: Path) -
 
 
 @ROOT
-def test_a_process_that_is_not_dumpable_is_refused_with_the_reason(tmp_path: Path) -> None:
-    soscope = as_nobody(tmp_path)
+def test_a_process_that_is_not_dumpable_is_refused_with_the_reason(public_path: Path) -> None:
+    soscope = as_nobody(public_path)
     text = SLEEPER.replace("puts", "prctl(PR_SET_DUMPABLE, 0); puts", 1)
-    program = tmp_path / "hidden"
+    program = public_path / "hidden"
     shutil.copy(launching.compiled("hidden.c", text="#include <sys/prctl.h>\n" + text), program)
     with running(*drop(), str(program), sign="ready") as pid:
         document = ask("-p", str(pid), status=3, soscope=soscope)
@@ -359,9 +359,9 @@ def test_a_process_that_is_not_dumpable_is_refused_with_the_reason(tmp_path: Pat
 
 
 @ROOT
-def test_a_process_of_the_same_user_is_allowed(tmp_path: Path) -> None:
-    soscope = as_nobody(tmp_path)
-    program = tmp_path / "plain"
+def test_a_process_of_the_same_user_is_allowed(public_path: Path) -> None:
+    soscope = as_nobody(public_path)
+    program = public_path / "plain"
     shutil.copy(sleeper(), program)
     with running(*drop(), str(program), sign="ready") as pid:
         document = ask("-p", str(pid), soscope=soscope)
@@ -370,9 +370,9 @@ def test_a_process_of_the_same_user_is_allowed(tmp_path: Path) -> None:
 
 
 @ROOT
-def test_a_file_that_is_not_readable_is_refused(tmp_path: Path) -> None:
-    soscope = as_nobody(tmp_path)
-    program = tmp_path / "secret"
+def test_a_file_that_is_not_readable_is_refused(public_path: Path) -> None:
+    soscope = as_nobody(public_path)
+    program = public_path / "secret"
     shutil.copy("/bin/true", program)
     program.chmod(0o711)
     done = run([*soscope, "doctor", str(program)])
@@ -381,9 +381,9 @@ def test_a_file_that_is_not_readable_is_refused(tmp_path: Path) -> None:
 
 
 @ROOT
-def test_setuid_is_said(tmp_path: Path) -> None:
-    soscope = as_nobody(tmp_path)
-    program = tmp_path / "su"
+def test_setuid_is_said(public_path: Path) -> None:
+    soscope = as_nobody(public_path)
+    program = public_path / "su"
     shutil.copy("/bin/true", program)
     program.chmod(0o4755)
     document = ask(program, status=1, soscope=soscope)

@@ -446,12 +446,12 @@ def test_wrong_words_and_processes_that_are_not_there() -> None:
     assert (done.returncode, done.stderr) == (4, f"soscope: error: no process {child.pid}\n")
 
 
-def test_a_process_of_somebody_else_is_refused(tmp_path: Path) -> None:
+def test_a_process_of_somebody_else_is_refused(public_path: Path) -> None:
     if os.geteuid():
         not_here("needs root")
     from tests.support.others import as_nobody
 
-    soscope = as_nobody(tmp_path)
+    soscope = as_nobody(public_path)
     with started(caller("lazy")) as process:
         done = run([*soscope, "map", "-p", str(process.pid)])
     assert (done.returncode, done.stdout) == (3, "")

@@ -243,18 +243,18 @@ def test_processes_in_every_state_have_a_map(state: str) -> None:
     assert slots(before)
 
 
-def test_slots_that_only_the_file_knows_are_said_to_be_missing(tmp_path: Path) -> None:
+def test_slots_that_only_the_file_knows_are_said_to_be_missing(public_path: Path) -> None:
     """An agent aims the relocations of lazy slots elsewhere; without the file nobody can tell."""
     if os.geteuid():
         not_here("needs root")
     from tests.support.others import as_nobody
 
-    soscope = as_nobody(tmp_path)
-    library = tmp_path / "library.so"
+    soscope = as_nobody(public_path)
+    library = public_path / "library.so"
     source = "char *getenv(const char *); char *ask(void) { return getenv(0); }"
     command = [need("gcc"), "-x", "c", "-", "-shared", "-fPIC", "-fplt", "-Wl,-z,lazy"]
     subprocess.run([*command, "-o", str(library)], input=source, text=True, check=True, timeout=60)
-    program = tmp_path / "caller"
+    program = public_path / "caller"
     program.write_bytes(caller("now").read_bytes())
     for path in (library, program):
         path.chmod(0o755)

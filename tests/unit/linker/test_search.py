@@ -15,7 +15,7 @@ from tests.support.matrix import FOLDER
 from tests.support.run import run
 from tests.support.tools import need
 
-PROGRAMS = ["ls", "git", "perl", "ruby", "node", "sqlite3", "curl", "python3", "gdb", "ssh"]
+PROGRAMS = ["ls", "git", "perl", "ruby", "node", "sqlite3", "curl", "python3", "gdb"]
 
 
 def told(program: str, env: dict[str, str] | None = None) -> dict[str, str]:
