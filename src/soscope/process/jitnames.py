@@ -51,10 +51,11 @@ class JitName:
 class JitNames:
     """Pieces of code in the order in which they were made: the later one owns what they share."""
 
-    __slots__ = ("_ends", "_names", "_owners", "_starts", "_unsized")
+    __slots__ = ("_by_name", "_ends", "_names", "_owners", "_starts", "_unsized")
 
     def __init__(self, names: list[JitName]) -> None:
         self._names = names
+        self._by_name: dict[str, list[JitName]] | None = None
         self._starts: list[int] = []
         self._ends: list[int] = []
         self._owners: list[JitName] = []
@@ -90,7 +91,11 @@ class JitNames:
 
     def find(self, name: str) -> list[JitName]:
         """Return all that is called `name` and has not been overwritten."""
-        return [one for one in self._names if one.name == name and self.at(one.start) is one]
+        if self._by_name is None:
+            self._by_name = {}
+            for one in self._names:
+                self._by_name.setdefault(one.name, []).append(one)
+        return [one for one in self._by_name.get(name, []) if self.at(one.start) is one]
 
 
 # ---- perf maps ----

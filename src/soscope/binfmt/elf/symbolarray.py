@@ -20,6 +20,7 @@ from soscope.binfmt.source import ByteSource
 from soscope.errors import FormatError
 
 _MAX_TABLE = 1 << 30
+_FEW = 32  # names that are searched for; for more there is an index
 _NO_NAMES = (c.STT_SECTION, c.STT_FILE)
 
 
@@ -61,7 +62,16 @@ class SymbolArray:
     that it belongs to. `versions` gives those of a dynamic symbol table.
     """
 
-    __slots__ = ("encoding", "name", "shift", "strings", "table", "versions")
+    __slots__ = (
+        "_asked",
+        "_by_name",
+        "encoding",
+        "name",
+        "shift",
+        "strings",
+        "table",
+        "versions",
+    )
 
     def __init__(
         self,
@@ -79,6 +89,8 @@ class SymbolArray:
         self.name = name
         self.shift = shift
         self.versions = versions
+        self._asked = 0
+        self._by_name: dict[bytes, list[int]] | None = None
 
     def __len__(self) -> int:
         """Return the number of symbols, with the null symbol."""
@@ -132,21 +144,37 @@ class SymbolArray:
         wanted = os.fsencode(name)
         if not wanted or b"\0" in wanted:
             return []
-        found: dict[int, ArraySymbol] = {}
-        endings = (b"\0",) if self.versions is not None else (b"\0", b"@")
-        for ending in endings:
-            at = self.strings.find(wanted + ending)
-            while at >= 0:
-                for index in self._with_name(at):
-                    found[index] = self.symbol(index)
-                at = self.strings.find(wanted + ending, at + 1)
+        self._asked += 1
+        if self._by_name is None and self._asked > _FEW:
+            self._by_name = self._index()
+        known = self._by_name
+        indices = self._search(wanted) if known is None else known.get(wanted, [])
         return [
             symbol
-            for _, symbol in sorted(found.items())
+            for symbol in map(self.symbol, indices)
             if symbol.name == name
             and (symbol.is_default if version is None else symbol.version == version)
             and _is_definition(symbol)
         ]
+
+    def _search(self, wanted: bytes) -> list[int]:
+        """Return the symbols that are called so, perhaps with a version behind."""
+        found: set[int] = set()
+        for ending in (b"\0",) if self.versions is not None else (b"\0", b"@"):
+            at = self.strings.find(wanted + ending)
+            while at >= 0:
+                found.update(self._with_name(at))
+                at = self.strings.find(wanted + ending, at + 1)
+        return sorted(found)
+
+    def _index(self) -> dict[bytes, list[int]]:
+        """Return all symbols by name: worth its while from some names on."""
+        found: dict[bytes, list[int]] = {}
+        is_versioned = self.versions is None
+        for index, name in self.names():
+            base = name.partition(b"@")[0] if is_versioned else name
+            found.setdefault(base or name, []).append(index)
+        return found
 
     def _with_name(self, offset: int) -> Iterator[int]:
         """Give the indices of the symbols whose st_name is `offset`: the first field of each."""

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.sections import Sections
-from soscope.binfmt.elf.symbolarray import SymbolArray, static_table
+from soscope.binfmt.elf.symbolarray import SymbolArray, dynamic_table, static_table
 from soscope.binfmt.source import BufferSource
 from soscope.errors import FormatError
 from tests.support.elffiles import built, nm, run
@@ -117,6 +117,24 @@ def test_versions_in_static_names(tmp_path: Path) -> None:
     assert [one.value for one in old] == [by_name["f@OLD"]]
     assert table.find("g") == []
     assert [one.value for one in table.find("g", "OLD")] == [by_name["g@OLD"]]
+
+
+def test_many_names_are_found_as_few_are(tmp_path: Path) -> None:
+    static = program(tmp_path, ("-static",))
+    mapped = Path("/proc/self/maps").read_text().split()
+    libc = Path(next(word for word in mapped if "libc.so" in word or "libc-2" in word))
+    for table in (symbols(opened(static)), dynamic_table(opened(libc))):
+        names = {name.partition(b"@")[0].decode() for _, name in table.names()}
+        asked = [*sorted(names)[:: max(1, len(names) // 500)], "", "no such name", "_"]
+        few = []
+        for name in asked:
+            table._asked = 0
+            few.append([one.index for one in table.find(name)])
+        assert table._by_name is None
+        many = [[one.index for one in table.find(name)] for name in asked * 2]
+        assert table._by_name is not None
+        assert many == few * 2
+        assert sum(map(bool, few)) > 100
 
 
 def test_no_section_headers(tmp_path: Path) -> None:
