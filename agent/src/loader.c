@@ -184,6 +184,12 @@ static bool wants_hooks(const struct sosc_loaded *image)
 	return image && !image->loader && image->symtab && image->strtab;
 }
 
+// Nothing more is recorded, and soscope may have gone: what comes is left alone.
+static bool has_ended(void)
+{
+	return sosc_control->command == SOSC_COMMAND_STOP;
+}
+
 // What came and went in namespace @ns, whose list starts with @first.
 static void look_at(uint32_t ns, struct link_map *first)
 {
@@ -201,7 +207,7 @@ static void look_at(uint32_t ns, struct link_map *first)
 	for (uint32_t i = 0; i < sosc_loaded_count; i++)
 		if (sosc_loaded[i].map && !sosc_loaded[i].seen)
 			forget(&sosc_loaded[i]);
-	for (map = first; map; map = map->l_next) {
+	for (map = has_ended() ? NULL : first; map; map = map->l_next) {
 		struct sosc_loaded *image = known(map, ns);
 
 		if (image)
@@ -223,8 +229,8 @@ void sosc_loader_changed(void)
 	struct sosc_namespace all[SOSC_NAMESPACES];
 	uint32_t count;
 
-	if (sosc_quiet || sosc_control->command == SOSC_COMMAND_STOP)
-		return; // nothing more is recorded, and soscope may have gone
+	if (sosc_quiet && !has_ended())
+		return;
 	count = sosc_namespaces(all);
 	for (uint32_t ns = 0; ns < count; ns++)
 		if (all[ns].consistent)

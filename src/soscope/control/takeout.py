@@ -13,6 +13,8 @@ from soscope.process.resident import Resident, Taken
 from soscope.process.visit import Visit
 from soscope.wire import layout
 
+_LIMIT = 15.0  # seconds to wait for a loader that is at work
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.control.guard import Plain
@@ -39,7 +41,8 @@ def take_out_here(visit: Visit, agent: Resident) -> Taken:
     """
     taken = Taken()
     visit.tries = 0
-    visit.stop()
+    agent.stop()
+    visit.stop(limit=_LIMIT)
     try:
         agent.look()
         visit.threads.lend(agent.fields["scratch"], layout.SCRATCH)
@@ -60,7 +63,7 @@ def _let_unwinders_go(visit: Visit, agent: Resident, taken: Taken) -> None:
     """Look for calls that are still to return through the agent; then unwinders need it no more."""
     places = stacks.find_anywhere(visit.memory, agent, visit.pid)
     visit.tries = 0
-    visit.stop()
+    visit.stop(limit=_LIMIT)
     try:
         taken.returns += stacks.put_back(visit.memory, agent, visit.threads)
         if places is not None:

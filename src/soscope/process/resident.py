@@ -105,6 +105,14 @@ class Resident:
 
     # ---- taking it out ----
 
+    def stop(self) -> None:
+        """Let it record nothing more, and hook no image that is loaded from now on.
+
+        No thread has to be stopped for that.
+        """
+        stop = layout.COMMAND_STOP.to_bytes(4, "little")
+        self._memory.write(self.fields["control"] + layout.CONTROL.offset("command"), stop)
+
     def take_back(self, taken: Taken, *, unwinding: bool) -> None:
         """Give every changed word its old value, if it still has the agent's.
 
@@ -170,8 +178,6 @@ class Resident:
     def disown(self) -> None:
         """Say that no soscope reads what the agent writes."""
         control = self.fields["control"]
-        stop = layout.COMMAND_STOP.to_bytes(4, "little")
-        self._memory.write(control + layout.CONTROL.offset("command"), stop)
         for field, size in (("owner_pid", 4), ("owner_start", 8)):
             self._memory.write(control + layout.CONTROL.offset(field), bytes(size))
         self.look()

@@ -23,7 +23,7 @@ from soscope.process.reasons import Refused
 from soscope.process.stopping import Threads
 
 _LIMIT = 5.0  # seconds to wait for a loader that is at work
-_PAUSE, _LONGEST_PAUSE = 0.0005, 0.02
+_PAUSE, _LONGEST_PAUSE = 0.0005, 0.003
 _TRACED = 0.5  # seconds to wait for somebody who traces it to let go
 _STRICT, _FILTER = "1", "2"
 _TRIES_CLEAR = 20  # stops in which some thread runs code that we would rather see left
@@ -117,8 +117,9 @@ class Visit:
         """
         end = time.monotonic() + limit
         pause = _PAUSE
+        owner = 0
         while True:
-            owner = self._lock.owner
+            owner = self._lock.owner or owner
             clear = clear_of_loader and self.tries < _TRIES_CLEAR
             if self._is_idle() and self._try(clear_of_loader=clear):
                 return
@@ -180,7 +181,7 @@ class Visit:
             raise Executed("it has executed another program meanwhile")
 
     def _refuse_busy(self, owner: int) -> None:
-        if not self._lock.is_ready:
+        if not owner and not self._lock.is_held and not self._lock.is_ready:
             raise Refused("it is still being loaded")
         who = f": thread {owner} is in dlopen, dlclose or a constructor" if owner else ""
         raise Refused(f"its loader is busy{who}")
