@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Work in a process of its own: its result, what it raises, what becomes of its end."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from soscope.control.guard import guarded
+from soscope.errors import NoSuchProcess, NotPermitted, SoscopeError
+from soscope.process.reasons import Refused
+from soscope.process.visit import Executed
+
+
+def test_the_result_comes_back() -> None:
+    pid = os.getpid()
+    other, names = guarded(lambda: (os.getpid(), [("x", 1), ("y", 1 << 70)]))
+    assert other != pid
+    assert names == [("x", 1), ("y", 1 << 70)]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Refused("busy"),
+        Executed("another program"),
+        NoSuchProcess("no process 1", errno=3),
+        NotPermitted("no", hint="be root"),
+        PermissionError(1, "not permitted"),
+    ],
+)
+def test_what_it_raises_is_raised(error: Exception) -> None:
+    def work() -> tuple[object, ...]:
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        guarded(work)
+    assert str(caught.value) == str(error)
+
+
+def test_a_bug_is_an_error() -> None:
+    empty: dict[str, int] = {}
+    with pytest.raises(SoscopeError, match="KeyError"):
+        guarded(lambda: (empty["x"],))
+
+
+def test_one_that_is_killed_is_an_error() -> None:
+    def work() -> tuple[object, ...]:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return ()
+
+    with pytest.raises(SoscopeError, match="was killed"):
+        guarded(work)
