@@ -31,6 +31,7 @@ from soscope.process.signals import signal
 from soscope.process.tracee import Faulted, Gone, Tracee
 from soscope.process.visit import Executed, Visit
 from soscope.wire import layout
+from soscope.wire.block import ControlBlock
 
 _AREA = 64 << 10  # bytes of memory for calls in the process
 _PROT_READ_WRITE, _MAP_PRIVATE_ANONYMOUS = 3, 0x22
@@ -96,18 +97,14 @@ class _Attachment:
     def __init__(self, pid: int, make_block: MakeBlock, agent: str | None) -> None:
         self.pid = pid
         self.agents = AgentSource(None, make_block)
+        self.made: list[int] = []  # the shared file, where it had to be made in the process
         self.visit = Visit(pid)
         try:
             self.visit.check_seccomp()
             self.program = Program(0, pid, self.visit.path, 0)
             self.blob = self.agents.blob = Blob.build(agent)
             self.old = self._resident(self.blob)
-            # Another process namespace: no file of ours can be reached from there.
-            self.block_is_theirs = status.namespace(pid, "pid") != status.namespace(
-                os.getpid(), "pid"
-            )
-            if not self.block_is_theirs:
-                self.program.block = make_block(self.visit.path, None)
+            self.program.block = make_block(self.visit.path, None)
             self.blob.fill()
         except BaseException:
             self.close()
@@ -137,9 +134,14 @@ class _Attachment:
 
     def run(self, events: Events, signals: Signals, *, follow: bool) -> Attached:
         program, visit = self.program, self.visit
+        old = program.block
+        assert old is not None
         try:
-            # Files made in the process have to be opened here.
-            made = self._go_in() if self.block_is_theirs else guarded(self._go_in)
+            made = guarded(self._go_in, self.made)
+            if self.made:
+                program.block = ControlBlock(self.made[0])
+                program.block.own()
+                old.close()
         except BaseException:
             if program.block is not None:
                 program.block.close()
@@ -217,8 +219,12 @@ class _Attachment:
         undo.append(unmap)
 
         def bring(there: Tracee) -> tuple[int, int, int]:
-            numbers, self.program.block = self.agents.bring(there, self.program, self.program.block)
-            return *numbers, self.program.block.size
+            try:
+                numbers, block = self.agents.bring(there, self.program, self.program.block)
+            except Refused:  # it may open none of ours: another user, or namespace
+                numbers, block = self.agents.bring_copies(there, self.program)
+                self.made.append(os.dup(block.fd))
+            return *numbers, block.size
 
         install.run(self.blob, bring, undo)
         undo.clear()
@@ -231,13 +237,12 @@ class _Attachment:
         old.look()
         tracee.area = old.fields["scratch"] + layout.SCRATCH
         block = self.program.block
-        if block is None:
+        assert block is not None
+        number = handover.fetch(tracee, block.fd)
+        if number < 0:
             number, ours = handover.create(tracee)
-            self.program.block = block = self.agents.new_block(self.program, ours)
-        else:
-            number = handover.fetch(tracee, block.fd)
-            if number < 0:
-                raise Refused(f"no descriptor for the agent: {os.strerror(-number)}")
+            block = self.agents.new_block(self.program, ours)
+            self.made.append(os.dup(block.fd))
         flags = layout.START_UNMAP if self.visit.is_clear() else 0
         install.base = old.base
         install.run_again(old.base, self.blob, (number, block.size), flags)

@@ -80,11 +80,15 @@ class AgentSource:
             return (blob_there, control_there), block
         if block is not None:
             raise Refused(f"no descriptor for the agent: {os.strerror(-blob_there)}")
-        return self._bring_copies(tracee, program)
+        return self.bring_copies(tracee, program)
 
-    def _bring_copies(
+    def bring_copies(
         self, tracee: Tracee, program: Program
     ) -> tuple[tuple[int, int], ControlBlock]:
+        """Make files in the target and open them here; for who can reach none of ours.
+
+        Raises Refused.
+        """
         assert self.blob is not None
         blob_there, ours = handover.create(tracee)
         try:

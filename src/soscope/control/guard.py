@@ -9,8 +9,10 @@ gone, the child finishes what it has begun.
 
 from __future__ import annotations
 
+import _socket
 import marshal
 import os
+import sys
 from collections.abc import Callable
 
 from soscope.errors import NoSuchProcess, NotPermitted, SoscopeError
@@ -27,59 +29,75 @@ if TYPE_CHECKING:  # typing is slow to import
     Failure = tuple[str, str, str | None, int | None]
 
 _PIECE = 1 << 16
+_INT = 4  # bytes of a descriptor
+_MOST_FILES = 4
 
 
-def guarded(work: Callable[[], Plain]) -> Plain:
+def guarded(work: Callable[[], Plain], files: list[int] | None = None) -> Plain:
     """Do `work` in a child, and return its result.
 
-    Raises what it raises: Refused, Executed, NoSuchProcess, NotPermitted, OSError, and
+    `files` are descriptors that the work appends to; they come as this process's own.
+    Raises what the work raises: Refused, Executed, NoSuchProcess, NotPermitted, OSError, and
     SoscopeError for everything else. Where no process can be made the work is done here.
     """
-    reading, writing = os.pipe()
     try:
+        mine, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM)
         child = os.fork()
     except OSError:
-        os.close(reading)
-        os.close(writing)
         return work()
     if not child:
-        os.close(reading)
-        _be_the_child(work, writing)
-    os.close(writing)
+        mine.close()
+        _be_the_child(work, files if files is not None else [], theirs)
+    theirs.close()
     try:
-        data = _read_all(reading)
+        data, found = _read_all(mine)
     finally:
-        os.close(reading)
+        mine.close()
         _reap(child)
     if not data:
         raise SoscopeError("the process that does the work was killed")
     is_done, value = marshal.loads(data)  # noqa: S302  our own child wrote it
     if not is_done:
         raise _error(value)
+    if files is not None:
+        files += found
     result: Plain = value
     return result
 
 
-def _be_the_child(work: Callable[[], Plain], writing: int) -> None:
+def _be_the_child(work: Callable[[], Plain], files: list[int], theirs: _socket.socket) -> None:
     try:
         os.setpgid(0, 0)  # what a terminal sends is for soscope
         try:
             data = marshal.dumps((True, work()))
         except BaseException as error:  # noqa: BLE001  raised in the parent
             data = marshal.dumps((False, _plain(error)))
-        while data:
-            data = data[os.write(writing, data) :]
+            files = []
+        numbers = b"".join(number.to_bytes(_INT, sys.byteorder) for number in files)
+        rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, numbers)] if files else []
+        sent = theirs.sendmsg([data], rights)
+        while sent < len(data):
+            sent += theirs.send(data[sent:])
     except OSError:
         pass  # soscope is gone
     finally:
         os._exit(0)
 
 
-def _read_all(reading: int) -> bytes:
-    data = b""
-    while piece := os.read(reading, _PIECE):
+def _read_all(mine: _socket.socket) -> tuple[bytes, list[int]]:
+    data, found = b"", []
+    while True:
+        piece, rights, _, _ = mine.recvmsg(_PIECE, _socket.CMSG_SPACE(_MOST_FILES * _INT))
+        for _, kind, numbers in rights:
+            if kind == _socket.SCM_RIGHTS:
+                size = len(numbers) - len(numbers) % _INT
+                found += [
+                    int.from_bytes(numbers[at : at + _INT], sys.byteorder)
+                    for at in range(0, size, _INT)
+                ]
+        if not piece:
+            return data, found
         data += piece
-    return data
 
 
 def _reap(child: int) -> None:
