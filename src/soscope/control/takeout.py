@@ -42,6 +42,7 @@ def take_out_here(visit: Visit, agent: Resident) -> Taken:
     taken = Taken()
     visit.tries = 0
     agent.stop()
+    agent.prepare()
     visit.stop(limit=_LIMIT)
     try:
         agent.look()
@@ -63,8 +64,10 @@ def _let_unwinders_go(visit: Visit, agent: Resident, taken: Taken) -> None:
     """Look for calls that are still to return through the agent; then unwinders need it no more."""
     places = stacks.find_anywhere(visit.memory, agent, visit.pid)
     visit.tries = 0
+    agent.prepare()
     visit.stop(limit=_LIMIT)
     try:
+        agent.look()
         taken.returns += stacks.put_back(visit.memory, agent, visit.threads)
         if places is not None:
             taken.returns += stacks.put_back_at(visit.memory, agent, places)

@@ -7,6 +7,8 @@ process's own code takes no part, and neither does the soscope that put the agen
 
 from __future__ import annotations
 
+from array import array
+
 from soscope.binfmt.elf.image import ElfImage
 from soscope.errors import FormatError, SoscopeError
 from soscope.process import maps, status
@@ -18,6 +20,10 @@ _NEAR = 4096  # bytes between changed words that are read and written together
 _SITE_BYTES, _ENTRY_BYTES = 32, 16
 _SITES_END = layout.BLOB_SITES + layout.MAX_SITES * _SITE_BYTES
 _RETURN_AT = 14  # of a return trampoline: where the function that it calls returns to
+
+
+Change = tuple[int, int, int, int]  # address, before, after, bytes
+Group = tuple[int, int, list[Change]]  # start, end, changes in between
 
 
 class Taken:
@@ -39,12 +45,13 @@ class Taken:
 class Resident:
     """The agent at `base`. Its fields are those of `struct sosc_inside`, read by `look`."""
 
-    __slots__ = ("_memory", "base", "build_id", "fields")
+    __slots__ = ("_memory", "_prepared", "base", "build_id", "fields")
 
     def __init__(self, memory: RemoteMemory, base: int) -> None:
         self._memory = memory
         self.base = base
         self.fields: dict[str, int] = {}
+        self._prepared: tuple[bytes, tuple[list[Group], list[Group], int]] = b"", ([], [], 0)
         try:
             self.build_id = ElfImage.from_memory(memory, base).build_id
         except FormatError:
@@ -88,16 +95,32 @@ class Resident:
             return 0
         return pid if stat.start == start and stat.state not in "ZX" else 0
 
-    def changes(self) -> list[tuple[int, int, int, int]]:
+    def changes(self) -> list[Change]:
         """Return the changed words: (address, before, after, bytes), oldest first."""
-        count = min(self.fields["change_count"], layout.MAX_CHANGES)
-        data = self._memory.read(self.fields["changes"], count * layout.CHANGE.size)
+        data = self._journal()
         size = layout.CHANGE.size
         return [
             fields[:4]
             for fields in layout.CHANGE.struct.iter_unpack(data[: len(data) // size * size])
             if fields[0]
         ]
+
+    def _journal(self) -> bytes:
+        count = min(self.fields["change_count"], layout.MAX_CHANGES)
+        return self._memory.read(self.fields["changes"], count * layout.CHANGE.size)
+
+    def prepare(self) -> None:
+        """Do what `take_back` can do before the threads are stopped: most of its work."""
+        self.look()
+        self._prepared = self._journal(), self._work()
+
+    def _work(self) -> tuple[list[Group], list[Group], int]:
+        """Return the pieces of memory to restore: without those that are asked, those, how many."""
+        asked: list[Change] = []
+        others: list[Change] = []
+        for change in self.changes():
+            (asked if self._is_asked(change) else others).append(change)
+        return _grouped(others), _grouped(asked), len(asked)
 
     def holds(self, addr: int) -> bool:
         """Say whether an address lies in the agent's code or trampolines."""
@@ -120,25 +143,21 @@ class Resident:
         stopped and the loader is idle. Raises OSError where memory cannot be written; what
         was restored stays so, and calling this again does the rest.
         """
-        changes = self.changes()
-        if not unwinding:
-            asked = [one for one in changes if self._is_asked(one)]
-            taken.kept = len(asked)
-            changes = [one for one in changes if not self._is_asked(one)]
-        else:
-            taken.kept = 0
-        for start, end, group in _grouped(changes):
+        journal, work = self._prepared
+        if journal != self._journal():
+            work = self._work()
+        others, asked, kept = work
+        taken.kept = 0 if unwinding else kept
+        for start, end, group in [*others, *(asked if unwinding else [])]:
             self._restore(start, end, group, taken)
 
-    def _is_asked(self, change: tuple[int, int, int, int]) -> bool:
+    def _is_asked(self, change: Change) -> bool:
         """Say whether a word leads to the agent's own functions, or to a cell of no slot."""
         at = change[2] - self.base
         first = layout.BLOB_ENTRIES + self.fields["cell_count"] * _ENTRY_BYTES
         return 0 <= at < layout.BLOB_TEXT_MAX or first <= at < layout.BLOB_SITES
 
-    def _restore(
-        self, start: int, end: int, changes: list[tuple[int, int, int, int]], taken: Taken
-    ) -> None:
+    def _restore(self, start: int, end: int, changes: list[Change], taken: Taken) -> None:
         data = bytearray(self._memory.read(start, end - start))
         if len(data) < end - start:  # its image is gone
             return
@@ -157,10 +176,9 @@ class Resident:
         """Let trampolines that somebody still has the address of do nothing but go on."""
         fields = self.fields
         count = fields["cell_count"]
-        cells = memoryview(bytearray(self._memory.read(fields["cells"], 16 * count))).cast("Q")
-        for index in range(0, len(cells), 2):
-            if cells[index]:
-                cells[index] = fields["plain_jump"]
+        cells = array("Q", self._memory.read(fields["cells"], 16 * count))
+        plain = fields["plain_jump"]
+        cells[::2] = array("Q", [plain if handler else 0 for handler in cells[::2]])
         if len(cells):
             self._memory.write(fields["cells"], cells.tobytes())
         last = layout.SITES_A_PAGE - 1
@@ -203,10 +221,10 @@ def _words(data: bytes) -> list[int]:
 
 
 def _grouped(
-    changes: list[tuple[int, int, int, int]],
-) -> list[tuple[int, int, list[tuple[int, int, int, int]]]]:
+    changes: list[Change],
+) -> list[Group]:
     """Return (start, end, changes) of pieces of memory; those of one word newest first."""
-    groups: list[tuple[int, int, list[tuple[int, int, int, int]]]] = []
+    groups: list[Group] = []
     order = sorted(range(len(changes)), key=lambda index: (changes[index][0], -index))
     for change in [changes[index] for index in order]:
         addr, size = change[0], change[3]
