@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import re
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -264,3 +266,54 @@ def test_an_exec_ends_the_trace(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         assert "has ended" in done.stderr
         assert attached.finish(process) == (0, "end\n", "")
+
+
+# ---- processes that can open none of our files -------------------------------
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may trace a process of somebody else")
+@pytest.mark.parametrize("how", ["user", "namespace"])
+def test_a_process_that_cannot_reach_us(how: str, tmp_path: Path) -> None:
+    """Of another user, or in a process namespace of its own: the files are made there."""
+    program = [str(build.program("attached")), "2"]
+    if how == "user":
+        folder = tempfile.mkdtemp()  # where everybody may go
+        os.chmod(folder, 0o755)
+        program[0] = shutil.copy(program[0], folder)
+        ids = ["--reuid", "65534", "--regid", "65534", "--clear-groups"]
+        words = [need("setpriv"), *ids, *program]
+    else:
+        words = [need("unshare"), "--pid", "--fork", "--kill-child", *program]
+    with attached.running(words) as process:
+        pid = process.pid
+        if how == "namespace":
+            [child] = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+            pid = int(child)
+        before = attached.snapshot(pid)
+        for mode in ("times", "record", "count"):
+            done = attached.trace(pid, *options(mode, tmp_path), "--duration", "100ms")
+            assert done.returncode == 0, done.stderr
+            assert attached.differences(before, pid) == []
+        status, out, _ = attached.finish(process)
+        assert (status, out) == (7, "wrong 0\n")
+    if how == "user":
+        shutil.rmtree(folder)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_which_right_is_missing_is_said() -> None:
+    ids = ["--reuid", "65534", "--regid", "65534", "--clear-groups"]
+    with attached.running([build.program("attached"), "0"]) as process:
+        done = subprocess.run(
+            [need("setpriv"), *ids, *attached.words(process.pid, "-c")],
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        if "No module named" in done.stderr or "Permission denied" in done.stderr:
+            pytest.skip("nobody else may read this soscope")
+        assert done.returncode == 3, done.stderr
+        assert "it belongs to" in done.stderr
+        assert attached.finish(process)[0] == 7

@@ -136,6 +136,8 @@ class Visit:
         except ProcessLookupError as error:
             raise NoSuchProcess(f"process {self.pid} has ended") from error
         except PermissionError as error:
+            if self._tracer() != "0":  # one that was killed may finish what it has begun
+                return False
             raise rights.missing_right(self.pid, "tracing", error.errno) from error
         try:
             self._check_same()
@@ -180,7 +182,12 @@ class Visit:
                 raise NoSuchProcess(f"process {self.pid} has ended")
             raise Executed("it has executed another program meanwhile")
 
+    def _tracer(self) -> str:
+        return status.read_status(self.pid).get("TracerPid", "0")
+
     def _refuse_busy(self, owner: int) -> None:
+        if (tracer := self._tracer()) != "0":
+            raise Refused(f"process {tracer} traces it already")
         if not owner and not self._lock.is_held and not self._lock.is_ready:
             raise Refused("it is still being loaded")
         who = f": thread {owner} is in dlopen, dlclose or a constructor" if owner else ""
