@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""site.c, thread.c, stats.c and lookup.c: tables that threads and signals share."""
+"""site.c, thread.c, stats.c, changes.c and lookup.c: tables that threads and signals share."""
 
 from __future__ import annotations
 
@@ -20,6 +20,11 @@ def test_parked_calls_are_found_as_long_as_they_are_alive(seed: int) -> None:
 @pytest.mark.parametrize("compiler", hosted.COMPILERS)
 def test_return_trampolines(compiler: str) -> None:
     hosted.check("sites", compiler=compiler)
+
+
+@pytest.mark.parametrize("compiler", hosted.COMPILERS)
+def test_the_journal_of_changes(compiler: str) -> None:
+    hosted.check("changes", compiler=compiler)
 
 
 @pytest.mark.parametrize("compiler", hosted.COMPILERS)
