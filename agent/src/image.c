@@ -218,7 +218,7 @@ int sosc_image_parse(struct sosc_loaded *image, const struct sosc_start *start)
 		image->name = names + sosc_control->main_name;
 		image->path = names + sosc_control->main_path;
 	}
-	image->identity = sosc_gnu_hash(image->path);
+	image->identity = sosc_gnu_hash(image->path) + image->ns;
 	for (uint32_t i = 0; i < image->build_id_size; i++)
 		image->identity = image->identity * 33 + image->build_id[i];
 	return 0;

@@ -135,6 +135,15 @@ static int errors(void)
 	CHECK(errno == E2BIG);
 	sum += ((int (*)(int))dlsym(here, "space_error"))(2);
 	CHECK(errno == ENOENT && dlclose(library) == 0 && dlclose(here) == 0);
+	// most likely at one address, first in one namespace and then in another
+	void *other = opened(LM_ID_NEWLM, "libplug_a.so");
+	library = opened(space_of(other), "libspace.so");
+	sum += ask(library, "space_error", 2);
+	CHECK(dlclose(library) == 0);
+	library = opened(LM_ID_NEWLM, "libspace.so");
+	errno = E2BIG;
+	sum += ask(library, "space_error", 2);
+	CHECK(errno == E2BIG && dlclose(library) == 0 && dlclose(other) == 0);
 	return sum;
 }
 
