@@ -21,6 +21,7 @@ from soscope.process.reasons import Refused
 _LIMIT = 1.0  # seconds for all threads to stop
 _SPIN = 200  # looks at a thread before sleeping in between
 _PAUSE = 0.0002
+_LETTING_GO = 0.2  # seconds that a tracer takes to end
 _WAIT = ptrace.WALL | os.WNOHANG
 _GONE = "ZXx"
 _TIMESPEC = 16  # bytes
@@ -105,14 +106,20 @@ class Threads:
 
     def _seize(self, tid: int) -> None:
         thread = Thread(tid)
-        try:
-            ptrace.seize(tid, 0)
-        except ProcessLookupError:
-            return
-        except PermissionError:
-            if _state(self.pid, tid) in _GONE:
+        end = time.monotonic() + _LETTING_GO
+        while True:
+            try:
+                ptrace.seize(tid, 0)
+                break
+            except ProcessLookupError:
                 return
-            raise
+            except PermissionError:
+                if _state(self.pid, tid) in _GONE:
+                    return
+                # a tracer that was killed lets go of its threads one after the other
+                if time.monotonic() > end:
+                    raise
+                time.sleep(_PAUSE)
         self.stopped[tid] = thread
         thread.asked = time.monotonic_ns()
         try:
