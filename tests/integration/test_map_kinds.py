@@ -194,7 +194,7 @@ def test_where_libraries_come_and_go_those_that_stay_are_right(tmp_path: Path) -
             assert not slots(document, "hooked") or "may be wrong" in done.stderr
             names = {one["name"] for one in document["images"]}
             assert {"comes", libc_of(document)} <= names
-            if "come and go" in done.stderr:
+            if done.returncode:
                 assert not names & {"one.so", "two.so"}
             (slot,) = rows_of(document, "dlopen", "comes")
             assert slot["to_image"] == libc_of(document)

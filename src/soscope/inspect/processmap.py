@@ -129,11 +129,13 @@ def read_map(pid: int, chooses: Chooses) -> ProcessMap:
             if watch.holds():
                 made = ProcessMap(pid, images.all, bindings, chooses)
                 found = made if watch.holds() else found
-                if found is made and not found.is_guessed:
+                if found is made and not found.is_guessed and not found.damaged:
                     break
             space.forget()
-        if found is None:
-            found = _of_those_that_stay(pid, space, images, bindings, chooses)
+        if found is None or found.damaged:  # an image may be half loaded all the time
+            staying = _of_those_that_stay(pid, space, images, bindings, chooses)
+            if found is None or len(staying.images) < len(images.linked):
+                found = staying
         for image in found.images:
             _ = image.path  # while the process is open
         space.check()

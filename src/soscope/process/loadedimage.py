@@ -290,7 +290,8 @@ class LoadedImage:
                 found = self._segments_at(one.start)
                 if found is not None:
                     return found
-        file = self.file
+        # its file is found by its dynamic section, or by these segments
+        file = self.file if self.dynamic else None
         return [] if file is None else file.elf.segments
 
     def _segments_at(self, addr: int) -> list[Segment] | None:

@@ -15,6 +15,7 @@ from soscope.errors import NoSuchProcess, SoscopeError
 from soscope.process import maps
 from soscope.process.images import find_images
 from soscope.process.live import Process
+from soscope.process.loadedimage import LoadedImage
 from soscope.process.space import Space
 from soscope.process.status import program_path, read_stat
 from tests.support.tools import not_here
@@ -103,3 +104,9 @@ def test_a_path_may_hold_everything_but_a_newline() -> None:
     text = b"7f0000-7f1000 r-xp 00001000 fe:00 7  /tmp/a b \r c.so \n"
     (mapping,) = maps.parse(text)
     assert mapping.path == "/tmp/a b \r c.so "
+
+
+def test_an_image_that_is_half_there_has_neither_segments_nor_file() -> None:
+    """The loader may be about to fill in an entry of its list."""
+    found = LoadedImage(Space(os.getpid()), 0, 0, 0, 0, link_map=0x1000)
+    assert (found.segments, found.mapping, found.file) == ([], None, None)
