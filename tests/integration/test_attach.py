@@ -141,6 +141,8 @@ def test_a_static_program_is_refused(tmp_path: Path) -> None:
     subprocess.run([need("gcc"), "-static", source, "-o", program], check=True, timeout=60)
     with attached.running([program], ready="") as process:
         assert "statically linked" in refused(process.pid, 1)
+        done = attached.detach(process.pid)
+        assert (done.returncode, done.stdout) == (0, f"process {process.pid}: nothing to undo\n")
         assert process.poll() is None
 
 

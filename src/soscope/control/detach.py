@@ -6,6 +6,7 @@ from __future__ import annotations
 from soscope.control import takeout
 from soscope.control.attach import in_full
 from soscope.errors import AttachError
+from soscope.process import reasons
 from soscope.process.reasons import Refused
 from soscope.process.resident import Resident, Taken
 from soscope.process.visit import Visit
@@ -43,6 +44,8 @@ def detach(pid: int) -> Removed:
             removed.longest_stop = visit.threads.longest
             visit.close()
     except Refused as refused:
+        if refused.reason == reasons.STATIC:  # no agent has ever gone into it
+            return removed
         raise AttachError(f"cannot clean up process {pid}: {in_full(refused.reason)}") from refused
     except OSError as error:
         if isinstance(error, (PermissionError, ProcessLookupError)):
