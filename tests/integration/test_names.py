@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from soscope.process.live import Process
-from soscope.process.query import Query, parse
+from soscope.process.lookup.query import Query, parse
 from tests.support.elffiles import build_id, built, pack, run, split
 from tests.support.telling import running
 from tests.support.tools import need

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from soscope.process.images import Images
-from soscope.process.loadedimage import LoadedImage
+from soscope.process.images.images import Images
+from soscope.process.images.loadedimage import LoadedImage
 from tests.support.resolving import LIBRARY, SOURCES, Teller, made, teller
 from tests.support.tools import need, not_here
 
@@ -225,7 +225,7 @@ def test_a_library_whose_file_cannot_be_had_is_read_from_memory(
     truth = running.tell("handle", handle, "code")
     copy.unlink()
     # what an ordinary user sees: no map_files, and the path is gone
-    from soscope.process import imagefile
+    from soscope.process.images import imagefile
 
     image = image_of(running, "code")
     before = imagefile._open

@@ -274,7 +274,7 @@ def test_maps_and_files_stand_in_where_memory_is_refused(
     running: Teller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What Yama's ptrace_scope 1 leaves: mappings and files, but not /proc/PID/mem."""
-    from soscope.process import space
+    from soscope.process.images import space
 
     def refused(_tid: int) -> None:
         raise PermissionError(13, "refused")

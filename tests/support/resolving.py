@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from soscope.process.answer import Answer
 from soscope.process.live import Process
+from soscope.process.lookup.answer import Answer
 from tests.support.matrix import FOLDER
 from tests.support.tools import need
 

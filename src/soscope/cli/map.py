@@ -9,7 +9,7 @@ from soscope.options.map import MapOptions, parse
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # imported when the words are fine
     from soscope.inspect.processmap import Chooses, ProcessMap
-    from soscope.process.loadedimage import LoadedImage
+    from soscope.process.images.loadedimage import LoadedImage
 
 
 def run(invocation: Invocation) -> int:

@@ -10,9 +10,9 @@ from soscope.options.resolve import ResolveOptions, parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.process.answer import Answer
     from soscope.process.live import Process
-    from soscope.process.values import ValueFormat
+    from soscope.process.lookup.answer import Answer
+    from soscope.process.lookup.values import ValueFormat
 
 
 def run(invocation: Invocation) -> int:
@@ -21,13 +21,13 @@ def run(invocation: Invocation) -> int:
     invocation.debug |= options.debug
 
     # --help and usage errors need none of these
-    from soscope.process.answer import NO_PERMISSION
     from soscope.process.live import Process
+    from soscope.process.lookup.answer import NO_PERMISSION
     from soscope.report.output import STDOUT, Output
 
     layout = None
     if options.read is not None:
-        from soscope.process.values import ValueFormat
+        from soscope.process.lookup.values import ValueFormat
 
         layout = ValueFormat(options.read)
     with Process(options.pid) as process:
@@ -60,7 +60,7 @@ def run(invocation: Invocation) -> int:
 
 def _answers(process: Process, options: ResolveOptions, layout: ValueFormat | None) -> list[Answer]:
     """Ask all queries; read the values that are wanted."""
-    from soscope.process.query import parse as parse_query
+    from soscope.process.lookup.query import parse as parse_query
 
     queries = [parse_query(text) for text in _texts(options.queries)]
     answers = process.answers(
@@ -71,8 +71,8 @@ def _answers(process: Process, options: ResolveOptions, layout: ValueFormat | No
         seen_from=options.seen_from,
     )
     if layout is not None:
-        from soscope.process.answer import NO_PERMISSION, NONE
-        from soscope.process.values import Unreadable
+        from soscope.process.lookup.answer import NO_PERMISSION, NONE
+        from soscope.process.lookup.values import Unreadable
 
         for answer in answers:
             if answer.addr is None:

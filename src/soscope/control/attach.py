@@ -22,14 +22,15 @@ from soscope.control.program import Program
 from soscope.control.supervise import OWN_SIGNALS
 from soscope.errors import AttachError, NoSuchProcess, SoscopeError
 from soscope.process import arch_x86_64 as arch
-from soscope.process import handover, reasons, status
-from soscope.process.blob import Blob
-from soscope.process.install import Install, Undo
+from soscope.process import reasons, status
+from soscope.process.agent import handover
+from soscope.process.agent.blob import Blob
+from soscope.process.agent.install import Install, Undo
+from soscope.process.agent.resident import Resident, Taken
+from soscope.process.agent.visit import Executed, Visit
 from soscope.process.reasons import Refused
-from soscope.process.resident import Resident, Taken
 from soscope.process.signals import signal
-from soscope.process.tracee import Faulted, Gone, Tracee
-from soscope.process.visit import Executed, Visit
+from soscope.process.stop.tracee import Faulted, Gone, Tracee
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
 

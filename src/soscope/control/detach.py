@@ -7,9 +7,9 @@ from soscope.control import takeout
 from soscope.control.attach import in_full
 from soscope.errors import AttachError
 from soscope.process import reasons
+from soscope.process.agent.resident import Resident, Taken
+from soscope.process.agent.visit import Visit
 from soscope.process.reasons import Refused
-from soscope.process.resident import Resident, Taken
-from soscope.process.visit import Visit
 
 
 class Removed:

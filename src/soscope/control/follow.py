@@ -13,11 +13,11 @@ from collections.abc import Callable
 
 from soscope.control.program import Program
 from soscope.errors import SoscopeError
-from soscope.process import handover
-from soscope.process.blob import Blob
-from soscope.process.put_in import PutIn
+from soscope.process.agent import handover
+from soscope.process.agent.blob import Blob
+from soscope.process.agent.put_in import PutIn
 from soscope.process.reasons import Refused
-from soscope.process.tracee import Tracee
+from soscope.process.stop.tracee import Tracee
 from soscope.wire.block import ControlBlock
 
 # Gets the path of the program and, rarely, the descriptor of an empty shared file that the

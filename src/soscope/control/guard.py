@@ -16,9 +16,9 @@ import sys
 from collections.abc import Callable
 
 from soscope.errors import NoSuchProcess, NotPermitted, SoscopeError
+from soscope.process.agent.visit import Executed
 from soscope.process.reasons import Refused
-from soscope.process.tracee import Gone
-from soscope.process.visit import Executed
+from soscope.process.stop.tracee import Gone
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing is slow to import

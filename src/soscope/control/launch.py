@@ -22,7 +22,7 @@ from soscope.control.supervise import OWN_SIGNALS, Target
 from soscope.control.tracer import Tracer
 from soscope.errors import LaunchError, NoSharedMemory, SoscopeError
 from soscope.process import reasons, status
-from soscope.process.blob import Blob
+from soscope.process.agent.blob import Blob
 
 _HIGH_DESCRIPTOR = 900  # programs hand out the low ones
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 
-from soscope.process.blob import Blob
+from soscope.process.agent.blob import Blob
 from soscope.wire.block import ControlBlock
 
 NOTE = "the agent went in through LD_PRELOAD; signals and executed programs are not seen"

@@ -8,9 +8,9 @@ threads stand still for as long as a few thousand words take to be written.
 from __future__ import annotations
 
 from soscope.control.guard import guarded
-from soscope.process import stacks
-from soscope.process.resident import Resident, Taken
-from soscope.process.visit import Visit
+from soscope.process.agent import stacks
+from soscope.process.agent.resident import Resident, Taken
+from soscope.process.agent.visit import Visit
 from soscope.wire import layout
 
 _LIMIT = 15.0  # seconds to wait for a loader that is at work

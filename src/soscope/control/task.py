@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.control.program import Program
-from soscope.process.put_in import PutIn
+from soscope.process.agent.put_in import PutIn
 
 
 class Task:

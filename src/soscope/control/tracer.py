@@ -20,10 +20,10 @@ from soscope.control.program import Program
 from soscope.control.task import Task
 from soscope.errors import SoscopeError
 from soscope.process import ptrace, reasons, status
-from soscope.process.put_in import PutIn
+from soscope.process.agent.put_in import PutIn
 from soscope.process.reasons import Refused
 from soscope.process.signals import signal
-from soscope.process.tracee import Faulted, Gone, Tracee
+from soscope.process.stop.tracee import Faulted, Gone, Tracee
 from soscope.wire import layout
 
 STOP_SIGNALS = frozenset((signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU))

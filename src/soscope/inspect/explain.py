@@ -7,14 +7,14 @@ from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.slots import R_X86_64_JUMP_SLOT, SlotRelocation, slot_relocations
 from soscope.errors import FormatError, SoscopeError
 from soscope.inspect.processmap import AGENT_NAME, Row
-from soscope.process.bindings import HOOKED, UNBOUND, Binding, Bindings
-from soscope.process.images import Images, find_images
-from soscope.process.loadedimage import LoadedImage
-from soscope.process.ownscope import own_scope
-from soscope.process.reaimed import note_reaimed
-from soscope.process.slotuses import CALL, JUMP, STUB, Use, uses_of
-from soscope.process.space import Space
-from soscope.process.watch import Watch
+from soscope.process.images.images import Images, find_images
+from soscope.process.images.loadedimage import LoadedImage
+from soscope.process.images.space import Space
+from soscope.process.images.watch import Watch
+from soscope.process.lookup.ownscope import own_scope
+from soscope.process.slots.bindings import HOOKED, UNBOUND, Binding, Bindings
+from soscope.process.slots.reaimed import note_reaimed
+from soscope.process.slots.slotuses import CALL, JUMP, STUB, Use, uses_of
 
 MAIN = "MAIN"
 

@@ -16,7 +16,8 @@ from soscope.inspect.finding import INFO, MISSING, OK
 from soscope.inspect.images import ImageReport
 from soscope.inspect.subject import PARTIAL, Subject
 from soscope.linker.search import Needed, closure, open_image
-from soscope.process import locking, reasons
+from soscope.process import reasons
+from soscope.process.agent import locking
 
 _HEAD = 256
 _MAX_SCRIPTS = 5

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 
 from soscope.errors import AgentError, SoscopeError
 from soscope.inspect.finding import INFO, LIMITED, MISSING, OK, Finding
-from soscope.process import blob
+from soscope.process.agent import blob
 from soscope.prototypes import load
 from soscope.wire import layout
 

@@ -7,13 +7,13 @@ from bisect import bisect_right
 from collections.abc import Callable
 from time import sleep
 
-from soscope.process.bindings import BOUND, HOOKED, INTERPOSED, UNBOUND, Binding, Bindings
-from soscope.process.images import Images, find_images
-from soscope.process.loadedimage import LoadedImage
+from soscope.process.images.images import Images, find_images
+from soscope.process.images.loadedimage import LoadedImage
+from soscope.process.images.space import Space
+from soscope.process.images.watch import Watch
 from soscope.process.maps import Mapping
-from soscope.process.reaimed import note_reaimed
-from soscope.process.space import Space
-from soscope.process.watch import Watch
+from soscope.process.slots.bindings import BOUND, HOOKED, INTERPOSED, UNBOUND, Binding, Bindings
+from soscope.process.slots.reaimed import note_reaimed
 
 STATES = (UNBOUND, BOUND, INTERPOSED, HOOKED)
 

@@ -14,11 +14,12 @@ from soscope.inspect.finding import INFO, LIMITED, MISSING, OK
 from soscope.inspect.images import ImageReport
 from soscope.inspect.subject import NOT_PERMITTED, PARTIAL, Subject
 from soscope.linker.search import open_image
-from soscope.process import auxv, maps, resident, status
+from soscope.process import auxv, maps, status
+from soscope.process.agent import resident
+from soscope.process.agent.visit import Visit
 from soscope.process.maps import Mapping
 from soscope.process.memory import RemoteMemory
 from soscope.process.reasons import Refused
-from soscope.process.visit import Visit
 
 _KTHREAD = 0x200000  # PF_KTHREAD of the ninth field of /proc/PID/stat
 _STATES = {"T": "stopped", "t": "stopped by its tracer", "D": "waiting for a device"}

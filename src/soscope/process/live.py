@@ -19,19 +19,19 @@ import time
 from collections.abc import Iterable
 
 from soscope.errors import NoSuchProcess
-from soscope.process.answer import Answer
-from soscope.process.images import Images, find_images
-from soscope.process.loadedimage import LoadedImage
-from soscope.process.query import Query, parse
-from soscope.process.resolver import Resolver
+from soscope.process.images.images import Images, find_images
+from soscope.process.images.loadedimage import LoadedImage
+from soscope.process.images.space import Space
+from soscope.process.images.watch import Watch
+from soscope.process.lookup.answer import Answer
+from soscope.process.lookup.query import Query, parse
+from soscope.process.lookup.resolver import Resolver
 from soscope.process.rights import missing_right
-from soscope.process.space import Space
 from soscope.process.status import read_stat
-from soscope.process.watch import Watch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.process.bindings import Binding
+    from soscope.process.slots.bindings import Binding
 
 _TRIES = 5
 _PATIENCE = 0.2  # seconds for an exec to end
@@ -224,7 +224,7 @@ class Process:
         Only those of the images called `image`, only those for `symbol`, where they are given.
         Raises NoSuchProcess, and NotPermitted where names alone may be looked up.
         """
-        from soscope.process.bindings import Bindings
+        from soscope.process.slots.bindings import Bindings
 
         if self._space.is_patchwork:
             raise missing_right(self.pid, "the memory", errno.EACCES)

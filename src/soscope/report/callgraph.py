@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.inspect.processmap import ProcessMap
-from soscope.process.bindings import BOUND, HOOKED, INTERPOSED, UNBOUND
+from soscope.process.slots.bindings import BOUND, HOOKED, INTERPOSED, UNBOUND
 
 _WORST = (UNBOUND, BOUND, INTERPOSED, HOOKED)  # the last one gives an edge its colour
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import json
 
 from soscope.inspect.explain import Explanation, Way, table_name, type_name
-from soscope.process.bindings import HOOKED, INTERPOSED, UNBOUND
-from soscope.process.slotuses import STUB, Use, instruction
+from soscope.process.slots.bindings import HOOKED, INTERPOSED, UNBOUND
+from soscope.process.slots.slotuses import STUB, Use, instruction
 from soscope.report.words import plural
 
 SCHEMA = "soscope/explain/1"

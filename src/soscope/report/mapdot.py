@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.process.bindings import BOUND, HOOKED, INTERPOSED, UNBOUND
+from soscope.process.slots.bindings import BOUND, HOOKED, INTERPOSED, UNBOUND
 from soscope.report.callgraph import Graph
 
 _COLOURS = {BOUND: "#4c6a92", UNBOUND: "#9aa5b1", INTERPOSED: "#c77700", HOOKED: "#c0241c"}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from math import log2
 
-from soscope.process.bindings import BOUND, HOOKED, INTERPOSED, UNBOUND
+from soscope.process.slots.bindings import BOUND, HOOKED, INTERPOSED, UNBOUND
 from soscope.report.callgraph import Edge, Graph, Node
 
 _COLOURS = {BOUND: "#4c6a92", UNBOUND: "#9aa5b1", INTERPOSED: "#c77700", HOOKED: "#c0241c"}

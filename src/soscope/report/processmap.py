@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterator
 
 from soscope.inspect.processmap import ProcessMap, Row
-from soscope.process.bindings import HOOKED, INTERPOSED
-from soscope.process.loadedimage import LoadedImage
+from soscope.process.images.loadedimage import LoadedImage
+from soscope.process.slots.bindings import HOOKED, INTERPOSED
 from soscope.report.words import plural
 
 SCHEMA = "soscope/process-map/1"

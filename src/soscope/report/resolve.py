@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.process.answer import Answer, Candidate
+from soscope.process.lookup.answer import Answer, Candidate
 
 
 def lines(answer: Answer, *, why: bool, every: bool, value: bool) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 
-from soscope.process.answer import Answer, Candidate
+from soscope.process.lookup.answer import Answer, Candidate
 
 SCHEMA = "soscope/resolve/1"
 

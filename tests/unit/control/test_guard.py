@@ -10,8 +10,8 @@ import pytest
 
 from soscope.control.guard import guarded
 from soscope.errors import NoSuchProcess, NotPermitted, SoscopeError
+from soscope.process.agent.visit import Executed
 from soscope.process.reasons import Refused
-from soscope.process.visit import Executed
 
 
 def test_the_result_comes_back() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from soscope.errors import AgentError
-from soscope.process.blob import Blob, agent_path
+from soscope.process.agent.blob import Blob, agent_path
 from soscope.wire import layout
 from tests.support.elfwriter import Sym, Writer
 

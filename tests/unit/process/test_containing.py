@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.encoding import encoding
 from soscope.binfmt.elf.symbolarray import SymbolArray
-from soscope.process import containing
-from soscope.process.containing import GAP, INSIDE, UNSIZED, Hit, SymbolIndex, scan
+from soscope.process.tables import containing
+from soscope.process.tables.containing import GAP, INSIDE, UNSIZED, Hit, SymbolIndex, scan
 
 BOUNDS = [(0x100, 0x200), (0x200, 0x240), (0x300, 0x340)]
 

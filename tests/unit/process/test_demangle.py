@@ -7,7 +7,7 @@ import ctypes
 
 import pytest
 
-from soscope.process.demangle import Demangler, NoDemangler, is_meant, part_of
+from soscope.process.tables.demangle import Demangler, NoDemangler, is_meant, part_of
 from tests.support.elffiles import built, nm, run
 from tests.support.tools import need
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from soscope.binfmt.source import FileSource
-from soscope.process.dwarfnames import DwarfNames
-from soscope.process.staticnames import ImageNames
+from soscope.process.tables.dwarfnames import DwarfNames
+from soscope.process.tables.staticnames import ImageNames
 from tests.support.elffiles import build_id, built, nm, run, split
 from tests.support.tools import need
 

@@ -13,10 +13,10 @@ import pytest
 
 from soscope.errors import NoSuchProcess, SoscopeError
 from soscope.process import maps
-from soscope.process.images import find_images
+from soscope.process.images.images import find_images
+from soscope.process.images.loadedimage import LoadedImage
+from soscope.process.images.space import Space
 from soscope.process.live import Process
-from soscope.process.loadedimage import LoadedImage
-from soscope.process.space import Space
 from soscope.process.status import program_path, read_stat
 from tests.support.tools import not_here
 

@@ -8,7 +8,7 @@ import time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from soscope.process.jitnames import PERF_MAP, JitName, JitNames, parse_perf_map
+from soscope.process.tables.jitnames import PERF_MAP, JitName, JitNames, parse_perf_map
 
 TEXT = b"""7f0000001000 20 first
 0x7f0000002000 0x10 JS:~add /a file.js:1:2

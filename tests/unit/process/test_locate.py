@@ -10,9 +10,9 @@ import pytest
 
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.source import BufferSource
-from soscope.process.containing import GAP, INSIDE, UNSIZED
-from soscope.process.locate import DYNAMIC, STUB, Locator
-from soscope.process.staticnames import STATIC, ImageNames
+from soscope.process.tables.containing import GAP, INSIDE, UNSIZED
+from soscope.process.tables.locate import DYNAMIC, STUB, Locator
+from soscope.process.tables.staticnames import STATIC, ImageNames
 from tests.support.elffiles import build_id, built, nm, run
 
 PROGRAM = """

@@ -9,9 +9,9 @@ import os
 import pytest
 
 from soscope.errors import UsageError
-from soscope.process.query import parse
-from soscope.process.space import Space
-from soscope.process.values import Unreadable, ValueFormat
+from soscope.process.images.space import Space
+from soscope.process.lookup.query import parse
+from soscope.process.lookup.values import Unreadable, ValueFormat
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import random
 
-from soscope.process.resident import _grouped
-from soscope.process.stacks import words_between
+from soscope.process.agent.resident import _grouped
+from soscope.process.agent.stacks import words_between
 
 
 def test_words_are_found_by_their_upper_bytes() -> None:

@@ -11,7 +11,13 @@ from pathlib import Path
 import pytest
 
 from soscope.binfmt.source import BufferSource
-from soscope.process.staticnames import DEBUG_FILE, MINIDEBUG, STATIC, ImageNames, open_regular
+from soscope.process.tables.staticnames import (
+    DEBUG_FILE,
+    MINIDEBUG,
+    STATIC,
+    ImageNames,
+    open_regular,
+)
 from tests.support.elffiles import build_id, built, nm, pack, run, split
 
 PROGRAM = """

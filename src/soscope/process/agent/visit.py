@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Visit a running process: look at it while it runs, then stop it where its loader is idle.
+
+What can be read without stopping is read before. A process whose loader is at work is let go
+of and stopped again a little later, up to a limit; one that cannot be visited is refused with
+the reason, and nothing has happened to it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+
+from soscope.binfmt.elf.image import ElfImage
+from soscope.errors import FormatError, NoSuchProcess, SoscopeError
+from soscope.process import arch_x86_64 as arch
+from soscope.process import auxv, maps, reasons, rights, status
+from soscope.process.agent import resident
+from soscope.process.agent.install import Facts
+from soscope.process.memory import RemoteMemory
+from soscope.process.reasons import Refused
+from soscope.process.stop.loaderlock import LoaderLock, executable_ranges
+from soscope.process.stop.stopping import Threads
+
+_LIMIT = 5.0  # seconds to wait for a loader that is at work
+_PAUSE, _LONGEST_PAUSE = 0.0005, 0.003
+_TRACED = 0.5  # seconds to wait for somebody who traces it to let go
+_STRICT, _FILTER = "1", "2"
+_TRIES_CLEAR = 20  # stops in which some thread runs code that we would rather see left
+
+
+class Visit:
+    """One visit of process `pid`, from one thread of ours.
+
+    `facts` says what the agent has to know, `agents` are those that lie there already,
+    `threads` are the threads while they are stopped. `tries` counts the stops.
+    """
+
+    __slots__ = (
+        "_loader_code",
+        "_lock",
+        "_start",
+        "agents",
+        "facts",
+        "mappings",
+        "memory",
+        "path",
+        "pid",
+        "threads",
+        "tries",
+    )
+
+    def __init__(self, pid: int) -> None:
+        """Look at the process.
+
+        Raises NoSuchProcess, NotPermitted, and Refused where there is no way in.
+        """
+        self.pid = pid
+        self.tries = 0
+        self.threads = Threads(pid)
+        self._start = _check_process(pid)
+        self.path = status.program_path(pid)
+        try:
+            self.memory = RemoteMemory(pid)
+        except OSError as error:
+            if error.errno in (errno.EACCES, errno.EPERM):
+                raise rights.missing_right(pid, "tracing", error.errno) from error
+            raise NoSuchProcess(f"no process {pid}", errno=error.errno) from error
+        try:
+            self._look()
+        except OSError as error:
+            self.memory.close()
+            if error.errno in (errno.EACCES, errno.EPERM):
+                raise rights.missing_right(pid, "tracing", error.errno) from error
+            raise NoSuchProcess(f"process {pid} has ended", errno=error.errno) from error
+        except BaseException:
+            self.memory.close()
+            raise
+
+    def close(self) -> None:
+        """Close its memory."""
+        self.memory.close()
+
+    # ---- looking ----
+
+    def _look(self) -> None:
+        vector = _check_program(self.pid)
+        self.facts = facts = Facts(vector, self.memory)
+        if not facts.r_debug:
+            facts.r_debug = facts.debug_of_program(self.memory)
+        lock = LoaderLock.find(self.memory, facts.loader, facts.r_debug)
+        if lock is None:
+            raise Refused(f"{reasons.UNKNOWN_LOADER}: its locks were not found")
+        self._lock = lock
+        self._loader_code = executable_ranges(facts.loader)
+        facts.find_errno(self.memory)
+        self.mappings = maps.read(self.pid)
+        self.agents = resident.find(self.memory, self.mappings)
+
+    def check_seccomp(self) -> None:
+        """Refuse a process that must not make the system calls that the agent needs."""
+        fields = status.read_status(self.pid)
+        kind = fields.get("Seccomp", "0")
+        if kind == _STRICT:
+            raise Refused("strict seccomp: it may only read, write and end")
+        if kind == _FILTER and _filters(fields) > _filters(status.read_status(os.getpid())):
+            raise Refused(reasons.SECCOMP)
+
+    # ---- stopping ----
+
+    def stop(self, *, clear_of_loader: bool = False, limit: float = _LIMIT) -> None:
+        """Stop all threads with the loader idle.
+
+        `clear_of_loader`: no thread is in the loader's code, binding a slot, if that can be
+        had. No thread is in an agent's code, if that can be had: `is_clear` says. Raises
+        Refused, NotPermitted and NoSuchProcess with everything running.
+        """
+        end = time.monotonic() + limit
+        pause = _PAUSE
+        owner = 0
+        while True:
+            owner = self._lock.owner or owner
+            clear = clear_of_loader and self.tries < _TRIES_CLEAR
+            if self._is_idle() and self._try(clear_of_loader=clear):
+                return
+            if time.monotonic() > end:
+                self._refuse_busy(owner)
+            self._check_same()
+            time.sleep(pause)
+            pause = min(pause * 1.5, _LONGEST_PAUSE)
+
+    def _try(self, *, clear_of_loader: bool) -> bool:
+        self.tries += 1
+        try:
+            self.threads.stop()
+        except ProcessLookupError as error:
+            raise NoSuchProcess(f"process {self.pid} has ended") from error
+        except PermissionError as error:
+            if self._tracer() != "0":  # one that was killed may finish what it has begun
+                return False
+            raise rights.missing_right(self.pid, "tracing", error.errno) from error
+        try:
+            self._check_same()
+            if self._is_idle() and (
+                self.tries > _TRIES_CLEAR or self.is_clear(loader=clear_of_loader)
+            ):
+                return True
+        except BaseException:
+            self.threads.resume()
+            raise
+        self.threads.resume()
+        return False
+
+    def _is_idle(self) -> bool:
+        return not self._lock.is_held and self._lock.is_ready
+
+    def is_clear(self, *, loader: bool = False) -> bool:
+        """Say whether no stopped thread is in an agent's code (or the loader's)."""
+        for registers in self.threads.registers().values():
+            pc = registers.pc
+            if any(agent.holds(pc) for agent in self.agents):
+                return False
+            if loader and any(start <= pc < end for start, end in self._loader_code):
+                return False
+        return True
+
+    @property
+    def is_there(self) -> bool:
+        """Say whether the process still has the memory that was looked at."""
+        return bool(self.memory.read(self.facts.base, 4))
+
+    def _check_same(self) -> None:
+        """Make sure that it is still the process, and the program, that was looked at."""
+        try:
+            stat = status.read_stat(self.pid)
+        except SoscopeError as error:
+            raise NoSuchProcess(f"process {self.pid} has ended") from error
+        if stat.start != self._start:
+            raise NoSuchProcess(f"process {self.pid} has ended, and another has its number")
+        if not self.is_there:
+            if stat.state in "ZX":
+                raise NoSuchProcess(f"process {self.pid} has ended")
+            raise Executed("it has executed another program meanwhile")
+
+    def _tracer(self) -> str:
+        return status.read_status(self.pid).get("TracerPid", "0")
+
+    def _refuse_busy(self, owner: int) -> None:
+        if (tracer := self._tracer()) != "0":
+            raise Refused(f"process {tracer} traces it already")
+        if not owner and not self._lock.is_held and not self._lock.is_ready:
+            raise Refused("it is still being loaded")
+        who = f": thread {owner} is in dlopen, dlclose or a constructor" if owner else ""
+        raise Refused(f"its loader is busy{who}")
+
+
+class Executed(Refused):
+    """The process runs another program than the one that was looked at."""
+
+
+def _check_process(pid: int) -> int:
+    """Return when the process started, in clock ticks since boot.
+
+    Raises NoSuchProcess and Refused.
+    """
+    stat = status.read_stat(pid)
+    fields = _without_tracer(pid)
+    if fields.get("Tgid", str(pid)) != str(pid):
+        raise Refused(f"{pid} is a thread of process {fields['Tgid']}")
+    if stat.state in "ZX":
+        raise Refused("it is a zombie: it has ended, and its parent has not asked how")
+    if fields.get("Kthread", "0") == "1" or (pid == 2 or stat.parent == 2):
+        raise Refused("it is a thread of the kernel")
+    if pid == os.getpid():
+        raise Refused("it is soscope itself")
+    if (tracer := fields.get("TracerPid", "0")) != "0":
+        raise Refused(f"process {tracer} traces it already")
+    return stat.start
+
+
+def _without_tracer(pid: int) -> dict[str, str]:
+    """Return the status of a process, a moment later if somebody traces it just now.
+
+    A soscope that was killed may still finish what it has begun.
+    """
+    end = time.monotonic() + _TRACED
+    while True:
+        fields = status.read_status(pid)
+        if fields.get("TracerPid", "0") == "0" or time.monotonic() > end:
+            return fields
+        time.sleep(_LONGEST_PAUSE)
+
+
+def _check_program(pid: int) -> dict[int, int]:
+    """Return the auxiliary vector of a program that can have an agent.
+
+    Raises Refused, and OSError where it may not be looked at.
+    """
+    with open(f"/proc/{pid}/exe", "rb", buffering=0) as file:
+        try:
+            header = ElfImage.from_descriptor(file.fileno(), "program").header
+        except FormatError as error:
+            raise Refused(reasons.FOREIGN) from error
+    assert header is not None
+    if header.encoding.bits != arch.BITS or header.machine != arch.MACHINE:
+        raise Refused(reasons.FOREIGN)
+    try:
+        vector = auxv.read(pid)
+    except FormatError as error:
+        raise Refused(f"its auxiliary vector: {error}") from error
+    if vector.get(auxv.AT_SECURE):
+        raise Refused(reasons.SETUID)
+    if not vector.get(auxv.AT_BASE):
+        raise Refused(reasons.STATIC)
+    return vector
+
+
+def _filters(fields: dict[str, str]) -> int:
+    return int(fields.get("Seccomp_filters") or fields.get("Seccomp") or 0)

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stop all threads of a running process, and let them go on as if nothing had happened.
+
+A thread that waits in a system call is woken by the stop. Most calls then go on by the
+kernel's own means when the thread is let go: their result says "restart me". Some (epoll_wait,
+sigtimedwait, semtimedop, …) say EINTR, which a program would see; such a thread gets the
+result by which the kernel restarts a call if no handler runs (-ERESTARTNOHAND), and the time
+that it has waited already comes off its time-out.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+
+from soscope.process import arch_x86_64 as arch
+from soscope.process import ptrace
+from soscope.process.reasons import Refused
+from soscope.process.stop import waits
+
+_LIMIT = 1.0  # seconds for all threads to stop
+_SPIN = 200  # looks at a thread before sleeping in between
+_PAUSE = 0.0002
+_LETTING_GO = 0.2  # seconds that a tracer takes to end
+_WAIT = ptrace.WALL | os.WNOHANG
+_GONE = "ZXx"
+_TIMESPEC = 16  # bytes
+
+
+class Thread:
+    """A seized thread. `asked` and `let_go` are time.monotonic_ns() around its stop.
+
+    `wait` is what it waited for before the stop, None where it ran; `began` since when (as
+    time.monotonic_ns()), 0 where that is not known.
+    """
+
+    __slots__ = ("asked", "began", "is_stopped", "let_go", "rank", "tid", "wait")
+
+    def __init__(self, tid: int) -> None:
+        self.tid = tid
+        self.wait = waits.look(tid)
+        self.rank = waits.rank(self.wait)
+        self.began = 0
+        self.asked = 0
+        self.let_go = 0
+        self.is_stopped = False
+
+
+class Threads:
+    """The threads of process `pid`. `longest` is the longest stop so far, in ns.
+
+    `scratch` is the address of `scratch_count` times 16 bytes of the process, for time-outs.
+    All methods are to be called from one thread of ours: ptrace(2) knows no other tracer.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.longest = 0
+        self.stopped: dict[int, Thread] = {}
+        self._mended = 0
+        self.scratch = 0
+        self.scratch_count = 0
+
+    def lend(self, addr: int, size: int) -> None:
+        """Let memory of the process be used for time-outs of calls that go on."""
+        self.scratch = addr
+        self.scratch_count = size // _TIMESPEC
+
+    # ---- stopping ----
+
+    def stop(self, limit: float = _LIMIT) -> None:
+        """Stop every thread; new ones, too, until there is none.
+
+        Raises Refused, with every thread running again, where one does not stop within
+        `limit` seconds, PermissionError where one may not be traced, ProcessLookupError where
+        the process is gone.
+        """
+        clock = waits.SchedulerClock()
+        for tid in self._new():
+            clock.learn(waits.look(tid))
+        end = time.monotonic() + limit
+        try:
+            while new := self._new():
+                for tid in new:
+                    self._seize(tid)
+                for thread in [one for one in self.stopped.values() if not one.is_stopped]:
+                    self._wait(thread, end)
+            if not self.stopped:
+                raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
+            for thread in self.stopped.values():
+                thread.began = clock.began(thread.tid, thread.wait)
+        except BaseException:
+            self.resume()
+            raise
+
+    def _new(self) -> list[int]:
+        try:
+            found = os.listdir(f"/proc/{self.pid}/task")
+        except OSError as error:
+            raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH)) from error
+        return [
+            tid
+            for tid in map(int, found)
+            if tid not in self.stopped and _state(self.pid, tid) not in _GONE
+        ]
+
+    def _seize(self, tid: int) -> None:
+        thread = Thread(tid)
+        end = time.monotonic() + _LETTING_GO
+        while True:
+            try:
+                ptrace.seize(tid, 0)
+                break
+            except ProcessLookupError:
+                return
+            except PermissionError:
+                if _state(self.pid, tid) in _GONE:
+                    return
+                # a tracer that was killed lets go of its threads one after the other
+                if time.monotonic() > end:
+                    raise
+                time.sleep(_PAUSE)
+        self.stopped[tid] = thread
+        thread.asked = time.monotonic_ns()
+        try:
+            ptrace.interrupt(tid)
+        except ProcessLookupError:
+            pass  # its end is reported by the next wait
+
+    def _wait(self, thread: Thread, end: float) -> None:
+        """Wait until a thread is in the stop that we asked for, or has ended."""
+        looks = 0
+        while True:
+            try:
+                found, status = os.waitpid(thread.tid, _WAIT)
+            except ChildProcessError:
+                del self.stopped[thread.tid]
+                return
+            if not found:
+                looks += 1
+                if looks > _SPIN:
+                    if time.monotonic() > end:
+                        raise Refused(_why_not_stopped(self.pid, thread.tid))
+                    time.sleep(_PAUSE)
+                continue
+            if not os.WIFSTOPPED(status):
+                del self.stopped[thread.tid]
+                return
+            if status >> 16 == ptrace.EVENT_STOP:
+                thread.is_stopped = True
+                return
+            # A signal was on its way: it is delivered, the stop comes behind it.
+            number = 0 if status >> 16 else os.WSTOPSIG(status)
+            try:
+                ptrace.resume(thread.tid, number)
+            except ProcessLookupError:
+                pass
+
+    # ---- going on ----
+
+    def resume(self) -> None:
+        """Let all threads go on, untraced."""
+        threads = list(self.stopped.values())
+        self._mended = 0
+        for thread in threads:
+            if thread.is_stopped:
+                self._mend(thread)
+        for thread in threads:
+            if not thread.is_stopped and not self._catch(thread):
+                continue
+            try:
+                ptrace.detach(thread.tid)
+            except ProcessLookupError:
+                _reap(thread.tid)
+            thread.let_go = time.monotonic_ns()
+            if thread.is_stopped:
+                self.longest = max(self.longest, thread.let_go - thread.asked)
+        self.stopped.clear()
+
+    def _catch(self, thread: Thread) -> bool:
+        """Catch a thread that has not stopped yet, to let go of it; it may never stop."""
+        end = time.monotonic() + 0.02
+        while time.monotonic() < end:
+            try:
+                found, status = os.waitpid(thread.tid, _WAIT)
+            except ChildProcessError:
+                return False
+            if found and not os.WIFSTOPPED(status):
+                return False
+            if found:
+                if status >> 16 == 0:
+                    ptrace.detach(thread.tid, os.WSTOPSIG(status))
+                    return False
+                return True
+            time.sleep(_PAUSE)
+        return False  # the kernel lets go of it when this process ends
+
+    def _mend(self, thread: Thread) -> None:
+        """Let a call that the stop has ended with EINTR go on."""
+        try:
+            registers = arch.get_registers(thread.tid)
+            if not arch.is_interrupted(registers):
+                return
+            place = 0
+            if self.scratch_count > self._mended:
+                place = self.scratch + _TIMESPEC * self._mended
+                self._mended += 1
+            waits.shorten(registers, thread.began, thread.tid, place)
+            arch.restart(registers)
+            arch.set_registers(thread.tid, registers)
+        except OSError:
+            pass  # killed: nobody will see what it waited for
+
+    # ---- looking ----
+
+    def registers(self) -> dict[int, arch.Registers]:
+        """Return the registers of all stopped threads, by tid, without those that were killed."""
+        found = {}
+        for tid in self.stopped:
+            try:
+                found[tid] = arch.get_registers(tid)
+            except OSError:
+                continue
+        return found
+
+    def worker(self) -> int:
+        """Return the thread in whose place system calls are made best: one that waits itself.
+
+        Such a one is in no critical section of its own (rseq(2)), and its call goes on by the
+        kernel's means.
+        """
+        return min(self.stopped.values(), key=lambda one: one.rank).tid
+
+
+def _state(pid: int, tid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/task/{tid}/stat", "rb", buffering=0) as file:
+            return file.read().rpartition(b")")[2].split()[0].decode()
+    except (OSError, IndexError):
+        return "X"
+
+
+def _reap(tid: int) -> None:
+    """Take the wait status of a thread that was killed."""
+    try:
+        while True:
+            found, status = os.waitpid(tid, _WAIT)
+            if not found or not os.WIFSTOPPED(status):
+                return
+    except ChildProcessError:
+        return
+
+
+def _why_not_stopped(pid: int, tid: int) -> str:
+    state = _state(pid, tid)
+    if state == "D":
+        return f"thread {tid} cannot be stopped: it waits in the kernel (state D), as in vfork"
+    return f"thread {tid} does not stop (state {state})"
