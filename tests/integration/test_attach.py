@@ -151,7 +151,7 @@ def test_a_zombie_is_refused() -> None:
     try:
         while "Z (zombie)" not in Path(f"/proc/{process.pid}/status").read_text():
             pass
-        assert "zombie" in refused(process.pid, 1)
+        assert "zombie" in refused(process.pid, 4)
     finally:
         process.wait()
 

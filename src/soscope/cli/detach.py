@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.cli.main import Invocation, note
+from soscope.cli.main import Invocation
 from soscope.options.detach import parse
 
 
@@ -13,17 +13,14 @@ def run(invocation: Invocation) -> int:
     invocation.debug |= options.debug
 
     # --help and usage errors need none of these
+    from soscope.cli.output import show
     from soscope.control.detach import detach
     from soscope.report.detach import document, lines
-    from soscope.report.output import STDOUT, Output
 
     removed = detach(options.pid)
+    is_told = True
     if not options.quiet:
-        output = Output.open(None, STDOUT)
-        output.write(document(removed) if options.json else lines(removed))
-        output.close()
-        if output.error is not None:
-            if isinstance(output.error, BrokenPipeError):
-                raise output.error
-            note(f"cannot write {output.name}: {(output.error.strerror or '').lower()}")
-    return 1 if any(taken.left or taken.kept for _, taken in removed.agents) else 0
+        is_told = show(document(removed) if options.json else lines(removed))
+    if not is_told or any(taken.left or taken.kept for _, taken in removed.agents):
+        return 1
+    return 0

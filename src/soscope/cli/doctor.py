@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.cli.main import Invocation, note
+from soscope.cli.main import Invocation
 from soscope.options.doctor import parse
 
 
@@ -13,17 +13,11 @@ def run(invocation: Invocation) -> int:
     invocation.debug |= options.debug
 
     # --help and usage errors need none of these
+    from soscope.cli.output import show
     from soscope.inspect.doctor import diagnose
     from soscope.report import doctor
-    from soscope.report.output import STDOUT, Output
 
     diagnosis = diagnose(pid=options.pid, path=options.path)
-    output = Output.open(None, STDOUT)
-    output.write(doctor.document(diagnosis) if options.json else doctor.text(diagnosis))
-    output.close()
-    if output.error is not None:
-        if isinstance(output.error, BrokenPipeError):
-            raise output.error
-        note(f"cannot write {output.name}: {(output.error.strerror or '').lower()}")
+    if not show(doctor.document(diagnosis) if options.json else doctor.text(diagnosis)):
         return 1
     return diagnosis.status

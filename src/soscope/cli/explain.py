@@ -13,21 +13,17 @@ def run(invocation: Invocation) -> int:
     invocation.debug |= options.debug
 
     # --help and usage errors need none of these
+    from soscope.cli.output import show
     from soscope.inspect.explain import explain
     from soscope.report import explain as report
-    from soscope.report.output import STDOUT, Output
 
     found = explain(options.pid, options.symbol, options.importer)
-    output = Output.open(None, STDOUT)
+    text = ""
     if options.json:
-        output.write(report.document(found))
+        text = report.document(found)
     elif found.ways:
-        output.write(report.text(found))
-    output.close()
-    if output.error is not None:
-        if isinstance(output.error, BrokenPipeError):
-            raise output.error
-        note(f"cannot write {output.name}: {(output.error.strerror or '').lower()}")
+        text = report.text(found)
+    if not show(text):
         return 1
     if found.is_changing:
         note("libraries come and go in this process: what is said may be of two moments")

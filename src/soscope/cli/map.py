@@ -18,26 +18,22 @@ def run(invocation: Invocation) -> int:
     invocation.debug |= options.debug
 
     # --help and usage errors need none of these
+    from soscope.cli.output import show
     from soscope.inspect.processmap import read_map
     from soscope.report import processmap
-    from soscope.report.output import STDOUT, Output
 
     found = read_map(options.pid, _chooser(options))
     chosen = sum(found.counts().values())
     if options.changed:
         found.keep_changed()
-    _write_pictures(options, found)
-    output = Output.open(None, STDOUT)
+    is_drawn = _write_pictures(options, found)
+    text = ""
     if options.json:
-        output.write(processmap.document(found))
+        text = processmap.document(found)
     elif options.svg is None and options.dot is None:
         lines = processmap.text(found, only_slots=options.is_filtered)
-        output.write("".join(f"{line}\n" for line in lines))
-    output.close()
-    if output.error is not None:
-        if isinstance(output.error, BrokenPipeError):
-            raise output.error
-        note(f"cannot write {output.name}: {(output.error.strerror or '').lower()}")
+        text = "".join(f"{line}\n" for line in lines)
+    if not (show(text) and is_drawn):
         return 1
     if found.is_changing:
         note("libraries come and go in this process: only those that stay are shown")
@@ -72,20 +68,21 @@ def _chooser(options: MapOptions) -> Chooses:
     return lambda *_: True
 
 
-def _write_pictures(options: MapOptions, found: ProcessMap) -> None:
-    """Write the files that were asked for. Raises SoscopeError."""
+def _write_pictures(options: MapOptions, found: ProcessMap) -> bool:
+    """Write the files that were asked for; say whether they are whole. Raises SoscopeError."""
     if options.svg is None and options.dot is None:
-        return
+        return True
+    from soscope.cli.output import finish
     from soscope.report import mapdot, mapsvg
     from soscope.report.callgraph import graph_of
     from soscope.report.output import Output
 
     graph = graph_of(found)
+    is_whole = True
     for path, write in ((options.svg, mapsvg.document), (options.dot, mapdot.document)):
         if path is None:
             continue
         output = Output.open(path)
         output.write(write(graph))
-        output.close()
-        if output.error is not None:
-            note(f"cannot write {output.name}: {(output.error.strerror or '').lower()}")
+        is_whole &= finish(output)
+    return is_whole

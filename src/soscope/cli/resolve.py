@@ -21,6 +21,7 @@ def run(invocation: Invocation) -> int:
     invocation.debug |= options.debug
 
     # --help and usage errors need none of these
+    from soscope.cli.output import finish
     from soscope.process.live import Process
     from soscope.process.lookup.answer import NO_PERMISSION
     from soscope.report.output import STDOUT, Output
@@ -47,11 +48,7 @@ def run(invocation: Invocation) -> int:
                 if not answer:
                     for line in complaint(answer):
                         note(line)
-        output.close()
-    if output.error is not None:
-        if isinstance(output.error, BrokenPipeError):
-            raise output.error
-        note(f"cannot write {output.name}: {(output.error.strerror or '').lower()}")
+    if not finish(output):
         return 1
     if any(answer.status == NO_PERMISSION for answer in answers):
         return 3

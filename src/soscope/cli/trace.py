@@ -4,12 +4,17 @@
 from __future__ import annotations
 
 from soscope.cli.main import Invocation, note
-from soscope.options.trace import parse
+from soscope.errors import UsageError
+from soscope.options.trace import names_process, parse
 
 
 def run(invocation: Invocation) -> int:
     """Run the verb; return the command's exit status, or die of its signal."""
-    options = parse(invocation.words)
+    try:
+        options = parse(invocation.words)
+    except UsageError:
+        invocation.wraps = not names_process(invocation.words)
+        raise
     options.settings.debug |= invocation.debug
     invocation.debug = options.settings.debug
     invocation.wraps = options.settings.pid is None

@@ -38,10 +38,13 @@ def examine(pid: int) -> Subject:
     subject = Subject("process", status.program_path(pid), pid)
     name = fields.get("Name", "")
     subject.say("process", INFO, _who(pid, name, fields))
-    if facts.state in "ZX":
-        subject.say("agent", MISSING, "a zombie: it has ended, and its parent has not asked yet")
-        subject.fall_short(PARTIAL)
-        return subject
+    if facts.state in status.ENDED:
+        try:
+            status.living_thread(pid)
+        except NoSuchProcess as error:
+            subject.say("agent", MISSING, f"{error}: {error.hint}")
+            subject.fall_short(PARTIAL)
+            return subject
     if _flags(pid) & _KTHREAD:
         subject.say("agent", MISSING, "a thread of the kernel: it has no memory of its own")
         subject.fall_short(PARTIAL)

@@ -3,14 +3,10 @@
 
 from __future__ import annotations
 
-from soscope.errors import UsageError
 from soscope.options.display import DEBUG
-from soscope.options.table import VALUE, Option, Values, joined, scan
-from soscope.options.units import parse_count
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:  # argparse is for help and mistakes
-    from soscope.options.parser import VerbParser
+from soscope.options.process import JSON, pid_option, the_pid
+from soscope.options.table import Option
+from soscope.options.verb import Verb
 
 USAGE = "soscope detach [options] -p PID"
 
@@ -51,40 +47,25 @@ class DetachOptions:
 
 OPTIONS = [
     DEBUG,
-    Option(
-        "-p",
-        "--pid",
-        dest="pid",
-        kind=VALUE,
-        metavar="PID",
-        convert=parse_count,
-        group="which process",
-        help="the process",
-    ),
-    Option("--json", dest="json", group="how to show it", help="one JSON document"),
-    Option("-q", "--quiet", dest="quiet", group="how to show it", help="say nothing"),
+    pid_option(about="it stands still for some milliseconds"),
+    JSON,
+    Option("-q", "--quiet", dest="quiet", group=JSON.group, help="say nothing"),
 ]
 
 
-def make_parser() -> VerbParser:
-    """Make argparse's parser of `soscope detach`."""
-    from soscope.options.parser import VerbParser
-
-    return VerbParser(
-        "detach", OPTIONS, usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG
-    )
+VERB = Verb(
+    "detach",
+    OPTIONS,
+    usage=USAGE,
+    short=SHORT,
+    description=DESCRIPTION,
+    epilog=EPILOG,
+)
+make_parser = VERB.make_parser
 
 
 def parse(arguments: list[str]) -> DetachOptions:
     """Parse the words behind `soscope detach`. Raises UsageError, or SystemExit for help."""
-    scanned = scan(OPTIONS, arguments)
-    if scanned is not None and not scanned[1]:
-        values = scanned[0]
-    else:
-        values = Values(OPTIONS)
-        make_parser().parse_args(joined(OPTIONS, arguments), values)
-    if values.pid is None:
-        raise UsageError("which process? -p is missing", hint=f"usage: {USAGE}")
-    if not 0 < values.pid < 1 << 31:
-        raise UsageError(f"-p: {values.pid} is no process id")
-    return DetachOptions(values.pid, json=values.json, quiet=values.quiet, debug=values.debug)
+    values, _ = VERB.read(arguments)
+    pid = the_pid(values, USAGE)
+    return DetachOptions(pid, json=values.json, quiet=values.quiet, debug=values.debug)

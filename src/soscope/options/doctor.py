@@ -5,12 +5,8 @@ from __future__ import annotations
 
 from soscope.errors import UsageError
 from soscope.options.display import DEBUG
-from soscope.options.table import VALUE, Option, Values, joined, scan
-from soscope.options.units import parse_count
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:  # argparse is for help and mistakes
-    from soscope.options.parser import VerbParser
+from soscope.options.process import JSON, pid_option
+from soscope.options.verb import Verb
 
 USAGE = "soscope doctor [options] [-p PID | FILE]"
 
@@ -39,17 +35,8 @@ exit status: 0 all works, 1 something does not, or could not be found out, 2 wro
 
 OPTIONS = [
     DEBUG,
-    Option(
-        "-p",
-        "--pid",
-        dest="pid",
-        kind=VALUE,
-        metavar="PID",
-        convert=parse_count,
-        group="what to look at",
-        help="look at this process, too; it is not stopped",
-    ),
-    Option("--json", dest="json", group="how to show it", help="one JSON document"),
+    pid_option(),
+    JSON,
 ]
 
 
@@ -65,27 +52,23 @@ class DoctorOptions:
         self.debug = debug
 
 
-def make_parser() -> VerbParser:
-    """Make argparse's parser of `soscope doctor`."""
-    from soscope.options.parser import VerbParser
-
-    parser = VerbParser(
-        "doctor", OPTIONS, usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG
-    )
-    parser.add_argument("path", metavar="FILE", nargs="?", help="a program or library")
-    return parser
+VERB = Verb(
+    "doctor",
+    OPTIONS,
+    usage=USAGE,
+    short=SHORT,
+    description=DESCRIPTION,
+    epilog=EPILOG,
+    argument=("FILE", "a program or library"),
+    most=1,
+)
+make_parser = VERB.make_parser
 
 
 def parse(arguments: list[str]) -> DoctorOptions:
     """Parse the words behind `soscope doctor`. Raises UsageError, or SystemExit for help."""
-    scanned = scan(OPTIONS, arguments)
-    if scanned is not None and len(scanned[1]) <= 1:
-        values, rest = scanned
-        path = rest[0] if rest else None
-    else:
-        values = Values(OPTIONS)
-        make_parser().parse_args(joined(OPTIONS, arguments), values)
-        path = values.path
+    values, rest = VERB.read(arguments)
+    path = rest[0] if rest else None
     if path is not None and values.pid is not None:
-        raise UsageError("a process or a file, not both", hint="soscope doctor -h shows how")
+        raise UsageError("a process or a file, not both", hint=f"usage: {USAGE}")
     return DoctorOptions(pid=values.pid, path=path, json=values.json, debug=values.debug)

@@ -5,12 +5,9 @@ from __future__ import annotations
 
 from soscope.errors import UsageError
 from soscope.options.display import DEBUG
-from soscope.options.table import VALUE, Option, Values, joined, scan
-from soscope.options.units import parse_count
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:  # argparse is for help and mistakes
-    from soscope.options.parser import VerbParser
+from soscope.options.process import JSON, pid_option, the_pid
+from soscope.options.table import VALUE, Option, Values
+from soscope.options.verb import Verb
 
 USAGE = "soscope explain [options] -p PID SYMBOL"
 
@@ -37,16 +34,7 @@ process.
 
 OPTIONS = [
     DEBUG,
-    Option(
-        "-p",
-        "--pid",
-        dest="pid",
-        kind=VALUE,
-        metavar="PID",
-        convert=parse_count,
-        group="what to look at",
-        help="the process; it is not stopped",
-    ),
+    pid_option(),
     Option(
         "--from",
         dest="importer",
@@ -55,7 +43,7 @@ OPTIONS = [
         group="what to look at",
         help="calls of this image; MAIN is the program",
     ),
-    Option("--json", dest="json", group="how to show it", help="one JSON document"),
+    JSON,
 ]
 
 
@@ -64,36 +52,31 @@ class ExplainOptions:
 
     __slots__ = ("debug", "importer", "json", "pid", "symbol")
 
-    def __init__(self, values: Values, pid: int, symbol: str) -> None:
-        self.pid = pid
+    def __init__(self, values: Values, symbol: str) -> None:
+        self.pid = the_pid(values, USAGE)
+        if not symbol.partition("@")[0]:
+            raise UsageError(f"'{symbol}' is no symbol")
         self.symbol = symbol
         self.importer: str | None = values.importer
         self.json: bool = values.json
         self.debug: bool = values.debug
 
 
-def make_parser() -> VerbParser:
-    """Make argparse's parser of `soscope explain`."""
-    from soscope.options.parser import VerbParser
-
-    parser = VerbParser(
-        "explain", OPTIONS, usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG
-    )
-    parser.add_argument("symbol", metavar="SYMBOL", help="a function, as NAME or NAME@VERSION")
-    return parser
+VERB = Verb(
+    "explain",
+    OPTIONS,
+    usage=USAGE,
+    short=SHORT,
+    description=DESCRIPTION,
+    epilog=EPILOG,
+    argument=("SYMBOL", "a function, as NAME or NAME@VERSION"),
+    least=1,
+    most=1,
+)
+make_parser = VERB.make_parser
 
 
 def parse(arguments: list[str]) -> ExplainOptions:
     """Parse the words behind `soscope explain`. Raises UsageError, or SystemExit for help."""
-    scanned = scan(OPTIONS, arguments)
-    if scanned is not None and len(scanned[1]) == 1:
-        values, (symbol,) = scanned
-    else:
-        values = Values(OPTIONS)
-        make_parser().parse_args(joined(OPTIONS, arguments), values)
-        symbol = values.symbol
-    if values.pid is None:
-        raise UsageError("no process", hint="soscope explain -p PID SYMBOL")
-    if not symbol.partition("@")[0]:
-        raise UsageError(f"'{symbol}' is no symbol")
-    return ExplainOptions(values, values.pid, symbol)
+    values, (symbol,) = VERB.read(arguments)
+    return ExplainOptions(values, symbol)

@@ -3,14 +3,11 @@
 
 from __future__ import annotations
 
-from soscope.errors import UsageError
 from soscope.options.display import DEBUG
-from soscope.options.table import LIST, VALUE, Option, Values, joined, scan
-from soscope.options.units import parse_count
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:  # argparse is for help and mistakes
-    from soscope.options.parser import VerbParser
+from soscope.options.process import JSON, pid_option, the_pid
+from soscope.options.selection import selection_options
+from soscope.options.table import VALUE, Option, Values
+from soscope.options.verb import Verb
 
 USAGE = "soscope map [options] -p PID"
 
@@ -42,45 +39,16 @@ exit status: 0 fine, 1 no such slot or not all could be read, 2 wrong usage, 3 n
 """
 
 _WHICH = "which slots"
-_WHERE = "how to show them"
+_WHERE = JSON.group
 
 OPTIONS = [
     DEBUG,
-    Option(
-        "-p",
-        "--pid",
-        dest="pid",
-        kind=VALUE,
-        metavar="PID",
-        convert=parse_count,
-        group="what to look at",
-        help="the process; it is not stopped",
-    ),
-    Option(
-        "-e",
-        "--select",
-        dest="select",
-        kind=LIST,
-        metavar="EXPR",
-        group=_WHICH,
-        help="only slots of the symbols that the filter expression chooses",
-    ),
-    Option(
-        "--from",
-        dest="callers",
-        kind=LIST,
-        metavar="IMAGE",
-        group=_WHICH,
-        help="only slots of this image; MAIN is the program",
-    ),
-    Option(
-        "-l",
-        "--to",
-        dest="callees",
-        kind=LIST,
-        metavar="IMAGE",
-        group=_WHICH,
-        help="only slots that lead to this image, or would",
+    pid_option(),
+    *selection_options(
+        _WHICH,
+        select="only slots of the symbols that the filter expression chooses",
+        callers="only slots of this image; MAIN is the program",
+        callees="only slots that lead to this image, or would",
     ),
     Option(
         "--changed",
@@ -88,7 +56,7 @@ OPTIONS = [
         group=_WHICH,
         help="only slots that differ from what the loader would have written",
     ),
-    Option("--json", dest="json", group=_WHERE, help="one JSON document"),
+    JSON,
     Option(
         "--svg",
         dest="svg",
@@ -113,8 +81,8 @@ class MapOptions:
 
     __slots__ = ("callees", "callers", "changed", "debug", "dot", "json", "pid", "select", "svg")
 
-    def __init__(self, values: Values, pid: int) -> None:
-        self.pid = pid
+    def __init__(self, values: Values) -> None:
+        self.pid = the_pid(values, USAGE)
         self.select: list[str] = values.select
         self.callers: list[str] = values.callers
         self.callees: list[str] = values.callees
@@ -130,23 +98,17 @@ class MapOptions:
         return bool(self.select or self.callers or self.callees or self.changed)
 
 
-def make_parser() -> VerbParser:
-    """Make argparse's parser of `soscope map`."""
-    from soscope.options.parser import VerbParser
-
-    return VerbParser(
-        "map", OPTIONS, usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG
-    )
+VERB = Verb(
+    "map",
+    OPTIONS,
+    usage=USAGE,
+    short=SHORT,
+    description=DESCRIPTION,
+    epilog=EPILOG,
+)
+make_parser = VERB.make_parser
 
 
 def parse(arguments: list[str]) -> MapOptions:
     """Parse the words behind `soscope map`. Raises UsageError, or SystemExit for help."""
-    scanned = scan(OPTIONS, arguments)
-    if scanned is not None and not scanned[1]:
-        values = scanned[0]
-    else:
-        values = Values(OPTIONS)
-        make_parser().parse_args(joined(OPTIONS, arguments), values)
-    if values.pid is None:
-        raise UsageError("no process", hint="soscope map -p PID")
-    return MapOptions(values, values.pid)
+    return MapOptions(VERB.read(arguments)[0])

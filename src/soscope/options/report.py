@@ -4,12 +4,9 @@
 from __future__ import annotations
 
 from soscope.options.display import DEBUG, DISPLAY, display_from
-from soscope.options.table import VALUE, Option, Values, joined, scan
+from soscope.options.table import VALUE, Option
+from soscope.options.verb import Verb
 from soscope.report.display import Display
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:  # argparse is for help and mistakes
-    from soscope.options.parser import VerbParser
 
 USAGE = "soscope report [options] FILE"
 
@@ -69,26 +66,23 @@ OPTIONS = [
 ]
 
 
-def make_parser() -> VerbParser:
-    """Make argparse's parser of `soscope report`."""
-    from soscope.options.parser import VerbParser
-
-    parser = VerbParser(
-        "report", OPTIONS, usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG
-    )
-    parser.add_argument("path", metavar="FILE", help="the recording")
-    return parser
+VERB = Verb(
+    "report",
+    OPTIONS,
+    usage=USAGE,
+    short=SHORT,
+    description=DESCRIPTION,
+    epilog=EPILOG,
+    argument=("FILE", "the recording"),
+    least=1,
+    most=1,
+)
+make_parser = VERB.make_parser
 
 
 def parse(arguments: list[str]) -> ReportOptions:
     """Parse the words behind `soscope report`. Raises UsageError, or SystemExit for help."""
-    scanned = scan(OPTIONS, arguments)
-    if scanned is not None and len(scanned[1]) == 1:
-        values, (path,) = scanned
-    else:
-        values = Values(OPTIONS)
-        make_parser().parse_args(joined(OPTIONS, arguments), values)
-        path = values.path
+    values, (path,) = VERB.read(arguments)
     return ReportOptions(
         path,
         display_from(values),

@@ -5,14 +5,12 @@ from __future__ import annotations
 
 from soscope.errors import UsageError
 from soscope.options.display import DEBUG
-from soscope.options.table import VALUE, Option, Values, joined, permuted, scan
+from soscope.options.process import JSON, pid_option, the_pid
+from soscope.options.table import VALUE, Option, Values
 from soscope.options.units import parse_count
+from soscope.options.verb import Verb
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:  # argparse is for help and mistakes
-    from soscope.options.parser import VerbParser
-
-USAGE = "soscope resolve -p PID [options] QUERY..."
+USAGE = "soscope resolve [options] -p PID QUERY..."
 
 SHORT = f"""\
 usage: {USAGE}
@@ -50,16 +48,7 @@ _SHOW = "how to show it"
 
 OPTIONS = [
     DEBUG,
-    Option(
-        "-p",
-        "--pid",
-        dest="pid",
-        kind=VALUE,
-        metavar="PID",
-        convert=parse_count,
-        group=_WHICH,
-        help="the process",
-    ),
+    pid_option(group=_WHICH, about="it is only read, and never stopped"),
     Option(
         "--thread",
         dest="thread",
@@ -102,7 +91,7 @@ OPTIONS = [
         "struct; * before it follows a pointer first",
     ),
     Option("--why", dest="why", group=_SHOW, help="the steps that lead to the answer"),
-    Option("--json", dest="json", group=_SHOW, help="one JSON document"),
+    JSON,
 ]
 
 
@@ -124,11 +113,9 @@ class ResolveOptions:
 
     def __init__(self, values: Values, queries: list[str]) -> None:
         """Take them from the parsed words. Raises UsageError."""
-        if values.pid is None:
-            raise UsageError("no process", hint="-p PID says which; soscope resolve -h shows how")
+        self.pid = the_pid(values, USAGE)
         if not queries:
-            raise UsageError("no query", hint="a NAME or a 0xADDR; soscope resolve -h shows how")
-        self.pid: int = values.pid
+            raise UsageError("no query: a NAME or a 0xADDR", hint=f"usage: {USAGE}")
         self.thread: int | None = values.thread
         self.namespace: int | None = values.namespace
         self.seen_from: str | None = values.seen_from
@@ -140,23 +127,19 @@ class ResolveOptions:
         self.queries = queries
 
 
-def make_parser() -> VerbParser:
-    """Make argparse's parser of `soscope resolve`."""
-    from soscope.options.parser import VerbParser
-
-    parser = VerbParser(
-        "resolve", OPTIONS, usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG
-    )
-    parser.add_argument("queries", metavar="QUERY", nargs="*", help="a name or an address")
-    return parser
+VERB = Verb(
+    "resolve",
+    OPTIONS,
+    usage=USAGE,
+    short=SHORT,
+    description=DESCRIPTION,
+    epilog=EPILOG,
+    argument=("QUERY", "a name or an address"),
+    most=None,
+)
+make_parser = VERB.make_parser
 
 
 def parse(arguments: list[str]) -> ResolveOptions:
     """Parse the words behind `soscope resolve`. Raises UsageError, or SystemExit for help."""
-    ordered = permuted(OPTIONS, arguments)
-    scanned = scan(OPTIONS, ordered)
-    if scanned is not None:
-        return ResolveOptions(*scanned)
-    values = Values(OPTIONS)
-    make_parser().parse_args(joined(OPTIONS, ordered), values)
-    return ResolveOptions(values, values.queries)
+    return ResolveOptions(*VERB.read(arguments))

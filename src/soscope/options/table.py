@@ -12,7 +12,7 @@ from soscope.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing and collections.abc are slow to import
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
 FLAG = "flag"  # is there or not
@@ -164,20 +164,14 @@ def split(word: str, by_flag: dict[str, Option]) -> list[tuple[str, str | None]]
 
 def joined(options: list[Option], words: list[str]) -> list[str]:
     """Return the words with each value joined to its option, as argparse needs it."""
-    by_flag = {flag: option for option in options for flag in option.flags}
     out: list[str] = []
     at = 0
-    while at < len(words):
-        word = words[at]
-        if word == "--" or len(word) < 2 or word[0] != "-":
+    for flags, (word, *value) in _pieces(options, words):
+        if not flags:
             break
-        at += 1
-        flag, attached = split(word, by_flag)[-1]
-        option = by_flag.get(flag)
-        if option is not None and option.takes_word and attached is None and at < len(words):
-            word += f"={words[at]}" if word.startswith("--") else words[at]
-            at += 1
-        out.append(word)
+        at += 1 + len(value)
+        equals = "=" if value and word.startswith("--") else ""
+        out.append("".join([word, equals, *value]))
     return out + words[at:]
 
 
@@ -186,23 +180,43 @@ def permuted(options: list[Option], words: list[str]) -> list[str]:
 
     What stands behind `--` is no option.
     """
-    by_flag = {flag: option for option in options for flag in option.flags}
     front: list[str] = []
     rest: list[str] = []
+    for flags, piece in _pieces(options, words):
+        (front if flags else rest).extend(piece[1:] if piece[0] == "--" else piece)
+    return [*front, "--", *rest]
+
+
+def names(options: list[Option], words: list[str], wanted: Option) -> bool:
+    """Say whether an option stands before the first word that is none, however wrong the rest."""
+    for flags, _ in _pieces(options, words):
+        if not flags:
+            break
+        if any(flag in wanted.flags for flag in flags):
+            return True
+    return False
+
+
+def _pieces(options: list[Option], words: list[str]) -> Iterator[tuple[list[str], list[str]]]:
+    """Give each option as its flags and its words: itself, and its value if that stands behind.
+
+    A word that is no option has no flags; `--` comes last, with all that follows.
+    """
+    by_flag = {flag: option for option in options for flag in option.flags}
     at = 0
     while at < len(words):
         word = words[at]
-        at += 1
         if word == "--":
-            rest += words[at:]
-            break
+            yield [], words[at:]
+            return
+        at += 1
         if len(word) < 2 or word[0] != "-":
-            rest.append(word)
+            yield [], [word]
             continue
-        front.append(word)
-        flag, attached = split(word, by_flag)[-1]
-        option = by_flag.get(flag)
-        if option is not None and option.takes_word and attached is None and at < len(words):
-            front.append(words[at])
+        flags = split(word, by_flag)
+        option = by_flag.get(flags[-1][0])
+        piece = [word]
+        if option is not None and option.takes_word and flags[-1][1] is None:
+            piece += words[at : at + 1]
             at += 1
-    return [*front, "--", *rest]
+        yield [flag for flag, _ in flags], piece

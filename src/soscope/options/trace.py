@@ -7,8 +7,10 @@ from soscope.errors import UsageError
 from soscope.instruments.trace import settings
 from soscope.instruments.trace.settings import TraceSettings
 from soscope.options.display import DEBUG, DISPLAY, display_from
-from soscope.options.table import LIST, VALUE, Option, Values, joined, scan
-from soscope.options.units import parse_count, parse_duration, parse_size, size_text
+from soscope.options.process import pid_option
+from soscope.options.selection import selection_options
+from soscope.options.table import VALUE, Option, Values, joined, names, scan
+from soscope.options.units import parse_duration, parse_size, size_text
 from soscope.report.display import Display
 
 TYPE_CHECKING = False
@@ -99,43 +101,16 @@ _WHICH = "which calls"
 _WHAT = "what to keep of them"
 _WHERE = "where to"
 
+_PID = pid_option(group=_WHICH, about="it runs already, and is traced instead of a command")
+
 OPTIONS = [
     DEBUG,
-    Option(
-        "-p",
-        "--pid",
-        dest="pid",
-        kind=VALUE,
-        metavar="PID",
-        convert=parse_count,
-        group=_WHICH,
-        help="a process that runs already, instead of a command",
-    ),
-    Option(
-        "-e",
-        "--select",
-        dest="select",
-        kind=LIST,
-        metavar="EXPR",
-        group=_WHICH,
-        help="calls that this filter expression chooses (repeatable: one of them)",
-    ),
-    Option(
-        "--from",
-        dest="callers",
-        kind=LIST,
-        metavar="IMAGE",
-        group=_WHICH,
-        help="calls made by this image; all: every image",
-    ),
-    Option(
-        "-l",
-        "--to",
-        dest="callees",
-        kind=LIST,
-        metavar="IMAGE",
-        group=_WHICH,
-        help="calls to functions of this image",
+    _PID,
+    *selection_options(
+        _WHICH,
+        select="calls that this filter expression chooses (repeatable: one of them)",
+        callers="calls made by this image; all: every image",
+        callees="calls to functions of this image",
     ),
     Option("-f", "--follow-forks", dest="follow", group=_WHICH, help="children, too"),
     Option(
@@ -273,6 +248,11 @@ def parse(arguments: list[str]) -> TraceOptions:
     )
 
 
+def names_process(arguments: list[str]) -> bool:
+    """Say whether words, which may be wrong, are about a process and not a command."""
+    return names(OPTIONS, arguments, _PID)
+
+
 def parse_slowly(arguments: list[str]) -> tuple[Values, list[str]]:
     """Parse with argparse, which prints help and knows what is wrong."""
     values = Values(OPTIONS)
@@ -291,8 +271,6 @@ def _check_target(values: Values, command: list[str]) -> None:
         return
     if command:
         raise UsageError("-p PID and a command are two things to trace", hint=f"usage: {USAGE}")
-    if not 0 < values.pid < 1 << 31:
-        raise UsageError(f"-p: {values.pid} is no process id")
 
 
 def _check_sizes(buffer: int, string_limit: int) -> None:

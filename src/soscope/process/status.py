@@ -7,6 +7,8 @@ import os
 
 from soscope.errors import NoSuchProcess
 
+ENDED = "ZX"  # states of threads
+
 _CAP_SYS_PTRACE = 19
 
 
@@ -46,6 +48,40 @@ def read_stat(pid: int) -> Stat:
         return Stat(_slurp(f"/proc/{pid}/stat"))
     except OSError as error:
         raise NoSuchProcess(f"no process {pid}", errno=error.errno) from error
+
+
+def zombie(pid: int, errno: int | None = None) -> NoSuchProcess:
+    """Make the error that says that a process has ended, and is there for its parent alone."""
+    return NoSuchProcess(
+        f"process {pid} has ended (a zombie)",
+        hint="its parent has not waited for it yet",
+        errno=errno,
+    )
+
+
+def living_thread(pid: int) -> int:
+    """Return the leader of a process, or a thread that lives where the leader has ended.
+
+    Raises NoSuchProcess, for a zombie too.
+    """
+    if read_stat(pid).state not in ENDED:
+        return pid
+    try:
+        others = sorted(map(int, os.listdir(f"/proc/{pid}/task")))
+    except OSError as error:
+        raise NoSuchProcess(f"no process {pid}", errno=error.errno) from error
+    for tid in others:
+        if state_of(tid) not in ENDED:
+            return tid
+    raise zombie(pid)
+
+
+def state_of(tid: int) -> str:
+    """Return the state letter of a thread, "X" where it is gone."""
+    try:
+        return read_stat(tid).state
+    except NoSuchProcess:
+        return "X"
 
 
 def read_status(pid: int) -> dict[str, str]:

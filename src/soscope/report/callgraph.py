@@ -6,6 +6,7 @@ from __future__ import annotations
 from soscope.inspect.processmap import ProcessMap
 from soscope.process.slots.bindings import BOUND, HOOKED, INTERPOSED, UNBOUND
 
+COLOURS = {BOUND: "#4c6a92", UNBOUND: "#9aa5b1", INTERPOSED: "#c77700", HOOKED: "#c0241c"}
 _WORST = (UNBOUND, BOUND, INTERPOSED, HOOKED)  # the last one gives an edge its colour
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.report.words import plural
+from soscope.report.words import json_document, plural
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,30 +38,24 @@ def lines(removed: Removed) -> str:
 
 def document(removed: Removed) -> str:
     """Return the JSON document."""
-    import json
-
-    return (
-        json.dumps(
-            {
-                "schema": SCHEMA,
-                "pid": removed.pid,
-                "agents": [
-                    {
-                        "base": f"{agent.base:#x}",
-                        "build_id": agent.build_id.hex(),
-                        "restored": taken.restored,
-                        "returns": taken.returns,
-                        "left": [
-                            {"addr": f"{addr:#x}", "value": f"{value:#x}"}
-                            for addr, value in taken.left
-                        ],
-                        "kept": taken.kept,
-                    }
-                    for agent, taken in removed.agents
-                ],
-                "inert": removed.inert,
-                "longest_stop_ns": removed.longest_stop,
-            }
-        )
-        + "\n"
+    return json_document(
+        {
+            "schema": SCHEMA,
+            "pid": removed.pid,
+            "agents": [
+                {
+                    "base": f"{agent.base:#x}",
+                    "build_id": agent.build_id.hex(),
+                    "restored": taken.restored,
+                    "returns": taken.returns,
+                    "left": [
+                        {"addr": f"{addr:#x}", "value": f"{value:#x}"} for addr, value in taken.left
+                    ],
+                    "kept": taken.kept,
+                }
+                for agent, taken in removed.agents
+            ],
+            "inert": removed.inert,
+            "longest_stop_ns": removed.longest_stop,
+        }
     )

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 
@@ -12,6 +11,7 @@ from soscope.inspect.doctor import Diagnosis
 from soscope.inspect.finding import INFO, LIMITED, MISSING, OK, Finding
 from soscope.inspect.images import HOOKED, ImageReport
 from soscope.inspect.subject import Subject
+from soscope.report.words import json_document, printable
 
 SCHEMA = "soscope/doctor/1"
 
@@ -39,7 +39,7 @@ def text(diagnosis: Diagnosis) -> str:
         for part in diagnosis.parts:
             lines += ["", part.title]
             lines += [line for one in part.findings for line in _finding(one)]
-    return "\n".join(map(_printable, lines)) + "\n"
+    return "\n".join(map(printable, lines)) + "\n"
 
 
 def _short(diagnosis: Diagnosis) -> list[str]:
@@ -91,11 +91,6 @@ def _image(one: ImageReport) -> str:
     return f"  {mark:4}  {one.name:{_NAME}} {', '.join(words)}"
 
 
-def _printable(line: str) -> str:
-    """Return a line that is one line whatever names are in it."""
-    return "".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in line)
-
-
 def document(diagnosis: Diagnosis) -> str:
     """Return the JSON document."""
     value = {
@@ -108,7 +103,7 @@ def document(diagnosis: Diagnosis) -> str:
         "subject": None if diagnosis.subject is None else _subject_object(diagnosis.subject),
         "status": diagnosis.status,
     }
-    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+    return json_document(value)
 
 
 def _finding_object(one: Finding) -> dict[str, object]:

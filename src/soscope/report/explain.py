@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-import json
-
 from soscope.inspect.explain import Explanation, Way, table_name, type_name
 from soscope.process.slots.bindings import HOOKED, INTERPOSED, UNBOUND
 from soscope.process.slots.slotuses import STUB, Use, instruction
-from soscope.report.words import plural
+from soscope.report.words import json_document, plural, printable
 
 SCHEMA = "soscope/explain/1"
 
@@ -24,7 +22,7 @@ def text(found: Explanation) -> str:
     if found.others:
         names = ", ".join(found.others)
         lines += ["", f"also imported by {names}: --from chooses"]
-    return "\n".join(map(_printable, lines)) + "\n"
+    return "\n".join(map(printable, lines)) + "\n"
 
 
 def _step(name: str, *lines: str) -> list[str]:
@@ -110,10 +108,6 @@ def _definition(way: Way) -> list[str]:
     )
 
 
-def _printable(line: str) -> str:
-    return "".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in line)
-
-
 def document(found: Explanation) -> str:
     """Return the JSON document."""
     value = {
@@ -124,7 +118,7 @@ def document(found: Explanation) -> str:
         "other_importers": found.others,
         "defined_in": found.defined_in,
     }
-    return json.dumps(value, indent=1, ensure_ascii=True) + "\n"
+    return json_document(value)
 
 
 def _way_object(way: Way) -> dict[str, object]:

@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-from soscope.process.slots.bindings import BOUND, HOOKED, INTERPOSED, UNBOUND
-from soscope.report.callgraph import Graph
-
-_COLOURS = {BOUND: "#4c6a92", UNBOUND: "#9aa5b1", INTERPOSED: "#c77700", HOOKED: "#c0241c"}
+from soscope.process.slots.bindings import UNBOUND
+from soscope.report.callgraph import COLOURS, Graph
 
 
 def document(graph: Graph) -> str:
@@ -28,7 +26,7 @@ def document(graph: Graph) -> str:
         style = ", style=dashed" if edge.state == UNBOUND else ""
         lines.append(
             f"  n{edge.start.index} -> n{edge.end.index} [label={_quoted(str(edge.total))},"
-            f' color="{_COLOURS[edge.state]}", tooltip={_quoted(edge.label)}{style}];'
+            f' color="{COLOURS[edge.state]}", tooltip={_quoted(edge.label)}{style}];'
         )
     return "\n".join([*lines, "}"]) + "\n"
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 from math import log2
 
 from soscope.process.slots.bindings import BOUND, HOOKED, INTERPOSED, UNBOUND
-from soscope.report.callgraph import Edge, Graph, Node
+from soscope.report.callgraph import COLOURS, Edge, Graph, Node
 
-_COLOURS = {BOUND: "#4c6a92", UNBOUND: "#9aa5b1", INTERPOSED: "#c77700", HOOKED: "#c0241c"}
 _BOX = 34  # height
 _CHAR = 7.2  # width of a letter of the font, about
 _GAP = 18  # between boxes of a row
@@ -73,7 +72,7 @@ def _legend() -> list[str]:
     for state, words in _SHOWN.items():
         dash = ' stroke-dasharray="5 4"' if state == UNBOUND else ""
         lines.append(
-            f'<path d="M{x:.0f} 44 h28" stroke="{_COLOURS[state]}" stroke-width="3"{dash}/>'
+            f'<path d="M{x:.0f} 44 h28" stroke="{COLOURS[state]}" stroke-width="3"{dash}/>'
             f'<text x="{x + 34:.0f}" y="48" fill="#333333">{words}</text>'
         )
         x += 34 + _CHAR * len(words) + 24
@@ -133,10 +132,10 @@ def _line(edge: Edge, boxes: dict[Node, _Box]) -> str:
     faint = "0.9" if edge.state in (INTERPOSED, HOOKED) else "0.45"
     names = ", ".join(edge.names) + (", …" if edge.total > len(edge.names) else "")
     return (
-        f'<path d="M{start.x:.1f} {y1:.1f}{curve}" fill="none" stroke="{_COLOURS[edge.state]}"'
+        f'<path d="M{start.x:.1f} {y1:.1f}{curve}" fill="none" stroke="{COLOURS[edge.state]}"'
         f' stroke-width="{1 + log2(edge.total) / 3:.1f}" stroke-opacity="{faint}"{dash}>'
         f"<title>{_escaped(edge.label)}\n{_escaped(names)}</title></path>"
-        f'<circle cx="{end.x:.1f}" cy="{y2:.1f}" r="3" fill="{_COLOURS[edge.state]}"/>'
+        f'<circle cx="{end.x:.1f}" cy="{y2:.1f}" r="3" fill="{COLOURS[edge.state]}"/>'
     )
 
 
@@ -160,9 +159,9 @@ def _aside(start: _Box, end: _Box, boxes: dict[Node, _Box]) -> float:
 def _box(node: Node, box: _Box) -> str:
     fill, line = "#f4f6f8", "#8794a3"
     if not node.is_image:
-        fill, line = "#fbe3e1", _COLOURS[HOOKED]
+        fill, line = "#fbe3e1", COLOURS[HOOKED]
     elif node.is_main:
-        fill, line = "#dfe9f5", _COLOURS[BOUND]
+        fill, line = "#dfe9f5", COLOURS[BOUND]
     x, y = box.x - box.width / 2, box.y - _BOX / 2
     slots = f"{node.slots:,} slots" if node.slots else "no slots"
     return (

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 from soscope.inspect.processmap import ProcessMap, Row
 from soscope.process.images.loadedimage import LoadedImage
 from soscope.process.slots.bindings import HOOKED, INTERPOSED
-from soscope.report.words import plural
+from soscope.report.words import json_document, plural, printable
 
 SCHEMA = "soscope/process-map/1"
 
@@ -25,7 +24,7 @@ def text(found: ProcessMap, *, only_slots: bool) -> Iterator[str]:
     total = sum(counts.values())
     of = "" if total == found.total else f" of {found.total:,}"
     yield (
-        f"process {found.pid} ({_printable(found.path)}): {plural(len(found.images), 'image')},"
+        f"process {found.pid} ({printable(found.path)}): {plural(len(found.images), 'image')},"
         f" {plural(total, 'slot')}{of}{': ' if said else ''}{said}"
     )
     for image in shown:
@@ -37,7 +36,7 @@ def text(found: ProcessMap, *, only_slots: bool) -> Iterator[str]:
         for row in found.rows[image]:
             yield _slot(row)
     for name, why in found.damaged:
-        yield f"\n{_printable(name)}: not all of its slots could be read: {_printable(why)}"
+        yield f"\n{printable(name)}: not all of its slots could be read: {printable(why)}"
 
 
 def _head(image: LoadedImage) -> str:
@@ -46,14 +45,14 @@ def _head(image: LoadedImage) -> str:
         where += f", namespace {image.namespace}"
     if image.path and image.path != image.name:
         where += f": {image.path}"
-    return _printable(where)
+    return printable(where)
 
 
 def _slot(row: Row) -> str:
     one = row.binding
     name = one.symbol if one.version is None else f"{one.symbol}@{one.version}"
     line = f"  {one.addr:012x} {one.state:10} {name:{_SYMBOL}} {_leads(row)}"
-    return _printable(line.rstrip())
+    return printable(line.rstrip())
 
 
 def _leads(row: Row) -> str:
@@ -71,10 +70,6 @@ def _leads(row: Row) -> str:
     return f"will be {row.expected_image}" if row.expected_image else "nothing"
 
 
-def _printable(line: str) -> str:
-    return "".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in line)
-
-
 def document(found: ProcessMap) -> str:
     """Return the JSON document."""
     value = {
@@ -82,7 +77,7 @@ def document(found: ProcessMap) -> str:
         "pid": found.pid,
         "images": [_image(found, image) for image in found.images],
     }
-    return json.dumps(value, indent=1, ensure_ascii=True) + "\n"
+    return json_document(value)
 
 
 def _image(found: ProcessMap, image: LoadedImage) -> dict[str, object]:

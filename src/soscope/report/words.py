@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 
 def signal_name(number: int) -> str:
     """Return the name of a signal: SIGTERM, SIGRTMIN+2."""
@@ -38,3 +42,15 @@ def ending(status: int | None, signal_number: int | None) -> str:
     if status is not None:
         return f"+++ exited (status {status}) +++"
     return "+++ ended, unseen +++"
+
+
+def printable(line: str) -> str:
+    """Return a line that is one line, and harmless to a terminal, whatever names are in it."""
+    return "".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in line)
+
+
+def json_document(value: Mapping[str, object]) -> str:
+    """Return a JSON document for a file or a pipe: its schema is the value's first field."""
+    import json
+
+    return json.dumps(value, indent=1) + "\n"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import mmap
 import os
 
-import soscope
+from soscope import errors
 from soscope.binfmt.elf import constants as elf
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.source import BufferSource
@@ -21,7 +21,7 @@ from soscope.wire import layout, sharedfile
 
 def agent_path() -> str:
     """Return where the agent's ELF file is, or would be: beside this package's code."""
-    return os.path.join(os.path.dirname(soscope.__file__), "_agent", "libsoscope-agent.so")
+    return os.path.join(os.path.dirname(errors.__file__), "_agent", "libsoscope-agent.so")
 
 
 class Blob:

@@ -209,7 +209,8 @@ def _check_process(pid: int) -> int:
     if fields.get("Tgid", str(pid)) != str(pid):
         raise Refused(f"{pid} is a thread of process {fields['Tgid']}")
     if stat.state in "ZX":
-        raise Refused("it is a zombie: it has ended, and its parent has not asked how")
+        status.living_thread(pid)  # raises for a zombie
+        raise Refused("its first thread has ended")
     if fields.get("Kthread", "0") == "1" or (pid == 2 or stat.parent == 2):
         raise Refused("it is a thread of the kernel")
     if pid == os.getpid():

@@ -42,7 +42,7 @@ class Space:
         """
         self.pid = pid
         self.start = status.read_stat(pid).start
-        self.tid = _living_thread(pid)
+        self.tid = status.living_thread(pid)
         self._mappings: list[maps.Mapping] | None = None
         self._by_inode: dict[int, list[maps.Mapping]] | None = None
         self._held: ProcessMemory | None = None
@@ -125,8 +125,8 @@ class Space:
             return error
         if now.start != self.start:
             return NoSuchProcess(f"process {self.pid} has ended; its id is another's", errno=number)
-        if now.state in "ZX":
-            return NoSuchProcess(f"process {self.pid} has ended (a zombie)", errno=number)
+        if now.state in status.ENDED:
+            return status.zombie(self.pid, number)
         if now.flags & _PF_KTHREAD:
             return SoscopeError(f"process {self.pid} is a kernel thread: it has no memory")
         return NoSuchProcess(
@@ -193,31 +193,4 @@ class Space:
             found = sorted(map(int, os.listdir(f"/proc/{self.pid}/task")))
         except OSError as error:
             raise self._gone(error.errno) from error
-        return [tid for tid in found if _state(tid) not in "ZX"]
-
-
-def _state(tid: int) -> str:
-    """Return the state letter of a thread, "X" where it is gone."""
-    try:
-        return status.read_stat(tid).state
-    except NoSuchProcess:
-        return "X"
-
-
-def _living_thread(pid: int) -> int:
-    """Return the leader, or a thread that lives where the leader has ended.
-
-    Raises NoSuchProcess for a zombie.
-    """
-    if status.read_stat(pid).state not in "ZX":
-        return pid
-    try:
-        others = sorted(map(int, os.listdir(f"/proc/{pid}/task")))
-    except OSError as error:
-        raise NoSuchProcess(f"no process {pid}", errno=error.errno) from error
-    for tid in others:
-        if _state(tid) not in "ZX":
-            return tid
-    raise NoSuchProcess(
-        f"process {pid} has ended (a zombie)", hint="its parent has not waited for it yet"
-    )
+        return [tid for tid in found if status.state_of(tid) not in status.ENDED]

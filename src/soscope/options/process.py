@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options by which verbs name a process, and those that all of these verbs have."""
+
+from __future__ import annotations
+
+from soscope.errors import UsageError
+from soscope.options.table import VALUE, Option, Values
+from soscope.options.units import parse_count
+
+_MOST = 1 << 31  # pid_t
+
+JSON = Option("--json", dest="json", group="how to show it", help="one JSON document")
+
+
+def pid_option(*, group: str = "what to look at", about: str = "it is not stopped") -> Option:
+    """Return -p; `about` is what the help says of the process."""
+    return Option(
+        "-p",
+        "--pid",
+        dest="pid",
+        kind=VALUE,
+        metavar="PID",
+        convert=parse_pid,
+        group=group,
+        help=f"the process; {about}" if about else "the process",
+    )
+
+
+def parse_pid(text: str) -> int:
+    """Return the number of a process, which need not exist. Raises UsageError."""
+    pid = parse_count(text)
+    if not 0 < pid < _MOST:
+        raise UsageError(f"{pid} is no process id")
+    return pid
+
+
+def the_pid(values: Values, usage: str) -> int:
+    """Return the process that -p names. Raises UsageError where there is no -p."""
+    if values.pid is None:
+        raise UsageError("no process: -p PID is missing", hint=f"usage: {usage}")
+    pid: int = values.pid
+    return pid

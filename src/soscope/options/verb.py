@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A verb's table of options with its help: how the words behind the verb are read.
+
+For every verb but `trace`, whose options end at the command: here they may stand anywhere.
+"""
+
+from __future__ import annotations
+
+from soscope.options.table import Option, Values, joined, permuted, scan
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # argparse is for help and mistakes
+    from typing import Any
+
+    from soscope.options.parser import VerbParser
+
+
+class Verb:
+    """How one verb is called.
+
+    `short` is what -h prints, `description` and `epilog` stand around the options in --help.
+    `argument` is (name in the help, what the help says of it), None where the verb takes
+    options alone; `least` and `most` are how many of it there may be, None: any number.
+    """
+
+    __slots__ = (
+        "argument",
+        "description",
+        "epilog",
+        "least",
+        "most",
+        "name",
+        "options",
+        "short",
+        "usage",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        options: list[Option],
+        *,
+        usage: str,
+        short: str,
+        description: str,
+        epilog: str,
+        argument: tuple[str, str] | None = None,
+        least: int = 0,
+        most: int | None = 0,
+    ) -> None:
+        self.name = name
+        self.options = options
+        self.usage = usage
+        self.short = short
+        self.description = description
+        self.epilog = epilog
+        self.argument = argument
+        self.least = least
+        self.most = most
+
+    def make_parser(self) -> VerbParser:
+        """Make argparse's parser of the verb."""
+        from soscope.options.parser import VerbParser
+
+        parser = VerbParser(
+            self.name,
+            self.options,
+            usage=self.usage,
+            short=self.short,
+            description=self.description,
+            epilog=self.epilog,
+        )
+        if self.argument is not None:
+            metavar, text = self.argument
+            more: dict[str, Any] = {}
+            if self.most is None:
+                more["nargs"] = "*"
+            elif not self.least:
+                more["nargs"] = "?"
+            parser.add_argument("arguments", metavar=metavar, help=text, **more)
+        return parser
+
+    def read(self, words: list[str]) -> tuple[Values, list[str]]:
+        """Return the options' values and the verb's arguments.
+
+        Raises UsageError, or SystemExit where help was printed.
+        """
+        ordered = permuted(self.options, words)
+        scanned = scan(self.options, ordered)
+        if scanned is not None:
+            count = len(scanned[1])
+            if self.least <= count and (self.most is None or count <= self.most):
+                return scanned
+        values = Values(self.options)
+        self.make_parser().parse_args(joined(self.options, ordered), values)
+        found: str | list[str] | None = getattr(values, "arguments", None)
+        if isinstance(found, list):
+            return values, found
+        return values, [] if found is None else [found]

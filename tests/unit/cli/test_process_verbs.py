@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every verb that takes -p says the same of a process, and ends with the same status."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from soscope.cli.main import main
+from tests.support import attached
+from tests.support.launching import environment, wait_state
+
+NEEDS_PID = {
+    "resolve": ["malloc"],
+    "map": [],
+    "explain": ["malloc"],
+    "detach": [],
+}
+VERBS = {**NEEDS_PID, "doctor": [], "trace": []}
+
+
+@pytest.mark.parametrize("verb", NEEDS_PID)
+def test_a_process_must_be_named(verb: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main([verb, *NEEDS_PID[verb]]) == 2
+    first, hint = capfd.readouterr().err.splitlines()
+    assert first == "soscope: error: no process: -p PID is missing"
+    assert hint.startswith(f"  hint: usage: soscope {verb} [options] -p PID")
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("0", "--pid: 0 is no process id"),
+        ("2147483648", "--pid: 2147483648 is no process id"),
+        ("abc", "--pid: 'abc' is not a number"),
+        ("-5", "--pid: '-5' is not a number"),
+        ("", "--pid: '' is not a number"),
+    ],
+)
+def test_what_is_no_process_id(
+    verb: str, word: str, said: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main([verb, "-p", word, *VERBS[verb]]) == 2
+    assert capfd.readouterr().err == f"soscope: error: {said}\n"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_wrong_words_about_a_process(verb: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main([verb, "-p", str(os.getpid()), "--bogus", *VERBS[verb]]) == 2
+    captured = capfd.readouterr()
+    assert (captured.out, captured.err[:16]) == ("", "soscope: error: ")
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_nobody_has_this_number(verb: str, capfd: pytest.CaptureFixture[str]) -> None:
+    child = subprocess.Popen(["true"])
+    child.wait()
+    assert main([verb, "-p", str(child.pid), *VERBS[verb]]) == 4
+    captured = capfd.readouterr()
+    assert (captured.out, captured.err) == ("", f"soscope: error: no process {child.pid}\n")
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_zombie(verb: str, capfd: pytest.CaptureFixture[str]) -> None:
+    child = os.fork()
+    if not child:
+        os._exit(0)
+    try:
+        wait_state(child, "Z")
+        status = main([verb, "-p", str(child), *VERBS[verb]])
+    finally:
+        os.waitpid(child, 0)
+    captured = capfd.readouterr()
+    said = f"process {child} has ended (a zombie)"
+    if verb == "doctor":  # it has more to say
+        assert status == 1
+        assert f"{said}: its parent has not waited for it yet" in captured.out
+        return
+    assert (status, captured.out) == (4, "")
+    hint = "its parent has not waited for it yet"
+    assert captured.err == f"soscope: error: {said}\n  hint: {hint}\n"
+
+
+@pytest.mark.parametrize("verb", ["resolve", "map", "explain", "doctor"])
+def test_a_full_disk_is_said(verb: str) -> None:
+    words = ["-m", "soscope", verb, "-p", str(os.getpid()), *VERBS[verb]]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, *words],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=60,
+            env=environment(),
+        )
+    assert done.returncode == 1, done.stderr
+    assert "cannot write standard output: no space left on device" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["explain", "malloc", "-p", "{pid}", "--json"],
+        ["explain", "--json", "malloc", "-p{pid}"],
+        ["resolve", "malloc", "--json", "--pid={pid}"],
+        ["resolve", "-p", "{pid}", "--json", "--", "malloc"],
+        ["map", "-p", "{pid}", "-e", "-malloc", "--json"],
+    ],
+)
+def test_options_may_stand_anywhere(words: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    with attached.running(["sh", "-c", "echo ready; read line"]) as child:
+        assert main([word.format(pid=child.pid) for word in words]) == 0
+    assert f'"pid": {child.pid}' in capfd.readouterr().out
