@@ -23,22 +23,29 @@ class Section:
     """One section header. `vaddr` is a link-time address, `offset` one in the file."""
 
     __slots__ = (
+        "_name",
+        "_names",
         "entsize",
         "flags",
         "info",
         "link",
-        "name",
         "offset",
         "size",
         "type",
         "vaddr",
     )
 
-    def __init__(self, name: str, fields: tuple[int, ...]) -> None:
-        self.name = name
+    def __init__(self, names: bytes, fields: tuple[int, ...]) -> None:
+        self._names = names
+        self._name = fields[0]
         self.type, self.flags, self.vaddr, self.offset, self.size = fields[1:6]
         self.link, self.info = fields[6:8]
         self.entsize = fields[9]
+
+    @property
+    def name(self) -> str:
+        """Its name, "" where the table of names has none for it."""
+        return _text(self._names, self._name)
 
 
 class Sections:
@@ -89,7 +96,7 @@ class Sections:
             strings = source.read(rows[names][4], rows[names][5])
             if len(strings) < rows[names][5]:
                 return cls(source, [], "names of sections outside of the file")
-        return cls(source, [Section(_text(strings, row[0]), row) for row in rows])
+        return cls(source, [Section(strings, row) for row in rows])
 
     def named(self, name: str) -> Section | None:
         """Return the first section called `name` that has bytes in the file."""

@@ -8,6 +8,7 @@ symbols; nothing is decoded that is not asked for.
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Iterator
 
 from soscope.binfmt.elf import constants as c
@@ -102,14 +103,13 @@ class SymbolArray:
         return _in_order(raw, self.encoding.bits, self.shift)
 
     def rows(self) -> Iterator[tuple[int, int, int, int, int]]:
-        """Give `fields` of every symbol, in order."""
+        """Give (offset of the name, info, section, value, size) of every symbol, in order."""
         bits, shift = self.encoding.bits, self.shift
+        if bits == 64 and not shift:  # nearly always, and many: as they stand there
+            return struct.iter_unpack(self.encoding.order + "IBxHQQ", self.table)
         raw = self.encoding.symbol.iter_unpack(self.table)
-        if bits == 64 and not shift:  # nearly always, and many
-            return (
-                (name, value, size, section, info) for name, info, _, section, value, size in raw
-            )
-        return (_in_order(row, bits, shift) for row in raw)
+        ordered = (_in_order(row, bits, shift) for row in raw)
+        return ((name, info, section, value, size) for name, value, size, section, info in ordered)
 
     def text(self, offset: int) -> str:
         """Return the string at `offset`, "" where there is none."""
@@ -191,7 +191,7 @@ class SymbolArray:
         if part and part not in self.strings:
             return
         strings = self.strings
-        for index, (offset, _, _, section, info) in enumerate(self.rows()):
+        for index, (offset, info, section, _, _) in enumerate(self.rows()):
             if section == c.SHN_UNDEF or not offset or info & 15 in _NO_NAMES:
                 continue
             end = strings.find(b"\0", offset)

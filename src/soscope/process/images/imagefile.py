@@ -149,7 +149,7 @@ def _agrees(image: LoadedImage, file: ImageFile) -> bool:
     if ours != theirs:
         return False
     try:
-        mapped = image.elf.build_id
+        mapped = image.build_id
     except FormatError:
         return True
     return not mapped or not file.build_id or mapped == file.build_id

@@ -147,6 +147,10 @@ class Images:
 
     def at(self, addr: int) -> LoadedImage | None:
         """Return the image one of whose PT_LOADs holds `addr`, None where none does."""
+        return self.at_all([addr])[0]
+
+    def at_all(self, addrs: list[int]) -> list[LoadedImage | None]:
+        """Return the image at each of many addresses, in order."""
         from bisect import bisect_right
 
         if self._ranges is None:
@@ -157,10 +161,11 @@ class Images:
             )
             self._ranges = [one[0] for one in found], [(one[1], one[3]) for one in found]
         starts, rest = self._ranges
-        at = bisect_right(starts, addr) - 1
-        if at >= 0 and addr < rest[at][0]:
-            return rest[at][1]
-        return None
+        found: list[LoadedImage | None] = []
+        for addr in addrs:
+            at = bisect_right(starts, addr) - 1
+            found.append(rest[at][1] if at >= 0 and addr < rest[at][0] else None)
+        return found
 
     def named(self, text: str) -> list[LoadedImage]:
         """Return the images whose soname, file name or path is `text`, in order."""

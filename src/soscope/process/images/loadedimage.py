@@ -36,6 +36,7 @@ class LoadedImage:
     """
 
     __slots__ = (
+        "_build_id",
         "_elf",
         "_file",
         "_loader_name",
@@ -82,6 +83,7 @@ class LoadedImage:
         self._segments = segments
         self._loader_name: str | None = None
         self._path: str | None = None
+        self._build_id: bytes | None = None
         self._elf: ElfImage | None = None
         self._symbols: DynamicSymbols | None = None
         self._file: ImageFile | bool | None = False
@@ -186,6 +188,23 @@ class LoadedImage:
         return self._elf
 
     @property
+    def build_id(self) -> bytes:
+        """The GNU build-id as its memory has it, empty where there is none.
+
+        Raises FormatError where its notes are damaged.
+        """
+        if self._build_id is None:
+            self._build_id = ElfImage(  # without `elf`, which reads all of the dynamic section
+                self.space.memory,
+                encoding=self.encoding,
+                header=None,
+                segments=self.segments,
+                load_bias=self.load_bias,
+                is_mapped=True,
+            ).build_id
+        return self._build_id
+
+    @property
     def symbols(self) -> DynamicSymbols:
         """The dynamic symbols.
 
@@ -214,7 +233,7 @@ class LoadedImage:
 
             file = self.file
             try:
-                build_id = self.elf.build_id
+                build_id = self.build_id
             except FormatError:
                 build_id = b"" if file is None else file.build_id
             self._names = ImageNames(

@@ -126,7 +126,7 @@ def _ask_here(
 
     ours = find_images(own)
     twin = next((one for one in ours.linked if one.name == image.name), None)
-    if twin is None or not twin.elf.build_id or twin.elf.build_id != image.elf.build_id:
+    if twin is None or not twin.build_id or twin.build_id != image.build_id:
         return None
     libc = ctypes.CDLL(None)
     ask = libc.dlvsym if version else libc.dlsym

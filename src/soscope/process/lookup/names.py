@@ -154,17 +154,19 @@ class Names:
     def by_addrs(self, queries: list[tuple[str, int]]) -> list[Answer]:
         """Answer many (query, address) at once, in order: one pass over each image."""
         answers = [Answer(text) for text, _ in queries]
+        addrs = [addr for _, addr in queries]
         groups: dict[int, tuple[LoadedImage, list[int]]] = {}
-        for at, (_, addr) in enumerate(queries):
-            image = self._images.at(addr)
+        for at, image in enumerate(self._images.at_all(addrs)):
             if image is None:
-                self._outside(answers[at], addr)
+                self._outside(answers[at], addrs[at])
             else:
                 groups.setdefault(id(image), (image, []))[1].append(at)
+        mask = (1 << self._images.space.bits) - 1
         for image, places in groups.values():
-            vaddrs = [self._vaddr(image, queries[at][1]) for at in places]
+            bias = image.load_bias
+            vaddrs = [addrs[at] - bias & mask for at in places]
             for at, place in zip(places, image.locator.at_all(vaddrs), strict=True):
-                self._placed(answers[at], queries[at][1], image, place)
+                self._placed(answers[at], addrs[at], image, place)
         return answers
 
     def _vaddr(self, image: LoadedImage, addr: int) -> int:
@@ -174,12 +176,11 @@ class Names:
         """Fill in what is at a place of an image."""
         result.image = image
         symbol = place.symbol
-        vaddr = self._vaddr(image, addr)
         if not place.is_found:
             stub = place.what == STUB
             if not stub and self._is_described(result, addr, image, place):
                 return result
-            result.why.append(f"{image.name}+{vaddr:#x}: {place.why}")
+            result.why.append(f"{image.name}+{place.addr:#x}: {place.why}")
             if place.what == UNSIZED and symbol is not None:
                 start = symbol.value + image.load_bias
                 result.candidates.append(
@@ -207,7 +208,7 @@ class Names:
 
     def _is_described(self, result: Answer, addr: int, image: LoadedImage, place: Place) -> bool:
         """Fill in the function that only DWARF has at an address; say whether there is one."""
-        vaddr = self._vaddr(image, addr)
+        vaddr = place.addr
         if not image.executes(addr) or not image.names.may_describe(vaddr):
             return False
         if place.symbol is not None and place.what == GAP:

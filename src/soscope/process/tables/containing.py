@@ -9,7 +9,9 @@ first table, the first in it. A size that leads out of the symbol's segment is n
 from __future__ import annotations
 
 import sys
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from itertools import count, islice
+from operator import le
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.symbolarray import SymbolArray
@@ -30,6 +32,7 @@ GAP = "gap"
 Hit = tuple[str, int, int, int]
 # value, -size or size, rank, -table, -row
 Key = tuple[int, int, int, int, int]
+Sized = tuple[int, int, int, int]  # value, -size, -table, -row
 
 _MANY = 50_000  # symbols from which on importing numpy takes less time than doing without
 _RANKS = {c.STB_GLOBAL: 12, c.STB_GNU_UNIQUE: 12, c.STB_WEAK: 8, c.STB_LOCAL: 4}
@@ -39,8 +42,9 @@ _NOWHERE = (GAP, -1, -1, 0)
 _HIGHEST = (1 << 63) - 1
 
 
-# by st_info: what ranks a symbol but for its name
+# by st_info: what ranks a symbol but for its name, and whether it has a place at all
 _RANK_OF = [_RANKS.get(info >> 4, 0) + 2 * (info & 15 != c.STT_NOTYPE) for info in range(256)]
+_HAS_PLACE = [info & 15 not in _NO_PLACE for info in range(256)]
 
 
 def _starts_plain(strings: bytes, name: int) -> bool:
@@ -65,7 +69,7 @@ def scan(tables: list[SymbolArray], bounds: list[tuple[int, int]], addr: int) ->
     best: Key | None = None
     before: Key | None = None
     for table, symbols in enumerate(tables):
-        for row, (name, value, size, section, info) in enumerate(symbols.rows()):
+        for row, (name, info, section, value, size) in enumerate(symbols.rows()):
             if not start <= value <= addr < limit or section in _NO_SECTION:
                 continue
             if not name or info & 15 in _NO_PLACE:
@@ -90,8 +94,9 @@ def _beyond(before: Key, addr: int) -> Hit:
 class SymbolIndex:
     """Some tables, sorted by address.
 
-    Two sorted lists of keys: symbols with a size, the best of those with one range last; and all
-    symbols, by what is said about an address behind them. Of many symbols they are numpy arrays.
+    Two sorted lists of keys: symbols with a size, the innermost last; and all symbols, by what is
+    said about an address behind them. Of many symbols they are numpy arrays, and of symbols with one
+    range the best is last, too.
     """
 
     __slots__ = (
@@ -112,19 +117,17 @@ class SymbolIndex:
         self._near: Any
         self._starts: Any
         self._near_starts: Any
-        count = sum(map(len, tables))
-        if count > _MANY or ("numpy" in sys.modules and count > _MANY // 10):
+        symbols = sum(map(len, tables))
+        if symbols > _MANY or ("numpy" in sys.modules and symbols > _MANY // 10):
             sized, near = _sorted_fast(tables, self._bounds)
-            ends = (sized[:, 0] - sized[:, 1]).tolist()
+            self._ends: list[int] = (sized[:, 0] - sized[:, 1]).tolist()
             self._keys, self._near = sized, near
             self._starts, self._near_starts = sized[:, 0].copy(), near[:, 0].copy()
         else:
-            self._keys = _sorted(tables, self._bounds, sized=True)
-            ends = [key[0] - key[1] for key in self._keys]
+            self._keys, self._ends = _sized(tables, self._bounds)
             self._starts = [key[0] for key in self._keys]
             self._near = self._near_starts = None  # most addresses lie inside of something
-        self._ends: list[int] = ends
-        self._around = _surrounding(ends)
+        self._around = _surrounding(self._ends)
 
     def find(self, addr: int) -> Hit:
         """Return what is at one address."""
@@ -132,8 +135,9 @@ class SymbolIndex:
 
     def find_all(self, addrs: list[int]) -> list[Hit]:
         """Return what is at each of many addresses, in order."""
-        if isinstance(self._starts, list):
-            return [self.find(addr) for addr in addrs]
+        starts = self._starts
+        if isinstance(starts, list):
+            return [self._hit(addr, bisect_right(starts, addr) - 1, None) for addr in addrs]
         import numpy as np
 
         wanted = np.array([min(addr, _HIGHEST) for addr in addrs], np.int64)
@@ -144,17 +148,18 @@ class SymbolIndex:
     def _nearest(self, addr: int) -> int:
         """Return the last symbol that begins at `addr` or before, -1 where there is none."""
         if self._near is None:
-            self._near = _sorted(self._tables, self._bounds, sized=False)
+            self._near = _sorted(self._tables, self._bounds)
             self._near_starts = [key[0] for key in self._near]
         return bisect_right(self._near_starts, addr) - 1
 
     def _hit(self, addr: int, at: int, near: int | None) -> Hit:
-        while at >= 0 and self._ends[at] <= addr:
+        ends = self._ends
+        while at >= 0 and ends[at] <= addr:
             at = self._around.get(at, -1)
+        if at >= 0:  # no symbol reaches beyond its segment
+            value, table, row = self._best(at)
+            return INSIDE, table, row, addr - value
         start, limit = _bounds_at(self._bounds, addr)
-        if at >= 0 and addr < limit:
-            value, _, _, table, row = map(int, self._keys[at])
-            return INSIDE, -table, -row, addr - value
         if near is None:
             near = self._nearest(addr)
         if near >= 0 and start <= self._near_starts[near] and addr < limit:
@@ -162,10 +167,35 @@ class SymbolIndex:
             return _beyond((value, size, rank, table, row), addr)
         return _NOWHERE
 
+    def _best(self, at: int) -> tuple[int, int, int]:
+        """Return value, table and row of the best symbol that has the range of this one."""
+        keys = self._keys
+        if not isinstance(keys, list):
+            value, _, _, table, row = map(int, keys[at])
+            return value, -table, -row
+        value, size, table, row = keys[at]
+        if not at or keys[at - 1][0] != value or keys[at - 1][1] != size:
+            return value, -table, -row
+        best = self._rank(-table, -row)
+        while at and keys[at - 1][0] == value and keys[at - 1][1] == size:
+            at -= 1
+            _, _, other_table, other_row = keys[at]
+            rank = self._rank(-other_table, -other_row)
+            if rank > best:
+                best, table, row = rank, other_table, other_row
+        return value, -table, -row
+
+    def _rank(self, table: int, row: int) -> int:
+        symbols = self._tables[table]
+        name, _, _, _, info = symbols.fields(row)
+        return _RANK_OF[info] + _starts_plain(symbols.strings, name)
+
 
 def _surrounding(ends: list[int]) -> dict[int, int]:
     """Return for each symbol that ends before an earlier one the nearest such."""
     found: dict[int, int] = {}
+    if all(map(le, ends, islice(ends, 1, None))):  # nearly always
+        return found
     highest = 0
     for at, end in enumerate(ends):
         if end >= highest:
@@ -178,27 +208,51 @@ def _surrounding(ends: list[int]) -> dict[int, int]:
     return found
 
 
-def _sorted(tables: list[SymbolArray], bounds: list[tuple[int, int]], *, sized: bool) -> list[Key]:
-    """Return the symbols with a size, best last, or all of them by what is before an address."""
+def _sized(
+    tables: list[SymbolArray], bounds: list[tuple[int, int]]
+) -> tuple[list[Sized], list[int]]:
+    """Return the symbols with a size, sorted, and the addresses behind each."""
+    every: list[Sized] = []
+    for table, symbols in enumerate(tables):
+        every += [
+            (value, -size, -table, row)
+            for row, (name, info, section, value, size) in zip(
+                count(0, -1), symbols.rows(), strict=False
+            )
+            if size and name and section not in _NO_SECTION and _HAS_PLACE[info]
+        ]
+    every.sort()
+    keys: list[Sized] = []
+    ends: list[int] = []
+    high = 0
+    for start, limit in bounds:
+        low = bisect_left(every, (start,), high)
+        high = bisect_left(every, (limit,), low)
+        part = every[low:high]
+        behind = [key[0] - key[1] for key in part]
+        if behind and max(behind) > limit:
+            part = [key for key in part if key[0] - key[1] <= limit]
+            behind = [key[0] - key[1] for key in part]
+        keys += part
+        ends += behind
+    return keys, ends
+
+
+def _sorted(tables: list[SymbolArray], bounds: list[tuple[int, int]]) -> list[Key]:
+    """Return all symbols by what is before an address, the best last."""
     found: list[Key] = []
     start = limit = 0
     for table, symbols in enumerate(tables):
         strings = symbols.strings
-        for row, (name, value, size, section, info) in enumerate(symbols.rows()):
-            if not name or section in _NO_SECTION or info & 15 in _NO_PLACE:
+        for row, (name, info, section, value, size) in enumerate(symbols.rows()):
+            if not name or section in _NO_SECTION or not _HAS_PLACE[info]:
                 continue
             if not start <= value < limit:
                 start, limit = _bounds_at(bounds, value)
                 if not limit:
                     continue
-            rank = _RANK_OF[info] + (strings[name : name + 1] != b"_")
-            if sized:
-                if size and value + size <= limit:
-                    found.append((value, -size, rank, -table, -row))
-            elif value + size <= limit:
-                found.append((value, size, rank, -table, -row))
-            else:
-                found.append((value, 0, rank, -table, -row))
+            rank = _RANK_OF[info] + _starts_plain(strings, name)
+            found.append((value, size if value + size <= limit else 0, rank, -table, -row))
     found.sort()
     return found
 

@@ -209,7 +209,7 @@ def _symbols(source: BufferSource) -> list[JitName]:
     table = static_table(source, sections, elf.encoding)
     is_relative = elf.header is not None and elf.header.type == c.ET_REL
     found = []
-    for name, value, size, section, info in table.rows():
+    for name, info, section, value, size in table.rows():
         kind = info & 15
         if not name or section == c.SHN_UNDEF or kind not in (c.STT_FUNC, c.STT_OBJECT):
             continue

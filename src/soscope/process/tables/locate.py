@@ -150,8 +150,16 @@ class Locator:
             return [self.at(vaddr) for vaddr in vaddrs]
         if self._index is None:
             self._index = SymbolIndex([symbols for _, symbols in self.parts], self._bounds())
-        hits = self._index.find_all(vaddrs)
-        return [self._place(vaddr, hit) for vaddr, hit in zip(vaddrs, hits, strict=True)]
+        places = []
+        symbols, parts = self._cache, self.parts
+        for vaddr, hit in zip(vaddrs, self._index.find_all(vaddrs), strict=True):
+            what, part, row, offset = hit
+            if what != INSIDE:
+                places.append(self._place(vaddr, hit))
+                continue
+            symbol = symbols.get((part, row)) or self._symbol(part, row)
+            places.append(Place(vaddr, what, symbol, parts[part][0], offset))
+        return places
 
     def _bounds(self) -> list[tuple[int, int]]:
         """Return (start, end) of the PT_LOADs; no symbol reaches beyond its own."""

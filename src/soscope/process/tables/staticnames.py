@@ -65,15 +65,16 @@ class ImageNames:
         "_debug_elf",
         "_is_debug_read",
         "_is_own_read",
+        "_is_root_compared",
         "_own",
         "_parts",
         "_path",
+        "_roots",
         "_sections",
         "_steps",
         "debug_path",
         "elf",
         "notes",
-        "roots",
     )
 
     def __init__(
@@ -86,7 +87,8 @@ class ImageNames:
     ) -> None:
         self._build_id = build_id
         self._path = path
-        self.roots = _different(roots)
+        self._roots = roots
+        self._is_root_compared = False
         self._parts: list[Part] = []
         self._steps: Iterator[Part] = self._read()
         self._sections: Sections | None = None
@@ -186,6 +188,14 @@ class ImageNames:
         return symbols if len(symbols) > 1 else None
 
     # ---- separate debug files ----
+
+    @property
+    def roots(self) -> list[str]:
+        """Where paths begin, each folder once."""
+        if not self._is_root_compared:
+            self._roots = _different(self._roots)
+            self._is_root_compared = True
+        return self._roots
 
     @property
     def debug_elf(self) -> ElfImage | None:
