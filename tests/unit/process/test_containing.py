@@ -83,6 +83,9 @@ def test_every_way_says_the_same(many: list[list[Row]]) -> None:
     plain = SymbolIndex(tables, BOUNDS)
     assert [plain.find(addr) for addr in addrs] == wanted
     assert plain.find_all(addrs) == wanted
+    for some in (addrs[::7], addrs[3:40:5], addrs[200:]):
+        narrow = SymbolIndex(tables, BOUNDS, some)
+        assert narrow.find_all(some) == [wanted[addrs.index(addr)] for addr in some]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(containing, "_MANY", -1)
         fast = SymbolIndex(tables, BOUNDS)

@@ -26,6 +26,7 @@ MEMORY = "memory"
 STUB = "stub"  # what a place may be, besides the constants of `containing`
 
 _FEW = 4  # addresses that are looked for one by one, before a table is made for more
+_MANY_SYMBOLS = 3  # for each address: a table of all of them takes longer than one of a few
 # Labels of crtbegin.o, crti.o and the like that stand at the start of what others wrote.
 _FURNITURE = frozenset(
     """frame_dummy register_tm_clones deregister_tm_clones __do_global_dtors_aux
@@ -148,11 +149,17 @@ class Locator:
         """Return what is at each of many link-time addresses, in order."""
         if len(vaddrs) <= _FEW and self._index is None:
             return [self.at(vaddr) for vaddr in vaddrs]
-        if self._index is None:
-            self._index = SymbolIndex([symbols for _, symbols in self.parts], self._bounds())
         places = []
         symbols, parts = self._cache, self.parts
-        for vaddr, hit in zip(vaddrs, self._index.find_all(vaddrs), strict=True):
+        index = self._index
+        if index is None:
+            tables = [symbols for _, symbols in parts]
+            if self._asked or len(vaddrs) > sum(map(len, tables)) // _MANY_SYMBOLS:
+                self._index = index = SymbolIndex(tables, self._bounds())
+            else:  # perhaps nobody asks again
+                index = SymbolIndex(tables, self._bounds(), sorted(vaddrs))
+            self._asked += 1
+        for vaddr, hit in zip(vaddrs, index.find_all(vaddrs), strict=True):
             what, part, row, offset = hit
             if what != INSIDE:
                 places.append(self._place(vaddr, hit))
