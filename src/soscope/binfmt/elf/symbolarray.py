@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import struct
+import sys
 from collections.abc import Iterator
 
 from soscope.binfmt.elf import constants as c
@@ -23,6 +24,7 @@ from soscope.errors import FormatError
 _MAX_TABLE = 1 << 30
 _FEW = 32  # names that are searched for; for more there is an index
 _NO_NAMES = (c.STT_SECTION, c.STT_FILE)
+_DECODING = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()  # os.fsdecode's
 
 
 class ArraySymbol:
@@ -99,8 +101,12 @@ class SymbolArray:
 
     def fields(self, index: int) -> tuple[int, int, int, int, int]:
         """Return (offset of the name, value, size, section, info) of one symbol."""
-        raw = self.encoding.symbol.unpack_from(self.table, index * self.encoding.symbol.size)
-        return _in_order(raw, self.encoding.bits, self.shift)
+        coding = self.encoding
+        raw = coding.symbol.unpack_from(self.table, index * coding.symbol.size)
+        if coding.bits == 64 and not self.shift:
+            name, info, _, section, value, size = raw
+            return name, value, size, section, info
+        return _in_order(raw, coding.bits, self.shift)
 
     def rows(self) -> Iterator[tuple[int, int, int, int, int]]:
         """Give (offset of the name, info, section, value, size) of every symbol, in order."""
@@ -114,7 +120,7 @@ class SymbolArray:
     def text(self, offset: int) -> str:
         """Return the string at `offset`, "" where there is none."""
         end = self.strings.find(b"\0", offset)
-        return os.fsdecode(self.strings[offset:end]) if end >= 0 else ""
+        return self.strings[offset:end].decode(*_DECODING) if end >= 0 else ""
 
     def symbol(self, index: int) -> ArraySymbol:
         """Return one symbol, with its name and version."""
@@ -264,10 +270,12 @@ def dynamic_table(image: ElfReader) -> SymbolArray:
     if size > _MAX_TABLE:
         raise broken(image.source, "DT_STRSZ", strings, f"{size} bytes")
     count = len(SymbolTable(image))
+    versions = Versions(image)
+    versions.read_numbers(count)
     return SymbolArray(
         image.encoding,
         take(image.source, at, count * image.encoding.symbol.size, "DT_SYMTAB"),
         take(image.source, strings, size, "DT_STRTAB"),
         name=image.source.name,
-        versions=Versions(image),
+        versions=versions,
     )

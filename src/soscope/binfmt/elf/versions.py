@@ -15,11 +15,12 @@ _MAX = 65536  # version numbers have 15 bits
 class Versions:
     """The versions of an image's symbols; the names are read when the first is asked for."""
 
-    __slots__ = ("_defined", "_image", "_needed", "_versym")
+    __slots__ = ("_defined", "_image", "_needed", "_numbers", "_versym")
 
     def __init__(self, image: ElfReader) -> None:
         self._image = image
         self._versym = image.locate_pointer(c.DT_VERSYM)
+        self._numbers = b""
         self._needed: dict[int, str] | None = None
         self._defined: dict[int, str] | None = None
 
@@ -28,9 +29,16 @@ class Versions:
         if self._versym is None:
             return 0, False
         half = self._image.encoding.half
-        data = take(self._image.source, self._versym + 2 * index, 2, "DT_VERSYM")
+        data = self._numbers[2 * index : 2 * index + 2]
+        if len(data) < 2:
+            data = take(self._image.source, self._versym + 2 * index, 2, "DT_VERSYM")
         (value,) = half.unpack(data)
         return value & ~c.VERSYM_HIDDEN, bool(value & c.VERSYM_HIDDEN)
+
+    def read_numbers(self, count: int) -> None:
+        """Read the numbers of `count` symbols at once, as far as they are there."""
+        if self._versym is not None:
+            self._numbers = self._image.source.read(self._versym, 2 * count)
 
     def name(self, number: int, *, is_defined: bool) -> str | None:
         """Return the name of version `number`, None where it has none.

@@ -32,7 +32,6 @@ GAP = "gap"
 Hit = tuple[str, int, int, int]
 # value, -size or size, rank, -table, -row
 Key = tuple[int, int, int, int, int]
-Sized = tuple[int, int, int, int]  # value, -size, table, row
 
 _MANY = 50_000  # symbols from which on importing numpy takes less time than doing without
 _RANKS = {c.STB_GLOBAL: 12, c.STB_GNU_UNIQUE: 12, c.STB_WEAK: 8, c.STB_LOCAL: 4}
@@ -94,10 +93,8 @@ def _beyond(before: Key, addr: int) -> Hit:
 class SymbolIndex:
     """Some tables, sorted by address.
 
-    Two sorted lists of keys: symbols with a size, the innermost last; and all symbols, by what is
-    said about an address behind them. Of many symbols they are numpy arrays, and of symbols with one
-    range the best is last, too.
-
+    Two sorted lists of keys: symbols with a size, the best of those with one range last; and all
+    symbols, by what is said about an address behind them. Of many symbols they are numpy arrays.
     An index for `wanted` addresses only, which are sorted, is made in less time.
     """
 
@@ -164,8 +161,9 @@ class SymbolIndex:
         while at >= 0 and ends[at] <= addr:
             at = self._around.get(at, -1)
         if at >= 0:  # no symbol reaches beyond its segment
-            value, table, row = self._best(at)
-            return INSIDE, table, row, addr - value
+            key = self._keys[at]
+            value, _, _, table, row = key if isinstance(key, tuple) else map(int, key)
+            return INSIDE, -table, -row, addr - value
         start, limit = _bounds_at(self._bounds, addr)
         if near is None:
             near = self._nearest(addr)
@@ -173,28 +171,6 @@ class SymbolIndex:
             value, size, rank, table, row = map(int, self._near[near])
             return _beyond((value, size, rank, table, row), addr)
         return _NOWHERE
-
-    def _best(self, at: int) -> tuple[int, int, int]:
-        """Return value, table and row of the best symbol that has the range of this one."""
-        keys = self._keys
-        if not isinstance(keys, list):
-            value, _, _, table, row = map(int, keys[at])
-            return value, -table, -row
-        value, size, table, row = keys[at]
-        if not at or keys[at - 1][0] != value or keys[at - 1][1] != size:
-            return value, table, row
-        best = self._rank(table, row)
-        while at and keys[at - 1][0] == value and keys[at - 1][1] == size:
-            at -= 1
-            rank = self._rank(*keys[at][2:])
-            if rank >= best:  # the first of equals
-                best, table, row = rank, *keys[at][2:]
-        return value, table, row
-
-    def _rank(self, table: int, row: int) -> int:
-        symbols = self._tables[table]
-        name, _, _, _, info = symbols.fields(row)
-        return _RANK_OF[info] + _starts_plain(symbols.strings, name)
 
 
 def _surrounding(ends: list[int]) -> dict[int, int]:
@@ -216,24 +192,24 @@ def _surrounding(ends: list[int]) -> dict[int, int]:
 
 def _sized(
     tables: list[SymbolArray], bounds: list[tuple[int, int]], wanted: list[int] | None
-) -> tuple[list[Sized], list[int]]:
-    """Return the symbols with a size, sorted, and the addresses behind each.
+) -> tuple[list[Key], list[int]]:
+    """Return the symbols with a size, best last, and the addresses behind each.
 
     Only those that hold one of the `wanted` addresses, where they are given, sorted.
     """
-    every: list[Sized] = []
+    every: list[Key] = []
     addrs = None if wanted is None else [*wanted, 1 << 65]
     for table, symbols in enumerate(tables):
-        rows = enumerate(symbols.rows())
+        rows, strings = enumerate(symbols.rows()), symbols.strings
         if addrs is None:
             every += [
-                (value, -size, table, row)
+                (value, -size, _RANK_OF[info] + (strings[name : name + 1] != b"_"), -table, -row)
                 for row, (name, info, section, value, size) in rows
                 if size and name and section not in _NO_SECTION and _HAS_PLACE[info]
             ]
         else:
             every += [
-                (value, -size, table, row)
+                (value, -size, _RANK_OF[info] + (strings[name : name + 1] != b"_"), -table, -row)
                 for row, (name, info, section, value, size) in rows
                 if addrs[bisect_left(addrs, value)] < value + size
                 and name
@@ -241,7 +217,7 @@ def _sized(
                 and _HAS_PLACE[info]
             ]
     every.sort()
-    keys: list[Sized] = []
+    keys: list[Key] = []
     ends: list[int] = []
     high = 0
     for start, limit in bounds:
