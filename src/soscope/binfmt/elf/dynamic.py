@@ -18,9 +18,7 @@ class Dynamic:
 
     def __init__(self, entries: list[tuple[int, int]]) -> None:
         self.entries = entries
-        self._first: dict[int, int] = {}
-        for tag, value in entries:
-            self._first.setdefault(tag, value)
+        self._first = dict(reversed(entries))
 
     @classmethod
     def read(
@@ -40,10 +38,11 @@ class Dynamic:
             piece = source.read(where, left)
             if len(piece) < step:
                 take(source, where, step, "dynamic section")
-            for tag, value in coding.dynamic.iter_unpack(piece[: len(piece) // step * step]):
-                if tag == c.DT_NULL:
-                    return cls(entries)
-                entries.append((tag, value))
+            pairs = list(coding.dynamic.iter_unpack(piece[: len(piece) // step * step]))
+            tags = [tag for tag, _ in pairs]
+            if c.DT_NULL in tags:
+                return cls(entries + pairs[: tags.index(c.DT_NULL)])
+            entries += pairs
         raise broken(source, "dynamic section", at, "no DT_NULL")
 
     def get(self, tag: int) -> int | None:

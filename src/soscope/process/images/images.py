@@ -154,12 +154,12 @@ class Images:
         from bisect import bisect_right
 
         if self._ranges is None:
-            found = sorted(
+            ranges = sorted(
                 (start, end, image.index, image)
                 for image in self.all
                 for start, end in image.ranges
             )
-            self._ranges = [one[0] for one in found], [(one[1], one[3]) for one in found]
+            self._ranges = [one[0] for one in ranges], [(one[1], one[3]) for one in ranges]
         starts, rest = self._ranges
         found: list[LoadedImage | None] = []
         for addr in addrs:

@@ -8,6 +8,8 @@ out by their bloom filter without a system call. Symbols themselves are read ane
 
 from __future__ import annotations
 
+from struct import Struct
+
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.dynamic import Dynamic
 from soscope.binfmt.elf.encoding import Encoding, broken, encoding
@@ -24,6 +26,9 @@ _MAX_SYMBOLS = 1 << 22
 _TYPES = frozenset(
     (c.STT_NOTYPE, c.STT_OBJECT, c.STT_FUNC, c.STT_COMMON, c.STT_TLS, c.STT_GNU_IFUNC)
 )
+_VERDEF = Struct("<HHHHIII")
+_VERNEED = Struct("<HHIII")
+_VERNAUX = Struct("<IHHII")
 _BINDINGS = frozenset((c.STB_GLOBAL, c.STB_WEAK, c.STB_GNU_UNIQUE))
 
 
@@ -273,26 +278,50 @@ class DynamicSymbols:
 
     def _version_name(self, number: int, *, is_defined: bool) -> str | None:
         """Read the name of one version: hundreds that nobody asked for are left alone."""
-        if is_defined and self.dynamic.get(c.DT_VERDEFNUM):
-            at = self.pointer(c.DT_VERDEF)
-            data = self._memory.read(at, _PIECE)
-            place = 0
-            # Elfxx_Verdef: version, flags, ndx, count, hash, aux, next; then its Elfxx_Verdaux
-            while place + 20 <= len(data):
-                aux, following = (
-                    int.from_bytes(data[place + one : place + one + 4], "little")
-                    for one in (12, 16)
-                )
-                name = data[place + aux : place + aux + 4]
-                if int.from_bytes(data[place + 4 : place + 6], "little") == number:
-                    if len(name) < 4:
-                        break
-                    offset = int.from_bytes(name, "little")
-                    return self._reader().string(offset, "vda_name")
-                if not following:
-                    break
-                place += following
+        ways = [self._defined_version, self._needed_version]
+        for way in ways if is_defined else reversed(ways):  # a copied variable's is another's
+            offset = way(number)
+            if offset is not None:
+                return self._reader().string(offset, "name of a version")
         return Versions(self._reader()).name(number, is_defined=is_defined)
+
+    def _defined_version(self, number: int) -> int | None:
+        """Return where DT_STRTAB names a version of one's own, None where that is not near."""
+        data = self._memory.read(self.pointer(c.DT_VERDEF), _PIECE)
+        place = 0
+        # Elfxx_Verdef: version, flags, ndx, count, hash, aux, next; then its Elfxx_Verdaux
+        while place + 20 <= len(data):
+            _, _, index, _, _, aux, following = _VERDEF.unpack_from(data, place)
+            name = data[place + aux : place + aux + 4]
+            if index == number:
+                return int.from_bytes(name, "little") if len(name) == 4 else None
+            if not following:
+                break
+            place += following
+        return None
+
+    def _needed_version(self, number: int) -> int | None:
+        """Return where DT_STRTAB names another's version, None where that is not near."""
+        data = self._memory.read(self.pointer(c.DT_VERNEED), _PIECE)
+        place = 0
+        # Elfxx_Verneed: version, count, file, aux, next; Elfxx_Vernaux: hash, flags, other, name,
+        # next
+        while place + 16 <= len(data):
+            _, count, _, aux, following = _VERNEED.unpack_from(data, place)
+            at = place + aux
+            for _ in range(count):
+                if at + 16 > len(data):
+                    return None
+                _, _, other, name, more = _VERNAUX.unpack_from(data, at)
+                if other & ~c.VERSYM_HIDDEN == number:
+                    return int(name)
+                if not more:
+                    break
+                at += more
+            if not following:
+                break
+            place += following
+        return None
 
     @property
     def soname(self) -> str:
