@@ -27,24 +27,22 @@ class Mapping:
 
 def parse(text: bytes) -> list[Mapping]:
     """Parse the text of /proc/PID/maps."""
-    found = []
-    for line in text.split(b"\n"):  # the only sign that a path cannot hold as it is
-        fields = line.split(None, 5)
-        if not fields:
-            continue
-        start, _, end = fields[0].partition(b"-")
-        path = os.fsdecode(fields[5]) if len(fields) > 5 else ""
-        found.append(
-            Mapping(
-                int(start, 16),
-                int(end, 16),
-                fields[1].decode(),
-                int(fields[2], 16),
-                int(fields[4]),
-                path,
-            )
-        )
-    return found
+    # the end of a line is the only sign that a path cannot hold as it is
+    return [parse_line(line) for line in text.split(b"\n") if line]
+
+
+def parse_line(line: bytes) -> Mapping:
+    """Parse one line."""
+    fields = line.split(None, 5)
+    start, _, end = fields[0].partition(b"-")
+    path = os.fsdecode(fields[5]) if len(fields) > 5 else ""
+    flags, offset, inode = fields[1].decode(), int(fields[2], 16), int(fields[4])
+    return Mapping(int(start, 16), int(end, 16), flags, offset, inode, path)
+
+
+def start_of(line: bytes) -> int:
+    """Return the address where the mapping of a line begins."""
+    return int(line[: line.index(b"-")], 16)
 
 
 def read(pid: int) -> list[Mapping]:

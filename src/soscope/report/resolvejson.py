@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-import json
-
 from soscope.process.lookup.answer import Answer, Candidate
+from soscope.report.jsontext import dumps
 
 SCHEMA = "soscope/resolve/1"
 
@@ -13,7 +12,7 @@ SCHEMA = "soscope/resolve/1"
 def document(pid: int, answers: list[Answer]) -> str:
     """Return the document: one result for each query, in order."""
     whole = {"schema": SCHEMA, "pid": pid, "results": [_result(one) for one in answers]}
-    return json.dumps(whole) + "\n"
+    return dumps(whole) + "\n"
 
 
 def _result(answer: Answer) -> dict[str, object]:

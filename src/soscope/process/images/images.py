@@ -15,7 +15,7 @@ from soscope.binfmt.elf.encoding import encoding
 from soscope.binfmt.elf.hashes import gnu_hash
 from soscope.binfmt.elf.header import Segment, unpack_segments
 from soscope.errors import FormatError, NoSuchProcess
-from soscope.process import auxv, maps
+from soscope.process import auxv
 from soscope.process.images.loadedimage import LoadedImage
 from soscope.process.images.space import Space
 
@@ -89,11 +89,8 @@ class Images:
         if self._all is None:
             from soscope.process.images.unlisted import unlisted_images
 
-            try:
-                self.seen_maps = maps.text_of(self.space.tid)
-            except OSError:
-                self.seen_maps = b""  # whoever needs the mappings says why they cannot be read
             self.space.forget()
+            self.seen_maps = self.space.maps_text
             self._all = self.linked + unlisted_images(self)
         return self._all
 

@@ -21,6 +21,7 @@ from soscope.process.rights import missing_right
 
 _PAGE_SIZES = (4096, 8192, 16384, 32768, 65536)
 _PF_KTHREAD = 0x0020_0000
+_FEW = 32  # mappings that are looked up in the text
 _PATIENCE = 20  # milliseconds for an exec to end
 
 
@@ -32,7 +33,20 @@ class Space:
     `memory` reads run-time addresses.
     """
 
-    __slots__ = ("_by_inode", "_held", "_mappings", "auxv", "bits", "memory", "pid", "start", "tid")
+    __slots__ = (
+        "_asked",
+        "_by_inode",
+        "_held",
+        "_lines",
+        "_mappings",
+        "_text",
+        "auxv",
+        "bits",
+        "memory",
+        "pid",
+        "start",
+        "tid",
+    )
 
     def __init__(self, pid: int) -> None:
         """Open it.
@@ -43,6 +57,9 @@ class Space:
         self.pid = pid
         self.start = status.read_stat(pid).start
         self.tid = status.living_thread(pid)
+        self._text: bytes | None = None
+        self._lines: list[bytes] | None = None
+        self._asked = 0
         self._mappings: list[maps.Mapping] | None = None
         self._by_inode: dict[int, list[maps.Mapping]] | None = None
         self._held: ProcessMemory | None = None
@@ -146,22 +163,34 @@ class Space:
         return int.from_bytes(data, "little") if len(data) == size else None
 
     @property
+    def maps_text(self) -> bytes:
+        """The text of /proc/PID/maps that `mappings` is made from.
+
+        Raises NotPermitted and NoSuchProcess.
+        """
+        if self._text is None:
+            try:
+                self._text = maps.text_of(self.tid)
+            except PermissionError as error:
+                raise missing_right(self.pid, "the mappings", error.errno) from error
+            except OSError as error:
+                raise self._gone(error.errno) from error
+        return self._text
+
+    @property
     def mappings(self) -> list[maps.Mapping]:
         """The mappings by rising address, as they were when they were first asked for.
 
         Raises NotPermitted and NoSuchProcess.
         """
         if self._mappings is None:
-            try:
-                self._mappings = maps.read(self.tid)
-            except PermissionError as error:
-                raise missing_right(self.pid, "the mappings", error.errno) from error
-            except OSError as error:
-                raise self._gone(error.errno) from error
+            self._mappings = maps.parse(self.maps_text)
         return self._mappings
 
     def forget(self) -> None:
         """Forget the mappings: they are read anew when they are next asked for."""
+        self._text = self._lines = None
+        self._asked = 0
         self._mappings = None
         self._by_inode = None
 
@@ -177,6 +206,13 @@ class Space:
         """Return the mapping that holds `addr`, None where there is none."""
         from bisect import bisect_right
 
+        self._asked += 1
+        if self._mappings is None and self._asked <= _FEW:  # of thousands one is wanted
+            if self._lines is None:
+                self._lines = [line for line in self.maps_text.split(b"\n") if line]
+            at = bisect_right(self._lines, addr, key=maps.start_of)
+            one = maps.parse_line(self._lines[at - 1]) if at else None
+            return one if one is not None and addr < one.end else None
         found = self.mappings
         at = bisect_right(found, addr, key=lambda mapping: mapping.start)
         if at and addr < found[at - 1].end:
