@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable
 from time import sleep
 
@@ -11,7 +10,6 @@ from soscope.process.images.images import Images, find_images
 from soscope.process.images.loadedimage import LoadedImage
 from soscope.process.images.space import Space
 from soscope.process.images.watch import Watch
-from soscope.process.maps import Mapping
 from soscope.process.slots.bindings import BOUND, HOOKED, INTERPOSED, UNBOUND, Binding, Bindings
 from soscope.process.slots.reaimed import note_reaimed
 
@@ -88,7 +86,7 @@ class ProcessMap:
         self.rows: dict[LoadedImage, list[Row]] = {}
         self.total = 0
         names = {image: image.name for image in self.images}
-        self.mappings = {image: _mappings(image) for image in self.images}
+        self.mappings = {image: image.mappings for image in self.images}
         for image in self.images:
             listed = bindings.by_image.get(image, [])
             self.total += len(listed)
@@ -172,20 +170,6 @@ def _of_those_that_stay(
 
 def _identity(image: LoadedImage) -> tuple[int, int, int]:
     return image.link_map, image.dynamic, image.load_bias
-
-
-def _mappings(image: LoadedImage) -> list[Mapping]:
-    """Return the mappings that hold a part of the image's PT_LOADs."""
-    listed = image.space.mappings
-    found: dict[int, Mapping] = {}
-    for start, end in image.ranges:
-        at = bisect_right(listed, start, key=lambda one: one.start)
-        for one in listed[max(at - 1, 0) :]:
-            if one.start >= end:
-                break
-            if one.end > start:
-                found[one.start] = one
-    return [found[start] for start in sorted(found)]
 
 
 def memory_name(space: Space, addr: int) -> str:

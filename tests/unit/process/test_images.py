@@ -6,8 +6,10 @@ from __future__ import annotations
 import ctypes
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +20,7 @@ from soscope.process.images.loadedimage import LoadedImage
 from soscope.process.images.space import Space
 from soscope.process.live import Process
 from soscope.process.status import program_path, read_stat
+from tests.support.elfwriter import Sym, Writer
 from tests.support.tools import not_here
 
 Callback = ctypes.CFUNCTYPE(
@@ -93,6 +96,19 @@ def test_after_the_end_nothing_is_read(sleeper: int) -> None:
         Space(sleeper)
 
 
+def test_a_process_on_its_way_out_has_ended() -> None:
+    """Its memory is gone before it is a zombie; that is no exec."""
+    for _ in range(60):
+        with subprocess.Popen(["sleep", "60"]) as child:
+            with Process(child.pid) as process:
+                head = process.picture.main.ranges[0][0]
+                child.kill()
+                while process.space.read(head, 4):
+                    pass
+                with pytest.raises(NoSuchProcess, match="has ended"):
+                    process.read(head, 4)
+
+
 def test_a_kernel_thread_is_refused_with_the_reason() -> None:
     if program_path(2) or read_stat(2).flags & 0x0020_0000 == 0:
         not_here("kernel threads are in another namespace")
@@ -110,3 +126,45 @@ def test_an_image_that_is_half_there_has_neither_segments_nor_file() -> None:
     """The loader may be about to fill in an entry of its list."""
     found = LoadedImage(Space(os.getpid()), 0, 0, 0, 0, link_map=0x1000)
     assert (found.segments, found.mapping, found.file) == ([], None, None)
+
+
+MAPPED = """
+import mmap, sys
+with open(sys.argv[1], "rb") as file:
+    kept = [
+        mmap.mmap(file.fileno(), 8192, mmap.MAP_PRIVATE, mmap.PROT_READ | access)
+        for access in [mmap.PROT_EXEC] * int(sys.argv[2]) + [0]
+    ]
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_thousands_of_images_that_no_list_names(tmp_path: Path) -> None:
+    """Each is found once, by rising address; one that is mapped without its code is none."""
+    count = 2000
+    writer = Writer()
+    writer.symbols([Sym("inside", 0x100)])
+    file = tmp_path / "image"
+    file.write_bytes(writer.build().ljust(8192, b"\0"))
+    with subprocess.Popen(
+        [sys.executable, "-c", MAPPED, file, str(count)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        began = time.process_time()
+        images = find_images(Space(child.pid))
+        found = [one for one in images.all if one.path == str(file)]
+        took = time.process_time() - began
+        truth = [
+            one.start for one in maps.read(child.pid) if one.path == str(file) and "x" in one.flags
+        ]
+        child.communicate("")
+    assert [one.load_bias for one in found] == truth
+    assert len(truth) == count
+    assert [one.index for one in images.all] == list(range(len(images.all)))
+    assert [one.mappings[0].start for one in found] == truth
+    assert took < 3

@@ -259,19 +259,26 @@ class LoadedImage:
     @property
     def ranges(self) -> list[tuple[int, int]]:
         """The run-time addresses of its PT_LOADs: (start, end), by rising address."""
-        return [
+        return sorted(
             (one.vaddr + self.load_bias, one.vaddr + one.memsz + self.load_bias)
             for one in self.segments
             if one.type == c.PT_LOAD
-        ]
+        )
 
     @property
     def mappings(self) -> list[Mapping]:
         """The mappings that hold a part of its PT_LOADs."""
+        from bisect import bisect_left, bisect_right
+
         ranges = self.ranges
+        every = self.space.mappings
+        if not ranges:
+            return []
+        low = bisect_right(every, ranges[0][0], key=lambda one: one.end)
+        high = bisect_left(every, ranges[-1][1], low, key=lambda one: one.start)
         return [
             mapping
-            for mapping in self.space.mappings
+            for mapping in every[low:high]
             if any(mapping.start < end and start < mapping.end for start, end in ranges)
         ]
 

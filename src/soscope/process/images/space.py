@@ -21,6 +21,7 @@ from soscope.process.rights import missing_right
 
 _PAGE_SIZES = (4096, 8192, 16384, 32768, 65536)
 _PF_KTHREAD = 0x0020_0000
+_PF_EXITING = 0x4
 _FEW = 32  # mappings that are looked up in the text
 _PATIENCE = 20  # milliseconds for an exec to end
 
@@ -144,6 +145,8 @@ class Space:
             return NoSuchProcess(f"process {self.pid} has ended; its id is another's", errno=number)
         if now.state in status.ENDED:
             return status.zombie(self.pid, number)
+        if now.flags & _PF_EXITING:  # its memory goes first
+            return NoSuchProcess(f"process {self.pid} has ended", errno=number)
         if now.flags & _PF_KTHREAD:
             return SoscopeError(f"process {self.pid} is a kernel thread: it has no memory")
         return NoSuchProcess(

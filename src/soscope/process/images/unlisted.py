@@ -7,6 +7,8 @@ where they belong: a file that is merely read through mmap(2) is none.
 
 from __future__ import annotations
 
+from bisect import insort
+
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.encoding import encoding
 from soscope.binfmt.elf.header import Segment, read_header, read_segments
@@ -19,10 +21,13 @@ from soscope.process.maps import Mapping
 
 
 def unlisted_images(images: Images) -> list[LoadedImage]:
-    """Return them by rising address, the vDSO first; their indices follow the listed ones."""
+    """Return them by rising address, the vDSO first; their indices follow the listed ones.
+
+    One pass: mappings and the ranges of images both rise.
+    """
     space = images.space
     found: list[LoadedImage] = []
-    known = sorted(pair for image in images.linked for pair in image.ranges)
+    known = [pair for image in images.linked for pair in image.ranges]
     vdso = space.auxv.get(auxv.AT_SYSINFO_EHDR, 0)
     if vdso and not any(image.is_vdso for image in images.linked):
         image = image_at(space, vdso, index=len(images.linked), is_vdso=True)
@@ -39,9 +44,10 @@ def unlisted_images(images: Images) -> list[LoadedImage]:
         if mapping.flags[0] != "r" or mapping.path.startswith("[v"):
             continue
         image = image_at(space, mapping.start, index=len(images.linked) + len(found))
-        if image is not None and _is_mapped(image, space.mappings, mapping):
+        if image is not None and _is_mapped(image, mapping):
             found.append(image)
-            known = sorted(known + image.ranges)
+            for pair in image.ranges:
+                insort(known, pair, place)
     return found
 
 
@@ -64,18 +70,18 @@ def image_at(space: Space, addr: int, *, index: int, is_vdso: bool = False) -> L
     return LoadedImage(space, index, 0, bias, dynamic, segments=segments, is_vdso=is_vdso)
 
 
-def _is_mapped(image: LoadedImage, mappings: list[Mapping], first: Mapping) -> bool:
+def _is_mapped(image: LoadedImage, first: Mapping) -> bool:
     """Say whether every PT_LOAD is where it belongs, code executable."""
     loads = [one for one in image.segments if one.type == c.PT_LOAD and one.filesz]
-    return bool(loads) and all(_holds(image, one, mappings, first) for one in loads)
+    return bool(loads) and all(_holds(image, one, first) for one in loads)
 
 
-def _holds(image: LoadedImage, load: Segment, mappings: list[Mapping], first: Mapping) -> bool:
+def _holds(image: LoadedImage, load: Segment, first: Mapping) -> bool:
     addr = load.vaddr + image.load_bias
-    for mapping in mappings:
-        if mapping.start <= addr < mapping.end:
-            offset = mapping.offset + addr - mapping.start
-            in_place = not first.inode or mapping.inode != first.inode
-            in_place = in_place or offset == first.offset + load.offset
-            return in_place and (not load.flags & c.PF_X or "x" in mapping.flags)
-    return False
+    mapping = image.space.mapping_at(addr)
+    if mapping is None:
+        return False
+    offset = mapping.offset + addr - mapping.start
+    in_place = not first.inode or mapping.inode != first.inode
+    in_place = in_place or offset == first.offset + load.offset
+    return in_place and (not load.flags & c.PF_X or "x" in mapping.flags)
