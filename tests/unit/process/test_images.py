@@ -99,14 +99,13 @@ def test_after_the_end_nothing_is_read(sleeper: int) -> None:
 def test_a_process_on_its_way_out_has_ended() -> None:
     """Its memory is gone before it is a zombie; that is no exec."""
     for _ in range(60):
-        with subprocess.Popen(["sleep", "60"]) as child:
-            with Process(child.pid) as process:
-                head = process.picture.main.ranges[0][0]
-                child.kill()
-                while process.space.read(head, 4):
-                    pass
-                with pytest.raises(NoSuchProcess, match="has ended"):
-                    process.read(head, 4)
+        with subprocess.Popen(["sleep", "60"]) as child, Process(child.pid) as process:
+            head = process.picture.main.ranges[0][0]
+            child.kill()
+            while process.space.read(head, 4):
+                pass
+            with pytest.raises(NoSuchProcess, match="has ended"):
+                process.read(head, 4)
 
 
 def test_a_kernel_thread_is_refused_with_the_reason() -> None:
