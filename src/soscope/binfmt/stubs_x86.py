@@ -25,13 +25,19 @@ _JUMP_64 = re.compile(
     rb"(?:\xf3\x0f\x1e\xfa)?(?:\x41\xbb.{4})?\xf2?\xff\x25(.{4})" + _AFTER, re.DOTALL
 )
 _JUMP_64_INDEX = re.compile(rb"(?:\xf3\x0f\x1e\xfa)?\x41\xbb.{4}\xf2?\xff\x25(.{4})", re.DOTALL)
-# [endbr] jmp *addr, or jmp *disp(%ebx)
-_JUMP_32 = re.compile(rb"(?:\xf3\x0f\x1e\xfb)?\xff([\x25\xa3])(.{4})" + _AFTER, re.DOTALL)
+# [endbr] [mov $index, %ecx] jmp *addr, or jmp *disp(%ebx)
+_JUMP_32 = re.compile(
+    rb"(?:\xf3\x0f\x1e\xfb)?(?:\xb9.{4})?\xff([\x25\xa3])(.{4})" + _AFTER, re.DOTALL
+)
+_THROUGH_GOT = re.compile(rb"\xff\xa3(.{4})", re.DOTALL)
 # [endbr] push $index; [bnd] jmp PLT0: the slot is that of a relocation
 _PUSH = re.compile(rb"(?:\xf3\x0f\x1e[\xfa\xfb])?\x68(.{4})\xf2?\xe9", re.DOTALL)
 # [endbr; push %r11] push GOT[1]; [bnd] jmp *GOT[2]
 _FIRST = re.compile(
-    rb"(?:\xf3\x0f\x1e\xfa\x41\x53)?\xff[\x35\xb3].{4}\xf2?\xff[\x25\xa3]", re.DOTALL
+    rb"(?:\xf3\x0f\x1e\xfa\x41\x53)?\xff[\x35\xb3].{4}\xf2?\xff[\x25\xa3]"
+    # mold, i386: endbr; push %ecx; lea GOT[1], %ecx; push (%ecx); jmp *4(%ecx)
+    rb"|\xf3\x0f\x1e\xfb\x51(?:\x8d\x8b|\xb9).{4}\xff\x31\xff\x61\x04",
+    re.DOTALL,
 )
 
 
@@ -41,6 +47,18 @@ _PADDING = re.compile(
     rb"|\x8d[\x74\xb4]\x26\0*|\x8d\xb6\0{4}|\x8d\x76\0",
     re.DOTALL,
 )
+
+
+def is_lazy(code: bytes) -> bool:
+    """Say whether code leads into the loader's resolver: what an unbound slot holds.
+
+    `push $index` or, with mold, the first stub itself: `push GOT[1]`; before either may stand
+    endbr.
+    """
+    rest = code[4:] if code[:3] == b"\xf3\x0f\x1e" else code
+    if rest[:1] == b"\x68" or _FIRST.match(code) is not None:
+        return True
+    return any(rest[at : at + 2] in (b"\xff\x35", b"\xff\xb3") for at in range(5))
 
 
 def is_padding(code: bytes, at: int) -> bool:
@@ -74,7 +92,7 @@ class Stub:
 class Stubs:
     """The stubs of one image; its relocations are read once."""
 
-    __slots__ = ("_calls", "_image", "_places", "_slots")
+    __slots__ = ("_calls", "_got", "_image", "_places", "_sections", "_slots")
 
     def __init__(self, image: ElfReader, sections: Sections | None = None) -> None:
         """Read the slots; `sections` say where stubs lie, without them they may lie anywhere.
@@ -82,6 +100,8 @@ class Stubs:
         Raises FormatError where the relocations are not all there.
         """
         self._image = image
+        self._sections = sections
+        self._got: int | None = None
         self._places = [
             (one.vaddr, one.vaddr + one.size)
             for one in ([] if sections is None else sections.all)
@@ -155,12 +175,39 @@ class Stubs:
 
     def _slot_32(self, found: re.Match[bytes]) -> int:
         value = int.from_bytes(found[2], "little")
-        if found[1] == b"\x25":
-            return value
-        base = self._image.dynamic.get(c.DT_PLTGOT) or 0
-        if self._image.is_mapped and base >= self._image.load_bias:
-            base -= self._image.load_bias
-        return base + value & 0xFFFF_FFFF
+        return value if found[1] == b"\x25" else self.got + value & 0xFFFF_FFFF
+
+    @property
+    def got(self) -> int:
+        """The link-time address that position-independent code for i386 counts from, 0: unknown.
+
+        That is _GLOBAL_OFFSET_TABLE_: DT_PLTGOT, but mold puts it at the beginning of .got. The
+        stubs decide: they lead to slots.
+        """
+        if self._got is None:
+            told = self._image.dynamic.get(c.DT_PLTGOT) or 0
+            if told and self._image.is_mapped and told >= self._image.load_bias:
+                told -= self._image.load_bias
+            listed = [] if self._sections is None else self._sections.all
+            bases = [told, *(one.vaddr for one in listed if one.name in (".got", ".got.plt"))]
+            numbers = self._distances() if len(set(bases)) > 1 else []
+
+            def fitting(base: int) -> int:
+                return sum(base + one & 0xFFFF_FFFF in self._slots for one in numbers)
+
+            self._got = max(bases, key=fitting)  # the first of several that fit as well
+        return self._got
+
+    def _distances(self) -> list[int]:
+        """Return the distances from the GOT that stubs jump through."""
+        found: list[int] = []
+        for start, end in self._places:
+            try:
+                code = self._image.source.read(self._image.locate(start), end - start)
+            except FormatError:
+                continue
+            found += [int.from_bytes(one[1], "little") for one in _THROUGH_GOT.finditer(code)]
+        return found
 
 
 def _size(code: bytes, end: int) -> int:

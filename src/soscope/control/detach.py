@@ -44,7 +44,7 @@ def detach(pid: int) -> Removed:
             removed.longest_stop = visit.threads.longest
             visit.close()
     except Refused as refused:
-        if refused.reason == reasons.STATIC:  # no agent has ever gone into it
+        if refused.reason in (reasons.STATIC, reasons.FOREIGN):  # no agent can be in it
             return removed
         raise AttachError(f"cannot clean up process {pid}: {in_full(refused.reason)}") from refused
     except OSError as error:

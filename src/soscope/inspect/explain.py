@@ -7,6 +7,7 @@ from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.slots import R_X86_64_JUMP_SLOT, SlotRelocation, slot_relocations
 from soscope.errors import FormatError, SoscopeError
 from soscope.inspect.processmap import AGENT_NAME, Row
+from soscope.process import arch_x86_64 as arch
 from soscope.process.images.images import Images, find_images
 from soscope.process.images.loadedimage import LoadedImage
 from soscope.process.images.space import Space
@@ -14,7 +15,7 @@ from soscope.process.images.watch import Watch
 from soscope.process.lookup.ownscope import own_scope
 from soscope.process.slots.bindings import HOOKED, UNBOUND, Binding, Bindings
 from soscope.process.slots.reaimed import note_reaimed
-from soscope.process.slots.slotuses import CALL, JUMP, STUB, Use, uses_of
+from soscope.process.slots.slotuses import CALL, JUMP, STUB, Use, can_search, uses_of
 
 MAIN = "MAIN"
 
@@ -28,14 +29,17 @@ class Way:
     the loader has the relocation, `aimed_at` the address that it names now: the slot, or a cell
     of the agent's. `page` says how the slot's page may be used ("rw-p"). `definition` is the
     address of the definition, None where nobody has one, `place` that of its image among the
-    `places` in which the loader looks. `is_resolver` says that it is an IFUNC's resolver.
+    `places` in which the loader looks. `is_resolver` says that it is an IFUNC's resolver,
+    `is_native` that there is an agent for such code, `is_searched` that `uses` are known.
     """
 
     __slots__ = (
         "aimed_at",
         "definition",
         "importer",
+        "is_native",
         "is_resolver",
+        "is_searched",
         "of",
         "order",
         "page",
@@ -54,6 +58,8 @@ class Way:
         self.relocation_addr, self.relocation_index, self.aimed_at = _relocation(binding)
         mapping = image.space.mapping_at(binding.addr)
         self.page = "" if mapping is None else mapping.flags
+        self.is_native = (image.space.bits, image.machine) == (arch.BITS, arch.MACHINE)
+        self.is_searched = can_search(image)
         self.uses = uses_of(image, binding.addr)
         self.definition: int | None = binding.expected_addr
         self.is_resolver = False
@@ -87,6 +93,8 @@ class Way:
         """What soscope's hook writes where, a sentence for each step."""
         one = self.binding
         slot = f"the slot at {one.addr:#x}"
+        if not self.is_native:
+            return ["none: soscope has no agent for programs of this kind"]
         if one.state == HOOKED:
             if self.row.to_image == AGENT_NAME:
                 return ["it is hooked already, by soscope's agent"]

@@ -62,18 +62,19 @@ def _way(way: Way) -> list[str]:
 
 
 def _uses(way: Way) -> list[str]:
-    if way.importer.space.bits != 64:
-        return []
+    if not way.is_searched:
+        return _step("code", "not searched for what goes through the slot: it is another machine's")
     lines = []
     for use in (*way.stubs, *way.calls)[:_MOST_USES]:
         place = use.section or ("a stub" if use.kind == STUB else "its code")
-        lines.append(f"{use.addr:#x} in {place}: {instruction(use.code, use.addr)}")
+        lines.append(f"{use.addr:#x} in {place}: {instruction(use)}")
     left = len(way.stubs) + len(way.calls) - len(lines)
     if left > 0:
         lines.append(f"and {left:,} more")
     loads = len(way.uses) - len(way.stubs) - len(way.calls)
     if loads:
-        lines.append(f"{plural(loads, 'instruction')} may load it: the address is taken")
+        taken = ": the address is taken" if way.is_native else ", or go through another table"
+        lines.append(f"{plural(loads, 'instruction')} may load it{taken}")
     if not lines:
         lines.append("no code that goes through the slot was found")
     return _step("stub" if way.stubs else "code", *lines)

@@ -166,6 +166,15 @@ class LoadedImage:
         return self.space.mapping_at(addr)
 
     @property
+    def machine(self) -> int:
+        """The e_machine of its ELF header, 0 where that is neither mapped nor in its file."""
+        head = self.space.read(self.ranges[0][0], 20) if self.ranges else b""
+        if head[:4] == b"\x7fELF":
+            return int.from_bytes(head[18:20], "little")
+        header = None if self.file is None else self.file.elf.header
+        return 0 if header is None else header.machine
+
+    @property
     def segments(self) -> list[Segment]:
         """The program headers; empty where they are neither mapped nor in its file."""
         if self._segments is None:

@@ -28,6 +28,7 @@ from soscope.binfmt.elf.slots import (
     relocations_of,
     slot_relocations,
 )
+from soscope.binfmt.stubs_x86 import is_lazy
 from soscope.errors import FormatError
 from soscope.process.images.images import Images
 from soscope.process.images.loadedimage import LoadedImage
@@ -405,22 +406,9 @@ class Bindings:
         if not value:
             return binding.expected is not None
         if value != binding.expected_addr and image.executes(value):
-            return is_lazy_stub(image, value)
+            return is_lazy(image.space.read(value, _MOST_TEXT))
         bias = image.load_bias  # not relocated yet: in the middle of dlopen
         return bias > 1 << 20 and value < bias and image.executes(value + bias)
-
-
-def is_lazy_stub(image: LoadedImage, addr: int) -> bool:
-    """Say whether there is code at `addr` that leads into the loader's resolver.
-
-    `push $index` or, with mold, PLT0 itself: `push GOT[1]`; before either may stand endbr.
-    """
-    code = image.space.read(addr, _MOST_TEXT)
-    if code[:4] in (b"\xf3\x0f\x1e\xfa", b"\xf3\x0f\x1e\xfb"):
-        code = code[4:]
-    if code[:1] == b"\x68":
-        return True
-    return any(code[at : at + 2] in (b"\xff\x35", b"\xff\xb3") for at in range(5))
 
 
 def _words(image: LoadedImage, addrs: list[int]) -> list[int | None]:

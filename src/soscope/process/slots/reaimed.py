@@ -23,6 +23,7 @@ _HEAD = re.compile(rb"([0-9a-f]+)-([0-9a-f]+) ")
 
 def note_reaimed(bindings: Bindings, images: list[LoadedImage]) -> None:
     """Look for re-aimed code in `images` and note what it leads to."""
+    images = [one for one in images if one.space.bits == 64]  # others name slots in other ways
     changed = _changed_ranges(images)
     for image in images:
         ranges = [

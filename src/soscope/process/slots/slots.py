@@ -76,9 +76,7 @@ def slots_named(image: LoadedImage, name: bytes) -> list[tuple[Slot, str | None]
 def _kinds(image: LoadedImage) -> dict[int, int]:
     if image.space.bits == 32:
         return _I386
-    head = image.space.read(image.ranges[0][0], 20) if image.ranges else b""
-    machine = int.from_bytes(head[18:20], "little") if head[:4] == b"\x7fELF" else c.EM_X86_64
-    return _AARCH64 if machine == c.EM_AARCH64 else _X86_64
+    return _AARCH64 if image.machine == c.EM_AARCH64 else _X86_64
 
 
 def is_unbound(image: LoadedImage, value: int, own: list[int]) -> bool:

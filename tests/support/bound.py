@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the loader itself says that it has bound, to compare with what soscope reads."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+_LINE = re.compile(
+    r"binding file (.+) \[\d+\] to (.+) \[\d+\]: (?:normal|protected|weak) symbol `([^']+)'"
+    r"(?: \[([^\]]+)\])?"
+)
+
+
+class Bound(NamedTuple):
+    """One line of LD_DEBUG=bindings; images by their real paths."""
+
+    importer: str
+    symbol: str
+    version: str | None
+    provider: str
+
+
+def debugging(folder: Path) -> dict[str, str]:
+    """Return the environment in which glibc's loader writes down what it binds."""
+    return {"LD_DEBUG": "bindings", "LD_DEBUG_OUTPUT": str(folder / "bindings")}
+
+
+def told(folder: Path, pid: int, program: str) -> set[Bound]:
+    """Return what the loader of a process has written so far; `program` is its main image."""
+    found = set()
+    for line in (folder / f"bindings.{pid}").read_text(errors="surrogateescape").splitlines():
+        match = _LINE.search(line)
+        if match is not None:
+            importer, provider = (
+                os.path.realpath(one) if "/" in one else program if one in ("", "<main>") else one
+                for one in match.groups()[:2]
+            )
+            found.add(Bound(importer, match[3], match[4], provider))
+    return found
