@@ -17,7 +17,7 @@ uint64_t sosc_checked_copy(const struct sosc_capture *capture, void *to, uint64_
 {
 	if (sosc_control->flags & SOSC_FLAG_NO_SYSCALL)
 		return 0;
-	return sosc_read(capture->thread->pid, to, from, size);
+	return sosc_read(capture->thread->tid, to, from, size);
 }
 
 // The length of the string at @from, at most @limit + 1.

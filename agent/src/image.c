@@ -12,7 +12,7 @@ uint32_t sosc_loaded_count; // places used so far, free ones among them
 
 static bool checked_read(void *to, uint64_t from, uint64_t size)
 {
-	return sosc_read((uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0), to, from, size) == size;
+	return sosc_read((uint32_t)sosc_sys3(SYS_GETTID, 0, 0, 0), to, from, size) == size;
 }
 
 // The headers of the image whose first byte may lie at @start.

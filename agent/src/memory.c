@@ -38,8 +38,8 @@ static bool is_readable(uint64_t addr)
 }
 
 /**
- * Copy at most @size bytes of this process, number @pid, without faulting; how
- * many could be read.
+ * Copy at most @size bytes of this process without faulting, @pid being a
+ * thread of it that lives; how many could be read.
  */
 uint64_t sosc_read(uint32_t pid, void *to, uint64_t from, uint64_t size)
 {
@@ -66,11 +66,12 @@ bool sosc_protect(uint64_t start, uint64_t end, int prot)
 	return end <= start || sosc_sys3(SYS_MPROTECT, (long)start, (long)(end - start), prot) == 0;
 }
 
-// /proc/self/mem writes through page protection and keeps other threads' view
-// of the page executable; mprotect of text would not.
+// /proc/thread-self/mem writes through page protection and keeps other threads'
+// view of the page executable; mprotect of text would not. A first thread that
+// has ended has no memory.
 static bool write_by_file(uint64_t addr, const void *bytes, uint64_t size)
 {
-	static const char path[] = "/proc/self/mem";
+	static const char path[] = "/proc/thread-self/mem";
 	long fd = sosc_sys3(SYS_OPEN, (long)path, O_WRONLY | O_CLOEXEC, 0);
 	long done;
 

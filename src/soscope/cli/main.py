@@ -155,7 +155,7 @@ def _status_of(verb: str, invocation: Invocation, error: SoscopeError) -> int:
     usage = VERBS.get(verb, ("", 2))[1]
     if usage == 125 and invocation.wraps and not isinstance(error, LaunchError):
         return usage
-    return error.exit_status
+    return error.exit_status if invocation.wraps or error.exit_status != 125 else 1
 
 
 def note(text: str, *, prefix: str = "soscope: ") -> None:

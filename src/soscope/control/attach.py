@@ -47,6 +47,7 @@ _SAID = {
     reasons.SETUID: "it gained privileges when it started",
     reasons.FOREIGN: "it is made for another architecture",
     reasons.SECCOMP: "its seccomp filter may forbid what the agent needs",
+    reasons.BY_LOADER: "its loader was started as the program (ld.so PROGRAM)",
     reasons.UNKNOWN_LOADER: "its loader is of an unknown kind",
 }
 
@@ -180,7 +181,7 @@ class _Attachment:
     def _put_in(self) -> Install:
         """Make the calls in the place of one thread; afterwards it is as it was."""
         threads = self.visit.threads
-        tracee = Tracee(threads.worker())
+        tracee = Tracee(threads.worker(), obeys_stops=False)
         registers = tracee.registers()
         mask = tracee.signal_mask()
         undo: Undo = []
@@ -389,8 +390,7 @@ class Attached:
         if self._follow and not now:
             self._look_at_children()
         try:
-            if status.read_stat(self.pid).state in "ZX":
-                self.has_ended = True
+            status.living_thread(self.pid)
         except SoscopeError:
             self.has_ended = True
         if not self.has_ended and not self._visit.is_there:

@@ -11,6 +11,9 @@ from soscope.process.agent.resident import Resident, Taken
 from soscope.process.agent.visit import Visit
 from soscope.process.reasons import Refused
 
+# No agent can be in these.
+_NEVER = (reasons.STATIC, reasons.FOREIGN, reasons.BY_LOADER)
+
 
 class Removed:
     """What was done in process `pid`: by agent, where it lies and what came of it.
@@ -44,7 +47,7 @@ def detach(pid: int) -> Removed:
             removed.longest_stop = visit.threads.longest
             visit.close()
     except Refused as refused:
-        if refused.reason in (reasons.STATIC, reasons.FOREIGN):  # no agent can be in it
+        if refused.reason in _NEVER:
             return removed
         raise AttachError(f"cannot clean up process {pid}: {in_full(refused.reason)}") from refused
     except OSError as error:

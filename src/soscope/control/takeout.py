@@ -62,7 +62,7 @@ def take_out_here(visit: Visit, agent: Resident) -> Taken:
 
 def _let_unwinders_go(visit: Visit, agent: Resident, taken: Taken) -> None:
     """Look for calls that are still to return through the agent; then unwinders need it no more."""
-    places = stacks.find_anywhere(visit.memory, agent, visit.pid)
+    places = stacks.find_anywhere(visit.memory, agent, visit.tid)
     visit.tries = 0
     agent.prepare()
     visit.stop(limit=_LIMIT)

@@ -109,6 +109,17 @@ def may_trace_setuid() -> bool:
     return bool(capabilities >> _CAP_SYS_PTRACE & 1)
 
 
+def is_our_proc() -> bool:
+    """Say whether the numbers in /proc are those by which we know processes.
+
+    They are not where a process namespace has been made and /proc not mounted anew.
+    """
+    try:
+        return os.readlink("/proc/self") == str(os.getpid())
+    except OSError:  # no /proc at all: who looks for a process will see
+        return True
+
+
 def namespace(pid: int, kind: str) -> str:
     """Return the name of a namespace of a process ("pid", "mnt", ...), "" where it is not told."""
     try:
@@ -123,14 +134,15 @@ def descendants(pid: int) -> dict[int, int]:
     todo = [pid]
     while todo:
         parent = todo.pop()
-        for child in _children(parent):
+        for child in children(parent):
             if child not in found:
                 found[child] = parent
                 todo.append(child)
     return found
 
 
-def _children(pid: int) -> list[int]:
+def children(pid: int) -> list[int]:
+    """Return the children of a process, those that have ended among them."""
     try:
         threads = os.listdir(f"/proc/{pid}/task")
     except OSError:

@@ -45,6 +45,16 @@ def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> N
         (["--bogus"], 2, "not a verb"),
         (["report"], 2, "FILE"),
         (["report", "--bogus", "x"], 2, "--bogus"),
+        (["trace"], 125, "no command"),
+        (["trace", "--bogus", "ls"], 125, "--bogus"),
+        (["trace", "--", "-p"], 127, "-p"),
+        (["trace", "-p", "1", "ls"], 2, "two things to trace"),
+        (["trace", "-p", "1", "--", "ls"], 2, "two things to trace"),
+        (["trace", "-cp", "x"], 2, "--pid"),
+        (["trace", "--pid=0"], 2, "no process id"),
+        (["trace", "-p"], 2, "-p"),
+        (["trace", "-p", "1", "--bogus"], 2, "--bogus"),
+        (["trace", "-p", "1", "-e", ""], 2, "-e"),
     ],
 )
 def test_a_usage_error_is_one_message_and_a_status(

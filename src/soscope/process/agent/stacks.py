@@ -49,7 +49,7 @@ def put_back(memory: RemoteMemory, agent: Resident, threads: Threads) -> int:
     if agent.fields["site_count"] <= 1:
         return 0
     places = []
-    mappings = maps.read(threads.pid)
+    mappings = maps.read(next(iter(threads.stopped), threads.pid))
     for registers in threads.registers().values():
         start = registers.sp - _RED_ZONE & -8
         end = next((one.end for one in mappings if one.start <= registers.sp < one.end), 0)

@@ -18,6 +18,7 @@ from soscope.process import arch_x86_64 as arch
 from soscope.process import auxv, maps, reasons, rights, status
 from soscope.process.agent import resident
 from soscope.process.agent.install import Facts
+from soscope.process.agent.sharing import who_shares
 from soscope.process.memory import RemoteMemory
 from soscope.process.reasons import Refused
 from soscope.process.stop.loaderlock import LoaderLock, executable_ranges
@@ -60,15 +61,16 @@ class Visit:
         self.tries = 0
         self.threads = Threads(pid)
         self._start = _check_process(pid)
-        self.path = status.program_path(pid)
+        tid = self.tid
+        self.path = status.program_path(tid)
         try:
-            self.memory = RemoteMemory(pid)
+            self.memory = RemoteMemory(tid)
         except OSError as error:
             if error.errno in (errno.EACCES, errno.EPERM):
                 raise rights.missing_right(pid, "tracing", error.errno) from error
             raise NoSuchProcess(f"no process {pid}", errno=error.errno) from error
         try:
-            self._look()
+            self._look(tid)
         except OSError as error:
             self.memory.close()
             if error.errno in (errno.EACCES, errno.EPERM):
@@ -78,14 +80,19 @@ class Visit:
             self.memory.close()
             raise
 
+    @property
+    def tid(self) -> int:
+        """A thread that lives; the leader, unless that one has ended. Raises NoSuchProcess."""
+        return status.living_thread(self.pid)
+
     def close(self) -> None:
         """Close its memory."""
         self.memory.close()
 
     # ---- looking ----
 
-    def _look(self) -> None:
-        vector = _check_program(self.pid)
+    def _look(self, tid: int) -> None:
+        vector = _check_program(tid)
         self.facts = facts = Facts(vector, self.memory)
         if not facts.r_debug:
             facts.r_debug = facts.debug_of_program(self.memory)
@@ -95,7 +102,7 @@ class Visit:
         self._lock = lock
         self._loader_code = executable_ranges(facts.loader)
         facts.find_errno(self.memory)
-        self.mappings = maps.read(self.pid)
+        self.mappings = maps.read(tid)
         self.agents = resident.find(self.memory, self.mappings)
 
     def check_seccomp(self) -> None:
@@ -204,19 +211,21 @@ def _check_process(pid: int) -> int:
 
     Raises NoSuchProcess and Refused.
     """
+    if not status.is_our_proc():
+        raise Refused("/proc shows another process namespace than the one that soscope is in")
     stat = status.read_stat(pid)
     fields = _without_tracer(pid)
     if fields.get("Tgid", str(pid)) != str(pid):
         raise Refused(f"{pid} is a thread of process {fields['Tgid']}")
-    if stat.state in "ZX":
-        status.living_thread(pid)  # raises for a zombie
-        raise Refused("its first thread has ended")
+    status.living_thread(pid)  # raises for a zombie
     if fields.get("Kthread", "0") == "1" or (pid == 2 or stat.parent == 2):
         raise Refused("it is a thread of the kernel")
     if pid == os.getpid():
         raise Refused("it is soscope itself")
     if (tracer := fields.get("TracerPid", "0")) != "0":
         raise Refused(f"process {tracer} traces it already")
+    if other := who_shares(pid):
+        raise Refused(f"it shares its memory with process {other}, as after vfork")
     return stat.start
 
 
@@ -240,21 +249,30 @@ def _check_program(pid: int) -> dict[int, int]:
     """
     with open(f"/proc/{pid}/exe", "rb", buffering=0) as file:
         try:
-            header = ElfImage.from_descriptor(file.fileno(), "program").header
+            program = ElfImage.from_descriptor(file.fileno(), "program")
         except FormatError as error:
             raise Refused(reasons.FOREIGN) from error
-    assert header is not None
-    if header.encoding.bits != arch.BITS or header.machine != arch.MACHINE:
-        raise Refused(reasons.FOREIGN)
+        header = program.header
+        assert header is not None
+        if header.encoding.bits != arch.BITS or header.machine != arch.MACHINE:
+            raise Refused(reasons.FOREIGN)
+        try:
+            vector = auxv.read(pid)
+        except FormatError as error:
+            raise Refused(f"its auxiliary vector: {error}") from error
+        if vector.get(auxv.AT_SECURE):
+            raise Refused(reasons.SETUID)
+        if not vector.get(auxv.AT_BASE):
+            raise Refused(_why_no_loader(program))
+        return vector
+
+
+def _why_no_loader(program: ElfImage) -> str:
     try:
-        vector = auxv.read(pid)
-    except FormatError as error:
-        raise Refused(f"its auxiliary vector: {error}") from error
-    if vector.get(auxv.AT_SECURE):
-        raise Refused(reasons.SETUID)
-    if not vector.get(auxv.AT_BASE):
-        raise Refused(reasons.STATIC)
-    return vector
+        is_loader = program.symbol("_dl_debug_state") is not None
+    except FormatError:
+        is_loader = False
+    return reasons.BY_LOADER if is_loader else reasons.STATIC
 
 
 def _filters(fields: dict[str, str]) -> int:

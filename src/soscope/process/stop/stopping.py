@@ -17,6 +17,7 @@ import time
 from soscope.process import arch_x86_64 as arch
 from soscope.process import ptrace
 from soscope.process.reasons import Refused
+from soscope.process.signals import signal
 from soscope.process.stop import waits
 
 _LIMIT = 1.0  # seconds for all threads to stop
@@ -31,11 +32,13 @@ _TIMESPEC = 16  # bytes
 class Thread:
     """A seized thread. `asked` and `let_go` are time.monotonic_ns() around its stop.
 
+    `was_stopped` says that its process had been stopped (SIGSTOP, Ctrl-Z) before.
+
     `wait` is what it waited for before the stop, None where it ran; `began` since when (as
     time.monotonic_ns()), 0 where that is not known.
     """
 
-    __slots__ = ("asked", "began", "is_stopped", "let_go", "rank", "tid", "wait")
+    __slots__ = ("asked", "began", "is_stopped", "let_go", "rank", "tid", "wait", "was_stopped")
 
     def __init__(self, tid: int) -> None:
         self.tid = tid
@@ -45,6 +48,7 @@ class Thread:
         self.asked = 0
         self.let_go = 0
         self.is_stopped = False
+        self.was_stopped = False
 
 
 class Threads:
@@ -149,6 +153,7 @@ class Threads:
                 return
             if status >> 16 == ptrace.EVENT_STOP:
                 thread.is_stopped = True
+                thread.was_stopped = os.WSTOPSIG(status) != signal.SIGTRAP
                 return
             # A signal was on its way: it is delivered, the stop comes behind it.
             number = 0 if status >> 16 else os.WSTOPSIG(status)
@@ -164,7 +169,8 @@ class Threads:
         threads = list(self.stopped.values())
         self._mended = 0
         for thread in threads:
-            if thread.is_stopped:
+            # what a SIGSTOP has interrupted is not ours to mend
+            if thread.is_stopped and not thread.was_stopped:
                 self._mend(thread)
         for thread in threads:
             if not thread.is_stopped and not self._catch(thread):

@@ -43,16 +43,18 @@ class Tracee:
 
     `tid` of the only thread of a new program is its process id too. `area` is the end of
     memory that was made for us there, 0: what lies below the thread's stack has to do.
+    `obeys_stops` False: a stopped process is not waited for, it stops again when let go of.
     """
 
-    __slots__ = ("area", "memory", "syscall_addr", "tid")
+    __slots__ = ("area", "memory", "obeys_stops", "syscall_addr", "tid")
 
-    def __init__(self, tid: int) -> None:
+    def __init__(self, tid: int, *, obeys_stops: bool = True) -> None:
         """Open its memory.
 
         Raises OSError where that is not allowed.
         """
         self.tid = tid
+        self.obeys_stops = obeys_stops
         self.memory = RemoteMemory(tid)
         self.syscall_addr = 0
         self.area = 0
@@ -107,9 +109,9 @@ class Tracee:
     def run_to_trap(self, *, step: bool = False, limit: float | None = None) -> None:
         """Let the thread go on until a SIGTRAP: a breakpoint, or the end of one step.
 
-        All other signals are to be blocked. A SIGSTOP is obeyed: the thread goes on after
-        its SIGCONT. Raises Gone, and Faulted (stopped, the signal not delivered) for a fault
-        or when `limit` seconds have passed.
+        All other signals are to be blocked. A SIGSTOP is obeyed, if it `obeys_stops`: the
+        thread goes on after its SIGCONT. Raises Gone, and Faulted (stopped, the signal not
+        delivered) for a fault or when `limit` seconds have passed.
         """
         end = None if limit is None else time.monotonic() + limit
         number = 0
@@ -127,7 +129,7 @@ class Tracee:
             status = self._wait(end)
             stop, event = os.WSTOPSIG(status), status >> 16
             if event == ptrace.EVENT_STOP:
-                listening, number = stop in _STOP_SIGNALS, 0
+                listening, number = self.obeys_stops and stop in _STOP_SIGNALS, 0
             elif event:
                 listening, number = False, 0
             elif stop == signal.SIGTRAP:

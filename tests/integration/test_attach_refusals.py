@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes that take no agent: the reason is said, and they are what they were."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.support import attached, build
+from tests.support.launching import compiled, environment
+from tests.support.others import as_nobody, drop
+from tests.support.tools import need, not_here
+
+ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+
+_NOT_DUMPABLE = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <poll.h>
+
+int main(void)
+{
+	struct pollfd input = {0, POLLIN, 0};
+
+	prctl(PR_SET_DUMPABLE, 0);
+	puts("ready");
+	fflush(stdout);
+	while (poll(&input, 1, 1) == 0)
+		free(malloc(10));
+	return 7;
+}
+"""
+
+_STRICT = r"""
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int main(void)
+{
+	char line[8];
+
+	prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT);
+	write(1, "ready\n", 6);
+	read(0, line, sizeof(line));
+	syscall(SYS_exit, 7);
+}
+"""
+
+_SLEEPER32 = """
+	.globl _start
+_start:	mov $4, %eax
+	mov $1, %ebx
+	mov $text, %ecx
+	mov $6, %edx
+	int $0x80
+	mov $3, %eax
+	xor %ebx, %ebx
+	mov $line, %ecx
+	mov $4, %edx
+	int $0x80
+	mov $1, %eax
+	mov $7, %ebx
+	int $0x80
+	.data
+text:	.ascii "ready\\n"
+	.bss
+line:	.space 8
+"""
+
+_MUSL = r"""
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+int main(void)
+{
+	struct pollfd input = {0, POLLIN, 0};
+
+	puts("ready");
+	fflush(stdout);
+	while (poll(&input, 1, 1) == 0)
+		free(malloc(10));
+	return 7;
+}
+"""
+
+
+def mappings(pid: int) -> list[str]:
+    """Return the mappings of files: nothing of ours is to be left among them."""
+    lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    return [line for line in lines if "/" in line]
+
+
+def refused(pid: int, status: int, *reasons: str, number: int = 0) -> None:
+    """Make sure that tracing `number` (or `pid`) is refused, with `pid` left as it was."""
+    before = mappings(pid), attached.snapshot(pid)
+    done = attached.trace(number or pid, "-c", "--duration", "50ms")
+    assert done.returncode == status, done.stderr
+    for reason in reasons:
+        assert reason in done.stderr
+    assert done.stderr.count("soscope: error: ") == 1
+    assert attached.differences(before[1], pid) == []
+    assert mappings(pid) == before[0]
+
+
+def is_traced(pid: int, *options: str) -> None:
+    """Make sure that a process can be traced."""
+    before = attached.snapshot(pid)
+    done = attached.trace(pid, "-c", "--duration", "100ms", *options)
+    assert done.returncode == 0, done.stderr
+    assert "malloc" in done.stderr
+    assert attached.differences(before, pid) == []
+
+
+def child_of(pid: int) -> int:
+    """Return the only child of a process."""
+    end = time.monotonic() + 20
+    while not (found := Path(f"/proc/{pid}/task/{pid}/children").read_text().split()):
+        assert time.monotonic() < end
+    [child] = found
+    return int(child)
+
+
+def test_strict_seccomp() -> None:
+    with attached.running([compiled("strict.c", text=_STRICT)]) as process:
+        refused(process.pid, 1, "strict seccomp")
+        assert attached.finish(process) == (7, "", "")
+
+
+def test_a_thread_is_no_process() -> None:
+    with attached.running([build.program("attached"), "2"]) as process:
+        threads = Path(f"/proc/{process.pid}/task").iterdir()
+        tid = max(int(one.name) for one in threads)
+        refused(process.pid, 1, f"{tid} is a thread of process {process.pid}", number=tid)
+        assert attached.finish(process) == (7, "wrong 0\n", "")
+
+
+def test_a_32_bit_program(tmp_path: Path) -> None:
+    source, program = tmp_path / "sleeper.s", tmp_path / "sleeper"
+    source.write_text(_SLEEPER32)
+    item = tmp_path / "sleeper.o"
+    subprocess.run([need("as"), "--32", source, "-o", item], check=True, timeout=60)
+    subprocess.run([need("ld"), "-m", "elf_i386", item, "-o", program], check=True, timeout=60)
+    try:
+        subprocess.run([program], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    except OSError:
+        not_here("this kernel runs no 32-bit programs")
+    with attached.running([program]) as process:
+        refused(process.pid, 1, "made for another architecture")
+        assert attached.finish(process) == (7, "", "")
+
+
+@pytest.mark.parametrize("tool", ["gdb", "strace"])
+def test_who_traces_it_already_is_named(tool: str) -> None:
+    with attached.running([build.program("attached"), "2"]) as process:
+        quiet = {"gdb": ["-q", "-nx"], "strace": ["-f", "-o", "/dev/null"]}[tool]
+        tracer = subprocess.Popen(
+            [need(tool), *quiet, "-p", str(process.pid)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            status = Path(f"/proc/{process.pid}/status")
+            end = time.monotonic() + 30
+            while f"TracerPid:\t{tracer.pid}\n" not in status.read_text():
+                assert time.monotonic() < end
+                time.sleep(0.05)
+            done = attached.trace(process.pid, "-c", "--duration", "50ms")
+            assert done.returncode == 1, done.stderr
+            assert f"process {tracer.pid} traces it already" in done.stderr
+            assert process.poll() is None
+        finally:
+            tracer.terminate()
+            tracer.communicate(timeout=60)
+        is_traced(process.pid)
+        assert attached.finish(process) == (7, "wrong 0\n", "")
+
+
+def test_a_program_that_its_loader_was_told_to_start() -> None:
+    loader = "/lib64/ld-linux-x86-64.so.2"
+    with attached.running([need(loader), build.program("attached"), "1"]) as process:
+        refused(process.pid, 1, "its loader was started as the program")
+        done = attached.detach(process.pid)
+        assert (done.returncode, done.stdout) == (0, f"process {process.pid}: nothing to undo\n")
+        assert attached.finish(process) == (7, "wrong 0\n", "")
+
+
+# ---- rights ----------------------------------------------------------------
+
+
+def as_its_user(words: Sequence[str], pid: int) -> subprocess.CompletedProcess[str]:
+    """Trace a process as the user that has no rights."""
+    return subprocess.run(
+        [*words, "trace", "-c", "--duration", "50ms", "-p", str(pid)],
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@ROOT
+def test_not_dumpable(public_path: Path) -> None:
+    """Its own user may not look into it; root may."""
+    program = shutil.copy(
+        compiled("hidden.c", "-fno-builtin", text=_NOT_DUMPABLE), public_path / "hidden"
+    )
+    soscope = as_nobody(public_path)
+    with attached.running([*drop(), program]) as process:
+        before = attached.snapshot(process.pid)
+        done = as_its_user(soscope, process.pid)
+        assert done.returncode == 3, done.stderr
+        assert "it is not dumpable" in done.stderr
+        assert attached.differences(before, process.pid) == []
+        is_traced(process.pid)
+        assert attached.finish(process) == (7, "", "")
+
+
+@ROOT
+def test_a_process_of_another_user(public_path: Path) -> None:
+    soscope = as_nobody(public_path)
+    with attached.running([build.program("attached"), "1"]) as process:
+        before = attached.snapshot(process.pid)
+        done = as_its_user(soscope, process.pid)
+        assert done.returncode == 3, done.stderr
+        assert "it belongs to user root" in done.stderr
+        assert attached.differences(before, process.pid) == []
+        assert attached.finish(process) == (7, "wrong 0\n", "")
+
+
+@contextlib.contextmanager
+def in_a_container(*more: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """Run the test program as pid 1 of a process namespace; yields (unshare, its pid)."""
+    words = ["--pid", "--mount-proc", "--fork", "--kill-child", *more]
+    with attached.running([need("unshare"), *words, build.program("attached"), "2"]) as process:
+        yield process, child_of(process.pid)
+
+
+@ROOT
+def test_the_first_process_of_a_container(public_path: Path) -> None:
+    soscope = as_nobody(public_path)
+    with in_a_container() as (process, pid):
+        done = as_its_user(soscope, pid)
+        assert done.returncode == 3, done.stderr
+        assert "it belongs to user root" in done.stderr
+        is_traced(pid)
+        assert attached.finish(process) == (7, "wrong 0\n", "")
+
+
+@ROOT
+def test_numbers_of_another_process_namespace() -> None:
+    """Without a /proc of its own soscope would mix up two processes of one number."""
+    with attached.running([build.program("attached"), "1"]) as process:
+        before = attached.snapshot(process.pid)
+        words = [
+            need("unshare"),
+            "--pid",
+            "--fork",
+            "--kill-child",
+            sys.executable,
+            "-m",
+            "soscope",
+        ]
+        for verb in (["trace", "-c"], ["detach"]):
+            done = subprocess.run(
+                [*words, *verb, "-p", str(process.pid)],
+                env=environment(),
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+            assert done.returncode == 1, done.stderr
+            assert "another process namespace" in done.stderr
+        assert attached.differences(before, process.pid) == []
+        assert attached.finish(process) == (7, "wrong 0\n", "")
+
+
+@ROOT
+def test_a_number_that_only_the_container_knows() -> None:
+    """Inside a container, the processes outside have no number at all."""
+    with attached.running([build.program("attached"), "1"]) as process:
+        words = ["--pid", "--mount-proc", "--fork", "--kill-child", sys.executable, "-m", "soscope"]
+        done = subprocess.run(
+            [need("unshare"), *words, "trace", "-c", "-p", str(process.pid)],
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 4, done.stderr
+        assert f"no process {process.pid}" in done.stderr
+        assert attached.finish(process) == (7, "wrong 0\n", "")
+
+
+# ---- loaders and C libraries that are not where soscope's own are -------------
+
+
+@ROOT
+def test_a_musl_program_whose_library_is_gone(tmp_path: Path) -> None:
+    """In a root folder of its own, which is then removed: what lies in memory is enough."""
+    source, folder = tmp_path / "program.c", tmp_path / "root"
+    source.write_text(_MUSL)
+    (folder / "lib").mkdir(parents=True)
+    loader = need("/lib/ld-musl-x86_64.so.1")
+    program = str(folder / "program")
+    flags = ["-O0", "-fno-builtin", "-o", program]
+    subprocess.run([need("musl-gcc"), *flags, str(source)], check=True, timeout=60)
+    shutil.copy(loader, folder / "lib")
+    with attached.running([need("chroot"), folder, "/program"]) as process:
+        shutil.rmtree(folder)
+        for _ in range(2):
+            done = attached.trace(process.pid, "-c", "--duration", "100ms")
+            assert done.returncode == 0, done.stderr
+            assert "malloc" in done.stderr
+        assert attached.finish(process) == (7, "", "")
+
+
+@ROOT
+def test_a_glibc_program_with_a_loader_of_its_own(tmp_path: Path) -> None:
+    """Copies in another root folder: other inodes than those of soscope's own C library."""
+    folder = tmp_path / "root"
+    program = build.program("attached")
+    listed = subprocess.run([need("ldd"), program], capture_output=True, text=True, check=True)
+    files = [word for word in listed.stdout.split() if word.startswith("/")]
+    for file in files:
+        place = folder / file.lstrip("/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, place)
+    shutil.copy(program, folder / "program")
+    with attached.running([need("chroot"), folder, "/program", "2"]) as process:
+        for _ in range(2):
+            done = attached.trace(process.pid, "-c", "--duration", "100ms")
+            assert done.returncode == 0, done.stderr
+            assert "malloc" in done.stderr
+            shutil.rmtree(folder, ignore_errors=True)  # the second time there is none
+        assert attached.finish(process) == (7, "wrong 0\n", "")

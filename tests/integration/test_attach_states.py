@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tracing processes in unusual states: stopped, without a first thread, sharing their memory."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from tests.support import attached, build
+from tests.support.launching import compiled, environment
+
+_SHORT = ("-c", "--duration", "200ms")
+
+_LEADERLESS = r"""
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <poll.h>
+
+static void *work(void *argument)
+{
+	struct pollfd input = {0, POLLIN, 0};
+	volatile int sink = 0;
+
+	(void)argument;
+	while (poll(&input, 1, 1) == 0)
+		sink += abs(sink - 7);
+	puts("end");
+	exit(sink > 0 ? 7 : 8);
+}
+
+int main(void)
+{
+	pthread_t thread;
+
+	puts("ready");
+	fflush(stdout);
+	pthread_create(&thread, NULL, work, NULL);
+	pthread_exit(NULL);
+}
+"""
+
+_SHARING = r"""
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+int main(void)
+{
+	int status;
+	char byte;
+	pid_t child;
+
+	puts("ready");
+	fflush(stdout);
+	child = vfork();
+	if (!child) {
+		(void)!read(0, &byte, 1);
+		_exit(3);
+	}
+	waitpid(child, &status, 0);
+	return status == 3 << 8 ? 7 : 8;
+}
+"""
+
+_EPOLL = r"""
+#include <errno.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+
+int main(void)
+{
+	struct epoll_event event;
+	int result, epoll = epoll_create1(0);
+
+	puts("ready");
+	fflush(stdout);
+	result = epoll_wait(epoll, &event, 1, 4000);
+	printf("%d %d\n", result, result < 0 ? errno : 0);
+	return 7;
+}
+"""
+
+
+def state(pid: int) -> str:
+    """Return the state letter of a process's first thread."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def wait_for_state(pid: int, letter: str) -> None:
+    end = time.monotonic() + 20
+    while state(pid) != letter:
+        assert time.monotonic() < end, f"{pid} is in state {state(pid)}"
+        time.sleep(0.005)
+
+
+def child_of(pid: int) -> int:
+    [child] = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return int(child)
+
+
+def test_a_stopped_process_stays_stopped() -> None:
+    """Its parent hears nothing of us either, and it goes on when somebody says so."""
+    with attached.running([build.program("attached"), "3"]) as process:
+        before = attached.snapshot(process.pid)
+        process.send_signal(signal.SIGSTOP)
+        waited = os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+        assert waited is not None
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+        done = attached.trace(process.pid, *_SHORT)
+        assert done.returncode == 0, done.stderr
+        assert attached.differences(before, process.pid) == []
+        wait_for_state(process.pid, "T")
+        tasks = Path(f"/proc/{process.pid}/task")
+        assert {state(int(tid.name)) for tid in tasks.iterdir()} == {"T"}
+        assert os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOHANG) is None
+        process.send_signal(signal.SIGCONT)
+        assert attached.finish(process) == (7, "wrong 0\n", "")
+
+
+def test_it_is_traced_from_when_it_goes_on() -> None:
+    with attached.running([build.program("attached"), "2"]) as process:
+        process.send_signal(signal.SIGSTOP)
+        wait_for_state(process.pid, "T")
+        tracer = subprocess.Popen(
+            attached.words(process.pid, "-c", "--duration", "1s"),
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        attached.wait_until("memfd:soscope", process.pid)
+        time.sleep(0.2)
+        assert state(process.pid) == "T"
+        process.send_signal(signal.SIGCONT)
+        _, text = tracer.communicate(timeout=60)
+        assert tracer.returncode == 0, text
+        assert "malloc" in text
+        assert attached.finish(process) == (7, "wrong 0\n", "")
+
+
+def test_what_its_stop_has_interrupted_stays_so() -> None:
+    """signal(7): epoll_wait ends with EINTR when a stopped process goes on."""
+    results = []
+    for traces in (False, True):
+        with attached.running([compiled("epoll.c", text=_EPOLL)]) as process:
+            wait_for_state(process.pid, "S")
+            process.send_signal(signal.SIGSTOP)
+            wait_for_state(process.pid, "T")
+            if traces:
+                done = attached.trace(process.pid, *_SHORT)
+                assert done.returncode == 0, done.stderr
+                wait_for_state(process.pid, "T")
+            process.send_signal(signal.SIGCONT)
+            results.append(process.communicate(timeout=30)[0])
+    assert results[0] == results[1]
+
+
+def test_a_process_whose_first_thread_has_ended() -> None:
+    with attached.running([compiled("leaderless.c", "-fno-builtin", text=_LEADERLESS)]) as process:
+        wait_for_state(process.pid, "Z")
+        for _ in range(2):
+            done = attached.trace(process.pid, *_SHORT)
+            assert done.returncode == 0, done.stderr
+            assert "abs" in done.stderr
+            assert "has ended" not in done.stderr
+        assert attached.detach(process.pid).returncode == 0
+        assert attached.finish(process) == (7, "end\n", "")
+
+
+def test_who_shares_its_memory_is_refused() -> None:
+    """A child between vfork and exec: hooks would be its parent's, too, and stay there."""
+    with attached.running([compiled("sharing.c", text=_SHARING)]) as process:
+        wait_for_state(process.pid, "D")
+        child = child_of(process.pid)
+        before = Path(f"/proc/{process.pid}/maps").read_text()
+        done = attached.trace(child, *_SHORT)
+        assert done.returncode == 1, done.stderr
+        assert f"shares its memory with process {process.pid}" in done.stderr
+        done = attached.trace(process.pid, *_SHORT)
+        assert done.returncode == 1, done.stderr
+        assert f"shares its memory with process {child}" in done.stderr
+        assert Path(f"/proc/{process.pid}/maps").read_text() == before
+        assert attached.finish(process) == (7, "", "")
