@@ -217,7 +217,7 @@ INTERPRETERS = [
     ("Python", sys.executable, "-c", "import platform as p; print(p.python_version())"),
     ("Ruby", "ruby", "-e", "puts RUBY_VERSION"),
     ("Perl", "perl", "-e", 'printf "%vd", $^V'),
-    ("Node.js", "node", "-e", ""),
+    ("Node.js", "node", "-e", "console.log(process.versions.node)"),
 ]
 WAIT = {"Python": "input()", "Ruby": "gets", "Perl": "<STDIN>", "Node.js": "setInterval(x=>x,9e6)"}
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 
 from soscope.binfmt.elf.image import ElfImage
 from soscope.errors import FormatError
+from soscope.inspect import languageversion as read
 
 
 class Language:
@@ -29,48 +30,86 @@ class Language:
         self.is_main = is_main
 
 
-# (what it is, a symbol that only it defines, its main functions, how to read the version)
-_Version = Callable[[ElfImage], str]
+class _Kind:
+    """A language: `marks` are symbols of which its interpreter alone has one.
 
-_KINDS: list[tuple[str, str, tuple[str, ...], str]] = [
-    ("Python", "Py_InitializeFromConfig", ("Py_BytesMain", "Py_Main"), "python"),
-    ("Python", "Py_Initialize", ("Py_BytesMain", "Py_Main", "_Py_UnixMain"), "python"),
-    ("PyPy", "pypy_execute_source", ("pypy_main_startup",), ""),
-    ("Ruby", "ruby_init", ("ruby_run_node",), "ruby"),
-    ("Perl", "perl_construct", ("perl_run",), "perl"),
-    ("Node.js", "_ZN4node5StartEiPPc", ("_ZN4node5StartEiPPc",), ""),
-    ("Java", "JLI_Launch", ("JLI_Launch",), ""),
-    ("Java", "JNI_CreateJavaVM", ("JLI_Launch",), ""),
-    ("PHP", "php_module_startup", ("php_module_startup",), ""),
-    ("Lua", "lua_newstate", ("luaL_newstate",), ""),
-    ("Tcl", "Tcl_CreateInterp", ("Tcl_MainEx", "Tcl_Main"), ""),
-    ("R", "Rf_initialize_R", ("Rf_initialize_R",), ""),
-    ("Guile", "scm_boot_guile", ("scm_boot_guile", "scm_shell"), ""),
-    ("OCaml", "caml_startup", ("caml_startup", "caml_main"), ""),
-    ("Erlang", "erl_start", ("erl_start",), ""),
-    (".NET", "coreclr_initialize", ("hostfxr_main", "coreclr_initialize"), ""),
-    ("Mono", "mono_jit_init", ("mono_main",), ""),
-    ("GHC Haskell", "hs_init", ("hs_main",), ""),
+    `mains` are functions that a program calls that is it, `version` reads which one it is.
+    Other languages of the same `family` are not looked for in the same image.
+    """
+
+    __slots__ = ("family", "mains", "marks", "name", "version")
+
+    def __init__(
+        self,
+        name: str,
+        marks: tuple[str, ...],
+        mains: tuple[str, ...],
+        version: Callable[[ElfImage], str] | None = None,
+        *,
+        family: str = "",
+    ) -> None:
+        self.name = name
+        self.marks = marks
+        self.mains = mains
+        self.version = version
+        self.family = family or name
+
+
+_KINDS = [
+    _Kind("PyPy", ("pypy_execute_source",), ("pypy_main_startup",), read.pypy, family="Python"),
+    _Kind(
+        "Python",
+        ("Py_InitializeFromConfig", "Py_Initialize"),
+        ("Py_BytesMain", "Py_Main", "_Py_UnixMain"),
+        read.python,
+    ),
+    _Kind("Ruby", ("ruby_init",), ("ruby_run_node",), read.ruby),
+    _Kind("Perl", ("perl_construct",), ("perl_run",), read.perl),
+    _Kind("Node.js", ("_ZN4node5StartEiPPc",), ("_ZN4node5StartEiPPc",), read.node),
+    _Kind("Java", ("JNI_CreateJavaVM", "JLI_Launch"), ("JLI_Launch",), read.java),
+    _Kind("PHP", ("php_module_startup",), ("php_module_startup",), read.php),
+    _Kind("LuaJIT", ("luaJIT_setmode",), ("luaL_newstate",), read.luajit, family="Lua"),
+    _Kind("Lua", ("lua_newstate",), ("luaL_newstate",), read.lua),
+    _Kind("Tcl", ("Tcl_CreateInterp",), ("Tcl_MainEx", "Tcl_Main"), read.tcl),
+    _Kind("R", ("Rf_initialize_R",), ("Rf_initialize_R",)),
+    _Kind("Guile", ("scm_boot_guile",), ("scm_boot_guile", "scm_shell"), read.guile),
+    _Kind("OCaml", ("caml_startup",), ("caml_startup", "caml_main")),
+    _Kind("Erlang", ("erl_start",), ("erl_start",), read.erlang),
+    _Kind(".NET", ("coreclr_initialize",), ("hostfxr_main", "coreclr_initialize")),
+    _Kind("Mono", ("mono_jit_init",), ("mono_main",)),
+    _Kind("GHC Haskell", ("hs_init",), ("hs_main",)),
 ]
 
 
 def languages(images: Iterable[tuple[str, ElfImage]]) -> list[Language]:
     """Return the interpreters among `images`, pairs of (name, image), the program first."""
-    found: list[Language] = []
     listed = list(images)
-    if not listed:
-        return []
-    program = listed[0][1]
-    for name, image in listed:
-        for language, mark, mains, how in _KINDS:
-            if any(one.name == language for one in found):
-                continue
-            if not _defines(image, mark):
-                continue
-            is_main = image is program or any(_mentions(program, main) for main in mains)
-            version = _VERSIONS[how](image) if how else ""
-            found.append(Language(language, version, name, is_main=is_main))
-    return found
+    found: list[Language] = []
+    taken: set[tuple[str, str]] = set()  # (image, family)
+    for kind in _KINDS:
+        holders = [
+            (name, image)
+            for name, image in listed
+            if (name, kind.family) not in taken and any(_defines(image, one) for one in kind.marks)
+        ]
+        if not holders:
+            continue
+        taken.update((name, kind.family) for name, _ in holders)
+        program = listed[0][1]
+        is_main = any(image is program for _, image in holders) or any(
+            _mentions(program, main) for main in kind.mains
+        )
+        # of a launcher and its machine the one that knows; a launcher may not hold it itself
+        name, version = holders[0][0], ""
+        asked = [*holders, listed[0]] if is_main else holders
+        for place, (candidate, image) in enumerate(asked):
+            version = kind.version(image) if kind.version is not None else ""
+            if version:
+                name = candidate if place < len(holders) else name
+                break
+        found.append(Language(kind.name, version, name, is_main=is_main))
+    order = {name: place for place, (name, _) in reversed(list(enumerate(listed)))}
+    return sorted(found, key=lambda one: order[one.image])
 
 
 def _defines(image: ElfImage, name: str) -> bool:
@@ -86,37 +125,3 @@ def _mentions(image: ElfImage, name: str) -> bool:
         return any(symbol.name == name for symbol in image.symbols)
     except FormatError:
         return False
-
-
-def _bytes_of(image: ElfImage, name: str, size: int) -> bytes:
-    """Return the first bytes of an exported constant, b"" where there is none."""
-    try:
-        symbol = image.symbol(name)
-        return b"" if symbol is None else image.read(symbol.value, size, name)
-    except FormatError:
-        return b""
-
-
-def _python(image: ElfImage) -> str:
-    """Py_Version is in 3.11 and newer: a hexadecimal digit pair for each number."""
-    data = _bytes_of(image, "Py_Version", 8)
-    if data:
-        word = int.from_bytes(data, "little")
-        return f"{word >> 24 & 255}.{word >> 16 & 255}.{word >> 8 & 255}"
-    for name in (image.soname or "",):
-        if name.startswith("libpython"):
-            return name.removeprefix("libpython").partition(".so")[0]
-    return ""
-
-
-def _ruby(image: ElfImage) -> str:
-    text = _bytes_of(image, "ruby_version", 12).split(b"\0", 1)[0]
-    return text.decode("ascii", "replace")
-
-
-def _perl(image: ElfImage) -> str:
-    numbers = [_bytes_of(image, f"PL_{name}", 1) for name in ("revision", "version", "subversion")]
-    return ".".join(str(one[0]) for one in numbers) if all(numbers) else ""
-
-
-_VERSIONS: dict[str, _Version] = {"python": _python, "ruby": _ruby, "perl": _perl}

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import re
 
-from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
-from soscope.errors import FormatError
+from soscope.inspect.constants import pieces_of
 
 GLIBC, MUSL = "glibc", "musl"
 
@@ -15,8 +14,6 @@ _GLIBC = re.compile(rb"GNU C Library \((?P<build>[^)]*)\)[^\0]{0,40}version (?P<
 _MUSL = re.compile(rb"musl libc \([^)]*\)\nVersion %s\n")
 _MUSL_VERSION = re.compile(rb"\0(\d+\.\d+\.\d+(?:-git[^\0]*)?)\0")
 _UCLIBC = re.compile(rb"\0uClibc(?:-ng)?[^\0]*\0")
-_PIECE = 1 << 22
-_OVERLAP = 256
 
 OLDEST_GLIBC = (2, 31)
 
@@ -55,7 +52,7 @@ def libc_of(image: ElfImage, name: str) -> Libc | None:
     is_static = not name.startswith("lib") and image.interpreter is None
     if not (is_libc or is_static):
         return None
-    for data in _constant_data(image):
+    for data in pieces_of(image):
         found = _GLIBC.search(data)
         if found:
             build = found["build"].decode("utf-8", "replace")
@@ -67,18 +64,3 @@ def libc_of(image: ElfImage, name: str) -> Libc | None:
         if _UCLIBC.search(data):
             return Libc("uClibc", "")
     return None
-
-
-def _constant_data(image: ElfImage) -> list[bytes]:
-    """Return the loaded parts that are not written to: there the strings are."""
-    found = []
-    for segment in image.segments:
-        if segment.type != c.PT_LOAD or segment.flags & c.PF_W:
-            continue
-        for at in range(0, segment.filesz, _PIECE):
-            size = min(_PIECE + _OVERLAP, segment.filesz - at)
-            try:
-                found.append(image.source.read(segment.offset + at, size))
-            except (OSError, FormatError):
-                break
-    return found

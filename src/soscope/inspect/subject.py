@@ -108,7 +108,7 @@ class Subject:
             text = f"{self.libc.text}: soscope is made for glibc 2.31 and newer, and for musl"
             self.say("C library", LIMITED, text)
         for one in self.languages:
-            what = f"{one.name} {one.version}".rstrip()
+            what = f"{one.name} {one.version}" if one.version else f"{one.name}, version unknown"
             how = "it is" if one.is_main else "it embeds"
             self.say("interpreter", INFO, f"{how} {what} (in {one.image})")
 
