@@ -11,6 +11,7 @@ from soscope.errors import FormatError
 from soscope.process import arch_x86_64 as arch
 
 _ET_REL, _ET_CORE = 1, 4
+_NOTYPE = 0
 _DF_BIND_NOW = 8
 _DF_1_NOW = 1
 _DF_1_PIE = 0x08000000
@@ -41,7 +42,8 @@ class ImageReport:
     `relro` is "none", "partial" or "full"; `binding` "lazy", "now", or "none" where there is no
     slot for it to matter; `features` are "IBT" and "SHSTK". `calls` counts the functions called
     through a stub, `loads` those whose address is loaded (both are slots), `functions` are
-    their names. `state` is one of the constants of this module, `why` its reason.
+    their names; `untyped` are those of them whose address is loaded and whose import does not
+    say that they are functions. `state` is one of the constants of this module, `why` its reason.
     """
 
     __slots__ = (
@@ -55,6 +57,7 @@ class ImageReport:
         "path",
         "relro",
         "state",
+        "untyped",
         "why",
     )
 
@@ -68,6 +71,7 @@ class ImageReport:
         self.build_id = ""
         self.calls = self.loads = 0
         self.functions: set[str] = set()
+        self.untyped: set[str] = set()
 
 
 def machine_name(image: ElfImage) -> str:
@@ -175,3 +179,34 @@ def _fill(found: ImageReport, image: ElfImage) -> None:
     loaded = {index for index in loaded if names[index].name not in _NOWHERE}
     found.calls, found.loads = len(called), len(loaded)
     found.functions = {names[index].name for index in called | loaded}
+    found.untyped = {names[index].name for index in loaded - called if names[index].type == _NOTYPE}
+
+
+def settle(listed: list[tuple[ImageReport, ElfImage | None]]) -> None:
+    """Take out of the reports what is no function, by the definitions of all images together.
+
+    An import need not say what it is: data, or nothing, where it is weak and nobody defines it.
+    """
+    images = [image for _, image in listed if image is not None]
+    known: dict[str, bool] = {}
+    for one, _ in listed:
+        for name in one.untyped:
+            if name not in known:
+                known[name] = _is_function(images, name)
+        others = {name for name in one.untyped if not known[name]}
+        one.loads -= len(others)
+        one.functions -= others
+        if one.state == HOOKED and not one.calls + one.loads:
+            one.state, one.why = NOTHING, "it imports no function"
+
+
+def _is_function(images: list[ElfImage], name: str) -> bool:
+    """Say what the first definition is."""
+    for image in images:
+        try:
+            symbol = image.symbol(name)
+        except FormatError:
+            continue
+        if symbol is not None:
+            return symbol.type not in (c.STT_OBJECT, c.STT_TLS)
+    return False

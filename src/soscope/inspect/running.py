@@ -148,6 +148,8 @@ def _look_into(subject: Subject, pid: int, mappings: list[Mapping], *, may: bool
             listed.append((ImageReport(name, path, looks.NOT_HOOKED, why), None))
             subject.fall_short(PARTIAL)
             continue
+        if listed:  # the program has the name of its file
+            name = _soname(image) or name
         is_loader = bool(base) and any(
             one.start <= base < one.end and one.inode == mapping.inode for one in mappings
         )
@@ -164,6 +166,13 @@ def _look_into(subject: Subject, pid: int, mappings: list[Mapping], *, may: bool
     if deleted:
         text = f"{len(deleted)} of its files were deleted or replaced since it started"
         subject.say("files", INFO, text)
+
+
+def _soname(image: ElfImage) -> str | None:
+    try:
+        return image.soname
+    except FormatError:
+        return None
 
 
 def _stat(path: str) -> os.stat_result | None:

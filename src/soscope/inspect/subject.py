@@ -70,6 +70,7 @@ class Subject:
 
     def take_images(self, listed: list[tuple[ImageReport, ElfImage | None]]) -> None:
         """Say what the images say together; the program's comes first."""
+        looks.settle(listed)
         self.images = [one for one, _ in listed]
         readable = [(one.name, image) for one, image in listed if image is not None]
         self.languages = languages(readable)
