@@ -20,8 +20,6 @@ SOSCOPE = [sys.executable, "-m", "soscope"]
 NOTE = re.compile(
     r"^soscope: (\S+): ([\d,]+) slots hooked, 0 left alone, ([\d,]+) refused$", re.MULTILINE
 )
-    r"^soscope: (\S+): ([\d,]+) slots hooked, 0 left alone, ([\d,]+) refused$", re.MULTILINE
-)
 
 FILES = {
     "git": ("--version",),
