@@ -18,12 +18,22 @@ import tempfile
 if __package__ in (None, ""):
     sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-from benchmarks import calls, machine, memory, python_json, resolve, results, startup, stream
+from benchmarks import (
+    attach,
+    calls,
+    machine,
+    memory,
+    python_json,
+    resolve,
+    results,
+    startup,
+    stream,
+)
 from benchmarks.measure import Failed
 from benchmarks.rows import Table
 from benchmarks.tools import HERE, PEERS, TOP, Tools
 
-PARTS = ["calls", "json", "stream", "memory", "startup", "resolve"]
+PARTS = ["calls", "json", "stream", "memory", "startup", "resolve", "attach"]
 
 
 def _say(text: str) -> None:
@@ -61,6 +71,8 @@ def _measure(tools: Tools, parts: list[str], count: int, *, quick: bool) -> list
         tables.append(memory.measure(tools, count, _say))
     if "resolve" in parts:
         tables.append(resolve.measure(tools, count, _say))
+    if "attach" in parts:
+        tables.append(attach.measure(tools, count, _say, quick=quick))
     return tables
 
 

@@ -168,6 +168,9 @@ static inline uint64_t sosc_rdtsc(void)
 	return (uint64_t)high << 32 | low;
 }
 
+uint64_t sosc_clock_ns(int clock);
+bool sosc_is_over(uint64_t until);
+
 // ---- images ----------------------------------------------------------------
 
 struct sosc_loaded { // an image of the link map, as long as it is there
@@ -198,6 +201,7 @@ struct sosc_loaded { // an image of the link map, as long as it is there
 	uint32_t identity; // a hash of what it is
 	uint32_t ns; // number of its namespace
 	bool main, loader, hooked, seen;
+	bool waits; // for soscope_agent_hook
 };
 
 extern struct sosc_loaded sosc_loaded[SOSC_MAX_IMAGES];
@@ -242,14 +246,14 @@ struct sosc_choice {
 	uint16_t flags; // its flags, a glob's added
 };
 
-void sosc_select_image(const struct sosc_loaded *image);
+void sosc_select_image(const struct sosc_loaded *image, bool again);
 bool sosc_select_slot(const char *symbol, const struct sosc_loaded *callee,
 		      struct sosc_choice *choice);
 
 // ---- slots -----------------------------------------------------------------
 
-void sosc_image_hook(struct sosc_loaded *image);
-void sosc_image_unhook(struct sosc_loaded *image);
+void sosc_image_hook(struct sosc_loaded *image, bool alone);
+void sosc_image_wait(struct sosc_loaded *image);
 void sosc_slots_again(void);
 bool sosc_change_note(const struct sosc_loaded *image, uint64_t addr, uint64_t before,
 		      uint64_t after, uint32_t size);
@@ -258,6 +262,7 @@ void sosc_changes_forget(const struct sosc_loaded *image);
 uint32_t sosc_cell_take(void); // a cell outside the slots, SOSC_NONE = none left
 void sosc_cell_give(uint32_t index);
 bool sosc_write(uint64_t addr, const void *bytes, uint64_t size, bool text);
+void sosc_write_often(bool often);
 uint64_t sosc_read(uint32_t pid, void *to, uint64_t from, uint64_t size);
 bool sosc_protect(uint64_t start, uint64_t end, int prot);
 
@@ -285,14 +290,17 @@ struct sosc_scan { // of an image's text, for all of its slots
 	const struct sosc_loaded *image;
 	struct sosc_scanned *slots;
 	uint64_t low, span; // addr of the first slot, bytes to the last
+	uint64_t at; // where to go on in that segment, 0 = at its start
 	uint64_t end; // of the segment that is looked through
+	uint32_t segment; // index in image->phdr
 	struct sosc_scan_site *sites; // uses that can be re-aimed; place 0 stays empty
 	uint32_t count; // of slots
 	uint32_t used, room; // of sites
 	bool sites_lost; // there was no room for all of them
 };
 
-void sosc_scan_text(struct sosc_scan *scan);
+void sosc_scan_sort(struct sosc_scan *scan);
+bool sosc_scan_text(struct sosc_scan *scan, uint64_t until);
 void sosc_scan_end(struct sosc_scan *scan);
 bool sosc_load_is_called(const struct sosc_loaded *image, uint64_t displacement);
 uint32_t sosc_scan_sites(const struct sosc_scan *scan, const struct sosc_scanned *slot,
@@ -300,6 +308,11 @@ uint32_t sosc_scan_sites(const struct sosc_scan *scan, const struct sosc_scanned
 uint64_t sosc_shadow_cell(const struct sosc_loaded *image, uint64_t slot);
 
 uint32_t sosc_guard_kind(const char *symbol);
+
+// ---- turns -----------------------------------------------------------------
+
+void sosc_turns_begin(void);
+void sosc_turns_forget(const struct sosc_loaded *image);
 
 // ---- strings, sites, ring, unwinding ---------------------------------------
 
@@ -357,6 +370,7 @@ void sosc_preload(int argc, char **argv, char **envp);
 #pragma GCC visibility pop
 
 long soscope_agent_start(const struct sosc_start *start);
+long soscope_agent_hook(uint64_t ns);
 
 _Static_assert(sizeof(struct sosc_cell) == 16, "layout.h");
 _Static_assert(sizeof(struct sosc_lazy) == 16, "indexed like the cells");

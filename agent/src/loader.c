@@ -109,7 +109,7 @@ uint64_t sosc_image_init(struct sosc_cell *cell)
 
 	*info(image->map, DT_INIT) = own;
 	disarm_init(image);
-	sosc_image_hook(image);
+	sosc_image_hook(image, false);
 	return own ? image->bias + own->d_un.d_ptr : 0;
 }
 
@@ -173,6 +173,7 @@ static void forget(struct sosc_loaded *image)
 	struct sosc_image *images = sosc_section(SOSC_SEC_IMAGES);
 
 	disarm_init(image); // its load has failed
+	sosc_turns_forget(image);
 	sosc_changes_forget(image);
 	if (image->index != SOSC_NONE && !image->loader)
 		images[image->index].flags |= SOSC_IMAGE_CLOSED;
@@ -216,7 +217,7 @@ static void look_at(uint32_t ns, struct link_map *first)
 		if (!wants_hooks(image))
 			continue;
 		if (is_relocated(image))
-			sosc_image_hook(image);
+			sosc_image_hook(image, false);
 		else
 			arm_init(image);
 	}
@@ -262,9 +263,15 @@ int sosc_images_start(const struct sosc_start *start)
 		for (struct link_map *map = all[ns].first; map; map = map->l_next)
 			(void)add(map, start, ns);
 	sosc_unwind_init();
-	for (uint32_t i = 0; i < sosc_loaded_count; i++)
-		if (wants_hooks(&sosc_loaded[i]))
-			sosc_image_hook(&sosc_loaded[i]);
+	sosc_turns_begin();
+	for (uint32_t i = 0; i < sosc_loaded_count; i++) {
+		if (!wants_hooks(&sosc_loaded[i]))
+			continue;
+		if (start->flags & SOSC_START_TURNS)
+			sosc_image_wait(&sosc_loaded[i]);
+		else
+			sosc_image_hook(&sosc_loaded[i], true);
+	}
 	sosc_sites_refresh();
 	return sosc_loaded_count ? 0 : -EINVAL;
 }

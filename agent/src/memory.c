@@ -66,19 +66,37 @@ bool sosc_protect(uint64_t start, uint64_t end, int prot)
 	return end <= start || sosc_sys3(SYS_MPROTECT, (long)start, (long)(end - start), prot) == 0;
 }
 
+static bool is_often;
+static int32_t open_fd; // the descriptor + 1, 0 = none
+
+/**
+ * @often: many sosc_write follow, and nobody else runs who could see a descriptor;
+ * false after the last one.
+ */
+void sosc_write_often(bool often)
+{
+	if (open_fd)
+		(void)sosc_sys3(SYS_CLOSE, open_fd - 1, 0, 0);
+	open_fd = 0;
+	is_often = often;
+}
+
 // /proc/thread-self/mem writes through page protection and keeps other threads'
 // view of the page executable; mprotect of text would not. A first thread that
 // has ended has no memory.
 static bool write_by_file(uint64_t addr, const void *bytes, uint64_t size)
 {
 	static const char path[] = "/proc/thread-self/mem";
-	long fd = sosc_sys3(SYS_OPEN, (long)path, O_WRONLY | O_CLOEXEC, 0);
+	long fd = open_fd ? open_fd - 1 : sosc_sys3(SYS_OPEN, (long)path, O_WRONLY | O_CLOEXEC, 0);
 	long done;
 
 	if (fd < 0)
 		return false;
 	done = sosc_sys6(SYS_PWRITE64, fd, (long)bytes, (long)size, (long)addr, 0, 0);
-	(void)sosc_sys3(SYS_CLOSE, fd, 0, 0);
+	if (is_often)
+		open_fd = (int32_t)fd + 1;
+	else
+		(void)sosc_sys3(SYS_CLOSE, fd, 0, 0);
 	return done == (long)size;
 }
 

@@ -103,17 +103,6 @@ static uint32_t take_oldest(void)
 	}
 }
 
-// Nanoseconds of a clock that goes on while the target waits.
-static uint64_t now_ns(void)
-{
-	struct {
-		int64_t sec, nsec;
-	} now = {0, 0};
-
-	(void)sosc_sys3(SYS_CLOCK_GETTIME, CLOCK_MONOTONIC_RAW, (long)&now, 0);
-	return (uint64_t)now.sec * 1000000000 + (uint64_t)now.nsec;
-}
-
 // Some milliseconds, or until soscope has freed a chunk, or a signal comes; how
 // many nanoseconds it has been at most.
 static uint64_t wait_a_little(uint32_t drained)
@@ -129,10 +118,10 @@ static uint64_t wait_a_little(uint32_t drained)
 			__builtin_ia32_pause();
 		return 2500000;
 	}
-	start = now_ns();
+	start = sosc_clock_ns(CLOCK_MONOTONIC_RAW);
 	(void)sosc_sys6(SYS_FUTEX, (long)&control->ring_drained, FUTEX_WAIT, drained,
 			(long)&timeout, 0, 0);
-	return now_ns() - start;
+	return sosc_clock_ns(CLOCK_MONOTONIC_RAW) - start;
 }
 
 // Waits until soscope has freed a chunk. A soscope that has not moved its

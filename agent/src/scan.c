@@ -29,7 +29,7 @@ static bool is_stub(uint64_t jmp, uint64_t end)
 		(after[0] == 0xcc && after[1] == 0xcc));
 }
 
-enum { SITES_FIRST = 8192 };
+enum { SITES_FIRST = 8192, PIECE = 16384 };
 
 // Keeps the place of a use that can be re-aimed.
 static void keep(struct sosc_scan *scan, struct sosc_scanned *slot, uint64_t displacement)
@@ -144,31 +144,45 @@ static void look_for(struct sosc_scan *scan, uint64_t at, uint64_t end, uint16_t
 		look_if(scan, at, upper);
 }
 
-// Slots lie close together: for most of the text, displacements to any of them have
-// the same upper half; near its change, one of two.
-static void scan_range(struct sosc_scan *scan, uint64_t start, uint64_t end)
+// Looks at some of [at, last) and returns where to go on. Slots lie close together: for
+// most of the text, displacements to any of them have the same upper half; near its
+// change, one of two.
+static uint64_t scan_piece(struct sosc_scan *scan, uint64_t at, uint64_t last)
 {
-	uint64_t at = start + 6, last = end - 3, next;
+	uint64_t least = scan->low - at - 4, most = least + scan->span, next;
+	uint16_t lower = (uint16_t)(least >> 16), upper = (uint16_t)(most >> 16);
+
+	if (scan->span > UINT16_MAX) {
+		next = last - at > PIECE ? at + PIECE : last;
+		for (; at < next; at++)
+			look_at(scan, at);
+		return next;
+	}
+	next = at + 1 + ((lower == upper ? least : most) & 0xffff);
+	if (next > last)
+		next = last;
+	look_for(scan, at, next, lower);
+	if (upper != lower)
+		look_for(scan, at, next, upper);
+	return next;
+}
+
+static bool scan_range(struct sosc_scan *scan, uint64_t start, uint64_t end, uint64_t until)
+{
+	uint64_t last = end - 3;
 
 	scan->end = end;
 	if (end < start + 10)
-		return;
-	for (; at < last; at = next) {
-		uint64_t least = scan->low - at - 4, most = least + scan->span;
-		uint16_t lower = (uint16_t)(least >> 16), upper = (uint16_t)(most >> 16);
-
-		next = at + 1 + ((lower == upper ? least : most) & 0xffff);
-		if (next > last)
-			next = last;
-		if (scan->span > UINT16_MAX) {
-			for (; at < last; at++)
-				look_at(scan, at);
-			return;
-		}
-		look_for(scan, at, next, lower);
-		if (upper != lower)
-			look_for(scan, at, next, upper);
+		return true;
+	if (!scan->at)
+		scan->at = start + 6;
+	while (scan->at < last) {
+		scan->at = scan_piece(scan, scan->at, last);
+		if (sosc_is_over(until))
+			return false;
 	}
+	scan->at = 0;
+	return true;
 }
 
 static void sift(struct sosc_scanned *slots, uint32_t root, uint32_t count)
@@ -190,13 +204,9 @@ static void sift(struct sosc_scanned *slots, uint32_t root, uint32_t count)
 	}
 }
 
-/**
- * Fill in what the code of scan->image does with scan->slots, and sort these by
- * address. What is kept of it needs sosc_scan_end.
- */
-void sosc_scan_text(struct sosc_scan *scan)
+/** Sort scan->slots by address: before sosc_scan_text. */
+void sosc_scan_sort(struct sosc_scan *scan)
 {
-	const struct sosc_loaded *image = scan->image;
 	struct sosc_scanned *slots = scan->slots;
 	uint32_t count = scan->count;
 
@@ -213,13 +223,25 @@ void sosc_scan_text(struct sosc_scan *scan)
 	}
 	scan->low = slots[0].addr;
 	scan->span = slots[count - 1].addr - scan->low;
-	for (uint32_t i = 0; i < image->phnum; i++) {
-		const Elf64_Phdr *phdr = &image->phdr[i];
+}
+
+/**
+ * Fill in what the code of scan->image does with scan->slots. False: it is past @until
+ * (see sosc_is_over), call this again. What is kept of it needs sosc_scan_end.
+ */
+bool sosc_scan_text(struct sosc_scan *scan, uint64_t until)
+{
+	const struct sosc_loaded *image = scan->image;
+
+	for (; scan->count && scan->segment < image->phnum; scan->segment++) {
+		const Elf64_Phdr *phdr = &image->phdr[scan->segment];
 		uint64_t start = image->bias + phdr->p_vaddr;
 
-		if (phdr->p_type == PT_LOAD && phdr->p_flags & PF_X)
-			scan_range(scan, start, start + phdr->p_filesz);
+		if (phdr->p_type == PT_LOAD && phdr->p_flags & PF_X &&
+		    !scan_range(scan, start, start + phdr->p_filesz, until))
+			return false;
 	}
+	return true;
 }
 
 void sosc_scan_end(struct sosc_scan *scan)

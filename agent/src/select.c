@@ -48,8 +48,8 @@ static bool image_rule(const struct sosc_rule *rule, const struct sosc_loaded *i
 			       rule->flags & SOSC_RULE_PATH ? image->path : image->name);
 }
 
-/** Prepare sosc_select_slot for the slots of @image. */
-void sosc_select_image(const struct sosc_loaded *image)
+/** Prepare sosc_select_slot for the slots of @image, or for more of them (@again). */
+void sosc_select_image(const struct sosc_loaded *image, bool again)
 {
 	uint32_t count;
 	struct sosc_rule *rule = rules(&count);
@@ -58,7 +58,7 @@ void sosc_select_image(const struct sosc_loaded *image)
 		if (!rule->kind)
 			continue;
 		image_matches[i] = rule->kind != SOSC_RULE_TO && image_rule(rule, image);
-		if (image_matches[i] && rule->kind == SOSC_RULE_FROM)
+		if (image_matches[i] && rule->kind == SOSC_RULE_FROM && !again)
 			__atomic_fetch_add(&rule->matched, 1, __ATOMIC_RELAXED);
 	}
 }

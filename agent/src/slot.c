@@ -123,16 +123,16 @@ void sosc_slots_begin(struct sosc_loaded *image)
 {
 	struct sosc_image *images = sosc_section(SOSC_SEC_IMAGES);
 
-	again = false;
 	if (image->index != SOSC_NONE)
 		images[image->index].slots_hooked = images[image->index].slots_refused = 0;
 }
 
-/** All slots of an image are hooked. */
+/** No more slots are hooked for now. */
 void sosc_slots_end(void)
 {
 	if (again)
 		sosc_sites_refresh();
+	again = false;
 }
 
 static uint32_t new_slot(const struct sosc_candidate *at)

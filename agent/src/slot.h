@@ -42,6 +42,18 @@ void sosc_slot_hook(const struct sosc_candidate *at);
 void sosc_slot_refuse(const struct sosc_candidate *at, enum sosc_slot_refusal refusal);
 void sosc_slot_guard(const struct sosc_candidate *at);
 
+struct sosc_hooking { // of one image, which may take several turns
+	struct sosc_loaded *image;
+	uint64_t next; // relocation of DT_JMPREL, then slot of the scan
+	uint64_t size; // bytes of scan.slots
+	struct sosc_scan scan;
+	enum { HOOK_JUMP_SLOTS, FIND_DATA_SLOTS, SCAN_TEXT, HOOK_DATA_SLOTS } stage;
+	bool lazy; // a relocation was changed
+};
+
+bool sosc_hook_some(struct sosc_hooking *work, uint64_t until, bool alone);
+void sosc_hook_forget(struct sosc_hooking *work);
+
 #pragma GCC visibility pop
 
 #endif

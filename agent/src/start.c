@@ -76,23 +76,13 @@ static long map_all(const struct sosc_start *start)
 	return map_control(start);
 }
 
-static uint64_t clock_ns(int clock)
-{
-	struct {
-		int64_t sec, nsec;
-	} now = {0, 0};
-
-	(void)sosc_sys3(SYS_CLOCK_GETTIME, clock, (long)&now, 0);
-	return (uint64_t)now.sec * 1000000000 + (uint64_t)now.nsec;
-}
-
 static void read_clocks(struct sosc_control *control)
 {
 	uint64_t before = sosc_rdtsc();
 
-	control->realtime_start = clock_ns(CLOCK_REALTIME);
+	control->realtime_start = sosc_clock_ns(CLOCK_REALTIME);
 	control->tsc_start = before + (sosc_rdtsc() - before) / 2;
-	control->monotonic_start = clock_ns(CLOCK_MONOTONIC_RAW);
+	control->monotonic_start = sosc_clock_ns(CLOCK_MONOTONIC_RAW);
 }
 
 // What an empty call costs its caller, and how long it appears to take itself.

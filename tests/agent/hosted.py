@@ -22,7 +22,7 @@ HOST = REPOSITORY / "tests" / "agent" / "host"
 AGENT = REPOSITORY / "agent"
 INCLUDES = (f"-I{AGENT / 'include'}", f"-I{AGENT / 'src'}", f"-I{HOST}")
 # What starts the agent and writes into images is seen at work in tests/integration.
-LEFT_OUT = {"guard", "lazy", "loader", "preload", "relocation", "slot", "start", "unwind"}
+LEFT_OUT = {"guard", "lazy", "loader", "preload", "relocation", "slot", "start", "turns", "unwind"}
 COMPILERS = ("gcc", "clang")
 SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 # gcc and clang disagree about warnings; the agent's own build has them.

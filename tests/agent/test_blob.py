@@ -21,6 +21,7 @@ from tests.support.tools import need
 
 AGENT = Path(agent_path())
 EXPORTS = {
+    "soscope_agent_hook",
     "soscope_agent_start",
     "sosc_loader_event",
     "sosc_trap",

@@ -42,13 +42,18 @@ def _sections(path: str) -> tuple[bool, list[tuple[str, int, int]]]:
     return bool(re.search(r"Type:\s+EXEC", text)), rows
 
 
-def snapshot(pid: int) -> Words:
-    """Read what soscope may change and must put back, by (path, section, addr)."""
+def snapshot(pid: int, *, without: str = "") -> Words:
+    """Read what soscope may change and must put back, by (path, section, addr).
+
+    `without` is in the names of images that come and go.
+    """
     found: Words = {}
     with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
         for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
             span, _, offset, _, _, *path = line.split(None, 5)
             if int(offset, 16) or not path or not path[0].startswith("/") or "memfd" in path[0]:
+                continue
+            if without and without in path[0]:
                 continue
             is_fixed, rows = _sections(path[0])
             start = 0 if is_fixed else int(span.partition("-")[0], 16)
@@ -68,13 +73,13 @@ def _image_at(pid: int, addr: int) -> str:
     return ""
 
 
-def differences(before: Words, pid: int) -> list[str]:
+def differences(before: Words, pid: int, *, without: str = "") -> list[str]:
     """Return one line for each word of the process that is another one.
 
     A slot that was not bound and that the loader has bound meanwhile is none.
     """
     lines = []
-    after = snapshot(pid)
+    after = snapshot(pid, without=without)
     for key, data in before.items():
         now = after.get(key, b"")
         for at in range(0, len(data) if now != data else 0, 8):

@@ -494,6 +494,7 @@ struct sosc_start { // rdi of soscope_agent_start, in the target's memory
 enum sosc_start_flag {
 	SOSC_START_AGAIN = 1, // the agent is mapped already, and nothing is hooked
 	SOSC_START_UNMAP = 2, // with AGAIN: nobody touches the last control block any more
+	SOSC_START_TURNS = 4, // hook nothing yet: soscope_agent_hook will be called
 };
 
 // ---- what stays in the target ----------------------------------------------
@@ -517,6 +518,7 @@ struct sosc_inside {
 	uint64_t plain_exit; // exit handler that only returns
 	uint64_t scratch; // addr of SOSC_SCRATCH bytes for soscope's own use
 	uint64_t sessions; // how often it was started
+	uint64_t waiting; // images that soscope_agent_hook has still to hook
 };
 
 #define SOSC_INSIDE_MAGIC 0x3169706f63736f73ull // "soscopi1"

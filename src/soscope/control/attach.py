@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Callable
 
-from soscope.control import takeout
+from soscope.control import takeout, turns
 from soscope.control.child import Signals
 from soscope.control.events import Events
 from soscope.control.exitstatus import ExitStatus
@@ -26,10 +26,12 @@ from soscope.process import reasons, status
 from soscope.process.agent import handover
 from soscope.process.agent.blob import Blob
 from soscope.process.agent.install import Install, Undo
-from soscope.process.agent.resident import Resident, Taken
+from soscope.process.agent.resident import Resident
+from soscope.process.agent.undo import Taken
 from soscope.process.agent.visit import Executed, Visit
 from soscope.process.reasons import Refused
 from soscope.process.signals import signal
+from soscope.process.stop.borrowed import Borrowed
 from soscope.process.stop.tracee import Faulted, Gone, Tracee
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
@@ -149,23 +151,25 @@ class _Attachment:
                 program.block.close()
             self.close()
             raise
-        base, hooks_loader, visit.threads.longest, marks = made
+        base, hooks_loader, visit.threads.longest, marks, waiting = made
         program.marks += marks
         if not hooks_loader:
             program.note = "images that it loads later are not seen: unknown loader"
+        if waiting:
+            program.note = f"{waiting} of its images are not hooked: its loader was busy"
         agent = Resident(visit.memory, base)
         visit.agents = [*(one for one in visit.agents if one.base != base), agent]
-        visit.threads.lend(agent.fields["scratch"], layout.SCRATCH)
+        visit.threads.lend(*agent.lendable)
         program.time_ns = time.time_ns()
         target = Attached(visit, program, self.agents, signals, events, follow=follow)
         events.on_process("start", self.pid, None, program, program.time_ns)
         return target
 
-    def _go_in(self) -> tuple[int, bool, int, list[tuple[str, int]]]:
+    def _go_in(self) -> tuple[int, bool, int, list[tuple[str, int]], int]:
         """Do all that the process stands still for.
 
-        Returns where the agent lies, whether the loader calls it, the longest stop in ns, and
-        the steps.
+        Returns where the agent lies, whether the loader calls it, the longest stop in ns,
+        the steps, and how many images were not hooked.
         """
         visit = self.visit
         visit.tries = 0
@@ -176,34 +180,30 @@ class _Attachment:
             raise NoSuchProcess(f"process {self.pid} has ended") from error
         finally:
             visit.threads.resume()
-        return install.base, install.hooks_loader, visit.threads.longest, self.program.marks
+        agent = Resident(visit.memory, install.base)
+        waiting = turns.hook(visit, agent, self.blob)
+        self._mark("hooked")
+        longest = visit.threads.longest
+        return install.base, install.hooks_loader, longest, self.program.marks, waiting
 
     def _put_in(self) -> Install:
         """Make the calls in the place of one thread; afterwards it is as it was."""
-        threads = self.visit.threads
-        tracee = Tracee(threads.worker(), obeys_stops=False)
-        registers = tracee.registers()
-        mask = tracee.signal_mask()
         undo: Undo = []
-        tracee.block_signals()
         try:
-            try:
-                return self._install(tracee, undo)
-            except (Refused, OSError, Faulted):
-                for step in reversed(undo):
-                    step()
-                raise
+            with Borrowed(self.visit.threads.worker()) as tracee:
+                try:
+                    return self._install(tracee, undo)
+                except (Refused, OSError, Faulted):
+                    for step in reversed(undo):
+                        step()
+                    raise
         except OSError as error:
             raise Refused(f"its memory: {error.strerror or error}") from error
         except Faulted as error:
             raise Refused(f"a call in it: {error}") from error
-        finally:
-            tracee.set_registers(registers)
-            tracee.set_signal_mask(mask)
-            tracee.close()
 
     def _install(self, tracee: Tracee, undo: Undo) -> Install:
-        install = Install(tracee, self.visit.facts, self._mark)
+        install = Install(tracee, self.visit.facts, self._mark, layout.START_TURNS)
         install.find_syscall()
         if self.old is not None:
             self._start_again(install, self.old)
@@ -237,7 +237,7 @@ class _Attachment:
     def _start_again(self, install: Install, old: Resident) -> None:
         tracee = install.tracee
         old.look()
-        tracee.area = old.fields["scratch"] + layout.SCRATCH
+        tracee.area = old.stack
         block = self.program.block
         assert block is not None
         number = handover.fetch(tracee, block.fd)
@@ -245,14 +245,14 @@ class _Attachment:
             number, ours = handover.create(tracee)
             block = self.agents.new_block(self.program, ours)
             self.made.append(os.dup(block.fd))
-        flags = layout.START_UNMAP if self.visit.is_clear() else 0
+        if self.visit.is_clear():
+            install.flags |= layout.START_UNMAP
         install.base = old.base
-        install.run_again(old.base, self.blob, (number, block.size), flags)
+        install.run_again(old.base, self.blob, (number, block.size))
         self._lend(install)
 
     def _lend(self, install: Install) -> None:
-        agent = Resident(self.visit.memory, install.base)
-        self.visit.threads.lend(agent.fields["scratch"], layout.SCRATCH)
+        self.visit.threads.lend(*Resident(self.visit.memory, install.base).lendable)
 
     def _mark(self, step: str) -> None:
         self.program.marks.append((step, time.perf_counter_ns()))

@@ -7,7 +7,8 @@ from soscope.control import takeout
 from soscope.control.attach import in_full
 from soscope.errors import AttachError
 from soscope.process import reasons
-from soscope.process.agent.resident import Resident, Taken
+from soscope.process.agent.resident import Resident
+from soscope.process.agent.undo import Taken
 from soscope.process.agent.visit import Visit
 from soscope.process.reasons import Refused
 

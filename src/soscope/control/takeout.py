@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from soscope.control.guard import guarded
 from soscope.process.agent import stacks
-from soscope.process.agent.resident import Resident, Taken
+from soscope.process.agent.resident import Resident
+from soscope.process.agent.undo import Taken
 from soscope.process.agent.visit import Visit
-from soscope.wire import layout
 
 _LIMIT = 15.0  # seconds to wait for a loader that is at work
+_TRIES = 3
+_TURN = 0.006  # seconds of putting back while the process stands still
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,41 +42,56 @@ def take_out_here(visit: Visit, agent: Resident) -> Taken:
     written: then some words may be restored, and the rest can be tried again.
     """
     taken = Taken()
-    visit.tries = 0
     agent.stop()
-    agent.prepare()
-    visit.stop(limit=_LIMIT)
-    try:
-        agent.look()
-        visit.threads.lend(agent.fields["scratch"], layout.SCRATCH)
-        returns = agent.fields["site_count"] > 1
-        agent.take_back(taken, unwinding=not returns)
-        agent.quiet()
-        taken.returns = stacks.put_back(visit.memory, agent, visit.threads)
-        if not returns:
-            agent.done()
-    finally:
-        visit.threads.resume()
+    done = False
+    while not done:
+        _stop_prepared(visit, agent)
+        try:
+            visit.threads.lend(*agent.lendable)
+            done = agent.take_back(taken, _TURN)
+            if done:
+                returns = _let_go(visit, agent, taken)
+        finally:
+            visit.threads.resume()
     if returns:
         _let_unwinders_go(visit, agent, taken)
     return taken
 
 
+def _let_go(visit: Visit, agent: Resident, taken: Taken) -> bool:
+    """Let trampolines do nothing any more; return whether calls may have to return by some."""
+    agent.look()
+    returns = agent.fields["site_count"] > 1
+    agent.quiet()
+    taken.returns = stacks.put_back(visit.memory, agent, visit.threads)
+    if not returns:
+        agent.let_unwinders_go(taken)
+        agent.done()
+    return returns
+
+
+def _stop_prepared(visit: Visit, agent: Resident) -> None:
+    """Stop the process where its agent has changed nothing since that was planned."""
+    for _ in range(_TRIES):
+        agent.prepare()
+        visit.tries = 0
+        visit.stop(limit=_LIMIT)
+        if agent.is_prepared:
+            return
+        visit.threads.resume()
+    visit.stop(limit=_LIMIT)  # it loads and unloads all the time: then it stands still longer
+
+
 def _let_unwinders_go(visit: Visit, agent: Resident, taken: Taken) -> None:
     """Look for calls that are still to return through the agent; then unwinders need it no more."""
     places = stacks.find_anywhere(visit.memory, agent, visit.tid)
-    visit.tries = 0
-    agent.prepare()
-    visit.stop(limit=_LIMIT)
+    _stop_prepared(visit, agent)
     try:
         agent.look()
         taken.returns += stacks.put_back(visit.memory, agent, visit.threads)
         if places is not None:
             taken.returns += stacks.put_back_at(visit.memory, agent, places)
-            again = Taken()
-            agent.take_back(again, unwinding=True)
-            taken.restored += again.restored
-            taken.kept = 0
+            agent.let_unwinders_go(taken)
             agent.done()
         else:
             agent.disown()

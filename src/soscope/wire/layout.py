@@ -237,6 +237,7 @@ BLOB_REPEAT = 64
 
 START_AGAIN = 1
 START_UNMAP = 2
+START_TURNS = 4
 
 INSIDE_MAGIC = 0x3169706F63736F73  # "soscopi1"
 MAX_CHANGES = 131072
@@ -324,7 +325,7 @@ INSIDE = Layout(
     "sosc_inside",
     "magic:Q wire_version:I size:I control:Q control_size:Q changes:Q change_count:Q "
     "cells:Q cell_count:Q sitedata:Q site_count:Q plain_jump:Q plain_exit:Q scratch:Q "
-    "sessions:Q",
+    "sessions:Q waiting:Q",
 )
 CHANGE = Layout(
     "sosc_change",

@@ -125,7 +125,8 @@ int main(int argc, char **argv)
 	CHECK(slot);
 	show_uses(slot);
 	scanned.addr = slot;
-	sosc_scan_text(&scan);
+	sosc_scan_sort(&scan);
+	CHECK(sosc_scan_text(&scan, 0));
 	printf("uses %u\n", scanned.uses);
 	while (count < NAMES && fscanf(list, "%63s", names[count]) == 1) {
 		long (*function)(long) = (long (*)(long))dlsym(library, names[count]);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// scan SEED SLOTS GAP: a text of chance bytes with displacements to slots that lie GAP bytes
-// apart; what is found must be what looking at each place by itself finds.
+// scan SEED SLOTS GAP TURN: a text of chance bytes with displacements to slots that lie GAP
+// bytes apart; what is found must be what looking at each place by itself finds. TURN: ns
+// for which the text is looked through at a time, 0 = to the end.
 #include "host.h"
 
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 enum { TEXT = 1 << 20, PLANTED = 20000, SLOTS_MAX = 4096 };
 
@@ -23,10 +25,10 @@ int main(int argc, char **argv)
 		.p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_filesz = TEXT};
 	struct sosc_loaded image = {.phdr = &phdr, .phnum = 1};
 	struct sosc_scan scan = {.image = &image, .slots = slots};
-	uint64_t gap, low, found = 0;
+	uint64_t gap, low, turn, turns = 0, found = 0;
 	uint8_t *text;
 
-	CHECK(argc == 4);
+	CHECK(argc == 5);
 	state = strtoull(argv[1], NULL, 10) * 0x9e3779b97f4a7c15;
 	scan.count = (uint32_t)atoi(argv[2]);
 	gap = strtoull(argv[3], NULL, 10);
@@ -51,7 +53,11 @@ int main(int argc, char **argv)
 		memcpy(text + at, &displacement, 4);
 	}
 	host_control(SOSC_MODE_COUNT, 1);
-	sosc_scan_text(&scan);
+	sosc_scan_sort(&scan);
+	turn = strtoull(argv[4], NULL, 10);
+	while (!sosc_scan_text(&scan, turn ? sosc_clock_ns(CLOCK_MONOTONIC_RAW) + turn : 0))
+		turns++;
+	CHECK(!turn || turns > 3);
 	for (uint64_t at = 6; at + 4 <= TEXT; at++) {
 		int32_t displacement;
 		uint64_t target;

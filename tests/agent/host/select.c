@@ -47,7 +47,7 @@ int main(int argc, char **argv)
 
 		read_image(&caller, &line);
 		read_image(&callee, &line);
-		sosc_select_image(&caller);
+		sosc_select_image(&caller, false);
 		wanted = sosc_select_slot(symbol, strcmp(callee.name, "-") ? &callee : NULL,
 					  &choice);
 		if (wanted)

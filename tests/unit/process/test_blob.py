@@ -13,7 +13,7 @@ from soscope.process.agent.blob import Blob, agent_path
 from soscope.wire import layout
 from tests.support.elfwriter import Sym, Writer
 
-NAMES = ("soscope_agent_start", "sosc_trap", "sosc_loader_event")
+NAMES = ("soscope_agent_start", "sosc_trap", "sosc_loader_event", "soscope_agent_hook")
 
 
 def write_agent(path: Path, *, without: str = "", vaddr: int = 0) -> bytes:
@@ -33,7 +33,7 @@ def test_the_blob_has_the_file_and_both_pages(tmp_path: Path) -> None:
     data = write_agent(tmp_path / "agent.so")
     blob = Blob.build(str(tmp_path / "agent.so"))
     try:
-        assert (blob.start, blob.trap, blob.loader_event) == (0x100, 0x101, 0x102)
+        assert (blob.start, blob.trap, blob.loader_event, blob.hook) == (0x100, 0x101, 0x102, 0x103)
         assert blob.build_id == b"\xab\xcd"
         assert blob.pages_offset % layout.PAGE == 0
         assert os.fstat(blob.fd).st_size == blob.size

@@ -4,9 +4,14 @@
 from __future__ import annotations
 
 import random
+from typing import TYPE_CHECKING, cast
 
-from soscope.process.agent.resident import _grouped
 from soscope.process.agent.stacks import words_between
+from soscope.process.agent.undo import Change, Plan, Taken
+from soscope.wire import layout
+
+if TYPE_CHECKING:
+    from soscope.process.memory import RemoteMemory
 
 
 def test_words_are_found_by_their_upper_bytes() -> None:
@@ -27,14 +32,100 @@ def test_words_that_are_not_aligned_are_none() -> None:
     assert list(words_between(data, word, word + 1)) == []
 
 
-def test_changes_of_a_word_go_back_newest_first() -> None:
-    changes = [(0x1000, 1, 2, 8), (0x1008, 7, 8, 8), (0x1000, 2, 3, 8)]
-    [(start, end, group)] = _grouped(changes)
-    assert (start, end) == (0x1000, 0x1010)
-    assert [one for one in group if one[0] == 0x1000] == [(0x1000, 2, 3, 8), (0x1000, 1, 2, 8)]
+BASE = 0x7F00_0000_0000
 
 
-def test_no_group_crosses_a_page() -> None:
-    changes = [(0x1FF8, 1, 2, 8), (0x2000, 1, 2, 8), (0x2FFE, 1, 2, 4), (0x8000, 1, 2, 8)]
-    spans = [(start, end) for start, end, _ in _grouped(changes)]
-    assert spans == [(0x1FF8, 0x2000), (0x2000, 0x2008), (0x2FFE, 0x3002), (0x8000, 0x8008)]
+class Memory:
+    """Memory of one mapping, as far as a plan needs it."""
+
+    def __init__(self, start: int, size: int) -> None:
+        self.start = start
+        self.data = bytearray(size)
+
+    def read(self, addr: int, size: int) -> bytes:
+        return bytes(self.data[addr - self.start : addr - self.start + size])
+
+    def write(self, addr: int, data: bytes) -> None:
+        self.data[addr - self.start : addr - self.start + len(data)] = data
+
+
+def plan_of(changes: list[Change], cells: int = 100) -> Plan:
+    journal = b"".join(layout.CHANGE.struct.pack(*change, 0) for change in changes)
+    return Plan(journal, BASE, cells)
+
+
+def restored(memory: Memory, changes: list[Change]) -> Taken:
+    taken = Taken()
+    for page in plan_of(changes).pages:
+        page.restore(cast("RemoteMemory", memory), taken)
+    return taken
+
+
+def test_every_word_is_as_before_whatever_was_changed_in_which_order() -> None:
+    for seed in range(200):
+        chance = random.Random(seed)
+        memory = Memory(0x1000, 0x4000)
+        memory.data[:] = chance.randbytes(0x4000)
+        before = bytes(memory.data)
+        changes: list[Change] = []
+        for _ in range(chance.randrange(1, 60)):
+            size = chance.choice((8, 8, 8, 4))
+            at = chance.randrange(0, 0x3FF0)
+            if size == 8 and chance.random() < 0.9:
+                at &= -8
+            elif chance.random() < 0.3:
+                at = 0x1000 * chance.randrange(1, 4) - chance.randrange(1, size)  # across a page
+            # Only the same word may be changed again: others never overlap.
+            if any(
+                abs(0x1000 + at - one[0]) < 8 and (0x1000 + at, size) != (one[0], one[3])
+                for one in changes
+            ):
+                continue
+            old = memory.read(0x1000 + at, size)
+            new = chance.randbytes(size)
+            memory.write(0x1000 + at, new)
+            old_value, new_value = (int.from_bytes(part, "little") for part in (old, new))
+            changes.append((0x1000 + at, old_value, new_value, size))
+        taken = restored(memory, changes)
+        assert bytes(memory.data) == before, seed
+        assert taken.restored == len(changes)
+        assert not taken.left
+
+
+def test_what_somebody_else_has_changed_stays_and_is_said() -> None:
+    memory = Memory(0x1000, 0x1000)
+    changes = [(0x1000 + 8 * at, at, at + 100, 8) for at in range(10)]
+    for addr, _, new, _ in changes:
+        memory.write(addr, new.to_bytes(8, "little"))
+    memory.write(0x1018, (7777).to_bytes(8, "little"))
+    memory.write(0x1020, (4).to_bytes(8, "little"))  # has its old value already
+    taken = restored(memory, changes)
+    assert taken.left == [(0x1018, 7777)]
+    assert taken.restored == 8
+    words = [int.from_bytes(memory.read(0x1000 + 8 * at, 8), "little") for at in range(10)]
+    assert words == [0, 1, 2, 7777, 4, 5, 6, 7, 8, 9]
+
+
+def test_a_mapping_that_is_gone_is_no_error() -> None:
+    taken = restored(Memory(0x1000, 0), [(0x1000, 1, 2, 8)])
+    assert (taken.restored, taken.left) == (0, [])
+
+
+def test_what_an_image_that_is_gone_had_is_nothing() -> None:
+    assert plan_of([(0, 1, 2, 8)]).pages == []
+
+
+def test_words_by_which_unwinders_ask_are_kept_apart() -> None:
+    entry = BASE + layout.BLOB_ENTRIES
+    changes = [
+        (0x1000, 1, BASE + 0x500, 8),  # the agent's own function
+        (0x1008, 1, entry, 8),  # the first slot's trampoline
+        (0x1010, 1, entry + 16 * 99, 8),  # the last one's
+        (0x1018, 1, entry + 16 * 100, 8),  # a cell of no slot
+        (0x1020, 1, 0x1234, 8),
+    ]
+    plan = plan_of(changes)
+    [page], [asked] = plan.pages, plan.asked
+    assert plan.asked_count == 2
+    assert [page.start + 8 * at for at in page.indexes] == [0x1008, 0x1010, 0x1020]
+    assert [asked.start + 8 * at for at in asked.indexes] == [0x1000, 0x1018]

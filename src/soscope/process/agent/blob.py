@@ -28,14 +28,15 @@ class Blob:
     """A blob and what must be known to start it.
 
     `fd` is its file; mapped from offset 0, its code lies at its link-time addresses. `start`,
-    `trap` and `loader_event` are such. `pages_offset` is the offset of the trampolines' pages
-    in the file.
+    `hook`, `trap` and `loader_event` are such. `pages_offset` is the offset of the
+    trampolines' pages in the file.
     """
 
     __slots__ = (
         "_content",
         "build_id",
         "fd",
+        "hook",
         "loader_event",
         "pages_offset",
         "size",
@@ -49,6 +50,7 @@ class Blob:
     pages_offset: int
     start: int
     trap: int
+    hook: int
     loader_event: int
     build_id: bytes
 
@@ -85,6 +87,7 @@ class Blob:
         blob = cls()
         _check_text(image)
         blob.start = address("soscope_agent_start")
+        blob.hook = address("soscope_agent_hook")
         blob.trap = address("sosc_trap")
         blob.loader_event = address("sosc_loader_event")
         blob.build_id = image.build_id

@@ -126,13 +126,16 @@ class Install:
     """One installation. `base` is where the agent lies, 0 before.
 
     `hooks_loader` says whether images loaded later will be seen. `mark` is called with the
-    name of each step that is done.
+    name of each step that is done. `flags` are layout.START_….
     """
 
-    __slots__ = ("base", "facts", "hooks_loader", "mark", "tracee")
+    __slots__ = ("base", "facts", "flags", "hooks_loader", "mark", "tracee")
 
-    def __init__(self, tracee: Tracee, facts: Facts, mark: Callable[[str], None]) -> None:
+    def __init__(
+        self, tracee: Tracee, facts: Facts, mark: Callable[[str], None], flags: int = 0
+    ) -> None:
         self.tracee = tracee
+        self.flags = flags
         self.facts = facts
         self.mark = mark
         self.base = 0
@@ -152,15 +155,14 @@ class Install:
         base = self._map(blob, blob_fd)
         undo.append(lambda: self._unmap(base))
         self.mark("mapped")
-        self._go(base, blob, (control_fd, blob_fd), control_size, flags=0)
+        self._go(base, blob, (control_fd, blob_fd), control_size)
 
-    def run_again(self, base: int, blob: Blob, control: tuple[int, int], flags: int) -> None:
+    def run_again(self, base: int, blob: Blob, control: tuple[int, int]) -> None:
         """Start an agent that lies at `base` once more; `control` is (number there, bytes)."""
-        self._go(base, blob, (control[0], -1), control[1], flags=layout.START_AGAIN | flags)
+        self.flags |= layout.START_AGAIN
+        self._go(base, blob, (control[0], -1), control[1])
 
-    def _go(
-        self, base: int, blob: Blob, files: tuple[int, int], control_size: int, *, flags: int
-    ) -> None:
+    def _go(self, base: int, blob: Blob, files: tuple[int, int], control_size: int) -> None:
         facts = self.facts
         jump = self._jump(base + blob.loader_event)
         start = layout.START.struct.pack(
@@ -176,7 +178,7 @@ class Install:
             0 if jump is None else facts.function,
             int.from_bytes(facts.saved[:8], "little"),
             int.from_bytes(facts.saved[:8] if jump is None else jump, "little"),
-            flags,
+            self.flags,
         )
         self.mark("looked up")
         self._start(blob, base, start)

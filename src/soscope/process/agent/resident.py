@@ -7,51 +7,32 @@ process's own code takes no part, and neither does the soscope that put the agen
 
 from __future__ import annotations
 
+import time
 from array import array
 
 from soscope.binfmt.elf.image import ElfImage
 from soscope.errors import FormatError, SoscopeError
 from soscope.process import maps, status
+from soscope.process.agent.undo import Change, Plan, Taken
 from soscope.process.memory import RemoteMemory
 from soscope.wire import layout
 
-_PAGE = layout.PAGE
-_NEAR = 4096  # bytes between changed words that are read and written together
-_SITE_BYTES, _ENTRY_BYTES = 32, 16
+_SITE_BYTES = 32
 _SITES_END = layout.BLOB_SITES + layout.MAX_SITES * _SITE_BYTES
+_STACK = 8192  # bytes that a call of the agent's may need, more than twice
 _RETURN_AT = 14  # of a return trampoline: where the function that it calls returns to
-
-
-Change = tuple[int, int, int, int]  # address, before, after, bytes
-Group = tuple[int, int, list[Change]]  # start, end, changes in between
-
-
-class Taken:
-    """What came of taking changes back: words restored, and those that somebody else changed.
-
-    `left` are (address, value) of the latter; `returns` counts return addresses that were put
-    back, `kept` the words by which unwinders still ask the agent.
-    """
-
-    __slots__ = ("kept", "left", "restored", "returns")
-
-    def __init__(self) -> None:
-        self.restored = 0
-        self.left: list[tuple[int, int]] = []
-        self.returns = 0
-        self.kept = 0
 
 
 class Resident:
     """The agent at `base`. Its fields are those of `struct sosc_inside`, read by `look`."""
 
-    __slots__ = ("_memory", "_prepared", "base", "build_id", "fields")
+    __slots__ = ("_memory", "_plan", "base", "build_id", "fields")
 
     def __init__(self, memory: RemoteMemory, base: int) -> None:
         self._memory = memory
         self.base = base
         self.fields: dict[str, int] = {}
-        self._prepared: tuple[bytes, tuple[list[Group], list[Group], int]] = b"", ([], [], 0)
+        self._plan: Plan | None = None
         try:
             self.build_id = ElfImage.from_memory(memory, base).build_id
         except FormatError:
@@ -72,6 +53,16 @@ class Resident:
             self.fields.get("wire_version") == layout.WIRE_VERSION
             and self.fields.get("size") == layout.INSIDE.size
         )
+
+    @property
+    def stack(self) -> int:
+        """The end of memory that it keeps for calls of ours."""
+        return self.fields["scratch"] + layout.SCRATCH
+
+    @property
+    def lendable(self) -> tuple[int, int]:
+        """Address and bytes of memory that it keeps for time-outs (`Threads.lend`)."""
+        return self.fields["scratch"], layout.SCRATCH - _STACK
 
     @property
     def is_hooked(self) -> bool:
@@ -109,18 +100,18 @@ class Resident:
         count = min(self.fields["change_count"], layout.MAX_CHANGES)
         return self._memory.read(self.fields["changes"], count * layout.CHANGE.size)
 
-    def prepare(self) -> None:
-        """Do what `take_back` can do before the threads are stopped: most of its work."""
+    def prepare(self) -> Plan:
+        """Plan what there is to take back, if that is not done: before the threads are stopped."""
         self.look()
-        self._prepared = self._journal(), self._work()
+        journal = self._journal()
+        if self._plan is None or self._plan.journal != journal:
+            self._plan = Plan(journal, self.base, self.fields["cell_count"])
+        return self._plan
 
-    def _work(self) -> tuple[list[Group], list[Group], int]:
-        """Return the pieces of memory to restore: without those that are asked, those, how many."""
-        asked: list[Change] = []
-        others: list[Change] = []
-        for change in self.changes():
-            (asked if self._is_asked(change) else others).append(change)
-        return _grouped(others), _grouped(asked), len(asked)
+    @property
+    def is_prepared(self) -> bool:
+        """Say whether nothing was changed since `prepare`."""
+        return self._plan is not None and self._plan.journal == self._journal()
 
     def holds(self, addr: int) -> bool:
         """Say whether an address lies in the agent's code or trampolines."""
@@ -136,50 +127,36 @@ class Resident:
         stop = layout.COMMAND_STOP.to_bytes(4, "little")
         self._memory.write(self.fields["control"] + layout.CONTROL.offset("command"), stop)
 
-    def take_back(self, taken: Taken, *, unwinding: bool) -> None:
-        """Give every changed word its old value, if it still has the agent's.
+    def take_back(self, taken: Taken, seconds: float) -> bool:
+        """Give changed words their old value, if they still have the agent's, for some seconds.
 
-        `unwinding` False: but not those by which unwinders ask the agent. All threads are
-        stopped and the loader is idle. Raises OSError where memory cannot be written; what
-        was restored stays so, and calling this again does the rest.
+        But not those by which unwinders ask the agent. All threads are stopped and the loader
+        is idle. Returns whether that was all: calling this again does the rest. Raises OSError
+        where memory cannot be written; what was restored stays so.
         """
-        journal, work = self._prepared
-        if journal != self._journal():
-            work = self._work()
-        others, asked, kept = work
-        taken.kept = 0 if unwinding else kept
-        for start, end, group in [*others, *(asked if unwinding else [])]:
-            self._restore(start, end, group, taken)
+        plan = self.prepare()
+        taken.kept = plan.asked_count
+        end = time.monotonic() + seconds
+        while plan.pages:
+            plan.pages[-1].restore(self._memory, taken)
+            plan.pages.pop()
+            if time.monotonic() > end:
+                break
+        return not plan.pages
 
-    def _is_asked(self, change: Change) -> bool:
-        """Say whether a word leads to the agent's own functions, or to a cell of no slot."""
-        at = change[2] - self.base
-        first = layout.BLOB_ENTRIES + self.fields["cell_count"] * _ENTRY_BYTES
-        return 0 <= at < layout.BLOB_TEXT_MAX or first <= at < layout.BLOB_SITES
-
-    def _restore(self, start: int, end: int, changes: list[Change], taken: Taken) -> None:
-        data = bytearray(self._memory.read(start, end - start))
-        if len(data) < end - start:  # its image is gone
-            return
-        before = bytes(data)
-        for addr, old, new, size in changes:
-            at = addr - start
-            if data[at : at + size] == new.to_bytes(8, "little")[:size]:
-                data[at : at + size] = old.to_bytes(8, "little")[:size]
-                taken.restored += 1
-            elif data[at : at + size] != old.to_bytes(8, "little")[:size]:
-                taken.left.append((addr, int.from_bytes(data[at : at + size], "little")))
-        if data != before:
-            self._memory.write(start, bytes(data))
+    def let_unwinders_go(self, taken: Taken) -> None:
+        """As `take_back`, with the words by which unwinders ask the agent."""
+        for page in self.prepare().asked:
+            page.restore(self._memory, taken)
+        taken.kept = 0
 
     def quiet(self) -> None:
         """Let trampolines that somebody still has the address of do nothing but go on."""
         fields = self.fields
         count = fields["cell_count"]
         cells = array("Q", self._memory.read(fields["cells"], 16 * count))
-        plain = fields["plain_jump"]
-        cells[::2] = array("Q", [plain if handler else 0 for handler in cells[::2]])
-        if len(cells):
+        if len(cells) == 2 * count:
+            cells[::2] = array("Q", [fields["plain_jump"]]) * count
             self._memory.write(fields["cells"], cells.tobytes())
         last = layout.SITES_A_PAGE - 1
         for index in range(last, fields["site_count"] + layout.SITES_A_PAGE, layout.SITES_A_PAGE):
@@ -218,25 +195,6 @@ def _words(data: bytes) -> list[int]:
         width = 1 if code == "s" else min(size, 8 if code in "Qq" else 4)
         found.append(int.from_bytes(data[offset : offset + width], "little"))
     return found
-
-
-def _grouped(
-    changes: list[Change],
-) -> list[Group]:
-    """Return (start, end, changes) of pieces of memory; those of one word newest first."""
-    groups: list[Group] = []
-    order = sorted(range(len(changes)), key=lambda index: (changes[index][0], -index))
-    for change in [changes[index] for index in order]:
-        addr, size = change[0], change[3]
-        if groups:
-            start, end, group = groups[-1]
-            # Never across a page: the next one may be unmapped, or protected differently.
-            if addr + size - 1 < (start & -_PAGE) + _PAGE and addr - end < _NEAR:
-                group.append(change)
-                groups[-1] = start, max(end, addr + size), group
-                continue
-        groups.append((addr, addr + size, [change]))
-    return groups
 
 
 def find(memory: RemoteMemory, mappings: list[maps.Mapping]) -> list[Resident]:

@@ -62,7 +62,6 @@ class Threads:
         self.pid = pid
         self.longest = 0
         self.stopped: dict[int, Thread] = {}
-        self._mended = 0
         self.scratch = 0
         self.scratch_count = 0
 
@@ -167,11 +166,8 @@ class Threads:
     def resume(self) -> None:
         """Let all threads go on, untraced."""
         threads = list(self.stopped.values())
-        self._mended = 0
-        for thread in threads:
-            # what a SIGSTOP has interrupted is not ours to mend
-            if thread.is_stopped and not thread.was_stopped:
-                self._mend(thread)
+        # what a SIGSTOP has interrupted is not ours to mend
+        self._mend([one for one in threads if one.is_stopped and not one.was_stopped])
         for thread in threads:
             if not thread.is_stopped and not self._catch(thread):
                 continue
@@ -202,21 +198,32 @@ class Threads:
             time.sleep(_PAUSE)
         return False  # the kernel lets go of it when this process ends
 
-    def _mend(self, thread: Thread) -> None:
-        """Let a call that the stop has ended with EINTR go on."""
+    def _mend(self, threads: list[Thread]) -> None:
+        """Let calls that the stop has ended with EINTR go on."""
+        found = [(one, self._interrupted(one)) for one in threads]
+        calls = [(one, registers) for one, registers in found if registers is not None]
+        # A time-out may lie in what is lent already, since an earlier stop.
+        used = {waits.timespec(registers) for _, registers in calls}
+        lent = range(self.scratch, self.scratch + _TIMESPEC * self.scratch_count, _TIMESPEC)
+        free = (place for place in lent if place not in used)
+        for thread, registers in calls:
+            place = waits.timespec(registers)
+            if place and place not in lent:
+                place = next(free, 0)
+            try:
+                waits.shorten(registers, thread.began, thread.tid, place)
+                arch.restart(registers)
+                arch.set_registers(thread.tid, registers)
+            except OSError:
+                pass  # killed: nobody will see what it waited for
+
+    def _interrupted(self, thread: Thread) -> arch.Registers | None:
+        """Return the registers of a thread whose call has ended with EINTR."""
         try:
             registers = arch.get_registers(thread.tid)
-            if not arch.is_interrupted(registers):
-                return
-            place = 0
-            if self.scratch_count > self._mended:
-                place = self.scratch + _TIMESPEC * self._mended
-                self._mended += 1
-            waits.shorten(registers, thread.began, thread.tid, place)
-            arch.restart(registers)
-            arch.set_registers(thread.tid, registers)
         except OSError:
-            pass  # killed: nobody will see what it waited for
+            return None
+        return registers if arch.is_interrupted(registers) else None
 
     # ---- looking ----
 

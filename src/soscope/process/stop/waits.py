@@ -144,6 +144,13 @@ def _offset(processor: int) -> int:
     return found
 
 
+def timespec(registers: arch.Registers) -> int:
+    """Return the address of the `struct timespec` that a call waits for; 0: it has none."""
+    number = int(registers.orig_rax)
+    register, kind = TIMED.get(number, ("", ""))
+    return int(getattr(registers, register)) if kind == TIMESPEC else 0
+
+
 def shorten(registers: arch.Registers, began: int, tid: int, place: int) -> None:
     """Take the time that has passed off the time-out of a call that will be made again.
 

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// A process that runs already is hooked in turns of some milliseconds, and goes on in
+// between: soscope stops it again and again, where the loader is idle. Images that come
+// meanwhile are hooked by the thread that loads them, as ever.
+
+#include "slot.h"
+#include "sys.h"
+
+static struct sosc_hooking work; // of the image that a turn has ended in
+
+/** Another session begins; the last one's turns may not have come to their end. */
+void sosc_turns_begin(void)
+{
+	sosc_hook_forget(&work);
+	sosc_inside.waiting = 0;
+}
+
+/** @image is gone. */
+void sosc_turns_forget(const struct sosc_loaded *image)
+{
+	if (work.image == image)
+		sosc_hook_forget(&work);
+}
+
+static struct sosc_loaded *next_image(void)
+{
+	for (uint32_t i = 0; i < sosc_loaded_count; i++)
+		if (sosc_loaded[i].map && sosc_loaded[i].waits)
+			return &sosc_loaded[i];
+	return NULL;
+}
+
+static void take_turn(uint64_t until)
+{
+	struct sosc_loaded *image;
+
+	while (work.image || (image = next_image())) {
+		if (!work.image) {
+			work.image = image;
+			work.scan.image = image;
+			image->waits = false;
+		}
+		if (!sosc_hook_some(&work, until, true) || sosc_is_over(until))
+			return;
+	}
+}
+
+/**
+ * Hook for @ns what was there at a start with SOSC_START_TURNS. Called as
+ * soscope_agent_start is. Return: how many images are left; sosc_inside.waiting says so, too.
+ */
+__attribute__((visibility("default"))) long soscope_agent_hook(uint64_t ns)
+{
+	uint64_t left = 0;
+
+	if (sosc_control->command != SOSC_COMMAND_STOP)
+		take_turn(sosc_clock_ns(CLOCK_MONOTONIC_RAW) + ns);
+	for (uint32_t i = 0; i < sosc_loaded_count; i++)
+		left += sosc_loaded[i].map && sosc_loaded[i].waits;
+	sosc_inside.waiting = left + (work.image != NULL);
+	return (long)sosc_inside.waiting;
+}

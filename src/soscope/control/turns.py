@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Let an agent hook what was there before it, some milliseconds at a time.
+
+In between the process goes on; so no thread of it stands still for long, however much there
+is to hook. Images that come meanwhile are hooked by the agent itself.
+"""
+
+from __future__ import annotations
+
+import time
+
+from soscope.control import takeout
+from soscope.errors import NoSuchProcess
+from soscope.process.agent.blob import Blob
+from soscope.process.agent.resident import Resident
+from soscope.process.agent.visit import Executed, Visit
+from soscope.process.reasons import Refused
+from soscope.process.stop.borrowed import Borrowed
+from soscope.process.stop.tracee import Faulted, Gone
+
+_TURN = 6_000_000  # ns of hooking
+_BETWEEN = 0.002  # seconds that the process runs at least
+_LIMIT = 20.0  # seconds for a turn
+
+
+def hook(visit: Visit, agent: Resident, blob: Blob) -> int:
+    """Let `agent` hook all images; return how many had to be left because the loader is busy.
+
+    Raises NoSuchProcess, NotPermitted, Executed, and Refused with everything undone.
+    """
+    waiting = 1
+    while waiting:
+        time.sleep(_BETWEEN)
+        visit.tries = 0
+        try:
+            visit.stop(clear_of_loader=True)
+        except Executed:
+            raise
+        except Refused:
+            agent.look()
+            return agent.fields["waiting"]
+        try:
+            waiting = _turn(visit, agent, blob)
+        except Gone as error:
+            raise NoSuchProcess(f"process {visit.pid} has ended") from error
+        except (Faulted, OSError) as error:
+            visit.threads.resume()
+            takeout.take_out_here(visit, agent)
+            raise Refused(f"hooking: {error}") from error
+        finally:
+            visit.threads.resume()
+    return 0
+
+
+def _turn(visit: Visit, agent: Resident, blob: Blob) -> int:
+    with Borrowed(visit.threads.worker()) as tracee:
+        return tracee.call(
+            agent.base + blob.hook, _TURN, agent.stack - 8, agent.base + blob.trap, limit=_LIMIT
+        )
