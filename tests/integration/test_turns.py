@@ -6,12 +6,19 @@ The shortest turns that there can be make every place in the work one where the 
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from soscope.process import maps
+from soscope.process.agent.resident import Resident, find
+from soscope.process.agent.undo import Change
+from soscope.process.memory import RemoteMemory
 from tests.support import attached, build
 from tests.support.launching import environment
 from tests.support.tools import need
@@ -42,12 +49,17 @@ MODES = {
 }
 
 
+def words(pid: int, folder: Path, duration: str, *options: str) -> list[str]:
+    """Return a command that traces a process, with turns as short as can be."""
+    found = ["--debug", "trace", "-p", str(pid), "--from", "all", "--duration", duration]
+    found += [word.format(folder) for word in options]
+    return [sys.executable, "-c", SHORT, str(folder), *found]
+
+
 def trace(pid: int, folder: Path, *options: str) -> tuple[int, int]:
     """Trace a process for a moment; return the stops it took to hook and to put back."""
-    words = ["--debug", "trace", "-p", str(pid), "--from", "all", "--duration", "50ms"]
-    words += [word.format(folder) for word in options]
     done = subprocess.run(
-        [sys.executable, "-c", SHORT, str(folder), *words],
+        words(pid, folder, "50ms", *options),
         env=environment(),
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -88,6 +100,55 @@ def test_an_interpreter_goes_on_and_what_it_loads_meanwhile_is_hooked(tmp_path: 
         assert hooking >= 10
         assert attached.differences(before, process.pid) == []
         assert attached.finish(process) == (0, "end\n", "")
+
+
+def test_a_child_that_is_forked_between_two_stops_is_hooked_like_its_parent(tmp_path: Path) -> None:
+    text = (
+        "import os, sys, time\nprint('ready', flush=True)\n"
+        f"stops = {str(tmp_path / 'in')!r}\n"
+        "while not os.path.exists(stops) or os.path.getsize(stops) < 5: time.sleep(0.0001)\n"
+        "child = os.fork()\n"
+        "if child: print(child, flush=True)\n"
+        "end = time.monotonic() + 30\n"
+        "while time.monotonic() < end: time.sleep(0.01)\n"
+    )
+    with (
+        attached.running([need("python3"), "-c", text]) as process,
+        subprocess.Popen(
+            words(process.pid, tmp_path, "20s", "-f", "--count-only"),
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        ) as tracer,
+    ):
+        assert process.stdout is not None
+        child = int(process.stdout.readline())
+        try:
+            attached.wait_until("memfd:soscope", child)
+            end = time.monotonic() + attached.LIMIT
+            while len(changes(child)) < len(changes(process.pid)) or waiting(process.pid):
+                assert time.monotonic() < end, (waiting(child), waiting(process.pid))
+                time.sleep(0.1)
+            assert not waiting(child)
+        finally:
+            tracer.terminate()
+            tracer.communicate(timeout=attached.LIMIT)
+            os.kill(child, signal.SIGKILL)
+
+
+def changes(pid: int) -> list[Change]:
+    """Return the words that the agent in a process has changed."""
+    return [one for agent in agents(pid) for one in agent.changes()]
+
+
+def waiting(pid: int) -> int:
+    """Return how many images the agent in a process has still to hook."""
+    return sum(agent.fields["waiting"] for agent in agents(pid))
+
+
+def agents(pid: int) -> list[Resident]:
+    """Return the agents in a process."""
+    return find(RemoteMemory(pid), maps.read(pid))
 
 
 def test_a_second_session_is_as_the_first(tmp_path: Path) -> None:

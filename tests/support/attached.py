@@ -73,6 +73,16 @@ def _image_at(pid: int, addr: int) -> str:
     return ""
 
 
+def _is_stub(found: Words, path: str, word: bytes) -> bool:
+    """Say whether a word is the address of a linker's stub of an image."""
+    addr = int.from_bytes(word, "little")
+    return any(
+        at <= addr < at + len(data)
+        for (image, section, at), data in found.items()
+        if image == path and section.startswith(".plt")
+    )
+
+
 def differences(before: Words, pid: int, *, without: str = "") -> list[str]:
     """Return one line for each word of the process that is another one.
 
@@ -86,9 +96,9 @@ def differences(before: Words, pid: int, *, without: str = "") -> list[str]:
             was, is_ = data[at : at + 8], now[at : at + 8]
             if was == is_:
                 continue
-            if key[1] == ".got.plt" and _image_at(pid, int.from_bytes(was, "little")) == key[0]:
+            if key[1] == ".got.plt" and _is_stub(before, key[0], was):
                 bound_to = _image_at(pid, int.from_bytes(is_, "little"))
-                if bound_to not in {"", key[0]}:
+                if bound_to and not _is_stub(before, key[0], is_):
                     continue
             lines.append(f"{key[0]} {key[1]} {key[2] + at:#x}: {was.hex()} is {is_.hex()}")
     return lines

@@ -141,7 +141,7 @@ class _Attachment:
         old = program.block
         assert old is not None
         try:
-            made = guarded(self._go_in, self.made)
+            made = guarded(lambda: self._go_in(follow=follow), self.made)
             if self.made:
                 program.block = ControlBlock(self.made[0])
                 program.block.own()
@@ -165,7 +165,7 @@ class _Attachment:
         events.on_process("start", self.pid, None, program, program.time_ns)
         return target
 
-    def _go_in(self) -> tuple[int, bool, int, list[tuple[str, int]], int]:
+    def _go_in(self, *, follow: bool) -> tuple[int, bool, int, list[tuple[str, int]], int]:
         """Do all that the process stands still for.
 
         Returns where the agent lies, whether the loader calls it, the longest stop in ns,
@@ -182,6 +182,8 @@ class _Attachment:
             visit.threads.resume()
         agent = Resident(visit.memory, install.base)
         waiting = turns.hook(visit, agent, self.blob)
+        if follow:
+            turns.hook_children(self.pid, agent.base, self.blob)
         self._mark("hooked")
         longest = visit.threads.longest
         return install.base, install.hooks_loader, longest, self.program.marks, waiting

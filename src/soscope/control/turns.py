@@ -10,7 +10,8 @@ from __future__ import annotations
 import time
 
 from soscope.control import takeout
-from soscope.errors import NoSuchProcess
+from soscope.errors import NoSuchProcess, SoscopeError
+from soscope.process import status
 from soscope.process.agent.blob import Blob
 from soscope.process.agent.resident import Resident
 from soscope.process.agent.visit import Executed, Visit
@@ -50,6 +51,27 @@ def hook(visit: Visit, agent: Resident, blob: Blob) -> int:
         finally:
             visit.threads.resume()
     return 0
+
+
+def hook_children(pid: int, base: int, blob: Blob) -> None:
+    """Do the same in children that were forked meanwhile: each has a copy of the agent.
+
+    One that resists goes on with what was hooked when it was forked.
+    """
+    for child in status.descendants(pid):
+        try:
+            visit = Visit(child)
+        except (Refused, SoscopeError):
+            continue
+        try:
+            for agent in visit.agents:
+                if agent.base == base and agent.is_known and agent.fields["waiting"]:
+                    visit.threads.lend(*agent.lendable)
+                    hook(visit, agent, blob)
+        except (Refused, SoscopeError, OSError):
+            continue
+        finally:
+            visit.close()
 
 
 def _turn(visit: Visit, agent: Resident, blob: Blob) -> int:
