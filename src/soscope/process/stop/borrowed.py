@@ -11,8 +11,8 @@ from soscope.process.stop.tracee import Tracee
 class Borrowed:
     """`with Borrowed(tid) as tracee:` the thread's registers and signal mask are kept.
 
-    All its signals but SIGTRAP are blocked meanwhile; a stopped process is not waited for. Raises OSError where its memory may not
-    be opened, and Gone.
+    All its signals but SIGTRAP are blocked meanwhile; that of a stopped process is not waited
+    for. Raises OSError where its memory may not be opened, and Gone.
     """
 
     __slots__ = ("_mask", "_registers", "_tracee")
