@@ -57,6 +57,9 @@ def describe(tools: Tools) -> list[tuple[str, str]]:
     commands = {
         "uftrace": ["uftrace", "--version"],
         "ltrace": ["ltrace", "--version"],
+        "gdb": ["gdb", "--version"],
+        "lldb": ["lldb", "--version"],
+        "drgn": [tools.drgn_python, "-c", "import drgn; print(drgn.__version__)"],
         "frida": [tools.frida_python, "-c", "import frida; print(frida.__version__)"],
     }
     found += [(peer, version_of(commands[peer])) for peer in tools.peers if peer in commands]

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -22,13 +22,6 @@ _LIBRARIES = 500
 _FUNCTIONS = 45  # exported ones of each library
 _STATICS = 90
 _MANY = 10_000
-_DRGN = """\
-import sys, drgn
-program = drgn.Program()
-program.set_pid(int(sys.argv[1]))
-program.load_default_debug_info()
-print(hex(program.symbol(sys.argv[2]).address))
-"""
 
 
 def _library(number: int) -> str:
@@ -85,18 +78,31 @@ def _command(words: list[str]) -> Callable[[], float]:
 
 
 def _peers(tools: Tools, pid: int, name: str) -> dict[str, list[str]]:
+    """Return the commands by which debuggers answer the same question."""
+    script = os.path.join(TARGETS, "drgn_peer.py")
+    commands = {
+        "gdb": ["gdb", "-nx", "-batch", "-p", str(pid), "-ex", f"print &{name}"],
+        "lldb": [
+            *("lldb", "--no-lldbinit", "--batch", "-p", str(pid)),
+            *("-o", f"expression (void (*)()){name}", "-o", "detach"),
+        ],
+        "drgn": [tools.drgn_python, script, str(pid), name],
+    }
+    return {peer: words for peer, words in commands.items() if peer in tools.peers}
+
+
+def _right(commands: dict[str, list[str]], addr: int, table: Table) -> dict[str, list[str]]:
+    """Leave out who does not answer with the address; that is not to be timed."""
     found = {}
-    if shutil.which("gdb"):
-        ask = ["-ex", f"print &{name}"]
-        found["gdb"] = ["gdb", "-nx", "-batch", "-p", str(pid), *ask]
-    if shutil.which("lldb"):
-        ask = ["-o", f"expression &{name}", "-o", "detach"]
-        found["lldb"] = ["lldb", "--no-lldbinit", "--batch", "-p", str(pid), *ask]
-    if importlib.util.find_spec("drgn"):
-        script = tools.path("drgn_peer.py")
-        with open(script, "w", encoding="ascii") as file:
-            file.write(_DRGN)
-        found["drgn"] = [sys.executable, script, str(pid), name]
+    for peer, words in commands.items():
+        try:
+            said = re.findall(r"0x[0-9a-f]+", run(words, timeout=120).output)
+            if addr not in [int(word, 16) for word in said]:
+                raise Failed("does not find the symbol")
+        except (Failed, OSError) as error:
+            table.failed({f"one symbol, {peer}": str(error)})
+        else:
+            found[peer] = words
     return found
 
 
@@ -110,21 +116,30 @@ def _api(*words: str) -> dict[str, float]:
 
 def _cold(tools: Tools, count: int, pid: int, table: Table) -> None:
     """Measure one symbol, by the whole command."""
+    from soscope.process.live import Process
+
     name = f"f{_LIBRARIES // 2}_of_7"
+    with Process(pid) as process:
+        addr = process.resolve(name).addr or 0
+    ask = [*tools.soscope, "resolve", "-p", str(pid), name]
+    peers = _right(_peers(tools, pid, name), addr, table)
     cases = {
         "pass": _command([sys.executable, "-c", "pass"]),
-        "soscope": _command([*tools.soscope, "resolve", "-p", str(pid), name]),
+        "soscope": _command(ask),
+        "json": _command([*ask, "--json"]),
+        **{peer: _command(words) for peer, words in peers.items()},
     }
-    peers = _peers(tools, pid, name)
-    cases |= {peer: _command(words) for peer, words in peers.items()}
     figures, failed = rounds(count, cases)
     table.failed({f"one symbol, {peer}": why for peer, why in failed.items()})
     title = f"`soscope resolve`, one symbol, {_LIBRARIES} libraries"
-    whole, base = figures.get("soscope"), figures["pass"]
-    extra = None if whole is None else whole.minus(base)
-    row = Row(f"{title}, over `python3 -c pass`", 35, extra, unit="ms", base=base)
-    row.peers = [(peer, figures[peer].minus(base)) for peer in peers if peer in figures]
-    table.rows.append(row)
+    base = figures["pass"]
+    for case, words in (("soscope", ""), ("json", ", `--json`")):
+        extra = figures[case].minus(base) if case in figures else None
+        row = Row(f"{title}{words}, over `python3 -c pass`", 35, extra, unit="ms", base=base)
+        if case == "soscope":
+            row.peers = [(peer, figures[peer].minus(base)) for peer in peers if peer in figures]
+        table.rows.append(row)
+    whole = figures.get("soscope")
     for peer in peers:
         if peer in figures and whole is not None:
             ratio = figures[peer].over(whole)
@@ -183,7 +198,7 @@ def measure(tools: Tools, count: int, say: Callable[[str], None]) -> Table:
         say("resolve")
         time.sleep(0.1)
         _cold(tools, max(count, 5), many.pid, table)
-        _many(tools, count, many.pid, table)
+        _many(tools, max(count, 5), many.pid, table)
         if os.path.exists(PYTHON):
             _few(max(count, 5), table)
     except Failed as error:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure what soscope costs, beside its peers, and write RESULTS.md.
 
-python3 benchmarks/run.py [--quick] [--peers uftrace,ltrace,audit,frida] [-o FILE]
+python3 benchmarks/run.py [--quick] [--peers uftrace,ltrace,audit,frida,gdb,lldb,drgn] [-o FILE]
 
 Changes nothing on the machine: no frequency is fixed, no processor reserved. On a machine
 that does other things, too, look at the least of the rounds as well, and run it again.
@@ -53,6 +53,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--frida-python", default=sys.executable, help="an interpreter that has the package frida"
     )
+    parser.add_argument(
+        "--drgn-python", default=sys.executable, help="an interpreter that has the package drgn"
+    )
     parser.add_argument("-o", "--output", default=os.path.join(HERE, "RESULTS.md"))
     return parser.parse_args()
 
@@ -96,7 +99,7 @@ def main() -> int:
     words = [os.path.basename(word) if os.path.isabs(word) else word for word in sys.argv[1:]]
     with tempfile.TemporaryDirectory(prefix="soscope-bench-") as work:
         peers = [peer for peer in arguments.peers.split(",") if peer]
-        tools = Tools(work, peers, arguments.frida_python)
+        tools = Tools(work, peers, arguments.frida_python, arguments.drgn_python)
         try:
             tools.build()
         except Failed as error:

@@ -14,15 +14,16 @@ from benchmarks.measure import Failed, run
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(HERE)
 TARGETS = os.path.join(HERE, "targets")
-PEERS = ["uftrace", "ltrace", "audit", "frida"]
+PEERS = ["uftrace", "ltrace", "audit", "frida", "gdb", "lldb", "drgn"]
 
 
 class Tools:
     """Where programs were built and what is there to trace them with."""
 
-    def __init__(self, work: str, peers: list[str], frida_python: str) -> None:
+    def __init__(self, work: str, peers: list[str], frida_python: str, drgn_python: str) -> None:
         self.work = work
         self.frida_python = frida_python
+        self.drgn_python = drgn_python
         self.soscope = self._soscope()
         self.missing: dict[str, str] = {}
         self.peers = [peer for peer in peers if self._is_there(peer)]
@@ -44,14 +45,15 @@ class Tools:
     def _is_there(self, peer: str) -> bool:
         if peer == "audit":
             return True
-        if peer != "frida":
+        packages = {"frida": self.frida_python, "drgn": self.drgn_python}
+        if peer not in packages:
             if shutil.which(peer) is None:
                 self.missing[peer] = "not installed"
             return peer not in self.missing
         try:
-            run([self.frida_python, "-c", "import frida"], timeout=60)
+            run([packages[peer], "-c", f"import {peer}"], timeout=60)
         except (Failed, OSError):
-            self.missing[peer] = f"{self.frida_python} cannot import it"
+            self.missing[peer] = f"{os.path.basename(packages[peer])} cannot import it"
         return peer not in self.missing
 
     def build(self) -> None:

@@ -12,7 +12,7 @@ from tests.support.tools import need
 
 def test_the_agent_is_small_however_many_call_sites(tmp_path: Path) -> None:
     need("gcc")
-    tools = Tools(str(tmp_path), [], "")
+    tools = Tools(str(tmp_path), [], "", "")
     tools.build()
     table = memory.measure(tools, 1, lambda _: None)
     seen = {row.name: (row.figure.median, row.goal) for row in table.rows if row.figure}
