@@ -235,6 +235,31 @@ def test_namespaces() -> None:
         assert running.process.answer("libspace.so!here").status == "ambiguous"
 
 
+def test_a_namespace_that_was_closed_leaves_the_numbers_of_others() -> None:
+    need = made("libbelow.so", "int far = 1;", *LIBRARY)
+    text = "int here = 1; void *ask(void) { return &here; } extern int far; "
+    text += "int get(void) { return far; }"
+    library = made("libspace.so", text, *LIBRARY, links=[need])
+    with Teller(teller(*PLAIN)) as running:
+        first, second = (running.say("space", library) for _ in range(2))
+        truth = running.tell("call", second, "ask")
+        assert running.say("close", first) == "0"
+        running.check("here", truth, namespace=2)
+        running.check("here", 0, namespace=1)
+        running.check("libspace.so!here", truth)
+        running.check("libspace.so!far", running.tell("handle", second, "far"))
+        running.check("far", running.tell("handle", second, "far"), seen_from="libspace.so")
+        assert running.process.bindings(image="libspace.so", symbol="far")[0].state == "bound"
+
+
+def test_threads_that_come_do_not_change_the_picture(plain: Teller) -> None:
+    plain.check("malloc", plain.tell("default", "malloc"))
+    before = plain.process.picture
+    for _ in range(3):
+        plain.in_thread("own-in-thread", "own_tls")
+        assert plain.process.picture is before
+
+
 def test_what_was_closed_is_gone_and_what_comes_in_its_place_is_found() -> None:
     one = made("libcome.so", "int value = 1; int pad[3];", *LIBRARY)
     two = made("libcome.so", "int pad[3]; int value = 2;", *LIBRARY)

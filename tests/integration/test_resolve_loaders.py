@@ -77,7 +77,15 @@ def test_namespaces_local_libraries_and_unique_symbols(running: Teller, loader: 
         handle = running.say("space", library)
         assert handle.isdecimal(), handle
         running.check("here", running.tell("call", handle, "ask"), namespace=number)
+        picture = running.process.picture
+        running.in_thread("own-in-thread", "own_tls")
+        assert running.process.picture is picture  # no image has come
     assert running.process.answer("libspace.so!here").status == "ambiguous"
+    assert running.say("close", "1") == "0"
+    running.check("here", 0, namespace=1)
+    running.check("here", running.tell("call", "2", "ask"), namespace=2)
+    running.say("space", library)
+    running.check("here", running.tell("call", "3", "ask"), namespace=1)
     running.check("here", running.tell("call", first, "ask"))
     running.check("malloc", running.tell("default", "malloc"))
 

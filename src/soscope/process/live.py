@@ -168,7 +168,7 @@ class Process:
     def _located(self, queries: list[tuple[str, int]]) -> list[Answer]:
         """Answer many (query, address) at once."""
         self._refresh()
-        while True:
+        for _ in range(_TRIES):
             with _WithoutCollection():
                 found = self._images.names.by_addrs(queries)
             if self._watch.holds():

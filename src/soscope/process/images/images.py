@@ -38,7 +38,9 @@ class Images:
 
     `linked` are those of the loader's lists, namespace by namespace, in link-map order;
     `debug` is the address of `struct r_debug`, 0 where there is none; `state` its r_state.
-    `watched` are the places that change when images come or go: (address, bytes);
+    `namespaces` has those of each namespace by its number, empty where it was closed.
+    `watched` are the places that change when images come or go: (address, bytes); `private` is one
+    that also changes without: the loader's data, where nothing else tells of new namespaces.
     `seen_maps` is the text of /proc/PID/maps that `all` was made from, None before that.
     `started` is the dynamic section of what the kernel started, which may be a loader.
     `is_guessed` says that the loader has not run yet, or has left no list.
@@ -56,6 +58,7 @@ class Images:
         "loader_base",
         "main",
         "namespaces",
+        "private",
         "scope_is_guessed",
         "seen_maps",
         "space",
@@ -75,6 +78,7 @@ class Images:
         self.namespaces: list[list[LoadedImage]] = []
         self.by_link_map: dict[int, LoadedImage] = {}
         self.watched: list[tuple[int, bytes]] = []
+        self.private: tuple[int, bytes] | None = None
         self.is_guessed = False
         self.scope_is_guessed = False
         self.seen_maps: bytes | None = None
@@ -313,7 +317,8 @@ def _walk(images: Images, namespace: int, head: int, segments: list[Segment]) ->
         images.linked.append(image)
         listed.append(image)
         before, addr = addr, following
-    if listed:
+    if listed:  # one that was closed keeps its number
+        images.namespaces += [[] for _ in range(namespace - len(images.namespaces))]
         images.namespaces.append(listed)
 
 

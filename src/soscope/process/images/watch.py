@@ -49,6 +49,11 @@ class Watch:
         watched = self._images.watched
         if space.is_patchwork:
             return True
+        if self._images.private is not None:
+            from soscope.process.lookup.scope import has_same_namespaces
+
+            if not has_same_namespaces(self._images):
+                return False
         if len(watched) != self._known:
             # Asked for the first time, and most programs ask once: that is not worth ctypes.
             self._known = len(watched)

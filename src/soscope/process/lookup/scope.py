@@ -169,11 +169,36 @@ def older_namespaces(images: Images) -> list[tuple[int, int]]:
     place = rtld_global(images)
     if place is None:
         return []
-    space = images.space
-    size = space.bits // 8
-    data = space.read(*place)
+    data = images.space.read(*place)
     if not _tells_namespaces(images):
-        images.watched.append((place[0], data))  # nothing public changes when one is made
+        images.private = place[0], data  # nothing public changes when one is made
+    return _namespaces_in(images, data)
+
+
+def has_same_namespaces(images: Images) -> bool:
+    """Say whether the namespaces are those that were there, where `private` alone tells.
+
+    The loader's data also changes with every thread that starts and every lock that is taken.
+    """
+    if images.private is None:
+        return True
+    addr, before = images.private
+    data = images.space.read(addr, len(before))
+    if data == before:
+        return True
+    size = images.space.bits // 8
+    heads = [listed[0].link_map for listed in images.namespaces if listed]
+    if any(head.to_bytes(size, "little") not in data for head in heads):
+        return False
+    if _namespaces_in(images, data):
+        return False
+    images.private = addr, data
+    return True
+
+
+def _namespaces_in(images: Images, data: bytes) -> list[tuple[int, int]]:
+    """Return number and head of the namespaces in `_rtld_global` that are not known yet."""
+    size = images.space.bits // 8
     found: dict[int, int] = {}
     for at in range(size, len(data) - size, size):
         head = int.from_bytes(data[at : at + size], "little")
@@ -189,7 +214,7 @@ def older_namespaces(images: Images) -> list[tuple[int, int]]:
 def _tells_namespaces(images: Images) -> bool:
     """Say whether r_debug leads to namespaces as soon as there are any: glibc 2.35 and newer."""
     loader = images.loader
-    name = b"_dl_find_object"  # came with the same version
+    name = b"__rseq_size"  # came with the same version
     try:
         return loader is not None and bool(loader.symbols.named(name, gnu_hash(name)))
     except FormatError:
