@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from soscope.process.live import Process
+from tests.support.asking import asked
 from tests.support.elffiles import built, nm, run
 from tests.support.telling import running
 from tests.support.tools import need, not_here
@@ -57,6 +58,7 @@ def check_perf(pid: int, said: dict[str, list[int]]) -> None:
     with Process(pid) as process:
         for name in ("py::work:/a b/file.py", "plain"):
             answer = process.answer(name)
+            asked(pid, name, said[name][0], answer.addr)
             assert (answer.addr, answer.rule) == (said[name][0], "perf-map")
             for more in (0, 15):
                 place = process.locate(said[name][0] + more)

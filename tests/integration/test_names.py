@@ -14,6 +14,7 @@ import pytest
 
 from soscope.process.live import Process
 from soscope.process.lookup.query import Query, parse
+from tests.support.asking import asked
 from tests.support.elffiles import build_id, built, pack, run, split
 from tests.support.telling import running
 from tests.support.tools import need
@@ -81,6 +82,7 @@ def check(pid: int, said: dict[str, list[int]], rule: str) -> None:
     with Process(pid) as process:
         for name, addrs in said.items():
             answer = process.resolve(name)
+            asked(pid, name, addrs[0] if len(addrs) == 1 else 0, answer.addr)
             if name == "twin":
                 assert answer.status == "ambiguous"
                 assert answer.addr is None

@@ -14,6 +14,7 @@ from typing import Self
 
 from soscope.process.live import Process
 from soscope.process.lookup.answer import Answer
+from tests.support.asking import asked
 from tests.support.matrix import FOLDER
 from tests.support.tools import need
 
@@ -154,6 +155,7 @@ class Teller:
         with Process(self.pid) as fresh:
             first = fresh.answer(query, **options)  # type: ignore[arg-type]
         answer = self.process.answer(query, **options)  # type: ignore[arg-type]
+        asked(self.pid, query, truth, answer.addr, **options)
         for one in (first, answer):
             said = one.addr or 0
             assert said == truth, f"{query}: {said:#x}, truth {truth:#x}: {one} {one.why}"
