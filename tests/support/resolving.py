@@ -85,7 +85,8 @@ class Teller:
             executable=executable,
             errors="surrogateescape",
         )
-        assert self._line() == "ready"
+        self.pid = self.child.pid  # of a program in a container: to be set by the test
+        self.wait_ready()
         self._process: Process | None = None
 
     def __enter__(self) -> Self:
@@ -101,11 +102,6 @@ class Teller:
             stream.close()
 
     @property
-    def pid(self) -> int:
-        """Its process id."""
-        return self.child.pid
-
-    @property
     def process(self) -> Process:
         """The process, opened once: it has to notice what changes."""
         if self._process is None:
@@ -117,6 +113,10 @@ class Teller:
         ready, _, _ = select.select([self.child.stdout], [], [], 20)
         assert ready, "the teller says nothing"
         return self.child.stdout.readline().rstrip("\n")
+
+    def wait_ready(self) -> None:
+        """Wait until it says that it has begun, which it does after an exec, too."""
+        assert self._line() == "ready"
 
     def say(self, *words: str | os.PathLike[str]) -> str:
         """Give a command; return what it answers."""

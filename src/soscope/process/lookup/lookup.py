@@ -104,7 +104,8 @@ class Lookup:
         found: list[Hit] = []
         for image in where:
             try:
-                found += [(image, one) for one in image.symbols.definitions(name, hashed)]
+                every = image.symbols.definitions(name, hashed, musl=self.is_musl)
+                found += [(image, one) for one in every]
             except FormatError:
                 continue
         return found

@@ -12,6 +12,7 @@ _GET_ROBUST_LIST = {"x86_64": 274, "aarch64": 100, "i686": 312, "i386": 312}
 _REACH = 8192  # a robust list's head lies that close to the start of its descriptor
 _MUSL_TIDS = (0x30, 0x38)  # of struct pthread, 64 bits
 _MUSL_TIDS_32 = (0x18, 0x1C)
+_GLIBC_TID_32 = 0x68  # behind 24 words of tcbhead_t and a list's two: what static programs have
 _MOST = 64 << 20  # bytes of writable memory that are searched
 
 
@@ -103,6 +104,15 @@ def _search(space: Space, inner: int, tid_offset: int | None) -> int | None:
             ):
                 continue
             if _is_descriptor(space, data, offset, mapping.start, inner, offsets):
+                return at
+            twice = data[offset : offset + 4] == data[offset + 8 : offset + 12]
+            twice = data[offset : offset + 4] == data[offset + 8 : offset + 12]
+            if (
+                tid_offset is None
+                and size == 4
+                and twice
+                and _is_descriptor(space, data, offset, mapping.start, inner, (_GLIBC_TID_32,))
+            ):
                 return at
     return None
 

@@ -19,7 +19,6 @@ from soscope.process.images.images import Images
 from soscope.process.images.loadedimage import LoadedImage
 from soscope.process.lookup.threadpointer import thread_pointer
 
-_UNALLOCATED = -1
 _FORCED_DYNAMIC = -1
 
 
@@ -96,10 +95,15 @@ class Private:
         return None if found is None else found[0]
 
 
-def _signed(images: Images, addr: int) -> int:
+def _word(images: Images, addr: int) -> int:
     word = images.space.word(addr)
     if word is None:
         raise Unknown(f"no memory at {addr:#x}")
+    return word
+
+
+def _signed(images: Images, addr: int) -> int:
+    word = _word(images, addr)
     sign = 1 << images.space.bits - 1
     return (word ^ sign) - sign
 
@@ -121,7 +125,7 @@ def _glibc(
             f"thread pointer {pointer:#x}, module {module}, {offset:#x} below it",
         )
     step = entry[1]
-    dtv = _signed(images, pointer + dtvp)
+    dtv = _word(images, pointer + dtvp)
     length = _signed(images, dtv - step)
     missing = Unknown(
         f"this thread has no block of module {module} ({image.name}) yet", is_unallocated=True
@@ -130,8 +134,8 @@ def _glibc(
         raise missing
     if _signed(images, dtv) < _generation(images, private, module):
         raise missing  # what the entry holds is of an image that is gone
-    block = _signed(images, dtv + entry[0] + module * step)
-    if block in (0, _UNALLOCATED):
+    block = _word(images, dtv + entry[0] + module * step)
+    if block in (0, (1 << images.space.bits) - 1):
         raise missing
     return block + value, f"thread pointer {pointer:#x}, module {module}, block {block:#x}"
 
@@ -152,7 +156,7 @@ def _generation(images: Images, private: Private, module: int) -> int:
         return 0
     root, length, following, slots, generation = (one or 0 for one in fields)
     element = 2 * images.space.bits // 8  # struct dtv_slotinfo: generation, link map
-    at = _signed(images, place + root)
+    at = _word(images, place + root)
     for _ in range(1024):
         if not at:
             break
@@ -160,7 +164,7 @@ def _generation(images: Images, private: Private, module: int) -> int:
         if module < count:
             return _signed(images, at + slots + module * element + generation)
         module -= count
-        at = _signed(images, at + following)
+        at = _word(images, at + following)
     raise Unknown(f"module {module} is in no list")
 
 
@@ -185,9 +189,9 @@ def _musl(images: Images, image: LoadedImage, value: int, pointer: int) -> tuple
         # struct tls_module: next, image, len, size, align, offset; then tls_id
         if words[at] == start and words[at + 1] == segment.filesz:
             module = words[at + 5]
-            dtv = _signed(images, pointer + size)
+            dtv = _word(images, pointer + size)
             if not 0 < module <= _signed(images, dtv):
                 raise Unknown(f"this thread has no block of {image.name}", is_unallocated=True)
-            block = _signed(images, dtv + module * size)
+            block = _word(images, dtv + module * size)
             return block + value, f"thread pointer {pointer:#x}, module {module}"
     raise Unknown(f"the module id of {image.name} was not found")

@@ -243,7 +243,7 @@ class DynamicSymbols:
         """Return the one of several entries of a name that a loader takes, None if none."""
         chosen = None
         for found in entries:
-            if not is_acceptable(found):
+            if not is_acceptable(found, musl=musl):
                 continue
             if version is not None:
                 if self._versym and self.version_of(found) != version:
@@ -261,9 +261,9 @@ class DynamicSymbols:
                 chosen = found
         return chosen
 
-    def definitions(self, name: bytes, hashed: int) -> list[Definition]:
+    def definitions(self, name: bytes, hashed: int, *, musl: bool = False) -> list[Definition]:
         """Return all that any version would get. Raises FormatError."""
-        return [found for found in self.named(name, hashed) if is_acceptable(found)]
+        return [found for found in self.named(name, hashed) if is_acceptable(found, musl=musl)]
 
     def version_of(self, found: Definition) -> str | None:
         """Return the name of an entry's version, None where it has none."""
@@ -462,12 +462,17 @@ class DynamicSymbols:
         return {index for index, one in enumerate(fields) if one[0] in wanted}
 
 
-def is_acceptable(found: Definition) -> bool:
-    """Say whether a loader looks at this entry at all, whatever its version."""
-    if not found.value and found.section != c.SHN_ABS and found.type != c.STT_TLS:
+def is_acceptable(found: Definition, *, musl: bool = False) -> bool:
+    """Say whether a loader looks at this entry at all, whatever its version.
+
+    musl has no IFUNC, no absolute zero, and leaves visibility to the link editor.
+    """
+    if not found.value and found.type != c.STT_TLS and (musl or found.section != c.SHN_ABS):
         return False
     if found.type not in _TYPES or found.binding not in _BINDINGS:
         return False
     if found.section == c.SHN_UNDEF and found.type == c.STT_TLS:
         return False
+    if musl:
+        return found.type != c.STT_GNU_IFUNC
     return found.other & 3 not in (c.STV_HIDDEN, c.STV_INTERNAL)
