@@ -136,7 +136,25 @@ def test_symbolic_and_protected_definitions_are_looked_up_as_others() -> None:
             running.check(f"libtwo.so!{name}", running.tell("handle", first, name))
         # There is no slot: the link editor has bound it.
         assert running.tell("call", second, "ask") != running.tell("default", "theirs")
-        assert running.check("theirs", 0, seen_from="libone.so").status == "none"
+        answer = running.check("theirs", 0, seen_from="libone.so")
+        assert answer.status == "none"
+        # it says what to ask instead, and that is right
+        assert "it defines it" in answer.why[-1]
+        instead = answer.why[-1].split("'")[1]
+        running.check(instead, running.tell("call", second, "ask"))
+        answer = running.check("malloc", 0, seen_from="libone.so")
+        assert answer.why[-1] == "libone.so has no slot for it: it does not import it"
+
+
+def test_a_hidden_symbol_has_no_slot_and_that_is_said() -> None:
+    text = "int unseen(void) { return 1; } void *ask(void) { return (void *)unseen; }"
+    hidden = '__attribute__((visibility("hidden"), noinline)) '
+    library = made("libhides.so", hidden + text, *LIBRARY)
+    with Teller(teller(*PLAIN)) as running:
+        handle = running.open(library)
+        answer = running.check("unseen", 0, seen_from="libhides.so")
+        assert "one of its own static symbols; 'libhides.so!unseen'" in answer.why[-1]
+        running.check("libhides.so!unseen", running.tell("call", handle, "ask"))
 
 
 def test_hidden_symbols_of_a_library_are_static() -> None:

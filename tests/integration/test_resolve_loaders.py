@@ -55,6 +55,20 @@ def test_the_scope_versions_and_ifuncs(running: Teller) -> None:
     assert not running.process.picture.scope_is_guessed
 
 
+def test_an_ifunc_is_known_when_somebody_is_bound_to_it(running: Teller, loader: Loader) -> None:
+    """No slot of libc's own tells of these two: their importers' do."""
+    text = """
+        #include <sys/time.h>
+        #include <time.h>
+        int ask(void) { struct timeval now; return gettimeofday(&now, 0) + (time(0) > 0); }"""
+    library = made("libtimes.so", text, *LIBRARY, *linking(loader), "-Wl,-z,now")
+    running.open(library)
+    for name in ("time", "gettimeofday"):
+        truth = running.tell("default", name)
+        assert running.check(name, truth).status == "ok"
+        running.check(name, truth, seen_from="libtimes.so")
+
+
 def test_thread_local_variables(running: Teller, loader: Loader) -> None:
     text = "__thread int local = 3; void *ask(void) { return &local; }"
     library = made("liblocal.so", text, *LIBRARY, *linking(loader))

@@ -54,7 +54,19 @@ def seen_from(images: Images, image: LoadedImage, query: Query) -> Answer:
         return result.refuse(words.AMBIGUOUS, f"slots of {image.name} do not agree")
     if unbound:
         return result.refuse(words.UNBOUND, unbound[0])
-    return result.refuse(words.NONE, f"{image.name} has no slot for it")
+    return result.refuse(words.NONE, _without_slot(image, query))
+
+
+def _without_slot(image: LoadedImage, query: Query) -> str:
+    """Say why an image has no slot for a name, and what can be asked instead."""
+    name = os.fsencode(query.name)
+    ask = f"; '{image.name}!{query.name}' asks for that"
+    own = image.symbols.definitions(name, gnu_hash(name))
+    if own:
+        return f"{image.name} has no slot for it: it defines it, and reaches it directly{ask}"
+    if image.names.find(query.name):
+        return f"{image.name} has no slot for it: it is one of its own static symbols{ask}"
+    return f"{image.name} has no slot for it: it does not import it"
 
 
 def _bound(
