@@ -10,12 +10,14 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.support import attached, build
+from tests.support import attached, build, postgres
 from tests.support.launching import environment
+from tests.support.run import run
 from tests.support.tools import need
 
 CYCLES = 200
@@ -42,6 +44,8 @@ NODE = (
 PROGRAMS = {
     "asleep": (["{attached}", "0"], (7, "wrong 0\n")),
     "busy": (["{attached}", "4"], (7, "wrong 0\n")),
+    "waiting": (["{attached_waits}"], (7, "wrong 0, waited 1\n")),
+    "mixed": (["{attached_mixed}"], (7, "wrong 0, some 1\n")),
     "forking": (["{forking}"], (7, "wrong 0\n")),
     "python3": (["python3", "-c", PYTHON], (0, "end\n")),
     "this-python": ([sys.executable, "-c", PYTHON], (0, "end\n")),
@@ -59,21 +63,72 @@ def command(words: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_cycles(name: str, tmp_path: Path) -> None:
+def test_cycles(name: str, tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
     words, end = PROGRAMS[name]
-    stops = []
     with attached.running(command(words)) as process:
-        before = attached.snapshot(process.pid)
-        for cycle in range(CYCLES):
-            mode = [word.format(tmp_path / "run.sosr") for word in MODES[cycle % len(MODES)]]
-            done = attached.trace(process.pid, "-v", *mode, "--duration", "20ms")
-            assert done.returncode == 0, (cycle, done.stderr)
-            found = re.search(r"longest stop (\d+\.\d) ms", done.stderr)
-            assert found is not None, done.stderr
-            stops.append(float(found[1]))
-            assert attached.differences(before, process.pid) == [], cycle
+        stops = in_and_out(process.pid, tmp_path / "run.sosr")
         assert attached.finish(process)[:2] == end
-    print(f"{name}: median stop {statistics.median(stops)} ms, longest {max(stops)} ms")
+    record_property("stops", stops)
+
+
+def test_cycles_on_a_backend_under_load(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    with postgres.folder() as place:
+        assert postgres.initdb(place).status == 0
+        with postgres.served(place) as server:
+            postgres.bench(place, "-i", "-q")
+            words = ["-h", str(place), "-U", "bench", "-n", "-c", "3", "-T", "3600", "postgres"]
+            client = subprocess.Popen(
+                [postgres.tool("pgbench"), *words],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+            )
+            try:
+                backend = backend_of(place)
+                record_property("stops", in_and_out(backend, tmp_path / "run.sosr"))
+                assert client.poll() is None
+                assert backend == backend_of(place)
+            finally:
+                client.terminate()
+                _, errors = client.communicate(timeout=60)
+            assert not errors
+            found = postgres.sums(place)
+            transactions, total = found[0].split("|")
+            assert int(transactions) > 0
+            assert found[1:] == [total] * 3
+        assert server.returncode == 0
+        log = (place / "log").read_text()
+        assert "PANIC" not in log
+        assert "terminated by signal" not in log
+
+
+def backend_of(place: Path) -> int:
+    """Return the process that serves the client that came first."""
+    query = "select pid from pg_stat_activity where application_name = 'pgbench' order by pid"
+    words = [postgres.tool("psql"), "-h", str(place), "-U", "bench", "-At", "-c", query]
+    end = time.monotonic() + 60
+    while True:
+        found = run([*words, "postgres"]).stdout.split()
+        if len(found) == 3:
+            return int(found[0])
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def in_and_out(pid: int, recording: Path) -> str:
+    """Trace a process again and again; return how long its threads stood still."""
+    stops = []
+    before = attached.snapshot(pid, without="libanl")
+    for cycle in range(CYCLES):
+        mode = [word.format(recording) for word in MODES[cycle % len(MODES)]]
+        done = attached.trace(pid, "-v", *mode, "--duration", "20ms")
+        assert done.returncode == 0, (cycle, done.stderr)
+        found = re.search(r"longest stop (\d+\.\d) ms", done.stderr)
+        assert found is not None, done.stderr
+        stops.append(float(found[1]))
+        assert attached.differences(before, pid, without="libanl") == [], cycle
+    return f"median {statistics.median(stops)} ms, longest {max(stops)} ms of {len(stops)}"
 
 
 def test_kills() -> None:

@@ -32,6 +32,8 @@ Words = dict[tuple[str, str, int], bytes]
 @functools.cache
 def _sections(path: str) -> tuple[bool, list[tuple[str, int, int]]]:
     """Return whether an image has fixed addresses, and its (section, vaddr, size)."""
+    if not os.path.isfile(path):  # a device, or deleted
+        return False, []
     with open(path, "rb") as file:
         if file.read(4) != b"\x7fELF":
             return False, []

@@ -67,8 +67,8 @@ static void forks()
 			std::free(std::malloc(100));
 			_exit(3);
 		}
-		wrong += child < 0 || waitpid(child, &status, 0) != child ||
-			 !WIFEXITED(status) || WEXITSTATUS(status) != 3;
+		wrong += child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status) ||
+			 WEXITSTATUS(status) != 3;
 		forked++;
 		usleep(3000);
 	}
