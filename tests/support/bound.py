@@ -29,13 +29,16 @@ def debugging(folder: Path) -> dict[str, str]:
 
 
 def told(folder: Path, pid: int, program: str) -> set[Bound]:
-    """Return what the loader of a process has written so far; `program` is its main image."""
+    """Return what the loader of a process has written so far.
+
+    `program` is its main image, which the loader calls by argv[0].
+    """
     found = set()
     for line in (folder / f"bindings.{pid}").read_text(errors="surrogateescape").splitlines():
         match = _LINE.search(line)
         if match is not None:
             importer, provider = (
-                os.path.realpath(one) if "/" in one else program if one in ("", "<main>") else one
+                os.path.realpath(one) if "/" in one else one if "linux-" in one else program
                 for one in match.groups()[:2]
             )
             found.add(Bound(importer, match[3], match[4], provider))

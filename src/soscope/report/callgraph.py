@@ -26,15 +26,29 @@ class Node:
 
 
 class Edge:
-    """Slots of `start` that lead to `end`: how many of each state, and the first names."""
+    """Slots of `start` that lead to `end`: how many of each state, and the first names.
 
-    __slots__ = ("counts", "end", "names", "start")
+    `by_state` are the first names of each state.
+    """
+
+    __slots__ = ("by_state", "counts", "end", "names", "start")
 
     def __init__(self, start: Node, end: Node) -> None:
         self.start = start
         self.end = end
         self.counts: dict[str, int] = {}
         self.names: list[str] = []
+        self.by_state: dict[str, list[str]] = {}
+
+    @property
+    def special_names(self) -> list[str]:
+        """The first names of its most remarkable state."""
+        return self.by_state[self.state]
+
+    @property
+    def special_total(self) -> int:
+        """The number of slots of its most remarkable state."""
+        return self.counts[self.state]
 
     @property
     def total(self) -> int:
@@ -108,18 +122,19 @@ def graph_of(found: ProcessMap) -> Graph:
                 graph.ranks.add((start, node(one.expected, one.expected.name, is_image=True)))
             edge.counts[one.state] = edge.counts.get(one.state, 0) + 1
             start.slots += 1
-            if len(edge.names) < _MOST_NAMES:
-                edge.names.append(one.symbol)
+            for names in (edge.names, edge.by_state.setdefault(one.state, [])):
+                if len(names) < _MOST_NAMES:
+                    names.append(one.symbol)
     graph.edges = [edge for edge in edges.values() if edge.start is not edge.end]
     used = {end for edge in graph.edges for end in (edge.start, edge.end)}
     graph.nodes = [one for one in by_key.values() if one in used or one.is_main]
     if not graph.nodes:
         graph.nodes = list(by_key.values())[:1]
-    _arrange(graph)
+    arrange(graph)
     return graph
 
 
-def _arrange(graph: Graph) -> None:
+def arrange(graph: Graph) -> None:
     """Give every node its layer, below all that call it, and a place in it.
 
     The program stands above all. Where images call each other in a circle, the loader's order

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The picture of who calls whom between the images of a process, as SVG.
 
-Images stand in layers, each below those that call it; a line is as wide as there are slots.
+Images stand in rows, each below those that call it; a line is the wider the more slots there
+are. What is remarkable, slots that are interposed or hooked, is drawn over the rest, with names.
 The file holds everything it shows: nothing is loaded, and no script runs.
 """
 
@@ -11,172 +12,200 @@ from math import log2
 
 from soscope.process.slots.bindings import BOUND, HOOKED, INTERPOSED, UNBOUND
 from soscope.report.callgraph import COLOURS, Edge, Graph, Node
+from soscope.report.maplayout import BOX, CHAR, LONGEST, MARGIN, Layout, Spot, shortened
 
-_BOX = 34  # height
-_CHAR = 7.2  # width of a letter of the font, about
-_GAP = 18  # between boxes of a row
-_ROW = 84  # from row to row of one layer
-_LAYER = 110  # from layer to layer
-_WIDTH = 1500  # where a layer is broken into rows
-_MARGIN = 24
-_HEAD = 64
-_LONGEST = 34  # letters of a name
-_FEW = 24  # images: with more of them, lines behind boxes cannot be helped
-_SIDE = 70
-_CLEAR = 12  # from a line to a box that it goes round
-_FARTHEST = 300
+_HEAD = 92
+_TIP = 7  # length of an arrow's head
+_FEW = 16  # images: with more of them, numbers at all lines are too many
+_MOST_LABELS = 40
+_NAMES = 2  # names at one line
 
+_LONG = 14  # letters of a name that stands alone
 
-class _Box:
-    """Where a node stands: the middle of its box, and its width."""
+# what the legend says of each, from the plainest to the most remarkable
+_WORDS = {
+    UNBOUND: "unbound: bound at the first call",
+    BOUND: "bound",
+    INTERPOSED: "interposed: an earlier image has it, too",
+    HOOKED: "hooked: changed since",
+}
+_SPECIAL = (INTERPOSED, HOOKED)
 
-    __slots__ = ("width", "x", "y")
-
-    def __init__(self, x: float, y: float, width: float) -> None:
-        self.x = x
-        self.y = y
-        self.width = width
+Point = tuple[float, float]
 
 
 def document(graph: Graph) -> str:
     """Return the text of the picture."""
-    boxes, width, height = _place(graph)
-    size = f'width="{width:.0f}" height="{height:.0f}"'
-    view = f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="sans-serif" font-size="12"'
-    title = _escaped(_shortened(graph.title, 90))
+    title = escaped(shortened(graph.title, 90))
+    legend, least = _legend(graph)
+    layout = Layout(graph, _HEAD, max(least, len(title) * 10.0 + 2 * MARGIN))
+    size = f'width="{layout.width:.0f}" height="{layout.height:.0f}"'
+    view = f'viewBox="0 0 {layout.width:.0f} {layout.height:.0f}"'
+    font = 'font-family="sans-serif" font-size="12"'
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} {view}>',
-        f"<title>{_escaped(graph.title)}</title>",
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} {view} {font}>',
+        f"<title>{escaped(graph.title)}</title>",
+        "<style>path:hover{stroke-opacity:1}</style>",
+        f"<defs>{''.join(map(_marker, COLOURS))}</defs>",
         f'<rect {size} fill="#ffffff"/>',
-        f'<text x="{_MARGIN}" y="26" font-size="15" font-weight="bold">{title}</text>',
-        *_legend(),
+        f'<text x="{MARGIN}" y="28" font-size="16" font-weight="bold">{title}</text>',
+        *legend,
     ]
     # what is remarkable is drawn over the rest
-    ordered = sorted(graph.edges, key=lambda one: (list(_SHOWN).index(one.state), one.total))
-    lines += [_line(edge, boxes) for edge in ordered]
-    lines += [_box(node, boxes[node]) for node in graph.nodes]
+    ordered = sorted(graph.edges, key=lambda one: (list(_WORDS).index(one.state), one.total))
+    is_dense = len(graph.edges) > 60
+    lines += [_line(edge, layout.ways[edge], is_dense=is_dense) for edge in ordered]
+    lines += [_box(node, layout.boxes[node]) for node in graph.nodes]
+    lines += _labels(graph, layout)
     return "\n".join([*lines, "</svg>"]) + "\n"
 
 
-_SHOWN = {
-    UNBOUND: "unbound: bound at the first call",
-    BOUND: "bound",
-    INTERPOSED: "interposed",
-    HOOKED: "hooked",
-}
-
-
-def _legend() -> list[str]:
-    lines = []
-    x: float = _MARGIN
-    for state, words in _SHOWN.items():
-        dash = ' stroke-dasharray="5 4"' if state == UNBOUND else ""
-        lines.append(
-            f'<path d="M{x:.0f} 44 h28" stroke="{COLOURS[state]}" stroke-width="3"{dash}/>'
-            f'<text x="{x + 34:.0f}" y="48" fill="#333333">{words}</text>'
-        )
-        x += 34 + _CHAR * len(words) + 24
-    return lines
-
-
-def _place(graph: Graph) -> tuple[dict[Node, _Box], float, float]:
-    """Return where every node stands, and the size of the picture."""
-    rows: list[tuple[list[Node], float]] = []
-    y: float = _HEAD + _BOX
-    for layer in graph.layers():
-        row: list[Node] = []
-        used = 0.0
-        for node in layer:
-            if row and used + _width(node) > _WIDTH:
-                rows.append((row, y))
-                y += _ROW
-                row, used = [], 0.0
-            row.append(node)
-            used += _width(node) + _GAP
-        rows.append((row, y))
-        y += _LAYER
-    widest = max(sum(_width(node) + _GAP for node in row) for row, _ in rows)
-    width = max(widest - _GAP + 2 * _MARGIN, 640.0)
-    width += 2 * _SIDE  # for lines that go round
-    boxes: dict[Node, _Box] = {}
-    for row, at in rows:
-        x = (width - sum(_width(node) + _GAP for node in row) + _GAP) / 2
-        for node in row:
-            boxes[node] = _Box(x + _width(node) / 2, at, _width(node))
-            x += _width(node) + _GAP
-    return boxes, width, rows[-1][1] + _BOX / 2 + _MARGIN
-
-
-def _width(node: Node) -> float:
-    return max(len(_shortened(node.name, _LONGEST)), 8) * _CHAR + 20
-
-
-def _line(edge: Edge, boxes: dict[Node, _Box]) -> str:
-    start, end = boxes[edge.start], boxes[edge.end]
-    down = start.y <= end.y
-    y1 = start.y + (_BOX / 2 if down else -_BOX / 2)
-    y2 = end.y - (_BOX / 2 if down else -_BOX / 2)
-    bend = abs(y2 - y1) / 2
-    if start.y == end.y:  # neighbours: below both of them
-        y2, bend = end.y + _BOX / 2, _ROW / 2 - 6
-        curve = f"C{start.x:.1f} {y1 + bend:.1f} {end.x:.1f} {y2 + bend:.1f} {end.x:.1f} {y2:.1f}"
-    else:
-        one, two = (y1 + bend, y2 - bend) if down else (y1 - bend, y2 + bend)
-        aside = 0.0
-        if len(boxes) <= _FEW or edge.state in (INTERPOSED, HOOKED):
-            aside = _aside(start, end, boxes)
-        curve = (
-            f"C{start.x + aside:.1f} {one:.1f} {end.x + aside:.1f} {two:.1f} {end.x:.1f} {y2:.1f}"
-        )
-    dash = ' stroke-dasharray="5 4"' if edge.state == UNBOUND else ""
-    faint = "0.9" if edge.state in (INTERPOSED, HOOKED) else "0.45"
-    names = ", ".join(edge.names) + (", …" if edge.total > len(edge.names) else "")
+def _marker(state: str) -> str:
     return (
-        f'<path d="M{start.x:.1f} {y1:.1f}{curve}" fill="none" stroke="{COLOURS[edge.state]}"'
-        f' stroke-width="{1 + log2(edge.total) / 3:.1f}" stroke-opacity="{faint}"{dash}>'
-        f"<title>{_escaped(edge.label)}\n{_escaped(names)}</title></path>"
-        f'<circle cx="{end.x:.1f}" cy="{y2:.1f}" r="3" fill="{COLOURS[edge.state]}"/>'
+        f'<marker id="{state}" viewBox="0 0 8 8" refX="1" refY="4" markerWidth="{_TIP}"'
+        f' markerHeight="{_TIP}" markerUnits="userSpaceOnUse" orient="auto">'
+        f'<path d="M0 0L8 4L0 8z" fill="{COLOURS[state]}"/></marker>'
     )
 
 
-def _aside(start: _Box, end: _Box, boxes: dict[Node, _Box]) -> float:
-    """Return how far a line has to be bent aside, to go round the boxes in its way."""
-    low, high = sorted((start.y, end.y))
-    aside = 0.0
-    for box in boxes.values():
-        if not low + _BOX < box.y < high - _BOX:
+def _legend(graph: Graph) -> tuple[list[str], float]:
+    """Return the lines, and how wide they are."""
+    counts = dict.fromkeys(_WORDS, 0)
+    for edge in graph.edges:
+        for state, number in edge.counts.items():
+            counts[state] += number
+    lines = []
+    x: float = MARGIN
+    for state, words in _WORDS.items():
+        if not counts[state] and state != BOUND:
             continue
-        part = (box.y - start.y) / (end.y - start.y)
-        at = start.x + (end.x - start.x) * part * part * (3 - 2 * part)
-        room = box.width / 2 + _CLEAR - abs(at - box.x)
-        if room > 0:  # the curve goes three times part * (1 - part) of what its handles do
-            side = 1 if at >= box.x else -1
-            need = room / (3 * part * (1 - part))
-            aside = side * max(abs(aside), need)
-    return max(-_FARTHEST, min(_FARTHEST, aside))
+        said = f"{counts[state]:,} {words}"
+        lines.append(
+            f'<path d="M{x:.0f} 52h28" stroke="{COLOURS[state]}" stroke-width="3"{_dash(state)}/>'
+            f'<text x="{x + 34:.0f}" y="56" fill="#333333">{said}</text>'
+        )
+        x += 34 + 0.94 * CHAR * len(said) + 20
+    lines.append(
+        f'<text x="{MARGIN}" y="76" fill="#6b7682" font-size="11">slots between images: from the'
+        " one that calls to the one that is called; wider: more of them</text>"
+    )
+    return lines, x
 
 
-def _box(node: Node, box: _Box) -> str:
+def _dash(state: str) -> str:
+    return ' stroke-dasharray="5 4"' if state == UNBOUND else ""
+
+
+def _line(edge: Edge, way: list[Point], *, is_dense: bool) -> str:
+    (x, y), *middle, (end_x, end_y) = way
+    path = f"M{x:.1f} {y:.1f}"
+    down = 1 if end_y > y or (end_y == y and not middle) else -1
+    if end_y == y:  # neighbours in a row: below both of them
+        path += f"C{x:.1f} {y + 34:.1f} {end_x:.1f} {y + 34:.1f} {end_x:.1f} {y + _TIP:.1f}"
+    else:
+        for at_x, at_y in middle:
+            path += _curve(x, y, at_x, at_y - down * BOX / 2)
+            x, y = at_x, at_y + down * BOX / 2
+            path += f"V{y:.1f}"
+        path += _curve(x, y, end_x, end_y - down * _TIP)
+    is_special = edge.state in _SPECIAL
+    width = 1 + log2(edge.total) / 3
+    opacity = 0.9 if is_special else 0.4 if is_dense else 0.6
+    names = ", ".join(edge.names) + (", …" if edge.total > len(edge.names) else "")
+    return (
+        f'<path d="{path}" fill="none" stroke="{COLOURS[edge.state]}" stroke-width="{width:.1f}"'
+        f' stroke-opacity="{opacity}" marker-end="url(#{edge.state})"{_dash(edge.state)}>'
+        f"<title>{escaped(edge.label)}\n{escaped(names)}</title></path>"
+    )
+
+
+def _curve(x: float, y: float, end_x: float, end_y: float) -> str:
+    bend = (end_y - y) / 2
+    return f"C{x:.1f} {y + bend:.1f} {end_x:.1f} {end_y - bend:.1f} {end_x:.1f} {end_y:.1f}"
+
+
+def _labels(graph: Graph, layout: Layout) -> list[str]:
+    """Write names at lines that are remarkable, and numbers at the others where there is room.
+
+    A label stands on the first piece of its line, which it shares with no other.
+    """
+    taken = [
+        (spot.x - spot.width / 2, spot.y - BOX / 2, spot.x + spot.width / 2, spot.y + BOX / 2)
+        for spot in layout.boxes.values()
+    ]
+    lines: list[str] = []
+    is_small = len(graph.nodes) <= _FEW
+    for edge in sorted(graph.edges, key=lambda one: (one.state not in _SPECIAL, -one.total)):
+        is_special = edge.state in _SPECIAL
+        if len(lines) >= _MOST_LABELS or not (is_special or is_small):
+            break
+        text = f"{edge.total:,}"
+        if is_special:
+            names = [shortened(one, LONGEST) for one in edge.special_names[:_NAMES]]
+            if sum(map(len, names)) > _LONG * _NAMES:
+                names = names[:1]
+            more = edge.special_total - len(names)
+            text = ", ".join(names) + (f" +{more:,}" if more else "")
+        place = _free(layout.ways[edge], len(text) * CHAR * 0.8 + 6, taken)
+        if place is None:
+            continue
+        x, y = place
+        colour = COLOURS[edge.state] if is_special else "#56616d"
+        at = f'<text x="{x:.1f}" y="{y + 3.5:.1f}" text-anchor="middle" font-size="10"'
+        # twice, the first time as a white edge: not every viewer knows paint-order
+        lines.append(
+            f'{at} stroke="#ffffff" stroke-width="4" stroke-linejoin="round">{escaped(text)}</text>'
+            f'{at} fill="{colour}">{escaped(text)}</text>'
+        )
+    return lines
+
+
+def _free(
+    way: list[Point], width: float, taken: list[tuple[float, float, float, float]]
+) -> Point | None:
+    """Find room for a label on the first piece of a line, and take it; None if there is none."""
+    (x, y), (end_x, end_y), *rest = way
+    if end_y == y:
+        end_y = y + 50
+    elif rest:
+        end_y -= BOX / 2 if end_y > y else -BOX / 2
+    for part in (0.5, 0.4, 0.6, 0.3, 0.7, 0.8, 0.2):
+        at_x = x + (end_x - x) * part * part * (3 - 2 * part)
+        at_y = y + (end_y - y) * part
+        if (end_y - y) and abs(at_y - y) < 9:
+            continue
+        box = at_x - width / 2, at_y - 6, at_x + width / 2, at_y + 6
+        if any(
+            box[0] < other[2] and other[0] < box[2] and box[1] < other[3] and other[1] < box[3]
+            for other in taken
+        ):
+            continue
+        taken.append(box)
+        return at_x, at_y
+    return None
+
+
+def _box(node: Node, spot: Spot) -> str:
     fill, line = "#f4f6f8", "#8794a3"
     if not node.is_image:
         fill, line = "#fbe3e1", COLOURS[HOOKED]
     elif node.is_main:
         fill, line = "#dfe9f5", COLOURS[BOUND]
-    x, y = box.x - box.width / 2, box.y - _BOX / 2
+    x, y = spot.x - spot.width / 2, spot.y - BOX / 2
     slots = f"{node.slots:,} slots" if node.slots else "no slots"
+    if not node.is_image:
+        slots = "not an image"
     return (
-        f'<g><title>{_escaped(node.name)}: {slots}</title><rect x="{x:.1f}" y="{y:.1f}"'
-        f' width="{box.width:.1f}" height="{_BOX}" rx="6" fill="{fill}" stroke="{line}"/>'
-        f'<text x="{box.x:.1f}" y="{box.y + 4:.1f}" text-anchor="middle">'
-        f"{_escaped(_shortened(node.name, _LONGEST))}</text></g>"
+        f'<g><title>{escaped(node.name)}: {slots}</title><rect x="{x:.1f}" y="{y:.1f}"'
+        f' width="{spot.width:.1f}" height="{BOX}" rx="6" fill="{fill}" stroke="{line}"/>'
+        f'<text x="{spot.x:.1f}" y="{spot.y - 1:.1f}" text-anchor="middle">'
+        f"{escaped(shortened(node.name, LONGEST))}</text>"
+        f'<text x="{spot.x:.1f}" y="{spot.y + 13:.1f}" text-anchor="middle" font-size="9"'
+        f' fill="#6b7682">{slots}</text></g>'
     )
 
 
-def _shortened(name: str, most: int) -> str:
-    return name if len(name) <= most else f"{name[: most // 2 - 1]}…{name[-most // 2 :]}"
-
-
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """Return text that XML takes: no markup, no control characters, no lone surrogates."""
     plain = "".join(one if one.isprintable() or one == "\n" else "?" for one in text)
     for sign, name in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;")):

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where everything of a graph stands in a picture: boxes in rows, and the ways of the lines.
+
+The method is Sugiyama's: a line that crosses rows gets a gate in each of them, so that it passes
+between the boxes; boxes and gates are put in an order that saves crossings, and then as near
+to what they are connected with as there is room. Lines to the same box, of the same kind, share
+their gates: they run together to where they end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+from soscope.report.callgraph import Edge, Graph, Node
+
+BOX = 40  # height of a box
+MARGIN = 24
+CHAR = 7.2  # width of a letter of the font, about
+_GAP = 20  # between boxes
+_LANE = 9  # between lines, and from a line to a box
+_ROW = 104  # from row to row
+_WIDEST = 1400  # where a layer is broken into rows
+_SWEEPS = 12
+_PORT = 12  # between the ends of lines at a box
+LONGEST = 28  # letters of a name
+
+
+class Spot:
+    """A box, or a gate of lines: the middle is at `x`, `y`. `node` is None for a gate."""
+
+    __slots__ = ("above", "below", "node", "row", "width", "x", "y")
+
+    def __init__(self, node: Node | None, row: int, width: float) -> None:
+        self.node = node
+        self.row = row
+        self.width = width
+        self.x = self.y = 0.0
+        self.above: list[Spot] = []
+        self.below: list[Spot] = []
+
+
+class Layout:
+    """The places of the nodes, and for each edge the points that its line goes through.
+
+    A way has the point at its start, a point for the middle of each gate, and the one at its end.
+    """
+
+    __slots__ = ("boxes", "height", "ways", "width")
+
+    def __init__(self, graph: Graph, top: float, least: float) -> None:
+        """Place everything below `top`, in a picture that is at least `least` wide."""
+        rows = _rows(graph)
+        self.boxes: dict[Node, Spot] = {
+            spot.node: spot for row in rows for spot in row if spot.node
+        }
+        chains = _chains(graph, self.boxes, rows)
+        _order(rows)
+        _straighten(rows)
+        low = min(spot.x - spot.width / 2 for row in rows for spot in row)
+        high = max(spot.x + spot.width / 2 for row in rows for spot in row)
+        self.width = max(high - low + 2 * MARGIN, least)
+        shift = (self.width - high - low) / 2
+        for row in rows:
+            for spot in row:
+                spot.x += shift
+                spot.y = top + BOX / 2 + spot.row * _ROW
+        self.height = top + (len(rows) - 1) * _ROW + BOX + MARGIN
+        self.ways = _ways(chains)
+
+
+def shortened(name: str, most: int) -> str:
+    """Return a name of at most `most` letters: its beginning says more than its end."""
+    return name if len(name) <= most else f"{name[: most - 9]}…{name[-8:]}"
+
+
+def _width(node: Node) -> float:
+    return max(len(shortened(node.name, LONGEST)), 8) * CHAR + 24
+
+
+def _rows(graph: Graph) -> list[list[Spot]]:
+    rows: list[list[Spot]] = []
+    for layer in graph.layers():
+        wide = sum(_width(node) + _GAP for node in layer)
+        parts = -(-wide // _WIDEST)
+        row: list[Spot] = []
+        used = 0.0
+        rows.append(row)
+        for node in layer:
+            if row and used + _width(node) / 2 > wide / parts:
+                row, used = [], 0.0
+                rows.append(row)
+            row.append(Spot(node, len(rows) - 1, _width(node)))
+            used += _width(node) + _GAP
+    return rows
+
+
+def _chains(
+    graph: Graph, boxes: dict[Node, Spot], rows: list[list[Spot]]
+) -> dict[Edge, list[Spot]]:
+    """Return what each line goes through, and put the gates into the rows."""
+    gates: dict[tuple[Node, str, int, bool], Spot] = {}
+    chains = {}
+    for edge in graph.edges:
+        start, end = boxes[edge.start], boxes[edge.end]
+        step = 1 if start.row < end.row else -1
+        chain = [start]
+        for row in range(start.row + step, end.row, step) if start.row != end.row else ():
+            key = edge.end, edge.state, row, step > 0
+            if key not in gates:
+                gates[key] = Spot(None, row, 0.0)
+                rows[row].append(gates[key])
+            chain.append(gates[key])
+        chain.append(end)
+        chains[edge] = chain
+        for one, other in pairwise(chain):
+            upper, lower = (one, other) if one.row <= other.row else (other, one)
+            if upper.row != lower.row and lower not in upper.below:
+                upper.below.append(lower)
+                lower.above.append(upper)
+    return chains
+
+
+def _order(rows: list[list[Spot]]) -> None:
+    """Sort each row by where its neighbours stand, downwards and upwards in turns."""
+    for row in rows:
+        for place, spot in enumerate(row):
+            spot.x = (place + 0.5) / len(row)
+    for sweep in range(_SWEEPS):
+        is_down = sweep % 2 == 0
+        for row in rows if is_down else reversed(rows):
+            wish = {spot: _mean(spot.above if is_down else spot.below, spot.x) for spot in row}
+            row.sort(key=wish.__getitem__)
+            for place, spot in enumerate(row):
+                spot.x = (place + 0.5) / len(row)
+
+
+def _mean(spots: list[Spot], otherwise: float) -> float:
+    return sum(one.x for one in spots) / len(spots) if spots else otherwise
+
+
+def _straighten(rows: list[list[Spot]]) -> None:
+    """Move everything as near to its neighbours as the order allows."""
+    for row in rows:
+        _put(row, lambda _: 0.0)
+    for sweep in range(_SWEEPS):
+        for row in rows if sweep % 2 == 0 else reversed(rows):
+            _put(row, lambda spot: _mean(spot.above + spot.below, spot.x))
+
+
+def _put(row: list[Spot], wish: Callable[[Spot], float]) -> None:
+    """Place a row with the least sum of squares from what each one wishes, in order.
+
+    With the room between them taken out, that is a regression by a rising function: neighbours
+    that would overlap are pooled.
+    """
+    offsets = []
+    at = 0.0
+    for place, spot in enumerate(row):
+        if place:
+            before = row[place - 1]
+            gap = _GAP if before.node and spot.node else _LANE
+            at += (before.width + spot.width) / 2 + gap
+        offsets.append(at)
+    pools: list[tuple[float, int]] = []  # (mean, how many)
+    for spot, offset in zip(row, offsets, strict=True):
+        mean, count = wish(spot) - offset, 1
+        while pools and pools[-1][0] > mean:
+            other, more = pools.pop()
+            mean, count = (mean * count + other * more) / (count + more), count + more
+        pools.append((mean, count))
+    place = 0
+    for mean, count in pools:
+        for _ in range(count):
+            row[place].x = mean + offsets[place]
+            place += 1
+
+
+def _ways(chains: dict[Edge, list[Spot]]) -> dict[Edge, list[tuple[float, float]]]:
+    """Return the points of each line; at a box the ends of lines stand side by side."""
+    # (box, below it) -> (neighbour, whether the line ends here) -> x
+    ports: dict[tuple[Spot, bool], dict[tuple[Spot, bool], float]] = {}
+
+    def ends(chain: list[Spot]) -> list[tuple[Spot, Spot, bool]]:
+        return [(chain[0], chain[1], False), (chain[-1], chain[-2], True)]
+
+    def side(box: Spot, other: Spot) -> tuple[Spot, bool]:
+        return box, other.row >= box.row
+
+    for chain in chains.values():
+        for box, other, is_end in ends(chain):
+            ports.setdefault(side(box, other), {})[other, is_end] = 0.0
+    for (box, _), found in ports.items():
+        step = min(_PORT, (box.width - 20) / max(len(found) - 1, 1))
+        # two boxes have the lines between them in the same order
+        ordered = sorted(found, key=lambda one: (one[0].x, one[1] == (one[0].row > box.row)))
+        for place, key in enumerate(ordered):
+            found[key] = box.x + (place - (len(ordered) - 1) / 2) * step
+    ways = {}
+    for edge, chain in chains.items():
+        first, last = (
+            (
+                ports[side(box, other)][other, is_end],
+                box.y + (BOX if side(box, other)[1] else -BOX) / 2,
+            )
+            for box, other, is_end in ends(chain)
+        )
+        ways[edge] = [first, *((spot.x, spot.y) for spot in chain[1:-1]), last]
+    return ways
