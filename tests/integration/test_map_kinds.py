@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import launching
+from tests.support import bound, launching
 from tests.support.mapped import (
     CALLER,
     MAP_WORDS,
@@ -28,6 +28,41 @@ from tests.support.run import run
 from tests.support.tools import need, not_here
 
 # ---- kinds of processes --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("/usr/bin/python3", "-c", "import ctypes, ssl; print('ready', flush=1); input()"),
+        ("ruby", "-rjson", "-e", "$stdout.sync = true; puts 'ready'; gets"),
+        ("node", "-e", "console.log('ready'); process.stdin.resume()"),
+    ],
+    ids=lambda words: Path(words[0]).name,
+)
+def test_every_bound_slot_is_where_its_loader_has_bound_it(
+    words: tuple[str, ...], tmp_path: Path
+) -> None:
+    with started(need(words[0]), *words[1:], env=bound.debugging(tmp_path)) as process:
+        document = read(process.pid)
+        main = os.path.realpath(document["images"][0]["path"])
+        said = bound.told(tmp_path, process.pid, main)
+    providers: dict[tuple[str, str], set[str]] = {}
+    for one in said:
+        providers.setdefault((one.importer, one.symbol), set()).add(one.provider)
+    paths = {one["name"]: os.path.realpath(one["path"]) for one in document["images"]}
+    assert not slots(document, "hooked")
+    checked = 0
+    for image in document["images"]:
+        for slot in image["slots"]:
+            if slot["state"] == "unbound" or slot["to_image"] == "linux-vdso.so.1":
+                continue
+            told = providers.get((os.path.realpath(image["path"]), slot["symbol"]), set())
+            if slot["to_image"] is None:
+                assert not told, slot
+            else:
+                assert paths[slot["to_image"]] in told, slot
+                checked += 1
+    assert checked > 1000
 
 
 def test_namespaces_are_told_apart() -> None:
