@@ -10,27 +10,24 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 
 from soscope.control import takeout, turns
+from soscope.control.attached import Attached
 from soscope.control.child import Signals
 from soscope.control.events import Events
-from soscope.control.exitstatus import ExitStatus
 from soscope.control.follow import AgentSource, MakeBlock
 from soscope.control.guard import guarded
 from soscope.control.program import Program
 from soscope.control.supervise import OWN_SIGNALS
-from soscope.errors import AttachError, NoSuchProcess, SoscopeError
+from soscope.errors import AttachError, NoSuchProcess
 from soscope.process import arch_x86_64 as arch
 from soscope.process import reasons, status
 from soscope.process.agent import handover
 from soscope.process.agent.blob import Blob
 from soscope.process.agent.install import Install, Undo
 from soscope.process.agent.resident import Resident
-from soscope.process.agent.undo import Taken
 from soscope.process.agent.visit import Executed, Visit
 from soscope.process.reasons import Refused
-from soscope.process.signals import signal
 from soscope.process.stop.borrowed import Borrowed
 from soscope.process.stop.tracee import Faulted, Gone, Tracee
 from soscope.wire import layout
@@ -39,9 +36,6 @@ from soscope.wire.block import ControlBlock
 _AREA = 64 << 10  # bytes of memory for calls in the process
 _PROT_READ_WRITE, _MAP_PRIVATE_ANONYMOUS = 3, 0x22
 _TRIES = 3  # a process may execute another program while it is looked at
-_PAUSE = 0.05
-_LOOK = 0.1  # seconds between looks at whether the process still runs its program
-_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 # Reasons in full, by the words of process.reasons.
 _SAID = {
@@ -53,9 +47,6 @@ _SAID = {
     reasons.UNKNOWN_LOADER: "its loader is of an unknown kind",
 }
 
-Tick = Callable[[], float | None]
-
-
 def attach(
     pid: int,
     make_block: MakeBlock,
@@ -66,8 +57,8 @@ def attach(
 ) -> Attached:
     """Put the agent into process `pid` and return when it is hooked and running.
 
-    `make_block(path, descriptor)` makes the control block, as for `launch`; with `follow` it
-    lets forked children record, too, and they are announced. Raises
+    `make_block(path, descriptor)` makes the control block, as for `launch`; with `follow` also
+    for each program that the process and its children execute. Raises
     NoSuchProcess, NotPermitted, AttachError (with the reason; the process is as it was),
     AgentError where there is no agent, and what `make_block` raises. `Attached.run` has to
     be called next, from this thread.
@@ -140,6 +131,7 @@ class _Attachment:
         program, visit = self.program, self.visit
         old = program.block
         assert old is not None
+        before = status.descendants(self.pid) if follow else {}
         try:
             made = guarded(lambda: self._go_in(follow=follow), self.made)
             if self.made:
@@ -161,8 +153,10 @@ class _Attachment:
         visit.agents = [*(one for one in visit.agents if one.base != base), agent]
         visit.threads.lend(*agent.lendable)
         program.time_ns = time.time_ns()
-        target = Attached(visit, program, self.agents, signals, events, follow=follow)
+        target = Attached(visit, program, self.agents, signals, events)
         events.on_process("start", self.pid, None, program, program.time_ns)
+        if follow:
+            target.follow(before)
         return target
 
     def _go_in(self, *, follow: bool) -> tuple[int, bool, int, list[tuple[str, int]], int]:
@@ -258,143 +252,3 @@ class _Attachment:
 
     def _mark(self, step: str) -> None:
         self.program.marks.append((step, time.perf_counter_ns()))
-
-
-class Attached:
-    """A process that the agent was put into; the counterpart of `Target`.
-
-    `exit` stays None: how it ends is for its parent to know. `has_ended` says that it has.
-    `taken` says what came of taking the agent out, None before, and where the process ended.
-    """
-
-    def __init__(
-        self,
-        visit: Visit,
-        program: Program,
-        agents: AgentSource,
-        signals: Signals,
-        events: Events,
-        *,
-        follow: bool,
-    ) -> None:
-        self.pid = program.pid
-        self._events = events
-        self._follow = follow
-        self._children: set[int] = set()
-        self.programs = [program]
-        self.exit: ExitStatus | None = None
-        self.has_ended = False
-        self.taken: Taken | None = None
-        self.failure: str | None = None
-        self._visit = visit
-        self._agents = agents
-        self._signals = signals
-        self._stop = False
-        self._next_look = 0.0
-        self._closed = False
-
-    @property
-    def longest_stop(self) -> int:
-        """The longest time that a thread of the process was stopped, in ns."""
-        return self._visit.threads.longest
-
-    def stop(self) -> None:
-        """Let `run` return soon."""
-        self._stop = True
-
-    def run(self, tick: Tick | None = None) -> None:
-        """Move data until somebody stops us, or the process ends; then take the agent out.
-
-        `tick` is called again and again, last when nothing is hooked any more.
-        """
-        try:
-            while not self._stop and not self._look():
-                pause = tick() if tick is not None else None
-                self._sleep(_PAUSE if pause is None else pause)
-        finally:
-            self.close()
-        if tick is not None:
-            tick()
-
-    def close(self) -> None:
-        """Take the agent out and let go of the process. May be called twice."""
-        if self._closed:
-            return
-        self._closed = True
-        try:
-            self._take_out()
-        finally:
-            self._visit.close()
-            self._agents.close()
-            self._signals.restore()
-
-    def _take_out(self) -> None:
-        if self._look(now=True):
-            return
-        agent = self._visit.agents[-1]
-        try:
-            self.taken = takeout.take_out(self._visit, agent)
-            self._take_out_of_children(agent)
-        except (Executed, NoSuchProcess):
-            self.has_ended = True
-        except (Refused, SoscopeError, OSError) as error:
-            self.failure = str(error)
-
-    def _take_out_of_children(self, agent: Resident) -> None:
-        """Take out what forked children have inherited; one that resists is left as it is."""
-        for child in status.descendants(self.pid):
-            try:
-                visit = Visit(child)
-            except (Refused, SoscopeError):
-                continue
-            try:
-                for one in visit.agents:
-                    if one.base == agent.base and one.is_hooked and one.is_known:
-                        takeout.take_out(visit, one)
-            except (Refused, SoscopeError, OSError):
-                continue
-            finally:
-                visit.close()
-
-    def _look_at_children(self) -> None:
-        """Take note of children that were forked, and of those that have ended."""
-        program, now = self.programs[0], time.time_ns()
-        known, living = self._children, status.descendants(self.pid)
-        for child, parent in living.items():
-            if child not in known and status.program_path(child) == program.path:
-                known.add(child)
-                self._events.on_process("fork", child, parent, program, now)
-        for child in known.difference(living):
-            known.discard(child)
-            self._events.on_exit(child, None, None, now)
-
-    def _sleep(self, seconds: float) -> None:
-        received = signal.sigtimedwait(OWN_SIGNALS, max(seconds, 0.0))
-        while received is not None:
-            if received.si_signo in _STOPPING:
-                self._stop = True
-            elif received.si_signo == signal.SIGTSTP:
-                self._suspend()
-            received = signal.sigtimedwait(OWN_SIGNALS, 0)
-
-    def _suspend(self) -> None:
-        """Stop as Ctrl-Z wants it; the process goes on, and drops what finds no room."""
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTSTP,))
-        os.kill(os.getpid(), signal.SIGTSTP)
-        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTSTP,))
-
-    def _look(self, *, now: bool = False) -> bool:
-        """Say whether the process has ended, or runs another program."""
-        time_now = time.monotonic()
-        if self.has_ended or (time_now < self._next_look and not now):
-            return self.has_ended
-        self._next_look = time_now + _LOOK
-        if self._follow and not now:
-            self._look_at_children()
-        try:
-            status.living_thread(self.pid)
-        except SoscopeError:
-            self.has_ended = True
-        if not self.has_ended and not self._visit.is_there:
-            self.has_ended = True
-        return self.has_ended

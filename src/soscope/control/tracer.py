@@ -38,7 +38,8 @@ class Tracer:
     """The threads under observation and the programs they run.
 
     `exit` is there when the first process has ended, `is_ready` when it runs its own code
-    (or never will). `job_stop` is the signal that stopped the first process, 0 if none.
+    (or never will). `job_stop` is the signal that stopped the first process, 0 if none;
+    `options` are ptrace's for each thread.
     """
 
     def __init__(
@@ -57,11 +58,12 @@ class Tracer:
         self.exit: ExitStatus | None = None
         self.is_ready = False
         self.job_stop = 0
+        self._early: set[int] = set()  # threads that were adopted
         self._agents = agents
         self._events = events
         self._follow = follow
         self._stay = stay or follow
-        self._options = ptrace.O_TRACEEXEC | (_FOLLOW if follow else 0)
+        self.options = ptrace.O_TRACEEXEC | (_FOLLOW if follow else 0)
 
     # ---- the first process ----
 
@@ -71,7 +73,7 @@ class Tracer:
         It ends if we are killed before its program runs: it has done nothing of its own, and
         would meet our breakpoint. Raises OSError where tracing is not allowed.
         """
-        ptrace.seize(self.pid, self._options | ptrace.O_EXITKILL)
+        ptrace.seize(self.pid, self.options | ptrace.O_EXITKILL)
         self.tasks[self.pid].is_seized = True
 
     def start_untraced(self) -> None:
@@ -177,7 +179,9 @@ class Tracer:
             tid = ptrace.event_message(task.tid)
         except ProcessLookupError:
             return
-        if tid in self.tasks:  # its first stop came before this event
+        # Its first stop may have come before this event, and even its end.
+        if tid in self._early or tid in self.tasks:
+            self._early.discard(tid)
             return
         pid = tid
         if event == ptrace.EVENT_CLONE:
@@ -186,6 +190,7 @@ class Tracer:
 
     def _adopt(self, tid: int) -> Task:
         """Make the task of a thread whose creator's event is still to come."""
+        self._early.add(tid)
         try:
             fields = status.read_status(tid)
             pid, parent = int(fields["Tgid"]), int(fields["PPid"])
@@ -327,10 +332,10 @@ class Tracer:
             self.tasks.pop(task.tid, None)
 
     def _live_without_us(self, tid: int) -> None:
-        ptrace.set_options(tid, self._options)
+        ptrace.set_options(tid, self.options)
 
     def _kill_with_us(self, tid: int) -> None:
-        ptrace.set_options(tid, self._options | ptrace.O_EXITKILL)
+        ptrace.set_options(tid, self.options | ptrace.O_EXITKILL)
 
     def _announce(self, task: Task) -> None:
         program = task.program

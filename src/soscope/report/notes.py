@@ -96,6 +96,11 @@ def _attached(outcome: Outcome, *, verbose: bool) -> list[str]:
     attached = outcome.attached
     if attached is None:
         return []
+    if attached.executed is not None:
+        what = f"process {attached.pid} has executed {attached.executed}"
+        return [f"{what}, which is not traced: -f follows what it executes"]
+    if attached.has_ended and (outcome.status, outcome.signal) != (None, None):
+        return [f"process {attached.pid} has ended"]
     if attached.has_ended:
         return [f"process {attached.pid} has ended; how is for its parent to know"]
     lines = []

@@ -173,19 +173,30 @@ def _sum(one: Cell | None, other: Cell) -> Cell:
 class AttachedOutcome:
     """A process that ran before it was traced, and goes on.
 
-    `has_ended`: it does not. `longest_stop_ns` is for how long a thread of it stood still at
+    `has_ended`: it does not, or it is another program by now: `executed`, None if it ended.
+    `longest_stop_ns` is for how long a thread of it stood still at
     most. `restored` counts the words that have their old value again, `left` those that
     somebody else has changed meanwhile, `kept` those by which unwinders still ask the agent,
     because calls may return through it. `failure` says why it could not be taken out.
     """
 
-    __slots__ = ("failure", "has_ended", "kept", "left", "longest_stop_ns", "pid", "restored")
+    __slots__ = (
+        "executed",
+        "failure",
+        "has_ended",
+        "kept",
+        "left",
+        "longest_stop_ns",
+        "pid",
+        "restored",
+    )
 
     def __init__(
         self,
         pid: int,
         *,
         has_ended: bool,
+        executed: str | None,
         longest_stop_ns: int,
         restored: int,
         kept: int,
@@ -194,6 +205,7 @@ class AttachedOutcome:
     ) -> None:
         self.pid = pid
         self.has_ended = has_ended
+        self.executed = executed
         self.longest_stop_ns = longest_stop_ns
         self.restored = restored
         self.kept = kept

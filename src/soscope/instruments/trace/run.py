@@ -52,7 +52,7 @@ from soscope.wire.plan import Plan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.control.attach import Attached
+    from soscope.control.attached import Attached
     from soscope.recording.stream import Stream
     from soscope.recording.writer import Writer
 
@@ -261,7 +261,7 @@ class Session(Events):
             self._stop_at = time.monotonic() + self.settings.duration_ns / 1e9
         try:
             target.run(self.tick)
-            if target.has_ended:
+            if target.has_ended and target.exit is None:
                 self.on_exit(pid, None, None, time.time_ns())
             self.feed.finish()
             self._finish_stream()
@@ -456,6 +456,7 @@ def attached_outcome(target: Attached) -> AttachedOutcome:
     return AttachedOutcome(
         target.pid,
         has_ended=target.has_ended,
+        executed=target.executed,
         longest_stop_ns=target.longest_stop,
         restored=taken.restored if taken else 0,
         kept=taken.kept if taken else 0,

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A process that the agent was put into while it ran: wait, then take the agent out again.
+
+The process belongs to somebody else. Without `-f` soscope does not trace it any more once the
+agent is in, so its signals, its children and its end are not seen; with `-f` a helper of ours
+traces it (see `helper`), until the agent is to be taken out of all that it has executed.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+
+from soscope.control import takeout
+from soscope.control.child import Signals
+from soscope.control.events import Events
+from soscope.control.exitstatus import ExitStatus
+from soscope.control.follow import AgentSource
+from soscope.control.program import Program
+from soscope.control.supervise import OWN_SIGNALS
+from soscope.errors import NoSuchProcess, SoscopeError
+from soscope.process import status
+from soscope.process.agent.undo import Taken
+from soscope.process.agent.visit import Executed, Visit
+from soscope.process.reasons import Refused
+from soscope.process.signals import signal
+
+_PAUSE = 0.05
+_LOOK = 0.1  # seconds between looks at whether the process still runs its program
+_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.control.following import Following
+
+Tick = Callable[[], float | None]
+
+
+class Attached:
+    """A process that the agent was put into; the counterpart of `Target`.
+
+    `has_ended` says that it has, `executed` is the path of the program that it executed and
+    that is not followed, None before. `taken` says what came of taking the agent out, None
+    before, and where the process ended. `failure` says why that could not be done.
+    """
+
+    def __init__(
+        self,
+        visit: Visit,
+        program: Program,
+        agents: AgentSource,
+        signals: Signals,
+        events: Events,
+    ) -> None:
+        self.pid = program.pid
+        self._events = events
+        self._first = program
+        self.has_ended = False
+        self.executed: str | None = None
+        self.taken: Taken | None = None
+        self.failure: str | None = None
+        self._visit = visit
+        self._agents = agents
+        self._signals = signals
+        self._following: Following | None = None
+        self._stop = False
+        self._next_look = 0.0
+        self._closed = False
+
+    def follow(self, before: dict[int, int]) -> None:
+        """Put the agent into what the process and its children execute from now on.
+
+        `before` are the descendants that it had before the agent was in it: those are left
+        alone. Raises AttachError, with the agent taken out.
+        """
+        from soscope.control.following import Following
+
+        try:
+            self._following = Following(self._first, self._agents, self._events, before)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def programs(self) -> list[Program]:
+        """The programs under observation; the first is the one that ran already."""
+        followed = self._following.programs if self._following is not None else []
+        return [self._first, *followed]
+
+    @property
+    def exit(self) -> ExitStatus | None:
+        """How it ended, if that is known: without `follow` it is for its parent to know."""
+        return self._following.exit if self._following is not None else None
+
+    @property
+    def longest_stop(self) -> int:
+        """The longest time that a thread of the process was stopped, in ns."""
+        return self._visit.threads.longest
+
+    def stop(self) -> None:
+        """Let `run` return soon."""
+        self._stop = True
+
+    # ---- the loop ----
+
+    def run(self, tick: Tick | None = None) -> None:
+        """Move data until somebody stops us, or the process ends; then take the agent out.
+
+        With `follow`, until its children have ended, too. `tick` is called again and again,
+        last when nothing is hooked any more.
+        """
+        try:
+            while not self._stop and not self._is_over():
+                pause = tick() if tick is not None else None
+                self._sleep(_PAUSE if pause is None else pause)
+        finally:
+            self.close()
+        if tick is not None:
+            tick()
+
+    def _is_over(self) -> bool:
+        if self._following is None:
+            return self._look()
+        self._following.poll()
+        return self._following.is_over
+
+    def _look(self, *, now: bool = False) -> bool:
+        """Say whether the process has ended, or runs another program."""
+        time_now = time.monotonic()
+        if self.has_ended or (time_now < self._next_look and not now):
+            return self.has_ended
+        self._next_look = time_now + _LOOK
+        try:
+            status.living_thread(self.pid)
+        except SoscopeError:
+            self.has_ended = True
+            return True
+        if self._visit.is_there:
+            return False
+        self.executed = status.program_path(self.pid) or "another program"
+        self.has_ended = True
+        return True
+
+    def _sleep(self, seconds: float) -> None:
+        received = signal.sigtimedwait(OWN_SIGNALS, max(seconds, 0.0))
+        while received is not None:
+            if received.si_signo in _STOPPING:
+                self._stop = True
+            elif received.si_signo == signal.SIGTSTP:
+                self._suspend()
+            received = signal.sigtimedwait(OWN_SIGNALS, 0)
+
+    def _suspend(self) -> None:
+        """Stop as Ctrl-Z wants it; the process goes on, and drops what finds no room."""
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTSTP,))
+        os.kill(os.getpid(), signal.SIGTSTP)
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTSTP,))
+
+    # ---- the end ----
+
+    def close(self) -> None:
+        """Take the agent out and let go of the process. May be called twice."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if self._following is not None:
+                self._following.stop()
+            self._take_out()
+            self._take_out_of_others()
+        finally:
+            self._visit.close()
+            self._agents.close()
+            self._signals.restore()
+
+    def _take_out(self) -> None:
+        if self._look(now=True):
+            if self._following is not None and self.executed is not None:
+                self._take_out_of_next()
+            return
+        try:
+            self.taken = takeout.take_out(self._visit, self._visit.agents[-1])
+        except (Executed, NoSuchProcess):
+            self.has_ended = True
+        except (Refused, SoscopeError, OSError) as error:
+            self.failure = str(error)
+
+    def _take_out_of_next(self) -> None:
+        """Take the agent out of the program that the process runs by now."""
+        self.executed = None
+        self.has_ended = False
+        try:
+            self.taken = _take_out_ours(self.pid)
+        except NoSuchProcess:
+            self.has_ended = True
+        except (Refused, SoscopeError, OSError) as error:
+            self.failure = str(error)
+
+    def _take_out_of_others(self) -> None:
+        """Take out what children have inherited or got; one that resists is left as it is."""
+        others = set(status.descendants(self.pid))
+        if self._following is not None:
+            others |= self._following.pids
+        for pid in others - {self.pid}:
+            try:
+                _take_out_ours(pid)
+            except (Refused, SoscopeError, OSError):
+                continue
+
+
+def _take_out_ours(pid: int) -> Taken:
+    """Take out of a process what this soscope owns in it.
+
+    Raises Refused, SoscopeError and OSError.
+    """
+    total = Taken()
+    visit = Visit(pid)
+    try:
+        for one in visit.agents:
+            if one.owner == os.getpid() and one.is_hooked and one.is_known:
+                taken = takeout.take_out(visit, one)
+                total.restored += taken.restored
+                total.left += taken.left
+                total.returns += taken.returns
+                total.kept += taken.kept
+    finally:
+        visit.close()
+    return total

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What soscope hears of the programs that its helper follows (see `helper`)."""
+
+from __future__ import annotations
+
+import _socket
+import marshal
+import os
+import time
+
+from soscope.control import helper
+from soscope.control.events import Events
+from soscope.control.exitstatus import ExitStatus
+from soscope.control.follow import AgentSource
+from soscope.control.program import Program
+from soscope.errors import AttachError
+from soscope.wire.block import ControlBlock
+
+_PACKET = 1 << 16
+_FILES = 4  # bytes of one descriptor
+_BEGIN, _END = 5.0, 5.0  # seconds for the helper to trace, and to let go
+_PAUSE = 0.002
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing is slow to import
+    from typing import Any
+
+
+class Following:
+    """The helper of one process, from this side.
+
+    `programs` are those that were executed since, `pids` the processes that were forked since
+    and live. `exit` is how the first process has ended, None before. `is_over` says that nobody
+    is traced any more.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        agents: AgentSource,
+        events: Events,
+        before: dict[int, int],
+    ) -> None:
+        """Begin to follow the process of `program`.
+
+        `before` are the descendants that it had before the agent was in it. Raises AttachError.
+        """
+        self.pid = program.pid
+        self.programs: list[Program] = []
+        self.pids: set[int] = set()
+        self.exit: ExitStatus | None = None
+        self.is_over = False
+        self._began = False
+        self._known = {0: program}
+        self._events = events
+        try:
+            self._link, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+            self._child = os.fork()
+        except OSError as error:
+            raise AttachError(f"cannot follow process {self.pid}: {error.strerror}") from error
+        if not self._child:
+            self._link.close()
+            _be_the_helper(program, agents, theirs, before)
+        theirs.close()
+        self._await_begin()
+
+    def _await_begin(self) -> None:
+        end = time.monotonic() + _BEGIN
+        while not self._began and not self.is_over and time.monotonic() < end:
+            if not self.poll():
+                time.sleep(_PAUSE)
+        if not self._began:
+            self.stop()
+            raise AttachError(f"cannot follow process {self.pid}: it may not be traced")
+
+    def poll(self) -> bool:
+        """Take what the helper has told; say whether there was something."""
+        found = False
+        while not self.is_over:
+            try:
+                data, rights, _, _ = self._link.recvmsg(
+                    _PACKET, _socket.CMSG_SPACE(_FILES), _socket.MSG_DONTWAIT
+                )
+            except BlockingIOError:
+                return found
+            except OSError:
+                data, rights = b"", []
+            if not data:
+                self.is_over = True
+                return found
+            found = True
+            files = [int.from_bytes(numbers[:_FILES], "little") for _, _, numbers in rights]
+            self._take(marshal.loads(data), files)  # noqa: S302  our own child wrote it
+        return found
+
+    def stop(self) -> None:
+        """Let the helper let go of everybody, and wait until it has. May be called twice."""
+        if not self._child:
+            return
+        try:
+            self._link.send(helper.STOP, _socket.MSG_DONTWAIT | _socket.MSG_NOSIGNAL)
+        except OSError:
+            pass  # it has ended
+        end = time.monotonic() + _END
+        while not self.is_over and time.monotonic() < end:
+            if not self.poll():
+                time.sleep(_PAUSE)
+        self._link.close()  # it ends now, if it has not
+        self.is_over = True
+        child, self._child = self._child, 0
+        try:
+            os.waitpid(child, 0)
+        except ChildProcessError:
+            pass  # somebody else's handler of SIGCHLD has
+
+    # ---- packets ----
+
+    def _take(self, packet: tuple[Any, ...], files: list[int]) -> None:
+        kind, *rest = packet
+        if kind == helper.PROCESS:
+            self._process(files, *rest)
+        elif kind == helper.SIGNAL:
+            self._events.on_signal(*rest)
+        elif kind == helper.EXIT:
+            self._ended(*rest)
+        else:
+            self._began = True
+            self.is_over = bool(rest[0])
+
+    def _process(
+        self,
+        files: list[int],
+        event: str,
+        pid: int,
+        parent: int | None,
+        about: tuple[int, int, str, str | None, str | None],
+        time_ns: int,
+    ) -> None:
+        index, owner, path, reason, note = about
+        program = self._known.get(index)
+        if program is None:
+            program = self._known[index] = Program(index, owner, path, time_ns)
+            self.programs.append(program)
+        program.reason = program.reason or reason
+        program.note = program.note or note
+        for file in files:
+            program.block = ControlBlock(file)
+            program.block.own()
+        self.pids.add(pid)
+        self._events.on_process(event, pid, parent, program, time_ns)
+
+    def _ended(self, pid: int, code: int | None, number: int | None, time_ns: int) -> None:
+        self.pids.discard(pid)
+        if pid == self.pid:
+            self.exit = ExitStatus(code, number)
+        self._events.on_exit(pid, code, number, time_ns)
+
+
+def _be_the_helper(
+    program: Program, agents: AgentSource, link: _socket.socket, before: dict[int, int]
+) -> None:
+    try:
+        os.setpgid(0, 0)  # what a terminal sends is for soscope
+        helper.Helper(program, agents, link).run(before)
+    except BaseException:  # noqa: BLE001, S110  the end of the socket tells soscope
+        pass
+    finally:
+        os._exit(0)

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A process of soscope's own that traces somebody else's program for `trace -p PID -f`.
+
+Forks and execs are only told to a tracer, and each new program stands still until the agent
+is in it. Who is a tracer must not be killed then: the program would run into a breakpoint. So
+a child does that, which nobody knows to kill, and tells soscope what happens. When soscope has
+gone, it takes back what it has begun, lets go of everybody and ends, too.
+
+    soscope ── STOP, or the end of the socket ──► helper
+    soscope ◄── one packet for each event, with the control block of a new program ── helper
+"""
+
+from __future__ import annotations
+
+import _socket
+import fcntl
+import marshal
+import os
+import time
+
+from soscope.control.events import Events
+from soscope.control.follow import AgentSource
+from soscope.control.program import Program
+from soscope.control.task import Task
+from soscope.control.tracer import Tracer
+from soscope.process import ptrace, status
+from soscope.process.signals import signal
+
+STOP = b"stop"
+PROCESS, SIGNAL, EXIT, OVER = "process", "signal", "exit", "over"
+MISSED = "it was executed before it could be followed"
+
+_PAUSE = 0.25  # seconds between looks at what nobody tells
+_LAST = 2.0  # seconds for soscope to take the last packets
+_WAIT = ptrace.WALL | os.WNOHANG
+_WAKING = (signal.SIGCHLD, signal.SIGIO)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing is slow to import
+    from typing import Any
+
+
+class Packets(Events):
+    """Sends every event to soscope, without ever waiting for it."""
+
+    def __init__(self, link: _socket.socket) -> None:
+        self._link = link
+        self._waiting: list[tuple[bytes, int | None]] = []
+
+    def on_process(
+        self, event: str, pid: int, parent: int | None, program: Program, time_ns: int
+    ) -> None:
+        """Send a fork or an exec; the block of a new program is soscope's from here on."""
+        file = None
+        if event != "fork" and program.block is not None:
+            file = os.dup(program.block.fd)
+            program.block.close()
+            program.block = None
+        about = (program.index, program.pid, program.path, program.reason, program.note)
+        self.send((PROCESS, event, pid, parent, about, time_ns), file)
+
+    def on_signal(self, pid: int, tid: int, signal: int, time_ns: int) -> None:
+        """Send a signal."""
+        self.send((SIGNAL, pid, tid, signal, time_ns))
+
+    def on_exit(self, pid: int, status: int | None, signal: int | None, time_ns: int) -> None:
+        """Send the end of a process."""
+        self.send((EXIT, pid, status, signal, time_ns))
+
+    def send(self, packet: tuple[Any, ...], file: int | None = None) -> None:
+        """Send a packet now, or as soon as there is room for it."""
+        self._waiting.append((marshal.dumps(packet), file))
+        self.flush()
+
+    def flush(self) -> bool:
+        """Send what waits; say whether that is all gone."""
+        while self._waiting:
+            data, file = self._waiting[0]
+            rights = []
+            if file is not None:
+                number = file.to_bytes(4, "little")
+                rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, number)]
+            try:
+                self._link.sendmsg([data], rights, _socket.MSG_DONTWAIT | _socket.MSG_NOSIGNAL)
+            except BlockingIOError:
+                return False
+            except OSError:
+                pass  # soscope is gone, and so is who would have read it
+            del self._waiting[0]
+            if file is not None:
+                os.close(file)
+        return True
+
+
+class Helper:
+    """The life of the helper: trace a process and its children until somebody says stop."""
+
+    def __init__(self, program: Program, agents: AgentSource, link: _socket.socket) -> None:
+        self._pid = pid = program.pid
+        self._link = link
+        self._packets = Packets(link)
+        self._tracer = Tracer(pid, program, agents, self._packets, follow=True, stay=True)
+        self._tracer.tasks.clear()
+
+    def run(self, before: dict[int, int]) -> None:
+        """Trace to the end; `before` are the descendants that were there before the agent was.
+
+        Raises OSError where the process may not be traced; nobody is, then.
+        """
+        signal.pthread_sigmask(signal.SIG_BLOCK, _WAKING)
+        fcntl.fcntl(self._link, fcntl.F_SETOWN, os.getpid())
+        flags = fcntl.fcntl(self._link, fcntl.F_GETFL)
+        fcntl.fcntl(self._link, fcntl.F_SETFL, flags | os.O_ASYNC)
+        try:
+            self._seize(self._pid)
+            self._seize_missed(before)
+            self._packets.send((OVER, False))  # it has begun
+            while not self._is_over():
+                if not self._take_events():
+                    signal.sigtimedwait(_WAKING, _PAUSE)
+        finally:
+            self._tracer.let_go()
+        self._packets.send((OVER, True))
+        end = time.monotonic() + _LAST
+        while not self._packets.flush() and time.monotonic() < end:
+            time.sleep(_PAUSE / 10)
+
+    # ---- who is there already ----
+
+    def _seize(self, pid: int) -> None:
+        """Trace all threads of a process, without stopping them."""
+        tasks = self._tracer.tasks
+        while new := [tid for tid in _threads(pid) if tid not in tasks]:
+            for tid in new:
+                try:
+                    ptrace.seize(tid, self._tracer.options)
+                except ProcessLookupError:
+                    continue
+                except PermissionError:
+                    # that of a new thread may have been told to us already, by its creator
+                    if not _is_ours(tid):
+                        raise
+                task = tasks[tid] = Task(tid, pid, self._tracer.programs[0], is_seized=True)
+                task.has_executed = True
+
+    def _seize_missed(self, before: dict[int, int]) -> None:
+        """Trace children that were forked after the agent came, and before we did."""
+        program = self._tracer.programs[0]
+        for child, parent in status.descendants(self._pid).items():
+            is_new = child not in before and child not in self._tracer.tasks
+            if is_new and status.program_path(child) == program.path:
+                try:
+                    self._seize(child)
+                except PermissionError:
+                    continue
+                self._packets.on_process("fork", child, parent, program, time.time_ns())
+        task = self._tracer.tasks.get(self._pid)
+        path = status.program_path(self._pid)
+        if task is not None and path and path != program.path:
+            self._tracer.note_exec(task, path, MISSED)
+
+    # ---- the loop ----
+
+    def _is_over(self) -> bool:
+        try:
+            if self._link.recv(len(STOP), _socket.MSG_DONTWAIT) in (STOP, b""):
+                return True
+        except BlockingIOError:
+            pass
+        except OSError:
+            return True
+        self._packets.flush()
+        tasks = self._tracer.tasks
+        for tid, task in list(tasks.items()):
+            # one that ends while its process executes another program is not told of
+            if not os.path.exists(f"/proc/{task.pid}/task/{tid}"):
+                del tasks[tid]
+        return not tasks
+
+    def _take_events(self) -> bool:
+        """Handle the wait statuses that are there; say whether there was one."""
+        found = False
+        while True:
+            try:
+                tid, wait_status = os.waitpid(-1, _WAIT)
+            except ChildProcessError:
+                return found
+            if not tid:
+                return found
+            found = True
+            self._tracer.handle(tid, wait_status)
+
+
+def _threads(pid: int) -> list[int]:
+    try:
+        tids = map(int, os.listdir(f"/proc/{pid}/task"))
+    except OSError:
+        return []
+    return [tid for tid in tids if status.state_of(tid) not in "ZX"]
+
+
+def _is_ours(tid: int) -> bool:
+    try:
+        return status.read_status(tid).get("TracerPid") == str(os.getpid())
+    except OSError:
+        return False

@@ -1,0 +1,387 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`trace -p PID -f`: children and executed programs of a running process, as with a command."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from soscope.model.call import Process
+from soscope.recording.reader import Recording
+from tests.support import attached, build
+from tests.support.launching import compiled, environment
+from tests.support.recorded import by_columns
+from tests.support.run import run
+from tests.support.tools import need
+
+# Does what a line says: threads, forks and execs, each of which says what it did.
+_FAMILY = r"""
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static volatile int sink;
+
+static void work(int times)
+{
+	for (int i = 0; i < times; i++)
+		sink += abs(i - 5);
+}
+
+static void *thread(void *argument)
+{
+	work(100);
+	if (argument)
+		execl(argument, "family", "leaf", "1000", NULL);
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	char line[64], *words[] = {"family", "leaf", "10000", NULL};
+	pthread_t other;
+	int status;
+	pid_t child;
+
+	if (argc > 2 && !strcmp(argv[1], "leaf")) {
+		work(atoi(argv[2]));
+		return 5;
+	}
+	puts("ready");
+	fflush(stdout);
+	while (fgets(line, sizeof(line), stdin)) {
+		work(1);
+		status = 0;
+		if (!strcmp(line, "fork\n")) {
+			child = fork();
+			if (!child) {
+				work(10);
+				_exit(3);
+			}
+			waitpid(child, &status, 0);
+		} else if (!strcmp(line, "spawn\n")) {
+			posix_spawn(&child, argv[0], NULL, NULL, words, environ);
+			waitpid(child, &status, 0);
+		} else if (!strcmp(line, "thread\n")) {
+			pthread_create(&other, NULL, thread, NULL);
+			pthread_join(other, NULL);
+		} else if (!strcmp(line, "exec\n")) {
+			execl(argv[0], "family", "leaf", "100000", NULL);
+		} else if (!strcmp(line, "threadexec\n")) {
+			pthread_create(&other, NULL, thread, argv[0]);
+			pthread_join(other, NULL);
+		} else if (!strcmp(line, "end\n")) {
+			return 7;
+		}
+		printf("%d\n", status >> 8);
+		fflush(stdout);
+	}
+	return 1;
+}
+"""
+
+
+def family() -> Path:
+    return compiled("family.c", "-fno-builtin", text=_FAMILY)
+
+
+@contextmanager
+def tracing(pid: int, *options: str) -> Iterator[subprocess.Popen[str]]:
+    """Trace a process with -f; the block begins when it is followed."""
+    tracer = subprocess.Popen(
+        attached.words(pid, "-f", *options),
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        attached.wait_until("memfd:soscope", pid)
+        wait_for_helper(tracer.pid, pid)
+        yield tracer
+    finally:
+        tracer.kill()
+        tracer.communicate(timeout=60)
+
+
+def tracer_of(pid: int) -> int:
+    text = Path(f"/proc/{pid}/status").read_text()
+    return int(text.partition("TracerPid:")[2].split()[0])
+
+
+def wait_for_helper(soscope: int, pid: int) -> int:
+    """Wait until a child of soscope that stays traces the process; return its pid."""
+    end = time.monotonic() + 30
+    seen = 0
+    while True:
+        tracer, before = tracer_of(pid), seen
+        seen = tracer
+        if tracer and tracer == before:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+            parent = Path(f"/proc/{tracer}/stat").read_text().rpartition(")")[2].split()[1]
+            if int(parent) == soscope and state != "t":
+                return tracer
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def say(process: subprocess.Popen[str], line: str) -> str:
+    """Let the program do something, and return what it says."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(f"{line}\n")
+    process.stdin.flush()
+    return process.stdout.readline()
+
+
+def finished(tracer: subprocess.Popen[str], number: int = signal.SIGINT) -> str:
+    """End a trace; return its notes."""
+    tracer.send_signal(number)
+    _, text = tracer.communicate(timeout=60)
+    assert tracer.returncode == 0, text
+    return text
+
+
+def calls_of(document: Path) -> int:
+    rows = json.loads(document.read_text())["rows"]
+    return sum(row["calls"] for row in rows if row["symbol"] == "abs")
+
+
+def test_calls_of_all_that_it_starts_are_counted(tmp_path: Path) -> None:
+    output = tmp_path / "table.json"
+    with attached.running([family()]) as process:
+        before = attached.snapshot(process.pid)
+        with tracing(process.pid, "-c", "-e", "abs@MAIN", "--json", "-o", str(output)) as tracer:
+            assert say(process, "thread") == "0\n"
+            assert say(process, "fork") == "3\n"
+            assert say(process, "spawn") == "5\n"
+            assert say(process, "spawn") == "5\n"
+            finished(tracer)
+        assert calls_of(output) == 4 + 100 + 10 + 2 * 10_000
+        assert tracer_of(process.pid) == 0
+        assert attached.differences(before, process.pid) == []
+        assert say(process, "fork") == "3\n"
+        assert attached.finish(process) == (7, "", "")
+
+
+@pytest.mark.parametrize("how", ["exec", "threadexec"])
+def test_what_it_executes_itself_is_followed(how: str, tmp_path: Path) -> None:
+    """Also by another thread than the first; soscope ends when it ends, and knows how."""
+    output = tmp_path / "table.json"
+    with attached.running([family()]) as process:
+        with tracing(process.pid, "-c", "-e", "abs@MAIN", "--json", "-o", str(output)) as tracer:
+            assert say(process, how) == ""
+            assert process.wait(30) == 5
+            _, notes = tracer.communicate(timeout=60)
+            assert tracer.returncode == 0, notes
+        assert "has executed" not in notes
+        document = json.loads(output.read_text())
+        assert document["exit"] == {"status": 5, "signal": None}
+        assert calls_of(output) == {"exec": 1 + 100_000, "threadexec": 1 + 100 + 1000}[how]
+
+
+def test_the_recording_has_all_processes(tmp_path: Path) -> None:
+    record = tmp_path / "run.sosr"
+    with attached.running([family()]) as process:
+        with tracing(process.pid, "-e", "abs@MAIN", "--record", str(record)) as tracer:
+            assert say(process, "fork") == "3\n"
+            assert say(process, "spawn") == "5\n"
+            assert say(process, "exec") == ""
+            tracer.communicate(timeout=60)
+        assert process.wait(30) == 5
+    with Recording.open(record) as found:
+        assert not found.damage
+        told = [
+            (event.event, event.pid == process.pid)
+            for event in found.events
+            if isinstance(event, Process)
+        ]
+    assert told == [("start", True), *[("fork", False)] * 2, ("exec", False), ("exec", True)]
+    calls = dict(by_columns(record).by_process)
+    assert calls.pop((process.pid, "abs")) == 3 + 100_000
+    assert sorted(calls.values()) == [10, 10_000]
+
+
+def test_the_lines_are_those_of_a_command(tmp_path: Path) -> None:
+    """A shell that runs things, and becomes another program in the end."""
+    script = "echo ready; read line; /bin/true; (exit 3); exec cat"
+    output = tmp_path / "lines"
+    with attached.running([need("dash"), "-c", script]) as process:
+        options = ["-e", "write@MAIN,fork@MAIN,vfork@MAIN", "-o", str(output)]
+        with tracing(process.pid, *options) as tracer:
+            assert process.stdin is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+            end = time.monotonic() + 30
+            while os.readlink(f"/proc/{process.pid}/exe") != os.path.realpath(need("cat")):
+                assert time.monotonic() < end
+                time.sleep(0.01)
+            assert attached.finish(process) == (0, "end\n", "")
+            _, notes = tracer.communicate(timeout=60)
+            assert tracer.returncode == 0, notes
+    text = output.read_text()
+    assert "+++ exited (status 3) +++" in text
+    assert "+++ exited (status 0) +++" in text
+    assert 'write(1, "end' in text
+
+
+def thrice(process: subprocess.Popen[str]) -> list[str]:
+    assert process.stdout is not None
+    return [say(process, "go"), process.stdout.readline(), process.stdout.readline()]
+
+
+def test_a_python_that_starts_programs(tmp_path: Path) -> None:
+    text = (
+        "import subprocess, sys, threading\nprint('ready', flush=True)\n"
+        "def go():\n"
+        "    code = subprocess.run([sys.argv[1], 'leaf', '10']).returncode\n"
+        "    sys.stdout.write(f'{code}\\n')\n"
+        "while sys.stdin.readline() == 'go\\n':\n"
+        "    threads = [threading.Thread(target=go) for _ in range(3)]\n"
+        "    for one in threads: one.start()\n"
+        "    for one in threads: one.join()\n"
+        "    sys.stdout.flush()\n"
+        "print('end')\n"
+    )
+    output = tmp_path / "table.json"
+    with attached.running([need("python3"), "-c", text, family()]) as process:
+        assert thrice(process) == ["5\n"] * 3  # binds what is bound lazily
+        before = attached.snapshot(process.pid)
+        with tracing(process.pid, "-c", "-e", "abs@family", "--json", "-o", str(output)) as tracer:
+            assert thrice(process) == ["5\n"] * 3
+            finished(tracer)
+        rows = json.loads(output.read_text())["rows"]
+        assert [(row["caller"], row["calls"]) for row in rows] == [("family", 30)]
+        assert attached.differences(before, process.pid) == []
+        assert attached.finish(process) == (0, "end\n", "")
+
+
+def test_children_that_live_on_are_let_go_of(tmp_path: Path) -> None:
+    """Forked ones and executed ones; what was changed in them is put back."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    start = f"exec 3<>{fifo}; {build.program('attached')} 2 <&3 >&2 &"
+    script = f"echo ready; read line; {start} echo $!; wait; exit 7"
+    with attached.running([need("bash"), "-c", script]) as process:
+        before = attached.snapshot(process.pid)
+        with tracing(process.pid, "-c", "--from", "all") as tracer:
+            child = int(say(process, "go"))
+            end = time.monotonic() + 30
+            while "memfd:soscope" not in Path(f"/proc/{child}/maps").read_text():
+                assert time.monotonic() < end
+                time.sleep(0.01)
+            time.sleep(0.3)
+            text = finished(tracer)
+        assert "memset" in text  # which bash does not call thus often
+        assert tracer_of(child) == tracer_of(process.pid) == 0
+        assert attached.differences(before, process.pid) == []
+        done = attached.detach(child)
+        assert "does nothing" in done.stdout, done.stdout + done.stderr
+        os.kill(child, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.05, 0.1, 0.2, 0.3])
+def test_a_killed_soscope_leaves_all_running(seconds: float) -> None:
+    """Also those that are just being loaded: nobody is killed, nobody stays stopped."""
+    text = (
+        "import subprocess, sys, select\nprint('ready', flush=True)\nwrong = runs = 0\n"
+        "while not select.select([0], [], [], 0)[0]:\n"
+        "    runs += 1; wrong += subprocess.run([sys.argv[1], 'leaf', '10']).returncode != 5\n"
+        "print(runs > 0, wrong)\n"
+    )
+    with attached.running([need("python3"), "-c", text, family()]) as process:
+        with tracing(process.pid, "-c", "-e", "abs@family") as tracer:
+            time.sleep(seconds)
+            helper = tracer_of(process.pid)
+            tracer.kill()
+            tracer.communicate(timeout=60)
+        end = time.monotonic() + 20
+        while os.path.exists(f"/proc/{helper}") and tracer_of(process.pid):
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        time.sleep(0.3)
+        assert attached.detach(process.pid).returncode == 0
+        assert attached.finish(process) == (0, "True 0\n", "")
+
+
+def test_signals_are_passed_on_and_seen(tmp_path: Path) -> None:
+    script = "trap 'echo caught' USR1; echo ready; while :; do read line && exit 4; done"
+    output = tmp_path / "lines"
+    with attached.running([need("bash"), "-c", script]) as process:
+        with tracing(process.pid, "-e", "write@MAIN", "-o", str(output)) as tracer:
+            process.send_signal(signal.SIGUSR1)
+            assert process.stdout is not None
+            assert process.stdout.readline() == "caught\n"
+            finished(tracer)
+        assert "--- SIGUSR1" in output.read_text()
+        assert attached.finish(process) == (4, "", "")
+
+
+def test_stopping_and_going_on_is_as_without_us() -> None:
+    with attached.running([build.program("attached"), "2"]) as process:
+        with tracing(process.pid, "-c") as tracer:
+            process.send_signal(signal.SIGSTOP)
+            assert os.waitid(os.P_PID, process.pid, os.WSTOPPED) is not None
+            process.send_signal(signal.SIGCONT)
+            assert os.waitid(os.P_PID, process.pid, os.WCONTINUED) is not None
+            process.send_signal(signal.SIGSTOP)
+            assert os.waitid(os.P_PID, process.pid, os.WSTOPPED) is not None
+            finished(tracer)
+        end = time.monotonic() + 10
+        stat = Path(f"/proc/{process.pid}/stat")
+        while stat.read_text().rpartition(")")[2].split()[0] != "T":
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        process.send_signal(signal.SIGCONT)
+        assert attached.finish(process) == (7, "wrong 0\n", "")
+
+
+def test_without_follow_an_exec_ends_what_can_be_seen() -> None:
+    """And which program it was is said."""
+    script = "echo ready; read line; exec cat"
+    with attached.running([need("dash"), "-c", script]) as process:
+        tracer = subprocess.Popen(
+            attached.words(process.pid, "-c"),
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        attached.wait_until("memfd:soscope", process.pid)
+        time.sleep(0.5)
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+        _, notes = tracer.communicate(timeout=60)
+        assert tracer.returncode == 0
+        cat = os.path.realpath(need("cat"))
+        assert f"process {process.pid} has executed {cat}, which is not traced: -f" in notes
+        assert attached.finish(process) == (0, "end\n", "")
+
+
+def test_what_takes_no_agent_runs_untraced(tmp_path: Path) -> None:
+    source, static = tmp_path / "static.c", tmp_path / "static"
+    source.write_text("int main(void) { return 6; }\n")
+    done = run([need("gcc"), "-static", str(source), "-o", str(static)])
+    assert done.returncode == 0
+    with attached.running(
+        [need("dash"), "-c", f"echo ready; read x; {static}; echo $?; read x"]
+    ) as process:
+        with tracing(process.pid, "-c") as tracer:
+            assert say(process, "go") == "6\n"
+            notes = finished(tracer)
+        assert f"{static} ran untraced: it is statically linked" in notes
