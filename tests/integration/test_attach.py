@@ -267,7 +267,7 @@ def test_an_exec_ends_the_trace(tmp_path: Path) -> None:
         record = tmp_path / "run.sosr"
         done = attached.trace(process.pid, "--record", str(record), "--duration", "30s")
         assert done.returncode == 0, done.stderr
-        assert "has ended" in done.stderr
+        assert "has executed" in done.stderr
         assert attached.finish(process) == (0, "end\n", "")
 
 

@@ -133,7 +133,8 @@ assert os.waitpid(target.pid, 0)[1] == 0
     assert (done.stdout, done.stderr) == ("raised\nalive\n", "")
 
 
-def test_a_program_with_a_filter_of_its_own_is_left_alone() -> None:
+@pytest.mark.skipif(os.geteuid() != 0, reason="reading filters needs CAP_SYS_ADMIN")
+def test_a_program_with_a_filter_that_allows_all_gets_the_agent() -> None:
     text = """
         #include <linux/filter.h>
         #include <linux/seccomp.h>
@@ -154,7 +155,7 @@ def test_a_program_with_a_filter_of_its_own_is_left_alone() -> None:
     if outcome.returncode == 77:
         not_here("no seccomp filters")
     assert outcome.returncode == 3
-    assert [program["reason"] for program in outcome.programs] == [None, "seccomp filter"]
+    assert [program["reason"] for program in outcome.programs] == [None, None]
 
 
 # ---- where the descriptors cannot be handed over by a path -------------------

@@ -15,6 +15,7 @@ from soscope.control import takeout, turns
 from soscope.control.attached import Attached
 from soscope.control.child import Signals
 from soscope.control.events import Events
+from soscope.control.filtered import check_filters
 from soscope.control.follow import AgentSource, MakeBlock
 from soscope.control.guard import guarded
 from soscope.control.program import Program
@@ -42,7 +43,7 @@ _SAID = {
     reasons.STATIC: "it is statically linked, so its calls go through no slots",
     reasons.SETUID: "it gained privileges when it started",
     reasons.FOREIGN: "it is made for another architecture",
-    reasons.SECCOMP: "its seccomp filter may forbid what the agent needs",
+    reasons.SECCOMP: "its seccomp filter has to be asked first; soscope trace -p does so",
     reasons.BY_LOADER: "its loader was started as the program (ld.so PROGRAM)",
     reasons.UNKNOWN_LOADER: "its loader is of an unknown kind",
 }
@@ -95,7 +96,7 @@ class _Attachment:
         self.made: list[int] = []  # the shared file, where it had to be made in the process
         self.visit = Visit(pid)
         try:
-            self.visit.check_seccomp()
+            check_filters(self.visit)
             self.program = Program(0, pid, self.visit.path, 0)
             self.blob = self.agents.blob = Blob.build(agent)
             self.old = self._resident(self.blob)

@@ -210,15 +210,16 @@ class Attached:
 
 
 def _take_out_ours(pid: int) -> Taken:
-    """Take out of a process what this soscope owns in it.
+    """Take out of a process what this soscope owns in it, or one that has ended.
 
-    Raises Refused, SoscopeError and OSError.
+    What a child has inherited is nobody's when it has been taken out of its parent. Raises
+    Refused, SoscopeError and OSError.
     """
     total = Taken()
     visit = Visit(pid)
     try:
         for one in visit.agents:
-            if one.owner == os.getpid() and one.is_hooked and one.is_known:
+            if one.owner in (0, os.getpid()) and one.is_hooked and one.is_known:
                 taken = takeout.take_out(visit, one)
                 total.restored += taken.restored
                 total.left += taken.left

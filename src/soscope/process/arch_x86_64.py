@@ -125,6 +125,7 @@ def set_return(registers: Registers, return_addr: int) -> None:
 
 _EINTR = 4
 _ERESTARTNOHAND = 514  # linux/errno.h: EINTR if a handler runs, else the call is made again
+_ERESTART_RESTARTBLOCK = 516
 # A call that must not be made twice: its EINTR says that it has done its work.
 _ONCE = frozenset((NR_CLOSE,))
 
@@ -133,6 +134,11 @@ def is_interrupted(registers: Registers) -> bool:
     """Say whether a stopped thread is at the end of a system call that says EINTR."""
     number = int(registers.orig_rax)
     return number < 1 << 31 and number not in _ONCE and registers.result == -_EINTR
+
+
+def is_restarting(registers: Registers) -> bool:
+    """Say whether a stopped thread is to go on with restart_syscall(2)."""
+    return int(registers.orig_rax) < 1 << 31 and registers.result == -_ERESTART_RESTARTBLOCK
 
 
 def restart(registers: Registers) -> None:

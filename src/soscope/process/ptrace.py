@@ -22,6 +22,7 @@ INTERRUPT = 0x4207
 LISTEN = 0x4208
 GETSIGMASK = 0x420A
 SETSIGMASK = 0x420B
+SECCOMP_GET_FILTER = 0x420C
 
 O_TRACEFORK = 1 << 1
 O_TRACEVFORK = 1 << 2
@@ -104,6 +105,18 @@ def signal_mask(tid: int) -> int:
 def set_signal_mask(tid: int, mask: int) -> None:
     """Replace the blocked signals of a stopped thread."""
     request(SETSIGMASK, tid, 8, ctypes.byref(ctypes.c_uint64(mask)))
+
+
+def seccomp_filter(tid: int, index: int, buffer: ctypes.Array[ctypes.c_char]) -> int:
+    """Read filter number `index` of a stopped thread into `buffer` of 4096 times 8 bytes.
+
+    Returns how many instructions it has. ENOENT: there is no such one.
+    """
+    size = int(_ptrace(SECCOMP_GET_FILTER, tid, index, ctypes.addressof(buffer)))
+    if size < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return size
 
 
 def poke(tid: int, addr: int, word: int) -> None:

@@ -76,7 +76,10 @@ class PutIn:
         self._check_program()
         if not is_our_child and _seccomp_filters(self.tracee.tid) > _seccomp_filters(os.getpid()):
             # Its filter was not made for system calls of ours, and may kill for them.
-            raise Refused(reasons.SECCOMP)
+            from soscope.process.seccomp import filters
+
+            if said := filters.objection_of_stopped(self.tracee.tid):
+                raise Refused(said)
         self._find_loader()
         self._plant()
         self.mark("loader found")

@@ -21,13 +21,13 @@ from soscope.process.agent.install import Facts
 from soscope.process.agent.sharing import who_shares
 from soscope.process.memory import RemoteMemory
 from soscope.process.reasons import Refused
+from soscope.process.seccomp import filters
 from soscope.process.stop.loaderlock import LoaderLock, executable_ranges
 from soscope.process.stop.stopping import Threads
 
 _LIMIT = 5.0  # seconds to wait for a loader that is at work
 _PAUSE, _LONGEST_PAUSE = 0.0005, 0.003
 _TRACED = 0.5  # seconds to wait for somebody who traces it to let go
-_STRICT, _FILTER = "1", "2"
 _TRIES_CLEAR = 20  # stops in which some thread runs code that we would rather see left
 
 
@@ -35,7 +35,8 @@ class Visit:
     """One visit of process `pid`, from one thread of ours.
 
     `facts` says what the agent has to know, `agents` are those that lie there already,
-    `threads` are the threads while they are stopped. `tries` counts the stops.
+    `threads` are the threads while they are stopped. `tries` counts the stops. `filtered` are
+    threads with seccomp filters that allow the agent: tid -> how many.
     """
 
     __slots__ = (
@@ -44,6 +45,7 @@ class Visit:
         "_start",
         "agents",
         "facts",
+        "filtered",
         "mappings",
         "memory",
         "path",
@@ -59,6 +61,7 @@ class Visit:
         """
         self.pid = pid
         self.tries = 0
+        self.filtered: dict[int, int] = {}
         self.threads = Threads(pid)
         self._start = _check_process(pid)
         tid = self.tid
@@ -106,13 +109,16 @@ class Visit:
         self.agents = resident.find(self.memory, self.mappings)
 
     def check_seccomp(self) -> None:
-        """Refuse a process that must not make the system calls that the agent needs."""
-        fields = status.read_status(self.pid)
-        kind = fields.get("Seccomp", "0")
-        if kind == _STRICT:
-            raise Refused("strict seccomp: it may only read, write and end")
-        if kind == _FILTER and _filters(fields) > _filters(status.read_status(os.getpid())):
+        """Refuse a process with filters that would have to be asked first (see `filters`)."""
+        if filters.suspects(self.pid):
             raise Refused(reasons.SECCOMP)
+
+    def _check_filters(self) -> None:
+        """Make sure that the filters of stopped threads are those that were asked."""
+        known = self.filtered
+        for tid, count in filters.suspects(self.pid).items() if known else ():
+            if known.get(tid, count) != count or count not in known.values():
+                raise Refused("it has installed another seccomp filter meanwhile")
 
     # ---- stopping ----
 
@@ -149,6 +155,7 @@ class Visit:
             raise rights.missing_right(self.pid, "tracing", error.errno) from error
         try:
             self._check_same()
+            self._check_filters()
             if self._is_idle() and (
                 self.tries > _TRIES_CLEAR or self.is_clear(loader=clear_of_loader)
             ):
@@ -273,7 +280,3 @@ def _why_no_loader(program: ElfImage) -> str:
     except FormatError:
         is_loader = False
     return reasons.BY_LOADER if is_loader else reasons.STATIC
-
-
-def _filters(fields: dict[str, str]) -> int:
-    return int(fields.get("Seccomp_filters") or fields.get("Seccomp") or 0)

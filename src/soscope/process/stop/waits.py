@@ -25,6 +25,13 @@ TIMED = {
     208: ("r8", TIMESPEC),  # io_getevents
     333: ("r8", TIMESPEC),  # io_pgetevents
 }
+# These say ERESTART_RESTARTBLOCK: the kernel goes on with restart_syscall(2).
+RESTARTED = {
+    7: ("rdx", MILLISECONDS),  # poll
+    35: ("rdi", TIMESPEC),  # nanosleep
+    202: ("r10", TIMESPEC),  # futex
+    230: ("rdx", TIMESPEC),  # clock_nanosleep
+}
 _VFORK = 58
 _NS = 1_000_000_000
 _SAMPLES = 3
@@ -46,8 +53,11 @@ class Wait:
         self.switches = switches
 
 
-def look(tid: int) -> Wait | None:
-    """Look at what a running thread does; None where it is in no system call."""
+def look(tid: int, *, restarts: bool = False) -> Wait | None:
+    """Look at what a running thread does; None where it is in no system call.
+
+    `restarts`: those of `RESTARTED` are to be made again by us.
+    """
     try:
         with open(f"/proc/{tid}/syscall", "rb", buffering=0) as file:
             first = file.read(256).split(b" ", 1)[0].strip()
@@ -56,7 +66,7 @@ def look(tid: int) -> Wait | None:
         return None
     if number < 0:
         return None
-    if number in TIMED:
+    if number in TIMED or (restarts and number in RESTARTED):
         return Wait(number, *_account(tid), _processor(tid))
     return Wait(number)
 
@@ -158,12 +168,13 @@ def shorten(registers: arch.Registers, began: int, tid: int, place: int) -> None
     process for a new `struct timespec`, 0: there is none, and a time-out in memory starts again.
     """
     number = int(registers.orig_rax)
-    if not began or number not in TIMED:
+    how = TIMED.get(number) or RESTARTED.get(number)
+    if not began or how is None:
         return
     gone = time.monotonic_ns() - began
     if gone <= 0:
         return
-    register, kind = TIMED[number]
+    register, kind = how
     value = int(getattr(registers, register))
     if kind == MILLISECONDS:
         timeout = value & 0xFFFF_FFFF
