@@ -48,6 +48,7 @@ _SAID = {
     reasons.UNKNOWN_LOADER: "its loader is of an unknown kind",
 }
 
+
 def attach(
     pid: int,
     make_block: MakeBlock,
