@@ -143,23 +143,29 @@ class _One(Threads):
                 thread.wait = wait
                 self._wait(thread, time.monotonic() + _LIMIT)
             for thread in self.stopped.values():
-                thread.began = self._clock.began(tid, thread.wait)
+                self._find_began(thread, self._clock)
         except BaseException:
             self.resume()
             raise
 
-    def _mend(self, thread: Thread) -> None:
-        try:
-            registers = arch.get_registers(thread.tid)
-            if not arch.is_restarting(registers):
-                super()._mend(thread)
-                return
+    def _mend(self, threads: list[Thread]) -> None:
+        for thread in threads:
             try:
-                place = arch.scratch(registers, _TIMESPEC)
-                waits.shorten(registers, thread.began, thread.tid, place)
+                registers = arch.get_registers(thread.tid)
+                if arch.is_restarting(registers):
+                    _make_again(thread, registers)
+                else:
+                    super()._mend([thread])
             except OSError:
-                pass  # no room: its time-out begins again
-            arch.restart(registers)
-            arch.set_registers(thread.tid, registers)
-        except OSError:
-            pass  # killed
+                pass  # killed
+
+
+def _make_again(thread: Thread, registers: arch.Registers) -> None:
+    """Let a thread make its own call again instead of restart_syscall(2)."""
+    try:
+        place = arch.scratch(registers, _TIMESPEC)
+        waits.shorten(registers, thread.began, thread.tid, place)
+    except OSError:
+        pass  # no room: its time-out begins again
+    arch.restart(registers)
+    arch.set_registers(thread.tid, registers)

@@ -92,10 +92,23 @@ class Threads:
             if not self.stopped:
                 raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
             for thread in self.stopped.values():
-                thread.began = clock.began(thread.tid, thread.wait)
+                self._find_began(thread, clock)
         except BaseException:
             self.resume()
             raise
+
+    @staticmethod
+    def _find_began(thread: Thread, clock: waits.SchedulerClock) -> None:
+        """Find out since when a thread that is stopped has been waiting."""
+        if thread.wait is None or not thread.wait.ran_at:
+            return
+        try:
+            # Who waits for it hears of the stop before it has given up its processor, and
+            # only then has its account the stop. A request of ptrace waits for that.
+            ptrace.signal_mask(thread.tid)
+        except OSError:
+            return  # killed
+        thread.began = clock.began(thread.tid, thread.wait)
 
     def _new(self) -> list[int]:
         try:
