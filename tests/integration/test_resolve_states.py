@@ -378,6 +378,29 @@ def test_many_names_are_answered_as_one_is(running: Teller) -> None:
         assert one.image is alone.image
 
 
+def test_many_names_that_no_scope_has(running: Teller) -> None:
+    """Static ones, ambiguous ones, those of other images and versions, and none at all."""
+    text = "static volatile int inner%d = 1, twin = 2; int apart%d = 3; int a(void) "
+    text += "{ return inner%d + twin; }"
+    for number in (1, 2):
+        running.open(made(f"libmany{number}.so", text.replace("%d", str(number)), *LIBRARY))
+    names = ["own_private", "own_data", "own_tls", "inner1", "inner2", "twin", "apart1", "apart2"]
+    names += ["a", "__malloc_hook", "main_arena", "malloc", *(f"nosuch{one}" for one in range(9))]
+    names += ["twin", "nosuch1", "pthread_cond_wait", "i", "frame_dummy", "_start", "choose"]
+    together = running.process.answers(names)
+    for name, one in zip(names, together, strict=True):
+        alone = running.process.answer(name)
+        for word in ("status", "addr", "symbol", "version", "rule", "kind", "size"):
+            assert getattr(one, word) == getattr(alone, word), (name, word)
+        assert [item.addr for item in one.candidates] == [item.addr for item in alone.candidates]
+        if one.rule != "dlsym":
+            assert one.why == alone.why
+    found = dict(zip(names, together, strict=True))
+    assert found["own_data"].addr == running.tell("own", "own_data")
+    assert found["twin"].status == "ambiguous"
+    assert found["nosuch3"].status == "none"
+
+
 def test_bindings_are_what_the_slots_hold(running: Teller) -> None:
     library = made("libcalls.so", "int getppid(void); int c(void) { return getppid(); }", *LIBRARY)
     running.open(library)

@@ -206,16 +206,21 @@ class Process:
             plain = {_plain(one) for one in asked} - {""}
             tid = self._space.tid if thread is None else thread
             with _WithoutCollection():
-                quick = Resolver(self._images, tid, namespace=namespace).by_names(plain)
-            if not self._watch.holds():  # it has changed: one by one, then
-                quick = {}
+                resolver = Resolver(self._images, tid, namespace=namespace)
+                quick = resolver.by_names(plain)
+                rest_of = plain - quick.keys()
+                if len(rest_of) > _FEW:
+                    quick |= resolver.by_other_names(rest_of)
+            # what is nowhere may have come without the loader
+            if not self._watch.holds(thoroughly=not all(quick.values())):
+                quick = {}  # it has changed: one by one, then
             self._space.check()
+        found_by = [quick.get(_plain(query)) for query in asked]
         return [
-            quick.get(_plain(query))
-            or self.answer(
-                query, thread=thread, namespace=namespace, lists=lists, seen_from=seen_from
-            )
-            for query in asked
+            self.answer(query, thread=thread, namespace=namespace, lists=lists, seen_from=seen_from)
+            if one is None
+            else one
+            for query, one in zip(asked, found_by, strict=True)
         ]
 
     def bindings(self, *, image: str | None = None, symbol: str | None = None) -> list[Binding]:

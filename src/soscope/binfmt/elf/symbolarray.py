@@ -11,6 +11,7 @@ import os
 import struct
 import sys
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.encoding import Encoding, broken, take
@@ -162,6 +163,12 @@ class SymbolArray:
             and (symbol.is_default if version is None else symbol.version == version)
             and _is_definition(symbol)
         ]
+
+    def known(self, wanted: AbstractSet[bytes]) -> set[bytes]:
+        """Return which of many names it has, with or without a version: one pass."""
+        if self._by_name is None:
+            self._by_name = self._index()
+        return wanted & self._by_name.keys()
 
     def _search(self, wanted: bytes) -> list[int]:
         """Return the symbols that are called so, perhaps with a version behind."""

@@ -98,6 +98,24 @@ class Lookup:
                 continue
         return found
 
+    def exported(self, where: Iterable[LoadedImage], names: Iterable[str]) -> set[str]:
+        """Return those of many names that any of these images defines, in whatever version."""
+        wanted: dict[int, list[bytes]] = {}
+        texts = {os.fsencode(name) + b"\0": name for name in names}
+        for word in texts:
+            wanted.setdefault(gnu_hash(word[:-1]) | 1, []).append(word)
+        found: set[str] = set()
+        for image in where:
+            try:
+                symbols = image.symbols
+                if symbols.has_gnu_hash:
+                    found.update(map(texts.__getitem__, symbols.named_all(wanted)))
+                else:
+                    found.update(texts[one] for one in texts if symbols.named(one[:-1], 0))
+            except FormatError:
+                continue
+        return found
+
     def every(self, where: Iterable[LoadedImage], name: bytes) -> list[Hit]:
         """Return all definitions of a name, of every version, in this order of images."""
         hashed = gnu_hash(name)

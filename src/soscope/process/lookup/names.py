@@ -67,6 +67,22 @@ class Names:
             found += [(image, *one) for one in image.names.find(name, version)]
         return found
 
+    def having(self, wanted: set[str], where: list[LoadedImage]) -> dict[str, list[LoadedImage]]:
+        """Return which of these images have static symbols with these names, in order."""
+        texts = {os.fsencode(name): name for name in wanted}
+        found: dict[str, list[LoadedImage]] = {}
+        for image in where:
+            known: set[bytes] = set()
+            for _, symbols in image.names.parts():
+                known |= symbols.known(texts.keys())
+            for word in known:
+                found.setdefault(texts[word], []).append(image)
+        return found
+
+    def described_images(self, where: list[LoadedImage]) -> list[LoadedImage]:
+        """Return those of these images of which DWARF may have names."""
+        return [image for image in where if self._dwarf(image).is_there]
+
     def statics(self, lookup: Lookup, query: Query, where: list[LoadedImage]) -> list[Answer]:
         """Return what no loader would find: static symbols in these images, one answer each.
 

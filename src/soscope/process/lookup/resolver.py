@@ -18,6 +18,9 @@ from soscope.process.lookup.answer import Answer, Candidate
 from soscope.process.lookup.lookup import Hit, Lookup, rule_of
 from soscope.process.lookup.query import Query
 
+_NOT_IN_SCOPE = "no image of the scope defines it"
+_SHORT = 3  # letters of a name that may stand elsewhere than among DWARF's strings
+
 
 class Resolver:
     """Answers queries from one picture of a process.
@@ -75,6 +78,34 @@ class Resolver:
             answers[name] = settle(Answer(name), hit, name, words.RULE_DLSYM)
         return answers
 
+    def by_other_names(self, names: Iterable[str]) -> dict[str, Answer]:
+        """Answer many names that the scope does not have, as `by_name` would.
+
+        Those that other images export, or the scope's for some version, are left out.
+        """
+        namespace = self.namespace or 0
+        scope = self.images.scope(namespace)
+        if not scope:
+            return {}
+        known, every = self.images.names, self.images.all
+        wanted = {name for name in names if len(name) > _SHORT}
+        wanted -= self.lookup.exported(every, wanted)
+        having = known.having(wanted, every)
+        described: list[LoadedImage] = []
+        if len(having) < len(wanted):
+            described = known.described_images(every)
+        notes = known.notes_of(every)
+        answers = {}
+        for name in wanted:
+            result = answers[name] = Answer(name)
+            self._say_scope(result, scope, namespace)
+            result.why.append(_NOT_IN_SCOPE)
+            where = having.get(name)
+            self._static(result, Query(name, name), where or described, notes)
+            if where and result.status == words.NONE:  # by another version, perhaps
+                del answers[name]
+        return answers
+
     def _seen(self, result: Answer, query: Query, text: str) -> Answer:
         """Answer with what the slots of the image called `text` hold."""
         from soscope.process.lookup.seen import seen_from
@@ -104,7 +135,7 @@ class Resolver:
             result.why.append(f"image {place + 1} of the scope, {hit[0].name}, defines it")
             self.lookup.settle(result, hit, query.name, words.RULE_DLSYM)
             return
-        result.why.append("no image of the scope defines it")
+        result.why.append(_NOT_IN_SCOPE)
         self._beyond(result, query, self.lookup.beyond(name, query.version, namespace))
 
     def _say_scope(self, result: Answer, scope: list[LoadedImage], namespace: int) -> None:
@@ -162,8 +193,17 @@ class Resolver:
 
     # ---- static symbols ----
 
-    def _static(self, result: Answer, query: Query, images: list[LoadedImage]) -> None:
-        """Answer with static symbols of these images: of files, not of a loader."""
+    def _static(
+        self,
+        result: Answer,
+        query: Query,
+        images: list[LoadedImage],
+        notes: list[str] | None = None,
+    ) -> None:
+        """Answer with static symbols of these images: of files, not of a loader.
+
+        `notes` are those of all images, where these are not all.
+        """
         names = self.images.names
         answers = names.statics(self.lookup, query, images)
         if not answers and query.is_demangled:
@@ -175,7 +215,7 @@ class Resolver:
         if not answers:
             answers = names.described(query, images)
         if not answers:
-            result.why += names.notes_of(images)
+            result.why += names.notes_of(images) if notes is None else notes
             images = images[:1] if query.image is not None else []
             if images:
                 why = f"{images[0].name} has no symbol of this name"

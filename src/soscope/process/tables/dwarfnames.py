@@ -48,6 +48,11 @@ class DwarfNames:
         except (FormatError, OSError) as error:
             self._note(str(error))
 
+    @property
+    def is_there(self) -> bool:
+        """Say whether there is any; names of three letters and less are not counted on."""
+        return bool(self._strings)
+
     def find(self, name: str) -> list[DwarfName]:
         """Return what is called `name`."""
         raw = os.fsencode(name)
