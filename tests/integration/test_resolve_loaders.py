@@ -9,6 +9,7 @@ import pytest
 
 from soscope.process.live import Process
 from tests.integration.loaders import SUITES, Loader
+from tests.support.asking import asked
 from tests.support.resolving import LIBRARY, SOURCES, Teller, made, teller
 from tests.support.tools import not_here
 
@@ -48,6 +49,7 @@ def test_the_scope_versions_and_ifuncs(running: Teller) -> None:
         running.check(name, running.tell("default", name))
     for name in ("time", "gettimeofday"):  # only their own slot would say what they are
         answer = running.process.answer(name)
+        asked(running.pid, name, running.tell("default", name), answer.addr)
         assert answer.addr in (None, running.tell("default", name))
         assert answer.status in ("ok", "unbound")
     for name, version in (("memcpy", "GLIBC_2.2.5"), ("memcpy", "GLIBC_2.14")):

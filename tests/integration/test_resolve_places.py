@@ -14,6 +14,7 @@ import pytest
 from soscope.process.live import Process
 from tests.integration.loaders import Loader
 from tests.integration.test_resolve_loaders import linking
+from tests.support.asking import asked
 from tests.support.resolving import LIBRARY, Teller, made, teller
 from tests.support.tools import need, not_here
 
@@ -123,7 +124,10 @@ def test_a_container_with_a_root_and_ids_of_its_own(tmp_path: Path) -> None:
         shutil.copy(path, place)
     # another library has its name outside
     outside = tmp_path.parent / "libfile.so"
-    shutil.copy(made("libfile.so", f"int pad[99]; {TEXT}", *LIBRARY), outside)
+    shutil.copy(
+        made("libfile.so", f"int pad[99] = {{1}}; int more(void) {{ return 3; }} {TEXT}", *LIBRARY),
+        outside,
+    )
     (tmp_path / outside.parent.relative_to("/")).mkdir(parents=True, exist_ok=True)
     shutil.copy(library, tmp_path / outside.relative_to("/"))
     words = (need("unshare"), "--mount", "--pid", "--fork", "--kill-child", "chroot")
@@ -223,6 +227,7 @@ def test_a_program_of_32_bits_and_its_c_library(narrow: Path) -> None:
         for name in ("malloc", "puts", "environ", "stdout", "nosuch", "own_public"):
             running.check(name, running.tell("default", name))
         copy = running.process.resolve("memcpy")  # an IFUNC: only a slot would say which
+        asked(running.pid, "memcpy", running.tell("default", "memcpy"), copy.addr)
         assert copy.addr in (None, running.tell("default", "memcpy"))
         assert copy.status in ("ok", "unbound")
         for name, version in (("pthread_cond_wait", "GLIBC_2.0"), ("fopen", "GLIBC_2.0")):

@@ -46,6 +46,10 @@ or `&symbol`), put to others in the same moment; of each case no more than {most
 *The formula* is what profilers use: where the first mapping of a file begins, less its first
 `p_vaddr`, plus the `st_value` that nm prints, of the first file in `/proc/PID/maps` that has the
 name.
+
+Besides, `tests/integration/test_resolve_every_name.py` asks soscope for every name, with every version,
+that five C libraries export, some 25,000: none is wrong, and those that have no answer are
+functions that are chosen at run time (IFUNC) and that nobody has called yet.
 """
 
 
@@ -113,7 +117,7 @@ def _cell(of: Counter[str]) -> str:
     return ", ".join(words) or "-"
 
 
-def _page(table: Table, command: str) -> str:
+def _page(table: Table, command: str, drgn_python: str) -> str:
     names = ["soscope", *table.others]
     totals = {name: Counter[str]() for name in names}
     for rows in table.cases.values():
@@ -131,14 +135,17 @@ def _page(table: Table, command: str) -> str:
     for case, rows in table.cases.items():
         cells = [_cell(rows.get(name, Counter())) for name in names]
         lines.append(f"| {case} | " + " | ".join(cells) + " |")
-    lines += ["", "## Asked", "", *_versions(table)]
+    lines += ["", "## Asked", "", *_versions(table, drgn_python)]
     return "\n".join(lines) + "\n"
 
 
-def _versions(table: Table) -> list[str]:
+def _versions(table: Table, drgn_python: str) -> list[str]:
     found = [f"- the system's C library: {_first('ldd', '--version')}"]
     if "gdb" in table.others:
         found.append(f"- {_first('gdb', '--version')}")
+    if "drgn" in table.others:
+        code = "import drgn; print('drgn', drgn.__version__)"
+        found.append(f"- {_first(drgn_python, '-c', code)}")
     return found
 
 
@@ -159,7 +166,7 @@ def main() -> int:
     files = [str(path) for one in FILES for path in sorted((HERE / "integration").glob(one))]
     words = ["-q", "-p", "no:cacheprovider", "-k", options.tests, *files]
     pytest.main(words, plugins=[table])
-    page = _page(table, "python -m tests.soak.answers")
+    page = _page(table, "python -m tests.soak.answers", options.drgn_python)
     if options.output is not None:
         options.output.write_text(page)
     print(page)
