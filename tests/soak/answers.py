@@ -47,9 +47,9 @@ or `&symbol`), put to others in the same moment; of each case no more than {most
 `p_vaddr`, plus the `st_value` that nm prints, of the first file in `/proc/PID/maps` that has the
 name.
 
-Besides, `tests/integration/test_resolve_every_name.py` asks soscope for every name, with every version,
-that five C libraries export, some 25,000: none is wrong, and those that have no answer are
-functions that are chosen at run time (IFUNC) and that nobody has called yet.
+Besides, `tests/integration/test_resolve_every_name.py` asks soscope for every name, with every
+version, that five C libraries export, some 25,000: none is wrong, and those that have no answer
+are functions that are chosen at run time (IFUNC) and that nobody has called yet.
 """
 
 
