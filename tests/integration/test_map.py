@@ -276,6 +276,47 @@ def test_a_hook_made_by_another_tool_is_found(binding: str) -> None:
         assert read(pid) == before
 
 
+REAIMED = """
+    #include <stdio.h>
+    #include <stdlib.h>
+    long spare[2];
+    int main(void)
+    {
+        void *(*volatile taken)(size_t) = malloc;
+        char *a = malloc(9), *b = taken(3);
+        puts(a && b ? "ready" : "");
+        fflush(stdout);
+        getchar();
+    }"""
+
+
+@pytest.mark.parametrize("binding", ["lazy", "now", "no-plt", "ibt"])
+def test_code_that_another_tool_has_re_aimed_is_found(binding: str) -> None:
+    """The address of malloc is taken: what calls it does so by .plt.got, or in the open."""
+    program = launching.compiled("reaimed.c", "-fno-builtin", *BUILDS[binding], text=REAIMED)
+    with started(program) as process:
+        pid = process.pid
+        before = read(pid)
+        (slot,) = rows_of(before, "malloc", "reaimed")
+        words = [sys.executable, "-m", "soscope", "explain", "--json", "-p", str(pid), "malloc"]
+        (way,) = json.loads(run([*words, "--from", "MAIN"]).stdout)["ways"]
+        code = [one for one in way["uses"] if one["kind"] in ("stub", "call")]
+        assert len(code) == 1
+        end = int(code[0]["displacement"], 16) + 4
+        place = f"*(int *)({end} - 4)"
+        gdb(pid, "set spare[1] = (long)&calloc", f"set {place} = (int)((long)&spare[1] - {end})")
+        (hooked,) = slots(read(pid, "--changed"))
+        assert (hooked["addr"], hooked["symbol"]) == (slot["addr"], "malloc")
+        assert hooked["to_image"] == slot["to_image"]
+        assert hooked["to_symbol"] in ("calloc", "__libc_calloc")  # one address, two names
+        assert hooked["value"] == slot["value"]  # the slot itself is what it was
+        text = run([*MAP_WORDS, "--changed", "-p", str(pid)]).stdout
+        assert f"{slot['to_image']} {hooked['to_symbol']} (0x" in text
+        assert "through 1 re-aimed instruction, not" in text
+        gdb(pid, f"set {place} = (int)({slot['addr']} - {end})")
+        assert not slots(read(pid, "--changed"))
+
+
 @pytest.mark.parametrize("binding", ["lazy", "now", "no-plt", "ibt"])
 @pytest.mark.parametrize("target", ["calls", "pointers"])
 def test_slots_of_a_traced_program_are_hooked_by_the_agent(target: str, binding: str) -> None:

@@ -87,9 +87,16 @@ class SymbolRows:
         return found
 
     def by_address(self) -> dict[int, bytes]:
-        """Return link-time address -> name of what is defined here; the first name counts."""
-        found: dict[int, bytes] = {}
+        """Return link-time address -> name of what is defined here.
+
+        Of several a global one counts before others, then one without an underscore in front,
+        then the first: as for whoever asks what an address is.
+        """
+        found: dict[int, tuple[bool, bool, bytes]] = {}
         for at, info, _, section, value, _ in self.rows:
             if value and section != c.SHN_UNDEF and info & 15 != c.STT_TLS:
-                found.setdefault(value, self._text(at))
-        return found
+                name = self._text(at)
+                rank = info >> 4 != c.STB_GLOBAL, name[:1] == b"_"
+                if value not in found or rank < found[value][:2]:
+                    found[value] = *rank, name
+        return {value: name for value, (_, _, name) in found.items()}
