@@ -22,6 +22,15 @@ void sosc_turns_forget(const struct sosc_loaded *image)
 		sosc_hook_forget(&work);
 }
 
+// A soscope that was killed may have left its turns to a child, and another one have
+// taken us out: nothing is to be hooked any more.
+static void give_up(void)
+{
+	sosc_hook_forget(&work);
+	for (uint32_t i = 0; i < sosc_loaded_count; i++)
+		sosc_loaded[i].waits = false;
+}
+
 static struct sosc_loaded *next_image(void)
 {
 	for (uint32_t i = 0; i < sosc_loaded_count; i++)
@@ -53,7 +62,9 @@ __attribute__((visibility("default"))) long soscope_agent_hook(uint64_t ns)
 {
 	uint64_t left = 0;
 
-	if (sosc_control->command != SOSC_COMMAND_STOP)
+	if (sosc_control->command == SOSC_COMMAND_STOP)
+		give_up();
+	else
 		take_turn(sosc_clock_ns(CLOCK_MONOTONIC_RAW) + ns);
 	for (uint32_t i = 0; i < sosc_loaded_count; i++)
 		left += sosc_loaded[i].map && sosc_loaded[i].waits;

@@ -56,6 +56,26 @@ def words(pid: int, folder: Path, duration: str, *options: str) -> list[str]:
     return [sys.executable, "-c", SHORT, str(folder), *found]
 
 
+def begun(pid: int, folder: Path, seconds: float, *options: str) -> subprocess.Popen[bytes]:
+    """Begin to trace a process, with this long between turns; return where some are to come."""
+    found = words(pid, folder, "20s", *options)
+    found[2] = SHORT.replace("turns._TURN = 1\n", f"turns._TURN = 1\nturns._BETWEEN = {seconds}\n")
+    tracer = subprocess.Popen(
+        found, env=environment(), stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    end = time.monotonic() + attached.LIMIT
+    while stops(folder) < 3:
+        assert time.monotonic() < end
+        time.sleep(0.002)
+    return tracer
+
+
+def stops(folder: Path) -> int:
+    """Return in how many stops was hooked until now."""
+    path = folder / "in"
+    return path.stat().st_size if path.exists() else 0
+
+
 def trace(pid: int, folder: Path, *options: str) -> tuple[int, int]:
     """Trace a process for a moment; return the stops it took to hook and to put back."""
     done = subprocess.run(
@@ -157,4 +177,23 @@ def test_a_second_session_is_as_the_first(tmp_path: Path) -> None:
         for mode in ("times", "calls"):
             trace(process.pid, tmp_path, *MODES[mode])
             assert attached.differences(before, process.pid) == []
+        assert attached.finish(process) == (7, "wrong 0\n", "")
+
+
+def test_what_a_killed_soscope_has_not_hooked_yet_is_not_hooked_after_detaching(
+    tmp_path: Path,
+) -> None:
+    with attached.running([build.program("attached"), "2"]) as process:
+        before = attached.snapshot(process.pid)
+        tracer = begun(process.pid, tmp_path, 0.03, "--count-only")
+        tracer.kill()
+        tracer.wait(timeout=attached.LIMIT)
+        done = attached.detach(process.pid)
+        assert done.returncode == 0, done.stderr
+        time.sleep(0.2)
+        over = stops(tmp_path)
+        time.sleep(0.3)
+        assert stops(tmp_path) == over
+        assert not waiting(process.pid)
+        assert attached.differences(before, process.pid) == []
         assert attached.finish(process) == (7, "wrong 0\n", "")
