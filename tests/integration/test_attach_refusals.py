@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import attached, build
+from tests.support import attached, build, turns
 from tests.support.launching import compiled, environment
 from tests.support.others import as_nobody, drop
 from tests.support.tools import need, not_here
@@ -54,6 +54,52 @@ int main(void)
 	write(1, "ready\n", 6);
 	read(0, line, sizeof(line));
 	syscall(SYS_exit, 7);
+}
+"""
+
+# Given a line that begins with an s, it forbids itself all that it does not do.
+_SEALED = r"""
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define ALLOW(number) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##number, 0, 1), \
+	BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+
+static int seal(void)
+{
+	struct sock_filter rules[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		ALLOW(read), ALLOW(write), ALLOW(poll), ALLOW(restart_syscall), ALLOW(exit_group),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+	};
+	struct sock_fprog program = {sizeof(rules) / sizeof(rules[0]), rules};
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		return 1;
+	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+int main(void)
+{
+	struct pollfd input = {0, POLLIN, 0};
+	char line[8] = "";
+
+	write(1, "ready\n", 6);
+	while (line[0] != 'e') {
+		while (poll(&input, 1, 1) == 0)
+			free(malloc(10));
+		if (read(0, line, 8) > 0 && line[0] == 's')
+			write(1, seal() ? "no\n" : "sealed\n", 7);
+	}
+	_exit(7);
 }
 """
 
@@ -135,6 +181,24 @@ def child_of(pid: int) -> int:
 def test_strict_seccomp() -> None:
     with attached.running([compiled("strict.c", text=_STRICT)]) as process:
         refused(process.pid, 1, "strict seccomp")
+        assert attached.finish(process) == (7, "", "")
+
+
+def test_a_program_that_seals_itself_while_it_is_hooked(tmp_path: Path) -> None:
+    with attached.running([compiled("sealed.c", text=_SEALED)]) as process:
+        before = attached.snapshot(process.pid)
+        with turns.begun(process.pid, tmp_path, 0.02, "--count-only") as tracer:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write("seal\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == "sealed\n"
+            time.sleep(0.3)
+            tracer.terminate()
+            _, text = tracer.communicate(timeout=attached.LIMIT)
+        assert tracer.returncode == 0
+        assert "not hooked: it has installed another seccomp filter" in text
+        assert attached.differences(before, process.pid) == []
         assert attached.finish(process) == (7, "", "")
 
 

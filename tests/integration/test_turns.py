@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -19,29 +18,10 @@ from soscope.process import maps
 from soscope.process.agent.resident import Resident, find
 from soscope.process.agent.undo import Change
 from soscope.process.memory import RemoteMemory
-from tests.support import attached, build
+from tests.support import attached, build, turns
 from tests.support.launching import environment
 from tests.support.tools import need
 
-SHORT = """\
-import os, sys
-from soscope.control import takeout, turns
-
-def counted(work, path):
-    def count(*arguments):
-        with open(path, "ab", 0) as file:
-            file.write(b".")
-        return work(*arguments)
-    return count
-
-turns._TURN = 1
-takeout._TURN = 0.0
-turns._turn = counted(turns._turn, sys.argv[1] + "/in")
-takeout._stop_prepared = counted(takeout._stop_prepared, sys.argv[1] + "/out")
-sys.argv[:2] = ["soscope"]
-from soscope.cli.main import start
-start()
-"""
 MODES = {
     "count": ["--count-only"],
     "times": ["-c"],
@@ -49,54 +29,11 @@ MODES = {
 }
 
 
-def words(pid: int, folder: Path, duration: str, *options: str) -> list[str]:
-    """Return a command that traces a process, with turns as short as can be."""
-    found = ["--debug", "trace", "-p", str(pid), "--from", "all", "--duration", duration]
-    found += [word.format(folder) for word in options]
-    return [sys.executable, "-c", SHORT, str(folder), *found]
-
-
-def begun(pid: int, folder: Path, seconds: float, *options: str) -> subprocess.Popen[bytes]:
-    """Begin to trace a process, with this long between turns; return where some are to come."""
-    found = words(pid, folder, "20s", *options)
-    found[2] = SHORT.replace("turns._TURN = 1\n", f"turns._TURN = 1\nturns._BETWEEN = {seconds}\n")
-    tracer = subprocess.Popen(
-        found, env=environment(), stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    end = time.monotonic() + attached.LIMIT
-    while stops(folder) < 3:
-        assert time.monotonic() < end
-        time.sleep(0.002)
-    return tracer
-
-
-def stops(folder: Path) -> int:
-    """Return in how many stops was hooked until now."""
-    path = folder / "in"
-    return path.stat().st_size if path.exists() else 0
-
-
-def trace(pid: int, folder: Path, *options: str) -> tuple[int, int]:
-    """Trace a process for a moment; return the stops it took to hook and to put back."""
-    done = subprocess.run(
-        words(pid, folder, "50ms", *options),
-        env=environment(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=attached.LIMIT,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "not hooked: its loader was busy" not in done.stderr
-    return tuple(len((folder / way).read_bytes()) for way in ("in", "out"))  # type: ignore[return-value]
-
-
 @pytest.mark.parametrize("mode", MODES)
 def test_threads_that_throw_load_and_fork_go_on(mode: str, tmp_path: Path) -> None:
     with attached.running([build.program("attached_mixed")]) as process:
         before = attached.snapshot(process.pid, without="libanl")
-        hooking, putting_back = trace(process.pid, tmp_path, *MODES[mode])
+        hooking, putting_back = turns.trace(process.pid, tmp_path, *MODES[mode])
         assert min(hooking, putting_back) >= 10
         assert attached.differences(before, process.pid, without="libanl") == []
         assert attached.finish(process) == (7, "wrong 0, some 1\n", "")
@@ -116,7 +53,7 @@ def test_an_interpreter_goes_on_and_what_it_loads_meanwhile_is_hooked(tmp_path: 
     )
     with attached.running([need("python3"), "-c", text]) as process:
         before = attached.snapshot(process.pid)
-        hooking, _ = trace(process.pid, tmp_path, "-c")
+        hooking, _ = turns.trace(process.pid, tmp_path, "-c")
         assert hooking >= 10
         assert attached.differences(before, process.pid) == []
         assert attached.finish(process) == (0, "end\n", "")
@@ -135,7 +72,7 @@ def test_a_child_that_is_forked_between_two_stops_is_hooked_like_its_parent(tmp_
     with (
         attached.running([need("python3"), "-c", text]) as process,
         subprocess.Popen(
-            words(process.pid, tmp_path, "20s", "-f", "--count-only"),
+            turns.words(process.pid, tmp_path, "20s", "-f", "--count-only"),
             env=environment(),
             stdin=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -175,7 +112,7 @@ def test_a_second_session_is_as_the_first(tmp_path: Path) -> None:
     with attached.running([build.program("attached"), "2"]) as process:
         before = attached.snapshot(process.pid)
         for mode in ("times", "calls"):
-            trace(process.pid, tmp_path, *MODES[mode])
+            turns.trace(process.pid, tmp_path, *MODES[mode])
             assert attached.differences(before, process.pid) == []
         assert attached.finish(process) == (7, "wrong 0\n", "")
 
@@ -185,15 +122,15 @@ def test_what_a_killed_soscope_has_not_hooked_yet_is_not_hooked_after_detaching(
 ) -> None:
     with attached.running([build.program("attached"), "2"]) as process:
         before = attached.snapshot(process.pid)
-        tracer = begun(process.pid, tmp_path, 0.03, "--count-only")
+        tracer = turns.begun(process.pid, tmp_path, 0.03, "--count-only")
         tracer.kill()
-        tracer.wait(timeout=attached.LIMIT)
+        tracer.communicate(timeout=attached.LIMIT)
         done = attached.detach(process.pid)
         assert done.returncode == 0, done.stderr
         time.sleep(0.2)
-        over = stops(tmp_path)
+        over = turns.stops(tmp_path)
         time.sleep(0.3)
-        assert stops(tmp_path) == over
+        assert turns.stops(tmp_path) == over
         assert not waiting(process.pid)
         assert attached.differences(before, process.pid) == []
         assert attached.finish(process) == (7, "wrong 0\n", "")

@@ -145,12 +145,12 @@ class _Attachment:
                 program.block.close()
             self.close()
             raise
-        base, hooks_loader, visit.threads.longest, marks, waiting = made
+        base, hooks_loader, visit.threads.longest, marks, waiting, reason = made
         program.marks += marks
         if not hooks_loader:
             program.note = "images that it loads later are not seen: unknown loader"
         if waiting:
-            program.note = f"{waiting} of its images are not hooked: its loader was busy"
+            program.note = f"{waiting} of its images are not hooked: {in_full(reason)}"
         agent = Resident(visit.memory, base)
         visit.agents = [*(one for one in visit.agents if one.base != base), agent]
         visit.threads.lend(*agent.lendable)
@@ -161,11 +161,11 @@ class _Attachment:
             target.follow(before)
         return target
 
-    def _go_in(self, *, follow: bool) -> tuple[int, bool, int, list[tuple[str, int]], int]:
+    def _go_in(self, *, follow: bool) -> tuple[int, bool, int, list[tuple[str, int]], int, str]:
         """Do all that the process stands still for.
 
         Returns where the agent lies, whether the loader calls it, the longest stop in ns,
-        the steps, and how many images were not hooked.
+        the steps, how many images were not hooked, and why.
         """
         visit = self.visit
         visit.tries = 0
@@ -177,18 +177,18 @@ class _Attachment:
         finally:
             visit.threads.resume()
         agent = Resident(visit.memory, install.base)
-        waiting = turns.hook(visit, agent, self.blob)
+        waiting, reason = turns.hook(visit, agent, self.blob)
         if follow:
             turns.hook_children(self.pid, agent.base, self.blob)
         self._mark("hooked")
         longest = visit.threads.longest
-        return install.base, install.hooks_loader, longest, self.program.marks, waiting
+        return install.base, install.hooks_loader, longest, self.program.marks, waiting, reason
 
     def _put_in(self) -> Install:
         """Make the calls in the place of one thread; afterwards it is as it was."""
         undo: Undo = []
         try:
-            with Borrowed(self.visit.threads.worker()) as tracee:
+            with Borrowed(self.visit.worker()) as tracee:
                 try:
                     return self._install(tracee, undo)
                 except (Refused, OSError, Faulted):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 
 from soscope.control import takeout
-from soscope.errors import NoSuchProcess, SoscopeError
+from soscope.errors import NoSuchProcess, NotPermitted, SoscopeError
 from soscope.process import status
 from soscope.process.agent.blob import Blob
 from soscope.process.agent.resident import Resident
@@ -24,8 +24,8 @@ _BETWEEN = 0.002  # seconds that the process runs at least
 _LIMIT = 20.0  # seconds for a turn
 
 
-def hook(visit: Visit, agent: Resident, blob: Blob) -> int:
-    """Let `agent` hook all images; return how many had to be left because the loader is busy.
+def hook(visit: Visit, agent: Resident, blob: Blob) -> tuple[int, str]:
+    """Let `agent` hook all images; return how many had to be left, and why.
 
     Raises NoSuchProcess, NotPermitted, Executed, and Refused with everything undone.
     """
@@ -35,13 +35,13 @@ def hook(visit: Visit, agent: Resident, blob: Blob) -> int:
         visit.tries = 0
         try:
             visit.stop(clear_of_loader=True)
+            waiting = _turn(visit, agent, blob)
         except Executed:
             raise
-        except Refused:
+        except (Refused, NotPermitted) as error:
             agent.look()
-            return agent.fields["waiting"]
-        try:
-            waiting = _turn(visit, agent, blob)
+            reason = error.reason if isinstance(error, Refused) else error.message
+            return agent.fields["waiting"], reason
         except Gone as error:
             raise NoSuchProcess(f"process {visit.pid} has ended") from error
         except (Faulted, OSError) as error:
@@ -50,7 +50,7 @@ def hook(visit: Visit, agent: Resident, blob: Blob) -> int:
             raise Refused(f"hooking: {error}") from error
         finally:
             visit.threads.resume()
-    return 0
+    return 0, ""
 
 
 def hook_children(pid: int, base: int, blob: Blob) -> None:
@@ -75,7 +75,7 @@ def hook_children(pid: int, base: int, blob: Blob) -> None:
 
 
 def _turn(visit: Visit, agent: Resident, blob: Blob) -> int:
-    with Borrowed(visit.threads.worker()) as tracee:
+    with Borrowed(visit.worker()) as tracee:
         return tracee.call(
             agent.base + blob.hook, _TURN, agent.stack - 8, agent.base + blob.trap, limit=_LIMIT
         )

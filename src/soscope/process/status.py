@@ -141,14 +141,18 @@ def descendants(pid: int) -> dict[int, int]:
     return found
 
 
-def children(pid: int) -> list[int]:
-    """Return the children of a process, those that have ended among them."""
+def threads(pid: int) -> list[int]:
+    """Return the threads of a process, none where it is gone."""
     try:
-        threads = os.listdir(f"/proc/{pid}/task")
+        return sorted(map(int, os.listdir(f"/proc/{pid}/task")))
     except OSError:
         return []
+
+
+def children(pid: int) -> list[int]:
+    """Return the children of a process, those that have ended among them."""
     found = []
-    for tid in threads:
+    for tid in threads(pid):
         try:
             found += [int(word) for word in _slurp(f"/proc/{pid}/task/{tid}/children").split()]
         except OSError:

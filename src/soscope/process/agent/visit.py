@@ -113,12 +113,16 @@ class Visit:
         if filters.suspects(self.pid):
             raise Refused(reasons.SECCOMP)
 
-    def _check_filters(self) -> None:
-        """Make sure that the filters of stopped threads are those that were asked."""
-        known = self.filtered
-        for tid, count in filters.suspects(self.pid).items() if known else ():
-            if known.get(tid, count) != count or count not in known.values():
+    def worker(self) -> int:
+        """Return the stopped thread in whose place system calls are made best.
+
+        Raises Refused where filters of stopped threads are not those that were asked.
+        """
+        tid, known = self.threads.worker(), self.filtered
+        for one, count in filters.suspects(self.pid, None if known else [tid]).items():
+            if known.get(one, count) != count or count not in known.values():
                 raise Refused("it has installed another seccomp filter meanwhile")
+        return tid
 
     # ---- stopping ----
 
@@ -155,7 +159,6 @@ class Visit:
             raise rights.missing_right(self.pid, "tracing", error.errno) from error
         try:
             self._check_same()
-            self._check_filters()
             if self._is_idle() and (
                 self.tries > _TRIES_CLEAR or self.is_clear(loader=clear_of_loader)
             ):

@@ -37,14 +37,14 @@ def count(fields: dict[str, str]) -> int:
     return int(fields.get("Seccomp_filters") or fields.get("Seccomp") or 0)
 
 
-def suspects(pid: int) -> dict[int, int]:
-    """Return the threads that have more filters than we do: tid -> how many.
+def suspects(pid: int, tids: list[int] | None = None) -> dict[int, int]:
+    """Return the threads (of `tids`, else all) that have more filters than we do: tid -> how many.
 
     Raises Refused for strict seccomp, which allows nothing.
     """
     ours = count(status.read_status(os.getpid()))
     found: dict[int, int] = {}
-    for tid in _threads(pid):
+    for tid in status.threads(pid) if tids is None else tids:
         try:
             fields = status.read_status(tid)
         except NoSuchProcess:
@@ -55,13 +55,6 @@ def suspects(pid: int) -> dict[int, int]:
         if kind == FILTER and count(fields) > ours:
             found[tid] = count(fields)
     return found
-
-
-def _threads(pid: int) -> list[int]:
-    try:
-        return sorted(map(int, os.listdir(f"/proc/{pid}/task")))
-    except OSError:
-        return []
 
 
 def missing_right() -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from types import TracebackType
 
-from soscope.process.stop.tracee import Tracee
+from soscope.process.stop.tracee import Gone, Tracee
 
 
 class Borrowed:
@@ -37,7 +37,8 @@ class Borrowed:
         traceback: TracebackType | None,
     ) -> None:
         try:
-            self._tracee.set_registers(self._registers)
-            self._tracee.set_signal_mask(self._mask)
+            if not isinstance(error, Gone):
+                self._tracee.set_registers(self._registers)
+                self._tracee.set_signal_mask(self._mask)
         finally:
             self._tracee.close()
