@@ -2,14 +2,14 @@
 """Where everything of a graph stands in a picture: boxes in rows, and the ways of the lines.
 
 The method is Sugiyama's: a line that crosses rows gets a gate in each of them, so that it passes
-between the boxes; boxes and gates are put in an order that saves crossings, and then as near
-to what they are connected with as there is room. Lines to the same box, of the same kind, share
-their gates: they run together to where they end.
+between the boxes (unless there are far too many); boxes and gates are put in an order that saves
+crossings, and then as near to what they are connected with as there is room. Lines to the same
+box, of the same kind, share their gates: they run together to where they end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from itertools import pairwise
 
 from soscope.report.callgraph import Edge, Graph, Node
@@ -24,6 +24,7 @@ _WIDEST = 1400  # where a layer is broken into rows
 _SWEEPS = 12
 _PORT = 12  # between the ends of lines at a box
 LONGEST = 28  # letters of a name
+_MOST_CROSSED = 20_000  # rows by all lines: with more of them, lines go behind boxes
 
 
 class Spot:
@@ -36,8 +37,8 @@ class Spot:
         self.row = row
         self.width = width
         self.x = self.y = 0.0
-        self.above: list[Spot] = []
-        self.below: list[Spot] = []
+        self.above: dict[Spot, None] = {}  # in the order in which they were met
+        self.below: dict[Spot, None] = {}
 
 
 class Layout:
@@ -101,11 +102,14 @@ def _chains(
     """Return what each line goes through, and put the gates into the rows."""
     gates: dict[tuple[Node, str, int, bool], Spot] = {}
     chains = {}
+    crossed = sum(abs(boxes[edge.start].row - boxes[edge.end].row) for edge in graph.edges)
+    has_gates = crossed <= _MOST_CROSSED
     for edge in graph.edges:
         start, end = boxes[edge.start], boxes[edge.end]
         step = 1 if start.row < end.row else -1
         chain = [start]
-        for row in range(start.row + step, end.row, step) if start.row != end.row else ():
+        between = range(start.row + step, end.row, step) if start.row != end.row else ()
+        for row in between if has_gates else ():
             key = edge.end, edge.state, row, step > 0
             if key not in gates:
                 gates[key] = Spot(None, row, 0.0)
@@ -115,9 +119,9 @@ def _chains(
         chains[edge] = chain
         for one, other in pairwise(chain):
             upper, lower = (one, other) if one.row <= other.row else (other, one)
-            if upper.row != lower.row and lower not in upper.below:
-                upper.below.append(lower)
-                lower.above.append(upper)
+            if upper.row != lower.row:
+                upper.below[lower] = None
+                lower.above[upper] = None
     return chains
 
 
@@ -135,7 +139,7 @@ def _order(rows: list[list[Spot]]) -> None:
                 spot.x = (place + 0.5) / len(row)
 
 
-def _mean(spots: list[Spot], otherwise: float) -> float:
+def _mean(spots: Collection[Spot], otherwise: float) -> float:
     return sum(one.x for one in spots) / len(spots) if spots else otherwise
 
 
@@ -145,7 +149,7 @@ def _straighten(rows: list[list[Spot]]) -> None:
         _put(row, lambda _: 0.0)
     for sweep in range(_SWEEPS):
         for row in rows if sweep % 2 == 0 else reversed(rows):
-            _put(row, lambda spot: _mean(spot.above + spot.below, spot.x))
+            _put(row, lambda spot: _mean([*spot.above, *spot.below], spot.x))
 
 
 def _put(row: list[Spot], wish: Callable[[Spot], float]) -> None:
