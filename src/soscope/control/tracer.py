@@ -385,11 +385,11 @@ class Tracer:
         if event in _NEW_THREAD:
             self._forked(task, event)  # the new one stops by itself, and is waited for too
         elif event == ptrace.EVENT_EXEC:
-            self.note_exec(task, status.program_path(task.tid), reasons.NOT_FOLLOWED)
+            self.note_exec(task, status.program_path(task.tid), reasons.LET_GO)
         try:
             if task.put_in is not None:
                 task.put_in.abandon()
-                self._refuse(task, reasons.NOT_FOLLOWED)
+                self._refuse(task, reasons.LET_GO)
                 number = 0 if number == signal.SIGTRAP else number
             self.detach(task, number)
         except Gone as gone:

@@ -13,6 +13,7 @@ UNKNOWN_LOADER = "unknown loader"
 BY_LOADER = "started by its loader"
 LOCKS = "mlockall"
 NOT_FOLLOWED = "not followed"
+LET_GO = "let go of"
 ENDED = "ended while it was loaded"
 NO_PTRACE = "no ptrace"  # ": " and the system's reason follow
 

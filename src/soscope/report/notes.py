@@ -56,6 +56,7 @@ _UNTRACED = {
     "seccomp filter": "its seccomp filter forbids what is needed",
     "unknown loader": "its loader is of an unknown kind",
     "mlockall": "it calls mlockall, and the agent's memory would exceed its limit (ulimit -l)",
+    "let go of": "it was being loaded when the trace ended",
     "not followed": "what a command starts is followed with -f",
 }
 
