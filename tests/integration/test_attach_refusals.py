@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -248,6 +249,7 @@ def test_who_traces_it_already_is_named(tool: str) -> None:
         finally:
             tracer.terminate()
             tracer.communicate(timeout=60)
+        process.send_signal(signal.SIGCONT)  # one that is ended may leave it stopped
         is_traced(process.pid)
         assert attached.finish(process) == (7, "wrong 0\n", "")
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -71,13 +73,17 @@ int main(int argc, char **argv)
 
 	if (argc > 1 && !strcmp(argv[1], "thread"))
 		pthread_create(&other, NULL, thread, NULL);
-	else
+	else if (argc < 2 || strcmp(argv[1], "late"))
 		install();
 	if (argc > 2 && !strcmp(argv[1], "exec"))
 		execl(argv[2], argv[2], "exit", "9", NULL);
 	write(1, "ready\n", 6);
-	if (argc > 1 && !strcmp(argv[1], "wait")) {
+	if (argc > 1 && (!strcmp(argv[1], "wait") || !strcmp(argv[1], "late"))) {
 		struct timespec left = {5, 0}, begin, end;
+		char line[8];
+
+		if (argv[1][0] == 'l' && read(0, line, sizeof(line)) > 0)
+			install();
 
 		clock_gettime(CLOCK_MONOTONIC, &begin);
 		nanosleep(&left, NULL);
@@ -195,6 +201,32 @@ def test_a_wait_goes_on_under_a_filter(name: str) -> None:
         for _ in range(2):
             done = attached.trace(process.pid, "-c", "--duration", "50ms")
             assert done.returncode == (0 if name in GOOD else 1), done.stderr
+        out, _ = process.communicate(timeout=30)
+        assert process.returncode == 7
+        assert 4995 <= int(out) < 5400
+
+
+def test_a_filter_that_came_later() -> None:
+    """Nobody has asked it when the agent is taken out: the waits go on by their own calls."""
+    with attached.running([target(BAD["restart"][0]), "late"]) as process:
+        tracer = subprocess.Popen(
+            attached.words(process.pid, "-c"),
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        attached.wait_until("memfd:soscope", process.pid)
+        time.sleep(0.5)
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+        time.sleep(0.3)
+        tracer.send_signal(signal.SIGINT)
+        _, notes = tracer.communicate(timeout=60)
+        assert tracer.returncode == 0, notes
+        done = attached.detach(process.pid)
+        assert done.returncode == 0, done.stderr
         out, _ = process.communicate(timeout=30)
         assert process.returncode == 7
         assert 4995 <= int(out) < 5400

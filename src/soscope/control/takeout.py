@@ -42,6 +42,7 @@ def take_out_here(visit: Visit, agent: Resident) -> Taken:
     written: then some words may be restored, and the rest can be tried again.
     """
     taken = Taken()
+    visit.mind_filters()
     agent.stop()
     done = False
     while not done:

@@ -113,6 +113,16 @@ class Visit:
         if filters.suspects(self.pid):
             raise Refused(reasons.SECCOMP)
 
+    def mind_filters(self) -> None:
+        """Stop threads so that it does no harm where filters are that nobody has asked."""
+        try:
+            found = filters.suspects(self.pid)
+        except Refused:
+            found = {}  # strict: it only reads and writes, which is made again anyway
+        self.threads.makes_again = any(
+            self.filtered.get(tid) != count for tid, count in found.items()
+        )
+
     def worker(self) -> int:
         """Return the stopped thread in whose place system calls are made best.
 

@@ -15,15 +15,13 @@ import os
 import time
 
 from soscope.errors import NoSuchProcess
-from soscope.process import arch_x86_64 as arch
 from soscope.process import ptrace, status
 from soscope.process.reasons import Refused
 from soscope.process.stop import waits
-from soscope.process.stop.stopping import Thread, Threads
+from soscope.process.stop.stopping import Threads
 
 STRICT, FILTER = "1", "2"
 _CAP_SYS_ADMIN = 21
-_TIMESPEC = 16  # bytes
 _MOST = 4096  # BPF_MAXINSNS
 _INSTRUCTION = 8  # bytes
 _LIMIT = 1.0  # seconds for a thread to stop
@@ -124,41 +122,18 @@ class _One(Threads):
 
     def __init__(self, pid: int) -> None:
         super().__init__(pid)
-        self._clock = waits.SchedulerClock()
+        self.makes_again = True
 
     def stop_one(self, tid: int) -> None:
         """Stop it; `stopped` is empty afterwards where it has ended."""
-        wait = waits.look(tid, restarts=True)
-        self._clock.learn(wait)
+        clock = waits.SchedulerClock()
+        clock.learn(waits.look(tid, restarts=True))
         self._seize(tid)
         try:
             for thread in list(self.stopped.values()):
-                thread.wait = wait
                 self._wait(thread, time.monotonic() + _LIMIT)
             for thread in self.stopped.values():
-                self._find_began(thread, self._clock)
+                self._find_began(thread, clock)
         except BaseException:
             self.resume()
             raise
-
-    def _mend(self, threads: list[Thread]) -> None:
-        for thread in threads:
-            try:
-                registers = arch.get_registers(thread.tid)
-                if arch.is_restarting(registers):
-                    _make_again(thread, registers)
-                else:
-                    super()._mend([thread])
-            except OSError:
-                pass  # killed
-
-
-def _make_again(thread: Thread, registers: arch.Registers) -> None:
-    """Let a thread make its own call again instead of restart_syscall(2)."""
-    try:
-        place = arch.scratch(registers, _TIMESPEC)
-        waits.shorten(registers, thread.began, thread.tid, place)
-    except OSError:
-        pass  # no room: its time-out begins again
-    arch.restart(registers)
-    arch.set_registers(thread.tid, registers)

@@ -40,9 +40,9 @@ class Thread:
 
     __slots__ = ("asked", "began", "is_stopped", "let_go", "rank", "tid", "wait", "was_stopped")
 
-    def __init__(self, tid: int) -> None:
+    def __init__(self, tid: int, *, restarts: bool = False) -> None:
         self.tid = tid
-        self.wait = waits.look(tid)
+        self.wait = waits.look(tid, restarts=restarts)
         self.rank = waits.rank(self.wait)
         self.began = 0
         self.asked = 0
@@ -55,6 +55,8 @@ class Threads:
     """The threads of process `pid`. `longest` is the longest stop so far, in ns.
 
     `scratch` is the address of `scratch_count` times 16 bytes of the process, for time-outs.
+    `makes_again`: calls that the kernel would go on with by restart_syscall(2) are made again
+    themselves, because nobody knows whether a seccomp filter allows that one.
     All methods are to be called from one thread of ours: ptrace(2) knows no other tracer.
     """
 
@@ -64,6 +66,7 @@ class Threads:
         self.stopped: dict[int, Thread] = {}
         self.scratch = 0
         self.scratch_count = 0
+        self.makes_again = False
 
     def lend(self, addr: int, size: int) -> None:
         """Let memory of the process be used for time-outs of calls that go on."""
@@ -81,7 +84,7 @@ class Threads:
         """
         clock = waits.SchedulerClock()
         for tid in self._new():
-            clock.learn(waits.look(tid))
+            clock.learn(waits.look(tid, restarts=self.makes_again))
         end = time.monotonic() + limit
         try:
             while new := self._new():
@@ -122,7 +125,7 @@ class Threads:
         ]
 
     def _seize(self, tid: int) -> None:
-        thread = Thread(tid)
+        thread = Thread(tid, restarts=self.makes_again)
         end = time.monotonic() + _LETTING_GO
         while True:
             try:
@@ -236,6 +239,9 @@ class Threads:
             registers = arch.get_registers(thread.tid)
         except OSError:
             return None
+        if self.makes_again and arch.is_restarting(registers):
+            _make_again(thread, registers)
+            return None
         return registers if arch.is_interrupted(registers) else None
 
     # ---- looking ----
@@ -257,6 +263,21 @@ class Threads:
         kernel's means.
         """
         return min(self.stopped.values(), key=lambda one: one.rank).tid
+
+
+def _make_again(thread: Thread, registers: arch.Registers) -> None:
+    """Let a thread make its own call again instead of restart_syscall(2)."""
+    try:
+        # below its stack: the kernel reads it before anything of the thread's own runs
+        place = arch.scratch(registers, _TIMESPEC)
+        waits.shorten(registers, thread.began, thread.tid, place)
+    except OSError:
+        pass  # no room: its time-out begins again
+    arch.restart(registers)
+    try:
+        arch.set_registers(thread.tid, registers)
+    except OSError:
+        pass  # killed
 
 
 def _state(pid: int, tid: int) -> str:
