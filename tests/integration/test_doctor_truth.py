@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from tests.support import attached
-from tests.support.launching import environment
+from tests.support.launching import environment, wait_state
+from tests.support.resolving import Teller, teller
 from tests.support.run import run
 from tests.support.tools import need
 
@@ -80,3 +81,19 @@ def test_a_process_has_the_slots_that_a_trace_hooks(name: str) -> None:
     found = {image: count for image, count in found.items() if not image.startswith("linux-")}
     assert len(said) > 4
     assert said == found
+
+
+def test_a_process_whose_first_thread_has_ended_is_no_zombie() -> None:
+    with Teller(teller("-pie", "-fPIE")) as running:
+        wanted = asked("-p", str(running.pid))
+        running.give("leave")
+        wait_state(running.pid, "Z")
+        found = asked("-p", str(running.pid))
+        done = attached.trace(running.pid, "--count-only", "--duration", "50ms")
+        assert done.returncode == 0, done.stderr
+        assert running.tell("default", "malloc")
+    assert found["path"] == wanted["path"]
+    # pthread_exit has loaded another one
+    assert slots(wanted).items() <= slots(found).items()
+    (said,) = [one["text"] for one in found["findings"] if one["name"] == "agent"]
+    assert said.endswith("can put it in, and take it out again")

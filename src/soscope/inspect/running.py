@@ -35,32 +35,34 @@ def examine(pid: int) -> Subject:
     facts = status.read_stat(pid)
     fields = status.read_status(pid)
     pid = _leader(pid, fields)
-    subject = Subject("process", status.program_path(pid), pid)
+    zombie = None
+    try:
+        tid = status.living_thread(pid)  # where the first has ended, another knows as much
+    except NoSuchProcess as error:
+        tid, zombie = pid, error
+    subject = Subject("process", status.program_path(tid), pid)
     name = fields.get("Name", "")
     subject.say("process", INFO, _who(pid, name, fields))
-    if facts.state in status.ENDED:
-        try:
-            status.living_thread(pid)
-        except NoSuchProcess as error:
-            subject.say("agent", MISSING, f"{error}: {error.hint}")
-            subject.fall_short(PARTIAL)
-            return subject
+    if zombie is not None:
+        subject.say("agent", MISSING, f"{zombie}: {zombie.hint}")
+        subject.fall_short(PARTIAL)
+        return subject
     if _flags(pid) & _KTHREAD:
         subject.say("agent", MISSING, "a thread of the kernel: it has no memory of its own")
         subject.fall_short(PARTIAL)
         return subject
     if facts.state in _STATES:
         subject.say("state", INFO, _STATES[facts.state])
-    may = _rights(subject, pid)
-    mappings = _mappings(pid)
+    may = _rights(subject, tid)
+    mappings = _mappings(tid)
     if mappings is None:
         return subject
-    _look_into(subject, pid, mappings, may=may)
+    _look_into(subject, tid, mappings, may=may)
     if not may:
         subject.judge("not permitted")
         return subject
     subject.say("reading", OK, f"soscope resolve, map and explain -p {pid} work")
-    _residents(subject, pid, mappings)
+    _residents(subject, tid, mappings)
     hindrance = _hindrance(pid)
     if hindrance is not None:
         subject.say("agent", MISSING, hindrance)
@@ -112,16 +114,12 @@ def _rights(subject: Subject, pid: int) -> bool:
     return True
 
 
-def _mappings(pid: int) -> list[Mapping] | None:
-    """Return the mappings, of another thread where the first has ended, None if not allowed."""
+def _mappings(tid: int) -> list[Mapping] | None:
+    """Return the mappings, None where they may not be read."""
     try:
-        found = maps.read(pid)
-        tasks = [] if found else os.listdir(f"/proc/{pid}/task")
-        for task in tasks:
-            found = found or maps.read(int(task))
+        return maps.read(tid)
     except OSError:
         return None
-    return found
 
 
 def _look_into(subject: Subject, pid: int, mappings: list[Mapping], *, may: bool) -> None:
@@ -227,10 +225,10 @@ def _hindrance(pid: int) -> str | None:
     return None
 
 
-def _residents(subject: Subject, pid: int, mappings: list[Mapping]) -> None:
+def _residents(subject: Subject, tid: int, mappings: list[Mapping]) -> None:
     """Say whose agents lie in the process already."""
     try:
-        memory = RemoteMemory(pid)
+        memory = RemoteMemory(tid)
     except OSError:
         return
     try:
@@ -240,7 +238,7 @@ def _residents(subject: Subject, pid: int, mappings: list[Mapping]) -> None:
                 subject.say("soscope", INFO, f"soscope {owner} has its agent in it")
             elif one.is_hooked:
                 text = "a soscope that has ended has left its hooks in it"
-                subject.say("soscope", LIMITED, text, f"soscope detach -p {pid}")
+                subject.say("soscope", LIMITED, text, f"soscope detach -p {subject.pid}")
             else:
                 subject.say(
                     "soscope", INFO, "an agent lies in it, without hooks: for the next time"
