@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -18,6 +19,7 @@ from soscope.model.call import Process
 from soscope.recording.reader import Recording
 from tests.support import attached, build
 from tests.support.launching import compiled, environment
+from tests.support.others import drop
 from tests.support.recorded import by_columns
 from tests.support.run import run
 from tests.support.tools import need
@@ -192,6 +194,29 @@ def test_what_it_executes_itself_is_followed(how: str, tmp_path: Path) -> None:
         document = json.loads(output.read_text())
         assert document["exit"] == {"status": 5, "signal": None}
         assert calls_of(output) == {"exec": 1 + 100_000, "threadexec": 1 + 100 + 1000}[how]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may trace a process of somebody else")
+@pytest.mark.parametrize("how", ["user", "namespace"])
+def test_programs_that_can_open_none_of_our_files(how: str, public_path: Path) -> None:
+    """Their control blocks are made in them, and come to soscope by way of its helper."""
+    program = shutil.copy(family(), public_path / "family")
+    output = public_path / "table.json"
+    words = drop() if how == "user" else [need("unshare"), "--pid", "--fork", "--kill-child"]
+    with attached.running([*words, program]) as process:
+        pid = process.pid
+        if how == "namespace":
+            [child] = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+            pid = int(child)
+        before = attached.snapshot(pid)
+        with tracing(pid, "-c", "-e", "abs@MAIN", "--json", "-o", str(output)) as tracer:
+            assert say(process, "spawn") == "5\n"
+            assert say(process, "fork") == "3\n"
+            notes = finished(tracer)
+        assert "untraced" not in notes
+        assert calls_of(output) == 2 + 10_000 + 10
+        assert attached.differences(before, pid) == []
+        assert attached.finish(process) == (7, "", "")
 
 
 def test_the_recording_has_all_processes(tmp_path: Path) -> None:

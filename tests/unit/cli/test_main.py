@@ -12,7 +12,7 @@ import pytest
 
 import soscope
 from soscope.cli.main import VERBS, main
-from soscope.errors import SoscopeError
+from soscope.errors import AgentError, SoscopeError
 
 ROOT = Path(__file__).parents[3]
 
@@ -66,6 +66,20 @@ def test_a_usage_error_is_one_message_and_a_status(
     assert message in captured.err
     assert "Traceback" not in captured.err
     assert captured.out == ""
+
+
+def test_without_a_command_no_status_is_kept_for_it(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A missing agent is 125 where a command was to run, 1 where a process was to be traced."""
+
+    def fails(*_: object) -> None:
+        raise AgentError("no agent")
+
+    monkeypatch.setattr("soscope.instruments.trace.run.run_trace", fails)
+    assert main(["trace", "ls"]) == 125
+    assert main(["trace", "-p", "1"]) == 1
+    assert capfd.readouterr().err.count("no agent") == 2
 
 
 def test_debug_shows_where(capfd: pytest.CaptureFixture[str]) -> None:
