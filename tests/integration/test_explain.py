@@ -218,3 +218,17 @@ def test_wrong_words_are_a_usage_error(words: list[str]) -> None:
     done = run([*EXPLAIN, *words])
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("soscope: error: ")
+
+
+def test_no_hook_is_told_of_the_loaders_own_calls(tmp_path: Path) -> None:
+    program = caller("lazy")
+    with started(program) as pid:
+        done = run([sys.executable, "-m", "soscope", "map", "--json", "-p", str(pid)])
+        images = json.loads(done.stdout)["images"]
+        loader = next(one for one in images if one["name"].startswith("ld-"))
+        for slot in loader["slots"]:
+            (way,) = ways(pid, slot["symbol"], "--from", loader["name"])
+            assert way["hook"] == ["none: the loader's own calls are left alone"]
+    words = [sys.executable, "-m", "soscope", "trace", "-c", "-v", "--from", "all"]
+    done = run([*words, "-o", str(tmp_path / "out"), "--", "/bin/true"])
+    assert f"{loader['name']}: 0 slots hooked" in done.stderr

@@ -30,13 +30,15 @@ class Way:
     of the agent's. `page` says how the slot's page may be used ("rw-p"). `definition` is the
     address of the definition, None where nobody has one, `place` that of its image among the
     `places` in which the loader looks. `is_resolver` says that it is an IFUNC's resolver,
-    `is_native` that there is an agent for such code, `is_searched` that `uses` are known.
+    `is_native` that there is an agent for such code, `is_loader` that the importer is the dynamic
+    loader, `is_searched` that `uses` are known.
     """
 
     __slots__ = (
         "aimed_at",
         "definition",
         "importer",
+        "is_loader",
         "is_native",
         "is_resolver",
         "is_searched",
@@ -58,6 +60,7 @@ class Way:
         self.relocation_addr, self.relocation_index, self.aimed_at = _relocation(binding)
         mapping = image.space.mapping_at(binding.addr)
         self.page = "" if mapping is None else mapping.flags
+        self.is_loader = image is images.loader
         self.is_native = (image.space.bits, image.machine) == (arch.BITS, arch.MACHINE)
         self.is_searched = can_search(image)
         self.uses = uses_of(image, binding.addr)
@@ -93,6 +96,8 @@ class Way:
         """What soscope's hook writes where, a sentence for each step."""
         one = self.binding
         slot = f"the slot at {one.addr:#x}"
+        if self.is_loader:
+            return ["none: the loader's own calls are left alone"]
         if not self.is_native:
             return ["none: soscope has no agent for programs of this kind"]
         if one.state == HOOKED:
