@@ -232,3 +232,27 @@ def test_no_hook_is_told_of_the_loaders_own_calls(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "soscope", "trace", "-c", "-v", "--from", "all"]
     done = run([*words, "-o", str(tmp_path / "out"), "--", "/bin/true"])
     assert f"{loader['name']}: 0 slots hooked" in done.stderr
+
+
+WEAK = """
+    #include <stdio.h>
+    extern void nowhere(void) __attribute__((weak));
+    int main(void)
+    {
+        puts("ready");
+        fflush(stdout);
+        if (getchar() == 'x')
+            nowhere();
+        return 0;
+    }"""
+
+
+def test_no_hook_is_told_of_what_nobody_defines() -> None:
+    program = launching.compiled("weakly.c", "-Wl,-z,now", "-fplt", text=WEAK)
+    with started(program) as pid:
+        (way,) = ways(pid, "nowhere")
+        words = [sys.executable, "-m", "soscope", "trace", "--count-only", "--json", "-p", str(pid)]
+        done = run([*words, "-v", "--duration", "50ms", "-e", "nowhere,puts"])
+    assert (way["slot"]["value"], way["definition"]) == ("0x0", None)
+    assert way["hook"] == ["none: nobody defines it, so there is nothing to call"]
+    assert "through 1 slot of weakly" in done.stderr  # that of puts

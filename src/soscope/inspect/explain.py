@@ -98,6 +98,8 @@ class Way:
         slot = f"the slot at {one.addr:#x}"
         if self.is_loader:
             return ["none: the loader's own calls are left alone"]
+        if not one.value and self.definition is None:
+            return ["none: nobody defines it, so there is nothing to call"]
         if not self.is_native:
             return ["none: soscope has no agent for programs of this kind"]
         if one.state == HOOKED:
