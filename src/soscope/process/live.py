@@ -191,7 +191,10 @@ class Process:
         Raises NoSuchProcess, UsageError.
         """
         asked = list(queries)
-        located = self._located_of(asked)
+        names = list(map(_plain, asked))
+        located = self._located_of(
+            [one for one, name in zip(asked, names, strict=True) if not name]
+        )
         if located:
             rest = [one for one in asked if _text(one) not in located]
             found = iter(
@@ -203,25 +206,29 @@ class Process:
         quick: dict[str, Answer] = {}
         if seen_from is None and not lists and len(asked) > _FEW:
             self._refresh()
-            plain = {_plain(one) for one in asked} - {""}
             tid = self._space.tid if thread is None else thread
-            with _WithoutCollection():
-                resolver = Resolver(self._images, tid, namespace=namespace)
-                quick = resolver.by_names(plain)
-                rest_of = plain - quick.keys()
-                if len(rest_of) > _FEW:
-                    quick |= resolver.by_other_names(rest_of)
-            # what is nowhere may have come without the loader
-            if not self._watch.holds(thoroughly=not all(quick.values())):
-                quick = {}  # it has changed: one by one, then
-            self._space.check()
-        found_by = [quick.get(_plain(query)) for query in asked]
+            quick = self._named(set(names) - {""}, Resolver(self._images, tid, namespace=namespace))
         return [
-            self.answer(query, thread=thread, namespace=namespace, lists=lists, seen_from=seen_from)
-            if one is None
-            else one
-            for query, one in zip(asked, found_by, strict=True)
+            quick[name]
+            if name in quick
+            else self.answer(
+                query, thread=thread, namespace=namespace, lists=lists, seen_from=seen_from
+            )
+            for query, name in zip(asked, names, strict=True)
         ]
+
+    def _named(self, names: set[str], resolver: Resolver) -> dict[str, Answer]:
+        """Answer many names at once; some may be left out, and all where the picture changed."""
+        with _WithoutCollection():
+            found = resolver.by_names(names)
+            rest = names - found.keys()
+            if len(rest) > _FEW:
+                found |= resolver.by_other_names(rest)
+        # what is nowhere may have come without the loader
+        if not self._watch.holds(thoroughly=bool(rest)):
+            found = {}
+        self._space.check()
+        return found
 
     def bindings(self, *, image: str | None = None, symbol: str | None = None) -> list[Binding]:
         """Return what the slots hold now, image by image in link-map order.
@@ -278,10 +285,11 @@ def _text(query: Query | str) -> str:
 
 def _plain(query: Query | str) -> str:
     """Return the name that is asked for and nothing else, "" where there is more to it."""
-    text = _text(query)
-    if isinstance(query, Query) and (query.name != text or query.image or query.version):
+    if isinstance(query, str):
+        return query if query.isidentifier() else ""
+    if query.name != query.text or query.image or query.version:
         return ""
-    return text if text.isidentifier() else ""
+    return query.text if query.text.isidentifier() else ""
 
 
 class _WithoutCollection:

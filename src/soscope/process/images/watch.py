@@ -15,7 +15,7 @@ from soscope.process.images.images import Images
 from soscope.process.images.space import Space
 
 _MOST = 1024  # IOV_MAX
-_FEW = 48  # places that are read as quickly without ctypes
+_FEW = 24  # pieces that are read as quickly without ctypes
 _NEAR = 4096  # bytes between places that are read together
 
 
@@ -62,7 +62,7 @@ class Watch:
             self._known = len(watched)
             self._pieces = _pieces(watched)
             self._batches = None
-        elif self._batches is None and len(watched) > _FEW:
+        elif self._batches is None and len(self._pieces) > _FEW:
             self._batches = _batches(watched)
         try:
             if self._batches is not None:
