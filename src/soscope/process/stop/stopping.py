@@ -67,6 +67,7 @@ class Threads:
         self.scratch = 0
         self.scratch_count = 0
         self.makes_again = False
+        self._owed: dict[int, waits.Owed] = {}
 
     def lend(self, addr: int, size: int) -> None:
         """Let memory of the process be used for time-outs of calls that go on."""
@@ -216,33 +217,34 @@ class Threads:
 
     def _mend(self, threads: list[Thread]) -> None:
         """Let calls that the stop has ended with EINTR go on."""
-        found = [(one, self._interrupted(one)) for one in threads]
-        calls = [(one, registers) for one, registers in found if registers is not None]
-        # A time-out may lie in what is lent already, since an earlier stop.
-        used = {waits.timespec(registers) for _, registers in calls}
+        found = self.registers()
+        # A time-out may lie in what is lent already, since an earlier stop; also that of a
+        # thread that has not come to make its call again.
+        used = {waits.timespec(registers) for registers in found.values()}
+        calls = [
+            (one, found[one.tid])
+            for one in threads
+            if one.tid in found and arch.is_interrupted(found[one.tid])
+        ]
+        owed, self._owed = self._owed, {}
         lent = range(self.scratch, self.scratch + _TIMESPEC * self.scratch_count, _TIMESPEC)
         free = (place for place in lent if place not in used)
+        for thread in threads if self.makes_again else ():
+            if thread.tid in found and arch.is_restarting(found[thread.tid]):
+                before = owed.get(thread.tid, (0, 0))
+                self._owed[thread.tid] = _make_again(thread, found[thread.tid], before)
         for thread, registers in calls:
             place = waits.timespec(registers)
             if place and place not in lent:
                 place = next(free, 0)
             try:
-                waits.shorten(registers, thread.began, thread.tid, place)
+                self._owed[thread.tid] = waits.shorten(
+                    registers, thread.began, thread.tid, place, owed.get(thread.tid, (0, 0))
+                )
                 arch.restart(registers)
                 arch.set_registers(thread.tid, registers)
             except OSError:
                 pass  # killed: nobody will see what it waited for
-
-    def _interrupted(self, thread: Thread) -> arch.Registers | None:
-        """Return the registers of a thread whose call has ended with EINTR."""
-        try:
-            registers = arch.get_registers(thread.tid)
-        except OSError:
-            return None
-        if self.makes_again and arch.is_restarting(registers):
-            _make_again(thread, registers)
-            return None
-        return registers if arch.is_interrupted(registers) else None
 
     # ---- looking ----
 
@@ -265,12 +267,13 @@ class Threads:
         return min(self.stopped.values(), key=lambda one: one.rank).tid
 
 
-def _make_again(thread: Thread, registers: arch.Registers) -> None:
-    """Let a thread make its own call again instead of restart_syscall(2)."""
+def _make_again(thread: Thread, registers: arch.Registers, owed: waits.Owed) -> waits.Owed:
+    """Let a thread make its own call again instead of restart_syscall(2); see `waits.shorten`."""
+    left = (0, 0)
     try:
         # below its stack: the kernel reads it before anything of the thread's own runs
         place = arch.scratch(registers, _TIMESPEC)
-        waits.shorten(registers, thread.began, thread.tid, place)
+        left = waits.shorten(registers, thread.began, thread.tid, place, owed)
     except OSError:
         pass  # no room: its time-out begins again
     arch.restart(registers)
@@ -278,6 +281,7 @@ def _make_again(thread: Thread, registers: arch.Registers) -> None:
         arch.set_registers(thread.tid, registers)
     except OSError:
         pass  # killed
+    return left
 
 
 def _state(pid: int, tid: int) -> str:

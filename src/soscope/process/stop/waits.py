@@ -34,7 +34,11 @@ RESTARTED = {
 }
 _VFORK = 58
 _NS = 1_000_000_000
+_MS = 1_000_000  # ns
 _SAMPLES = 3
+
+# A time-out that was given to a call in milliseconds, and the ns that it is too long.
+Owed = tuple[int, int]
 
 
 class Wait:
@@ -161,33 +165,41 @@ def timespec(registers: arch.Registers) -> int:
     return int(getattr(registers, register)) if kind == TIMESPEC else 0
 
 
-def shorten(registers: arch.Registers, began: int, tid: int, place: int) -> None:
+def shorten(
+    registers: arch.Registers, began: int, tid: int, place: int, owed: Owed = (0, 0)
+) -> Owed:
     """Take the time that has passed off the time-out of a call that will be made again.
 
     It began at `began` (time.monotonic_ns()). `place` is the address of 16 bytes in the
     process for a new `struct timespec`, 0: there is none, and a time-out in memory starts again.
+    Returns what could not be taken off, which is to be given as `owed` when the same call is
+    stopped again: many stops would make it wait longer by many parts of a millisecond.
     """
     number = int(registers.orig_rax)
     how = TIMED.get(number) or RESTARTED.get(number)
     if not began or how is None:
-        return
+        return 0, 0
     gone = time.monotonic_ns() - began
     if gone <= 0:
-        return
+        return 0, 0
     register, kind = how
     value = int(getattr(registers, register))
     if kind == MILLISECONDS:
         timeout = value & 0xFFFF_FFFF
-        if timeout and timeout < 1 << 31:
-            setattr(registers, register, max(timeout - gone // 1_000_000, 0))
-        return
+        if not timeout or timeout >= 1 << 31:
+            return 0, 0
+        if timeout == owed[0]:
+            gone += owed[1]
+        left = max(timeout - gone // _MS, 0)
+        setattr(registers, register, left)
+        return left, gone % _MS
     if not value or not place:
-        return
+        return 0, 0
     memory = RemoteMemory(tid)
     try:
         data = memory.read(value, 16)
         if len(data) < 16:
-            return
+            return 0, 0
         seconds = int.from_bytes(data[:8], "little", signed=True)
         left = seconds * _NS + int.from_bytes(data[8:], "little") - gone
         left = max(left, 0)
@@ -195,5 +207,6 @@ def shorten(registers: arch.Registers, began: int, tid: int, place: int) -> None
             place, (left // _NS).to_bytes(8, "little") + (left % _NS).to_bytes(8, "little")
         )
         setattr(registers, register, place)
+        return 0, 0
     finally:
         memory.close()
