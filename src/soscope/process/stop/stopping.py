@@ -19,9 +19,10 @@ from soscope.process import ptrace
 from soscope.process.reasons import Refused
 from soscope.process.signals import signal
 from soscope.process.stop import waits
+from soscope.process.stop.reaper import Reaper
 
 _LIMIT = 1.0  # seconds for all threads to stop
-_SPIN = 200  # looks at a thread before sleeping in between
+_SPIN = 200  # looks at a thread before sleeping in between, and before asking once more
 _PAUSE = 0.0002
 _LETTING_GO = 0.2  # seconds that a tracer takes to end
 _WAIT = ptrace.WALL | os.WNOHANG
@@ -88,11 +89,8 @@ class Threads:
             clock.learn(waits.look(tid, restarts=self.makes_again))
         end = time.monotonic() + limit
         try:
-            while new := self._new():
-                for tid in new:
-                    self._seize(tid)
-                for thread in [one for one in self.stopped.values() if not one.is_stopped]:
-                    self._wait(thread, end)
+            with Reaper(self.stopped):
+                self._stop_all(end)
             if not self.stopped:
                 raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
             for thread in self.stopped.values():
@@ -100,6 +98,33 @@ class Threads:
         except BaseException:
             self.resume()
             raise
+
+    def _stop_all(self, end: float) -> None:
+        while (new := self._new()) or self._run_still() or self._is_alone(end):
+            for tid in new:
+                self._seize(tid)
+            for thread in [one for one in self.stopped.values() if not one.is_stopped]:
+                self._wait(thread, end)
+
+    def _is_alone(self, end: float) -> bool:
+        """Say whether no thread has been found of a process that is still there."""
+        is_there = not self.stopped and _state(self.pid, self.pid) not in _GONE
+        return is_there and time.monotonic() < end
+
+    def _run_still(self) -> bool:
+        """Say whether threads have to be waited for that were taken for stopped.
+
+        They were killed. Or another thread has executed a program and with it taken the number
+        of the first, by which it has to be asked to stop.
+        """
+        found = False
+        for thread in self.stopped.values():
+            try:
+                ptrace.signal_mask(thread.tid)
+            except OSError:
+                thread.is_stopped, found = False, True
+                self._interrupt(thread.tid)
+        return found
 
     @staticmethod
     def _find_began(thread: Thread, clock: waits.SchedulerClock) -> None:
@@ -143,10 +168,16 @@ class Threads:
                 time.sleep(_PAUSE)
         self.stopped[tid] = thread
         thread.asked = time.monotonic_ns()
+        self._interrupt(tid)
+
+    @staticmethod
+    def _interrupt(tid: int) -> bool:
+        """Ask a thread to stop; return whether we trace it."""
         try:
             ptrace.interrupt(tid)
         except ProcessLookupError:
-            pass  # its end is reported by the next wait
+            return False  # if it has ended, the next wait says so
+        return True
 
     def _wait(self, thread: Thread, end: float) -> None:
         """Wait until a thread is in the stop that we asked for, or has ended."""
@@ -162,6 +193,10 @@ class Threads:
                 if looks > _SPIN:
                     if time.monotonic() > end:
                         raise Refused(_why_not_stopped(self.pid, thread.tid))
+                    # another may have taken its number, and be none of ours
+                    if not looks % _SPIN and not self._interrupt(thread.tid):
+                        del self.stopped[thread.tid]
+                        return
                     time.sleep(_PAUSE)
                 continue
             if not os.WIFSTOPPED(status):

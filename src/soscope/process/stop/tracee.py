@@ -98,11 +98,12 @@ class Tracee:
         self.set_signal_mask(_ALL_BUT_TRAP)
 
     def _gone(self) -> Gone:
-        """Take the wait status of a thread that somebody killed."""
-        while True:
-            _, status = os.waitpid(self.tid, ptrace.WALL)
-            if not os.WIFSTOPPED(status):
-                return Gone(status)
+        """Take the wait status of a thread that somebody killed.
+
+        One that only stops is another, which has taken its number by executing a program.
+        """
+        _, status = os.waitpid(self.tid, ptrace.WALL)
+        return Gone(status)
 
     # ---- running ----
 

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The end of traced threads is taken note of while their tracer cannot.
+
+Who executes a program waits until the process's other threads have ended, and for that until
+their tracer has heard of it. But ptrace(2) lets that one wait for the new program when it is
+about to seize one more thread, and no signal wakes it: both would wait for ever.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+from collections.abc import Iterable
+
+from soscope.process import ptrace
+
+_PATIENCE = 0.02  # seconds before a tracer is taken to be stuck
+_ENDED = os.WEXITED | os.WNOHANG | ptrace.WALL
+
+_ENDS = (os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED)
+
+
+class Reaper:
+    """`with Reaper(tids):` those of them that end are waited for by a thread of its own.
+
+    It does so from time to time, and takes note of nothing but their end. `tids` may change.
+    """
+
+    __slots__ = ("_done", "_tids")
+
+    def __init__(self, tids: Iterable[int]) -> None:
+        self._tids = tids
+        self._done = _thread.allocate_lock()
+
+    def __enter__(self) -> None:
+        self._done.acquire()
+        try:
+            _thread.start_new_thread(self._work, ())
+        except RuntimeError:
+            pass  # no thread can be made: it would hardly ever be needed
+
+    def __exit__(self, *_: object) -> None:
+        self._done.release()
+
+    def _work(self) -> None:
+        while not self._done.acquire(timeout=_PATIENCE):
+            for tid in list(self._tids):
+                try:
+                    # of a traced thread a stop is told, too, whether asked for or not
+                    found = os.waitid(os.P_PID, tid, _ENDED | os.WNOWAIT)
+                    if found is not None and found.si_code in _ENDS:
+                        os.waitid(os.P_PID, tid, _ENDED)
+                except OSError:
+                    continue
