@@ -312,6 +312,8 @@ uint32_t sosc_guard_kind(const char *symbol);
 // ---- turns -----------------------------------------------------------------
 
 void sosc_turns_begin(void);
+void sosc_turns_count(void);
+bool sosc_turns_hold(void);
 void sosc_turns_forget(const struct sosc_loaded *image);
 
 // ---- strings, sites, ring, unwinding ---------------------------------------

@@ -100,6 +100,16 @@ static void disarm_init(struct sosc_loaded *image)
 	image->init_cell = SOSC_NONE;
 }
 
+static void hook_new(struct sosc_loaded *image)
+{
+	if (!sosc_turns_hold()) {
+		sosc_image_hook(image, false);
+		return;
+	}
+	sosc_image_wait(image);
+	sosc_turns_count();
+}
+
 // The loader runs this as @cell's image's DT_INIT: relocated, nothing run yet.
 // Returns its own DT_INIT function, or 0.
 uint64_t sosc_image_init(struct sosc_cell *cell)
@@ -109,7 +119,7 @@ uint64_t sosc_image_init(struct sosc_cell *cell)
 
 	*info(image->map, DT_INIT) = own;
 	disarm_init(image);
-	sosc_image_hook(image, false);
+	hook_new(image);
 	return own ? image->bias + own->d_un.d_ptr : 0;
 }
 
@@ -217,7 +227,7 @@ static void look_at(uint32_t ns, struct link_map *first)
 		if (!wants_hooks(image))
 			continue;
 		if (is_relocated(image))
-			sosc_image_hook(image, false);
+			hook_new(image);
 		else
 			arm_init(image);
 	}
@@ -272,6 +282,7 @@ int sosc_images_start(const struct sosc_start *start)
 		else
 			sosc_image_hook(&sosc_loaded[i], true);
 	}
+	sosc_turns_count();
 	sosc_sites_refresh();
 	return sosc_loaded_count ? 0 : -EINVAL;
 }

@@ -15,6 +15,27 @@ void sosc_turns_begin(void)
 	sosc_inside.waiting = 0;
 }
 
+/** Take note of how many images are to be hooked in turns. */
+void sosc_turns_count(void)
+{
+	uint64_t left = 0;
+
+	for (uint32_t i = 0; i < sosc_loaded_count; i++)
+		left += sosc_loaded[i].map && sosc_loaded[i].waits;
+	sosc_inside.waiting = left + (work.image != NULL);
+}
+
+/**
+ * Whether an image that comes now has to wait for its turn, too: its slots may lead to
+ * stubs of a program that is not hooked yet (see sosc_past_canonical).
+ */
+bool sosc_turns_hold(void)
+{
+	const struct sosc_loaded *program = &sosc_loaded[0];
+
+	return program->map && (program->waits || work.image == program);
+}
+
 /** @image is gone. */
 void sosc_turns_forget(const struct sosc_loaded *image)
 {
@@ -60,14 +81,10 @@ static void take_turn(uint64_t until)
  */
 __attribute__((visibility("default"))) long soscope_agent_hook(uint64_t ns)
 {
-	uint64_t left = 0;
-
 	if (sosc_control->command == SOSC_COMMAND_STOP)
 		give_up();
 	else
 		take_turn(sosc_clock_ns(CLOCK_MONOTONIC_RAW) + ns);
-	for (uint32_t i = 0; i < sosc_loaded_count; i++)
-		left += sosc_loaded[i].map && sosc_loaded[i].waits;
-	sosc_inside.waiting = left + (work.image != NULL);
+	sosc_turns_count();
 	return (long)sosc_inside.waiting;
 }

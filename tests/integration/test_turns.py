@@ -7,6 +7,7 @@ The shortest turns that there can be make every place in the work one where the 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -134,3 +135,72 @@ def test_what_a_killed_soscope_has_not_hooked_yet_is_not_hooked_after_detaching(
         assert not waiting(process.pid)
         assert attached.differences(before, process.pid) == []
         assert attached.finish(process) == (7, "wrong 0\n", "")
+
+
+_SOURCES = {
+    "leaf.c": "int leaf(int x) { return x + 1; }",
+    "plug.c": "int leaf(int); int use(int x) { return leaf(x) + 1; }",
+    # at a fixed address: that of leaf is the program's own stub, for the plug-in, too
+    "program.c": r"""
+#include <dlfcn.h>
+#include <stdio.h>
+int leaf(int);
+int (*volatile pointer)(int);
+int main(void)
+{
+	char line[8] = "r";
+	int (*use)(int) = 0, sum = leaf((pointer = leaf)(0)) - 2;
+
+	for (;; fgets(line, sizeof(line), stdin)) {
+		if (line[0] == 'l')
+			use = (int (*)(int))dlsym(dlopen("./plug.so", RTLD_NOW), "use");
+		for (int i = 0; line[0] == 'c' && i < 100; i++)
+			sum += use(i);
+		if (line[0] == 'e')
+			return sum == 5150 ? 7 : 1;
+		puts("ready");
+		fflush(stdout);
+	}
+}
+""",
+}
+
+
+def test_a_plug_in_that_comes_before_the_program_is_hooked_is_counted_once(tmp_path: Path) -> None:
+    for name, text in _SOURCES.items():
+        (tmp_path / name).write_text(text)
+    for words in (
+        "-shared -fPIC leaf.c -o libleaf.so",
+        "-shared -fPIC -fno-plt plug.c -o plug.so",
+        "-no-pie -fno-pic program.c -o program -L. -lleaf -ldl -Wl,-rpath,.",
+    ):
+        subprocess.run(
+            [need("gcc"), "-O1", *words.split()],
+            cwd=tmp_path,
+            check=True,
+            timeout=60,
+        )
+    with attached.running(["env", "-C", tmp_path, "./program"]) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        found = turns.words(process.pid, tmp_path, "20s", "--count-only", "-e", "leaf")
+        found[2] = found[2].replace("_TURN = 1\n", "_TURN = 1\nturns._BETWEEN = 0.5\n", 1)
+        with subprocess.Popen(
+            found, env=environment(), stderr=subprocess.PIPE, text=True
+        ) as tracer:
+            end = time.monotonic() + attached.LIMIT
+            while not waiting(process.pid):
+                assert time.monotonic() < end
+            for line in ("load\n", "call\n"):
+                process.stdin.write(line)
+                process.stdin.flush()
+                assert process.stdout.readline() == "ready\n"
+                assert bool(waiting(process.pid)) == (line == "load\n")
+                assert bool(turns.stops(tmp_path)) == (line == "call\n")
+                while waiting(process.pid):
+                    assert time.monotonic() < end
+                    time.sleep(0.05)
+            tracer.terminate()
+            _, text = tracer.communicate(timeout=attached.LIMIT)
+        assert re.search(r"^ *100 +total", text, re.MULTILINE), text
+        assert attached.finish(process)[0] == 7
