@@ -2,7 +2,7 @@
 """Let an agent hook what was there before it, some milliseconds at a time.
 
 In between the process goes on; so no thread of it stands still for long, however much there
-is to hook. Images that come meanwhile are hooked by the agent itself.
+is to hook. Images that come meanwhile are hooked by the agent itself, once the program is.
 """
 
 from __future__ import annotations
