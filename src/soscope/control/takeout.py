@@ -7,14 +7,21 @@ threads stand still for as long as a few thousand words take to be written.
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+
 from soscope.control.guard import guarded
+from soscope.process import maps
 from soscope.process.agent import stacks
 from soscope.process.agent.resident import Resident
 from soscope.process.agent.undo import Taken
+from soscope.process.agent.unwinding import Unwinders
 from soscope.process.agent.visit import Visit
 
 _LIMIT = 15.0  # seconds to wait for a loader that is at work
 _TRIES = 3
+_MOST_STOPS = 200
+_BETWEEN = 0.001  # seconds
 _TURN = 0.006  # seconds of putting back while the process stands still
 
 TYPE_CHECKING = False
@@ -51,24 +58,17 @@ def take_out_here(visit: Visit, agent: Resident) -> Taken:
             visit.threads.lend(*agent.lendable)
             done = agent.take_back(taken, _TURN)
             if done:
-                returns = _let_go(visit, agent, taken)
+                agent.look()
+                agent.quiet()
+                returns = agent.fields["site_count"] > 1
+                if not returns:
+                    agent.let_unwinders_go(taken)
+                    agent.done()
         finally:
             visit.threads.resume()
     if returns:
-        _let_unwinders_go(visit, agent, taken)
+        _let_calls_return(visit, agent, taken)
     return taken
-
-
-def _let_go(visit: Visit, agent: Resident, taken: Taken) -> bool:
-    """Let trampolines do nothing any more; return whether calls may have to return by some."""
-    agent.look()
-    returns = agent.fields["site_count"] > 1
-    agent.quiet()
-    taken.returns = stacks.put_back(visit.memory, agent, visit.threads)
-    if not returns:
-        agent.let_unwinders_go(taken)
-        agent.done()
-    return returns
 
 
 def _stop_prepared(visit: Visit, agent: Resident) -> None:
@@ -83,18 +83,42 @@ def _stop_prepared(visit: Visit, agent: Resident) -> None:
     visit.stop(limit=_LIMIT)  # it loads and unloads all the time: then it stands still longer
 
 
-def _let_unwinders_go(visit: Visit, agent: Resident, taken: Taken) -> None:
-    """Look for calls that are still to return through the agent; then unwinders need it no more."""
+def _let_calls_return(visit: Visit, agent: Resident, taken: Taken) -> None:
+    """Let no call return by the agent any more; then unwinders need it no more, either."""
+    asking = agent.prepare().addresses_of_asked()
+    unwinders = Unwinders(visit.memory, maps.read(visit.tid), asking)
+
+    def put_back() -> bool:
+        back, held = stacks.put_back(visit.memory, agent, visit.threads, unwinders)
+        taken.returns += back
+        return not held
+
+    if not _at_a_stop(visit, agent, put_back):
+        agent.disown()
+        return
     places = stacks.find_anywhere(visit.memory, agent, visit.tid)
-    _stop_prepared(visit, agent)
-    try:
-        agent.look()
-        taken.returns += stacks.put_back(visit.memory, agent, visit.threads)
-        if places is not None:
-            taken.returns += stacks.put_back_at(visit.memory, agent, places)
-            agent.let_unwinders_go(taken)
-            agent.done()
-        else:
-            agent.disown()
-    finally:
-        visit.threads.resume()
+
+    def finish() -> bool:
+        if not put_back():
+            return False
+        taken.returns += stacks.put_back_at(visit.memory, agent, places or [])
+        agent.let_unwinders_go(taken)
+        agent.done()
+        return True
+
+    if places is None or not _at_a_stop(visit, agent, finish):
+        agent.disown()
+
+
+def _at_a_stop(visit: Visit, agent: Resident, work: Callable[[], bool]) -> bool:
+    """Stop the process, again and again, until `work` could be done, or for too long."""
+    for _ in range(_MOST_STOPS):
+        _stop_prepared(visit, agent)
+        try:
+            agent.look()
+            if work():
+                return True
+        finally:
+            visit.threads.resume()
+        time.sleep(_BETWEEN)
+    return False

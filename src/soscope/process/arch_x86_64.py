@@ -45,6 +45,10 @@ class Registers(ctypes.Structure):
         ).split()
     ]
 
+    def words(self) -> list[int]:
+        """Return the values of all of them."""
+        return memoryview(bytes(self)).cast("Q").tolist()
+
     def copy(self) -> Registers:
         """Return a copy."""
         return Registers.from_buffer_copy(self)

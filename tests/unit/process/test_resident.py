@@ -6,8 +6,8 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, cast
 
-from soscope.process.agent.stacks import words_between
 from soscope.process.agent.undo import Change, Plan, Taken
+from soscope.process.agent.unwinding import words_between
 from soscope.wire import layout
 
 if TYPE_CHECKING:

@@ -9,34 +9,18 @@ where there are none of these can unwinders do without the agent.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from soscope.process import maps
 from soscope.process.agent.resident import Resident
+from soscope.process.agent.unwinding import Unwinders, pointers, rename, words_between
 from soscope.process.memory import RemoteMemory
 from soscope.process.stop.stopping import Threads
 from soscope.wire import layout
 
 _RED_ZONE = 128
+_WORD = 8
 _MOST_STACK = 256 << 20
 _PIECE = 4 << 20
 _MOST_MEMORY = 1 << 30  # bytes that are looked through for coroutines
-
-
-def words_between(data: bytes, low: int, high: int) -> Iterator[tuple[int, int]]:
-    """Give (offset, value) of the aligned 8-byte words in [low, high).
-
-    The upper five bytes of all of them are one of very few values: look for those.
-    """
-    for upper in range(low >> 24, (high - 1 >> 24) + 1):
-        pattern = upper.to_bytes(5, "little")
-        at = data.find(pattern, 3)
-        while at >= 0:
-            if at % 8 == 3:
-                word = int.from_bytes(data[at - 3 : at + 5], "little")
-                if low <= word < high:
-                    yield at - 3, word
-            at = data.find(pattern, at + 1)
 
 
 def _sites(agent: Resident) -> tuple[int, int]:
@@ -44,18 +28,38 @@ def _sites(agent: Resident) -> tuple[int, int]:
     return low, low + layout.BLOB_DISTANCE
 
 
-def put_back(memory: RemoteMemory, agent: Resident, threads: Threads) -> int:
-    """Give the stacks of all stopped threads their callers' return addresses; return how many."""
-    if agent.fields["site_count"] <= 1:
-        return 0
-    places = []
+def put_back(
+    memory: RemoteMemory, agent: Resident, threads: Threads, unwinders: Unwinders
+) -> tuple[int, bool]:
+    """Give the stacks of all stopped threads their callers' return addresses.
+
+    But not that of a thread that may be in an unwinder. Returns how many they were, and
+    whether there is such a thread, or one that has such an address in a register.
+    """
+    done, held = 0, False
     mappings = maps.read(next(iter(threads.stopped), threads.pid))
-    for registers in threads.registers().values():
+    low, high = _sites(agent)
+    for tid, registers in threads.registers().items():
         start = registers.sp - _RED_ZONE & -8
         end = next((one.end for one in mappings if one.start <= registers.sp < one.end), 0)
         data = memory.read(start, min(end - start, _MOST_STACK)) if end > start else b""
-        places += [start + offset for offset, _ in words_between(data, *_sites(agent))]
-    return put_back_at(memory, agent, places)
+        held |= any(low <= word < high for word in registers.words())
+        places = [
+            start + offset
+            for offset, word in words_between(data, low, high)
+            if agent.is_return(word)
+        ]
+        if not places:
+            continue
+        if unwinders.hold(tid, registers, data):
+            held = True
+            continue
+        if unwinders.ranges:
+            near = data[: places[-1] - start]
+            frames = [place + _WORD for place in places]
+            rename(memory, mappings, pointers(registers, near), frames)
+        done += put_back_at(memory, agent, places)
+    return done, held
 
 
 def put_back_at(memory: RemoteMemory, agent: Resident, places: list[int]) -> int:

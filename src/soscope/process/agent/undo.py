@@ -115,6 +115,17 @@ class Plan:
         self.asked = _pages(fields, [at for at in order if at in asked])
         self.asked_count = len(asked)
 
+    def addresses_of_asked(self) -> list[int]:
+        """Return where the words are by which unwinders ask the agent."""
+        return [
+            addr
+            for page in self.asked
+            for addr in (
+                *(page.start + at * _WORD for at in page.indexes),
+                *(change[0] for change in page.odd),
+            )
+        ]
+
 
 def _pages(fields: array[int], order: list[int]) -> list[Page]:
     """Return the pages of the changes at these places of the journal, sorted by address."""

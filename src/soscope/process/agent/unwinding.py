@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Is a thread in the middle of unwinding its stack? Then its return addresses must stay.
+
+An unwinder that has come to a return trampoline's frame keeps what it knows of it between its
+steps, and an exception that is on its way names the frame that will catch it by what lies
+below (libgcc's unwind.inc: private_2 is that frame's CFA, less one above a signal frame, which
+is what a return trampoline's is).
+
+Unwinders are found by whom the agent answers for its trampolines. A thread is in one when its
+stack has a word that leads there. What is left over of earlier unwinding looks the same; but
+the frames of a thread that stands at one place for long are in no unwinder, which never waits.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+
+from soscope.binfmt.elf.image import ElfImage
+from soscope.errors import FormatError
+from soscope.process.arch_x86_64 import Registers
+from soscope.process.maps import Mapping
+from soscope.process.memory import RemoteMemory
+
+_RAISE = "_Unwind_RaiseException"
+_PREFIX = "_Unwind_"
+_SMALL = 1 << 20  # bytes of code of a library that does nothing else
+_LONG = 30  # stops at which a thread stands at the same place
+
+_PRIVATE_2 = 24  # bytes, in struct _Unwind_Exception
+_ALIGNED = 16  # bytes, of one of those
+_MOST_STACK = 1 << 20  # bytes that are looked through for pointers to them
+
+Range = tuple[int, int]
+
+
+def words_between(data: bytes, low: int, high: int) -> Iterator[tuple[int, int]]:
+    """Give (offset, value) of the aligned 8-byte words in [low, high).
+
+    The upper five bytes of all of them are one of very few values: look for those.
+    """
+    for upper in range(low >> 24, (high - 1 >> 24) + 1):
+        pattern = upper.to_bytes(5, "little")
+        at = data.find(pattern, 3)
+        while at >= 0:
+            if at % 8 == 3:
+                word = int.from_bytes(data[at - 3 : at + 5], "little")
+                if low <= word < high:
+                    yield at - 3, word
+            at = data.find(pattern, at + 1)
+
+
+def rename(
+    memory: RemoteMemory, mappings: list[Mapping], words: set[int], frames: list[int]
+) -> None:
+    """Let exceptions that are on their way find the frames above return trampolines by new names.
+
+    `words` are those of a thread's stack and registers, some of which lead to the exceptions;
+    `frames` are the CFAs of the frames below, whose return addresses are put back.
+    """
+    names = {frame - 1 for frame in frames}
+    writable = [(one.start, one.end) for one in mappings if one.flags[1] == "w"]
+    low, high = writable[0][0], writable[-1][1]
+    for word in words:
+        if word % _ALIGNED or not low <= word < high:
+            continue
+        name = memory.read(word + _PRIVATE_2, 8)
+        if len(name) == 8 and int.from_bytes(name, "little") in names:
+            new = int.from_bytes(name, "little") + 1
+            memory.write(word + _PRIVATE_2, new.to_bytes(8, "little"))
+
+
+def pointers(registers: Registers, stack: bytes) -> set[int]:
+    """Return what may be addresses in a thread's registers and on the near part of its stack."""
+    found = set(array("Q", stack[: min(len(stack), _MOST_STACK) // 8 * 8]))
+    found.update(registers.words())
+    return found
+
+
+class Unwinders:
+    """The code of the unwinders in a process, and who seems to be in it."""
+
+    __slots__ = ("_seen", "ranges")
+
+    def __init__(self, memory: RemoteMemory, mappings: list[Mapping], asking: list[int]) -> None:
+        """Find the unwinders of the images that have slots at the addresses `asking`."""
+        self.ranges: list[Range] = []
+        self._seen: dict[int, tuple[int, int, int]] = {}  # tid -> (sp, pc, how often)
+        paths = {one.path for addr in asking for one in mappings if one.start <= addr < one.end}
+        for path in paths:
+            own = [one for one in mappings if one.path == path]
+            self.ranges += _ranges(memory, own)
+
+    def hold(self, tid: int, registers: Registers, stack: bytes) -> bool:
+        """Say whether a thread with this stack may be in an unwinder."""
+        if not any(
+            start <= registers.pc < end or next(words_between(stack, start, end), None)
+            for start, end in self.ranges
+        ):
+            return False
+        place = registers.sp, registers.pc
+        sp, pc, count = self._seen.get(tid, (*place, 0))
+        count = count + 1 if (sp, pc) == place else 0
+        self._seen[tid] = (*place, count)
+        return count < _LONG
+
+
+def _ranges(memory: RemoteMemory, mappings: list[Mapping]) -> list[Range]:
+    """Return where the unwinder of one image has its code."""
+    code = [(one.start, one.end) for one in mappings if one.flags[2] == "x"]
+    try:
+        image = ElfImage.from_memory(memory, mappings[0].start)
+        if sum(end - start for start, end in code) <= _SMALL or image.symbol(_RAISE) is None:
+            return code
+        found = [one for one in image.symbols if one.name.startswith(_PREFIX) and one.is_defined]
+        addrs = [(image.locate(one.value), one.size) for one in found]
+    except FormatError:
+        return code
+    return [(min(addr for addr, _ in addrs), max(addr + size for addr, size in addrs))]
