@@ -33,8 +33,8 @@ def put_back(
 ) -> tuple[int, bool]:
     """Give the stacks of all stopped threads their callers' return addresses.
 
-    But not that of a thread that may be in an unwinder. Returns how many they were, and
-    whether there is such a thread, or one that has such an address in a register.
+    But not those of a thread that may be in an unwinder, or is just returning. Returns how
+    many they were, and whether there is such a thread.
     """
     done, held = 0, False
     mappings = maps.read(next(iter(threads.stopped), threads.pid))
@@ -43,18 +43,21 @@ def put_back(
         start = registers.sp - _RED_ZONE & -8
         end = next((one.end for one in mappings if one.start <= registers.sp < one.end), 0)
         data = memory.read(start, min(end - start, _MOST_STACK)) if end > start else b""
-        held |= any(low <= word < high for word in registers.words())
         places = [
             start + offset
             for offset, word in words_between(data, low, high)
             if agent.is_return(word)
         ]
-        if not places:
+        if low <= registers.pc < high:
+            held = True
+            continue
+        # elsewhere than in an unwinder such a register is a left-over
+        if not places and not any(low <= word < high for word in registers.words()):
             continue
         if unwinders.hold(tid, registers, data):
             held = True
             continue
-        if unwinders.ranges:
+        if places and unwinders.ranges:
             near = data[: places[-1] - start]
             frames = [place + _WORD for place in places]
             rename(memory, mappings, pointers(registers, near), frames)
