@@ -14,7 +14,15 @@ from tests.support.tools import not_here
 from tests.support.tracing import Case
 
 # These need a hand from outside, and have tests of their own.
-NOT_ALONE = {"attached", "attached_mixed", "attached_waits", "forking", "parked", "waits"}
+NOT_ALONE = {
+    "attached",
+    "attached_cleanup",
+    "attached_mixed",
+    "attached_waits",
+    "forking",
+    "parked",
+    "waits",
+}
 TARGETS = [name for name in tracing.all_targets() if name not in NOT_ALONE]
 CASES = [case for name in TARGETS for case in tracing.cases(name)]
 LONG = [case for name in TARGETS for case in tracing.cases(name, "soak") if case.arguments]

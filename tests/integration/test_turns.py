@@ -109,6 +109,16 @@ def agents(pid: int) -> list[Resident]:
     return find(RemoteMemory(pid), maps.read(pid))
 
 
+def test_exceptions_that_are_on_their_way_are_caught_where_they_would_have_been() -> None:
+    with attached.running([build.program("attached_cleanup")]) as process:
+        before = attached.snapshot(process.pid)
+        for _ in range(6):
+            done = attached.trace(process.pid, "-c", "--from", "all", "--duration", "300ms")
+            assert done.returncode == 0, done.stderr
+            assert attached.differences(before, process.pid) == []
+        assert attached.finish(process) == (7, "wrong 0, some 1\n", "")
+
+
 def test_a_second_session_is_as_the_first(tmp_path: Path) -> None:
     with attached.running([build.program("attached"), "2"]) as process:
         before = attached.snapshot(process.pid)

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from soscope.process import maps
 from soscope.process.agent.resident import Resident
-from soscope.process.agent.unwinding import Unwinders, pointers, rename, words_between
+from soscope.process.agent.unwinding import Unwinders, words_between
 from soscope.process.memory import RemoteMemory
 from soscope.process.stop.stopping import Threads
 from soscope.wire import layout
 
 _RED_ZONE = 128
-_WORD = 8
 _MOST_STACK = 256 << 20
 _PIECE = 4 << 20
 _MOST_MEMORY = 1 << 30  # bytes that are looked through for coroutines
@@ -57,10 +56,6 @@ def put_back(
         if unwinders.hold(tid, registers, data):
             held = True
             continue
-        if places and unwinders.ranges:
-            near = data[: places[-1] - start]
-            frames = [place + _WORD for place in places]
-            rename(memory, mappings, pointers(registers, near), frames)
         done += put_back_at(memory, agent, places)
     return done, held
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Is a thread in the middle of unwinding its stack? Then its return addresses must stay.
 
-An unwinder that has come to a return trampoline's frame keeps what it knows of it between its
-steps, and an exception that is on its way names the frame that will catch it by what lies
-below (libgcc's unwind.inc: private_2 is that frame's CFA, less one above a signal frame, which
-is what a return trampoline's is).
+An unwinder that has come to a return trampoline has found its rule, and then reads the return
+address from the stack again (libgcc: uw_frame_state_for, then uw_update_context): it must be the
+same. An exception that is on its way while a destructor runs is no concern: the unwinder begins
+anew, and personality routines look for the handler again.
 
 Unwinders are found by whom the agent answers for its trampolines. A thread is in one when its
 stack has a word that leads there. What is left over of earlier unwinding looks the same; but
@@ -13,7 +13,6 @@ the frames of a thread that stands at one place for long are in no unwinder, whi
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator
 
 from soscope.binfmt.elf.image import ElfImage
@@ -27,9 +26,6 @@ _PREFIX = "_Unwind_"
 _SMALL = 1 << 20  # bytes of code of a library that does nothing else
 _LONG = 30  # stops at which a thread stands at the same place
 
-_PRIVATE_2 = 24  # bytes, in struct _Unwind_Exception
-_ALIGNED = 16  # bytes, of one of those
-_MOST_STACK = 1 << 20  # bytes that are looked through for pointers to them
 
 Range = tuple[int, int]
 
@@ -48,33 +44,6 @@ def words_between(data: bytes, low: int, high: int) -> Iterator[tuple[int, int]]
                 if low <= word < high:
                     yield at - 3, word
             at = data.find(pattern, at + 1)
-
-
-def rename(
-    memory: RemoteMemory, mappings: list[Mapping], words: set[int], frames: list[int]
-) -> None:
-    """Let exceptions that are on their way find the frames above return trampolines by new names.
-
-    `words` are those of a thread's stack and registers, some of which lead to the exceptions;
-    `frames` are the CFAs of the frames below, whose return addresses are put back.
-    """
-    names = {frame - 1 for frame in frames}
-    writable = [(one.start, one.end) for one in mappings if one.flags[1] == "w"]
-    low, high = writable[0][0], writable[-1][1]
-    for word in words:
-        if word % _ALIGNED or not low <= word < high:
-            continue
-        name = memory.read(word + _PRIVATE_2, 8)
-        if len(name) == 8 and int.from_bytes(name, "little") in names:
-            new = int.from_bytes(name, "little") + 1
-            memory.write(word + _PRIVATE_2, new.to_bytes(8, "little"))
-
-
-def pointers(registers: Registers, stack: bytes) -> set[int]:
-    """Return what may be addresses in a thread's registers and on the near part of its stack."""
-    found = set(array("Q", stack[: min(len(stack), _MOST_STACK) // 8 * 8]))
-    found.update(registers.words())
-    return found
 
 
 class Unwinders:
