@@ -125,6 +125,7 @@ def test_a_recorded_table_is_what_was_printed(
         live, again = (re.sub(r"[\d.]+ ", "", one) for one in (live, again))
     elif "-c" in options:
         live, again = (re.sub(r'_ns": \d+', "", one) for one in (live, again))
+    if "-c" in options:  # and rows whose times are nearly the same may change places
         live, again = ("".join(sorted(one.splitlines())) for one in (live, again))
     assert live == again
 

@@ -109,6 +109,17 @@ def agents(pid: int) -> list[Resident]:
     return find(RemoteMemory(pid), maps.read(pid))
 
 
+def test_a_thread_that_runs_all_the_time_is_not_waited_for() -> None:
+    """What a trampoline has left in a register of it is no call that is to return."""
+    with attached.running([build.program("attached_mixed")]) as process:
+        before = attached.snapshot(process.pid, without="libanl")
+        for options in (["--from", "all"], ["-e", "malloc@MAIN,free@MAIN"]):
+            done = attached.trace(process.pid, "-c", *options, "--duration", "50ms")
+            assert "slots of unwinders left" not in done.stderr
+            assert attached.differences(before, process.pid, without="libanl") == []
+        assert attached.finish(process) == (7, "wrong 0, some 1\n", "")
+
+
 def test_exceptions_that_are_on_their_way_are_caught_where_they_would_have_been() -> None:
     with attached.running([build.program("attached_cleanup")]) as process:
         before = attached.snapshot(process.pid)

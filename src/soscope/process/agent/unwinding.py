@@ -75,11 +75,16 @@ class Unwinders:
 
 
 def _ranges(memory: RemoteMemory, mappings: list[Mapping]) -> list[Range]:
-    """Return where the unwinder of one image has its code."""
+    """Return where the unwinder of one image has its code; all of it where that is not told."""
     code = [(one.start, one.end) for one in mappings if one.flags[2] == "x"]
     try:
         image = ElfImage.from_memory(memory, mappings[0].start)
-        if sum(end - start for start, end in code) <= _SMALL or image.symbol(_RAISE) is None:
+        is_known = image.symbol(_RAISE) is not None
+        if not is_known and any(
+            one.name.startswith(_PREFIX) for one in image.undefined_functions()
+        ):
+            return []  # its unwinder is another's
+        if not is_known or sum(end - start for start, end in code) <= _SMALL:
             return code
         found = [one for one in image.symbols if one.name.startswith(_PREFIX) and one.is_defined]
         addrs = [(image.locate(one.value), one.size) for one in found]
