@@ -20,6 +20,8 @@ from tests.support.launching import environment
 from tests.support.run import run
 from tests.support.tools import need
 
+pytestmark = pytest.mark.soak
+
 CYCLES = 200
 MODES = (
     ["--count-only", "--from", "all"],
