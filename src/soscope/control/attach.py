@@ -17,7 +17,7 @@ from soscope.control.child import Signals
 from soscope.control.events import Events
 from soscope.control.filtered import check_filters
 from soscope.control.follow import AgentSource, MakeBlock
-from soscope.control.guard import guarded
+from soscope.control.guard import guarded, is_abandoned
 from soscope.control.program import Program
 from soscope.control.supervise import OWN_SIGNALS
 from soscope.errors import AttachError, NoSuchProcess
@@ -171,6 +171,8 @@ class _Attachment:
         visit.tries = 0
         visit.stop(clear_of_loader=True)
         try:
+            if is_abandoned():
+                raise Refused("soscope has ended")
             install = self._put_in()
         except Gone as error:
             raise NoSuchProcess(f"process {self.pid} has ended") from error

@@ -32,6 +32,8 @@ _PIECE = 1 << 16
 _INT = 4  # bytes of a descriptor
 _MOST_FILES = 4
 
+_waiting: list[int] = []  # in a child: the process that waits for it
+
 
 def guarded(work: Callable[[], Plain], files: list[int] | None = None) -> Plain:
     """Do `work` in a child, and return its result.
@@ -40,12 +42,14 @@ def guarded(work: Callable[[], Plain], files: list[int] | None = None) -> Plain:
     Raises what the work raises: Refused, Executed, NoSuchProcess, NotPermitted, OSError, and
     SoscopeError for everything else. Where no process can be made the work is done here.
     """
+    soscope = os.getpid()
     try:
         mine, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM)
         child = os.fork()
     except OSError:
         return work()
     if not child:
+        _waiting.append(soscope)
         mine.close()
         _be_the_child(work, files if files is not None else [], theirs)
     theirs.close()
@@ -63,6 +67,14 @@ def guarded(work: Callable[[], Plain], files: list[int] | None = None) -> Plain:
         files += found
     result: Plain = value
     return result
+
+
+def is_abandoned() -> bool:
+    """Say, in such a child, whether the soscope that waits for it has ended.
+
+    Then nothing new is to begin: `soscope detach` may have looked already.
+    """
+    return bool(_waiting) and os.getppid() != _waiting[-1]
 
 
 def _be_the_child(work: Callable[[], Plain], files: list[int], theirs: _socket.socket) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 
 from soscope.control import takeout
+from soscope.control.guard import is_abandoned
 from soscope.errors import NoSuchProcess, NotPermitted, SoscopeError
 from soscope.process import status
 from soscope.process.agent.blob import Blob
@@ -30,7 +31,7 @@ def hook(visit: Visit, agent: Resident, blob: Blob) -> tuple[int, str]:
     Raises NoSuchProcess, NotPermitted, Executed, and Refused with everything undone.
     """
     waiting = 1
-    while waiting:
+    while waiting and not is_abandoned():
         time.sleep(_BETWEEN)
         visit.tries = 0
         try:

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import os
 import signal
+import time
+from pathlib import Path
 
 import pytest
 
-from soscope.control.guard import guarded
+from soscope.control.guard import guarded, is_abandoned
 from soscope.errors import NoSuchProcess, NotPermitted, SoscopeError
 from soscope.process.agent.visit import Executed
 from soscope.process.reasons import Refused
@@ -53,3 +55,30 @@ def test_one_that_is_killed_is_an_error() -> None:
 
     with pytest.raises(SoscopeError, match="was killed"):
         guarded(work)
+
+
+def test_it_knows_when_nobody_waits_for_it_any_more(tmp_path: Path) -> None:
+    said = tmp_path / "said"
+
+    def work() -> tuple[object, ...]:
+        begun, end = is_abandoned(), time.monotonic() + 20
+        (tmp_path / "begun").touch()
+        while not is_abandoned() and time.monotonic() < end:
+            time.sleep(0.01)
+        (tmp_path / "new").write_text(f"{begun} {is_abandoned()}")
+        (tmp_path / "new").rename(said)
+        return ()
+
+    assert not is_abandoned()
+    soscope = os.fork()
+    if not soscope:
+        guarded(work)
+        os._exit(0)
+    end = time.monotonic() + 20
+    while not (tmp_path / "begun").exists() and time.monotonic() < end:
+        time.sleep(0.01)
+    os.kill(soscope, signal.SIGKILL)
+    os.waitpid(soscope, 0)
+    while not said.exists() and time.monotonic() < end:
+        time.sleep(0.01)
+    assert said.read_text() == "False True"
