@@ -17,6 +17,7 @@ from soscope.process.agent.resident import Resident
 from soscope.process.agent.undo import Taken
 from soscope.process.agent.unwinding import Unwinders
 from soscope.process.agent.visit import Visit
+from soscope.process.reasons import Refused
 
 _LIMIT = 15.0  # seconds to wait for a loader that is at work
 _TRIES = 3
@@ -49,11 +50,12 @@ def take_out_here(visit: Visit, agent: Resident) -> Taken:
     written: then some words may be restored, and the rest can be tried again.
     """
     taken = Taken()
+    session = agent.fields["sessions"]
     visit.mind_filters()
     agent.stop()
     done = False
     while not done:
-        _stop_prepared(visit, agent)
+        _stop_prepared(visit, agent, session)
         try:
             visit.threads.lend(*agent.lendable)
             done = agent.take_back(taken, _TURN)
@@ -67,23 +69,30 @@ def take_out_here(visit: Visit, agent: Resident) -> Taken:
         finally:
             visit.threads.resume()
     if returns:
-        _let_calls_return(visit, agent, taken)
+        _let_calls_return(visit, agent, taken, session)
     return taken
 
 
-def _stop_prepared(visit: Visit, agent: Resident) -> None:
-    """Stop the process where its agent has changed nothing since that was planned."""
-    for _ in range(_TRIES):
+def _stop_prepared(visit: Visit, agent: Resident, session: int) -> None:
+    """Stop the process where its agent has changed nothing since that was planned.
+
+    Raises Refused where another soscope has started it again meanwhile: its words are none
+    of ours. While the process stands still nobody else can.
+    """
+    for left in reversed(range(_TRIES)):
         agent.prepare()
         visit.tries = 0
         visit.stop(limit=_LIMIT)
-        if agent.is_prepared:
+        agent.look()
+        if agent.fields["sessions"] != session:
+            visit.threads.resume()
+            raise Refused("another soscope has begun to trace it meanwhile")
+        if agent.is_prepared or not left:  # it loads all the time: then it stands still longer
             return
         visit.threads.resume()
-    visit.stop(limit=_LIMIT)  # it loads and unloads all the time: then it stands still longer
 
 
-def _let_calls_return(visit: Visit, agent: Resident, taken: Taken) -> None:
+def _let_calls_return(visit: Visit, agent: Resident, taken: Taken, session: int) -> None:
     """Let no call return by the agent any more; then unwinders need it no more, either."""
     asking = agent.prepare().addresses_of_asked()
     unwinders = Unwinders(visit.memory, maps.read(visit.tid), asking)
@@ -93,7 +102,7 @@ def _let_calls_return(visit: Visit, agent: Resident, taken: Taken) -> None:
         taken.returns += back
         return not held
 
-    if not _at_a_stop(visit, agent, put_back):
+    if not _at_a_stop(visit, agent, session, put_back):
         agent.disown()
         return
     places = stacks.find_anywhere(visit.memory, agent, visit.tid)
@@ -106,16 +115,15 @@ def _let_calls_return(visit: Visit, agent: Resident, taken: Taken) -> None:
         agent.done()
         return True
 
-    if places is None or not _at_a_stop(visit, agent, finish):
+    if places is None or not _at_a_stop(visit, agent, session, finish):
         agent.disown()
 
 
-def _at_a_stop(visit: Visit, agent: Resident, work: Callable[[], bool]) -> bool:
+def _at_a_stop(visit: Visit, agent: Resident, session: int, work: Callable[[], bool]) -> bool:
     """Stop the process, again and again, until `work` could be done, or for too long."""
     for _ in range(_MOST_STOPS):
-        _stop_prepared(visit, agent)
+        _stop_prepared(visit, agent, session)
         try:
-            agent.look()
             if work():
                 return True
         finally:
