@@ -166,8 +166,9 @@ class Resident:
 
     def done(self) -> None:
         """Say that nothing is changed any more, and that nobody owns the agent."""
-        at = self.base + layout.BLOB_DATA + layout.INSIDE.offset("change_count")
-        self._memory.write(at, bytes(8))
+        for field in ("change_count", "waiting"):
+            at = self.base + layout.BLOB_DATA + layout.INSIDE.offset(field)
+            self._memory.write(at, bytes(8))
         self.disown()
 
     def disown(self) -> None:
