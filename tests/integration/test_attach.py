@@ -21,7 +21,7 @@ from tests.support import attached, build
 from tests.support.launching import environment
 from tests.support.matrix import PLAIN, Cell
 from tests.support.others import as_nobody
-from tests.support.tools import need
+from tests.support.tools import need, not_here
 
 # Ways to look, each with the options that make it look at everything or at much.
 MODES = {
@@ -164,7 +164,7 @@ def test_a_process_that_is_not_there() -> None:
 
 def test_a_thread_of_the_kernel_is_refused() -> None:
     if not Path("/proc/2/stat").exists() or "kthreadd" not in Path("/proc/2/stat").read_text():
-        pytest.skip("its threads are not to be seen here")
+        not_here("its threads are not to be seen")
     assert "kernel" in refused(2, 1)
 
 

@@ -379,14 +379,7 @@ def test_without_follow_an_exec_ends_what_can_be_seen() -> None:
     """And which program it was is said."""
     script = "echo ready; read line; exec cat"
     with attached.running([need("dash"), "-c", script]) as process:
-        tracer = subprocess.Popen(
-            attached.words(process.pid, "-c"),
-            env=environment(),
-            stdin=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        attached.wait_until("memfd:soscope", process.pid)
+        tracer = attached.begin(process.pid, "-c")
         time.sleep(0.5)
         assert process.stdin is not None
         process.stdin.write("go\n")

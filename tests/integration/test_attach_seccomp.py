@@ -209,14 +209,7 @@ def test_a_wait_goes_on_under_a_filter(name: str) -> None:
 def test_a_filter_that_came_later() -> None:
     """Nobody has asked it when the agent is taken out: the waits go on by their own calls."""
     with attached.running([target(BAD["restart"][0]), "late"]) as process:
-        tracer = subprocess.Popen(
-            attached.words(process.pid, "-c"),
-            env=environment(),
-            stdin=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        attached.wait_until("memfd:soscope", process.pid)
+        tracer = attached.begin(process.pid, "-c")
         time.sleep(0.5)
         assert process.stdin is not None
         process.stdin.write("go\n")

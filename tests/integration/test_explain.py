@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import launching
+from tests.support import launching, mapped
 from tests.support.run import run
 from tests.support.tools import need
 
@@ -34,17 +34,10 @@ CALLER = """
         getchar();
         return abs(copy[0]);
     }"""
-BUILDS = {
-    "lazy": ["-fcf-protection=none", "-fplt", "-Wl,-z,lazy"],
-    "now": ["-fcf-protection=none", "-fplt", "-Wl,-z,now"],
-    "no-plt": ["-fcf-protection=none", "-fno-plt", "-Wl,-z,now"],
-    "ibt": ["-fcf-protection=full", "-fplt", "-Wl,-z,lazy", "-Wl,-z,ibtplt"],
-    "not-pie": ["-fcf-protection=none", "-fno-pie", "-no-pie", "-Wl,-z,lazy"],
-}
 
 
 def caller(binding: str) -> Path:
-    return launching.compiled("ways.c", "-fno-builtin", *BUILDS[binding], text=CALLER)
+    return launching.compiled("ways.c", "-fno-builtin", *mapped.BUILDS[binding], text=CALLER)
 
 
 @contextlib.contextmanager
@@ -84,7 +77,7 @@ def gdb(pid: int, *commands: str) -> str:
     return run(words).stdout
 
 
-@pytest.mark.parametrize("binding", BUILDS)
+@pytest.mark.parametrize("binding", mapped.BUILDS)
 @pytest.mark.parametrize("symbol", ["strdup", "abs"])
 def test_every_step_is_what_other_tools_say(binding: str, symbol: str) -> None:
     program = caller(binding)
@@ -132,7 +125,7 @@ def test_every_step_is_what_other_tools_say(binding: str, symbol: str) -> None:
     assert ("w" in slot["page"]) == (binding in ("lazy", "ibt", "not-pie"))
 
 
-@pytest.mark.parametrize("binding", BUILDS)
+@pytest.mark.parametrize("binding", mapped.BUILDS)
 def test_a_hook_is_where_it_was_foretold(binding: str, tmp_path: Path) -> None:
     """What is said before of a traced program is what stands there when it is traced."""
     program = caller(binding)

@@ -17,7 +17,7 @@ from soscope.process.lookup.query import Query, parse
 from tests.support.asking import asked
 from tests.support.elffiles import build_id, built, pack, run, split
 from tests.support.telling import running
-from tests.support.tools import need
+from tests.support.tools import need, not_here
 
 PROGRAM = """
 #include <stdio.h>
@@ -65,7 +65,7 @@ def by_build_id(path: Path) -> Path:
     text = build_id(path).hex()
     place = Path("/usr/lib/debug/.build-id") / text[:2] / f"{text[2:]}.debug"
     if not os.access("/usr/lib/debug" if os.path.exists("/usr/lib/debug") else "/usr", os.W_OK):
-        pytest.skip("not here: /usr/lib/debug cannot be written")
+        not_here("/usr/lib/debug cannot be written")
     place.parent.mkdir(parents=True, exist_ok=True)
     split(path, path.with_name("debug"), link=False)
     shutil.move(path.with_name("debug"), place)

@@ -152,6 +152,19 @@ def trace(pid: int, *options: str, limit: float = LIMIT) -> subprocess.Completed
     )
 
 
+def begin(pid: int, *options: str) -> subprocess.Popen[str]:
+    """Begin to trace a process, and return when the agent lies in it."""
+    tracer = subprocess.Popen(
+        words(pid, *options),
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_until("memfd:soscope", pid)
+    return tracer
+
+
 def detach(pid: int, *options: str, limit: float = LIMIT) -> subprocess.CompletedProcess[str]:
     """Run `soscope detach`."""
     return subprocess.run(

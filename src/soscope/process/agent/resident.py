@@ -13,7 +13,7 @@ from array import array
 from soscope.binfmt.elf.image import ElfImage
 from soscope.errors import FormatError, SoscopeError
 from soscope.process import maps, status
-from soscope.process.agent.undo import Change, Plan, Taken
+from soscope.process.agent.undo import Plan, Taken
 from soscope.process.memory import RemoteMemory
 from soscope.wire import layout
 
@@ -85,16 +85,6 @@ class Resident:
         except SoscopeError:
             return 0
         return pid if stat.start == start and stat.state not in "ZX" else 0
-
-    def changes(self) -> list[Change]:
-        """Return the changed words: (address, before, after, bytes), oldest first."""
-        data = self._journal()
-        size = layout.CHANGE.size
-        return [
-            fields[:4]
-            for fields in layout.CHANGE.struct.iter_unpack(data[: len(data) // size * size])
-            if fields[0]
-        ]
 
     def _journal(self) -> bytes:
         count = min(self.fields["change_count"], layout.MAX_CHANGES)
