@@ -3,7 +3,12 @@
 
 from __future__ import annotations
 
+import itertools
+import os
+import subprocess
 import time
+
+import pytest
 
 from soscope.process import status
 from soscope.process.stop.stopping import Threads
@@ -55,15 +60,53 @@ int main(int count, char **own)
 """
 
 
+def _stop_again_and_again(process: subprocess.Popen[str], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    threads = Threads(process.pid)
+    while time.monotonic() < end:
+        threads.stop()
+        try:
+            assert set(threads.registers()) == set(threads.stopped)
+            assert set(threads.stopped) >= set(status.threads(process.pid))
+        finally:
+            threads.resume()
+    assert attached.finish(process)[0] == 7
+
+
+def _look_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let time pass between a list of threads and the look at the first of them, half the times."""
+    pauses = itertools.cycle([0, 0.004, 0, 0.002, 0, 0.006])
+    listdir = os.listdir
+
+    def late(path: str | int) -> list[str]:
+        found = listdir(path)
+        time.sleep(next(pauses))
+        return found
+
+    monkeypatch.setattr(os, "listdir", late)
+
+
 def test_no_thread_is_taken_for_stopped_that_runs_another_program() -> None:
     with attached.running([compiled("again.c", text=_AGAIN)]) as process:
-        end = time.monotonic() + 5
-        threads = Threads(process.pid)
+        _stop_again_and_again(process, 5)
+
+
+def test_it_has_not_ended_whose_threads_are_all_others_by_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with attached.running([compiled("again.c", text=_AGAIN)]) as process:
+        _look_late(monkeypatch)
+        _stop_again_and_again(process, 3)
+
+
+def test_a_living_thread_is_found_where_the_leader_comes_and_goes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with attached.running([compiled("again.c", text=_AGAIN)]) as process:
+        _look_late(monkeypatch)
+        end = time.monotonic() + 2
         while time.monotonic() < end:
-            threads.stop()
-            try:
-                assert set(threads.registers()) == set(threads.stopped)
-                assert set(threads.stopped) >= set(status.threads(process.pid))
-            finally:
-                threads.resume()
+            assert status.living_thread(process.pid)
+        assert not status.has_ended(process.pid)
         assert attached.finish(process)[0] == 7
+    assert status.has_ended(process.pid)

@@ -10,15 +10,17 @@ from soscope.errors import NoSuchProcess
 ENDED = "ZX"  # states of threads
 
 _CAP_SYS_PTRACE = 19
+_LOOKS = 100  # at threads that come and go; those of which a tracer has not heard stay
 
 
 class Stat:
     """Fields of /proc/PID/stat; `start` is in clock ticks since boot, `tty` 0 without one.
 
-    `flags` are the kernel's PF_ flags.
+    `flags` are the kernel's PF_ flags. `threads` counts those that have ended but that nobody
+    has waited for, the leader among them.
     """
 
-    __slots__ = ("flags", "group", "parent", "pid", "session", "start", "state", "tty")
+    __slots__ = ("flags", "group", "parent", "pid", "session", "start", "state", "threads", "tty")
 
     def __init__(self, text: bytes) -> None:
         # The name in brackets may hold blanks and brackets; what follows does not.
@@ -28,6 +30,7 @@ class Stat:
         self.state = fields[0].decode()
         self.parent, self.group, self.session, self.tty = map(int, fields[1:5])
         self.flags = int(fields[6])
+        self.threads = int(fields[17])
         self.start = int(fields[19])
 
 
@@ -59,20 +62,32 @@ def zombie(pid: int, errno: int | None = None) -> NoSuchProcess:
     )
 
 
+def has_ended(pid: int) -> bool:
+    """Say whether no thread of a process is left, or none but a leader that has ended.
+
+    A look at each of its threads could not say that: one of them may have made another
+    meanwhile, or have executed a program, and with it taken the leader's number.
+    """
+    try:
+        stat = read_stat(pid)
+    except NoSuchProcess:
+        return True
+    return stat.state in ENDED and stat.threads <= 1
+
+
 def living_thread(pid: int) -> int:
     """Return the leader of a process, or a thread that lives where the leader has ended.
 
     Raises NoSuchProcess, for a zombie too.
     """
-    if read_stat(pid).state not in ENDED:
-        return pid
-    try:
-        others = sorted(map(int, os.listdir(f"/proc/{pid}/task")))
-    except OSError as error:
-        raise NoSuchProcess(f"no process {pid}", errno=error.errno) from error
-    for tid in others:
-        if state_of(tid) not in ENDED:
-            return tid
+    for _ in range(_LOOKS):
+        if read_stat(pid).state not in ENDED:
+            return pid
+        for tid in threads(pid):
+            if state_of(tid) not in ENDED:
+                return tid
+        if has_ended(pid):
+            break
     raise zombie(pid)
 
 

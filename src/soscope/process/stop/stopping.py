@@ -18,6 +18,7 @@ from soscope.process import arch_x86_64 as arch
 from soscope.process import ptrace
 from soscope.process.reasons import Refused
 from soscope.process.signals import signal
+from soscope.process.status import has_ended
 from soscope.process.stop import waits
 from soscope.process.stop.reaper import Reaper
 
@@ -108,8 +109,7 @@ class Threads:
 
     def _is_alone(self, end: float) -> bool:
         """Say whether no thread has been found of a process that is still there."""
-        is_there = not self.stopped and _state(self.pid, self.pid) not in _GONE
-        return is_there and time.monotonic() < end
+        return not self.stopped and not has_ended(self.pid) and time.monotonic() < end
 
     def _run_still(self) -> bool:
         """Say whether threads have to be waited for that were taken for stopped.
