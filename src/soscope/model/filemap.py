@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a file says of its linking before any loader has seen it: slots, stubs, symbols.
+
+The same for ELF and Mach-O. All addresses are link-time ones (`vaddr`), offsets are those in
+the file that holds the image, fat or thin.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+ELF = "elf"
+MACHO = "mach-o"
+
+# When a slot gets its symbol.
+LAZY = "lazy"  # at the first call
+NOW = "now"  # when the image is loaded
+IRELATIVE = "irelative"  # when it is loaded, by asking a resolver of the image's own
+WEAK = "weak"  # when it is loaded, from whichever image has the first of all definitions
+PRELINKED = "prelinked"  # in the file already, as long as no library has changed
+TLSDESC = "tlsdesc"  # a pair of words for a thread-local variable: a function, and what it is given
+
+# Kinds of stubs. Those of the linker:
+PLT = "plt"  # an entry of the procedure linkage table, its lazy half included
+PLT_SEC = "plt.sec"  # the half that is called, where another one is lazy
+PLT_GOT = "plt.got"  # without a lazy half
+IPLT = "iplt"  # for a function that chooses its implementation itself (IFUNC)
+RETPOLINE = "retpoline"  # leaves by a return, against speculation
+LAZY_HALF = "lazy-half"  # of a PLT_SEC entry: nobody calls it, the slot leads there at first
+CALL_STUB = "call-stub"  # among the functions, one for each stretch of them (PowerPC)
+GLINK = "glink"  # the lazy half of those: nobody calls it either
+MIPS_STUB = "mips-stub"  # gives the loader the symbol's index
+STUB = "stub"  # __stubs, __symbol_stub1, …
+PIC_STUB = "pic-stub"  # __picsymbolstub1, …
+AUTH_STUB = "auth-stub"  # checks the slot's signature
+OBJC_STUB = "objc-stub"  # loads a selector, then calls objc_msgSend
+JUMP_TABLE = "jump-table"  # __jump_table of i386: stub and slot in one
+
+
+class Signed(NamedTuple):
+    """How a pointer is signed (arm64e): key "IA", "IB", "DA" or "DB", and a 16-bit diversity.
+
+    `address_diversity` says that the address of the slot goes into the signature, too.
+    """
+
+    key: str
+    diversity: int
+    address_diversity: bool
+
+
+class Stub(NamedTuple):
+    """Code of the linker's that leads through the slot at `slot`; 0 where that is no slot.
+
+    `section` is None where the file has no section headers. `selector` is the name of the
+    method that an OBJC_STUB calls.
+    """
+
+    vaddr: int
+    size: int
+    section: str | None
+    kind: str
+    slot: int
+    selector: str | None = None
+
+
+class Slot(NamedTuple):
+    """One pointer cell through which code of this file reaches a symbol.
+
+    `offset` is None where the file has no bytes for it. `kind` is the name of the relocation
+    (R_X86_64_JUMP_SLOT) or of the Mach-O record (lazy-bind, chained-bind, indirect-symbol, …).
+    `symbol` is "" where there is none (an IFUNC of the file's own that has lost its name),
+    `version` None where there is none; `symbol_type` is "function", "object", "tls", "ifunc",
+    "section", "none" or "unknown". `defined_here` says that this file defines the symbol.
+
+    `library` is the file that the version requirement, or the two-level name space, names;
+    "" where nothing does. `binding` is a constant of this module. `resolver_argument` is what
+    the lazy resolver is given: an index of a relocation or an offset, as the architecture has
+    it. `helper` is where the slot leads before it is bound, None where it is never lazy.
+    """
+
+    vaddr: int
+    offset: int | None
+    section: str | None
+    kind: str
+    symbol: str
+    version: str | None
+    symbol_type: str
+    defined_here: bool
+    library: str
+    binding: str
+    resolver_argument: int | None
+    helper: int | None
+    signed: Signed | None
+    stubs: tuple[Stub, ...]
+
+
+class Symbol(NamedTuple):
+    """One symbol that a loader sees.
+
+    `vaddr` is 0 where it is not defined here. `type` as of `Slot.symbol_type`; `binding` is
+    "local", "global", "weak" or "unique". `library` as of `Slot`.
+    """
+
+    name: str
+    version: str | None
+    type: str
+    binding: str
+    vaddr: int
+    size: int
+    defined_here: bool
+    library: str
+
+
+class FileMap(NamedTuple):
+    """What one file, or one slice of a fat one, says of its linking.
+
+    `arch` is the architecture's name as `soscope map` prints it, `endian` "little" or "big".
+    `kind` is "executable", "pie", "shared", "static", "static-pie", "relocatable", "core" or,
+    for Mach-O, "executable", "dylib", "bundle", "object", "dylinker", "kext", ….
+    `build_id` is the GNU build-id or LC_UUID in hexadecimal, "" without one. `needed` are the
+    names of the libraries in order. `partial` says, one reason each, what could not be read.
+    `slots` are in the order of the addresses; `stubs_without_slot` are stubs that lead
+    through something that no relocation fills.
+    """
+
+    path: str
+    format: str
+    arch: str
+    bits: int
+    endian: str
+    kind: str
+    build_id: str
+    needed: tuple[str, ...]
+    partial: tuple[str, ...]
+    slots: tuple[Slot, ...]
+    stubs_without_slot: tuple[Stub, ...]
