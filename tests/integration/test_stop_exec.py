@@ -42,18 +42,23 @@ static void *again(void *none)
 int main(int count, char **own)
 {
 	struct pollfd input = {0, POLLIN, 0};
+	pthread_attr_t small;
 	pthread_t thread;
 
-	(void)count;
 	words = own;
 	if (!getenv("AGAIN")) {
 		setenv("AGAIN", "1", 1);
 		puts("ready");
 		fflush(stdout);
 	}
-	for (int i = 0; i < 8; i++)
-		pthread_create(&thread, 0, wait_for_ever, 0);
-	pthread_create(&thread, 0, again, 0);
+	pthread_attr_init(&small);
+	pthread_attr_setstacksize(&small, 65536);
+	if (count > 2) /* the first that is let go of, when its time is over */
+		pthread_create(&thread, 0, again, 0);
+	for (int i = 0; i < atoi(own[1]); i++)
+		pthread_create(&thread, &small, wait_for_ever, 0);
+	if (count == 2)
+		pthread_create(&thread, 0, again, 0);
 	poll(&input, 1, -1);
 	_exit(7);
 }
@@ -87,14 +92,20 @@ def _look_late(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_no_thread_is_taken_for_stopped_that_runs_another_program() -> None:
-    with attached.running([compiled("again.c", text=_AGAIN)]) as process:
+    with attached.running([compiled("again.c", text=_AGAIN), "8"]) as process:
+        _stop_again_and_again(process, 5)
+
+
+def test_a_program_is_executed_while_the_other_threads_are_let_go_of() -> None:
+    """They are killed then, under the hands of who stopped them; exec(2) waits for their end."""
+    with attached.running([compiled("again.c", text=_AGAIN), "100", "first"]) as process:
         _stop_again_and_again(process, 5)
 
 
 def test_it_has_not_ended_whose_threads_are_all_others_by_now(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with attached.running([compiled("again.c", text=_AGAIN)]) as process:
+    with attached.running([compiled("again.c", text=_AGAIN), "8"]) as process:
         _look_late(monkeypatch)
         _stop_again_and_again(process, 3)
 
@@ -102,7 +113,7 @@ def test_it_has_not_ended_whose_threads_are_all_others_by_now(
 def test_a_living_thread_is_found_where_the_leader_comes_and_goes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with attached.running([compiled("again.c", text=_AGAIN)]) as process:
+    with attached.running([compiled("again.c", text=_AGAIN), "8"]) as process:
         _look_late(monkeypatch)
         end = time.monotonic() + 2
         while time.monotonic() < end:

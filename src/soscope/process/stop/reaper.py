@@ -4,17 +4,23 @@
 Who executes a program waits until the process's other threads have ended, and for that until
 their tracer has heard of it. But ptrace(2) lets that one wait for the new program when it is
 about to seize one more thread, and no signal wakes it: both would wait for ever.
+
+The same holds for threads that are killed while they are let go of: who was let go of before
+them may have executed a program already.
 """
 
 from __future__ import annotations
 
 import _thread
 import os
+import time
 from collections.abc import Iterable
 
 from soscope.process import ptrace
 
 _PATIENCE = 0.02  # seconds before a tracer is taken to be stuck
+_SOON = 0.005  # seconds that the end of a killed thread is waited for
+_PAUSE = 0.0002
 _ENDED = os.WEXITED | os.WNOHANG | ptrace.WALL
 
 _ENDS = (os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED)
@@ -52,3 +58,31 @@ class Reaper:
                         os.waitid(os.P_PID, tid, _ENDED)
                 except OSError:
                     continue
+
+
+def bury(tids: list[int]) -> None:
+    """Take note of the end of traced threads that were killed, also where it is yet to come."""
+    end = time.monotonic() + _SOON
+    left = tids
+    while left := [tid for tid in left if not _is_buried(tid, ptrace.WALL | os.WNOHANG)]:
+        if time.monotonic() > end:
+            try:
+                _thread.start_new_thread(_bury_later, (left,))
+            except RuntimeError:
+                _bury_later(left)
+            return
+        time.sleep(_PAUSE)
+
+
+def _bury_later(tids: list[int]) -> None:
+    for tid in tids:
+        while not _is_buried(tid, ptrace.WALL):
+            pass  # it was about to stop when it was killed
+
+
+def _is_buried(tid: int, options: int) -> bool:
+    try:
+        found, status = os.waitpid(tid, options)
+    except ChildProcessError:
+        return True
+    return bool(found) and not os.WIFSTOPPED(status)

@@ -20,7 +20,7 @@ from soscope.process.reasons import Refused
 from soscope.process.signals import signal
 from soscope.process.status import has_ended
 from soscope.process.stop import waits
-from soscope.process.stop.reaper import Reaper
+from soscope.process.stop.reaper import Reaper, bury
 
 _LIMIT = 1.0  # seconds for all threads to stop
 _SPIN = 200  # looks at a thread before sleeping in between, and before asking once more
@@ -218,19 +218,22 @@ class Threads:
     def resume(self) -> None:
         """Let all threads go on, untraced."""
         threads = list(self.stopped.values())
+        killed: list[int] = []
         # what a SIGSTOP has interrupted is not ours to mend
         self._mend([one for one in threads if one.is_stopped and not one.was_stopped])
         for thread in threads:
             if not thread.is_stopped and not self._catch(thread):
+                killed.append(thread.tid)  # perhaps
                 continue
             try:
                 ptrace.detach(thread.tid)
             except ProcessLookupError:
-                _reap(thread.tid)
+                killed.append(thread.tid)
             thread.let_go = time.monotonic_ns()
             if thread.is_stopped:
                 self.longest = max(self.longest, thread.let_go - thread.asked)
         self.stopped.clear()
+        bury(killed)
 
     def _catch(self, thread: Thread) -> bool:
         """Catch a thread that has not stopped yet, to let go of it; it may never stop."""
@@ -325,17 +328,6 @@ def _state(pid: int, tid: int) -> str:
             return file.read().rpartition(b")")[2].split()[0].decode()
     except (OSError, IndexError):
         return "X"
-
-
-def _reap(tid: int) -> None:
-    """Take the wait status of a thread that was killed."""
-    try:
-        while True:
-            found, status = os.waitpid(tid, _WAIT)
-            if not found or not os.WIFSTOPPED(status):
-                return
-    except ChildProcessError:
-        return
 
 
 def _why_not_stopped(pid: int, tid: int) -> str:
