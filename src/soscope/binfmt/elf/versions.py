@@ -8,6 +8,7 @@ from struct import Struct
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.encoding import broken, take
 from soscope.binfmt.elf.reader import ElfReader
+from soscope.errors import FormatError
 
 _MAX = 65536  # version numbers have 15 bits
 
@@ -15,7 +16,7 @@ _MAX = 65536  # version numbers have 15 bits
 class Versions:
     """The versions of an image's symbols; the names are read when the first is asked for."""
 
-    __slots__ = ("_defined", "_image", "_needed", "_numbers", "_versym")
+    __slots__ = ("_defined", "_files", "_image", "_needed", "_numbers", "_versym")
 
     def __init__(self, image: ElfReader) -> None:
         self._image = image
@@ -23,6 +24,7 @@ class Versions:
         self._numbers = b""
         self._needed: dict[int, str] | None = None
         self._defined: dict[int, str] | None = None
+        self._files: dict[int, str] = {}
 
     def number(self, index: int) -> tuple[int, bool]:
         """Return (version number, is hidden) of the symbol at `index`; 0 and 1 have no name."""
@@ -55,6 +57,15 @@ class Versions:
             first, second = second, first
         return first.get(number) or second.get(number)
 
+    def file(self, number: int) -> str:
+        """Return the library that is to have the needed version `number`, "" where none is.
+
+        Raises FormatError where the tables of versions are damaged.
+        """
+        if self.name(number, is_defined=False) is None:
+            return ""
+        return self._files.get(number, "")
+
     def _read_needed(self) -> dict[int, str]:
         # Elfxx_Verneed: version, count, file, aux, next; Elfxx_Vernaux: hash, flags, other,
         # name, next. The same in both classes; `aux` and `next` are relative.
@@ -67,10 +78,16 @@ class Versions:
                 break
             fields = need.unpack(take(self._image.source, at, need.size, "DT_VERNEED"))
             entry = at + fields[3]
+            try:
+                file = self._image.string(fields[2], "vn_file")
+            except FormatError:
+                file = ""  # the versions are right without it
             for _ in range(fields[1]):
                 data = take(self._image.source, entry, aux.size, "DT_VERNEED")
                 _, _, other, name, following = aux.unpack(data)
-                names[other & ~c.VERSYM_HIDDEN] = self._image.string(name, "vna_name")
+                number = other & ~c.VERSYM_HIDDEN
+                names[number] = self._image.string(name, "vna_name")
+                self._files[number] = file
                 if not following:
                     break
                 entry += following

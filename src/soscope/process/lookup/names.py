@@ -11,7 +11,7 @@ import os
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.symbolarray import ArraySymbol
-from soscope.binfmt.stubs_x86 import is_padding
+from soscope.binfmt.stubs.x86 import is_padding
 from soscope.errors import FormatError
 from soscope.process.images.images import Images
 from soscope.process.images.loadedimage import LoadedImage

@@ -28,7 +28,7 @@ from soscope.binfmt.elf.slots import (
     relocations_of,
     slot_relocations,
 )
-from soscope.binfmt.stubs_x86 import is_lazy
+from soscope.binfmt.stubs.x86 import is_lazy
 from soscope.errors import FormatError
 from soscope.process.images.images import Images
 from soscope.process.images.loadedimage import LoadedImage

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.sections import Sections
-from soscope.binfmt.stubs_x86 import Stubs
+from soscope.binfmt.stubs.x86 import Stubs
 from soscope.process.images.loadedimage import LoadedImage
 
 STUB = "stub"

@@ -14,7 +14,7 @@ from soscope.binfmt.elf.header import Segment
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.sections import Sections
 from soscope.binfmt.elf.symbolarray import ArraySymbol, dynamic_table
-from soscope.binfmt.stubs_x86 import Stubs
+from soscope.binfmt.stubs.x86 import Stubs
 from soscope.errors import FormatError
 from soscope.process.tables.containing import GAP, INSIDE, UNSIZED, Hit, SymbolIndex, scan
 from soscope.process.tables.staticnames import ImageNames, Part

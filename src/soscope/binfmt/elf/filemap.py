@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One ELF file as model/filemap.py has it: the joined rows of slot, stub, symbol and version."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Callable
+from functools import cached_property, partial
+from typing import TypeVar
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf import fileslots
+from soscope.binfmt.elf.fileslots import Filled, Names, Relocations
+from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.elf.machines import Machine, arch_name, machine_of
+from soscope.binfmt.elf.sections import Section, Sections
+from soscope.binfmt.elf.symbolarray import dynamic_table, static_table
+from soscope.binfmt.stubs.finder import decoder_of, find_stubs, missing_decoder
+from soscope.binfmt.stubs.table import SlotTable
+from soscope.errors import FormatError
+from soscope.model.filemap import ELF, LAZY, Slot, Stub, Symbol
+
+_T = TypeVar("_T")
+
+_MAX_REASONS = 20
+_BINDINGS = {
+    c.STB_LOCAL: "local",
+    c.STB_GLOBAL: "global",
+    c.STB_WEAK: "weak",
+    c.STB_GNU_UNIQUE: "unique",
+}
+_GOT = (".got", ".toc")  # how sections begin in which any word is a slot
+_MAX_WORDS = 1 << 24  # bytes between the first lazy slot and the last
+
+
+class ElfMap:
+    """What an ELF file says of its linking; each part is read when it is asked for.
+
+    `partial` has a reason for everything that could not be read so far.
+    """
+
+    format = ELF
+
+    def __init__(self, image: ElfImage) -> None:
+        self.image = image
+        self.partial: list[str] = []
+
+    # ---- the file ----
+
+    @property
+    def arch(self) -> str:
+        """The architecture's name."""
+        return arch_name(self._number, self.bits, self.image.encoding.order, self._flags)
+
+    @property
+    def bits(self) -> int:
+        """The size of an address."""
+        return self.image.encoding.bits
+
+    @property
+    def endian(self) -> str:
+        """The byte order: "little" or "big"."""
+        return "little" if self.image.encoding.order == "<" else "big"
+
+    @property
+    def _number(self) -> int:
+        return self.image.header.machine if self.image.header else 0
+
+    @property
+    def _flags(self) -> int:
+        return self.image.header.flags if self.image.header else 0
+
+    @cached_property
+    def kind(self) -> str:
+        """What kind of file it is."""
+        kind = self.image.header.type if self.image.header else 0
+        if kind == c.ET_REL:
+            return "relocatable"
+        if kind == c.ET_CORE:
+            return "core"
+        has_loader = any(one.type == c.PT_INTERP for one in self.image.segments)
+        if kind == c.ET_EXEC:
+            return "executable" if has_loader or self._dynamic.get(c.DT_NEEDED) else "static"
+        if kind != c.ET_DYN:
+            return f"e_type {kind}"
+        is_pie = bool((self._dynamic.get(c.DT_FLAGS_1) or 0) & c.DF_1_PIE)
+        if has_loader and (is_pie or self._dynamic.get(c.DT_SONAME) is None):
+            return "pie"
+        return "static-pie" if is_pie and not has_loader else "shared"
+
+    @cached_property
+    def build_id(self) -> str:
+        """The GNU build-id in hexadecimal, "" without one."""
+        return (self._try(lambda: self.image.build_id) or b"").hex()
+
+    @cached_property
+    def soname(self) -> str | None:
+        """DT_SONAME."""
+        return self._try(lambda: self.image.soname)
+
+    @cached_property
+    def needed(self) -> tuple[str, ...]:
+        """The DT_NEEDED names."""
+        return tuple(self._try(lambda: self.image.needed) or ())
+
+    @cached_property
+    def sections(self) -> Sections:
+        """The section headers, as far as there are any."""
+        found = Sections.read(self.image)
+        if not found.all and self.image.header is not None and self.image.header.shoff:
+            self._say(f"section headers: {found.why}")
+        return found
+
+    @cached_property
+    def machine(self) -> Machine | None:
+        """What is known of its processor."""
+        found = machine_of(self._number)
+        if found is None:
+            self._say(f"e_machine {self._number} is not known: no slots, no stubs")
+        return found
+
+    # ---- slots and stubs ----
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """The slots by rising address, with their stubs."""
+        return self._rows[0]
+
+    @property
+    def stubs_without_slot(self) -> tuple[Stub, ...]:
+        """The stubs that lead through what no relocation fills."""
+        return self._rows[1]
+
+    @cached_property
+    def _rows(self) -> tuple[tuple[Slot, ...], tuple[Stub, ...]]:
+        machine = self.machine
+        if machine is None:
+            return (), ()
+        relocations = Relocations(self.image, machine, self.sections)
+        filled = [one for one in relocations.read() if self._is_slot(one, machine)]
+        self._say(*relocations.partial)
+        by_slot, astray = self._stubs(filled, machine)
+        names = Names(self.image, max((one.symbol for one in filled), default=0))
+        sections = _Places(self.sections)
+        is_now = fileslots.is_bound_now(self.image)
+        is_prelinked = self._dynamic.get(c.DT_GNU_PRELINKED) is not None
+        helpers = self._helpers(filled, machine) if not (is_now or is_prelinked) else {}
+        resolvers = self._resolvers(filled, machine)
+        types = {kind: machine.prefix + name for kind, name in machine.types.items()}
+        mask = (1 << self.bits) - 1
+        slots = []
+        for one in sorted(filled):
+            vaddr, kind, symbol, addend, place = one
+            name = names.get(symbol)
+            binding = fileslots.binding_of(kind, machine, is_now=is_now, is_prelinked=is_prelinked)
+            is_lazy = binding == LAZY
+            section, offset = sections.at(vaddr)
+            if kind in machine.irelative and not symbol:
+                text = resolvers.get(addend & mask, "")
+                symbol_type, is_here = "ifunc", True
+            else:
+                text, symbol_type, is_here = name.name, name.type, name.defined_here
+            slots.append(
+                Slot(
+                    vaddr,
+                    self._offset(vaddr) if offset is None and section is None else offset,
+                    section,
+                    types[kind],
+                    text,
+                    name.version,
+                    symbol_type,
+                    is_here,
+                    name.library,
+                    binding,
+                    fileslots.resolver_argument(self.image, machine, place)
+                    if is_lazy and place >= 0
+                    else None,
+                    helpers.get(vaddr),
+                    None,
+                    tuple(by_slot.get(vaddr, ())),
+                )
+            )
+        self._say(*names.partial)
+        return tuple(slots), tuple(astray)
+
+    def _is_slot(self, one: Filled, machine: Machine) -> bool:
+        if one.kind not in machine.words:
+            return True
+        if not one.symbol:
+            return False
+        section = self.sections.containing(one.vaddr)
+        if section is not None:
+            return section.name.startswith(_GOT)
+        got = self._dynamic.get(c.DT_PLTGOT)
+        return got is not None and abs(one.vaddr - got) < 1 << 16
+
+    def _stubs(
+        self, filled: list[Filled], machine: Machine
+    ) -> tuple[dict[int, list[Stub]], list[Stub]]:
+        if decoder_of(self._number) is None:
+            self._say(missing_decoder(self._number))
+            return {}, []
+        slots = {one.vaddr: one.kind in machine.irelative for one in filled}
+        calls = [one.vaddr for one in filled if one.place >= 0]
+        table = SlotTable(self.image, slots, calls, self._bases())
+        by_slot: dict[int, list[Stub]] = {}
+        astray = []
+        for found, section in find_stubs(table, self.sections):
+            is_slot = found.slot in slots
+            stub = Stub(found.vaddr, found.size, section, found.kind, found.slot if is_slot else 0)
+            if is_slot:
+                by_slot.setdefault(found.slot, []).append(stub)
+            else:
+                astray.append(stub)
+        return by_slot, astray
+
+    def _bases(self) -> list[int]:
+        """Return where distances in position-independent code may count from."""
+        told = self._dynamic.get(c.DT_PLTGOT)
+        listed = [one.vaddr for one in self.sections.all if one.name in (".got.plt", ".got")]
+        return list(dict.fromkeys([*([] if told is None else [told]), *listed]))
+
+    def _helpers(self, filled: list[Filled], machine: Machine) -> dict[int, int]:
+        """Return where lazy slots lead before they are bound: what the file has there."""
+        lazy = sorted(one.vaddr for one in filled if one.kind == machine.jump_slot)
+        word = self.image.encoding.word
+        if not lazy or lazy[-1] - lazy[0] > _MAX_WORDS:
+            return {}
+        at = self._offset(lazy[0])
+        if at is None:
+            return {}
+        data = self.image.source.read(at, lazy[-1] - lazy[0] + word.size)
+        found = {}
+        for vaddr in lazy:
+            place = vaddr - lazy[0]
+            if place + word.size > len(data):
+                break
+            (value,) = word.unpack_from(data, place)
+            if value and self._is_code(value):
+                found[vaddr] = value
+        return found
+
+    def _is_code(self, vaddr: int) -> bool:
+        return any(
+            one.flags & c.PF_X and 0 <= vaddr - one.vaddr < one.filesz
+            for one in self.image.segments
+            if one.type == c.PT_LOAD
+        )
+
+    def _resolvers(self, filled: list[Filled], machine: Machine) -> dict[int, str]:
+        """Return the names of the functions that IRELATIVE relocations ask, by address."""
+        wanted = {one.addend for one in filled if one.kind in machine.irelative and not one.symbol}
+        if not wanted:
+            return {}
+        found: dict[int, str] = {}
+        for read in (
+            lambda: dynamic_table(self.image),
+            lambda: static_table(self.image.source, self.sections, self.image.encoding),
+        ):
+            table = self._try(read)
+            if table is None:
+                continue
+            for name, info, section, value, _ in table.rows():
+                if value not in wanted or section == c.SHN_UNDEF:
+                    continue
+                if info & 15 == c.STT_GNU_IFUNC or value not in found:
+                    found[value] = table.text(name).partition("@")[0]
+        return found
+
+    def _offset(self, vaddr: int) -> int | None:
+        try:
+            return self.image.locate(vaddr)
+        except FormatError:
+            return None
+
+    # ---- symbols ----
+
+    @cached_property
+    def symbols(self) -> tuple[Symbol, ...]:
+        """The dynamic symbols, in order of their table."""
+        table = self._try(lambda: dynamic_table(self.image))
+        if table is None or table.versions is None:
+            return ()
+        found = []
+        for index in range(1, len(table)):
+            one = table.symbol(index)
+            is_here = one.section != c.SHN_UNDEF
+            library = ""
+            if not is_here:
+                number = table.versions.number(index)[0]
+                library = self._try(partial(table.versions.file, number)) or ""
+            found.append(
+                Symbol(
+                    one.name,
+                    one.version,
+                    fileslots.SYMBOL_TYPES.get(one.type, "unknown"),
+                    _BINDINGS.get(one.binding, "unknown"),
+                    one.value if is_here else 0,
+                    one.size,
+                    is_here,
+                    library,
+                )
+            )
+        return tuple(found)
+
+    # ---- pieces ----
+
+    @cached_property
+    def _dynamic(self) -> _Tags:
+        return _Tags(self)
+
+    def _try(self, read: Callable[[], _T]) -> _T | None:
+        """Return what `read` returns; None, and a reason in `partial`, where it cannot."""
+        try:
+            return read()
+        except FormatError as error:
+            self._say(str(error))
+            return None
+
+    def _say(self, *reasons: str) -> None:
+        name = os.fspath(self.image.source.name) + ": "
+        for reason in reasons:
+            text = reason.removeprefix(name)
+            if text not in self.partial and len(self.partial) < _MAX_REASONS:
+                self.partial.append(text)
+
+
+class _Tags:
+    """The dynamic section's tags; none where it cannot be read, which is said."""
+
+    def __init__(self, owner: ElfMap) -> None:
+        self._dynamic = owner._try(lambda: owner.image.dynamic)
+
+    def get(self, tag: int) -> int | None:
+        return None if self._dynamic is None else self._dynamic.get(tag)
+
+
+class _Places:
+    """Which section an address lies in, and where in the file."""
+
+    def __init__(self, sections: Sections) -> None:
+        self._sections = sorted(
+            (one for one in sections.all if one.flags & c.SHF_ALLOC and one.size),
+            key=lambda one: one.vaddr,
+        )
+        self._starts = [one.vaddr for one in self._sections]
+        self._last: Section | None = None
+
+    def at(self, vaddr: int) -> tuple[str | None, int | None]:
+        """Return (name, offset): None without a section, no offset where it has no bytes."""
+        one = self._last
+        if one is None or not 0 <= vaddr - one.vaddr < one.size:
+            index = bisect_right(self._starts, vaddr) - 1
+            if index < 0:
+                return None, None
+            one = self._sections[index]
+            if vaddr - one.vaddr >= one.size:
+                return None, None
+            self._last = one
+        if one.type == c.SHT_NOBITS:
+            return one.name, None
+        return one.name, one.offset + vaddr - one.vaddr

@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The slots of an ELF file, with symbol, version and the way they are bound: no stubs yet.
+
+What the loader reads comes first: PT_DYNAMIC's tables. A static program has none; its IRELATIVE
+relocations are found by section headers or, without them, by what they look like.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, TypeVar
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.elf.machines import BY_OFFSET, Machine
+from soscope.binfmt.elf.sections import Sections
+from soscope.binfmt.elf.versions import Versions
+from soscope.errors import FormatError
+from soscope.model.filemap import IRELATIVE, LAZY, NOW, PRELINKED, TLSDESC
+
+_T = TypeVar("_T")
+
+_MAX_BYTES = 1 << 30
+_MAX_STRINGS = 1 << 28
+_MANY = 1 << 15  # bytes of relocations worth an array: nearly all of them are of other types
+_SCANNED = 1 << 20  # bytes of a static program in which its relocations are looked for
+
+SYMBOL_TYPES = {
+    c.STT_NOTYPE: "none",
+    c.STT_OBJECT: "object",
+    c.STT_FUNC: "function",
+    c.STT_SECTION: "section",
+    c.STT_COMMON: "object",
+    c.STT_TLS: "tls",
+    c.STT_GNU_IFUNC: "ifunc",
+}
+
+
+class Filled(NamedTuple):
+    """One relocation that fills a slot: `kind` is its type, `place` its index in DT_JMPREL or -1.
+
+    `addend` is that of the entry, 0 where it stands in the slot.
+    """
+
+    vaddr: int
+    kind: int
+    symbol: int
+    addend: int
+    place: int
+
+
+class Named(NamedTuple):
+    """What a symbol table says of one symbol; `library` as of model/filemap.py's Slot."""
+
+    name: str
+    version: str | None
+    type: str
+    defined_here: bool
+    library: str
+
+
+_NOBODY = Named("", None, "none", False, "")
+
+
+class Relocations:
+    """The relocations of a file that fill slots; `partial` says what could not be read."""
+
+    __slots__ = ("_image", "_machine", "_sections", "partial")
+
+    def __init__(self, image: ElfImage, machine: Machine, sections: Sections) -> None:
+        self._image = image
+        self._machine = machine
+        self._sections = sections
+        self.partial: list[str] = []
+
+    def read(self) -> list[Filled]:
+        """Return them in order of the tables, DT_JMPREL's first; a slot once."""
+        image, dynamic = self._image, self._image.dynamic
+        if not dynamic.entries:
+            return self._static()
+        has_addend = dynamic.get(c.DT_PLTREL) == c.DT_RELA
+        found: dict[int, Filled] = {}
+        start, end = self._table(c.DT_JMPREL, c.DT_PLTRELSZ)
+        for one in self._rows(start, end, has_addend=has_addend, in_plt=True):
+            found.setdefault(one.vaddr, one)
+        for table, size in ((c.DT_RELA, c.DT_RELASZ), (c.DT_REL, c.DT_RELSZ)):
+            first, last = self._table(table, size)
+            if first <= start < end <= last:  # the same entries, listed twice
+                parts = ((first, start), (end, last))
+            else:
+                parts = ((first, last), (0, 0))
+            for at, until in parts:
+                for one in self._rows(at, until, has_addend=table == c.DT_RELA, in_plt=False):
+                    found.setdefault(one.vaddr, one)
+        for tag, name in _PACKED.items():
+            if image.dynamic.get(tag) is not None:
+                self.partial.append(f"relocations in {name} are not read")
+        return list(found.values())
+
+    def _table(self, tag: int, size: int) -> tuple[int, int]:
+        """Return start and end of a table in the source, (0, 0) where there is none."""
+        image = self._image
+        length = image.dynamic.get(size)
+        try:
+            at = image.locate_pointer(tag)
+        except FormatError as error:
+            if length:
+                self.partial.append(str(error))
+            return 0, 0
+        if at is None or not length:
+            return 0, 0
+        return at, at + length
+
+    def _rows(self, start: int, end: int, *, has_addend: bool, in_plt: bool) -> Iterable[Filled]:
+        machine, coding = self._machine, self._image.encoding
+        layout = coding.rela if has_addend else coding.rel
+        size = (end - start) // layout.size * layout.size
+        if size <= 0:
+            return
+        if size > _MAX_BYTES:
+            self.partial.append(f"relocations at offset {start:#x}: {size} bytes")
+            return
+        data = self._image.source.read(start, size)
+        if len(data) < size:
+            self.partial.append(
+                f"relocations at offset {start:#x}: {size} bytes expected, {len(data)} found"
+            )
+            data = data[: len(data) // layout.size * layout.size]
+        shift, mask = (32, 0xFFFF_FFFF) if coding.bits == 64 else (8, 0xFF)
+        types = machine.types
+        rows: Iterable[tuple[int, ...]]
+        if in_plt or size <= _MANY or coding.order == ">":
+            rows = layout.iter_unpack(data)
+        else:
+            rows = layout.iter_unpack(_picked(data, layout.size, coding.bits, types))
+        for index, row in enumerate(rows):
+            kind = row[1] & mask
+            if kind in types:
+                addend = row[2] if has_addend else 0
+                yield Filled(row[0], kind, row[1] >> shift, addend, index if in_plt else -1)
+
+    def _static(self) -> list[Filled]:
+        """Return the IRELATIVE relocations of a program that has no dynamic section."""
+        if not self._machine.irelative:
+            return []
+        found: dict[int, Filled] = {}
+        for section in self._sections.all:
+            if section.type in (c.SHT_RELA, c.SHT_REL) and section.flags & c.SHF_ALLOC:
+                where = section.offset, section.offset + section.size
+                has_addend = section.type == c.SHT_RELA
+                for one in self._rows(*where, has_addend=has_addend, in_plt=True):
+                    found.setdefault(one.vaddr, one)
+        if not self._sections.all:
+            for one in self._by_looks():
+                found.setdefault(one.vaddr, one)
+        return [one for one in found.values() if one.kind in self._machine.irelative]
+
+    def _by_looks(self) -> Iterable[Filled]:
+        """Give the entries of the one table that a static program begins with."""
+        image, coding = self._image, self._image.encoding
+        segment = next((one for one in image.segments if one.type == c.PT_LOAD), None)
+        if segment is None:
+            return
+        data = image.source.read(segment.offset, min(segment.filesz, _SCANNED))
+        for layout in (coding.rela, coding.rel):
+            for kind in self._machine.irelative:
+                info = coding.word.pack(kind)
+                at = data.find(info)
+                while at >= 0:
+                    start = at - coding.word.size
+                    row = data[start : start + layout.size]
+                    if start >= 0 and not start % coding.word.size and len(row) == layout.size:
+                        fields = layout.unpack(row)
+                        addend = fields[2] if len(fields) > 2 else None
+                        if self._is_slot(fields[0]) and (addend is None or self._is_code(addend)):
+                            yield Filled(fields[0], kind, 0, addend or 0, -1)
+                    at = data.find(info, at + 1)
+
+    def _is_slot(self, vaddr: int) -> bool:
+        return any(
+            one.type == c.PT_LOAD
+            and one.flags & c.PF_W
+            and one.vaddr <= vaddr < one.vaddr + one.memsz
+            for one in self._image.segments
+        )
+
+    def _is_code(self, vaddr: int) -> bool:
+        return any(
+            one.type == c.PT_LOAD
+            and one.flags & c.PF_X
+            and one.vaddr <= vaddr < one.vaddr + one.memsz
+            for one in self._image.segments
+        )
+
+
+# tables of relocations in other forms than gABI's
+_PACKED = {0x6000000F: "DT_ANDROID_REL", 0x60000011: "DT_ANDROID_RELA", 0x40000026: "DT_CREL"}
+
+
+def _picked(data: bytes, step: int, bits: int, kinds: Iterable[int]) -> bytes:
+    """Return the entries of the wanted types alone."""
+    import numpy as np
+
+    words = np.frombuffer(data, dtype=f"<u{bits // 8}").reshape(-1, step // (bits // 8))
+    types = words[:, 1] & (0xFFFF_FFFF if bits == 64 else 0xFF)
+    return bytes(words[np.isin(types, list(kinds))].tobytes())
+
+
+def is_bound_now(image: ElfImage) -> bool:
+    """Say whether the loader binds every slot of this file before the program runs.
+
+    musl's loader always does.
+    """
+    dynamic = image.dynamic
+    if dynamic.get(c.DT_BIND_NOW) is not None:
+        return True
+    if (dynamic.get(c.DT_FLAGS) or 0) & c.DF_BIND_NOW:
+        return True
+    if (dynamic.get(c.DT_FLAGS_1) or 0) & c.DF_1_NOW:
+        return True
+    try:
+        interpreter = image.interpreter or ""
+        needed = image.needed
+    except FormatError:
+        return False
+    return "/ld-musl-" in interpreter or any(one.startswith("libc.musl-") for one in needed)
+
+
+def binding_of(kind: int, machine: Machine, *, is_now: bool, is_prelinked: bool) -> str:
+    """Return the word of model/filemap.py for how a slot is bound."""
+    if kind in machine.irelative:
+        return IRELATIVE
+    if is_prelinked:
+        return PRELINKED
+    if kind == machine.tlsdesc:
+        return TLSDESC
+    return LAZY if kind == machine.jump_slot and not is_now else NOW
+
+
+def resolver_argument(image: ElfImage, machine: Machine, index: int) -> int:
+    """Return what the lazy resolver is given for the entry `index` of DT_JMPREL."""
+    if machine.argument != BY_OFFSET:
+        return index
+    coding = image.encoding
+    is_rela = image.dynamic.get(c.DT_PLTREL) == c.DT_RELA
+    return index * (coding.rela if is_rela else coding.rel).size
+
+
+class Names:
+    """The symbols that relocations name, as far as they are asked for."""
+
+    __slots__ = ("_at", "_image", "_known", "_strings", "_table", "_versions", "partial")
+
+    def __init__(self, image: ElfImage, most: int) -> None:
+        """Read the table up to the symbol `most`."""
+        self._image = image
+        self._known: dict[int, Named] = {0: _NOBODY}
+        self.partial: list[str] = []
+        self._table = self._strings = b""
+        self._at = 0
+        self._versions = self._quietly(lambda: Versions(image))
+        if not most:
+            return
+        step = image.encoding.symbol.size
+        symbols = self._quietly(lambda: image.locate_pointer(c.DT_SYMTAB))
+        strings = self._quietly(lambda: image.locate_pointer(c.DT_STRTAB))
+        if symbols is None or strings is None:
+            self.partial.append("no DT_SYMTAB or DT_STRTAB: symbols have no names")
+            return
+        self._at = symbols
+        self._table = image.source.read(symbols, min((most + 1) * step, _MAX_BYTES))
+        size = image.dynamic.get(c.DT_STRSZ) or 0
+        self._strings = image.source.read(strings, min(size, _MAX_STRINGS))
+        if len(self._strings) < size:
+            self.partial.append(
+                f"DT_STRTAB at offset {strings:#x}: {size} bytes expected,"
+                f" {len(self._strings)} found"
+            )
+        if self._versions is not None:
+            self._versions.read_numbers(min(most + 1, len(self._table) // step))
+
+    def _quietly(self, read: Callable[[], _T]) -> _T | None:
+        try:
+            return read()
+        except FormatError as error:
+            self.partial.append(str(error))
+            return None
+
+    def get(self, index: int) -> Named:
+        """Return one symbol, without a name where the file has none."""
+        found = self._known.get(index)
+        if found is None:
+            found = self._known[index] = self._make(index)
+        return found
+
+    def _make(self, index: int) -> Named:
+        coding = self._image.encoding
+        try:
+            raw = coding.symbol.unpack_from(self._table, index * coding.symbol.size)
+        except struct.error:
+            self.partial.append(
+                f"DT_SYMTAB at offset {self._at:#x}: symbol {index} is outside of the file"
+            )
+            return _NOBODY
+        if coding.bits == 64:
+            at, info, _, section, _, _ = raw
+        else:
+            at, _, _, info, _, section = raw
+        end = self._strings.find(b"\0", at)
+        if end < 0:
+            self.partial.append(f"st_name of symbol {index}: {at:#x} is outside of DT_STRTAB")
+            end = at
+        name = self._strings[at:end].decode("utf-8", "surrogateescape")
+        is_defined = section != c.SHN_UNDEF
+        version, library = None, ""
+        if self._versions is not None:
+            try:
+                number = self._versions.number(index)[0]
+                if number > 1:
+                    version = self._versions.name(number, is_defined=is_defined)
+                    library = "" if is_defined else self._versions.file(number)
+            except FormatError as error:
+                self.partial.append(str(error))
+                self._versions = None
+        return Named(name, version, SYMBOL_TYPES.get(info & 15, "unknown"), is_defined, library)

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What differs from one processor to another in how slots are filled.
+
+The numbers of relocation types are those of each processor's psABI supplement, under the names
+that it gives them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from soscope.binfmt.elf import constants as c
+
+EM_MIPS = 8
+EM_PPC = 20
+EM_PPC64 = 21
+EM_S390 = 22
+EM_ARM = 40
+EM_RISCV = 243
+
+EF_PPC64_ABI = 3  # e_flags: 2 is ELFv2, 0 and 1 are ELFv1
+
+NO_ARGUMENT = 0
+BY_INDEX = 1  # in DT_JMPREL
+BY_OFFSET = 2  # in DT_JMPREL, in bytes
+
+
+class Machine(NamedTuple):
+    """One processor.
+
+    `prefix` stands before the names in `types`, which has the types that fill a slot: number ->
+    name. `jump_slot`, `irelative` and `tlsdesc` are those of them that are bound in a way of
+    their own; 0 where there is none. `words` are types that fill a slot only where it lies in the
+    GOT: any other pointer is filled by the same one. `argument` says what the lazy resolver is
+    given.
+    """
+
+    arch: str
+    prefix: str
+    types: dict[int, str]
+    jump_slot: int
+    irelative: frozenset[int]
+    tlsdesc: int
+    words: frozenset[int] = frozenset()
+    argument: int = BY_INDEX
+
+
+_MACHINES = {
+    c.EM_X86_64: Machine(
+        "x86-64",
+        "R_X86_64_",
+        {6: "GLOB_DAT", 7: "JUMP_SLOT", 36: "TLSDESC", 37: "IRELATIVE"},
+        7,
+        frozenset((37,)),
+        36,
+    ),
+    c.EM_386: Machine(
+        "i386",
+        "R_386_",
+        {6: "GLOB_DAT", 7: "JUMP_SLOT", 41: "TLS_DESC", 42: "IRELATIVE"},
+        7,
+        frozenset((42,)),
+        41,
+        argument=BY_OFFSET,
+    ),
+    c.EM_AARCH64: Machine(
+        "aarch64",
+        "R_AARCH64_",
+        {1025: "GLOB_DAT", 1026: "JUMP_SLOT", 1031: "TLSDESC", 1032: "IRELATIVE"},
+        1026,
+        frozenset((1032,)),
+        1031,
+    ),
+    EM_ARM: Machine(
+        "arm",
+        "R_ARM_",
+        {13: "TLS_DESC", 21: "GLOB_DAT", 22: "JUMP_SLOT", 160: "IRELATIVE"},
+        22,
+        frozenset((160,)),
+        13,
+    ),
+    EM_RISCV: Machine(
+        "riscv64",
+        "R_RISCV_",
+        {1: "32", 2: "64", 5: "JUMP_SLOT", 12: "TLSDESC", 58: "IRELATIVE"},
+        5,
+        frozenset((58,)),
+        12,
+        words=frozenset((1, 2)),
+    ),
+    EM_S390: Machine(
+        "s390x",
+        "R_390_",
+        {10: "GLOB_DAT", 11: "JMP_SLOT", 61: "IRELATIVE"},
+        11,
+        frozenset((61,)),
+        0,
+        argument=BY_OFFSET,
+    ),
+    EM_MIPS: Machine(
+        "mips",
+        "R_MIPS_",
+        {51: "GLOB_DAT", 127: "JUMP_SLOT"},
+        127,
+        frozenset(),
+        0,
+    ),
+    EM_PPC: Machine(
+        "ppc",
+        "R_PPC_",
+        {20: "GLOB_DAT", 21: "JMP_SLOT", 248: "IRELATIVE"},
+        21,
+        frozenset((248,)),
+        0,
+    ),
+    EM_PPC64: Machine(
+        "ppc64",
+        "R_PPC64_",
+        {20: "GLOB_DAT", 21: "JMP_SLOT", 38: "ADDR64", 247: "JMP_IREL", 248: "IRELATIVE"},
+        21,
+        frozenset((247, 248)),
+        0,
+        words=frozenset((38,)),
+    ),
+}
+
+
+def machine_of(number: int) -> Machine | None:
+    """Return what is known of the processor e_machine `number`, None where nothing is."""
+    return _MACHINES.get(number)
+
+
+def arch_name(number: int, bits: int, order: str, flags: int) -> str:
+    """Return the name of an architecture, by e_machine, class, byte order and e_flags."""
+    if number == EM_PPC64 and order == "<":
+        return "ppc64le"
+    if number == EM_MIPS and (bits == 64 or flags & 0x20):  # EF_MIPS_ABI2: n32
+        return "mips64"
+    known = _MACHINES.get(number)
+    return f"e_machine {number}" if known is None else known.arch

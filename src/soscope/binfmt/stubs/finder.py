@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All stubs of an ELF image: which decoder, and which code it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.sections import Section, Sections
+from soscope.binfmt.stubs.table import Code, Found, SlotTable
+from soscope.errors import FormatError
+
+_PIECE = 1 << 24  # bytes of code at once
+_OVERLAP = 256  # longer than any stub
+
+Decoder = Callable[[Code, SlotTable], Iterator[Found]]
+
+
+def decoder_of(machine: int) -> tuple[Decoder, tuple[str, ...]] | None:
+    """Return the decoder for e_machine, and how names of sections begin that hold stubs alone.
+
+    None where there is no decoder. A decoder is imported when it is needed.
+    """
+    if machine == c.EM_X86_64:
+        from soscope.binfmt.stubs import x86_64
+
+        return x86_64.find, x86_64.PLACES
+    if machine == c.EM_386:
+        from soscope.binfmt.stubs import i386
+
+        return i386.find, i386.PLACES
+    return None
+
+
+def find_stubs(table: SlotTable, sections: Sections) -> list[tuple[Found, str | None]]:
+    """Return the stubs of an image, each with the name of its section, by rising address.
+
+    Without section headers, or where they lead to none although functions are called, all code
+    is searched; then a stub that leads through no slot is not told from other code.
+    """
+    decoder = decoder_of(table.machine)
+    if decoder is None:
+        return []
+    find, places = decoder
+    found: dict[int, tuple[Found, str | None]] = {}
+    for code in _code_of(table, _sections_of(sections, places)):
+        for one in find(code, table):
+            found.setdefault(one.vaddr, (one, code.section))
+    if not found and table.slots and (table.calls or not sections.all):
+        for code in _all_code(table):
+            for one in find(code, table):
+                if one.slot in table.slots:
+                    found.setdefault(one.vaddr, (one, _section_at(sections, one.vaddr)))
+    return [found[vaddr] for vaddr in sorted(found)]
+
+
+def _sections_of(sections: Sections, places: tuple[str, ...]) -> list[Section]:
+    """Return the sections that may hold stubs; all code where linkers put them anywhere."""
+    return [
+        one
+        for one in sections.all
+        if one.flags & c.SHF_EXECINSTR
+        and one.type != c.SHT_NOBITS
+        and (not places or one.name.startswith(places))
+    ]
+
+
+def _section_at(sections: Sections, vaddr: int) -> str | None:
+    section = sections.containing(vaddr)
+    return None if section is None else section.name
+
+
+def _code_of(table: SlotTable, sections: list[Section]) -> Iterator[Code]:
+    for section in sections:
+        yield from _pieces(table, section.vaddr, section.offset, section.size, section.name)
+
+
+def _all_code(table: SlotTable) -> Iterator[Code]:
+    for segment in table.image.segments:
+        if segment.type == c.PT_LOAD and segment.flags & c.PF_X:
+            yield from _pieces(table, segment.vaddr, segment.offset, segment.filesz, None)
+
+
+def _pieces(
+    table: SlotTable, vaddr: int, offset: int, size: int, section: str | None
+) -> Iterator[Code]:
+    """Give a stretch of code in pieces that overlap; nothing of what the file does not hold."""
+    at = 0
+    while at < size:
+        data = table.image.source.read(offset + at, min(_PIECE + _OVERLAP, size - at))
+        if not data:
+            return
+        yield Code(vaddr + at, data, section)
+        at += _PIECE
+
+
+def missing_decoder(machine: int) -> str:
+    """Say that there is no decoder for e_machine."""
+    return f"no decoder of stubs for e_machine {machine}"
+
+
+def segment_of(table: SlotTable, vaddr: int) -> int:
+    """Return the p_flags of the segment that holds `vaddr`, 0 where none does."""
+    try:
+        table.image.locate(vaddr)
+    except FormatError:
+        return 0
+    return next(
+        (
+            one.flags
+            for one in table.image.segments
+            if one.type == c.PT_LOAD and 0 <= vaddr - one.vaddr < one.memsz
+        ),
+        0,
+    )

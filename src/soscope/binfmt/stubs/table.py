@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every decoder of stubs is given, and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.reader import ElfReader
+from soscope.errors import FormatError
+
+
+class Code(NamedTuple):
+    """A stretch of code at link-time address `vaddr`.
+
+    `section` is its section's name, None where the file has none: then it may be anything,
+    and a decoder has to be stricter.
+    """
+
+    vaddr: int
+    data: bytes
+    section: str | None
+
+
+class Found(NamedTuple):
+    """A stub: `slot` is the vaddr that it leads through, `kind` a word of model/filemap.py.
+
+    Whether `slot` is one is for the finder to say.
+    """
+
+    vaddr: int
+    size: int
+    slot: int
+    kind: str
+
+
+class SlotTable:
+    """The slots of an image, as decoders ask for them.
+
+    `slots` has the vaddr of each slot, with True for those that an IRELATIVE fills; `calls` are
+    those of DT_JMPREL in its order. `bases` are the addresses that position-independent code
+    may count from, the likeliest first: DT_PLTGOT, .got.plt, .got.
+    """
+
+    __slots__ = ("bases", "calls", "image", "slots")
+
+    def __init__(
+        self,
+        image: ElfReader,
+        slots: Mapping[int, bool],
+        calls: Sequence[int],
+        bases: Sequence[int] = (),
+    ) -> None:
+        self.image = image
+        self.slots = slots
+        self.calls = calls
+        self.bases = bases
+
+    def read(self, vaddr: int, size: int) -> bytes:
+        """Return the bytes at a link-time address, none where the file has none."""
+        try:
+            return self.image.source.read(self.image.locate(vaddr), size)
+        except FormatError:
+            return b""
+
+    def word(self, vaddr: int) -> int | None:
+        """Return the address-sized number at `vaddr`, None where the file has none."""
+        word = self.image.encoding.word
+        data = self.read(vaddr, word.size)
+        return int(word.unpack(data)[0]) if len(data) == word.size else None
+
+    def tag(self, tag: int) -> int | None:
+        """Return the value of a dynamic tag."""
+        return self.image.dynamic.get(tag)
+
+    @property
+    def machine(self) -> int:
+        """Return e_machine, 0 where there is no ELF header."""
+        return self.image.header.machine if self.image.header else 0
+
+    @property
+    def flags(self) -> int:
+        """Return e_flags."""
+        return self.image.header.flags if self.image.header else 0
+
+    @property
+    def got(self) -> int:
+        """Return DT_PLTGOT, 0 where there is none."""
+        return self.tag(c.DT_PLTGOT) or 0
