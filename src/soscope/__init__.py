@@ -10,14 +10,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.errors import SoscopeError
     from soscope.instruments.trace.live import trace
+    from soscope.linker.image import Image
     from soscope.process.live import Process
 
 __version__ = "0.1.0"
 
-__all__ = ["Process", "SoscopeError", "__version__", "trace"]
+__all__ = ["Image", "Process", "SoscopeError", "__version__", "trace"]
 
 # name -> (module, name there)
 _LAZY = {
+    "Image": ("soscope.linker.image", "Image"),
     "Process": ("soscope.process.live", "Process"),
     "SoscopeError": ("soscope.errors", "SoscopeError"),
     "trace": ("soscope.instruments.trace.live", "trace"),

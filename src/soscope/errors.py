@@ -4,6 +4,7 @@
     SoscopeError                 something went wrong; message, hint, slug, exit status
     ├── UsageError               the words on the command line, or the arguments of a call
     ├── FormatError              a file is not what its format promises; names field and offset
+    ├── AmbiguousError           several answers, where one was asked for; lists them
     ├── RecordingError           a recording cannot be written, or be read
     ├── NoSuchProcess            the process is not there       (also a ProcessLookupError)
     ├── NotPermitted             the kernel says no             (also a PermissionError)
@@ -85,6 +86,17 @@ class FormatError(SoscopeError):
         super().__init__(message, hint=hint, slug=slug, exit_status=exit_status, errno=errno)
         self.field = field
         self.offset = offset
+
+
+class AmbiguousError(SoscopeError, LookupError):
+    """There are several answers where one was asked for; `candidates` are all of them."""
+
+    slug = "ambiguous"
+    exit_status = 1
+
+    def __init__(self, message: str, candidates: tuple[object, ...]) -> None:
+        super().__init__(message)
+        self.candidates = candidates
 
 
 class RecordingError(SoscopeError):

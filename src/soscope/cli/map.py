@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope map`: the images of a process, and what their slots lead to."""
+"""`soscope map`: the slots of files, or of the images of a process."""
 
 from __future__ import annotations
 
@@ -16,13 +16,20 @@ def run(invocation: Invocation) -> int:
     """Run the verb; return 0, or 1 where nothing was chosen or not all could be read."""
     options = parse(invocation.words)
     invocation.debug |= options.debug
+    if options.pid is None:
+        from soscope.cli.mapfiles import show_files
 
+        return show_files(options)
+    return _show_process(options, options.pid)
+
+
+def _show_process(options: MapOptions, pid: int) -> int:
     # --help and usage errors need none of these
     from soscope.cli.output import show
     from soscope.inspect.processmap import read_map
     from soscope.report import processmap
 
-    found = read_map(options.pid, _chooser(options))
+    found = read_map(pid, _chooser(options))
     chosen = sum(found.counts().values())
     if options.changed:
         found.keep_changed()

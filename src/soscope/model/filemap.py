@@ -7,7 +7,8 @@ the file that holds the image, fat or thin.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
 ELF = "elf"
 MACHO = "mach-o"
@@ -111,26 +112,61 @@ class Symbol(NamedTuple):
     library: str
 
 
-class FileMap(NamedTuple):
+class FileMap(Protocol):
     """What one file, or one slice of a fat one, says of its linking.
 
-    `arch` is the architecture's name as `soscope map` prints it, `endian` "little" or "big".
-    `kind` is "executable", "pie", "shared", "static", "static-pie", "relocatable", "core" or,
-    for Mach-O, "executable", "dylib", "bundle", "object", "dylinker", "kext", ….
-    `build_id` is the GNU build-id or LC_UUID in hexadecimal, "" without one. `needed` are the
-    names of the libraries in order. `partial` says, one reason each, what could not be read.
-    `slots` are in the order of the addresses; `stubs_without_slot` are stubs that lead
-    through something that no relocation fills.
+    The readers of the formats have one such class each; they read each part when it is asked
+    for, and none of them raises FormatError then: `partial` says what could not be read.
     """
 
-    path: str
-    format: str
-    arch: str
-    bits: int
-    endian: str
-    kind: str
-    build_id: str
-    needed: tuple[str, ...]
-    partial: tuple[str, ...]
-    slots: tuple[Slot, ...]
-    stubs_without_slot: tuple[Stub, ...]
+    @property
+    def format(self) -> str:
+        """ELF or MACHO."""
+
+    @property
+    def arch(self) -> str:
+        """The architecture's name, as `soscope map` prints it."""
+
+    @property
+    def bits(self) -> int:
+        """The size of an address."""
+
+    @property
+    def endian(self) -> str:
+        """The byte order: "little" or "big"."""
+
+    @property
+    def kind(self) -> str:
+        """What kind of file it is.
+
+        ELF: "executable", "pie", "shared", "static", "static-pie", "relocatable", "core".
+        Mach-O: "executable", "dylib", "bundle", "object", "dylinker", "kext", ….
+        """
+
+    @property
+    def build_id(self) -> str:
+        """The GNU build-id or LC_UUID in hexadecimal, "" without one."""
+
+    @property
+    def soname(self) -> str | None:
+        """The name by which other files ask for it; None where it has none."""
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The names of the libraries that it needs, in order."""
+
+    @property
+    def partial(self) -> Sequence[str]:
+        """What could not be read so far, a reason each."""
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """The slots by rising address, with their stubs."""
+
+    @property
+    def stubs_without_slot(self) -> tuple[Stub, ...]:
+        """Stubs that lead through something that nothing fills."""
+
+    @property
+    def symbols(self) -> tuple[Symbol, ...]:
+        """The symbols that a loader sees, in order of their table."""

@@ -3,34 +3,40 @@
 
 from __future__ import annotations
 
+from soscope.errors import UsageError
 from soscope.options.display import DEBUG
-from soscope.options.process import JSON, pid_option, the_pid
+from soscope.options.process import JSON, pid_option
 from soscope.options.selection import selection_options
-from soscope.options.table import VALUE, Option, Values
+from soscope.options.table import FLAG, VALUE, Option, Values
 from soscope.options.verb import Verb
 
-USAGE = "soscope map [options] -p PID"
+USAGE = "soscope map [options] FILE…  or  soscope map [options] -p PID"
 
 SHORT = f"""\
 usage: {USAGE}
 
-Show the images of a running process, and what each of their slots leads to now.
+Show every slot of ELF and Mach-O files with its stubs, symbol, version, provider and binding;
+or the images of a running process, and what each of their slots leads to now.
 
-  -e EXPR      only slots of these symbols, as soscope trace's -e
+  -e GLOB      only slots of these symbols, as soscope trace's -e
+  --slots, --stubs, --symbols, --needed   only these tables
+  --arch ARCH  only images for this architecture
   --from IMAGE only slots of this image; --to IMAGE: only those that lead to this one
-  --changed    only slots that differ from what the loader would have written
-  --svg FILE   a picture of who calls whom; --dot FILE: for graphviz
+  --changed    (-p) only slots that differ from what the loader would have written
+  --svg FILE   (-p) a picture of who calls whom; --dot FILE: for graphviz
   --json       for programs
 
+  soscope map /bin/ls
   soscope map -p 4242 -e 'malloc+free'
 
 soscope map --help lists all options.
 """
 
 DESCRIPTION = """\
-Lists the images of a process in the order of the loader, with their mappings, and every slot
-through which they reach symbols of others: unbound, bound, interposed or hooked. The process
-is not stopped, and no code runs in it.
+Of files: facts, and a row for every slot through which code reaches a symbol, with all the
+linker's stubs that lead through it. Nothing is run. Of a process: its images in the order of the
+loader, with their mappings, and every slot: unbound, bound, interposed or hooked. The process is
+not stopped, and no code runs in it.
 """
 
 EPILOG = """\
@@ -40,30 +46,60 @@ exit status: 0 fine, 1 no such slot or not all could be read, 2 wrong usage, 3 n
 
 _WHICH = "which slots"
 _WHERE = JSON.group
+_WHAT = "what to look at"
+_FILES = "of files"
 
-OPTIONS = [
-    DEBUG,
-    pid_option(),
-    *selection_options(
-        _WHICH,
-        select="only slots of the symbols that the filter expression chooses",
-        callers="only slots of this image; MAIN is the program",
-        callees="only slots that lead to this image, or would",
+
+def _table(name: str, text: str) -> Option:
+    return Option(f"--{name}", dest=name, group=_FILES, help=text)
+
+
+_TABLES = [
+    _table("slots", "only the slots"),
+    _table("stubs", "only the linker's stubs"),
+    _table("symbols", "only the symbols that a loader sees"),
+    _table("needed", "only the libraries that it needs, and where they are"),
+]
+_FILES_ALONE = [
+    *_TABLES,
+    Option(
+        "--arch",
+        dest="arch",
+        kind=VALUE,
+        metavar="ARCH",
+        group=_FILES,
+        help="only images for this architecture (x86-64, aarch64, arm64, …)",
     ),
+    Option(
+        "--embedded",
+        dest="embedded",
+        group=_FILES,
+        help="also images that lie within other files",
+    ),
+    Option(
+        "--sysroot",
+        dest="sysroot",
+        kind=VALUE,
+        metavar="DIR",
+        default="",
+        group=_FILES,
+        help="look for libraries below this folder, as a system that lies there would",
+    ),
+]
+_PROCESS_ALONE = [
     Option(
         "--changed",
         dest="changed",
         group=_WHICH,
-        help="only slots that differ from what the loader would have written",
+        help="only slots that differ from what the loader would have written (-p)",
     ),
-    JSON,
     Option(
         "--svg",
         dest="svg",
         kind=VALUE,
         metavar="FILE",
         group=_WHERE,
-        help="write a picture of who calls whom to FILE",
+        help="write a picture of who calls whom to FILE (-p)",
     ),
     Option(
         "--dot",
@@ -71,22 +107,74 @@ OPTIONS = [
         kind=VALUE,
         metavar="FILE",
         group=_WHERE,
-        help="write the same as a graph for graphviz to FILE",
+        help="write the same as a graph for graphviz to FILE (-p)",
     ),
+]
+
+OPTIONS = [
+    DEBUG,
+    pid_option(group=_WHAT),
+    *selection_options(
+        _WHICH,
+        select="only slots of the symbols that the filter expression chooses",
+        callers="only slots of this image; MAIN is the program",
+        callees="only slots that lead to this image, or would",
+    ),
+    *_FILES_ALONE,
+    *_PROCESS_ALONE,
+    JSON,
 ]
 
 
 class MapOptions:
-    """What `soscope map` was told; `svg` and `dot` are files, None where none is wanted."""
+    """What `soscope map` was told.
 
-    __slots__ = ("callees", "callers", "changed", "debug", "dot", "json", "pid", "select", "svg")
+    `pid` is None where `files` are to be looked at. `tables` are the names of those that were
+    chosen, in their order on the page; none: the usual page. `svg` and `dot` are files, None
+    where none is wanted.
+    """
 
-    def __init__(self, values: Values) -> None:
-        self.pid = the_pid(values, USAGE)
+    __slots__ = (
+        "arch",
+        "callees",
+        "callers",
+        "changed",
+        "debug",
+        "dot",
+        "embedded",
+        "files",
+        "json",
+        "pid",
+        "select",
+        "svg",
+        "sysroot",
+        "tables",
+    )
+
+    def __init__(self, values: Values, files: list[str]) -> None:
+        self.pid: int | None = values.pid
+        self.files = files
+        if self.pid is None and not files:
+            raise UsageError("nothing to look at: neither FILE nor -p PID", hint=f"usage: {USAGE}")
+        if self.pid is not None and files:
+            raise UsageError(f"either -p or files: '{files[0]}'", hint=f"usage: {USAGE}")
+        alone = _FILES_ALONE if self.pid is not None else _PROCESS_ALONE
+        for one in alone:
+            if getattr(values, one.dest) != one.default and (
+                one.kind == FLAG or getattr(values, one.dest)
+            ):
+                is_file = self.pid is not None
+                raise UsageError(
+                    f"{one.flags[-1]} is for {'files' if is_file else 'processes (-p)'}"
+                )
         self.select: list[str] = values.select
         self.callers: list[str] = values.callers
         self.callees: list[str] = values.callees
         self.changed: bool = values.changed
+        self.tables = [one.dest for one in _TABLES if getattr(values, one.dest)]
+        self.arch: str | None = values.arch
+        self.embedded: bool = values.embedded
+        self.sysroot: str = values.sysroot
         self.json: bool = values.json
         self.svg: str | None = values.svg
         self.dot: str | None = values.dot
@@ -105,10 +193,12 @@ VERB = Verb(
     short=SHORT,
     description=DESCRIPTION,
     epilog=EPILOG,
+    argument=("FILE", "an ELF or Mach-O file, or a folder of them"),
+    most=None,
 )
 make_parser = VERB.make_parser
 
 
 def parse(arguments: list[str]) -> MapOptions:
     """Parse the words behind `soscope map`. Raises UsageError, or SystemExit for help."""
-    return MapOptions(VERB.read(arguments)[0])
+    return MapOptions(*VERB.read(arguments))

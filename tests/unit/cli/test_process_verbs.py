@@ -16,11 +16,10 @@ from tests.support.launching import environment, wait_state
 
 NEEDS_PID = {
     "resolve": ["malloc"],
-    "map": [],
     "explain": ["malloc"],
     "detach": [],
 }
-VERBS = {**NEEDS_PID, "doctor": [], "trace": []}
+VERBS = {**NEEDS_PID, "map": [], "doctor": [], "trace": []}
 
 
 @pytest.mark.parametrize("verb", NEEDS_PID)

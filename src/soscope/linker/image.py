@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`soscope.Image`: what a file says of its linking, from Python.
+
+    image = soscope.Image.open("/bin/ls")
+    image.slots["malloc"].provider          # "libc.so.6"
+    [stub.vaddr for stub in image.slots["free"].stubs]
+
+Everything is read when it is asked for, and nothing can be changed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import overload
+
+from soscope.binfmt.elf.filemap import ElfMap
+from soscope.errors import AmbiguousError, SoscopeError
+from soscope.linker.providers import Provider, Providers
+from soscope.linker.search import closure, open_image
+from soscope.model import filemap
+from soscope.model.filemap import FileMap, Stub, Symbol
+
+
+class Slot(filemap.Slot):
+    """A slot of an image; besides the fields of model/filemap.py's Slot its provider.
+
+    Looking a provider up reads other files: those that DT_NEEDED names.
+    """
+
+    _image: Image
+
+    @classmethod
+    def of(cls, image: Image, slot: filemap.Slot) -> Slot:
+        """Make the slot of an image."""
+        made = cls._make(slot)
+        object.__setattr__(made, "_image", image)
+        return made
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Refuse: a slot cannot be changed."""
+        raise AttributeError(f"a slot cannot be changed: {name}")
+
+    @property
+    def provider(self) -> str | None:
+        """The library that gives the symbol, as this file names it; None where nobody is known."""
+        return self._image.provider(self).name
+
+    @property
+    def provider_reason(self) -> str | None:
+        """Why there is no provider; None where there is one."""
+        return self._image.provider(self).reason
+
+
+class Slots(Sequence[Slot]):
+    """The slots of an image by rising address; also by symbol."""
+
+    __slots__ = ("_by_name", "_image", "_slots")
+
+    def __init__(self, image: Image, slots: tuple[filemap.Slot, ...]) -> None:
+        self._image = image
+        self._slots = slots
+        self._by_name: dict[str, list[filemap.Slot]] | None = None
+
+    @overload
+    def __getitem__(self, key: int | str) -> Slot: ...
+    @overload
+    def __getitem__(self, key: slice) -> tuple[Slot, ...]: ...
+    def __getitem__(self, key: int | str | slice) -> Slot | tuple[Slot, ...]:
+        """Return a slot by its place, or the only one of a symbol.
+
+        Raises IndexError, KeyError; AmbiguousError where the symbol has several.
+        """
+        if isinstance(key, slice):
+            return tuple(Slot.of(self._image, one) for one in self._slots[key])
+        if isinstance(key, int):
+            return Slot.of(self._image, self._slots[key])
+        found = self.named(key)
+        if not found:
+            raise KeyError(key)
+        if len(found) > 1:
+            places = ", ".join(hex(one.vaddr) for one in found)
+            raise AmbiguousError(
+                f"{key}: {len(found)} slots in {self._image.path}: {places}", found
+            )
+        return found[0]
+
+    def named(self, symbol: str) -> tuple[Slot, ...]:
+        """Return all slots of a symbol, NAME or NAME@VERSION."""
+        if self._by_name is None:
+            self._by_name = {}
+            for one in self._slots:
+                self._by_name.setdefault(one.symbol, []).append(one)
+        found = self._by_name.get(symbol)
+        if found is None:
+            name, _, version = symbol.partition("@")
+            version = version.removeprefix("@")
+            found = [one for one in self._by_name.get(name, ()) if one.version == version]
+        return tuple(Slot.of(self._image, one) for one in found)
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._slots)
+
+    def __iter__(self) -> Iterator[Slot]:
+        """Give them one by one."""
+        return (Slot.of(self._image, one) for one in self._slots)
+
+    def __repr__(self) -> str:
+        """Say how many there are of which file."""
+        return f"<{len(self)} slots of {self._image.path}>"
+
+
+class Image:
+    """One ELF or Mach-O image in a file.
+
+    A fat file has several: then `slices` are they, and everything that only one of them can
+    say raises AmbiguousError.
+    """
+
+    def __init__(self, path: str, maps: list[FileMap], sysroot: str, library_path: str) -> None:
+        """Made by `open` alone."""
+        self._path = path
+        self._maps = maps
+        self._sysroot = sysroot
+        self._library_path = library_path
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        arch: str | None = None,
+        *,
+        sysroot: str = "",
+        library_path: str = "",
+    ) -> Image:
+        """Open the image in the file at `path`; of a fat file only the slice for `arch`.
+
+        `sysroot` is the folder that the paths of an image of another system begin below,
+        `library_path` what LD_LIBRARY_PATH is when the loader looks for providers. Raises OSError,
+        FormatError, and SoscopeError (slug no-such-arch).
+        """
+        text = os.fspath(path)
+        maps = _maps(text)
+        if arch is not None:
+            found = [one for one in maps if one.arch == arch]
+            if not found:
+                raise SoscopeError(
+                    f"{text}: no image for {arch}",
+                    slug="no-such-arch",
+                    hint=f"it has {', '.join(one.arch for one in maps)}",
+                )
+            maps = found[:1]
+        return cls(text, maps, sysroot, library_path)
+
+    def __repr__(self) -> str:
+        """Show path and architecture."""
+        return f"<Image {self._path} ({', '.join(one.arch for one in self._maps)})>"
+
+    @property
+    def path(self) -> str:
+        """The path as it was given."""
+        return self._path
+
+    @cached_property
+    def slices(self) -> tuple[Image, ...]:
+        """The images in the file: one, or those of a fat file."""
+        if len(self._maps) == 1:
+            return (self,)
+        return tuple(
+            Image(self._path, [one], self._sysroot, self._library_path) for one in self._maps
+        )
+
+    @property
+    def _map(self) -> FileMap:
+        if len(self._maps) > 1:
+            names = ", ".join(one.arch for one in self._maps)
+            raise AmbiguousError(
+                f"{self._path}: {len(self._maps)} images ({names}): say which", self.slices
+            )
+        return self._maps[0]
+
+    @property
+    def format(self) -> str:
+        """The format: "elf" or "mach-o"."""
+        return self._maps[0].format
+
+    @property
+    def arch(self) -> str:
+        """The architecture, as `soscope map` names it."""
+        return self._map.arch
+
+    @property
+    def bits(self) -> int:
+        """The size of an address, 32 or 64."""
+        return self._map.bits
+
+    @property
+    def endian(self) -> str:
+        """The byte order, "little" or "big"."""
+        return self._map.endian
+
+    @property
+    def kind(self) -> str:
+        """What kind of file it is: model/filemap.py's FileMap has the words."""
+        return self._map.kind
+
+    @property
+    def build_id(self) -> str:
+        """The GNU build-id or LC_UUID in hexadecimal, "" without one."""
+        return self._map.build_id
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The names of the libraries that it needs, in order."""
+        return self._map.needed
+
+    @property
+    def partial(self) -> tuple[str, ...]:
+        """Why not everything could be read, a reason each; of what was asked for so far."""
+        return tuple(self._map.partial)
+
+    @cached_property
+    def slots(self) -> Slots:
+        """The slots."""
+        return Slots(self, self._map.slots)
+
+    @cached_property
+    def stubs(self) -> tuple[Stub, ...]:
+        """The stubs by rising address, those that lead through no slot among them."""
+        found = [stub for slot in self._map.slots for stub in slot.stubs]
+        return tuple(sorted({*found, *self._map.stubs_without_slot}))
+
+    @property
+    def stubs_without_slot(self) -> tuple[Stub, ...]:
+        """The stubs that lead through what nothing fills."""
+        return self._map.stubs_without_slot
+
+    @property
+    def symbols(self) -> tuple[Symbol, ...]:
+        """The symbols that a loader sees, in order of their table."""
+        return self._map.symbols
+
+    def provider(self, slot: filemap.Slot) -> Provider:
+        """Say which library gives the symbol of a slot, or why that is not known."""
+        if not slot.symbol:
+            if slot.defined_here:
+                return Provider(self.name, self._path, None)
+            return Provider(None, None, "no symbol")
+        if slot.defined_here:
+            return Provider(self.name, self._path, None)
+        if slot.library:
+            return Provider(slot.library, None, None)
+        return self._providers.find(slot.symbol, slot.version)
+
+    @cached_property
+    def name(self) -> str:
+        """The name by which others ask for it: its soname or install name, else the file's."""
+        return self._map.soname or os.path.basename(self._path)
+
+    def where(self, needed: str) -> str | None:
+        """Return the file that a loader would map for one of the `needed` names, None for none."""
+        return self._places.get(needed)
+
+    @cached_property
+    def _places(self) -> dict[str, str]:
+        found = self._map
+        if not isinstance(found, ElfMap):
+            return {}
+        listed = closure(found.image, self._path, self._library_path)
+        return {one.name: one.path for one in listed if one.path}
+
+    @cached_property
+    def _providers(self) -> Providers:
+        found = self._map
+        assert isinstance(found, ElfMap)
+        return Providers(
+            found.image, self._path, sysroot=self._sysroot, library_path=self._library_path
+        )
+
+
+def _maps(path: str) -> list[FileMap]:
+    """Return the images in a file. Raises OSError, FormatError where there is none."""
+    return [ElfMap(open_image(path))]

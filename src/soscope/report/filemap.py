@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The map of a file as text: a page of facts, and tables whose every line has the same fields.
+
+A field that has nothing to say is "-", and none has a blank in it: awk can read them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from soscope.linker.image import Image, Slot
+from soscope.model.filemap import Stub, Symbol
+from soscope.report.words import printable
+
+_SLOTS = ("SLOT", "SECTION", "KIND", "BINDING", "STUBS", "SYMBOL", "PROVIDER")
+_STUBS = ("STUB", "SECTION", "KIND", "SLOT", "SYMBOL", "PROVIDER")
+_SYMBOLS = ("ADDRESS", "SIZE", "TYPE", "BINDING", "SYMBOL", "LIBRARY")
+_NEEDED = ("NEEDED", "PATH")
+
+
+def text(image: Image, slots: Sequence[Slot], tables: Sequence[str], *, is_alone: bool) -> str:
+    """Return the tables that were chosen, or the page of facts and the slots.
+
+    Without `is_alone` each line of a chosen table begins with the file's path.
+    """
+    if not tables:
+        lines = [*_facts(image, slots), "", *_aligned(_SLOTS, _slot_rows(image, slots), "")]
+    else:
+        lead = "" if is_alone else _field(image.path)
+        lines = []
+        for name in tables:
+            if name == "slots":
+                lines += _aligned(_SLOTS, _slot_rows(image, slots), lead)
+            elif name == "stubs":
+                lines += _aligned(_STUBS, _stub_rows(image, slots), lead)
+            elif name == "symbols":
+                lines += _aligned(_SYMBOLS, map(_symbol_row, image.symbols), lead)
+            else:
+                lines += _aligned(_NEEDED, _needed_rows(image), lead)
+        if image.partial:
+            lines += [f"# partial: {printable(one)}" for one in image.partial]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _facts(image: Image, slots: Sequence[Slot]) -> list[str]:
+    form = f"{_FORMATS[image.format]} {image.arch}, {image.bits}-bit {image.endian}-endian"
+    lines = [f"{printable(image.path)}: {form}, {image.kind}"]
+    if image.build_id:
+        lines.append(f"  build-id {image.build_id}")
+    if image.needed:
+        lines.append(f"  needs    {printable(' '.join(image.needed))}")
+    bindings = Counter(one.binding for one in slots)
+    lines.append(f"  slots    {_counted(len(slots), bindings)}")
+    kinds = Counter(stub.kind for one in slots for stub in one.stubs)
+    lines.append(f"  stubs    {_counted(kinds.total(), kinds)}")
+    without = image.stubs_without_slot
+    if without:
+        lines.append(f"           {len(without):,} more lead through no slot")
+    lines += [f"  partial  {printable(one)}" for one in image.partial]
+    return lines
+
+
+_FORMATS = {"elf": "ELF", "mach-o": "Mach-O"}
+
+
+def _counted(total: int, parts: Counter[str]) -> str:
+    listed = ", ".join(f"{count:,} {name}" for name, count in parts.most_common())
+    return f"{total:,}: {listed}" if listed else f"{total:,}"
+
+
+def _slot_rows(image: Image, slots: Iterable[Slot]) -> Iterable[Sequence[str]]:
+    for one in slots:
+        yield (
+            hex(one.vaddr),
+            _field(one.section),
+            _field(one.kind),
+            _field(one.binding),
+            ",".join(hex(stub.vaddr) for stub in one.stubs) or "-",
+            _symbol(one),
+            _provider(image, one),
+        )
+
+
+def _stub_rows(image: Image, slots: Iterable[Slot]) -> Iterable[Sequence[str]]:
+    slot_of = {stub: one for one in slots for stub in one.stubs}
+    for stub in sorted({*slot_of, *image.stubs_without_slot}):
+        slot = slot_of.get(stub)
+        yield (
+            hex(stub.vaddr),
+            _field(stub.section),
+            _field(stub.kind),
+            "-" if slot is None else hex(slot.vaddr),
+            _field(stub.selector) if slot is None else _selected(slot, stub),
+            "-" if slot is None else _provider(image, slot),
+        )
+
+
+def _selected(slot: Slot, stub: Stub) -> str:
+    return _symbol(slot) if stub.selector is None else _field(f"{slot.symbol}${stub.selector}")
+
+
+def _symbol_row(one: Symbol) -> Sequence[str]:
+    name = one.name if one.version is None else f"{one.name}@{one.version}"
+    return (
+        hex(one.vaddr) if one.defined_here else "-",
+        str(one.size),
+        one.type,
+        one.binding,
+        _field(name),
+        _field(one.library),
+    )
+
+
+def _needed_rows(image: Image) -> Iterable[Sequence[str]]:
+    for name in image.needed:
+        yield _field(name), _field(image.where(name))
+
+
+def _symbol(one: Slot) -> str:
+    return _field(one.symbol if one.version is None else f"{one.symbol}@{one.version}")
+
+
+def _provider(image: Image, one: Slot) -> str:
+    return _field(image.provider(one).name)
+
+
+def _field(value: str | None) -> str:
+    """Return a value as one field: no blank, nothing that a terminal would take amiss."""
+    if not value:
+        return "-"
+    return value if value.isidentifier() else printable(value).replace(" ", "\\x20")
+
+
+def _aligned(head: Sequence[str], rows: Iterable[Sequence[str]], lead: str) -> list[str]:
+    """Return the lines of a table, its columns as wide as what is in them."""
+    listed = [head, *rows]
+    widths = [max(map(len, column)) for column in zip(*listed, strict=True)]
+    widths[-1] = 0
+    lines = ["  ".join(map(str.ljust, row, widths)) for row in listed]
+    if not lead:
+        return lines
+    return [f"{'FILE'.ljust(len(lead))}  {lines[0]}", *(f"{lead}  {line}" for line in lines[1:])]

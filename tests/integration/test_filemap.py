@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`soscope map FILE` and `soscope.Image`, beside readelf and objdump."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import soscope
+from soscope.cli.main import main
+from soscope.errors import AmbiguousError, FormatError, SoscopeError
+from tests.support.elffiles import built, run
+from tests.support.schema import wrong_members
+from tests.support.schema_filemap import FILE_MAP
+from tests.support.tools import need
+
+_PROGRAMS = ("ls", "bash", "git", "perl", "sqlite3", "gdb")
+_FILLED = re.compile(
+    r"([0-9a-f]+)  [0-9a-f]+ R_X86_64_(JUMP_SLO|GLOB_DAT|IRELATIV|TLSDESC)\S*\s*"
+    r"(?:[0-9a-f]{16} (\S+)|)"
+)
+_STUB = re.compile(r"^([0-9a-f]+) <(\S+?)(?:@plt)>:$", re.MULTILINE)
+
+
+def _map(capfd: pytest.CaptureFixture[str], *words: str | Path) -> dict[str, Any]:
+    assert main(["map", "--json", *map(str, words)]) == 0
+    document: dict[str, Any] = json.loads(capfd.readouterr().out)
+    assert not wrong_members(document, FILE_MAP)
+    return document
+
+
+@pytest.mark.parametrize("program", _PROGRAMS)
+def test_slots_are_those_of_readelf(program: str, capfd: pytest.CaptureFixture[str]) -> None:
+    path = need(program)
+    listed = {}
+    for row in _FILLED.finditer(run("readelf", "-rW", path)):
+        listed[int(row[1], 16)] = re.sub("@@?", "@", row[3] or "")
+    (image,) = _map(capfd, path)["images"]
+    found = {}
+    for slot in image["slots"]:
+        name = slot["symbol"] or ""
+        found[int(slot["slot"], 16)] = f"{name}@{slot['version']}" if slot["version"] else name
+    assert found == listed
+    assert len(found) > 50
+
+
+@pytest.mark.parametrize("program", _PROGRAMS)
+def test_stubs_are_those_of_objdump(program: str) -> None:
+    path = need(program)
+    sections = [f"-j{one}" for one in (".plt", ".plt.got", ".plt.sec")]
+    done = subprocess.run(
+        ["objdump", "-d", *sections, path], capture_output=True, text=True, timeout=60, check=False
+    )  # its status is 1 where one of the sections is not there
+    listed = {int(row[1], 16): row[2] for row in _STUB.finditer(done.stdout)}
+    image = soscope.Image.open(path)
+    found = {
+        stub.vaddr: f"{slot.symbol}@{slot.version}" if slot.version else slot.symbol
+        for slot in image.slots
+        for stub in slot.stubs
+    }
+    assert {vaddr: name.partition("@")[0] for vaddr, name in found.items()} == {
+        vaddr: name.partition("@")[0] for vaddr, name in listed.items()
+    }
+    assert len(found) > 50
+    assert not image.stubs_without_slot
+
+
+_TEXT = """
+#include <stdio.h>
+#include <stdlib.h>
+int main(int count, char **words) { void *p = malloc(count); printf("%p", p); free(p); return 0; }
+"""
+
+
+def test_lines_have_the_same_fields(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    paths = [built(tmp_path, "a program", _TEXT), built(tmp_path, "b", _TEXT, "-Wl,-z,now")]
+    for table, fields in (("slots", 8), ("stubs", 7), ("symbols", 7), ("needed", 3)):
+        assert main(["map", f"--{table}", *map(str, paths)]) == 0
+        rows = [line.split() for line in capfd.readouterr().out.splitlines()]
+        assert {len(row) for row in rows} == {fields}
+        assert {row[0] for row in rows} > {str(paths[0]).replace(" ", "\\x20"), str(paths[1])}
+
+
+def test_a_folder_is_walked(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x").mkdir()
+    built(tmp_path, "one", _TEXT)
+    shutil.copy(tmp_path / "one", tmp_path / "x" / "two")
+    (tmp_path / "x" / "link").symlink_to("two")
+    (tmp_path / "x" / "note").write_text("no image")
+    paths = [image["path"] for image in _map(capfd, tmp_path)["images"]]
+    assert paths == [str(tmp_path / "one"), str(tmp_path / "x" / "two")]
+
+
+def test_symbols_are_chosen(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = built(tmp_path, "one", _TEXT)
+    (image,) = _map(capfd, "-e", "*al*c+free", path)["images"]
+    assert sorted(slot["symbol"] for slot in image["slots"]) == ["free", "malloc"]
+    (image,) = _map(capfd, "--to", "libc.so*", "-e", "f*", path)["images"]
+    assert [slot["symbol"] for slot in image["slots"]] == ["free"]
+    assert main(["map", "-e", "nobody", str(path)]) == 1
+    assert capfd.readouterr().err == "soscope: no slot matches\n"
+
+
+def test_what_cannot_be_read_is_said_and_the_others_are_shown(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = built(tmp_path, "one", _TEXT)
+    text = tmp_path / "text"
+    text.write_text("nothing of the kind")
+    missing = tmp_path / "missing"
+    assert main(["map", "--json", str(text), str(missing), str(path)]) == 1
+    told = capfd.readouterr()
+    assert [image["path"] for image in json.loads(told.out)["images"]] == [str(path)]
+    assert told.err == (
+        f"soscope: {text}: e_ident at offset 0x0: not an ELF file\n"
+        f"soscope: {missing}: no such file or directory\n"
+    )
+
+
+def test_a_part_of_a_file_is_partial(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = Path(shutil.copy(need("git"), tmp_path / "git"))
+    whole = len(soscope.Image.open(path).slots)
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        file.truncate(size - 1)  # the last section header
+    image = soscope.Image.open(path)
+    assert len(image.slots) == whole
+    assert [one.partition(":")[0] for one in image.partial] == ["section headers"]
+    assert main(["map", str(path)]) == 1
+    assert "  partial  section headers" in capfd.readouterr().out
+
+
+def test_words_that_do_not_fit(capfd: pytest.CaptureFixture[str]) -> None:
+    for words, said in (
+        ([], "nothing to look at: neither FILE nor -p PID"),
+        (["-p", "1", "/bin/ls"], "either -p or files: '/bin/ls'"),
+        (["-p", "1", "--stubs"], "--stubs is for files"),
+        (["--changed", "/bin/ls"], "--changed is for processes (-p)"),
+        (["--svg", "x", "/bin/ls"], "--svg is for processes (-p)"),
+    ):
+        assert main(["map", *words]) == 2
+        assert capfd.readouterr().err.splitlines()[0] == f"soscope: error: {said}"
+
+
+def test_an_image_from_python(tmp_path: Path) -> None:
+    path = built(
+        tmp_path,
+        "one",
+        "#include <stdlib.h>\n#include <math.h>\nvoid *(*volatile keep)(size_t) = 0;\n"
+        "int main(int n, char **w) { keep = malloc; free(malloc(n)); return (int)sin(n); }",
+        "-lm",
+        "-O0",
+    )
+    image = soscope.Image.open(path)
+    assert (image.format, image.arch, image.bits, image.endian) == ("elf", "x86-64", 64, "little")
+    assert (image.kind, image.slices, image.path) == ("pie", (image,), str(path))
+    assert image.needed == ("libm.so.6", "libc.so.6")
+    assert image.slots["sin"].provider == "libm.so.6"
+    assert image.slots["sin"] == image.slots.named("sin@GLIBC_2.2.5")[0]
+    assert [stub.slot for stub in image.slots["free"].stubs] == [image.slots["free"].vaddr]
+    assert {stub for slot in image.slots for stub in slot.stubs} == set(image.stubs)
+    assert {one.name for one in image.symbols} >= {"sin", "malloc", "free", "__libc_start_main"}
+    with pytest.raises(KeyError):
+        image.slots["nobody"]
+    with pytest.raises(AttributeError):
+        image.slots["sin"].vaddr = 0  # type: ignore[misc]
+    with pytest.raises(SoscopeError, match="no image for arm64"):
+        soscope.Image.open(path, "arm64")
+    with pytest.raises(FormatError):
+        soscope.Image.open(__file__)
+
+
+def test_two_slots_of_one_symbol(tmp_path: Path) -> None:
+    """LLD gives a function that is called and whose address is taken a slot for each."""
+    need("ld.lld")
+    path = built(
+        tmp_path,
+        "two",
+        "#include <stdlib.h>\nvoid *(*volatile keep)(size_t);\n"
+        "int main(int n, char **w) { keep = malloc; free(malloc(n)); return 0; }",
+        "-fuse-ld=lld",
+        "-fPIC",
+        "-O0",
+    )
+    image = soscope.Image.open(path)
+    found = image.slots.named("malloc")
+    assert sorted(one.kind for one in found) == ["R_X86_64_GLOB_DAT", "R_X86_64_JUMP_SLOT"]
+    with pytest.raises(AmbiguousError, match="malloc: 2 slots") as caught:
+        image.slots["malloc"]
+    assert caught.value.candidates == found
+
+
+def test_nothing_heavy_is_imported() -> None:
+    script = (
+        "import sys; from soscope.cli.main import main; main(['map', '/bin/ls'])\n"
+        "assert not {'numpy', 'rich', 'json', 'dataclasses', 'subprocess'} & set(sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
