@@ -95,4 +95,7 @@ def _got(table: SlotTable, data: bytes) -> int:
     def fitting(base: int) -> int:
         return sum(base + one & _MASK in table.slots for one in distances)
 
-    return max(table.bases, key=fitting)  # the first of several that fit as well
+    best = max(table.bases, key=fitting)  # the first of several that fit as well
+    # a section with a single stub may fit several: mold's .plt.got
+    table.bases = (best, *(one for one in table.bases if one != best))
+    return best

@@ -1,0 +1,346 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stubs are run, one by one, under the emulator Unicorn (the extra `emulate`).
+
+Nothing of the file's code runs on this machine's processor, and no loader is needed: the slots
+are given addresses that nobody else has, and where a stub ends says which of them it went
+through. What lazy slots hold in the file leads to GOT[2] (or wherever the processor's ABI keeps the
+resolver), which gets such an address, too; the registers there say what the resolver is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.filemap import ElfMap
+from soscope.errors import SoscopeError
+from soscope.model.filemap import LAZY, Slot, Stub
+
+_MOST = 64  # instructions; no stub with its resolver's half has half of them
+_PIECE = 1 << 16  # bytes of the file at once
+_STEP = 16  # between two of our addresses: no processor minds this alignment
+_STACK = 1 << 16
+_GAP = 1 << 24
+_LINK_MAP = 0x0123_4568  # what GOT[1] gets; nobody follows it
+
+
+class Cpu(NamedTuple):
+    """One processor, by the names of Unicorn's constants.
+
+    `link_map` and `resolver` are the words from DT_PLTGOT on that the loader fills; `given`
+    returns (link map, what _dl_fixup is given) at the entry of the resolver, as glibc's
+    sysdeps/*/dl-trampoline.S finds them.
+    """
+
+    library: str
+    mode: tuple[str, ...]
+    bits: int
+    order: str
+    stack: str
+    counter: str
+    link_map: int = 1
+    resolver: int = 2
+    given: Callable[[Emulator], tuple[int, int]] | None = None
+
+
+class End(NamedTuple):
+    """Where a run ended: at an address that is in nobody's memory, or in the middle, `why`."""
+
+    addr: int
+    why: str
+
+
+class Ran(NamedTuple):
+    """What one stub did.
+
+    `slot` is the vaddr of the slot that it went through once all of them were bound, None
+    where it ended elsewhere. `argument` is what the resolver was given when nothing was bound
+    yet, None where the slot is not lazy. `why` says what went wrong, "" where nothing did.
+    """
+
+    stub: Stub
+    slot: int | None
+    argument: int | None
+    why: str
+
+
+def _on_stack(machine: Emulator) -> tuple[int, int]:
+    stack = machine.register("sp")
+    return machine.word(stack), machine.word(stack + machine.cpu.bits // 8)
+
+
+def _s390x(machine: Emulator) -> tuple[int, int]:
+    stack = machine.register("sp")
+    return machine.word(stack + 48), machine.word(stack + 56)
+
+
+def _aarch64(machine: Emulator) -> tuple[int, int]:
+    resolver, slot = machine.register("X16"), machine.word(machine.register("sp"))
+    return machine.word(resolver - 8), (slot - resolver - 8) * 3
+
+
+def _arm(machine: Emulator) -> tuple[int, int]:
+    slot, resolver = machine.register("R12"), machine.register("LR")
+    return machine.word(resolver - 4), (slot - resolver - 4) * 2
+
+
+def _riscv(machine: Emulator) -> tuple[int, int]:
+    return machine.register("T0"), machine.register("T1") * 3
+
+
+_LITTLE = "UC_MODE_LITTLE_ENDIAN"
+_BIG = "UC_MODE_BIG_ENDIAN"
+_CPUS = {
+    ("x86-64", 64, "<"): Cpu("X86", ("UC_MODE_64",), 64, "<", "RSP", "RIP", given=_on_stack),
+    ("i386", 32, "<"): Cpu("X86", ("UC_MODE_32",), 32, "<", "ESP", "EIP", given=_on_stack),
+    ("aarch64", 64, "<"): Cpu("ARM64", (_LITTLE,), 64, "<", "SP", "PC", given=_aarch64),
+    ("arm", 32, "<"): Cpu("ARM", (_LITTLE,), 32, "<", "SP", "PC", given=_arm),
+    ("riscv64", 64, "<"): Cpu("RISCV", ("UC_MODE_RISCV64",), 64, "<", "SP", "PC", 1, 0, _riscv),
+    ("riscv32", 32, "<"): Cpu("RISCV", ("UC_MODE_RISCV32",), 32, "<", "SP", "PC", 1, 0, _riscv),
+    ("s390x", 64, ">"): Cpu("S390X", (_BIG,), 64, ">", "R15", "PC", given=_s390x),
+}
+# Mach-O's names for the same processors
+_CPUS["x86_64", 64, "<"] = _CPUS["x86-64", 64, "<"]
+_CPUS["arm64", 64, "<"] = _CPUS["aarch64", 64, "<"]
+
+_THUMB = (b"\x78\x47", b"\x40\xf2")  # bx pc; movw ip, #…: as no instruction of ARM's here begins
+
+
+def cpu_of(arch: str, bits: int, order: str) -> Cpu | None:
+    """Return what runs an architecture's stubs, None where nothing does."""
+    return _CPUS.get((arch, bits, order))
+
+
+class Emulator:
+    """A processor, and a file's image in its memory; both are made up as far as they are used.
+
+    `read` returns up to so many bytes at a link-time address, padded with zeros where the
+    image has memory without bytes, and none outside of it. `end` lies above all of it.
+    """
+
+    def __init__(self, cpu: Cpu, read: Callable[[int, int], bytes], end: int) -> None:
+        """Make one; raises SoscopeError where Unicorn is not installed, or has no room."""
+        try:
+            from importlib import import_module
+
+            unicorn: Any = import_module("unicorn")
+        except ImportError as error:
+            raise SoscopeError(
+                "stubs cannot be run: the emulator Unicorn is not installed",
+                hint="pip install 'soscope[emulate]'",
+                slug="no-extra",
+            ) from error
+        self.cpu = cpu
+        self._read = read
+        self._names: dict[str, int] = {}
+        self._constants = import_module(f"unicorn.{cpu.library.lower()}_const")
+        self._error: type[Exception] = unicorn.UcError
+        mode = sum(getattr(unicorn, name) for name in cpu.mode)
+        self._uc: Any = unicorn.Uc(getattr(unicorn, f"UC_ARCH_{cpu.library}"), mode)
+        self._mapped: set[int] = set()
+        self._missed = 0
+        self._uc.hook_add(unicorn.UC_HOOK_MEM_UNMAPPED, self._fill)
+        stack = (end + _GAP) // _GAP * _GAP
+        if stack + 2 * _GAP > 1 << (32 if cpu.bits == 32 else 40):
+            raise SoscopeError(f"stubs cannot be run: no room above {end:#x}", slug="no-emulator")
+        self._uc.mem_map(stack, _STACK)
+        self._top = stack + _STACK // 2
+        self.free = stack + _GAP  # addresses from here on are in nobody's memory
+        self._start = self._uc.context_save()
+
+    def _fill(self, _uc: Any, _access: int, addr: int, size: int, _value: int, _data: Any) -> bool:
+        self._missed = addr
+        first, last = addr // _PIECE, (addr + max(size, 1) - 1) // _PIECE
+        return all(self._map(place) for place in range(first, last + 1))
+
+    def _map(self, place: int) -> bool:
+        if place in self._mapped:
+            return True
+        data = self._read(place * _PIECE, _PIECE)
+        if not data:
+            return False
+        self._uc.mem_map(place * _PIECE, _PIECE)
+        self._uc.mem_write(place * _PIECE, data)
+        self._mapped.add(place)
+        return True
+
+    def _register(self, name: str) -> int:
+        number = self._names.get(name)
+        if number is None:
+            full = {"sp": self.cpu.stack, "pc": self.cpu.counter}.get(name, name)
+            number = getattr(self._constants, f"UC_{self.cpu.library}_REG_{full}")
+            self._names[name] = number
+        return number
+
+    def register(self, name: str) -> int:
+        """Return a register of the run that has ended, by Unicorn's name, or "sp" or "pc"."""
+        mask = (1 << self.cpu.bits) - 1
+        return int(self._uc.reg_read(self._register(name))) & mask
+
+    def word(self, addr: int) -> int:
+        """Return the address-sized number at `addr`, 0 where there is no memory."""
+        try:
+            return int.from_bytes(self._uc.mem_read(addr, self.cpu.bits // 8), self._order)
+        except self._error:
+            return 0
+
+    def put(self, addr: int, value: int) -> bool:
+        """Write an address-sized number; False where there is no memory."""
+        size = self.cpu.bits // 8
+        if not all(self._map(at // _PIECE) for at in (addr, addr + size - 1)):
+            return False
+        self._uc.mem_write(addr, value.to_bytes(size, self._order))
+        return True
+
+    @property
+    def _order(self) -> Any:
+        return "little" if self.cpu.order == "<" else "big"
+
+    def run(self, start: int, registers: Mapping[str, int] | None = None) -> End:
+        """Run from `start` on until there is no code any more; registers are otherwise reset."""
+        self._uc.context_restore(self._start)
+        self._uc.reg_write(self._register("sp"), self._top)
+        for name, value in (registers or {}).items():
+            self._uc.reg_write(self._register(name), value)
+        self._missed = 0
+        if self.cpu.library == "ARM" and self._is_thumb(start):
+            start |= 1
+        try:
+            self._uc.emu_start(start, (1 << self.cpu.bits) - 2, 0, _MOST)
+        except self._error as error:
+            if self._missed >= self.free:
+                return End(self._missed, "")
+            return End(self.register("pc"), f"{error} at {self._missed:#x}")
+        return End(self.register("pc"), f"no end after {_MOST} instructions")
+
+    def _is_thumb(self, addr: int) -> bool:
+        return self._read(addr, 2) in _THUMB
+
+
+def run_stubs(mapped: ElfMap) -> Iterator[Ran]:
+    """Run every stub of an ELF file: those of lazy slots twice, unbound and bound.
+
+    Raises SoscopeError where Unicorn is not installed or does not know the processor.
+    """
+    order = mapped.image.encoding.order
+    cpu = cpu_of(mapped.arch, mapped.bits, order)
+    if cpu is None:
+        raise SoscopeError(
+            f"stubs cannot be run: no emulator for {mapped.arch}", slug="no-emulator"
+        )
+    machine = Emulator(cpu, *_memory(mapped))
+    arguments: dict[int, tuple[int | None, str]] = {}
+    resolver = machine.free
+    magic = {one.vaddr: resolver + _STEP * place for place, one in enumerate(mapped.slots, 1)}
+    slots = {addr: vaddr for vaddr, addr in magic.items()}
+    bases = _bases(mapped) if mapped.arch == "i386" else [{}]
+    registers = _fitting(machine, mapped, magic, bases)
+    if _is_lazy(mapped):
+        _unbind(machine, mapped)
+        got = mapped.image.dynamic.get(c.DT_PLTGOT) or 0
+        machine.put(got + cpu.link_map * cpu.bits // 8, _LINK_MAP)
+        machine.put(got + cpu.resolver * cpu.bits // 8, resolver)
+        for slot in mapped.slots:
+            if slot.binding == LAZY:
+                for stub in slot.stubs:
+                    arguments[stub.vaddr] = _first(machine, stub, registers, resolver)
+    _bind(machine, magic)
+    for stub in _stubs(mapped):
+        argument, why = arguments.get(stub.vaddr, (None, ""))
+        end = machine.run(stub.vaddr, registers)
+        if end.addr in slots:
+            yield Ran(stub, slots[end.addr], argument, why)
+        else:
+            yield Ran(stub, None, argument, why or end.why or f"it goes to {end.addr:#x}")
+
+
+def _is_lazy(mapped: ElfMap) -> bool:
+    return any(one.binding == LAZY for one in mapped.slots)
+
+
+def _stubs(mapped: ElfMap) -> Iterator[Stub]:
+    for slot in mapped.slots:
+        yield from slot.stubs
+    yield from mapped.stubs_without_slot
+
+
+def _bind(machine: Emulator, magic: Mapping[int, int]) -> None:
+    for vaddr, addr in magic.items():
+        machine.put(vaddr, addr)
+
+
+def _unbind(machine: Emulator, mapped: ElfMap) -> None:
+    size = mapped.bits // 8
+    for slot in mapped.slots:
+        data = machine._read(slot.vaddr, size)
+        if len(data) == size:
+            machine.put(slot.vaddr, int.from_bytes(data, machine._order))
+
+
+def _first(
+    machine: Emulator, stub: Stub, registers: Mapping[str, int], resolver: int
+) -> tuple[int | None, str]:
+    """Return (argument, what went wrong) of the first call of a stub."""
+    end = machine.run(stub.vaddr, registers)
+    if end.addr != resolver or machine.cpu.given is None:
+        return None, f"the first call: {end.why or f'it goes to {end.addr:#x}'}"
+    link_map, argument = machine.cpu.given(machine)
+    if link_map != _LINK_MAP:
+        return argument, f"the first call: the resolver is given the link map {link_map:#x}"
+    return argument, ""
+
+
+def _bases(mapped: ElfMap) -> list[dict[str, int]]:
+    """Return what %ebx may hold: _GLOBAL_OFFSET_TABLE_, which not every linker puts alike."""
+    named = [one.vaddr for one in mapped.sections.all if one.name in (".got.plt", ".got")]
+    told = mapped.image.dynamic.get(c.DT_PLTGOT)
+    return [{"EBX": one} for one in dict.fromkeys([*([] if told is None else [told]), *named])]
+
+
+def _fitting(
+    machine: Emulator, mapped: ElfMap, magic: Mapping[int, int], choices: list[dict[str, int]]
+) -> dict[str, int]:
+    """Return the registers with which most stubs reach their slot."""
+    if len(choices) < 2:
+        return choices[0] if choices else {}
+    _bind(machine, magic)
+    stubs = [stub for slot in mapped.slots for stub in slot.stubs][:16]
+
+    def fitting(registers: dict[str, int]) -> int:
+        return sum(machine.run(one.vaddr, registers).addr == magic[one.slot] for one in stubs)
+
+    return max(choices, key=fitting)
+
+
+def _memory(mapped: ElfMap) -> tuple[Callable[[int, int], bytes], int]:
+    """Return how to read a file as its loader maps it, and where its memory ends."""
+    loads = [one for one in mapped.image.segments if one.type == c.PT_LOAD and one.memsz]
+    source = mapped.image.source
+
+    def read(vaddr: int, size: int) -> bytes:
+        data = bytearray(size)
+        is_there = False
+        for one in loads:
+            start, end = max(vaddr, one.vaddr), min(vaddr + size, one.vaddr + one.memsz)
+            if start >= end:
+                continue
+            is_there = True
+            held = min(end, one.vaddr + one.filesz) - start
+            if held > 0:
+                piece = source.read(one.offset + start - one.vaddr, held)
+                data[start - vaddr : start - vaddr + len(piece)] = piece
+        return bytes(data) if is_there else b""
+
+    return read, max((one.vaddr + one.memsz for one in loads), default=0)
+
+
+def disagreement(slot: Slot, ran: Ran) -> str:
+    """Say in what a run differs from what the file says of a slot, "" where it does not."""
+    if ran.why:
+        return ran.why
+    if ran.slot != slot.vaddr:
+        return f"it goes through the slot at {ran.slot or 0:#x}"
+    if slot.binding == LAZY and ran.argument != slot.resolver_argument:
+        return f"the resolver is given {ran.argument}, not {slot.resolver_argument}"
+    return ""
