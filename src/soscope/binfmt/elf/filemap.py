@@ -14,7 +14,7 @@ from soscope.binfmt.elf import fileslots
 from soscope.binfmt.elf.fileslots import Filled, Names, Relocations
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.machines import Machine, arch_name, machine_of
-from soscope.binfmt.elf.sections import Section, Sections
+from soscope.binfmt.elf.sections import Sections
 from soscope.binfmt.elf.symbolarray import dynamic_table, static_table
 from soscope.binfmt.stubs.finder import decoder_of, find_stubs, missing_decoder
 from soscope.binfmt.stubs.table import SlotTable
@@ -150,35 +150,37 @@ class ElfMap:
         types = {kind: machine.prefix + name for kind, name in machine.types.items()}
         mask = (1 << self.bits) - 1
         slots = []
-        for one in sorted(filled):
-            vaddr, kind, symbol, addend, place = one
-            name = names.get(symbol)
-            binding = fileslots.binding_of(kind, machine, is_now=is_now, is_prelinked=is_prelinked)
-            is_lazy = binding == LAZY
+        irelative, get = machine.irelative, names.get
+        bindings = {
+            kind: fileslots.binding_of(kind, machine, is_now=is_now, is_prelinked=is_prelinked)
+            for kind in machine.types
+        }
+        for vaddr, kind, symbol, addend, place in sorted(filled):
+            name = get(symbol)
+            binding = bindings[kind]
             section, offset = sections.at(vaddr)
-            if kind in machine.irelative and not symbol:
-                text = resolvers.get(addend & mask, "")
-                symbol_type, is_here = "ifunc", True
-            else:
-                text, symbol_type, is_here = name.name, name.type, name.defined_here
+            text, version, symbol_type, is_here, library = name
+            if kind in irelative and not symbol:
+                text, symbol_type, is_here = resolvers.get(addend & mask, ""), "ifunc", True
+            argument = None
+            if binding == LAZY and place >= 0:
+                argument = fileslots.resolver_argument(self.image, machine, place)
             slots.append(
                 Slot(
                     vaddr,
-                    self._offset(vaddr) if offset is None and section is None else offset,
+                    self._offset(vaddr) if section is None else offset,
                     section,
                     types[kind],
                     text,
-                    name.version,
+                    version,
                     symbol_type,
                     is_here,
-                    name.library,
+                    library,
                     binding,
-                    fileslots.resolver_argument(self.image, machine, place)
-                    if is_lazy and place >= 0
-                    else None,
+                    argument,
                     helpers.get(vaddr),
                     None,
-                    tuple(by_slot.get(vaddr, ())),
+                    by_slot.get(vaddr, ()),
                 )
             )
         self._say(*names.partial)
@@ -197,7 +199,7 @@ class ElfMap:
 
     def _stubs(
         self, filled: list[Filled], machine: Machine
-    ) -> tuple[dict[int, list[Stub]], list[Stub]]:
+    ) -> tuple[dict[int, tuple[Stub, ...]], list[Stub]]:
         if decoder_of(self._number) is None:
             self._say(missing_decoder(self._number))
             return {}, []
@@ -218,6 +220,8 @@ class ElfMap:
     def _bases(self) -> list[int]:
         """Return where distances in position-independent code may count from."""
         told = self._dynamic.get(c.DT_PLTGOT)
+        if self._number == c.EM_X86_64:
+            return []  # where it counts from is the instruction itself
         listed = [one.vaddr for one in self.sections.all if one.name in (".got.plt", ".got")]
         return list(dict.fromkeys([*([] if told is None else [told]), *listed]))
 
@@ -232,21 +236,20 @@ class ElfMap:
             return {}
         data = self.image.source.read(at, lazy[-1] - lazy[0] + word.size)
         found = {}
+        code = [
+            (one.vaddr, one.vaddr + one.filesz)
+            for one in self.image.segments
+            if one.type == c.PT_LOAD and one.flags & c.PF_X
+        ]
+        start, end = code[0] if code else (0, 0)
         for vaddr in lazy:
             place = vaddr - lazy[0]
             if place + word.size > len(data):
                 break
             (value,) = word.unpack_from(data, place)
-            if value and self._is_code(value):
+            if start <= value < end or any(first <= value < last for first, last in code[1:]):
                 found[vaddr] = value
         return found
-
-    def _is_code(self, vaddr: int) -> bool:
-        return any(
-            one.flags & c.PF_X and 0 <= vaddr - one.vaddr < one.filesz
-            for one in self.image.segments
-            if one.type == c.PT_LOAD
-        )
 
     def _resolvers(self, filled: list[Filled], machine: Machine) -> dict[int, str]:
         """Return the names of the functions that IRELATIVE relocations ask, by address."""
@@ -345,19 +348,23 @@ class _Places:
             key=lambda one: one.vaddr,
         )
         self._starts = [one.vaddr for one in self._sections]
-        self._last: Section | None = None
+        self._start = self._end = self._shift = 0
+        self._name: str | None = None
+        self._has_bytes = False
 
     def at(self, vaddr: int) -> tuple[str | None, int | None]:
         """Return (name, offset): None without a section, no offset where it has no bytes."""
-        one = self._last
-        if one is None or not 0 <= vaddr - one.vaddr < one.size:
-            index = bisect_right(self._starts, vaddr) - 1
-            if index < 0:
-                return None, None
-            one = self._sections[index]
-            if vaddr - one.vaddr >= one.size:
-                return None, None
-            self._last = one
-        if one.type == c.SHT_NOBITS:
-            return one.name, None
-        return one.name, one.offset + vaddr - one.vaddr
+        if not self._start <= vaddr < self._end and not self._turn_to(vaddr):
+            return None, None
+        return self._name, vaddr + self._shift if self._has_bytes else None
+
+    def _turn_to(self, vaddr: int) -> bool:
+        index = bisect_right(self._starts, vaddr) - 1
+        if index < 0 or vaddr - self._starts[index] >= self._sections[index].size:
+            return False
+        section = self._sections[index]
+        self._start, self._end = section.vaddr, section.vaddr + section.size
+        self._shift = section.offset - section.vaddr
+        self._name = section.name
+        self._has_bytes = section.type != c.SHT_NOBITS
+        return True

@@ -250,15 +250,27 @@ def resolver_argument(image: ElfImage, machine: Machine, index: int) -> int:
 class Names:
     """The symbols that relocations name, as far as they are asked for."""
 
-    __slots__ = ("_at", "_image", "_known", "_strings", "_table", "_versions", "partial")
+    __slots__ = (
+        "_at",
+        "_image",
+        "_known",
+        "_strings",
+        "_table",
+        "_unpack",
+        "_versions",
+        "_versions_known",
+        "partial",
+    )
 
     def __init__(self, image: ElfImage, most: int) -> None:
         """Read the table up to the symbol `most`."""
         self._image = image
         self._known: dict[int, Named] = {0: _NOBODY}
+        self._versions_known: dict[tuple[int, bool], tuple[str | None, str]] = {}
         self.partial: list[str] = []
         self._table = self._strings = b""
         self._at = 0
+        self._unpack = image.encoding.symbol.unpack_from
         self._versions = self._quietly(lambda: Versions(image))
         if not most:
             return
@@ -295,9 +307,9 @@ class Names:
         return found
 
     def _make(self, index: int) -> Named:
-        coding = self._image.encoding
+        coding, strings = self._image.encoding, self._strings
         try:
-            raw = coding.symbol.unpack_from(self._table, index * coding.symbol.size)
+            raw = self._unpack(self._table, index * coding.symbol.size)
         except struct.error:
             self.partial.append(
                 f"DT_SYMTAB at offset {self._at:#x}: symbol {index} is outside of the file"
@@ -307,20 +319,36 @@ class Names:
             at, info, _, section, _, _ = raw
         else:
             at, _, _, info, _, section = raw
-        end = self._strings.find(b"\0", at)
+        end = strings.find(b"\0", at)
         if end < 0:
             self.partial.append(f"st_name of symbol {index}: {at:#x} is outside of DT_STRTAB")
             end = at
-        name = self._strings[at:end].decode("utf-8", "surrogateescape")
         is_defined = section != c.SHN_UNDEF
-        version, library = None, ""
-        if self._versions is not None:
-            try:
-                number = self._versions.number(index)[0]
-                if number > 1:
-                    version = self._versions.name(number, is_defined=is_defined)
-                    library = "" if is_defined else self._versions.file(number)
-            except FormatError as error:
-                self.partial.append(str(error))
-                self._versions = None
-        return Named(name, version, SYMBOL_TYPES.get(info & 15, "unknown"), is_defined, library)
+        version, library = self._version(index, is_defined)
+        return Named(
+            strings[at:end].decode("utf-8", "surrogateescape"),
+            version,
+            SYMBOL_TYPES.get(info & 15, "unknown"),
+            is_defined,
+            library,
+        )
+
+    def _version(self, index: int, is_defined: bool) -> tuple[str | None, str]:
+        """Return version and library of a symbol."""
+        versions = self._versions
+        if versions is None:
+            return None, ""
+        try:
+            number, _ = versions.number(index)
+            if number <= 1:
+                return None, ""
+            known = self._versions_known.get((number, is_defined))
+            if known is None:
+                name = versions.name(number, is_defined=is_defined)
+                known = name, "" if is_defined else versions.file(number)
+                self._versions_known[number, is_defined] = known
+        except FormatError as error:
+            self.partial.append(str(error))
+            self._versions = None
+            return None, ""
+        return known

@@ -31,11 +31,13 @@ class Versions:
         if self._versym is None:
             return 0, False
         half = self._image.encoding.half
-        data = self._numbers[2 * index : 2 * index + 2]
-        if len(data) < 2:
-            data = take(self._image.source, self._versym + 2 * index, 2, "DT_VERSYM")
-        (value,) = half.unpack(data)
-        return value & ~c.VERSYM_HIDDEN, bool(value & c.VERSYM_HIDDEN)
+        if 2 * index + 2 <= len(self._numbers):
+            (value,) = half.unpack_from(self._numbers, 2 * index)
+        else:
+            (value,) = half.unpack(
+                take(self._image.source, self._versym + 2 * index, 2, "DT_VERSYM")
+            )
+        return value & ~c.VERSYM_HIDDEN, value > c.VERSYM_HIDDEN - 1
 
     def read_numbers(self, count: int) -> None:
         """Read the numbers of `count` symbols at once, as far as they are there."""
