@@ -206,15 +206,13 @@ class ElfMap:
         slots = {one.vaddr: one.kind in machine.irelative for one in filled}
         calls = [one.vaddr for one in filled if one.place >= 0]
         table = SlotTable(self.image, slots, calls, self._bases())
-        by_slot: dict[int, list[Stub]] = {}
+        by_slot: dict[int, tuple[Stub, ...]] = {}
         astray = []
-        for found, section in find_stubs(table, self.sections):
-            is_slot = found.slot in slots
-            stub = Stub(found.vaddr, found.size, section, found.kind, found.slot if is_slot else 0)
-            if is_slot:
-                by_slot.setdefault(found.slot, []).append(stub)
+        for (vaddr, size, slot, kind), section in find_stubs(table, self.sections):
+            if slot in slots:
+                by_slot[slot] = (*by_slot.get(slot, ()), Stub(vaddr, size, section, kind, slot))
             else:
-                astray.append(stub)
+                astray.append(Stub(vaddr, size, section, kind, 0))
         return by_slot, astray
 
     def _bases(self) -> list[int]:
