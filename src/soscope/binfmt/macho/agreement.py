@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the accounts that one image gives of its own linking do not agree.
+
+Which symbol a stub stands for is said three times: by the indirect symbol table for the stub, by
+the same table for the slot that the stub's code leads through, and by the record that binds the
+slot. A lazy slot leads to a helper, which names the slot's record once more. Nothing that runs
+compares them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from soscope.binfmt.macho import records as r
+from soscope.binfmt.macho.filemap import MachoMap
+from soscope.binfmt.macho.slots import Cell
+from soscope.model.filemap import OBJC_STUB, Slot, Stub
+
+# What may be wrong:
+STUB_NAME = "stub-name"  # the stub's symbol is not the one of its slot
+SLOT_NAME = "slot-name"  # the slot's symbol in the indirect table is not the one it is bound to
+TWO_NAMES = "two-names"  # two records bind the slot, to different symbols
+NO_CODE = "no-code"  # the stub has code of no known kind
+NO_SLOT = "no-slot"  # the stub leads through something that nothing binds
+NO_RECORD = "no-record"  # a stub's slot leads nowhere: neither record nor address
+LAZY_OFFSET = "lazy-offset"  # the helper hands over the place of another record
+LAZY_SLOT = "lazy-slot"  # the helper hands over the address of another slot
+NO_HELPER = "no-helper"  # a lazy slot does not lead to a helper at first
+RECORD_ELSEWHERE = "record-elsewhere"  # a lazy record binds something that is no slot
+
+
+class Disagreement(NamedTuple):
+    """One place where the accounts differ; what does not matter to it is 0, "" or None.
+
+    `by_stub` and `by_slot` are the names in the indirect symbol table, `bound` those of the
+    slot's records. `offset` is what the helper at `helper` hands over (an offset of a record,
+    or the address of a slot), `expected` what it had to be, `offset_names` the symbol that
+    `offset` stands for, "" where none does.
+    """
+
+    what: str
+    stub: int
+    slot: int
+    by_stub: str = ""
+    by_slot: str = ""
+    bound: tuple[str, ...] = ()
+    helper: int | None = None
+    offset: int | None = None
+    expected: int | None = None
+    offset_names: str = ""
+
+
+def disagreements(image: MachoMap) -> list[Disagreement]:
+    """Compare all accounts of one image; an empty list is a sound one."""
+    slots = {slot.vaddr: slot for slot in image.slots}
+    found: list[Disagreement] = []
+    for stub in image.stubs:
+        found += _of_stub(image, stub, slots.get(stub.slot))
+    lazy = [one for one in image.binds() if one.kind == r.LAZY_BIND]
+    records = {one.argument: one.name for one in lazy}
+    for slot in image.slots:
+        cell = image.cell(slot.vaddr)
+        if cell is not None:
+            found += _of_slot(image, slot, cell)
+            found += _of_helper(image, slot, records, slots)
+    for one in lazy:
+        if one.vaddr not in slots:
+            found.append(Disagreement(RECORD_ELSEWHERE, 0, one.vaddr, bound=(one.name,)))
+    return found
+
+
+def _of_stub(image: MachoMap, stub: Stub, slot: Slot | None) -> Iterator[Disagreement]:
+    by_stub = image.stub_symbol(stub.vaddr)
+    if not stub.slot:
+        yield Disagreement(NO_CODE, stub.vaddr, 0, by_stub)
+        return
+    if slot is None:
+        # Room in a __jump_table that no symbol uses is no fault.
+        if stub.slot != stub.vaddr or by_stub:
+            yield Disagreement(NO_SLOT, stub.vaddr, stub.slot, by_stub)
+        return
+    if by_stub and slot.symbol and by_stub != slot.symbol and stub.kind != OBJC_STUB:
+        cell = image.cell(slot.vaddr)
+        bound = _bound(cell) if cell is not None else ()
+        by_slot = _by_table(image, cell) if cell is not None else ""
+        yield Disagreement(STUB_NAME, stub.vaddr, slot.vaddr, by_stub, by_slot, bound)
+
+
+def _of_slot(image: MachoMap, slot: Slot, cell: Cell) -> Iterator[Disagreement]:
+    bound = _bound(cell)
+    by_slot = _by_table(image, cell)
+    stub = slot.stubs[0].vaddr if slot.stubs else 0
+    if len(bound) > 1:
+        yield Disagreement(TWO_NAMES, stub, slot.vaddr, by_slot=by_slot, bound=bound)
+    elif by_slot and bound and by_slot not in bound:
+        yield Disagreement(SLOT_NAME, stub, slot.vaddr, by_slot=by_slot, bound=bound)
+    if slot.stubs and not bound and slot.kind == r.REBASE and cell.target is None:
+        yield Disagreement(NO_RECORD, stub, slot.vaddr, by_slot=by_slot)
+
+
+def _of_helper(
+    image: MachoMap, slot: Slot, records: dict[int | None, str], slots: dict[int, Slot]
+) -> Iterator[Disagreement]:
+    """Compare what the slot's helper hands over with the slot's own record."""
+    if slot.resolver_argument is None or slot.section is None:
+        return
+    stub = slot.stubs[0].vaddr if slot.stubs else 0
+    helper = image.decoded.helper(slot.helper) if slot.helper is not None else None
+    if slot.kind in (r.INDIRECT_SYMBOL, r.EXTERNAL_RELOCATION):
+        # ppc has one helper for all, which is a function; a __jump_table has none in the file.
+        if helper is not None and helper.slot is not None and helper.slot != slot.vaddr:
+            other = slots.get(helper.slot)
+            yield Disagreement(
+                LAZY_SLOT,
+                stub,
+                slot.vaddr,
+                helper=slot.helper,
+                offset=helper.slot,
+                expected=slot.vaddr,
+                offset_names=other.symbol if other is not None else "",
+            )
+        return
+    bound = (slot.symbol,)
+    if helper is None or helper.offset is None:
+        if slot.binding != "weak":
+            yield Disagreement(NO_HELPER, stub, slot.vaddr, bound=bound, helper=slot.helper)
+        return
+    if helper.offset != slot.resolver_argument:
+        yield Disagreement(
+            LAZY_OFFSET,
+            stub,
+            slot.vaddr,
+            bound=bound,
+            helper=slot.helper,
+            offset=helper.offset,
+            expected=slot.resolver_argument,
+            offset_names=records.get(helper.offset, ""),
+        )
+
+
+def _bound(cell: Cell) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(one.name for one in cell.records))
+
+
+def _by_table(image: MachoMap, cell: Cell) -> str:
+    return image.table.name(cell.row) if cell.row is not None else ""

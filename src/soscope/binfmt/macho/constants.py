@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers of the Mach-O format, by the names that Apple's headers give them."""
+
+from __future__ import annotations
+
+# ---- the header ----
+MH_MAGIC = 0xFEEDFACE
+MH_MAGIC_64 = 0xFEEDFACF
+FAT_MAGIC = 0xCAFEBABE
+FAT_MAGIC_64 = 0xCAFEBABF
+
+MH_BINDATLOAD = 0x8
+MH_PREBOUND = 0x10
+MH_SPLIT_SEGS = 0x20
+MH_TWOLEVEL = 0x80
+
+FILE_KINDS = {
+    1: "object",
+    2: "executable",
+    3: "fvmlib",
+    4: "core",
+    5: "preload",
+    6: "dylib",
+    7: "dylinker",
+    8: "bundle",
+    9: "dylib-stub",
+    10: "dsym",
+    11: "kext",
+    12: "fileset",
+    13: "gpu-executable",
+    14: "gpu-dylib",
+}
+
+CPU_ARCH_ABI64 = 0x01000000
+CPU_I386 = 7
+CPU_X86_64 = CPU_I386 | CPU_ARCH_ABI64
+CPU_ARM = 12
+CPU_ARM64 = CPU_ARM | CPU_ARCH_ABI64
+CPU_ARM64_32 = CPU_ARM | 0x02000000
+CPU_PPC = 18
+CPU_PPC64 = CPU_PPC | CPU_ARCH_ABI64
+
+_SUBTYPE_MASK = 0x00FFFFFF  # the upper byte holds capabilities
+
+_ARCHS = {
+    CPU_I386: "i386",
+    CPU_X86_64: "x86_64",
+    CPU_ARM: "arm",
+    CPU_ARM64: "arm64",
+    CPU_ARM64_32: "arm64_32",
+    CPU_PPC: "ppc",
+    CPU_PPC64: "ppc64",
+}
+_SUBTYPES = {
+    (CPU_X86_64, 8): "x86_64h",
+    (CPU_ARM64, 2): "arm64e",
+    (CPU_ARM, 5): "armv4t",
+    (CPU_ARM, 6): "armv6",
+    (CPU_ARM, 7): "armv5",
+    (CPU_ARM, 9): "armv7",
+    (CPU_ARM, 10): "armv7f",
+    (CPU_ARM, 11): "armv7s",
+    (CPU_ARM, 12): "armv7k",
+}
+
+
+def arch_name(cpu: int, subtype: int) -> str:
+    """Return Apple's name of an architecture, "" for one that is not known."""
+    return _SUBTYPES.get((cpu, subtype & _SUBTYPE_MASK)) or _ARCHS.get(cpu, "")
+
+
+# ---- load commands ----
+LC_REQ_DYLD = 0x80000000
+LC_SEGMENT = 0x1
+LC_SYMTAB = 0x2
+LC_DYSYMTAB = 0xB
+LC_LOAD_DYLIB = 0xC
+LC_ID_DYLIB = 0xD
+LC_SEGMENT_64 = 0x19
+LC_LOAD_WEAK_DYLIB = 0x18 | LC_REQ_DYLD
+LC_UUID = 0x1B
+LC_RPATH = 0x1C | LC_REQ_DYLD
+LC_REEXPORT_DYLIB = 0x1F | LC_REQ_DYLD
+LC_LAZY_LOAD_DYLIB = 0x20
+LC_ENCRYPTION_INFO = 0x21
+LC_DYLD_INFO = 0x22
+LC_DYLD_INFO_ONLY = 0x22 | LC_REQ_DYLD
+LC_LOAD_UPWARD_DYLIB = 0x23 | LC_REQ_DYLD
+LC_ENCRYPTION_INFO_64 = 0x2C
+LC_DYLD_EXPORTS_TRIE = 0x33 | LC_REQ_DYLD
+LC_DYLD_CHAINED_FIXUPS = 0x34 | LC_REQ_DYLD
+
+# What has an ordinal in the two-level name space, in the order of the commands.
+DYLIB_COMMANDS = frozenset(
+    (
+        LC_LOAD_DYLIB,
+        LC_LOAD_WEAK_DYLIB,
+        LC_REEXPORT_DYLIB,
+        LC_LAZY_LOAD_DYLIB,
+        LC_LOAD_UPWARD_DYLIB,
+    )
+)
+
+VM_PROT_WRITE = 2
+
+# ---- sections ----
+SECTION_TYPE = 0xFF
+S_ZEROFILL = 0x1
+S_CSTRING_LITERALS = 0x2
+S_LITERAL_POINTERS = 0x5
+S_NON_LAZY_SYMBOL_POINTERS = 0x6
+S_LAZY_SYMBOL_POINTERS = 0x7
+S_SYMBOL_STUBS = 0x8
+S_GB_ZEROFILL = 0xC
+S_LAZY_DYLIB_SYMBOL_POINTERS = 0x10
+S_THREAD_LOCAL_REGULAR = 0x11
+S_THREAD_LOCAL_ZEROFILL = 0x12
+S_THREAD_LOCAL_VARIABLES = 0x13
+S_THREAD_LOCAL_VARIABLE_POINTERS = 0x14
+
+S_ATTR_PURE_INSTRUCTIONS = 0x80000000
+S_ATTR_SELF_MODIFYING_CODE = 0x04000000
+S_ATTR_SOME_INSTRUCTIONS = 0x00000400
+
+# ---- symbols ----
+INDIRECT_SYMBOL_LOCAL = 0x80000000
+INDIRECT_SYMBOL_ABS = 0x40000000
+
+N_STAB = 0xE0
+N_PEXT = 0x10
+N_TYPE = 0x0E
+N_EXT = 0x01
+N_UNDF = 0x0
+N_ABS = 0x2
+N_INDR = 0xA
+N_PBUD = 0xC
+N_SECT = 0xE
+N_WEAK_REF = 0x40
+N_WEAK_DEF = 0x80

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the numbers of one Mach-O image are stored, and how to read them without trusting them."""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from soscope.binfmt.source import ByteSource
+from soscope.errors import FormatError
+
+DECODING = ("utf-8", "surrogateescape")
+
+
+class Encoding:
+    """The struct formats of one Mach-O width and byte order.
+
+    `bits` is 32 or 64, `order` is "<" or ">". `word` is one pointer; `size` its size in bytes.
+    """
+
+    __slots__ = ("bits", "header", "order", "section", "segment", "size", "symbol", "u32", "word")
+
+    def __init__(self, bits: int, order: str) -> None:
+        self.bits = bits
+        self.order = order
+        self.size = bits // 8
+        self.u32 = Struct(order + "I")
+        if bits == 64:
+            self.word = Struct(order + "Q")
+            self.header = Struct(order + "IIIIIII4x")
+            self.segment = Struct(order + "8x16sQQQQiiII")
+            self.section = Struct(order + "16s16sQQIIIIIII4x")
+            self.symbol = Struct(order + "IBBHQ")
+        else:
+            self.word = Struct(order + "I")
+            self.header = Struct(order + "IIIIIII")
+            self.segment = Struct(order + "8x16sIIIIiiII")
+            self.section = Struct(order + "16s16sIIIIIIIII")
+            self.symbol = Struct(order + "IBBHI")
+
+
+_made: dict[tuple[int, str], Encoding] = {}
+
+
+def encoding(bits: int, order: str) -> Encoding:
+    """Return the encoding for `bits` (32, 64) and `order` ("<", ">")."""
+    known = _made.get((bits, order))
+    if known is None:
+        known = _made[bits, order] = Encoding(bits, order)
+    return known
+
+
+def broken(source: ByteSource, field: str, offset: int, why: str) -> FormatError:
+    """Make the error for `field` at `offset` of `source`."""
+    return FormatError(
+        f"{source.name}: {field} at offset {offset:#x}: {why}", field=field, offset=offset
+    )
+
+
+def take(source: ByteSource, offset: int, size: int, field: str) -> bytes:
+    """Read exactly `size` bytes at `offset`.
+
+    Raises FormatError naming `field` where the source ends before.
+    """
+    data = source.read(offset, size)
+    if len(data) < size:
+        raise broken(source, field, offset, f"{size} bytes expected, {len(data)} found")
+    return data
+
+
+def text(data: bytes, at: int = 0) -> str:
+    """Return the string in `data` from `at` to its zero byte, or to the end of `data`."""
+    end = data.find(b"\0", at)
+    return data[at : end if end >= 0 else len(data)].decode(*DECODING)
+
+
+def uleb(data: bytes, at: int) -> tuple[int, int]:
+    """Return the ULEB128 number at `at`, 64 bits at most, and where the next byte is.
+
+    Raises IndexError where `data` ends within it.
+    """
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        if shift < 64:
+            value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & 0xFFFFFFFFFFFFFFFF, at
+        shift += 7
+
+
+def sleb(data: bytes, at: int) -> tuple[int, int]:
+    """Return the SLEB128 number at `at` and where the next byte is.
+
+    Raises IndexError where `data` ends within it.
+    """
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        if shift < 64:
+            value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            if byte & 0x40 and shift < 64:
+                value -= 1 << shift
+            value &= 0xFFFFFFFFFFFFFFFF
+            return value - (1 << 64) if value >> 63 else value, at

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which Mach-O images a file holds: alone, as slices, as members of an archive, or hidden.
+
+A fat file's table is big-endian whatever its slices are. Java's class files begin with the same
+word, so a table is believed only when its first slices are images themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import unpack_from
+from typing import NamedTuple
+
+from soscope.binfmt.macho import constants as c
+from soscope.binfmt.macho.encoding import DECODING, broken
+from soscope.binfmt.macho.image import Header, read_header
+from soscope.binfmt.source import ByteSource
+from soscope.errors import FormatError
+
+_ARCHIVE = b"!<arch>\n"
+_MOST_SLICES = 64  # more than there are architectures: what says so is none
+_MOST_MEMBERS = 1 << 20
+_CHUNK = 1 << 20
+_MOST_EMBEDDED = 4096
+
+_THIN_MAGICS = (
+    b"\xfe\xed\xfa\xce",
+    b"\xce\xfa\xed\xfe",
+    b"\xfe\xed\xfa\xcf",
+    b"\xcf\xfa\xed\xfe",
+)
+_FAT_MAGICS = (b"\xca\xfe\xba\xbe", b"\xca\xfe\xba\xbf")
+
+
+class Slice(NamedTuple):
+    """One image in a file: `size` bytes from `offset` on.
+
+    `arch` is Apple's name of its architecture, by its own header. `member` is its name in an
+    archive, "" outside of one.
+    """
+
+    offset: int
+    size: int
+    arch: str
+    member: str = ""
+
+
+def is_macho(source: ByteSource) -> bool:
+    """Say whether the file begins as a thin or fat Mach-O file does."""
+    magic = source.read(0, 4)
+    return magic in _THIN_MAGICS or (magic in _FAT_MAGICS and bool(_fat(source, 0)))
+
+
+def slices(source: ByteSource) -> list[Slice]:
+    """Return the images of a thin or fat file, or of an archive, in their order.
+
+    Slices that are archives give their members. What is no image is left out.
+    Raises FormatError where the file is none of these.
+    """
+    magic = source.read(0, 8)
+    if magic[:4] in _THIN_MAGICS:
+        return [Slice(0, length(source), read_header(source).arch)]
+    if magic == _ARCHIVE:
+        return list(_members(source, 0, length(source)))
+    if magic[:4] in _FAT_MAGICS:
+        found = _fat(source, 0)
+        if found:
+            return found
+        raise broken(source, "fat_header", 0, "no slice is a Mach-O image")
+    raise broken(source, "magic", 0, "not a Mach-O file")
+
+
+def length(source: ByteSource) -> int:
+    """Return the number of bytes in `source`, by asking for single ones."""
+    top = 1
+    while source.read(top, 1) and top < 1 << 62:
+        top *= 2
+    bottom = 0 if not source.read(0, 1) else top // 2 + 1
+    while bottom < top:
+        middle = (bottom + top) // 2
+        if source.read(middle, 1):
+            bottom = middle + 1
+        else:
+            top = middle
+    return bottom
+
+
+def _fat(source: ByteSource, at: int) -> list[Slice]:
+    """Return the slices of the fat file that begins at `at`, [] where there is none."""
+    start = source.read(at, 8)
+    if len(start) < 8 or start[:4] not in _FAT_MAGICS:
+        return []
+    count = int.from_bytes(start[4:], "big")
+    if not 0 < count <= _MOST_SLICES:
+        return []
+    wide = start[:4] == _FAT_MAGICS[1]
+    step = 32 if wide else 20
+    rows = source.read(at + 8, count * step)
+    end = length(source)
+    found: list[Slice] = []
+    for row in range(0, len(rows) // step * step, step):
+        if wide:
+            cpu, _, offset, size = unpack_from(">IIQQ", rows, row)
+        else:
+            cpu, _, offset, size = unpack_from(">IIII", rows, row)
+        if at + offset >= end:
+            continue
+        size = min(size, end - at - offset)
+        if source.read(at + offset, 8) == _ARCHIVE:
+            found.extend(_members(source, at + offset, size))
+            continue
+        header = _header(source, at + offset, size)
+        if header is not None and header.cpu == cpu:
+            found.append(Slice(at + offset, size, header.arch))
+    return found
+
+
+def _header(source: ByteSource, at: int, size: int) -> Header | None:
+    """Return the header of the image at `at`, None where what is there cannot be one."""
+    try:
+        header = read_header(source, at)
+    except FormatError:
+        return None
+    if (
+        not header.arch
+        or header.filetype not in c.FILE_KINDS
+        or header.sizeofcmds > size
+        or header.ncmds * 8 > header.sizeofcmds
+    ):
+        return None
+    return header
+
+
+# ---- archives ----
+
+
+def _members(source: ByteSource, start: int, size: int) -> Iterator[Slice]:
+    """Give the members of the archive at `start` that are images."""
+    at = start + 8
+    end = start + size
+    for _ in range(_MOST_MEMBERS):
+        row = source.read(at, 60)
+        if len(row) < 60 or at + 60 > end or row[58:] != b"`\n":
+            return
+        body = at + 60
+        try:
+            wide = int(row[48:58])
+            name, begin = row[:16].rstrip(), body
+            if name.startswith(b"#1/"):  # BSD: the name comes first, padded with zeroes
+                extra = int(name[3:])
+                if not 0 <= extra <= wide:
+                    return
+                name = source.read(body, min(extra, 4096)).rstrip(b"\0")
+                begin += extra
+        except ValueError:
+            return
+        if wide < 0:
+            return
+        room = min(body + wide, end) - begin
+        header = _header(source, begin, room)
+        if header is not None:
+            yield Slice(begin, room, header.arch, name.rstrip(b"/").decode(*DECODING))
+        at = body + wide + wide % 2
+
+
+# ---- images in files that are something else ----
+
+
+def embedded(source: ByteSource) -> list[Slice]:
+    """Find images anywhere in a file, by their magic; each candidate is checked.
+
+    Fat files inside give their slices. An image within one that was found is not given again.
+    Reads the file once, a megabyte at a time.
+    """
+    end = length(source)
+    found: list[Slice] = []
+    beyond = 0
+    for at, magic in _candidates(source, end):
+        if at < beyond:
+            continue
+        if magic in _FAT_MAGICS:
+            inner = _fat(source, at)
+            found.extend(inner)
+            beyond = max([beyond, *(one.offset + one.size for one in inner)])
+        else:
+            extent = _extent(source, at, end - at)
+            if extent:
+                found.append(Slice(at, extent, read_header(source, at).arch))
+                beyond = at + extent
+        if len(found) >= _MOST_EMBEDDED:
+            break
+    return found
+
+
+def _candidates(source: ByteSource, end: int) -> Iterator[tuple[int, bytes]]:
+    """Give the places where a magic stands, in order."""
+    for start in range(0, end, _CHUNK):
+        data = source.read(start, _CHUNK + 3)
+        places: list[tuple[int, bytes]] = []
+        for magic in (*_THIN_MAGICS, *_FAT_MAGICS):
+            at = data.find(magic)
+            while at >= 0:
+                places.append((start + at, magic))
+                at = data.find(magic, at + 1)
+        yield from sorted(places)
+
+
+def _extent(source: ByteSource, at: int, room: int) -> int:
+    """Return how many bytes the image at `at` takes, 0 where what is there is no image.
+
+    That is where the last of its segments ends.
+    """
+    header = _header(source, at, room)
+    if header is None or not header.ncmds:
+        return 0
+    coding = header.encoding
+    data = source.read(at + coding.header.size, header.sizeofcmds)
+    position = 0
+    extent = coding.header.size + header.sizeofcmds
+    segments = 0
+    for _ in range(header.ncmds):
+        if position + 8 > len(data):
+            return 0
+        command, size = unpack_from(coding.order + "II", data, position)
+        if size < 8 or size % 4 or position + size > len(data):
+            return 0
+        if command in (c.LC_SEGMENT, c.LC_SEGMENT_64) and size >= coding.segment.size:
+            _, _, _, offset, filesize, *_ = coding.segment.unpack_from(data, position)
+            if offset + filesize > room:
+                return 0
+            extent = max(extent, offset + filesize)
+            segments += 1
+        position += size
+    return extent if segments else 0

@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one Mach-O image says of its linking, as `soscope.model.filemap` has it.
+
+A slot's section is named with its segment ("__DATA,__got"); symbols keep their underscore. What
+the resolver is given for a lazy slot is the offset of its record in the lazy bind opcodes, and
+before LC_DYLD_INFO the slot's own address.
+"""
+
+from __future__ import annotations
+
+from soscope.binfmt.macho import constants as c
+from soscope.binfmt.macho import ordinals
+from soscope.binfmt.macho import records as r
+from soscope.binfmt.macho.exports import exports
+from soscope.binfmt.macho.fat import Slice
+from soscope.binfmt.macho.image import MachoImage
+from soscope.binfmt.macho.slots import Cell, Cells
+from soscope.binfmt.macho.stubs import Stubs
+from soscope.binfmt.macho.symbols import Row, SymbolTable
+from soscope.binfmt.source import ByteSource
+from soscope.model.filemap import (
+    LAZY,
+    MACHO,
+    NOW,
+    PRELINKED,
+    WEAK,
+    FileMap,
+    Signed,
+    Slot,
+    Stub,
+    Symbol,
+)
+
+_NO_STUBS: tuple[Stub, ...] = ()
+
+
+def read_map(source: ByteSource, part: Slice) -> FileMap:
+    """Read one image of a file; `part` is from `fat.slices` or `fat.embedded`.
+
+    Raises FormatError where the header or the load commands are broken; what else cannot be
+    read is named in `partial`.
+    """
+    return MachoMap(source, part).file_map()
+
+
+class MachoMap:
+    """One image; each part is read when it is asked for.
+
+    `image` has the header and the load commands. Raises FormatError as `read_map`.
+    """
+
+    def __init__(self, source: ByteSource, part: Slice) -> None:
+        self.part = part
+        self.image = MachoImage(source, part.offset, part.size)
+        self.table = SymbolTable(self.image)
+        self.cells = Cells(self.image, self.table)
+        self._stubs: Stubs | None = None
+        self._slots: tuple[Slot, ...] | None = None
+        self._cells: dict[int, Cell] = {}
+        self._ordinals: dict[int, int | None] = {}
+        self._defined: frozenset[str] | None = None
+
+    def file_map(self) -> FileMap:
+        """Return all of it."""
+        image = self.image
+        header = image.header
+        slots = self.slots
+        known = {slot.vaddr for slot in slots}
+        return FileMap(
+            path=image.source.name,
+            format=MACHO,
+            arch=header.arch or f"cpu-{header.cpu:#x}",
+            bits=image.encoding.bits,
+            endian="big" if image.encoding.order == ">" else "little",
+            kind=c.FILE_KINDS.get(header.filetype, f"type-{header.filetype}"),
+            build_id=image.uuid,
+            needed=self.needed,
+            partial=tuple(image.partial),
+            slots=slots,
+            stubs_without_slot=tuple(
+                stub
+                for stub in self.stubs
+                if stub.slot not in known and not self._is_empty_entry(stub)
+            ),
+        )
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The install names of the libraries, in the order of their ordinals."""
+        return tuple(self.image.libraries)
+
+    # ---- stubs ----
+
+    @property
+    def decoded(self) -> Stubs:
+        """The stubs, with their entries of the indirect symbol table."""
+        if self._stubs is None:
+            self._stubs = Stubs(self.image, self.cells.pointer)
+        return self._stubs
+
+    @property
+    def stubs(self) -> tuple[Stub, ...]:
+        """All stubs, in the order of the sections."""
+        return tuple(self.decoded.found)
+
+    def stub_symbol(self, vaddr: int) -> str:
+        """Return what the indirect symbol table calls the stub at `vaddr`, "" for nothing."""
+        entry = self.decoded.entries.get(vaddr)
+        number = None if entry is None else self.table.indirect(entry)
+        if number is None or number & (c.INDIRECT_SYMBOL_LOCAL | c.INDIRECT_SYMBOL_ABS):
+            return ""
+        row = self.table.row(number)
+        return self.table.name(row) if row is not None else ""
+
+    def _is_empty_entry(self, stub: Stub) -> bool:
+        """Say whether this is room in a __jump_table that no symbol uses."""
+        return stub.slot == stub.vaddr and not self.stub_symbol(stub.vaddr)
+
+    # ---- slots ----
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """The pointer cells, in the order of their addresses."""
+        if self._slots is None:
+            self._slots = self._read_slots()
+        return self._slots
+
+    def cell(self, vaddr: int) -> Cell | None:
+        """Return what is said of the slot at `vaddr`, all records included."""
+        if self._slots is None:
+            self._slots = self._read_slots()
+        return self._cells.get(vaddr)
+
+    def binds(self) -> list[r.Bind]:
+        """Return every record of the loader's data, those of other pointers than slots, too."""
+        return list(self.cells.binds(r.Ranges(None)))
+
+    def why_no_library(self, slot: Slot) -> str:
+        """Say why `slot.library` is "", "" where it is not."""
+        if slot.library:
+            return ""
+        ordinal = self._ordinals.get(slot.vaddr)
+        cell = self.cell(slot.vaddr)
+        if (cell is None or not cell.records) and slot.defined_here:
+            return ordinals.DEFINED_HERE
+        if not self.image.header.flags & c.MH_TWOLEVEL and (cell is None or not cell.records):
+            return ordinals.NOT_TWO_LEVEL
+        return ordinals.reason(ordinal, self.image.libraries)
+
+    def _read_slots(self) -> tuple[Slot, ...]:
+        stubs: dict[int, list[Stub]] = {}
+        for stub in self.stubs:
+            if stub.slot:
+                stubs.setdefault(stub.slot, []).append(stub)
+        cells = {cell.vaddr: cell for cell in self.cells.read()}
+        self._cells = cells
+        local = {
+            cell.target
+            for cell in cells.values()
+            if cell.row is None and not cell.records and cell.target is not None
+        }
+        names = {vaddr: self.table.name(row) for vaddr, row in self.table.at(local).items()}
+        return tuple(
+            self._slot(cells[vaddr], tuple(stubs.get(vaddr, _NO_STUBS)), names)
+            for vaddr in sorted(cells)
+        )
+
+    def _slot(self, cell: Cell, stubs: tuple[Stub, ...], names: dict[int, str]) -> Slot:
+        image = self.image
+        record = chosen(cell)
+        row = cell.row
+        kind, binding = self._binding(cell, record)
+        if record is not None and record.name:
+            symbol = record.name
+        elif row is not None:
+            symbol = self.table.name(row)
+        else:
+            symbol = names.get(cell.target or 0, "")
+        ordinal = self._ordinal(record, row)
+        self._ordinals[cell.vaddr] = ordinal
+        if row is not None:
+            defined = row.is_defined
+        else:
+            defined = kind == r.REBASE or (record is not None and self._defines(record))
+        lazy = next((one for one in cell.records if one.kind == r.LAZY_BIND), None)
+        argument = helper = None
+        if lazy is not None:
+            argument = lazy.argument
+            helper = cell.target
+        elif binding == LAZY:
+            argument = cell.vaddr
+            helper = cell.target
+        return Slot(
+            vaddr=cell.vaddr,
+            offset=image.offset_of(cell.vaddr),
+            section=cell.section.name,
+            kind=kind,
+            symbol=symbol,
+            version=None,
+            symbol_type=self._type(cell, stubs),
+            defined_here=defined,
+            library=ordinals.library(ordinal, image.libraries),
+            binding=binding,
+            resolver_argument=argument,
+            helper=helper,
+            signed=self._signed(record),
+            stubs=stubs,
+        )
+
+    def _binding(self, cell: Cell, record: r.Bind | None) -> tuple[str, str]:
+        """Return by what, and when, the cell is bound."""
+        flags = self.image.header.flags
+        if record is not None:
+            kinds = {one.kind for one in cell.records}
+            if r.WEAK_BIND in kinds or record.ordinal == ordinals.WEAK_LOOKUP:
+                return record.kind, WEAK
+            if record.kind == r.LAZY_BIND and not flags & c.MH_BINDATLOAD:
+                return record.kind, LAZY
+            return record.kind, NOW
+        if cell.row is None or self.image.dyld_info or self.image.chained[1]:
+            return r.REBASE, NOW
+        if cell.target is not None and flags & c.MH_PREBOUND and not self._inside(cell.target):
+            return r.INDIRECT_SYMBOL, PRELINKED
+        if cell.lazy and not flags & c.MH_BINDATLOAD:
+            return r.INDIRECT_SYMBOL, LAZY
+        return r.INDIRECT_SYMBOL, NOW
+
+    def _inside(self, vaddr: int) -> bool:
+        return any(one.vaddr <= vaddr < one.vaddr + one.size for one in self.image.segments)
+
+    def _ordinal(self, record: r.Bind | None, row: Row | None) -> int | None:
+        if record is not None:
+            return record.ordinal
+        if row is None or row.is_defined:
+            return ordinals.SELF
+        if not self.image.header.flags & c.MH_TWOLEVEL:
+            return ordinals.FLAT_LOOKUP
+        return ordinals.of_symbol(row.description)
+
+    def _defines(self, record: r.Bind) -> bool:
+        """Say whether this image defines what `record` names, by name alone."""
+        if record.ordinal == ordinals.SELF:
+            return True
+        if record.ordinal is not None and record.ordinal > 0:
+            return False
+        if self._defined is None:
+            rows = self.table.external_definitions()
+            self._defined = frozenset(self.table.name(row) for row in rows)
+        return record.name in self._defined
+
+    def _type(self, cell: Cell, stubs: tuple[Stub, ...]) -> str:
+        """Return what kind of thing the symbol is; of others' ones the use of it tells."""
+        if cell.section.type == c.S_THREAD_LOCAL_VARIABLE_POINTERS:
+            return "tls"
+        if stubs or cell.lazy:
+            return "function"
+        return self.type_of(cell.row) if cell.row is not None else "unknown"
+
+    def type_of(self, row: Row) -> str:
+        """Return what kind of thing a symbol is, by the section that it is in."""
+        sections = self.image.sections
+        if row.type & c.N_TYPE != c.N_SECT or not 0 < row.section <= len(sections):
+            return "unknown"
+        section = sections[row.section - 1]
+        if section.type in (
+            c.S_THREAD_LOCAL_VARIABLES,
+            c.S_THREAD_LOCAL_REGULAR,
+            c.S_THREAD_LOCAL_ZEROFILL,
+        ):
+            return "tls"
+        if section.flags & (c.S_ATTR_PURE_INSTRUCTIONS | c.S_ATTR_SOME_INSTRUCTIONS):
+            return "function"
+        return "object"
+
+    def _signed(self, record: r.Bind | None) -> Signed | None:
+        return record.signed if record is not None else None
+
+    # ---- symbols ----
+
+    @property
+    def symbols(self) -> tuple[Symbol, ...]:
+        """What a loader sees: what the image offers, then what it wants from others.
+
+        Without a symbol table the exports are read from their trie.
+        """
+        found = [self._symbol(row) for row in self.table.external_definitions()]
+        named = {one.name for one in found}
+        for one in exports(self.image):
+            if one.name not in named:
+                library = ordinals.library(one.ordinal, self.image.libraries)
+                here = one.ordinal is None
+                kind = "tls" if one.kind == "tls" else "unknown"
+                binding = "weak" if one.weak else "global"
+                found.append(Symbol(one.name, None, kind, binding, one.vaddr, 0, here, library))
+        found += [self._symbol(row) for row in self.table.undefined()]
+        return tuple(found)
+
+    def _symbol(self, row: Row) -> Symbol:
+        weak = row.description & (c.N_WEAK_DEF if row.is_defined else c.N_WEAK_REF)
+        ordinal = self._ordinal(None, row)
+        return Symbol(
+            self.table.name(row),
+            None,
+            self.type_of(row),
+            "weak" if weak else "global",
+            row.value if row.is_defined else 0,
+            0,
+            row.is_defined,
+            ordinals.library(ordinal, self.image.libraries),
+        )
+
+
+def chosen(cell: Cell) -> r.Bind | None:
+    """Return the record that names a cell's symbol and library best, None where it has none.
+
+    A weak record has no library; the other one of the same cell has.
+    """
+    named = [one for one in cell.records if one.kind != r.WEAK_BIND]
+    if named:
+        return named[-1]
+    return cell.records[-1] if cell.records else None

@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One Mach-O image: its header, its load commands, and the bytes behind its addresses."""
+
+from __future__ import annotations
+
+import struct
+from struct import unpack_from
+from typing import NamedTuple
+
+from soscope.binfmt.macho import constants as c
+from soscope.binfmt.macho.encoding import Encoding, broken, encoding, take, text
+from soscope.binfmt.source import ByteSource
+from soscope.errors import FormatError
+
+_MAGICS = {
+    b"\xfe\xed\xfa\xce": (32, ">"),
+    b"\xce\xfa\xed\xfe": (32, "<"),
+    b"\xfe\xed\xfa\xcf": (64, ">"),
+    b"\xcf\xfa\xed\xfe": (64, "<"),
+}
+
+
+class Header(NamedTuple):
+    """The mach_header of one image, which lies at `start` of the source."""
+
+    start: int
+    encoding: Encoding
+    cpu: int
+    subtype: int
+    filetype: int
+    ncmds: int
+    sizeofcmds: int
+    flags: int
+
+    @property
+    def arch(self) -> str:
+        """Apple's name of the architecture, "" where it is not known."""
+        return c.arch_name(self.cpu, self.subtype)
+
+
+class Segment(NamedTuple):
+    """One segment. `offset` is that in the image, not in a fat file around it."""
+
+    name: str
+    vaddr: int
+    size: int
+    offset: int
+    filesize: int
+    protection: int
+
+
+class Section(NamedTuple):
+    """One section; `name` is "SEGMENT,section". `offset` is that in the image.
+
+    `first` and `entry_size` are reserved1 and reserved2: the first entry of the indirect
+    symbol table, and the size of a stub. `has_bytes` says whether the file has its contents.
+    """
+
+    name: str
+    vaddr: int
+    size: int
+    offset: int
+    flags: int
+    first: int
+    entry_size: int
+    has_bytes: bool
+
+    @property
+    def type(self) -> int:
+        """The S_ constant."""
+        return self.flags & c.SECTION_TYPE
+
+    @property
+    def short_name(self) -> str:
+        """The name without its segment's."""
+        return self.name.partition(",")[2]
+
+
+def read_header(source: ByteSource, start: int = 0) -> Header:
+    """Read the mach_header at `start`.
+
+    Raises FormatError where there is none.
+    """
+    form = _MAGICS.get(source.read(start, 4))
+    if form is None:
+        raise broken(source, "magic", start, "not a Mach-O image")
+    coding = encoding(*form)
+    data = take(source, start, coding.header.size, "mach_header")
+    _, cpu, subtype, filetype, ncmds, sizeofcmds, flags = coding.header.unpack(data)
+    return Header(start, coding, cpu, subtype, filetype, ncmds, sizeofcmds, flags)
+
+
+class MachoImage:
+    """One image in `source`, from `start` on, `size` bytes at most.
+
+    `libraries` are the install names by ordinal (the first has 1); `partial` collects, one
+    reason each, what could not be read. Offsets of the image's own tables count from `start`.
+    Raises FormatError where the header or the load commands are broken.
+    """
+
+    __slots__ = (
+        "_budget",
+        "chained",
+        "dyld_info",
+        "dysymtab",
+        "encoding",
+        "encrypted",
+        "exports",
+        "header",
+        "install_name",
+        "libraries",
+        "partial",
+        "reexported",
+        "rpaths",
+        "sections",
+        "segments",
+        "size",
+        "source",
+        "start",
+        "symtab",
+        "uuid",
+    )
+
+    def __init__(self, source: ByteSource, start: int, size: int) -> None:
+        self.source = source
+        self.start = start
+        self.size = size
+        self.header = read_header(source, start)
+        self.encoding = self.header.encoding
+        self.segments: list[Segment] = []
+        self.sections: list[Section] = []
+        self.libraries: list[str] = []
+        self.reexported: list[str] = []
+        self.rpaths: list[str] = []
+        self.partial: list[str] = []
+        self.install_name = ""
+        self.uuid = ""
+        # (offset, size) of tables in the image; (0, 0) where there is none
+        self.symtab = (0, 0, 0, 0)  # symbols: offset, number; strings: offset, size
+        self.dysymtab: tuple[int, ...] = ()
+        self.dyld_info: tuple[int, ...] = ()  # rebase, bind, weak, lazy, export: offset, size each
+        self.chained = (0, 0)
+        self.exports = (0, 0)
+        self.encrypted = (0, 0)
+        # Names may overlap in a hostile file: all of them together must not outgrow it.
+        self._budget = 4 * size + (1 << 16)
+        self._read_commands()
+
+    # ---- load commands ----
+
+    def _read_commands(self) -> None:
+        header = self.header
+        at = header.encoding.header.size
+        if header.sizeofcmds > self.size - at:
+            raise broken(
+                self.source,
+                "sizeofcmds",
+                self.start + 20,
+                f"{header.sizeofcmds} bytes of load commands in an image of {self.size}",
+            )
+        data = take(self.source, self.start + at, header.sizeofcmds, "load commands")
+        order = self.encoding.order
+        position = 0
+        for _ in range(min(header.ncmds, len(data) // 8)):
+            if position + 8 > len(data):
+                self.partial.append("load commands: fewer than the header says")
+                return
+            command, size = unpack_from(order + "II", data, position)
+            if size < 8 or size > len(data) - position:
+                self.partial.append(
+                    f"load commands: one at offset {self.start + at + position:#x} "
+                    f"has a size of {size}"
+                )
+                return
+            self._read_command(command, data[position : position + size], at + position)
+            position += size
+        if header.ncmds > len(data) // 8:
+            self.partial.append("load commands: fewer than the header says")
+
+    def _read_command(self, command: int, data: bytes, at: int) -> None:
+        order = self.encoding.order
+        try:
+            if command in (c.LC_SEGMENT, c.LC_SEGMENT_64):
+                self._read_segment(command, data)
+            elif command in c.DYLIB_COMMANDS:
+                name = text(data, unpack_from(order + "I", data, 8)[0])
+                self.libraries.append(name)
+                if command == c.LC_REEXPORT_DYLIB:
+                    self.reexported.append(name)
+            elif command == c.LC_ID_DYLIB:
+                self.install_name = text(data, unpack_from(order + "I", data, 8)[0])
+            elif command == c.LC_RPATH:
+                self.rpaths.append(text(data, unpack_from(order + "I", data, 8)[0]))
+            elif command == c.LC_SYMTAB:
+                self.symtab = unpack_from(order + "4I", data, 8)
+            elif command == c.LC_DYSYMTAB:
+                self.dysymtab = unpack_from(order + "18I", data, 8)
+            elif command in (c.LC_DYLD_INFO, c.LC_DYLD_INFO_ONLY):
+                self.dyld_info = unpack_from(order + "10I", data, 8)
+            elif command == c.LC_DYLD_CHAINED_FIXUPS:
+                self.chained = unpack_from(order + "2I", data, 8)
+            elif command == c.LC_DYLD_EXPORTS_TRIE:
+                self.exports = unpack_from(order + "2I", data, 8)
+            elif command in (c.LC_ENCRYPTION_INFO, c.LC_ENCRYPTION_INFO_64):
+                offset, size, system = unpack_from(order + "3I", data, 8)
+                self.encrypted = (offset, size) if system else (0, 0)
+            elif command == c.LC_UUID and len(data) >= 24:
+                self.uuid = data[8:24].hex()
+        except struct.error:
+            where = self.start + at
+            self.partial.append(f"load command {command:#x} at offset {where:#x}: cut off")
+
+    def _read_segment(self, command: int, data: bytes) -> None:
+        bits = 64 if command == c.LC_SEGMENT_64 else 32
+        coding = encoding(bits, self.encoding.order)
+        name, vaddr, size, offset, filesize, _, protection, count, _ = coding.segment.unpack_from(
+            data
+        )
+        self.segments.append(Segment(text(name), vaddr, size, offset, filesize, protection))
+        step = coding.section.size
+        room = (len(data) - coding.segment.size) // step
+        if count > room:
+            self.partial.append(f"segment {text(name)}: {count} sections in room for {room}")
+        for row in coding.section.iter_unpack(
+            data[coding.segment.size : coding.segment.size + min(count, room) * step]
+        ):
+            section, segment, vaddr, size, offset, _, _, _, flags, first, entry = row
+            # In files of debugging symbols alone the sections have no place in the file.
+            has_bytes = offset != 0 and flags & c.SECTION_TYPE not in (
+                c.S_ZEROFILL,
+                c.S_GB_ZEROFILL,
+                c.S_THREAD_LOCAL_ZEROFILL,
+            )
+            full = f"{text(segment)},{text(section)}"
+            self.sections.append(Section(full, vaddr, size, offset, flags, first, entry, has_bytes))
+
+    # ---- addresses and bytes ----
+
+    @property
+    def base(self) -> int:
+        """The link-time address of the mach_header."""
+        for segment in self.segments:
+            if segment.offset == 0 and segment.filesize:
+                return segment.vaddr
+        return self.segments[0].vaddr if self.segments else 0
+
+    def offset_of(self, vaddr: int) -> int | None:
+        """Return where the byte at `vaddr` lies in the source, None where the file lacks it."""
+        for segment in self.segments:
+            into = vaddr - segment.vaddr
+            if 0 <= into < segment.filesize and segment.offset + into < self.size:
+                return self.start + segment.offset + into
+        return None
+
+    def read(self, vaddr: int, size: int) -> bytes:
+        """Return up to `size` bytes at `vaddr`; fewer where its segment ends."""
+        for segment in self.segments:
+            into = vaddr - segment.vaddr
+            if 0 <= into < segment.filesize:
+                size = min(size, segment.filesize - into, self.size - segment.offset - into)
+                return self.source.read(self.start + segment.offset + into, size)
+        return b""
+
+    def table(self, offset: int, size: int, field: str) -> bytes:
+        """Return the `size` bytes at `offset` of the image.
+
+        Raises FormatError naming `field` where the image ends before.
+        """
+        if offset < 0 or size < 0 or offset + size > self.size:
+            raise broken(
+                self.source,
+                field,
+                self.start + offset,
+                f"{size} bytes expected, the image ends at {self.start + self.size:#x}",
+            )
+        return take(self.source, self.start + offset, size, field)
+
+    def contents(self, section: Section) -> bytes:
+        """Return what the file has of a section; what is missing becomes a reason in `partial`.
+
+        Object files have no segments to go by, so this goes by the section's own offset.
+        """
+        if not section.has_bytes or not section.size:
+            return b""
+        size = max(0, min(section.size, self.size - section.offset))
+        data = self.source.read(self.start + section.offset, size)
+        if len(data) < section.size:
+            self.miss(f"section {section.name}: {section.size} bytes, the file has {len(data)}")
+        return data
+
+    def afford(self, size: int) -> bool:
+        """Say whether a name of `size` bytes may be kept, and note it where not."""
+        self._budget -= size
+        if self._budget < 0:
+            self.miss("names: together they are longer than the file")
+        return self._budget >= 0
+
+    def miss(self, reason: str) -> None:
+        """Note that something could not be read."""
+        if reason not in self.partial:
+            self.partial.append(reason)
+
+    def missed(self, error: FormatError) -> None:
+        """Note that something could not be read because of `error`."""
+        self.miss(error.message.removeprefix(self.source.name + ": "))

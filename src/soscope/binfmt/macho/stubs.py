@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stubs of one image, decoded from their code, and the helpers that lazy slots lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from soscope.binfmt.macho import constants as c
+from soscope.binfmt.macho.code import Decoder, Helper, Way, decoder
+from soscope.binfmt.macho.image import MachoImage, Section
+from soscope.model.filemap import AUTH_STUB, JUMP_TABLE, OBJC_STUB, PIC_STUB, STUB, Stub
+
+_OBJC_STUBS = "__objc_stubs"
+_LONGEST_HELPER = 16
+_LONGEST_SELECTOR = 4096
+
+
+class Stubs:
+    """All stubs of an image. `found` has them by section; `table_entry` tells their symbols.
+
+    `pointer` gives the address that the pointer at an address leads to, None where it is bound:
+    for selectors.
+    """
+
+    __slots__ = ("_decoder", "_image", "_pointer", "entries", "found")
+
+    def __init__(self, image: MachoImage, pointer: Callable[[int], int | None]) -> None:
+        self._image = image
+        self._pointer = pointer
+        self._decoder: Decoder | None = decoder(image.header.cpu)
+        self.found: list[Stub] = []
+        # by stub, its place in the indirect symbol table
+        self.entries: dict[int, int] = {}
+        late: list[Section] = []
+        for section in image.sections:
+            if section.type == c.S_SYMBOL_STUBS:
+                self._read_table(section)
+            elif section.short_name == _OBJC_STUBS:
+                late.append(section)
+        for section in late:
+            self._read_objc(section)
+
+    def _code(self, section: Section) -> bytes:
+        image = self._image
+        offset, size = image.encrypted
+        if size and section.offset < offset + size and offset < section.offset + section.size:
+            image.miss(f"section {section.name}: encrypted")
+            return b""
+        if self._decoder is None:
+            image.miss(f"section {section.name}: no decoder for cputype {image.header.cpu:#x}")
+            return b""
+        return image.contents(section)
+
+    def _read_table(self, section: Section) -> None:
+        code = self._code(section)
+        size = section.entry_size
+        if not 0 < size <= len(code):
+            if code:
+                self._image.miss(f"section {section.name}: stubs of {size} bytes")
+            return
+        is_table = section.flags & c.S_ATTR_SELF_MODIFYING_CODE and size == 5
+        undecoded = 0
+        for index in range(len(code) // size):
+            vaddr = section.vaddr + index * size
+            self.entries[vaddr] = section.first + index
+            if is_table:
+                stub = Stub(vaddr, size, section.name, JUMP_TABLE, vaddr)
+            else:
+                stub = self._decode(code[index * size : (index + 1) * size], vaddr, section, size)
+                undecoded += not stub.slot
+            self.found.append(stub)
+        if undecoded:
+            self._image.miss(
+                f"section {section.name}: {undecoded} stubs have code of no known kind"
+            )
+
+    def _decode(self, code: bytes, vaddr: int, section: Section, size: int) -> Stub:
+        assert self._decoder is not None
+        way = self._decoder.stub(code, 0, vaddr)
+        if way is None:
+            return Stub(vaddr, size, section.name, STUB, 0)
+        return Stub(vaddr, size, section.name, _kind(way), way.slot)
+
+    # ---- Objective-C ----
+
+    def _read_objc(self, section: Section) -> None:
+        """Decode stubs that may have any size: the next one is where one decodes."""
+        code = self._code(section)
+        if not code or self._decoder is None:
+            return
+        slots = {stub.vaddr: stub.slot for stub in self.found}
+        at = 0
+        step = section.entry_size
+        while at < len(code):
+            vaddr = section.vaddr + at
+            way = self._decoder.stub(code, at, vaddr)
+            if way is None or not way.selector_at:
+                at += step or self._decoder.alignment
+                continue
+            slot = way.slot or slots.get(way.target, 0)
+            selector = self._selector(way.selector_at)
+            size = max(step, way.size)
+            self.found.append(Stub(vaddr, size, section.name, OBJC_STUB, slot, selector))
+            at += size
+
+    def _selector(self, vaddr: int) -> str | None:
+        image = self._image
+        target = self._pointer(vaddr)
+        if not target:
+            return None
+        size = 64
+        while True:
+            data = image.read(target, size)
+            end = data.find(b"\0")
+            if end >= 0:
+                return data[:end].decode("utf-8", "surrogateescape") if image.afford(end) else None
+            if len(data) < size or size >= _LONGEST_SELECTOR:
+                return None
+            size *= 8
+
+    # ---- helpers ----
+
+    def helper(self, vaddr: int) -> Helper | None:
+        """Decode the stub helper at `vaddr`, None where none is there."""
+        if self._decoder is None or self._decoder.helper is None:
+            return None
+        code = self._image.read(vaddr, _LONGEST_HELPER)
+        found = self._decoder.helper(code, 0, vaddr)
+        if found is None or found.offset is None or found.slot is None:
+            return found
+        # Only the kind of image tells whether the number is an offset or an address.
+        if self._image.dyld_info:
+            return found._replace(slot=None)
+        return found._replace(offset=None)
+
+
+def _kind(way: Way) -> str:
+    if way.signed:
+        return AUTH_STUB
+    return PIC_STUB if way.relative else STUB

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The symbol table (nlist), its strings, and the indirect symbol table of a Mach-O image.
+
+Strings are read where they are needed, a stretch at a time: those of an image with debugging
+symbols may be most of the file.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import NamedTuple
+
+from soscope.binfmt.macho import constants as c
+from soscope.binfmt.macho.encoding import DECODING
+from soscope.binfmt.macho.image import MachoImage
+from soscope.errors import FormatError
+
+_STRETCH = 1 << 16
+_MANY = 1 << 15  # symbols that are worth an array
+
+
+class Row(NamedTuple):
+    """One nlist: where its name is, type, section (from 1 on), description, value."""
+
+    name: int
+    type: int
+    section: int
+    description: int
+    value: int
+
+    @property
+    def is_defined(self) -> bool:
+        """Whether this image defines it (a common symbol of an object file counts as not)."""
+        return self.type & c.N_TYPE not in (c.N_UNDF, c.N_PBUD)
+
+    @property
+    def is_external(self) -> bool:
+        """Whether other images may see it."""
+        return bool(self.type & c.N_EXT) and not self.type & c.N_STAB
+
+
+class SymbolTable:
+    """LC_SYMTAB and LC_DYSYMTAB of one image; broken tables are empty and noted there."""
+
+    __slots__ = ("_count", "_data", "_image", "_indirect", "_strings", "_struct")
+
+    def __init__(self, image: MachoImage) -> None:
+        self._image = image
+        self._strings: dict[int, bytes] = {}
+        self._struct: Struct = image.encoding.symbol
+        self._indirect: list[int] | None = None
+        self._data: bytes | None = None
+        offset, count, _, _ = image.symtab
+        room = max(0, image.size - offset) // self._struct.size
+        if count > room:
+            image.miss(f"symbol table: {count} symbols, the file has room for {room}")
+        self._count = min(count, room)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def _rows(self) -> bytes:
+        if self._data is None:
+            start = self._image.start + self._image.symtab[0]
+            self._data = self._image.source.read(start, self._count * self._struct.size)
+            if len(self._data) < self._count * self._struct.size:
+                self._image.miss("symbol table: cut off")
+                self._count = len(self._data) // self._struct.size
+        return self._data
+
+    def row(self, index: int) -> Row | None:
+        """Return a symbol by its index, None beyond the end."""
+        data = self._rows()
+        if not 0 <= index < self._count:
+            return None
+        return Row._make(self._struct.unpack_from(data, index * self._struct.size))
+
+    def rows(self, start: int, count: int) -> list[Row]:
+        """Return `count` symbols from index `start` on, fewer where the table ends."""
+        data = self._rows()
+        start = min(start, self._count)
+        end = min(start + max(0, count), self._count)
+        size = self._struct.size
+        return [Row._make(one) for one in self._struct.iter_unpack(data[start * size : end * size])]
+
+    def name(self, row: Row) -> str:
+        """Return the name of a symbol, "" where the string table does not have it."""
+        return self.string(row.name)
+
+    def string(self, at: int) -> str:
+        """Return the string at `at` of the string table."""
+        _, _, offset, size = self._image.symtab
+        size = min(size, max(0, self._image.size - offset))
+        parts: list[bytes] = []
+        while 0 < at < size:
+            number, into = divmod(at, _STRETCH)
+            stretch = self._strings.get(number)
+            if stretch is None:
+                start = number * _STRETCH
+                stretch = self._image.source.read(
+                    self._image.start + offset + start, min(_STRETCH, size - start)
+                )
+                self._strings[number] = stretch
+            end = stretch.find(b"\0", into)
+            parts.append(stretch[into : end if end >= 0 else len(stretch)])
+            if end >= 0 or len(stretch) < _STRETCH:
+                break
+            at = (number + 1) * _STRETCH
+            if not self._image.afford(_STRETCH):
+                return ""
+        name = b"".join(parts)
+        return name.decode(*DECODING) if self._image.afford(len(name)) else ""
+
+    # ---- the indirect symbol table ----
+
+    def indirect(self, index: int) -> int | None:
+        """Return entry `index` of the indirect symbol table, None beyond its end.
+
+        That is the index of a symbol, or INDIRECT_SYMBOL_LOCAL and INDIRECT_SYMBOL_ABS.
+        """
+        if self._indirect is None:
+            self._indirect = self._read_indirect()
+        return self._indirect[index] if 0 <= index < len(self._indirect) else None
+
+    def _read_indirect(self) -> list[int]:
+        image = self._image
+        if not image.dysymtab:
+            return []
+        offset, count = image.dysymtab[12:14]
+        try:
+            data = image.table(offset, count * 4, "indirect symbol table")
+        except FormatError as error:
+            image.missed(error)
+            data = image.source.read(
+                image.start + offset, max(0, min(count * 4, image.size - offset))
+            )
+            data = data[: len(data) // 4 * 4]
+        return [one for (one,) in image.encoding.u32.iter_unpack(data)]
+
+    # ---- definitions ----
+
+    def external_definitions(self) -> list[Row]:
+        """Return the symbols that this image defines for others, by LC_DYSYMTAB or by a walk."""
+        dysymtab = self._image.dysymtab
+        first, count = dysymtab[2:4] if dysymtab else (0, self._count)
+        rows = self.rows(first, count)
+        return [row for row in rows if row.is_external and row.is_defined]
+
+    def undefined(self) -> list[Row]:
+        """Return the symbols that this image wants from others."""
+        dysymtab = self._image.dysymtab
+        first, count = dysymtab[4:6] if dysymtab else (0, self._count)
+        rows = self.rows(first, count)
+        return [row for row in rows if row.is_external and not row.is_defined]
+
+    def at(self, wanted: set[int]) -> dict[int, Row]:
+        """Return a symbol for each of the addresses `wanted` that has one, debugging ones aside.
+
+        External ones are preferred.
+        """
+        found: dict[int, Row] = {}
+        if not wanted:
+            return found
+        for row in self._having(wanted):
+            if row.type & c.N_STAB or not row.is_defined or row.value not in wanted:
+                continue
+            known = found.get(row.value)
+            if known is None or (row.is_external and not known.is_external):
+                found[row.value] = row
+        return found
+
+    def _having(self, wanted: set[int]) -> list[Row]:
+        data = self._rows()
+        coding = self._image.encoding
+        if self._count < _MANY:
+            return [Row._make(one) for one in self._struct.iter_unpack(self._whole(data))]
+        import numpy as np
+
+        step = self._struct.size
+        table = np.frombuffer(self._whole(data), np.uint8).reshape(-1, step)
+        values = table[:, 8:].copy().view(f"{coding.order}u{coding.size}").reshape(-1)
+        chosen = np.flatnonzero(np.isin(values, np.array(sorted(wanted), dtype=np.uint64)))
+        return [Row._make(self._struct.unpack_from(data, int(one) * step)) for one in chosen]
+
+    def _whole(self, data: bytes) -> bytes:
+        return data[: self._count * self._struct.size]
