@@ -24,7 +24,6 @@ from soscope.model.filemap import (
     NOW,
     PRELINKED,
     WEAK,
-    FileMap,
     Signed,
     Slot,
     Stub,
@@ -34,20 +33,22 @@ from soscope.model.filemap import (
 _NO_STUBS: tuple[Stub, ...] = ()
 
 
-def read_map(source: ByteSource, part: Slice) -> FileMap:
+def read_map(source: ByteSource, part: Slice) -> MachoMap:
     """Read one image of a file; `part` is from `fat.slices` or `fat.embedded`.
 
     Raises FormatError where the header or the load commands are broken; what else cannot be
     read is named in `partial`.
     """
-    return MachoMap(source, part).file_map()
+    return MachoMap(source, part)
 
 
 class MachoMap:
-    """One image; each part is read when it is asked for.
+    """What one image says of its linking; each part is read when it is asked for.
 
     `image` has the header and the load commands. Raises FormatError as `read_map`.
     """
+
+    format = MACHO
 
     def __init__(self, source: ByteSource, part: Slice) -> None:
         self.part = part
@@ -60,29 +61,43 @@ class MachoMap:
         self._ordinals: dict[int, int | None] = {}
         self._defined: frozenset[str] | None = None
 
-    def file_map(self) -> FileMap:
-        """Return all of it."""
-        image = self.image
-        header = image.header
-        slots = self.slots
-        known = {slot.vaddr for slot in slots}
-        return FileMap(
-            path=image.source.name,
-            format=MACHO,
-            arch=header.arch or f"cpu-{header.cpu:#x}",
-            bits=image.encoding.bits,
-            endian="big" if image.encoding.order == ">" else "little",
-            kind=c.FILE_KINDS.get(header.filetype, f"type-{header.filetype}"),
-            build_id=image.uuid,
-            needed=self.needed,
-            partial=tuple(image.partial),
-            slots=slots,
-            stubs_without_slot=tuple(
-                stub
-                for stub in self.stubs
-                if stub.slot not in known and not self._is_empty_entry(stub)
-            ),
-        )
+    # ---- the image ----
+
+    @property
+    def arch(self) -> str:
+        """Apple's name of the architecture."""
+        return self.image.header.arch or f"cputype {self.image.header.cpu:#x}"
+
+    @property
+    def bits(self) -> int:
+        """The size of an address."""
+        return self.image.encoding.bits
+
+    @property
+    def endian(self) -> str:
+        """The byte order: "little" or "big"."""
+        return "big" if self.image.encoding.order == ">" else "little"
+
+    @property
+    def kind(self) -> str:
+        """What kind of file it is."""
+        number = self.image.header.filetype
+        return c.FILE_KINDS.get(number, f"filetype {number}")
+
+    @property
+    def build_id(self) -> str:
+        """LC_UUID in hexadecimal, "" without one."""
+        return self.image.uuid
+
+    @property
+    def soname(self) -> str | None:
+        """The install name (LC_ID_DYLIB)."""
+        return self.image.install_name or None
+
+    @property
+    def partial(self) -> tuple[str, ...]:
+        """What could not be read so far, a reason each."""
+        return tuple(self.image.partial)
 
     @property
     def needed(self) -> tuple[str, ...]:
@@ -102,6 +117,16 @@ class MachoMap:
     def stubs(self) -> tuple[Stub, ...]:
         """All stubs, in the order of the sections."""
         return tuple(self.decoded.found)
+
+    @property
+    def stubs_without_slot(self) -> tuple[Stub, ...]:
+        """The stubs that lead through what nothing fills."""
+        known = {slot.vaddr for slot in self.slots}
+        return tuple(
+            stub._replace(slot=0)
+            for stub in self.stubs
+            if stub.slot not in known and not self._is_empty_entry(stub)
+        )
 
     def stub_symbol(self, vaddr: int) -> str:
         """Return what the indirect symbol table calls the stub at `vaddr`, "" for nothing."""

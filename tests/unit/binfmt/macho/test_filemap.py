@@ -57,7 +57,7 @@ def test_lazy_slots_have_stub_helper_and_record() -> None:
     assert (free.symbol, free.library) == ("_free", "")
     assert found.why_no_library(free) == ordinals.REASONS[ordinals.FLAT_LOOKUP]
     assert not found.why_no_library(puts)
-    assert found.file_map().partial == ()
+    assert found.partial == ()
     assert found.stub_symbol(CODE + 6) == "_free"
 
 
@@ -159,7 +159,7 @@ def test_chains_are_followed_in_all_formats(form: int, kind: int) -> None:
         (DATA + 3 * size, "_weak", "", WEAK),
     ]
     assert [one.addend for one in found.binds()] == [0, 5, 0 if kind == 1 else 7]
-    assert found.file_map().partial == ()
+    assert found.partial == ()
 
 
 def test_a_page_may_have_several_chains() -> None:
@@ -177,7 +177,7 @@ def test_signed_pointers_tell_how(form: int, key: int, name: str) -> None:
     word = 3 << 62 | key << 49 | 1 << 48 | 0xBEEF << 32
     image.section("__DATA,__auth_got", DATA, pack("<Q", word), CELLS, 1000)
     image.chained(fixups(form, [0xFFFF, 0], [(1, 0, "_a")]))
-    found = image.open().file_map()
+    found = image.open()
     assert found.arch == "arm64e"
     assert found.slots[0].signed == Signed(name, 0xBEEF, address_diversity=True)
 
@@ -251,7 +251,7 @@ def test_a_jump_table_is_stub_and_slot_in_one() -> None:
     flags = c.S_SYMBOL_STUBS | c.S_ATTR_SELF_MODIFYING_CODE
     image.section("__IMPORT,__jump_table", CODE, b"\xf4" * 15, flags, 0, 5)
     image.indirect = [image.symbol("_puts"), c.INDIRECT_SYMBOL_ABS, image.symbol("_free")]
-    found = image.open().file_map()
+    found = image.open()
     assert [(one.vaddr, one.symbol, one.binding) for one in found.slots] == [
         (CODE, "_puts", LAZY),
         (CODE + 10, "_free", LAZY),
@@ -268,7 +268,7 @@ def test_ppc_slots_lead_to_the_one_helper() -> None:
     image.section("__DATA,__la_symbol_ptr", DATA, pack(">I", HELPERS), LAZY_CELLS, 1)
     image.section("__DATA,__nl_symbol_ptr", DATA + 0x100, bytes(4), CELLS, 2)
     image.indirect = [image.symbol("_puts")] * 2 + [image.symbol("_environ", desc=0x100)]
-    found = image.open().file_map()
+    found = image.open()
     assert (found.arch, found.endian, found.bits) == ("ppc", "big", 32)
     puts, environ = found.slots
     assert (puts.symbol, puts.binding, puts.kind, puts.library) == (
