@@ -147,7 +147,7 @@ def _report(one: Needed, index: int, program: ElfImage) -> ImageReport:
 def _missing(subject: Subject, listed: list[Needed]) -> None:
     lacking = [one for one in listed if one.image is None]
     for one in lacking:
-        asker = os.path.basename(listed[one.by].path)
+        asker = os.path.basename(one.by.path) if one.by is not None else ""
         repair = "add its folder to LD_LIBRARY_PATH" if not one.path else None
         subject.say(one.name, MISSING, f"{one.why}; {asker} needs it", repair)
     if lacking:

@@ -1,17 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which library gives a symbol."""
+"""Which library a symbol of a file comes from, and why from none.
+
+The files are those of `search`, in the loader's order; what each offers is asked as the loader
+asks (`binfmt/elf/exports.py`). A library that is looked at by itself is taken for the first of
+its scope: a program that loads it may have a definition of its own before all of these.
+"""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from soscope.binfmt.elf.exports import Exports, undefined_weak
 from soscope.binfmt.elf.image import ElfImage
+from soscope.errors import FormatError
+from soscope.linker.hosts import extension_of
+from soscope.linker.library import Library
+from soscope.linker.machine import Kind
+from soscope.linker.root import Root
+from soscope.linker.search import Needed, Search, loader_of, program_of, system_for
+from soscope.linker.system import System
+
+NOWHERE = "no library in the search defines it"
+WEAK = "weak: may stay undefined"
+ALONE = "no DT_NEEDED: whoever loads it provides it"
+STATIC = "no DT_NEEDED: nothing is searched"
+_MAX_SCOPES = 4096
 
 
 class Provider(NamedTuple):
-    """The library that gives a symbol: its name as DT_NEEDED has it, and its file.
+    """The library that has a symbol.
 
-    `reason` says why there is none; None where there is one.
+    `name` is what asked for it as it stands in the file (DT_NEEDED: "libc.so.6"), `path` where
+    it was found; both are None where there is none, and `reason` says why.
     """
 
     name: str | None
@@ -19,17 +39,146 @@ class Provider(NamedTuple):
     reason: str | None
 
 
+class _Scope:
+    """The libraries that are asked, in order, and their answers so far."""
+
+    __slots__ = ("_offers", "answers", "asked", "files", "libraries", "missing", "state", "system")
+
+    def __init__(self, system: System, program: Library) -> None:
+        search = Search(system, program)
+        found = search.run()
+        self.system = system
+        self.libraries: list[tuple[Needed, Library]] = [
+            (one, one.library)
+            for one in found
+            if one is not search.program and one.library is not None
+        ]
+        self._offers: list[tuple[Needed, Exports]] | None = None
+        self.missing = tuple(one.name for one in search.missing)
+        self.asked = frozenset(search.asked)
+        self.state = system.state
+        self.files = frozenset(
+            library.stamp[:2] for _, library in self.libraries if library.stamp is not None
+        )
+        self.answers: dict[tuple[str, str | None], Provider | None] = {}
+
+    def is_the_same(self) -> bool:
+        """Say whether all its files are those that were read, and would be found again."""
+        if self.missing or self.state != self.system.state:
+            return False
+        return all(self.system.open(library.path) is library for _, library in self.libraries)
+
+    def is_for(self, program: Library) -> bool:
+        """Say whether `program` plays no part in it itself: libraries may need each other."""
+        if program.soname is not None and program.soname in self.asked:
+            return False
+        return program.stamp is None or program.stamp[:2] not in self.files
+
+    def find(self, name: str, version: str | None) -> Provider | None:
+        """Return the first that has the symbol."""
+        if self._offers is None:
+            listed = [(one, library.exports) for one, library in self.libraries]
+            self._offers = [(one, offer) for one, offer in listed if offer is not None]
+        wanted = self.system.word(name)
+        is_musl = self.system.is_musl
+        for one, offer in self._offers:
+            if offer.has(wanted, version, any_version=is_musl):
+                return Provider(one.name, one.path, None)
+        return None
+
+
+# What was read stays for the next file: kinds of systems, and scopes by what leads to them.
+_systems: dict[tuple[str, str, Kind, int, str], System] = {}
+_scopes: dict[tuple[int, bool, tuple[tuple[int, str], ...]], _Scope] = {}
+
+
 class Providers:
-    """Finds the providers of one image's symbols."""
+    """Finds the providers of one file's symbols.
+
+    `image` is the file at `path`, open for as long as it is asked. With a `sysroot` all paths
+    in files, and those of `library_path` (LD_LIBRARY_PATH), are taken below it. `needed` are
+    the files in the order in which the loader asks them.
+    """
 
     def __init__(
         self, image: ElfImage, path: str, *, sysroot: str = "", library_path: str = ""
     ) -> None:
         self._image = image
-        self._path = path
-        self._sysroot = sysroot
-        self._library_path = library_path
+        self._weak: set[str] | None = None
+        self._host: tuple[str, tuple[str, ...]] | None = None
+        root = Root(sysroot)
+        self._program = program_of(image, path, root)
+        self._scope = _scope_for(root, self._program, library_path)
 
-    def find(self, name: str, version: str | None) -> Provider:
-        """Say which library gives a symbol."""
-        return Provider(None, None, "not looked for")
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The names of libraries that were not found, or cannot be loaded."""
+        return self._scope.missing
+
+    def find(self, name: str, version: str | None = None, *, weak: bool | None = None) -> Provider:
+        """Return which library has the symbol that the file refers to, but does not define.
+
+        `weak` says whether the reference is; None: it is looked up where it matters.
+        """
+        scope = self._scope
+        try:
+            found = scope.answers[name, version]
+        except KeyError:
+            found = scope.answers[name, version] = scope.find(name, version)
+        return found or Provider(None, None, self._reason(name, weak))
+
+    def _reason(self, name: str, weak: bool | None) -> str:
+        if self._is_weak(name) if weak is None else weak:
+            return WEAK
+        program = self._program
+        if not program.leading:
+            return STATIC if program.is_program else ALONE
+        if self._scope.missing:
+            return f"{self._scope.missing[0]} not found, and perhaps there"
+        if program.is_program:
+            return NOWHERE
+        if self._host is None:
+            self._host = _host_of(self._image)
+        what, names = self._host
+        if name.startswith(names):
+            return f"{what}: the program that loads it provides it"
+        return f"{NOWHERE}: a program that loads this one may"
+
+    def _is_weak(self, name: str) -> bool:
+        if self._weak is None:
+            try:
+                self._weak = undefined_weak(self._image)
+            except (FormatError, OSError):
+                self._weak = set()
+        return name in self._weak
+
+
+def _host_of(image: ElfImage) -> tuple[str, tuple[str, ...]]:
+    try:
+        return extension_of(image) or ("", ())
+    except (FormatError, OSError):
+        return "", ()
+
+
+def _scope_for(root: Root, program: Library, library_path: str) -> _Scope:
+    """Return the scope of a program: one that was made for its like, where that is the same."""
+    if "$" in library_path:  # $ORIGIN is the program's own
+        return _Scope(system_for(root, program, library_path), program)
+    key = root.prefix, library_path, program.kind, program.flags, loader_of(program)
+    system = _systems.get(key)
+    if system is None:
+        system = _systems[key] = system_for(root, program, library_path)
+    system.refresh()
+    is_plain = not program.avoids_defaults and not program.rpath and not program.runpath
+    if not is_plain or any("$" in name or "/" in name for _, name in program.leading):
+        return _Scope(system, program)
+    needs = id(system), program.is_program, tuple(program.leading)
+    known = _scopes.get(needs)
+    if known is not None and known.is_for(program) and known.is_the_same():
+        return known
+    made = _Scope(system, program)
+    if made.is_for(program):
+        if len(_scopes) >= _MAX_SCOPES:
+            _scopes.clear()
+        _scopes[needs] = made
+    return made

@@ -1,75 +1,119 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which files a loader would map for a program, without running any of it.
+"""Which files a loader would map for a program, without running any of it, and in which order.
 
 ld.so(8): DT_RPATH of the image and of those that wanted it, LD_LIBRARY_PATH, DT_RUNPATH,
-ld.so.cache, the default folders. musl's: the same without a cache, with the folders of
+ld.so.cache, the default folders; glibc's elf/dl-load.c (_dl_map_object) and elf/dl-deps.c
+(_dl_map_object_deps). musl's ldso/dynlink.c (load_library): LD_LIBRARY_PATH first, then the
+paths of the image and of those that wanted it, without a cache, with the folders of
 /etc/ld-musl-ARCH.path.
 """
 
 from __future__ import annotations
 
 import os
-import stat
-from collections.abc import Iterator
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
-from soscope.binfmt.source import FileSource
-from soscope.errors import FormatError
-from soscope.linker import cache
+from soscope.linker import tokens
+from soscope.linker.library import DT_AUXILIARY, Library, open_image, stamp_of
+from soscope.linker.machine import machine_of
+from soscope.linker.root import Root
+from soscope.linker.system import Found, System
 
-_DEFAULT = {
-    64: ("/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64"),
-    32: ("/lib/i386-linux-gnu", "/usr/lib/i386-linux-gnu", "/lib32", "/usr/lib32"),
-}
-_ANY = ("/lib", "/usr/lib")
-_MUSL = ("/lib", "/usr/local/lib", "/usr/lib")
+__all__ = ["Needed", "Search", "closure", "loader_of", "open_image", "program_of", "system_for"]
+
 _MAX_IMAGES = 4096
 # ldso/dynlink.c, load_library: musl's loader is these itself
 _MUSL_ITSELF = tuple(f"lib{name}." for name in ("c", "pthread", "rt", "m", "dl", "util", "xnet"))
-_DF_1_NODEFLIB = 0x800
 
 
 class Needed:
     """One file of a program: the program itself, its loader, or a library.
 
-    `name` is what was asked for, `by` the index of who asked (-1 for the program), `path` ""
-    where nothing was found. `image` is None where it cannot be read; `why` says why not.
+    `name` is what was asked for as it stands in the file, `by` who asked (None for the
+    program), `path` where it lies here, "" where nothing was found. `library` is None where
+    there is none that can be loaded; `why` says why not.
     """
 
-    __slots__ = ("by", "image", "name", "path", "why")
+    __slots__ = ("by", "library", "name", "path", "rpath", "runpath", "why")
 
-    def __init__(self, name: str, path: str, by: int, image: ElfImage | None, why: str) -> None:
+    def __init__(
+        self, name: str, path: str, by: Needed | None, library: Library | None, why: str
+    ) -> None:
         self.name = name
         self.path = path
         self.by = by
-        self.image = image
+        self.library = library
         self.why = why
+        self.rpath: list[str] | None = None  # folders here, once they were asked for
+        self.runpath: list[str] | None = None
+
+    @property
+    def image(self) -> ElfImage | None:
+        """The image of the file, None where it cannot be loaded."""
+        return None if self.library is None else self.library.image
 
 
-class OwnedFile(FileSource):
-    """A file that is closed when nobody reads it any more."""
+def program_of(image: ElfImage, path: str, root: Root) -> Library:
+    """Return what a loader reads of the file at `path`, which is open as `image`."""
+    path = root.absolute(path)
+    try:
+        stamp = stamp_of(os.stat(root.resolve(path)))
+    except (OSError, ValueError):
+        stamp = None
+    return Library(path, image, stamp)
 
-    __slots__ = ()
 
-    def __del__(self) -> None:
-        """Close it."""
-        os.close(self._descriptor)
+def system_for(root: Root, program: Library, library_path: str) -> System:
+    """Return the system that `program` would be loaded in."""
+    system = System(root, program.kind, program.flags, loader_of(program), ())
+    asker = Needed("", program.path, None, program, "")
+    if system.is_musl:
+        system.library_folders = tuple(
+            root.host(part) for part in library_path.replace("\n", ":").split(":") if part
+        )
+    else:
+        listed = tokens.folders(library_path, _values(system, asker), ":;")
+        system.library_folders = tuple(_here(root, asker.path, *one) for one in listed)
+    return system
 
 
-def open_image(path: str) -> ElfImage:
-    """Open the ELF file at `path` for reading; never waits for a device or a pipe.
+def loader_of(program: Library) -> str:
+    """Return the loader that a file names, "" where it names none.
 
-    Raises OSError, FormatError.
+    A library names none; one that was made with musl is told by the C library that it needs.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-    source = OwnedFile(descriptor, path)
-    found = os.fstat(descriptor)
-    if not stat.S_ISREG(found.st_mode):
-        raise FormatError(f"{path}: not a regular file", field="file")
-    if not found.st_size:
-        raise FormatError(f"{path}: an empty file", field="e_ident", offset=0)
-    return ElfImage.from_source(source)
+    if program.interpreter is not None:
+        return program.interpreter
+    for tag, name in program.leading:
+        if tag == c.DT_NEEDED and (name == "libc.so" or name.startswith("libc.musl-")):
+            arch = machine_of(program.kind, program.flags).musl
+            return f"/lib/ld-musl-{arch}.so.1"
+    return ""
+
+
+def _origin(root: Root, asker: Needed) -> str:
+    """Return $ORIGIN as the target sees it; of a file that it does not see, as it is here."""
+    assert asker.library is not None
+    path = asker.path
+    if asker.by is None and asker.library.is_program:  # by /proc/self/exe
+        path = root.resolve(path) if root.prefix else os.path.realpath(path)
+    return os.path.dirname(root.inner(os.path.abspath(path))) or "/"
+
+
+def _values(system: System, asker: Needed) -> dict[str, str]:
+    return {
+        "ORIGIN": _origin(system.root, asker),
+        "PLATFORM": system.platform,
+        "LIB": system.lib,
+    }
+
+
+def _here(root: Root, path: str, folder: str, by_origin: bool) -> str:
+    """Return where a folder lies here that the file at `path` names."""
+    if by_origin and not root.is_inside(path):
+        return folder
+    return root.host(folder)
 
 
 def closure(program: ElfImage, path: str, library_path: str = "") -> list[Needed]:
@@ -77,136 +121,203 @@ def closure(program: ElfImage, path: str, library_path: str = "") -> list[Needed
 
     `library_path` is LD_LIBRARY_PATH. What is not found is in the list, without a path.
     """
-    loader = program.interpreter
-    found = [Needed(path, path, -1, program, "")]
-    known = {os.path.basename(path): 0}
-    search = _Search(program, loader or "", library_path)
-    if loader is not None:
-        known[os.path.basename(loader)] = 1
-        found.append(_opened(loader, loader, 0, search.encoding_of(program)))
-    for index, one in enumerate(found):  # which grows
-        if one.image is None or (loader is not None and index == 1):
-            continue
-        for name in _needed(one.image):
-            key = os.path.basename(name)
-            if key in known or len(found) >= _MAX_IMAGES:
+    root = Root("")
+    library = program_of(program, path, root)
+    search = Search(system_for(root, library, library_path), library)
+    found = search.run()
+    found[0].path = path
+    if library.interpreter is None:
+        return found
+    loader = search.loader
+    assert loader is not None
+    rest = [one for one in found[1:] if one is not loader]
+    return [found[0], loader, *rest]
+
+
+class Search:
+    """Finds the libraries of one program, or of a library that is looked at by itself.
+
+    After `run`, `known` are all names that a file was asked for by, or calls itself, `asked`
+    the former alone, and `missing` the files that were not found, or cannot be loaded.
+    `loader` is the program's, None where it names none.
+    """
+
+    def __init__(self, system: System, program: Library) -> None:
+        self.system = system
+        self.program = Needed(program.path, program.path, None, program, "")
+        self.known: dict[str, Needed] = {}
+        self.asked: set[str] = set()
+        self.missing: list[Needed] = []
+        self.loader: Needed | None = None
+        self._files: dict[tuple[int, int], Needed] = {}
+        self._enter(self.program, is_named=False)
+        if program.interpreter is not None or not program.is_program:
+            self._enter_loader(named=program.interpreter is not None)
+
+    # ---- in order ----
+
+    def run(self) -> list[Needed]:
+        """Return the files in the order in which the loader asks them for a symbol.
+
+        The program is the first, unless it is a filter of another one. Those that are missing
+        stand where they would be.
+        """
+        listed = [self.program]
+        queued = {id(self.program)}
+        done: set[int] = set()
+        at = 0
+        while at < len(listed):
+            asker = listed[at]
+            if id(asker) in done or asker.library is None:
+                at += 1
                 continue
-            known[key] = len(found)
-            new = search.find(name, index, found)
-            same = next((at for at, old in enumerate(found) if _same(old.path, new.path)), None)
-            if same is None:
-                found.append(new)
-    return found
+            done.add(id(asker))
+            place = at
+            for tag, name in asker.library.leading:
+                if len(listed) >= _MAX_IMAGES:
+                    break
+                if self.system.is_musl and tag != c.DT_NEEDED:
+                    continue
+                found = self._named(name, asker, is_optional=tag == DT_AUXILIARY)
+                if found is None:
+                    continue
+                if tag == c.DT_NEEDED:
+                    if id(found) not in queued:
+                        queued.add(id(found))
+                        listed.append(found)
+                elif id(found) not in queued or found in listed[place + 1 :]:
+                    # a filter's: before the one that names it, wherever it stood
+                    if id(found) in queued:
+                        listed.remove(found)
+                    queued.add(id(found))
+                    listed.insert(place, found)
+                    place += 1
+            # what came before the asker has its turn before those behind it
+        return listed
 
+    def _named(self, name: str, asker: Needed, *, is_optional: bool) -> Needed | None:
+        """Return the file for `name`, one that is there already if it has that name."""
+        self.asked.add(name)
+        known = self.known.get(name)
+        if known is not None:
+            return known
+        expanded: str | None = name
+        if "$" in name and not self.system.is_musl:
+            expanded = tokens.expand(name, _values(self.system, asker))
+        path, found = ("", None) if expanded is None else self._find(expanded, asker)
+        if isinstance(found, Library):
+            if found.stamp is not None and (same := self._files.get(found.stamp[:2])) is not None:
+                self.known[name] = same
+                return same
+            new = Needed(name, path, asker, found, "")
+            self._enter(new)
+            return new
+        if is_optional:
+            return None
+        new = Needed(name, path, asker, None, found.why if found is not None else "not found")
+        self.known[name] = new
+        self.missing.append(new)
+        return new
 
-def _needed(image: ElfImage) -> list[str]:
-    try:
-        return image.needed
-    except FormatError:
-        return []
+    def _enter(self, new: Needed, *, is_named: bool = True) -> None:
+        """Note the names by which a file that was found is found again."""
+        library = new.library
+        assert library is not None
+        if library.stamp is not None:
+            self._files.setdefault(library.stamp[:2], new)
+        if is_named:
+            self.known.setdefault(new.name, new)
+        if self.system.is_musl:
+            return
+        if is_named:
+            self.known.setdefault(self.system.root.inner(new.path), new)
+        if library.soname is not None:
+            self.known.setdefault(library.soname, new)
 
+    def _enter_loader(self, *, named: bool) -> None:
+        """Note the loader: it is there before any library, whoever needs it."""
+        system = self.system
+        path = system.loader_path
+        found = system.open(path) if system.loader else None
+        if isinstance(found, Library):
+            loader = Needed(system.loader, path, self.program, found, "")
+            self._enter(loader)
+        elif named:
+            why = found.why if found is not None else "not found"
+            loader = Needed(system.loader, path, self.program, None, why)
+        else:
+            return
+        if named:
+            self.loader = loader
 
-def _same(one: str, other: str) -> bool:
-    if not one or not other:
-        return False
-    return one == other or os.path.realpath(one) == os.path.realpath(other)
+    # ---- one name ----
 
-
-def _opened(name: str, path: str, by: int, kind: tuple[int, int]) -> Needed:
-    try:
-        image = open_image(path)
-    except FormatError as error:
-        return Needed(name, path, by, None, str(error))
-    except OSError as error:
-        return Needed(name, path, by, None, (error.strerror or "").lower())
-    if _Search.encoding_of(image) != kind:
-        return Needed(name, path, by, None, "for another kind of machine")
-    return Needed(name, path, by, image, "")
-
-
-class _Search:
-    """Finds libraries by name, for one program."""
-
-    def __init__(self, program: ElfImage, loader: str, library_path: str) -> None:
-        self._kind = self.encoding_of(program)
-        self._loader = loader
-        self._is_musl = os.path.basename(loader).startswith("ld-musl")
-        self._library_path = [one or "." for one in library_path.replace(";", ":").split(":")]
-        if not library_path:
-            self._library_path = []
-        bits, machine = self._kind
-        self._cache = {} if self._is_musl else cache.read(bits=bits, machine=machine)
-        self._default = (
-            self._musl_folders(loader)
-            if self._is_musl
-            else (
-                *_DEFAULT.get(bits, ()),
-                *_ANY,
-            )
+    def _find(self, name: str, asker: Needed) -> tuple[str, Found]:
+        """Return path and file for `name`, which `asker` needs; ("", None) without any."""
+        system = self.system
+        if system.is_musl and name.startswith(_MUSL_ITSELF):
+            return system.loader_path, system.open(system.loader_path)
+        if "/" in name:
+            path = system.root.host(name)
+            return path, system.open(path)
+        assert asker.library is not None
+        before, behind = self._own_folders(asker)
+        if asker.library.avoids_defaults and not system.is_musl:
+            cached = system.cached(name)
+            if cached is not None and self._is_default(cached):
+                cached = None
+            folders = (*before, *system.library_folders, *behind)
+            return system.first(name, folders, cached, ())
+        if not before and not behind:
+            return system.plain(name)
+        return system.first(
+            name,
+            (*before, *system.library_folders, *behind),
+            system.cached(name),
+            system.default,
         )
 
-    @staticmethod
-    def encoding_of(image: ElfImage) -> tuple[int, int]:
-        """Return (bits, machine)."""
-        return image.encoding.bits, image.header.machine if image.header else 0
+    def _own_folders(self, asker: Needed) -> tuple[list[str], list[str]]:
+        """Return the folders before and behind those of LD_LIBRARY_PATH."""
+        if self.system.is_musl:
+            behind: list[str] = []
+            at: Needed | None = asker
+            while at is not None:
+                behind += self._rpath(at)
+                at = at.by
+            return [], behind
+        assert asker.library is not None
+        before: list[str] = []
+        if asker.library.runpath is None:
+            at = asker
+            while at is not None:  # who asked, who asked for that, and so on up to the program
+                before += self._rpath(at)
+                at = at.by
+        return before, self._runpath(asker)
 
-    @staticmethod
-    def _musl_folders(loader: str) -> tuple[str, ...]:
-        arch = os.path.basename(loader).removeprefix("ld-musl-").partition(".")[0]
-        try:
-            with open(f"/etc/ld-musl-{arch}.path", encoding="utf-8") as file:
-                return tuple(file.read().replace("\n", ":").strip(":").split(":"))
-        except (OSError, UnicodeDecodeError):
-            return _MUSL
+    def _rpath(self, one: Needed) -> list[str]:
+        if one.rpath is None:
+            library = one.library
+            text = None if library is None else library.rpath
+            if self.system.is_musl and library is not None and library.runpath is not None:
+                text = library.runpath
+            one.rpath = self._split(one, text)
+        return one.rpath
 
-    def find(self, name: str, by: int, found: list[Needed]) -> Needed:
-        """Find `name`, which the image `found[by]` needs."""
-        if self._is_musl and name.startswith(_MUSL_ITSELF):
-            return _opened(name, self._loader, by, self._kind)
-        if "/" in name:
-            return _opened(name, name, by, self._kind)
-        wrong = None
-        for path in self._places(name, by, found):
-            if not os.path.exists(path):
-                continue
-            one = _opened(name, path, by, self._kind)
-            if one.image is not None:
-                return one
-            wrong = wrong or one  # a loader goes on looking
-        return wrong or Needed(name, "", by, None, "not found")
+    def _runpath(self, one: Needed) -> list[str]:
+        if one.runpath is None:
+            one.runpath = self._split(one, None if one.library is None else one.library.runpath)
+        return one.runpath
 
-    def _places(self, name: str, by: int, found: list[Needed]) -> Iterator[str]:
-        image = found[by].image
-        assert image is not None
-        runpath = _path_of(image, c.DT_RUNPATH, found[by].path)
-        folders: list[str] = []
-        if not runpath or self._is_musl:
-            at = by
-            while at >= 0:  # who asked, who asked for that, and so on up to the program
-                one = found[at]
-                if one.image is not None and one.image.dynamic.get(c.DT_RUNPATH) is None:
-                    folders += _path_of(one.image, c.DT_RPATH, one.path)
-                at = one.by
-        folders += self._library_path
-        folders += runpath
-        yield from (os.path.join(folder, name) for folder in folders)
-        if not (image.dynamic.get(c.DT_FLAGS_1) or 0) & _DF_1_NODEFLIB:
-            if name in self._cache:
-                yield self._cache[name]
-            yield from (os.path.join(folder, name) for folder in self._default)
+    def _split(self, one: Needed, text: str | None) -> list[str]:
+        if not text:
+            return []
+        root = self.system.root
+        if self.system.is_musl:
+            listed = tokens.musl_folders(text, _origin(root, one))
+        else:
+            listed = tokens.folders(text, _values(self.system, one))
+        return [_here(root, one.path, *folder) for folder in listed]
 
-
-def _path_of(image: ElfImage, tag: int, path: str) -> list[str]:
-    """Return the folders of DT_RPATH or DT_RUNPATH, with $ORIGIN and $LIB replaced."""
-    offset = image.dynamic.get(tag)
-    if offset is None:
-        return []
-    try:
-        text = image.string(offset, "DT_RUNPATH")
-    except FormatError:
-        return []
-    origin = os.path.dirname(os.path.realpath(path))
-    lib = "lib/x86_64-linux-gnu" if os.path.isdir("/lib/x86_64-linux-gnu") else "lib64"
-    for name, value in (("ORIGIN", origin), ("LIB", lib), ("PLATFORM", "x86_64")):
-        text = text.replace("${" + name + "}", value).replace("$" + name, value)
-    return [folder for folder in text.split(":") if folder]
+    def _is_default(self, path: str) -> bool:
+        return any(path.startswith(folder + "/") for folder in self.system.default)

@@ -14,8 +14,10 @@ from tests.support.run import run
 from tests.support.tools import need
 
 
-def make(rows: list[tuple[int, str, str]], *, old: bool = False) -> bytes:
-    """Write a cache: (flags, name, path) for each library."""
+def make(
+    rows: list[tuple[int, str, str]], *, old: bool = False, order: str = "<", marked: bool = False
+) -> bytes:
+    """Write a cache: (flags, name, path) for each library; `marked`: it says its byte order."""
     head = 48 + 24 * len(rows)
     strings, entries = b"", b""
     for flags, name, path in rows:
@@ -23,8 +25,10 @@ def make(rows: list[tuple[int, str, str]], *, old: bool = False) -> bytes:
         for text in (name, path):
             places.append(head + len(strings))
             strings += text.encode() + b"\0"
-        entries += struct.pack("<iIIIQ", flags, *places, 0, 0)
-    data = struct.pack("<20sII20x", b"glibc-ld.so.cache1.1", len(rows), len(strings))
+        entries += struct.pack(order + "iIIIQ", flags, *places, 0, 0)
+    mark = (2 if order == "<" else 3) if marked else 0
+    magic = b"glibc-ld.so.cache1.1"
+    data = struct.pack(order + "20sIIB19x", magic, len(rows), len(strings), mark)
     data += entries + strings
     return (b"ld.so-1.7.0\0" + struct.pack("<I", 1) + bytes(12) + bytes(4) if old else b"") + data
 
@@ -34,16 +38,34 @@ def test_libraries_of_the_asked_machine_are_found() -> None:
     for old in (False, True):
         data = make(rows, old=old)
         assert cache.parse(data) == {"libx.so.1": "/lib64/libx.so.1"}
-        assert cache.parse(data, bits=32, machine=3) == {"libx.so.1": "/lib32/libx.so.1"}
-        assert cache.parse(data, machine=183) == {}
+        assert cache.parse(data, ids=(3,)) == {"libx.so.1": "/lib32/libx.so.1"}
+        assert cache.parse(data, ids=(0xA03,)) == {}
 
 
 def test_the_best_build_that_the_processor_can_run_is_taken() -> None:
     folders = ["/lib", "/lib/glibc-hwcaps/x86-64-v3", "/lib/glibc-hwcaps/x86-64-v2"]
     data = make([(0x303, "libx.so", f"{folder}/libx.so") for folder in folders])
-    assert cache.parse(data, level=1) == {"libx.so": "/lib/libx.so"}
-    assert cache.parse(data, level=2) == {"libx.so": "/lib/glibc-hwcaps/x86-64-v2/libx.so"}
-    assert cache.parse(data, level=4) == {"libx.so": "/lib/glibc-hwcaps/x86-64-v3/libx.so"}
+    v2, v3 = "x86-64-v2", "x86-64-v3"
+    assert cache.parse(data) == {"libx.so": "/lib/libx.so"}
+    assert cache.parse(data, hwcaps=(v2,)) == {"libx.so": f"/lib/glibc-hwcaps/{v2}/libx.so"}
+    best = cache.parse(data, hwcaps=("x86-64-v4", v3, v2))
+    assert best == {"libx.so": f"/lib/glibc-hwcaps/{v3}/libx.so"}
+
+
+def test_of_libraries_marked_in_two_ways_the_exact_one_is_taken() -> None:
+    """dl-cache.h of ARM: old ldconfigs wrote no flag for the kind of floating point."""
+    rows = [(3, "libx.so", "/lib/plain.so"), (0x903, "libx.so", "/lib/hard.so")]
+    for order in (rows, rows[::-1]):
+        assert cache.parse(make(order), ids=(0x903, 3)) == {"libx.so": "/lib/hard.so"}
+    assert cache.parse(make(rows[:1]), ids=(0x903, 3)) == {"libx.so": "/lib/plain.so"}
+
+
+def test_a_cache_of_the_other_byte_order_is_read() -> None:
+    rows = [(0x403, "libx.so", "/lib/libx.so")]
+    for marked in (False, True):
+        data = make(rows, order=">", marked=marked)
+        assert cache.parse(data, ids=(0x403,), order=">") == {"libx.so": "/lib/libx.so"}
+    assert cache.parse(make(rows, order=">", marked=True), ids=(0x403,)) != {}
 
 
 @given(st.integers(0, 200), st.binary(max_size=8))

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One file as a loader reads it: what it needs, where that is to be looked for, what it offers."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.exports import Exports
+from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.source import FileSource
+from soscope.errors import FormatError
+from soscope.linker.machine import Kind, kind_of
+
+DT_AUXILIARY = 0x7FFFFFFD
+DT_FILTER = 0x7FFFFFFF
+_DF_1_NODEFLIB = 0x800
+_LEADING = (c.DT_NEEDED, DT_AUXILIARY, DT_FILTER)
+
+Stamp = tuple[int, int, int, int]  # device, inode, time of the last change, size
+
+
+class OwnedFile(FileSource):
+    """A file that is closed when nobody reads it any more."""
+
+    __slots__ = ()
+
+    def __del__(self) -> None:
+        """Close it."""
+        os.close(self._descriptor)
+
+
+def open_image(path: str) -> ElfImage:
+    """Open the ELF file at `path` for reading; never waits for a device or a pipe.
+
+    Raises OSError, FormatError.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    source = OwnedFile(descriptor, path)
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode):
+        raise FormatError(f"{path}: not a regular file", field="file")
+    if not found.st_size:
+        raise FormatError(f"{path}: an empty file", field="e_ident", offset=0)
+    return ElfImage.from_source(source)
+
+
+def stamp_of(found: os.stat_result) -> Stamp:
+    """Return what changes when a file does."""
+    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
+
+
+class Library:
+    """What a loader takes from one file before it goes on; the same for a program.
+
+    `path` is where it lies here, links followed inside the sysroot only as far as opening it
+    needs. `leading` are (tag, name) of DT_NEEDED, DT_AUXILIARY and DT_FILTER in order.
+    `rpath` and `runpath` are as they stand in the file, None where there is none.
+    `image` is None once what it offers was read.
+    """
+
+    __slots__ = (
+        "_exports",
+        "avoids_defaults",
+        "flags",
+        "image",
+        "interpreter",
+        "is_program",
+        "kind",
+        "leading",
+        "path",
+        "rpath",
+        "runpath",
+        "soname",
+        "stamp",
+    )
+
+    def __init__(self, path: str, image: ElfImage, stamp: Stamp | None) -> None:
+        self.path = path
+        self.image: ElfImage | None = image
+        self.stamp = stamp
+        self.kind: Kind = kind_of(image)
+        self.flags = image.header.flags if image.header is not None else 0
+        self._exports: Exports | None = None
+        self.leading: list[tuple[int, str]] = []
+        self.soname: str | None = None
+        self.rpath: str | None = None
+        self.runpath: str | None = None
+        self.interpreter: str | None = None
+        self.avoids_defaults = False
+        try:
+            self.interpreter = image.interpreter
+            self._read(image)
+        except FormatError:
+            pass  # what could be read counts: the file itself is judged by others
+        self.is_program = self.interpreter is not None or (
+            image.header is not None and image.header.type == c.ET_EXEC
+        )
+        if self.runpath is not None:
+            self.rpath = None  # elf_get_dynamic_info: it counts as if it were not there
+
+    def _read(self, image: ElfImage) -> None:
+        for tag, value in image.dynamic.entries:
+            if tag in _LEADING:
+                self.leading.append((tag, image.string(value, "DT_NEEDED")))
+            elif tag == c.DT_SONAME:
+                self.soname = image.string(value, "DT_SONAME")
+            elif tag == c.DT_RPATH:
+                self.rpath = image.string(value, "DT_RPATH")
+            elif tag == c.DT_RUNPATH:
+                self.runpath = image.string(value, "DT_RUNPATH")
+            elif tag == c.DT_FLAGS_1:
+                self.avoids_defaults = bool(value & _DF_1_NODEFLIB)
+
+    @property
+    def exports(self) -> Exports | None:
+        """What it offers, None where that cannot be read; the file is closed then."""
+        if self._exports is None and self.image is not None:
+            try:
+                self._exports = Exports(self.image)
+            except (FormatError, OSError):
+                self._exports = None
+            self.image = None
+        return self._exports
+
+
+class Refused:
+    """Why a file is not taken; `is_final` where the loader gives up instead of going on."""
+
+    __slots__ = ("is_final", "why")
+
+    def __init__(self, why: str, *, is_final: bool) -> None:
+        self.why = why
+        self.is_final = is_final

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What this processor is to a loader: which special builds it takes, and its $PLATFORM.
+
+glibc: sysdeps/x86_64/dl-hwcaps_subdirs.c, sysdeps/x86/cpu-features.c (update_active,
+`GLRO(dl_platform)`).
+"""
+
+from __future__ import annotations
+
+from soscope.linker.machine import EM_X86_64, Kind, is_native, machine_of
+
+_LEVELS = {  # what /proc/cpuinfo calls the features of each level of the x86-64 psABI
+    2: "cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3",
+    3: "avx avx2 bmi1 bmi2 f16c fma abm movbe xsave",
+    4: "avx512f avx512bw avx512cd avx512dq avx512vl",
+}
+_HASWELL = "avx2 bmi1 bmi2 abm movbe popcnt fma"
+_XEON_PHI = "avx512cd avx512er avx512pf"
+
+
+def level(has: frozenset[str]) -> int:
+    """Return the level of the x86-64 psABI, 1 to 4, of a processor with the flags `has`."""
+    reached = 1
+    for number, names in _LEVELS.items():
+        if not has.issuperset(names.split()):
+            break
+        reached = number
+    return reached
+
+
+def hwcaps(kind: Kind) -> tuple[str, ...]:
+    """Return the folders of glibc-hwcaps that are for this processor, the best first.
+
+    None for programs that it does not run itself: nobody knows on which they will be.
+    """
+    if not is_native(kind) or kind.machine != EM_X86_64 or kind.bits != 64:
+        return ()
+    return tuple(f"x86-64-v{number}" for number in range(level(_cpuinfo()[1]), 1, -1))
+
+
+def platform(kind: Kind, flags: int = 0) -> str:
+    """Return $PLATFORM; "" where it is not known, and for those that have none."""
+    if is_native(kind) and kind.machine == EM_X86_64:
+        vendor, has = _cpuinfo()
+        if vendor == "GenuineIntel":
+            if has.issuperset(_XEON_PHI.split()):
+                return "xeon_phi"
+            if has.issuperset(_HASWELL.split()):
+                return "haswell"
+    return machine_of(kind, flags).platform
+
+
+def _cpuinfo() -> tuple[str, frozenset[str]]:
+    """Return the vendor and the flags of the first processor."""
+    vendor, flags = "", ""
+    try:
+        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
+            for line in file:
+                name, _, value = line.partition(":")
+                if name.strip() == "vendor_id":
+                    vendor = value.strip()
+                elif name.strip() == "flags":
+                    flags = value
+                    break
+    except OSError:
+        pass
+    return vendor, frozenset(flags.split())

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The libraries of one system, as one loader of it sees them: everything but the program.
+
+What is read once serves all programs of the same kind. Before each of them it is asked whether
+folders and files are still the same.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+
+from soscope.binfmt.elf.exports import Wanted
+from soscope.errors import FormatError
+from soscope.linker import cache, loaderfile, processor
+from soscope.linker.library import Library, Refused, Stamp, open_image, stamp_of
+from soscope.linker.machine import Kind, machine_of
+from soscope.linker.root import Root
+
+_MUSL_FOLDERS = ["/lib", "/usr/local/lib", "/usr/lib"]
+_MAX_LIBRARIES = 8192
+_MAX_NAMES = 1 << 17
+_MAX_PATHS = 1 << 16
+
+Found = Library | Refused | None
+
+
+class System:
+    """What a loader finds on its own: by the cache, in LD_LIBRARY_PATH, in default folders.
+
+    `loader` is its path as the target sees it, "" for the usual one; `library_folders` are
+    those of LD_LIBRARY_PATH, here. `default` are its default folders, `lib` and `platform` what it
+    puts for $LIB and $PLATFORM.
+    """
+
+    def __init__(
+        self, root: Root, kind: Kind, flags: int, loader: str, library_folders: tuple[str, ...]
+    ) -> None:
+        self.root = root
+        self.kind = kind
+        self.library_folders = library_folders
+        self._machine = machine_of(kind, flags)
+        self.is_musl = os.path.basename(loader).startswith("ld-musl")
+        self.loader = loader or self._machine.loader
+        self.loader_path = root.host(self.loader)
+        self.lib = ""
+        self.platform = processor.platform(kind, flags)
+        self.default = [
+            root.host(folder) for folder in (self._musl() if self.is_musl else self._glibc())
+        ]
+        self.words: dict[str, Wanted] = {}
+        self._hwcaps: tuple[str, ...] | None = None
+        self._cache: dict[str, str] | None = None
+        self._files: dict[str, tuple[Stamp, Found]] = {}
+        self._plain: dict[str, tuple[str, Found]] = {}
+        self.state: list[Stamp | None] = []  # of the folders, when they were last looked in
+
+    # ---- the folders ----
+
+    def _glibc(self) -> list[str]:
+        found, self.lib = loaderfile.system_folders(self.loader_path)
+        if found:
+            return found
+        machine = self._machine
+        triplet = machine.triplet
+        if triplet and os.path.isdir(self.root.host(f"/usr/lib/{triplet}")):
+            self.lib = f"lib/{triplet}"
+        else:
+            self.lib = machine.lib
+        folders = [f"/{self.lib}", f"/usr/{self.lib}", "/lib", "/usr/lib"]
+        return list(dict.fromkeys(folders))
+
+    def _musl(self) -> list[str]:
+        arch = os.path.basename(self.loader).removeprefix("ld-musl-").partition(".")[0]
+        try:
+            with open(self.root.host(f"/etc/ld-musl-{arch}.path"), encoding="utf-8") as file:
+                text = file.read(_MAX_PATHS)
+        except (OSError, UnicodeDecodeError):
+            return _MUSL_FOLDERS
+        return [folder for folder in text.replace("\n", ":").split(":") if folder]
+
+    def with_builds(self, folder: str) -> Iterator[str]:
+        """Give the folders of a folder that hold builds for this processor, and itself."""
+        inner = folder + cache.HWCAPS
+        if not self.is_musl and os.path.isdir(inner):
+            for name in self.hwcaps:
+                yield inner + name
+        yield folder
+
+    @property
+    def hwcaps(self) -> tuple[str, ...]:
+        """The names of the folders in glibc-hwcaps that the loader looks in, the best first."""
+        if self._hwcaps is None:
+            self._hwcaps = processor.hwcaps(self.kind)
+        return self._hwcaps
+
+    def cached(self, name: str) -> str | None:
+        """Return where ld.so.cache says that `name` is, here."""
+        if self.is_musl:
+            return None
+        if self._cache is None:
+            self._cache = cache.read(
+                self.root.host(cache.PATH),
+                ids=self._machine.ids,
+                order=self.kind.order,
+                hwcaps=self.hwcaps,
+            )
+        found = self._cache.get(name)
+        return None if found is None else self.root.prefix + found
+
+    # ---- files ----
+
+    def open(self, path: str) -> Found:
+        """Open the file at `path`; None where there is none."""
+        try:
+            path = self.root.resolve(path)
+            stamp = stamp_of(os.stat(path))
+        except (OSError, ValueError):
+            return None
+        known = self._files.get(path)
+        if known is not None and known[0] == stamp:
+            return known[1]
+        if len(self._files) > _MAX_LIBRARIES:
+            self._files.clear()
+        found = self._opened(path, stamp)
+        self._files[path] = stamp, found
+        return found
+
+    def _opened(self, path: str, stamp: Stamp) -> Found:
+        # _dl_map_object_from_fd and open_verify (elf/dl-load.c)
+        try:
+            image = open_image(path)
+            found = Library(path, image, stamp)
+        except FormatError as error:
+            return Refused(str(error), is_final=True)
+        except OSError as error:
+            return Refused((error.strerror or "").lower(), is_final=False)
+        if found.kind == self.kind:
+            return found
+        has, wants = found.kind, self.kind
+        is_final = self.is_musl or (has.bits == wants.bits and has.order != wants.order)
+        return Refused("for another kind of machine", is_final=is_final)
+
+    def plain(self, name: str) -> tuple[str, Found]:
+        """Return path and file of a name that no DT_RPATH or DT_RUNPATH has a say in."""
+        known = self._plain.get(name)
+        if known is None:
+            known = self.first(name, self.library_folders, self.cached(name), tuple(self.default))
+            if len(self._plain) > _MAX_NAMES:
+                self._plain.clear()
+            self._plain[name] = known
+            return known
+        if not isinstance(known[1], Library):
+            return known
+        return known[0], self.open(known[0])  # it may have changed
+
+    def first(
+        self, name: str, folders: Iterable[str], path: str | None, last: Iterable[str]
+    ) -> tuple[str, Found]:
+        """Return path and file of the first `name` in `folders`, at `path`, in folders `last`."""
+        wrong: tuple[str, Found] | None = None
+        for place in self._places(name, folders, path, last):
+            found = self.open(place)
+            if isinstance(found, Library):
+                return place, found
+            if found is not None:
+                wrong = wrong or (place, found)
+                if found.is_final:
+                    return place, found
+        return wrong or ("", None)
+
+    def _places(
+        self, name: str, folders: Iterable[str], path: str | None, last: Iterable[str]
+    ) -> Iterator[str]:
+        for folder in folders:
+            for one in self.with_builds(folder):
+                yield f"{one}/{name}"
+        if path is not None:
+            yield path
+        for folder in last:
+            for one in self.with_builds(folder):
+                yield f"{one}/{name}"
+
+    # ---- what may have changed ----
+
+    def refresh(self) -> None:
+        """Forget what was found where a folder or the cache has changed."""
+        state: list[Stamp | None] = []
+        for folder in (*self.library_folders, *self.default):
+            state.append(_stamp(folder))
+            if self._hwcaps and _stamp(folder + cache.HWCAPS) is not None:
+                state += [_stamp(folder + cache.HWCAPS + name) for name in self._hwcaps]
+        if not self.is_musl:
+            state.append(_stamp(self.root.host(cache.PATH)))
+        if state != self.state:
+            self.state = state
+            self._plain.clear()
+            self._cache = None
+
+    def word(self, name: str) -> Wanted:
+        """Return `name` ready to be looked up."""
+        found = self.words.get(name)
+        if found is None:
+            if len(self.words) > _MAX_NAMES:
+                self.words.clear()
+            found = self.words[name] = Wanted(name)
+        return found
+
+
+def _stamp(path: str) -> Stamp | None:
+    try:
+        return stamp_of(os.stat(path))
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""$ORIGIN, $LIB and $PLATFORM, and the lists of folders that they stand in.
+
+glibc: is_dst, _dl_dst_substitute and fillin_rpath of elf/dl-load.c; musl: fixup_rpath of
+ldso/dynlink.c, which knows $ORIGIN alone.
+"""
+
+from __future__ import annotations
+
+_WORD = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")
+
+
+def expand(text: str, values: dict[str, str]) -> str | None:
+    """Replace $NAME and ${NAME} of each name in `values`; others stay as they are.
+
+    None where the value of one that occurs is "": nobody knows it, the whole text is void.
+    """
+    parts = text.split("$")
+    done = [parts[0]]
+    for part in parts[1:]:
+        name, rest = _token(part, values)
+        if name is None:
+            done.append("$" + part)
+        elif not values[name]:
+            return None
+        else:
+            done.append(values[name] + rest)
+    return "".join(done)
+
+
+def _token(part: str, values: dict[str, str]) -> tuple[str | None, str]:
+    """Return the name at the start of `part`, None where it is none of ours, and the rest."""
+    for name in values:
+        if part.startswith("{" + name + "}"):
+            return name, part[len(name) + 2 :]
+        if part.startswith(name) and (part[len(name) : len(name) + 1] or "/") not in _WORD:
+            return name, part[len(name) :]
+    return None, part
+
+
+def folders(text: str, values: dict[str, str], separators: str = ":") -> list[tuple[str, bool]]:
+    """Split a list of folders; return (folder, does it begin with $ORIGIN) of each, once.
+
+    An empty one is the working directory, a list without anything is none.
+    """
+    if not text:
+        return []
+    for separator in separators[1:]:
+        text = text.replace(separator, separators[0])
+    found: dict[str, bool] = {}
+    for part in text.split(separators[0]):
+        if not part:
+            found.setdefault(".", False)
+            continue
+        folder = expand(part, values)
+        if folder:
+            stripped = folder.rstrip("/") or "/"
+            found.setdefault(stripped, part.startswith(("$ORIGIN", "${ORIGIN}")))
+    return list(found.items())
+
+
+def musl_folders(text: str, origin: str) -> list[tuple[str, bool]]:
+    """Split a list as musl does: nothing at all where it holds another token than $ORIGIN."""
+    for part in text.split("$")[1:]:
+        if not part.startswith(("ORIGIN", "{ORIGIN}")):
+            return []
+    found = []
+    for part in text.replace("\n", ":").split(":"):
+        if part:
+            folder = part.replace("${ORIGIN}", origin).replace("$ORIGIN", origin)
+            found.append((folder, part.startswith("$")))
+    return found
