@@ -149,6 +149,7 @@ class Search:
         self.asked: set[str] = set()
         self.missing: list[Needed] = []
         self.loader: Needed | None = None
+        self._loader: Needed | None = None
         self._files: dict[tuple[int, int], Needed] = {}
         self._enter(self.program, is_named=False)
         if program.interpreter is not None or not program.is_program:
@@ -196,8 +197,14 @@ class Search:
         return listed
 
     def _named(self, name: str, asker: Needed, *, is_optional: bool) -> Needed | None:
-        """Return the file for `name`, one that is there already if it has that name."""
+        """Return the file for `name`, None for an optional one that is not there."""
+        found = self._wanted(name, asker, is_optional=is_optional)
+        if found is not None and found is self._loader and found.name == self.system.loader:
+            found.name = name  # the first name that a file has for it
         self.asked.add(name)
+        return found
+
+    def _wanted(self, name: str, asker: Needed, *, is_optional: bool) -> Needed | None:
         known = self.known.get(name)
         if known is not None:
             return known
@@ -240,7 +247,7 @@ class Search:
         path = system.loader_path
         found = system.open(path) if system.loader else None
         if isinstance(found, Library):
-            loader = Needed(system.loader, path, self.program, found, "")
+            loader = self._loader = Needed(system.loader, path, self.program, found, "")
             self._enter(loader)
         elif named:
             why = found.why if found is not None else "not found"
