@@ -119,7 +119,7 @@ def test_what_cannot_be_read_is_said_and_the_others_are_shown(
     told = capfd.readouterr()
     assert [image["path"] for image in json.loads(told.out)["images"]] == [str(path)]
     assert told.err == (
-        f"soscope: {text}: e_ident at offset 0x0: not an ELF file\n"
+        f"soscope: {text}: magic at offset 0x0: neither an ELF nor a Mach-O file\n"
         f"soscope: {missing}: no such file or directory\n"
     )
 

@@ -26,8 +26,9 @@ VERBS = {
     "trace": ("run a command and show its calls into shared libraries", 125),
     "report": ("show a recording", 2),
     "detach": ("take out of a process what a killed soscope has left in it", 2),
+    "check": ("say what does not fit together in the linking of files", 2),
     "explain": ("show how calls of a symbol go in a process, step by step", 2),
-    "map": ("show the images of a process, and what their slots lead to", 2),
+    "map": ("show the slots of files, or of the images of a process", 2),
     "doctor": ("say what works here, and with a process or file", 2),
     "resolve": ("say where a symbol is in a running process, and back", 2),
 }

@@ -4,14 +4,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 from soscope.cli.main import note
 from soscope.cli.output import finish
-from soscope.errors import FormatError, SoscopeError
-from soscope.linker.collect import files_below, reason
+from soscope.linker.collect import files_below, images_of
 from soscope.linker.image import Image, Slot
 from soscope.options.map import MapOptions
 from soscope.report import filemap
@@ -41,7 +39,14 @@ def show_files(options: MapOptions) -> int:
 
         output.write(filemapjson.HEAD)
     with _progress(len(paths)) as tick:
-        for image, error in _images(paths, options, tick):
+        found = images_of(
+            paths,
+            options.arch,
+            sysroot=options.sysroot,
+            embedded=options.embedded,
+            tick=tick,
+        )
+        for image, error in found:
             if image is None:
                 note(error)
                 is_whole = False
@@ -72,25 +77,6 @@ def show_files(options: MapOptions) -> int:
         note("no slot matches")
         return 1
     return 0 if is_whole else 1
-
-
-def _images(
-    paths: list[str], options: MapOptions, tick: _Tick
-) -> Iterator[tuple[Image | None, str]]:
-    """Give each image of each file, or None and what is wrong."""
-    for path in paths:
-        tick(path)
-        try:
-            found = Image.open(path, options.arch, sysroot=options.sysroot)
-        except (FormatError, OSError) as error:
-            yield None, reason(error, path)
-            continue
-        except SoscopeError as error:
-            if len(paths) == 1 or error.slug != "no-such-arch":
-                yield None, f"{error.message}{f' ({error.hint})' if error.hint else ''}"
-            continue
-        for image in found.slices:
-            yield image, ""
 
 
 def _chooser(options: MapOptions) -> _Chooses:

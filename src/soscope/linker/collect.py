@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from soscope.errors import FormatError
+from soscope.errors import SoscopeError
+from soscope.linker.image import Image
 
 # What images begin with: ELF, Mach-O thin (both sizes, both byte orders), fat, archives of them.
 _MAGICS = (
@@ -54,10 +55,29 @@ def _begins_as_image(path: str) -> bool:
         os.close(descriptor)
 
 
-def reason(error: Exception, path: str) -> str:
-    """Return what is wrong with a file, in one line that names it."""
-    if isinstance(error, FormatError):
-        return str(error)
-    if isinstance(error, OSError):
-        return f"{path}: {(error.strerror or str(error)).lower()}"
-    return f"{path}: {error}"
+def images_of(
+    paths: Sequence[str],
+    arch: str | None = None,
+    *,
+    sysroot: str = "",
+    embedded: bool = False,
+    tick: Callable[[str], None] | None = None,
+) -> Iterator[tuple[Image | None, str]]:
+    """Give each image of each file, or None and a line that says what is wrong with the file.
+
+    `tick` is called with each path. Of several files those without an image for `arch` are
+    left out.
+    """
+    for path in paths:
+        if tick is not None:
+            tick(path)
+        try:
+            found = Image.open(path, arch, sysroot=sysroot, embedded=embedded)
+        except OSError as error:
+            yield None, f"{path}: {(error.strerror or str(error)).lower()}"
+        except SoscopeError as error:
+            if len(paths) == 1 or error.slug != "no-such-arch":
+                yield None, f"{error.message}{f' ({error.hint})' if error.hint else ''}"
+        else:
+            for image in found.slices:
+                yield image, ""

@@ -16,9 +16,10 @@ from functools import cached_property
 from typing import overload
 
 from soscope.binfmt.elf.filemap import ElfMap
-from soscope.errors import AmbiguousError, SoscopeError
+from soscope.errors import AmbiguousError, FormatError, SoscopeError
+from soscope.linker.library import OwnedFile, open_image
 from soscope.linker.providers import Provider, Providers
-from soscope.linker.search import closure, open_image
+from soscope.linker.search import closure
 from soscope.model import filemap
 from soscope.model.filemap import FileMap, Stub, Symbol
 
@@ -119,9 +120,18 @@ class Image:
     say raises AmbiguousError.
     """
 
-    def __init__(self, path: str, maps: list[FileMap], sysroot: str, library_path: str) -> None:
+    def __init__(
+        self,
+        path: str,
+        maps: list[FileMap],
+        sysroot: str,
+        library_path: str,
+        *,
+        is_slice: bool = False,
+    ) -> None:
         """Made by `open` alone."""
         self._path = path
+        self._is_slice = is_slice
         self._maps = maps
         self._sysroot = sysroot
         self._library_path = library_path
@@ -134,15 +144,17 @@ class Image:
         *,
         sysroot: str = "",
         library_path: str = "",
+        embedded: bool = False,
     ) -> Image:
         """Open the image in the file at `path`; of a fat file only the slice for `arch`.
 
+        With `embedded` Mach-O images are looked for anywhere in a file that is none itself.
         `sysroot` is the folder that the paths of an image of another system begin below,
         `library_path` what LD_LIBRARY_PATH is when the loader looks for providers. Raises OSError,
         FormatError, and SoscopeError (slug no-such-arch).
         """
         text = os.fspath(path)
-        maps = _maps(text)
+        maps = _maps(text, embedded=embedded)
         if arch is not None:
             found = [one for one in maps if one.arch == arch]
             if not found:
@@ -169,11 +181,18 @@ class Image:
         if len(self._maps) == 1:
             return (self,)
         return tuple(
-            Image(self._path, [one], self._sysroot, self._library_path) for one in self._maps
+            Image(self._path, [one], self._sysroot, self._library_path, is_slice=True)
+            for one in self._maps
         )
 
     @property
-    def _map(self) -> FileMap:
+    def is_slice(self) -> bool:
+        """Say whether its file has several images."""
+        return self._is_slice
+
+    @property
+    def map(self) -> FileMap:
+        """What the reader of its format makes of it."""
         if len(self._maps) > 1:
             names = ", ".join(one.arch for one in self._maps)
             raise AmbiguousError(
@@ -189,58 +208,58 @@ class Image:
     @property
     def arch(self) -> str:
         """The architecture, as `soscope map` names it."""
-        return self._map.arch
+        return self.map.arch
 
     @property
     def bits(self) -> int:
         """The size of an address, 32 or 64."""
-        return self._map.bits
+        return self.map.bits
 
     @property
     def endian(self) -> str:
         """The byte order, "little" or "big"."""
-        return self._map.endian
+        return self.map.endian
 
     @property
     def kind(self) -> str:
         """What kind of file it is: model/filemap.py's FileMap has the words."""
-        return self._map.kind
+        return self.map.kind
 
     @property
     def build_id(self) -> str:
         """The GNU build-id or LC_UUID in hexadecimal, "" without one."""
-        return self._map.build_id
+        return self.map.build_id
 
     @property
     def needed(self) -> tuple[str, ...]:
         """The names of the libraries that it needs, in order."""
-        return self._map.needed
+        return self.map.needed
 
     @property
     def partial(self) -> tuple[str, ...]:
         """Why not everything could be read, a reason each; of what was asked for so far."""
-        return tuple(self._map.partial)
+        return tuple(self.map.partial)
 
     @cached_property
     def slots(self) -> Slots:
         """The slots."""
-        return Slots(self, self._map.slots)
+        return Slots(self, self.map.slots)
 
     @cached_property
     def stubs(self) -> tuple[Stub, ...]:
         """The stubs by rising address, those that lead through no slot among them."""
-        found = [stub for slot in self._map.slots for stub in slot.stubs]
-        return tuple(sorted({*found, *self._map.stubs_without_slot}))
+        found = [stub for slot in self.map.slots for stub in slot.stubs]
+        return tuple(sorted({*found, *self.map.stubs_without_slot}))
 
     @property
     def stubs_without_slot(self) -> tuple[Stub, ...]:
         """The stubs that lead through what nothing fills."""
-        return self._map.stubs_without_slot
+        return self.map.stubs_without_slot
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:
         """The symbols that a loader sees, in order of their table."""
-        return self._map.symbols
+        return self.map.symbols
 
     def provider(self, slot: filemap.Slot) -> Provider:
         """Say which library gives the symbol of a slot, or why that is not known."""
@@ -252,12 +271,15 @@ class Image:
             return Provider(self.name, self._path, None)
         if slot.library:
             return Provider(slot.library, None, None)
+        found = self.map
+        if not isinstance(found, ElfMap):
+            return Provider(None, None, found.why_no_library(slot))
         return self._providers.find(slot.symbol, slot.version)
 
     @cached_property
     def name(self) -> str:
         """The name by which others ask for it: its soname or install name, else the file's."""
-        return self._map.soname or os.path.basename(self._path)
+        return self.map.soname or os.path.basename(self._path)
 
     def where(self, needed: str) -> str | None:
         """Return the file that a loader would map for one of the `needed` names, None for none."""
@@ -265,7 +287,7 @@ class Image:
 
     @cached_property
     def _places(self) -> dict[str, str]:
-        found = self._map
+        found = self.map
         if not isinstance(found, ElfMap):
             return {}
         listed = closure(found.image, self._path, self._library_path)
@@ -273,13 +295,34 @@ class Image:
 
     @cached_property
     def _providers(self) -> Providers:
-        found = self._map
+        found = self.map
         assert isinstance(found, ElfMap)
         return Providers(
             found.image, self._path, sysroot=self._sysroot, library_path=self._library_path
         )
 
 
-def _maps(path: str) -> list[FileMap]:
+def _maps(path: str, *, embedded: bool) -> list[FileMap]:
     """Return the images in a file. Raises OSError, FormatError where there is none."""
-    return [ElfMap(open_image(path))]
+    try:
+        elf = open_image(path)
+    except FormatError as error:
+        if error.field != "e_ident":
+            raise
+    else:
+        return [ElfMap(elf)]
+
+    from soscope.binfmt.macho import fat
+    from soscope.binfmt.macho.filemap import read_map
+
+    source = OwnedFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY), path)
+    if embedded and not fat.is_macho(source):
+        parts = fat.embedded(source)
+    elif fat.is_macho(source) or source.read(0, 8) == fat.ARCHIVE:
+        parts = fat.slices(source)
+    else:
+        parts = []
+    if not parts:
+        what = "no image in it" if embedded else "neither an ELF nor a Mach-O file"
+        raise FormatError(f"{path}: magic at offset 0x0: {what}", field="magic", offset=0)
+    return [read_map(source, one) for one in parts]

@@ -134,6 +134,15 @@ def closure(program: ElfImage, path: str, library_path: str = "") -> list[Needed
     return [found[0], loader, *rest]
 
 
+def own_folders(image: ElfImage, path: str) -> list[str]:
+    """Return the folders of DT_RPATH and DT_RUNPATH of the file at `path`, which a loader asks."""
+    root = Root("")
+    library = program_of(image, path, root)
+    search = Search(system_for(root, library, ""), library)
+    before, behind = search.folders_of(Needed("", library.path, None, library, ""))
+    return [*before, *behind]
+
+
 class Search:
     """Finds the libraries of one program, or of a library that is looked at by itself.
 
@@ -268,7 +277,7 @@ class Search:
             path = system.root.host(name)
             return path, system.open(path)
         assert asker.library is not None
-        before, behind = self._own_folders(asker)
+        before, behind = self.folders_of(asker)
         if asker.library.avoids_defaults and not system.is_musl:
             cached = system.cached(name)
             if cached is not None and self._is_default(cached):
@@ -284,7 +293,7 @@ class Search:
             system.default,
         )
 
-    def _own_folders(self, asker: Needed) -> tuple[list[str], list[str]]:
+    def folders_of(self, asker: Needed) -> tuple[list[str], list[str]]:
         """Return the folders before and behind those of LD_LIBRARY_PATH."""
         if self.system.is_musl:
             behind: list[str] = []

@@ -170,3 +170,6 @@ class FileMap(Protocol):
     @property
     def symbols(self) -> tuple[Symbol, ...]:
         """The symbols that a loader sees, in order of their table."""
+
+    def why_no_library(self, slot: Slot) -> str:
+        """Say why `slot.library` is "", as far as the file alone tells."""

@@ -74,7 +74,7 @@ class Verb:
             metavar, text = self.argument
             more: dict[str, Any] = {}
             if self.most is None:
-                more["nargs"] = "*"
+                more["nargs"] = "+" if self.least else "*"
             elif not self.least:
                 more["nargs"] = "?"
             parser.add_argument("arguments", metavar=metavar, help=text, **more)

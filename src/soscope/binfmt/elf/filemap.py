@@ -45,6 +45,7 @@ class ElfMap:
     def __init__(self, image: ElfImage) -> None:
         self.image = image
         self.partial: list[str] = []
+        self._again: list[Filled] = []
 
     # ---- the file ----
 
@@ -132,6 +133,13 @@ class ElfMap:
         """The stubs that lead through what no relocation fills."""
         return self._rows[1]
 
+    @property
+    def filled_again(self) -> tuple[tuple[int, str], ...]:
+        """(vaddr, symbol) of each relocation that fills a slot that another one fills, too."""
+        _ = self._rows
+        names = Names(self.image, max((one.symbol for one in self._again), default=0))
+        return tuple((one.vaddr, names.get(one.symbol).name) for one in self._again)
+
     @cached_property
     def _rows(self) -> tuple[tuple[Slot, ...], tuple[Stub, ...]]:
         machine = self.machine
@@ -140,6 +148,7 @@ class ElfMap:
         relocations = Relocations(self.image, machine, self.sections)
         filled = [one for one in relocations.read() if self._is_slot(one, machine)]
         self._say(*relocations.partial)
+        self._again = relocations.again
         by_slot, astray = self._stubs(filled, machine)
         names = Names(self.image, max((one.symbol for one in filled), default=0))
         sections = _Places(self.sections)
@@ -274,6 +283,10 @@ class ElfMap:
             return self.image.locate(vaddr)
         except FormatError:
             return None
+
+    def why_no_library(self, slot: Slot) -> str:
+        """Say why the file names no library for a slot's symbol."""
+        return "defined here" if slot.defined_here else "without a version"
 
     # ---- symbols ----
 

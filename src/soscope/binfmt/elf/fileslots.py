@@ -64,15 +64,19 @@ _NOBODY = Named("", None, "none", False, "")
 
 
 class Relocations:
-    """The relocations of a file that fill slots; `partial` says what could not be read."""
+    """The relocations of a file that fill slots.
 
-    __slots__ = ("_image", "_machine", "_sections", "partial")
+    `partial` says what could not be read; `again` are those that fill a slot once more.
+    """
+
+    __slots__ = ("_image", "_machine", "_sections", "again", "partial")
 
     def __init__(self, image: ElfImage, machine: Machine, sections: Sections) -> None:
         self._image = image
         self._machine = machine
         self._sections = sections
         self.partial: list[str] = []
+        self.again: list[Filled] = []
 
     def read(self) -> list[Filled]:
         """Return them in order of the tables, DT_JMPREL's first; a slot once."""
@@ -83,7 +87,7 @@ class Relocations:
         found: dict[int, Filled] = {}
         start, end = self._table(c.DT_JMPREL, c.DT_PLTRELSZ)
         for one in self._rows(start, end, has_addend=has_addend, in_plt=True):
-            found.setdefault(one.vaddr, one)
+            self._take(found, one)
         for table, size in ((c.DT_RELA, c.DT_RELASZ), (c.DT_REL, c.DT_RELSZ)):
             first, last = self._table(table, size)
             if first <= start < end <= last:  # the same entries, listed twice
@@ -92,11 +96,15 @@ class Relocations:
                 parts = ((first, last), (0, 0))
             for at, until in parts:
                 for one in self._rows(at, until, has_addend=table == c.DT_RELA, in_plt=False):
-                    found.setdefault(one.vaddr, one)
+                    self._take(found, one)
         for tag, name in _PACKED.items():
             if image.dynamic.get(tag) is not None:
                 self.partial.append(f"relocations in {name} are not read")
         return list(found.values())
+
+    def _take(self, found: dict[int, Filled], one: Filled) -> None:
+        if found.setdefault(one.vaddr, one) is not one:
+            self.again.append(one)
 
     def _table(self, tag: int, size: int) -> tuple[int, int]:
         """Return start and end of a table in the source, (0, 0) where there is none."""

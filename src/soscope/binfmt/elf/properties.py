@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GNU properties: what an x86 image says of control-flow enforcement.
+"""GNU properties: what an image says of control-flow enforcement.
 
-The x86-64 psABI, "Program Property"; the note is NT_GNU_PROPERTY_TYPE_0 in a PT_NOTE.
+The x86-64 psABI, "Program Property", and the ELF ABI for the Arm 64-bit architecture, "Program
+Property"; the note is NT_GNU_PROPERTY_TYPE_0 in a PT_NOTE.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ from soscope.binfmt.elf.reader import ElfReader
 
 _NT_GNU_PROPERTY_TYPE_0 = 5
 _X86_FEATURE_1_AND = 0xC0000002
+_AARCH64_FEATURE_1_AND = 0xC0000000
 _MAX_NOTES = 1 << 20
 
 IBT = 1  # indirect branches lead to endbr64 only
 SHSTK = 2  # made for shadow stacks
+BTI = 1  # indirect branches lead to bti only
+PAC = 2  # return addresses are signed
 
 
 def x86_features(image: ElfReader) -> int:
@@ -24,19 +28,28 @@ def x86_features(image: ElfReader) -> int:
 
     What is cut off counts as absent: nothing depends on it but a remark.
     """
+    return _features(image, _X86_FEATURE_1_AND)
+
+
+def aarch64_features(image: ElfReader) -> int:
+    """Return the bits of GNU_PROPERTY_AARCH64_FEATURE_1_AND, as `x86_features` does."""
+    return _features(image, _AARCH64_FEATURE_1_AND)
+
+
+def _features(image: ElfReader, wanted: int) -> int:
     word = 8 if image.encoding.bits == 64 else 4
     for segment in image.segments:
         if segment.type != c.PT_NOTE or segment.filesz > _MAX_NOTES:
             continue
         data = image.source.read(image.locate(segment.vaddr), segment.filesz)
         align = 8 if segment.align == 8 else 4
-        found = _in_notes(data, image.encoding.u32, align, word)
+        found = _in_notes(data, image.encoding.u32, align, word, wanted)
         if found:
             return found
     return 0
 
 
-def _in_notes(data: bytes, number: Struct, align: int, word: int) -> int:
+def _in_notes(data: bytes, number: Struct, align: int, word: int, wanted: int) -> int:
     unpack = number.unpack_from
     at = 0
     while at + 12 <= len(data):
@@ -47,7 +60,7 @@ def _in_notes(data: bytes, number: Struct, align: int, word: int) -> int:
             end = min(desc + size, len(data))
             while desc + 8 <= end:
                 (tag,), (length,) = unpack(data, desc), unpack(data, desc + 4)
-                if tag == _X86_FEATURE_1_AND and length == 4 and desc + 12 <= end:
+                if tag == wanted and length == 4 and desc + 12 <= end:
                     return int(unpack(data, desc + 8)[0])
                 desc += 8 + length + -length % word
         at = desc + size

@@ -17,7 +17,7 @@ from soscope.binfmt.macho.image import Header, read_header
 from soscope.binfmt.source import ByteSource
 from soscope.errors import FormatError
 
-_ARCHIVE = b"!<arch>\n"
+ARCHIVE = b"!<arch>\n"
 _MOST_SLICES = 64  # more than there are architectures: what says so is none
 _MOST_MEMBERS = 1 << 20
 _CHUNK = 1 << 20
@@ -60,7 +60,7 @@ def slices(source: ByteSource) -> list[Slice]:
     magic = source.read(0, 8)
     if magic[:4] in _THIN_MAGICS:
         return [Slice(0, length(source), read_header(source).arch)]
-    if magic == _ARCHIVE:
+    if magic == ARCHIVE:
         return list(_members(source, 0, length(source)))
     if magic[:4] in _FAT_MAGICS:
         found = _fat(source, 0)
@@ -106,7 +106,7 @@ def _fat(source: ByteSource, at: int) -> list[Slice]:
         if at + offset >= end:
             continue
         size = min(size, end - at - offset)
-        if source.read(at + offset, 8) == _ARCHIVE:
+        if source.read(at + offset, 8) == ARCHIVE:
             found.extend(_members(source, at + offset, size))
             continue
         header = _header(source, at + offset, size)

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`soscope check`: files are damaged on purpose, each in one place, and it says where."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import soscope
+from soscope.binfmt.elf.filemap import ElfMap
+from soscope.cli.main import main
+from tests.support.elffiles import built
+from tests.support.schema import (
+    ADDRESS_OR_NULL,
+    NUMBER,
+    NUMBER_OR_NULL,
+    TEXT,
+    TEXT_OR_NULL,
+    Check,
+    _list_of,
+    _object,
+    _one_of,
+    wrong_members,
+)
+from tests.support.tools import need
+
+_FAULT: dict[str, Check] = {
+    "slug": TEXT,
+    "severity": _one_of("fault", "remark"),
+    "message": TEXT,
+    "address": ADDRESS_OR_NULL,
+    "symbol": TEXT_OR_NULL,
+}
+_CHECK: dict[str, Check] = {
+    "schema": _one_of("soscope/check/1"),
+    "images": _list_of(
+        _object(
+            {
+                "path": TEXT,
+                "arch": TEXT,
+                "partial": _list_of(TEXT),
+                "slots": NUMBER,
+                "stubs_run": NUMBER_OR_NULL,
+                "faults": _list_of(_object(_FAULT)),
+            }
+        )
+    ),
+}
+_TEXT = """
+#include <stdio.h>
+#include <stdlib.h>
+int main(int count, char **words) { puts(getenv("A")); qsort(words, count, 8, 0); abort(); }
+"""
+
+
+def _check(
+    capfd: pytest.CaptureFixture[str], path: Path, *words: str, status: int
+) -> list[dict[str, Any]]:
+    assert main(["check", "--json", *words, str(path)]) == status
+    document = json.loads(capfd.readouterr().out)
+    assert not wrong_members(document, _CHECK)
+    faults: list[dict[str, Any]] = document["images"][0]["faults"]
+    return faults
+
+
+def _faults(capfd: pytest.CaptureFixture[str], path: Path, *words: str) -> list[tuple[str, Any]]:
+    found = _check(capfd, path, *words, status=1)
+    return [(one["slug"], one["symbol"]) for one in found if one["severity"] == "fault"]
+
+
+@pytest.fixture(params=["x86-64", "ibt", "mold"])
+def program(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    flags = {
+        "x86-64": ["-Wl,-z,lazy"],
+        "ibt": ["-Wl,-z,lazy", "-Wl,-z,ibtplt"],
+        "mold": ["-Wl,-z,lazy", "-fuse-ld=mold"],
+    }[request.param]
+    if request.param == "mold":
+        need("mold")
+    return built(tmp_path, "program", _TEXT, *flags)
+
+
+def _offset(image: soscope.Image, vaddr: int) -> int:
+    assert isinstance(image.map, ElfMap)
+    return image.map.image.locate(vaddr)
+
+
+def _patch(path: Path, offset: int, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(offset)
+        file.write(data)
+
+
+def test_a_sound_file(program: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for words in ((), ("--run",)):
+        assert all(one["severity"] == "remark" for one in _check(capfd, program, *words, status=0))
+
+
+def test_the_resolver_is_given_anothers_place(
+    program: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What a released linker for arm64 does to its helpers, done to one of ours."""
+    image = soscope.Image.open(program)
+    wrong, right = image.slots["getenv"], image.slots["puts"]
+    assert wrong.helper
+    assert right.resolver_argument is not None
+    data = program.read_bytes()
+    number = struct.pack("<I", wrong.resolver_argument or 0)
+    # the constant stands in the lazy half, or with mold in the stub
+    starts = [_offset(image, one) for one in (wrong.helper, wrong.stubs[0].vaddr)]
+    place = min(at for start in starts if 0 < (at := data.find(number, start + 1)) < start + 12)
+    _patch(program, place, struct.pack("<I", right.resolver_argument))
+    for words in ((), ("--run",)):
+        found = _faults(capfd, program, *words)
+        assert found[0] == ("wrong-argument", "getenv")
+        assert found[1:] == ([("run", "getenv")] if words else [])
+
+
+def test_a_slot_that_leads_into_anothers_stub(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = built(tmp_path, "program", _TEXT, "-Wl,-z,lazy")
+    image = soscope.Image.open(path)
+    slot = image.slots["getenv"]
+    assert slot.offset is not None
+    _patch(path, slot.offset, struct.pack("<Q", image.slots["puts"].helper or 0))
+    assert _faults(capfd, path) == [("wrong-argument", "getenv")]
+    _patch(path, slot.offset, struct.pack("<Q", image.slots["puts"].stubs[0].vaddr))
+    assert _faults(capfd, path) == [("slot-leads-elsewhere", "getenv")]
+    _patch(path, slot.offset, bytes(8))
+    assert _faults(capfd, path) == [("slot-leads-nowhere", "getenv")]
+
+
+def test_two_relocations_for_one_slot(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = built(tmp_path, "program", _TEXT, "-Wl,-z,lazy")
+    image = soscope.Image.open(path)
+    one, other = image.slots["getenv"], image.slots["puts"]
+    row = struct.pack("<Q", other.vaddr)
+    place = path.read_bytes().index(row)  # r_offset in .rela.plt
+    _patch(path, place, struct.pack("<Q", one.vaddr))
+    slugs = {slug for slug, _ in _faults(capfd, path)}
+    assert slugs >= {"bound-twice", "stub-without-slot"}
+
+
+def test_stubs_lead_astray(program: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    image = soscope.Image.open(program)
+    stub = image.slots["qsort"].stubs[0]
+    start = _offset(image, stub.vaddr)
+    code = program.read_bytes()[start : start + stub.size]
+    place = start + code.index(b"\xff\x25") + 2
+    (distance,) = struct.unpack_from("<i", program.read_bytes(), place)
+    _patch(program, place, struct.pack("<i", distance + 0x4000))
+    slugs = [slug for slug, _ in _faults(capfd, program)]
+    assert sorted(slugs) == ["slot-without-stub", "stub-without-slot"]
+
+
+@pytest.mark.parametrize(
+    ("runpath", "is_fault"),
+    [
+        ("$ORIGIN", False),
+        ("$ORIGIN/open", True),
+        ("$ORIGIN/open/missing/deeper", True),
+        ("$ORIGIN/missing", False),
+        ("/usr/lib", False),
+        (".", True),
+        ("relative/path", True),
+        ("/usr/lib:", True),
+    ],
+)
+def test_anybody_may_put_a_library_there(
+    runpath: str, is_fault: bool, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "open").mkdir()
+    os.chmod(tmp_path / "open", 0o1777)
+    path = built(tmp_path, "program", _TEXT, f"-Wl,-rpath,{runpath}")
+    found = [
+        one
+        for one in _check(capfd, path, status=1 if is_fault else 0)
+        if one["slug"] == "writable-search-path"
+    ]
+    assert bool(found) == is_fault
+
+
+def test_remarks(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    def remarks(*flags: str, text: str = _TEXT) -> set[str]:
+        path = built(tmp_path, "program", text, *flags)
+        return {one["slug"] for one in _check(capfd, path, "--strict", status=1)}
+
+    usual = {"no-ibt", "no-shstk"}
+    assert remarks("-Wl,-z,now") == usual
+    assert remarks("-Wl,-z,lazy") == {*usual, "writable-got"}
+    assert remarks("-Wl,-z,norelro", "-Wl,-z,now") == {*usual, "no-relro"}
+    assert remarks("-Wl,-z,now", "-z", "execstack") == {*usual, "executable-stack"}
+    code = '__asm__(".text\\n.quad puts\\n");' + _TEXT
+    found = remarks("-Wl,-z,now", "-Wl,-z,notext", text=code)
+    assert found == {*usual, "text-relocations"}
+
+
+def test_what_is_no_image(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "text"
+    path.write_text("not an image")
+    assert main(["check", str(path)]) == 1
+    told = capfd.readouterr()
+    assert told.out == "0 images, 0 slots: 0 faults, 0 remarks\n"
+    assert "neither an ELF nor a Mach-O file" in told.err
+    assert main(["check"]) == 2
+
+
+def test_programs_of_the_system_are_sound(capfd: pytest.CaptureFixture[str]) -> None:
+    names = ("ls", "bash", "git", "perl", "sqlite3", "gdb", "cmake", "clang", "node", "ruby")
+    paths = [found for name in names if (found := shutil.which(name))]
+    assert len(paths) > 5
+    assert main(["check", *paths]) == 0
+    assert ": fault:" not in capfd.readouterr().out
