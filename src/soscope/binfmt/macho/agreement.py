@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from soscope.binfmt.macho import records as r
+from soscope.binfmt.macho.bindcodes import binds
 from soscope.binfmt.macho.filemap import MachoMap
 from soscope.binfmt.macho.slots import Cell
 from soscope.model.filemap import OBJC_STUB, Slot, Stub
@@ -57,7 +58,7 @@ def disagreements(image: MachoMap) -> list[Disagreement]:
     found: list[Disagreement] = []
     for stub in image.stubs:
         found += _of_stub(image, stub, slots.get(stub.slot))
-    lazy = [one for one in image.binds() if one.kind == r.LAZY_BIND]
+    lazy = list(binds(image.image, r.LAZY_BIND, r.Ranges(None)))
     records = {one.argument: one.name for one in lazy}
     for slot in image.slots:
         cell = image.cell(slot.vaddr)

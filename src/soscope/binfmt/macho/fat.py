@@ -100,9 +100,9 @@ def _fat(source: ByteSource, at: int) -> list[Slice]:
     found: list[Slice] = []
     for row in range(0, len(rows) // step * step, step):
         if wide:
-            cpu, _, offset, size = unpack_from(">IIQQ", rows, row)
+            _, _, offset, size = unpack_from(">IIQQ", rows, row)
         else:
-            cpu, _, offset, size = unpack_from(">IIII", rows, row)
+            _, _, offset, size = unpack_from(">IIII", rows, row)
         if at + offset >= end:
             continue
         size = min(size, end - at - offset)
@@ -110,7 +110,7 @@ def _fat(source: ByteSource, at: int) -> list[Slice]:
             found.extend(_members(source, at + offset, size))
             continue
         header = _header(source, at + offset, size)
-        if header is not None and header.cpu == cpu:
+        if header is not None:
             found.append(Slice(at + offset, size, header.arch))
     return found
 
@@ -174,35 +174,36 @@ def embedded(source: ByteSource) -> list[Slice]:
     """
     end = length(source)
     found: list[Slice] = []
-    beyond = 0
-    for at, magic in _candidates(source, end):
-        if at < beyond:
-            continue
-        if magic in _FAT_MAGICS:
-            inner = _fat(source, at)
-            found.extend(inner)
-            beyond = max([beyond, *(one.offset + one.size for one in inner)])
-        else:
-            extent = _extent(source, at, end - at)
-            if extent:
-                found.append(Slice(at, extent, read_header(source, at).arch))
-                beyond = at + extent
-        if len(found) >= _MOST_EMBEDDED:
-            break
+    at = 0
+    while at < end and len(found) < _MOST_EMBEDDED:
+        beyond = at + _CHUNK
+        for place, magic in _candidates(source.read(at, _CHUNK + 3), at):
+            if place < at:
+                continue
+            inner = _image(source, place, magic, end)
+            found += inner
+            at = max([at, *(one.offset + one.size for one in inner)])
+        at = max(at, beyond)
     return found
 
 
-def _candidates(source: ByteSource, end: int) -> Iterator[tuple[int, bytes]]:
-    """Give the places where a magic stands, in order."""
-    for start in range(0, end, _CHUNK):
-        data = source.read(start, _CHUNK + 3)
-        places: list[tuple[int, bytes]] = []
-        for magic in (*_THIN_MAGICS, *_FAT_MAGICS):
-            at = data.find(magic)
-            while at >= 0:
-                places.append((start + at, magic))
-                at = data.find(magic, at + 1)
-        yield from sorted(places)
+def _candidates(data: bytes, start: int) -> list[tuple[int, bytes]]:
+    """Return the places where a magic stands in `data`, which lies at `start`, in order."""
+    places: list[tuple[int, bytes]] = []
+    for magic in (*_THIN_MAGICS, *_FAT_MAGICS):
+        at = data.find(magic)
+        while at >= 0:
+            places.append((start + at, magic))
+            at = data.find(magic, at + 1)
+    return sorted(places)
+
+
+def _image(source: ByteSource, at: int, magic: bytes, end: int) -> list[Slice]:
+    """Return the images of the candidate at `at`, [] where it is none."""
+    if magic in _FAT_MAGICS:
+        return _fat(source, at)
+    extent = _extent(source, at, end - at)
+    return [Slice(at, extent, read_header(source, at).arch)] if extent else []
 
 
 def _extent(source: ByteSource, at: int, room: int) -> int:

@@ -207,7 +207,7 @@ class MachoMap:
             defined = row.is_defined
         else:
             defined = kind == r.REBASE or (record is not None and self._defines(record))
-        lazy = next((one for one in cell.records if one.kind == r.LAZY_BIND), None)
+        lazy = next((one for one in reversed(cell.records) if one.kind == r.LAZY_BIND), None)
         argument = helper = None
         if lazy is not None:
             argument = lazy.argument

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the images of a file lie: thin, fat, in archives, and in files that are something else."""
+
+from __future__ import annotations
+
+import random
+from struct import pack
+
+import pytest
+
+from soscope.binfmt.macho import constants as c
+from soscope.binfmt.macho.fat import embedded, is_macho, length, slices
+from soscope.binfmt.source import BufferSource
+from soscope.errors import FormatError
+from tests.support.machosmall import Small
+
+ARM = Small(c.CPU_ARM64, subtype=2).built()
+INTEL = Small(c.CPU_X86_64).built()
+PPC = Small(c.CPU_PPC, bits=32, order=">").built()
+
+
+def fat(*images: bytes, wide: bool = False) -> bytes:
+    table = b""
+    body = b""
+    start = 0x1000
+    for image in images:
+        at = start + len(body)
+        table += pack(">IIQQII" if wide else ">IIIII", 7, 3, at, len(image), 12, *[0] * wide)
+        body += image
+    head = pack(">II", 0xCAFEBABF if wide else 0xCAFEBABE, len(images)) + table
+    return head.ljust(start, b"\0") + body
+
+
+def archive(*members: tuple[str, bytes], bsd: bool = True) -> bytes:
+    data = b"!<arch>\n"
+    for name, image in members:
+        text = name.encode()
+        field = f"#1/{len(text) + 4}".encode() if bsd else text + b"/"
+        body = text + bytes(4) + image if bsd else image
+        data += field.ljust(16) + b"0".ljust(12) + b"0".ljust(6) * 2 + b"644".ljust(8)
+        data += str(len(body)).encode().ljust(10) + b"`\n" + body + b"\n" * (len(body) % 2)
+    return data
+
+
+def found(data: bytes) -> list[tuple[int, int, str]]:
+    return [(one.offset, one.size, one.arch) for one in slices(BufferSource(data))]
+
+
+def test_a_thin_file_is_one_slice() -> None:
+    assert found(PPC) == [(0, len(PPC), "ppc")]
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_a_fat_file_has_the_slices_of_its_table(wide: bool) -> None:
+    data = fat(INTEL, ARM, PPC, wide=wide)
+    size = len(INTEL)
+    assert found(data) == [
+        (0x1000, size, "x86_64"),
+        (0x1000 + size, size, "arm64e"),
+        (0x1000 + 2 * size, size, "ppc"),
+    ]
+    assert is_macho(BufferSource(data))
+
+
+def test_slices_that_are_no_images_are_left_out() -> None:
+    assert [arch for *_, arch in found(fat(INTEL, b"nothing" * 100))] == ["x86_64"]
+    java = pack(">IHH", 0xCAFEBABE, 0, 52) + random.Random(1).randbytes(4000)
+    assert not is_macho(BufferSource(java))
+    with pytest.raises(FormatError, match="fat_header"):
+        slices(BufferSource(java))
+    with pytest.raises(FormatError, match="magic"):
+        slices(BufferSource(b"\x7fELF" + bytes(100)))
+
+
+@pytest.mark.parametrize("bsd", [True, False])
+def test_an_archive_gives_its_members(bsd: bool) -> None:
+    data = archive(("a.o", ARM), ("README", b"text!"), ("b.o", INTEL), bsd=bsd)
+    assert [(one.member, one.arch) for one in slices(BufferSource(data))] == [
+        ("a.o", "arm64e"),
+        ("b.o", "x86_64"),
+    ]
+    for one, image in zip(slices(BufferSource(data)), (ARM, INTEL), strict=True):
+        assert data[one.offset : one.offset + one.size] == image
+    both = fat(data, PPC)
+    assert [one.member for one in slices(BufferSource(both))] == ["a.o", "b.o", ""]
+
+
+def test_images_in_other_files_are_found() -> None:
+    noise = random.Random(2).randbytes(100_001)
+    inner = fat(INTEL, ARM)
+    # 1 MiB: the second magic lies over the border of two pieces that are read
+    gap = bytes((1 << 20) - 2 - len(noise) - len(PPC))
+    data = noise + PPC + gap + ARM + b"\xca\xfe\xba\xbe" + bytes(50) + inner + noise
+    at = len(noise + PPC + gap + ARM) + 54
+    assert [(one.offset, one.size, one.arch) for one in embedded(BufferSource(data))] == [
+        (len(noise), len(PPC), "ppc"),
+        ((1 << 20) - 2, len(ARM), "arm64e"),
+        (at + 0x1000, len(INTEL), "x86_64"),
+        (at + 0x1000 + len(INTEL), len(ARM), "arm64e"),
+    ]
+
+
+def test_a_magic_alone_is_no_image() -> None:
+    data = bytearray(random.Random(3).randbytes(1 << 16))
+    for at in range(0, len(data) - 8, 40):
+        data[at : at + 4] = b"\xcf\xfa\xed\xfe"
+    assert embedded(BufferSource(bytes(data))) == []
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 63, 64, 65, 4095, 100_000])
+def test_the_length_of_a_source_is_found(size: int) -> None:
+    assert length(BufferSource(bytes(size))) == size
