@@ -295,6 +295,16 @@ class MachoImage:
             self.miss("names: together they are longer than the file")
         return self._budget >= 0
 
+    def bounded(self, sections: list[Section]) -> list[Section]:
+        """Return as many of `sections` as the file can hold without overlaps."""
+        left = self.size
+        for index, section in enumerate(sections):
+            left -= min(section.size, max(0, self.size - section.offset))
+            if left < 0:
+                self.miss("sections: together they are longer than the file")
+                return sections[:index]
+        return sections
+
     def miss(self, reason: str) -> None:
         """Note that something could not be read."""
         if reason not in self.partial:

@@ -56,14 +56,16 @@ class Cells:
         self._image = image
         self._symbols = symbols
         self._fixups: Fixups | None = None
-        self.sections = [one for one in image.sections if _holds_pointers(one)]
-        self.jump_tables = [
-            one
-            for one in image.sections
-            if one.type == c.S_SYMBOL_STUBS
-            and one.flags & c.S_ATTR_SELF_MODIFYING_CODE
-            and one.entry_size == _JUMP_SIZE
-        ]
+        self.sections = image.bounded([one for one in image.sections if _holds_pointers(one)])
+        self.jump_tables = image.bounded(
+            [
+                one
+                for one in image.sections
+                if one.type == c.S_SYMBOL_STUBS
+                and one.flags & c.S_ATTR_SELF_MODIFYING_CODE
+                and one.entry_size == _JUMP_SIZE
+            ]
+        )
 
     @property
     def fixups(self) -> Fixups:

@@ -11,7 +11,9 @@ from soscope.binfmt.macho.image import MachoImage, Section
 from soscope.model.filemap import AUTH_STUB, JUMP_TABLE, OBJC_STUB, PIC_STUB, STUB, Stub
 
 _OBJC_STUBS = "__objc_stubs"
+_SHORTEST = 5  # bytes: an entry of __jump_table
 _LONGEST_HELPER = 16
+_LONGEST_GAP = 64  # bytes between two stubs of varying size
 _LONGEST_SELECTOR = 4096
 
 
@@ -31,13 +33,11 @@ class Stubs:
         self.found: list[Stub] = []
         # by stub, its place in the indirect symbol table
         self.entries: dict[int, int] = {}
-        late: list[Section] = []
-        for section in image.sections:
-            if section.type == c.S_SYMBOL_STUBS:
-                self._read_table(section)
-            elif section.short_name == _OBJC_STUBS:
-                late.append(section)
-        for section in late:
+        tables = [one for one in image.sections if one.type == c.S_SYMBOL_STUBS]
+        for section in image.bounded(tables):
+            self._read_table(section)
+        objc = [one for one in image.sections if one.short_name == _OBJC_STUBS]
+        for section in image.bounded([one for one in objc if one not in tables]):
             self._read_objc(section)
 
     def _code(self, section: Section) -> bytes:
@@ -54,7 +54,7 @@ class Stubs:
     def _read_table(self, section: Section) -> None:
         code = self._code(section)
         size = section.entry_size
-        if not 0 < size <= len(code):
+        if not _SHORTEST <= size <= len(code):
             if code:
                 self._image.miss(f"section {section.name}: stubs of {size} bytes")
             return
@@ -89,19 +89,23 @@ class Stubs:
         if not code or self._decoder is None:
             return
         slots = {stub.vaddr: stub.slot for stub in self.found}
-        at = 0
+        at = end = 0
         step = section.entry_size
         while at < len(code):
             vaddr = section.vaddr + at
             way = self._decoder.stub(code, at, vaddr)
             if way is None or not way.selector_at:
                 at += step or self._decoder.alignment
+                if at - end > _LONGEST_GAP + step:
+                    self._image.miss(f"section {section.name}: code of no known kind at {vaddr:#x}")
+                    break
                 continue
             slot = way.slot or slots.get(way.target, 0)
             selector = self._selector(way.selector_at)
             size = max(step, way.size)
             self.found.append(Stub(vaddr, size, section.name, OBJC_STUB, slot, selector))
             at += size
+            end = at
 
     def _selector(self, vaddr: int) -> str | None:
         image = self._image

@@ -205,3 +205,21 @@ def test_load_commands_beyond_the_file_are_an_error() -> None:
 def test_the_base_is_that_of_the_header() -> None:
     assert lazy_image().open().image.base == BASE
     assert LINKEDIT > DATA - BASE
+
+
+def test_sections_that_lie_upon_one_another_are_read_once() -> None:
+    image = Small(c.CPU_ARM64)
+    image.size = 0x10000
+    for number in range(8):
+        cells = pack("<Q", DATA) * 0x900
+        image.section("__DATA,__got", DATA + 0x10000 * number, b"", CELLS, 1000)
+        image.sections[-1] = (*image.sections[-1][:3], cells if not number else b"", CELLS, 0, 0)
+    data = image.built()
+    for number in range(1, 8):
+        at = data.index(b"__got".ljust(16, b"\0") + b"__DATA".ljust(16, b"\0"))
+        for _ in range(number):
+            at = data.index(b"__got", at + 1)
+        data = data[: at + 40] + pack("<QI", 0x4800, 0x1000) + data[at + 52 :]
+    found = read_all(data)[0]
+    assert len(found.slots) == 3 * 0x900
+    assert "sections: together they are longer than the file" in found.partial
