@@ -13,13 +13,15 @@ SCHEMA = "soscope/map/1"
 HEAD = f'{{"schema":"{SCHEMA}","images":['
 TAIL = "\n]}\n"
 
-_dumps = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
+_dumps = json.JSONEncoder(separators=(",", ":")).encode
+_quote = json.encoder.encode_basestring_ascii
+_BOOL = {False: "false", True: "true"}
 
 
 def image(found: Image, slots: Iterable[Slot], *, is_first: bool) -> str:
     """Return one image of the document; a comma stands before all but the first."""
-    rows = ",\n".join([_dumps(_slot(found, one)) for one in slots])
-    without = [_stub(one) for one in found.stubs_without_slot]
+    rows = ",\n".join([_slot(found, one) for one in slots])
+    without = ",".join([_stub(one) for one in found.stubs_without_slot])
     head = _dumps(
         {
             "path": found.path,
@@ -34,35 +36,38 @@ def image(found: Image, slots: Iterable[Slot], *, is_first: bool) -> str:
         }
     )
     comma = "" if is_first else ","
-    return f'{comma}\n{head[:-1]},"slots":[\n{rows}\n],"stubs_without_slot":{_dumps(without)}}}'
+    return f'{comma}\n{head[:-1]},"slots":[\n{rows}\n],"stubs_without_slot":[{without}]}}'
 
 
-def _slot(found: Image, one: Slot) -> dict[str, object]:
-    provider = found.provider(one)
-    signed = one.signed
-    return {
-        "slot": hex(one.vaddr),
-        "offset": None if one.offset is None else hex(one.offset),
-        "section": one.section,
-        "kind": one.kind,
-        "symbol": one.symbol or None,
-        "version": one.version,
-        "symbol_type": one.symbol_type,
-        "defined_here": one.defined_here,
-        "provider": provider.name,
-        "provider_reason": provider.reason,
-        "binding": one.binding,
-        "resolver_argument": one.resolver_argument,
-        "helper": None if one.helper is None else hex(one.helper),
-        "signed": None if signed is None else signed._asdict(),
-        "stubs": [_stub(stub) for stub in one.stubs],
-    }
+# The rows are many: put together by hand they take a fifth of what an encoder takes.
 
 
-def _stub(one: Stub) -> dict[str, object]:
-    return {
-        "stub": hex(one.vaddr),
-        "section": one.section,
-        "kind": one.kind,
-        "selector": one.selector,
-    }
+def _slot(found: Image, one: Slot) -> str:
+    provider, _, reason = found.provider(one)
+    stubs = ",".join([_stub(stub) for stub in one.stubs])
+    signed = "null" if one.signed is None else _dumps(one.signed._asdict())
+    argument = "null" if one.resolver_argument is None else one.resolver_argument
+    return (
+        f'{{"slot":"{one.vaddr:#x}","offset":{_address(one.offset)},"section":{_text(one.section)},'
+        f'"kind":{_quote(one.kind)},"symbol":{_text(one.symbol or None)},'
+        f'"version":{_text(one.version)},"symbol_type":"{one.symbol_type}",'
+        f'"defined_here":{_BOOL[one.defined_here]},"provider":{_text(provider)},'
+        f'"provider_reason":{_text(reason)},"binding":"{one.binding}",'
+        f'"resolver_argument":{argument},"helper":{_address(one.helper)},"signed":{signed},'
+        f'"stubs":[{stubs}]}}'
+    )
+
+
+def _stub(one: Stub) -> str:
+    return (
+        f'{{"stub":"{one.vaddr:#x}","section":{_text(one.section)},"kind":{_quote(one.kind)},'
+        f'"selector":{_text(one.selector)}}}'
+    )
+
+
+def _text(value: str | None) -> str:
+    return "null" if value is None else _quote(value)
+
+
+def _address(value: int | None) -> str:
+    return "null" if value is None else f'"{value:#x}"'
