@@ -42,6 +42,7 @@ class Cpu(NamedTuple):
     link_map: int = 1
     resolver: int = 2
     given: Callable[[Emulator], tuple[int, int]] | None = None
+    registers: tuple[tuple[str, int], ...] = ()  # at the start of each run
 
 
 class End(NamedTuple):
@@ -98,13 +99,14 @@ _CPUS = {
     ("arm", 32, "<"): Cpu("ARM", (_LITTLE,), 32, "<", "SP", "PC", given=_arm),
     ("riscv64", 64, "<"): Cpu("RISCV", ("UC_MODE_RISCV64",), 64, "<", "SP", "PC", 1, 0, _riscv),
     ("riscv32", 32, "<"): Cpu("RISCV", ("UC_MODE_RISCV32",), 32, "<", "SP", "PC", 1, 0, _riscv),
-    ("s390x", 64, ">"): Cpu("S390X", (_BIG,), 64, ">", "R15", "PC", given=_s390x),
+    # or else addresses have 24 bits
+    ("s390x", 64, ">"): Cpu(
+        "S390X", (_BIG,), 64, ">", "R15", "PC", given=_s390x, registers=(("PSWM", 0x1_8000_0000),)
+    ),
 }
 # Mach-O's names for the same processors
 _CPUS["x86_64", 64, "<"] = _CPUS["x86-64", 64, "<"]
 _CPUS["arm64", 64, "<"] = _CPUS["aarch64", 64, "<"]
-
-_THUMB = (b"\x78\x47", b"\x40\xf2")  # bx pc; movw ip, #…: as no instruction of ARM's here begins
 
 
 def cpu_of(arch: str, bits: int, order: str) -> Cpu | None:
@@ -201,8 +203,9 @@ class Emulator:
         """Run from `start` on until there is no code any more; registers are otherwise reset."""
         self._uc.context_restore(self._start)
         self._uc.reg_write(self._register("sp"), self._top)
-        for name, value in (registers or {}).items():
+        for name, value in (*self.cpu.registers, *(registers or {}).items()):
             self._uc.reg_write(self._register(name), value)
+        self._map(start // _PIECE)  # not all processors survive that it comes while they fetch
         self._missed = 0
         if self.cpu.library == "ARM" and self._is_thumb(start):
             start |= 1
@@ -215,7 +218,9 @@ class Emulator:
         return End(self.register("pc"), f"no end after {_MOST} instructions")
 
     def _is_thumb(self, addr: int) -> bool:
-        return self._read(addr, 2) in _THUMB
+        """Say whether a stub on ARM begins in Thumb: with bx pc or movw."""
+        first = int.from_bytes(self._read(addr, 2), "little")
+        return first == 0x4778 or first & 0xFBF0 == 0xF240
 
 
 def run_stubs(mapped: ElfMap) -> Iterator[Ran]:
@@ -243,6 +248,7 @@ def run_stubs(mapped: ElfMap) -> Iterator[Ran]:
         machine.put(got + cpu.resolver * cpu.bits // 8, resolver)
         for slot in mapped.slots:
             if slot.binding == LAZY:
+                machine._map((slot.helper or 0) // _PIECE)
                 for stub in slot.stubs:
                     arguments[stub.vaddr] = _first(machine, stub, registers, resolver)
     _bind(machine, magic)

@@ -19,7 +19,7 @@ from soscope.binfmt.elf.symbolarray import dynamic_table, static_table
 from soscope.binfmt.stubs.finder import decoder_of, find_stubs, missing_decoder
 from soscope.binfmt.stubs.table import SlotTable
 from soscope.errors import FormatError
-from soscope.model.filemap import ELF, LAZY, Slot, Stub, Symbol
+from soscope.model.filemap import ELF, LAZY, NOW, Slot, Stub, Symbol
 
 _T = TypeVar("_T")
 
@@ -157,6 +157,8 @@ class ElfMap:
         helpers = self._helpers(filled, machine) if not (is_now or is_prelinked) else {}
         resolvers = self._resolvers(filled, machine)
         types = {kind: machine.prefix + name for kind, name in machine.types.items()}
+        tag, bit = machine.variant or (0, 0)
+        variants = bit if self._dynamic.get(tag) is not None else 0
         mask = (1 << self.bits) - 1
         slots = []
         irelative, get = machine.irelative, names.get
@@ -167,6 +169,9 @@ class ElfMap:
         for vaddr, kind, symbol, addend, place in sorted(filled):
             name = get(symbol)
             binding = bindings[kind]
+            if variants and binding == LAZY and names.other(symbol) & variants:
+                binding = NOW
+                helpers.pop(vaddr, None)
             section, offset = sections.at(vaddr)
             text, version, symbol_type, is_here, library = name
             if kind in irelative and not symbol:

@@ -314,6 +314,12 @@ class Names:
             found = self._known[index] = self._make(index)
         return found
 
+    def other(self, index: int) -> int:
+        """Return st_other of one symbol, 0 where the file does not have it."""
+        coding = self._image.encoding
+        at = index * coding.symbol.size + (5 if coding.bits == 64 else 13)
+        return self._table[at] if at < len(self._table) else 0
+
     def _make(self, index: int) -> Named:
         coding, strings = self._image.encoding, self._strings
         try:

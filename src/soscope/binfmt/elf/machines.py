@@ -20,6 +20,10 @@ EM_RISCV = 243
 
 EF_PPC64_ABI = 3  # e_flags: 2 is ELFv2, 0 and 1 are ELFv1
 
+# What _dl_fixup is given for a lazy slot, by glibc's sysdeps/*/dl-trampoline.S. x86-64's stubs push
+# the index; i386's and s390x's have the offset in them. On aarch64, arm and RISC-V the stub
+# leaves the slot's place in the GOT behind, and PLT0 and the trampoline multiply: by 24 (12 with
+# 32 bits, 8 on arm) / size of a word, which makes the offset of its relocation.
 NO_ARGUMENT = 0
 BY_INDEX = 1  # in DT_JMPREL
 BY_OFFSET = 2  # in DT_JMPREL, in bytes
@@ -32,7 +36,9 @@ class Machine(NamedTuple):
     name. `jump_slot`, `irelative` and `tlsdesc` are those of them that are bound in a way of
     their own; 0 where there is none. `words` are types that fill a slot only where it lies in the
     GOT: any other pointer is filled by the same one. `argument` says what the lazy resolver is
-    given.
+    given. `variant` is the dynamic tag that says that there are functions with a calling
+    convention of their own, and the bit of st_other that they have: no resolver knows which
+    registers to keep for them, so the loader binds them at once.
     """
 
     arch: str
@@ -43,6 +49,7 @@ class Machine(NamedTuple):
     tlsdesc: int
     words: frozenset[int] = frozenset()
     argument: int = BY_INDEX
+    variant: tuple[int, int] | None = None
 
 
 _MACHINES = {
@@ -70,6 +77,8 @@ _MACHINES = {
         1026,
         frozenset((1032,)),
         1031,
+        argument=BY_OFFSET,
+        variant=(0x7000_0005, 0x80),  # DT_AARCH64_VARIANT_PCS
     ),
     EM_ARM: Machine(
         "arm",
@@ -78,6 +87,7 @@ _MACHINES = {
         22,
         frozenset((160,)),
         13,
+        argument=BY_OFFSET,
     ),
     EM_RISCV: Machine(
         "riscv64",
@@ -87,6 +97,8 @@ _MACHINES = {
         frozenset((58,)),
         12,
         words=frozenset((1, 2)),
+        argument=BY_OFFSET,
+        variant=(0x7000_0001, 0x80),  # DT_RISCV_VARIANT_CC
     ),
     EM_S390: Machine(
         "s390x",
@@ -134,6 +146,8 @@ def arch_name(number: int, bits: int, order: str, flags: int) -> str:
     """Return the name of an architecture, by e_machine, class, byte order and e_flags."""
     if number == EM_PPC64 and order == "<":
         return "ppc64le"
+    if number == EM_RISCV and bits == 32:
+        return "riscv32"
     if number == EM_MIPS and (bits == 64 or flags & 0x20):  # EF_MIPS_ABI2: n32
         return "mips64"
     known = _MACHINES.get(number)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.machines import EM_ARM, EM_RISCV, EM_S390
 from soscope.binfmt.elf.sections import Section, Sections
 from soscope.binfmt.stubs.table import Code, Found, SlotTable
 from soscope.errors import FormatError
@@ -29,6 +30,22 @@ def decoder_of(machine: int) -> tuple[Decoder, tuple[str, ...]] | None:
         from soscope.binfmt.stubs import i386
 
         return i386.find, i386.PLACES
+    if machine == c.EM_AARCH64:
+        from soscope.binfmt.stubs import aarch64
+
+        return aarch64.find, aarch64.PLACES
+    if machine == EM_ARM:
+        from soscope.binfmt.stubs import arm
+
+        return arm.find, arm.PLACES
+    if machine == EM_RISCV:
+        from soscope.binfmt.stubs import riscv
+
+        return riscv.find, riscv.PLACES
+    if machine == EM_S390:
+        from soscope.binfmt.stubs import s390x
+
+        return s390x.find, s390x.PLACES
     return None
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.reader import ElfReader
 from soscope.errors import FormatError
+from soscope.model.filemap import IPLT, PLT, PLT_GOT
 
 
 class Code(NamedTuple):
@@ -43,7 +44,7 @@ class SlotTable:
     may count from, the likeliest first: DT_PLTGOT, .got.plt, .got.
     """
 
-    __slots__ = ("bases", "calls", "image", "slots")
+    __slots__ = ("_called", "bases", "calls", "image", "slots")
 
     def __init__(
         self,
@@ -56,6 +57,20 @@ class SlotTable:
         self.slots = slots
         self.calls = calls
         self.bases = bases
+        self._called: frozenset[int] | None = None
+
+    def kind(self, code: Code, slot: int) -> str:
+        """Return the kind of a stub where the linkers make but one form of it.
+
+        Without a section's name, by whether the slot is one of `calls`.
+        """
+        if self.slots.get(slot):
+            return IPLT
+        if code.section is not None:
+            return PLT_GOT if code.section.startswith(".plt.got") else PLT
+        if self._called is None:
+            self._called = frozenset(self.calls)
+        return PLT if slot in self._called else PLT_GOT
 
     def read(self, vaddr: int, size: int) -> bytes:
         """Return the bytes at a link-time address, none where the file has none."""
