@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import struct
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from pathlib import Path
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.elf.image import ElfImage
 from soscope.inspect import emulate
+from tests.support.elffiles import run
 from tests.support.tools import need
 
 # calls functions of libc, one of them also by its address
@@ -65,3 +67,72 @@ def named_by_objdump(path: Path, objdump: str, *words: str) -> dict[int, str]:
     )
     rows = re.finditer(r"^([0-9a-f]+) <(.+)@plt>:$", done.stdout, re.MULTILINE)
     return {int(row[1], 16): row[2].partition("@")[0] for row in rows}
+
+
+# architecture -> (clang's --target, GNU's prefix of tools, mold's and LLD's -m)
+FOREIGN = {
+    "aarch64": ("aarch64-linux-gnu", "aarch64-linux-gnu-", "aarch64linux"),
+    "arm": ("armv7-linux-gnueabihf", "arm-linux-gnueabihf-", "armelf_linux_eabi"),
+    "riscv64": ("riscv64-linux-gnu", "riscv64-linux-gnu-", "elf64lriscv"),
+    "s390x": ("s390x-linux-gnu", "s390x-linux-gnu-", "elf64_s390"),
+    "riscv32": ("riscv32-linux-gnu", "riscv64-linux-gnu-", "elf32lriscv"),
+}
+LIBRARY = """
+int puts(const char *s) { return s != 0; }
+int abs(int x) { return x; }
+int toupper(int x) { return x; }
+int atoi(const char *s) { return s[0]; }
+void *malloc(unsigned long n) { return (void *)n; }
+void free(void *p) { (void)p; }
+"""
+
+
+def linker(arch: str, name: str) -> list[str]:
+    """Return the command of a linker ("bfd", "gold", "lld", "mold") for an architecture."""
+    _, prefix, emulation = FOREIGN[arch]
+    if name in {"bfd", "gold"}:
+        return [need(f"{prefix}ld.{name}")]
+    return [need({"lld": "ld.lld", "mold": "mold"}[name]), "-m", emulation]
+
+
+def compiled(folder: Path, arch: str, text: str, *flags: str, name: str = "calls") -> Path:
+    """Compile C for another processor, without its C library."""
+    source, result = folder / f"{name}.c", folder / f"{name}.o"
+    source.write_text(text)
+    words = ("-O1", "-ffreestanding", "-fno-builtin", "-fno-stack-protector", *flags)
+    run("clang", f"--target={FOREIGN[arch][0]}", *words, "-c", "-o", result, source)
+    return result
+
+
+def linked(
+    folder: Path, arch: str, by: str, objects: list[Path], *flags: str, name: str = "calls"
+) -> Path:
+    """Link objects for another processor."""
+    run(*linker(arch, by), "-o", folder / name, *objects, *flags)
+    return folder / name
+
+
+def program(
+    folder: Path, arch: str, by: str, *flags: str, compiling: tuple[str, ...] = ("-fPIC",)
+) -> Path:
+    """Build PROGRAM, and the library that it needs, for another processor."""
+    library = compiled(folder, arch, LIBRARY, "-fPIC", name="lib")
+    shared = linked(folder, arch, by, [library], "-shared", "-soname=libcalls.so", name="lib.so")
+    unit = compiled(folder, arch, PROGRAM, *compiling)
+    words = ("-e", "main", "-dynamic-linker=/lib/ld.so.1", *flags)
+    return linked(folder, arch, by, [unit, shared], *words)
+
+
+def without_sections(path: Path) -> Path:
+    """Make a copy of an ELF file that has no section headers."""
+    data = bytearray(path.read_bytes())
+    order = "<" if data[5] == 1 else ">"
+    if data[4] == 2:
+        struct.pack_into(order + "Q", data, 40, 0)
+        struct.pack_into(order + "HHH", data, 58, 0, 0, 0)
+    else:
+        struct.pack_into(order + "I", data, 32, 0)
+        struct.pack_into(order + "HHH", data, 46, 0, 0, 0)
+    bare = path.with_name(f"{path.name}.bare")
+    bare.write_bytes(data)
+    return bare
