@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ import soscope
 from soscope.cli.main import main
 from soscope.errors import AmbiguousError, FormatError, SoscopeError
 from tests.support.elffiles import built, run
+from tests.support.machosmall import Small
 from tests.support.schema import wrong_members
 from tests.support.schema_filemap import FILE_MAP
 from tests.support.tools import need
@@ -206,3 +208,50 @@ def test_nothing_heavy_is_imported() -> None:
         [sys.executable, "-c", script], capture_output=True, timeout=60, check=False
     )
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def _macho(cpu: int, name: str) -> bytes:
+    small = Small(cpu)
+    small.dylib(f"/usr/lib/{name}.dylib")
+    return small.built()
+
+
+def _fat(*images: tuple[int, bytes]) -> bytes:
+    """Return a universal file: fat_header and fat_arch of <mach-o/fat.h>, big-endian."""
+    head = struct.pack(">II", 0xCAFEBABE, len(images))
+    body = b""
+    start = 0x1000
+    for cpu, image in images:
+        head += struct.pack(">IIIII", cpu, 0, start + len(body), len(image), 12)
+        body += image + bytes(-len(image) % 0x1000)
+    return head + bytes(start - len(head)) + body
+
+
+def test_images_of_a_universal_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    cpus = {"x86_64": 0x0100_0007, "arm64": 0x0100_000C}
+    path = tmp_path / "both"
+    path.write_bytes(_fat(*((cpu, _macho(cpu, arch)) for arch, cpu in cpus.items())))
+    image = soscope.Image.open(path)
+    assert [one.arch for one in image.slices] == list(cpus)
+    with pytest.raises(AmbiguousError, match="2 images \\(x86_64, arm64\\): say which") as caught:
+        _ = image.slots
+    assert caught.value.candidates == image.slices
+    assert soscope.Image.open(path, "arm64").needed == ("/usr/lib/arm64.dylib",)
+    found = _map(capfd, path)["images"]
+    assert [(one["arch"], one["needed"], one["format"]) for one in found] == [
+        (arch, [f"/usr/lib/{arch}.dylib"], "mach-o") for arch in cpus
+    ]
+    assert main(["map", "--needed", str(path)]) == 0
+    rows = [line.split() for line in capfd.readouterr().out.splitlines()]
+    assert [row[:2] for row in rows if row[0] != "FILE"] == [
+        [f"{path}:{arch}", f"/usr/lib/{arch}.dylib"] for arch in cpus
+    ]
+
+
+def test_an_image_within_another_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "blob"
+    path.write_bytes(b"something" * 1000 + _macho(0x0100_000C, "x"))
+    assert main(["map", str(path)]) == 1
+    assert "neither an ELF nor a Mach-O file" in capfd.readouterr().err
+    (image,) = _map(capfd, "--embedded", path)["images"]
+    assert (image["path"], image["needed"]) == (f"{path}+0x2328", ["/usr/lib/x.dylib"])

@@ -81,3 +81,5 @@ def images_of(
         else:
             for image in found.slices:
                 yield image, ""
+            for why in found.damaged:
+                yield None, why

@@ -128,10 +128,12 @@ class Image:
         library_path: str,
         *,
         is_slice: bool = False,
+        damaged: tuple[str, ...] = (),
     ) -> None:
         """Made by `open` alone."""
         self._path = path
         self._is_slice = is_slice
+        self._damaged = damaged
         self._maps = maps
         self._sysroot = sysroot
         self._library_path = library_path
@@ -154,7 +156,7 @@ class Image:
         FormatError, and SoscopeError (slug no-such-arch).
         """
         text = os.fspath(path)
-        maps = _maps(text, embedded=embedded)
+        maps, damaged = _maps(text, embedded=embedded)
         if arch is not None:
             found = [one for one in maps if one.arch == arch]
             if not found:
@@ -163,8 +165,8 @@ class Image:
                     slug="no-such-arch",
                     hint=f"it has {', '.join(one.arch for one in maps)}",
                 )
-            maps = found[:1]
-        return cls(text, maps, sysroot, library_path)
+            maps = found
+        return cls(text, maps, sysroot, library_path, damaged=damaged)
 
     def __repr__(self) -> str:
         """Show path and architecture."""
@@ -172,8 +174,12 @@ class Image:
 
     @property
     def path(self) -> str:
-        """The path as it was given."""
-        return self._path
+        """The path as it was given.
+
+        That of an archive's member has its name in brackets behind it, that of an image within
+        another file its offset.
+        """
+        return self._maps[0].label(self._path) if len(self._maps) == 1 else self._path
 
     @cached_property
     def slices(self) -> tuple[Image, ...]:
@@ -189,6 +195,11 @@ class Image:
     def is_slice(self) -> bool:
         """Say whether its file has several images."""
         return self._is_slice
+
+    @property
+    def damaged(self) -> tuple[str, ...]:
+        """What is wrong with further images of the file, which cannot be read at all."""
+        return self._damaged
 
     @property
     def map(self) -> FileMap:
@@ -302,27 +313,39 @@ class Image:
         )
 
 
-def _maps(path: str, *, embedded: bool) -> list[FileMap]:
-    """Return the images in a file. Raises OSError, FormatError where there is none."""
+def _maps(path: str, *, embedded: bool) -> tuple[list[FileMap], tuple[str, ...]]:
+    """Return the images in a file, and what is wrong with others.
+
+    Raises OSError, FormatError where there is none.
+    """
     try:
         elf = open_image(path)
     except FormatError as error:
         if error.field != "e_ident":
             raise
     else:
-        return [ElfMap(elf)]
+        return [ElfMap(elf)], ()
 
     from soscope.binfmt.macho import fat
     from soscope.binfmt.macho.filemap import read_map
 
     source = OwnedFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY), path)
-    if embedded and not fat.is_macho(source):
-        parts = fat.embedded(source)
-    elif fat.is_macho(source) or source.read(0, 8) == fat.ARCHIVE:
+    if fat.is_macho(source) or source.read(0, 8) == fat.ARCHIVE:
         parts = fat.slices(source)
     else:
-        parts = []
+        parts = fat.embedded(source) if embedded else []
     if not parts:
         what = "no image in it" if embedded else "neither an ELF nor a Mach-O file"
         raise FormatError(f"{path}: magic at offset 0x0: {what}", field="magic", offset=0)
-    return [read_map(source, one) for one in parts]
+    found: list[FileMap] = []
+    damaged = []
+    for part in parts:
+        try:
+            found.append(read_map(source, part))
+        except FormatError as error:
+            if len(parts) == 1:
+                raise
+            damaged.append(str(error))
+    if not found:
+        raise FormatError(damaged[0], field="magic", offset=parts[0].offset)
+    return found, tuple(damaged)

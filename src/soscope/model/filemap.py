@@ -173,3 +173,6 @@ class FileMap(Protocol):
 
     def why_no_library(self, slot: Slot) -> str:
         """Say why `slot.library` is "", as far as the file alone tells."""
+
+    def label(self, path: str) -> str:
+        """Return what the image is called in the file at `path`, which may have others."""

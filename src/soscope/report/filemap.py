@@ -22,12 +22,15 @@ _NEEDED = ("NEEDED", "PATH")
 def text(image: Image, slots: Sequence[Slot], tables: Sequence[str], *, is_alone: bool) -> str:
     """Return the tables that were chosen, or the page of facts and the slots.
 
-    Without `is_alone` each line of a chosen table begins with the file's path.
+    Without `is_alone` each line of a chosen table begins with the file's path, and with the
+    architecture where the file has several images.
     """
     if not tables:
         lines = [*_facts(image, slots), "", *_aligned(_SLOTS, _slot_rows(image, slots), "")]
     else:
         lead = "" if is_alone else _field(image.path)
+        if image.is_slice:
+            lead = f"{_field(image.path)}:{_field(image.arch)}"
         lines = []
         for name in tables:
             if name == "slots":

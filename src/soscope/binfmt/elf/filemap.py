@@ -289,6 +289,10 @@ class ElfMap:
         except FormatError:
             return None
 
+    def label(self, path: str) -> str:
+        """Return the path: it is the only image there."""
+        return path
+
     def why_no_library(self, slot: Slot) -> str:
         """Say why the file names no library for a slot's symbol."""
         return "defined here" if slot.defined_here else "without a version"

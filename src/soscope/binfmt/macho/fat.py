@@ -36,13 +36,14 @@ class Slice(NamedTuple):
     """One image in a file: `size` bytes from `offset` on.
 
     `arch` is Apple's name of its architecture, by its own header. `member` is its name in an
-    archive, "" outside of one.
+    archive, "" outside of one; `is_hidden` says that it lies within a file of another kind.
     """
 
     offset: int
     size: int
     arch: str
     member: str = ""
+    is_hidden: bool = False
 
 
 def is_macho(source: ByteSource) -> bool:
@@ -180,7 +181,7 @@ def embedded(source: ByteSource) -> list[Slice]:
         for place, magic in _candidates(source.read(at, _CHUNK + 3), at):
             if place < at:
                 continue
-            inner = _image(source, place, magic, end)
+            inner = [one._replace(is_hidden=True) for one in _image(source, place, magic, end)]
             found += inner
             at = max([at, *(one.offset + one.size for one in inner)])
         at = max(at, beyond)

@@ -160,6 +160,12 @@ class MachoMap:
         """Return every record of the loader's data, those of other pointers than slots, too."""
         return list(self.cells.binds(r.Ranges(None)))
 
+    def label(self, path: str) -> str:
+        """Return what it is called in the file at `path`: a member, or something hidden there."""
+        if self.part.member:
+            return f"{path}({self.part.member})"
+        return f"{path}+{self.part.offset:#x}" if self.part.is_hidden else path
+
     def why_no_library(self, slot: Slot) -> str:
         """Say why `slot.library` is "", "" where it is not."""
         if slot.library:
