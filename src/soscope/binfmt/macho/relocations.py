@@ -48,13 +48,15 @@ def external_relocations(image: MachoImage, symbols: SymbolTable, wanted: Ranges
 
 
 def _base(image: MachoImage) -> int:
-    """Return what the addresses of relocations count from.
+    """Return what the addresses of relocations count from, by dyld's own rules.
 
-    The first segment, or the first that is written to where that is more than 2 GiB away from
-    it or may move alone: 64 bits, and images with split segments.
+    The first segment, or the first that is written to: on x86_64, in images whose segments may
+    move apart, and in ppc64 ones that reach further than the 32 bits of such an address.
     """
-    if image.encoding.bits == 64 or image.header.flags & c.MH_SPLIT_SEGS:
-        for segment in image.segments:
-            if segment.protection & c.VM_PROT_WRITE:
-                return segment.vaddr
-    return image.segments[0].vaddr if image.segments else 0
+    first = image.segments[0].vaddr if image.segments else 0
+    written = [one for one in image.segments if one.protection & c.VM_PROT_WRITE]
+    if image.header.cpu == c.CPU_PPC64:
+        apart = any(one.vaddr + one.size - first > 1 << 32 for one in written)
+    else:
+        apart = image.encoding.bits == 64 or bool(image.header.flags & c.MH_SPLIT_SEGS)
+    return written[0].vaddr if written and apart else first
