@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Damaged files: an error that names field and offset, or a partial answer, within limits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support import damage, elffiles
+from tests.support import machowriter as writer
+from tests.support.machomade import NAMES, made
+
+COPIES = 300
+TEXT = "#include <stdio.h>\nint main(int c, char **v) { printf(v[0]); return puts(v[c - 1]); }\n"
+ELF = {
+    "lazy": ["-Wl,-z,lazy"],
+    "now": ["-Wl,-z,now", "-no-pie"],
+    "shared": ["-shared", "-fPIC", "-Wl,--hash-style=sysv"],
+    "ibt": ["-fcf-protection", "-Wl,-z,ibtplt", "-Wl,-z,lazy"],
+    "no-plt": ["-fno-plt"],
+    "static": ["-static-pie"],
+    "i386": ["-m32", "-Wl,-z,lazy"],
+    "bare": ["-Wl,-z,lazy", "-s"],
+}
+
+
+@pytest.fixture(scope="module")
+def elf(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("elf")
+    files = [elffiles.built(folder, name, TEXT, *flags) for name, flags in ELF.items()]
+    bare = files[-1].read_bytes()
+    headers = bytes(8) + bare[48:58] + bytes(6)  # neither e_shoff nor e_shnum
+    files[-1].write_bytes(bare[:40] + headers + bare[64:])
+    return files
+
+
+@pytest.fixture(scope="module")
+def macho(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("macho")
+    images = {name: made(name).data for name in NAMES}
+    several = [made(name) for name in NAMES[::7]]
+    images["fat"] = writer.fat([(one.arch, one.data) for one in several[:4]])
+    images["wide"] = writer.fat([(one.arch, one.data) for one in several[:2]], wide=True)
+    images["archive"] = writer.archive([(one.arch, one.data) for one in several])
+    for name, data in images.items():
+        (folder / name).write_bytes(data)
+    return [folder / name for name in images]
+
+
+@pytest.mark.parametrize("reader", ["elf_image", "elf_map"])
+def test_elf(reader: str, elf: list[Path]) -> None:
+    said = damage.check(f"tests.support.readers:{reader}", elf, COPIES)
+    assert said["error"] > COPIES // 30
+    assert said.total() == COPIES
+
+
+def test_macho(macho: list[Path]) -> None:
+    said = damage.check("tests.support.readers:macho_map", macho, COPIES)
+    assert said["error"] > COPIES // 30
+    assert said["partial"] > COPIES // 10
+    assert said.total() == COPIES
+
+
+# ---- the generator itself ----
+
+
+def test_a_copy_is_the_same_everywhere(elf: list[Path]) -> None:
+    assert damage.copy(7, elf) == damage.copy(7, elf)
+    assert len({damage.copy(number, elf)[1] for number in range(80)}) > 70
+
+
+def test_half_of_the_damage_is_in_headers_and_tables(elf: list[Path]) -> None:
+    path = elf[0]
+    data = path.read_bytes()
+    tables = damage.headers_and_tables(data)
+    assert sum(size for _, size in tables) < len(data) // 2
+    aimed = whole = cut = 0
+    for number in range(0, 2000, len(elf)):
+        found = damage.copy(number, elf)[1]
+        if len(found) < len(data):
+            cut += 1
+            continue
+        places = [at for at in range(len(data)) if data[at] != found[at]]
+        inside = [any(a <= at < a + size for a, size in tables) for at in places]
+        aimed += all(inside)
+        whole += 1
+    assert 0.15 < cut / (cut + whole) < 0.35
+    assert 0.4 < aimed / whole < 0.85
+
+
+@pytest.mark.parametrize("fault", ["KeyError", "TooLong", "MemoryError", "exit status"])
+def test_faults_are_found(fault: str, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(4096))
+    reader = "tests.support.faulty:" + fault.replace(" ", "_").lower()
+    with pytest.raises(AssertionError, match=fault):
+        damage.check(reader, [path], 8, seconds=0.2)
