@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mach-O files of others: wheels for macOS and what zig links, against LIEF and by running."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from soscope.binfmt.macho.fat import slices
+from soscope.binfmt.macho.filemap import MachoMap
+from soscope.binfmt.source import BufferSource
+from soscope.model.filemap import JUMP_TABLE, OBJC_STUB
+from tests.support import machofiles
+from tests.support.machopeer import Compared, compare
+from tests.support.machorun import Runner
+
+pytestmark = pytest.mark.soak
+
+Record = Callable[[str, object], None]
+
+
+def test_wheels(tmp_path: Path, record_property: Record) -> None:
+    wheels = machofiles.wheels(tmp_path / "wheels")
+    assert len(wheels) >= 10
+    compared = Compared()
+    for wheel in wheels:
+        for path in machofiles.images(wheel, tmp_path):
+            compare(path, compared)
+    for what, count in sorted(compared.counts.items()):
+        record_property(what, count)
+        print(what, count)
+    assert compared.differences == []
+    assert compared.wrong_helpers == []
+    assert compared.counts["stubs"] > 10_000
+    assert compared.counts["objc stubs"] > 100
+    assert {"i386", "x86_64", "arm64"} <= set(compared.counts)
+
+
+def test_stubs_of_wheels_run(tmp_path: Path, record_property: Record) -> None:
+    ran = 0
+    for wheel in machofiles.wheels(tmp_path / "wheels"):
+        for path in machofiles.images(wheel, tmp_path):
+            data = path.read_bytes()
+            source = BufferSource(data)
+            for part in slices(source):
+                image = MachoMap(source, part)
+                if not part.member and image.stubs:
+                    ran += run(path.name, image, data[part.offset : part.offset + part.size])
+    record_property("stubs", ran)
+    print("stubs run", ran)
+    assert ran > 10_000
+
+
+@pytest.mark.parametrize("version", machofiles.ZIGS)
+@pytest.mark.parametrize("arch", ["x86_64", "aarch64"])
+def test_zig(arch: str, version: str, tmp_path: Path) -> None:
+    program = machofiles.zig(version, tmp_path / "zig")
+    path = machofiles.zig_program(program, arch, tmp_path)
+    compared = Compared()
+    compare(path, compared)
+    assert compared.differences == []
+    assert compared.counts["helpers"] >= 9
+    # Its helpers for arm64 all hand over the first record.
+    wrong = compared.counts["helpers"] - 1 if arch == "aarch64" else 0
+    assert len(compared.wrong_helpers) == wrong
+
+
+def run(name: str, image: MachoMap, data: bytes) -> int:
+    """Call every stub of one image, before and after its slot is bound."""
+    runner = Runner(data)
+    slots = {slot.vaddr: slot for slot in image.slots}
+    count = 0
+    for stub in image.stubs:
+        if stub.kind == JUMP_TABLE:
+            continue
+        slot = slots[stub.slot]
+        count += 1
+        if slot.helper is not None and stub.kind != OBJC_STUB and slot.vaddr not in runner.filled:
+            first = runner.call(stub.vaddr)
+            assert slot.resolver_argument in {*first.stack, *first.registers}, (name, slot)
+            runner.fill(slot.vaddr)
+        assert runner.call(stub.vaddr).slot == slot.vaddr, (name, slot)
+    return count
