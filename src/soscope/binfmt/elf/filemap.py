@@ -159,14 +159,13 @@ class ElfMap:
         types = {kind: machine.prefix + name for kind, name in machine.types.items()}
         tag, bit = machine.variant or (0, 0)
         variants = bit if self._dynamic.get(tag) is not None else 0
-        mask = (1 << self.bits) - 1
         slots = []
         irelative, get = machine.irelative, names.get
         bindings = {
             kind: fileslots.binding_of(kind, machine, is_now=is_now, is_prelinked=is_prelinked)
             for kind in machine.types
         }
-        for vaddr, kind, symbol, addend, place in sorted(filled):
+        for vaddr, kind, symbol, _, place in sorted(filled):
             name = get(symbol)
             binding = bindings[kind]
             if variants and binding == LAZY and names.other(symbol) & variants:
@@ -175,7 +174,7 @@ class ElfMap:
             section, offset = sections.at(vaddr)
             text, version, symbol_type, is_here, library = name
             if kind in irelative and not symbol:
-                text, symbol_type, is_here = resolvers.get(addend & mask, ""), "ifunc", True
+                text, symbol_type, is_here = resolvers.get(vaddr, ""), "ifunc", True
             argument = None
             if binding == LAZY and place >= 0:
                 argument = fileslots.resolver_argument(self.image, machine, place)
@@ -264,8 +263,13 @@ class ElfMap:
         return found
 
     def _resolvers(self, filled: list[Filled], machine: Machine) -> dict[int, str]:
-        """Return the names of the functions that IRELATIVE relocations ask, by address."""
-        wanted = {one.addend for one in filled if one.kind in machine.irelative and not one.symbol}
+        """Return the names of the functions that IRELATIVE relocations ask, by slot."""
+        asked = {
+            one.vaddr: self._resolver(one)
+            for one in filled
+            if one.kind in machine.irelative and not one.symbol
+        }
+        wanted = set(asked.values()) - {0}
         if not wanted:
             return {}
         found: dict[int, str] = {}
@@ -281,7 +285,15 @@ class ElfMap:
                     continue
                 if info & 15 == c.STT_GNU_IFUNC or value not in found:
                     found[value] = table.text(name).partition("@")[0]
-        return found
+        return {slot: found[addr] for slot, addr in asked.items() if addr in found}
+
+    def _resolver(self, one: Filled) -> int:
+        """Return the function that an IRELATIVE relocation asks; REL has it in the slot."""
+        word = self.image.encoding.word
+        at = None if one.addend else self._offset(one.vaddr)
+        data = b"" if at is None else self.image.source.read(at, word.size)
+        (value,) = word.unpack(data) if len(data) == word.size else (one.addend,)
+        return int(value) & (1 << self.bits) - 1
 
     def _offset(self, vaddr: int) -> int | None:
         try:
