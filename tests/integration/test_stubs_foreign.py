@@ -10,6 +10,8 @@ import pytest
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.elf.machines import arch_name
 from soscope.inspect import emulate
+from soscope.inspect.checkelf import check_elf
+from soscope.inspect.lazycode import argument_of
 from soscope.model import filemap as words
 from tests.support.stubs import (
     FOREIGN,
@@ -57,6 +59,10 @@ def test_every_stub_goes_through_its_slot(tmp_path: Path, arch: str, by: str) ->
         assert all(one.kind.endswith(("JUMP_SLOT", "JMP_SLOT")) for one in calls)
         assert mapped.stubs_without_slot == ()
         assert differences(mapped) == []
+        assert list(check_elf(mapped)) == []
+        assert [argument_of(mapped, one) for one in calls] == [
+            one.resolver_argument for one in calls
+        ]
         # the first call goes to where all of them begin, on s390x to the stub's other half
         helpers = {one.helper for one in calls}
         if arch == "s390x" and by != "mold":

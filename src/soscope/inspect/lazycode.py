@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the code behind an unbound slot gives the lazy resolver, by its bytes.
 
-The stub or its lazy half has the argument as a constant (x86, s390x), or the resolver works it
-out from the slot's address (aarch64, arm, riscv64). glibc: sysdeps/<arch>/dl-trampoline.S.
+The stub or its lazy half has the argument as a constant (x86, s390x), or PLT0 and the resolver
+work it out from the place of the slot (aarch64, arm) or of the stub (RISC-V): then it is an
+offset in the table of relocations. glibc: sysdeps/<arch>/dl-trampoline.S.
 """
 
 from __future__ import annotations
@@ -19,7 +20,14 @@ _CODE = 32
 _PUSH = re.compile(rb"(?:\xf3\x0f\x1e[\xfa\xfb])?\x68(.{4})", re.DOTALL)
 # mold: [endbr] mov $argument, %r11d or %ecx, in the stub
 _MOVED = re.compile(rb"(?:\xf3\x0f\x1e[\xfa\xfb])?(?:\x41\xbb|\xb9)(.{4})", re.DOTALL)
-_FROM_SLOT = {"aarch64": 3, "arm": 3, "riscv64": 2}  # words of .got.plt before the first slot
+# basr %r1, %r0; lgf %r1, 12(%r1); jg PLT0; .long argument
+_BEHIND = re.compile(rb"\x0d\x10\xe3\x10\x10\x0c\0\x14\xc0\xf4.{4}(.{4})", re.DOTALL)
+# mold: larl %r1, slot; lg %r1, 0(%r1); lgfi %r0, argument; br %r1
+_LOADED = re.compile(rb"\xc0\x10.{4}\xe3\x10\x10\0\0\x04\xc0\x01(.{4})\x07\xf1", re.DOTALL)
+_FROM_SLOT = {"aarch64": 3, "arm": 2}  # bytes of a relocation for each byte of a slot
+_RESERVED = 3  # words of .got.plt before the first slot
+_FROM_STUB = {"riscv64": (3, 2), "riscv32": (3, 4)}  # … for each byte of a stub
+_FIRST = 32  # bytes of PLT0
 
 
 def argument_of(found: ElfMap, slot: Slot) -> int | None:
@@ -39,13 +47,18 @@ def argument_of(found: ElfMap, slot: Slot) -> int | None:
             if (match := _MOVED.match(_read(found, stub.vaddr))) is not None
         }
         return moved.pop() if len(moved) == 1 else None
-    before = _FROM_SLOT.get(found.arch)
+    if found.arch == "s390x":
+        behind = _BEHIND.match(_read(found, slot.helper))
+        if behind is None and slot.stubs:
+            behind = _LOADED.match(_read(found, slot.stubs[0].vaddr))
+        return None if behind is None else int.from_bytes(behind[1], "big")
+    if found.arch in _FROM_STUB and slot.stubs:
+        times, by = _FROM_STUB[found.arch]
+        return (slot.stubs[0].vaddr - slot.helper - _FIRST) * times // by
     got = found.image.dynamic.get(c.DT_PLTGOT)
-    if before is None or got is None:
+    if found.arch not in _FROM_SLOT or got is None:
         return None
-    word = found.bits // 8
-    place, rest = divmod(slot.vaddr - got - before * word, word)
-    return None if rest else place
+    return (slot.vaddr - got - _RESERVED * (found.bits // 8)) * _FROM_SLOT[found.arch]
 
 
 def _read(found: ElfMap, vaddr: int) -> bytes:
