@@ -255,3 +255,24 @@ def test_an_image_within_another_file(tmp_path: Path, capfd: pytest.CaptureFixtu
     assert "neither an ELF nor a Mach-O file" in capfd.readouterr().err
     (image,) = _map(capfd, "--embedded", path)["images"]
     assert (image["path"], image["needed"][-1]) == (f"{path}+0x2328", "/usr/lib/x.dylib")
+
+
+def test_libraries_are_where_the_loader_finds_them(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By LD_LIBRARY_PATH; symbols without a version have no other way to their provider."""
+    (tmp_path / "here").mkdir()
+    library = built(
+        tmp_path / "here",
+        "libown.so",
+        "int own(void) { return 4; }",
+        *("-shared", "-fPIC", "-Wl,-soname,libown.so"),
+    )
+    text = "int own(void); int main(void) { return own(); }"
+    path = built(tmp_path, "program", text, str(library))
+    slot = soscope.Image.open(path).slots["own"]
+    assert (slot.provider, slot.provider_reason) == (None, "libown.so not found, and perhaps there")
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path / "here"))
+    assert soscope.Image.open(path).slots["own"].provider == "libown.so"
+    assert main(["map", "--needed", str(path)]) == 0
+    assert f"libown.so  {library}\n" in capfd.readouterr().out

@@ -19,7 +19,6 @@ from soscope.binfmt.elf.filemap import ElfMap
 from soscope.errors import AmbiguousError, FormatError, SoscopeError
 from soscope.linker.library import OwnedFile, open_image
 from soscope.linker.providers import Provider, Providers
-from soscope.linker.search import closure
 from soscope.model import filemap
 from soscope.model.filemap import FileMap, Stub, Symbol
 
@@ -145,16 +144,19 @@ class Image:
         arch: str | None = None,
         *,
         sysroot: str = "",
-        library_path: str = "",
+        library_path: str | None = None,
         embedded: bool = False,
     ) -> Image:
         """Open the image in the file at `path`; of a fat file only the slice for `arch`.
 
         With `embedded` Mach-O images are looked for anywhere in a file that is none itself.
         `sysroot` is the folder that the paths of an image of another system begin below,
-        `library_path` what LD_LIBRARY_PATH is when the loader looks for providers. Raises OSError,
-        FormatError, and SoscopeError (slug no-such-arch).
+        `library_path` what LD_LIBRARY_PATH is when the loader looks for providers: without it
+        that of the environment, but none with a `sysroot`. Raises OSError, FormatError, and
+        SoscopeError (slug no-such-arch).
         """
+        if library_path is None:
+            library_path = "" if sysroot else os.environ.get("LD_LIBRARY_PATH", "")
         text = os.fspath(path)
         maps, damaged = _maps(text, embedded=embedded)
         if arch is not None:
@@ -294,15 +296,7 @@ class Image:
 
     def where(self, needed: str) -> str | None:
         """Return the file that a loader would map for one of the `needed` names, None for none."""
-        return self._places.get(needed)
-
-    @cached_property
-    def _places(self) -> dict[str, str]:
-        found = self.map
-        if not isinstance(found, ElfMap):
-            return {}
-        listed = closure(found.image, self._path, self._library_path)
-        return {one.name: one.path for one in listed if one.path}
+        return self._providers.where(needed) if isinstance(self.map, ElfMap) else None
 
     @cached_property
     def _providers(self) -> Providers:

@@ -96,8 +96,7 @@ class Providers:
     """Finds the providers of one file's symbols.
 
     `image` is the file at `path`, open for as long as it is asked. With a `sysroot` all paths
-    in files, and those of `library_path` (LD_LIBRARY_PATH), are taken below it. `needed` are
-    the files in the order in which the loader asks them.
+    in files, and those of `library_path` (LD_LIBRARY_PATH), are taken below it.
     """
 
     def __init__(
@@ -114,6 +113,10 @@ class Providers:
     def missing(self) -> tuple[str, ...]:
         """The names of libraries that were not found, or cannot be loaded."""
         return self._scope.missing
+
+    def where(self, needed: str) -> str | None:
+        """Return the file that is loaded for a DT_NEEDED name, None where none is."""
+        return next((one.path for one, _ in self._scope.libraries if one.name == needed), None)
 
     def find(self, name: str, version: str | None = None, *, weak: bool | None = None) -> Provider:
         """Return which library has the symbol that the file refers to, but does not define.
