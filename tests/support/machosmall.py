@@ -53,12 +53,14 @@ class Small:
     def dylib(self, name: str, number: int = 0xC) -> None:
         self.command(number, pack(self.order + "4I", 24, 0, 0, 0) + name.encode() + b"\0")
 
-    def symbol(self, name: str, *, kind: int = 1, section: int = 0, desc: int = 0x100) -> int:
+    def symbol(
+        self, name: str, *, kind: int = 1, section: int = 0, desc: int = 0x100, value: int = 0
+    ) -> int:
         """Add an nlist; returns its index. The default is an undefined symbol of LIBRARY."""
         at = len(self.names)
         self.names += name.encode() + b"\0"
         word = "Q" if self.bits == 64 else "I"
-        self.symbols += pack(self.order + "IBBH" + word, at, kind, section, desc, 0)
+        self.symbols += pack(self.order + "IBBH" + word, at, kind, section, desc, value)
         return len(self.symbols) // (16 if self.bits == 64 else 12) - 1
 
     def table(self, at: int, data: bytes) -> tuple[int, int]:
@@ -80,7 +82,8 @@ class Small:
         strings, size = self.table(0x1C00, self.names)
         indirect, _ = self.table(0x1E00, pack(f"{self.order}{len(self.indirect)}I", *self.indirect))
         self.command(2, pack(self.order + "4I", symbols, count, strings, size))
-        words = [0, 0, 0, 0, 0, count, 0, 0, 0, 0, 0, 0, indirect, len(self.indirect), 0, 0, 0, 0]
+        ranges = [0, 0, 0, count, 0, count, 0, 0, 0, 0, 0, 0]
+        words = [*ranges, indirect, len(self.indirect), 0, 0, 0, 0]
         self.command(0xB, pack(self.order + "18I", *words))
         commands = self._segment() + b"".join(self.commands)
         number = 1 + len(self.commands)

@@ -104,6 +104,11 @@ class MachoMap:
         """The install names of the libraries, in the order of their ordinals."""
         return tuple(self.image.libraries)
 
+    @property
+    def reexported(self) -> tuple[str, ...]:
+        """Those of `needed` whose symbols this image offers as its own (LC_REEXPORT_DYLIB)."""
+        return tuple(self.image.reexported)
+
     # ---- stubs ----
 
     @property

@@ -30,8 +30,8 @@ class Row(NamedTuple):
 
     @property
     def is_defined(self) -> bool:
-        """Whether this image defines it (a common symbol of an object file counts as not)."""
-        return self.type & c.N_TYPE not in (c.N_UNDF, c.N_PBUD)
+        """Whether this image defines it: no common symbol of an object file, no re-export."""
+        return self.type & c.N_TYPE not in (c.N_UNDF, c.N_PBUD, c.N_INDR)
 
     @property
     def is_external(self) -> bool:

@@ -9,7 +9,18 @@ import pytest
 
 from soscope.binfmt.macho import constants as c
 from soscope.binfmt.macho import ordinals
-from soscope.model.filemap import JUMP_TABLE, LAZY, NOW, OBJC_STUB, PIC_STUB, WEAK, Signed
+from soscope.binfmt.macho.agreement import LAZY_SLOT, disagreements
+from soscope.model.filemap import (
+    AUTH_STUB,
+    JUMP_TABLE,
+    LAZY,
+    NOW,
+    OBJC_STUB,
+    PIC_STUB,
+    PRELINKED,
+    WEAK,
+    Signed,
+)
 from tests.support.machosmall import BASE, CODE, DATA, LIBRARY, LINKEDIT, Small, opened
 
 HELPERS = CODE + 0x100
@@ -310,3 +321,90 @@ def test_pic_stubs_are_called_that() -> None:
     (slot,) = image.open().slots
     assert slot.stubs[0].kind == PIC_STUB
     assert slot.helper == CODE + 14
+
+
+def classic_image(*, helper_slot: int = DATA) -> Small:
+    """x86_64 before LC_DYLD_INFO: the helper hands over the slot's address."""
+    image = Small(c.CPU_X86_64)
+    stub = b"\xff\x25" + pack("<i", DATA - CODE - 6)
+    helper = b"\x4c\x8d\x1d" + pack("<i", helper_slot - HELPERS - 7) + b"\xe9" + bytes(4)
+    image.section("__TEXT,__symbol_stub1", CODE, stub, STUB_FLAGS, 0, 6)
+    image.section("__TEXT,__stub_helper", HELPERS, helper, c.S_ATTR_PURE_INSTRUCTIONS)
+    image.section("__DATA,__la_symbol_ptr", DATA, pack("<Q", HELPERS), LAZY_CELLS, 1)
+    image.indirect = [image.symbol("_puts")] * 2
+    return image
+
+
+def test_the_resolver_of_old_images_is_given_the_slot() -> None:
+    (slot,) = classic_image().open().slots
+    assert (slot.binding, slot.kind, slot.library) == (LAZY, "indirect-symbol", LIBRARY)
+    assert (slot.helper, slot.resolver_argument) == (HELPERS, DATA)
+    assert disagreements(classic_image().open()) == []
+    (one,) = disagreements(classic_image(helper_slot=DATA + 8).open())
+    assert (one.what, one.offset, one.expected) == (LAZY_SLOT, DATA + 8, DATA)
+
+
+@pytest.mark.parametrize(
+    ("flags", "content", "binding", "why"),
+    [
+        (c.MH_TWOLEVEL | c.MH_BINDATLOAD, HELPERS, NOW, ""),
+        (c.MH_TWOLEVEL | c.MH_PREBOUND, 0x90000000, PRELINKED, ""),
+        (c.MH_TWOLEVEL | c.MH_PREBOUND, HELPERS, LAZY, ""),
+        (0, HELPERS, LAZY, ordinals.NOT_TWO_LEVEL),
+    ],
+)
+def test_the_flags_say_when_old_slots_are_bound(
+    flags: int, content: int, binding: str, why: str
+) -> None:
+    image = classic_image()
+    image.flags = flags
+    image.sections.pop()
+    image.section("__DATA,__la_symbol_ptr", DATA, pack("<Q", content), LAZY_CELLS, 1)
+    found = image.open()
+    (slot,) = found.slots
+    assert slot.binding == binding
+    assert found.why_no_library(slot) == why
+
+
+def test_stubs_that_check_signatures_are_called_that() -> None:
+    image = Small(c.CPU_ARM64, subtype=2)
+    # adrp x17, 0x11000; add x17, x17, #0; ldr x16, [x17]; braa x16, x17
+    stub = bytes.fromhex("110000b031020091300240f9110a1fd7")
+    image.section("__TEXT,__auth_stubs", CODE, stub, STUB_FLAGS, 0, 16)
+    image.section("__DATA,__auth_got", DATA, pack("<Q", 3 << 62 | 1 << 48), CELLS, 1)
+    image.indirect = [image.symbol("_puts")] * 2
+    image.chained(fixups(9, [0xFFFF, 0], [(1, 0, "_puts")]))
+    (slot,) = image.open().slots
+    assert [one.kind for one in slot.stubs] == [AUTH_STUB]
+    assert slot.signed == Signed("IA", 0, address_diversity=True)
+    assert disagreements(image.open()) == []
+
+
+def test_a_cell_of_the_image_itself_has_the_name_of_what_it_leads_to() -> None:
+    image = Small(c.CPU_X86_64)
+    image.section("__DATA,__got", DATA, pack("<3Q", CODE, 0, CODE + 4), CELLS, 0)
+    image.section("__TEXT,__text", CODE, bytes(8), c.S_ATTR_PURE_INSTRUCTIONS)
+    image.symbol("_own", kind=0xF, section=2, desc=0, value=CODE)
+    image.indirect = [c.INDIRECT_SYMBOL_LOCAL] * 3
+    found = image.open()
+    first, second = found.slots
+    assert (first.symbol, first.kind, first.defined_here) == ("_own", "rebase", True)
+    assert (second.vaddr, second.symbol) == (DATA + 16, "")
+    assert found.why_no_library(first) == ordinals.DEFINED_HERE
+    (own,) = found.symbols
+    assert (own.name, own.type, own.vaddr) == ("_own", "function", CODE)
+
+
+def test_the_header_is_told() -> None:
+    image = Small(c.CPU_ARM64)
+    image.command(c.LC_UUID, bytes(range(16)))
+    image.dylib("@rpath/libme.dylib", c.LC_ID_DYLIB)
+    image.dylib("/usr/lib/libc++.1.dylib", c.LC_REEXPORT_DYLIB)
+    image.dylib("@loader_path/weak.dylib", c.LC_LOAD_WEAK_DYLIB)
+    found = image.open()
+    assert (found.arch, found.bits, found.endian, found.kind) == ("arm64", 64, "little", "dylib")
+    assert found.build_id == "000102030405060708090a0b0c0d0e0f"
+    assert found.soname == "@rpath/libme.dylib"
+    assert found.needed == (LIBRARY, "/usr/lib/libc++.1.dylib", "@loader_path/weak.dylib")
+    assert found.reexported == ("/usr/lib/libc++.1.dylib",)
+    assert found.partial == ()
