@@ -12,7 +12,7 @@ from soscope.errors import SoscopeError
 from soscope.inspect import emulate
 from soscope.model.filemap import LAZY
 from tests.support.elffiles import built
-from tests.support.stubs import PROGRAM, differences, opened
+from tests.support.stubs import PROGRAM, differences, opened, without_sections
 
 _LINKERS = ("bfd", "gold", "lld", "mold")
 _MODES = {
@@ -38,6 +38,9 @@ def test_every_stub_goes_through_its_slot(tmp_path: Path, linker: str, mode: str
         lazy = {stub.vaddr for one in mapped.slots if one.binding == LAZY for stub in one.stubs}
         assert {one.stub.vaddr for one in runs if one.argument is not None} == lazy
         assert bool(lazy) == (mode != "now")
+        stubs = [(stub.vaddr, stub.slot) for slot in mapped.slots for stub in slot.stubs]
+    with opened(without_sections(path)) as bare:
+        assert [(stub.vaddr, stub.slot) for slot in bare.slots for stub in slot.stubs] == stubs
 
 
 def test_a_stub_that_leads_elsewhere_is_seen(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ _STUB = re.compile(
     rb"(?=((?:\x5f\x24\x03\xd5)?"
     rb"([\x10\x30\x50\x70\x90\xb0\xd0\xf0]..[\x90\xb0\xd0\xf0])"
     rb"(\x11.[\x40-\x7f][\xf9\xb9])"
-    rb"(?:\x10.[\0-\x3f][\x91\x11])?"
+    rb"(\x10.[\0-\x3f][\x91\x11])?"
     rb"(?:\x9f\x21\x03\xd5)?"
     rb"(?:\x20\x02\x1f\xd6|\x30\x0a\x1f\xd7)))",
     re.DOTALL,
@@ -55,6 +55,8 @@ def find(code: Code, table: SlotTable) -> Iterator[Found]:
         if slot not in slots and (not is_plt or data[at - 4 : at] == _FIRST):
             continue
         last = match.end(1)
+        if not is_plt and match[4] is None and data[last : last + 4] != _NOP:
+            continue  # a tail call
         yield Found(start, _size(data, at, last), slot, table.kind(code, slot))
 
 

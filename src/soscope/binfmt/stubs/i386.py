@@ -28,13 +28,14 @@ _SHORT = 8  # bytes of the smallest stub
 _SIZE = 16
 _LONG = 32
 _MASK = 0xFFFF_FFFF
+_TRIED = 64  # distances that may be that of the first slot
 
 
 def find(code: Code, table: SlotTable) -> Iterator[Found]:
     """Give the stubs in a stretch of code."""
     data, base, slots = code.data, code.vaddr, table.slots
     is_plt = code.section is not None
-    got = _got(table, data)
+    got = _got(table, data, is_plt=is_plt)
     from_bytes = int.from_bytes
     for match in _JUMP.finditer(data):
         at = match.start()
@@ -82,20 +83,27 @@ def _is_short(data: bytes, at: int, end: int) -> bool:
     return end - at <= _SHORT and data[at + _SHORT : at + _SHORT + 2] in (b"\xff\x25", b"\xff\xa3")
 
 
-def _got(table: SlotTable, data: bytes) -> int:
-    """Return what distances count from: the base with which most of them lead to slots."""
-    if len(table.bases) < 2:
+def _got(table: SlotTable, data: bytes, *, is_plt: bool) -> int:
+    """Return what distances count from: the base with which most of them lead to slots.
+
+    mold's is the beginning of .got: without section headers, the stub of the first slot tells.
+    """
+    if is_plt and len(table.bases) < 2:
         return table.bases[0] if table.bases else 0
     distances = [
         int.from_bytes(match[3], "little")
         for match in _JUMP.finditer(data)
         if match[2] != _BY_ADDRESS
     ]
+    bases = list(table.bases)
+    if not is_plt and table.calls:
+        first = min(table.calls)
+        bases += [first - one & _MASK for one in dict.fromkeys(distances[:_TRIED])]
 
     def fitting(base: int) -> int:
         return sum(base + one & _MASK in table.slots for one in distances)
 
-    best = max(table.bases, key=fitting)  # the first of several that fit as well
+    best = max(bases, key=fitting, default=0)  # the first of several that fit as well
     # a section with a single stub may fit several: mold's .plt.got
     table.bases = (best, *(one for one in table.bases if one != best))
     return best

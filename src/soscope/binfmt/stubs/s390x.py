@@ -21,7 +21,8 @@ _STUB = re.compile(
     rb"(?:\x07\xf1\x0d\x10\xe3\x10\x10\x0c\0\x14\xc0\xf4.{8}"
     # mold: lgfi %r0, offset; br %r1
     rb"|\xc0\x01.{4}\x07\xf1(?:\x07\0){6}"
-    rb"|\x07\xf1(?:\x07\0)?)))",
+    # mold's .plt.got: br %r1; nopr. Without the filling, it is a tail call
+    rb"|\x07\xf1\x07\0)))",
     re.DOTALL,
 )
 _MASK = (1 << 64) - 1
