@@ -100,7 +100,7 @@ def test_the_command_is_the_entry_point() -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_option_is_documented(verb: str) -> None:
-    made = import_module(f"soscope.options.{verb}").make_parser()
+    made = import_module(f"soscope.options.{verb.replace('-', '_')}").make_parser()
     page = (REPOSITORY / "docs" / "cli" / f"soscope-{verb}.md").read_text()
     listed = re.search(r"^## OPTIONS$(.*?)^## ", page, re.MULTILINE | re.DOTALL)
     assert listed is not None

@@ -26,6 +26,8 @@ from tests.support.tools import need
 # oldest first: what is linked against
 SUITES = {"bullseye": "2.31", "trixie": "2.41"}
 PACKAGES = ("libc6", "libgcc-s1", "libstdc++6")
+# for reading alone: the same release for other architectures
+FOREIGN = ("libc6-i386", "libc6-arm64-cross")
 LOADER = "ld-linux-x86-64.so.2"
 
 
@@ -82,10 +84,11 @@ def _run(words: list[str], env: dict[str, str]) -> str:
 
 
 @functools.cache
-def fetched(suite: str) -> Path:
+def fetched(suite: str, packages: tuple[str, ...] = PACKAGES) -> Path:
     """Return the folder with a suite's packages, having downloaded them if need be."""
     apt, unpack = need("apt-get"), need("dpkg-deb")
-    folder = FOLDER / "loaders" / suite
+    which = "" if packages == PACKAGES else "-" + "-".join(packages)
+    folder = FOLDER / "loaders" / f"{suite}{which}"
     if folder.exists():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -114,10 +117,10 @@ def fetched(suite: str) -> Path:
         options = [word for key, value in settings.items() for word in ("-o", f"{key}={value}")]
         _run([apt, *options, "-qq", "update"], {})
         with contextlib.chdir(scratch):
-            _run([apt, *options, "-qq", "download", *PACKAGES], {})
-        packages = list(scratch.glob("*.deb"))
-        assert len(packages) == len(PACKAGES)
-        for package in packages:
+            _run([apt, *options, "-qq", "download", *packages], {})
+        found = list(scratch.glob("*.deb"))
+        assert len(found) == len(packages)
+        for package in found:
             _run([unpack, "-x", str(package), str(scratch / "root")], {})
         with contextlib.suppress(OSError):  # another worker's is as good
             (scratch / "root").rename(folder)

@@ -29,6 +29,7 @@ VERBS = {
     "check": ("say what does not fit together in the linking of files", 2),
     "explain": ("show how calls of a symbol go in a process, step by step", 2),
     "map": ("show the slots of files, or of the images of a process", 2),
+    "audit-resolver": ("say which registers lazy binding saves, and which it may overwrite", 2),
     "doctor": ("say what works here, and with a process or file", 2),
     "resolve": ("say where a symbol is in a running process, and back", 2),
 }
@@ -127,7 +128,7 @@ def _run(verb: str, invocation: Invocation) -> int:
         raise UsageError(f"'{verb}' is not a verb of soscope", hint=hint)
     from importlib import import_module
 
-    status: int = import_module(f"soscope.cli.{verb}").run(invocation)
+    status: int = import_module(f"soscope.cli.{verb.replace('-', '_')}").run(invocation)
     return status
 
 
@@ -140,7 +141,7 @@ def _about(verb: str, rest: list[str]) -> int:
         return 0
     if verb == "help" and rest:
         return main([rest[0], "--help"])
-    lines = [f"  {name:8} {about}" for name, (about, _) in VERBS.items()]
+    lines = [f"  {name:14} {about}" for name, (about, _) in VERBS.items()]
     sys.stdout.write(HELP.format(verbs="\n".join(lines)))
     return 0
 

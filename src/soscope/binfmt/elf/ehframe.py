@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where functions begin and end, by the unwind tables: a stripped file has them, too.
+
+PT_GNU_EH_FRAME leads to .eh_frame_hdr, and that to .eh_frame: CIEs, and one FDE for each piece
+of code. LSB Core, "Exception Frames"; pointer encodings: LSB Core, "DWARF Exception Header
+Encoding".
+"""
+
+from __future__ import annotations
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.encoding import broken, take
+from soscope.binfmt.elf.header import Segment
+from soscope.binfmt.elf.reader import ElfReader
+from soscope.errors import FormatError
+
+_OMIT = 0xFF
+_PCREL, _DATAREL = 0x10, 0x30
+_INDIRECT = 0x80
+_ULEB, _SLEB = 0x01, 0x09
+# format of an encoded pointer -> bytes, is it signed; those of an address follow the class
+_FIXED = {0x02: (2, False), 0x03: (4, False), 0x04: (8, False)}
+_FIXED |= {0x0A: (2, True), 0x0B: (4, True), 0x0C: (8, True)}
+_MAX_TABLE = 1 << 28
+
+
+class _Cursor:
+    """Bytes of a table that lies at link-time address `vaddr` and at `offset` of its source."""
+
+    __slots__ = ("at", "data", "end", "image", "offset", "vaddr")
+
+    def __init__(self, image: ElfReader, data: bytes, vaddr: int) -> None:
+        self.image = image
+        self.data = data
+        self.vaddr = vaddr
+        self.offset = image.locate(vaddr)
+        self.at = 0
+        self.end = len(data)
+
+    def broken(self, why: str) -> FormatError:
+        return broken(self.image.source, ".eh_frame", self.offset + self.at, why)
+
+    def number(self, size: int, *, signed: bool = False) -> int:
+        if self.at + size > self.end:
+            raise self.broken(f"{size} bytes expected, {self.end - self.at} found")
+        raw = self.data[self.at : self.at + size]
+        self.at += size
+        is_little = self.image.encoding.order == "<"
+        return int.from_bytes(raw, "little" if is_little else "big", signed=signed)
+
+    def leb(self, *, signed: bool = False) -> int:
+        value = shift = 0
+        while shift < 70:  # ten bytes hold 64 bits
+            byte = self.number(1)
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if not byte & 0x80:
+                return value - (1 << shift) if signed and byte & 0x40 else value
+        raise self.broken("a number without end")
+
+    def text(self) -> bytes:
+        end = self.data.find(b"\0", self.at, self.end)
+        if end < 0:
+            raise self.broken("a string without end")
+        found = self.data[self.at : end]
+        self.at = end + 1
+        return found
+
+    def pointer(self, encoding: int, base: int) -> int:
+        """Read an encoded pointer; `base` is what those relative to data are relative to."""
+        here = self.vaddr + self.at
+        form = encoding & 0x0F
+        if form in (_ULEB, _SLEB):
+            value = self.leb(signed=form == _SLEB)
+        elif form in (0x00, 0x08):
+            value = self.number(self.image.encoding.bits // 8, signed=form == 0x08)
+        elif form in _FIXED:
+            size, signed = _FIXED[form]
+            value = self.number(size, signed=signed)
+        else:
+            raise self.broken(f"unknown pointer encoding {encoding:#x}")
+        kind = encoding & 0x70
+        if kind == _PCREL:
+            value += here
+        elif kind == _DATAREL:
+            value += base
+        elif kind:
+            raise self.broken(f"unknown pointer encoding {encoding:#x}")
+        if encoding & _INDIRECT:
+            raise self.broken(f"an indirect pointer, encoding {encoding:#x}")
+        return value & (1 << self.image.encoding.bits) - 1
+
+
+def code_ranges(image: ElfReader) -> list[tuple[int, int]]:
+    """Return (link-time address, size in bytes) of each piece of code, in order of address.
+
+    A function is one piece, or two where the compiler has split off what is seldom run. The list
+    is empty where the file has no PT_GNU_EH_FRAME. Raises FormatError where the tables are
+    damaged.
+    """
+    segment = next((one for one in image.segments if one.type == c.PT_GNU_EH_FRAME), None)
+    if segment is None:
+        return []
+    start, places = _header(image, segment)
+    lowest = min([start, *places]) if places else start
+    home = next(
+        (
+            one
+            for one in image.segments
+            if one.type == c.PT_LOAD and 0 <= lowest - one.vaddr < one.filesz
+        ),
+        None,
+    )
+    if home is None:
+        raise broken(image.source, "eh_frame_ptr", segment.offset, f"leads nowhere: {lowest:#x}")
+    # nothing says where it ends but the table of its entries, or a length of zero
+    size = min(home.vaddr + home.filesz - lowest, _MAX_TABLE)
+    cursor = _Cursor(image, image.source.read(image.locate(lowest), size), lowest)
+    return sorted(set(_ranges(cursor, [place - lowest for place in places])))
+
+
+def _header(image: ElfReader, segment: Segment) -> tuple[int, list[int]]:
+    """Return the link-time addresses of .eh_frame and, sorted, those of its FDEs, if listed."""
+    at = image.locate(segment.vaddr)
+    head = take(image.source, at, 4, ".eh_frame_hdr")
+    if head[0] != 1:
+        raise broken(image.source, ".eh_frame_hdr", at, f"unknown version {head[0]}")
+    if head[1] == _OMIT:
+        raise broken(image.source, "eh_frame_ptr", at + 1, "there is none")
+    size = min(segment.filesz, _MAX_TABLE)
+    cursor = _Cursor(image, image.source.read(at, size), segment.vaddr)
+    cursor.at = 4
+    start = cursor.pointer(head[1], segment.vaddr)
+    if _OMIT in (head[2], head[3]):
+        return start, []
+    count = cursor.pointer(head[2], segment.vaddr)
+    if count > len(cursor.data) - cursor.at:
+        raise cursor.broken(f"a table of {count} entries")
+    places = []
+    for _ in range(count):
+        cursor.pointer(head[3], segment.vaddr)
+        places.append(cursor.pointer(head[3], segment.vaddr))
+    return start, sorted(places)
+
+
+def _ranges(cursor: _Cursor, places: list[int]) -> list[tuple[int, int]]:
+    """Read the entries at `places`; where there are none, all up to a length of zero."""
+    found: list[tuple[int, int]] = []
+    encodings: dict[int, int] = {}
+    whole = cursor.end
+    following = iter(places)
+    while places or cursor.at + 4 <= whole:
+        cursor.end = whole
+        if places:
+            place = next(following, None)
+            if place is None:
+                break
+            cursor.at = place
+        length = cursor.number(4)
+        if length == 0xFFFFFFFF:
+            length = cursor.number(8)
+        if not length:
+            break
+        start = cursor.at
+        if length > whole - start:
+            raise cursor.broken(f"an entry of {length} bytes, {whole - start} are left")
+        cursor.end = start + length
+        back = cursor.number(4)
+        if back:
+            owner = start - back
+            if owner not in encodings:
+                encodings[owner] = _pointer_encoding(cursor, owner)
+            cursor.at = start + 4
+            vaddr = cursor.pointer(encodings[owner], 0)
+            # the size has the format of the address, and is relative to nothing
+            size = cursor.pointer(encodings[owner] & 0x0F, 0)
+            if vaddr and size:
+                found.append((vaddr, size))
+        cursor.at = start + length
+    return found
+
+
+def _pointer_encoding(cursor: _Cursor, owner: int) -> int:
+    """Return how the FDEs of the CIE that begins at `owner` write their addresses."""
+    if not 0 <= owner < len(cursor.data):
+        raise cursor.broken("an FDE that belongs to no CIE")
+    ends, cursor.end = cursor.end, len(cursor.data)
+    cursor.at = owner
+    try:
+        if cursor.number(4) == 0xFFFFFFFF:
+            cursor.number(8)
+        if cursor.number(4):
+            raise cursor.broken("an FDE that belongs to another FDE")
+        version = cursor.number(1)
+        if version not in (1, 3, 4):
+            raise cursor.broken(f"unknown version {version} of a CIE")
+        augmentation = cursor.text()
+        if version == 4:
+            cursor.number(2)
+        cursor.leb()
+        cursor.leb(signed=True)
+        if version == 1:
+            cursor.number(1)
+        else:
+            cursor.leb()
+        if not augmentation.startswith(b"z"):
+            return 0
+        cursor.leb()
+        for letter in augmentation[1:]:
+            if letter == ord("R"):
+                return cursor.number(1)
+            if letter == ord("P"):
+                cursor.pointer(cursor.number(1) & 0x7F, 0)
+            elif letter == ord("L"):
+                cursor.number(1)
+            elif letter not in b"SB":
+                raise cursor.broken(f"unknown augmentation {augmentation!r}")
+        return 0
+    finally:
+        cursor.end = ends

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`soscope audit-resolver`: what lazy binding does to the registers of a call."""
+
+from __future__ import annotations
+
+from soscope.cli.main import Invocation, note
+from soscope.options.audit_resolver import parse
+
+
+def run(invocation: Invocation) -> int:
+    """Run the verb; return 0, or 1 where an argument is lost, or no trampoline was found."""
+    options = parse(invocation.words)
+    invocation.debug |= options.debug
+
+    # --help and usage errors need none of these
+    from soscope.cli.output import show
+    from soscope.inspect.resolver.audit import UNSOUND, audit
+    from soscope.report import auditresolver as report
+
+    found = audit(options.path)
+    if not show(report.document(found) if options.json else report.text(found, why=options.why)):
+        return 1
+    if found.binds_lazily and found.verdict is None:
+        note("partial: no trampoline of lazy binding was found in this file")
+        return 1
+    return 1 if found.verdict == UNSOUND else 0

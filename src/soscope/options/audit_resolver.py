@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of `soscope audit-resolver`."""
+
+from __future__ import annotations
+
+from soscope.options.display import DEBUG
+from soscope.options.process import JSON
+from soscope.options.table import Option
+from soscope.options.verb import Verb
+
+USAGE = "soscope audit-resolver [options] [LD.SO]"
+
+SHORT = f"""\
+usage: {USAGE}
+
+Say which registers a dynamic linker saves when it binds a slot at its first call, and which of
+them the code that it runs meanwhile may overwrite.
+
+  LD.SO   the dynamic linker's file (the one that runs soscope)
+  --why   where the code leads out of the file, call by call
+  --json  for programs
+
+  soscope audit-resolver /lib32/ld-linux.so.2
+"""
+
+DESCRIPTION = """\
+Finds the trampolines of lazy binding by what they do, in a stripped file, too: which argument
+registers each saves and restores, what the code that it calls may overwrite, and where it leads
+out of the file. The file is disassembled (pip install 'soscope[disasm]'), never run.
+"""
+
+EPILOG = """\
+exit status: 0 no trampoline loses an argument register, 1 one does, or none was found, 2 wrong
+usage.
+"""
+
+OPTIONS = [
+    DEBUG,
+    Option(
+        "--why",
+        dest="why",
+        group="how to show it",
+        help="every call whose target the file does not say",
+    ),
+    JSON,
+]
+
+
+class AuditOptions:
+    """What `soscope audit-resolver` was told; `path` is None for this interpreter's own loader."""
+
+    __slots__ = ("debug", "json", "path", "why")
+
+    def __init__(self, *, path: str | None, why: bool, json: bool, debug: bool) -> None:
+        self.path = path
+        self.why = why
+        self.json = json
+        self.debug = debug
+
+
+VERB = Verb(
+    "audit-resolver",
+    OPTIONS,
+    usage=USAGE,
+    short=SHORT,
+    description=DESCRIPTION,
+    epilog=EPILOG,
+    argument=("LD.SO", "a dynamic linker; that of this interpreter"),
+    most=1,
+)
+make_parser = VERB.make_parser
+
+
+def parse(arguments: list[str]) -> AuditOptions:
+    """Parse the words behind the verb. Raises UsageError, or SystemExit for help."""
+    values, rest = VERB.read(arguments)
+    return AuditOptions(
+        path=rest[0] if rest else None, why=values.why, json=values.json, debug=values.debug
+    )
