@@ -312,32 +312,35 @@ def _maps(path: str, *, embedded: bool) -> tuple[list[FileMap], tuple[str, ...]]
 
     Raises OSError, FormatError where there is none.
     """
+    found: list[FileMap] = []
     try:
-        elf = open_image(path)
+        found.append(ElfMap(open_image(path)))
     except FormatError as error:
         if error.field != "e_ident":
             raise
     else:
-        return [ElfMap(elf)], ()
+        if not embedded:
+            return found, ()
 
     from soscope.binfmt.macho import fat
     from soscope.binfmt.macho.filemap import read_map
 
     source = OwnedFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY), path)
-    if fat.is_macho(source) or source.read(0, 8) == fat.ARCHIVE:
+    parts: list[fat.Slice] = []
+    if not found and (fat.is_macho(source) or source.read(0, 8) == fat.ARCHIVE):
         parts = fat.slices(source)
-    else:
-        parts = fat.embedded(source) if embedded else []
-    if not parts:
+    if embedded:
+        own = {one.offset for one in parts}
+        parts += [one for one in fat.embedded(source) if one.offset not in own]
+    if not parts and not found:
         what = "no image in it" if embedded else "neither an ELF nor a Mach-O file"
         raise FormatError(f"{path}: magic at offset 0x0: {what}", field="magic", offset=0)
-    found: list[FileMap] = []
     damaged = []
     for part in parts:
         try:
             found.append(read_map(source, part))
         except FormatError as error:
-            if len(parts) == 1:
+            if len(parts) == 1 and not found:
                 raise
             damaged.append(str(error))
     if not found:

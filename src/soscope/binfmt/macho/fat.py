@@ -170,51 +170,45 @@ def _members(source: ByteSource, start: int, size: int) -> Iterator[Slice]:
 def embedded(source: ByteSource) -> list[Slice]:
     """Find images anywhere in a file, by their magic; each candidate is checked.
 
-    Fat files inside give their slices. An image within one that was found is not given again.
-    Reads the file once, a megabyte at a time.
+    Fat files inside give their slices; images within images are found, too. Reads the file
+    once, a megabyte at a time.
     """
     end = length(source)
-    found: list[Slice] = []
-    at = 0
-    while at < end and len(found) < _MOST_EMBEDDED:
-        beyond = at + _CHUNK
-        for place, magic in _candidates(source.read(at, _CHUNK + 3), at):
-            if place < at:
-                continue
-            inner = [one._replace(is_hidden=True) for one in _image(source, place, magic, end)]
-            found += inner
-            at = max([at, *(one.offset + one.size for one in inner)])
-        at = max(at, beyond)
-    return found
+    found: dict[int, Slice] = {}
+    # Load commands of false candidates may lie upon one another.
+    left = 4 * end + (1 << 16)
+    for start in range(0, end, _CHUNK):
+        for at, magic in _candidates(source.read(start, _CHUNK + 3), start):
+            if magic in _FAT_MAGICS:
+                inner = _fat(source, at)
+            else:
+                header = _header(source, at, end - at)
+                left -= header.sizeofcmds if header is not None else 0
+                inner = _thin(source, header, end - at) if header is not None else []
+            for one in inner:
+                found.setdefault(one.offset, one._replace(is_hidden=True))
+            if left < 0 or len(found) >= _MOST_EMBEDDED:
+                return list(found.values())
+    return list(found.values())
 
 
 def _candidates(data: bytes, start: int) -> list[tuple[int, bytes]]:
     """Return the places where a magic stands in `data`, which lies at `start`, in order."""
-    places: list[tuple[int, bytes]] = []
+    places: set[tuple[int, bytes]] = set()
     for magic in (*_THIN_MAGICS, *_FAT_MAGICS):
         at = data.find(magic)
         while at >= 0:
-            places.append((start + at, magic))
+            places.add((start + at, magic))
             at = data.find(magic, at + 1)
     return sorted(places)
 
 
-def _image(source: ByteSource, at: int, magic: bytes, end: int) -> list[Slice]:
-    """Return the images of the candidate at `at`, [] where it is none."""
-    if magic in _FAT_MAGICS:
-        return _fat(source, at)
-    extent = _extent(source, at, end - at)
-    return [Slice(at, extent, read_header(source, at).arch)] if extent else []
+def _thin(source: ByteSource, header: Header, room: int) -> list[Slice]:
+    """Return the image that has `header`, [] where its load commands are none.
 
-
-def _extent(source: ByteSource, at: int, room: int) -> int:
-    """Return how many bytes the image at `at` takes, 0 where what is there is no image.
-
-    That is where the last of its segments ends.
+    It ends where the last of its segments does.
     """
-    header = _header(source, at, room)
-    if header is None or not header.ncmds:
-        return 0
+    at = header.start
     coding = header.encoding
     data = source.read(at + coding.header.size, header.sizeofcmds)
     position = 0
@@ -222,15 +216,15 @@ def _extent(source: ByteSource, at: int, room: int) -> int:
     segments = 0
     for _ in range(header.ncmds):
         if position + 8 > len(data):
-            return 0
+            return []
         command, size = unpack_from(coding.order + "II", data, position)
         if size < 8 or size % 4 or position + size > len(data):
-            return 0
+            return []
         if command in (c.LC_SEGMENT, c.LC_SEGMENT_64) and size >= coding.segment.size:
             _, _, _, offset, filesize, *_ = coding.segment.unpack_from(data, position)
             if offset + filesize > room:
-                return 0
+                return []
             extent = max(extent, offset + filesize)
             segments += 1
         position += size
-    return extent if segments else 0
+    return [Slice(at, extent, header.arch)] if segments else []

@@ -19,6 +19,21 @@ INTEL = Small(c.CPU_X86_64).built()
 PPC = Small(c.CPU_PPC, bits=32, order=">").built()
 
 
+class Counting(BufferSource):
+    """Counts what is read."""
+
+    __slots__ = ("bytes_read",)
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self.bytes_read = 0
+
+    def read(self, offset: int, size: int) -> bytes:
+        data = super().read(offset, size)
+        self.bytes_read += len(data)
+        return data
+
+
 def fat(*images: bytes, wide: bool = False) -> bytes:
     table = b""
     body = b""
@@ -98,6 +113,28 @@ def test_images_in_other_files_are_found() -> None:
         (at + 0x1000, len(INTEL), "x86_64"),
         (at + 0x1000 + len(INTEL), len(ARM), "arm64e"),
     ]
+
+
+def test_images_within_images_are_found() -> None:
+    image = Small(c.CPU_X86_64)
+    image.size = 0x20000
+    outer = bytearray(image.built())
+    inner = fat(PPC, ARM)
+    outer[0x8000 : 0x8000 + len(inner)] = inner
+    found = embedded(BufferSource(bytes(outer)))
+    assert [(one.offset, one.arch) for one in found] == [
+        (0, "x86_64"),
+        (0x9000, "ppc"),
+        (0x9000 + len(PPC), "arm64e"),
+    ]
+
+
+def test_load_commands_that_lie_upon_one_another_are_not_read_for_ever() -> None:
+    size = 1 << 20
+    header = pack("<8I", 0xFEEDFACF, c.CPU_ARM64, 0, 2, 1000, size // 2, 0, 0)
+    source = Counting(header * (size // 32))
+    assert embedded(source) == []
+    assert source.bytes_read < 100 * size
 
 
 def test_a_magic_alone_is_no_image() -> None:
