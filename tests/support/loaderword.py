@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from soscope.linker.root import Root
 from tests.support.run import run
 
 LOADER = "/lib64/ld-linux-x86-64.so.2"
@@ -20,6 +22,16 @@ _BINDING = re.compile(
     r"binding file (\S+) \[0\] to (\S+) \[0\]: \w+ symbol `([^']*)'(?: \[(\S+)\])?$", re.MULTILINE
 )
 _UNDEFINED = re.compile(r"^undefined symbol: (\S+?)(?:, version (\S+))?\s+\((.*)\)$", re.MULTILINE)
+
+# Runs the words behind a root folder in it; the environment comes as for qemu.
+_ENTER = """
+import os, sys
+os.chroot(sys.argv[1])
+os.chdir("/")
+words = os.environ["QEMU_SET_ENV"].split(",")
+os.execve(sys.argv[2], sys.argv[2:], dict(word.split("=", 1) for word in words))
+"""
+IN_ROOT = (sys.executable, "-c", _ENTER)
 
 Reference = tuple[str, str | None]  # name, version
 
@@ -46,7 +58,7 @@ def ask(
 ) -> Word:
     """Ask the loader for `path`; as a program that runs itself where `loader` is empty.
 
-    `prefix` is put before absolute paths that it names (of a loader that runs elsewhere).
+    `prefix` is the root of a loader that believes to have another one.
     """
     flags = {
         "LD_TRACE_LOADED_OBJECTS": "1",
@@ -54,11 +66,16 @@ def ask(
         "LD_BIND_NOW": "yes",
         "LD_DEBUG": "bindings",
     }
-    done = run([*loader, str(path)], env=flags | (env or {}))
+    flags |= env or {}
+    if prefix:  # not for the loader of the emulator, or of IN_ROOT
+        flags = {"QEMU_SET_ENV": ",".join(f"{name}={value}" for name, value in flags.items())}
+    done = run([*loader, str(path)], env=flags)
     text = done.stdout + done.stderr
 
     def real(name: str) -> str:
-        return os.path.realpath(prefix + name if os.path.exists(prefix + name) else name)
+        if not prefix:
+            return os.path.realpath(name)
+        return Root(prefix).host(name.removeprefix(prefix))
 
     bound: dict[Reference, set[str]] = {}
     for source, target, name, version in _BINDING.findall(text):

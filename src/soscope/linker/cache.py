@@ -25,6 +25,7 @@ def read(
     ids: tuple[int, ...] = (0x0303,),
     order: str = "<",
     hwcaps: tuple[str, ...] = (),
+    legacy: frozenset[str] = frozenset(),
 ) -> dict[str, str]:
     """Return what `parse` returns for the cache at `path`.
 
@@ -35,7 +36,7 @@ def read(
             data = file.read(_MAX)
     except OSError:
         return {}
-    return parse(data, ids=ids, order=order, hwcaps=hwcaps)
+    return parse(data, ids=ids, order=order, hwcaps=hwcaps, legacy=legacy)
 
 
 def parse(
@@ -44,11 +45,13 @@ def parse(
     ids: tuple[int, ...] = (0x0303,),
     order: str = "<",
     hwcaps: tuple[str, ...] = (),
+    legacy: frozenset[str] = frozenset(),
 ) -> dict[str, str]:
     """Return soname -> path of the libraries whose flags are among `ids`, the best first.
 
     Of several builds of one it is that for the first of `hwcaps`, names of folders; others
-    are not for this processor. `order` is that of the machine: old caches do not say it.
+    are not for this processor. `legacy` are the names of folders that a loader before glibc
+    2.37 goes by, too. `order` is that of the machine: old caches do not say it.
     """
     start = 0
     if data.startswith(_OLD_MAGIC) and len(data) >= 16:
@@ -70,7 +73,7 @@ def parse(
         if flags not in ids:
             continue
         found = _string(data, start + value)
-        rank = _rank(found, hwcap, hwcaps)
+        rank = _rank(found, hwcap, hwcaps, legacy)
         if rank is None:
             continue
         soname = _string(data, start + name)
@@ -85,12 +88,16 @@ def _string(data: bytes, at: int) -> str:
     return os.fsdecode(data[at:end]) if end >= 0 else ""
 
 
-def _rank(path: str, hwcap: int, hwcaps: tuple[str, ...]) -> int | None:
+def _rank(path: str, hwcap: int, hwcaps: tuple[str, ...], legacy: frozenset[str]) -> int | None:
     """Return how good a build is, 0 the best, None for one that is not taken."""
     _, is_special, rest = path.partition(HWCAPS)
     if is_special:
         name = rest.partition("/")[0]
         return hwcaps.index(name) if name in hwcaps else None
-    if hwcap and not hwcap & _IS_HWCAPS:
-        return None  # a folder of the old kind, which loaders since glibc 2.37 do not know
-    return len(hwcaps)
+    worst = len(hwcaps) + 64
+    if not hwcap or hwcap & _IS_HWCAPS:
+        return worst
+    bits = hwcap.bit_count()  # one for each folder
+    if not legacy.issuperset(path.split("/")[-1 - bits : -1]):
+        return None
+    return worst - bits

@@ -8,39 +8,65 @@ slash, each with its NUL. Distributions differ here as in nothing else.
 from __future__ import annotations
 
 import os
+from typing import NamedTuple
 
 _MAX = 1 << 24
 _MAX_FOLDERS = 16
 
 
-def system_folders(path: str) -> tuple[list[str], str]:
-    """Return the default folders and $LIB of the glibc loader at `path`.
+class Built(NamedTuple):
+    """How a glibc loader was built: its default folders, $LIB, and its version.
 
-    Both are empty where it cannot be read or does not say so.
+    `folders` and `lib` are empty where the file does not say so; `version` is that of loaders
+    before 2.33, (2, 0), where it names none.
     """
+
+    folders: list[str]
+    lib: str
+    version: tuple[int, int]
+
+
+def read(path: str) -> Built | None:
+    """Return what the file of a glibc loader says, None where it cannot be read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError:
-        return [], ""
+        return None
     try:
         data = os.read(descriptor, _MAX)
     except OSError:
-        return [], ""
+        return None
     finally:
         os.close(descriptor)
     return parse(data)
 
 
-def parse(data: bytes) -> tuple[list[str], str]:
-    """Return what `system_folders` returns, from the bytes of a loader."""
+def parse(data: bytes) -> Built:
+    """Return what `read` returns, from the bytes of a loader."""
+    folders = _system_folders(data)
+    return Built(folders, _lib(data, folders[0]) if folders else "", _version(data))
+
+
+def _version(data: bytes) -> tuple[int, int]:
+    """Return the version in "… release version 2.36.", which dl-usage.c prints."""
+    mark = b" release version "
+    at = data.find(mark)
+    words = data[at + len(mark) : at + len(mark) + 8].split(b".") if at >= 0 else []
+    if len(words) < 2 or not words[0].isdigit() or not words[1][:2].isdigit():
+        return 2, 0
+    return int(words[0]), int(words[1][:2])
+
+
+def _system_folders(data: bytes) -> list[str]:
     end = 0
     while (at := data.find(b"/lib", end)) >= 0:
-        start = data.rfind(b"\0", 0, at) + 1
-        found, end = _run(data, start)
+        found, end = _run(data, data.rfind(b"\0", 0, at) + 1)
+        if not found:  # a number may lie right before it
+            found, end = _run(data, at)
         if found:
-            return found, _lib(data, found[0])
+            return found
         end = max(end, at + 1)
-    return [], ""
+    return []
 
 
 def _run(data: bytes, start: int) -> tuple[list[str], int]:

@@ -7,7 +7,9 @@ glibc: sysdeps/x86_64/dl-hwcaps_subdirs.c, sysdeps/x86/cpu-features.c (update_ac
 
 from __future__ import annotations
 
-from soscope.linker.machine import EM_X86_64, Kind, is_native, machine_of
+from functools import cache
+
+from soscope.linker.machine import EM_386, EM_X86_64, Kind, is_native, machine_of
 
 _LEVELS = {  # what /proc/cpuinfo calls the features of each level of the x86-64 psABI
     2: "cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3",
@@ -15,6 +17,7 @@ _LEVELS = {  # what /proc/cpuinfo calls the features of each level of the x86-64
     4: "avx512f avx512bw avx512cd avx512dq avx512vl",
 }
 _HASWELL = "avx2 bmi1 bmi2 abm movbe popcnt fma"
+_AVX512_1 = "avx512cd avx512bw avx512dq avx512vl"
 _XEON_PHI = "avx512cd avx512er avx512pf"
 
 
@@ -38,6 +41,30 @@ def hwcaps(kind: Kind) -> tuple[str, ...]:
     return tuple(f"x86-64-v{number}" for number in range(level(_cpuinfo()[1]), 1, -1))
 
 
+def legacy(kind: Kind, flags: int = 0) -> tuple[str, ...]:
+    """Return the folders for this processor by which glibc before 2.37 went, the best first.
+
+    elf/dl-hwcaps.c of those, _dl_important_hwcaps: every subset of "tls", $PLATFORM and the names
+    of some features. The latter are only known of a processor that is here.
+    """
+    parts = ["tls", platform(kind, flags)]
+    if is_native(kind) and kind.machine == EM_X86_64:
+        vendor, has = _cpuinfo()
+        special = has.issuperset(_AVX512_1.split()) and "avx512er" not in has
+        if vendor == "GenuineIntel" and special:
+            parts.append("avx512_1")
+        parts.append("x86_64")
+    elif is_native(kind) and kind.machine == EM_386:
+        parts.append("sse2")
+    parts = [part for part in parts if part]
+    subsets = range((1 << len(parts)) - 1, 0, -1)
+    listed = [
+        "/".join(part for place, part in enumerate(parts) if mask >> (len(parts) - 1 - place) & 1)
+        for mask in subsets
+    ]
+    return tuple(dict.fromkeys(listed))
+
+
 def platform(kind: Kind, flags: int = 0) -> str:
     """Return $PLATFORM; "" where it is not known, and for those that have none."""
     if is_native(kind) and kind.machine == EM_X86_64:
@@ -50,6 +77,7 @@ def platform(kind: Kind, flags: int = 0) -> str:
     return machine_of(kind, flags).platform
 
 
+@cache
 def _cpuinfo() -> tuple[str, frozenset[str]]:
     """Return the vendor and the flags of the first processor."""
     vendor, flags = "", ""

@@ -30,8 +30,9 @@ _MAX_SCOPES = 4096
 class Provider(NamedTuple):
     """The library that has a symbol.
 
-    `name` is what asked for it as it stands in the file (DT_NEEDED: "libc.so.6"), `path` where
-    it was found; both are None where there is none, and `reason` says why.
+    `name` is what asked for it as it stands in the file (DT_NEEDED: "libc.so.6"), `path` the
+    file that was found, without the links of a sysroot; both are None where there is none, and
+    `reason` says why.
     """
 
     name: str | None
@@ -53,7 +54,7 @@ class _Scope:
             for one in found
             if one is not search.program and one.library is not None
         ]
-        self._offers: list[tuple[Needed, Exports]] | None = None
+        self._offers: list[tuple[Provider, Exports]] | None = None
         self.missing = tuple(one.name for one in search.missing)
         self.asked = frozenset(search.asked)
         self.state = system.state
@@ -77,13 +78,17 @@ class _Scope:
     def find(self, name: str, version: str | None) -> Provider | None:
         """Return the first that has the symbol."""
         if self._offers is None:
-            listed = [(one, library.exports) for one, library in self.libraries]
-            self._offers = [(one, offer) for one, offer in listed if offer is not None]
+            listed = [(one.name, library) for one, library in self.libraries]
+            self._offers = [
+                (Provider(name, library.path, None), library.exports)
+                for name, library in listed
+                if library.exports is not None
+            ]
         wanted = self.system.word(name)
         is_musl = self.system.is_musl
-        for one, offer in self._offers:
+        for provider, offer in self._offers:
             if offer.has(wanted, version, any_version=is_musl):
-                return Provider(one.name, one.path, None)
+                return provider
         return None
 
 

@@ -18,6 +18,7 @@ from soscope.linker.machine import Kind, machine_of
 from soscope.linker.root import Root
 
 _MUSL_FOLDERS = ["/lib", "/usr/local/lib", "/usr/lib"]
+_WITHOUT_LEGACY = (2, 37)
 _MAX_LIBRARIES = 8192
 _MAX_NAMES = 1 << 17
 _MAX_PATHS = 1 << 16
@@ -39,17 +40,23 @@ class System:
         self.root = root
         self.kind = kind
         self.library_folders = library_folders
+        self._flags = flags
         self._machine = machine_of(kind, flags)
         self.is_musl = os.path.basename(loader).startswith("ld-musl")
         self.loader = loader or self._machine.loader
         self.loader_path = root.host(self.loader)
         self.lib = ""
         self.platform = processor.platform(kind, flags)
+        self._legacy: tuple[str, ...] = ()
         self.default = [
             root.host(folder) for folder in (self._musl() if self.is_musl else self._glibc())
         ]
         self.words: dict[str, Wanted] = {}
-        self._hwcaps: tuple[str, ...] | None = None
+        self._hwcaps = () if self.is_musl else processor.hwcaps(kind)
+        self._builds = [cache.HWCAPS.strip("/") + "/" + name for name in self._hwcaps]
+        self._builds += self._legacy
+        self._tops = frozenset(name.partition("/")[0] for name in self._builds)
+        self._folders: dict[str, tuple[Stamp, list[str]]] = {}
         self._cache: dict[str, str] | None = None
         self._files: dict[str, tuple[Stamp, Found]] = {}
         self._plain: dict[str, tuple[str, Found]] = {}
@@ -58,9 +65,12 @@ class System:
     # ---- the folders ----
 
     def _glibc(self) -> list[str]:
-        found, self.lib = loaderfile.system_folders(self.loader_path)
-        if found:
-            return found
+        built = loaderfile.read(self.loader_path)
+        if built is not None and built.version < _WITHOUT_LEGACY:
+            self._legacy = processor.legacy(self.kind, self._flags)
+        if built is not None and built.folders:
+            self.lib = built.lib
+            return built.folders
         machine = self._machine
         triplet = machine.triplet
         if triplet and os.path.isdir(self.root.host(f"/usr/lib/{triplet}")):
@@ -79,20 +89,25 @@ class System:
             return _MUSL_FOLDERS
         return [folder for folder in text.replace("\n", ":").split(":") if folder]
 
-    def with_builds(self, folder: str) -> Iterator[str]:
-        """Give the folders of a folder that hold builds for this processor, and itself."""
-        inner = folder + cache.HWCAPS
-        if not self.is_musl and os.path.isdir(inner):
-            for name in self.hwcaps:
-                yield inner + name
-        yield folder
+    def with_builds(self, folder: str) -> list[str]:
+        """Return the folders of a folder that hold builds for this processor, and itself.
 
-    @property
-    def hwcaps(self) -> tuple[str, ...]:
-        """The names of the folders in glibc-hwcaps that the loader looks in, the best first."""
-        if self._hwcaps is None:
-            self._hwcaps = processor.hwcaps(self.kind)
-        return self._hwcaps
+        Empty where there is no such folder.
+        """
+        folder = self.root.resolve(folder)
+        stamp = _stamp(folder)
+        if stamp is None:
+            return []
+        known = self._folders.get(folder)
+        if known is None or known[0] != stamp:
+            listed = [folder]
+            if any(os.path.isdir(f"{folder}/{name}") for name in self._tops):
+                builds = (f"{folder}/{name}" for name in self._builds)
+                listed = [*filter(os.path.isdir, builds), folder]
+            if len(self._folders) > _MAX_NAMES:
+                self._folders.clear()
+            known = self._folders[folder] = stamp, listed
+        return known[1]
 
     def cached(self, name: str) -> str | None:
         """Return where ld.so.cache says that `name` is, here."""
@@ -103,7 +118,8 @@ class System:
                 self.root.host(cache.PATH),
                 ids=self._machine.ids,
                 order=self.kind.order,
-                hwcaps=self.hwcaps,
+                hwcaps=self._hwcaps,
+                legacy=frozenset("/".join(self._legacy).split("/")),
             )
         found = self._cache.get(name)
         return None if found is None else self.root.prefix + found
@@ -188,8 +204,7 @@ class System:
         state: list[Stamp | None] = []
         for folder in (*self.library_folders, *self.default):
             state.append(_stamp(folder))
-            if self._hwcaps and _stamp(folder + cache.HWCAPS) is not None:
-                state += [_stamp(folder + cache.HWCAPS + name) for name in self._hwcaps]
+            state += [_stamp(one) for one in self.with_builds(folder)[:-1]]
         if not self.is_musl:
             state.append(_stamp(self.root.host(cache.PATH)))
         if state != self.state:
