@@ -71,7 +71,7 @@ def _open(subject: Subject, path: str) -> ElfImage:
         head = _head(path)
         if not head.startswith(b"#!"):
             break
-        words = head[2:].split(b"\n", 1)[0].split()
+        words = head[2:].split(b"\n", 1)[0].split(b"\0", 1)[0].split()  # as the kernel reads it
         if not words:
             break
         program = os.fsdecode(words[0])

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from soscope.errors import FormatError
+from soscope.errors import FormatError, SoscopeError
 from soscope.inspect import file
 from soscope.inspect.costs import costs
 from tests.support import build
@@ -26,7 +27,7 @@ def whole() -> bytes:
 
 def examined(path: Path, data: bytes) -> None:
     path.write_bytes(data)
-    with contextlib.suppress(FormatError):
+    with contextlib.suppress(SoscopeError):  # it may have become a script of nothing
         file.examine(str(path))
 
 
@@ -36,6 +37,12 @@ def test_a_file_that_is_cut_off_is_said(whole: bytes, tmp_path: Path) -> None:
     (tmp_path / "cut").write_bytes(whole[:100])
     with pytest.raises(FormatError, match="damaged: program headers at offset 0x40"):
         file.examine(str(tmp_path / "cut"))
+
+
+def test_a_zero_ends_the_line_of_a_script(tmp_path: Path) -> None:
+    path = tmp_path / "script"
+    path.write_bytes(b"#!/bin/sh\0x\necho\n")
+    assert os.path.realpath(file.examine(str(path)).path) == os.path.realpath("/bin/sh")
 
 
 @settings(max_examples=150, deadline=None)
