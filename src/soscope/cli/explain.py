@@ -1,23 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope explain`: how calls of a symbol go in a running process."""
+"""`soscope explain`: how calls of a symbol go, in files or in a running process."""
 
 from __future__ import annotations
 
 from soscope.cli.main import Invocation, note
-from soscope.options.explain import parse
+from soscope.options.explain import ExplainOptions, parse
 
 
 def run(invocation: Invocation) -> int:
     """Run the verb; return 0, or 1 where no slot leads to the symbol."""
     options = parse(invocation.words)
     invocation.debug |= options.debug
+    if options.pid is None:
+        from soscope.cli.explainfile import explain_in_files
 
+        return explain_in_files(options)
+    return _explain_process(options, options.pid)
+
+
+def _explain_process(options: ExplainOptions, pid: int) -> int:
     # --help and usage errors need none of these
     from soscope.cli.output import show
-    from soscope.inspect.explain import explain
-    from soscope.report import explain as report
+    from soscope.inspect.explainlive import explain
+    from soscope.report import explainlive as report
 
-    found = explain(options.pid, options.symbol, options.importer)
+    found = explain(pid, options.symbol, options.importer)
     text = ""
     if options.json:
         text = report.document(found)

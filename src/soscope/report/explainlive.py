@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.inspect.explain import Explanation, Way, table_name, type_name
+from soscope.inspect.explainlive import Explanation, Way, table_name, type_name
 from soscope.process.slots.bindings import HOOKED, INTERPOSED, UNBOUND
 from soscope.process.slots.slotuses import STUB, Use, instruction
 from soscope.report.words import json_document, plural, printable

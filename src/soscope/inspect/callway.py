@@ -1,0 +1,465 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The life of one call, as a file lays it down: from the call to the resolver, and the second time.
+
+Nothing is run. The code is followed instruction by instruction, from the stub to the slot, and from
+what the slot holds at first to the resolver; what that is given comes out of the same reading.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from soscope.binfmt.listing.arches import lister_of
+from soscope.binfmt.listing.base import (
+    CALL_THROUGH,
+    CELL,
+    JUMP,
+    NUMBER,
+    REGISTER,
+    THROUGH,
+    Call,
+    Line,
+    Lister,
+    Value,
+    walk,
+)
+from soscope.inspect import resolvers
+from soscope.inspect.disassembly import around
+from soscope.inspect.filecode import FileCode
+from soscope.inspect.resolvers import Resolver, resolvers_of
+from soscope.model.filemap import IRELATIVE, LAZY, MACHO, NOW, PRELINKED, TLSDESC, WEAK, Slot
+
+# The steps, in the order of a first call.
+CALL_SITE = "call"
+THUNK = "thunk"
+STUB = "stub"
+SLOT = "slot"
+BEFORE = "before"
+HELPER = "helper"
+FIRST = "plt0"
+RESOLVER = "resolver"
+AFTER = "after"
+SECOND = "second"
+STEPS = (CALL_SITE, THUNK, STUB, SLOT, BEFORE, HELPER, FIRST, RESOLVER, AFTER, SECOND)
+
+_MOST_SITES = 3
+_MOST_STUBS = 4
+
+
+class Site(NamedTuple):
+    """One instruction that calls: where, in which function, and what stands around it."""
+
+    call: Call
+    section: str
+    function: str
+    lines: tuple[Line, ...]
+
+
+class Given(NamedTuple):
+    """What a resolver finds at `place`; `value` is the number or the cell's address."""
+
+    place: str
+    value: Value
+    text: str
+    meaning: str
+
+
+class Step(NamedTuple):
+    """One step: `title` is its name, `where` the section or function, `notes` are sentences."""
+
+    step: str
+    title: str
+    where: str
+    lines: tuple[Line, ...]
+    notes: tuple[str, ...]
+
+
+class Way(NamedTuple):
+    """The way of calls through one slot.
+
+    `sites` are all instructions that call, whatever is shown of them. `given` is what the resolver
+    is given and `generations` those that this loader had, empty where nothing is lazy or known.
+    `instructions` are how many a call takes to the function: the first up to the resolver, and
+    every later one. `wrong` says what does not fit together in the file.
+    """
+
+    slot: Slot
+    provider: str | None
+    provider_reason: str | None
+    sites: tuple[Site, ...]
+    steps: tuple[Step, ...]
+    given: tuple[Given, ...]
+    generations: tuple[Resolver, ...]
+    instructions: tuple[int, int]
+    wrong: tuple[str, ...]
+
+    def step(self, name: str) -> Step | None:
+        """Return a step, None where this way has none of that name."""
+        return next((one for one in self.steps if one.step == name), None)
+
+
+class Follower:
+    """Follows calls through one image; its code is searched once for all slots that are asked."""
+
+    def __init__(self, code: FileCode, *, format: str, arch: str) -> None:  # noqa: A002
+        self.code = code
+        self.format = format
+        self.arch = arch
+
+    def ways(self, found: list[tuple[Slot, str | None, str | None]]) -> list[Way]:
+        """Return the way through each slot; beside it stand provider and reason."""
+        stubs = {stub.vaddr: stub.size for slot, _, _ in found for stub in slot.stubs}
+        slots = {slot.vaddr for slot, _, _ in found}
+        calls, thunks = self._search(stubs, slots, self._base(found))
+        return [self._way(*one, calls, thunks) for one in found]
+
+    # ---- who calls ----
+
+    def _search(
+        self, stubs: dict[int, int], slots: set[int], base: int
+    ) -> tuple[list[Call], dict[int, int]]:
+        lister = self._lister(base)
+        if lister is None:
+            return [], {}
+        thunks: dict[int, int] = {}
+        for vaddr, data in self.code.pieces():
+            thunks.update(lister.thunks(data, vaddr, stubs))
+        found: dict[int, Call] = {}
+        for vaddr, data in self.code.pieces():
+            for one in lister.calls(data, vaddr, {*stubs, *thunks}, slots):
+                if one.start not in thunks and not any(
+                    0 <= one.vaddr - stub < size for stub, size in stubs.items()
+                ):
+                    found.setdefault(one.vaddr, one)
+        return [found[vaddr] for vaddr in sorted(found)], thunks
+
+    def _site(self, call: Call) -> Site:
+        function = self.code.function_at(call.vaddr)
+        name = ""
+        if function is not None:
+            name = f"{function.name}+{call.vaddr - function.vaddr:#x}"
+        start = call.start if function is None else function.vaddr
+        lines = around(self.arch, self.code, start, call.vaddr)
+        if not lines:
+            lister = self._lister()
+            assert lister is not None
+            size = call.vaddr + call.size - call.start
+            lines = _listed(lister, self.code.read(call.start, size), call.start)
+        return Site(call, self.code.section(call.vaddr), name, tuple(lines))
+
+    # ---- the way ----
+
+    def _lister(self, base: int = 0) -> Lister | None:
+        return lister_of(self.arch, self.code.bits, self.code.order, base)
+
+    def _base(self, found: list[tuple[Slot, str | None, str | None]]) -> int:
+        """Return what i386 code counts from: a stub of a known slot tells."""
+        if self.arch != "i386":
+            return 0
+        for slot, _, _ in found:
+            for stub in slot.stubs:
+                code = self.code.read(stub.vaddr, 16)
+                for shape in (b"\xff\xa3", b"\x8b\x83"):
+                    at = code.find(shape)
+                    if 0 <= at <= 10:
+                        distance = int.from_bytes(code[at + 2 : at + 6], "little", signed=True)
+                        return slot.vaddr - distance & 0xFFFF_FFFF
+        return 0
+
+    def _way(
+        self,
+        slot: Slot,
+        provider: str | None,
+        reason: str | None,
+        calls: list[Call],
+        thunks: dict[int, int],
+    ) -> Way:
+        stubs = {stub.vaddr for stub in slot.stubs}
+        mine = {vaddr: stub for vaddr, stub in thunks.items() if stub in stubs}
+        wanted = {*stubs, *mine, slot.vaddr}
+        sites = [self._site(one) for one in calls if one.target in wanted]
+        base = self._base([(slot, provider, reason)])
+        steps = [self._calls(slot, sites)]
+        direct = 0
+        if mine:
+            steps.append(self._thunk(mine))
+        if slot.stubs:
+            step = self._stub(slot, base)
+            steps.append(step)
+            direct = len(step.lines)
+        steps.append(self._slot(slot, provider, reason))
+        steps.append(self._before(slot))
+        given: tuple[Given, ...] = ()
+        wrong: list[str] = []
+        late = 0
+        generations: tuple[Resolver, ...] = ()
+        if slot.binding == LAZY and slot.helper is not None:
+            if self.code.loader not in resolvers.NEVER_LAZY:
+                generations = resolvers_of(self.code.loader or resolvers.GLIBC, self.arch)
+            lazy, lister, cell = self._lazy(slot, base)
+            steps += lazy
+            late = sum(len(one.lines) for one in lazy)
+            if lister is not None and cell is not None:
+                given = self._given(lister, generations)
+                steps.append(self._resolver(cell, given))
+                wrong += self._compare(slot, given)
+        steps += [self._after(slot, provider), self._second(slot, sites, direct)]
+        once = 1 + direct
+        return Way(
+            slot,
+            provider,
+            reason,
+            tuple(sites),
+            tuple(steps),
+            given,
+            generations,
+            (once + late if late else 0, once),
+            tuple(wrong),
+        )
+
+    def _calls(self, slot: Slot, sites: list[Site]) -> Step:
+        if not sites:
+            how = "its address is loaded" if not slot.stubs else "nobody in this file calls it"
+            if self._lister() is None:
+                how = f"the code was not searched: no decoder for {self.arch}"
+            return Step(CALL_SITE, "call site", "", (), (how,))
+        first = sites[0]
+        notes = [f"also at {one.call.vaddr:#x}{_in(one)}" for one in sites[1:_MOST_SITES]]
+        if len(sites) > _MOST_SITES:
+            notes.append(f"and {len(sites) - _MOST_SITES:,} more")
+        return Step(
+            CALL_SITE, "call site", first.function or first.section, first.lines, tuple(notes)
+        )
+
+    def _thunk(self, thunks: dict[int, int]) -> Step:
+        vaddr = min(thunks)
+        lister = self._lister()
+        assert lister is not None
+        lines = walk(lister, self.code.read, vaddr)
+        function = self.code.function_at(vaddr)
+        name = function.name if function is not None and function.vaddr == vaddr else ""
+        notes = ["the stub is too far for a branch"]
+        if len(thunks) > 1:
+            notes.append(f"and {len(thunks) - 1} more like it")
+        where = name or self.code.section(vaddr)
+        return Step(THUNK, "range-extension thunk", where, tuple(lines), tuple(notes))
+
+    def _stub(self, slot: Slot, base: int) -> Step:
+        first = slot.stubs[0]
+        lines = self._follow(first.vaddr, base, slot.vaddr)[0]
+        notes = []
+        if first.selector is not None:
+            notes.append(f"the selector is {first.selector}")
+        if slot.signed is not None:
+            notes.append(_signature(slot))
+        notes += [
+            f"another stub at {one.vaddr:#x} in {one.section or 'code'} ({one.kind})"
+            for one in slot.stubs[1:_MOST_STUBS]
+        ]
+        if len(slot.stubs) > _MOST_STUBS:
+            notes.append(f"and {len(slot.stubs) - _MOST_STUBS:,} more")
+        where = first.section or ""
+        return Step(STUB, f"stub ({first.kind})", where, tuple(lines), tuple(notes))
+
+    def _follow(
+        self, vaddr: int, base: int, end: int | None = None, lister: Lister | None = None
+    ) -> tuple[list[Line], int | None, Lister | None]:
+        """Follow code to where it jumps through a cell: (lines, cell, decoder)."""
+        lister = lister or self._lister(base)
+        if lister is None:
+            return [], None, None
+        lines: list[Line] = []
+        for _ in range(4):
+            part = walk(lister, self.code.read, vaddr)
+            lines += part
+            last = part[-1]
+            if last.flow == THROUGH:
+                return lines, last.target, lister
+            if last.flow != JUMP or last.target is None or last.target == end:
+                break
+            vaddr = last.target
+        return lines, None, lister
+
+    def _slot(self, slot: Slot, provider: str | None, reason: str | None) -> Step:
+        name = slot.symbol or "(no name)"
+        if slot.version is not None:
+            name += f"@{slot.version}"
+        place = f"{slot.vaddr:#x}"
+        if slot.offset is not None:
+            place += f", at offset {slot.offset:#x} of the file"
+        notes = [place, f"{slot.kind}: {name} ({slot.symbol_type})"]
+        if slot.defined_here:
+            notes.append("this file defines it; another image may come first")
+        elif provider is not None:
+            notes.append(f"from {provider}")
+        elif reason is not None:
+            notes.append(f"from whom is not said: {reason}")
+        if slot.signed is not None and not slot.stubs:
+            notes.append(_signature(slot))
+        return Step(SLOT, "slot", slot.section or "", (), tuple(notes))
+
+    def _before(self, slot: Slot) -> Step:
+        value = None if slot.offset is None else self.code.word(slot.vaddr)
+        shown = "no bytes in the file" if value is None else f"{value:#x}"
+        if slot.binding == LAZY and slot.helper is not None:
+            shown = f"{slot.helper:#x}: {self._place(slot, slot.helper)}"
+            moved = f"when the image is loaded, {self._bias()} is added"
+            return Step(BEFORE, "holds at first", "", (), (shown, moved))
+        when = {
+            NOW: "the loader writes the address when it loads the image, before any call",
+            WEAK: "the loader writes the address of the first definition of all images",
+            IRELATIVE: "at the start the image's own function is asked which one is to be used",
+            PRELINKED: "the address is in the file, good as long as no library has changed",
+            TLSDESC: "the loader writes a function, and what it is given",
+        }.get(slot.binding, "the loader writes the address when it loads the image")
+        if slot.kind.startswith("chained") and value is not None:
+            shown = f"{value:#x}: a link of a chain of fixups, no address"
+        elif value == 0:
+            shown = "0"
+        return Step(BEFORE, "holds at first", "", (), (shown, when))
+
+    def _bias(self) -> str:
+        return "its slide" if self.format == MACHO else "the load bias"
+
+    def _place(self, slot: Slot, vaddr: int) -> str:
+        for stub in slot.stubs:
+            if stub.vaddr < vaddr < stub.vaddr + max(stub.size, 16):
+                return "the second half of the stub itself"
+        section = self.code.section(vaddr)
+        return f"in {section}" if section else "in the code"
+
+    def _lazy(self, slot: Slot, base: int) -> tuple[list[Step], Lister | None, int | None]:
+        """Return the steps from what the slot holds to the resolver's cell."""
+        lister = self._lister(base)
+        if lister is None or slot.helper is None:
+            return [], None, None
+        if slot.stubs:  # what it leaves in registers is what the other half goes on with
+            walk(lister, self.code.read, slot.stubs[0].vaddr)
+        first = walk(lister, self.code.read, slot.helper)
+        steps = []
+        last = first[-1]
+        where = self.code.section(slot.helper)
+        if last.flow == THROUGH:
+            steps.append(Step(FIRST, self._first_name(), where, tuple(first), ()))
+            return steps, lister, last.target
+        steps.append(Step(HELPER, self._helper_name(), where, tuple(first), ()))
+        if last.flow != JUMP or last.target is None:
+            return steps, lister, None
+        lines, cell, _ = self._follow(last.target, base, lister=lister)
+        where = self.code.section(last.target)
+        steps.append(Step(FIRST, self._first_name(), where, tuple(lines), ()))
+        return steps, lister, cell
+
+    def _helper_name(self) -> str:
+        return "stub helper" if self.format == MACHO else "lazy half"
+
+    def _first_name(self) -> str:
+        return "what all helpers share" if self.format == MACHO else "PLT0"
+
+    # ---- the resolver ----
+
+    def _given(self, lister: Lister, generations: tuple[Resolver, ...]) -> tuple[Given, ...]:
+        if not generations:
+            return ()
+        found = []
+        for one in generations[0].arguments:
+            if one.word < 0:
+                value = lister.get(one.place)
+            elif one.word < len(lister.stack):
+                value = lister.stack[-1 - one.word]
+            else:
+                continue
+            if value.kind == CELL and self.code.is_code(value.number):
+                data = self.code.read(value.number, 4)
+                value = Value(NUMBER, int.from_bytes(data, "little"))
+            found.append(
+                Given(one.place, value, self._text(value), resolvers.MEANINGS[one.meaning])
+            )
+        return tuple(found)
+
+    def _text(self, value: Value) -> str:
+        if value.kind == NUMBER:
+            name = self.code.cell(value.number)
+            return f"{value.number:#x} ({name})" if name else f"{value.number:#x}"
+        if value.kind == CELL:
+            name = self.code.cell(value.number)
+            return f"what {name or 'the cell'} at {value.number:#x} holds"
+        return f"what {value.name} held" if value.kind == REGISTER else "not known"
+
+    def _resolver(self, cell: int, given: tuple[Given, ...]) -> Step:
+        name = self.code.cell(cell)
+        through = f"through {name} at {cell:#x}" if name else f"through {cell:#x}"
+        through += ", which the loader fills when it loads the image"
+        notes = [through]
+        notes += [f"{one.place} = {one.text}: {one.meaning}" for one in given]
+        return Step(RESOLVER, "resolver", "", (), tuple(notes))
+
+    def _compare(self, slot: Slot, given: tuple[Given, ...]) -> list[str]:
+        """Say where the resolver is given another record than that of the slot."""
+        wanted = {
+            resolvers.MEANINGS[one]: slot.resolver_argument
+            for one in (resolvers.INDEX, resolvers.OFFSET, resolvers.LAZY_INFO)
+        }
+        wanted[resolvers.MEANINGS[resolvers.SLOT]] = slot.vaddr
+        return [
+            f"the resolver is given {one.value.number:#x}, but the slot's own record is"
+            f" {expected:#x}: another symbol would be bound"
+            for one in given
+            if (expected := wanted.get(one.meaning)) is not None
+            and one.value.kind == NUMBER
+            and one.value.number != expected
+        ]
+
+    # ---- afterwards ----
+
+    def _after(self, slot: Slot, provider: str | None) -> Step:
+        name = slot.symbol or "the function"
+        owner = "this file" if slot.defined_here else provider or "the first image that has it"
+        value = f"the address of {name} in {owner}"
+        if slot.signed is not None:
+            value += ", signed"
+        return Step(AFTER, "holds then", "", (), (value,))
+
+    def _second(self, slot: Slot, sites: list[Site], direct: int) -> Step:
+        flow = sites[0].call.flow if sites else ""
+        way = ["call"]
+        if flow not in (CALL_THROUGH, THROUGH) and slot.stubs:
+            way.append("stub")
+        way += ["slot", slot.symbol or "the function"]
+        count = 1 + direct
+        notes = [" → ".join(way)]
+        if sites and direct:
+            notes.append(f"{count} instructions: the call and {direct} of the stub")
+        elif sites:
+            notes.append("1 instruction")
+        return Step(
+            SECOND,
+            "every later call" if slot.binding == LAZY else "every call",
+            "",
+            (),
+            tuple(notes),
+        )
+
+
+def _signature(slot: Slot) -> str:
+    assert slot.signed is not None
+    key, diversity, address = slot.signed
+    return f"signed with key {key}, diversity {diversity:#x}" + (
+        " and the slot's address" if address else ""
+    )
+
+
+def _in(site: Site) -> str:
+    place = site.function or site.section
+    return f" in {place}" if place else ""
+
+
+def _listed(lister: Lister, code: bytes, vaddr: int) -> list[Line]:
+    """Return the instructions in `code`; what has no row is a line of bytes."""
+    found = []
+    at = 0
+    while at < len(code):
+        line = lister.line(code[at:], vaddr + at)
+        found.append(line)
+        at += max(len(line.code), 1)
+    return found

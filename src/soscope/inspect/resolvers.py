@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What dynamic linkers publish of their lazy resolvers: data, each with its source.
+
+glibc: sysdeps/ARCH/dl-trampoline.S, elf/dl-runtime.c. dyld: src/dyld_stub_binder.s and
+src/stub_binding_helper.s of opensource.apple.com's releases. The numbers behind "dyld" are those
+of its releases: dyld-132 came with Mac OS X 10.6, dyld-353 with 10.10, dyld-852 with macOS 11,
+dyld-940 with macOS 12.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+GLIBC = "glibc"
+MUSL = "musl"
+BIONIC = "bionic"
+DYLD = "dyld"
+
+LINK_MAP = "link_map"
+INDEX = "index"  # of the relocation
+OFFSET = "offset"  # of the relocation in DT_JMPREL
+SLOT = "slot"
+GOT_2 = "got[2]"
+RETURN = "return"
+CACHE = "cache"
+LAZY_INFO = "lazy-info"
+LAZY_POINTER = "lazy-pointer"
+HEADER = "header"
+
+MEANINGS = {
+    LINK_MAP: "the image's link_map",
+    INDEX: "the index of the relocation in DT_JMPREL",
+    OFFSET: "the offset of the relocation in DT_JMPREL, in bytes",
+    SLOT: "the slot",
+    GOT_2: "&GOT[2]: the word in front of it is the link_map",
+    RETURN: "the caller's return address",
+    CACHE: "where dyld keeps its ImageLoader for this image",
+    LAZY_INFO: "the offset of the record in the lazy bind opcodes",
+    LAZY_POINTER: "the slot",
+    HEADER: "the image's mach_header",
+}
+
+
+class Argument(NamedTuple):
+    """One thing that a resolver is given: `place` is a register, or a word of the stack.
+
+    `word` counts the words of the stack from where the stack pointer points to, -1 for a
+    register.
+    """
+
+    place: str
+    word: int
+    meaning: str
+
+
+class Resolver(NamedTuple):
+    """One generation of a resolver on one architecture.
+
+    `name` is the trampoline's, `calls` the function behind it, `versions` those that have it.
+    `saves` are the registers that it keeps, `vectors` the vector registers among them, `aligns`
+    what it does about the stack. `source` is where that is published.
+    """
+
+    loader: str
+    arch: str
+    name: str
+    calls: str
+    versions: str
+    saves: str
+    vectors: str
+    aligns: str
+    source: str
+    arguments: tuple[Argument, ...]
+
+
+_X86_64_GLIBC = (Argument("(%rsp)", 0, LINK_MAP), Argument("8(%rsp)", 1, INDEX))
+_I386_GLIBC = (Argument("(%esp)", 0, LINK_MAP), Argument("4(%esp)", 1, OFFSET))
+_AARCH64_GLIBC = (
+    Argument("x16", -1, GOT_2),
+    Argument("[sp]", 0, SLOT),
+    Argument("[sp, #8]", 1, RETURN),
+)
+_X86_64_DYLD = (Argument("(%rsp)", 0, CACHE), Argument("8(%rsp)", 1, LAZY_INFO))
+_I386_DYLD = (Argument("(%esp)", 0, CACHE), Argument("4(%esp)", 1, LAZY_INFO))
+_ARM64_DYLD = (Argument("[sp]", 0, LAZY_INFO), Argument("[sp, #8]", 1, CACHE))
+
+_INTEGER_64 = "rax rcx rdx rsi rdi r8 r9"
+_FIXUP = "_dl_fixup(link_map, index)"
+_FAST = "_dyld_fast_stub_entry(cache, lazy info)"
+
+RESOLVERS = (
+    Resolver(
+        GLIBC,
+        "x86-64",
+        "_dl_runtime_resolve_xsavec, _xsave or _fxsave, as the CPU has it",
+        _FIXUP,
+        "glibc 2.27 and later",
+        _INTEGER_64,
+        "xmm, ymm, zmm and mask registers by xsavec or xsave; xmm0-15 by fxsave",
+        "and $-64,%rsp for xsave, 16 for fxsave; keeps the old %rsp in %rbx",
+        "sysdeps/x86_64/dl-trampoline.h, dl-trampoline.S",
+        _X86_64_GLIBC,
+    ),
+    Resolver(
+        GLIBC,
+        "x86-64",
+        "_dl_runtime_resolve_sse, _avx or _avx512",
+        _FIXUP,
+        "glibc 2.23 to 2.26",
+        _INTEGER_64,
+        "xmm0-7, ymm0-7 or zmm0-7 by moves",
+        "and $-VEC_SIZE,%rsp: 16, 32 or 64",
+        "sysdeps/x86_64/dl-trampoline.h",
+        _X86_64_GLIBC,
+    ),
+    Resolver(
+        GLIBC,
+        "x86-64",
+        "_dl_runtime_resolve",
+        _FIXUP,
+        "glibc up to 2.22",
+        _INTEGER_64,
+        "none: a test of glibc's saw to it that ld.so used none",
+        "by the two words that the stub pushed, and 56 bytes of its own",
+        "sysdeps/x86_64/dl-trampoline.S",
+        _X86_64_GLIBC,
+    ),
+    Resolver(
+        GLIBC,
+        "i386",
+        "_dl_runtime_resolve",
+        "_dl_fixup(link_map, offset), by registers",
+        "glibc, all versions",
+        "eax ecx edx",
+        "none: ld.so is built without",
+        "not at all; leaves by ret $12",
+        "sysdeps/i386/dl-trampoline.S",
+        _I386_GLIBC,
+    ),
+    Resolver(
+        GLIBC,
+        "aarch64",
+        "_dl_runtime_resolve",
+        "_dl_fixup(link_map, offset)",
+        "glibc 2.17 and later",
+        "x0-x9, x30",
+        "q0-q7; of SVE's registers only these halves",
+        "208 bytes below a stack that is aligned to 16 already",
+        "sysdeps/aarch64/dl-trampoline.S",
+        _AARCH64_GLIBC,
+    ),
+    Resolver(
+        DYLD,
+        "x86_64",
+        "dyld_stub_binder",
+        _FAST,
+        "dyld-353 to dyld-852: OS X 10.10 to macOS 11",
+        "rdi rsi rdx rcx rbx rax r8 r9",
+        "all that CPUID says, by xsave; without it xmm0-7",
+        "stops the program if 16 is not kept; and $-64 for xsave",
+        "dyld_stub_binder.s",
+        _X86_64_DYLD,
+    ),
+    Resolver(
+        DYLD,
+        "x86_64",
+        "dyld_stub_binder",
+        _FAST,
+        "dyld-132 to dyld-239: Mac OS X 10.6 to 10.9",
+        "rdi rsi rdx rcx r8 r9 rax",
+        "xmm0-7 by movdqa: the upper halves of ymm registers are lost",
+        "by the two words that the helper pushed, and rbp",
+        "dyld_stub_binder.s",
+        _X86_64_DYLD,
+    ),
+    Resolver(
+        DYLD,
+        "i386",
+        "dyld_stub_binder",
+        _FAST,
+        "dyld-132 to dyld-852: Mac OS X 10.6 to macOS 10.14, the last to run i386",
+        "eax ecx edx",
+        "xmm0-3 by movdqa",
+        "sub $100,%esp: 16 is reached with the two words that the helper pushed",
+        "dyld_stub_binder.s",
+        _I386_DYLD,
+    ),
+    Resolver(
+        DYLD,
+        "arm64",
+        "dyld_stub_binder",
+        _FAST,
+        "dyld-353 to dyld-852: up to macOS 11 and iOS 14",
+        "x0-x9, x29, x30",
+        "q0-q7",
+        "240 bytes below a stack that is aligned to 16 already",
+        "dyld_stub_binder.s",
+        _ARM64_DYLD,
+    ),
+)
+
+LAZINESS = {
+    GLIBC: (
+        "glibc binds it at the first call: any version, unless LD_BIND_NOW is set,"
+        " or the file is opened by dlopen(RTLD_NOW)"
+    ),
+    MUSL: ("musl binds it when it loads the image, in every version: there is no lazy path"),
+    BIONIC: ("Android's linker binds it when it loads the image: there is no lazy path"),
+    DYLD: (
+        "dyld binds it at the first call until macOS 11 (dyld-852), unless DYLD_BIND_AT_LAUNCH is"
+        " set; since macOS 12 (dyld-940) when it loads the image: dyld_stub_binder only aborts"
+    ),
+}
+
+NEVER_LAZY = (MUSL, BIONIC)
+
+_SAME = {"x86_64h": "x86_64", "arm64e": "arm64"}
+
+
+def resolvers_of(loader: str, arch: str) -> tuple[Resolver, ...]:
+    """Return the generations of a loader's resolver on an architecture, the newest first."""
+    wanted = _SAME.get(arch, arch)
+    return tuple(one for one in RESOLVERS if (one.loader, one.arch) == (loader, wanted))

@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The life of a call in a file, against objdump, and against running the same code."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from soscope.cli.main import main
+from soscope.inspect import emulate
+from tests.support import machomade
+from tests.support.elffiles import built, run
+from tests.support.schema import wrong_members
+from tests.support.schema_explain import EXPLAIN_FILE
+from tests.support.stubs import opened, program
+from tests.support.tools import need
+
+CALLS = """
+#include <stdlib.h>
+#include <stdio.h>
+int main(void) {
+	void *p = malloc(10), *q = malloc(20);
+	printf("%p %p\\n", p, q);
+	free(p), free(q);
+	return 0;
+}
+"""
+BUILDS = {
+    "lazy": ("-Wl,-z,lazy",),
+    "no-pie": ("-no-pie", "-Wl,-z,lazy"),
+    "ibt": ("-fcf-protection", "-Wl,-z,lazy,-z,ibtplt"),
+    "now": ("-Wl,-z,now",),
+    "no-plt": ("-fno-plt",),
+    "lld": ("-fuse-ld=lld", "-Wl,-z,lazy"),
+    "retpoline": ("-fuse-ld=lld", "-Wl,-z,lazy,-z,retpolineplt"),
+    "mold": ("-fuse-ld=mold", "-Wl,-z,lazy"),
+    "gold": ("-fuse-ld=gold", "-Wl,-z,lazy"),
+}
+LINKERS = {"lld": "ld.lld", "retpoline": "ld.lld", "mold": "mold", "gold": "ld.gold"}
+
+Explain = Callable[..., Any]
+
+
+@pytest.fixture
+def explain(capfd: pytest.CaptureFixture[str]) -> Explain:
+    def said(*words: str | Path, status: int = 0) -> Any:
+        assert main(["explain", "--json", *map(str, words)]) == status
+        document = json.loads(capfd.readouterr().out)
+        assert wrong_members(document, EXPLAIN_FILE) == []
+        return document
+
+    return said
+
+
+def made(folder: Path, build: str, *more: str) -> Path:
+    if build in LINKERS:
+        need(LINKERS[build])
+    compiler = "clang" if LINKERS.get(build) in ("ld.lld", "mold") else "gcc"
+    return built(folder, build, CALLS, *BUILDS[build], *more, compiler=compiler)
+
+
+def objdump(path: Path) -> dict[int, tuple[str, str]]:
+    """Return (bytes, instruction) by address, as objdump -d has them."""
+    found = {}
+    for line in run("objdump", "-dw", path).splitlines():
+        row = re.fullmatch(r"\s*([0-9a-f]+):\t((?:[0-9a-f]{2} )+)\s*(?:\t(.*))?", line)
+        if row is not None:
+            found[int(row[1], 16)] = (row[2].replace(" ", ""), row[3] or "")
+    return found
+
+
+def same(text: str) -> str:
+    """Return an instruction without what disassemblers write differently."""
+    text = re.sub(r"\s*(#|<).*", "", text)
+    text = re.sub(r"\b(push|pop|jmp|call|mov|sub|lea|xor|add|test)[lqb]\b", r"\1", text)
+    return re.sub(r"\b0x|[\s$*]", "", text)
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_every_byte_and_instruction_is_objdumps(
+    tmp_path: Path, build: str, explain: Explain
+) -> None:
+    path = made(tmp_path, build)
+    truth = objdump(path)
+    (image,) = explain(path, "malloc")["images"]
+    assert image["ways"]
+    for way in image["ways"]:
+        assert way["wrong"] == []
+        for step in way["steps"]:
+            for line in step["lines"]:
+                code, text = truth[int(line["vaddr"], 16)]
+                assert line["code"] == code
+                assert same(line["text"]) == same(text), step["step"]
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_who_calls_is_who_calls_in_objdumps_listing(
+    tmp_path: Path, build: str, explain: Explain
+) -> None:
+    path = made(tmp_path, build)
+    (image,) = explain(path, "malloc")["images"]
+    stubs = {int(stub["stub"], 16) for way in image["ways"] for stub in way["slot"]["stubs"]}
+    slots = {int(way["slot"]["slot"], 16) for way in image["ways"]}
+    expected = set()
+    for vaddr, (_, text) in objdump(path).items():
+        row = re.match(r"(?:bnd )?(?:call|jmp)\s+(?:([0-9a-f]+)|\*.*# ([0-9a-f]+))", text)
+        if row is None or any(0 <= vaddr - stub < 16 for stub in stubs):
+            continue
+        if (row[1] and int(row[1], 16) in stubs) or (row[2] and int(row[2], 16) in slots):
+            expected.add(vaddr)
+    found = {int(site["vaddr"], 16) for way in image["ways"] for site in way["call_sites"]}
+    assert found == expected
+    assert len(found) == 2
+    functions = {site["function"] for way in image["ways"] for site in way["call_sites"]}
+    assert all(one.startswith("main+0x") for one in functions)
+
+
+@pytest.mark.parametrize("build", ["lazy", "no-pie", "ibt", "lld", "mold", "gold"])
+@pytest.mark.parametrize("symbol", ["malloc", "free", "printf"])
+def test_the_resolver_is_given_what_it_gets_when_the_stub_runs(
+    tmp_path: Path, build: str, symbol: str, explain: Explain
+) -> None:
+    path = made(tmp_path, build)
+    (image,) = explain(path, symbol)["images"]
+    (way,) = [one for one in image["ways"] if one["slot"]["binding"] == "lazy"]
+    with opened(path) as mapped:
+        ran = {one.stub.slot: one for one in emulate.run_stubs(mapped)}
+    said = {one["meaning"]: one for one in way["resolver_arguments"]}
+    index = said["the index of the relocation in DT_JMPREL"]
+    assert int(index["value"], 16) == ran[int(way["slot"]["slot"], 16)].argument
+    assert said["the image's link_map"]["kind"] == "cell"
+
+
+@pytest.mark.parametrize("build", ["lazy", "ibt", "mold"])
+def test_the_number_of_instructions_is_gdbs(tmp_path: Path, build: str, explain: Explain) -> None:
+    """One step after another, from the call to the resolver."""
+    path = made(tmp_path, build)
+    (image,) = explain(path, "malloc")["images"]
+    (way,) = image["ways"]
+    site = way["call_sites"][0]["function"]
+    gdb = need("gdb")
+    script = [
+        "set debuginfod enabled off",
+        "break main",
+        "run",
+        f"tbreak *({site.replace('main', '(char *)main', 1)})",
+        "continue",
+        *["stepi"] * way["first_call_instructions"],
+        "info symbol $pc",
+    ]
+    words = [word for one in script for word in ("-ex", one)]
+    done = subprocess.run(
+        [gdb, "-nx", "-batch", *words, path],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={"PATH": "/usr/bin:/bin"},
+    )
+    assert re.search(r"^_dl_runtime_resolve_\w+ in section \.text", done.stdout, re.MULTILINE), (
+        done.stdout + done.stderr
+    )
+
+
+@pytest.mark.parametrize("by", ["bfd", "lld", "gold"])
+def test_a_call_on_aarch64(tmp_path: Path, by: str, explain: Explain) -> None:
+    path = program(tmp_path, "aarch64", by, "-pie", "-z", "lazy")
+    (image,) = explain(path, "malloc")["images"]
+    (way,) = image["ways"]
+    assert len(way["call_sites"]) == 1
+    slot = int(way["slot"]["slot"], 16)
+    truth = objdump_of(path, "aarch64")
+    for step in way["steps"]:
+        for line in step["lines"]:
+            assert line["code"] == truth[int(line["vaddr"], 16)]
+    given = {one["place"]: one for one in way["resolver_arguments"]}
+    assert int(given["[sp]"]["value"], 16) == slot
+    with opened(path) as mapped:
+        (ran,) = [one for one in emulate.run_stubs(mapped) if one.stub.slot == slot]
+    got2 = int(given["x16"]["value"], 16)
+    assert (slot - got2 - 8) * 3 == ran.argument
+
+
+def objdump_of(path: Path, arch: str) -> dict[int, str]:
+    """Return the bytes by address, each word in the order of the file."""
+    found = {}
+    for line in run(need(f"{arch}-linux-gnu-objdump"), "-d", path).splitlines():
+        row = re.match(r"\s*([0-9a-f]+):\t([0-9a-f]{8}) ", line)
+        if row is not None:
+            found[int(row[1], 16)] = bytes.fromhex(row[2])[::-1].hex()
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(machomade.NAMES))
+def test_the_way_of_every_lazy_slot_that_mach_o_has_known(
+    tmp_path: Path, name: str, explain: Explain
+) -> None:
+    image = machomade.made(name)
+    if image.arch not in ("x86_64", "i386", "arm64", "arm64e"):
+        return
+    path = tmp_path / "image"
+    path.write_bytes(image.data)
+    lazy = [one for one in image.rows if one.helper is not None and one.stub is not None]
+    for row in lazy[:2]:
+        (found,) = explain("--", path, row.symbol)["images"]
+        (way,) = [one for one in found["ways"] if int(one["slot"]["slot"], 16) == row.slot]
+        assert way["wrong"] == []
+        steps = {one["step"]: one for one in way["steps"]}
+        assert int(steps["stub"]["lines"][0]["vaddr"], 16) == row.stub
+        assert int(steps["helper"]["lines"][0]["vaddr"], 16) == row.helper
+        values = [one["value"] for one in way["resolver_arguments"]]
+        assert hex(row.argument or 0) in values
+
+
+def test_a_name_that_is_none_has_near_ones(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = made(tmp_path, "lazy")
+    assert main(["explain", str(path), "maloc"]) == 1
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    assert captured.err == f"soscope: {path}: no slot for 'maloc'; near to it: malloc\n"
+
+
+def test_every_slot_of_a_name_is_explained(tmp_path: Path, explain: Explain) -> None:
+    text = """
+    extern int abs(int);
+    int main(int c) { int (*volatile g)(int) = abs; return abs(c) + g(c); }"""
+    need("ld.lld")
+    path = built(
+        tmp_path, "two", text, "-fuse-ld=lld", "-fno-builtin", "-Wl,-z,lazy", compiler="clang"
+    )
+    (image,) = explain(path, "abs")["images"]
+    expected = re.findall(
+        r"^([0-9a-f]+).*(?:JUMP_SLO|GLOB_DAT).* abs@", run("readelf", "-rW", path), re.MULTILINE
+    )
+    assert [one["slot"]["slot"] for one in image["ways"]] == sorted(
+        (hex(int(one, 16)) for one in expected), key=lambda one: int(one, 16)
+    )
+    assert len(expected) == 2
+
+
+def test_two_files_stand_side_by_side(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    lazy, now = made(tmp_path, "lazy"), made(tmp_path, "now")
+    assert main(["explain", str(lazy), "malloc", str(now), "--width", "120"]) == 0
+    lines = capfd.readouterr().out.splitlines()
+    rule = next(line for line in lines if line.startswith("─"))
+    middle = rule.index("┼")
+    assert {line[middle] for line in lines} == {"│", "┼"}
+    assert max(map(len, lines)) <= 120
+    left = "\n".join(line[:middle] for line in lines)
+    right = "\n".join(line[middle + 1 :] for line in lines)
+    assert "PLT0" in left
+    assert "no PLT0" in right
+    assert "not lazy in this file: bound when the image is loaded" in right
+    assert main(["explain", str(lazy), "malloc", str(now), "--width", "90"]) == 0
+    below = capfd.readouterr().out
+    assert "│" not in below
+    assert below.count("call site") == 2
+    assert max(map(len, below.splitlines())) <= 90
+
+
+@pytest.mark.parametrize("builds", [("lazy",), ("lazy", "no-plt"), ("no-plt",), ("now", "ibt")])
+def test_nothing_in_the_picture_lies_upon_another(tmp_path: Path, builds: tuple[str, ...]) -> None:
+    files = [str(made(tmp_path, one)) for one in builds]
+    picture = tmp_path / "picture.svg"
+    assert main(["explain", files[0], "malloc", *files[1:], "--svg", str(picture)]) == 0
+    root = ET.parse(picture).getroot()
+    name = "{http://www.w3.org/2000/svg}"
+    width, height = float(root.attrib["width"]), float(root.attrib["height"])
+    boxes = [
+        tuple(float(one.attrib[key]) for key in ("x", "y", "width", "height"))
+        for one in root.iter(f"{name}rect")
+        if one.attrib.get("fill") == "#ffffff"
+    ]
+    assert len(boxes) >= 4 * len(builds)
+    for index, (x, y, wide, tall) in enumerate(boxes):
+        assert 0 <= x < x + wide <= width
+        assert 0 <= y < y + tall <= height
+        for other_x, other_y, other_wide, other_tall in boxes[:index]:
+            assert (
+                x >= other_x + other_wide
+                or other_x >= x + wide
+                or y >= other_y + other_tall
+                or other_y >= y + tall
+            )
+    for one in root.iter(f"{name}text"):
+        size, text = float(one.attrib["font-size"]), one.text or ""
+        letter = 0.61 if "Mono" in one.attrib.get("font-family", "") else 0.5
+        start = float(one.attrib["x"])
+        if one.attrib.get("text-anchor") is None:
+            assert start + len(text) * size * letter <= width, text
+
+
+def test_musl_never_takes_the_lazy_way(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    need("musl-gcc")
+    path = built(tmp_path, "musl", CALLS, "-Wl,-z,lazy", compiler="musl-gcc")
+    assert main(["explain", str(path), "malloc"]) == 0
+    said = capfd.readouterr().out
+    assert "musl binds it when it loads the image, in every version" in " ".join(said.split())
+    assert "glibc" not in said
+
+
+def test_a_file_that_is_cut_off_is_partial_or_refused(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = made(tmp_path, "lazy")
+    data = path.read_bytes()
+    for end in range(0, len(data), 997):
+        path.write_bytes(data[:end])
+        assert main(["explain", str(path), "malloc"]) in (0, 1)
+        err = capfd.readouterr().err
+        assert "bug in soscope" not in err
