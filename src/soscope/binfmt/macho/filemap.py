@@ -8,6 +8,8 @@ before LC_DYLD_INFO the slot's own address.
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from soscope.binfmt.macho import constants as c
 from soscope.binfmt.macho import ordinals
 from soscope.binfmt.macho import records as r
@@ -55,8 +57,6 @@ class MachoMap:
         self.image = MachoImage(source, part.offset, part.size)
         self.table = SymbolTable(self.image)
         self.cells = Cells(self.image, self.table)
-        self._stubs: Stubs | None = None
-        self._slots: tuple[Slot, ...] | None = None
         self._cells: dict[int, Cell] = {}
         self._ordinals: dict[int, int | None] = {}
         self._defined: frozenset[str] | None = None
@@ -111,19 +111,17 @@ class MachoMap:
 
     # ---- stubs ----
 
-    @property
+    @cached_property
     def decoded(self) -> Stubs:
         """The stubs, with their entries of the indirect symbol table."""
-        if self._stubs is None:
-            self._stubs = Stubs(self.image, self.cells.pointer)
-        return self._stubs
+        return Stubs(self.image, self.cells.pointer)
 
-    @property
+    @cached_property
     def stubs(self) -> tuple[Stub, ...]:
         """All stubs, in the order of the sections."""
         return tuple(self.decoded.found)
 
-    @property
+    @cached_property
     def stubs_without_slot(self) -> tuple[Stub, ...]:
         """The stubs that lead through what nothing fills."""
         known = {slot.vaddr for slot in self.slots}
@@ -148,18 +146,14 @@ class MachoMap:
 
     # ---- slots ----
 
-    @property
+    @cached_property
     def slots(self) -> tuple[Slot, ...]:
         """The pointer cells, in the order of their addresses."""
-        if self._slots is None:
-            self._slots = self._read_slots()
-        return self._slots
+        return self._read_slots()
 
     def cell(self, vaddr: int) -> Cell | None:
         """Return what is said of the slot at `vaddr`, all records included."""
-        if self._slots is None:
-            self._slots = self._read_slots()
-        return self._cells.get(vaddr)
+        return self._cells.get(vaddr) if self.slots else None
 
     def binds(self) -> list[r.Bind]:
         """Return every record of the loader's data, those of other pointers than slots, too."""
@@ -313,7 +307,7 @@ class MachoMap:
 
     # ---- symbols ----
 
-    @property
+    @cached_property
     def symbols(self) -> tuple[Symbol, ...]:
         """What a loader sees: what the image offers, then what it wants from others.
 

@@ -42,11 +42,12 @@ class Row(NamedTuple):
 class SymbolTable:
     """LC_SYMTAB and LC_DYSYMTAB of one image; broken tables are empty and noted there."""
 
-    __slots__ = ("_count", "_data", "_image", "_indirect", "_strings", "_struct")
+    __slots__ = ("_count", "_data", "_image", "_indirect", "_names", "_strings", "_struct")
 
     def __init__(self, image: MachoImage) -> None:
         self._image = image
         self._strings: dict[int, bytes] = {}
+        self._names: dict[int, str] = {}
         self._struct: Struct = image.encoding.symbol
         self._indirect: list[int] | None = None
         self._data: bytes | None = None
@@ -85,10 +86,12 @@ class SymbolTable:
 
     def name(self, row: Row) -> str:
         """Return the name of a symbol, "" where the string table does not have it."""
-        return self.string(row.name)
+        known = self._names.get(row.name)
+        if known is None:
+            known = self._names[row.name] = self._string(row.name)
+        return known
 
-    def string(self, at: int) -> str:
-        """Return the string at `at` of the string table."""
+    def _string(self, at: int) -> str:
         _, _, offset, size = self._image.symtab
         size = min(size, max(0, self._image.size - offset))
         parts: list[bytes] = []

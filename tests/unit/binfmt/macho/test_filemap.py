@@ -395,6 +395,17 @@ def test_a_cell_of_the_image_itself_has_the_name_of_what_it_leads_to() -> None:
     assert (own.name, own.type, own.vaddr) == ("_own", "function", CODE)
 
 
+def test_asking_again_and_again_changes_nothing() -> None:
+    found = lazy_image().open()
+    before = (found.slots, found.symbols, found.stubs, found.stub_symbol(CODE))
+    for _ in range(100_000 // 6):  # more than the file's length in names
+        assert found.stub_symbol(CODE) == "_puts"
+        assert found.symbols is before[1]
+        assert found.stubs is before[2]
+    assert disagreements(found) == []
+    assert found.partial == ()
+
+
 def test_the_header_is_told() -> None:
     image = Small(c.CPU_ARM64)
     image.command(c.LC_UUID, bytes(range(16)))
