@@ -61,6 +61,7 @@ def test_every_stub_and_slot_of_debian(tmp_path: Path, arch: str) -> None:
     for path in elf_files(unpacked(tmp_path, arch, suite, _PACKAGES)):
         with opened(path) as mapped:
             rows = [(one.vaddr, one.slot) for slot in mapped.slots for one in slot.stubs]
+            slots = [(one.vaddr, one.kind, one.symbol) for one in mapped.slots if one.symbol]
             stubs += len(rows)
             found += [f"{path}: {why}" for why in mapped.partial]
             found += [f"{path}: {one} leads astray" for one in mapped.stubs_without_slot]
@@ -74,6 +75,11 @@ def test_every_stub_and_slot_of_debian(tmp_path: Path, arch: str) -> None:
         with opened(bare) as mapped:
             again = [(one.vaddr, one.slot) for slot in mapped.slots for one in slot.stubs]
             bare_stubs += len(again)
+            names = {one.vaddr: one.symbol for one in mapped.slots}
+            for vaddr, kind, symbol in slots:
+                # the names of local functions have no other place
+                if names.get(vaddr) != symbol and not kind.endswith("_IRELATIVE"):
+                    found.append(f"{path}: without section headers no {symbol} at {vaddr:#x}")
             if again != rows:
                 wrong = sorted(set(again) ^ set(rows))
                 found.append(f"{path}: without section headers {len(wrong)} differ: {wrong[:3]}")

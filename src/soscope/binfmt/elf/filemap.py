@@ -13,7 +13,7 @@ from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf import fileslots
 from soscope.binfmt.elf.fileslots import Filled, Names, Relocations
 from soscope.binfmt.elf.image import ElfImage
-from soscope.binfmt.elf.machines import Machine, arch_name, machine_of
+from soscope.binfmt.elf.machines import EM_RISCV, Machine, arch_name, machine_of
 from soscope.binfmt.elf.sections import Sections
 from soscope.binfmt.elf.symbolarray import dynamic_table, static_table
 from soscope.binfmt.stubs.finder import decoder_of, find_stubs, missing_decoder
@@ -207,8 +207,17 @@ class ElfMap:
         section = self.sections.containing(one.vaddr)
         if section is not None:
             return section.name.startswith(_GOT)
+        if self._number == EM_RISCV:
+            start, end = self._got_without_sections
+            return start <= one.vaddr < end
         got = self._dynamic.get(c.DT_PLTGOT)
         return got is not None and abs(one.vaddr - got) < 1 << 16
+
+    @cached_property
+    def _got_without_sections(self) -> tuple[int, int]:
+        from soscope.binfmt.elf.riscvgot import find_got
+
+        return find_got(self.image)
 
     def _stubs(
         self, filled: list[Filled], machine: Machine
