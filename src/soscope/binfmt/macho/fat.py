@@ -22,6 +22,7 @@ _MOST_SLICES = 64  # more than there are architectures: what says so is none
 _MOST_MEMBERS = 1 << 20
 _CHUNK = 1 << 20
 _MOST_EMBEDDED = 4096
+_OBJECT = 1  # the filetype of files whose one segment begins behind the load commands
 
 _THIN_MAGICS = (
     b"\xfe\xed\xfa\xce",
@@ -206,14 +207,16 @@ def _candidates(data: bytes, start: int) -> list[tuple[int, bytes]]:
 def _thin(source: ByteSource, header: Header, room: int) -> list[Slice]:
     """Return the image that has `header`, [] where its load commands are none.
 
-    It ends where the last of its segments does.
+    It ends where the last of its segments does. Images in a shared cache or a kernel collection
+    count their offsets from that file's start, so nothing begins with their header: they are
+    none by themselves.
     """
     at = header.start
     coding = header.encoding
     data = source.read(at + coding.header.size, header.sizeofcmds)
     position = 0
     extent = coding.header.size + header.sizeofcmds
-    segments = 0
+    is_whole = header.filetype == _OBJECT
     for _ in range(header.ncmds):
         if position + 8 > len(data):
             return []
@@ -225,6 +228,6 @@ def _thin(source: ByteSource, header: Header, room: int) -> list[Slice]:
             if offset + filesize > room:
                 return []
             extent = max(extent, offset + filesize)
-            segments += 1
+            is_whole |= offset == 0
         position += size
-    return [Slice(at, extent, header.arch)] if segments else []
+    return [Slice(at, extent, header.arch)] if is_whole else []

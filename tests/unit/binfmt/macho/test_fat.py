@@ -129,6 +129,14 @@ def test_images_within_images_are_found() -> None:
     ]
 
 
+def test_images_of_a_shared_cache_are_none_by_themselves() -> None:
+    data = bytearray(ARM)
+    at = data.index(b"__ALL") + 16 + 16  # the segment's file offset
+    assert data[at : at + 8] == bytes(8)
+    data[at : at + 16] = pack("<QQ", 0x400, 0x100)
+    assert embedded(BufferSource(bytes(0x400) + bytes(data))) == []
+
+
 def test_load_commands_that_lie_upon_one_another_are_not_read_for_ever() -> None:
     size = 1 << 20
     header = pack("<8I", 0xFEEDFACF, c.CPU_ARM64, 0, 2, 1000, size // 2, 0, 0)
