@@ -16,7 +16,10 @@ from soscope.linker.machine import Kind, kind_of
 DT_AUXILIARY = 0x7FFFFFFD
 DT_FILTER = 0x7FFFFFFF
 _DF_1_NODEFLIB = 0x800
-_LEADING = (c.DT_NEEDED, DT_AUXILIARY, DT_FILTER)
+_NAMED = frozenset((c.DT_NEEDED, DT_AUXILIARY, DT_FILTER, c.DT_SONAME, c.DT_RPATH, c.DT_RUNPATH))
+_MAX_NAME = 4097  # a path, with its NUL
+_MAX_PATHS = 1 << 16
+_MAX_LEADING = 4096
 
 Stamp = tuple[int, int, int, int]  # device, inode, time of the last change, size
 
@@ -92,7 +95,7 @@ class Library:
         try:
             self.interpreter = image.interpreter
             self._read(image)
-        except FormatError:
+        except (FormatError, OSError):
             pass  # what could be read counts: the file itself is judged by others
         self.is_program = self.interpreter is not None or (
             image.header is not None and image.header.type == c.ET_EXEC
@@ -101,17 +104,32 @@ class Library:
             self.rpath = None  # elf_get_dynamic_info: it counts as if it were not there
 
     def _read(self, image: ElfImage) -> None:
+        table = image.locate_pointer(c.DT_STRTAB)
+        size = image.dynamic.get(c.DT_STRSZ)
+        if table is None:
+            return
         for tag, value in image.dynamic.entries:
-            if tag in _LEADING:
-                self.leading.append((tag, image.string(value, "DT_NEEDED")))
-            elif tag == c.DT_SONAME:
-                self.soname = image.string(value, "DT_SONAME")
-            elif tag == c.DT_RPATH:
-                self.rpath = image.string(value, "DT_RPATH")
-            elif tag == c.DT_RUNPATH:
-                self.runpath = image.string(value, "DT_RUNPATH")
-            elif tag == c.DT_FLAGS_1:
+            if tag == c.DT_FLAGS_1:
                 self.avoids_defaults = bool(value & _DF_1_NODEFLIB)
+                continue
+            if tag not in _NAMED:
+                continue
+            limit = _MAX_PATHS if tag in (c.DT_RPATH, c.DT_RUNPATH) else _MAX_NAME
+            if size is not None:
+                limit = min(limit, size - value)
+            data = image.source.read(table + value, limit)
+            end = data.find(b"\0")
+            if end < 0:
+                continue  # no loader takes a file with such a name
+            text = os.fsdecode(data[:end])
+            if tag == c.DT_SONAME:
+                self.soname = text
+            elif tag == c.DT_RPATH:
+                self.rpath = text
+            elif tag == c.DT_RUNPATH:
+                self.runpath = text
+            elif len(self.leading) < _MAX_LEADING:
+                self.leading.append((tag, text))
 
     @property
     def exports(self) -> Exports | None:

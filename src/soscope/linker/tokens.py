@@ -7,6 +7,7 @@ ldso/dynlink.c, which knows $ORIGIN alone.
 
 from __future__ import annotations
 
+MAX_FOLDERS = 256
 _WORD = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")
 
 
@@ -41,14 +42,15 @@ def _token(part: str, values: dict[str, str]) -> tuple[str | None, str]:
 def folders(text: str, values: dict[str, str], separators: str = ":") -> list[tuple[str, bool]]:
     """Split a list of folders; return (folder, does it begin with $ORIGIN) of each, once.
 
-    An empty one is the working directory, a list without anything is none.
+    An empty one is the working directory, a list without anything is none. No more than
+    `MAX_FOLDERS` are taken.
     """
     if not text:
         return []
     for separator in separators[1:]:
         text = text.replace(separator, separators[0])
     found: dict[str, bool] = {}
-    for part in text.split(separators[0]):
+    for part in text.split(separators[0], MAX_FOLDERS)[:MAX_FOLDERS]:
         if not part:
             found.setdefault(".", False)
             continue
@@ -65,7 +67,7 @@ def musl_folders(text: str, origin: str) -> list[tuple[str, bool]]:
         if not part.startswith(("ORIGIN", "{ORIGIN}")):
             return []
     found = []
-    for part in text.replace("\n", ":").split(":"):
+    for part in text.replace("\n", ":").split(":", MAX_FOLDERS)[:MAX_FOLDERS]:
         if part:
             folder = part.replace("${ORIGIN}", origin).replace("$ORIGIN", origin)
             found.append((folder, part.startswith("$")))

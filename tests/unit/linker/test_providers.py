@@ -3,13 +3,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.source import BufferSource
+from soscope.errors import FormatError
 from soscope.linker import providers as part
 from soscope.linker.providers import Provider, Providers
 from soscope.linker.search import open_image
@@ -257,6 +264,34 @@ def test_damage_in_a_library_is_not_an_error(built: Path) -> None:
     for size in range(0, len(good), 257):
         path.write_bytes(good[:size])
         assert of(program).find("f").name in ("liba.so", None)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 0x1800), st.binary(min_size=1, max_size=8), st.integers(0, 400))
+def test_damage_in_the_file_itself_is_less_and_no_error(at: int, what: bytes, cut: int) -> None:
+    good = Path(need("/bin/true")).read_bytes()
+    data = good[:at] + what + good[at + len(what) : len(good) - cut * 64]
+    with contextlib.suppress(FormatError):
+        image = ElfImage.from_source(BufferSource(data))
+        found = Providers(image, "/bin/true")
+        for name, version in (("puts", None), ("malloc", "GLIBC_2.2.5"), ("nobody", None)):
+            provider = found.find(name, version)
+            assert (provider.reason is None) == (provider.path is not None)
+
+
+def test_a_file_that_wants_too_much_is_answered_soon(built: Path) -> None:
+    folders = ":".join(f"/nosuch/{one}" for one in range(5000))
+    names = [f"-l:lib{one}.so" for one in range(300)]
+    for one in range(300):
+        (built / f"lib{one}.so").symlink_to("one")
+    link(built, "one", "", "-shared", "-nostdlib")
+    source = "int f(void) __attribute__((weak)); int main(void) { return f ? f() : 0; }"
+    program = link(built, "program", source, *names, f"-Wl,-rpath,{folders}")
+    before = time.process_time()
+    found = of(program)
+    assert len(found.missing) == 300
+    assert found.find("f").reason == part.WEAK
+    assert time.process_time() - before < 5
 
 
 # ---- musl -------------------------------------------------------------------------------
