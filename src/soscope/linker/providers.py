@@ -56,7 +56,7 @@ class _Scope:
         ]
         self._offers: list[tuple[Provider, Exports]] | None = None
         self.missing = tuple(one.name for one in search.missing)
-        self.asked = frozenset(search.asked)
+        self.asked: dict[str, str | None] = {name: _place(search, name) for name in search.asked}
         self.state = system.state
         self.files = frozenset(
             library.stamp[:2] for _, library in self.libraries if library.stamp is not None
@@ -92,6 +92,12 @@ class _Scope:
         return None
 
 
+def _place(search: Search, name: str) -> str | None:
+    """Return the file that was found for a name, None for none."""
+    found = search.known.get(name)
+    return found.library.path if found is not None and found.library is not None else None
+
+
 # What was read stays for the next file: kinds of systems, and scopes by what leads to them.
 _systems: dict[tuple[str, str, Kind, int, str], System] = {}
 _scopes: dict[tuple[int, bool, tuple[tuple[int, str], ...]], _Scope] = {}
@@ -121,7 +127,7 @@ class Providers:
 
     def where(self, needed: str) -> str | None:
         """Return the file that is loaded for a DT_NEEDED name, None where none is."""
-        return next((one.path for one, _ in self._scope.libraries if one.name == needed), None)
+        return self._scope.asked.get(needed)
 
     def find(self, name: str, version: str | None = None, *, weak: bool | None = None) -> Provider:
         """Return which library has the symbol that the file refers to, but does not define.

@@ -157,6 +157,25 @@ def test_libraries_that_need_each_other_are_each_the_first_of_their_own(built: P
     assert of(built / "libc2.so").find("f").name == "libb.so"
 
 
+def test_every_name_leads_to_its_file(built: Path) -> None:
+    """Two may lead to one, and the loader is found as any other."""
+    need("/lib64/ld-linux-x86-64.so.2")
+    link(built, "libone.so", "int f(void) { return 0; }")
+    link(built, "libtwo.so", "int g(void) { return 0; }")
+    source = "int f(void); int main(void) { return f(); }"
+    program = link(built, "program", source, "-lone", "-ltwo", "-Wl,-rpath,$ORIGIN")
+    (built / "libtwo.so").unlink()
+    (built / "libtwo.so").symlink_to("libone.so")
+    found = of(program)
+    places = {name: found.where(name) for name in ("libone.so", "libtwo.so", "libc.so.6", "none")}
+    for name, path in loaderword.ask(program).libraries.items():
+        assert os.path.realpath(places[name] or "") == path
+    assert os.path.realpath(places["libtwo.so"] or "") == str(built / "libone.so")
+    assert places["none"] is None
+    # libc.so.6 needs it, by a name that is none of a path
+    assert found.where("ld-linux-x86-64.so.2") == "/lib64/ld-linux-x86-64.so.2"
+
+
 # ---- versions ---------------------------------------------------------------------------
 
 VERSIONS = """
