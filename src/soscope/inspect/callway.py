@@ -47,7 +47,10 @@ _MOST_STUBS = 4
 
 
 class Site(NamedTuple):
-    """One instruction that calls: where, in which function, and what stands around it."""
+    """One instruction that calls: where, and in which function.
+
+    `lines` is what stands around it, of the first one of a way alone.
+    """
 
     call: Call
     section: str
@@ -138,14 +141,18 @@ class Follower:
         name = ""
         if function is not None:
             name = f"{function.name}+{call.vaddr - function.vaddr:#x}"
+        return Site(call, self.code.section(call.vaddr), name, ())
+
+    def _around(self, call: Call) -> list[Line]:
+        function = self.code.function_at(call.vaddr)
         start = call.start if function is None else function.vaddr
         lines = around(self.arch, self.code, start, call.vaddr)
-        if not lines:
-            lister = self._lister()
-            assert lister is not None
-            size = call.vaddr + call.size - call.start
-            lines = _listed(lister, self.code.read(call.start, size), call.start)
-        return Site(call, self.code.section(call.vaddr), name, tuple(lines))
+        if lines:
+            return lines
+        lister = self._lister()
+        assert lister is not None
+        size = call.vaddr + call.size - call.start
+        return _listed(lister, self.code.read(call.start, size), call.start)
 
     # ---- the way ----
 
@@ -178,6 +185,8 @@ class Follower:
         mine = {vaddr: stub for vaddr, stub in thunks.items() if stub in stubs}
         wanted = {*stubs, *mine, slot.vaddr}
         sites = [self._site(one) for one in calls if one.target in wanted]
+        if sites:
+            sites[0] = sites[0]._replace(lines=tuple(self._around(sites[0].call)))
         base = self._base([(slot, provider, reason)])
         steps = [self._calls(slot, sites)]
         direct = 0

@@ -7,9 +7,8 @@ ld, gold, LLD and Apple's linkers, with BTI and pointer authentication.
 
 from __future__ import annotations
 
-import re
 import struct
-from collections.abc import Container, Iterator
+from collections.abc import Collection, Iterator
 
 from soscope.binfmt.listing.base import (
     CALL,
@@ -25,6 +24,7 @@ from soscope.binfmt.listing.base import (
     Line,
     Lister,
     Value,
+    spots,
 )
 
 _FIXED = {
@@ -52,8 +52,7 @@ _AUTHENTICATED = {  # with a register that has the modifier
 }
 _PAGE = 0xFFF
 _NEAR = 8  # instructions between adrp and the jump through what it leads to
-_BRANCH = re.compile(rb"(?s)(?=(...[\x14-\x17\x94-\x97]))")
-_ADRP = re.compile(rb"(?s)(?=(...[\x90\xb0\xd0\xf0]))")
+_BLOCK = 1 << 16
 
 
 class Aarch64(Lister):
@@ -164,23 +163,17 @@ class Aarch64(Lister):
     # ---- who calls ----
 
     def calls(
-        self, code: bytes, vaddr: int, stubs: Container[int], slots: Container[int]
+        self, code: bytes, vaddr: int, stubs: Collection[int], slots: Collection[int]
     ) -> Iterator[Call]:
         """Give branches to stubs, and jumps through slots that adrp and ldr lead to."""
-        shift = -vaddr & 3
-        for match in _BRANCH.finditer(code):
-            at = match.start()
-            word = int.from_bytes(match[1], "little")
-            target = vaddr + at + (_signed(word & 0x3FFFFFF, 26) << 2) & self.mask
-            if at & 3 == shift and target in stubs:
+        for target in stubs:
+            for at, word in _branches(code, vaddr, target):
                 yield Call(vaddr + at, 4, CALL if word >> 31 else JUMP, target, vaddr + at)
-        for match in _ADRP.finditer(code):
-            at = match.start()
-            if at & 3 != shift:
-                continue
-            found = self._through(code, vaddr, at)
-            if found is not None and found.target in slots:
-                yield found
+        for slot in slots:
+            for at in _pages(code, vaddr, slot):
+                found = self._through(code, vaddr, at)
+                if found is not None and found.target == slot:
+                    yield found
 
     def _through(self, code: bytes, vaddr: int, at: int) -> Call | None:
         """Return the jump through a cell that the adrp at `at` belongs to."""
@@ -201,19 +194,51 @@ class Aarch64(Lister):
                 return Call(vaddr + place, 4, flow, slot, vaddr + at)
         return None
 
-    def thunks(self, code: bytes, vaddr: int, stubs: Container[int]) -> Iterator[tuple[int, int]]:
-        """Give `adrp x16; add x16; br x16` and the shorter `b` of its own that lead to a stub."""
-        for match in _ADRP.finditer(code):
-            at = match.start()
-            if at & 3 != -vaddr & 3 or code[at] & 31 != 16 or len(code) < at + 12:
-                continue
-            first, second, third = struct.unpack_from("<III", code, at)
-            if second & 0xFFC003FF != 0x91000210 or third != 0xD61F0200:
-                continue
-            distance = _signed((first >> 5 & 0x7FFFF) << 2 | first >> 29 & 3, 21)
-            target = (vaddr + at & ~_PAGE) + (distance << 12) + (second >> 10 & 0xFFF) & self.mask
-            if target in stubs:
-                yield vaddr + at, target
+    def thunks(self, code: bytes, vaddr: int, stubs: Collection[int]) -> Iterator[tuple[int, int]]:
+        """Give `adrp x16; add x16; br x16` that leads to a stub."""
+        for target in stubs:
+            for at in _pages(code, vaddr, target):
+                if code[at] & 31 != 16 or len(code) < at + 12:
+                    continue
+                second, third = struct.unpack_from("<II", code, at + 4)
+                is_sum = second & 0xFFC003FF == 0x91000210 and third == 0xD61F0200
+                if is_sum and second >> 10 & 0xFFF == target & _PAGE:
+                    yield vaddr + at, target
+
+
+def _branches(code: bytes, vaddr: int, target: int) -> Iterator[tuple[int, int]]:
+    """Give (place, word) of every `b` and `bl` to `target`.
+
+    In a block of 64 KiB the higher half of such a word has two values: these are looked for.
+    """
+    for block in range(0, len(code), _BLOCK):
+        steps = target - vaddr - block >> 2
+        for opcode in (0x14000000, 0x94000000):
+            for near in {steps >> 16 & 0x3FF, steps - (_BLOCK >> 2) >> 16 & 0x3FF}:
+                high = (opcode >> 16 | near).to_bytes(2, "little")
+                for at in spots(code, high, block + 2, min(block + _BLOCK + 2, len(code))):
+                    place = at - 2
+                    word = int.from_bytes(code[place : place + 4], "little")
+                    distance = _signed(word & 0x3FFFFFF, 26) << 2
+                    if not vaddr + place & 3 and vaddr + place + distance == target:
+                        yield place, word
+
+
+def _pages(code: bytes, vaddr: int, target: int) -> Iterator[int]:
+    """Give where an `adrp` leads to the page of `target`: in a page of code they look alike."""
+    at = 0
+    while at < len(code):
+        page = vaddr + at & ~_PAGE
+        end = min(page + _PAGE + 1 - vaddr, len(code))
+        distance = (target >> 12) - (page >> 12) & 0x1FFFFF
+        high = 0x9000 | (distance & 3) << 13 | distance >> 13
+        low = distance >> 2 & 7  # the three lowest bits of the rest, above the register
+        for spot in spots(code, high.to_bytes(2, "little"), at + 2, end):
+            place = spot - 2
+            if not vaddr + place & 3 and code[place + 1] == (distance >> 5 & 0xFF):
+                if code[place] >> 5 == low:
+                    yield place
+        at = end
 
 
 def _signed(value: int, bits: int) -> int:

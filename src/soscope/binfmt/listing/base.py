@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 # How code goes on behind an instruction.
@@ -88,12 +88,12 @@ class Lister:
         raise NotImplementedError
 
     def calls(
-        self, code: bytes, vaddr: int, stubs: Container[int], slots: Container[int]
+        self, code: bytes, vaddr: int, stubs: Collection[int], slots: Collection[int]
     ) -> Iterator[Call]:
         """Give the instructions in `code`, at `vaddr`, that call one of the stubs or slots."""
         raise NotImplementedError
 
-    def thunks(self, code: bytes, vaddr: int, stubs: Container[int]) -> Iterator[tuple[int, int]]:
+    def thunks(self, code: bytes, vaddr: int, stubs: Collection[int]) -> Iterator[tuple[int, int]]:
         """Give (vaddr, stub) of the code that only makes a call reach further."""
         return iter(())
 
@@ -106,6 +106,14 @@ class Lister:
         code = code[: max(self.step, 1)]
         words = ", ".join(f"{one:#04x}" for one in code)
         return Line(vaddr, code, f".byte {words}" if code else "no bytes", LEAVE, known=False)
+
+
+def spots(code: bytes, pattern: bytes, start: int, end: int) -> Iterator[int]:
+    """Give where `pattern` lies in code[start:end], overlapping ones too."""
+    at = code.find(pattern, start, end)
+    while at >= 0:
+        yield at
+        at = code.find(pattern, at + 1, end)
 
 
 def walk(lister: Lister, read: Read, vaddr: int, most: int = 24) -> list[Line]:

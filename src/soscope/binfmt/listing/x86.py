@@ -8,7 +8,7 @@ Apple's linkers.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from soscope.binfmt.listing.base import (
@@ -25,6 +25,7 @@ from soscope.binfmt.listing.base import (
     Line,
     Lister,
     Value,
+    spots,
 )
 
 # How the operand is written: {d} is its signed value, {n} the unsigned one, {t} a branch's target.
@@ -117,14 +118,11 @@ _ROWS_32 = [
     *_BOTH,
 ]
 
-# call and jmp, those behind a condition included, that reach as far as a stub may lie
-_BRANCH = re.compile(rb"(?=(\xe8|\xe9|\x0f[\x80-\x8f]).{4})", re.DOTALL)
-_THROUGH_64 = re.compile(rb"(?=\xff([\x15\x25])(.{4}))", re.DOTALL)
-_THROUGH_32 = re.compile(
-    rb"(?=\xff([\x15\x25\x90-\x93\x95-\x97\xa0-\xa3\xa5-\xa7])(.{4}))", re.DOTALL
-)
-_BY_ADDRESS = (0x15, 0x25)
+_BLOCK = 1 << 16
+_BY_ADDRESS = (0x15, 0x25)  # the byte behind 0xff: call and jmp
+_CALLS = (0x15, *range(0x90, 0x98))
 _JUMPS = (0x25, *range(0xA0, 0xA8))
+_INDEXED = (0x94, 0xA4)  # another byte follows
 
 
 class X86(Lister):
@@ -243,34 +241,62 @@ class X86(Lister):
     # ---- who calls ----
 
     def calls(
-        self, code: bytes, vaddr: int, stubs: Container[int], slots: Container[int]
+        self, code: bytes, vaddr: int, stubs: Collection[int], slots: Collection[int]
     ) -> Iterator[Call]:
-        """Give calls and jumps to stubs, and through slots."""
-        from_bytes, mask = int.from_bytes, self.mask
-        for match in _BRANCH.finditer(code):
-            at = match.start()
-            opcode = match[1]
-            end = at + len(opcode) + 4
-            target = vaddr + end + from_bytes(code[end - 4 : end], "little", signed=True) & mask
-            if target in stubs:
-                flow = CALL if opcode == b"\xe8" else JUMP
-                yield Call(vaddr + at, end - at, flow, target, vaddr + at)
-        base = self.registers.get("%ebx")
-        for match in (_THROUGH_64 if self.bits == 64 else _THROUGH_32).finditer(code):
-            at = match.start()
-            kind = match[1][0]
-            signed = from_bytes(match[2], "little", signed=True)
+        """Give calls and jumps to stubs, those behind a condition included, and through slots."""
+        for target in stubs:
+            for at in _fields(code, vaddr, target):
+                opcode = code[at - 1] if at else 0
+                if opcode in (0xE8, 0xE9):
+                    flow, size = (CALL if opcode == 0xE8 else JUMP), 5
+                elif at > 1 and code[at - 2] == 0x0F and opcode & 0xF0 == 0x80:
+                    flow, size = JUMP, 6
+                else:
+                    continue
+                start = vaddr + at + 4 - size
+                yield Call(start, size, flow, target, start)
+        for slot in slots:
             if self.bits == 64:
-                slot = vaddr + at + 6 + signed & mask
-            elif kind in _BY_ADDRESS:
-                slot = signed & mask
-            elif base is not None:
-                slot = base.number + signed & mask
+                yield from self._through_at(code, vaddr, slot, _fields(code, vaddr, slot))
             else:
+                yield from self._through_32(code, vaddr, slot)
+
+    def _through_32(self, code: bytes, vaddr: int, slot: int) -> Iterator[Call]:
+        field = slot.to_bytes(4, "little")
+        yield from self._through_at(code, vaddr, slot, spots(code, field, 0, len(code)))
+        base = self.registers.get("%ebx")
+        if base is not None and base.kind == NUMBER:
+            field = (slot - base.number & self.mask).to_bytes(4, "little")
+            places = spots(code, field, 0, len(code))
+            yield from self._through_at(code, vaddr, slot, places, by_address=False)
+
+    def _through_at(
+        self, code: bytes, vaddr: int, slot: int, places: Iterator[int], *, by_address: bool = True
+    ) -> Iterator[Call]:
+        for at in places:
+            if at < 2 or code[at - 2] != 0xFF:
                 continue
-            if slot in slots:
+            kind = code[at - 1]
+            is_right = kind in _CALLS or kind in _JUMPS
+            if is_right and kind not in _INDEXED and (kind in _BY_ADDRESS) == by_address:
                 flow = THROUGH if kind in _JUMPS else CALL_THROUGH
-                yield Call(vaddr + at, 6, flow, slot, vaddr + at)
+                yield Call(vaddr + at - 2, 6, flow, slot, vaddr + at - 2)
+
+
+def _fields(code: bytes, vaddr: int, target: int) -> Iterator[int]:
+    """Give where four bytes are the distance from their own end to `target`.
+
+    In a block of 64 KiB the two higher ones have two values: these are looked for.
+    """
+    size = len(code)
+    for block in range(0, size, _BLOCK):
+        distance = target - vaddr - block - 4
+        for high in {distance >> 16 & 0xFFFF, distance - _BLOCK + 1 >> 16 & 0xFFFF}:
+            end = min(block + _BLOCK + 3, size)
+            for at in spots(code, high.to_bytes(2, "little"), block + 2, end):
+                field = int.from_bytes(code[at - 2 : at + 2], "little", signed=True)
+                if vaddr + at + 2 + field == target:
+                    yield at - 2
 
 
 def _cell(place: int | None) -> Value:
