@@ -13,13 +13,17 @@ from typing import Any
 
 import pytest
 
+from soscope.binfmt.macho.fat import slices
+from soscope.binfmt.macho.filemap import MachoMap
+from soscope.binfmt.source import FileSource
 from soscope.cli.main import main
 from soscope.inspect import emulate
 from tests.support import machomade
 from tests.support.elffiles import built, run
+from tests.support.machowriter import fat
 from tests.support.schema import wrong_members
 from tests.support.schema_explain import EXPLAIN_FILE
-from tests.support.stubs import opened, program
+from tests.support.stubs import compiled, linked, opened, program
 from tests.support.tools import need
 
 CALLS = """
@@ -318,3 +322,67 @@ def test_a_file_that_is_cut_off_is_partial_or_refused(
         assert main(["explain", str(path), "malloc"]) in (0, 1)
         err = capfd.readouterr().err
         assert "bug in soscope" not in err
+
+
+_FAR = """
+extern void *malloc(unsigned long);
+__attribute__((section(".far"))) void *distant(void) { return (char *)malloc(1) + 1; }
+int main(void) { return distant() == malloc(2); }
+"""
+
+
+def test_a_thunk_that_makes_a_call_reach_its_stub(tmp_path: Path, explain: Explain) -> None:
+    """ld.lld puts one between, where the stub is more than 128 MiB away."""
+    made_by = [compiled(tmp_path, "aarch64", _FAR, "-fPIC")]
+    script = tmp_path / "far.lds"
+    script.write_text("""SECTIONS {
+        . = SIZEOF_HEADERS; .dynsym : {} .dynstr : {} .rela.plt : {}
+        .text 0x10000 : { *(.text) } .plt : {} .dynamic 0x30000 : {} .got.plt : {}
+        .far 0x20000000 : { *(.far) } }""")
+    far = ("-T", str(script), "-z", "lazy", "-shared")
+    path = linked(tmp_path, "aarch64", "lld", made_by, *far)
+    (image,) = explain(path, "malloc")["images"]
+    (way,) = image["ways"]
+    (thunk,) = [one for one in way["steps"] if one["step"] == "thunk"]
+    assert thunk["where"] == "__AArch64ADRPThunk_malloc"
+    (stub,) = way["slot"]["stubs"]
+    assert thunk["lines"][-1]["target"] == stub["stub"]
+    sites = {one["function"].partition("+")[0]: one for one in way["call_sites"]}
+    assert sites["distant"]["target"] == thunk["lines"][0]["vaddr"]
+    assert sites["main"]["target"] == stub["stub"]
+
+
+def test_a_helper_that_names_another_record_is_said_to(tmp_path: Path, explain: Explain) -> None:
+    """zig 0.13 to 0.17 give every stub helper of arm64 the offset 0."""
+    image = machomade.made("info-arm64-dylib")
+    (row,) = [one for one in image.rows if one.symbol == "_malloc"]
+    path = tmp_path / "image"
+    path.write_bytes(image.data)
+    (found,) = explain("--", path, row.symbol)["images"]
+    line = next(one for one in found["ways"][0]["steps"] if one["step"] == "helper")["lines"][0]
+    literal = int(line["refers_to"], 16)
+    with path.open("rb") as file:
+        source = FileSource(file.fileno(), str(path))
+        at = MachoMap(source, slices(source)[0]).image.offset_of(literal)
+    assert at is not None
+    path.write_bytes(image.data[:at] + bytes(4) + image.data[at + 4 :])
+    (found,) = explain("--", path, row.symbol, status=1)["images"]
+    (wrong,) = found["ways"][0]["wrong"]
+    assert f"is given 0x0, but the slot's own record is {row.argument:#x}" in wrong
+
+
+def test_the_images_of_a_universal_file_stand_side_by_side(
+    tmp_path: Path, explain: Explain, capfd: pytest.CaptureFixture[str]
+) -> None:
+    parts = [machomade.made(f"info-{arch}-dylib") for arch in ("x86_64", "arm64")]
+    path = tmp_path / "universal"
+    path.write_bytes(fat([(one.arch, one.data) for one in parts]))
+    assert [one["arch"] for one in explain(path, "puts")["images"]] == ["x86_64", "arm64"]
+    assert [one["arch"] for one in explain(path, "puts", "--arch", "arm64")["images"]] == ["arm64"]
+    assert main(["explain", str(path), "_puts", "--width", "140"]) == 0
+    said = capfd.readouterr().out
+    assert "│" in said
+    assert "ldr w16" in said
+    assert "push $0x" in said
+    assert main(["explain", str(path), "puts", "--arch", "ppc"]) == 1
+    assert "no image for ppc" in capfd.readouterr().err

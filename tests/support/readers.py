@@ -59,3 +59,20 @@ def _macho(source: ByteSource, part: Slice) -> tuple[str, ...]:
         assert isinstance(image.stub_symbol(stub.vaddr), str)
     assert isinstance(image.stubs_without_slot, tuple)
     return image.partial
+
+
+def explained(path: str) -> tuple[str, ...]:
+    """Follow the calls of every fifth slot, and write all that can be written of them."""
+    from soscope.inspect.explainfile import explain_files
+    from soscope.linker.image import Image
+    from soscope.report import explainfile, explainfilejson, explainsvg
+
+    reasons = []
+    for image in Image.open(path).slices:
+        for name in dict.fromkeys(one.symbol for one in image.slots[::5][:20] if one.symbol):
+            found = explain_files([path], name, image.arch)
+            assert isinstance(explainfile.text(found, 120), str)
+            assert isinstance(explainfilejson.document(name, found), str)
+            assert isinstance(explainsvg.document(found), str)
+            reasons += [reason for one in found for reason in one.partial]
+    return tuple(reasons)

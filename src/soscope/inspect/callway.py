@@ -257,6 +257,8 @@ class Follower:
         first = slot.stubs[0]
         lines = self._follow(first.vaddr, base, slot.vaddr)[0]
         notes = []
+        if not lines:
+            notes.append(f"{first.vaddr:#x}, {first.size} bytes: no decoder for {self.arch}")
         if first.selector is not None:
             notes.append(f"the selector is {first.selector}")
         if slot.signed is not None:
@@ -325,6 +327,8 @@ class Follower:
             shown = f"{value:#x}: a link of a chain of fixups, no address"
         elif value == 0:
             shown = "0"
+        elif value is not None and slot.kind.endswith(("JUMP_SLOT", "JMP_SLOT")):
+            shown += ": the lazy half, which nobody will use" if self.code.is_code(value) else ""
         return Step(BEFORE, "holds at first", "", (), (shown, when))
 
     def _bias(self) -> str:

@@ -48,7 +48,7 @@ def macho(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return [folder / name for name in images]
 
 
-@pytest.mark.parametrize("reader", ["elf_image", "elf_map"])
+@pytest.mark.parametrize("reader", ["elf_image", "elf_map", "explained"])
 def test_elf(reader: str, elf: list[Path]) -> None:
     said = damage.check(f"tests.support.readers:{reader}", elf, COPIES)
     assert said["error"] > COPIES // 30
@@ -59,6 +59,12 @@ def test_macho(macho: list[Path]) -> None:
     said = damage.check("tests.support.readers:macho_map", macho, COPIES)
     assert said["error"] > COPIES // 30
     assert said["partial"] > COPIES // 10
+    assert said.total() == COPIES
+
+
+def test_calls_in_macho(macho: list[Path]) -> None:
+    said = damage.check("tests.support.readers:explained", macho, COPIES)
+    assert said["error"] > COPIES // 30
     assert said.total() == COPIES
 
 
