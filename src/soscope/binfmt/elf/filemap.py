@@ -30,6 +30,7 @@ _BINDINGS = {
     c.STB_WEAK: "weak",
     c.STB_GNU_UNIQUE: "unique",
 }
+_CODE = (c.STT_NOTYPE, c.STT_FUNC, c.STT_GNU_IFUNC)
 _GOT = (".got", ".toc")  # how sections begin in which any word is a slot
 _MAX_WORDS = 1 << 24  # bytes between the first lazy slot and the last
 
@@ -281,7 +282,7 @@ class ElfMap:
         wanted = set(asked.values()) - {0}
         if not wanted:
             return {}
-        found: dict[int, str] = {}
+        found: dict[int, tuple[tuple[bool, bool, int], str]] = {}
         for read in (
             lambda: dynamic_table(self.image),
             lambda: static_table(self.image.source, self.sections, self.image.encoding),
@@ -290,11 +291,15 @@ class ElfMap:
             if table is None:
                 continue
             for name, info, section, value, _ in table.rows():
-                if value not in wanted or section == c.SHN_UNDEF:
+                if value not in wanted or info & 15 not in _CODE or section == c.SHN_UNDEF:
                     continue
-                if info & 15 == c.STT_GNU_IFUNC or value not in found:
-                    found[value] = table.text(name).partition("@")[0]
-        return {slot: found[addr] for slot, addr in asked.items() if addr in found}
+                text = table.text(name).partition("@")[0]
+                # the function before its resolver, and of its names the one for everybody
+                marks = len(text) - len(text.lstrip("_"))
+                rank = info & 15 != c.STT_GNU_IFUNC, info >> 4 != c.STB_GLOBAL, marks
+                if text and (value not in found or rank < found[value][0]):
+                    found[value] = rank, text
+        return {slot: found[addr][1] for slot, addr in asked.items() if addr in found}
 
     def _resolver(self, one: Filled) -> int:
         """Return the function that an IRELATIVE relocation asks; REL has it in the slot."""

@@ -148,6 +148,15 @@ class Relocations:
                 addend = row[2] if has_addend else 0
                 yield Filled(row[0], kind, row[1] >> shift, addend, index if in_plt else -1)
 
+    def _word(self, vaddr: int) -> int:
+        """Return what the file has in a slot, 0 where it has nothing."""
+        word = self._image.encoding.word
+        try:
+            data = self._image.source.read(self._image.locate(vaddr), word.size)
+        except FormatError:
+            return 0
+        return int(word.unpack(data)[0]) if len(data) == word.size else 0
+
     def _static(self) -> list[Filled]:
         """Return the IRELATIVE relocations of a program that has no dynamic section."""
         if not self._machine.irelative:
@@ -164,14 +173,15 @@ class Relocations:
                 found.setdefault(one.vaddr, one)
         return [one for one in found.values() if one.kind in self._machine.irelative]
 
-    def _by_looks(self) -> Iterable[Filled]:
-        """Give the entries of the one table that a static program begins with."""
+    def _by_looks(self) -> list[Filled]:
+        """Return the entries of the one table that a static program begins with."""
         image, coding = self._image, self._image.encoding
         segment = next((one for one in image.segments if one.type == c.PT_LOAD), None)
         if segment is None:
-            return
+            return []
         data = image.source.read(segment.offset, min(segment.filesz, _SCANNED))
         for layout in (coding.rela, coding.rel):
+            found = []
             for kind in self._machine.irelative:
                 info = coding.word.pack(kind)
                 at = data.find(info)
@@ -179,11 +189,14 @@ class Relocations:
                     start = at - coding.word.size
                     row = data[start : start + layout.size]
                     if start >= 0 and not start % coding.word.size and len(row) == layout.size:
-                        fields = layout.unpack(row)
-                        addend = fields[2] if len(fields) > 2 else None
-                        if self._is_slot(fields[0]) and (addend is None or self._is_code(addend)):
-                            yield Filled(fields[0], kind, 0, addend or 0, -1)
+                        vaddr, _, *rest = layout.unpack(row)
+                        addend = rest[0] if rest else self._word(vaddr)
+                        if self._is_slot(vaddr) and self._is_code(addend):
+                            found.append(Filled(vaddr, kind, 0, addend, -1))
                     at = data.find(info, at + 1)
+            if found:
+                return found
+        return []
 
     def _is_slot(self, vaddr: int) -> bool:
         return any(
@@ -218,7 +231,7 @@ def _picked(data: bytes, step: int, bits: int, kinds: Iterable[int]) -> bytes:
 def is_bound_now(image: ElfImage) -> bool:
     """Say whether the loader binds every slot of this file before the program runs.
 
-    musl's loader always does.
+    The loaders of musl and Android always do; their C library is called libc.so.
     """
     dynamic = image.dynamic
     if dynamic.get(c.DT_BIND_NOW) is not None:
@@ -232,7 +245,9 @@ def is_bound_now(image: ElfImage) -> bool:
         needed = image.needed
     except FormatError:
         return False
-    return "/ld-musl-" in interpreter or any(one.startswith("libc.musl-") for one in needed)
+    return "/ld-musl-" in interpreter or any(
+        one == "libc.so" or one.startswith("libc.musl-") for one in needed
+    )
 
 
 def binding_of(kind: int, machine: Machine, *, is_now: bool, is_prelinked: bool) -> str:

@@ -41,10 +41,11 @@ class SlotTable:
 
     `slots` has the vaddr of each slot, with True for those that an IRELATIVE fills; `calls` are
     those of DT_JMPREL in its order. `bases` are the addresses that position-independent code
-    may count from, the likeliest first: DT_PLTGOT, .got.plt, .got.
+    may count from, the likeliest first: DT_PLTGOT, .got.plt, .got; `base` is the right one, once
+    a decoder has made sure of it.
     """
 
-    __slots__ = ("_called", "bases", "calls", "image", "slots")
+    __slots__ = ("_called", "base", "bases", "calls", "image", "slots")
 
     def __init__(
         self,
@@ -57,6 +58,7 @@ class SlotTable:
         self.slots = slots
         self.calls = calls
         self.bases = bases
+        self.base: int | None = None
         self._called: frozenset[int] | None = None
 
     def kind(self, code: Code, slot: int) -> str:

@@ -1,35 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The linker's stubs on x86-64 and i386: code that jumps to where a slot of the image says.
+"""The stub at one address, in a file or in memory, on x86-64 and i386.
 
-A stub is told from other code by what it jumps through: only a slot that a relocation fills makes
-it one. The forms are those of GNU ld (with and without IBT and BND), gold, LLD and mold.
+Unlike a finder of all stubs this also knows what nobody calls: the lazy halves that stand apart,
+and the first stub, which calls the loader.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.encoding import broken, take
 from soscope.binfmt.elf.reader import ElfReader
 from soscope.binfmt.elf.sections import Sections
+from soscope.binfmt.stubs import x86_code
 from soscope.errors import FormatError
 
 _MAX_BYTES = 1 << 30
 _LONGEST = 32
-_STARTS = (16, 8)  # stubs of a kind lie next to each other, each aligned to its size
+_AROUND = 32  # bytes that are read before and behind: stubs and what follows them
 
-# [endbr] [mov $index, %r11d] [bnd] jmp *disp(%rip), and what fills the stub
-_AFTER = rb"(?=\x68.{4}\xf2?\xe9|\x66?\x90|\x66?\x0f\x1f\x44\0\0|\xcc|\0\0)"
-_JUMP_64 = re.compile(
-    rb"(?:\xf3\x0f\x1e\xfa)?(?:\x41\xbb.{4})?\xf2?\xff\x25(.{4})" + _AFTER, re.DOTALL
-)
-_JUMP_64_INDEX = re.compile(rb"(?:\xf3\x0f\x1e\xfa)?\x41\xbb.{4}\xf2?\xff\x25(.{4})", re.DOTALL)
-# [endbr] [mov $index, %ecx] jmp *addr, or jmp *disp(%ebx)
-_JUMP_32 = re.compile(
-    rb"(?:\xf3\x0f\x1e\xfb)?(?:\xb9.{4})?\xff([\x25\xa3])(.{4})" + _AFTER, re.DOTALL
-)
-_THROUGH_GOT = re.compile(rb"\xff\xa3(.{4})", re.DOTALL)
 # [endbr] push $index; [bnd] jmp PLT0: the slot is that of a relocation
 _PUSH = re.compile(rb"(?:\xf3\x0f\x1e[\xfa\xfb])?\x68(.{4})\xf2?\xe9", re.DOTALL)
 # [endbr; push %r11] push GOT[1]; [bnd] jmp *GOT[2]
@@ -121,61 +112,62 @@ class Stubs:
 
     def at(self, vaddr: int) -> Stub | None:
         """Return the stub that holds the link-time address `vaddr`, None where none does."""
-        if self._places and not any(start <= vaddr < end for start, end in self._places):
+        origin = next((start for start, end in self._places if start <= vaddr < end), 0)
+        if self._places and not origin:
             return None
-        for align in _STARTS:
-            start = vaddr & -align
-            code = self._code(start)
-            stub = self._decode(start, code)
-            if stub is not None and vaddr < stub.vaddr + stub.size:
-                return stub
-        return None
+        low = vaddr - _AROUND
+        code = self._code(low, 3 * _AROUND)
+        if not code and low < vaddr:  # at the very beginning of a segment
+            low = vaddr & -16
+            code = self._code(low, 2 * _AROUND)
+        for start, size, slot, _ in self._rows(low, code, origin):
+            if start <= vaddr < start + size:
+                return Stub(start, size, slot, self._slots[slot])
+        return self._other(vaddr - (vaddr - origin) % 16, origin)
 
-    def _code(self, vaddr: int) -> bytes:
+    def _rows(self, vaddr: int, code: bytes, origin: int) -> Iterator[x86_code.Row]:
+        if self._is_64:
+            return x86_code.stubs_64(code, vaddr, self._slots, origin, is_plt=False)
+        return x86_code.stubs_32(code, vaddr, self._slots, origin, self.got, is_plt=False)
+
+    def _code(self, vaddr: int, size: int) -> bytes:
         try:
-            return self._image.source.read(self._image.locate(vaddr), _LONGEST)
+            return self._image.source.read(self._image.locate(vaddr), size)
         except FormatError:
             return b""
 
-    def _decode(self, vaddr: int, code: bytes) -> Stub | None:
-        is_64 = self._image.encoding.bits == 64
-        if is_64:
-            found = _JUMP_64.match(code) or _JUMP_64_INDEX.match(code)
-        else:
-            found = _JUMP_32.match(code)
-        if found is not None:
-            slot = self._slot_64(vaddr, found) if is_64 else self._slot_32(found)
-            if slot in self._slots:
-                return Stub(vaddr, _size(code, found.end()), slot, self._slots[slot])
-            return None
+    def _other(self, vaddr: int, origin: int) -> Stub | None:
+        """Return the lazy half, or the first stub, that begins at `vaddr`."""
+        code = self._code(vaddr, _LONGEST)
         found = _PUSH.match(code)
         if found is not None:
-            step = 1 if is_64 else self._image.encoding.rel.size
+            step = 1 if self._is_64 else self._image.encoding.rel.size
             index, left = divmod(int.from_bytes(found[1], "little"), step)
             if not left and index < len(self._calls):
                 return Stub(vaddr, 16, *self._calls[index])
             return None
-        if _FIRST.match(code) is not None and self._follows(vaddr):
+        if _FIRST.match(code) is not None and self._follows(vaddr, origin):
             return Stub(vaddr, 16, 0, 0)
         return None
 
-    def _follows(self, vaddr: int) -> bool:
+    def _follows(self, vaddr: int, origin: int) -> bool:
         """Say whether a stub with a slot lies behind the one at `vaddr`, which has none."""
         for start in (vaddr + 16, vaddr + 32):
-            code = self._code(start)
-            if _FIRST.match(code) is None:
-                stub = self._decode(start, code)
-                if stub is not None:
-                    return True
+            code = self._code(start, 2 * _LONGEST)
+            if _FIRST.match(code) is not None:
+                continue
+            if _PUSH.match(code) is not None or any(
+                row[0] == start for row in self._rows(start, code, origin)
+            ):
+                return True
         return False
 
-    def _slot_64(self, vaddr: int, found: re.Match[bytes]) -> int:
-        distance = int.from_bytes(found[1], "little", signed=True)
-        return vaddr + found.end() + distance & (1 << 64) - 1
-
-    def _slot_32(self, found: re.Match[bytes]) -> int:
-        value = int.from_bytes(found[2], "little")
-        return value if found[1] == b"\x25" else self.got + value & 0xFFFF_FFFF
+    @property
+    def _is_64(self) -> bool:
+        header = self._image.header
+        return self._image.encoding.bits == 64 or (
+            header is not None and header.machine == c.EM_X86_64  # x32
+        )
 
     @property
     def got(self) -> int:
@@ -190,33 +182,13 @@ class Stubs:
                 told -= self._image.load_bias
             listed = [] if self._sections is None else self._sections.all
             bases = [told, *(one.vaddr for one in listed if one.name in (".got", ".got.plt"))]
-            numbers = self._distances() if len(set(bases)) > 1 else []
-
-            def fitting(base: int) -> int:
-                return sum(base + one & 0xFFFF_FFFF in self._slots for one in numbers)
-
-            self._got = max(bases, key=fitting)  # the first of several that fit as well
+            code = b"".join(self._code(start, end - start) for start, end in self._places)
+            calls = [slot for slot, _ in self._calls]
+            found = x86_code.told_got(code, calls)
+            if found is None:
+                found = x86_code.fitting_got(code, self._slots, list(dict.fromkeys(bases)))
+            self._got = found
         return self._got
-
-    def _distances(self) -> list[int]:
-        """Return the distances from the GOT that stubs jump through."""
-        found: list[int] = []
-        for start, end in self._places:
-            try:
-                code = self._image.source.read(self._image.locate(start), end - start)
-            except FormatError:
-                continue
-            found += [int.from_bytes(one[1], "little") for one in _THROUGH_GOT.finditer(code)]
-        return found
-
-
-def _size(code: bytes, end: int) -> int:
-    """Return the size of a stub whose jump ends at `end`: the short ones are only padded."""
-    return 8 if end <= 7 and code[end : end + 1] != b"\x68" and _is_padding(code[end:8]) else 16
-
-
-def _is_padding(code: bytes) -> bool:
-    return code in {b"\x66\x90", b"\x90", b"\xcc\xcc", b"\xcc", b"\0\0"}
 
 
 def _read(image: ElfReader, table: int, size: int, *, rela: bool) -> list[tuple[int, int]]:

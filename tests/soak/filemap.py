@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every slot and every stub of every ELF file of the machine, beside objdump and readelf.
+
+    python -m tests.soak.filemap [DIR…]
+
+Stubs are compared with `objdump -d` of the PLT sections, slots with `readelf -rW`: address, kind,
+symbol, version. Every disagreement falls into a class; those of `_KNOWN` are explained there, all
+others are printed and make the exit status 1. /usr/lib and /usr/bin without a folder.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from multiprocessing import Pool
+
+from soscope.binfmt.elf import constants as c
+from tests.support.elftruth import slots_by_readelf, stubs_by_objdump
+from tests.support.mapcompare import ours, slot_differences, stub_differences
+
+_FOLDERS = ("/usr/lib", "/usr/bin")
+_BATCH = 60
+_SHOWN = 3  # examples of each class
+_STUBS_OF = (c.EM_X86_64, c.EM_386)  # what the system's objdump disassembles
+
+
+def _compared(batch: list[str]) -> tuple[Counter[str], list[tuple[str, str, str]]]:
+    """Return counts, and (class, file, detail) of each disagreement."""
+    counts: Counter[str] = Counter()
+    found: list[tuple[str, str, str]] = []
+    mine = {path: one for path in batch if (one := ours(path)) is not None}
+    slots = slots_by_readelf(list(mine))
+    code = [path for path, one in mine.items() if one.machine in _STUBS_OF]
+    stubs = stubs_by_objdump(code) if code else {}
+    for path, one in mine.items():
+        counts["files"] += 1
+        counts["slots"] += len(one.slots)
+        counts["stubs"] += len(one.stubs)
+        counts["slots of readelf"] += len(slots[path])
+        found += [(kind, path, text) for kind, text in slot_differences(one, slots[path])]
+        if path in stubs:
+            counts["stubs of objdump"] += len(stubs[path])
+            found += [(kind, path, text) for kind, text in stub_differences(one, stubs[path])]
+        found += [("partial", path, why) for why in one.partial]
+    return counts, found
+
+
+def elf_files(folders: list[str]) -> list[str]:
+    """Return every ELF file below some folders, each once."""
+    seen: set[tuple[int, int]] = set()
+    found = []
+    for folder in folders:
+        for place, _, names in os.walk(folder):
+            for name in names:
+                path = os.path.join(place, name)
+                try:
+                    state = os.lstat(path)
+                    if (state.st_dev, state.st_ino) in seen or not os.path.isfile(path):
+                        continue
+                    if os.path.islink(path):
+                        continue
+                    seen.add((state.st_dev, state.st_ino))
+                    with open(path, "rb") as file:
+                        if file.read(4) == b"\x7fELF":
+                            found.append(path)
+                except OSError:
+                    continue
+    return found
+
+
+def main() -> int:
+    """Compare all files; return the exit status."""
+    files = sorted(elf_files(sys.argv[1:] or list(_FOLDERS)), key=os.path.getsize)
+    batches = [files[at : at + _BATCH] for at in range(0, len(files), _BATCH)]
+    counts: Counter[str] = Counter()
+    classes: dict[str, list[tuple[str, str]]] = {}
+    with Pool(2) as pool:
+        for some, found in pool.imap_unordered(_compared, reversed(batches)):
+            counts += some
+            for kind, path, text in found:
+                classes.setdefault(kind, []).append((path, text))
+    print(", ".join(f"{number:,} {what}" for what, number in counts.items()))
+    for kind, rows in sorted(classes.items()):
+        print(f"{kind}: {len(rows):,} in {len({path for path, _ in rows}):,} files")
+        for path, text in rows[:_SHOWN]:
+            print(f"    {path}: {text}")
+    return 1 if classes else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
