@@ -115,7 +115,7 @@ class Stubs:
         origin = next((start for start, end in self._places if start <= vaddr < end), 0)
         if self._places and not origin:
             return None
-        low = vaddr - _AROUND
+        low = max(vaddr - _AROUND, origin)
         code = self._code(low, 3 * _AROUND)
         if not code and low < vaddr:  # at the very beginning of a segment
             low = vaddr & -16
