@@ -16,6 +16,7 @@ import soscope
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.cli.main import main
 from tests.support.elffiles import built
+from tests.support.machomade import made
 from tests.support.schema import (
     ADDRESS_OR_NULL,
     NUMBER,
@@ -218,3 +219,13 @@ def test_programs_of_the_system_are_sound(capfd: pytest.CaptureFixture[str]) -> 
     assert len(paths) > 5
     assert main(["check", *paths]) == 0
     assert ": fault:" not in capfd.readouterr().out
+
+
+def test_stubs_of_mach_o_images_are_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "libmade.dylib"
+    path.write_bytes(made("info-arm64-dylib").data)
+    assert main(["check", "--run", str(path)]) == 0
+    assert " stubs run: 0 faults" in capfd.readouterr().out
+    path.write_bytes(made("classic-ppc64-pic-dylib").data)
+    (found,) = _check(capfd, path, "--run", status=0)
+    assert (found["slug"], found["severity"]) == ("not-run", "remark")

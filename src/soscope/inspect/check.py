@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.macho.filemap import MachoMap
+from soscope.errors import SoscopeError
 from soscope.inspect.checkelf import check_elf
 from soscope.inspect.checkmacho import check_macho
-from soscope.inspect.fault import FAULT, Fault
+from soscope.inspect.fault import FAULT, REMARK, Fault
 from soscope.inspect.hardening import check_hardening
 from soscope.inspect.searchpath import check_search_path
 from soscope.linker.image import Image
@@ -32,7 +33,7 @@ class Checked:
 def check(image: Image, *, run: bool = False) -> Checked:
     """Check one image; with `run` every stub is run under Unicorn, too.
 
-    Raises SoscopeError (no-emulator) where that cannot be.
+    Raises SoscopeError (no-extra) where that is not installed.
     """
     found = image.map
     faults: list[Fault] = []
@@ -43,17 +44,31 @@ def check(image: Image, *, run: bool = False) -> Checked:
     elif isinstance(found, MachoMap):
         faults += check_macho(found)
     ran = None
-    if run and isinstance(found, ElfMap):
-        from soscope.inspect.emulate import disagreement, run_stubs
-
-        ran = 0
-        by_slot = {one.vaddr: one for one in found.slots}
-        for one in run_stubs(found):
-            ran += 1
-            slot = by_slot.get(one.stub.slot)
-            why = one.why if slot is None else disagreement(slot, one)
-            if why:
-                symbol = slot.symbol if slot is not None else None
-                what = f"the stub of {symbol or 'no symbol'} at {one.stub.vaddr:#x}, run: {why}"
-                faults.append(Fault("run", FAULT, what, one.stub.vaddr, symbol))
+    if run and isinstance(found, ElfMap | MachoMap):
+        try:
+            more, ran = _run(found)
+        except SoscopeError as error:
+            if error.slug != "no-emulator":
+                raise
+            more = [Fault("not-run", REMARK, error.message)]
+        faults += more
     return Checked(image, faults, ran)
+
+
+def _run(found: ElfMap | MachoMap) -> tuple[list[Fault], int]:
+    """Return what running the stubs shows, and how many ran."""
+    from soscope.inspect.emulate import disagreement, run_stubs
+    from soscope.inspect.emulatemacho import run_macho
+
+    ran = 0
+    faults = []
+    by_slot = {one.vaddr: one for one in found.slots}
+    for one in run_stubs(found) if isinstance(found, ElfMap) else run_macho(found):
+        ran += 1
+        slot = by_slot.get(one.stub.slot)
+        why = one.why if slot is None else disagreement(slot, one)
+        if why:
+            symbol = slot.symbol if slot is not None else None
+            what = f"the stub of {symbol or 'no symbol'} at {one.stub.vaddr:#x}, run: {why}"
+            faults.append(Fault("run", FAULT, what, one.stub.vaddr, symbol))
+    return faults, ran

@@ -43,6 +43,7 @@ class Cpu(NamedTuple):
     resolver: int = 2
     given: Callable[[Emulator], tuple[int, int]] | None = None
     registers: tuple[tuple[str, int], ...] = ()  # at the start of each run
+    model: str = ""
 
 
 class End(NamedTuple):
@@ -104,9 +105,6 @@ _CPUS = {
         "S390X", (_BIG,), 64, ">", "R15", "PC", given=_s390x, registers=(("PSWM", 0x1_8000_0000),)
     ),
 }
-# Mach-O's names for the same processors
-_CPUS["x86_64", 64, "<"] = _CPUS["x86-64", 64, "<"]
-_CPUS["arm64", 64, "<"] = _CPUS["aarch64", 64, "<"]
 
 
 def cpu_of(arch: str, bits: int, order: str) -> Cpu | None:
@@ -140,6 +138,8 @@ class Emulator:
         self._error: type[Exception] = unicorn.UcError
         mode = sum(getattr(unicorn, name) for name in cpu.mode)
         self._uc: Any = unicorn.Uc(getattr(unicorn, f"UC_ARCH_{cpu.library}"), mode)
+        if cpu.model:
+            self._uc.ctl_set_cpu_model(getattr(self._constants, cpu.model))
         self._mapped: set[int] = set()
         self._missed = 0
         self._uc.hook_add(unicorn.UC_HOOK_MEM_UNMAPPED, self._fill)
@@ -166,6 +166,10 @@ class Emulator:
         self._uc.mem_write(place * _PIECE, data)
         self._mapped.add(place)
         return True
+
+    def map_code(self, addr: int) -> None:
+        """Have what lies around `addr` in memory: not all processors survive that it comes late."""
+        self._map(addr // _PIECE)
 
     def _register(self, name: str) -> int:
         number = self._names.get(name)
@@ -205,15 +209,17 @@ class Emulator:
         self._uc.reg_write(self._register("sp"), self._top)
         for name, value in (*self.cpu.registers, *(registers or {}).items()):
             self._uc.reg_write(self._register(name), value)
-        self._map(start // _PIECE)  # not all processors survive that it comes while they fetch
+        self.map_code(start)
         self._missed = 0
         if self.cpu.library == "ARM" and self._is_thumb(start):
             start |= 1
         try:
             self._uc.emu_start(start, (1 << self.cpu.bits) - 2, 0, _MOST)
         except self._error as error:
-            if self._missed >= self.free:
-                return End(self._missed, "")
+            # which of them says where it went depends on the processor
+            there = max(self._missed, self.register("pc"))
+            if there >= self.free:
+                return End(there, "")
             return End(self.register("pc"), f"{error} at {self._missed:#x}")
         return End(self.register("pc"), f"no end after {_MOST} instructions")
 
@@ -248,7 +254,7 @@ def run_stubs(mapped: ElfMap) -> Iterator[Ran]:
         machine.put(got + cpu.resolver * cpu.bits // 8, resolver)
         for slot in mapped.slots:
             if slot.binding == LAZY:
-                machine._map((slot.helper or 0) // _PIECE)
+                machine.map_code(slot.helper or 0)
                 for stub in slot.stubs:
                     arguments[stub.vaddr] = _first(machine, stub, registers, resolver)
     _bind(machine, magic)
