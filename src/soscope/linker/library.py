@@ -16,6 +16,7 @@ from soscope.linker.machine import Kind, kind_of
 DT_AUXILIARY = 0x7FFFFFFD
 DT_FILTER = 0x7FFFFFFF
 _DF_1_NODEFLIB = 0x800
+_DF_1_PIE = 0x08000000
 _NAMED = frozenset((c.DT_NEEDED, DT_AUXILIARY, DT_FILTER, c.DT_SONAME, c.DT_RPATH, c.DT_RUNPATH))
 _MAX_NAME = 4097  # a path, with its NUL
 _MAX_PATHS = 1 << 16
@@ -65,6 +66,7 @@ class Library:
 
     __slots__ = (
         "_exports",
+        "_is_pie",
         "avoids_defaults",
         "flags",
         "image",
@@ -91,7 +93,7 @@ class Library:
         self.rpath: str | None = None
         self.runpath: str | None = None
         self.interpreter: str | None = None
-        self.avoids_defaults = False
+        self.avoids_defaults = self._is_pie = False
         try:
             self.interpreter = image.interpreter
             self._read(image)
@@ -111,6 +113,7 @@ class Library:
         for tag, value in image.dynamic.entries:
             if tag == c.DT_FLAGS_1:
                 self.avoids_defaults = bool(value & _DF_1_NODEFLIB)
+                self._is_pie = bool(value & _DF_1_PIE)
                 continue
             if tag not in _NAMED:
                 continue
@@ -130,6 +133,18 @@ class Library:
                 self.runpath = text
             elif len(self.leading) < _MAX_LEADING:
                 self.leading.append((tag, text))
+
+    @property
+    def reason_not_loaded(self) -> str | None:
+        """Why glibc does not load it as a library, None where it does: _dl_map_object_from_fd."""
+        header = self.image.header if self.image is not None else None
+        if header is None:
+            return None
+        if header.type not in (c.ET_EXEC, c.ET_DYN):
+            return "neither a program nor a library"
+        if header.type == c.ET_EXEC or self._is_pie:
+            return "a program, which cannot be loaded as a library"
+        return None
 
     @property
     def exports(self) -> Exports | None:

@@ -152,7 +152,8 @@ class System:
         except OSError as error:
             return Refused((error.strerror or "").lower(), is_final=False)
         if found.kind == self.kind:
-            return found
+            reason = None if self.is_musl else found.reason_not_loaded
+            return found if reason is None else Refused(reason, is_final=True)
         has, wants = found.kind, self.kind
         is_final = self.is_musl or (has.bits == wants.bits and has.order != wants.order)
         return Refused("for another kind of machine", is_final=is_final)

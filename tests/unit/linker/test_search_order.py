@@ -197,6 +197,22 @@ def test_what_is_no_library_ends_the_search(parts: Path, tmp_path: Path) -> None
     assert listed["libmid.so"].path == str(tmp_path / "a/libmid.so")
 
 
+@pytest.mark.parametrize("words", [["-pie"], ["-no-pie"], ["-r", "-nostdlib"]], ids=lambda x: x[0])
+def test_a_program_is_no_library(words: list[str], parts: Path, tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    patched(parts / "program", program, DT_RPATH, "$ORIGIN/a:$ORIGIN/b")
+    link(tmp_path / "a/other", "int main(void) { return 0; }", *words).rename(
+        tmp_path / "a/libmid.so"
+    )
+    patched(parts / "libmid.so", tmp_path / "b/libmid.so", DT_RPATH, "$ORIGIN")
+    done = run([str(program)])
+    assert "error while loading shared libraries: " in done.stderr
+    assert done.returncode == 127
+    listed = {one.name: one for one in closure(open_image(str(program)), str(program))}
+    assert listed["libmid.so"].library is None
+    assert "a/libmid.so" in listed["libmid.so"].path
+
+
 @pytest.mark.parametrize("loader", ["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux.so.2"])
 def test_the_default_folders_are_those_that_the_loader_prints(loader: str) -> None:
     printed = run([need(loader), "--help"]).stdout
