@@ -15,9 +15,8 @@ from soscope.binfmt.elf.image import ElfImage
 from soscope.errors import FormatError
 from soscope.linker.hosts import extension_of
 from soscope.linker.library import Library
-from soscope.linker.machine import Kind
 from soscope.linker.root import Root
-from soscope.linker.search import Needed, Search, loader_of, program_of, system_for
+from soscope.linker.search import Needed, Search, program_of, shared_system
 from soscope.linker.system import System
 
 NOWHERE = "no library in the search defines it"
@@ -98,8 +97,7 @@ def _place(search: Search, name: str) -> str | None:
     return found.library.path if found is not None and found.library is not None else None
 
 
-# What was read stays for the next file: kinds of systems, and scopes by what leads to them.
-_systems: dict[tuple[str, str, Kind, int, str], System] = {}
+# What was read stays for the next file: scopes, by what leads to them.
 _scopes: dict[tuple[int, bool, tuple[tuple[int, str], ...]], _Scope] = {}
 
 
@@ -176,14 +174,11 @@ def _host_of(image: ElfImage) -> tuple[str, tuple[str, ...]]:
 
 def _scope_for(root: Root, program: Library, library_path: str) -> _Scope:
     """Return the scope of a program: one that was made for its like, where that is the same."""
-    if "$" in library_path:  # $ORIGIN is the program's own
-        return _Scope(system_for(root, program, library_path), program)
-    key = root.prefix, library_path, program.kind, program.flags, loader_of(program)
-    system = _systems.get(key)
-    if system is None:
-        system = _systems[key] = system_for(root, program, library_path)
-    system.refresh()
-    is_plain = not program.avoids_defaults and not program.rpath and not program.runpath
+    system = shared_system(root, program, library_path)
+    is_plain = "$" not in library_path  # $ORIGIN is the program's own
+    is_plain = (
+        is_plain and not program.avoids_defaults and not program.rpath and not program.runpath
+    )
     if not is_plain or any("$" in name or "/" in name for _, name in program.leading):
         return _Scope(system, program)
     needs = id(system), program.is_program, tuple(program.leading)

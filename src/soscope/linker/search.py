@@ -16,11 +16,11 @@ from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
 from soscope.linker import tokens
 from soscope.linker.library import DT_AUXILIARY, Library, open_image, stamp_of
-from soscope.linker.machine import machine_of
+from soscope.linker.machine import Kind, machine_of
 from soscope.linker.root import Root
 from soscope.linker.system import Found, System
 
-__all__ = ["Needed", "Search", "closure", "loader_of", "open_image", "program_of", "system_for"]
+__all__ = ["Needed", "Search", "closure", "open_image", "own_folders", "shared_system"]
 
 _MAX_IMAGES = 4096
 # ldso/dynlink.c, load_library: musl's loader is these itself
@@ -75,6 +75,25 @@ def system_for(root: Root, program: Library, library_path: str) -> System:
     else:
         listed = tokens.folders(library_path, _values(system, asker), ":;")
         system.library_folders = tuple(_here(root, asker.path, *one) for one in listed)
+    return system
+
+
+# Systems that were asked before: what they have read serves the next file.
+_systems: dict[tuple[str, str, Kind, int, str], System] = {}
+
+
+def shared_system(root: Root, program: Library, library_path: str) -> System:
+    """Return what `system_for` does, up to date, but the same for all files of a kind.
+
+    Files that it has opened may be closed again: only what they offer can be asked.
+    """
+    if "$" in library_path:  # $ORIGIN is the program's own
+        return system_for(root, program, library_path)
+    key = root.prefix, library_path, program.kind, program.flags, loader_of(program)
+    system = _systems.get(key)
+    if system is None:
+        system = _systems[key] = system_for(root, program, library_path)
+    system.refresh()
     return system
 
 
@@ -138,7 +157,7 @@ def own_folders(image: ElfImage, path: str) -> list[str]:
     """Return the folders of DT_RPATH and DT_RUNPATH of the file at `path`, which a loader asks."""
     root = Root("")
     library = program_of(image, path, root)
-    search = Search(system_for(root, library, ""), library)
+    search = Search(shared_system(root, library, ""), library)
     before, behind = search.folders_of(Needed("", library.path, None, library, ""))
     return [*before, *behind]
 
