@@ -235,9 +235,9 @@ def _pages(code: bytes, vaddr: int, target: int) -> Iterator[int]:
         low = distance >> 2 & 7  # the three lowest bits of the rest, above the register
         for spot in spots(code, high.to_bytes(2, "little"), at + 2, end):
             place = spot - 2
-            if not vaddr + place & 3 and code[place + 1] == (distance >> 5 & 0xFF):
-                if code[place] >> 5 == low:
-                    yield place
+            is_aligned = not vaddr + place & 3
+            if is_aligned and code[place + 1] == distance >> 5 & 0xFF and code[place] >> 5 == low:
+                yield place
         at = end
 
 
