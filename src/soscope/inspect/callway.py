@@ -157,7 +157,17 @@ class Follower:
     # ---- the way ----
 
     def _lister(self, base: int = 0) -> Lister | None:
-        return lister_of(self.arch, self.code.bits, self.code.order, base)
+        found = lister_of(self.arch, self.code.bits, self.code.order, base)
+        if found is not None:
+            found.literals = self._literal
+        return found
+
+    def _literal(self, vaddr: int, size: int) -> int | None:
+        """Return a number that lies among the code."""
+        data = self.code.read(vaddr, size) if self.code.is_code(vaddr) else b""
+        if len(data) < size:
+            return None
+        return int.from_bytes(data, "little" if self.code.order == "<" else "big")
 
     def _base(self, found: list[tuple[Slot, str | None, str | None]]) -> int:
         """Return what i386 code counts from: a stub of a known slot tells."""
@@ -348,6 +358,9 @@ class Follower:
             return [], None, None
         if slot.stubs:  # what it leaves in registers is what the other half goes on with
             walk(lister, self.code.read, slot.stubs[0].vaddr)
+            for name, value in lister.registers.items():
+                if value == Value(CELL, slot.vaddr):
+                    lister.registers[name] = Value(NUMBER, slot.helper)
         first = walk(lister, self.code.read, slot.helper)
         steps = []
         last = first[-1]
@@ -382,9 +395,6 @@ class Follower:
                 value = lister.stack[-1 - one.word]
             else:
                 continue
-            if value.kind == CELL and self.code.is_code(value.number):
-                data = self.code.read(value.number, 4)
-                value = Value(NUMBER, int.from_bytes(data, "little"))
             found.append(
                 Given(one.place, value, self._text(value), resolvers.MEANINGS[one.meaning])
             )

@@ -99,6 +99,8 @@ class ElfCode(FileCode):
         self.bits = found.bits
         self.order = found.image.encoding.order
         self.loader = _loader(found)
+        # the first word that the loader fills: RISC-V has the resolver in front
+        self._first = 0 if found.arch.startswith("riscv") else 1
 
     def read(self, vaddr: int, size: int) -> bytes:
         """Return the bytes at an address."""
@@ -155,7 +157,7 @@ class ElfCode(FileCode):
         told = self._map.image.dynamic.get(c.DT_PLTGOT)
         for base in [*([] if told is None else [told]), *listed]:
             index, rest = divmod(vaddr - base, self.bits // 8)
-            if not rest and 0 < index < 3:
+            if not rest and self._first <= index < 3:
                 return f"GOT[{index}]"
         return ""
 

@@ -19,6 +19,7 @@ DYLD = "dyld"
 LINK_MAP = "link_map"
 INDEX = "index"  # of the relocation
 OFFSET = "offset"  # of the relocation in DT_JMPREL
+THIRD = "third"
 SLOT = "slot"
 GOT_2 = "got[2]"
 RETURN = "return"
@@ -31,6 +32,7 @@ MEANINGS = {
     LINK_MAP: "the image's link_map",
     INDEX: "the index of the relocation in DT_JMPREL",
     OFFSET: "the offset of the relocation in DT_JMPREL, in bytes",
+    THIRD: "a third of the offset of the relocation in DT_JMPREL: that of the slot",
     SLOT: "the slot",
     GOT_2: "&GOT[2]: the word in front of it is the link_map",
     RETURN: "the caller's return address",
@@ -80,12 +82,16 @@ _AARCH64_GLIBC = (
     Argument("[sp]", 0, SLOT),
     Argument("[sp, #8]", 1, RETURN),
 )
+_ARM_GLIBC = (Argument("ip", -1, SLOT), Argument("lr", -1, GOT_2), Argument("[sp]", 0, RETURN))
+_RISCV_GLIBC = (Argument("t0", -1, LINK_MAP), Argument("t1", -1, THIRD))
+_S390X_GLIBC = (Argument("48(%r15)", -1, LINK_MAP), Argument("56(%r15)", -1, OFFSET))
 _X86_64_DYLD = (Argument("(%rsp)", 0, CACHE), Argument("8(%rsp)", 1, LAZY_INFO))
 _I386_DYLD = (Argument("(%esp)", 0, CACHE), Argument("4(%esp)", 1, LAZY_INFO))
 _ARM64_DYLD = (Argument("[sp]", 0, LAZY_INFO), Argument("[sp, #8]", 1, CACHE))
 
 _INTEGER_64 = "rax rcx rdx rsi rdi r8 r9"
 _FIXUP = "_dl_fixup(link_map, index)"
+_BY_OFFSET = "_dl_fixup(link_map, offset)"
 _FAST = "_dyld_fast_stub_entry(cache, lazy info)"
 
 RESOLVERS = (
@@ -141,13 +147,49 @@ RESOLVERS = (
         GLIBC,
         "aarch64",
         "_dl_runtime_resolve",
-        "_dl_fixup(link_map, offset)",
+        _BY_OFFSET,
         "glibc 2.17 and later",
         "x0-x9, x30",
         "q0-q7; of SVE's registers only these halves",
         "208 bytes below a stack that is aligned to 16 already",
         "sysdeps/aarch64/dl-trampoline.S",
         _AARCH64_GLIBC,
+    ),
+    Resolver(
+        GLIBC,
+        "arm",
+        "_dl_runtime_resolve",
+        _BY_OFFSET,
+        "glibc, all versions",
+        "r0-r3",
+        "none",
+        "r4 is pushed with them: with the word that PLT0 pushed, 24 bytes",
+        "sysdeps/arm/dl-trampoline.S",
+        _ARM_GLIBC,
+    ),
+    Resolver(
+        GLIBC,
+        "riscv64",
+        "_dl_runtime_resolve",
+        _BY_OFFSET,
+        "glibc 2.27 and later",
+        "a0-a7, ra",
+        "fa0-fa7; none of the vector extension",
+        "its frame has a multiple of 16 bytes",
+        "sysdeps/riscv/dl-trampoline.S",
+        _RISCV_GLIBC,
+    ),
+    Resolver(
+        GLIBC,
+        "s390x",
+        "_dl_runtime_resolve_vx, or _dl_runtime_resolve without the vector facility",
+        _BY_OFFSET,
+        "glibc 2.24 and later",
+        "r0, r2-r5, r14, r15",
+        "f0 f2 f4 f6; _vx also v24-v31",
+        "in the caller's save area, and a frame of 160 bytes or 288 of its own",
+        "sysdeps/s390/s390-64/dl-trampoline.h",
+        _S390X_GLIBC,
     ),
     Resolver(
         DYLD,

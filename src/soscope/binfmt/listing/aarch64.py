@@ -142,7 +142,9 @@ class Aarch64(Lister):
         register = word & 31
         if word & 0xBF000000 == 0x18000000:
             place = vaddr + (_signed(word >> 5 & 0x7FFFF, 19) << 2) & self.mask
-            self.registers[f"x{register}"] = Value(CELL, place)
+            literal = self.literal(place, 8 if word >> 30 else 4)
+            held = Value(CELL, place) if literal is None else Value(NUMBER, literal)
+            self.registers[f"x{register}"] = held
             return f"ldr {'x' if word >> 30 else 'w'}{register}, {place:#x}", ON, None, place
         if word & 0xBFC00000 == 0xB9400000:
             is_long = bool(word >> 30 & 1)
@@ -235,8 +237,8 @@ def _pages(code: bytes, vaddr: int, target: int) -> Iterator[int]:
         low = distance >> 2 & 7  # the three lowest bits of the rest, above the register
         for spot in spots(code, high.to_bytes(2, "little"), at + 2, end):
             place = spot - 2
-            is_aligned = not vaddr + place & 3
-            if is_aligned and code[place + 1] == distance >> 5 & 0xFF and code[place] >> 5 == low:
+            is_near = code[place + 1] == (distance >> 5 & 0xFF) and code[place] >> 5 == low
+            if is_near and not vaddr + place & 3:
                 yield place
         at = end
 

@@ -20,4 +20,16 @@ def lister_of(arch: str, bits: int, order: str, base: int = 0) -> Lister | None:
         from soscope.binfmt.listing.aarch64 import Aarch64
 
         return Aarch64(bits, order, base)
+    if arch == "arm":
+        from soscope.binfmt.listing.arm import Arm
+
+        return Arm(bits, order, base)
+    if arch in ("riscv64", "riscv32"):
+        from soscope.binfmt.listing.riscv import Riscv
+
+        return Riscv(bits, order, base)
+    if arch == "s390x":
+        from soscope.binfmt.listing.s390x import S390x
+
+        return S390x(bits, order, base)
     return None

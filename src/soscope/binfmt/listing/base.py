@@ -77,8 +77,13 @@ class Lister:
         self.mask = (1 << bits) - 1
         self.registers: dict[str, Value] = {}
         self.stack: list[Value] = []
+        self.literals: Callable[[int, int], int | None] | None = None
         if base:
             self.use_base(base)
+
+    def literal(self, vaddr: int, size: int) -> int | None:
+        """Return the number that lies in the code at `vaddr`; None where that is no code."""
+        return None if self.literals is None else self.literals(vaddr, size)
 
     def use_base(self, base: int) -> None:
         """Say what the register holds that distances count from."""
