@@ -101,11 +101,13 @@ def lld(folder: Path, arch: str, *flags: str, objc: bool = False) -> Path:
 
 ZIGS = ("0.13.0", "0.17.0")
 WHEELS = (
+    ("py2app==0.28.10", "any", "311", "none"),  # PowerPC and i386 of 2005
     ("numpy==1.8.1", "macosx_10_6_intel", "27", "none"),
     ("pyzmq==14.0.1", "macosx_10_6_intel", "27", "none"),
     ("Pillow==2.5.0", "macosx_10_6_intel", "27", "none"),
     ("numpy==2.4.6", "macosx_10_9_x86_64", "311", "cp311"),
     ("numpy==2.4.6", "macosx_11_0_arm64", "311", "cp311"),
+    ("numpy==2.5.5", "macosx_14_0_arm64", "312", "cp312"),
     ("lxml==6.1.3", "macosx_10_9_universal2", "311", "cp311"),
     ("cryptography==48.0.1", "macosx_10_9_universal2", "311", "abi3"),
     ("grpcio==1.85.1", "macosx_11_0_universal2", "311", "cp311"),
@@ -113,6 +115,7 @@ WHEELS = (
     ("greenlet==3.1.0", "macosx_10_9_universal2", "311", "cp311"),
     ("pyobjc-core==13.0", "macosx_10_9_universal2", "311", "cp311"),
     ("pyobjc-framework-Cocoa==13.0", "macosx_10_9_universal2", "311", "cp311"),
+    ("frida==17.26.0", "macosx_11_0_arm64", "311", "abi3"),  # arm64e images within its data
     ("ruff==0.17.6", "macosx_11_0_arm64", "311", "none"),
 )
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from soscope.binfmt.macho.fat import slices
+from soscope.binfmt.macho.fat import embedded, slices
 from soscope.binfmt.macho.filemap import MachoMap
 from soscope.binfmt.source import BufferSource
 from soscope.model.filemap import OBJC_STUB, Slot
@@ -33,6 +33,21 @@ class Compared:
     def differ(self, *words: object) -> None:
         """Note a difference."""
         self.differences.append(" ".join(map(str, words)))
+
+
+def compare_all(path: Path, into: Compared) -> None:
+    """Compare every image of a file, and those that are hidden within it."""
+    compare(path, into)
+    data = path.read_bytes()
+    source = BufferSource(data)
+    known = {part.offset for part in slices(source)}
+    for part in embedded(source):
+        if part.offset not in known:
+            into.counts["hidden"] += 1
+            alone = path.with_name(f"{part.offset:x}-in-{path.name}")
+            alone.write_bytes(data[part.offset : part.offset + part.size])
+            compare(alone, into)
+            alone.unlink()
 
 
 def compare(path: Path, into: Compared) -> None:
@@ -77,7 +92,11 @@ class _Image:
         self.into = into
         self.slots: dict[int, Slot] = {slot.vaddr: slot for slot in image.slots}
         into.counts["slots"] += len(self.slots)
-        self.classic = not image.image.dyld_info and not image.image.chained[1]
+        chained, opcodes = bool(image.image.chained[1]), bool(image.image.dyld_info)
+        self.classic = not chained and not opcodes
+        into.counts["chained"] += chained
+        into.counts["opcodes"] += opcodes
+        into.counts["classic"] += self.classic
 
     def stubs(self) -> None:
         """Every stub: the table's symbol is that of the slot that its code leads to."""
