@@ -24,7 +24,7 @@ def test_elf() -> None:
         for path in sorted(folder.glob("*"))[:: 29 if folder.name == "bin" else 17]
         if path.is_file() and path.stat().st_size < _MOST
     ]
-    files = [path for path in files if path.open("rb").read(4) == b"\x7fELF"][:60]
+    files = [path for path in files if path.read_bytes()[:4] == b"\x7fELF"][:60]
     assert len(files) > 20
     said = damage.check("tests.support.readers:elf_map", files, COPIES)
     print(said)

@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from soscope.binfmt.elf.filemap import ElfMap
+from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.source import BufferSource
+from soscope.errors import FormatError
 from tests.support import damage, elffiles
 from tests.support import machowriter as writer
 from tests.support.machomade import NAMES, made
@@ -102,3 +106,25 @@ def test_faults_are_found(fault: str, tmp_path: Path) -> None:
     reader = "tests.support.faulty:" + fault.replace(" ", "_").lower()
     with pytest.raises(AssertionError, match=fault):
         damage.check(reader, [path], 8, seconds=0.2)
+
+
+# ---- what is missing is said ----
+
+
+def answers(data: bytes) -> tuple[object, ...] | None:
+    """Return all answers; None where the file is refused, or an answer is partial."""
+    try:
+        image = ElfMap(ElfImage.from_source(BufferSource(data)))
+        found = (image.slots, image.stubs_without_slot, image.needed, image.build_id)
+    except FormatError:
+        return None
+    return None if image.partial else found
+
+
+def test_nothing_is_lost_in_silence(elf: list[Path]) -> None:
+    for path in elf:
+        data = path.read_bytes()
+        whole = answers(data)
+        for at in range(0, len(data), len(data) // 90):
+            cut = answers(data[:at])
+            assert cut is None or whole is None or cut == whole, (path.name, at)

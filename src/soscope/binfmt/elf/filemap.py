@@ -266,6 +266,7 @@ class ElfMap:
         for vaddr in lazy:
             place = vaddr - lazy[0]
             if place + word.size > len(data):
+                self._say(f"slots: the file ends before the one at {vaddr:#x}")
                 break
             (value,) = word.unpack_from(data, place)
             if start <= value < end or any(first <= value < last for first, last in code[1:]):

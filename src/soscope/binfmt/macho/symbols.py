@@ -51,11 +51,14 @@ class SymbolTable:
         self._struct: Struct = image.encoding.symbol
         self._indirect: list[int] | None = None
         self._data: bytes | None = None
-        offset, count, _, _ = image.symtab
+        offset, count, strings, size = image.symtab
         room = max(0, image.size - offset) // self._struct.size
         if count > room:
             image.miss(f"symbol table: {count} symbols, the file has room for {room}")
         self._count = min(count, room)
+        there = max(0, image.size - strings)
+        if size > there:
+            image.miss(f"string table: {size} bytes, the file has {there}")
 
     def __len__(self) -> int:
         return self._count
@@ -94,6 +97,8 @@ class SymbolTable:
     def _string(self, at: int) -> str:
         _, _, offset, size = self._image.symtab
         size = min(size, max(0, self._image.size - offset))
+        if at >= size and at:
+            self._image.miss(f"string table: names behind its end, at {at:#x}")
         parts: list[bytes] = []
         while 0 < at < size:
             number, into = divmod(at, _STRETCH)
