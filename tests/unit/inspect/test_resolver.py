@@ -286,6 +286,25 @@ def test_i386(tmp_path: Path) -> None:
     assert one.named(a.LOST) == ["xmm0-2"]
 
 
+def test_x32(tmp_path: Path) -> None:
+    body = saving("xsavec", 0xEE).replace("mov %rsp, %rbx", "mov %esp, %ebx")
+    body = body.replace("and $-64, %rsp", "and $-64, %esp").replace(
+        "sub $1024, %rsp", "sub $1024, %esp"
+    )
+    body = body.replace("mov %rax, %r11", "mov %eax, %r11d").replace(
+        "mov %rbx, %rsp", "mov %ebx, %esp"
+    )
+    flags = ("-mx32",)
+    one = only(loader(tmp_path, function("trampoline", body), NOISY, flags=flags))
+    assert (one.verdict, one.named(a.LOST), one.alignment) == (a.SOUND, [], 64)
+    assert set(ALL) <= set(one.named(a.SAVED))
+    # half of a register is not the register
+    half = body.replace("pop %rdi", "mov (%rsp), %edi; add $8, %esp")
+    assert half != body
+    one = only(loader(tmp_path, function("trampoline", half), NOISY, flags=flags))
+    assert one.named(a.LOST) == ["rdi"]
+
+
 ARM_SAVE = """stp x8, x9, [sp, #-0xd0]!
 stp x6, x7, [sp, #0x10]
 stp x4, x5, [sp, #0x20]

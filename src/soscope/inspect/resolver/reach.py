@@ -76,6 +76,7 @@ class Reaching:
                 continue
             found.functions[function.vaddr] = function
             look = self._look(function)
+            look.settle()
             found.instructions += look.instructions
             found.undecoded += look.undecoded
             for part, write in look.writes.items():
@@ -173,13 +174,16 @@ class Reaching:
 class _Look:
     """One function, looked through from its first byte to its last, in order of address.
 
-    Where something is called that is not known then, once more: with what jumps back bring.
+    That is enough for what it stores. `settle` looks for the rest, once more where something is
+    called that is not known: with what jumps back bring.
     """
 
     __slots__ = (
         "_back",
         "_function",
+        "_insns",
         "_is_bounded",
+        "_is_settled",
         "_is_stub",
         "_loader",
         "instructions",
@@ -200,22 +204,30 @@ class _Look:
         self._back: dict[int, State] = {}
         self.writes: dict[str, Write] = {}
         code = loader.bytes_at(function.vaddr, min(function.size, _MAX_BYTES))
-        insns = list(loader.isa.instructions(code, function.vaddr))
-        self._clear()
-        self._run(insns)
-        if any(value is None for _, value in self.leaps):
-            self._clear()
-            self._run(insns)
-
-    def _clear(self) -> None:
         self.instructions = 0
         self.undecoded = 0
+        self._is_settled = False
+        self._insns = list(loader.isa.instructions(code, function.vaddr))
+        self._clear()
+        self._run()
+
+    def settle(self) -> None:
+        """Find what it writes, and as many as possible of its targets."""
+        if self._is_settled:
+            return
+        self._is_settled = True
+        if any(value is None for _, value in self.leaps):
+            self._clear()
+            self._run()
+        for insn in self._insns:
+            self._count(insn)
+
+    def _clear(self) -> None:
         self.targets: list[int] = []
         self.leaps: list[tuple[int, Value]] = []
         self.stores: list[tuple[int, int, Value]] = []
-        self.writes.clear()
 
-    def _run(self, insns: list[Any]) -> None:
+    def _run(self) -> None:
         isa, table = self._loader.isa, self._loader.table
         start = isa.bare()
         tables: dict[str, Value] = {}
@@ -226,7 +238,7 @@ class _Look:
             start.regs |= tables
         state: State | None = start
         farthest = 0
-        for insn in insns:
+        for insn in self._insns:
             for waiting in (pending.pop(insn.address, None), back.get(insn.address)):
                 if waiting is not None and state is None:
                     state = waiting.copy()
@@ -235,7 +247,6 @@ class _Look:
             if state is None:
                 # reached from behind, or by a table: what the whole function keeps
                 state = State(dict(tables))
-            self._count(insn)
             flow = isa.flow(insn, state)
             self._note(insn, flow, state)
             store = isa.stores(insn, state)
@@ -260,6 +271,8 @@ class _Look:
             if flow.kind in (m.JUMP, m.JUMP_TO, m.RETURN, m.STOP):
                 state = None
                 if not self._is_bounded and insn.address >= farthest:
+                    end = self._insns.index(insn) + 1
+                    del self._insns[end:]
                     break
 
     def _count(self, insn: Any) -> None:

@@ -293,6 +293,9 @@ class X86(m.Machine):
         if value is not None and value[0] == "sp":
             state.regs[self.stack] = ("sp", value[1], value[2] + by)
 
+    def _is_stack(self, insn: Any, operand: Any) -> bool:
+        return operand.type == _REG and self._general(self._reg(insn, operand)) == self.stack
+
     def _mask(self, state: State) -> int | None:
         """Return edx:eax, where both are known."""
         low, high = (state.regs.get(name) for name in self._pair())
@@ -343,7 +346,7 @@ class X86(m.Machine):
             self._add(insn, state, 1 if name == "add" else -1)
         elif name == "xor" and ops[0].type == ops[1].type == _REG and ops[0].reg == ops[1].reg:
             self._assign(insn, ops[0], ("num", 0), state, whole=True)
-        elif name == "and" and ops[0].type == _REG and self._reg(insn, ops[0]) == self.stack:
+        elif name == "and" and self._is_stack(insn, ops[0]):
             state.regs[self.stack] = ("sp", insn.address, 0)
             if ops[1].type == _IMM:
                 state.marks |= {f"aligned {-ops[1].imm & 0xFFFF}"}
@@ -413,9 +416,10 @@ class X86(m.Machine):
             state.forget(self.writes(insn))
             return
         if operand.size < self.word and not whole and value is not None:
-            # a number fills the register; half of what an entry had is not what it had
+            # a number or pointer fills the register; half of what an entry had is not what it had
             is_number = value[0] in ("num", "at") and operand.size >= 4
-            value = value if is_number or operand.size >= self.pointer else None
+            is_pointer = value[0] in ("sp", "result") and operand.size >= self.pointer
+            value = value if is_number or is_pointer else None
         state.regs[general] = value
 
     def _add(self, insn: Any, state: State, sign: int) -> None:
