@@ -15,6 +15,7 @@ from soscope.inspect.resolver.machine import Flow, State, Value
 
 _MAX_FUNCTIONS = 20_000
 _MAX_BYTES = 1 << 20  # of one function
+_ROUNDS = 2  # loops within loops would need more
 _STUB = 5  # instructions of a stub, at most
 _WITHOUT_RANGE = 256  # bytes to look at where no unwind table says how long a function is
 
@@ -208,7 +209,6 @@ class _Look:
         self.undecoded = 0
         self._is_settled = False
         self._insns = list(loader.isa.instructions(code, function.vaddr))
-        self._clear()
         self._run()
 
     def settle(self) -> None:
@@ -217,17 +217,18 @@ class _Look:
             return
         self._is_settled = True
         if any(value is None for _, value in self.leaps):
-            self._clear()
+            self._back = {}
+            for _ in range(_ROUNDS):
+                self._run(is_last=False)
             self._run()
         for insn in self._insns:
             self._count(insn)
 
-    def _clear(self) -> None:
+    def _run(self, *, is_last: bool = True) -> None:
+        """Look through it once; but for the last time, only at what is known to be reached."""
         self.targets: list[int] = []
         self.leaps: list[tuple[int, Value]] = []
         self.stores: list[tuple[int, int, Value]] = []
-
-    def _run(self) -> None:
         isa, table = self._loader.isa, self._loader.table
         start = isa.bare()
         tables: dict[str, Value] = {}
@@ -240,11 +241,16 @@ class _Look:
         farthest = 0
         for insn in self._insns:
             for waiting in (pending.pop(insn.address, None), back.get(insn.address)):
-                if waiting is not None and state is None:
+                if waiting is None:
+                    continue
+                # where the stack would be elsewhere, the call before has not returned
+                if state is None or not _is_alike(isa.stack, state, waiting):
                     state = waiting.copy()
-                elif waiting is not None and state is not None:
+                else:
                     state.merge(waiting)
             if state is None:
+                if not is_last:
+                    continue
                 # reached from behind, or by a table: what the whole function keeps
                 state = State(dict(tables))
             flow = isa.flow(insn, state)
@@ -299,3 +305,8 @@ class _Look:
         taken = self._loader.isa.taken(insn, state)
         if taken is not None and self._loader.is_function(taken):
             self.targets.append(taken)
+
+
+def _is_alike(stack: str, one: State, other: State) -> bool:
+    """Say whether two ways to an instruction have the stack at the same place, as they must."""
+    return one.regs.get(stack) == other.regs.get(stack) or other.regs.get(stack) is None

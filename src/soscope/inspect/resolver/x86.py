@@ -430,7 +430,7 @@ class X86(m.Machine):
         if general is None:
             return
         if old is None or old[0] not in ("sp", "num"):
-            is_entry = old is None and more is not None and more[0] == "num"
+            is_entry = old is None and ops[1].type == _REG and more is not None and more[0] == "num"
             state.regs[general] = ("table",) if is_entry else None
         elif more is not None and more[0] == "num":
             number = old[-1] + sign * more[1]
