@@ -30,8 +30,8 @@ out of the file. The file is disassembled (pip install 'soscope[disasm]'), never
 """
 
 EPILOG = """\
-exit status: 0 no trampoline loses an argument register, 1 one does, or none was found, 2 wrong
-usage.
+exit status: 0 lazy binding loses no argument register, 1 it does, or no trampoline was found,
+2 wrong usage.
 """
 
 OPTIONS = [

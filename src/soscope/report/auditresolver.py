@@ -46,14 +46,13 @@ def text(found: a.Audit, *, why: bool = False) -> str:
         for at, one in enumerate(chosen):
             lines += [""] if at else []
             lines += _variant(one, why=why)
-    ends = [_TITLES[RESOLVE] + ": " + line for line in _worst(found, lazy=True)]
-    ends += [_TITLES[TLSDESC] + ": " + line for line in _worst(found, lazy=False)]
+    ends = [f"{title}: {line}" for kind, title in _TITLES.items() for line in _worst(found, kind)]
     return "\n".join(map(printable, [*lines, *([""] if ends else []), *ends])) + "\n"
 
 
-def _worst(found: a.Audit, *, lazy: bool) -> list[str]:
+def _worst(found: a.Audit, kind: str) -> list[str]:
     """Return what comes of it all: a line, or one for each condition under which it is wrong."""
-    chosen = [one for one in found.variants if (one.kind != TLSDESC) == lazy]
+    chosen = [one for one in found.variants if one.kind == kind]
     wrong: dict[str, list[str]] = {}
     for one in chosen:
         if one.verdict == a.UNSOUND:
@@ -66,7 +65,8 @@ def _worst(found: a.Audit, *, lazy: bool) -> list[str]:
         start = "else sound" if lines else "sound"
         lines.append(f"{start}, unless code outside of this file overwrites {', '.join(names)}")
     if not lines and chosen:
-        lines.append("sound: every argument arrives" if lazy else "sound: every register is kept")
+        kept = "every register is kept" if kind == TLSDESC else "every argument arrives"
+        lines.append(f"sound: {kept}")
     return lines
 
 

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from soscope.binfmt.elf.ehframe import code_ranges
 from soscope.errors import FormatError, SoscopeError
 from soscope.inspect.resolver import audit as a
+from soscope.linker.search import open_image
 from tests.support.elffiles import built, run
 from tests.support.tools import need
 
@@ -394,6 +396,21 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         with pytest.raises(SoscopeError) as caught:
             a.audit(str(path))
         assert caught.value.slug == "no-such-file"
+
+
+def test_functions_that_lie_upon_one_another(tmp_path: Path) -> None:
+    path = loader(tmp_path, function("trampoline", PLAIN), QUIET)
+    data = bytearray(path.read_bytes())
+    image = open_image(str(path))
+    size = max(size for _, size in code_ranges(image))
+    # the length stands behind the distance to the function, in an FDE with 4 bytes for each
+    places = [at for at in range(len(data) - 4) if data[at : at + 4] == size.to_bytes(4, "little")]
+    for at in places:
+        data[at : at + 4] = (1 << 24).to_bytes(4, "little")
+    path.write_bytes(data)
+    with pytest.raises(FormatError, match="bytes of functions in") as caught:
+        a.audit(str(path))
+    assert caught.value.field == ".eh_frame"
 
 
 def test_a_loader_of_another_architecture(tmp_path: Path) -> None:

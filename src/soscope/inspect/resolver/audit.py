@@ -114,8 +114,8 @@ class Audit(NamedTuple):
 
     @property
     def verdict(self) -> str | None:
-        """The worst verdict on a lazy-binding trampoline, None without any."""
-        found = {one.verdict for one in self.variants if one.kind != TLSDESC}
+        """The worst verdict on a trampoline of plain lazy binding, None without any."""
+        found = {one.verdict for one in self.variants if one.kind == RESOLVE}
         return next((one for one in (UNSOUND, CONDITIONAL, SOUND) if one in found), None)
 
 

@@ -55,11 +55,24 @@ class Loader:
         self.kind = kind
         self.machine = _machine(image, path) if kind != MUSL else None
         self.functions = [Function(*one) for one in code_ranges(image)]
+        self._check_size()
         self._starts = [one.vaddr for one in self.functions]
         self._names: list[tuple[int, str]] | None = None
         self._objects: list[tuple[int, int, str]] = []
         self._pointers: dict[int, Target] | None = None
         self.table = image.dynamic.get(c.DT_PLTGOT) or 0
+
+    def _check_size(self) -> None:
+        """Raise FormatError where functions lie upon one another: they would be read again."""
+        parts = [one for one in self.image.segments if one.type == c.PT_LOAD and one.flags & _PF_X]
+        room = sum(one.filesz for one in parts)
+        told = sum(one.size for one in self.functions)
+        if told > room:
+            raise FormatError(
+                f"{self.path}: .eh_frame: {told} bytes of functions in {room} bytes of code",
+                field=".eh_frame",
+                offset=0,
+            )
 
     @property
     def arch(self) -> str:
