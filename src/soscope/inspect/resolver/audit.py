@@ -15,7 +15,7 @@ from soscope.inspect.resolver import machine as m
 from soscope.inspect.resolver.loader import GLIBC, Loader, open_loader, own_loader
 from soscope.inspect.resolver.machine import Group
 from soscope.inspect.resolver.reach import Leap, Reach, Reaching
-from soscope.inspect.resolver.shape import PROFILE, TLSDESC, Trampoline, trampolines
+from soscope.inspect.resolver.shape import PROFILE, RESOLVE, TLSDESC, Trampoline, trampolines
 
 # what becomes of a register
 SAVED = "saved"  # it holds what it held, whatever happens in between
