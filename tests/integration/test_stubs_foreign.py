@@ -11,6 +11,7 @@ from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.elf.machines import arch_name
 from soscope.inspect import emulate
 from soscope.inspect.checkelf import check_elf
+from soscope.inspect.emulatecpu import cpu_of
 from soscope.inspect.lazycode import argument_of
 from soscope.model import filemap as words
 from tests.support.stubs import (
@@ -216,7 +217,7 @@ def test_thumb_code_enters_four_bytes_before(tmp_path: Path) -> None:
         assert {name: one.stubs[0].size for name, one in slots.items()} == {"abs": 16, "far": 12}
         assert differences(mapped) == []
         # the ARM entrance of the same stub
-        cpu = emulate.cpu_of("arm", 32, "<")
+        cpu = cpu_of("arm", 32, "<")
         assert cpu is not None
         machine = emulate.Emulator(cpu, *emulate._memory(mapped))
         machine.put(slots["abs"].vaddr, machine.free)

@@ -76,6 +76,13 @@ FOREIGN = {
     "riscv64": ("riscv64-linux-gnu", "riscv64-linux-gnu-", "elf64lriscv"),
     "s390x": ("s390x-linux-gnu", "s390x-linux-gnu-", "elf64_s390"),
     "riscv32": ("riscv32-linux-gnu", "riscv64-linux-gnu-", "elf32lriscv"),
+    "mips": ("mips-linux-gnu", "mips-linux-gnu-", "elf32btsmip"),
+    "mipsel": ("mipsel-linux-gnu", "mips-linux-gnu-", "elf32ltsmip"),
+    "mips64": ("mips64-linux-gnuabi64", "mips-linux-gnu-", "elf64btsmip"),
+    "mips64el": ("mips64el-linux-gnuabi64", "mips-linux-gnu-", "elf64ltsmip"),
+    "ppc": ("powerpc-linux-gnu", "powerpc64-linux-gnu-", "elf32ppclinux"),
+    "ppc64": ("powerpc64-linux-gnu", "powerpc64-linux-gnu-", "elf64ppc"),
+    "ppc64le": ("powerpc64le-linux-gnu", "powerpc64-linux-gnu-", "elf64lppc"),
 }
 LIBRARY = """
 int puts(const char *s) { return s != 0; }
@@ -87,11 +94,33 @@ void free(void *p) { (void)p; }
 """
 
 
+# what the linkers call the stubs that they put among the functions
+_STUB_NAMES = re.compile(
+    r"^([0-9a-f]+) \w (?:[0-9a-f]{8}\.(?:got2\.)?plt_(?:call|pic32)\.|__plt_(?:pcrel_)?)([^@+\n]+)",
+    re.MULTILINE,
+)
+
+
+def named_by_linker(path: Path) -> dict[int, str]:
+    """Return what GNU ld or LLD says of its stubs in the symbol table: address -> function."""
+    rows = _STUB_NAMES.findall(run("powerpc64-linux-gnu-nm", path))
+    return {int(vaddr, 16): name for vaddr, name in rows}
+
+
+def assembled(folder: Path, arch: str, text: str, *, name: str = "calls") -> Path:
+    """Assemble for another processor."""
+    source, result = folder / f"{name}.s", folder / f"{name}.o"
+    source.write_text(text)
+    run("clang", f"--target={FOREIGN[arch][0]}", "-c", "-o", result, source)
+    return result
+
+
 def linker(arch: str, name: str) -> list[str]:
     """Return the command of a linker ("bfd", "gold", "lld", "mold") for an architecture."""
     _, prefix, emulation = FOREIGN[arch]
     if name in {"bfd", "gold"}:
-        return [need(f"{prefix}ld.{name}")]
+        own = ["-m", emulation] if prefix.startswith(("mips", "powerpc")) else []
+        return [need(f"{prefix}ld.{name}"), *own]
     return [need({"lld": "ld.lld", "mold": "mold"}[name]), "-m", emulation]
 
 
@@ -116,11 +145,24 @@ def program(
     folder: Path, arch: str, by: str, *flags: str, compiling: tuple[str, ...] = ("-fPIC",)
 ) -> Path:
     """Build PROGRAM, and the library that it needs, for another processor."""
-    library = compiled(folder, arch, LIBRARY, "-fPIC", name="lib")
+    abi = [one for one in compiling if one.startswith("-mabi=")]
+    library = compiled(folder, arch, LIBRARY, "-fPIC", *abi, name="lib")
     shared = linked(folder, arch, by, [library], "-shared", "-soname=libcalls.so", name="lib.so")
     unit = compiled(folder, arch, PROGRAM, *compiling)
     words = ("-e", "main", "-dynamic-linker=/lib/ld.so.1", *flags)
     return linked(folder, arch, by, [unit, shared], *words)
+
+
+def joined(mapped: ElfMap, *left_out: str) -> list[tuple[object, ...]]:
+    """Return the slots with their stubs, but for those whose kind ends with `left_out`."""
+    return [
+        (
+            *(one.vaddr, one.symbol, one.binding, one.helper, one.resolver_argument),
+            *((stub.vaddr, stub.slot, stub.kind) for stub in one.stubs),
+        )
+        for one in mapped.slots
+        if not (left_out and one.kind.endswith(left_out))
+    ]
 
 
 def without_sections(path: Path) -> Path:

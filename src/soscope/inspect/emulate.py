@@ -13,37 +13,18 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf import mipsgot
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.errors import SoscopeError
-from soscope.model.filemap import LAZY, Slot, Stub
+from soscope.inspect.emulatecpu import Cpu, cpu_of
+from soscope.model.filemap import CALL_STUB, LAZY, MIPS_STUB, Slot, Stub
 
 _MOST = 64  # instructions; no stub with its resolver's half has half of them
 _PIECE = 1 << 16  # bytes of the file at once
 _STEP = 16  # between two of our addresses: no processor minds this alignment
 _STACK = 1 << 16
 _GAP = 1 << 24
-_LINK_MAP = 0x0123_4568  # what GOT[1] gets; nobody follows it
-
-
-class Cpu(NamedTuple):
-    """One processor, by the names of Unicorn's constants.
-
-    `link_map` and `resolver` are the words from DT_PLTGOT on that the loader fills; `given`
-    returns (link map, what _dl_fixup is given) at the entry of the resolver, as glibc's
-    sysdeps/*/dl-trampoline.S finds them.
-    """
-
-    library: str
-    mode: tuple[str, ...]
-    bits: int
-    order: str
-    stack: str
-    counter: str
-    link_map: int = 1
-    resolver: int = 2
-    given: Callable[[Emulator], tuple[int, int]] | None = None
-    registers: tuple[tuple[str, int], ...] = ()  # at the start of each run
-    model: str = ""
+_LINK_MAP = 0x0123_4568  # what the loader's own word of the GOT gets; nobody follows it
 
 
 class End(NamedTuple):
@@ -65,51 +46,6 @@ class Ran(NamedTuple):
     slot: int | None
     argument: int | None
     why: str
-
-
-def _on_stack(machine: Emulator) -> tuple[int, int]:
-    stack = machine.register("sp")
-    return machine.word(stack), machine.word(stack + machine.cpu.bits // 8)
-
-
-def _s390x(machine: Emulator) -> tuple[int, int]:
-    stack = machine.register("sp")
-    return machine.word(stack + 48), machine.word(stack + 56)
-
-
-def _aarch64(machine: Emulator) -> tuple[int, int]:
-    resolver, slot = machine.register("X16"), machine.word(machine.register("sp"))
-    return machine.word(resolver - 8), (slot - resolver - 8) * 3
-
-
-def _arm(machine: Emulator) -> tuple[int, int]:
-    slot, resolver = machine.register("R12"), machine.register("LR")
-    return machine.word(resolver - 4), (slot - resolver - 4) * 2
-
-
-def _riscv(machine: Emulator) -> tuple[int, int]:
-    return machine.register("T0"), machine.register("T1") * 3
-
-
-_LITTLE = "UC_MODE_LITTLE_ENDIAN"
-_BIG = "UC_MODE_BIG_ENDIAN"
-_CPUS = {
-    ("x86-64", 64, "<"): Cpu("X86", ("UC_MODE_64",), 64, "<", "RSP", "RIP", given=_on_stack),
-    ("i386", 32, "<"): Cpu("X86", ("UC_MODE_32",), 32, "<", "ESP", "EIP", given=_on_stack),
-    ("aarch64", 64, "<"): Cpu("ARM64", (_LITTLE,), 64, "<", "SP", "PC", given=_aarch64),
-    ("arm", 32, "<"): Cpu("ARM", (_LITTLE,), 32, "<", "SP", "PC", given=_arm),
-    ("riscv64", 64, "<"): Cpu("RISCV", ("UC_MODE_RISCV64",), 64, "<", "SP", "PC", 1, 0, _riscv),
-    ("riscv32", 32, "<"): Cpu("RISCV", ("UC_MODE_RISCV32",), 32, "<", "SP", "PC", 1, 0, _riscv),
-    # or else addresses have 24 bits
-    ("s390x", 64, ">"): Cpu(
-        "S390X", (_BIG,), 64, ">", "R15", "PC", given=_s390x, registers=(("PSWM", 0x1_8000_0000),)
-    ),
-}
-
-
-def cpu_of(arch: str, bits: int, order: str) -> Cpu | None:
-    """Return what runs an architecture's stubs, None where nothing does."""
-    return _CPUS.get((arch, bits, order))
 
 
 class Emulator:
@@ -144,17 +80,27 @@ class Emulator:
         self._missed = 0
         self._uc.hook_add(unicorn.UC_HOOK_MEM_UNMAPPED, self._fill)
         stack = (end + _GAP) // _GAP * _GAP
-        if stack + 2 * _GAP > 1 << (32 if cpu.bits == 32 else 40):
+        # Unicorn has MIPS of 64 bits without their addresses
+        room = 31 if cpu.library == "MIPS" else 32 if cpu.bits == 32 else 40
+        if stack + 2 * _GAP > 1 << room:
             raise SoscopeError(f"stubs cannot be run: no room above {end:#x}", slug="no-emulator")
         self._uc.mem_map(stack, _STACK)
         self._top = stack + _STACK // 2
         self.free = stack + _GAP  # addresses from here on are in nobody's memory
+        if cpu.library == "MIPS":  # Unicorn itself dies of the next run after a jump to nowhere
+            self._uc.mem_map(self.free, _GAP)
+            where = {"begin": self.free, "end": self.free + _GAP - 1}
+            self._uc.hook_add(unicorn.UC_HOOK_CODE, self._end, **where)
         self._start = self._uc.context_save()
 
     def _fill(self, _uc: Any, _access: int, addr: int, size: int, _value: int, _data: Any) -> bool:
         self._missed = addr
         first, last = addr // _PIECE, (addr + max(size, 1) - 1) // _PIECE
         return all(self._map(place) for place in range(first, last + 1))
+
+    def _end(self, _uc: Any, addr: int, _size: int, _data: Any) -> None:
+        self._missed = addr
+        self._uc.emu_stop()
 
     def _map(self, place: int) -> bool:
         if place in self._mapped:
@@ -221,6 +167,8 @@ class Emulator:
             if there >= self.free:
                 return End(there, "")
             return End(self.register("pc"), f"{error} at {self._missed:#x}")
+        if self._missed >= self.free:
+            return End(self._missed, "")
         return End(self.register("pc"), f"no end after {_MOST} instructions")
 
     def _is_thumb(self, addr: int) -> bool:
@@ -249,19 +197,22 @@ def run_stubs(mapped: ElfMap) -> Iterator[Ran]:
     registers = _fitting(machine, mapped, magic, bases)
     if _is_lazy(mapped):
         _unbind(machine, mapped)
-        got = mapped.image.dynamic.get(c.DT_PLTGOT) or 0
-        machine.put(got + cpu.link_map * cpu.bits // 8, _LINK_MAP)
-        machine.put(got + cpu.resolver * cpu.bits // 8, resolver)
+        _reserve(machine, mapped, resolver)
         for slot in mapped.slots:
             if slot.binding == LAZY:
                 machine.map_code(slot.helper or 0)
                 for stub in slot.stubs:
-                    arguments[stub.vaddr] = _first(machine, stub, registers, resolver)
+                    with_own = _with(machine, mapped, stub, registers)
+                    arguments[stub.vaddr] = _first(machine, stub, with_own, resolver)
+    elif mapped.arch.startswith("mips"):
+        _reserve(machine, mapped, resolver)
     _bind(machine, magic)
     for stub in _stubs(mapped):
         argument, why = arguments.get(stub.vaddr, (None, ""))
-        end = machine.run(stub.vaddr, registers)
-        if end.addr in slots:
+        end = machine.run(stub.vaddr, _with(machine, mapped, stub, registers))
+        if stub.kind == MIPS_STUB and end.addr == resolver:
+            yield Ran(stub, _word_of(mapped, machine.register("T8")), argument, why)
+        elif end.addr in slots:
             yield Ran(stub, slots[end.addr], argument, why)
         else:
             yield Ran(stub, None, argument, why or end.why or f"it goes to {end.addr:#x}")
@@ -272,9 +223,36 @@ def _is_lazy(mapped: ElfMap) -> bool:
 
 
 def _stubs(mapped: ElfMap) -> Iterator[Stub]:
+    """Give the stubs that can be run: not code that the loader writes, nor what has no slot."""
     for slot in mapped.slots:
-        yield from slot.stubs
-    yield from mapped.stubs_without_slot
+        yield from (one for one in slot.stubs if one.vaddr != slot.vaddr)
+    yield from (one for one in mapped.stubs_without_slot if one.kind != CALL_STUB)
+
+
+def _with(
+    machine: Emulator, mapped: ElfMap, stub: Stub, registers: Mapping[str, int]
+) -> Mapping[str, int]:
+    """Return the registers that a stub is entered with."""
+    if machine.cpu.set_up is None:
+        return registers
+    return {**registers, **machine.cpu.set_up(mapped, stub)}
+
+
+def _reserve(machine: Emulator, mapped: ElfMap, resolver: int) -> None:
+    """Fill the words that the loader keeps for itself."""
+    cpu = machine.cpu
+    told = cpu.reserved(mapped) if cpu.reserved else (mapped.image.dynamic.get(c.DT_PLTGOT),)
+    for got in told:
+        for place in cpu.link_map if got else ():
+            machine.put((got or 0) + place * cpu.bits // 8, _LINK_MAP)
+        if got:
+            machine.put(got + cpu.resolver * cpu.bits // 8, resolver)
+
+
+def _word_of(mapped: ElfMap, symbol: int) -> int | None:
+    """Return the word of a GOT on MIPS that belongs to a symbol."""
+    where = mipsgot.first_word(mapped.image)
+    return None if where is None else where[0] + (symbol - where[1]) * mapped.bits // 8
 
 
 def _bind(machine: Emulator, magic: Mapping[int, int]) -> None:

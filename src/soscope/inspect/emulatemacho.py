@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 
 from soscope.binfmt.macho.filemap import MachoMap
 from soscope.errors import SoscopeError
-from soscope.inspect.emulate import Cpu, Emulator, Ran
+from soscope.inspect.emulate import Emulator, Ran
+from soscope.inspect.emulatecpu import Cpu
 from soscope.model.filemap import JUMP_TABLE, LAZY, Stub
 
 _STEP = 16

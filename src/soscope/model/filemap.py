@@ -165,7 +165,7 @@ class FileMap(Protocol):
 
     @property
     def stubs_without_slot(self) -> tuple[Stub, ...]:
-        """Stubs that lead through something that nothing fills."""
+        """Stubs that lead through what nothing fills, or through what cannot be told."""
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:

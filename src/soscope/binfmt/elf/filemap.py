@@ -155,16 +155,19 @@ class ElfMap:
         sections = _Places(self.sections)
         is_now = fileslots.is_bound_now(self.image)
         is_prelinked = self._dynamic.get(c.DT_GNU_PRELINKED) is not None
-        helpers = self._helpers(filled, machine) if not (is_now or is_prelinked) else {}
+        helpers: dict[int, int] = {}
+        if not (is_now or is_prelinked):
+            helpers = self._helpers(filled, machine) | relocations.helpers
         resolvers = self._resolvers(filled, machine)
         types = {kind: machine.prefix + name for kind, name in machine.types.items()}
+        types.update(machine.implied)
         tag, bit = machine.variant or (0, 0)
         variants = bit if self._dynamic.get(tag) is not None else 0
         slots = []
         irelative, get = machine.irelative, names.get
         bindings = {
             kind: fileslots.binding_of(kind, machine, is_now=is_now, is_prelinked=is_prelinked)
-            for kind in machine.types
+            for kind in types
         }
         for vaddr, kind, symbol, _, place in sorted(filled):
             name = get(symbol)
@@ -211,8 +214,8 @@ class ElfMap:
         if self._number == EM_RISCV:
             start, end = self._got_without_sections
             return start <= one.vaddr < end
-        got = self._dynamic.get(c.DT_PLTGOT)
-        return got is not None and abs(one.vaddr - got) < 1 << 16
+        self._say("no section headers: pointers in the GOT are not told from other data")
+        return False
 
     @cached_property
     def _got_without_sections(self) -> tuple[int, int]:
@@ -227,7 +230,7 @@ class ElfMap:
             self._say(missing_decoder(self._number))
             return {}, []
         slots = {one.vaddr: one.kind in machine.irelative for one in filled}
-        calls = [one.vaddr for one in filled if one.place >= 0]
+        calls = [one.vaddr for one in filled if one.place >= 0 and one.kind in machine.types]
         table = SlotTable(self.image, slots, calls, self._bases())
         by_slot: dict[int, tuple[Stub, ...]] = {}
         astray = []
@@ -236,6 +239,7 @@ class ElfMap:
                 by_slot[slot] = (*by_slot.get(slot, ()), Stub(vaddr, size, section, kind, slot))
             else:
                 astray.append(Stub(vaddr, size, section, kind, 0))
+        self._say(*table.partial)
         return by_slot, astray
 
     def _bases(self) -> list[int]:

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
-from soscope.binfmt.elf.machines import BY_OFFSET, Machine
+from soscope.binfmt.elf.machines import BY_OFFSET, EM_MIPS, EM_PPC64, Machine
 from soscope.binfmt.elf.sections import Sections
 from soscope.binfmt.elf.versions import Versions
 from soscope.errors import FormatError
@@ -40,7 +40,8 @@ SYMBOL_TYPES = {
 class Filled(NamedTuple):
     """One relocation that fills a slot: `kind` is its type, `place` its index in DT_JMPREL or -1.
 
-    `addend` is that of the entry, 0 where it stands in the slot.
+    `addend` is that of the entry, 0 where it stands in the slot. Of slots that no relocation fills
+    `kind` is one of Machine's `implied`, and `place` what the lazy resolver is given, or -1.
     """
 
     vaddr: int
@@ -66,10 +67,12 @@ _NOBODY = Named("", None, "none", False, "")
 class Relocations:
     """The relocations of a file that fill slots.
 
-    `partial` says what could not be read; `again` are those that fill a slot once more.
+    `partial` says what could not be read; `again` are those that fill a slot once more. `helpers`
+    says where lazy slots lead at first, vaddr -> vaddr, where it is not the file's contents of
+    the slot that do.
     """
 
-    __slots__ = ("_image", "_machine", "_sections", "again", "partial")
+    __slots__ = ("_image", "_machine", "_sections", "again", "helpers", "partial")
 
     def __init__(self, image: ElfImage, machine: Machine, sections: Sections) -> None:
         self._image = image
@@ -77,6 +80,7 @@ class Relocations:
         self._sections = sections
         self.partial: list[str] = []
         self.again: list[Filled] = []
+        self.helpers: dict[int, int] = {}
 
     def read(self) -> list[Filled]:
         """Return them in order of the tables, DT_JMPREL's first; a slot once."""
@@ -97,6 +101,20 @@ class Relocations:
             for at, until in parts:
                 for one in self._rows(at, until, has_addend=table == c.DT_RELA, in_plt=False):
                     self._take(found, one)
+        number = image.header.machine if image.header else 0
+        if number == EM_MIPS:
+            from soscope.binfmt.elf import mipsgot
+
+            for word in mipsgot.read(image, self.partial):
+                place = word.symbol if word.helper else -1
+                found.setdefault(word.vaddr, Filled(word.vaddr, word.kind, word.symbol, 0, place))
+                if word.helper:
+                    self.helpers[word.vaddr] = word.helper
+        elif number == EM_PPC64:
+            from soscope.binfmt.elf import ppc64glink
+
+            lazy = [one.vaddr for one in found.values() if one.kind == self._machine.jump_slot]
+            self.helpers.update(ppc64glink.helpers(image, lazy))
         for tag, name in _PACKED.items():
             if image.dynamic.get(tag) is not None:
                 self.partial.append(f"relocations in {name} are not read")
@@ -138,7 +156,12 @@ class Relocations:
         shift, mask = (32, 0xFFFF_FFFF) if coding.bits == 64 else (8, 0xFF)
         types = machine.types
         rows: Iterable[tuple[int, ...]]
-        if in_plt or size <= _MANY or coding.order == ">":
+        if machine.arch == "mips" and coding.bits == 64:
+            mask = 0xFF
+            rows = layout.iter_unpack(data)
+            if coding.order == "<":
+                rows = (_n64_row(row) for row in rows)
+        elif in_plt or size <= _MANY or coding.order == ">":
             rows = layout.iter_unpack(data)
         else:
             rows = layout.iter_unpack(_picked(data, layout.size, coding.bits, types))
@@ -191,7 +214,7 @@ class Relocations:
                     if start >= 0 and not start % coding.word.size and len(row) == layout.size:
                         vaddr, _, *rest = layout.unpack(row)
                         addend = rest[0] if rest else self._word(vaddr)
-                        if self._is_slot(vaddr) and self._is_code(addend):
+                        if self._is_slot(vaddr) and self._is_function(addend):
                             found.append(Filled(vaddr, kind, 0, addend, -1))
                     at = data.find(info, at + 1)
             if found:
@@ -206,6 +229,14 @@ class Relocations:
             for one in self._image.segments
         )
 
+    def _is_function(self, vaddr: int) -> bool:
+        if self._is_code(vaddr):
+            return True
+        header = self._image.header
+        if header is None or header.machine != EM_PPC64:
+            return False
+        return self._is_slot(vaddr) and self._is_code(self._word(vaddr))  # ELFv1's descriptor
+
     def _is_code(self, vaddr: int) -> bool:
         return any(
             one.type == c.PT_LOAD
@@ -217,6 +248,14 @@ class Relocations:
 
 # tables of relocations in other forms than gABI's
 _PACKED = {0x6000000F: "DT_ANDROID_REL", 0x60000011: "DT_ANDROID_RELA", 0x40000026: "DT_CREL"}
+
+
+def _n64_row(row: tuple[int, ...]) -> tuple[int, ...]:
+    """Bring r_info of 64-bit MIPS into the usual order.
+
+    There it is no number but a 32-bit symbol and four bytes, the last of them the type.
+    """
+    return row[0], (row[1] & 0xFFFF_FFFF) << 32 | row[1] >> 56, *row[2:]
 
 
 def _picked(data: bytes, step: int, bits: int, kinds: Iterable[int]) -> bytes:
@@ -258,7 +297,8 @@ def binding_of(kind: int, machine: Machine, *, is_now: bool, is_prelinked: bool)
         return PRELINKED
     if kind == machine.tlsdesc:
         return TLSDESC
-    return LAZY if kind == machine.jump_slot and not is_now else NOW
+    is_lazy = kind == machine.jump_slot or (kind == machine.stubbed and kind > 0)
+    return LAZY if is_lazy and not is_now else NOW
 
 
 def resolver_argument(image: ElfImage, machine: Machine, index: int) -> int:

@@ -7,6 +7,7 @@ that it gives them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from soscope.binfmt.elf import constants as c
@@ -28,6 +29,10 @@ NO_ARGUMENT = 0
 BY_INDEX = 1  # in DT_JMPREL
 BY_OFFSET = 2  # in DT_JMPREL, in bytes
 
+# In place of a relocation's type, which is never as large: slots that no relocation fills.
+GOT_WORD = 1 << 32  # filled when the image is loaded
+STUBBED_GOT_WORD = GOT_WORD + 1  # leads to a stub until the first call
+
 
 class Machine(NamedTuple):
     """One processor.
@@ -36,7 +41,8 @@ class Machine(NamedTuple):
     name. `jump_slot`, `irelative` and `tlsdesc` are those of them that are bound in a way of
     their own; 0 where there is none. `words` are types that fill a slot only where it lies in the
     GOT: any other pointer is filled by the same one. `argument` says what the lazy resolver is
-    given. `variant` is the dynamic tag that says that there are functions with a calling
+    given. `implied` names the kinds of slots that no relocation fills; `stubbed` is the one of them
+    that may be lazy. `variant` is the dynamic tag that says that there are functions with a calling
     convention of their own, and the bit of st_other that they have: no resolver knows which
     registers to keep for them, so the loader binds them at once.
     """
@@ -50,6 +56,8 @@ class Machine(NamedTuple):
     words: frozenset[int] = frozenset()
     argument: int = BY_INDEX
     variant: tuple[int, int] | None = None
+    implied: Mapping[int, str] = {}
+    stubbed: int = 0
 
 
 _MACHINES = {
@@ -112,18 +120,23 @@ _MACHINES = {
     EM_MIPS: Machine(
         "mips",
         "R_MIPS_",
-        {51: "GLOB_DAT", 127: "JUMP_SLOT"},
+        {3: "REL32", 51: "GLOB_DAT", 127: "JUMP_SLOT"},
         127,
         frozenset(),
         0,
+        words=frozenset((3,)),
+        implied={GOT_WORD: "DT_MIPS_GOTSYM", STUBBED_GOT_WORD: "DT_MIPS_GOTSYM"},
+        stubbed=STUBBED_GOT_WORD,
     ),
     EM_PPC: Machine(
         "ppc",
         "R_PPC_",
-        {20: "GLOB_DAT", 21: "JMP_SLOT", 248: "IRELATIVE"},
+        {1: "ADDR32", 20: "GLOB_DAT", 21: "JMP_SLOT", 248: "IRELATIVE"},
         21,
         frozenset((248,)),
         0,
+        words=frozenset((1,)),
+        argument=BY_OFFSET,
     ),
     EM_PPC64: Machine(
         "ppc64",

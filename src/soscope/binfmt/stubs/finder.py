@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.machines import EM_ARM, EM_RISCV, EM_S390
+from soscope.binfmt.elf.machines import EM_ARM, EM_MIPS, EM_PPC, EM_PPC64, EM_RISCV, EM_S390
 from soscope.binfmt.elf.sections import Section, Sections
 from soscope.binfmt.stubs.table import Code, Found, SlotTable
 from soscope.errors import FormatError
@@ -46,6 +46,18 @@ def decoder_of(machine: int) -> tuple[Decoder, tuple[str, ...]] | None:
         from soscope.binfmt.stubs import s390x
 
         return s390x.find, s390x.PLACES
+    if machine == EM_MIPS:
+        from soscope.binfmt.stubs import mips
+
+        return mips.find, mips.PLACES
+    if machine == EM_PPC:
+        from soscope.binfmt.stubs import ppc
+
+        return ppc.find, ppc.PLACES
+    if machine == EM_PPC64:
+        from soscope.binfmt.stubs import ppc64
+
+        return ppc64.find, ppc64.PLACES
     return None
 
 
@@ -64,11 +76,25 @@ def find_stubs(table: SlotTable, sections: Sections) -> list[tuple[Found, str | 
         for one in find(code, table):
             found.setdefault(one.vaddr, (one, code.section))
     if not found and table.slots and (table.calls or not sections.all):
-        for code in _all_code(table):
+        for code in all_code(table):
             for one in find(code, table):
                 if one.slot in table.slots:
                     found.setdefault(one.vaddr, (one, _section_at(sections, one.vaddr)))
-    return [found[vaddr] for vaddr in sorted(found)]
+    if table.machine == EM_PPC:
+        from soscope.binfmt.stubs.ppc import in_place
+
+        for one in in_place(table):
+            found.setdefault(one.vaddr, (one, _section_at(sections, one.vaddr)))
+    return list(_whole(found[vaddr] for vaddr in sorted(found)))
+
+
+def _whole(found: Iterable[tuple[Found, str | None]]) -> Iterator[tuple[Found, str | None]]:
+    """Leave out the rest of a stub that the beginning of a piece of code has cut."""
+    end = slot = 0
+    for one in found:
+        if one[0].vaddr + one[0].size > end or one[0].slot != slot:
+            yield one
+        end, slot = one[0].vaddr + one[0].size, one[0].slot
 
 
 def _sections_of(sections: Sections, places: tuple[str, ...]) -> list[Section]:
@@ -92,7 +118,8 @@ def _code_of(table: SlotTable, sections: list[Section]) -> Iterator[Code]:
         yield from _pieces(table, section.vaddr, section.offset, section.size, section.name)
 
 
-def _all_code(table: SlotTable) -> Iterator[Code]:
+def all_code(table: SlotTable) -> Iterator[Code]:
+    """Give all code of the segments that may be executed, without names of sections."""
     for segment in table.image.segments:
         if segment.type == c.PT_LOAD and segment.flags & c.PF_X:
             yield from _pieces(table, segment.vaddr, segment.offset, segment.filesz, None)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.reader import ElfReader
@@ -42,10 +42,11 @@ class SlotTable:
     `slots` has the vaddr of each slot, with True for those that an IRELATIVE fills; `calls` are
     those of DT_JMPREL in its order. `bases` are the addresses that position-independent code
     may count from, the likeliest first: DT_PLTGOT, .got.plt, .got; `base` is the right one, once
-    a decoder has made sure of it.
+    a decoder has made sure of it. `notes` is a decoder's own, too: what it has found out of the
+    whole file; `partial` gets a reason for what it cannot tell.
     """
 
-    __slots__ = ("_called", "base", "bases", "calls", "image", "slots")
+    __slots__ = ("_called", "base", "bases", "calls", "image", "notes", "partial", "slots")
 
     def __init__(
         self,
@@ -60,6 +61,8 @@ class SlotTable:
         self.bases = bases
         self.base: int | None = None
         self._called: frozenset[int] | None = None
+        self.notes: dict[str, Any] = {}
+        self.partial: list[str] = []
 
     def kind(self, code: Code, slot: int) -> str:
         """Return the kind of a stub where the linkers make but one form of it.
@@ -90,6 +93,11 @@ class SlotTable:
     def tag(self, tag: int) -> int | None:
         """Return the value of a dynamic tag."""
         return self.image.dynamic.get(tag)
+
+    def say(self, reason: str) -> None:
+        """Have a reason in `partial`, once."""
+        if reason not in self.partial:
+            self.partial.append(reason)
 
     @property
     def machine(self) -> int:

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stubs on MIPS, o32, n32 and n64, in both byte orders.
+
+Code calls through the GOT; a function's word leads to a stub of .MIPS.stubs until the loader
+has bound it. A program that is not position-independent may have a PLT as well (GNU ld,
+elfxx-mips.c).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from soscope.binfmt.elf import mipsgot
+from soscope.binfmt.stubs.table import Code, Found, SlotTable
+from soscope.binfmt.stubs.words import big_endian, signed
+from soscope.model.filemap import MIPS_STUB, PLT
+
+PLACES = (".MIPS.stubs", ".plt")
+
+# lw or ld $t9, -0x7ff0($gp); move $t7, $ra; [lui $t8, high;] jalr $t9;
+# li $t8, low or ori $t8, $t8, low
+_STUB = re.compile(
+    rb"(?=([\x8f\xdf]\x99\x80\x10\x03\xe0\x78[\x21\x25\x2d](?:\x3c\x18(?P<high>..))?"
+    rb"\x03\x20\xf8\x09(?:(?P<alone>[\x24\x34\x64]\x18)|\x37\x18)(?P<low>..)))",
+    re.DOTALL,
+)
+# lui $t7, high; lw or ld $t9, low($t7); addiu or daddiu $t8, $t7, low; jr $t9 (before or behind)
+_ENTRY = re.compile(
+    rb"(?=\x3c\x0f(?P<high>..)[\x8d\xdd]\xf9(?P<low>..)"
+    rb"(?:[\x25\x65]\xf8(?P=low)\x03\x20\x00[\x08\x09]|\x03\x20\x00[\x08\x09][\x25\x65]\xf8(?P=low)))",
+    re.DOTALL,
+)
+_SIZE = 16
+
+
+def find(code: Code, table: SlotTable) -> Iterator[Found]:
+    """Give the stubs in a stretch of code."""
+    data = big_endian(code.data, table)
+    bits = table.image.encoding.bits
+    mask = (1 << bits) - 1
+    where = mipsgot.first_word(table.image)
+    for match in _STUB.finditer(data):
+        start = code.vaddr + match.start()
+        if start & 3 or where is None:
+            continue
+        index = _index(match)
+        word, first, end = where
+        if index is not None and first <= index < end:
+            slot = word + (index - first) * (bits // 8)
+            yield Found(start, len(match[1]), slot, MIPS_STUB)
+    for match in _ENTRY.finditer(data):
+        start = code.vaddr + match.start()
+        high, low = signed(match["high"]), signed(match["low"])
+        slot = (high << 16) + low & mask
+        if not start & 3 and (slot in table.slots or code.section is not None):
+            yield Found(start, _SIZE, slot, PLT)
+
+
+def _index(match: re.Match[bytes]) -> int | None:
+    """Return the symbol's index that a stub gives the loader, None where it is no whole one."""
+    low = int.from_bytes(match["low"], "big")
+    if match["high"] is None:
+        return low if match["alone"] is not None else None
+    return int.from_bytes(match["high"], "big") << 16 | low if match["alone"] is None else None

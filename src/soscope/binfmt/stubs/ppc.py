@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stubs on 32-bit PowerPC.
+
+With the secure PLT they lie among the functions, and .plt has addresses alone. A stub of
+position-independent code names its slot by the distance from %r30, which is its caller's
+(`soscope.binfmt.stubs.ppcpic`). With the older BSS PLT the slot is the stub: the loader writes
+code there (GNU ld, elf32-ppc.c; the PowerPC supplement to the System V ABI).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.stubs.ppcpic import FAR, NEAR, tied
+from soscope.binfmt.stubs.table import Code, Found, SlotTable
+from soscope.binfmt.stubs.words import signed
+from soscope.model.filemap import CALL_STUB, IPLT, PLT
+
+PLACES = ()
+DT_PPC_GOT = 0x70000000
+
+# lis %r11, high; lwz %r11, low(%r11); mtctr %r11; bctr
+_ABSOLUTE = re.compile(
+    rb"\x3d\x60(?P<high>..)\x81\x6b(?P<low>..)\x7d\x69\x03\xa6\x4e\x80\x04\x20", re.DOTALL
+)
+_ENTRY = 8  # bytes of an entry of the BSS PLT
+_SIZE = 16
+_MASK = 0xFFFF_FFFF
+
+
+def find(code: Code, table: SlotTable) -> Iterator[Found]:
+    """Give the stubs in a stretch of code."""
+    for match in _ABSOLUTE.finditer(code.data):
+        slot = (signed(match["high"]) << 16) + signed(match["low"]) & _MASK
+        vaddr = code.vaddr + match.start()
+        if not vaddr & 3 and slot in table.slots:
+            yield Found(vaddr, _SIZE, slot, IPLT if table.slots[slot] else CALL_STUB)
+    slots = None
+    for form in (NEAR, FAR):
+        for match in form.finditer(code.data):
+            vaddr = code.vaddr + match.start()
+            if vaddr & 3:
+                continue
+            if slots is None:
+                slots = tied(table)
+            slot = slots.get(vaddr, -1)
+            if slot >= 0:
+                kind = IPLT if table.slots.get(slot) else CALL_STUB
+                yield Found(vaddr, match.end() - match.start(), slot, kind)
+
+
+def in_place(table: SlotTable) -> Iterator[Found]:
+    """Give the slots that are stubs: the entries of a BSS PLT."""
+    if table.tag(DT_PPC_GOT) is not None:
+        return
+    code = [one for one in table.image.segments if one.type == c.PT_LOAD and one.flags & c.PF_X]
+    for vaddr in table.calls:
+        if any(0 <= vaddr - one.vaddr < one.memsz for one in code):
+            yield Found(vaddr, _ENTRY, vaddr, PLT)

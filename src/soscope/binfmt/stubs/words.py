@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Instructions of four bytes, in either byte order; the branches of PowerPC among them."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Iterator
+
+from soscope.binfmt.stubs.table import SlotTable
+
+_BRANCH = 18  # the opcode of b and bl
+
+
+def big_endian(data: bytes, table: SlotTable) -> bytes:
+    """Return code with the high byte of each instruction first; bytes left over stay off."""
+    if table.image.encoding.order == ">":
+        return data
+    words = array("I", data[: len(data) & ~3])
+    words.byteswap()
+    return words.tobytes()
+
+
+def numbers(data: bytes) -> array[int]:
+    """Return the numbers of four bytes each, high byte first, that `data` is made of."""
+    words = array("I", data[: len(data) & ~3])
+    if sys.byteorder == "little":
+        words.byteswap()
+    return words
+
+
+def signed(data: bytes) -> int:
+    """Return the number that the bytes of an instruction are."""
+    return int.from_bytes(data, "big", signed=True)
+
+
+def branches(vaddr: int, data: bytes) -> Iterator[tuple[int, int]]:
+    """Give (place, target) of every b and bl of PowerPC; `data` has the high bytes first."""
+    for index, word in enumerate(numbers(data)):
+        if word >> 26 == _BRANCH and not word & 2:
+            distance = word & 0x03FF_FFFC
+            if distance & 0x0200_0000:
+                distance -= 0x0400_0000
+            place = vaddr + 4 * index
+            yield place, place + distance

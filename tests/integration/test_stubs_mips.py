@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MIPS: the words of the GOT that no relocation names, stubs, and the PLT of fixed programs.
+
+readelf says what the GOT has, Unicorn runs every stub.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from pathlib import Path
+
+import pytest
+
+from soscope.inspect.checkelf import check_elf
+from soscope.model import filemap as words
+from tests.support.elffiles import run
+from tests.support.stubs import (
+    PROGRAM,
+    assembled,
+    compiled,
+    differences,
+    joined,
+    linked,
+    opened,
+    program,
+    without_sections,
+)
+
+_ARCHES = {"mips": ("mips", 32), "mipsel": ("mips", 32)}
+_ARCHES |= {"mips64": ("mips64", 64), "mips64el": ("mips64", 64)}
+_CALLED = {"puts", "malloc", "free", "atoi"}
+# a word of the GOT: address, what it holds in the file, the symbol's value, type and name
+_WORD = re.compile(
+    r"^ +([0-9a-f]{8,16}) +-?\d+\(gp\) ([0-9a-f]+) ([0-9a-f]+) (\w+) +(\w+) (\S+)$", re.MULTILINE
+)
+_PLT_WORD = re.compile(
+    r"^ +([0-9a-f]{8,16}) ([0-9a-f]+) ([0-9a-f]+) (\w+) +(\w+) (\S+)$", re.MULTILINE
+)
+
+
+def _words(path: Path, form: re.Pattern[str]) -> dict[int, tuple[str, int]]:
+    """Return the words that readelf says have symbols: address -> (symbol, what it holds)."""
+    text = run("readelf", "-AW", path)
+    return {int(row[0], 16): (row[5], int(row[1], 16)) for row in form.findall(text)}
+
+
+@pytest.mark.parametrize("arch", _ARCHES)
+@pytest.mark.parametrize("by", ["bfd", "lld"])
+def test_every_word_of_the_got_that_has_a_symbol(tmp_path: Path, arch: str, by: str) -> None:
+    path = program(tmp_path, arch, by, "-pie", "-z", "lazy")
+    listed = _words(path, _WORD)
+    with opened(path) as mapped:
+        assert (mapped.arch, mapped.bits) == _ARCHES[arch]
+        assert mapped.partial == []
+        assert {one.vaddr: one.symbol for one in mapped.slots} == {
+            vaddr: name for vaddr, (name, _) in listed.items()
+        }
+        assert {one.symbol for one in mapped.slots} >= _CALLED | {"abs", "toupper"}
+        assert all(one.kind == "DT_MIPS_GOTSYM" for one in mapped.slots)
+        lazy = [one for one in mapped.slots if one.binding == words.LAZY]
+        if by == "bfd":
+            assert {one.symbol for one in lazy} == _CALLED
+        else:  # LLD makes no stubs: all is bound at once
+            assert lazy == []
+        for one in lazy:
+            (stub,) = one.stubs
+            assert (stub.kind, stub.section) == (words.MIPS_STUB, ".MIPS.stubs")
+            assert one.helper == stub.vaddr == listed[one.vaddr][1]
+        assert not [one for one in mapped.slots if one.stubs and one not in lazy]
+        assert differences(mapped) == []
+        assert list(check_elf(mapped)) == []
+        with opened(without_sections(path)) as bare:
+            assert joined(bare) == joined(mapped)
+
+
+@pytest.mark.parametrize("arch", _ARCHES)
+def test_bound_at_once(tmp_path: Path, arch: str) -> None:
+    unit = compiled(tmp_path, arch, PROGRAM, "-fPIC")
+    path = linked(tmp_path, arch, "bfd", [unit], "-shared", "-z", "now")
+    with opened(path) as mapped:
+        assert {one.binding for one in mapped.slots} == {words.NOW}
+        assert not [one for one in mapped.slots if one.helper or one.resolver_argument]
+        assert {one.symbol for one in mapped.slots if one.stubs} == _CALLED
+        assert differences(mapped) == []
+
+
+@pytest.mark.parametrize("arch", ["mips", "mipsel"])
+@pytest.mark.parametrize("by", ["bfd", "lld"])
+def test_the_plt_of_a_program_at_a_fixed_address(tmp_path: Path, arch: str, by: str) -> None:
+    path = program(tmp_path, arch, by, "-no-pie", "-z", "lazy", compiling=("-fno-pic",))
+    listed = _words(path, _PLT_WORD)
+    with opened(path) as mapped:
+        called = [one for one in mapped.slots if one.kind == "R_MIPS_JUMP_SLOT"]
+        assert {one.symbol for one in called} >= _CALLED
+        assert {one.vaddr: (one.symbol, one.helper) for one in called} == listed
+        assert [one.resolver_argument for one in called] == list(range(len(called)))
+        assert {stub.kind for one in called for stub in one.stubs} == {words.PLT}
+        assert all(len(one.stubs) == 1 for one in called)
+        assert differences(mapped) == []
+        assert list(check_elf(mapped)) == []
+        with opened(without_sections(path)) as bare:
+            assert joined(bare) == joined(mapped)
+
+
+def test_a_symbol_with_a_large_index(tmp_path: Path) -> None:
+    count = 0x10000
+    text = "\n".join(f".globl d{number}\nd{number} = {number}" for number in range(count))
+    unit = assembled(tmp_path, "mips", text, name="many")
+    calls = compiled(tmp_path, "mips", PROGRAM, "-fPIC")
+    path = linked(tmp_path, "mips", "bfd", [unit, calls], "-shared", "-z", "lazy")
+    with opened(path) as mapped:
+        lazy = [one for one in mapped.slots if one.binding == words.LAZY]
+        assert {one.symbol for one in lazy} == _CALLED
+        assert min(one.resolver_argument or 0 for one in lazy) > count
+        assert all(len(one.stubs) == 1 and one.stubs[0].size == 20 for one in lazy)
+        assert differences(mapped) == []
+
+
+def test_more_than_one_got(tmp_path: Path) -> None:
+    """What the first GOT has no room for is in others, filled by R_MIPS_REL32."""
+    units = []
+    for unit in range(3):
+        names = [f"far{unit}_{number}" for number in range(6000)]
+        text = ".abicalls\n.text\n" + "\n".join(f"lw $2, %call16({one})($28)" for one in names)
+        units.append(assembled(tmp_path, "mips", text, name=f"unit{unit}"))
+    path = linked(tmp_path, "mips", "bfd", units, "-shared", "-z", "lazy")
+    text = run("readelf", "-rW", path)
+    filled = {
+        int(row[0], 16): row[1]
+        for row in re.findall(r"(?m)^([0-9a-f]+) +\w+ +R_MIPS_REL32 +[0-9a-f]+ +(\w+)", text)
+    }
+    assert len(filled) == 6000
+    with opened(path) as mapped:
+        assert {
+            one.vaddr: one.symbol for one in mapped.slots if one.kind == "R_MIPS_REL32"
+        } == filled
+        assert {one.symbol for one in mapped.slots} == {
+            f"far{unit}_{number}" for unit in range(3) for number in range(6000)
+        }
+    with opened(without_sections(path)) as bare:
+        assert [one.kind for one in bare.slots if one.kind == "R_MIPS_REL32"] == []
+        assert len(bare.partial) == 1
+        assert "not told from other data" in bare.partial[0]
+
+
+def test_pointers_in_data_are_no_slots(tmp_path: Path) -> None:
+    text = "extern int abs(int); int (*pointer)(int) = abs; int f(int x) { return abs(x); }"
+    for arch in ("mips", "mips64el"):
+        unit = compiled(tmp_path, arch, text, "-fPIC")
+        path = linked(tmp_path, arch, "bfd", [unit], "-shared", "-z", "lazy")
+        assert "R_MIPS_REL32" in run("readelf", "-rW", path)
+        with opened(path) as mapped:
+            assert {one.symbol: one.kind for one in mapped.slots}["abs"] == "DT_MIPS_GOTSYM"
+            assert not [one for one in mapped.slots if one.kind != "DT_MIPS_GOTSYM"]
+
+
+def test_a_got_that_ends_with_the_file(tmp_path: Path) -> None:
+    path = program(tmp_path, "mips64el", "bfd", "-pie", "-z", "lazy")
+    data = bytearray(path.read_bytes())
+    with opened(path) as mapped:
+        at = next(
+            place
+            for place in range(0, len(data) - 16, 8)
+            if struct.unpack_from("<QQ", data, place)[0] == 0x70000011  # DT_MIPS_SYMTABNO
+        )
+        count = len(mapped.slots)
+    struct.pack_into("<Q", data, at + 8, 1 << 40)
+    path.write_bytes(data)
+    with opened(path) as mapped:
+        assert len(mapped.slots) >= count
+        assert any("DT_MIPS_SYMTABNO" in why for why in mapped.partial)
