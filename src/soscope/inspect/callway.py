@@ -44,6 +44,7 @@ STEPS = (CALL_SITE, THUNK, STUB, SLOT, BEFORE, HELPER, FIRST, RESOLVER, AFTER, S
 
 _MOST_SITES = 3
 _MOST_STUBS = 4
+_CLASSIC = "indirect-symbol"  # the kind of slots that only the indirect symbol table names
 
 
 class Site(NamedTuple):
@@ -170,17 +171,16 @@ class Follower:
         return int.from_bytes(data, "little" if self.code.order == "<" else "big")
 
     def _base(self, found: list[tuple[Slot, str | None, str | None]]) -> int:
-        """Return what i386 code counts from: a stub of a known slot tells."""
-        if self.arch != "i386":
-            return 0
+        """Return what position-independent code counts from: a stub of a known slot tells."""
         for slot, _, _ in found:
             for stub in slot.stubs:
-                code = self.code.read(stub.vaddr, 16)
-                for shape in (b"\xff\xa3", b"\x8b\x83"):
-                    at = code.find(shape)
-                    if 0 <= at <= 10:
-                        distance = int.from_bytes(code[at + 2 : at + 6], "little", signed=True)
-                        return slot.vaddr - distance & 0xFFFF_FFFF
+                lister = self._lister()
+                if lister is None:
+                    return 0
+                lister.use_base(0)
+                last = walk(lister, self.code.read, stub.vaddr)[-1]
+                if last.flow == THROUGH and last.target is not None:
+                    return slot.vaddr - last.target & lister.mask
         return 0
 
     def _way(
@@ -213,8 +213,7 @@ class Follower:
         late = 0
         generations: tuple[Resolver, ...] = ()
         if slot.binding == LAZY and slot.helper is not None:
-            if self.code.loader not in resolvers.NEVER_LAZY:
-                generations = resolvers_of(self.code.loader or resolvers.GLIBC, self.arch)
+            generations = self._generations(slot)
             lazy, lister, cell = self._lazy(slot, base)
             steps += lazy
             late = sum(len(one.lines) for one in lazy)
@@ -235,6 +234,13 @@ class Follower:
             (once + late if late else 0, once),
             tuple(wrong),
         )
+
+    def _generations(self, slot: Slot) -> tuple[Resolver, ...]:
+        if self.code.loader in resolvers.NEVER_LAZY:
+            return ()
+        if self.format == MACHO and slot.kind == _CLASSIC:
+            return resolvers_of(resolvers.CLASSIC, self.arch)
+        return resolvers_of(self.code.loader or resolvers.GLIBC, self.arch)
 
     def _calls(self, slot: Slot, sites: list[Site]) -> Step:
         if not sites:

@@ -15,6 +15,7 @@ GLIBC = "glibc"
 MUSL = "musl"
 BIONIC = "bionic"
 DYLD = "dyld"
+CLASSIC = "dyld, without LC_DYLD_INFO"
 
 LINK_MAP = "link_map"
 INDEX = "index"  # of the relocation
@@ -190,6 +191,65 @@ RESOLVERS = (
         "in the caller's save area, and a frame of 160 bytes or 288 of its own",
         "sysdeps/s390/s390-64/dl-trampoline.h",
         _S390X_GLIBC,
+    ),
+    *(
+        Resolver(
+            GLIBC,
+            arch,
+            "_dl_runtime_resolve",
+            _BY_OFFSET,
+            "glibc, all versions for ELFv1 and ELFv2",
+            "r3-r10, lr",
+            "none: the loader keeps off those that have arguments",
+            "a frame of its own: the ABI's smallest, and 64 bytes",
+            "sysdeps/powerpc/powerpc64/dl-trampoline.S",
+            (Argument("r11", -1, LINK_MAP), Argument("r0", -1, INDEX)),
+        )
+        for arch in ("ppc64le", "ppc64")
+    ),
+    Resolver(
+        GLIBC,
+        "ppc",
+        "_dl_runtime_resolve",
+        _BY_OFFSET,
+        "glibc, all versions",
+        "r0, r3-r10, lr, cr",
+        "none: the loader keeps off those that have arguments",
+        "a frame of 64 bytes of its own",
+        "sysdeps/powerpc/powerpc32/dl-trampoline.S",
+        (Argument("r12", -1, LINK_MAP), Argument("r11", -1, OFFSET)),
+    ),
+    *(
+        Resolver(
+            CLASSIC,
+            arch,
+            "stub_binding_helper_interface",
+            "dyld::bindLazySymbol(mach_header, lazy pointer)",
+            "up to dyld-852, for images without LC_DYLD_INFO",
+            saves,
+            vectors,
+            aligns,
+            "stub_binding_helper.s",
+            (Argument(first, 0, HEADER), Argument(second, 1, LAZY_POINTER)),
+        )
+        for arch, saves, vectors, aligns, first, second in (
+            (
+                "x86_64",
+                "rdi rsi rdx rcx r8 r9 rax",
+                "xmm0-7 by movdqa",
+                "by the two words that the helper pushed, and rbp",
+                "(%rsp)",
+                "8(%rsp)",
+            ),
+            (
+                "i386",
+                "eax ecx edx",
+                "xmm0-3 by movdqa",
+                "sub $100,%esp: 16 is reached with the two words that the helper pushed",
+                "(%esp)",
+                "4(%esp)",
+            ),
+        )
     ),
     Resolver(
         DYLD,

@@ -28,6 +28,10 @@ def lister_of(arch: str, bits: int, order: str, base: int = 0) -> Lister | None:
         from soscope.binfmt.listing.riscv import Riscv
 
         return Riscv(bits, order, base)
+    if arch in ("ppc", "ppc64", "ppc64le"):
+        from soscope.binfmt.listing.ppc import Ppc
+
+        return Ppc(bits, order, base)
     if arch == "s390x":
         from soscope.binfmt.listing.s390x import S390x
 
