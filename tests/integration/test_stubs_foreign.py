@@ -170,6 +170,19 @@ def test_protected_branches_of_aarch64(tmp_path: Path, by: str, guard: str) -> N
         assert differences(mapped) == []
 
 
+@pytest.mark.parametrize("arch", ["arm", "s390x"])
+def test_a_stub_across_what_is_read_at_once(tmp_path: Path, arch: str) -> None:
+    unit = compiled(tmp_path, arch, "extern int a(int); int f(int x) { return a(x) + 1; }", "-fPIC")
+    first = 20 if arch == "arm" else 32  # bytes before the first stub
+    plt = f"--section-start=.plt={0x30000 - first - 4:#x}"
+    flags = ("-shared", "-z", "now", plt, "--section-start=.got=0x90000")
+    path = linked(tmp_path, arch, "bfd", [unit], *flags)
+    with opened(path) as mapped:
+        (slot,) = mapped.slots
+        assert slot.stubs[0].vaddr == 0x30000 - 4
+        assert differences(mapped) == []
+
+
 def test_thread_local_descriptors_are_slots_without_stubs(tmp_path: Path) -> None:
     unit = compiled(tmp_path, "aarch64", _TLS, "-fPIC")
     for by in ("bfd", "gold", "lld", "mold"):

@@ -17,12 +17,14 @@ from tests.support.stubs import differences, named_by_objdump, opened, without_s
 pytestmark = pytest.mark.soak
 
 _PACKAGES = ("libc6", "libc6-dev", "coreutils", "bash", "libstdc++6", "perl-base", "libxml2")
-_ARCHES = {
-    "arm64": ("aarch64-linux-gnu", "bookworm"),
-    "armhf": ("arm-linux-gnueabihf", "bookworm"),
-    "s390x": ("s390x-linux-gnu", "bookworm"),
-    "riscv64": ("riscv64-linux-gnu", "trixie"),
+_CELLS = {
+    ("arm64", "bookworm"): "aarch64-linux-gnu",
+    ("arm64", "trixie"): "aarch64-linux-gnu",  # with BTI
+    ("armhf", "bookworm"): "arm-linux-gnueabihf",
+    ("s390x", "trixie"): "s390x-linux-gnu",
+    ("riscv64", "trixie"): "riscv64-linux-gnu",
 }
+_DT_AARCH64_BTI_PLT = 0x7000_0001
 _WORDS = ("_64", "_32")  # one type of relocation for all words
 
 
@@ -30,7 +32,8 @@ def _against_objdump(path: Path, mapped: ElfMap, triplet: str) -> list[str]:
     """Return where objdump names another stub, or none, without a reason that is known."""
     ours = {stub.vaddr: slot for slot in mapped.slots for stub in slot.stubs}
     sections = [one.name for one in mapped.sections.all if one.name.startswith((".plt", ".iplt"))]
-    if not sections:
+    is_bti = mapped.arch == "aarch64" and mapped.image.dynamic.get(_DT_AARCH64_BTI_PLT) is not None
+    if not sections or is_bti:  # objdump 2.40 takes stubs with `bti c` to be shorter
         return []
     options = [word for name in sections for word in ("-j", name)]
     theirs = named_by_objdump(path, f"{triplet}-objdump", *options)
@@ -53,9 +56,9 @@ def _against_objdump(path: Path, mapped: ElfMap, triplet: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("arch", _ARCHES)
-def test_every_stub_and_slot_of_debian(tmp_path: Path, arch: str) -> None:
-    triplet, suite = _ARCHES[arch]
+@pytest.mark.parametrize(("arch", "suite"), _CELLS)
+def test_every_stub_and_slot_of_debian(tmp_path: Path, arch: str, suite: str) -> None:
+    triplet = _CELLS[arch, suite]
     found: list[str] = []
     stubs = bare_stubs = 0
     for path in elf_files(unpacked(tmp_path, arch, suite, _PACKAGES)):

@@ -21,6 +21,7 @@ from soscope.model.filemap import CALL_STUB, LAZY, MIPS_STUB, Slot, Stub
 
 _MOST = 64  # instructions; no stub with its resolver's half has half of them
 _PIECE = 1 << 16  # bytes of the file at once
+_LONGEST = 256  # bytes; no stub has as many
 _STEP = 16  # between two of our addresses: no processor minds this alignment
 _STACK = 1 << 16
 _GAP = 1 << 24
@@ -116,6 +117,7 @@ class Emulator:
     def map_code(self, addr: int) -> None:
         """Have what lies around `addr` in memory: not all processors survive that it comes late."""
         self._map(addr // _PIECE)
+        self._map((addr + _LONGEST) // _PIECE)
 
     def _register(self, name: str) -> int:
         number = self._names.get(name)
