@@ -257,6 +257,19 @@ def test_vector_registers_saved_one_by_one(tmp_path: Path) -> None:
     assert register.site.text == "pxor xmm7, xmm7"
 
 
+def test_a_mark_for_indirect_jumps_belongs_to_the_trampoline(tmp_path: Path) -> None:
+    body = PLAIN.replace("jmp *%r11", "notrack jmp *%r11")
+    marked = function("trampoline", f"endbr64\n{body}")
+    fixup = function("fixup", "endbr64; movaps %xmm1, %xmm3; bnd ret")
+    found = only(loader(tmp_path, marked, fixup))
+    assert (found.name, found.named(a.LOST)) == ("trampoline", ["xmm0-7"])
+    # what the unwind tables take for its beginning may be padding
+    padded = ".p2align 4\n.cfi_startproc\nnop\nlea 0(%rsi), %rsi\n.type trampoline,@function\n"
+    padded += f"trampoline:\n{body}\n.cfi_endproc\n"
+    again = only(loader(tmp_path, padded, fixup))
+    assert (again.name, again.named(a.LOST)) == ("trampoline", ["xmm0-7"])
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -15,7 +15,6 @@ from soscope.inspect.resolver import machine as m
 from soscope.inspect.resolver.machine import Flow, Group, State, Value
 
 _REG, _IMM, _MEM = 1, 2, 3
-_PADDING = frozenset("nop bti paciasp pacibsp".split())
 _BRANCHES = frozenset("cbz cbnz tbz tbnz".split())
 _JUMP_TO = frozenset("br braa brab braaz brabz".split())
 _CALL_TO = frozenset("blr blraa blrab blraaz blrabz".split())
@@ -64,8 +63,8 @@ class Arm64(m.Machine):
         return self._decoder.disasm(code, vaddr)  # type: ignore[no-any-return]
 
     def is_padding(self, insn: Any) -> bool:
-        """Say whether an instruction does nothing to registers that count."""
-        return insn.mnemonic in _PADDING
+        """Say whether an instruction is there for alignment alone."""
+        return str(insn.mnemonic) == "nop"
 
     def _part(self, name: str) -> str:
         """Return the part behind capstone's name of a register, "" for none."""

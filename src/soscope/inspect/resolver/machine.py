@@ -171,7 +171,7 @@ class Machine:
         raise NotImplementedError
 
     def is_padding(self, insn: Any) -> bool:
-        """Say whether an instruction does nothing."""
+        """Say whether an instruction is there for alignment alone."""
         raise NotImplementedError
 
     def writes(self, insn: Any) -> frozenset[str]:

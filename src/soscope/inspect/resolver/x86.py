@@ -25,7 +25,6 @@ _SAVES = frozenset("xsave xsave64 xsavec xsavec64 xsaveopt xsaveopt64 xsaves xsa
 _RESTORES = frozenset("xrstor xrstor64 xrstors xrstors64".split())
 _STOPS = frozenset(("ud2", "hlt", "int3"))
 _RETURNS = frozenset(("ret", "retf", "iretd", "iretq"))
-_PADDING = frozenset(("nop", "endbr64", "endbr32"))
 _BEFORE = 1 << 62  # no offset: here stands where the stack pointer was before it grew
 _REG, _IMM, _MEM = 1, 2, 3  # capstone's types of operands, the same for each architecture
 # what the compiler puts where it needs the address of the next instruction: mov (%esp),%reg; ret
@@ -102,8 +101,8 @@ class X86(m.Machine):
         return self._decoder.disasm(code, vaddr)  # type: ignore[no-any-return]
 
     def is_padding(self, insn: Any) -> bool:
-        """Say whether an instruction does nothing: alignment, or a mark for jumps."""
-        if insn.mnemonic in _PADDING:
+        """Say whether an instruction is there for alignment alone."""
+        if insn.mnemonic == "nop":
             return True
         ops = insn.operands if insn.id and insn.mnemonic == "lea" else ()
         if not ops:
