@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from soscope.inspect.checkelf import check_elf
+from soscope.inspect.lazycode import argument_of
 from soscope.model import filemap as words
 from tests.support.elffiles import run
 from tests.support.stubs import (
@@ -65,6 +66,7 @@ def test_every_word_of_the_got_that_has_a_symbol(tmp_path: Path, arch: str, by: 
             assert lazy == []
         for one in lazy:
             (stub,) = one.stubs
+            assert argument_of(mapped, one) == one.resolver_argument
             assert (stub.kind, stub.section) == (words.MIPS_STUB, ".MIPS.stubs")
             assert one.helper == stub.vaddr == listed[one.vaddr][1]
         assert not [one for one in mapped.slots if one.stubs and one not in lazy]
@@ -95,6 +97,7 @@ def test_the_plt_of_a_program_at_a_fixed_address(tmp_path: Path, arch: str, by: 
         assert {one.symbol for one in called} >= _CALLED
         assert {one.vaddr: (one.symbol, one.helper) for one in called} == listed
         assert [one.resolver_argument for one in called] == list(range(len(called)))
+        assert [argument_of(mapped, one) for one in called] == list(range(len(called)))
         assert {stub.kind for one in called for stub in one.stubs} == {words.PLT}
         assert all(len(one.stubs) == 1 for one in called)
         assert differences(mapped) == []
@@ -153,6 +156,23 @@ def test_pointers_in_data_are_no_slots(tmp_path: Path) -> None:
         with opened(path) as mapped:
             assert {one.symbol: one.kind for one in mapped.slots}["abs"] == "DT_MIPS_GOTSYM"
             assert not [one for one in mapped.slots if one.kind != "DT_MIPS_GOTSYM"]
+
+
+def test_a_stub_that_gives_the_index_of_another(tmp_path: Path) -> None:
+    path = program(tmp_path, "mips", "bfd", "-pie", "-z", "lazy")
+    with opened(path) as mapped:
+        one, other = [slot for slot in mapped.slots if slot.binding == words.LAZY][:2]
+        at = mapped.image.locate(one.stubs[0].vaddr)
+    data = bytearray(path.read_bytes())
+    struct.pack_into(">H", data, at + 14, other.resolver_argument)  # li $t8, index
+    path.write_bytes(data)
+    with opened(path) as mapped:
+        (fault,) = check_elf(mapped)
+        assert (fault.slug, fault.symbol) == ("wrong-argument", one.symbol)
+        assert other.symbol in fault.message
+        slots = {slot.symbol: slot for slot in mapped.slots}
+        assert slots[one.symbol].stubs == ()
+        assert len(slots[other.symbol].stubs) == 2
 
 
 def test_a_got_that_ends_with_the_file(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.inspect.checkelf import check_elf
+from soscope.inspect.lazycode import argument_of
 from soscope.model import filemap as words
 from tests.support.stubs import (
     PROGRAM,
@@ -99,6 +100,9 @@ def test_small_position_independent_code(tmp_path: Path, by: str, mode: str) -> 
                 12 * place for place in range(len(calls))
             ]
             assert None not in {one.helper for one in calls}
+            assert [argument_of(mapped, one) for one in calls] == [
+                one.resolver_argument for one in calls
+            ]
         assert {stub.kind for one in calls for stub in one.stubs} == {words.CALL_STUB}
         assert differences(mapped) == []
         assert list(check_elf(mapped)) == []

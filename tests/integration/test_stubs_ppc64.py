@@ -14,6 +14,7 @@ import pytest
 
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.inspect.checkelf import check_elf
+from soscope.inspect.lazycode import argument_of
 from soscope.model import filemap as words
 from tests.support.elffiles import run
 from tests.support.stubs import (
@@ -47,13 +48,6 @@ def _named(mapped: ElfMap) -> dict[int, str]:
     return {stub.vaddr: slot.symbol for slot in mapped.slots for stub in slot.stubs}
 
 
-def _lazy_index(mapped: ElfMap, helper: int) -> int | None:
-    """Return the number that the branch of an ELFv1 slot loads: li %r0, index."""
-    source = mapped.image.source
-    (word,) = struct.unpack(">I", source.read(mapped.image.locate(helper), 4))
-    return word & 0xFFFF if word >> 16 == 0x3800 else None
-
-
 @pytest.mark.parametrize(("arch", "by", "how"), _CELLS)
 def test_every_stub_has_the_slot_of_its_function(
     tmp_path: Path, arch: str, by: str, how: tuple[str, ...]
@@ -71,14 +65,25 @@ def test_every_stub_has_the_slot_of_its_function(
         assert {(one.section, one.offset) for one in lazy} == {(".plt", None)}
         if by == "bfd":
             assert named_by_objdump(path, _OBJDUMP) == {one.helper: one.symbol for one in lazy}
-        if arch == "ppc64" and not how:
-            for one in lazy:
-                assert one.helper is not None
-                assert _lazy_index(mapped, one.helper) == one.resolver_argument
+        assert [argument_of(mapped, one) for one in lazy] == list(range(len(lazy)))
         assert mapped.stubs_without_slot == ()
         assert list(check_elf(mapped)) == []
         with opened(without_sections(path)) as bare:
             assert joined(bare, "ADDR64") == joined(mapped, "ADDR64")
+
+
+def test_a_branch_that_gives_the_index_of_another(tmp_path: Path) -> None:
+    path = program(tmp_path, "ppc64", "bfd", "-pie", "-z", "lazy")
+    with opened(path) as mapped:
+        one, other = [slot for slot in mapped.slots if slot.binding == words.LAZY][:2]
+        assert one.helper is not None
+        at = mapped.image.locate(one.helper)
+    data = bytearray(path.read_bytes())
+    struct.pack_into(">I", data, at, 0x38000000 | (other.resolver_argument or 0))  # li %r0, index
+    path.write_bytes(data)
+    with opened(path) as mapped:
+        (fault,) = check_elf(mapped)
+        assert (fault.slug, fault.symbol) == ("wrong-argument", one.symbol)
 
 
 @pytest.mark.parametrize(("arch", "by", "how"), _CELLS)

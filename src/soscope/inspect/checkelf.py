@@ -52,9 +52,11 @@ def _slot(found: ElfMap, slot: Slot, by_argument: dict[int | None, Slot]) -> Ite
             slot.vaddr,
             slot.symbol,
         )
-    if slot.binding != LAZY or slot.offset is None:
+    if slot.binding != LAZY:
         return
     if slot.helper is None:
+        if slot.offset is None:
+            return  # the loader makes what it leads to
         yield Fault(
             "slot-leads-nowhere",
             FAULT,

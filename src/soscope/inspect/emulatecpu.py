@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.filemap import ElfMap
-from soscope.binfmt.stubs import ppc, ppcpic
+from soscope.binfmt.stubs import mips, ppc, ppcpic
 from soscope.errors import FormatError
 from soscope.model.filemap import Stub
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 _LITTLE = "UC_MODE_LITTLE_ENDIAN"
 _BIG = "UC_MODE_BIG_ENDIAN"
-_DT_MIPS_PLTGOT = 0x70000032
 _MIPS_GP = 0x7FF0  # from the GOT to where %gp leads
 
 
@@ -78,7 +77,7 @@ def _mips(machine: Emulator) -> tuple[int, int]:
 
 def _mips_got(mapped: ElfMap) -> Sequence[int | None]:
     tags = mapped.image.dynamic
-    return tags.get(_DT_MIPS_PLTGOT), tags.get(c.DT_PLTGOT)
+    return tags.get(mips.DT_MIPS_PLTGOT), tags.get(c.DT_PLTGOT)
 
 
 def _mips_gp(mapped: ElfMap, _stub: Stub) -> Mapping[str, int]:

@@ -33,7 +33,7 @@ def read(
     """
     try:
         with open(path, "rb", buffering=0) as file:
-            data = file.read(_MAX)
+            data = file.read(min(_MAX, os.fstat(file.fileno()).st_size))
     except OSError:
         return {}
     return parse(data, ids=ids, order=order, hwcaps=hwcaps, legacy=legacy)

@@ -13,7 +13,7 @@ from soscope.binfmt.elf.reader import ElfReader
 
 DT_PPC64_GLINK = 0x70000000
 
-_FIRST = 32  # bytes from what DT_PPC64_GLINK says to the first branch
+FIRST = 32  # bytes from what DT_PPC64_GLINK says to the first branch
 _SHORT = 0x8000  # ELFv1: the number of a later slot takes an instruction more
 
 
@@ -38,7 +38,7 @@ def helpers(image: ElfReader, slots: list[int]) -> dict[int, int]:
         if rest or index < 0:
             continue
         if size == 8:
-            found[vaddr] = glink + _FIRST + 4 * index
+            found[vaddr] = glink + FIRST + 4 * index
         else:
-            found[vaddr] = glink + _FIRST + 8 * index + 4 * max(0, index - _SHORT)
+            found[vaddr] = glink + FIRST + 8 * index + 4 * max(0, index - _SHORT)
     return found

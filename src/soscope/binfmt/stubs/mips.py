@@ -17,6 +17,7 @@ from soscope.binfmt.stubs.words import big_endian, signed
 from soscope.model.filemap import MIPS_STUB, PLT
 
 PLACES = (".MIPS.stubs", ".plt")
+DT_MIPS_PLTGOT = 0x70000032
 
 # lw or ld $t9, -0x7ff0($gp); move $t7, $ra; [lui $t8, high;] jalr $t9;
 # li $t8, low or ori $t8, $t8, low
@@ -36,7 +37,7 @@ _SIZE = 16
 
 def find(code: Code, table: SlotTable) -> Iterator[Found]:
     """Give the stubs in a stretch of code."""
-    data = big_endian(code.data, table)
+    data = big_endian(code.data, table.image.encoding.order)
     bits = table.image.encoding.bits
     mask = (1 << bits) - 1
     where = mipsgot.first_word(table.image)
@@ -55,6 +56,12 @@ def find(code: Code, table: SlotTable) -> Iterator[Found]:
         slot = (high << 16) + low & mask
         if not start & 3 and (slot in table.slots or code.section is not None):
             yield Found(start, _SIZE, slot, PLT)
+
+
+def index_of(code: bytes, order: str) -> int | None:
+    """Return the symbol's index that the stub at the start of `code` gives, None without one."""
+    match = _STUB.match(big_endian(code, order))
+    return None if match is None else _index(match)
 
 
 def _index(match: re.Match[bytes]) -> int | None:

@@ -67,7 +67,7 @@ _MASK = (1 << 64) - 1
 
 def find(code: Code, table: SlotTable) -> Iterator[Found]:
     """Give the stubs in a stretch of code."""
-    data = big_endian(code.data, table)
+    data = big_endian(code.data, table.image.encoding.order)
     pointers = toc_pointers(table)
     for leave in _LEAVE.finditer(data):
         at = leave.start()
@@ -119,7 +119,7 @@ def _targets(table: SlotTable) -> Iterator[int]:
     from soscope.binfmt.stubs.finder import all_code
 
     for code in all_code(table):
-        for _, target in branches(code.vaddr, big_endian(code.data, table)):
+        for _, target in branches(code.vaddr, big_endian(code.data, table.image.encoding.order)):
             yield target
 
 

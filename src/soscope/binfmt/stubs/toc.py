@@ -40,7 +40,7 @@ def _of_functions(table: SlotTable) -> list[int]:
 
     found = []
     for code in all_code(table):
-        for match in _SET.finditer(big_endian(code.data, table)):
+        for match in _SET.finditer(big_endian(code.data, table.image.encoding.order)):
             vaddr = code.vaddr + match.start()
             if vaddr & 3:
                 continue

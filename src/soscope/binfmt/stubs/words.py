@@ -7,14 +7,12 @@ import sys
 from array import array
 from collections.abc import Iterator
 
-from soscope.binfmt.stubs.table import SlotTable
-
 _BRANCH = 18  # the opcode of b and bl
 
 
-def big_endian(data: bytes, table: SlotTable) -> bytes:
+def big_endian(data: bytes, order: str) -> bytes:
     """Return code with the high byte of each instruction first; bytes left over stay off."""
-    if table.image.encoding.order == ">":
+    if order == ">":
         return data
     words = array("I", data[: len(data) & ~3])
     words.byteswap()
