@@ -250,6 +250,30 @@ def test_a_call_on_powerpc(
         assert int(value, 16) == index * (12 if arch == "ppc" else 1)
 
 
+@pytest.mark.parametrize("arch", ["mips", "mips64el"])
+def test_a_call_on_mips(tmp_path: Path, arch: str, explain: Explain) -> None:
+    """It has no stub on its way: that of .MIPS.stubs leads to the resolver."""
+    path = program(tmp_path, arch, "bfd", "-pie", "-z", "lazy")
+    truth = objdump_of(path, arch)
+    symbols = run("readelf", "--dyn-syms", "-W", path)
+    for symbol in ("malloc", "atoi"):
+        (image,) = explain(path, symbol)["images"]
+        (way,) = image["ways"]
+        assert way["wrong"] == []
+        (site,) = way["call_sites"]
+        assert (site["flow"], site["target"]) == ("call-through", way["slot"]["slot"])
+        assert truth[int(site["vaddr"], 16)][1].split() == ["jalr", "t9"]
+        for step in way["steps"]:
+            assert step["step"] != "stub"
+            for line in step["lines"]:
+                code, text = truth[int(line["vaddr"], 16)]
+                assert (line["code"], same(line["text"])) == (code, same(text))
+        row = re.search(rf"^ *(\d+): .* {symbol}$", symbols, re.MULTILINE)
+        assert row is not None
+        given = {one["place"]: one["value"] for one in way["resolver_arguments"]}
+        assert given["t8"] == hex(int(row[1]))
+
+
 def objdump_of(path: Path, arch: str) -> dict[int, tuple[str, str]]:
     """Return (bytes, instruction) by address, the bytes in the order of the file."""
     prefix = FOREIGN[arch][1]
@@ -258,7 +282,8 @@ def objdump_of(path: Path, arch: str) -> dict[int, tuple[str, str]]:
         row = re.match(r"\s*([0-9a-f]+):\t((?:[0-9a-f]{2,8} )+) *(?:\t(.*))?", line)
         if row is not None:
             parts = [bytes.fromhex(one) for one in row[2].split()]
-            code = b"".join(parts if arch == "s390x" else [one[::-1] for one in parts])
+            is_big = arch in ("s390x", "mips")
+            code = b"".join(parts if is_big else [one[::-1] for one in parts])
             found[int(row[1], 16)] = (code.hex(), row[3] or "")
     return found
 

@@ -19,15 +19,16 @@ _NO_TERMINAL = 132  # columns of a pipe or a file
 def explain_in_files(options: ExplainOptions) -> int:
     """Print it; return 0, or 1 where a file has no slot for the symbol, or is damaged."""
     found = _explained(options)
+    has_ways = any(one.ways for one in found)
     is_written = True
     text = ""
     if options.json:
         from soscope.report import explainfilejson
 
         text = explainfilejson.document(options.symbol, found)
-    elif options.svg is None and any(one.ways for one in found):
+    elif options.svg is None and has_ways:
         text = report.text(found, options.width or _columns())
-    if options.svg is not None:
+    if options.svg is not None and has_ways:
         from soscope.report import explainsvg
 
         output = Output.open(options.svg)

@@ -27,7 +27,20 @@ from soscope.inspect import resolvers
 from soscope.inspect.disassembly import around
 from soscope.inspect.filecode import FileCode
 from soscope.inspect.resolvers import Resolver, resolvers_of
-from soscope.model.filemap import IRELATIVE, LAZY, MACHO, NOW, PRELINKED, TLSDESC, WEAK, Slot
+from soscope.model.filemap import (
+    GLINK,
+    IRELATIVE,
+    LAZY,
+    LAZY_HALF,
+    MACHO,
+    MIPS_STUB,
+    NOW,
+    PRELINKED,
+    TLSDESC,
+    WEAK,
+    Slot,
+    Stub,
+)
 
 # The steps, in the order of a first call.
 CALL_SITE = "call"
@@ -44,6 +57,7 @@ STEPS = (CALL_SITE, THUNK, STUB, SLOT, BEFORE, HELPER, FIRST, RESOLVER, AFTER, S
 
 _MOST_SITES = 3
 _MOST_STUBS = 4
+_LATE_STUBS = (MIPS_STUB, LAZY_HALF, GLINK)
 _CLASSIC = "indirect-symbol"  # the kind of slots that only the indirect symbol table names
 
 
@@ -112,7 +126,7 @@ class Follower:
 
     def ways(self, found: list[tuple[Slot, str | None, str | None]]) -> list[Way]:
         """Return the way through each slot; beside it stand provider and reason."""
-        stubs = {stub.vaddr: stub.size for slot, _, _ in found for stub in slot.stubs}
+        stubs = {stub.vaddr: stub.size for slot, _, _ in found for stub in _called(slot)}
         slots = {slot.vaddr for slot, _, _ in found}
         calls, thunks = self._search(stubs, slots, self._base(found))
         return [self._way(*one, calls, thunks) for one in found]
@@ -172,6 +186,8 @@ class Follower:
 
     def _base(self, found: list[tuple[Slot, str | None, str | None]]) -> int:
         """Return what position-independent code counts from: a stub of a known slot tells."""
+        if self.code.pointer:
+            return self.code.pointer
         for slot, _, _ in found:
             for stub in slot.stubs:
                 lister = self._lister()
@@ -191,7 +207,7 @@ class Follower:
         calls: list[Call],
         thunks: dict[int, int],
     ) -> Way:
-        stubs = {stub.vaddr for stub in slot.stubs}
+        stubs = {stub.vaddr for stub in _called(slot)}
         mine = {vaddr: stub for vaddr, stub in thunks.items() if stub in stubs}
         wanted = {*stubs, *mine, slot.vaddr}
         sites = [self._site(one) for one in calls if one.target in wanted]
@@ -202,7 +218,7 @@ class Follower:
         direct = 0
         if mine:
             steps.append(self._thunk(mine))
-        if slot.stubs:
+        if _called(slot):
             step = self._stub(slot, base)
             steps.append(step)
             direct = len(step.lines)
@@ -244,7 +260,7 @@ class Follower:
 
     def _calls(self, slot: Slot, sites: list[Site]) -> Step:
         if not sites:
-            how = "its address is loaded" if not slot.stubs else "nobody in this file calls it"
+            how = "its address is loaded" if not _called(slot) else "nobody in this file calls it"
             if self._lister() is None:
                 how = f"the code was not searched: no decoder for {self.arch}"
             return Step(CALL_SITE, "call site", "", (), (how,))
@@ -270,7 +286,8 @@ class Follower:
         return Step(THUNK, "range-extension thunk", where, tuple(lines), tuple(notes))
 
     def _stub(self, slot: Slot, base: int) -> Step:
-        first = slot.stubs[0]
+        called = _called(slot)
+        first = called[0]
         lines = self._follow(first.vaddr, base, slot.vaddr)[0]
         notes = []
         if not lines:
@@ -281,10 +298,10 @@ class Follower:
             notes.append(_signature(slot))
         notes += [
             f"another stub at {one.vaddr:#x} in {one.section or 'code'} ({one.kind})"
-            for one in slot.stubs[1:_MOST_STUBS]
+            for one in called[1:_MOST_STUBS]
         ]
-        if len(slot.stubs) > _MOST_STUBS:
-            notes.append(f"and {len(slot.stubs) - _MOST_STUBS:,} more")
+        if len(called) > _MOST_STUBS:
+            notes.append(f"and {len(called) - _MOST_STUBS:,} more")
         where = first.section or ""
         return Step(STUB, f"stub ({first.kind})", where, tuple(lines), tuple(notes))
 
@@ -321,7 +338,7 @@ class Follower:
             notes.append(f"from {provider}")
         elif reason is not None:
             notes.append(f"from whom is not said: {reason}")
-        if slot.signed is not None and not slot.stubs:
+        if slot.signed is not None and not _called(slot):
             notes.append(_signature(slot))
         return Step(SLOT, "slot", slot.section or "", (), tuple(notes))
 
@@ -362,8 +379,8 @@ class Follower:
         lister = self._lister(base)
         if lister is None or slot.helper is None:
             return [], None, None
-        if slot.stubs:  # what it leaves in registers is what the other half goes on with
-            walk(lister, self.code.read, slot.stubs[0].vaddr)
+        if _called(slot):  # what it leaves in registers is what the other half goes on with
+            walk(lister, self.code.read, _called(slot)[0].vaddr)
             for name, value in lister.registers.items():
                 if value == Value(CELL, slot.vaddr):
                     lister.registers[name] = Value(NUMBER, slot.helper)
@@ -372,7 +389,11 @@ class Follower:
         last = first[-1]
         where = self.code.section(slot.helper)
         if last.flow == THROUGH:
-            steps.append(Step(FIRST, self._first_name(), where, tuple(first), ()))
+            is_own = any(one.vaddr == slot.helper for one in slot.stubs)
+            kind, title = FIRST, self._first_name()
+            if is_own:
+                kind, title = HELPER, self._helper_name()
+            steps.append(Step(kind, title, where, tuple(first), ()))
             return steps, lister, last.target
         steps.append(Step(HELPER, self._helper_name(), where, tuple(first), ()))
         if last.flow != JUMP or last.target is None:
@@ -452,13 +473,15 @@ class Follower:
     def _second(self, slot: Slot, sites: list[Site], direct: int) -> Step:
         flow = sites[0].call.flow if sites else ""
         way = ["call"]
-        if flow not in (CALL_THROUGH, THROUGH) and slot.stubs:
+        if flow not in (CALL_THROUGH, THROUGH) and _called(slot):
             way.append("stub")
         way += ["slot", slot.symbol or "the function"]
         count = 1 + direct
         notes = [" → ".join(way)]
         if sites and direct:
             notes.append(f"{count} instructions: the call and {direct} of the stub")
+        elif sites and sites[0].call.start != sites[0].call.vaddr:
+            notes.append("what loads the slot, and the call")
         elif sites:
             notes.append("1 instruction")
         return Step(
@@ -468,6 +491,11 @@ class Follower:
             (),
             tuple(notes),
         )
+
+
+def _called(slot: Slot) -> tuple[Stub, ...]:
+    """Return the stubs that calls go through; others are on the way to the resolver alone."""
+    return tuple(one for one in slot.stubs if one.kind not in _LATE_STUBS)
 
 
 def _signature(slot: Slot) -> str:

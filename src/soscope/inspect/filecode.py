@@ -14,6 +14,7 @@ from soscope.errors import FormatError
 from soscope.inspect.resolvers import BIONIC, GLIBC, MUSL
 
 PIECE = 1 << 24  # bytes of code at once
+_GP = 0x7FF0  # from the GOT to what MIPS code has in GP
 OVERLAP = 64  # longer than what calls through a slot
 
 
@@ -30,6 +31,7 @@ class FileCode:
 
     bits = 64
     order = "<"
+    pointer = 0  # what code counts from, where the file says so: GP of MIPS
     loader = ""  # a constant of inspect/resolvers.py, "" where the file does not tell
 
     def read(self, vaddr: int, size: int) -> bytes:
@@ -99,8 +101,10 @@ class ElfCode(FileCode):
         self.bits = found.bits
         self.order = found.image.encoding.order
         self.loader = _loader(found)
-        # the first word that the loader fills: RISC-V has the resolver in front
-        self._first = 0 if found.arch.startswith("riscv") else 1
+        # the first word that the loader fills: some have the resolver in front
+        self._first = 0 if found.arch.startswith(("riscv", "mips")) else 1
+        if found.arch.startswith("mips"):
+            self.pointer = (found.image.dynamic.get(c.DT_PLTGOT) or 0) + _GP
 
     def read(self, vaddr: int, size: int) -> bytes:
         """Return the bytes at an address."""

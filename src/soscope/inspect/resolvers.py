@@ -21,6 +21,7 @@ LINK_MAP = "link_map"
 INDEX = "index"  # of the relocation
 OFFSET = "offset"  # of the relocation in DT_JMPREL
 THIRD = "third"
+SYMBOL = "symbol"
 SLOT = "slot"
 GOT_2 = "got[2]"
 RETURN = "return"
@@ -34,6 +35,7 @@ MEANINGS = {
     INDEX: "the index of the relocation in DT_JMPREL",
     OFFSET: "the offset of the relocation in DT_JMPREL, in bytes",
     THIRD: "a third of the offset of the relocation in DT_JMPREL: that of the slot",
+    SYMBOL: "the index of the symbol in .dynsym",
     SLOT: "the slot",
     GOT_2: "&GOT[2]: the word in front of it is the link_map",
     RETURN: "the caller's return address",
@@ -218,6 +220,24 @@ RESOLVERS = (
         "a frame of 64 bytes of its own",
         "sysdeps/powerpc/powerpc32/dl-trampoline.S",
         (Argument("r12", -1, LINK_MAP), Argument("r11", -1, OFFSET)),
+    ),
+    *(
+        Resolver(
+            GLIBC,
+            arch,
+            "_dl_runtime_resolve",
+            "__dl_runtime_resolve(symbol, return address, gp, stub)",
+            "glibc, all versions",
+            saves,
+            "none",
+            aligns,
+            "sysdeps/mips/dl-trampoline.c",
+            (Argument("t8", -1, SYMBOL), Argument(kept, -1, RETURN)),
+        )
+        for arch, saves, aligns, kept in (
+            ("mips", "a0-a3, and the return address of t7", "a frame of 40 bytes", "t7"),
+            ("mips64", "a0-a7, and the return address of t3", "a frame of 80 bytes", "t3"),
+        )
     ),
     *(
         Resolver(

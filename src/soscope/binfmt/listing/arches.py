@@ -32,6 +32,10 @@ def lister_of(arch: str, bits: int, order: str, base: int = 0) -> Lister | None:
         from soscope.binfmt.listing.ppc import Ppc
 
         return Ppc(bits, order, base)
+    if arch in ("mips", "mips64"):
+        from soscope.binfmt.listing.mips import Mips
+
+        return Mips(bits, order, base)
     if arch == "s390x":
         from soscope.binfmt.listing.s390x import S390x
 
