@@ -42,6 +42,8 @@ _ALL = (
     Arch("i386", 7, 3, "<", 32, 0x1000),
     Arch("x86_64", 7 | 1 << 24, 3, "<", 64, 0x1000),
     Arch("arm64", 12 | 1 << 24, 0, "<", 64, 0x4000),
+    Arch("armv7", 12, 9, "<", 32, 0x1000),
+    Arch("arm64_32", 12 | 1 << 25, 1, "<", 32, 0x4000),
     Arch("arm64e", 12 | 1 << 24, 2 | 1 << 31, "<", 64, 0x4000),
 )
 ARCHS = {one.name: one for one in _ALL}
@@ -59,11 +61,23 @@ SIZES = {
     ("x86_64", "stub"): 6,
     ("arm64", "stub"): 12,
     ("arm64", "literal"): 12,
+    ("armv7", "stub"): 16,
+    ("arm64_32", "stub"): 12,
     ("arm64e", "auth"): 16,
     ("arm64e", "stub"): 12,
 }
-HELPERS = {"i386": 10, "x86_64": 10, "arm64": 12, "arm64e": 12}
-_HEADERS = {"ppc": 32, "ppc64": 32, "i386": 12, "x86_64": 16, "arm64": 24, "arm64e": 24}
+HELPERS = {"i386": 10, "x86_64": 10, "armv7": 12, "arm64": 12, "arm64_32": 12, "arm64e": 12}
+_HEADERS = {
+    "ppc": 32,
+    "ppc64": 32,
+    "i386": 12,
+    "x86_64": 16,
+    "armv7": 36,
+    "arm64": 24,
+    "arm64_32": 24,
+    "arm64e": 24,
+}
+_PPC_NOP = 0x60000000
 
 
 def _words(order: str, *words: int) -> bytes:
@@ -80,7 +94,9 @@ def _adrp(register: int, pc: int, target: int) -> int:
     return 0x90000000 | (pages & 3) << 29 | (pages >> 2 & 0x7FFFF) << 5 | register
 
 
-def _ldr(register: int, base: int, target: int) -> int:
+def _ldr(register: int, base: int, target: int, arch: str = "arm64") -> int:
+    if arch == "arm64_32":
+        return 0xB9400000 | (target & 0xFFF) >> 2 << 10 | base << 5 | register
     return 0xF9400000 | (target & 0xFFF) >> 3 << 10 | base << 5 | register
 
 
@@ -120,7 +136,9 @@ def stub(arch: str, style: str, at: int, slot: int, binder: int = 0) -> bytes:
     if style == "auth":
         head = (_adrp(17, at, slot), _add(17, 17, slot))
         return _words("<", *head, 0xF9400230, 0xD71F0A11)  # ldr x16,[x17]; braa x16,x17
-    return _words("<", _adrp(16, at, slot), _ldr(16, 16, slot), 0xD61F0200)
+    if arch == "armv7":  # ldr ip,1f; 0: add ip,pc,ip; ldr pc,[ip]; 1: slot-(0b+8)
+        return _words("<", 0xE59FC004, 0xE08FC00C, 0xE59CF000, slot - at - 12)
+    return _words("<", _adrp(16, at, slot), _ldr(16, 16, slot, arch), 0xD61F0200)
 
 
 def helper(arch: str, at: int, header: int, argument: int, slot: int, *, classic: bool) -> bytes:
@@ -131,6 +149,8 @@ def helper(arch: str, at: int, header: int, argument: int, slot: int, *, classic
     if arch in {"i386", "x86_64"}:
         pushed = slot if classic else argument
         return b"\x68" + _words("<", pushed) + b"\xe9" + _words("<", header - at - 10)
+    if arch == "armv7":  # ldr ip,1f; b header; 1: argument
+        return _words("<", 0xE59FC000, 0xEA000000 | header - at - 12 >> 2 & 0xFFFFFF, argument)
     branch = 0x14000000 | header - at - 4 >> 2 & 0x3FFFFFF
     return _words("<", 0x18000050, branch, argument)  # ldr w16,2f; b header; 2: argument
 
@@ -152,15 +172,19 @@ def header(arch: str, at: int, cache: int, binder: int, *, classic: bool) -> byt
     if arch in {"ppc", "ppc64"}:
         load = 0x818C0000 if arch == "ppc" else 0xE98C0000  # lwz, ld r12,low(r12)
         high, low = _halves(binder)
-        code = (0x7C0802A6, 0x3D800000 | high, load | low, 0x7D8903A6, 0x4E800420)
-        return _words(">", *code, 0x60000000, 0x60000000, 0x60000000)
+        code = (0x3D800000 | high, load | low, 0x7D8903A6)
+        high, low = _halves(cache)  # lis, addi r12; bctr
+        return _words(">", *code, 0x3D800000 | high, 0x398C0000 | low, 0x4E800420, *2 * (_PPC_NOP,))
     if arch == "i386":
         return b"\x68" + _words("<", cache) + b"\xff\x25" + _words("<", binder) + b"\x90"
     if arch == "x86_64":
         lea = b"\x4c\x8d\x1d" + _words("<", cache - at - 7)
         return lea + b"\x41\x53\xff\x25" + _words("<", binder - at - 15) + b"\x90"
+    if arch == "armv7":  # both are pushed: str ip,[sp,#-4]!
+        load = (0xE52DC004, 0xE59FC010, 0xE08FC00C, 0xE52DC004, 0xE59FC008, 0xE08FC00C)
+        return _words("<", *load, 0xE59CF000, cache - at - 16, binder - at - 28)
     head = (_adrp(17, at, cache), _add(17, 17, cache), 0xA9BF47F0)  # stp x16,x17,[sp,#-16]!
-    tail = (_adrp(16, at + 12, binder), _ldr(16, 16, binder), 0xD61F0200)
+    tail = (_adrp(16, at + 12, binder), _ldr(16, 16, binder, arch), 0xD61F0200)
     return _words("<", *head, *tail)
 
 

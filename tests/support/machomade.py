@@ -58,7 +58,7 @@ def _classic() -> Iterator[tuple[str, _Maker]]:
 
 
 def _info() -> Iterator[tuple[str, _Maker]]:
-    for arch in ("i386", "x86_64", "arm64"):
+    for arch in ("i386", "x86_64", "armv7", "arm64", "arm64_32"):
         for name, kind in KINDS.items():
             yield f"info-{arch}-{name}", partial(s.dyld_info, arch, kind=kind)
         yield f"info-{arch}-last", partial(s.dyld_info, arch, header_last=True)

@@ -106,6 +106,8 @@ class Runner:
         if self._cpu & 0xFF == 18:
             mode = u.UC_MODE_PPC64 if self.word == 8 else u.UC_MODE_PPC32
             return u.Uc(u.UC_ARCH_PPC, mode | u.UC_MODE_BIG_ENDIAN)
+        if self._cpu == 12:
+            return u.Uc(u.UC_ARCH_ARM, u.UC_MODE_ARM)
         machine = u.Uc(u.UC_ARCH_ARM64, u.UC_MODE_ARM)
         machine.ctl_set_cpu_model(import_module("unicorn.arm64_const").UC_CPU_ARM64_MAX)
         return machine
@@ -134,12 +136,13 @@ class Runner:
         u = import_module("unicorn")
         names = {
             7: ("ESP", "EIP", None) if self.word == 4 else ("RSP", "RIP", "RSI"),
-            12: ("SP", "PC", "X1"),
+            12: ("SP", "PC", None if self._cpu == 12 else "X1"),
             18: ("1", "PC", None),
         }[self._cpu & 0xFF]
         module = {7: "x86", 12: "arm64", 18: "ppc"}[self._cpu & 0xFF]
+        module = "arm" if self._cpu == 12 else module
         const = import_module(f"unicorn.{module}_const")
-        prefix = {7: "UC_X86_REG_", 12: "UC_ARM64_REG_", 18: "UC_PPC_REG_"}[self._cpu & 0xFF]
+        prefix = f"UC_{module.upper()}_REG_"
         stack, pc, second = (name and getattr(const, prefix + name) for name in names)
         top = _STACK + 0x8000
         self._uc.reg_write(stack, top)

@@ -285,8 +285,8 @@ def classic(
     shape.fill_stubs(style, header.addr)
     if jump:
         out.put(table.addr + 5 * len(called), b"\xf4" * 5)
-    second = dyld.addr + shape.arch.word
-    out.put(header.addr, code.header(name, header.addr, dyld.addr, second, classic=True))
+    # What dyld is given besides the slot is the image's own header.
+    out.put(header.addr, code.header(name, header.addr, out.base, dyld.addr, classic=True))
     for index, number in enumerate(lazy):
         slot = shape.slot(number)
         if jump:

@@ -3,26 +3,34 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.macho.filemap import MachoMap
 from soscope.errors import SoscopeError
 from soscope.inspect.checkelf import check_elf
 from soscope.inspect.checkmacho import check_macho
-from soscope.inspect.fault import FAULT, REMARK, Fault
+from soscope.inspect.fault import FAULT, Fault
 from soscope.inspect.hardening import check_hardening
 from soscope.inspect.searchpath import check_search_path
 from soscope.linker.image import Image
+from soscope.model.filemap import CALL_STUB, Stub
 
 
 class Checked:
-    """An image with its faults; `ran` is how many stubs were run, None where none should be."""
+    """An image with its faults.
 
-    __slots__ = ("faults", "image", "ran")
+    `ran` is how many stubs were run, `not_run` how many could not be, by the reason; None where
+    none should be.
+    """
 
-    def __init__(self, image: Image, faults: list[Fault], ran: int | None) -> None:
+    __slots__ = ("faults", "image", "not_run", "ran")
+
+    def __init__(self, image: Image, faults: list[Fault]) -> None:
         self.image = image
         self.faults = faults
-        self.ran = ran
+        self.ran: int | None = None
+        self.not_run: dict[str, int] | None = None
 
     @property
     def is_sound(self) -> bool:
@@ -43,32 +51,47 @@ def check(image: Image, *, run: bool = False) -> Checked:
         faults += check_hardening(found)
     elif isinstance(found, MachoMap):
         faults += check_macho(found)
-    ran = None
+    checked = Checked(image, faults)
     if run and isinstance(found, ElfMap | MachoMap):
-        try:
-            more, ran = _run(found)
-        except SoscopeError as error:
-            if error.slug != "no-emulator":
-                raise
-            more = [Fault("not-run", REMARK, error.message)]
-        faults += more
-    return Checked(image, faults, ran)
+        _run(found, checked)
+    return checked
 
 
-def _run(found: ElfMap | MachoMap) -> tuple[list[Fault], int]:
-    """Return what running the stubs shows, and how many ran."""
-    from soscope.inspect.emulate import disagreement, run_stubs
+def _run(found: ElfMap | MachoMap, into: Checked) -> None:
+    """Run the stubs; add what that shows."""
+    from soscope.inspect.emulate import disagreement, run_stubs, the_library
     from soscope.inspect.emulatemacho import run_macho
 
-    ran = 0
-    faults = []
+    the_library()
+    into.ran = 0
+    reason = ""
     by_slot = {one.vaddr: one for one in found.slots}
-    for one in run_stubs(found) if isinstance(found, ElfMap) else run_macho(found):
-        ran += 1
-        slot = by_slot.get(one.stub.slot)
-        why = one.why if slot is None else disagreement(slot, one)
-        if why:
-            symbol = slot.symbol if slot is not None else None
-            what = f"the stub of {symbol or 'no symbol'} at {one.stub.vaddr:#x}, run: {why}"
-            faults.append(Fault("run", FAULT, what, one.stub.vaddr, symbol))
-    return faults, ran
+    left = {stub.vaddr: stub for slot in found.slots for stub in slot.stubs}
+    left.update((stub.vaddr, stub) for stub in found.stubs_without_slot)
+    try:
+        for one in run_stubs(found) if isinstance(found, ElfMap) else run_macho(found):
+            into.ran += 1
+            left.pop(one.stub.vaddr, None)
+            slot = by_slot.get(one.stub.slot)
+            if slot is not None:
+                why = disagreement(slot, one)
+            else:
+                why = one.why or f"it goes through the slot at {one.slot or 0:#x}"
+            if why:
+                symbol = slot.symbol if slot is not None else None
+                what = f"the stub of {symbol or 'no symbol'} at {one.stub.vaddr:#x}, run: {why}"
+                into.faults.append(Fault("run", FAULT, what, one.stub.vaddr, symbol))
+    except SoscopeError as error:
+        if error.slug != "no-emulator":
+            raise
+        reason = error.message.removeprefix("stubs cannot be run: ")
+    into.not_run = dict(Counter(reason or _why_not(stub) for stub in left.values()))
+
+
+def _why_not(stub: Stub) -> str:
+    """Say why a stub of an image that can be run was not."""
+    if stub.slot == stub.vaddr:
+        return "the loader writes the code"
+    if stub.kind == CALL_STUB:
+        return "only the caller knows the slot"
+    return "nobody calls it"

@@ -10,6 +10,7 @@ resolver), which gets such an address, too; the registers there say what the res
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from soscope.binfmt.elf import constants as c
@@ -41,12 +42,26 @@ class Ran(NamedTuple):
     `slot` is the vaddr of the slot that it went through once all of them were bound, None
     where it ended elsewhere. `argument` is what the resolver was given when nothing was bound
     yet, None where the slot is not lazy. `why` says what went wrong, "" where nothing did.
+    `selector` is the name of the method that an Objective-C stub asks for, None of others.
     """
 
     stub: Stub
     slot: int | None
     argument: int | None
     why: str
+    selector: str | None = None
+
+
+def the_library() -> Any:
+    """Import Unicorn. Raises SoscopeError (no-extra) where it is not installed."""
+    try:
+        return import_module("unicorn")
+    except ImportError as error:
+        raise SoscopeError(
+            "stubs cannot be run: the emulator Unicorn is not installed",
+            hint="pip install 'soscope[emulate]'",
+            slug="no-extra",
+        ) from error
 
 
 class Emulator:
@@ -58,20 +73,11 @@ class Emulator:
 
     def __init__(self, cpu: Cpu, read: Callable[[int, int], bytes], end: int) -> None:
         """Make one; raises SoscopeError where Unicorn is not installed, or has no room."""
-        try:
-            from importlib import import_module
-
-            unicorn: Any = import_module("unicorn")
-        except ImportError as error:
-            raise SoscopeError(
-                "stubs cannot be run: the emulator Unicorn is not installed",
-                hint="pip install 'soscope[emulate]'",
-                slug="no-extra",
-            ) from error
+        unicorn = the_library()
         self.cpu = cpu
         self._read = read
         self._names: dict[str, int] = {}
-        self._constants = import_module(f"unicorn.{cpu.library.lower()}_const")
+        self._constants: Any = import_module(f"unicorn.{cpu.library.lower()}_const")
         self._error: type[Exception] = unicorn.UcError
         mode = sum(getattr(unicorn, name) for name in cpu.mode)
         self._uc: Any = unicorn.Uc(getattr(unicorn, f"UC_ARCH_{cpu.library}"), mode)
@@ -142,6 +148,7 @@ class Emulator:
     def put(self, addr: int, value: int) -> bool:
         """Write an address-sized number; False where there is no memory."""
         size = self.cpu.bits // 8
+        value &= (1 << self.cpu.bits) - 1
         if not all(self._map(at // _PIECE) for at in (addr, addr + size - 1)):
             return False
         self._uc.mem_write(addr, value.to_bytes(size, self._order))
@@ -333,6 +340,9 @@ def disagreement(slot: Slot, ran: Ran) -> str:
         return ran.why
     if ran.slot != slot.vaddr:
         return f"it goes through the slot at {ran.slot or 0:#x}"
-    if slot.binding == LAZY and ran.argument != slot.resolver_argument:
+    is_told = slot.binding == LAZY or ran.argument is not None
+    if is_told and ran.argument != slot.resolver_argument:
         return f"the resolver is given {ran.argument}, not {slot.resolver_argument}"
+    if ran.stub.selector is not None and ran.selector != ran.stub.selector:
+        return f"it asks for the method {ran.selector}, not {ran.stub.selector}"
     return ""

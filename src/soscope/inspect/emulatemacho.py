@@ -1,100 +1,204 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stubs of a Mach-O image are run, as soscope.inspect.emulate does with ELF files.
 
-The first call through a lazy slot has to reach dyld_stub_binder, or with the older loader data
-what dyld writes to __dyld, and to say which record is to be bound: on the stack, on PowerPC in
-r11.
+The first call through a lazy slot has to reach dyld: what dyld_stub_binder is bound to, or before
+LC_DYLD_INFO what dyld writes to the first word of __dyld. It finds there what is to be bound (the
+offset of a lazy bind record; before, the address of the slot), and on whose behalf: the address of
+a word that dyld keeps for the image; before, that of the image's header. dyld's
+dyld_stub_binder.s and the C start-up files' dyld_glue.s have both on the stack, and on PowerPC
+in r11 and r12.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
+from soscope.binfmt.macho import constants as c
+from soscope.binfmt.macho import records as r
+from soscope.binfmt.macho.chained import FORMATS, is_bind
 from soscope.binfmt.macho.filemap import MachoMap
 from soscope.errors import SoscopeError
 from soscope.inspect.emulate import Emulator, Ran
 from soscope.inspect.emulatecpu import Cpu
-from soscope.model.filemap import JUMP_TABLE, LAZY, Stub
+from soscope.model.filemap import JUMP_TABLE, LAZY, OBJC_STUB, Slot, Stub
 
-_STEP = 16
+_STEP = 16  # between two addresses that nobody else has
 _BINDER = "dyld_stub_binder"
-_OLD_BINDER = "__dyld"  # the section with a word for dyld's address
-_MAX_WORDS = 16
+_DYLD = "__dyld"  # its first word is dyld's entrance for slots that are not bound
+_SELREFS = "__objc_selrefs"
+_LONGEST_SELECTOR = 4096
+_OBJECT = "object"
+_WRITABLE = 2  # of a segment's protection
 
-_ARM64 = Cpu("ARM64", ("UC_MODE_LITTLE_ENDIAN",), 64, "<", "SP", "PC", model="UC_CPU_ARM64_MAX")
-# not ppc64: Unicorn 2.1 leaves its 64-bit mode at once
-_CPUS = {
-    "x86_64": Cpu("X86", ("UC_MODE_64",), 64, "<", "RSP", "RIP"),
-    "x86_64h": Cpu("X86", ("UC_MODE_64",), 64, "<", "RSP", "RIP"),
-    "i386": Cpu("X86", ("UC_MODE_32",), 32, "<", "ESP", "EIP"),
-    "arm64": _ARM64,
-    "arm64e": _ARM64,
-    "ppc": Cpu("PPC", ("UC_MODE_PPC32", "UC_MODE_BIG_ENDIAN"), 32, ">", "1", "PC"),
+
+class _Processor(NamedTuple):
+    """What runs an image, and what its ABI says.
+
+    `given` returns (on whose behalf, what is to be bound) at the entrance of dyld; `second` is
+    the register of a function's second argument, "" where no Objective-C stub is known.
+    """
+
+    cpu: Cpu
+    given: Callable[[Emulator], tuple[int, int]]
+    second: str = ""
+
+
+def _on_stack(machine: Emulator) -> tuple[int, int]:
+    stack = machine.register("sp")
+    return machine.word(stack), machine.word(stack + machine.cpu.bits // 8)
+
+
+def _arm64(machine: Emulator) -> tuple[int, int]:
+    stack = machine.register("sp")  # of 64-bit registers, with addresses of 32 bits, too
+    return machine.word(stack + 8), machine.word(stack)
+
+
+def _ppc(machine: Emulator) -> tuple[int, int]:
+    return machine.register("12"), machine.register("11")
+
+
+_LITTLE = ("UC_MODE_LITTLE_ENDIAN",)
+_PPC = ("UC_MODE_PPC32", "UC_MODE_BIG_ENDIAN")
+_MAX = "UC_CPU_ARM64_MAX"  # the others do not know signed pointers
+# not ppc64: Unicorn leaves its 64-bit mode at once
+_PROCESSORS = {
+    c.CPU_X86_64: _Processor(Cpu("X86", ("UC_MODE_64",), 64, "<", "RSP", "RIP"), _on_stack, "RSI"),
+    c.CPU_I386: _Processor(Cpu("X86", ("UC_MODE_32",), 32, "<", "ESP", "EIP"), _on_stack),
+    c.CPU_ARM64: _Processor(Cpu("ARM64", _LITTLE, 64, "<", "SP", "PC", model=_MAX), _arm64, "X1"),
+    c.CPU_ARM64_32: _Processor(
+        Cpu("ARM64", _LITTLE, 32, "<", "SP", "PC", model=_MAX), _arm64, "X1"
+    ),
+    c.CPU_ARM: _Processor(Cpu("ARM", _LITTLE, 32, "<", "SP", "PC"), _on_stack),
+    c.CPU_PPC: _Processor(Cpu("PPC", _PPC, 32, ">", "1", "PC"), _ppc),
 }
 
 
 def run_macho(mapped: MachoMap) -> Iterator[Ran]:
     """Run every stub of an image: those of lazy slots twice, unbound and bound.
 
-    An entry of a __jump_table is no code before dyld has written it, and is left out. Raises
-    SoscopeError where Unicorn is not installed or does not know the processor.
+    An entry of a __jump_table is left out: it is no code before dyld has written it. Raises
+    SoscopeError where Unicorn is not installed (no-extra), or where it does not know the processor
+    or has no room (no-emulator).
     """
-    cpu = _CPUS.get(mapped.arch)
-    if cpu is None:
-        raise SoscopeError(
-            f"stubs cannot be run: no emulator for {mapped.arch}", slug="no-emulator"
-        )
-    machine = Emulator(cpu, *_memory(mapped))
-    magic = {one.vaddr: machine.free + _STEP * place for place, one in enumerate(mapped.slots)}
-    slots = {addr: vaddr for vaddr, addr in magic.items()}
-    binders = {magic[one.vaddr] for one in mapped.slots if one.symbol == _BINDER}
-    for vaddr in _old_binders(mapped):
-        addr = machine.free + _STEP * (len(magic) + len(binders))
-        binders.add(addr)
-        machine.put(vaddr, addr)
-    lazy = [one for one in mapped.slots if one.binding == LAZY]
-    unbound = {one.vaddr for one in lazy}
-    for vaddr, addr in magic.items():
-        if vaddr not in unbound:
+    processor = _PROCESSORS.get(mapped.image.header.cpu)
+    if processor is None or processor.cpu.order != mapped.image.encoding.order:
+        raise _cannot(f"no emulator for {mapped.arch}")
+    if mapped.kind == _OBJECT:
+        raise _cannot("an object file has no addresses yet")
+    yield from _Run(mapped, processor).all()
+
+
+def _cannot(why: str) -> SoscopeError:
+    return SoscopeError(f"stubs cannot be run: {why}", slug="no-emulator")
+
+
+class _Run:
+    """An image in the memory of an emulated processor, with nothing bound that is lazy."""
+
+    def __init__(self, mapped: MachoMap, processor: _Processor) -> None:
+        self.mapped = mapped
+        self.processor = processor
+        self.machine = Emulator(processor.cpu, *_memory(mapped))
+        free = self.machine.free
+        if free + _STEP * (len(mapped.slots) + 2) > 1 << mapped.bits:
+            raise _cannot("more slots than free addresses")
+        self.magic = {one.vaddr: free + _STEP * n for n, one in enumerate(mapped.slots, 2)}
+        self.slots = {addr: vaddr for vaddr, addr in self.magic.items()}
+        self.binders = set() if mapped.image.dyld_info else {free}
+        self._fill()
+
+    def _fill(self) -> None:
+        """Do what dyld does when it loads the image."""
+        mapped, machine = self.mapped, self.machine
+        word = mapped.bits // 8
+        for section in mapped.image.sections:
+            if section.short_name == _DYLD and section.size >= 2 * word:
+                machine.put(section.vaddr, machine.free)
+                machine.put(section.vaddr + word, machine.free + _STEP)
+        if any(one.kind == OBJC_STUB for one in mapped.stubs):
+            self._rebase_selectors()
+        for slot in mapped.slots:
+            if slot.symbol == _BINDER:
+                self.binders.add(self.magic[slot.vaddr])
+            if not _has_lazy_half(slot):
+                machine.put(slot.vaddr, self.magic[slot.vaddr])
+
+    def _rebase_selectors(self) -> None:
+        """Give the pointers to selectors their addresses, where the file has chains instead."""
+        sections = [
+            one
+            for one in self.mapped.image.sections
+            if one.type == c.S_LITERAL_POINTERS or one.short_name == _SELREFS
+        ]
+        wanted = r.Ranges([(one.vaddr, one.vaddr + one.size) for one in sections])
+        fixups = self.mapped.cells.fixups
+        for vaddr, word, starts in fixups.words(wanted):
+            if wanted.has(vaddr) and not is_bind(word, FORMATS[starts.format]):
+                self.machine.put(vaddr, fixups.target(word, starts) or 0)
+
+    def all(self) -> Iterator[Ran]:
+        """Run them."""
+        machine = self.machine
+        first: dict[int, tuple[int | None, str]] = {}
+        for slot in self.mapped.slots:
+            if _has_lazy_half(slot):
+                machine.map_code(slot.helper or 0)
+                for stub in slot.stubs:
+                    if stub.kind != JUMP_TABLE:
+                        first[stub.vaddr] = self._first(slot, stub)
+        for vaddr, addr in self.magic.items():
             machine.put(vaddr, addr)
-    arguments: dict[int, tuple[int | None, str]] = {}
-    for slot in lazy:
-        machine.map_code(slot.helper or 0)
-        for stub in slot.stubs:
+        stubs = [stub for slot in self.mapped.slots for stub in slot.stubs]
+        for stub in sorted({*stubs, *self.mapped.stubs_without_slot}, key=_place):
             if stub.kind != JUMP_TABLE:
-                arguments[stub.vaddr] = _first(machine, stub, binders)
-    for vaddr in unbound:
-        machine.put(vaddr, magic[vaddr])
-    for stub in mapped.stubs:
-        if stub.kind == JUMP_TABLE:
-            continue
-        argument, why = arguments.get(stub.vaddr, (None, ""))
-        end = machine.run(stub.vaddr)
-        reached = slots.get(end.addr)
-        if reached is None:
+                yield self._second(stub, *first.get(stub.vaddr, (None, "")))
+
+    def _first(self, slot: Slot, stub: Stub) -> tuple[int | None, str]:
+        """Return (what is to be bound, what went wrong) of the first call of a stub."""
+        end = self.machine.run(stub.vaddr)
+        if end.addr not in self.binders:
+            # What is bound at load in any case needs no lazy half.
+            why = f"the first call: {end.why or f'it goes to {end.addr:#x}'}"
+            return None, why if slot.binding == LAZY else ""
+        whose, argument = self.processor.given(self.machine)
+        image = self.mapped.image
+        if not image.dyld_info:
+            is_right = whose == image.base
+        else:
+            is_right = any(
+                one.protection & _WRITABLE and one.vaddr <= whose < one.vaddr + one.size
+                for one in image.segments
+            )
+        if is_right:
+            return argument, ""
+        what = "word that dyld may keep" if image.dyld_info else "image's header"
+        return argument, f"the first call: dyld is given {whose:#x}, which is no {what}"
+
+    def _second(self, stub: Stub, argument: int | None, why: str) -> Ran:
+        end = self.machine.run(stub.vaddr)
+        slot = self.slots.get(end.addr)
+        if slot is None:
             why = why or end.why or f"it goes to {end.addr:#x}"
-        yield Ran(stub, reached, argument, why)
+        selector = None
+        if stub.kind == OBJC_STUB and self.processor.second:
+            selector = self._text(self.machine.register(self.processor.second))
+        return Ran(stub, slot, argument, why, selector)
+
+    def _text(self, vaddr: int) -> str | None:
+        data, found, _ = self.mapped.image.read(vaddr, _LONGEST_SELECTOR).partition(b"\0")
+        return data.decode("utf-8", "surrogateescape") if found else None
 
 
-def _first(machine: Emulator, stub: Stub, binders: set[int]) -> tuple[int | None, str]:
-    """Return (argument, what went wrong) of the first call of a stub."""
-    end = machine.run(stub.vaddr)
-    if end.addr not in binders:
-        return None, f"the first call: {end.why or f'it goes to {end.addr:#x}'}"
-    if machine.cpu.library == "PPC":
-        return machine.register("11"), ""
-    stack = machine.register("sp")
-    second = 0 if machine.cpu.library == "ARM64" else machine.cpu.bits // 8
-    return machine.word(stack + second), ""
+def _place(stub: Stub) -> int:
+    return stub.vaddr
 
 
-def _old_binders(mapped: MachoMap) -> Iterator[int]:
-    """Give the vaddr of each word of the section that dyld writes addresses of its own to."""
-    word = mapped.bits // 8
-    for section in mapped.image.sections:
-        if section.short_name == _OLD_BINDER:
-            for place in range(min(section.size // word, _MAX_WORDS)):
-                yield section.vaddr + place * word
+def _has_lazy_half(slot: Slot) -> bool:
+    """Say whether the file has a helper and a record for a slot, or ought to have them."""
+    if slot.binding == LAZY:
+        return True
+    return slot.resolver_argument is not None and slot.helper is not None
 
 
 def _memory(mapped: MachoMap) -> tuple[Callable[[int, int], bytes], int]:

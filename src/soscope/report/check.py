@@ -22,6 +22,10 @@ def text(found: Sequence[Checked]) -> str:
         lines += [
             f"{name}: {fault.severity}: {fault.slug}: {fault.message}" for fault in one.faults
         ]
+        lines += [
+            f"{name}: not run: {plural(count, 'stub')}: {why}"
+            for why, count in (one.not_run or {}).items()
+        ]
         lines += [f"{name}: partial: {why}" for why in one.image.partial]
     faults = sum(fault.severity == FAULT for one in found for fault in one.faults)
     remarks = sum(len(one.faults) for one in found) - faults
@@ -30,6 +34,8 @@ def text(found: Sequence[Checked]) -> str:
     ran = sum(one.ran or 0 for one in found)
     if any(one.ran is not None for one in found):
         said += f", {plural(ran, 'stub')} run"
+        left = sum(sum((one.not_run or {}).values()) for one in found)
+        said += f", {left} not" if left else ""
     lines.append(f"{said}: {plural(faults, 'fault')}, {plural(remarks, 'remark')}")
     return "".join(f"{printable(line)}\n" for line in lines)
 
@@ -46,6 +52,9 @@ def document(found: Sequence[Checked]) -> str:
                     "partial": list(one.image.partial),
                     "slots": len(one.image.slots),
                     "stubs_run": one.ran,
+                    "stubs_not_run": None
+                    if one.not_run is None
+                    else [{"stubs": count, "reason": why} for why, count in one.not_run.items()],
                     "faults": [
                         {
                             "slug": fault.slug,
