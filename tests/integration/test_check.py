@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import struct
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from soscope.binfmt.elf.filemap import ElfMap
 from soscope.cli.main import main
 from tests.support.elffiles import built
 from tests.support.machomade import made
+from tests.support.machoshapes import Made, dyld_info
+from tests.support.machowriter import fat
 from tests.support.schema import (
     ADDRESS_OR_NULL,
     NUMBER,
@@ -38,6 +41,7 @@ _FAULT: dict[str, Check] = {
     "address": ADDRESS_OR_NULL,
     "symbol": TEXT_OR_NULL,
 }
+_NOT_RUN = _list_of(_object({"stubs": NUMBER, "reason": TEXT}))
 _CHECK: dict[str, Check] = {
     "schema": _one_of("soscope/check/1"),
     "images": _list_of(
@@ -48,6 +52,7 @@ _CHECK: dict[str, Check] = {
                 "partial": _list_of(TEXT),
                 "slots": NUMBER,
                 "stubs_run": NUMBER_OR_NULL,
+                "stubs_not_run": lambda value: value is None or _NOT_RUN(value),
                 "faults": _list_of(_object(_FAULT)),
             }
         )
@@ -221,11 +226,123 @@ def test_programs_of_the_system_are_sound(capfd: pytest.CaptureFixture[str]) -> 
     assert ": fault:" not in capfd.readouterr().out
 
 
-def test_stubs_of_mach_o_images_are_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "libmade.dylib"
-    path.write_bytes(made("info-arm64-dylib").data)
+# ---- Mach-O ----
+
+
+def _written(folder: Path, image: Made) -> Path:
+    path = folder / f"made-{image.arch}"
+    path.write_bytes(image.data)
+    return path
+
+
+@pytest.mark.parametrize("arch", ["i386", "x86_64", "armv7", "arm64"])
+def test_every_helper_hands_over_the_first_record(
+    arch: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What a released linker for arm64 writes: the lazy offset is 0 everywhere."""
+    image = dyld_info(arch, lazy_offset=0)
+    path = _written(tmp_path, image)
+    wrong = {row.symbol for row in image.rows if row.argument}
+    assert len(wrong) > 5
+    found = _check(capfd, path, status=1)
+    assert {one["slug"] for one in found} == {"wrong-argument"}
+    assert {one["symbol"] for one in found} == wrong
+    assert len(found) == len(wrong)
+    assert main(["check", str(path)]) == 1
+    lines = capfd.readouterr().out.splitlines()
+    told = [line for line in lines if line.startswith(f"{path}: fault: wrong-argument: ")]
+    assert len(told) == len(lines) - 1 == len(wrong)
+    assert all(f" of {name} gives the resolver 0x0, " in "".join(told) for name in wrong)
+    assert lines[-1].endswith(f": {len(wrong)} faults, 0 remarks")
+    run = _check(capfd, path, "--run", status=1)
+    assert {one["symbol"] for one in run if one["slug"] == "run"} == wrong
+    assert len(run) == 2 * len(wrong)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "classic-i386-pic-dylib",
+        "classic-ppc-stub1-executable",
+        "info-x86_64-dylib",
+        "info-armv7-dylib",
+        "chained-arm64-6-1",
+        "chained-arm64e-12-3",
+        "objc-arm64-small",
+    ],
+)
+def test_sound_stubs_of_mach_o_images_are_run(
+    name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    image = made(name)
+    path = _written(tmp_path, image)
+    stubs = sum(row.stub is not None for row in image.rows) + len(image.selectors)
+    assert main(["check", "--run", "--json", "--strict", str(path)]) == 0
+    (told,) = json.loads(capfd.readouterr().out)["images"]
+    assert (told["stubs_run"], told["stubs_not_run"], told["faults"]) == (stubs, [], [])
     assert main(["check", "--run", str(path)]) == 0
-    assert " stubs run: 0 faults" in capfd.readouterr().out
-    path.write_bytes(made("classic-ppc64-pic-dylib").data)
-    (found,) = _check(capfd, path, "--run", status=0)
-    assert (found["slug"], found["severity"]) == ("not-run", "remark")
+    assert capfd.readouterr().out.endswith(f", {stubs} stubs run: 0 faults, 0 remarks\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("classic-i386-jump-dylib", "the loader writes the code"),
+        ("classic-ppc64-pic-dylib", "no emulator for ppc64"),
+    ],
+)
+def test_stubs_that_nothing_can_run_are_counted(
+    name: str, reason: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    image = made(name)
+    path = _written(tmp_path, image)
+    stubs = sum(row.stub is not None for row in image.rows)
+    assert main(["check", "--run", "--json", "--strict", str(path)]) == 0
+    document = json.loads(capfd.readouterr().out)
+    assert not wrong_members(document, _CHECK)
+    (told,) = document["images"]
+    assert (told["stubs_run"], told["stubs_not_run"]) == (0, [{"stubs": stubs, "reason": reason}])
+    assert main(["check", "--run", str(path)]) == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert lines[0] == f"{path}: not run: {stubs} stubs: {reason}"
+    assert lines[1].endswith(f", 0 stubs run, {stubs} not: 0 faults, 0 remarks")
+    assert main(["check", str(path)]) == 0
+    assert "run" not in capfd.readouterr().out
+
+
+def test_files_of_all_kinds_at_once(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """One that nothing can run keeps nobody else from being run."""
+    folder = tmp_path / "files"
+    folder.mkdir()
+    names = ("classic-ppc64-pic-dylib", "info-arm64-dylib", "info-i386-dylib")
+    images = [made(name) for name in names]
+    for image in images:
+        _written(folder, image)
+    parts = fat([(image.arch, image.data) for image in images])
+    (folder / "fat").write_bytes(parts)
+    built(folder, "program", _TEXT)
+    assert main(["check", "--run", "--json", str(folder)]) == 0
+    found = json.loads(capfd.readouterr().out)["images"]
+    assert len(found) == 7
+    for one in found:
+        left = sum(row["stubs"] for row in one["stubs_not_run"])
+        assert (one["stubs_run"] == 0, left > 0) == ((one["arch"] == "ppc64",) * 2)
+
+
+@pytest.mark.parametrize("kind", ["elf", "mach-o"])
+def test_without_unicorn_the_extra_is_named(
+    kind: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    path = built(tmp_path, "program", _TEXT)
+    if kind == "mach-o":  # whatever the processor
+        path = _written(tmp_path, made("classic-ppc64-pic-dylib"))
+    monkeypatch.setitem(sys.modules, "unicorn", None)
+    assert main(["check", "--run", str(path)]) == 1
+    told = capfd.readouterr()
+    assert told.out == ""
+    assert "the emulator Unicorn is not installed" in told.err
+    assert "pip install 'soscope[emulate]'" in told.err
+    assert main(["check", str(path)]) == 0

@@ -342,7 +342,8 @@ def disagreement(slot: Slot, ran: Ran) -> str:
         return f"it goes through the slot at {ran.slot or 0:#x}"
     is_told = slot.binding == LAZY or ran.argument is not None
     if is_told and ran.argument != slot.resolver_argument:
-        return f"the resolver is given {ran.argument}, not {slot.resolver_argument}"
+        given, right = ran.argument or 0, slot.resolver_argument or 0
+        return f"the resolver is given {given:#x}, not {right:#x}"
     if ran.stub.selector is not None and ran.selector != ran.stub.selector:
         return f"it asks for the method {ran.selector}, not {ran.stub.selector}"
     return ""

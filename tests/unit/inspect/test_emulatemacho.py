@@ -97,7 +97,9 @@ def test_helpers_that_have_changed_places(arch: str) -> None:
     size = mapped.bits // 8
     data[one.offset : one.offset + size] = other.helper.to_bytes(size, "little")
     given, right = other.resolver_argument, one.resolver_argument
-    said = f"{one.symbol}: the resolver is given {given}, not {right}"
+    assert given is not None
+    assert right is not None
+    said = f"{one.symbol}: the resolver is given {given:#x}, not {right:#x}"
     assert _wrong(_mapped(bytes(data))) == [said]
 
 
@@ -107,7 +109,7 @@ def test_helpers_that_all_hand_over_the_first_record(arch: str) -> None:
     lazy = [one for one in mapped.slots if one.resolver_argument and one.stubs]
     assert len(lazy) > 5
     assert _wrong(mapped) == [
-        f"{one.symbol}: the resolver is given 0, not {one.resolver_argument}"
+        f"{one.symbol}: the resolver is given 0x0, not {one.resolver_argument:#x}"
         for one in sorted(lazy, key=lambda one: one.stubs[0].vaddr)
     ]
 
@@ -149,7 +151,7 @@ def test_helpers_that_lead_astray() -> None:
 
 
 def test_a_stub_that_asks_for_another_method() -> None:
-    """Its code is read and run alike; so the pointer changes between the two."""
+    """Both come from the same pointer: only an error of ours makes them differ."""
     truth = made("chained-x86_64-6-1")
     mapped = _mapped(truth.data)
     ran = [one for one in run_macho(mapped) if one.stub.kind == OBJC_STUB]
