@@ -181,8 +181,8 @@ def header(arch: str, at: int, cache: int, binder: int, *, classic: bool) -> byt
         lea = b"\x4c\x8d\x1d" + _words("<", cache - at - 7)
         return lea + b"\x41\x53\xff\x25" + _words("<", binder - at - 15) + b"\x90"
     if arch == "armv7":  # both are pushed: str ip,[sp,#-4]!
-        load = (0xE52DC004, 0xE59FC010, 0xE08FC00C, 0xE52DC004, 0xE59FC008, 0xE08FC00C)
-        return _words("<", *load, 0xE59CF000, cache - at - 16, binder - at - 28)
+        push = (0xE52DC004, 0xE59FC010, 0xE08FC00C, 0xE52DC004, 0xE59FC008, 0xE08FC00C)
+        return _words("<", *push, 0xE59CF000, cache - at - 16, binder - at - 28)
     head = (_adrp(17, at, cache), _add(17, 17, cache), 0xA9BF47F0)  # stp x16,x17,[sp,#-16]!
     tail = (_adrp(16, at + 12, binder), _ldr(16, 16, binder, arch), 0xD61F0200)
     return _words("<", *head, *tail)
