@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from soscope.errors import SoscopeError
 from soscope.inspect.checkelf import check_elf
 from soscope.inspect.lazycode import argument_of
 from soscope.model import filemap as words
 from tests.support.elffiles import run
 from tests.support.stubs import (
+    LIBRARY,
     PROGRAM,
     assembled,
     compiled,
@@ -30,6 +32,7 @@ from tests.support.stubs import (
 
 _ARCHES = {"mips": ("mips", 32), "mipsel": ("mips", 32)}
 _ARCHES |= {"mips64": ("mips64", 64), "mips64el": ("mips64", 64)}
+_MICRO = "-mmicromips"
 _CALLED = {"puts", "malloc", "free", "atoi"}
 # a word of the GOT: address, what it holds in the file, the symbol's value, type and name
 _WORD = re.compile(
@@ -104,6 +107,64 @@ def test_the_plt_of_a_program_at_a_fixed_address(tmp_path: Path, arch: str, by: 
         assert list(check_elf(mapped)) == []
         with opened(without_sections(path)) as bare:
             assert joined(bare) == joined(mapped)
+
+
+@pytest.mark.parametrize("arch", ["mips", "mipsel"])
+@pytest.mark.parametrize("flags", [(), ("--insn32",)])
+def test_micromips(tmp_path: Path, arch: str, flags: tuple[str, ...]) -> None:
+    library = compiled(tmp_path, arch, LIBRARY, "-fPIC", _MICRO, name="lib")
+    shared = linked(tmp_path, arch, "bfd", [library], "-shared", name="lib.so")
+    unit = compiled(tmp_path, arch, PROGRAM, "-fPIC", _MICRO)
+    path = linked(tmp_path, arch, "bfd", [unit], "-shared", "-z", "lazy", *flags)
+    with opened(path) as mapped:
+        lazy = [one for one in mapped.slots if one.binding == words.LAZY]
+        assert {one.symbol for one in lazy} == _CALLED
+        for one in lazy:  # the first bit says how the code is encoded
+            assert [stub.vaddr | 1 for stub in one.stubs] == [one.helper]
+            assert argument_of(mapped, one) == one.resolver_argument
+        assert {stub.size for one in lazy for stub in one.stubs} == {16 if flags else 12}
+        assert list(check_elf(mapped)) == []
+        with opened(without_sections(path)) as bare:
+            assert joined(bare) == joined(mapped)
+    unit = compiled(tmp_path, arch, PROGRAM, "-fno-pic", _MICRO)
+    path = linked(tmp_path, arch, "bfd", [unit, shared], "-no-pie", "-e", "main", *flags)
+    _check_entries(path, _CALLED)
+
+
+@pytest.mark.parametrize(("arch", "order"), [("mips", "-EB"), ("mipsel", "-EL")])
+def test_mips16(tmp_path: Path, arch: str, order: str) -> None:
+    text = "\t.abicalls\n\t.option pic0\n\t.set mips16\n\t.globl main\n\t.ent main\nmain:\n"
+    text += "\tjal abs\n\tnop\n\tjal puts\n\tnop\n\tjr $31\n\tnop\n\t.end main\n"
+    (tmp_path / "short.s").write_text(text)
+    unit = tmp_path / "short.o"
+    flags = (order, "-mips32r2", "-call_nonpic")
+    run("mips-linux-gnu-as", *flags, "-o", unit, tmp_path / "short.s")
+    library = compiled(tmp_path, arch, LIBRARY, "-fPIC", name="lib")
+    shared = linked(tmp_path, arch, "bfd", [library], "-shared", name="lib.so")
+    path = linked(tmp_path, arch, "bfd", [unit, shared], "-no-pie", "-e", "main")
+    _check_entries(path, {"abs", "puts"})
+
+
+def _check_entries(path: Path, called: set[str]) -> None:
+    """Compare the entries of a PLT that nobody can run with objdump's names."""
+    names = _named_by_objdump(path)
+    with opened(path) as mapped:
+        ours = {stub.vaddr: slot.symbol for slot in mapped.slots for stub in slot.stubs}
+        assert ours == names
+        assert set(names.values()) >= called
+        assert list(check_elf(mapped)) == []
+        with opened(without_sections(path)) as bare:
+            assert joined(bare) == joined(mapped)
+        with pytest.raises(SoscopeError) as caught:
+            differences(mapped)
+        assert caught.value.slug == "no-emulator"
+
+
+def _named_by_objdump(path: Path) -> dict[int, str]:
+    """Return what objdump calls the entries of the PLT: foo@plt, foo@mips16plt, …."""
+    text = run("mips-linux-gnu-objdump", "-d", "-j", ".plt", path)
+    rows = re.findall(r"^([0-9a-f]+) <(\w+)@\w*plt>:$", text, re.MULTILINE)
+    return {int(row[0], 16): row[1] for row in rows}
 
 
 def test_a_symbol_with_a_large_index(tmp_path: Path) -> None:

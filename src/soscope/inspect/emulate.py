@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf import mipsgot
 from soscope.binfmt.elf.filemap import ElfMap
+from soscope.binfmt.stubs.mips import SHORTER
 from soscope.errors import SoscopeError
 from soscope.inspect.emulatecpu import Cpu, cpu_of
 from soscope.model.filemap import CALL_STUB, LAZY, MIPS_STUB, Slot, Stub
@@ -193,7 +194,10 @@ def run_stubs(mapped: ElfMap) -> Iterator[Ran]:
     """
     order = mapped.image.encoding.order
     cpu = cpu_of(mapped.arch, mapped.bits, order)
-    if cpu is None:
+    is_short = mapped.arch.startswith("mips") and (
+        mapped.image.header and mapped.image.header.flags & SHORTER
+    )
+    if cpu is None or is_short:
         raise SoscopeError(
             f"stubs cannot be run: no emulator for {mapped.arch}", slug="no-emulator"
         )

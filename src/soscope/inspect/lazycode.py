@@ -14,7 +14,7 @@ import re
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.elf.ppc64glink import DT_PPC64_GLINK, FIRST, is_elfv2
-from soscope.binfmt.stubs import mips
+from soscope.binfmt.stubs import mips, mips16
 from soscope.errors import FormatError
 from soscope.model.filemap import Slot
 
@@ -73,7 +73,10 @@ def argument_of(found: ElfMap, slot: Slot) -> int | None:
 
 def _on_mips(found: ElfMap, slot: Slot, helper: int) -> int | None:
     if slot.kind == "DT_MIPS_GOTSYM":
-        return mips.index_of(_read(found, helper), found.image.encoding.order)
+        order = found.image.encoding.order
+        if helper & 1:  # microMIPS
+            return mips16.index_of(_read(found, helper - 1), order)
+        return mips.index_of(_read(found, helper), order)
     got = found.image.dynamic.get(mips.DT_MIPS_PLTGOT)
     return None if got is None else (slot.vaddr - got) // (found.bits // 8) - _RESERVED_MIPS
 

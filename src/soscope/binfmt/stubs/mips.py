@@ -12,12 +12,14 @@ import re
 from collections.abc import Iterator
 
 from soscope.binfmt.elf import mipsgot
+from soscope.binfmt.stubs import mips16
 from soscope.binfmt.stubs.table import Code, Found, SlotTable
 from soscope.binfmt.stubs.words import big_endian, signed
 from soscope.model.filemap import MIPS_STUB, PLT
 
 PLACES = (".MIPS.stubs", ".plt")
 DT_MIPS_PLTGOT = 0x70000032
+SHORTER = 0x0600_0000  # e_flags: EF_MIPS_ARCH_ASE_MICROMIPS, EF_MIPS_ARCH_ASE_M16
 
 # lw or ld $t9, -0x7ff0($gp); move $t7, $ra; [lui $t8, high;] jalr $t9;
 # li $t8, low or ori $t8, $t8, low
@@ -56,6 +58,8 @@ def find(code: Code, table: SlotTable) -> Iterator[Found]:
         slot = (high << 16) + low & mask
         if not start & 3 and (slot in table.slots or code.section is not None):
             yield Found(start, _SIZE, slot, PLT)
+    if table.flags & SHORTER:
+        yield from mips16.find(code, table)
 
 
 def index_of(code: bytes, order: str) -> int | None:
