@@ -186,10 +186,8 @@ class Follower:
 
     def _base(self, found: list[tuple[Slot, str | None, str | None]]) -> int:
         """Return what position-independent code counts from: a stub of a known slot tells."""
-        if self.code.pointer:
-            return self.code.pointer
         for slot, _, _ in found:
-            for stub in slot.stubs:
+            for stub in _called(slot):
                 lister = self._lister()
                 if lister is None:
                     return 0
@@ -197,7 +195,7 @@ class Follower:
                 last = walk(lister, self.code.read, stub.vaddr)[-1]
                 if last.flow == THROUGH and last.target is not None:
                     return slot.vaddr - last.target & lister.mask
-        return 0
+        return self.code.pointer
 
     def _way(
         self,

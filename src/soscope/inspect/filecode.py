@@ -31,7 +31,7 @@ class FileCode:
 
     bits = 64
     order = "<"
-    pointer = 0  # what code counts from, where the file says so: GP of MIPS
+    pointer = 0  # what code counts from, if no stub tells: GP of MIPS, the GOT of i386
     loader = ""  # a constant of inspect/resolvers.py, "" where the file does not tell
 
     def read(self, vaddr: int, size: int) -> bytes:
@@ -103,8 +103,7 @@ class ElfCode(FileCode):
         self.loader = _loader(found)
         # the first word that the loader fills: some have the resolver in front
         self._first = 0 if found.arch.startswith(("riscv", "mips")) else 1
-        if found.arch.startswith("mips"):
-            self.pointer = (found.image.dynamic.get(c.DT_PLTGOT) or 0) + _GP
+        self.pointer = _pointer(found)
 
     def read(self, vaddr: int, size: int) -> bytes:
         """Return the bytes at an address."""
@@ -164,6 +163,16 @@ class ElfCode(FileCode):
             if not rest and self._first <= index < 3:
                 return f"GOT[{index}]"
         return ""
+
+
+def _pointer(found: ElfMap) -> int:
+    told = found.image.dynamic.get(c.DT_PLTGOT)
+    if found.arch.startswith("mips"):
+        return 0 if told is None else told + _GP
+    if found.arch != "i386":
+        return 0
+    listed = {one.name: one.vaddr for one in found.sections.all}
+    return told or listed.get(".got.plt") or listed.get(".got") or 0
 
 
 def _loader(found: ElfMap) -> str:
