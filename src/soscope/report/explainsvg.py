@@ -30,6 +30,7 @@ _TINTS = {FIRST_CALL: "#fff1e8", LATER: "#e9f7ec", BOTH: "#edf1f5"}
 _CODE, _CODE_WIDE = 14, 8.45  # size of the font, width of a letter
 _TEXT, _TEXT_WIDE = 14, 7.3
 _HEAD = 16
+_TITLE_WIDE = 15.5  # of 26
 _LINE = 20
 _BAND = 32  # of a card: its head
 _PAD = 14
@@ -40,7 +41,7 @@ _COLUMNS = 72  # from one image to the other
 _MARGIN = 40
 _TOP = 150
 _LEAST, _MOST = 440, 660  # width of a card of code
-_LONG_NAME = 30
+_LONG_NAME = 25
 _KEY = 70  # of what stands behind a key
 
 _ROWS = (CALL_SITE, THUNK, STUB, HELPER, FIRST, RESOLVER)
@@ -202,10 +203,10 @@ def document(subjects: list[Subject]) -> str:
             f'<svg xmlns="http://www.w3.org/2000/svg" {size} viewBox="0 0 {width:.0f} {height:.0f}"'
             ' font-family="Helvetica, Arial, DejaVu Sans, sans-serif">'
         ),
-        f"<title>{escaped(_title(subjects))}</title>",
+        f"<title>{escaped(_title(subjects, width))}</title>",
         f"<defs>{''.join(map(_marker, (FIRST_CALL, LATER, BOTH)))}</defs>",
         f'<rect {size} fill="{_PAGE}"/>',
-        _text(_MARGIN, 50, _title(subjects), size=26, weight="bold"),
+        _text(_MARGIN, 50, _title(subjects, width), size=26, weight="bold"),
         *_legend(columns),
     ]
     for column, foot in zip(columns, feet, strict=True):
@@ -436,9 +437,11 @@ def _legend(columns: list[_Column]) -> list[str]:
 # ---- words ----
 
 
-def _title(subjects: list[Subject]) -> str:
-    name = shortened(subjects[-1].symbol.partition("@")[0].lstrip("_"), 40)
-    return f"The life of a call of {name}"
+def _title(subjects: list[Subject], width: float) -> str:
+    words = "The life of a call of"
+    name = subjects[-1].symbol.partition("@")[0].lstrip("_")
+    room = int((width - 2 * _MARGIN) / _TITLE_WIDE) - len(words) - 1
+    return f"{words} {shortened(name, max(room, 12))}"
 
 
 def _code_lines(lines: tuple[Line, ...]) -> list[str]:
