@@ -28,14 +28,19 @@ Row = tuple[int, int, int, str]  # vaddr, size, slot, form
 _JUMP_64 = re.compile(
     rb"(?=((?:\xf3\x0f\x1e\xfa)?(?:\x41\xbb.{4})?\xf2?\xff\x25(.{4})))", re.DOTALL
 )
-# [endbr64] mov disp(%rip), %r11; call or jmp to where it is left by a return
-_RETURN_64 = re.compile(rb"(?=((?:\xf3\x0f\x1e\xfa)?\x4c\x8b\x1d(.{4}))[\xe8\xe9])", re.DOTALL)
+# mov disp(%rip), %r11; call or jmp to where it is left by a return. What stands behind that tells
+# it from code that only loads the slot: the lazy half, or filling up to the next stub.
+_RETURN_64 = re.compile(
+    rb"(?=(\x4c\x8b\x1d(.{4}))(?:\xe8.{4}\xe9.{4}\x68.{4}\xe9|\xe9.{4}\xcc{4}))", re.DOTALL
+)
 # [endbr32] [mov $index, %ecx] jmp *addr, or jmp *disp(%ebx)
 _JUMP_32 = re.compile(
     rb"(?=((?:\xf3\x0f\x1e\xfb)?(?:\xb9.{4})?\xf2?\xff([\x25\xa3])(.{4})))", re.DOTALL
 )
 # push %eax; mov addr, %eax or mov disp(%ebx), %eax; call to where it is left by a return
-_RETURN_32 = re.compile(rb"(?=(\x50(?:\xa1|\x8b(\x83))(.{4}))\xe8)", re.DOTALL)
+_RETURN_32 = re.compile(
+    rb"(?=(\x50(?:\xa1|\x8b(\x83))(.{4}))\xe8.{4}\xe9.{4}\x68.{4}\xe9)", re.DOTALL
+)
 # what stands behind the jump: the lazy half, or filling up to the next stub
 _LAZY = re.compile(rb"\x68.{4}\xf2?\xe9", re.DOTALL)
 _FILLED = re.compile(
