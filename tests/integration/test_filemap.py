@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
 import shutil
 import struct
@@ -100,6 +102,52 @@ def test_a_folder_is_walked(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -
     assert paths == [str(tmp_path / "one"), str(tmp_path / "x" / "two")]
 
 
+def test_a_table_of_several_files_is_aligned_and_has_no_head_alone(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    first = built(tmp_path, "a", _TEXT)
+    empty = built(tmp_path, "e", "int here;", "-shared", "-nostdlib", "-fPIC")
+    odd = tmp_path / os.fsdecode(b"c\xff\n")
+    shutil.copy(first, odd)
+    with contextlib.chdir(tmp_path):
+        assert main(["map", "--slots", "a", empty.name, odd.name]) == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert {line.split()[0] for line in lines} == {"FILE", "a", "c\\xff\\x0a"}
+    assert [line.split()[0] for line in lines].count("FILE") == 2
+    head, row = lines[:2]
+    assert head.index("SLOT") == row.index("0x")
+
+
+def test_what_may_not_be_looked_into_is_said(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built(tmp_path, "one", _TEXT)
+    (tmp_path / "Class.class").write_bytes(b"\xca\xfe\xba\xbe\0\0\0\x41" + bytes(40))
+    shut, closed = tmp_path / "shut", tmp_path / "closed"
+    shut.mkdir()
+    closed.write_text("text")
+    scandir, opened = os.scandir, os.open
+
+    def refusing(path: str) -> Any:
+        if path == str(shut):
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    def refused(path: str, *words: int) -> int:
+        if path in (str(closed), str(shut)):
+            raise PermissionError(13, "Permission denied", path)
+        return opened(path, *words)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    monkeypatch.setattr(os, "open", refused)
+    assert main(["map", "--slots", str(tmp_path)]) == 1
+    told = capfd.readouterr()
+    assert told.err == (
+        f"soscope: {closed}: permission denied\nsoscope: {shut}: permission denied\n"
+    )
+    assert "malloc" in told.out
+
+
 def test_symbols_are_chosen(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = built(tmp_path, "one", _TEXT)
     (image,) = _map(capfd, "-e", "*al*c+free", path)["images"]
@@ -139,6 +187,63 @@ def test_a_part_of_a_file_is_partial(tmp_path: Path, capfd: pytest.CaptureFixtur
     assert "  partial  section headers" in capfd.readouterr().out
 
 
+def test_a_file_of_debugging_information_alone_has_no_slots(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = built(tmp_path, "one", _TEXT, "-g")
+    alone = tmp_path / "one.debug"
+    run("objcopy", "--only-keep-debug", path, alone)
+    assert main(["map", "--json", str(alone), str(path)]) == 1
+    first, second = json.loads(capfd.readouterr().out)["images"]
+    assert not first["slots"]
+    assert not first["stubs_without_slot"]
+    assert len(first["partial"]) == 1
+    assert "debugging information alone" in first["partial"][0]
+    assert first["build_id"] == second["build_id"]
+    assert second["slots"]
+    assert not second["partial"]
+
+
+def test_program_headers_of_a_file_of_debugging_information_are_not_believed(
+    tmp_path: Path,
+) -> None:
+    """Those of eu-strip say what the whole file has at these offsets."""
+    path = built(tmp_path, "one", _TEXT, "-Wl,-z,lazy")
+    data = bytearray(path.read_bytes())
+    (at,) = struct.unpack_from("<Q", data, 0x28)
+    size, count = struct.unpack_from("<2H", data, 0x3A)
+    for header in range(at, at + size * count, size):
+        kind, flags = struct.unpack_from("<IQ", data, header + 4)
+        if flags & 2 and kind != 7:  # SHF_ALLOC, SHT_NOTE
+            struct.pack_into("<I", data, header + 4, 8)  # SHT_NOBITS
+    alone = tmp_path / "one.debug"
+    alone.write_bytes(data)
+    image = soscope.Image.open(alone)
+    assert not image.slots
+    assert not image.stubs
+    assert not image.needed
+    assert not image.symbols
+    assert len(image.partial) == 1
+    assert "debugging information alone" in image.partial[0]
+
+
+def test_a_dynamic_section_that_lies_nowhere_ends_nothing(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = built(tmp_path, "one", _TEXT)
+    data = bytearray(path.read_bytes())
+    for at in range(64, 64 + 56 * data[56], 56):
+        if data[at] == 2:  # PT_DYNAMIC
+            data[at + 16 : at + 24] = (1 << 40).to_bytes(8, "little")
+    damaged = tmp_path / "damaged"
+    damaged.write_bytes(data)
+    assert main(["map", "--json", str(damaged), str(path)]) == 1
+    first, second = json.loads(capfd.readouterr().out)["images"]
+    assert not first["slots"]
+    assert "no PT_LOAD" in first["partial"][0]
+    assert second["slots"]
+
+
 def test_words_that_do_not_fit(capfd: pytest.CaptureFixture[str]) -> None:
     for words, said in (
         ([], "nothing to look at: neither FILE nor -p PID"),
@@ -173,6 +278,12 @@ def test_an_image_from_python(tmp_path: Path) -> None:
         image.slots["nobody"]
     with pytest.raises(AttributeError):
         image.slots["sin"].vaddr = 0  # type: ignore[misc]
+    with pytest.raises(AttributeError):
+        image.slots = ()  # type: ignore[assignment]
+    with pytest.raises(AttributeError):
+        image.note = ""
+    with pytest.raises(AttributeError):
+        del image.slots
     with pytest.raises(SoscopeError, match="no image for arm64"):
         soscope.Image.open(path, "arm64")
     with pytest.raises(FormatError):

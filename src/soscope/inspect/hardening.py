@@ -20,7 +20,7 @@ _RUNS = ("executable", "pie", "shared", "static", "static-pie")
 
 def check_hardening(found: ElfMap) -> Iterator[Fault]:
     """Give the remarks on one file."""
-    if found.kind not in _RUNS:
+    if found.kind not in _RUNS or found.is_hollow:
         return
     try:
         dynamic = found.image.dynamic

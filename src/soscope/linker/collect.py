@@ -22,37 +22,51 @@ _MAGICS = (
 )
 
 
+_JAVA = b"\xca\xfe\xba\xbe"  # classes of Java begin as a fat file does,
+_MOST_SLICES = 44  # with a version where that has a number of slices
+
+
 def files_below(paths: Iterable[str]) -> Iterator[str]:
     """Give the files that are named, and those in folders that begin as an image does.
 
     Folders are walked in order of names; links in them are not followed, so that no file
-    comes twice.
+    comes twice. What may not be looked into is given, too: opening it says why.
     """
     for path in paths:
         if not os.path.isdir(path):
             yield path
             continue
-        for folder, folders, names in os.walk(path):
+        closed: list[str] = []
+
+        def keep(error: OSError, closed: list[str] = closed) -> None:
+            closed.append(os.fsdecode(error.filename))
+
+        for folder, folders, names in os.walk(path, onerror=keep):
             folders.sort()
             for name in sorted(names):
                 file = os.path.join(folder, name)
-                if _begins_as_image(file):
+                if _may_be_image(file):
                     yield file
+        yield from closed
 
 
-def _begins_as_image(path: str) -> bool:
+def _may_be_image(path: str) -> bool:
     try:
         if not stat.S_ISREG(os.lstat(path).st_mode):
             return False
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    except PermissionError:
+        return True
     except OSError:
         return False
     try:
-        return os.read(descriptor, 4) in _MAGICS
+        begin = os.read(descriptor, 8)
     except OSError:
         return False
     finally:
         os.close(descriptor)
+    is_java = begin[:4] == _JAVA and int.from_bytes(begin[4:], "big") > _MOST_SLICES
+    return begin[:4] in _MAGICS and not is_java
 
 
 def images_of(

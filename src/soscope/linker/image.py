@@ -119,6 +119,13 @@ class Image:
     say raises AmbiguousError.
     """
 
+    _path: str
+    _maps: list[FileMap]
+    _sysroot: str
+    _library_path: str
+    _is_slice: bool
+    _damaged: tuple[str, ...]
+
     def __init__(
         self,
         path: str,
@@ -130,12 +137,22 @@ class Image:
         damaged: tuple[str, ...] = (),
     ) -> None:
         """Made by `open` alone."""
-        self._path = path
-        self._is_slice = is_slice
-        self._damaged = damaged
-        self._maps = maps
-        self._sysroot = sysroot
-        self._library_path = library_path
+        vars(self).update(
+            _path=path,
+            _is_slice=is_slice,
+            _damaged=damaged,
+            _maps=maps,
+            _sysroot=sysroot,
+            _library_path=library_path,
+        )
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Refuse: an image cannot be changed."""
+        raise AttributeError(f"an image cannot be changed: {name}")
+
+    def __delattr__(self, name: str) -> None:
+        """Refuse, as above."""
+        raise AttributeError(f"an image cannot be changed: {name}")
 
     @classmethod
     def open(

@@ -136,11 +136,16 @@ def _field(value: str | None) -> str:
 
 
 def _aligned(head: Sequence[str], rows: Iterable[Sequence[str]], lead: str) -> list[str]:
-    """Return the lines of a table, its columns as wide as what is in them."""
+    """Return the lines of a table, its columns as wide as what is in them.
+
+    With a `lead`, which makes it one of several, it has that in front of each row, and no head
+    where there is no row.
+    """
+    if lead:
+        head, rows = ("FILE", *head), ((lead, *row) for row in rows)
     listed = [head, *rows]
+    if lead and len(listed) == 1:
+        return []
     widths = [max(map(len, column)) for column in zip(*listed, strict=True)]
     widths[-1] = 0
-    lines = ["  ".join(map(str.ljust, row, widths)) for row in listed]
-    if not lead:
-        return lines
-    return [f"{'FILE'.ljust(len(lead))}  {lines[0]}", *(f"{lead}  {line}" for line in lines[1:])]
+    return ["  ".join(map(str.ljust, row, widths)) for row in listed]

@@ -46,7 +46,13 @@ def ending(status: int | None, signal_number: int | None) -> str:
 
 def printable(line: str) -> str:
     """Return a line that is one line, and harmless to a terminal, whatever names are in it."""
-    return "".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in line)
+    return "".join(one if one.isprintable() else f"\\x{_byte(one):02x}" for one in line)
+
+
+def _byte(one: str) -> int:
+    """Return a letter's number; of what stands for a byte that is no UTF-8, that byte."""
+    number = ord(one)
+    return number - 0xDC00 if 0xDC80 <= number <= 0xDCFF else number
 
 
 def json_document(value: Mapping[str, object]) -> str:

@@ -33,6 +33,7 @@ _BINDINGS = {
 _CODE = (c.STT_NOTYPE, c.STT_FUNC, c.STT_GNU_IFUNC)
 _GOT = (".got", ".toc")  # how sections begin in which any word is a slot
 _MAX_WORDS = 1 << 24  # bytes between the first lazy slot and the last
+_HOLLOW = "its code is in another file: this one has debugging information alone"
 
 
 class ElfMap:
@@ -97,14 +98,26 @@ class ElfMap:
         return (self._try(lambda: self.image.build_id) or b"").hex()
 
     @cached_property
+    def is_hollow(self) -> bool:
+        """Say whether it only has the sections' headers, and debugging information.
+
+        What its program headers say, then, is true of the file that it was split from.
+        """
+        code = [one for one in self.sections.all if one.flags & c.SHF_EXECINSTR]
+        found = bool(code) and all(one.type == c.SHT_NOBITS for one in code)
+        if found:
+            self._say(_HOLLOW)
+        return found
+
+    @cached_property
     def soname(self) -> str | None:
         """DT_SONAME."""
-        return self._try(lambda: self.image.soname)
+        return None if self._dynamic.is_lost else self._try(lambda: self.image.soname)
 
     @cached_property
     def needed(self) -> tuple[str, ...]:
         """The DT_NEEDED names."""
-        return tuple(self._try(lambda: self.image.needed) or ())
+        return () if self._dynamic.is_lost else tuple(self._try(lambda: self.image.needed) or ())
 
     @cached_property
     def sections(self) -> Sections:
@@ -144,7 +157,7 @@ class ElfMap:
     @cached_property
     def _rows(self) -> tuple[tuple[Slot, ...], tuple[Stub, ...]]:
         machine = self.machine
-        if machine is None:
+        if machine is None or self._dynamic.is_lost:
             return (), ()
         relocations = Relocations(self.image, machine, self.sections)
         filled = [one for one in relocations.read() if self._is_slot(one, machine)]
@@ -333,7 +346,9 @@ class ElfMap:
     @cached_property
     def symbols(self) -> tuple[Symbol, ...]:
         """The dynamic symbols, in order of their table."""
-        table = self._try(lambda: dynamic_table(self.image))
+        table = None
+        if not self._dynamic.is_lost:
+            table = self._try(lambda: dynamic_table(self.image))
         if table is None or table.versions is None:
             return ()
         found = []
@@ -384,7 +399,8 @@ class _Tags:
     """The dynamic section's tags; none where it cannot be read, which is said."""
 
     def __init__(self, owner: ElfMap) -> None:
-        self._dynamic = owner._try(lambda: owner.image.dynamic)
+        self._dynamic = None if owner.is_hollow else owner._try(lambda: owner.image.dynamic)
+        self.is_lost = self._dynamic is None
 
     def get(self, tag: int) -> int | None:
         return None if self._dynamic is None else self._dynamic.get(tag)
