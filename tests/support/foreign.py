@@ -97,7 +97,7 @@ def readelf_slots(path: Path, readelf: str) -> set[int]:
         check=False,
         env={**os.environ, "LC_ALL": "C"},
     )
-    kinds = r"JUMP_SLOT?|JMP_SLOT?|GLOB_DAT?|IRELATIVE?|TLSDESC|TLS_DESC"
+    kinds = r"JUMP_SLOT?|JMP_SLOT?|GLOB_DAT?|IRELATIVE?|JMP_IREL|TLSDESC|TLS_DESC"
     rows = re.findall(
         rf"^([0-9a-f]+)\s+[0-9a-f]+\s+R_\w+?_(?:{kinds})\s", done.stdout, re.MULTILINE
     )

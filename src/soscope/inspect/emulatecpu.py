@@ -105,8 +105,8 @@ def _ppc_pic(mapped: ElfMap, stub: Stub) -> Mapping[str, int]:
         code = mapped.image.source.read(mapped.image.locate(stub.vaddr), stub.size)
     except FormatError:
         return {}
-    distance = ppcpic.distance(code)
-    return {} if distance is None else {"30": stub.slot - distance & 0xFFFF_FFFF}
+    found = next(ppcpic.shapes(code), None)
+    return {} if found is None else {"30": stub.slot - found[2] & 0xFFFF_FFFF}
 
 
 _CPUS = {

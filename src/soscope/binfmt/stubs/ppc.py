@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.stubs.ppcpic import FAR, NEAR, tied
+from soscope.binfmt.stubs.ppcpic import shapes, tied
 from soscope.binfmt.stubs.table import Code, Found, SlotTable
 from soscope.binfmt.stubs.words import signed
 from soscope.model.filemap import CALL_STUB, IPLT, PLT
@@ -38,17 +38,15 @@ def find(code: Code, table: SlotTable) -> Iterator[Found]:
         if not vaddr & 3 and slot in table.slots:
             yield Found(vaddr, _SIZE, slot, IPLT if table.slots[slot] else CALL_STUB)
     slots = None
-    for form in (NEAR, FAR):
-        for match in form.finditer(code.data):
-            vaddr = code.vaddr + match.start()
-            if vaddr & 3:
-                continue
-            if slots is None:
-                slots = tied(table)
-            slot = slots.get(vaddr, -1)
-            if slot >= 0:
-                kind = IPLT if table.slots.get(slot) else CALL_STUB
-                yield Found(vaddr, match.end() - match.start(), slot, kind)
+    for start, end, _ in shapes(code.data):
+        vaddr = code.vaddr + start
+        if vaddr & 3:
+            continue
+        if slots is None:
+            slots = tied(table)
+        slot = slots.get(vaddr, -1)
+        if slot >= 0:
+            yield Found(vaddr, end - start, slot, IPLT if table.slots.get(slot) else CALL_STUB)
 
 
 def in_place(table: SlotTable) -> Iterator[Found]:

@@ -32,10 +32,12 @@ _LEAVE = re.compile(
 )
 # ld %r0, 0(%r3); ld %r12, 8(%r3); cmpdi %r0, 0; mr %r0, %r3; add %r3, %r12, %r13; beqlr;
 # mr %r3, %r0; what saves the return address
-_TLS = (
+_TLS = re.compile(
     rb"[\xe8\xe9][\x03\x63]\0\0\xe9\x83\0\x08\x2c[\x20\x2b]\0\0\x7c\x60\x1b\x78\x7c\x6c\x6a\x14"
-    rb"\x4d\x82\0\x20\x7c\x03\x03\x78(?:.{4}){0,16}?"
+    rb"\x4d\x82\0\x20\x7c\x03\x03\x78(?:.{4}){0,16}\Z",
+    re.DOTALL,
 )
+_TLS_END = b"\x7c\x03\x03\x78"
 _SAVE = rb"(?:\xf8\x41\0[\x18\x28])?"  # std %r2, into the caller's frame
 _SAVED = re.compile(rb"\xf8\x41\0[\x18\x28]")
 # what goes on elsewhere, or is filling: blr, bctr, b, nop, trap, zeros
@@ -44,9 +46,8 @@ _AWAY = re.compile(
     re.DOTALL,
 )
 _LOAD = re.compile(
-    rb"(?P<tls>" + _TLS + rb")?"
     # ld %r12, near(%r2)
-    + rb"(?:" + _SAVE + rb"\xe9(?:\x82|\x62)(?P<near>..)(?:\x38\x42..)?"
+    rb"(?:" + _SAVE + rb"\xe9(?:\x82|\x62)(?P<near>..)(?:\x38\x42..)?"
     # addis %r11 or %r12, %r2, high; ld %r12, low(that)
     + rb"|" + _SAVE + rb"\x3d[\x62\x82](?P<high>..)" + _SAVE
     + rb"\xe9[\x8b\x8c\x6c](?P<low>..)(?:\x39\x6b..)?"
@@ -60,7 +61,8 @@ _LOAD = re.compile(
     + rb")\Z",
     re.DOTALL,
 )  # fmt: skip
-_BEFORE = 128  # bytes of the longest way to the load
+_BEFORE = 48  # bytes of the longest way to load a slot
+_BEFORE_TLS = 96  # … and to look for the block
 _KEY = "branched to"
 _MASK = (1 << 64) - 1
 
@@ -75,9 +77,13 @@ def find(code: Code, table: SlotTable) -> Iterator[Found]:
             continue
         first = max(0, at - _BEFORE)
         load = _LOAD.search(data[first:at])
-        if load is None or (leave["call"] is not None and load["tls"] is None):
+        if load is None:
             continue
         start = first + load.start()
+        tls = _tls(data, start)
+        if tls is None and leave["call"] is not None:
+            continue
+        start = start if tls is None else tls
         vaddr = code.vaddr + start
         if vaddr & 3:
             continue
@@ -87,7 +93,7 @@ def find(code: Code, table: SlotTable) -> Iterator[Found]:
             distance = _distance(load)
             slots = [pointer + distance & _MASK for pointer in pointers]
         slots = [one for one in slots if one in table.slots]
-        if not slots or not _is_reached(code.vaddr, data, start, load, table):
+        if not slots or (tls is None and not _is_reached(code.vaddr, data, start, load, table)):
             continue
         if len(slots) == 1:
             kind = IPLT if table.slots[slots[0]] else CALL_STUB
@@ -95,6 +101,15 @@ def find(code: Code, table: SlotTable) -> Iterator[Found]:
         else:
             table.say("call stubs whose TOC pointer is one of several: they have no slot")
             yield Found(vaddr, leave.end() - start, 0, CALL_STUB)
+
+
+def _tls(data: bytes, start: int) -> int | None:
+    """Return where a stub begins that looks for a thread-local block first, None if it does not."""
+    first = max(0, start - _BEFORE_TLS)
+    if data.find(_TLS_END, first, start) < 0:
+        return None
+    match = _TLS.search(data[first:start])
+    return None if match is None else first + match.start()
 
 
 def _is_reached(
@@ -105,7 +120,7 @@ def _is_reached(
     That may have the same instructions, but does not keep %r2, comes from above, and nothing
     branches there.
     """
-    if load["tls"] is not None or load["own"] is not None or _SAVED.search(load[0]) is not None:
+    if load["own"] is not None or _SAVED.search(load[0]) is not None:
         return True
     if start and _AWAY.match(data, start - 4) is None:
         return False

@@ -21,12 +21,17 @@ from soscope.binfmt.elf import constants as c
 from soscope.binfmt.stubs.table import SlotTable
 from soscope.binfmt.stubs.words import branches, numbers, signed
 
-_TLS = rb"(?:\x81\x63\0\0\x81\x83\0\x04\x7c\x60\x1b\x78\x2c\x0b\0\0\x7c\x6c\x12\x14\x4d\x82\0\x20\x7c\x03\x03\x78\x60\0\0\0)?"  # noqa: E501
-_LEAVE = rb"\x7d\x69\x03\xa6\x4e\x80\x04\x20"
-# [is the thread-local block there already?] lwz %r11, distance(%r30); mtctr %r11; bctr; nop
-NEAR = re.compile(_TLS + rb"\x81\x7e(?P<low>..)" + _LEAVE + rb"(?:\x60\0\0\0)?", re.DOTALL)
-# the same: addis %r11, %r30, high; lwz %r11, low(%r11); …
-FAR = re.compile(_TLS + rb"\x3d\x7e(?P<high>..)\x81\x6b(?P<low>..)" + _LEAVE, re.DOTALL)
+# mtctr %r11; bctr. Before it: lwz %r11, distance(%r30), with nop behind; or
+# addis %r11, %r30, high; lwz %r11, low(%r11)
+_LEAVE = re.compile(rb"\x7d\x69\x03\xa6\x4e\x80\x04\x20")
+_NEAR, _HIGH, _LOW = b"\x81\x7e", b"\x3d\x7e", b"\x81\x6b"
+_NOP = b"\x60\0\0\0"
+# lwz %r11, 0(%r3); lwz %r12, 4(%r3); mr %r0, %r3; cmpwi %r11, 0; add %r3, %r12, %r2; beqlr;
+# mr %r3, %r0; nop: is the thread-local block there already?
+_TLS = (
+    b"\x81\x63\0\0\x81\x83\0\x04\x7c\x60\x1b\x78\x2c\x0b\0\0\x7c\x6c\x12\x14\x4d\x82\0\x20"
+    b"\x7c\x03\x03\x78\x60\0\0\0"
+)
 
 # How a function sets %r30: bcl 20, 31, .+4 or bl .+4; … mflr %r30
 _HERE = re.compile(rb"\x42\x9f\0\x05|\x48\0\0\x05")
@@ -48,13 +53,24 @@ _LONGEST = 64  # bytes of filling between two stubs
 _KEY = "ppcpic"
 
 
-def distance(code: bytes) -> int | None:
-    """Return how far from %r30 a stub has its slot, None where it counts from elsewhere."""
-    match = NEAR.match(code)
-    if match is not None:
-        return signed(match["low"])
-    match = FAR.match(code)
-    return None if match is None else (signed(match["high"]) << 16) + signed(match["low"])
+def shapes(data: bytes) -> Iterator[tuple[int, int, int]]:
+    """Give (start, end, distance from %r30 to the slot) of all that looks like such a stub."""
+    for leave in _LEAVE.finditer(data):
+        start, end = leave.start() - 4, leave.end()
+        if start < 0:
+            continue
+        distance = signed(data[start + 2 : start + 4])
+        if data.startswith(_NEAR, start):
+            if data.startswith(_NOP, end):
+                end += 4
+        elif start >= 4 and data.startswith(_LOW, start) and data.startswith(_HIGH, start - 4):
+            start -= 4
+            distance += signed(data[start + 2 : start + 4]) << 16
+        else:
+            continue
+        if start >= len(_TLS) and data.startswith(_TLS, start - len(_TLS)):
+            start -= len(_TLS)
+        yield start, end, distance
 
 
 def tied(table: SlotTable) -> dict[int, int]:
@@ -88,13 +104,10 @@ def _tie(table: SlotTable) -> dict[int, int]:
     bases: dict[int, int] = {}
     pieces = list(all_code(table))
     for code in pieces:
-        for form in (NEAR, FAR):
-            for match in form.finditer(code.data):
-                vaddr = code.vaddr + match.start()
-                high = 0 if form is NEAR else signed(match["high"]) << 16
-                if not vaddr & 3:
-                    end = code.vaddr + match.end()
-                    stubs[vaddr] = _Stub(vaddr, end, high + signed(match["low"]))
+        for start, end, distance in shapes(code.data):
+            vaddr = code.vaddr + start
+            if not vaddr & 3:
+                stubs[vaddr] = _Stub(vaddr, code.vaddr + end, distance)
         bases.update(_set(code.vaddr, code.data, table))
     if not stubs:
         return {}
@@ -113,8 +126,11 @@ def _tie(table: SlotTable) -> dict[int, int]:
                     stub.told.add(slot)
     values = set(bases.values())
     for stub in stubs.values():
-        reached = {value + stub.distance & _MASK for value in values}
-        stub.choices = {one for one in reached if one in table.slots}
+        if stub.told:
+            stub.choices = stub.told
+        else:
+            reached = {value + stub.distance & _MASK for value in values}
+            stub.choices = {one for one in reached if one in table.slots}
     run = _run(stubs, table)
     found = _by_order(run, table)
     for stub in stubs.values():
@@ -200,9 +216,7 @@ def _by_order(run: list[_Stub], table: SlotTable) -> dict[int, int]:
     calls = _calls(table)
     number = {slot: index for index, slot in enumerate(calls)}
     ordered = [one for one in run if not any(table.slots[slot] for slot in one.choices)]
-    allowed = [
-        {number[slot] for slot in one.told or one.choices if slot in number} for one in ordered
-    ]
+    allowed = [{number[slot] for slot in one.choices if slot in number} for one in ordered]
     if not allowed:
         return {}
     ways: list[set[int]] = []

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from array import array
 from collections.abc import Iterator
 
-_BRANCH = 18  # the opcode of b and bl
+_BRANCH = re.compile(rb"[\x48-\x4b]")  # the opcode of b and bl, in the first byte
 
 
 def big_endian(data: bytes, order: str) -> bytes:
@@ -34,8 +35,11 @@ def signed(data: bytes) -> int:
 
 def branches(vaddr: int, data: bytes) -> Iterator[tuple[int, int]]:
     """Give (place, target) of every b and bl of PowerPC; `data` has the high bytes first."""
-    for index, word in enumerate(numbers(data)):
-        if word >> 26 == _BRANCH and not word & 2:
+    words = numbers(data)
+    for match in _BRANCH.finditer(data[: len(data) & ~3 : 4]):
+        index = match.start()
+        word = words[index]
+        if not word & 2:
             distance = word & 0x03FF_FFFC
             if distance & 0x0200_0000:
                 distance -= 0x0400_0000
