@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +13,9 @@ import pytest
 from soscope.binfmt.macho.fat import embedded
 from soscope.binfmt.macho.filemap import MachoMap
 from soscope.binfmt.source import BufferSource
+from soscope.cli.main import main
+from soscope.inspect.check import check
+from soscope.linker.image import Image
 from soscope.model.filemap import JUMP_TABLE
 from tests.support import machofiles
 from tests.support.machopeer import Compared, compare, compare_all
@@ -57,9 +62,29 @@ def test_stubs_of_wheels_run(tmp_path: Path, record_property: Record) -> None:
     assert ran > 10_000
 
 
+def test_check_finds_wheels_sound(tmp_path: Path, record_property: Record) -> None:
+    """`soscope check --run` of every image, those within other files, too."""
+    ran: Counter[str] = Counter()
+    for wheel in machofiles.wheels(tmp_path / "wheels"):
+        for path in machofiles.images(wheel, tmp_path):
+            for image in Image.open(path, embedded=True).slices:
+                found = check(image, run=True)
+                assert not found.faults, (wheel.name, path.name, found.faults)
+                assert found.ran is not None
+                ran[image.arch] += found.ran
+                ran["not run"] += sum((found.not_run or {}).values())
+    for what, count in sorted(ran.items()):
+        record_property(what, count)
+        print(what, count)
+    assert ran.total() > 10_000
+    assert ran["ppc64"] == 0
+    for one in ("ppc", "i386", "x86_64", "arm64", "arm64e", "not run"):
+        assert ran[one], one
+
+
 @pytest.mark.parametrize("version", machofiles.ZIGS)
 @pytest.mark.parametrize("arch", ["x86_64", "aarch64"])
-def test_zig(arch: str, version: str, tmp_path: Path) -> None:
+def test_zig(arch: str, version: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     program = machofiles.zig(version, tmp_path / "zig")
     path = machofiles.zig_program(program, arch, tmp_path)
     compared = Compared()
@@ -69,6 +94,11 @@ def test_zig(arch: str, version: str, tmp_path: Path) -> None:
     # Its helpers for arm64 all hand over the first record.
     wrong = compared.counts["helpers"] - 1 if arch == "aarch64" else 0
     assert len(compared.wrong_helpers) == wrong
+    for words, slugs in (([], ["wrong-argument"]), (["--run"], ["run", "wrong-argument"])):
+        assert main(["check", "--json", *words, str(path)]) == bool(wrong)
+        (told,) = json.loads(capfd.readouterr().out)["images"]
+        found = Counter(one["slug"] for one in told["faults"])
+        assert found == dict.fromkeys(slugs, wrong) if wrong else not found
 
 
 def run(name: str, image: MachoMap, data: bytes) -> int:

@@ -24,6 +24,7 @@ from soscope.model.filemap import CALL_STUB, LAZY, MIPS_STUB, Slot, Stub
 _MOST = 64  # instructions; no stub with its resolver's half has half of them
 _PIECE = 1 << 16  # bytes of the file at once
 _LONGEST = 256  # bytes; no stub has as many
+_SPARE = 1 << 10  # pieces
 _STEP = 16  # between two of our addresses: no processor minds this alignment
 _STACK = 1 << 16
 _GAP = 1 << 24
@@ -69,10 +70,13 @@ class Emulator:
     """A processor, and a file's image in its memory; both are made up as far as they are used.
 
     `read` returns up to so many bytes at a link-time address, padded with zeros where the
-    image has memory without bytes, and none outside of it. `end` lies above all of it.
+    image has memory without bytes, and none outside of it. `end` lies above all of it, `size` is
+    that of the file: no more than twice as much of the memory is ever there, and some.
     """
 
-    def __init__(self, cpu: Cpu, read: Callable[[int, int], bytes], end: int) -> None:
+    def __init__(
+        self, cpu: Cpu, read: Callable[[int, int], bytes], end: int, size: int = 1 << 28
+    ) -> None:
         """Make one; raises SoscopeError where Unicorn is not installed, or has no room."""
         unicorn = the_library()
         self.cpu = cpu
@@ -85,6 +89,7 @@ class Emulator:
         if cpu.model:
             self._uc.ctl_set_cpu_model(getattr(self._constants, cpu.model))
         self._mapped: set[int] = set()
+        self._most = 2 * size // _PIECE + _SPARE
         self._missed = 0
         self._uc.hook_add(unicorn.UC_HOOK_MEM_UNMAPPED, self._fill)
         stack = (end + _GAP) // _GAP * _GAP
@@ -113,7 +118,7 @@ class Emulator:
     def _map(self, place: int) -> bool:
         if place in self._mapped:
             return True
-        data = self._read(place * _PIECE, _PIECE)
+        data = self._read(place * _PIECE, _PIECE) if len(self._mapped) < self._most else b""
         if not data:
             return False
         self._uc.mem_map(place * _PIECE, _PIECE)

@@ -29,6 +29,7 @@ _DYLD = "__dyld"  # its first word is dyld's entrance for slots that are not bou
 _SELREFS = "__objc_selrefs"
 _LONGEST_SELECTOR = 4096
 _OBJECT = "object"
+_MOST_SEGMENTS = 1 << 8  # those of kernels are not half as many
 _WRITABLE = 2  # of a segment's protection
 
 
@@ -99,7 +100,7 @@ class _Run:
     def __init__(self, mapped: MachoMap, processor: _Processor) -> None:
         self.mapped = mapped
         self.processor = processor
-        self.machine = Emulator(processor.cpu, *_memory(mapped))
+        self.machine = Emulator(processor.cpu, *_memory(mapped), mapped.image.size)
         free = self.machine.free
         if free + _STEP * (len(mapped.slots) + 2) > 1 << mapped.bits:
             raise _cannot("more slots than free addresses")
@@ -205,6 +206,8 @@ def _memory(mapped: MachoMap) -> tuple[Callable[[int, int], bytes], int]:
     """Return how to read an image as dyld maps it, and where its memory ends."""
     image = mapped.image
     segments = [one for one in image.segments if one.size and one.protection]
+    if len(segments) > _MOST_SEGMENTS:
+        raise _cannot(f"{len(segments)} segments")
 
     def read(vaddr: int, size: int) -> bytes:
         data = bytearray(size)
@@ -213,7 +216,10 @@ def _memory(mapped: MachoMap) -> tuple[Callable[[int, int], bytes], int]:
             start, end = max(vaddr, one.vaddr), min(vaddr + size, one.vaddr + one.size)
             if start < end:
                 is_there = True
-                piece = image.read(start, end - start)
+                held = max(0, min(end, one.vaddr + one.filesize) - start)
+                offset = one.offset + start - one.vaddr
+                held = min(held, image.size - offset)
+                piece = image.source.read(image.start + offset, held) if held > 0 else b""
                 data[start - vaddr : start - vaddr + len(piece)] = piece
         return bytes(data) if is_there else b""
 

@@ -12,10 +12,14 @@ import pytest
 from soscope.binfmt.macho.fat import slices
 from soscope.binfmt.macho.filemap import MachoMap
 from soscope.binfmt.source import BufferSource
-from soscope.errors import SoscopeError
-from soscope.inspect.emulate import disagreement
+from soscope.errors import FormatError, SoscopeError
+from soscope.inspect.check import check
+from soscope.inspect.emulate import Emulator, disagreement
+from soscope.inspect.emulatecpu import cpu_of
 from soscope.inspect.emulatemacho import run_macho
+from soscope.linker.image import Image
 from soscope.model.filemap import JUMP_TABLE, LAZY, OBJC_STUB
+from tests.support import damage
 from tests.support import machoshapes as s
 from tests.support.machofiles import SELECTORS, lld
 from tests.support.machomade import NAMES, made
@@ -176,3 +180,52 @@ def test_what_is_not_linked_yet() -> None:
     with pytest.raises(SoscopeError, match="an object file") as caught:
         list(run_macho(_mapped(bytes(data))))
     assert caught.value.slug == "no-emulator"
+
+
+# ---- damaged files ----
+
+
+def test_damaged_images_are_run_or_counted(tmp_path: Path) -> None:
+    """Nothing but errors that are meant, within bounds; what was not run is said."""
+    files = []
+    for name in NAMES:
+        path = tmp_path / name
+        path.write_bytes(made(name).data)
+        files.append(path)
+    ran = 0
+    for number in range(150):
+        _, data = damage.copy(number, files)
+        try:
+            image = Image.open(_file(tmp_path, data))
+        except FormatError:
+            continue
+        checked = check(image, run=True)
+        assert checked.ran is not None
+        assert checked.not_run is not None
+        stubs = {one.vaddr for one in image.stubs}
+        assert checked.ran + sum(checked.not_run.values()) == len(stubs)
+        ran += checked.ran
+    assert ran > 1000
+
+
+def _file(folder: Path, data: bytes) -> Path:
+    path = folder / "copy"
+    path.write_bytes(data)
+    return path
+
+
+def test_memory_that_the_file_does_not_pay_for() -> None:
+    cpu = cpu_of("x86-64", 64, "<")
+    assert cpu is not None
+    end = 1 << 35
+    machine = Emulator(cpu, lambda addr, size: bytes(size) if addr < end else b"", end, 1 << 20)
+    there = [machine.put(at << 20, 1) for at in range(4096)]
+    assert 32 <= sum(there) <= 2048
+    assert there == sorted(there, reverse=True)
+
+
+def test_more_segments_than_anybody_has() -> None:
+    mapped = _mapped(made("info-arm64-dylib").data)
+    mapped.image.segments *= 100
+    with pytest.raises(SoscopeError, match=r"[0-9]{3} segments"):
+        list(run_macho(mapped))
