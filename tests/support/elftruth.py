@@ -88,3 +88,12 @@ def slots_by_readelf(paths: Sequence[str | Path]) -> dict[str, dict[int, Row]]:
             int(row[1], 16), Row(kind, named[1] if named else "", named[2] if named else None, 0)
         )
     return found
+
+
+def got_of(path: Path) -> int:
+    """Return what `readelf -d` says of DT_PLTGOT, 0 without one."""
+    for line in _lines(["readelf", "-dW"], [str(path)], statuses=(0, 1)):
+        found = re.search(rb"\(PLTGOT\) +(0x[0-9a-f]+)", line)
+        if found:
+            return int(found[1], 16)
+    return 0

@@ -22,10 +22,11 @@ class Ours(NamedTuple):
     slots: dict[int, tuple[str, str, str | None]]  # kind, symbol, version
     partial: tuple[str, ...]
     has_sections: bool
+    is_static: bool
 
 
-def ours(path: str) -> Ours | None:
-    """Read one file; None where it is not ELF."""
+def ours(path: str) -> Ours:
+    """Read one file; one that is refused has nothing but the reason."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         image = ElfMap(ElfImage.from_descriptor(descriptor, path))
@@ -37,9 +38,10 @@ def ours(path: str) -> Ours | None:
         stubs |= {one.vaddr: ("", one.kind, 0) for one in image.stubs_without_slot}
         slots = {one.vaddr: (one.kind, one.symbol, one.version) for one in image.slots}
         machine = image.image.header.machine if image.image.header else 0
-        return Ours(machine, stubs, slots, tuple(image.partial), bool(image.sections.all))
-    except FormatError:
-        return None
+        has_sections, is_static = bool(image.sections.all), not image.image.dynamic.entries
+        return Ours(machine, stubs, slots, tuple(image.partial), has_sections, is_static)
+    except FormatError as error:
+        return Ours(0, {}, {}, (str(error),), has_sections=False, is_static=False)
     finally:
         os.close(descriptor)
 
@@ -50,9 +52,10 @@ def stub_differences(mine: Ours, theirs: dict[int, str]) -> Iterator[tuple[str, 
         if vaddr not in theirs:
             symbol, kind, slot = mine.stubs[vaddr]
             if kind != LAZY_HALF:
-                why = "" if mine.has_sections else ", no section headers"
-                of = "" if slot else ", without slot"
-                yield f"stub: objdump has none ({kind}{of}{why})", f"{vaddr:#x} {symbol}"
+                words = [kind, *([] if slot else ["without slot"])]
+                words += [] if mine.has_sections else ["no section headers"]
+                words += ["static"] if mine.is_static else []
+                yield f"stub: objdump has none ({', '.join(words)})", f"{vaddr:#x} {symbol}"
         elif vaddr not in mine.stubs:
             yield "stub: soscope has none", f"{vaddr:#x} {theirs[vaddr]}"
         else:

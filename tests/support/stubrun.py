@@ -43,7 +43,7 @@ class StubRunner:
 
         self._error = unicorn.UcError
         self._x86 = x86
-        image = ElfImage.from_source(_whole(path))
+        image = ElfImage.from_source(BufferSource(path.read_bytes(), str(path)))
         machine = image.header.machine if image.header else 0
         self._is_64 = machine == c.EM_X86_64
         # x32 has short addresses, but its slots and its stack are those of 64-bit code
@@ -53,15 +53,15 @@ class StubRunner:
         self._base = base
         self._slots = {slot: _TARGETS + 16 * index for index, slot in enumerate(sorted(slots))}
         self._back = {value: slot for slot, value in self._slots.items()}
-        pages = set()
-        for one in image.segments:
-            if one.type == c.PT_LOAD:
-                pages |= set(range(one.vaddr // _PAGE, (one.vaddr + one.memsz - 1) // _PAGE + 1))
-        for page in sorted(pages):
-            self._cpu.mem_map(page * _PAGE, _PAGE)
-        for one in image.segments:
-            if one.type == c.PT_LOAD:
-                self._cpu.mem_write(one.vaddr, image.source.read(one.offset, one.filesz))
+        loaded = [one for one in image.segments if one.type == c.PT_LOAD and one.memsz]
+        until = 0
+        for one in sorted(loaded, key=lambda one: one.vaddr):
+            start = max(one.vaddr & -_PAGE, until)
+            until = max(one.vaddr + one.memsz + _PAGE - 1 & -_PAGE, until)
+            if start < until:
+                self._cpu.mem_map(start, until - start)
+        for one in loaded:
+            self._cpu.mem_write(one.vaddr, image.source.read(one.offset, one.filesz))
         self._cpu.mem_map(_STACK, 16 * _PAGE)
         self.before = {slot: self._word(slot) for slot in self._slots}
         if got:
@@ -110,7 +110,3 @@ class StubRunner:
 
     def _write(self, vaddr: int, value: int) -> None:
         self._cpu.mem_write(vaddr, value.to_bytes(self._size, "little"))
-
-
-def _whole(path: Path) -> BufferSource:
-    return BufferSource(path.read_bytes(), str(path))

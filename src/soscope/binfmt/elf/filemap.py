@@ -159,6 +159,7 @@ class ElfMap:
         machine = self.machine
         if machine is None or self._dynamic.is_lost:
             return (), ()
+        _ = self._dynamic  # where it is damaged, that is said, and there are no tags from now on
         relocations = Relocations(self.image, machine, self.sections)
         filled = [one for one in relocations.read() if self._is_slot(one, machine)]
         self._say(*relocations.partial)
