@@ -179,6 +179,8 @@ class ElfMap:
         variants = bit if self._dynamic.get(tag) is not None else 0
         slots = []
         irelative, get = machine.irelative, names.get
+        step = fileslots.argument_step(self.image, machine)
+        new = tuple.__new__  # there are many
         bindings = {
             kind: fileslots.binding_of(kind, machine, is_now=is_now, is_prelinked=is_prelinked)
             for kind in types
@@ -193,25 +195,25 @@ class ElfMap:
             text, version, symbol_type, is_here, library = name
             if kind in irelative and not symbol:
                 text, symbol_type, is_here = resolvers.get(vaddr, ""), "ifunc", True
-            argument = None
-            if binding == LAZY and place >= 0:
-                argument = fileslots.resolver_argument(self.image, machine, place)
             slots.append(
-                Slot(
-                    vaddr,
-                    self._offset(vaddr) if section is None else offset,
-                    section,
-                    types[kind],
-                    text,
-                    version,
-                    symbol_type,
-                    is_here,
-                    library,
-                    binding,
-                    argument,
-                    helpers.get(vaddr),
-                    None,
-                    by_slot.get(vaddr, ()),
+                new(
+                    Slot,
+                    (
+                        vaddr,
+                        self._offset(vaddr) if section is None else offset,
+                        section,
+                        types[kind],
+                        text,
+                        version,
+                        symbol_type,
+                        is_here,
+                        library,
+                        binding,
+                        place * step if binding == LAZY and place >= 0 else None,
+                        helpers.get(vaddr),
+                        None,
+                        by_slot.get(vaddr, ()),
+                    ),
                 )
             )
         self._say(*names.partial)
@@ -248,9 +250,11 @@ class ElfMap:
         table = SlotTable(self.image, slots, calls, self._bases())
         by_slot: dict[int, tuple[Stub, ...]] = {}
         astray = []
+        new = tuple.__new__
         for (vaddr, size, slot, kind), section in find_stubs(table, self.sections):
             if slot in slots:
-                by_slot[slot] = (*by_slot.get(slot, ()), Stub(vaddr, size, section, kind, slot))
+                stub = new(Stub, (vaddr, size, section, kind, slot, None))
+                by_slot[slot] = (*by_slot[slot], stub) if slot in by_slot else (stub,)
             else:
                 astray.append(Stub(vaddr, size, section, kind, 0))
         self._say(*table.partial)

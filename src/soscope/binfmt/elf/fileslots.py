@@ -8,7 +8,7 @@ relocations are found by section headers or, without them, by what they look lik
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 from soscope.binfmt.elf import constants as c
@@ -90,8 +90,7 @@ class Relocations:
         has_addend = dynamic.get(c.DT_PLTREL) == c.DT_RELA
         found: dict[int, Filled] = {}
         start, end = self._table(c.DT_JMPREL, c.DT_PLTRELSZ)
-        for one in self._rows(start, end, has_addend=has_addend, in_plt=True):
-            self._take(found, one)
+        self._take(found, self._rows(start, end, has_addend=has_addend, in_plt=True))
         for table, size in ((c.DT_RELA, c.DT_RELASZ), (c.DT_REL, c.DT_RELSZ)):
             first, last = self._table(table, size)
             if first <= start < end <= last:  # the same entries, listed twice
@@ -99,8 +98,8 @@ class Relocations:
             else:
                 parts = ((first, last), (0, 0))
             for at, until in parts:
-                for one in self._rows(at, until, has_addend=table == c.DT_RELA, in_plt=False):
-                    self._take(found, one)
+                rows = self._rows(at, until, has_addend=table == c.DT_RELA, in_plt=False)
+                self._take(found, rows)
         number = image.header.machine if image.header else 0
         if number == EM_MIPS:
             from soscope.binfmt.elf import mipsgot
@@ -120,9 +119,9 @@ class Relocations:
                 self.partial.append(f"relocations in {name} are not read")
         return list(found.values())
 
-    def _take(self, found: dict[int, Filled], one: Filled) -> None:
-        if found.setdefault(one.vaddr, one) is not one:
-            self.again.append(one)
+    def _take(self, found: dict[int, Filled], rows: list[Filled]) -> None:
+        put = found.setdefault
+        self.again += [one for one in rows if put(one[0], one) is not one]
 
     def _table(self, tag: int, size: int) -> tuple[int, int]:
         """Return start and end of a table in the source, (0, 0) where there is none."""
@@ -138,15 +137,15 @@ class Relocations:
             return 0, 0
         return at, at + length
 
-    def _rows(self, start: int, end: int, *, has_addend: bool, in_plt: bool) -> Iterable[Filled]:
+    def _rows(self, start: int, end: int, *, has_addend: bool, in_plt: bool) -> list[Filled]:
         machine, coding = self._machine, self._image.encoding
         layout = coding.rela if has_addend else coding.rel
         size = (end - start) // layout.size * layout.size
         if size <= 0:
-            return
+            return []
         if size > _MAX_BYTES:
             self.partial.append(f"relocations at offset {start:#x}: {size} bytes")
-            return
+            return []
         data = self._image.source.read(start, size)
         if len(data) < size:
             self.partial.append(
@@ -165,11 +164,23 @@ class Relocations:
             rows = layout.iter_unpack(data)
         else:
             rows = layout.iter_unpack(_picked(data, layout.size, coding.bits, types))
-        for index, row in enumerate(rows):
-            kind = row[1] & mask
-            if kind in types:
-                addend = row[2] if has_addend else 0
-                yield Filled(row[0], kind, row[1] >> shift, addend, index if in_plt else -1)
+        if not in_plt:
+            rows = [row for row in rows if row[1] & mask in types]
+        new = tuple.__new__  # a hundred thousand of them are few
+        return [
+            new(
+                Filled,
+                (
+                    row[0],
+                    row[1] & mask,
+                    row[1] >> shift,
+                    row[2] if has_addend else 0,
+                    index if in_plt else -1,
+                ),
+            )
+            for index, row in enumerate(rows)
+            if row[1] & mask in types
+        ]
 
     def _word(self, vaddr: int) -> int:
         """Return what the file has in a slot, 0 where it has nothing."""
@@ -301,13 +312,13 @@ def binding_of(kind: int, machine: Machine, *, is_now: bool, is_prelinked: bool)
     return LAZY if is_lazy and not is_now else NOW
 
 
-def resolver_argument(image: ElfImage, machine: Machine, index: int) -> int:
-    """Return what the lazy resolver is given for the entry `index` of DT_JMPREL."""
+def argument_step(image: ElfImage, machine: Machine) -> int:
+    """Return by how much what the lazy resolver is given grows from entry to entry of DT_JMPREL."""
     if machine.argument != BY_OFFSET:
-        return index
+        return 1
     coding = image.encoding
     is_rela = image.dynamic.get(c.DT_PLTREL) == c.DT_RELA
-    return index * (coding.rela if is_rela else coding.rel).size
+    return (coding.rela if is_rela else coding.rel).size
 
 
 class Names:
@@ -316,7 +327,10 @@ class Names:
     __slots__ = (
         "_at",
         "_image",
+        "_is_64",
         "_known",
+        "_numbers",
+        "_step",
         "_strings",
         "_table",
         "_unpack",
@@ -334,10 +348,12 @@ class Names:
         self._table = self._strings = b""
         self._at = 0
         self._unpack = image.encoding.symbol.unpack_from
+        self._is_64 = image.encoding.bits == 64
+        self._step = step = image.encoding.symbol.size
+        self._numbers: Sequence[int] = ()
         self._versions = self._quietly(lambda: Versions(image))
         if not most:
             return
-        step = image.encoding.symbol.size
         symbols = self._quietly(lambda: image.locate_pointer(c.DT_SYMTAB))
         strings = self._quietly(lambda: image.locate_pointer(c.DT_STRTAB))
         if symbols is None or strings is None:
@@ -353,7 +369,7 @@ class Names:
                 f" {len(self._strings)} found"
             )
         if self._versions is not None:
-            self._versions.read_numbers(min(most + 1, len(self._table) // step))
+            self._numbers = self._versions.read_numbers(min(most + 1, len(self._table) // step))
 
     def _quietly(self, read: Callable[[], _T]) -> _T | None:
         try:
@@ -376,15 +392,15 @@ class Names:
         return self._table[at] if at < len(self._table) else 0
 
     def _make(self, index: int) -> Named:
-        coding, strings = self._image.encoding, self._strings
+        strings = self._strings
         try:
-            raw = self._unpack(self._table, index * coding.symbol.size)
+            raw = self._unpack(self._table, index * self._step)
         except struct.error:
             self.partial.append(
                 f"DT_SYMTAB at offset {self._at:#x}: symbol {index} is outside of the file"
             )
             return _NOBODY
-        if coding.bits == 64:
+        if self._is_64:
             at, info, _, section, _, _ = raw
         else:
             at, _, _, info, _, section = raw
@@ -393,31 +409,38 @@ class Names:
             self.partial.append(f"st_name of symbol {index}: {at:#x} is outside of DT_STRTAB")
             end = at
         is_defined = section != c.SHN_UNDEF
-        version, library = self._version(index, is_defined)
-        return Named(
-            strings[at:end].decode("utf-8", "surrogateescape"),
-            version,
-            SYMBOL_TYPES.get(info & 15, "unknown"),
-            is_defined,
-            library,
+        numbers = self._numbers
+        if index < len(numbers):
+            number = numbers[index] & ~c.VERSYM_HIDDEN
+            known = self._versions_known.get((number, is_defined))
+        else:
+            number, known = None, None
+        version, library = known or self._version(index, number, is_defined)
+        return tuple.__new__(
+            Named,
+            (
+                strings[at:end].decode("utf-8", "surrogateescape"),
+                version,
+                SYMBOL_TYPES.get(info & 15, "unknown"),
+                is_defined,
+                library,
+            ),
         )
 
-    def _version(self, index: int, is_defined: bool) -> tuple[str | None, str]:
-        """Return version and library of a symbol."""
+    def _version(self, index: int, number: int | None, is_defined: bool) -> tuple[str | None, str]:
+        """Return version and library of a symbol, whose version number may be known."""
         versions = self._versions
         if versions is None:
             return None, ""
         try:
-            number, _ = versions.number(index)
-            if number <= 1:
-                return None, ""
-            known = self._versions_known.get((number, is_defined))
-            if known is None:
-                name = versions.name(number, is_defined=is_defined)
-                known = name, "" if is_defined else versions.file(number)
-                self._versions_known[number, is_defined] = known
+            if number is None:
+                number, _ = versions.number(index)
+            name = versions.name(number, is_defined=is_defined)
+            library = "" if is_defined or name is None else versions.file(number)
         except FormatError as error:
             self.partial.append(str(error))
             self._versions = None
+            self._numbers = ()
             return None, ""
-        return known
+        self._versions_known[number, is_defined] = name, library
+        return name, library

@@ -39,10 +39,13 @@ class Versions:
             )
         return value & ~c.VERSYM_HIDDEN, value > c.VERSYM_HIDDEN - 1
 
-    def read_numbers(self, count: int) -> None:
-        """Read the numbers of `count` symbols at once, as far as they are there."""
-        if self._versym is not None:
-            self._numbers = self._image.source.read(self._versym, 2 * count)
+    def read_numbers(self, count: int) -> tuple[int, ...]:
+        """Read DT_VERSYM's entries for `count` symbols at once, as far as they are there."""
+        if self._versym is None:
+            return ()
+        self._numbers = data = self._image.source.read(self._versym, 2 * count)
+        order = self._image.encoding.order
+        return Struct(f"{order}{len(data) // 2}H").unpack_from(data)
 
     def name(self, number: int, *, is_defined: bool) -> str | None:
         """Return the name of version `number`, None where it has none.

@@ -14,7 +14,7 @@ from soscope.errors import FormatError
 _PIECE = 1 << 24  # bytes of code at once
 _OVERLAP = 256  # longer than any stub
 
-Decoder = Callable[[Code, SlotTable], Iterator[Found]]
+Decoder = Callable[[Code, SlotTable], Iterable[Found]]
 
 
 def decoder_of(machine: int) -> tuple[Decoder, tuple[str, ...]] | None:
@@ -73,8 +73,8 @@ def find_stubs(table: SlotTable, sections: Sections) -> list[tuple[Found, str | 
     find, places = decoder
     found: dict[int, tuple[Found, str | None]] = {}
     for code in _code_of(table, _sections_of(sections, places)):
-        for one in find(code, table):
-            found.setdefault(one.vaddr, (one, code.section))
+        section = code.section
+        found |= {one[0]: (one, section) for one in find(code, table) if one[0] not in found}
     if not found and table.slots and (table.calls or not sections.all):
         for code in all_code(table):
             for one in find(code, table):

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from soscope.binfmt.stubs import x86_code
 from soscope.binfmt.stubs.table import Code, Found, SlotTable
@@ -12,9 +12,19 @@ from soscope.model.filemap import IPLT, PLT, PLT_GOT, PLT_SEC, RETPOLINE
 PLACES = (".plt", ".iplt")
 
 
-def find(code: Code, table: SlotTable) -> Iterator[Found]:
+def find(code: Code, table: SlotTable) -> Iterable[Found]:
     """Give the stubs in a stretch of code."""
     is_plt = code.section is not None
+    if is_plt:
+        regular = x86_code.regular_64(code.data, code.vaddr)
+        if regular is not None:
+            pairs, form = regular
+            kind = PLT if form == x86_code.LAZY else _kind(code.section) or PLT
+            is_ifunc, new = table.slots.get, tuple.__new__
+            return [
+                new(Found, (vaddr, x86_code.SIZE, slot, IPLT if is_ifunc(slot) else kind))
+                for vaddr, slot in pairs
+            ]
     origin = code.vaddr if is_plt else 0
     rows = x86_code.stubs_64(code.data, code.vaddr, table.slots, origin, is_plt=is_plt)
     return named(rows, code.section, table)

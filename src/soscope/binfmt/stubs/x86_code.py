@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterator, Sequence
+from struct import Struct
 
 # Forms: with a lazy half behind the jump, without one, or left by a return
 LAZY = "lazy"
@@ -50,14 +51,47 @@ _FILLED = re.compile(
 _TOLD = re.compile(rb"\xff\xa3(.{4})\x68(.{4})|\xb9(.{4})\xff\xa3(.{4})", re.DOTALL)
 # call to the next instruction, or to what loads its address; [pop %ebx]; add $distance, %ebx
 _LOADED = re.compile(rb"\xe8.{4}(\x5b?)\x81\xc3(.{4})", re.DOTALL)
+# what nearly all PLTs of x86-64 are made of, beginning with the push of the first stub:
+_ENTRY_64 = Struct("<HiBIBi")  # jmp *disp(%rip); push $index; jmp to the first
+_SECOND_64 = Struct("<IHi6s")  # endbr64; jmp *disp(%rip); nopw 0(%rax,%rax)
+_ENDBR_64, _NOPW = 0xFA1E0FF3, b"\x66\x0f\x1f\x44\0\0"
+_JMP_64, _PUSH, _JMP = 0x25FF, 0x68, 0xE9
 _FIRST = (b"\xff\x35", b"\xff\xb3")  # push GOT[1], in front of the jump of the first stub
 _BY_ADDRESS = b"\x25"
 _SHORT = 8
-_FULL = 16
+SIZE = _FULL = 16  # of most stubs
 _LONG = 32
 _REL = 8  # bytes of a relocation of i386
 _MASK_64 = (1 << 64) - 1
 _MASK_32 = (1 << 32) - 1
+
+
+def regular_64(data: bytes, base: int) -> tuple[list[tuple[int, int]], str] | None:
+    """Return (vaddr, slot) of each stub of a section at `base`, and their form.
+
+    None where it is not made of one form, without gaps: `stubs_64` takes all of them, slowly.
+    """
+    if len(data) % _FULL:
+        return None
+    starts = range(base, base + len(data), _FULL)
+    if data[:2] == b"\xff\x35":
+        entries = list(_ENTRY_64.iter_unpack(data))[1:]
+        found = [
+            (start, start + 6 + distance & _MASK_64)
+            for start, (jump, distance, push, _, back, _) in zip(starts[1:], entries, strict=True)
+            if jump == _JMP_64 and push == _PUSH and back == _JMP
+        ]
+        return (found, LAZY) if len(found) == len(entries) else None
+    if data[:6] == b"\xf3\x0f\x1e\xfa\xff\x25":
+        found = [
+            (start, start + 10 + distance & _MASK_64)
+            for start, (endbr, jump, distance, fill) in zip(
+                starts, _SECOND_64.iter_unpack(data), strict=True
+            )
+            if endbr == _ENDBR_64 and jump == _JMP_64 and fill == _NOPW
+        ]
+        return (found, FULL) if len(found) == len(starts) else None
+    return None
 
 
 def stubs_64(
