@@ -91,12 +91,16 @@ class Relocations:
         found: dict[int, Filled] = {}
         start, end = self._table(c.DT_JMPREL, c.DT_PLTRELSZ)
         self._take(found, self._rows(start, end, has_addend=has_addend, in_plt=True))
-        for table, size in ((c.DT_RELA, c.DT_RELASZ), (c.DT_REL, c.DT_RELSZ)):
+        for table, size, count in (
+            (c.DT_RELA, c.DT_RELASZ, c.DT_RELACOUNT),
+            (c.DT_REL, c.DT_RELSZ, c.DT_RELCOUNT),
+        ):
             first, last = self._table(table, size)
+            left = self._behind_relative(first, last, count, has_addend=table == c.DT_RELA)
             if first <= start < end <= last:  # the same entries, listed twice
-                parts = ((first, start), (end, last))
+                parts = ((left, start), (max(end, left), last))
             else:
-                parts = ((first, last), (0, 0))
+                parts = ((left, last), (0, 0))
             for at, until in parts:
                 rows = self._rows(at, until, has_addend=table == c.DT_RELA, in_plt=False)
                 self._take(found, rows)
@@ -118,6 +122,21 @@ class Relocations:
             if image.dynamic.get(tag) is not None:
                 self.partial.append(f"relocations in {name} are not read")
         return list(found.values())
+
+    def _behind_relative(self, first: int, last: int, count: int, *, has_addend: bool) -> int:
+        """Return where the entries behind those without a symbol begin: they come first."""
+        number = self._image.dynamic.get(count) or 0
+        coding = self._image.encoding
+        layout = coding.rela if has_addend else coding.rel
+        left = first + number * layout.size
+        if not number or left > last:
+            return first
+        data = self._image.source.read(left - layout.size, layout.size)
+        if len(data) < layout.size:
+            return first
+        info = layout.unpack(data)[1]
+        kind = info & (0xFFFF_FFFF if coding.bits == 64 else 0xFF)
+        return first if kind in self._machine.types or info != kind else left
 
     def _take(self, found: dict[int, Filled], rows: list[Filled]) -> None:
         put = found.setdefault
