@@ -27,13 +27,14 @@ from benchmarks import (
     resolve,
     results,
     startup,
+    staticmap,
     stream,
 )
 from benchmarks.measure import Failed
 from benchmarks.rows import Table
 from benchmarks.tools import HERE, PEERS, TOP, Tools
 
-PARTS = ["calls", "json", "stream", "memory", "startup", "resolve", "attach"]
+PARTS = ["calls", "json", "stream", "memory", "startup", "resolve", "attach", "map"]
 
 
 def _say(text: str) -> None:
@@ -76,6 +77,8 @@ def _measure(tools: Tools, parts: list[str], count: int, *, quick: bool) -> list
         tables.append(resolve.measure(tools, count, _say))
     if "attach" in parts:
         tables.append(attach.measure(tools, count, _say, quick=quick))
+    if "map" in parts:
+        tables.append(staticmap.measure(tools, count, _say))
     return tables
 
 
