@@ -12,6 +12,7 @@ status 1. /usr/lib and /usr/bin without a folder.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -33,14 +34,19 @@ _MOST = 300 << 20  # bytes of a file that is run: it is in memory twice
 _KNOWN = {
     "stub: objdump has none (iplt, static)": "objdump names stubs by dynamic relocations alone,"
     " and a static program has none; each was run",
-    "partial: e_machine 0": "files of Guile's compiler: ELF without a processor, and without slots",
+    "partial: e_machine N is not known: no slots, no stubs": "processors that nothing is known of,"
+    " and the files of Guile's compiler, which have none",
+    "partial: PT_DYNAMIC at offset N: not in the file, as where only debugging information is": (
+        "what .debug files have no bytes of, readelf does not print either"
+    ),
 }
+_NUMBER = re.compile(r"\b(0x[0-9a-f]+|[0-9]+)\b")
 
 
 def _classes(path: str, mine: Ours, slots: dict[int, Row]) -> Iterator[tuple[str, str]]:
     """Give (class, detail) of what is wrong with a file by itself, or by running its stubs."""
     for why in mine.partial:
-        yield f"partial: {why.partition(' is ')[0]}", why
+        yield f"partial: {_NUMBER.sub('N', why)}", why
     if mine.machine in _CODE and mine.stubs and os.path.getsize(path) <= _MOST:
         got = got_of(Path(path))
         runner = StubRunner(Path(path), slots, got, got)

@@ -370,7 +370,9 @@ class Names:
         self._is_64 = image.encoding.bits == 64
         self._step = step = image.encoding.symbol.size
         self._numbers: Sequence[int] = ()
-        self._versions = self._quietly(lambda: Versions(image))
+        self._versions: Versions | None = None
+        if image.dynamic.get(c.DT_VERSYM) is not None:
+            self._versions = self._quietly(lambda: Versions(image))
         if not most:
             return
         symbols = self._quietly(lambda: image.locate_pointer(c.DT_SYMTAB))
