@@ -256,6 +256,7 @@ def test_a_call_on_powerpc(
         (way,) = image["ways"]
         assert way["wrong"] == []
         (site,) = way["call_sites"]
+        assert site["function"].startswith("main+0x")
         stub = int(way["slot"]["stubs"][0]["stub"], 16)
         assert re.search(rf"\b0*{stub:x}\b", truth[int(site["vaddr"], 16)][1])
         for step in way["steps"]:
@@ -527,3 +528,23 @@ def test_the_images_of_a_universal_file_stand_side_by_side(
     assert "push $0x" in said
     assert main(["explain", str(path), "puts", "--arch", "ppc"]) == 1
     assert "no image for ppc" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("name", [one for one in sorted(machomade.NAMES) if "chained" in one])
+def test_a_stub_of_mach_o_leads_through_its_slot(
+    tmp_path: Path, name: str, explain: Explain
+) -> None:
+    image = machomade.made(name)
+    path = tmp_path / "image"
+    path.write_bytes(image.data)
+    rows = [one for one in image.rows if one.stub is not None]
+    assert rows
+    for row in (rows[0], rows[-1]):
+        (found,) = explain("--", path, row.symbol)["images"]
+        (way,) = [one for one in found["ways"] if int(one["slot"]["slot"], 16) == row.slot]
+        (stub,) = [one for one in way["steps"] if one["step"] == "stub"]
+        first, *_, last = [stub["lines"][0], *stub["lines"]]
+        assert (first["vaddr"], last["target"]) == (hex(row.stub or 0), hex(row.slot))
+        assert way["resolver_arguments"] == []
+        is_signed = row.signed is not None
+        assert is_signed == any(one.startswith("signed with key") for one in stub["notes"])

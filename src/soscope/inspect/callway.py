@@ -330,7 +330,9 @@ class Follower:
         if slot.offset is not None:
             place += f", at offset {slot.offset:#x} of the file"
         notes = [place, f"{slot.kind}: {name} ({slot.symbol_type})"]
-        if slot.defined_here:
+        if slot.binding == IRELATIVE:
+            notes.append("a function of this file chooses one of several")
+        elif slot.defined_here:
             notes.append("this file defines it; another image may come first")
         elif provider is not None:
             notes.append(f"from {provider}")

@@ -148,11 +148,17 @@ class ElfCode(FileCode):
                 if info & 15 in (c.STT_FUNC, c.STT_GNU_IFUNC) and section != c.SHN_UNDEF:
                     found[value] = (size, name)
             if found:
-                return [
-                    Function(value, size, table.text(name))
-                    for value, (size, name) in sorted(found.items())
-                ]
+                return sorted(
+                    Function(self._entry(value), size, table.text(name))
+                    for value, (size, name) in found.items()
+                )
         return []
+
+    def _entry(self, vaddr: int) -> int:
+        """Return where a function begins: ELFv1's symbols are those of descriptors."""
+        if self._map.arch != "ppc64" or self.section(vaddr) != ".opd":
+            return vaddr
+        return self.word(vaddr) or vaddr
 
     def cell(self, vaddr: int) -> str:
         """Name the words that the loader fills for PLT0."""
