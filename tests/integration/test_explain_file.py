@@ -543,8 +543,23 @@ def test_a_stub_of_mach_o_leads_through_its_slot(
         (found,) = explain("--", path, row.symbol)["images"]
         (way,) = [one for one in found["ways"] if int(one["slot"]["slot"], 16) == row.slot]
         (stub,) = [one for one in way["steps"] if one["step"] == "stub"]
-        first, *_, last = [stub["lines"][0], *stub["lines"]]
-        assert (first["vaddr"], last["target"]) == (hex(row.stub or 0), hex(row.slot))
+        lines = stub["lines"]
+        assert (lines[0]["vaddr"], lines[-1]["target"]) == (hex(row.stub or 0), hex(row.slot))
         assert way["resolver_arguments"] == []
         is_signed = row.signed is not None
         assert is_signed == any(one.startswith("signed with key") for one in stub["notes"])
+
+
+@pytest.mark.parametrize("arch", ["x86_64-unnamed", "arm64-unnamed", "arm64e-unnamed"])
+def test_the_stub_for_a_selector(tmp_path: Path, arch: str, explain: Explain) -> None:
+    image = machomade.made(f"objc-{arch}")
+    path = tmp_path / "image"
+    path.write_bytes(image.data)
+    for stub, selector in image.selectors.items():
+        (found,) = explain("--", path, f"_objc_msgSend${selector}")["images"]
+        (way,) = found["ways"]
+        assert [int(one["stub"], 16) for one in way["slot"]["stubs"]] == [stub]
+        (step,) = [one for one in way["steps"] if one["step"] == "stub"]
+        assert f"the selector is {selector}" in step["notes"]
+        assert int(step["lines"][0]["vaddr"], 16) == stub
+    assert main(["explain", str(path), "_objc_msgSend$nothing"]) == 1

@@ -10,6 +10,7 @@ from soscope.errors import SoscopeError
 from soscope.inspect.callway import Follower, Way
 from soscope.inspect.filecode import ElfCode, FileCode
 from soscope.linker.image import Image, Slot
+from soscope.model import filemap
 from soscope.model.filemap import MACHO
 
 _MOST_NEAR = 5
@@ -78,7 +79,10 @@ def _explain(image: Image, symbol: str, *, is_alone: bool) -> Subject:
     name, slots = _slots(image, symbol, is_alone=is_alone)
     code = code_of(image)
     follower = Follower(code, format=image.format, arch=image.arch)
-    ways = follower.ways([(one, one.provider, one.provider_reason) for one in slots])
+    selector = name.partition("$")[2]
+    ways = follower.ways(
+        [(_chosen(one, selector), one.provider, one.provider_reason) for one in slots]
+    )
     near = () if ways else _near(image, symbol)
     return Subject(
         image.path,
@@ -103,7 +107,18 @@ def _slots(image: Image, symbol: str, *, is_alone: bool) -> tuple[str, tuple[Slo
         found = image.slots.named(name)
         if found:
             return name, found
+    for name in names:  # what Objective-C's stubs are called: _objc_msgSend$SELECTOR
+        function, _, selector = name.partition("$")
+        found = image.slots.named(function) if selector else ()
+        if any(stub.selector == selector for one in found for stub in one.stubs):
+            return name, found
     return symbol, ()
+
+
+def _chosen(slot: filemap.Slot, selector: str) -> filemap.Slot:
+    """Return a slot with the stubs for a selector alone, with all of them if none has it."""
+    stubs = tuple(one for one in slot.stubs if selector and one.selector == selector)
+    return filemap.Slot._make(slot)._replace(stubs=stubs) if stubs else slot
 
 
 def _near(image: Image, symbol: str) -> tuple[str, ...]:
