@@ -494,6 +494,28 @@ def test_a_thunk_that_makes_a_call_reach_its_stub(tmp_path: Path, explain: Expla
     assert sites["main"]["target"] == stub["stub"]
 
 
+def test_of_several_stubs_the_one_that_is_called_is_shown(tmp_path: Path, explain: Explain) -> None:
+    """Each file's code for 32-bit PowerPC counts from a place of its own, with stubs of its own."""
+    text = """
+#include <stdlib.h>
+extern int much;
+void *NAME(void) { much++; return (char *)malloc(much) + 1; }
+"""
+    parts = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        source = text.replace("NAME", name)
+        parts.append(compiled(tmp_path / name, "ppc", source, "-fPIC", "-msecure-plt"))
+    path = linked(tmp_path, "ppc", "bfd", parts, "-z", "lazy", "-shared")
+    (image,) = explain(path, "malloc")["images"]
+    (way,) = image["ways"]
+    first, second = (one["stub"] for one in way["slot"]["stubs"])
+    assert [one["target"] for one in way["call_sites"]] == [second, first]
+    (stub,) = [one for one in way["steps"] if one["step"] == "stub"]
+    assert stub["lines"][0]["vaddr"] == second
+    assert any(one["refers_to"] == way["slot"]["slot"] for one in stub["lines"])
+
+
 def test_a_helper_that_names_another_record_is_said_to(tmp_path: Path, explain: Explain) -> None:
     """zig 0.13 to 0.17 give every stub helper of arm64 the offset 0."""
     image = machomade.made("info-arm64-dylib")

@@ -211,6 +211,11 @@ class Follower:
         sites = [self._site(one) for one in calls if one.target in wanted]
         if sites:
             sites[0] = sites[0]._replace(lines=tuple(self._around(sites[0].call)))
+        plain = slot
+        if sites:
+            goal = sites[0].call.target or 0
+            slot = _by_way_of(slot, mine.get(goal, goal))
+            mine = {goal: mine[goal], **mine} if goal in mine else mine
         base = self._base([(slot, provider, reason)])
         steps = [self._calls(slot, sites)]
         direct = 0
@@ -238,7 +243,7 @@ class Follower:
         steps += [self._after(slot, provider), self._second(slot, sites, direct)]
         once = 1 + direct
         return Way(
-            slot,
+            plain,
             provider,
             reason,
             tuple(sites),
@@ -271,7 +276,7 @@ class Follower:
         )
 
     def _thunk(self, thunks: dict[int, int]) -> Step:
-        vaddr = min(thunks)
+        vaddr = next(iter(thunks))
         lister = self._lister()
         assert lister is not None
         lines = walk(lister, self.code.read, vaddr)
@@ -491,6 +496,11 @@ class Follower:
             (),
             tuple(notes),
         )
+
+
+def _by_way_of(slot: Slot, vaddr: int) -> Slot:
+    """Return a slot with the stub at `vaddr` in front of its others."""
+    return slot._replace(stubs=tuple(sorted(slot.stubs, key=lambda one: one.vaddr != vaddr)))
 
 
 def _called(slot: Slot) -> tuple[Stub, ...]:
