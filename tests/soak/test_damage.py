@@ -40,6 +40,15 @@ def test_macho_made(tmp_path: Path) -> None:
     assert said.total() == COPIES
 
 
+def test_calls_in_macho_made(tmp_path: Path) -> None:
+    for name in NAMES:
+        (tmp_path / name).write_bytes(made(name).data)
+    files = [tmp_path / name for name in NAMES]
+    said = damage.check("tests.support.readers:explained", files, COPIES)
+    print(said)
+    assert said.total() == COPIES
+
+
 def test_macho_of_wheels(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     kept.mkdir()
