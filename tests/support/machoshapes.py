@@ -68,6 +68,11 @@ class Row(NamedTuple):
     signed: tuple[str, int, bool] | None
     defined: bool
 
+    @property
+    def is_slot(self) -> bool:
+        """Tell a slot from the other pointers that dyld binds: those in data."""
+        return self.section.partition(",")[2] not in {"__data", "__const", "__far"}
+
 
 class Made(NamedTuple):
     """An image and its truth; `selectors` are objc stubs: address -> name of the method."""

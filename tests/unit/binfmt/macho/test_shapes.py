@@ -26,11 +26,6 @@ def opened(data: bytes) -> MachoMap:
     return MachoMap(source, part)
 
 
-def is_slot(row: shapes.Row) -> bool:
-    """Tell a slot from other pointers that are bound."""
-    return row.section.partition(",")[2] not in {"__data", "__const", "__far"}
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_every_slot(name: str) -> None:
     wanted = made(name)
@@ -40,7 +35,7 @@ def test_every_slot(name: str) -> None:
     assert found.endian == ("big" if wanted.arch.startswith("ppc") else "little")
     assert found.needed == tuple(library for library, _ in shapes.LIBRARIES)
     assert found.build_id == writer.UUID.hex()
-    rows = {row.slot: row for row in wanted.rows if is_slot(row)}
+    rows = {row.slot: row for row in wanted.rows if row.is_slot}
     assert {slot.vaddr for slot in found.slots} == set(rows)
     for slot in found.slots:
         row = rows[slot.vaddr]
@@ -69,7 +64,7 @@ def test_every_bind(name: str) -> None:
     # What has no record at all is bound by the indirect symbol table.
     bare = name.startswith("classic")
     found = {(one.vaddr, one.name) for one in image.binds()}
-    expected = {(row.slot, row.symbol) for row in wanted.rows if not (bare and is_slot(row))}
+    expected = {(row.slot, row.symbol) for row in wanted.rows if not (bare and row.is_slot)}
     assert found == expected
 
 
@@ -179,7 +174,7 @@ def assert_images(data: bytes, found: list[Slice], inside: list[shapes.Made]) ->
         image = MachoMap(BufferSource(data), part)
         assert data[part.offset : part.offset + len(one.data)] == one.data
         rows = sorted(
-            (row.slot, part.offset + row.offset, row.symbol) for row in one.rows if is_slot(row)
+            (row.slot, part.offset + row.offset, row.symbol) for row in one.rows if row.is_slot
         )
         assert [(slot.vaddr, slot.offset, slot.symbol) for slot in image.slots] == rows
         assert image.partial == ()
