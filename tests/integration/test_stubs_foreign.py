@@ -9,9 +9,10 @@ import pytest
 
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.elf.machines import arch_name
-from soscope.inspect import emulate
 from soscope.inspect.checkelf import check_elf
 from soscope.inspect.emulatecpu import cpu_of
+from soscope.inspect.emulateelf import memory_of
+from soscope.inspect.emulator import Emulator
 from soscope.inspect.lazycode import argument_of
 from soscope.model import filemap as words
 from tests.support.stubs import (
@@ -232,7 +233,7 @@ def test_thumb_code_enters_four_bytes_before(tmp_path: Path) -> None:
         # the ARM entrance of the same stub
         cpu = cpu_of("arm", 32, "<")
         assert cpu is not None
-        machine = emulate.Emulator(cpu, *emulate._memory(mapped))
+        machine = Emulator(cpu, *memory_of(mapped))
         machine.put(slots["abs"].vaddr, machine.free)
         assert machine.run(slots["abs"].stubs[0].vaddr + 4).addr == machine.free
         named = named_by_objdump(path, "arm-linux-gnueabihf-objdump")

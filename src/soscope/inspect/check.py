@@ -59,8 +59,8 @@ def check(image: Image, *, run: bool = False) -> Checked:
 
 def _run(found: ElfMap | MachoMap, into: Checked) -> None:
     """Run the stubs; add what that shows."""
-    from soscope.inspect.emulate import disagreement, run_stubs, the_library
-    from soscope.inspect.emulatemacho import run_macho
+    from soscope.inspect.emulate import disagreement, run_stubs
+    from soscope.inspect.emulator import the_library
 
     the_library()
     into.ran = 0
@@ -69,7 +69,7 @@ def _run(found: ElfMap | MachoMap, into: Checked) -> None:
     left = {stub.vaddr: stub for slot in found.slots for stub in slot.stubs}
     left.update((stub.vaddr, stub) for stub in found.stubs_without_slot)
     try:
-        for one in run_stubs(found) if isinstance(found, ElfMap) else run_macho(found):
+        for one in run_stubs(found):
             into.ran += 1
             left.pop(one.stub.vaddr, None)
             slot = by_slot.get(one.stub.slot)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The processors that `soscope.inspect.emulate` runs stubs on, and what their ABIs say of them."""
+"""The processors that `soscope.inspect.emulator` has, and what their ABIs say of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from soscope.errors import FormatError
 from soscope.model.filemap import Stub
 
 if TYPE_CHECKING:
-    from soscope.inspect.emulate import Emulator
+    from soscope.inspect.emulator import Emulator
 
 _LITTLE = "UC_MODE_LITTLE_ENDIAN"
 _BIG = "UC_MODE_BIG_ENDIAN"

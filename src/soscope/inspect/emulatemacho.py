@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stubs of a Mach-O image are run, as soscope.inspect.emulate does with ELF files.
+"""The stubs of a Mach-O image are run.
 
 The first call through a lazy slot has to reach dyld: what dyld_stub_binder is bound to, or before
 LC_DYLD_INFO what dyld writes to the first word of __dyld. It finds there what is to be bound (the
@@ -18,18 +18,16 @@ from soscope.binfmt.macho import constants as c
 from soscope.binfmt.macho import records as r
 from soscope.binfmt.macho.chained import FORMATS, is_bind
 from soscope.binfmt.macho.filemap import MachoMap
-from soscope.errors import SoscopeError
-from soscope.inspect.emulate import Emulator, Ran
+from soscope.binfmt.macho.image import MachoImage
 from soscope.inspect.emulatecpu import Cpu
+from soscope.inspect.emulator import STEP, Emulator, Part, Ran, cannot, memory
 from soscope.model.filemap import JUMP_TABLE, LAZY, OBJC_STUB, Slot, Stub
 
-_STEP = 16  # between two addresses that nobody else has
 _BINDER = "dyld_stub_binder"
 _DYLD = "__dyld"  # its first word is dyld's entrance for slots that are not bound
 _SELREFS = "__objc_selrefs"
 _LONGEST_SELECTOR = 4096
 _OBJECT = "object"
-_MOST_SEGMENTS = 1 << 8  # those of kernels are not half as many
 _WRITABLE = 2  # of a segment's protection
 
 
@@ -84,14 +82,10 @@ def run_macho(mapped: MachoMap) -> Iterator[Ran]:
     """
     processor = _PROCESSORS.get(mapped.image.header.cpu)
     if processor is None or processor.cpu.order != mapped.image.encoding.order:
-        raise _cannot(f"no emulator for {mapped.arch}")
+        raise cannot(f"no emulator for {mapped.arch}")
     if mapped.kind == _OBJECT:
-        raise _cannot("an object file has no addresses yet")
+        raise cannot("an object file has no addresses yet")
     yield from _Run(mapped, processor).all()
-
-
-def _cannot(why: str) -> SoscopeError:
-    return SoscopeError(f"stubs cannot be run: {why}", slug="no-emulator")
 
 
 class _Run:
@@ -100,11 +94,11 @@ class _Run:
     def __init__(self, mapped: MachoMap, processor: _Processor) -> None:
         self.mapped = mapped
         self.processor = processor
-        self.machine = Emulator(processor.cpu, *_memory(mapped), mapped.image.size)
+        self.machine = Emulator(processor.cpu, *_memory(mapped.image), mapped.image.size)
         free = self.machine.free
-        if free + _STEP * (len(mapped.slots) + 2) > 1 << mapped.bits:
-            raise _cannot("more slots than free addresses")
-        self.magic = {one.vaddr: free + _STEP * n for n, one in enumerate(mapped.slots, 2)}
+        if free + STEP * (len(mapped.slots) + 2) > 1 << mapped.bits:
+            raise cannot("more slots than free addresses")
+        self.magic = {one.vaddr: free + STEP * n for n, one in enumerate(mapped.slots, 2)}
         self.slots = {addr: vaddr for vaddr, addr in self.magic.items()}
         self.binders = set() if mapped.image.dyld_info else {free}
         self._fill()
@@ -116,7 +110,7 @@ class _Run:
         for section in mapped.image.sections:
             if section.short_name == _DYLD and section.size >= 2 * word:
                 machine.put(section.vaddr, machine.free)
-                machine.put(section.vaddr + word, machine.free + _STEP)
+                machine.put(section.vaddr + word, machine.free + STEP)
         if any(one.kind == OBJC_STUB for one in mapped.stubs):
             self._rebase_selectors()
         for slot in mapped.slots:
@@ -202,25 +196,16 @@ def _has_lazy_half(slot: Slot) -> bool:
     return slot.resolver_argument is not None and slot.helper is not None
 
 
-def _memory(mapped: MachoMap) -> tuple[Callable[[int, int], bytes], int]:
+def _memory(image: MachoImage) -> tuple[Callable[[int, int], bytes], int]:
     """Return how to read an image as dyld maps it, and where its memory ends."""
-    image = mapped.image
-    segments = [one for one in image.segments if one.size and one.protection]
-    if len(segments) > _MOST_SEGMENTS:
-        raise _cannot(f"{len(segments)} segments")
-
-    def read(vaddr: int, size: int) -> bytes:
-        data = bytearray(size)
-        is_there = False
-        for one in segments:
-            start, end = max(vaddr, one.vaddr), min(vaddr + size, one.vaddr + one.size)
-            if start < end:
-                is_there = True
-                held = max(0, min(end, one.vaddr + one.filesize) - start)
-                offset = one.offset + start - one.vaddr
-                held = min(held, image.size - offset)
-                piece = image.source.read(image.start + offset, held) if held > 0 else b""
-                data[start - vaddr : start - vaddr + len(piece)] = piece
-        return bytes(data) if is_there else b""
-
-    return read, max((one.vaddr + one.size for one in segments), default=0)
+    parts = [
+        Part(
+            one.vaddr,
+            one.size,
+            image.start + one.offset,
+            min(one.filesize, image.size - one.offset),
+        )
+        for one in image.segments
+        if one.size and one.protection
+    ]
+    return memory(parts, image.source)

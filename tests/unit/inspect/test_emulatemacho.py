@@ -14,9 +14,10 @@ from soscope.binfmt.macho.filemap import MachoMap
 from soscope.binfmt.source import BufferSource
 from soscope.errors import FormatError, SoscopeError
 from soscope.inspect.check import check
-from soscope.inspect.emulate import Emulator, disagreement
+from soscope.inspect.emulate import disagreement
 from soscope.inspect.emulatecpu import cpu_of
 from soscope.inspect.emulatemacho import run_macho
+from soscope.inspect.emulator import Emulator
 from soscope.linker.image import Image
 from soscope.model.filemap import JUMP_TABLE, LAZY, OBJC_STUB
 from tests.support import damage
