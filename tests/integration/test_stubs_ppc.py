@@ -14,6 +14,7 @@ from soscope.binfmt.elf.filemap import ElfMap
 from soscope.inspect.checkelf import check_elf
 from soscope.inspect.lazycode import argument_of
 from soscope.model import filemap as words
+from tests.support import damage
 from tests.support.stubs import (
     PROGRAM,
     assembled,
@@ -217,3 +218,20 @@ def test_where_the_slot_is_the_stub(tmp_path: Path, kind: str) -> None:
         assert list(check_elf(mapped)) == []
         with opened(without_sections(path)) as bare:
             assert joined(bare, "ADDR32") == joined(mapped, "ADDR32")
+
+
+def test_damaged_copies(tmp_path: Path) -> None:
+    """Neither a crash nor more time or memory than they may have: what is not there is said."""
+    files = []
+    for arch, flags in (
+        ("ppc", ("-fpic", _SECURE, _FRAMES)),
+        ("ppc64", ("-fPIC",)),
+        ("ppc64le", ("-fPIC",)),
+        ("mips", ("-fPIC",)),
+        ("mips64el", ("-fPIC",)),
+    ):
+        (tmp_path / arch).mkdir()
+        files.append(program(tmp_path / arch, arch, "bfd", "-pie", "-z", "lazy", compiling=flags))
+    said = damage.check("tests.support.readers:elf_map", files, 100)
+    assert said.total() == 100
+    assert said["partial"] > 10

@@ -19,6 +19,7 @@ from soscope.model import filemap as words
 from tests.support.elffiles import run
 from tests.support.stubs import (
     PROGRAM,
+    assembled,
     compiled,
     joined,
     linked,
@@ -36,8 +37,10 @@ _P10 = "-mcpu=pwr10"
 _CELLS = [
     ("ppc64", "bfd", ()),
     ("ppc64", "bfd", (_V2,)),
+    ("ppc64", "gold", ()),
     ("ppc64", "lld", (_V2,)),
     ("ppc64le", "bfd", ()),
+    ("ppc64le", "gold", ()),
     ("ppc64le", "lld", ()),
     ("ppc64le", "bfd", (_P10,)),
     ("ppc64le", "lld", (_P10,)),
@@ -123,9 +126,8 @@ def test_the_forms_of_elfv1(tmp_path: Path, flags: tuple[str, ...], far: bool) -
         for name in ("first", "second")
     ]
     if far:  # more than a 16-bit distance between the TOC pointer and .plt
-        text = "long *volatile p; " + "".join(f"extern long d{n};" for n in range(9000))
-        text += "void use(void) {" + "".join(f"p = &d{n};" for n in range(9000)) + "}"
-        units.append(compiled(tmp_path, "ppc64", text, "-fPIC", name="table"))
+        text = '.section .toc, "aw", @progbits\n.space 72000\n'
+        units.append(assembled(tmp_path, "ppc64", text, name="table"))
     path = linked(tmp_path, "ppc64", "bfd", units, "-shared", "-z", "lazy", *flags)
     with opened(path) as mapped:
         assert mapped.partial == []
@@ -171,6 +173,73 @@ def test_callers_with_and_without_a_toc_share_slots(
             assert order[::2] == order[1::2] == [names[at] for at in sorted(names)]
         with opened(without_sections(path)) as bare:
             assert joined(bare, "ADDR64") == joined(mapped, "ADDR64")
+
+
+# with more of a TOC than two units have room for in one
+_UNIT = """
+	.section .toc, "aw", @progbits
+.Ltable:	.space 56000
+	.text
+{entry}	mflr 0
+	std 0, 16(1)
+	stdu 1, -112(1)
+	ld 9, .Ltable@toc(2)
+	bl own{unit}
+	nop
+	bl far
+	nop
+	addi 1, 1, 112
+	ld 0, 16(1)
+	mtlr 0
+	blr
+	.cfi_endproc
+"""
+_ENTRY_V1 = """
+	.section .opd, "aw"
+	.globl f{unit}
+	.type f{unit}, @function
+f{unit}:	.quad .Lf, .TOC.@tocbase, 0
+	.text
+.Lf:	.cfi_startproc
+"""
+_ENTRY_V2 = """
+	.abiversion 2
+	.globl f{unit}
+	.type f{unit}, @function
+f{unit}:	.cfi_startproc
+0:	addis 2, 12, .TOC.-0b@ha
+	addi 2, 2, .TOC.-0b@l
+	.localentry f{unit}, .-f{unit}
+"""
+
+
+@pytest.mark.parametrize("arch", ["ppc64", "ppc64le"])
+@pytest.mark.parametrize("has_frames", [True, False])
+def test_more_than_one_toc(tmp_path: Path, arch: str, has_frames: bool) -> None:
+    """The same bytes mean another slot where %r2 leads to another TOC: the callers tell."""
+    entry = _ENTRY_V1 if arch == "ppc64" else _ENTRY_V2
+    units = [
+        assembled(
+            tmp_path,
+            arch,
+            _UNIT.format(entry=entry.format(unit=unit), unit=unit),
+            name=f"unit{unit}",
+        )
+        for unit in range(3)
+    ]
+    frames = "--eh-frame-hdr" if has_frames else "--no-eh-frame-hdr"
+    path = linked(tmp_path, arch, "bfd", units, "-shared", "-z", "lazy", frames)
+    with opened(path) as mapped:
+        names_of = named_by_linker(path)
+        ours = _named(mapped)
+        assert {vaddr: names_of[vaddr] for vaddr in ours} == ours
+        assert len(names_of) == 6
+        if has_frames:
+            assert ours == names_of
+            assert mapped.partial == []
+        else:
+            assert len(ours) + len(mapped.stubs_without_slot) == 6
+            assert bool(mapped.partial) == bool(mapped.stubs_without_slot)
 
 
 @pytest.mark.parametrize(("arch", "how"), [("ppc64le", ()), ("ppc64le", (_P10,)), ("ppc64", ())])

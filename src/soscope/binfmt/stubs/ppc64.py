@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 
 from soscope.binfmt.stubs.table import Code, Found, SlotTable
-from soscope.binfmt.stubs.toc import toc_pointers
+from soscope.binfmt.stubs.toc import pointer_at, toc_pointers
 from soscope.binfmt.stubs.words import big_endian, branches, signed
 from soscope.model.filemap import CALL_STUB, IPLT
 
@@ -91,7 +91,8 @@ def find(code: Code, table: SlotTable) -> Iterator[Found]:
             slots = [_beside(code.vaddr + first, load)]
         else:
             distance = _distance(load)
-            slots = [pointer + distance & _MASK for pointer in pointers]
+            told = _pointer(vaddr, pointers, table)
+            slots = [one + distance & _MASK for one in (pointers if told is None else (told,))]
         slots = [one for one in slots if one in table.slots]
         if not slots or (tls is None and not _is_reached(code.vaddr, data, start, load, table)):
             continue
@@ -124,18 +125,29 @@ def _is_reached(
         return True
     if start and _AWAY.match(data, start - 4) is None:
         return False
-    targets: frozenset[int] | None = table.notes.get(_KEY)
-    if targets is None:
-        targets = table.notes[_KEY] = frozenset(_targets(table))
-    return base + start in targets
+    return base + start in _callers(table)
 
 
-def _targets(table: SlotTable) -> Iterator[int]:
-    from soscope.binfmt.stubs.finder import all_code
+def _pointer(vaddr: int, pointers: tuple[int, ...], table: SlotTable) -> int | None:
+    """Return the TOC pointer of those who branch to a stub, None where they do not tell."""
+    if len(pointers) < 2:
+        return None
+    told = {pointer_at(table, place) for place in _callers(table).get(vaddr, ())} - {None}
+    return told.pop() if len(told) == 1 else None
 
-    for code in all_code(table):
-        for _, target in branches(code.vaddr, big_endian(code.data, table.image.encoding.order)):
-            yield target
+
+def _callers(table: SlotTable) -> dict[int, list[int]]:
+    """Return where branches go to: target -> places."""
+    known: dict[int, list[int]] | None = table.notes.get(_KEY)
+    if known is None:
+        from soscope.binfmt.stubs.finder import all_code
+
+        known = table.notes[_KEY] = {}
+        order = table.image.encoding.order
+        for code in all_code(table):
+            for place, target in branches(code.vaddr, big_endian(code.data, order)):
+                known.setdefault(target, []).append(place)
+    return known
 
 
 def _distance(load: re.Match[bytes]) -> int:

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from soscope.binfmt.elf import constants as c
+from soscope.binfmt.stubs.frames import function_at
 from soscope.binfmt.stubs.table import SlotTable
-from soscope.binfmt.stubs.words import branches, numbers, signed
+from soscope.binfmt.stubs.words import branches, signed
 
 # mtctr %r11; bctr. Before it: lwz %r11, distance(%r30), with nop behind; or
 # addis %r11, %r30, high; lwz %r11, low(%r11)
@@ -112,7 +112,6 @@ def _tie(table: SlotTable) -> dict[int, int]:
     if not stubs:
         return {}
     places = sorted(bases)
-    starts = _functions(table)
     for code in pieces:
         for place, target in branches(code.vaddr, code.data):
             stub = stubs.get(target)
@@ -120,7 +119,7 @@ def _tie(table: SlotTable) -> dict[int, int]:
                 continue
             stub.is_called = True
             index = bisect_right(places, place) - 1
-            if index >= 0 and places[index] >= _start(starts, place):
+            if index >= 0 and places[index] >= function_at(table, place):
                 slot = bases[places[index]] + stub.distance & _MASK
                 if slot in table.slots:
                     stub.told.add(slot)
@@ -160,30 +159,6 @@ def _set(vaddr: int, data: bytes, table: SlotTable) -> Iterator[tuple[int, int]]
         word = None if loaded is None else table.word(base + signed(loaded["low"]))
         if loaded is not None and word is not None:
             yield vaddr + loaded.end(), base + word & _MASK
-
-
-def _functions(table: SlotTable) -> list[int]:
-    """Return where functions begin, by the table of .eh_frame_hdr; none without it.
-
-    LSB, "Exception Frame Header": a version, three encodings, an address, a count, and pairs of
-    numbers from the start of the header on.
-    """
-    for one in table.image.segments:
-        if one.type != c.PT_GNU_EH_FRAME:
-            continue
-        data = table.read(one.vaddr, one.filesz)
-        if len(data) < 12 or data[0] != 1 or data[2:4] != b"\x03\x3b":
-            continue
-        count = min(int.from_bytes(data[8:12], "big"), (len(data) - 12) // 8)
-        first = numbers(data[12 : 12 + 8 * count])[::2]
-        return sorted({one.vaddr + value & _MASK for value in first})
-    return []
-
-
-def _start(starts: Sequence[int], place: int) -> int:
-    """Return the start of the function around `place`; a function without one tells nothing."""
-    index = bisect_right(starts, place) - 1
-    return starts[index] if index >= 0 else place + 1
 
 
 def _run(stubs: dict[int, _Stub], table: SlotTable) -> list[_Stub]:

@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from collections.abc import Iterator
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.ppc64glink import is_elfv2
 from soscope.binfmt.elf.symbolarray import dynamic_table
+from soscope.binfmt.stubs.frames import function_at
 from soscope.binfmt.stubs.table import SlotTable
 from soscope.binfmt.stubs.words import big_endian, signed
 from soscope.errors import FormatError
@@ -25,20 +28,37 @@ DT_FINI = 13
 
 def toc_pointers(table: SlotTable) -> tuple[int, ...]:
     """Return the TOC pointers of an image: one, but for very large ones."""
-    known: tuple[int, ...] | None = table.notes.get(_KEY)
+    known = tuple(dict.fromkeys(pointer for _, pointer in _functions(table)))
+    return known or tuple(one + _BIAS for one in table.bases if one != table.got)[:1]
+
+
+def pointer_at(table: SlotTable, place: int) -> int | None:
+    """Return the TOC pointer of the code at `place`, None where it may be one or another.
+
+    That of its own function tells or, since code with one pointer lies together, those of the
+    functions before and behind it.
+    """
+    functions = _functions(table)
+    index = bisect_right(functions, (place, _MASK))
+    if index and functions[index - 1][0] >= function_at(table, place):
+        return functions[index - 1][1]
+    beside = {pointer for _, pointer in functions[max(0, index - 1) : index + 1]}
+    return beside.pop() if len(beside) == 1 else None
+
+
+def _functions(table: SlotTable) -> list[tuple[int, int]]:
+    """Return (where a function begins, its TOC pointer) of those that are known, in order."""
+    known: list[tuple[int, int]] | None = table.notes.get(_KEY)
     if known is None:
-        found = _of_functions(table) if is_elfv2(table.image) else _of_descriptors(table)
-        if not found:
-            found = [one + _BIAS for one in table.bases if one != table.got][:1]
-        known = table.notes[_KEY] = tuple(dict.fromkeys(found))
+        found = _of_code(table) if is_elfv2(table.image) else _of_descriptors(table)
+        known = table.notes[_KEY] = sorted(set(found))
     return known
 
 
-def _of_functions(table: SlotTable) -> list[int]:
-    """Return what the functions of ELFv2 compute at their global entries."""
+def _of_code(table: SlotTable) -> Iterator[tuple[int, int]]:
+    """Give what the functions of ELFv2 compute at their global entries."""
     from soscope.binfmt.stubs.finder import all_code
 
-    found = []
     for code in all_code(table):
         for match in _SET.finditer(big_endian(code.data, table.image.encoding.order)):
             vaddr = code.vaddr + match.start()
@@ -48,12 +68,11 @@ def _of_functions(table: SlotTable) -> list[int]:
             if match["from"] != _ABSOLUTE:
                 value += vaddr
             if _is_data(table, value - _BIAS & _MASK):
-                found.append(value & _MASK)
-    return found
+                yield vaddr, value & _MASK
 
 
-def _of_descriptors(table: SlotTable) -> list[int]:
-    """Return the second words of the function descriptors that the file is known to have."""
+def _of_descriptors(table: SlotTable) -> Iterator[tuple[int, int]]:
+    """Give what the function descriptors have that the file is known to have."""
     image = table.image
     places = [table.tag(DT_INIT), table.tag(DT_FINI), image.header.entry if image.header else 0]
     try:
@@ -64,13 +83,13 @@ def _of_descriptors(table: SlotTable) -> list[int]:
         for _, info, section, value, _ in symbols.rows():
             if info & 15 == c.STT_FUNC and section != c.SHN_UNDEF:
                 places.append(value)
-    found = []
     for place in places:
         if place:
-            toc = table.word(place + 8)
-            if toc is not None and _is_data(table, toc - _BIAS & _MASK):
-                found.append(toc)
-    return found
+            entry, pointer = table.word(place), table.word(place + 8)
+            if entry is None or pointer is None:
+                continue
+            if _is_data(table, pointer - _BIAS & _MASK):
+                yield entry, pointer
 
 
 def _is_data(table: SlotTable, vaddr: int) -> bool:
