@@ -95,13 +95,6 @@ class ElfReader:
             self._dynamic = Dynamic([])
             for segment in self.segments:
                 if segment.type == c.PT_DYNAMIC:
-                    if not segment.filesz:
-                        raise broken(
-                            self.source,
-                            "PT_DYNAMIC",
-                            segment.offset,
-                            "not in the file, as where only debugging information is",
-                        )
                     self._dynamic = Dynamic.read(
                         self.source, self.encoding, self.locate(segment.vaddr), segment.memsz
                     )
