@@ -186,7 +186,8 @@ class Aarch64(Lister):
         slot: int | None = None
         for place in range(at + 4, min(at + 4 * _NEAR, len(code) - 3), 4):
             (word,) = struct.unpack_from("<I", code, place)
-            if slot is None and word & 0xFFC00000 == 0xF9400000 and word >> 5 & 31 == held:
+            is_load = word & 0xFFC00000 == 0xF9400000 and word >> 5 & 31 == held
+            if slot is None and is_load:
                 slot = page + ((word >> 10 & 0xFFF) << 3) & self.mask
                 held = word & 31
             elif slot is not None and word & 0xFFFFFC1F in (0xD61F0000, 0xD63F0000):
@@ -194,6 +195,8 @@ class Aarch64(Lister):
                     return None
                 flow = CALL_THROUGH if word & 0x200000 else THROUGH
                 return Call(vaddr + place, 4, flow, slot, vaddr + at)
+            elif _may_change(word, held):
+                return None
         return None
 
     def thunks(self, code: bytes, vaddr: int, stubs: Collection[int]) -> Iterator[tuple[int, int]]:
@@ -206,6 +209,16 @@ class Aarch64(Lister):
                 is_sum = second & 0xFFC003FF == 0x91000210 and third == 0xD61F0200
                 if is_sum and second >> 10 & 0xFFF == target & _PAGE:
                     yield vaddr + at, target
+
+
+def _may_change(word: int, register: int) -> bool:
+    """Say whether an instruction may write a register, or what follows it may come from elsewhere.
+
+    Stores and comparisons count as well where the register stands at the same place.
+    """
+    is_branch = word >> 26 & 7 == 5 and word & 0xFFFFF01F != 0xD503201F  # nop and its like
+    is_pair = word >> 27 & 7 == 5 and bool(word >> 22 & 1)
+    return is_branch or word & 31 == register or (is_pair and word >> 10 & 31 == register)
 
 
 def _branches(code: bytes, vaddr: int, target: int) -> Iterator[tuple[int, int]]:

@@ -152,9 +152,15 @@ class Mips(Lister):
         for at in range(index + 1, min(index + _NEAR, len(words))):
             if words[at] in (_CALL_T9, _JUMP_T9):
                 return at, CALL_THROUGH if words[at] == _CALL_T9 else THROUGH
-            if words[at] >> 16 & 0xFC1F in (0x8C19, 0xDC19):
+            if _writes_t9(words[at]):
                 return None
         return None
+
+
+def _writes_t9(word: int) -> bool:
+    if not word >> 26:
+        return word >> 11 & 31 == 25
+    return word >> 16 & 31 == 25 and word >> 26 in (*range(8, 16), 24, 25, *range(32, 40), 55)
 
 
 def _signed(value: int, bits: int) -> int:

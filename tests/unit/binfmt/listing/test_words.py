@@ -188,3 +188,23 @@ def test_who_calls_a_stub_a_thunk_or_a_slot_on_arm64() -> None:
         (28, 20, "call-through"),
     ]
     assert list(lister.thunks(code, AT, {stub})) == [(AT + 8, stub)]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        # adrp x22; add x22, x22, #0x3d8; ldr x8, [x22]; blr x8: of numpy's, another page's cell
+        "16000090 d6620f91 c80240f9 00013fd6",
+        # adrp x8; ldr x8, [x8]; ldr x8, [x8, #0x698]; blr x8
+        "08000090 080140f9 084d43f9 00013fd6",
+        # adrp x8; ldr x8, [x8]; bl +; blr x8
+        "08000090 080140f9 01000094 00013fd6",
+        # adrp x8; ldr x8, [x8]; ldp x0, x8, [sp]; blr x8
+        "08000090 080140f9 e02340a9 00013fd6",
+    ],
+)
+def test_a_register_that_was_written_again_leads_elsewhere(words: str) -> None:
+    code = bytes.fromhex(words.replace(" ", ""))
+    assert list(decoder("aarch64").calls(code, AT, set(), {AT})) == []
+    straight = bytes.fromhex("08000090 080140f9 1f2003d5 00013fd6".replace(" ", ""))
+    assert len(list(decoder("aarch64").calls(straight, AT, set(), {AT}))) == 1
