@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.elf.image import ElfImage
 from soscope.errors import FormatError
@@ -38,7 +39,8 @@ def ours(path: str) -> Ours:
         stubs |= {one.vaddr: ("", one.kind, 0) for one in image.stubs_without_slot}
         slots = {one.vaddr: (one.kind, one.symbol, one.version) for one in image.slots}
         machine = image.image.header.machine if image.image.header else 0
-        has_sections, is_static = bool(image.sections.all), not image.image.dynamic.entries
+        has_sections = bool(image.sections.all)
+        is_static = all(one.type != c.PT_DYNAMIC for one in image.image.segments)
         return Ours(machine, stubs, slots, tuple(image.partial), has_sections, is_static)
     except FormatError as error:
         return Ours(0, {}, {}, (str(error),), has_sections=False, is_static=False)
