@@ -4,17 +4,19 @@
 from __future__ import annotations
 
 import os
-from bisect import bisect_right
 from collections.abc import Callable
 from functools import cached_property, partial
 from typing import TypeVar
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf import fileslots
-from soscope.binfmt.elf.fileslots import Filled, Names, Relocations
+from soscope.binfmt.elf.fileslots import Relocations
+from soscope.binfmt.elf.filled import Filled
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.machines import EM_RISCV, Machine, arch_name, machine_of
+from soscope.binfmt.elf.places import Places
 from soscope.binfmt.elf.sections import Sections
+from soscope.binfmt.elf.slotnames import SYMBOL_TYPES, Names
 from soscope.binfmt.elf.symbolarray import dynamic_table, static_table
 from soscope.binfmt.stubs.finder import decoder_of, find_stubs, missing_decoder
 from soscope.binfmt.stubs.table import SlotTable
@@ -166,7 +168,7 @@ class ElfMap:
         self._again = relocations.again
         by_slot, astray = self._stubs(filled, machine)
         names = Names(self.image, max((one.symbol for one in filled), default=0))
-        sections = _Places(self.sections)
+        sections = Places(self.sections)
         is_now = fileslots.is_bound_now(self.image)
         is_prelinked = self._dynamic.get(c.DT_GNU_PRELINKED) is not None
         helpers: dict[int, int] = {}
@@ -368,7 +370,7 @@ class ElfMap:
                 Symbol(
                     one.name,
                     one.version,
-                    fileslots.SYMBOL_TYPES.get(one.type, "unknown"),
+                    SYMBOL_TYPES.get(one.type, "unknown"),
                     _BINDINGS.get(one.binding, "unknown"),
                     one.value if is_here else 0,
                     one.size,
@@ -409,34 +411,3 @@ class _Tags:
 
     def get(self, tag: int) -> int | None:
         return None if self._dynamic is None else self._dynamic.get(tag)
-
-
-class _Places:
-    """Which section an address lies in, and where in the file."""
-
-    def __init__(self, sections: Sections) -> None:
-        self._sections = sorted(
-            (one for one in sections.all if one.flags & c.SHF_ALLOC and one.size),
-            key=lambda one: one.vaddr,
-        )
-        self._starts = [one.vaddr for one in self._sections]
-        self._start = self._end = self._shift = 0
-        self._name: str | None = None
-        self._has_bytes = False
-
-    def at(self, vaddr: int) -> tuple[str | None, int | None]:
-        """Return (name, offset): None without a section, no offset where it has no bytes."""
-        if not self._start <= vaddr < self._end and not self._turn_to(vaddr):
-            return None, None
-        return self._name, vaddr + self._shift if self._has_bytes else None
-
-    def _turn_to(self, vaddr: int) -> bool:
-        index = bisect_right(self._starts, vaddr) - 1
-        if index < 0 or vaddr - self._starts[index] >= self._sections[index].size:
-            return False
-        section = self._sections[index]
-        self._start, self._end = section.vaddr, section.vaddr + section.size
-        self._shift = section.offset - section.vaddr
-        self._name = section.name
-        self._has_bytes = section.type != c.SHT_NOBITS
-        return True

@@ -8,20 +8,16 @@ symbol has a JUMP_SLOT for each, in DT_JMPREL; one that loads their addresses, o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.encoding import broken, take
 from soscope.binfmt.elf.reader import ElfReader
+from soscope.binfmt.elf.relocations import entries, tables
 
 R_X86_64_64 = 1
 R_X86_64_COPY = 5
 R_X86_64_GLOB_DAT = 6
 R_X86_64_JUMP_SLOT = 7
 R_X86_64_IRELATIVE = 37
-
-_MAX_BYTES = 1 << 30
-_MANY = 1 << 15  # bytes of relocations worth an array: nearly all of them are of other types
 
 Row = tuple[int, int, int]  # r_offset, r_info, r_addend
 
@@ -77,50 +73,9 @@ def relocations(
     that lies within the other table, too, is given once. With `kinds` others may be left
     out, which is quicker. Raises FormatError.
     """
-    plt = _range(image, c.DT_JMPREL, c.DT_PLTRELSZ)
-    has_addend = image.dynamic.get(c.DT_PLTREL) != c.DT_REL
-    for at, row in _rows(image, *plt, kinds, has_addend=has_addend):
-        yield at, row, True
-    for table, size in ((c.DT_RELA, c.DT_RELASZ), (c.DT_REL, c.DT_RELSZ)):
-        where = _range(image, table, size)
-        for at, row in _rows(image, *where, kinds, has_addend=table == c.DT_RELA):
-            if not plt[0] <= at < plt[1]:
-                yield at, row, False
-
-
-def _range(image: ElfReader, table: int, size: int) -> tuple[int, int]:
-    """Return start and end of a table in the source, (0, 0) where there is none."""
-    at = image.locate_pointer(table)
-    length = image.dynamic.get(size)
-    if at is None or not length:
-        return 0, 0
-    if length > _MAX_BYTES:
-        raise broken(image.source, "relocations", at, f"{length} bytes")
-    return at, at + length
-
-
-def _rows(
-    image: ElfReader, start: int, end: int, kinds: frozenset[int], *, has_addend: bool
-) -> Iterator[tuple[int, Row]]:
-    layout = image.encoding.rela if has_addend else image.encoding.rel
-    size = (end - start) // layout.size * layout.size
-    if not size:
-        return
-    data = take(image.source, start, size, "relocations")
-    places: Iterable[int] = range(start, start + size, layout.size)
-    if kinds and size > _MANY and image.encoding.order == "<":
-        data, places = _picked(data, start, layout.size, image.encoding.bits, kinds)
-    for at, row in zip(places, layout.iter_unpack(data), strict=True):
-        yield at, (row[0], row[1], row[2] if has_addend else 0)
-
-
-def _picked(
-    data: bytes, start: int, step: int, bits: int, kinds: frozenset[int]
-) -> tuple[bytes, list[int]]:
-    """Return the entries of the wanted types alone, and where each of them lies."""
-    import numpy as np
-
-    words = np.frombuffer(data, dtype=f"<u{bits // 8}").reshape(-1, step // (bits // 8))
-    types = words[:, 1] & (0xFFFFFFFF if bits == 64 else 0xFF)
-    chosen = np.flatnonzero(np.isin(types, list(kinds)))
-    return words[chosen].tobytes(), [start + int(index) * step for index in chosen]
+    for table in tables(image):
+        _, _, has_addend, in_plt = table
+        layout = image.encoding.rela if has_addend else image.encoding.rel
+        data, places = entries(image, table, kinds)
+        for at, row in zip(places, layout.iter_unpack(data), strict=True):
+            yield at, (row[0], row[1], row[2] if has_addend else 0), in_plt

@@ -11,13 +11,12 @@ import re
 from collections.abc import Iterator
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.encoding import broken, take
 from soscope.binfmt.elf.reader import ElfReader
+from soscope.binfmt.elf.relocations import symbols_of, tables
 from soscope.binfmt.elf.sections import Sections
 from soscope.binfmt.stubs import x86_code
 from soscope.errors import FormatError
 
-_MAX_BYTES = 1 << 30
 _LONGEST = 32
 _AROUND = 32  # bytes that are read before and behind: stubs and what follows them
 
@@ -100,14 +99,10 @@ class Stubs:
         ]
         self._calls: list[tuple[int, int]] = []
         self._slots: dict[int, int] = {}
-        for table, size, rela in (
-            (c.DT_RELA, c.DT_RELASZ, True),
-            (c.DT_REL, c.DT_RELSZ, False),
-            (c.DT_JMPREL, c.DT_PLTRELSZ, image.dynamic.get(c.DT_PLTREL) == c.DT_RELA),
-        ):
-            rows = _read(image, table, size, rela=rela)
+        for table in reversed(tables(image)):
+            rows = symbols_of(image, table)
             self._slots.update(rows)
-            if table == c.DT_JMPREL:
+            if table[3]:
                 self._calls = rows
 
     def at(self, vaddr: int) -> Stub | None:
@@ -189,16 +184,3 @@ class Stubs:
                 found = x86_code.fitting_got(code, self._slots, list(dict.fromkeys(bases)))
             self._got = found
         return self._got
-
-
-def _read(image: ElfReader, table: int, size: int, *, rela: bool) -> list[tuple[int, int]]:
-    """Return (vaddr of the slot, index of its symbol) of every relocation of a table."""
-    at, length = image.locate_pointer(table), image.dynamic.get(size)
-    if at is None or not length:
-        return []
-    layout = image.encoding.rela if rela else image.encoding.rel
-    if length > _MAX_BYTES:
-        raise broken(image.source, "relocations", at, f"{length} bytes")
-    data = take(image.source, at, length // layout.size * layout.size, "relocations")
-    shift = 32 if image.encoding.bits == 64 else 8
-    return [(row[0], row[1] >> shift) for row in layout.iter_unpack(data)]

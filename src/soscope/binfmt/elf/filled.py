@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Relocations that fill slots, by the types that each processor has for that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from soscope.binfmt.elf.encoding import Encoding
+from soscope.binfmt.elf.machines import Machine
+
+
+class Filled(NamedTuple):
+    """One relocation that fills a slot: `kind` is its type, `place` its index in DT_JMPREL or -1.
+
+    `addend` is that of the entry, 0 where it stands in the slot. Of slots that no relocation fills
+    `kind` is one of Machine's `implied`, and `place` what the lazy resolver is given, or -1.
+    """
+
+    vaddr: int
+    kind: int
+    symbol: int
+    addend: int
+    place: int
+
+
+def filled_by(
+    machine: Machine, coding: Encoding, data: bytes, *, has_addend: bool, in_plt: bool
+) -> list[Filled]:
+    """Return what the entries in `data` fill, of the types that fill slots."""
+    layout = coding.rela if has_addend else coding.rel
+    shift, mask = (32, 0xFFFF_FFFF) if coding.bits == 64 else (8, 0xFF)
+    types = machine.types
+    rows: Iterable[tuple[int, ...]] = layout.iter_unpack(data)
+    if machine.arch == "mips" and coding.bits == 64:
+        mask = 0xFF
+        if coding.order == "<":
+            rows = map(_n64_row, rows)
+    new = tuple.__new__  # a hundred thousand of them are few
+    return [
+        new(
+            Filled,
+            (
+                row[0],
+                row[1] & mask,
+                row[1] >> shift,
+                row[2] if has_addend else 0,
+                index if in_plt else -1,
+            ),
+        )
+        for index, row in enumerate(rows)
+        if row[1] & mask in types
+    ]
+
+
+def _n64_row(row: tuple[int, ...]) -> tuple[int, ...]:
+    """Bring r_info of 64-bit MIPS into the usual order.
+
+    There it is no number but a 32-bit symbol and four bytes, the last of them the type.
+    """
+    return row[0], (row[1] & 0xFFFF_FFFF) << 32 | row[1] >> 56, *row[2:]

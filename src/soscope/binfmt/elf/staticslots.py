@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The slots of a program that has no dynamic section: its start-up code fills them.
+
+Those are IRELATIVE relocations between two symbols that are gone when it is stripped. They are
+found by section headers or, without them, by what they look like.
+"""
+
+from __future__ import annotations
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.filled import Filled, filled_by
+from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.elf.machines import EM_PPC64, Machine
+from soscope.binfmt.elf.relocations import Say, entries
+from soscope.binfmt.elf.sections import Sections
+from soscope.errors import FormatError
+
+_SCANNED = 1 << 20  # bytes in which relocations are looked for
+
+
+def read(image: ElfImage, machine: Machine, sections: Sections, say: Say) -> list[Filled]:
+    """Return the relocations that fill slots; what cannot be read is told to `say`."""
+    if not machine.irelative:
+        return []
+    found: dict[int, Filled] = {}
+    for section in sections.all:
+        if section.type in (c.SHT_RELA, c.SHT_REL) and section.flags & c.SHF_ALLOC:
+            has_addend = section.type == c.SHT_RELA
+            table = section.offset, section.offset + section.size, has_addend, True
+            data, _ = entries(image, table, (), say)
+            for one in filled_by(machine, image.encoding, data, has_addend=has_addend, in_plt=True):
+                found.setdefault(one.vaddr, one)
+    if not sections.all:
+        for one in _Looks(image, machine).find():
+            found.setdefault(one.vaddr, one)
+    return [one for one in found.values() if one.kind in machine.irelative]
+
+
+class _Looks:
+    """Finds relocations by what they look like."""
+
+    def __init__(self, image: ElfImage, machine: Machine) -> None:
+        self._image = image
+        self._machine = machine
+
+    def _word(self, vaddr: int) -> int:
+        """Return what the file has in a slot, 0 where it has nothing."""
+        word = self._image.encoding.word
+        try:
+            data = self._image.source.read(self._image.locate(vaddr), word.size)
+        except FormatError:
+            return 0
+        return int(word.unpack(data)[0]) if len(data) == word.size else 0
+
+    def find(self) -> list[Filled]:
+        """Return the entries of the one table that a static program begins with."""
+        image, coding = self._image, self._image.encoding
+        segment = next((one for one in image.segments if one.type == c.PT_LOAD), None)
+        if segment is None:
+            return []
+        data = image.source.read(segment.offset, min(segment.filesz, _SCANNED))
+        for layout in (coding.rela, coding.rel):
+            found = []
+            for kind in self._machine.irelative:
+                info = coding.word.pack(kind)
+                at = data.find(info)
+                while at >= 0:
+                    start = at - coding.word.size
+                    row = data[start : start + layout.size]
+                    if start >= 0 and not start % coding.word.size and len(row) == layout.size:
+                        vaddr, _, *rest = layout.unpack(row)
+                        addend = rest[0] if rest else self._word(vaddr)
+                        if self._is_slot(vaddr) and self._is_function(addend):
+                            found.append(Filled(vaddr, kind, 0, addend, -1))
+                    at = data.find(info, at + 1)
+            if found:
+                return found
+        return []
+
+    def _is_slot(self, vaddr: int) -> bool:
+        return any(
+            one.type == c.PT_LOAD
+            and one.flags & c.PF_W
+            and one.vaddr <= vaddr < one.vaddr + one.memsz
+            for one in self._image.segments
+        )
+
+    def _is_function(self, vaddr: int) -> bool:
+        if self._is_code(vaddr):
+            return True
+        header = self._image.header
+        if header is None or header.machine != EM_PPC64:
+            return False
+        return self._is_slot(vaddr) and self._is_code(self._word(vaddr))  # ELFv1's descriptor
+
+    def _is_code(self, vaddr: int) -> bool:
+        return any(
+            one.type == c.PT_LOAD
+            and one.flags & c.PF_X
+            and one.vaddr <= vaddr < one.vaddr + one.memsz
+            for one in self._image.segments
+        )
