@@ -585,3 +585,26 @@ def test_the_stub_for_a_selector(tmp_path: Path, arch: str, explain: Explain) ->
         assert f"the selector is {selector}" in step["notes"]
         assert int(step["lines"][0]["vaddr"], 16) == stub
     assert main(["explain", str(path), "_objc_msgSend$nothing"]) == 1
+
+
+def test_calls_from_thumb_code(tmp_path: Path, explain: Explain) -> None:
+    """GNU ld puts `bx pc` in front of a stub that Thumb code jumps to."""
+    text = """
+    extern void *malloc(unsigned);
+    void *straight(void) { return malloc(1); }
+    int *twice(void) { *(char *)malloc(2) = 1; return malloc(3); }"""
+    unit = compiled(tmp_path, "arm", text, "-fPIC", "-mthumb")
+    path = linked(tmp_path, "arm", "bfd", [unit], "-shared", "-z", "lazy")
+    truth = objdump_of(path, "arm")
+    (image,) = explain(path, "malloc")["images"]
+    (way,) = image["ways"]
+    expected = {
+        vaddr: said.split()[0]
+        for vaddr, (_, said) in truth.items()
+        if "malloc@plt" in said and said.split()[0] in ("bl", "blx", "b.w")
+    }
+    assert len(expected) == 3
+    assert {int(one["vaddr"], 16) for one in way["call_sites"]} == set(expected)
+    (step,) = [one for one in way["steps"] if one["step"] == "call"]
+    (line,) = step["lines"]
+    assert line["text"].split()[0] == expected[int(line["vaddr"], 16)]

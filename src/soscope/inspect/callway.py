@@ -164,6 +164,9 @@ class Follower:
         lines = around(self.arch, self.code, start, call.vaddr)
         if lines:
             return lines
+        if call.text:
+            code = self.code.read(call.vaddr, call.size)
+            return [Line(call.vaddr, code, call.text, call.flow, call.target)]
         lister = self._lister()
         assert lister is not None
         size = call.vaddr + call.size - call.start

@@ -27,7 +27,8 @@ from soscope.binfmt.listing.base import (
 
 _NAMES = (*(f"r{number}" for number in range(11)), "fp", "ip", "sp", "lr", "pc")
 _NOP = 0xE320F000
-_BX_PC, _THUMB_NOPS = 0x4778, (0x46C0, 0xBF00)
+_BX_PC = 0x4778
+_BEHIND = {0x46C0: "nop", 0xBF00: "nop", 0xE7FD: "b .-2"}  # nobody gets there
 
 
 class Arm(Lister):
@@ -43,8 +44,8 @@ class Arm(Lister):
         code = code[:4]
         (word,) = struct.unpack(self.order + "I", code)
         first, second = struct.unpack(self.order + "HH", code)
-        if first == _BX_PC and second in _THUMB_NOPS:
-            return Line(vaddr, code, "bx pc; nop")
+        if first == _BX_PC and second in _BEHIND:
+            return Line(vaddr, code, f"bx pc; {_BEHIND[second]}")
         for decode in (self._sum, self._load, self._jump):
             found = decode(word, vaddr)
             if found is not None:
@@ -170,7 +171,10 @@ class Arm(Lister):
             base = at + 4 & ~3 if is_switch else at + 4
             target = base + _signed(distance, 25) & self.mask
             if target in wanted and (stub := self._stub(target, stubs)) is not None:
-                yield Call(at, 4, CALL if second & 0x4000 else JUMP, stub, at)
+                is_call = bool(second & 0x4000)
+                name = "blx" if is_switch else "bl" if is_call else "b.w"
+                text = f"{name} {target:#x}"
+                yield Call(at, 4, CALL if is_call else JUMP, stub, at, text)
 
 
 def _is_usual(number: int, turn: int) -> bool:

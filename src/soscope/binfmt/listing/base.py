@@ -52,6 +52,7 @@ class Call(NamedTuple):
 
     `flow` is CALL, CALL_THROUGH or, for a tail call, JUMP or THROUGH. `start` is where the
     instructions begin that compute the address; the instruction itself where it is one alone.
+    `text` is the instruction where `Lister.line` would take it for another one: Thumb's.
     """
 
     vaddr: int
@@ -59,6 +60,7 @@ class Call(NamedTuple):
     flow: str
     target: int
     start: int
+    text: str = ""
 
 
 class Lister:
