@@ -158,6 +158,9 @@ class ElfMap:
 
     @cached_property
     def _rows(self) -> tuple[tuple[Slot, ...], tuple[Stub, ...]]:
+        return self._try(self._read_rows) or ((), ())
+
+    def _read_rows(self) -> tuple[tuple[Slot, ...], tuple[Stub, ...]]:
         machine = self.machine
         if machine is None or self._dynamic.is_lost:
             return (), ()
