@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import sys
+import tempfile
 from pathlib import Path
 
 from soscope.binfmt.elf.filemap import ElfMap
@@ -11,6 +15,7 @@ from soscope.binfmt.elf.slots import relocations
 from soscope.binfmt.macho.fat import Slice, embedded, slices
 from soscope.binfmt.macho.filemap import MachoMap
 from soscope.binfmt.source import ByteSource, FileSource
+from soscope.cli.main import main
 
 
 def elf_image(path: str) -> tuple[str, ...]:
@@ -76,3 +81,57 @@ def explained(path: str) -> tuple[str, ...]:
             assert isinstance(explainsvg.document(found), str)
             reasons += [reason for one in found for reason in one.partial]
     return tuple(reasons)
+
+
+def printed(path: str) -> tuple[str, ...]:
+    """Print what `map` and `check` have to say: an answer, or one sentence, and why it is partial.
+
+    The exit status says 1 where there is a fault, or where something is partial or damaged.
+    """
+    status, out, err = _said("map", "--json", "--embedded", path)
+    # The address space is limited: what cannot be had at all is said in one line.
+    assert err.count("\n") <= 1, err
+    if not out:
+        assert (status, err.startswith("soscope: error: ")) == (1, True), (status, err)
+        return (err,)
+    assert out.endswith("]}\n"), (out[-200:], err)
+    reasons = [reason for image in json.loads(out)["images"] for reason in image["partial"]]
+    assert status == int(bool(reasons or err)), (status, reasons, err)
+    for words in (["map", path], ["map", "--symbols", path], ["map", "--needed", path]):
+        other, out, err = _said(*words)
+        assert other in {0, 1}, (words, err)
+        assert "Traceback" not in out + err
+    other, out, err = _said("check", "--json", path)
+    faults = (
+        [
+            one
+            for image in json.loads(out)["images"]
+            for one in image["faults"]
+            if one["severity"] == "fault"
+        ]
+        if out
+        else []
+    )
+    assert other == 1 or not faults
+    return tuple(reasons)
+
+
+def _said(*words: str) -> tuple[int, str, str]:
+    """Call the command; what it writes goes by descriptors."""
+    sys.stdout.flush()
+    kept = os.dup(1), os.dup(2)
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        try:
+            os.dup2(out.fileno(), 1)
+            os.dup2(err.fileno(), 2)
+            status = main(list(words))
+            sys.stdout.flush()
+        finally:
+            for number, one in enumerate(kept, 1):
+                os.dup2(one, number)
+                os.close(one)
+        texts = []
+        for file in (out, err):
+            file.seek(0)
+            texts.append(file.read().decode("utf-8", "surrogateescape"))
+    return status, texts[0], texts[1]

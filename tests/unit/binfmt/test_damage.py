@@ -72,6 +72,14 @@ def test_calls_in_macho(macho: list[Path]) -> None:
     assert said.total() == COPIES
 
 
+@pytest.mark.parametrize("kind", ["elf", "macho"])
+def test_what_is_printed(kind: str, request: pytest.FixtureRequest) -> None:
+    files: list[Path] = request.getfixturevalue(kind)
+    said = damage.check("tests.support.readers:printed", files, COPIES // 3)
+    assert said["partial"] > COPIES // 30
+    assert said.total() == COPIES // 3
+
+
 # ---- the generator itself ----
 
 
@@ -115,9 +123,9 @@ def answers(data: bytes) -> tuple[object, ...] | None:
     """Return all answers; None where the file is refused, or an answer is partial."""
     try:
         image = ElfMap(ElfImage.from_source(BufferSource(data)))
-        found = (image.slots, image.stubs_without_slot, image.needed, image.build_id)
     except FormatError:
         return None
+    found = (image.slots, image.stubs_without_slot, image.needed, image.build_id)
     return None if image.partial else found
 
 
