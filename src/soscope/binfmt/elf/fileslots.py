@@ -73,12 +73,15 @@ class Relocations:
         left = start + count * layout.size
         if in_plt or not count or left > end:
             return table
-        data = self._image.source.read(left - layout.size, layout.size)
-        if len(data) < layout.size:
-            return table
-        info = layout.unpack(data)[1]
-        kind = info & (0xFFFF_FFFF if coding.bits == 64 else 0xFF)
-        if kind in self._machine.types or info != kind:
+        infos = []
+        for at in (start, left - layout.size):
+            data = self._image.source.read(at, layout.size)
+            if len(data) < layout.size:
+                return table
+            infos.append(layout.unpack(data)[1])
+        kind = infos[0] & (0xFFFF_FFFF if coding.bits == 64 else 0xFF)
+        # a wrong count shows in its last one: another type, or a symbol
+        if kind in self._machine.types or infos != [kind, kind]:
             return table
         return left, end, has_addend, in_plt
 
