@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.errors import SoscopeError
-from soscope.inspect.callway import Follower, Way
+from soscope.inspect.callsteps import Way
+from soscope.inspect.callway import Follower
 from soscope.inspect.filecode import ElfCode, FileCode
 from soscope.linker.image import Image, Slot
 from soscope.model import filemap

@@ -7,7 +7,7 @@ import textwrap
 from itertools import zip_longest
 
 from soscope.binfmt.listing.base import Line
-from soscope.inspect.callway import CALL_SITE, STEPS, Site, Step, Way
+from soscope.inspect.callsteps import CALL_SITE, STEPS, Site, Step, Way
 from soscope.inspect.explainfile import Subject
 from soscope.inspect.resolvers import LAZINESS, NEVER_LAZY, Resolver
 from soscope.model.filemap import LAZY, MACHO

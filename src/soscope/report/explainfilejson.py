@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.binfmt.listing.base import Line
-from soscope.inspect.callway import Given, Site, Step, Way
+from soscope.inspect.callsteps import Given, Site, Step, Way
 from soscope.inspect.explainfile import Subject
 from soscope.inspect.resolvers import LAZINESS, Resolver
 from soscope.model.filemap import Slot

@@ -12,7 +12,7 @@ import textwrap
 from itertools import pairwise, zip_longest
 
 from soscope.binfmt.listing.base import Line
-from soscope.inspect.callway import CALL_SITE, FIRST, HELPER, RESOLVER, STUB, THUNK, Way
+from soscope.inspect.callsteps import CALL_SITE, FIRST, HELPER, RESOLVER, STUB, THUNK, Way
 from soscope.inspect.explainfile import Subject
 from soscope.inspect.resolvers import LAZINESS
 from soscope.model.filemap import LAZY
