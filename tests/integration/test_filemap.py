@@ -227,6 +227,24 @@ def test_program_headers_of_a_file_of_debugging_information_are_not_believed(
     assert "debugging information alone" in image.partial[0]
 
 
+@pytest.mark.parametrize("change", [(24, 64), (4, 8)], ids=["sh_offset", "SHT_NOBITS"])
+def test_where_a_slot_lies_is_for_the_program_headers_to_say(
+    tmp_path: Path, change: tuple[int, int]
+) -> None:
+    path = built(tmp_path, "one", _TEXT, "-Wl,-z,lazy")
+    before = [(one.vaddr, one.section, one.offset) for one in soscope.Image.open(path).slots]
+    data = bytearray(path.read_bytes())
+    (at,) = struct.unpack_from("<Q", data, 0x28)
+    size, count = struct.unpack_from("<2H", data, 0x3A)
+    for header in range(at, at + size * count, size):
+        if struct.unpack_from("<Q", data, header + 8)[0] & 7 == 3:  # SHF_ALLOC, SHF_WRITE
+            struct.pack_into("<I", data, header + change[0], change[1])
+    path.write_bytes(data)
+    after = [(one.vaddr, one.section, one.offset) for one in soscope.Image.open(path).slots]
+    assert after == before
+    assert {None} != {one[2] for one in after}
+
+
 def test_a_dynamic_section_that_lies_nowhere_ends_nothing(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -171,7 +171,7 @@ class ElfMap:
         self._again = relocations.again
         by_slot, astray = self._stubs(filled, machine)
         names = Names(self.image, max((one.symbol for one in filled), default=0))
-        sections = Places(self.sections)
+        places = Places(self.image, self.sections)
         is_now = fileslots.is_bound_now(self.image)
         is_prelinked = self._dynamic.get(c.DT_GNU_PRELINKED) is not None
         helpers: dict[int, int] = {}
@@ -196,7 +196,7 @@ class ElfMap:
             if variants and binding == LAZY and names.other(symbol) & variants:
                 binding = NOW
                 helpers.pop(vaddr, None)
-            section, offset = sections.at(vaddr)
+            section, offset = places.at(vaddr)
             text, version, symbol_type, is_here, library = name
             if kind in irelative and not symbol:
                 text, symbol_type, is_here = resolvers.get(vaddr, ""), "ifunc", True
@@ -205,7 +205,7 @@ class ElfMap:
                     Slot,
                     (
                         vaddr,
-                        self._offset(vaddr) if section is None else offset,
+                        offset,
                         section,
                         types[kind],
                         text,
