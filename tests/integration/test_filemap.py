@@ -118,6 +118,28 @@ def test_a_table_of_several_files_is_aligned_and_has_no_head_alone(
     assert head.index("SLOT") == row.index("0x")
 
 
+def test_files_of_which_none_is_for_the_architecture(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = built(tmp_path, "one", _TEXT)
+    again = Path(shutil.copy(path, tmp_path / "two"))
+    for verb in ("map", "check"):
+        assert main([verb, "--arch", "arm64", str(path), str(again)]) == 1
+        assert capfd.readouterr().err == "soscope: no image for arm64 in 2 files\n"
+    assert main(["map", "--arch", "x86-64", str(path), str(again)]) == 0
+    assert not capfd.readouterr().err
+
+
+def test_a_core_file_has_nothing_and_nothing_is_wrong_with_it(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    core = tmp_path / "core"
+    words = ("-ex", "break main", "-ex", "run", "-ex", f"generate-core-file {core}")
+    run("gdb", "-batch", *words, built(tmp_path, "one", _TEXT))
+    (image,) = _map(capfd, core)["images"]
+    assert (image["kind"], image["slots"], image["build_id"]) == ("core", [], None)
+
+
 def test_what_may_not_be_looked_into_is_said(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -80,8 +80,9 @@ def images_of(
     """Give each image of each file, or None and a line that says what is wrong with the file.
 
     `tick` is called with each path. Of several files those without an image for `arch` are
-    left out.
+    left out, unless that leaves none.
     """
+    is_any = arch is None or not paths
     for path in paths:
         if tick is not None:
             tick(path)
@@ -92,8 +93,13 @@ def images_of(
         except SoscopeError as error:
             if len(paths) == 1 or error.slug != "no-such-arch":
                 yield None, f"{error.message}{f' ({error.hint})' if error.hint else ''}"
+            else:
+                continue
         else:
             for image in found.slices:
                 yield image, ""
             for why in found.damaged:
                 yield None, why
+        is_any = True
+    if not is_any:
+        yield None, f"no image for {arch} in {len(paths):,} files"

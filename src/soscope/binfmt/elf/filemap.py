@@ -97,6 +97,8 @@ class ElfMap:
     @cached_property
     def build_id(self) -> str:
         """The GNU build-id in hexadecimal, "" without one."""
+        if self.kind == "core":  # its notes are of a process
+            return ""
         return (self._try(lambda: self.image.build_id) or b"").hex()
 
     @cached_property
