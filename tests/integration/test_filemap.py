@@ -222,6 +222,13 @@ def test_a_file_of_debugging_information_alone_has_no_slots(
     assert len(first["partial"]) == 1
     assert "debugging information alone" in first["partial"][0]
     assert first["build_id"] == second["build_id"]
+    assert main(["check", str(alone), str(path)]) == 1
+    told = capfd.readouterr()
+    assert f"{alone}: partial: its code is in another file" in told.out
+    assert "2 images" in told.out
+    assert not told.err
+    assert main(["explain", str(alone), "malloc"]) == 1
+    assert "debugging information alone" in capfd.readouterr().err
     assert second["slots"]
     assert not second["partial"]
 

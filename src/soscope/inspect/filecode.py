@@ -163,7 +163,7 @@ class ElfCode(FileCode):
     def cell(self, vaddr: int) -> str:
         """Name the words that the loader fills for PLT0."""
         listed = [one.vaddr for one in self._map.sections.all if one.name in (".got.plt", ".got")]
-        told = self._map.image.dynamic.get(c.DT_PLTGOT)
+        told = self._map.tag(c.DT_PLTGOT)
         for base in [*([] if told is None else [told]), *listed]:
             index, rest = divmod(vaddr - base, self.bits // 8)
             if not rest and self._first <= index < 3:
@@ -172,7 +172,7 @@ class ElfCode(FileCode):
 
 
 def _pointer(found: ElfMap) -> int:
-    told = found.image.dynamic.get(c.DT_PLTGOT)
+    told = found.tag(c.DT_PLTGOT)
     if found.arch.startswith("mips"):
         return 0 if told is None else told + _GP
     if found.arch != "i386":

@@ -113,6 +113,10 @@ class ElfMap:
             self._say(_HOLLOW)
         return found
 
+    def tag(self, tag: int) -> int | None:
+        """Return the value of a dynamic tag; None without it, or where none can be read."""
+        return self._dynamic.get(tag)
+
     @cached_property
     def soname(self) -> str | None:
         """DT_SONAME."""
@@ -413,6 +417,8 @@ class _Tags:
     def __init__(self, owner: ElfMap) -> None:
         self._dynamic = None if owner.is_hollow else owner._try(lambda: owner.image.dynamic)
         self.is_lost = self._dynamic is None
+        if self.is_lost:
+            owner.image.lose_dynamic()
 
     def get(self, tag: int) -> int | None:
         return None if self._dynamic is None else self._dynamic.get(tag)

@@ -100,6 +100,10 @@ class ElfReader:
                     )
         return self._dynamic
 
+    def lose_dynamic(self) -> None:
+        """Take it for an image without a dynamic section: what is there is none."""
+        self._dynamic = Dynamic([])
+
     def string(self, offset: int, field: str) -> str:
         """Return the string at `offset` of DT_STRTAB.
 
