@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 
+from soscope.errors import FormatError
+
 
 class ByteSource:
     """Bytes with random access. `name` is for messages; reading returns what there is."""
@@ -71,3 +73,21 @@ class FileSource(ByteSource):
                 break
             data += more
         return data
+
+
+def broken(source: ByteSource, field: str, offset: int, why: str) -> FormatError:
+    """Make the error for `field` at `offset` of `source`."""
+    return FormatError(
+        f"{source.name}: {field} at offset {offset:#x}: {why}", field=field, offset=offset
+    )
+
+
+def take(source: ByteSource, offset: int, size: int, field: str) -> bytes:
+    """Read exactly `size` bytes at `offset`.
+
+    Raises FormatError naming `field` where the source ends before.
+    """
+    data = source.read(offset, size)
+    if len(data) < size:
+        raise broken(source, field, offset, f"{size} bytes expected, {len(data)} found")
+    return data

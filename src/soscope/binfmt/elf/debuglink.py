@@ -10,10 +10,9 @@ from __future__ import annotations
 import os
 
 from soscope.binfmt.elf import notes
-from soscope.binfmt.elf.encoding import broken
 from soscope.binfmt.elf.reader import ElfReader
 from soscope.binfmt.elf.sections import Sections
-from soscope.binfmt.source import BufferSource, ByteSource
+from soscope.binfmt.source import BufferSource, ByteSource, broken
 
 _MAX_LINK = 8192
 _MAX_MINI = 1 << 28  # bytes of an unpacked .gnu_debugdata

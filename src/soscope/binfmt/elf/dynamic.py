@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.encoding import Encoding, broken, take
-from soscope.binfmt.source import ByteSource
+from soscope.binfmt.elf.encoding import Encoding
+from soscope.binfmt.source import ByteSource, broken, take
 
 _PIECE = 1024  # bytes read at once: most sections are shorter
 _MAX_ENTRIES = 65536

@@ -9,9 +9,9 @@ Encoding".
 from __future__ import annotations
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.encoding import broken, take
 from soscope.binfmt.elf.header import Segment
 from soscope.binfmt.elf.reader import ElfReader
+from soscope.binfmt.source import broken, take
 from soscope.errors import FormatError
 
 _OMIT = 0xFF

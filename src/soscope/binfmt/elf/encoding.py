@@ -5,9 +5,6 @@ from __future__ import annotations
 
 from struct import Struct
 
-from soscope.binfmt.source import ByteSource
-from soscope.errors import FormatError
-
 
 class Encoding:
     """The struct formats of one ELF class and byte order.
@@ -64,21 +61,3 @@ def encoding(bits: int, order: str) -> Encoding:
     if known is None:
         known = _made[bits, order] = Encoding(bits, order)
     return known
-
-
-def broken(source: ByteSource, field: str, offset: int, why: str) -> FormatError:
-    """Make the error for `field` at `offset` of `source`."""
-    return FormatError(
-        f"{source.name}: {field} at offset {offset:#x}: {why}", field=field, offset=offset
-    )
-
-
-def take(source: ByteSource, offset: int, size: int, field: str) -> bytes:
-    """Read exactly `size` bytes at `offset`.
-
-    Raises FormatError naming `field` where the source ends before.
-    """
-    data = source.read(offset, size)
-    if len(data) < size:
-        raise broken(source, field, offset, f"{size} bytes expected, {len(data)} found")
-    return data

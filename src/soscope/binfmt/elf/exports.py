@@ -13,9 +13,9 @@ from array import array
 from struct import Struct
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.encoding import broken, take
 from soscope.binfmt.elf.hashes import gnu_hash
 from soscope.binfmt.elf.reader import ElfReader
+from soscope.binfmt.source import broken, take
 
 _DT_MIPS_SYMTABNO = 0x70000011
 _MAX_BUCKETS = 1 << 26

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.encoding import broken, take
 from soscope.binfmt.elf.reader import ElfReader
+from soscope.binfmt.source import broken, take
 
 _MAX_BUCKETS = 1 << 26
 _MAX_SYMBOLS = 1 << 26

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.encoding import Encoding, broken, encoding, take
-from soscope.binfmt.source import ByteSource
+from soscope.binfmt.elf.encoding import Encoding, encoding
+from soscope.binfmt.source import ByteSource, broken, take
 
 _MAX_SEGMENTS = 4096  # the kernel takes less than 64 KiB of program headers
 

@@ -8,12 +8,12 @@ import os
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf import notes
 from soscope.binfmt.elf.dynamic import Dynamic
-from soscope.binfmt.elf.encoding import broken, encoding
+from soscope.binfmt.elf.encoding import encoding
 from soscope.binfmt.elf.header import read_header, read_segments
 from soscope.binfmt.elf.reader import ElfReader
 from soscope.binfmt.elf.relocations import plt_symbols
 from soscope.binfmt.elf.symbols import Symbol, SymbolTable
-from soscope.binfmt.source import ByteSource, FileSource
+from soscope.binfmt.source import ByteSource, FileSource, broken
 
 
 class ElfImage(ElfReader):

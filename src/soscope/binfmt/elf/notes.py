@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.encoding import Encoding, broken
+from soscope.binfmt.elf.encoding import Encoding
 from soscope.binfmt.elf.header import Segment
 from soscope.binfmt.elf.reader import ElfReader
+from soscope.binfmt.source import broken
 
 _MAX_NOTES = 1 << 20
 

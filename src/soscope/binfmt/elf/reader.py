@@ -12,9 +12,9 @@ import os
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.dynamic import Dynamic
-from soscope.binfmt.elf.encoding import Encoding, broken, take
+from soscope.binfmt.elf.encoding import Encoding
 from soscope.binfmt.elf.header import Header, Segment
-from soscope.binfmt.source import ByteSource
+from soscope.binfmt.source import ByteSource, broken, take
 
 _STRING_PIECE = 64
 _MAX_STRING = 1 << 20

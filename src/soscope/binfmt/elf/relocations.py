@@ -10,8 +10,8 @@ import sys
 from collections.abc import Callable, Collection
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.encoding import broken
 from soscope.binfmt.elf.reader import ElfReader
+from soscope.binfmt.source import broken
 from soscope.errors import FormatError
 
 Table = tuple[int, int, bool, bool]  # start and end in the source, with addends?, DT_JMPREL?

@@ -9,10 +9,10 @@ outside of its file, is a FormatError for whoever reads it.
 from __future__ import annotations
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.encoding import Encoding, broken, take
+from soscope.binfmt.elf.encoding import Encoding
 from soscope.binfmt.elf.header import Header
 from soscope.binfmt.elf.reader import ElfReader
-from soscope.binfmt.source import ByteSource
+from soscope.binfmt.source import ByteSource, broken, take
 
 _MAX_SECTIONS = 1 << 17
 _MAX_NAMES = 1 << 26

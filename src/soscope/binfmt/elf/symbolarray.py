@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.encoding import Encoding, broken, take
+from soscope.binfmt.elf.encoding import Encoding
 from soscope.binfmt.elf.reader import ElfReader
 from soscope.binfmt.elf.sections import Section, Sections
 from soscope.binfmt.elf.symbols import SymbolTable
 from soscope.binfmt.elf.versions import Versions
-from soscope.binfmt.source import ByteSource
+from soscope.binfmt.source import ByteSource, broken, take
 from soscope.errors import FormatError
 
 _MAX_TABLE = 1 << 30

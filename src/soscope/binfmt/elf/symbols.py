@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf import hashes, relocations, versions
-from soscope.binfmt.elf.encoding import broken, take
 from soscope.binfmt.elf.reader import ElfReader
+from soscope.binfmt.source import broken, take
 
 Fields = tuple[int, int, int, int, int]  # name, value, size, section, info
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from struct import Struct
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.encoding import broken, take
 from soscope.binfmt.elf.reader import ElfReader
+from soscope.binfmt.source import broken, take
 from soscope.errors import FormatError
 
 _MAX = 65536  # version numbers have 15 bits

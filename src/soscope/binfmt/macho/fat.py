@@ -12,9 +12,9 @@ from struct import unpack_from
 from typing import NamedTuple
 
 from soscope.binfmt.macho import constants as c
-from soscope.binfmt.macho.encoding import DECODING, broken
+from soscope.binfmt.macho.encoding import DECODING
 from soscope.binfmt.macho.image import Header, read_header
-from soscope.binfmt.source import ByteSource
+from soscope.binfmt.source import ByteSource, broken
 from soscope.errors import FormatError
 
 ARCHIVE = b"!<arch>\n"

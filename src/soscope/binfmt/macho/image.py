@@ -8,8 +8,8 @@ from struct import unpack_from
 from typing import NamedTuple
 
 from soscope.binfmt.macho import constants as c
-from soscope.binfmt.macho.encoding import Encoding, broken, encoding, take, text
-from soscope.binfmt.source import ByteSource
+from soscope.binfmt.macho.encoding import Encoding, encoding, text
+from soscope.binfmt.source import ByteSource, broken, take
 from soscope.errors import FormatError
 
 _MAGICS = {

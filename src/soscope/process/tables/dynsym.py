@@ -12,11 +12,11 @@ from struct import Struct
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.dynamic import Dynamic
-from soscope.binfmt.elf.encoding import Encoding, broken, encoding
+from soscope.binfmt.elf.encoding import Encoding, encoding
 from soscope.binfmt.elf.hashes import sysv_hash
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.versions import Versions
-from soscope.binfmt.source import ByteSource
+from soscope.binfmt.source import ByteSource, broken
 from soscope.process.images.space import Space
 
 _PIECE = 4096
