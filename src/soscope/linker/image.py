@@ -351,6 +351,8 @@ def _maps(path: str, *, embedded: bool) -> tuple[list[FileMap], tuple[str, ...]]
         parts += [one for one in fat.embedded(source) if one.offset not in own]
     if not parts and not found:
         what = "no image in it" if embedded else "neither an ELF nor a Mach-O file"
+        if source.read(0, 8) == fat.ARCHIVE:
+            what = "an archive without a Mach-O image"
         raise FormatError(f"{path}: magic at offset 0x0: {what}", field="magic", offset=0)
     damaged = []
     for part in parts:
