@@ -128,8 +128,9 @@ def test_many_symbols_take_little_time() -> None:
         assert (what, row, offset) == (
             (INSIDE, number + 1, within) if within < 24 else (GAP, number + 1, within - 24)
         )
-    assert built - began < 2
-    assert ended - built < 0.5
+    # by far less than what a look at each symbol for each address would take
+    assert built - began < 10
+    assert ended - built < 5
 
 
 def test_one_symbol_around_very_many() -> None:

@@ -20,6 +20,7 @@ from soscope.process import ptrace
 
 _PATIENCE = 0.02  # seconds before a tracer is taken to be stuck
 _SOON = 0.005  # seconds that the end of a killed thread is waited for
+_LATE = 60.0  # seconds after which nobody executes a program any more
 _PAUSE = 0.0002
 _ENDED = os.WEXITED | os.WNOHANG | ptrace.WALL
 
@@ -51,20 +52,14 @@ class Reaper:
     def _work(self) -> None:
         while not self._done.acquire(timeout=_PATIENCE):
             for tid in list(self._tids):
-                try:
-                    # of a traced thread a stop is told, too, whether asked for or not
-                    found = os.waitid(os.P_PID, tid, _ENDED | os.WNOWAIT)
-                    if found is not None and found.si_code in _ENDS:
-                        os.waitid(os.P_PID, tid, _ENDED)
-                except OSError:
-                    continue
+                _take_end(tid)
 
 
 def bury(tids: list[int]) -> None:
     """Take note of the end of traced threads that were killed, also where it is yet to come."""
     end = time.monotonic() + _SOON
     left = tids
-    while left := [tid for tid in left if not _is_buried(tid, ptrace.WALL | os.WNOHANG)]:
+    while left := [tid for tid in left if not _take_end(tid)]:
         if time.monotonic() > end:
             try:
                 _thread.start_new_thread(_bury_later, (left,))
@@ -75,14 +70,25 @@ def bury(tids: list[int]) -> None:
 
 
 def _bury_later(tids: list[int]) -> None:
-    for tid in tids:
-        while not _is_buried(tid, ptrace.WALL):
-            pass  # it was about to stop when it was killed
+    end = time.monotonic() + _LATE
+    while tids and time.monotonic() < end:
+        time.sleep(_PATIENCE)
+        tids = [tid for tid in tids if not _take_end(tid)]
 
 
-def _is_buried(tid: int, options: int) -> bool:
+def _take_end(tid: int) -> bool:
+    """Take note of a thread's end, if it has come; say whether there is none to wait for.
+
+    A stop is left alone: whoever has executed a program may have the number of one that was
+    killed, and be somebody whose stop is waited for. Of a traced thread wait(2) tells stops,
+    too, whether asked for or not.
+    """
     try:
-        found, status = os.waitpid(tid, options)
-    except ChildProcessError:
-        return True
-    return bool(found) and not os.WIFSTOPPED(status)
+        found = os.waitid(os.P_PID, tid, _ENDED | os.WNOWAIT)
+        if found is None:
+            return False
+        if found.si_code in _ENDS:
+            os.waitid(os.P_PID, tid, _ENDED)
+    except OSError:
+        pass
+    return True

@@ -10,6 +10,7 @@ that it has waited already comes off its time-out.
 
 from __future__ import annotations
 
+import _thread
 import errno
 import os
 import time
@@ -162,6 +163,8 @@ class Threads:
             except PermissionError:
                 if _state(self.pid, tid) in _GONE:
                     return
+                if _is_ours(self.pid, tid):
+                    break  # one of ours has executed a program, and with it taken this number
                 # a tracer that was killed lets go of its threads one after the other
                 if time.monotonic() > end:
                     raise
@@ -328,6 +331,15 @@ def _state(pid: int, tid: int) -> str:
             return file.read().rpartition(b")")[2].split()[0].decode()
     except (OSError, IndexError):
         return "X"
+
+
+def _is_ours(pid: int, tid: int) -> bool:
+    """Say whether this thread of soscope traces a thread already."""
+    try:
+        with open(f"/proc/{pid}/task/{tid}/status", "rb", buffering=0) as file:
+            return b"\nTracerPid:\t%d\n" % _thread.get_native_id() in file.read(4096)
+    except OSError:
+        return False
 
 
 def _why_not_stopped(pid: int, tid: int) -> str:
