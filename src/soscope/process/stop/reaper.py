@@ -56,24 +56,38 @@ class Reaper:
 
 
 def bury(tids: list[int]) -> None:
-    """Take note of the end of traced threads that were killed, also where it is yet to come."""
+    """Take note of the end of traced threads that were killed, also where it is yet to come.
+
+    Who has executed a program may have the number of one of them, and its end is its parent's to
+    hear of: which may be soscope, or what runs it.
+    """
+    tracer = _thread.get_native_id()
     end = time.monotonic() + _SOON
     left = tids
-    while left := [tid for tid in left if not _take_end(tid)]:
+    while left := [tid for tid in left if is_traced(tid, tracer) and not _take_end(tid)]:
         if time.monotonic() > end:
             try:
-                _thread.start_new_thread(_bury_later, (left,))
+                _thread.start_new_thread(_bury_later, (left, tracer))
             except RuntimeError:
-                _bury_later(left)
+                _bury_later(left, tracer)
             return
         time.sleep(_PAUSE)
 
 
-def _bury_later(tids: list[int]) -> None:
+def _bury_later(tids: list[int], tracer: int) -> None:
     end = time.monotonic() + _LATE
     while tids and time.monotonic() < end:
         time.sleep(_PATIENCE)
-        tids = [tid for tid in tids if not _take_end(tid)]
+        tids = [tid for tid in tids if is_traced(tid, tracer) and not _take_end(tid)]
+
+
+def is_traced(tid: int, tracer: int) -> bool:
+    """Say whether a thread is traced by the thread `tracer`."""
+    try:
+        with open(f"/proc/{tid}/status", "rb", buffering=0) as file:
+            return b"\nTracerPid:\t%d\n" % tracer in file.read(4096)
+    except OSError:
+        return False
 
 
 def _take_end(tid: int) -> bool:

@@ -21,7 +21,7 @@ from soscope.process.reasons import Refused
 from soscope.process.signals import signal
 from soscope.process.status import has_ended
 from soscope.process.stop import waits
-from soscope.process.stop.reaper import Reaper, bury
+from soscope.process.stop.reaper import Reaper, bury, is_traced
 
 _LIMIT = 1.0  # seconds for all threads to stop
 _SPIN = 200  # looks at a thread before sleeping in between, and before asking once more
@@ -163,7 +163,7 @@ class Threads:
             except PermissionError:
                 if _state(self.pid, tid) in _GONE:
                     return
-                if _is_ours(self.pid, tid):
+                if is_traced(tid, _thread.get_native_id()):
                     break  # one of ours has executed a program, and with it taken this number
                 # a tracer that was killed lets go of its threads one after the other
                 if time.monotonic() > end:
@@ -331,15 +331,6 @@ def _state(pid: int, tid: int) -> str:
             return file.read().rpartition(b")")[2].split()[0].decode()
     except (OSError, IndexError):
         return "X"
-
-
-def _is_ours(pid: int, tid: int) -> bool:
-    """Say whether this thread of soscope traces a thread already."""
-    try:
-        with open(f"/proc/{pid}/task/{tid}/status", "rb", buffering=0) as file:
-            return b"\nTracerPid:\t%d\n" % _thread.get_native_id() in file.read(4096)
-    except OSError:
-        return False
 
 
 def _why_not_stopped(pid: int, tid: int) -> str:
