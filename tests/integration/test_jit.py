@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -45,11 +46,22 @@ int main(void)
 
 
 @pytest.fixture
-def perf(tmp_path: Path) -> Iterator[Path]:
-    """Build the program with a perf map; afterwards what it left in /tmp goes."""
-    before = set(Path("/tmp").glob("perf-*.map"))
-    yield built(tmp_path, "perf", PERF)
-    for path in set(Path("/tmp").glob("perf-*.map")) - before:
+def perf(tmp_path: Path) -> Path:
+    """Build the program with a perf map."""
+    return built(tmp_path, "perf", PERF)
+
+
+@contextlib.contextmanager
+def mapped(number: int) -> Iterator[Path]:
+    """Give the perf map of the process that calls itself `number`; afterwards it goes.
+
+    No other one: tests of other workers have theirs in the same folder.
+    """
+    path = Path(f"/tmp/perf-{number}.map")
+    assert path.exists()
+    try:
+        yield path
+    finally:
         path.unlink()
 
 
@@ -73,7 +85,7 @@ def check_perf(pid: int, said: dict[str, list[int]]) -> None:
 
 
 def test_a_perf_map(perf: Path) -> None:
-    with running(perf) as (pid, said):
+    with running(perf) as (pid, said), mapped(pid):
         check_perf(pid, said)
 
 
@@ -84,17 +96,16 @@ def test_a_perf_map_in_a_container(perf: Path) -> None:
         run(*words, "true")
     except AssertionError:
         not_here("no user namespaces")
-    with running(*words, perf) as (pid, said):
+    with running(*words, perf) as (pid, said), mapped(1):
         (child,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        assert Path("/tmp/perf-1.map").exists()
         check_perf(int(child), said)
 
 
 def test_a_perf_map_of_somebody_else(perf: Path) -> None:
     if os.geteuid():
         not_here("only root can give files away")
-    with running(perf) as (pid, said), Process(pid) as process:
-        os.chown(f"/tmp/perf-{pid}.map", 12345, 12345)
+    with running(perf) as (pid, said), mapped(pid) as path, Process(pid) as process:
+        os.chown(path, 12345, 12345)
         answer = process.answer("plain")
         assert answer.status == "none"
         assert any("belongs to user 12345" in line for line in answer.why)
