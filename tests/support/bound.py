@@ -8,18 +8,17 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-_LINE = re.compile(
-    r"binding file (.+) \[\d+\] to (.+) \[\d+\]: (?:normal|protected|weak) symbol `([^']+)'"
-    r"(?: \[([^\]]+)\])?"
+# The loader writes a line in two pieces: that of another thread may stand between them.
+_PIECE = re.compile(
+    r"binding file (.+?) \[\d+\] to (.+?) \[\d+\]: (?:normal|protected|weak) symbol `([^']+)'"
 )
 
 
 class Bound(NamedTuple):
-    """One line of LD_DEBUG=bindings; images by their real paths."""
+    """What a line of LD_DEBUG=bindings says; images by their real paths."""
 
     importer: str
     symbol: str
-    version: str | None
     provider: str
 
 
@@ -34,12 +33,11 @@ def told(folder: Path, pid: int, program: str) -> set[Bound]:
     `program` is its main image, which the loader calls by argv[0].
     """
     found = set()
-    for line in (folder / f"bindings.{pid}").read_text(errors="surrogateescape").splitlines():
-        match = _LINE.search(line)
-        if match is not None:
-            importer, provider = (
-                os.path.realpath(one) if "/" in one else one if "linux-" in one else program
-                for one in match.groups()[:2]
-            )
-            found.add(Bound(importer, match[3], match[4], provider))
+    text = (folder / f"bindings.{pid}").read_text(errors="surrogateescape")
+    for *images, symbol in _PIECE.findall(text):
+        importer, provider = (
+            os.path.realpath(one) if "/" in one else one if "linux-" in one else program
+            for one in images
+        )
+        found.add(Bound(importer, symbol, provider))
     return found

@@ -17,7 +17,7 @@ class Stat:
     """Fields of /proc/PID/stat; `start` is in clock ticks since boot, `tty` 0 without one.
 
     `flags` are the kernel's PF_ flags. `threads` counts those that have ended but that nobody
-    has waited for, the leader among them.
+    has waited for, the leader among them; it is 0 where the thread was gone before it was counted.
     """
 
     __slots__ = ("flags", "group", "parent", "pid", "session", "start", "state", "threads", "tty")
@@ -66,13 +66,17 @@ def has_ended(pid: int) -> bool:
     """Say whether no thread of a process is left, or none but a leader that has ended.
 
     A look at each of its threads could not say that: one of them may have made another
-    meanwhile, or have executed a program, and with it taken the leader's number.
+    meanwhile, or have executed a program, and with it taken the leader's number. A leader that
+    goes while it is looked at has been waited for, or has made room for such a thread.
     """
-    try:
-        stat = read_stat(pid)
-    except NoSuchProcess:
-        return True
-    return stat.state in ENDED and stat.threads <= 1
+    for _ in range(_LOOKS):
+        try:
+            stat = read_stat(pid)
+        except NoSuchProcess:
+            return True
+        if stat.threads:
+            return stat.state in ENDED and stat.threads == 1
+    return False
 
 
 def living_thread(pid: int) -> int:
