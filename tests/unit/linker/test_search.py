@@ -13,9 +13,9 @@ import pytest
 from soscope.linker.search import closure, open_image
 from tests.support.matrix import FOLDER
 from tests.support.run import run
-from tests.support.tools import need, not_here
+from tests.support.tools import need
 
-PROGRAMS = ["ls", "git", "perl", "ruby", "node", "sqlite3", "curl", "python3", "gdb"]
+PROGRAMS = ["ls", "git", "perl", "ruby", "node", "sqlite3", "curl", "/usr/bin/python3", "gdb"]
 
 
 def told(program: str, env: dict[str, str] | None = None) -> dict[str, str]:
@@ -38,8 +38,6 @@ def found(program: str, library_path: str = "") -> dict[str, str]:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_libraries_are_those_that_the_loader_finds(name: str) -> None:
     program = need(name)
-    if Path(program).read_bytes()[:4] != b"\x7fELF":
-        not_here("a script")
     assert found(program) == told(program)
 
 
