@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from struct import Struct
 
 
@@ -52,12 +53,7 @@ class Encoding:
             self.rela = Struct(order + "IIi")
 
 
-_made: dict[tuple[int, str], Encoding] = {}
-
-
+@cache
 def encoding(bits: int, order: str) -> Encoding:
     """Return the encoding for `bits` (32, 64) and `order` ("<", ">")."""
-    known = _made.get((bits, order))
-    if known is None:
-        known = _made[bits, order] = Encoding(bits, order)
-    return known
+    return Encoding(bits, order)

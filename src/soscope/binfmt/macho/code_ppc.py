@@ -46,7 +46,7 @@ def _follow(code: bytes, at: int, vaddr: int, mask: int) -> Way | None:
             if link:
                 values[target] = link
         elif word & 0xFC1FFFFF == 0x7C0803A6:  # mtlr
-            pass
+            pass  # the link register back: no value changes
         elif top in (14, 15) and base in values:  # addi, addis
             values[target] = values[base] + (low << 16 if top == 15 else low) & _M64
         elif top in (32, 33) and base in values:  # lwz, lwzu

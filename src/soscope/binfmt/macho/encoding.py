@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from struct import Struct
 
 DECODING = ("utf-8", "surrogateescape")
@@ -35,15 +36,10 @@ class Encoding:
             self.symbol = Struct(order + "IBBHI")
 
 
-_made: dict[tuple[int, str], Encoding] = {}
-
-
+@cache
 def encoding(bits: int, order: str) -> Encoding:
     """Return the encoding for `bits` (32, 64) and `order` ("<", ">")."""
-    known = _made.get((bits, order))
-    if known is None:
-        known = _made[bits, order] = Encoding(bits, order)
-    return known
+    return Encoding(bits, order)
 
 
 def text(data: bytes, at: int = 0) -> str:

@@ -47,7 +47,7 @@ def find(code: Code, table: SlotTable) -> Iterator[Found]:
         start = code.vaddr + match.start()
         if start & 3 or where is None:
             continue
-        index = _index(match)
+        index = mips16.symbol_index(match)
         word, first, end = where
         if index is not None and first <= index < end:
             slot = word + (index - first) * (bits // 8)
@@ -65,12 +65,4 @@ def find(code: Code, table: SlotTable) -> Iterator[Found]:
 def index_of(code: bytes, order: str) -> int | None:
     """Return the symbol's index that the stub at the start of `code` gives, None without one."""
     match = _STUB.match(big_endian(code, order))
-    return None if match is None else _index(match)
-
-
-def _index(match: re.Match[bytes]) -> int | None:
-    """Return the symbol's index that a stub gives the loader, None where it is no whole one."""
-    low = int.from_bytes(match["low"], "big")
-    if match["high"] is None:
-        return low if match["alone"] is not None else None
-    return int.from_bytes(match["high"], "big") << 16 | low if match["alone"] is None else None
+    return None if match is None else mips16.symbol_index(match)

@@ -39,7 +39,7 @@ def find(code: Code, table: SlotTable) -> Iterator[Found]:
     data = _halves(code.data, order)
     where = mipsgot.first_word(table.image)
     for match in _STUB.finditer(data):
-        index = _index(match)
+        index = symbol_index(match)
         start = code.vaddr + match.start()
         if where is not None and not start & 1 and index is not None:
             word, first, end = where
@@ -68,10 +68,14 @@ def _entries(vaddr: int, data: bytes, order: str) -> Iterator[tuple[re.Match[byt
 def index_of(code: bytes, order: str) -> int | None:
     """Return the symbol's index that the stub at the start of `code` gives, None without one."""
     match = _STUB.match(_halves(code, order))
-    return None if match is None else _index(match)
+    return None if match is None else symbol_index(match)
 
 
-def _index(match: re.Match[bytes]) -> int | None:
+def symbol_index(match: re.Match[bytes]) -> int | None:
+    """Return the symbol's index that a stub gives the loader, None where it is no whole one.
+
+    `match` has the groups `low`, `high` and `alone`.
+    """
     low = int.from_bytes(match["low"], "big")
     if match["high"] is None:
         return low if match["alone"] is not None else None
