@@ -124,7 +124,7 @@ def _records(path: str) -> int:
     recording = Recording.open(path)
     try:
         for _ in recording.replay(counter):
-            pass
+            pass  # the counter keeps what it is given
     finally:
         recording.close()
     return counter.records

@@ -39,7 +39,7 @@ def stay(number: int) -> None:
         try:
             ctypes.CDLL(path)
         except OSError:
-            pass
+            pass  # not every library can be loaded by itself
     sys.stdout.write(f"ready {images()}\n")
     sys.stdout.flush()
     time.sleep(3600)
@@ -55,7 +55,7 @@ def main() -> None:
         try:
             importlib.import_module(name)
         except (ImportError, AttributeError, OSError):
-            pass
+            pass  # not every module can be imported by itself
     if sys.argv[1:] == ["count"]:
         sys.stdout.write(f"{images()}\n")
     elif sys.argv[1:2] == ["stay"]:

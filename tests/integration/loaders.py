@@ -141,7 +141,7 @@ def program(name: str, binding: str, loader: Loader) -> Path:
         scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".new-"))
         try:
             _link(name, binding, loader, oldest, scratch)
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # another worker's is as good
                 scratch.rename(folder)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)

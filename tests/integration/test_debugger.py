@@ -71,7 +71,7 @@ def target_of(soscope: int, program: Path) -> int:
     """Wait for the traced program, a child of soscope, to be in `innermost`."""
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # one of them has just ended
             for word in Path(f"/proc/{soscope}/task/{soscope}/children").read_text().split():
                 same = Path(f"/proc/{word}/exe").samefile(program)
                 if same and "nanosleep" in Path(f"/proc/{word}/wchan").read_text():
@@ -110,7 +110,7 @@ def test_a_backtrace_reaches_main(flags: str, tmp_path: Path) -> None:
                 not_here("this process may not be attached to")
             out, err = soscope.communicate(timeout=30)
         finally:
-            with contextlib.suppress(ProcessLookupError):
+            with contextlib.suppress(ProcessLookupError):  # it has ended by itself
                 os.killpg(soscope.pid, signal.SIGKILL)
     frames = re.findall(r"^#\d+ .*?(?:in )?(\w+) \(", said.stdout, re.MULTILINE)
     assert [name for name in frames if name in WANTED] == WANTED, said.stdout + said.stderr

@@ -165,7 +165,7 @@ def test_a_launched_program_is_cleaned_up_after() -> None:
         try:
             os.killpg(tracer.pid, signal.SIGKILL)
         except ProcessLookupError:
-            pass
+            pass  # it has ended by itself
 
 
 def test_a_process_that_is_not_there() -> None:

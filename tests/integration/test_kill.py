@@ -44,7 +44,7 @@ def stop(process: subprocess.Popen[str]) -> None:
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
-        pass
+        pass  # it has ended by itself
     process.communicate()
 
 

@@ -22,7 +22,7 @@ MODES = ("plain", "stay", "follow")
 def same(*command: str | os.PathLike[str], **options: object) -> Outcome:
     """Run a command with and without; what a shell sees must be equal."""
     reference = plain(*command)
-    outcome = launch(*command, **options)  # type: ignore[arg-type]
+    outcome = launch(*command, **options)  # type: ignore[arg-type]  # as launch() takes them
     assert (outcome.returncode, outcome.stdout, outcome.stderr) == (
         reference.returncode,
         reference.stdout,

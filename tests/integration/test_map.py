@@ -394,7 +394,7 @@ def waiting_below(pid: int, program: Path) -> int:
     for _ in range(400):
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         for child in map(int, children):
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # it has just ended
                 waits = Path(f"/proc/{child}/syscall").read_text().startswith("0 0x0 ")
                 if os.readlink(f"/proc/{child}/exe") == str(program) and waits:
                     return child

@@ -64,7 +64,7 @@ def session(
     finally:
         for pid in (one.target, process.pid):
             if pid:
-                with contextlib.suppress(ProcessLookupError):
+                with contextlib.suppress(ProcessLookupError):  # it has ended by itself
                     os.kill(pid, signal.SIGKILL)
         process.communicate(timeout=30)
 
@@ -116,7 +116,7 @@ def test_a_target_that_is_killed_on_its_way_is_killed(tmp_path: Path, moment: in
     with session(tmp_path, launched(), "wait", "200", mode=MODES[moment % 3]) as one:
         end = time.monotonic() + 20
         while not (children := _children(one.process.pid)) and time.monotonic() < end:
-            pass
+            pass  # looks again at once: the moment counts
         time.sleep(moment * 0.001)
         os.kill(children[0], signal.SIGKILL)
         assert one.process.wait(timeout=20) == -signal.SIGKILL
@@ -131,7 +131,7 @@ def test_when_soscope_is_killed_the_program_runs_all_or_nothing(
     with session(tmp_path, launched(), "wait", "5", mode=MODES[moment % 3]) as one:
         end = time.monotonic() + 20
         while not _children(one.process.pid) and time.monotonic() < end:
-            pass
+            pass  # looks again at once: the moment counts
         time.sleep(moment * 0.002)
         os.kill(one.process.pid, signal.SIGKILL)
         out, _ = one.process.communicate(timeout=20)
@@ -215,7 +215,7 @@ def test_ctrl_z_on_a_terminal_stops_both(tmp_path: Path, mode: str) -> None:
         while b"done 0" not in shown:
             shown += os.read(terminal, 1000)
     finally:
-        with contextlib.suppress(ProcessLookupError):
+        with contextlib.suppress(ProcessLookupError):  # it has ended by itself
             os.kill(pid, signal.SIGKILL)
         os.close(terminal)
         os.waitpid(pid, 0)

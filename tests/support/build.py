@@ -128,15 +128,14 @@ def _made(
     try:
         for path in beside:
             for shared in path.parent.glob("*.so"):
-                with contextlib.suppress(FileExistsError):
+                with contextlib.suppress(FileExistsError):  # another worker's is as good
                     os.link(shared, scratch / shared.name)
         done = subprocess.run(
             command, cwd=scratch, capture_output=True, text=True, timeout=120, check=False
         )
         if done.returncode != 0:
             raise RuntimeError(f"{shlex.join(command)}\n{done.stdout}{done.stderr}")
-        # Another worker may have been faster; its result is as good.
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # another worker's is as good
             os.rename(scratch, folder)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

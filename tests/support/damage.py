@@ -133,7 +133,7 @@ def copy(number: int, files: Sequence[Path]) -> tuple[Path, bytes]:
 # ---- the process that reads ----
 
 
-def _stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+def _stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  # a handler's two
     raise TooLong
 
 
@@ -146,7 +146,7 @@ def _look(reader: Callable[[str], object], path: str, seconds: float) -> tuple[s
         if not error.field or error.offset is None:
             return "fault", f"names no field or no offset: {error.message}"
         return "error", error.message
-    except (Exception, TooLong):  # noqa: BLE001
+    except (Exception, TooLong):  # noqa: BLE001  # whatever comes is the fault looked for
         return "fault", traceback.format_exc()
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)

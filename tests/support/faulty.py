@@ -20,7 +20,7 @@ def keyerror(path: str) -> None:
 def toolong(path: str) -> None:
     """Never end."""
     while not _is_sound(path):
-        pass
+        pass  # never ends: a time limit is looked at
 
 
 def memoryerror(path: str) -> None:

@@ -226,7 +226,7 @@ def chain(
         for one, after in zip(inside, [*inside[1:], None], strict=False):
             ahead = _ahead(one.slot, after.slot if after else None, addr, form, page)
             if isinstance(one, Bind):
-                one = one._replace(addend=addends[one.slot])  # noqa: PLW2901
+                one = one._replace(addend=addends[one.slot])  # noqa: PLW2901  # the same bind, with its addend
             words[one.slot] = pointer(form, one, numbers.get(one.slot, 0), ahead, base)
     strings = bytearray(b"\0")
     table = bytearray()

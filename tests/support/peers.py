@@ -27,7 +27,7 @@ program.set_pid(int(sys.argv[1]))
 try:
     program.load_default_debug_info()
 except drgn.MissingDebugInfoError:
-    pass
+    pass  # what has none still has symbols
 print(hex(program.symbol(sys.argv[2]).address))
 """
 

@@ -94,7 +94,7 @@ def served(place: Path, *trace: str) -> Iterator[subprocess.Popen[bytes]]:
         os.kill(pid, signal.SIGINT)
         process.wait(LIMIT)
     finally:
-        with contextlib.suppress(ProcessLookupError):
+        with contextlib.suppress(ProcessLookupError):  # it has ended by itself
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 

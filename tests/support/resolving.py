@@ -153,8 +153,8 @@ class Teller:
         """
         options = dict(how)
         with Process(self.pid) as fresh:
-            first = fresh.answer(query, **options)  # type: ignore[arg-type]
-        answer = self.process.answer(query, **options)  # type: ignore[arg-type]
+            first = fresh.answer(query, **options)  # type: ignore[arg-type]  # as answer() takes them
+        answer = self.process.answer(query, **options)  # type: ignore[arg-type]  # as above
         asked(self.pid, query, truth, answer.addr, **options)
         for one in (first, answer):
             said = one.addr or 0

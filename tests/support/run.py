@@ -47,7 +47,7 @@ def run(
     try:
         out, err = process.communicate(input, timeout=timeout)
     except BaseException:
-        with contextlib.suppress(ProcessLookupError):
+        with contextlib.suppress(ProcessLookupError):  # it has ended by itself
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         raise

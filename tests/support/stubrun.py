@@ -94,7 +94,7 @@ class StubRunner:
         try:
             cpu.emu_start(vaddr, 1, count=_MOST)
         except self._error:
-            pass
+            pass  # it has arrived where nothing is
         at = cpu.reg_read(x86.UC_X86_REG_RIP if self._is_64 else x86.UC_X86_REG_EIP)
         top = cpu.reg_read(x86.UC_X86_REG_RSP if self._is_64 else x86.UC_X86_REG_ESP)
         found = None

@@ -61,7 +61,7 @@ def _columns() -> int:
     try:
         return int(os.environ["COLUMNS"])
     except (KeyError, ValueError):
-        pass
+        pass  # not said: the terminal is asked
     try:
         return os.get_terminal_size(1).columns or _NO_TERMINAL
     except OSError:

@@ -45,5 +45,5 @@ def inherited() -> list[bytes]:
         with open("/proc/self/environ", "rb", buffering=0) as file:
             given = file.read()
     except OSError:
-        pass
+        pass  # no /proc: what Python knows
     return entries(given, dict(os.environb))

@@ -166,7 +166,7 @@ class Helper:
             if self._link.recv(len(STOP), _socket.MSG_DONTWAIT) in (STOP, b""):
                 return True
         except BlockingIOError:
-            pass
+            pass  # nothing was said: go on
         except OSError:
             return True
         self._packets.flush()

@@ -99,7 +99,7 @@ class Target:
         self._agents.close()
         # What the terminal sent while the target lived was meant for the target.
         while signal.sigtimedwait((*_FROM_TERMINAL, signal.SIGTSTP, signal.SIGCHLD), 0):
-            pass
+            pass  # each is taken away
         self._signals.restore()
 
     def _is_over(self) -> bool:

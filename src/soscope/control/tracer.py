@@ -114,7 +114,7 @@ class Tracer:
         elif event:
             self.resume(task)
         elif number == signal.SIGTRAP and task.put_in is not None and self._loading(task):
-            pass
+            pass  # our own breakpoint, which the target never sees
         else:
             self._events.on_signal(task.pid, task.tid, number, time.time_ns())
             self.resume(task, number)

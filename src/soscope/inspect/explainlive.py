@@ -226,7 +226,7 @@ def _relocation(binding: Binding) -> tuple[int, int, int]:
             if one.symbol == wanted.symbol and one.type == wanted.type:
                 return one.at, index, one.vaddr + image.load_bias
     except FormatError:
-        pass
+        pass  # the slot is shown without its record
     return 0, max(index, 0), binding.addr
 
 

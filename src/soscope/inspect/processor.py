@@ -41,7 +41,7 @@ def _line(name: str) -> str:
                 if key.strip() == name:
                     return value.strip()
     except OSError:
-        pass
+        pass  # no /proc: nothing is known
     return ""
 
 

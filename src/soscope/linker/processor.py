@@ -91,5 +91,5 @@ def _cpuinfo() -> tuple[str, frozenset[str]]:
                     flags = value
                     break
     except OSError:
-        pass
+        pass  # no /proc: as for a processor without special folders
     return vendor, frozenset(flags.split())

@@ -320,5 +320,5 @@ def collect(recording: Recording) -> Collected:
     """Read the events of a recording, up to its damage."""
     found = _Collector()
     for _ in recording.replay(found):
-        pass
+        pass  # the collector keeps what it is given
     return Collected(recording, found)

@@ -312,7 +312,7 @@ class Writer(Sink):
                 os.lseek(self._descriptor, self.size, os.SEEK_SET)
                 return
             except OSError:
-                pass
+                pass  # it cannot be cut: closed instead, as a pipe is
         # Half a block in a pipe cannot be taken back: nothing behind it could be read.
         os.close(self._descriptor)
         self._descriptor = -1

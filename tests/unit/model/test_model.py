@@ -25,7 +25,7 @@ def test_a_record_shows_and_lists_its_fields() -> None:
 
 def test_a_record_takes_no_other_fields() -> None:
     with pytest.raises(AttributeError):
-        Signal(1, 2, 3, 4).name = "x"  # type: ignore[attr-defined]
+        Signal(1, 2, 3, 4).name = "x"  # type: ignore[attr-defined]  # as mypy says
 
 
 @pytest.mark.parametrize("kind", [Record, *Record.__subclasses__()])

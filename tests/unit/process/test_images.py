@@ -103,7 +103,7 @@ def test_a_process_on_its_way_out_has_ended() -> None:
             head = process.picture.main.ranges[0][0]
             child.kill()
             while process.space.read(head, 4):
-                pass
+                pass  # until its memory is gone
             with pytest.raises(NoSuchProcess, match="has ended"):
                 process.read(head, 4)
 

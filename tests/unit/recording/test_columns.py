@@ -229,7 +229,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(directory: Path, seed: int, steps: int, killed: bool | None, **more: object) -> list[Row]:
     path = directory / "a.sosr"
-    program = Program(path, random.Random(seed).randrange, **more)  # type: ignore[arg-type]
+    program = Program(path, random.Random(seed).randrange, **more)  # type: ignore[arg-type]  # as Program takes them
     for _ in range(steps):
         program.step()
         if program.block.when_full == layout.FULL_BLOCK and program.choose(200) == 0:

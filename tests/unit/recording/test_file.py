@@ -33,7 +33,7 @@ def make_writer(path: Path, **more: object) -> Writer:
         options={"when_full": "block"},
         versions={"soscope": "0"},
         start_ns=EPOCH,
-        **more,  # type: ignore[arg-type]
+        **more,  # type: ignore[arg-type]  # as Writer takes them
     )
 
 

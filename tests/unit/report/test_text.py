@@ -103,7 +103,7 @@ def screen(tmp_path: Path) -> Screen:
 
 def whole(entry: Entry, *args: object, **kwargs: object) -> Sequence[Event]:
     """Make a call that returns at once."""
-    return entry, returned(entry, *args, **kwargs)  # type: ignore[arg-type]
+    return entry, returned(entry, *args, **kwargs)  # type: ignore[arg-type]  # as returned() takes them
 
 
 def test_a_call_is_one_line_with_the_result_in_ltraces_column(screen: Screen) -> None:

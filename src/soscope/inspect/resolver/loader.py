@@ -240,7 +240,7 @@ class Loader:
                 if debuglink.file_build_id(debug, theirs) == image.build_id:
                     found.append(static_table(debug.source, theirs, debug.encoding))
         except (FormatError, OSError):
-            pass
+            pass  # no debug file of this build: names decorate
         return found
 
 

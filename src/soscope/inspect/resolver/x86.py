@@ -98,7 +98,7 @@ class X86(m.Machine):
 
     def instructions(self, code: bytes, vaddr: int) -> Iterable[Any]:
         """Decode code linearly."""
-        return self._decoder.disasm(code, vaddr)  # type: ignore[no-any-return]
+        return self._decoder.disasm(code, vaddr)  # type: ignore[no-any-return]  # has no types
 
     def is_padding(self, insn: Any) -> bool:
         """Say whether an instruction is there for alignment alone."""

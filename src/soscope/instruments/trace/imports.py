@@ -25,7 +25,7 @@ def imported_functions(paths: Iterable[str]) -> set[str]:
             image = ElfImage.from_descriptor(descriptor, path)
             found.update(symbol.name for symbol in image.undefined_functions())
         except (FormatError, OSError):
-            pass
+            pass  # not one whose imports can be said: it gives no names
         finally:
             os.close(descriptor)
     return found

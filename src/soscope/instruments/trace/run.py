@@ -304,7 +304,7 @@ class Session(Events):
             return
         stream.let_go()
         while self._hand_over(stream):
-            pass
+            pass  # until nothing is left
         batch = stream.finish()
         self._calls += sum(isinstance(event, Entry) for event in batch)
         self.listener.events(batch)

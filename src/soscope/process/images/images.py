@@ -246,7 +246,7 @@ def _exported_debug(loader: LoadedImage) -> int:
                 addr = found.value + loader.load_bias
                 return (loader.space.word(addr) or 0) if is_pointer else addr
     except FormatError:
-        pass
+        pass  # a damaged loader tells nothing
     return 0
 
 

@@ -125,7 +125,7 @@ class LoadedImage:
             if os.stat(f"/proc/{self.space.tid}/root{path}").st_ino == mapping.inode:
                 return path
         except OSError:
-            pass
+            pass  # no file of that name: the mark is the kernel's
         return path.removesuffix(_DELETED)
 
     @property

@@ -68,7 +68,7 @@ class Watch:
             if self._batches is not None:
                 return all(batch.holds(self._tid) for batch in self._batches)
         except OSError:  # not allowed here, or a place is no memory any more
-            pass
+            pass  # each piece is asked for itself, and says so
         return all(piece.holds(space) for piece in self._pieces)
 
 

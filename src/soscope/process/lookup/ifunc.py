@@ -64,7 +64,7 @@ def _irelative(image: LoadedImage, resolver: int) -> list[tuple[int, str]]:
                 if value and value not in (resolver, resolver + image.load_bias):
                     found.append((value, f"IRELATIVE slot {slot.addr:#x} of {image.name}"))
     except FormatError:
-        pass
+        pass  # damaged tables name no slot: less evidence
     return [one for one in found if image.executes(one[0])]
 
 

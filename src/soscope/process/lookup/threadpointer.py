@@ -47,7 +47,7 @@ def _inner_id(tid: int) -> int:
                 if line.startswith(b"NSpid:"):
                     return int(line.split()[-1])
     except OSError:
-        pass
+        pass  # it has ended, and so has the question
     return tid
 
 

@@ -67,7 +67,7 @@ def missing_right() -> str | None:
             if " ".join(file.read().split()) != _ALL_IDS:
                 return "soscope is in a user namespace of its own"
     except OSError:
-        pass
+        pass  # a kernel without user namespaces
     return None
 
 

@@ -104,5 +104,5 @@ def _take_end(tid: int) -> bool:
         if found.si_code in _ENDS:
             os.waitid(os.P_PID, tid, _ENDED)
     except OSError:
-        pass
+        pass  # somebody else has waited for it: it is gone all the same
     return True

@@ -214,7 +214,7 @@ class Threads:
             try:
                 ptrace.resume(thread.tid, number)
             except ProcessLookupError:
-                pass
+                pass  # killed: the next wait hears of its end
 
     # ---- going on ----
 

@@ -110,7 +110,7 @@ def perf_map_path(space: Space) -> str:
                 if line.startswith(b"NStgid:"):
                     number = int(line.split()[-1])
     except (OSError, ValueError):
-        pass
+        pass  # an older kernel, or it has ended: the id that we know
     return f"/proc/{space.tid}/root/tmp/perf-{number}.map"
 
 
@@ -150,7 +150,7 @@ def _owners(tid: int) -> set[int]:
                 if line.startswith(b"Uid:"):
                     found.update(map(int, line.split()[1:]))
     except OSError:
-        pass
+        pass  # it has ended: root's alone would be used
     return found
 
 
