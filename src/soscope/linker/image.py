@@ -34,7 +34,7 @@ class Slot(filemap.Slot):
     @classmethod
     def of(cls, image: Image, slot: filemap.Slot) -> Slot:
         """Make the slot of an image."""
-        made = cls._make(slot)
+        made = tuple.__new__(cls, slot)
         object.__setattr__(made, "_image", image)
         return made
 

@@ -159,8 +159,8 @@ class ElfMap:
     def filled_again(self) -> tuple[tuple[int, str], ...]:
         """(vaddr, symbol) of each relocation that fills a slot that another one fills, too."""
         _ = self._rows
-        names = Names(self.image, max((one.symbol for one in self._again), default=0))
-        return tuple((one.vaddr, names.get(one.symbol).name) for one in self._again)
+        named = Names(self.image, [one.symbol for one in self._again]).named
+        return tuple((one.vaddr, named[one.symbol][0]) for one in self._again)
 
     @cached_property
     def _rows(self) -> tuple[tuple[Slot, ...], tuple[Stub, ...]]:
@@ -172,12 +172,16 @@ class ElfMap:
             return (), ()
         _ = self._dynamic  # where it is damaged, that is said, and there are no tags from now on
         relocations = Relocations(self.image, machine, self.sections)
-        filled = [one for one in relocations.read() if self._is_slot(one, machine)]
+        filled = relocations.read()
+        if machine.words:
+            filled = [one for one in filled if self._is_slot(one, machine)]
         self._say(*relocations.partial)
         self._again = relocations.again
         by_slot, astray = self._stubs(filled, machine)
-        names = Names(self.image, max((one.symbol for one in filled), default=0))
+        filled.sort()
+        names = Names(self.image, [symbol for _, _, symbol, _, _ in filled])
         places = Places(self.image, self.sections)
+        start = end = 0
         is_now = fileslots.is_bound_now(self.image)
         is_prelinked = self._dynamic.get(c.DT_GNU_PRELINKED) is not None
         helpers: dict[int, int] = {}
@@ -189,21 +193,21 @@ class ElfMap:
         tag, bit = machine.variant or (0, 0)
         variants = bit if self._dynamic.get(tag) is not None else 0
         slots = []
-        irelative, get = machine.irelative, names.get
+        irelative, named, stubs_of = machine.irelative, names.named, by_slot.get
         step = fileslots.argument_step(self.image, machine)
         new = tuple.__new__  # there are many
         bindings = {
             kind: fileslots.binding_of(kind, machine, is_now=is_now, is_prelinked=is_prelinked)
             for kind in types
         }
-        for vaddr, kind, symbol, _, place in sorted(filled):
-            name = get(symbol)
+        for vaddr, kind, symbol, _, place in filled:
             binding = bindings[kind]
             if variants and binding == LAZY and names.other(symbol) & variants:
                 binding = NOW
                 helpers.pop(vaddr, None)
-            section, offset = places.at(vaddr)
-            text, version, symbol_type, is_here, library = name
+            if not start <= vaddr < end:
+                start, end, section, shift = places.around(vaddr)
+            text, version, symbol_type, is_here, library = named[symbol]
             if kind in irelative and not symbol:
                 text, symbol_type, is_here = resolvers.get(vaddr, ""), "ifunc", True
             slots.append(
@@ -211,7 +215,7 @@ class ElfMap:
                     Slot,
                     (
                         vaddr,
-                        offset,
+                        None if shift is None else vaddr + shift,
                         section,
                         types[kind],
                         text,
@@ -223,7 +227,7 @@ class ElfMap:
                         place * step if binding == LAZY and place >= 0 else None,
                         helpers.get(vaddr),
                         None,
-                        by_slot.get(vaddr, ()),
+                        stubs_of(vaddr, ()),
                     ),
                 )
             )
@@ -256,18 +260,20 @@ class ElfMap:
         if decoder_of(self._number) is None:
             self._say(missing_decoder(self._number))
             return {}, []
-        slots = {one.vaddr: one.kind in machine.irelative for one in filled}
-        calls = [one.vaddr for one in filled if one.place >= 0 and one.kind in machine.types]
+        irelative, types = machine.irelative, machine.types
+        slots = {vaddr: kind in irelative for vaddr, kind, _, _, _ in filled}
+        calls = [vaddr for vaddr, kind, _, _, place in filled if place >= 0 and kind in types]
         table = SlotTable(self.image, slots, calls, self._bases())
         by_slot: dict[int, tuple[Stub, ...]] = {}
         astray = []
-        new = tuple.__new__
-        for (vaddr, size, slot, kind), section in find_stubs(table, self.sections):
-            if slot in slots:
-                stub = new(Stub, (vaddr, size, section, kind, slot, None))
-                by_slot[slot] = (*by_slot[slot], stub) if slot in by_slot else (stub,)
+        for stub in find_stubs(table, self.sections):
+            slot = stub[4]
+            if slot not in slots:
+                astray.append(stub._replace(slot=0))
+            elif slot in by_slot:
+                by_slot[slot] += (stub,)
             else:
-                astray.append(Stub(vaddr, size, section, kind, 0))
+                by_slot[slot] = (stub,)
         self._say(*table.partial)
         return by_slot, astray
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import count, repeat
 from typing import NamedTuple
 
 from soscope.binfmt.elf.encoding import Encoding
@@ -36,20 +37,14 @@ def filled_by(
         mask = 0xFF
         if coding.order == "<":
             rows = map(_n64_row, rows)
+    if not has_addend:
+        rows = ((*row, 0) for row in rows)
+    places: Iterable[int] = count() if in_plt else repeat(-1)
     new = tuple.__new__  # a hundred thousand of them are few
     return [
-        new(
-            Filled,
-            (
-                row[0],
-                row[1] & mask,
-                row[1] >> shift,
-                row[2] if has_addend else 0,
-                index if in_plt else -1,
-            ),
-        )
-        for index, row in enumerate(rows)
-        if row[1] & mask in types
+        new(Filled, (vaddr, info & mask, info >> shift, addend, place))
+        for place, (vaddr, info, addend) in zip(places, rows, strict=False)
+        if info & mask in types
     ]
 
 

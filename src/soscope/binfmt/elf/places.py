@@ -9,6 +9,9 @@ from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.reader import ElfReader
 from soscope.binfmt.elf.sections import Sections
 
+# start, end, section or None, and what to add for the offset: None where there are no bytes
+Place = tuple[int, int, str | None, int | None]
+
 
 class Places:
     """Which section an address lies in, by the section headers, and where in the file it does.
@@ -23,33 +26,17 @@ class Places:
             key=lambda one: one.vaddr,
         )
         self._starts = [one.vaddr for one in self._sections]
-        self._start = self._end = 0
-        self._name: str | None = None
         self._segments = [one for one in image.segments if one.type == c.PT_LOAD]
-        self._low = self._high = self._shift = 0
 
-    def at(self, vaddr: int) -> tuple[str | None, int | None]:
-        """Return (name, offset): None without a section, no offset where there are no bytes."""
-        name = offset = None
-        if self._start <= vaddr < self._end or self._turn_to(vaddr):
-            name = self._name
-        if self._low <= vaddr < self._high or self._go_to(vaddr):
-            offset = vaddr + self._shift
-        return name, offset
-
-    def _turn_to(self, vaddr: int) -> bool:
+    def around(self, vaddr: int) -> Place:
+        """Return the stretch around an address of which all is in one place."""
+        start, end, name = vaddr, vaddr + 1, None
         index = bisect_right(self._starts, vaddr) - 1
-        if index < 0 or vaddr - self._starts[index] >= self._sections[index].size:
-            return False
-        section = self._sections[index]
-        self._start, self._end = section.vaddr, section.vaddr + section.size
-        self._name = section.name
-        return True
-
-    def _go_to(self, vaddr: int) -> bool:
+        if index >= 0 and vaddr - self._starts[index] < self._sections[index].size:
+            section = self._sections[index]
+            start, end, name = section.vaddr, section.vaddr + section.size, section.name
         for one in self._segments:
             if one.vaddr <= vaddr < one.vaddr + one.filesz:
-                self._low, self._high = one.vaddr, one.vaddr + one.filesz
-                self._shift = one.offset - one.vaddr
-                return True
-        return False
+                start, end = max(start, one.vaddr), min(end, one.vaddr + one.filesz)
+                return start, end, name, one.offset - one.vaddr
+        return vaddr, vaddr + 1, name, None

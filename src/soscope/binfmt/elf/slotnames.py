@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TypeVar
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
@@ -28,60 +28,43 @@ SYMBOL_TYPES = {
 }
 
 
-class Named(NamedTuple):
-    """What a symbol table says of one symbol; `library` as of model/filemap.py's Slot."""
-
-    name: str
-    version: str | None
-    type: str
-    defined_here: bool
-    library: str
-
-
-_NOBODY = Named("", None, "none", False, "")
+# name, version, type, defined here?, library: as model/filemap.py's Slot has them
+Named = tuple[str, str | None, str, bool, str]
+_Version = tuple[str | None, str]  # version, library
+_NOBODY: Named = ("", None, "none", False, "")
 
 
 class Names:
-    """The symbols that relocations name, as far as they are asked for."""
+    """The symbols that relocations name.
 
-    __slots__ = (
-        "_at",
-        "_image",
-        "_is_64",
-        "_known",
-        "_numbers",
-        "_step",
-        "_strings",
-        "_table",
-        "_unpack",
-        "_versions",
-        "_versions_known",
-        "partial",
-    )
+    `named` has each by its index, without a name where the file has none.
+    """
 
-    def __init__(self, image: ElfImage, most: int) -> None:
-        """Read the table up to the symbol `most`."""
+    __slots__ = ("_image", "_numbers", "_strings", "_table", "_versions", "named", "partial")
+
+    def __init__(self, image: ElfImage, wanted: Collection[int]) -> None:
+        """Read the symbols with the indices `wanted`."""
         self._image = image
-        self._known: dict[int, Named] = {0: _NOBODY}
-        self._versions_known: dict[tuple[int, bool], tuple[str | None, str]] = {}
+        self.named: dict[int, Named] = {0: _NOBODY}
         self.partial: list[str] = []
         self._table = self._strings = b""
-        self._at = 0
-        self._unpack = image.encoding.symbol.unpack_from
-        self._is_64 = image.encoding.bits == 64
-        self._step = step = image.encoding.symbol.size
         self._numbers: Sequence[int] = ()
         self._versions: Versions | None = None
         if image.dynamic.get(c.DT_VERSYM) is not None:
             self._versions = self._quietly(lambda: Versions(image))
-        if not most:
-            return
+        most = max(wanted, default=0)
+        if most:
+            self._read(wanted, self._read_tables(most))
+
+    def _read_tables(self, most: int) -> int:
+        """Read the tables up to the symbol `most`; return where that of symbols lies."""
+        image = self._image
         symbols = self._quietly(lambda: image.locate_pointer(c.DT_SYMTAB))
         strings = self._quietly(lambda: image.locate_pointer(c.DT_STRTAB))
         if symbols is None or strings is None:
             self.partial.append("no DT_SYMTAB or DT_STRTAB: symbols have no names")
-            return
-        self._at = symbols
+            return 0
+        step = image.encoding.symbol.size
         self._table = image.source.read(symbols, min((most + 1) * step, _MAX_BYTES))
         size = image.dynamic.get(c.DT_STRSZ) or 0
         self._strings = image.source.read(strings, min(size, _MAX_STRINGS))
@@ -92,6 +75,7 @@ class Names:
             )
         if self._versions is not None:
             self._numbers = self._versions.read_numbers(min(most + 1, len(self._table) // step))
+        return symbols
 
     def _quietly(self, read: Callable[[], _T]) -> _T | None:
         try:
@@ -100,69 +84,80 @@ class Names:
             self.partial.append(str(error))
             return None
 
-    def get(self, index: int) -> Named:
-        """Return one symbol, without a name where the file has none."""
-        found = self._known.get(index)
-        if found is None:
-            found = self._known[index] = self._make(index)
-        return found
-
     def other(self, index: int) -> int:
         """Return st_other of one symbol, 0 where the file does not have it."""
         coding = self._image.encoding
         at = index * coding.symbol.size + (5 if coding.bits == 64 else 13)
         return self._table[at] if at < len(self._table) else 0
 
-    def _make(self, index: int) -> Named:
-        strings = self._strings
-        try:
-            raw = self._unpack(self._table, index * self._step)
-        except struct.error:
-            self.partial.append(
-                f"DT_SYMTAB at offset {self._at:#x}: symbol {index} is outside of the file"
-            )
-            return _NOBODY
-        if self._is_64:
-            at, info, _, section, _, _ = raw
-        else:
-            at, _, _, info, _, section = raw
-        end = strings.find(b"\0", at)
-        if end < 0:
-            self.partial.append(f"st_name of symbol {index}: {at:#x} is outside of DT_STRTAB")
-            end = at
-        is_defined = section != c.SHN_UNDEF
-        numbers = self._numbers
-        if index < len(numbers):
-            number = numbers[index] & ~c.VERSYM_HIDDEN
-            known = self._versions_known.get((number, is_defined))
-        else:
-            number, known = None, None
-        version, library = known or self._version(index, number, is_defined)
-        return tuple.__new__(
-            Named,
-            (
+    def _read(self, wanted: Iterable[int], start: int) -> None:
+        layout = self._image.encoding.symbol
+        unpack, step = layout.unpack_from, layout.size
+        is_64 = self._image.encoding.bits == 64
+        table, strings, numbers = self._table, self._strings, self._numbers
+        named, types, find = self.named, SYMBOL_TYPES, self._strings.find
+        # those of undefined and of defined symbols, by their entries of DT_VERSYM
+        versions: tuple[dict[int, _Version], dict[int, _Version]] = ({}, {})
+        for index in wanted:
+            if index in named:
+                continue
+            try:
+                raw = unpack(table, index * step)
+            except struct.error:
+                self.partial.append(
+                    f"DT_SYMTAB at offset {start:#x}: symbol {index} is outside of the file"
+                )
+                named[index] = _NOBODY
+                continue
+            if is_64:
+                at, info, _, section, _, _ = raw
+            else:
+                at, _, _, info, _, section = raw
+            end = find(b"\0", at)
+            if end < 0:
+                self.partial.append(f"st_name of symbol {index}: {at:#x} is outside of DT_STRTAB")
+                end = at
+            is_defined = section != c.SHN_UNDEF
+            if index < len(numbers):
+                number = numbers[index]
+                version = versions[is_defined].get(number)
+                if version is None:
+                    version = versions[is_defined][number] = self._version(number, is_defined)
+                    numbers = self._numbers
+            else:
+                version = self._version_of(index, is_defined)
+            named[index] = (
                 strings[at:end].decode("utf-8", "surrogateescape"),
-                version,
-                SYMBOL_TYPES.get(info & 15, "unknown"),
+                version[0],
+                types.get(info & 15, "unknown"),
                 is_defined,
-                library,
-            ),
-        )
+                version[1],
+            )
 
-    def _version(self, index: int, number: int | None, is_defined: bool) -> tuple[str | None, str]:
-        """Return version and library of a symbol, whose version number may be known."""
-        versions = self._versions
+    def _version_of(self, index: int, is_defined: bool) -> _Version:
+        """Return the version of a symbol whose number has not been read with the others."""
+        if self._versions is None:
+            return None, ""
+        try:
+            number, _ = self._versions.number(index)
+        except FormatError as error:
+            return self._no_versions(error)
+        return self._version(number, is_defined)
+
+    def _version(self, number: int, is_defined: bool) -> _Version:
+        """Return the version, and its library, that an entry of DT_VERSYM stands for."""
+        versions, number = self._versions, number & ~c.VERSYM_HIDDEN
         if versions is None:
             return None, ""
         try:
-            if number is None:
-                number, _ = versions.number(index)
             name = versions.name(number, is_defined=is_defined)
             library = "" if is_defined or name is None else versions.file(number)
         except FormatError as error:
-            self.partial.append(str(error))
-            self._versions = None
-            self._numbers = ()
-            return None, ""
-        self._versions_known[number, is_defined] = name, library
+            return self._no_versions(error)
         return name, library
+
+    def _no_versions(self, error: FormatError) -> _Version:
+        self.partial.append(str(error))
+        self._versions = None
+        self._numbers = ()
+        return None, ""

@@ -10,6 +10,7 @@ from soscope.binfmt.elf.machines import EM_ARM, EM_MIPS, EM_PPC, EM_PPC64, EM_RI
 from soscope.binfmt.elf.sections import Section, Sections
 from soscope.binfmt.stubs.table import Code, Found, SlotTable
 from soscope.errors import FormatError
+from soscope.model.filemap import Stub
 
 _PIECE = 1 << 24  # bytes of code at once
 _OVERLAP = 256  # longer than any stub
@@ -61,8 +62,8 @@ def decoder_of(machine: int) -> tuple[Decoder, tuple[str, ...]] | None:
     return None
 
 
-def find_stubs(table: SlotTable, sections: Sections) -> list[tuple[Found, str | None]]:
-    """Return the stubs of an image, each with the name of its section, by rising address.
+def find_stubs(table: SlotTable, sections: Sections) -> list[Stub]:
+    """Return the stubs of an image by rising address; some may lead through what is no slot.
 
     Without section headers, or where they lead to none although functions are called, all code
     is searched; then a stub that leads through no slot is not told from other code.
@@ -71,30 +72,43 @@ def find_stubs(table: SlotTable, sections: Sections) -> list[tuple[Found, str | 
     if decoder is None:
         return []
     find, places = decoder
-    found: dict[int, tuple[Found, str | None]] = {}
+    found: dict[int, Stub] = {}
+    new = tuple.__new__  # there are many
     for code in _code_of(table, _sections_of(sections, places)):
         section = code.section
-        found |= {one[0]: (one, section) for one in find(code, table) if one[0] not in found}
+        stubs = {
+            vaddr: new(Stub, (vaddr, size, section, kind, slot, None))
+            for vaddr, size, slot, kind in find(code, table)
+        }
+        found = stubs | found
     if not found and table.slots and (table.calls or not sections.all):
         for code in all_code(table):
             for one in find(code, table):
-                if one.slot in table.slots:
-                    found.setdefault(one.vaddr, (one, _section_at(sections, one.vaddr)))
+                if one.slot in table.slots and one.vaddr not in found:
+                    found[one.vaddr] = _stub(one, sections)
     if table.machine == EM_PPC:
         from soscope.binfmt.stubs.ppc import in_place
 
         for one in in_place(table):
-            found.setdefault(one.vaddr, (one, _section_at(sections, one.vaddr)))
-    return list(_whole(found[vaddr] for vaddr in sorted(found)))
+            found.setdefault(one.vaddr, _stub(one, sections))
+    return _whole([found[vaddr] for vaddr in sorted(found)])
 
 
-def _whole(found: Iterable[tuple[Found, str | None]]) -> Iterator[tuple[Found, str | None]]:
+def _stub(one: Found, sections: Sections) -> Stub:
+    section = sections.containing(one.vaddr)
+    return Stub(one.vaddr, one.size, None if section is None else section.name, one.kind, one.slot)
+
+
+def _whole(stubs: list[Stub]) -> list[Stub]:
     """Leave out the rest of a stub that the beginning of a piece of code has cut."""
-    end = slot = 0
-    for one in found:
-        if one[0].vaddr + one[0].size > end or one[0].slot != slot:
-            yield one
-        end, slot = one[0].vaddr + one[0].size, one[0].slot
+    found = []
+    end = last = 0
+    for one in stubs:
+        vaddr, size, _, _, slot, _ = one
+        if vaddr + size > end or slot != last:
+            found.append(one)
+        end, last = vaddr + size, slot
+    return found
 
 
 def _sections_of(sections: Sections, places: tuple[str, ...]) -> list[Section]:
@@ -106,11 +120,6 @@ def _sections_of(sections: Sections, places: tuple[str, ...]) -> list[Section]:
         and one.type != c.SHT_NOBITS
         and (not places or one.name.startswith(places))
     ]
-
-
-def _section_at(sections: Sections, vaddr: int) -> str | None:
-    section = sections.containing(vaddr)
-    return None if section is None else section.name
 
 
 def _code_of(table: SlotTable, sections: list[Section]) -> Iterator[Code]:
