@@ -83,6 +83,8 @@ class _Scope:
                 for name, library in listed
                 if library.exports is not None
             ]
+        if not self._offers:
+            return None
         wanted = self.system.word(name)
         is_musl = self.system.is_musl
         for provider, offer in self._offers:

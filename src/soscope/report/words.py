@@ -46,6 +46,8 @@ def ending(status: int | None, signal_number: int | None) -> str:
 
 def printable(line: str) -> str:
     """Return a line that is one line, and harmless to a terminal, whatever names are in it."""
+    if line.isprintable():
+        return line
     return "".join(one if one.isprintable() else f"\\x{_byte(one):02x}" for one in line)
 
 
