@@ -11,6 +11,8 @@ import os
 
 from soscope.errors import FormatError
 
+_AHEAD = 1024  # bytes
+
 
 class ByteSource:
     """Bytes with random access. `name` is for messages; reading returns what there is."""
@@ -73,6 +75,26 @@ class FileSource(ByteSource):
                 break
             data += more
         return data
+
+
+class AheadSource(ByteSource):
+    """A source that reads another one in larger pieces: for small reads that follow each other."""
+
+    __slots__ = ("_data", "_source", "_start")
+
+    def __init__(self, source: ByteSource) -> None:
+        super().__init__(source.name)
+        self._source = source
+        self._start = 0
+        self._data = b""
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return up to `size` bytes at `offset`."""
+        at = offset - self._start
+        if at < 0 or at + size > len(self._data):
+            self._start, self._data = offset, self._source.read(offset, max(size, _AHEAD))
+            at = 0
+        return self._data[at : at + size]
 
 
 def broken(source: ByteSource, field: str, offset: int, why: str) -> FormatError:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import overload
 
 from soscope.binfmt.elf.filemap import ElfMap
@@ -105,7 +105,7 @@ class Slots(Sequence[Slot]):
 
     def __iter__(self) -> Iterator[Slot]:
         """Give them one by one."""
-        return (Slot.of(self._image, one) for one in self._slots)
+        return map(partial(Slot.of, self._image), self._slots)
 
     def __repr__(self) -> str:
         """Say how many there are of which file."""

@@ -42,8 +42,12 @@ class Relocations:
             return staticslots.read(image, self._machine, self._sections, self.partial.append)
         found: dict[int, Filled] = {}
         for table in tables(image, self.partial.append):
-            put = found.setdefault
             rows = self._rows(self._behind_relative(table))
+            fresh = {one[0]: one for one in rows}
+            if len(fresh) == len(rows) and fresh.keys().isdisjoint(found):
+                found |= fresh
+                continue
+            put = found.setdefault
             self.again += [one for one in rows if put(one[0], one) is not one]
         number = image.header.machine if image.header else 0
         if number == EM_MIPS:

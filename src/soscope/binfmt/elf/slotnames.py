@@ -74,6 +74,7 @@ class Names:
                 f" {len(self._strings)} found"
             )
         if self._versions is not None:
+            self._versions.strings = self._strings
             self._numbers = self._versions.read_numbers(min(most + 1, len(self._table) // step))
         return symbols
 

@@ -3,20 +3,21 @@
 
 from __future__ import annotations
 
+import os
 from struct import Struct
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.reader import ElfReader
-from soscope.binfmt.source import broken, take
+from soscope.binfmt.source import AheadSource, broken, take
 from soscope.errors import FormatError
 
 _MAX = 65536  # version numbers have 15 bits
 
 
 class Versions:
-    """The versions of an image's symbols; the names are read when the first is asked for."""
+    """The versions of an image's symbols; each table of names is read when it is asked for."""
 
-    __slots__ = ("_defined", "_files", "_image", "_needed", "_numbers", "_versym")
+    __slots__ = ("_defined", "_files", "_image", "_needed", "_numbers", "_versym", "strings")
 
     def __init__(self, image: ElfReader) -> None:
         self._image = image
@@ -25,6 +26,7 @@ class Versions:
         self._needed: dict[int, str] | None = None
         self._defined: dict[int, str] | None = None
         self._files: dict[int, str] = {}
+        self.strings = b""  # DT_STRTAB, where somebody has read it
 
     def number(self, index: int) -> tuple[int, bool]:
         """Return (version number, is hidden) of the symbol at `index`; 0 and 1 have no name."""
@@ -54,13 +56,19 @@ class Versions:
         """
         if number <= 1:  # local, or global without a version
             return None
-        if self._needed is None or self._defined is None:
+        if is_defined:
+            return self._names_defined().get(number) or self._names_needed().get(number)
+        return self._names_needed().get(number) or self._names_defined().get(number)
+
+    def _names_needed(self) -> dict[int, str]:
+        if self._needed is None:
             self._needed = self._read_needed()
+        return self._needed
+
+    def _names_defined(self) -> dict[int, str]:
+        if self._defined is None:
             self._defined = self._read_defined()
-        first, second = self._defined, self._needed
-        if not is_defined:
-            first, second = second, first
-        return first.get(number) or second.get(number)
+        return self._defined
 
     def file(self, number: int) -> str:
         """Return the library that is to have the needed version `number`, "" where none is.
@@ -77,21 +85,22 @@ class Versions:
         need = Struct(self._image.encoding.order + "HHIII")
         aux = Struct(self._image.encoding.order + "IHHII")
         names: dict[int, str] = {}
+        source = AheadSource(self._image.source)
         at = self._image.locate_pointer(c.DT_VERNEED)
         for _ in range(min(self._image.dynamic.get(c.DT_VERNEEDNUM) or 0, _MAX)):
             if at is None:
                 break
-            fields = need.unpack(take(self._image.source, at, need.size, "DT_VERNEED"))
+            fields = need.unpack(take(source, at, need.size, "DT_VERNEED"))
             entry = at + fields[3]
             try:
-                file = self._image.string(fields[2], "vn_file")
+                file = self._string(fields[2], "vn_file")
             except FormatError:
                 file = ""  # the versions are right without it
             for _ in range(fields[1]):
-                data = take(self._image.source, entry, aux.size, "DT_VERNEED")
+                data = take(source, entry, aux.size, "DT_VERNEED")
                 _, _, other, name, following = aux.unpack(data)
                 number = other & ~c.VERSYM_HIDDEN
-                names[number] = self._image.string(name, "vna_name")
+                names[number] = self._string(name, "vna_name")
                 self._files[number] = file
                 if not following:
                     break
@@ -109,16 +118,23 @@ class Versions:
         define = Struct(self._image.encoding.order + "HHHHIII")
         aux = Struct(self._image.encoding.order + "II")
         names: dict[int, str] = {}
+        source = AheadSource(self._image.source)
         at = self._image.locate_pointer(c.DT_VERDEF)
         for _ in range(min(self._image.dynamic.get(c.DT_VERDEFNUM) or 0, _MAX)):
             if at is None:
                 break
-            fields = define.unpack(take(self._image.source, at, define.size, "DT_VERDEF"))
+            fields = define.unpack(take(source, at, define.size, "DT_VERDEF"))
             if fields[3]:
-                data = take(self._image.source, at + fields[5], aux.size, "DT_VERDEF")
-                name = self._image.string(aux.unpack(data)[0], "vda_name")
+                data = take(source, at + fields[5], aux.size, "DT_VERDEF")
+                name = self._string(aux.unpack(data)[0], "vda_name")
                 names[fields[2] & ~c.VERSYM_HIDDEN] = name
             if not fields[6]:
                 break
             at += fields[6]
         return names
+
+    def _string(self, offset: int, field: str) -> str:
+        end = self.strings.find(b"\0", offset)
+        return (
+            os.fsdecode(self.strings[offset:end]) if end >= 0 else self._image.string(offset, field)
+        )
