@@ -35,3 +35,34 @@ def test_one_that_is_killed_meanwhile_is_gone_and_nothing_else() -> None:
             kill(process)
         threads.resume()
     assert not os.path.exists(f"/proc/{process.pid}/exe")
+
+
+MANY = """
+import threading, time
+for _ in range(4):
+    threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("moment", ["step", "limit", "registers"])
+def test_one_of_many_threads_that_is_killed_meanwhile_is_gone(moment: str) -> None:
+    """The end of the first thread is told when all others have been waited for, which are ours."""
+    words = [sys.executable, "-c", MANY]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        threads = Threads(process.pid)
+        threads.stop()
+        try:
+            with pytest.raises(Gone), Borrowed(process.pid) as tracee:
+                process.kill()
+                while True:
+                    if moment == "registers":
+                        tracee.registers()
+                    else:
+                        tracee.run_to_trap(step=True, limit=0.2 if moment == "limit" else None)
+        finally:
+            threads.resume()
+    assert not os.path.exists(f"/proc/{process.pid}/exe")

@@ -3,7 +3,9 @@
 
 Who executes a program waits until the process's other threads have ended, and for that until
 their tracer has heard of it. But ptrace(2) lets that one wait for the new program when it is
-about to seize one more thread, and no signal wakes it: both would wait for ever.
+about to seize one more thread, and no signal wakes it: both would wait for ever. And the end of
+a process's first thread is told to nobody before that of all others has been waited for: who
+waits for it alone, because it was borrowed, would wait for ever, too.
 
 The same holds for threads that are killed while they are let go of: who was let go of before
 them may have executed a program already.
@@ -14,7 +16,7 @@ from __future__ import annotations
 import _thread
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from soscope.process import ptrace
 
@@ -28,31 +30,32 @@ _ENDS = (os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED)
 
 
 class Reaper:
-    """`with Reaper(tids):` those of them that end are waited for by a thread of its own.
+    """Those of `tids` that end are waited for by a thread of its own, until `end` is called.
 
-    It does so from time to time, and takes note of nothing but their end. `tids` may change.
+    It does so from time to time, and takes note of nothing but their end. `tids` may change; the
+    thread that makes a reaper is their tracer.
     """
 
-    __slots__ = ("_done", "_tids")
+    __slots__ = ("_done", "_tids", "_tracer")
 
-    def __init__(self, tids: Iterable[int]) -> None:
+    def __init__(self, tids: Collection[int]) -> None:
         self._tids = tids
+        self._tracer = _thread.get_native_id()
         self._done = _thread.allocate_lock()
-
-    def __enter__(self) -> None:
         self._done.acquire()
         try:
             _thread.start_new_thread(self._work, ())
         except RuntimeError:
             pass  # no thread can be made: it would hardly ever be needed
 
-    def __exit__(self, *_: object) -> None:
+    def end(self) -> None:
+        """Wait for nobody any more; to be called once."""
         self._done.release()
 
     def _work(self) -> None:
         while not self._done.acquire(timeout=_PATIENCE):
             for tid in list(self._tids):
-                _take_end(tid)
+                _take_end(tid, self._tracer)
 
 
 def bury(tids: list[int]) -> None:
@@ -64,7 +67,7 @@ def bury(tids: list[int]) -> None:
     tracer = _thread.get_native_id()
     end = time.monotonic() + _SOON
     left = tids
-    while left := [tid for tid in left if is_traced(tid, tracer) and not _take_end(tid)]:
+    while left := [tid for tid in left if is_traced(tid, tracer) and not _take_end(tid, tracer)]:
         if time.monotonic() > end:
             try:
                 _thread.start_new_thread(_bury_later, (left, tracer))
@@ -78,7 +81,7 @@ def _bury_later(tids: list[int], tracer: int) -> None:
     end = time.monotonic() + _LATE
     while tids and time.monotonic() < end:
         time.sleep(_PATIENCE)
-        tids = [tid for tid in tids if is_traced(tid, tracer) and not _take_end(tid)]
+        tids = [tid for tid in tids if is_traced(tid, tracer) and not _take_end(tid, tracer)]
 
 
 def is_traced(tid: int, tracer: int) -> bool:
@@ -90,8 +93,8 @@ def is_traced(tid: int, tracer: int) -> bool:
         return False
 
 
-def _take_end(tid: int) -> bool:
-    """Take note of a thread's end, if it has come; say whether there is none to wait for.
+def _take_end(tid: int, tracer: int) -> bool:
+    """Take note of the end of a thread of `tracer`'s; say whether there is none to wait for.
 
     A stop is left alone: whoever has executed a program may have the number of one that was
     killed, and be somebody whose stop is waited for. Of a traced thread wait(2) tells stops,
@@ -101,7 +104,7 @@ def _take_end(tid: int) -> bool:
         found = os.waitid(os.P_PID, tid, _ENDED | os.WNOWAIT)
         if found is None:
             return False
-        if found.si_code in _ENDS:
+        if found.si_code in _ENDS and is_traced(tid, tracer):
             os.waitid(os.P_PID, tid, _ENDED)
     except OSError:
         pass  # somebody else has waited for it: it is gone all the same

@@ -53,6 +53,11 @@ class Thread:
         self.is_stopped = False
         self.was_stopped = False
 
+    def note_stop(self, status: int) -> None:
+        """Take note of the stop that was asked for, by its wait status."""
+        self.is_stopped = True
+        self.was_stopped = os.WSTOPSIG(status) != signal.SIGTRAP
+
 
 class Threads:
     """The threads of process `pid`. `longest` is the longest stop so far, in ns.
@@ -71,6 +76,8 @@ class Threads:
         self.scratch_count = 0
         self.makes_again = False
         self._owed: dict[int, waits.Owed] = {}
+        self._clock = waits.SchedulerClock()
+        self._reaper: Reaper | None = None
 
     def lend(self, addr: int, size: int) -> None:
         """Let memory of the process be used for time-outs of calls that go on."""
@@ -86,23 +93,24 @@ class Threads:
         `limit` seconds, PermissionError where one may not be traced, ProcessLookupError where
         the process is gone.
         """
-        clock = waits.SchedulerClock()
+        self._clock = waits.SchedulerClock()
         for tid in self._new():
-            clock.learn(waits.look(tid, restarts=self.makes_again))
+            self._clock.learn(waits.look(tid, restarts=self.makes_again))
         end = time.monotonic() + limit
+        self._reaper = Reaper(self.stopped)
         try:
-            with Reaper(self.stopped):
-                self._stop_all(end)
+            self._stop_all(end)
             if not self.stopped:
                 raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
-            for thread in self.stopped.values():
-                self._find_began(thread, clock)
+            self._find_began()
         except BaseException:
             self.resume()
             raise
 
     def _stop_all(self, end: float) -> None:
         while (new := self._new()) or self._run_still() or self._is_alone(end):
+            if time.monotonic() > end + _LETTING_GO:
+                raise Refused("its threads come and go faster than they can be stopped")
             for tid in new:
                 self._seize(tid)
             for thread in [one for one in self.stopped.values() if not one.is_stopped]:
@@ -127,18 +135,20 @@ class Threads:
                 self._interrupt(thread.tid)
         return found
 
-    @staticmethod
-    def _find_began(thread: Thread, clock: waits.SchedulerClock) -> None:
-        """Find out since when a thread that is stopped has been waiting."""
-        if thread.wait is None or not thread.wait.ran_at:
-            return
-        try:
-            # Who waits for it hears of the stop before it has given up its processor, and
-            # only then has its account the stop. A request of ptrace waits for that.
-            ptrace.signal_mask(thread.tid)
-        except OSError:
-            return  # killed
-        thread.began = clock.began(thread.tid, thread.wait)
+    def _find_began(self) -> None:
+        """Find out since when the threads that are stopped have been waiting."""
+        for thread in self.stopped.values():
+            if thread.began or not thread.is_stopped:
+                continue
+            if thread.wait is None or not thread.wait.ran_at:
+                continue
+            try:
+                # Who waits for it hears of the stop before it has given up its processor, and
+                # only then has its account the stop. A request of ptrace waits for that.
+                ptrace.signal_mask(thread.tid)
+            except OSError:
+                continue  # killed
+            thread.began = self._clock.began(thread.tid, thread.wait)
 
     def _new(self) -> list[int]:
         try:
@@ -206,8 +216,7 @@ class Threads:
                 del self.stopped[thread.tid]
                 return
             if status >> 16 == ptrace.EVENT_STOP:
-                thread.is_stopped = True
-                thread.was_stopped = os.WSTOPSIG(status) != signal.SIGTRAP
+                thread.note_stop(status)
                 return
             # A signal was on its way: it is delivered, the stop comes behind it.
             number = 0 if status >> 16 else os.WSTOPSIG(status)
@@ -220,26 +229,31 @@ class Threads:
 
     def resume(self) -> None:
         """Let all threads go on, untraced."""
-        threads = list(self.stopped.values())
-        killed: list[int] = []
+        running = [one for one in self.stopped.values() if not one.is_stopped]
+        killed = [one.tid for one in running if not self._catch(one)]  # perhaps
+        if running:
+            self._find_began()
+        threads = [one for one in self.stopped.values() if one.is_stopped]
         # what a SIGSTOP has interrupted is not ours to mend
-        self._mend([one for one in threads if one.is_stopped and not one.was_stopped])
+        self._mend([one for one in threads if not one.was_stopped])
         for thread in threads:
-            if not thread.is_stopped and not self._catch(thread):
-                killed.append(thread.tid)  # perhaps
-                continue
             try:
                 ptrace.detach(thread.tid)
             except ProcessLookupError:
                 killed.append(thread.tid)
             thread.let_go = time.monotonic_ns()
-            if thread.is_stopped:
-                self.longest = max(self.longest, thread.let_go - thread.asked)
+            self.longest = max(self.longest, thread.let_go - thread.asked)
+        if self._reaper is not None:
+            self._reaper.end()
+            self._reaper = None
         self.stopped.clear()
         bury(killed)
 
     def _catch(self, thread: Thread) -> bool:
-        """Catch a thread that has not stopped yet, to let go of it; it may never stop."""
+        """Catch a thread that has not stopped yet, to let go of it; it may never stop.
+
+        Returns whether it stands where it was asked to.
+        """
         end = time.monotonic() + 0.02
         while time.monotonic() < end:
             try:
@@ -248,11 +262,15 @@ class Threads:
                 return False
             if found and not os.WIFSTOPPED(status):
                 return False
-            if found:
-                if status >> 16 == 0:
-                    ptrace.detach(thread.tid, os.WSTOPSIG(status))
-                    return False
+            if found and status >> 16 == ptrace.EVENT_STOP:
+                thread.note_stop(status)
                 return True
+            if found:
+                try:
+                    ptrace.detach(thread.tid, 0 if status >> 16 else os.WSTOPSIG(status))
+                except ProcessLookupError:
+                    pass  # killed
+                return False
             time.sleep(_PAUSE)
         return False  # the kernel lets go of it when this process ends
 

@@ -102,7 +102,10 @@ class Tracee:
 
         One that only stops is another, which has taken its number by executing a program.
         """
-        _, status = os.waitpid(self.tid, ptrace.WALL)
+        try:
+            _, status = os.waitpid(self.tid, ptrace.WALL)
+        except ChildProcessError:
+            return Gone(signal.SIGKILL)  # who looks after all threads has taken note of it
         return Gone(status)
 
     # ---- running ----
@@ -141,10 +144,13 @@ class Tracee:
                 listening, number = False, stop
 
     def _wait(self, end: float | None) -> int:
-        if end is None:
-            _, status = os.waitpid(self.tid, ptrace.WALL)
-        else:
-            status = self._wait_until(end)
+        try:
+            if end is None:
+                _, status = os.waitpid(self.tid, ptrace.WALL)
+            else:
+                status = self._wait_until(end)
+        except ChildProcessError:
+            raise Gone(signal.SIGKILL) from None  # as in `_gone`
         if not os.WIFSTOPPED(status):
             raise Gone(status)
         return status

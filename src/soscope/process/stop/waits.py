@@ -121,7 +121,9 @@ class SchedulerClock:
 
     def learn(self, wait: Wait | None) -> None:
         """Learn the clock of the processor on which a thread ran before it began to wait."""
-        if wait is not None and wait.ran_at and wait.processor not in self._offsets:
+        if wait is None or not wait.ran_at or wait.processor < 0:
+            return
+        if wait.processor not in self._offsets:
             self._offsets[wait.processor] = _offset(wait.processor)
 
     def began(self, tid: int, wait: Wait | None) -> int:
