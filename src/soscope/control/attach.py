@@ -20,7 +20,7 @@ from soscope.control.follow import AgentSource, MakeBlock
 from soscope.control.guard import guarded, is_abandoned
 from soscope.control.program import Program
 from soscope.control.supervise import OWN_SIGNALS
-from soscope.errors import AttachError, NoSuchProcess
+from soscope.errors import AttachError, NoSuchProcess, SoscopeError
 from soscope.process import arch_x86_64 as arch
 from soscope.process import reasons, status
 from soscope.process.agent import handover
@@ -101,6 +101,7 @@ class _Attachment:
             self.program = Program(0, pid, self.visit.path, 0)
             self.blob = self.agents.blob = Blob.build(agent)
             self.old = self._resident(self.blob)
+            self.lying = [one.life for one in self.visit.agents]
             self.program.block = make_block(self.visit.path, None)
             self.blob.fill()
         except BaseException:
@@ -140,6 +141,8 @@ class _Attachment:
                 program.block = ControlBlock(self.made[0])
                 program.block.own()
                 old.close()
+            agent = Resident(visit.memory, made[0])
+            visit.threads.lend(*agent.lendable)
         except BaseException:
             if program.block is not None:
                 program.block.close()
@@ -151,9 +154,7 @@ class _Attachment:
             program.note = "images that it loads later are not seen: unknown loader"
         if waiting:
             program.note = f"{waiting} of its images are not hooked: {in_full(reason)}"
-        agent = Resident(visit.memory, base)
         visit.agents = [*(one for one in visit.agents if one.base != base), agent]
-        visit.threads.lend(*agent.lendable)
         program.time_ns = time.time_ns()
         target = Attached(visit, program, self.agents, signals, events)
         events.on_process("start", self.pid, None, program, program.time_ns)
@@ -167,15 +168,26 @@ class _Attachment:
         Returns where the agent lies, whether the loader calls it, the longest stop in ns,
         the steps, how many images were not hooked, and why.
         """
+        try:
+            return self._stop_and_hook(follow=follow)
+        except Gone as error:
+            raise NoSuchProcess(f"process {self.pid} has ended") from error
+        except OSError as error:
+            if not isinstance(error, SoscopeError):
+                self.visit.check_same()  # it has ended, or its program has, once it ran again
+            raise
+
+    def _stop_and_hook(
+        self, *, follow: bool
+    ) -> tuple[int, bool, int, list[tuple[str, int]], int, str]:
         visit = self.visit
         visit.tries = 0
         visit.stop(clear_of_loader=True)
         try:
             if is_abandoned():
                 raise Refused("soscope has ended")
+            visit.check_agents(self.lying)
             install = self._put_in()
-        except Gone as error:
-            raise NoSuchProcess(f"process {self.pid} has ended") from error
         finally:
             visit.threads.resume()
         agent = Resident(visit.memory, install.base)

@@ -25,6 +25,7 @@ from soscope.control.task import Task
 from soscope.control.tracer import Tracer
 from soscope.process import ptrace, status
 from soscope.process.signals import signal
+from soscope.process.stop.reaper import Reaper
 
 STOP = b"stop"
 PROCESS, SIGNAL, EXIT, OVER = "process", "signal", "exit", "over"
@@ -32,6 +33,7 @@ MISSED = "it was executed before it could be followed"
 
 _PAUSE = 0.25  # seconds between looks at what nobody tells
 _LAST = 2.0  # seconds for soscope to take the last packets
+_LETTING_GO = 0.2  # seconds that a tracer takes to end
 _WAIT = ptrace.WALL | os.WNOHANG
 _WAKING = (signal.SIGCHLD, signal.SIGIO)
 
@@ -101,6 +103,7 @@ class Helper:
         self._packets = Packets(link)
         self._tracer = Tracer(pid, program, agents, self._packets, follow=True, stay=True)
         self._tracer.tasks.clear()
+        self._others: set[int] = set()
 
     def run(self, before: dict[int, int]) -> None:
         """Trace to the end; `before` are the descendants that were there before the agent was.
@@ -112,8 +115,7 @@ class Helper:
         flags = fcntl.fcntl(self._link, fcntl.F_GETFL)
         fcntl.fcntl(self._link, fcntl.F_SETFL, flags | os.O_ASYNC)
         try:
-            self._seize(self._pid)
-            self._seize_missed(before)
+            self._seize_all(before)
             self._packets.send((OVER, False))  # it has begun
             while not self._is_over():
                 if not self._take_events():
@@ -127,9 +129,23 @@ class Helper:
 
     # ---- who is there already ----
 
+    def _seize_all(self, before: dict[int, int]) -> None:
+        """Trace the process, and its children that were forked meanwhile.
+
+        Who executes a program before all its threads are traced waits for the end of those that
+        are, and we for the program: a process's first thread is let go of by that itself.
+        """
+        reaper = Reaper(self._others)
+        try:
+            self._seize(self._pid)
+            self._seize_missed(before)
+        finally:
+            reaper.end()
+
     def _seize(self, pid: int) -> None:
         """Trace all threads of a process, without stopping them."""
         tasks = self._tracer.tasks
+        end = time.monotonic() + _LETTING_GO
         while new := [tid for tid in _threads(pid) if tid not in tasks]:
             for tid in new:
                 try:
@@ -139,7 +155,14 @@ class Helper:
                 except PermissionError:
                     # that of a new thread may have been told to us already, by its creator
                     if not _is_ours(tid):
-                        raise
+                        if status.state_of(tid) in status.ENDED:
+                            continue
+                        if time.monotonic() > end:
+                            raise
+                        time.sleep(_PAUSE / 100)  # a tracer that has ended lets go of it
+                        continue
+                if tid != pid:
+                    self._others.add(tid)
                 task = tasks[tid] = Task(tid, pid, self._tracer.programs[0], is_seized=True)
                 task.has_executed = True
 

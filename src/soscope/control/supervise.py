@@ -65,6 +65,8 @@ class Target:
     def wait_ready(self) -> None:
         """Wait until the target runs its own code, or has ended."""
         while not self._tracer.is_ready:
+            if self._tracer.job_stop:
+                self._stop_too()
             if not self._take_events():
                 self._sleep(_PAUSE)
 

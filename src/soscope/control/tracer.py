@@ -388,6 +388,9 @@ class Tracer:
             self.note_exec(task, status.program_path(task.tid), reasons.LET_GO)
         try:
             if task.put_in is not None:
+                if event == ptrace.EVENT_STOP and task.put_in.is_at_breakpoint:
+                    ptrace.resume(task.tid)  # its SIGTRAP is on the way, and must not be delivered
+                    return
                 task.put_in.abandon()
                 self._refuse(task, reasons.LET_GO)
                 number = 0 if number == signal.SIGTRAP else number

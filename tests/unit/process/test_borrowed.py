@@ -14,12 +14,15 @@ from soscope.process.stop.stopping import Threads
 from soscope.process.stop.tracee import Gone
 
 
-def kill(process: subprocess.Popen[bytes]) -> None:
+def kill(process: subprocess.Popen[bytes], moment: str = "step") -> None:
     """Kill a process that is stopped, and let it go on."""
     with Borrowed(process.pid) as tracee:
         process.kill()
         while True:
-            tracee.run_to_trap(step=True)
+            if moment == "registers":
+                tracee.registers()
+            else:
+                tracee.run_to_trap(step=True, limit=0.2 if moment == "limit" else None)
 
 
 def test_one_that_is_killed_meanwhile_is_gone_and_nothing_else() -> None:
@@ -56,13 +59,8 @@ def test_one_of_many_threads_that_is_killed_meanwhile_is_gone(moment: str) -> No
         threads = Threads(process.pid)
         threads.stop()
         try:
-            with pytest.raises(Gone), Borrowed(process.pid) as tracee:
-                process.kill()
-                while True:
-                    if moment == "registers":
-                        tracee.registers()
-                    else:
-                        tracee.run_to_trap(step=True, limit=0.2 if moment == "limit" else None)
+            with pytest.raises(Gone):
+                kill(process, moment)
         finally:
             threads.resume()
     assert not os.path.exists(f"/proc/{process.pid}/exe")

@@ -195,6 +195,11 @@ class PutIn:
 
     # ---- giving up ----
 
+    @property
+    def is_at_breakpoint(self) -> bool:
+        """Say whether the stopped program has run into the breakpoint. Raises Gone."""
+        return self.tracee.registers().pc == self._facts.function + arch.BREAKPOINT_SIZE
+
     def abandon(self) -> None:
         """Take the breakpoint out of a program that is still being loaded and is stopped.
 
@@ -202,7 +207,7 @@ class PutIn:
         """
         registers = self.tracee.registers()
         self._take_back()
-        if registers.pc == self._facts.function + arch.BREAKPOINT_SIZE:
+        if self.is_at_breakpoint:
             registers.pc = self._facts.function
             self.tracee.set_registers(registers)
 

@@ -11,7 +11,7 @@ import time
 from array import array
 
 from soscope.binfmt.elf.image import ElfImage
-from soscope.errors import FormatError, SoscopeError
+from soscope.errors import FormatError, NoSuchProcess, SoscopeError
 from soscope.process import maps, status
 from soscope.process.agent.undo import Plan, Taken
 from soscope.process.memory import RemoteMemory
@@ -23,6 +23,13 @@ _STACK = 8192  # bytes that a call of the agent's may need, more than twice
 _RETURN_AT = 14  # of a return trampoline: where the function that it calls returns to
 
 
+class _Fields(dict[str, int]):
+    """The fields of an agent, each of which is asked for where there is one."""
+
+    def __missing__(self, name: str) -> int:
+        raise NoSuchProcess("the process has ended")
+
+
 class Resident:
     """The agent at `base`. Its fields are those of `struct sosc_inside`, read by `look`."""
 
@@ -31,7 +38,7 @@ class Resident:
     def __init__(self, memory: RemoteMemory, base: int) -> None:
         self._memory = memory
         self.base = base
-        self.fields: dict[str, int] = {}
+        self.fields = _Fields()
         self._plan: Plan | None = None
         try:
             self.build_id = ElfImage.from_memory(memory, base).build_id
@@ -44,7 +51,7 @@ class Resident:
         data = self._memory.read(self.base + layout.BLOB_DATA, layout.INSIDE.size)
         if len(data) == layout.INSIDE.size:
             values = layout.INSIDE.struct.unpack(data)
-            self.fields = dict(zip(layout.INSIDE.fields, values, strict=True))
+            self.fields = _Fields(zip(layout.INSIDE.fields, values, strict=True))
 
     @property
     def is_known(self) -> bool:
@@ -63,6 +70,11 @@ class Resident:
     def lendable(self) -> tuple[int, int]:
         """Address and bytes of memory that it keeps for time-outs (`Threads.lend`)."""
         return self.fields["scratch"], layout.SCRATCH - _STACK
+
+    @property
+    def life(self) -> tuple[int, int, int]:
+        """Where it lies, how often it has been started, and the pid of its owner, or 0."""
+        return self.base, self.fields["sessions"] if self.is_known else 0, self.owner
 
     @property
     def is_hooked(self) -> bool:

@@ -108,6 +108,17 @@ class Visit:
         self.mappings = maps.read(tid)
         self.agents = resident.find(self.memory, self.mappings)
 
+    def check_agents(self, known: list[tuple[int, int, int]]) -> None:
+        """Make sure that the agents in it still are the `known` ones, while it stands still.
+
+        Raises Executed where another soscope has been in it meanwhile.
+        """
+        # most lines are none of code that begins its file: reading them all takes milliseconds
+        lines = [one for one in maps.text_of(self.tid).split(b"\n") if b"x" in one[:80]]
+        now = resident.find(self.memory, maps.parse(b"\n".join(lines)))
+        if [one.life for one in now] != known:
+            raise Executed("another soscope has put its agent in meanwhile")
+
     def check_seccomp(self) -> None:
         """Refuse a process with filters that would have to be asked first (see `filters`)."""
         if filters.suspects(self.pid):
@@ -153,7 +164,7 @@ class Visit:
                 return
             if time.monotonic() > end:
                 self._refuse_busy(owner)
-            self._check_same()
+            self.check_same()
             time.sleep(pause)
             pause = min(pause * 1.5, _LONGEST_PAUSE)
 
@@ -168,7 +179,7 @@ class Visit:
                 return False
             raise rights.missing_right(self.pid, "tracing", error.errno) from error
         try:
-            self._check_same()
+            self.check_same()
             if self._is_idle() and (
                 self.tries > _TRIES_CLEAR or self.is_clear(loader=clear_of_loader)
             ):
@@ -197,8 +208,11 @@ class Visit:
         """Say whether the process still has the memory that was looked at."""
         return bool(self.memory.read(self.facts.base, 4))
 
-    def _check_same(self) -> None:
-        """Make sure that it is still the process, and the program, that was looked at."""
+    def check_same(self) -> None:
+        """Make sure that it is still the process, and the program, that was looked at.
+
+        Raises NoSuchProcess and Executed.
+        """
         try:
             stat = status.read_stat(self.pid)
         except SoscopeError as error:
@@ -223,7 +237,7 @@ class Visit:
 
 
 class Executed(Refused):
-    """The process runs another program than the one that was looked at."""
+    """The process is not as it was looked at: it runs another program, or another agent."""
 
 
 def _check_process(pid: int) -> int:

@@ -126,14 +126,12 @@ class _One(Threads):
 
     def stop_one(self, tid: int) -> None:
         """Stop it; `stopped` is empty afterwards where it has ended."""
-        clock = waits.SchedulerClock()
-        clock.learn(waits.look(tid, restarts=True))
+        self._clock.learn(waits.look(tid, restarts=True))
         self._seize(tid)
         try:
             for thread in list(self.stopped.values()):
                 self._wait(thread, time.monotonic() + _LIMIT)
-            for thread in self.stopped.values():
-                self._find_began(thread, clock)
+            self._find_began()
         except BaseException:
             self.resume()
             raise
