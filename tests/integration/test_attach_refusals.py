@@ -416,3 +416,31 @@ def test_a_glibc_program_with_a_loader_of_its_own(tmp_path: Path) -> None:
             assert "malloc" in done.stderr
             shutil.rmtree(folder, ignore_errors=True)  # the second time there is none
         assert attached.finish(process) == (7, "wrong 0\n", "")
+
+
+@ROOT
+def test_a_frozen_process_is_refused() -> None:
+    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+    places = [line.split()[4] for line in mounts if " - cgroup2 " in line]
+    if not places:
+        not_here("no cgroup2 is mounted")
+    folder = Path(places[0], f"soscope-test-{os.getpid()}")
+    try:
+        folder.mkdir()
+    except OSError:
+        not_here("no control group can be made")
+    try:
+        with attached.running([build.program("attached"), "2"]) as process:
+            (folder / "cgroup.procs").write_text(str(process.pid))
+            (folder / "cgroup.freeze").write_text("1")
+            attached_to = attached.trace(process.pid, "-c", "--duration", "50ms")
+            (folder / "cgroup.freeze").write_text("0")
+            assert attached_to.returncode == 1
+            assert f"it is frozen, as by docker pause ({folder})" in attached_to.stderr
+            assert attached.finish(process) == (7, "wrong 0\n", "")
+    finally:
+        for _ in range(100):
+            with contextlib.suppress(OSError):  # its processes have just ended
+                folder.rmdir()
+                break
+            time.sleep(0.05)

@@ -108,8 +108,10 @@ class Following:
         self._link.close()  # it ends now, if it has not
         self.is_over = True
         child, self._child = self._child, 0
+        end = time.monotonic() + _END
         try:
-            os.waitpid(child, 0)
+            while not os.waitpid(child, os.WNOHANG)[0] and time.monotonic() < end:
+                time.sleep(_PAUSE)  # held up by a process that stands still, it ends later
         except ChildProcessError:
             pass  # somebody else's handler of SIGCHLD has
 

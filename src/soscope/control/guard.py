@@ -12,12 +12,15 @@ from __future__ import annotations
 import _socket
 import marshal
 import os
+import select
 import sys
+import time
 from collections.abc import Callable
 
 from soscope.errors import NoSuchProcess, NotPermitted, SoscopeError
 from soscope.process.agent.visit import Executed
 from soscope.process.reasons import Refused
+from soscope.process.signals import signal
 from soscope.process.stop.tracee import Gone
 
 TYPE_CHECKING = False
@@ -31,6 +34,9 @@ if TYPE_CHECKING:  # typing is slow to import
 _PIECE = 1 << 16
 _INT = 4  # bytes of a descriptor
 _MOST_FILES = 4
+_PAUSE = 0.25  # seconds between looks at signals that are blocked
+_PATIENCE = 2.0  # seconds that the work may go on when soscope is to end
+_ENDING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
 
 _waiting: list[int] = []  # in a child: the process that waits for it
 
@@ -40,7 +46,8 @@ def guarded(work: Callable[[], Plain], files: list[int] | None = None) -> Plain:
 
     `files` are descriptors that the work appends to; they come as this process's own.
     Raises what the work raises: Refused, Executed, NoSuchProcess, NotPermitted, OSError, and
-    SoscopeError for everything else. Where no process can be made the work is done here.
+    SoscopeError for everything else, and where somebody wants soscope to end and the work does
+    not: the child goes on alone then. Where no process can be made the work is done here.
     """
     soscope = os.getpid()
     try:
@@ -54,10 +61,10 @@ def guarded(work: Callable[[], Plain], files: list[int] | None = None) -> Plain:
         _be_the_child(work, files if files is not None else [], theirs)
     theirs.close()
     try:
-        data, found = _read_all(mine)
+        data, found = _read_all(mine, child)
     finally:
         mine.close()
-        _reap(child)
+    _reap(child)
     if not data:
         raise SoscopeError("the process that does the work was killed")
     is_done, value = marshal.loads(data)  # noqa: S302  our own child wrote it
@@ -96,9 +103,16 @@ def _be_the_child(work: Callable[[], Plain], files: list[int], theirs: _socket.s
         os._exit(0)
 
 
-def _read_all(mine: _socket.socket) -> tuple[bytes, list[int]]:
+def _read_all(mine: _socket.socket, child: int) -> tuple[bytes, list[int]]:
     data, found = b"", []
+    end = 0.0
     while True:
+        while not select.select([mine], [], [], _PAUSE)[0]:
+            if not _ENDING & signal.sigpending():
+                continue
+            end = end or time.monotonic() + _PATIENCE
+            if time.monotonic() > end:
+                raise SoscopeError(f"not waited for: process {child} goes on, and ends by itself")
         piece, rights, _, _ = mine.recvmsg(_PIECE, _socket.CMSG_SPACE(_MOST_FILES * _INT))
         for _, kind, numbers in rights:
             if kind == _socket.SCM_RIGHTS:

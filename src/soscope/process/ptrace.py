@@ -17,6 +17,7 @@ POKEDATA = 5
 DETACH = 17
 SETOPTIONS = 0x4200
 GETEVENTMSG = 0x4201
+GETSIGINFO = 0x4202
 SEIZE = 0x4206
 INTERRUPT = 0x4207
 LISTEN = 0x4208
@@ -35,6 +36,9 @@ EVENT_VFORK = 2
 EVENT_CLONE = 3
 EVENT_EXEC = 4
 EVENT_STOP = 128
+
+_SIGINFO = 128  # bytes; the third int is si_code
+_TKILL = 200
 
 WALL = 0x40000000  # __WALL of waitpid(2): also children that are threads
 
@@ -93,6 +97,20 @@ def event_message(tid: int) -> int:
     value = ctypes.c_ulong()
     request(GETEVENTMSG, tid, None, ctypes.byref(value))
     return value.value
+
+
+def is_sent(tid: int) -> bool:
+    """Say whether the signal that a thread has stopped for was sent by a program (sigaction(2))."""
+    value = (ctypes.c_int * (_SIGINFO // 4))()
+    request(GETSIGINFO, tid, None, ctypes.byref(value))
+    return value[2] <= 0
+
+
+def send(tid: int, signal: int) -> None:
+    """Send a signal to one thread (tkill(2))."""
+    if _libc.syscall(_TKILL, tid, signal) == -1:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
 
 
 def signal_mask(tid: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 
@@ -82,3 +83,17 @@ def test_it_knows_when_nobody_waits_for_it_any_more(tmp_path: Path) -> None:
     while not said.exists() and time.monotonic() < end:
         time.sleep(0.01)
     assert said.read_text() == "False True"
+
+
+def test_who_is_to_end_does_not_wait_for_ever() -> None:
+    began = time.monotonic()
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    try:
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+        with pytest.raises(SoscopeError, match="not waited for: process") as caught:
+            guarded(lambda: (signal.sigtimedwait([], 60),))
+        os.kill(int(caught.value.message.split()[4]), signal.SIGKILL)
+    finally:
+        assert signal.sigtimedwait([signal.SIGTERM], 0) is not None
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+    assert time.monotonic() - began < 30

@@ -4,14 +4,22 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 
 import pytest
 
+from soscope.process import maps
+from soscope.process.status import read_status
 from soscope.process.stop.borrowed import Borrowed
 from soscope.process.stop.stopping import Threads
-from soscope.process.stop.tracee import Gone
+from soscope.process.stop.tracee import Faulted, Gone
+
+
+def address_of_vdso(pid: int) -> int:
+    """Return where the code of the kernel's is that every process has."""
+    return next(one.start for one in maps.read(pid) if one.path == "[vdso]")
 
 
 def kill(process: subprocess.Popen[bytes], moment: str = "step") -> None:
@@ -64,3 +72,40 @@ def test_one_of_many_threads_that_is_killed_meanwhile_is_gone(moment: str) -> No
         finally:
             threads.resume()
     assert not os.path.exists(f"/proc/{process.pid}/exe")
+
+
+HANDLES = """
+import os, signal
+found = []
+signal.signal(signal.SIGSEGV, lambda number, frame: found.append(number))
+print("ready", flush=True)
+while len(found) < 1:
+    signal.pause()
+print(found, flush=True)
+"""
+
+
+def test_a_fault_of_ours_leaves_the_handler_and_a_signal_that_was_sent_arrives() -> None:
+    with subprocess.Popen([sys.executable, "-c", HANDLES], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        caught = read_status(process.pid)["SigCgt"]
+        threads = Threads(process.pid)
+        threads.stop()
+        try:
+            with Borrowed(process.pid) as tracee:
+                registers = tracee.registers()
+                registers.pc = 16
+                registers.orig_rax = -1  # no call that would begin again
+                tracee.set_registers(registers)
+                with pytest.raises(Faulted, match="signal 11"):
+                    tracee.run_to_trap()
+                assert tracee.find_syscall([(address_of_vdso(process.pid), 8192)])
+                process.send_signal(signal.SIGSEGV)
+                assert tracee.syscall(39) == process.pid  # getpid
+        finally:
+            threads.resume()
+        assert read_status(process.pid)["SigCgt"] == caught
+        assert process.stdout.readline() == b"[11]\n"
+        assert process.wait(20) == 0
+        assert int(caught, 16) >> signal.SIGSEGV - 1 & 1

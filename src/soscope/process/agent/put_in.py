@@ -229,12 +229,12 @@ class PutIn:
             tracee.syscall(arch.NR_CLOSE, descriptor)
         tracee.memory.write(registers.pc, code)
         tracee.set_registers(registers)
-        tracee.set_signal_mask(mask)
+        tracee.unblock_signals(mask)
 
     def _restore(self, registers: arch.Registers) -> None:
         try:
             self.tracee.set_registers(registers)
-            self.tracee.set_signal_mask(self._mask)
+            self.tracee.unblock_signals(self._mask)
         except OSError as error:
             raise Refused(f"its registers: {error.strerror}") from error
 

@@ -19,6 +19,7 @@ from soscope.process import auxv, maps, reasons, rights, status
 from soscope.process.agent import resident
 from soscope.process.agent.install import Facts
 from soscope.process.agent.sharing import who_shares
+from soscope.process.freezer import frozen_group
 from soscope.process.memory import RemoteMemory
 from soscope.process.reasons import Refused
 from soscope.process.seccomp import filters
@@ -258,6 +259,8 @@ def _check_process(pid: int) -> int:
         raise Refused("it is soscope itself")
     if (tracer := fields.get("TracerPid", "0")) != "0":
         raise Refused(f"process {tracer} traces it already")
+    if group := frozen_group(pid):
+        raise Refused(f"it is frozen, as by docker pause ({group})")
     if other := who_shares(pid):
         raise Refused(f"it shares its memory with process {other}, as after vfork")
     return stat.start

@@ -11,8 +11,8 @@ from soscope.process.stop.tracee import Gone, Tracee
 class Borrowed:
     """`with Borrowed(tid) as tracee:` the thread's registers and signal mask are kept.
 
-    All its signals but SIGTRAP are blocked meanwhile; that of a stopped process is not waited
-    for. Raises OSError where its memory may not be opened, and Gone.
+    All its signals but those of faults are blocked meanwhile, of these such as others have sent
+    are held back; that of a stopped process is not waited for. Raises OSError where its memory may not be opened, and Gone.
     """
 
     __slots__ = ("_mask", "_registers", "_tracee")
@@ -39,6 +39,6 @@ class Borrowed:
         try:
             if not isinstance(error, Gone):
                 self._tracee.set_registers(self._registers)
-                self._tracee.set_signal_mask(self._mask)
+                self._tracee.unblock_signals(self._mask)
         finally:
             self._tracee.close()

@@ -17,7 +17,8 @@ from soscope.process.signals import signal
 
 _STOP_SIGNALS = frozenset((signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU))
 _FAULTS = frozenset((signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGSYS))
-_ALL_BUT_TRAP = ~(1 << signal.SIGTRAP - 1) & 0xFFFF_FFFF_FFFF_FFFF
+_LEFT = (signal.SIGTRAP, *_FAULTS)
+_BLOCKED = ~sum(1 << one - 1 for one in _LEFT) & 0xFFFF_FFFF_FFFF_FFFF
 _SLICE = 0.02  # seconds between looks at a thread whose SIGCHLD somebody else took
 
 
@@ -46,7 +47,7 @@ class Tracee:
     `obeys_stops` False: a stopped process is not waited for, it stops again when let go of.
     """
 
-    __slots__ = ("area", "memory", "obeys_stops", "syscall_addr", "tid")
+    __slots__ = ("_held", "area", "memory", "obeys_stops", "syscall_addr", "tid")
 
     def __init__(self, tid: int, *, obeys_stops: bool = True) -> None:
         """Open its memory.
@@ -58,6 +59,7 @@ class Tracee:
         self.memory = RemoteMemory(tid)
         self.syscall_addr = 0
         self.area = 0
+        self._held: list[int] = []
 
     def close(self) -> None:
         """Close its memory; the thread is left as it is."""
@@ -94,8 +96,20 @@ class Tracee:
             raise self._gone() from None
 
     def block_signals(self) -> None:
-        """Block every signal but SIGTRAP: the kernel would change how a blocked one is handled."""
-        self.set_signal_mask(_ALL_BUT_TRAP)
+        """Block every signal but SIGTRAP and those of faults.
+
+        Of those that are forced upon a thread the kernel changes how a blocked one is handled.
+        """
+        self.set_signal_mask(_BLOCKED)
+
+    def unblock_signals(self, mask: int) -> None:
+        """Let signals be blocked as they were, and send those again that were held back."""
+        self.set_signal_mask(mask)
+        while self._held:
+            try:
+                ptrace.send(self.tid, self._held.pop())
+            except OSError:
+                continue  # killed
 
     def _gone(self) -> Gone:
         """Take the wait status of a thread that somebody killed.
@@ -113,7 +127,8 @@ class Tracee:
     def run_to_trap(self, *, step: bool = False, limit: float | None = None) -> None:
         """Let the thread go on until a SIGTRAP: a breakpoint, or the end of one step.
 
-        All other signals are to be blocked. A SIGSTOP is obeyed, if it `obeys_stops`: the
+        All other signals but those of faults are to be blocked; of these such as another process
+        has sent are held back. A SIGSTOP is obeyed, if it `obeys_stops`: the
         thread goes on after its SIGCONT. Raises Gone, and Faulted (stopped, the signal not
         delivered) for a fault or when `limit` seconds have passed.
         """
@@ -139,9 +154,18 @@ class Tracee:
             elif stop == signal.SIGTRAP:
                 return
             elif stop in _FAULTS:
-                raise Faulted(stop, self.registers().pc)
+                if not self._is_sent():
+                    raise Faulted(stop, self.registers().pc)
+                self._held.append(stop)
+                listening, number = False, 0
             else:
                 listening, number = False, stop
+
+    def _is_sent(self) -> bool:
+        try:
+            return ptrace.is_sent(self.tid)
+        except ProcessLookupError:
+            raise self._gone() from None
 
     def _wait(self, end: float | None) -> int:
         try:
