@@ -130,8 +130,14 @@ def set_return(registers: Registers, return_addr: int) -> None:
 _EINTR = 4
 _ERESTARTNOHAND = 514  # linux/errno.h: EINTR if a handler runs, else the call is made again
 _ERESTART_RESTARTBLOCK = 516
+_WAITED = frozenset((-_EINTR, -512, -513, -_ERESTARTNOHAND, -_ERESTART_RESTARTBLOCK))
 # A call that must not be made twice: its EINTR says that it has done its work.
 _ONCE = frozenset((NR_CLOSE,))
+
+
+def waits(registers: Registers) -> bool:
+    """Say whether a stopped thread has been in a system call that the stop has interrupted."""
+    return int(registers.orig_rax) < 1 << 31 and registers.result in _WAITED
 
 
 def is_interrupted(registers: Registers) -> bool:

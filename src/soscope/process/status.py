@@ -10,6 +10,7 @@ from soscope.errors import NoSuchProcess
 ENDED = "ZX"  # states of threads
 
 _CAP_SYS_PTRACE = 19
+_PIECE = 4096  # bytes
 _LOOKS = 100  # at threads that come and go; those of which a tracer has not heard stay
 
 
@@ -37,7 +38,10 @@ class Stat:
 def _slurp(path: str) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        return os.read(descriptor, 16384)
+        data = os.read(descriptor, _PIECE)
+        while len(data) % _PIECE == 0 and (more := os.read(descriptor, _PIECE)):
+            data += more  # somebody is in thousands of groups
+        return data
     finally:
         os.close(descriptor)
 

@@ -103,9 +103,9 @@ def test_a_fault_of_ours_leaves_the_handler_and_a_signal_that_was_sent_arrives()
                 assert tracee.find_syscall([(address_of_vdso(process.pid), 8192)])
                 process.send_signal(signal.SIGSEGV)
                 assert tracee.syscall(39) == process.pid  # getpid
+            assert read_status(process.pid)["SigCgt"] == caught
         finally:
             threads.resume()
-        assert read_status(process.pid)["SigCgt"] == caught
         assert process.stdout.readline() == b"[11]\n"
         assert process.wait(20) == 0
         assert int(caught, 16) >> signal.SIGSEGV - 1 & 1

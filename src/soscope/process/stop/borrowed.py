@@ -12,7 +12,8 @@ class Borrowed:
     """`with Borrowed(tid) as tracee:` the thread's registers and signal mask are kept.
 
     All its signals but those of faults are blocked meanwhile, of these such as others have sent
-    are held back; that of a stopped process is not waited for. Raises OSError where its memory may not be opened, and Gone.
+    are held back; that of a stopped process is not waited for. Raises OSError where its memory
+    may not be opened, and Gone.
     """
 
     __slots__ = ("_mask", "_registers", "_tracee")

@@ -321,9 +321,15 @@ class Threads:
         """Return the thread in whose place system calls are made best: one that waits itself.
 
         Such a one is in no critical section of its own (rseq(2)), and its call goes on by the
-        kernel's means.
+        kernel's means. What it did before it was stopped may have been another thing.
         """
-        return min(self.stopped.values(), key=lambda one: one.rank).tid
+        found = self.registers()
+        waiting = {tid for tid, registers in found.items() if arch.waits(registers)}
+
+        def rank(thread: Thread) -> int:
+            return thread.rank if thread.tid in waiting else max(thread.rank, waits.RUNS)
+
+        return min(self.stopped.values(), key=rank).tid
 
 
 def _make_again(thread: Thread, registers: arch.Registers, owed: waits.Owed) -> waits.Owed:

@@ -33,6 +33,7 @@ RESTARTED = {
     230: ("rdx", TIMESPEC),  # clock_nanosleep
 }
 _VFORK = 58
+RUNS = 2  # the rank of a thread that is in no system call
 _NS = 1_000_000_000
 _MS = 1_000_000  # ns
 _SAMPLES = 3
@@ -78,7 +79,7 @@ def look(tid: int, *, restarts: bool = False) -> Wait | None:
 def rank(wait: Wait | None) -> int:
     """Say how little a thread is disturbed by calls in its place; 0 = least."""
     if wait is None:
-        return 2
+        return RUNS
     if wait.number == _VFORK:
         return 4
     return 1 if wait.number in TIMED else 0
