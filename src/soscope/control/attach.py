@@ -20,7 +20,7 @@ from soscope.control.follow import AgentSource, MakeBlock
 from soscope.control.guard import guarded, is_abandoned
 from soscope.control.program import Program
 from soscope.control.supervise import OWN_SIGNALS
-from soscope.errors import AttachError, NoSuchProcess, SoscopeError
+from soscope.errors import AttachError, NoSuchProcess
 from soscope.process import arch_x86_64 as arch
 from soscope.process import reasons, status
 from soscope.process.agent import handover
@@ -142,7 +142,8 @@ class _Attachment:
                 program.block.own()
                 old.close()
             agent = Resident(visit.memory, made[0])
-            visit.threads.lend(*agent.lendable)
+            if agent.fields:  # else it has ended, or its program has
+                visit.threads.lend(*agent.lendable)
         except BaseException:
             if program.block is not None:
                 program.block.close()
@@ -172,9 +173,8 @@ class _Attachment:
             return self._stop_and_hook(follow=follow)
         except Gone as error:
             raise NoSuchProcess(f"process {self.pid} has ended") from error
-        except OSError as error:
-            if not isinstance(error, SoscopeError):
-                self.visit.check_same()  # it has ended, or its program has, once it ran again
+        except OSError:
+            self.visit.check_same()  # it has ended, or its program has, once it ran again
             raise
 
     def _stop_and_hook(
