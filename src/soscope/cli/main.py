@@ -69,10 +69,9 @@ def start() -> NoReturn:
     """Be the command `soscope`: run it and end the process."""
     # Thousands of objects are made at the start, and none of them is garbage.
     gc.set_threshold(_COLLECT_AFTER)
-    status = main()
-    from soscope.cli.exits import end
+    from soscope.cli.exits import end  # the end is no time to lack a descriptor
 
-    end(status)
+    end(main())
 
 
 def main(arguments: list[str] | None = None) -> int:

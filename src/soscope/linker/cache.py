@@ -6,6 +6,8 @@ from __future__ import annotations
 import os
 from struct import Struct
 
+from soscope.linker.openfile import read_regular
+
 PATH = "/etc/ld.so.cache"
 HWCAPS = "/glibc-hwcaps/"  # builds for better processors lie in folders of it
 
@@ -29,12 +31,11 @@ def read(
 ) -> dict[str, str]:
     """Return what `parse` returns for the cache at `path`.
 
-    Empty where there is no cache, or one of a format that is not known.
+    Empty where there is no cache, or one of a format that is not known. Raises OSError where
+    too many files are open.
     """
-    try:
-        with open(path, "rb", buffering=0) as file:
-            data = file.read(min(_MAX, os.fstat(file.fileno()).st_size))
-    except OSError:
+    data = read_regular(path, _MAX)
+    if data is None:
         return {}
     return parse(data, ids=ids, order=order, hwcaps=hwcaps, legacy=legacy)
 

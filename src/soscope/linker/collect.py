@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -69,6 +70,13 @@ def _may_be_image(path: str) -> bool:
     return begin[:4] in _MAGICS and not is_java
 
 
+def shortfall(error: OSError | MemoryError) -> str:
+    """Say why a file could not be read, or not all of it."""
+    if isinstance(error, MemoryError):
+        return os.strerror(errno.ENOMEM).lower()
+    return (error.strerror or str(error)).lower()
+
+
 def images_of(
     paths: Sequence[str],
     arch: str | None = None,
@@ -79,6 +87,7 @@ def images_of(
 ) -> Iterator[tuple[Image | None, str]]:
     """Give each image of each file, or None and a line that says what is wrong with the file.
 
+    Files are closed behind each image, and memory that lacks for one is said of that one.
     `tick` is called with each path. Of several files those without an image for `arch` are
     left out, unless that leaves none.
     """
@@ -88,8 +97,8 @@ def images_of(
             tick(path)
         try:
             found = Image.open(path, arch, sysroot=sysroot, embedded=embedded)
-        except OSError as error:
-            yield None, f"{path}: {(error.strerror or str(error)).lower()}"
+        except (OSError, MemoryError) as error:
+            yield None, f"{path}: {shortfall(error)}"
         except SoscopeError as error:
             if len(paths) == 1 or error.slug != "no-such-arch":
                 yield None, f"{error.message}{f' ({error.hint})' if error.hint else ''}"
@@ -98,6 +107,7 @@ def images_of(
         else:
             for image in found.slices:
                 yield image, ""
+            found.close()
             for why in found.damaged:
                 yield None, why
         is_any = True

@@ -17,7 +17,8 @@ from typing import overload
 
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.errors import AmbiguousError, FormatError, SoscopeError
-from soscope.linker.library import OwnedFile, open_image
+from soscope.linker.library import open_image
+from soscope.linker.openfile import OwnedFile
 from soscope.linker.providers import Provider, Providers
 from soscope.model import filemap
 from soscope.model.filemap import FileMap, Stub, Symbol
@@ -58,10 +59,16 @@ class Slots(Sequence[Slot]):
 
     __slots__ = ("_by_name", "_image", "_slots")
 
-    def __init__(self, image: Image, slots: tuple[filemap.Slot, ...]) -> None:
+    def __init__(
+        self,
+        image: Image,
+        slots: tuple[filemap.Slot, ...],
+        by_name: dict[str, list[filemap.Slot]],
+    ) -> None:
+        """Made by an image alone; `by_name` is filled when it is first needed."""
         self._image = image
         self._slots = slots
-        self._by_name: dict[str, list[filemap.Slot]] | None = None
+        self._by_name = by_name
 
     @overload
     def __getitem__(self, key: int | str) -> Slot: ...
@@ -88,8 +95,7 @@ class Slots(Sequence[Slot]):
 
     def named(self, symbol: str) -> tuple[Slot, ...]:
         """Return all slots of a symbol, NAME or NAME@VERSION."""
-        if self._by_name is None:
-            self._by_name = {}
+        if not self._by_name:
             for one in self._slots:
                 self._by_name.setdefault(one.symbol, []).append(one)
         found = self._by_name.get(symbol)
@@ -123,6 +129,7 @@ class Image:
     _maps: list[FileMap]
     _sysroot: str
     _library_path: str
+    _files: tuple[OwnedFile, ...]
     _is_slice: bool
     _damaged: tuple[str, ...]
 
@@ -132,6 +139,7 @@ class Image:
         maps: list[FileMap],
         sysroot: str,
         library_path: str,
+        files: tuple[OwnedFile, ...],
         *,
         is_slice: bool = False,
         damaged: tuple[str, ...] = (),
@@ -144,6 +152,7 @@ class Image:
             _maps=maps,
             _sysroot=sysroot,
             _library_path=library_path,
+            _files=files,
         )
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -175,7 +184,8 @@ class Image:
         if library_path is None:
             library_path = "" if sysroot else os.environ.get("LD_LIBRARY_PATH", "")
         text = os.fspath(path)
-        maps, damaged = _maps(text, embedded=embedded)
+        files: list[OwnedFile] = []
+        maps, damaged = _maps(text, files, embedded=embedded)
         if arch is not None:
             found = [one for one in maps if one.arch == arch]
             if not found:
@@ -185,7 +195,7 @@ class Image:
                     hint=f"it has {', '.join(one.arch for one in maps)}",
                 )
             maps = found
-        return cls(text, maps, sysroot, library_path, damaged=damaged)
+        return cls(text, maps, sysroot, library_path, tuple(files), damaged=damaged)
 
     def __repr__(self) -> str:
         """Show path and architecture."""
@@ -200,15 +210,22 @@ class Image:
         """
         return self._maps[0].label(self._path) if len(self._maps) == 1 else self._path
 
-    @cached_property
+    @property
     def slices(self) -> tuple[Image, ...]:
         """The images in the file: one, or those of a fat file."""
-        if len(self._maps) == 1:
-            return (self,)
+        return (self,) if len(self._maps) == 1 else self._parts
+
+    @cached_property
+    def _parts(self) -> tuple[Image, ...]:
         return tuple(
-            Image(self._path, [one], self._sysroot, self._library_path, is_slice=True)
+            Image(self._path, [one], self._sysroot, self._library_path, self._files, is_slice=True)
             for one in self._maps
         )
+
+    def close(self) -> None:
+        """Close its file; what is read from now on opens it again, if it is still the same."""
+        for one in self._files:
+            one.rest()
 
     @property
     def is_slice(self) -> bool:
@@ -270,10 +287,16 @@ class Image:
         """Why not everything could be read, a reason each; of what was asked for so far."""
         return tuple(self.map.partial)
 
-    @cached_property
+    @property
     def slots(self) -> Slots:
         """The slots."""
-        return Slots(self, self.map.slots)
+        # They hold the image. Were they kept here, its file would stay open until Python
+        # looks for cycles.
+        return Slots(self, self.map.slots, self._by_name)
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[filemap.Slot]]:
+        return {}
 
     @cached_property
     def stubs(self) -> tuple[Stub, ...]:
@@ -324,14 +347,19 @@ class Image:
         )
 
 
-def _maps(path: str, *, embedded: bool) -> tuple[list[FileMap], tuple[str, ...]]:
-    """Return the images in a file, and what is wrong with others.
+def _maps(
+    path: str, files: list[OwnedFile], *, embedded: bool
+) -> tuple[list[FileMap], tuple[str, ...]]:
+    """Return the images in a file, and what is wrong with others; add what they are read from.
 
     Raises OSError, FormatError where there is none.
     """
     found: list[FileMap] = []
     try:
-        found.append(ElfMap(open_image(path)))
+        image = open_image(path)
+        assert isinstance(image.source, OwnedFile)
+        files.append(image.source)
+        found.append(ElfMap(image))
     except FormatError as error:
         if error.field != "e_ident":
             raise
@@ -342,7 +370,8 @@ def _maps(path: str, *, embedded: bool) -> tuple[list[FileMap], tuple[str, ...]]
     from soscope.binfmt.macho import fat
     from soscope.binfmt.macho.filemap import read_map
 
-    source = OwnedFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY), path)
+    source = OwnedFile(path)
+    files.append(source)
     parts: list[fat.Slice] = []
     if not found and (fat.is_macho(source) or source.read(0, 8) == fat.ARCHIVE):
         parts = fat.slices(source)

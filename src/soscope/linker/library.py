@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import os
-import stat
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.exports import Exports
 from soscope.binfmt.elf.image import ElfImage
-from soscope.binfmt.source import FileSource
 from soscope.errors import FormatError
 from soscope.linker.machine import Kind, kind_of
+from soscope.linker.openfile import OwnedFile, demand_files
 
 DT_AUXILIARY = 0x7FFFFFFD
 DT_FILTER = 0x7FFFFFFF
@@ -25,27 +24,13 @@ _MAX_LEADING = 4096
 Stamp = tuple[int, int, int, int]  # device, inode, time of the last change, size
 
 
-class OwnedFile(FileSource):
-    """A file that is closed when nobody reads it any more."""
-
-    __slots__ = ()
-
-    def __del__(self) -> None:
-        """Close it."""
-        os.close(self._descriptor)
-
-
 def open_image(path: str) -> ElfImage:
     """Open the ELF file at `path` for reading; never waits for a device or a pipe.
 
     Raises OSError, FormatError.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-    source = OwnedFile(descriptor, path)
-    found = os.fstat(descriptor)
-    if not stat.S_ISREG(found.st_mode):
-        raise FormatError(f"{path}: not a regular file", field="file")
-    if not found.st_size:
+    source = OwnedFile(path)
+    if not os.fstat(source.descriptor).st_size:
         raise FormatError(f"{path}: an empty file", field="e_ident", offset=0)
     return ElfImage.from_source(source)
 
@@ -61,7 +46,7 @@ class Library:
     `path` is where it lies here, links followed inside the sysroot only as far as opening it
     needs. `leading` are (tag, name) of DT_NEEDED, DT_AUXILIARY and DT_FILTER in order.
     `rpath` and `runpath` are as they stand in the file, None where there is none.
-    `image` is None once what it offers was read.
+    `image` is None once what it offers was read; its file is only open while it is read.
     """
 
     __slots__ = (
@@ -152,10 +137,19 @@ class Library:
         if self._exports is None and self.image is not None:
             try:
                 self._exports = Exports(self.image)
-            except (FormatError, OSError):
+            except FormatError:
+                self._exports = None
+            except OSError as error:
+                demand_files(error)
                 self._exports = None
             self.image = None
         return self._exports
+
+    def rest(self) -> None:
+        """Close its file until more of it is read."""
+        source = None if self.image is None else self.image.source
+        if isinstance(source, OwnedFile):
+            source.rest()
 
 
 class Refused:

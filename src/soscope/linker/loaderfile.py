@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
+from soscope.linker.openfile import read_regular
+
 _MAX = 1 << 24
 _MAX_FOLDERS = 16
 
@@ -27,18 +29,12 @@ class Built(NamedTuple):
 
 
 def read(path: str) -> Built | None:
-    """Return what the file of a glibc loader says, None where it cannot be read."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-    except OSError:
-        return None
-    try:
-        data = os.read(descriptor, _MAX)
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
-    return parse(data)
+    """Return what the file of a glibc loader says, None where it cannot be read.
+
+    Raises OSError where too many files are open.
+    """
+    data = read_regular(path, _MAX)
+    return None if data is None else parse(data)
 
 
 def parse(data: bytes) -> Built:

@@ -16,7 +16,7 @@ from soscope.errors import FormatError
 from soscope.linker.hosts import extension_of
 from soscope.linker.library import Library
 from soscope.linker.root import Root
-from soscope.linker.search import Needed, Search, program_of, shared_system
+from soscope.linker.search import Search, program_of, shared_system
 from soscope.linker.system import System
 
 NOWHERE = "no library in the search defines it"
@@ -48,8 +48,9 @@ class _Scope:
         search = Search(system, program)
         found = search.run()
         self.system = system
-        self.libraries: list[tuple[Needed, Library]] = [
-            (one, one.library)
+        # nothing of the search itself stays: it holds the program, and that its file
+        self.libraries: list[tuple[str, Library]] = [
+            (one.name, one.library)
             for one in found
             if one is not search.program and one.library is not None
         ]
@@ -77,10 +78,9 @@ class _Scope:
     def find(self, name: str, version: str | None) -> Provider | None:
         """Return the first that has the symbol."""
         if self._offers is None:
-            listed = [(one.name, library) for one, library in self.libraries]
             self._offers = [
                 (Provider(name, library.path, None), library.exports)
-                for name, library in listed
+                for name, library in self.libraries
                 if library.exports is not None
             ]
         if not self._offers:

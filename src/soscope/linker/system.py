@@ -15,6 +15,7 @@ from soscope.errors import FormatError
 from soscope.linker import cache, loaderfile, processor
 from soscope.linker.library import Library, Refused, Stamp, open_image, stamp_of
 from soscope.linker.machine import Kind, machine_of
+from soscope.linker.openfile import demand_files, read_regular
 from soscope.linker.root import Root
 
 _MUSL_FOLDERS = ["/lib", "/usr/local/lib", "/usr/lib"]
@@ -82,11 +83,10 @@ class System:
 
     def _musl(self) -> list[str]:
         arch = os.path.basename(self.loader).removeprefix("ld-musl-").partition(".")[0]
-        try:
-            with open(self.root.host(f"/etc/ld-musl-{arch}.path"), encoding="utf-8") as file:
-                text = file.read(_MAX_PATHS)
-        except (OSError, UnicodeDecodeError):
+        data = read_regular(self.root.host(f"/etc/ld-musl-{arch}.path"), _MAX_PATHS)
+        if data is None:
             return _MUSL_FOLDERS
+        text = os.fsdecode(data)
         return [folder for folder in text.replace("\n", ":").split(":") if folder]
 
     def with_builds(self, folder: str) -> list[str]:
@@ -127,7 +127,11 @@ class System:
     # ---- files ----
 
     def open(self, path: str) -> Found:
-        """Open the file at `path`; None where there is none."""
+        """Open the file at `path`; None where there is none.
+
+        Raises OSError where too many files are open: no answer to the question whether it is
+        there.
+        """
         try:
             path = self.root.resolve(path)
             stamp = stamp_of(os.stat(path))
@@ -147,9 +151,11 @@ class System:
         try:
             image = open_image(path)
             found = Library(path, image, stamp)
+            found.rest()
         except FormatError as error:
             return Refused(str(error), is_final=True)
         except OSError as error:
+            demand_files(error)
             return Refused((error.strerror or "").lower(), is_final=False)
         if found.kind == self.kind:
             reason = None if self.is_musl else found.reason_not_loaded

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Opening files that others name: regular ones alone, and no more of them than are being read."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+from soscope.binfmt.source import FileSource
+from soscope.errors import FormatError
+
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+_SHORTAGES = (errno.EMFILE, errno.ENFILE)
+
+
+def open_regular(path: str) -> int:
+    """Open the regular file at `path` for reading; a device or a pipe is not even opened.
+
+    Raises OSError, FormatError.
+    """
+    found = os.stat(path)
+    if not stat.S_ISDIR(found.st_mode):  # the kernel is to say why it may not be looked into
+        _refuse_others(path, found)  # opening a device may do something
+    descriptor = os.open(path, _FLAGS)
+    try:
+        _refuse_others(path, os.fstat(descriptor))
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def read_regular(path: str, most: int) -> bytes | None:
+    """Return what the regular file at `path` begins with; None where it cannot be read.
+
+    Raises OSError where there are too many open files: that says nothing about this one.
+    """
+    try:
+        descriptor = open_regular(path)
+    except FormatError:
+        return None
+    except OSError as error:
+        demand_files(error)
+        return None
+    try:
+        return os.read(descriptor, min(most, os.fstat(descriptor).st_size))
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def demand_files(error: OSError) -> None:
+    """Raise the error where it is for want of descriptors: the file may be a good one."""
+    if error.errno in _SHORTAGES:
+        raise error
+
+
+def _refuse_others(path: str, found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise FormatError(f"{path}: not a regular file", field="file")
+
+
+class OwnedFile(FileSource):
+    """A regular file that is closed when nobody reads it any more.
+
+    `name` is its path. While it rests it is closed; reading opens it again.
+    """
+
+    __slots__ = ("_identity",)
+
+    def __init__(self, path: str) -> None:
+        """Open the file. Raises OSError, FormatError where it is not a regular one."""
+        self._descriptor = -1  # for __del__
+        super().__init__(open_regular(path), path)
+        self._identity = _identity(self._descriptor)
+
+    @property
+    def descriptor(self) -> int:
+        """The open file."""
+        if self._descriptor < 0:
+            self._open_again()
+        return self._descriptor
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return up to `size` bytes at `offset`.
+
+        Raises OSError where the file cannot be read, or is another one by now.
+        """
+        if self._descriptor < 0:
+            self._open_again()
+        return super().read(offset, size)
+
+    def rest(self) -> None:
+        """Close the file until it is read again."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _open_again(self) -> None:
+        try:
+            descriptor = open_regular(self.name)
+        except FormatError:
+            descriptor = -1
+        if descriptor < 0 or _identity(descriptor) != self._identity:
+            if descriptor >= 0:
+                os.close(descriptor)
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), self.name)
+        self._descriptor = descriptor
+
+    def __del__(self) -> None:
+        """Close it."""
+        self.rest()
+
+
+def _identity(descriptor: int) -> tuple[int, int]:
+    found = os.fstat(descriptor)
+    return found.st_dev, found.st_ino
