@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
+import resource
 import shutil
 import struct
 import sys
@@ -346,3 +348,37 @@ def test_without_unicorn_the_extra_is_named(
     assert "the emulator Unicorn is not installed" in told.err
     assert "pip install 'soscope[emulate]'" in told.err
     assert main(["check", str(path)]) == 0
+
+
+def test_many_files_need_few_descriptors_and_little_memory(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for one in range(100):
+        (tmp_path / f"program{one:03}").symlink_to(need("/bin/true"))
+    paths = [str(tmp_path / f"program{one:03}") for one in range(100)]
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = max(map(int, os.listdir("/proc/self/fd")))
+    gc.disable()
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (used + 8, limits[1]))
+        assert main(["check", *paths]) == 0
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        gc.enable()
+    told = capfd.readouterr()
+    assert told.out.splitlines()[-1].startswith("100 images, ")
+    assert not told.err
+
+
+def test_a_folder_without_images_has_a_document(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", "--json", str(tmp_path)]) == 1
+    told = capfd.readouterr()
+    assert json.loads(told.out) == {"schema": "soscope/check/1", "images": []}
+    assert told.err == "soscope: no ELF or Mach-O file there\n"
+    assert main(["check", str(tmp_path)]) == 1
+    assert capfd.readouterr().out == ""
+    (tmp_path / "text").write_text("nothing")
+    assert main(["check", "--json", str(tmp_path / "text")]) == 1
+    assert json.loads(capfd.readouterr().out)["images"] == []

@@ -13,27 +13,44 @@ def run(invocation: Invocation) -> int:
     invocation.debug |= options.debug
 
     # --help and usage errors need none of these
-    from soscope.cli.output import show
+    from soscope.cli.output import finish
     from soscope.inspect.check import check
-    from soscope.linker.collect import files_below, images_of
+    from soscope.linker.collect import files_below, images_of, shortfall
     from soscope.report import check as report
+    from soscope.report.output import STDOUT, Output
 
     paths = list(files_below(options.files))
-    if not paths:
-        note("no ELF or Mach-O file there")
-        return 1
-    found = []
-    is_whole = True
+    output = Output.open(None, STDOUT)
+    totals = report.Totals()
+    is_whole = is_fine = is_first = True
     for image, error in images_of(paths, options.arch):
         if image is None:
             note(error)
             is_whole = False
             continue
-        one = check(image, run=options.run)
+        try:
+            one = check(image, run=options.run)
+            text = report.document(one, is_first=is_first) if options.json else report.text(one)
+        except (OSError, MemoryError) as lack:
+            note(f"{image.path}: {shortfall(lack)}")
+            is_whole = False
+            continue
+        if options.json and is_first:
+            output.write(report.HEAD)
+        output.write(text)
+        totals.add(one)
+        is_first = False
         is_whole &= not image.partial
-        found.append(one)
-    text = report.document(found) if options.json else report.text(found)
-    if not show(text):
+        is_fine &= not one.faults if options.strict else one.is_sound
+        if not output.is_open:
+            break
+    if options.json:
+        output.write((report.HEAD if is_first else "") + report.TAIL)
+    elif paths:
+        output.write(totals.text())
+    if not finish(output):
         return 1
-    is_fine = all(not one.faults if options.strict else one.is_sound for one in found)
+    if not paths:
+        note("no ELF or Mach-O file there")
+        return 1
     return 0 if is_fine and is_whole else 1

@@ -23,6 +23,8 @@ _MAGICS = (
 )
 
 
+# what opening the file again is to say
+_OUR_OWN = (errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.EIO)
 _JAVA = b"\xca\xfe\xba\xbe"  # classes of Java begin as a fat file does,
 _MOST_SLICES = 44  # with a version where that has a number of slices
 
@@ -56,14 +58,12 @@ def _may_be_image(path: str) -> bool:
         if not stat.S_ISREG(os.lstat(path).st_mode):
             return False
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-    except PermissionError:
-        return True
-    except OSError:
-        return False
+    except OSError as error:
+        return error.errno in _OUR_OWN
     try:
         begin = os.read(descriptor, 8)
-    except OSError:
-        return False
+    except OSError as error:
+        return error.errno in _OUR_OWN
     finally:
         os.close(descriptor)
     is_java = begin[:4] == _JAVA and int.from_bytes(begin[4:], "big") > _MOST_SLICES
