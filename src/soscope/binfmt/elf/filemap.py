@@ -18,6 +18,7 @@ from soscope.binfmt.elf.places import Places
 from soscope.binfmt.elf.sections import Sections
 from soscope.binfmt.elf.slotnames import SYMBOL_TYPES, Names
 from soscope.binfmt.elf.symbolarray import dynamic_table, static_table
+from soscope.binfmt.elf.versions import Versions
 from soscope.binfmt.stubs.finder import decoder_of, find_stubs, missing_decoder
 from soscope.binfmt.stubs.table import SlotTable
 from soscope.errors import FormatError
@@ -379,8 +380,7 @@ class ElfMap:
             is_here = one.section != c.SHN_UNDEF
             library = ""
             if not is_here:
-                number = table.versions.number(index)[0]
-                library = self._try(partial(table.versions.file, number)) or ""
+                library = self._try(partial(_library_of, table.versions, index)) or ""
             found.append(
                 Symbol(
                     one.name,
@@ -393,6 +393,7 @@ class ElfMap:
                     library,
                 )
             )
+        self._say(*table.partial)
         return tuple(found)
 
     # ---- pieces ----
@@ -415,6 +416,10 @@ class ElfMap:
             text = reason.removeprefix(name)
             if text not in self.partial and len(self.partial) < _MAX_REASONS:
                 self.partial.append(text)
+
+
+def _library_of(versions: Versions, index: int) -> str:
+    return versions.file(versions.number(index)[0])
 
 
 class _Tags:

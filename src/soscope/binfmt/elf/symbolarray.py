@@ -22,6 +22,7 @@ from soscope.binfmt.elf.versions import Versions
 from soscope.binfmt.source import ByteSource, broken, take
 from soscope.errors import FormatError
 
+_MAX_REASONS = 20
 _MAX_TABLE = 1 << 30
 _FEW = 32  # names that are searched for; for more there is an index
 _NO_NAMES = (c.STT_SECTION, c.STT_FILE)
@@ -63,7 +64,8 @@ class SymbolArray:
     """The symbols of one table; `name` says whose, for messages.
 
     `shift` is added to every value: a separate debug file may be linked elsewhere than the image
-    that it belongs to. `versions` gives those of a dynamic symbol table.
+    that it belongs to. `versions` gives those of a dynamic symbol table. `partial` says what of
+    symbols that were asked for could not be read.
     """
 
     __slots__ = (
@@ -71,6 +73,7 @@ class SymbolArray:
         "_by_name",
         "encoding",
         "name",
+        "partial",
         "shift",
         "strings",
         "table",
@@ -93,6 +96,7 @@ class SymbolArray:
         self.name = name
         self.shift = shift
         self.versions = versions
+        self.partial: list[str] = []
         self._asked = 0
         self._by_name: dict[bytes, list[int]] | None = None
 
@@ -127,11 +131,14 @@ class SymbolArray:
         """Return one symbol, with its name and version."""
         fields = self.fields(index)
         name = self.text(fields[0])
+        if not name and self.strings.find(b"\0", fields[0]) < 0:
+            self._say(f"st_name of symbol {index}: {fields[0]:#x} is outside of the strings")
         if self.versions is not None:
             try:
                 number, hidden = self.versions.number(index)
                 version = self.versions.name(number, is_defined=fields[3] != c.SHN_UNDEF)
-            except FormatError:
+            except FormatError as error:
+                self._say(str(error))
                 hidden, version = False, None
             found = ArraySymbol(index, name, fields, version)
             found.is_default = not hidden
@@ -142,6 +149,10 @@ class SymbolArray:
         found = ArraySymbol(index, base, fields, version.lstrip("@"))
         found.is_default = version.startswith("@")
         return found
+
+    def _say(self, reason: str) -> None:
+        if reason not in self.partial and len(self.partial) < _MAX_REASONS:
+            self.partial.append(reason)
 
     def find(self, name: str, version: str | None = None) -> list[ArraySymbol]:
         """Return the symbols defined as `name`, in order of the table.
