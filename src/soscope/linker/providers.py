@@ -42,7 +42,17 @@ class Provider(NamedTuple):
 class _Scope:
     """The libraries that are asked, in order, and their answers so far."""
 
-    __slots__ = ("_offers", "answers", "asked", "files", "libraries", "missing", "state", "system")
+    __slots__ = (
+        "_offers",
+        "answers",
+        "asked",
+        "closed",
+        "files",
+        "libraries",
+        "missing",
+        "state",
+        "system",
+    )
 
     def __init__(self, system: System, program: Library) -> None:
         search = Search(system, program)
@@ -55,6 +65,7 @@ class _Scope:
             if one is not search.program and one.library is not None
         ]
         self._offers: list[tuple[Provider, Exports]] | None = None
+        self.closed: tuple[str, ...] = ()  # those that cannot say what they have, once asked
         self.missing = tuple(one.name for one in search.missing)
         self.asked: dict[str, str | None] = {name: _place(search, name) for name in search.asked}
         self.state = system.state
@@ -83,6 +94,7 @@ class _Scope:
                 for name, library in self.libraries
                 if library.exports is not None
             ]
+            self.closed = tuple(name for name, library in self.libraries if library.exports is None)
         if not self._offers:
             return None
         wanted = self.system.word(name)
@@ -149,6 +161,8 @@ class Providers:
             return STATIC if program.is_program else ALONE
         if self._scope.missing:
             return f"{self._scope.missing[0]} not found, and perhaps there"
+        if self._scope.closed:
+            return f"{self._scope.closed[0]} cannot be read, and perhaps there"
         if program.is_program:
             return NOWHERE
         if self._host is None:
