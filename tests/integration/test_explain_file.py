@@ -163,3 +163,16 @@ def test_a_file_that_is_cut_off_is_partial_or_refused(
         assert main(["explain", str(path), "malloc"]) in (0, 1)
         err = capfd.readouterr().err
         assert "bug in soscope" not in err
+
+
+def test_an_architecture_that_no_file_has_is_said_of_each(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = ("-shared", "-fPIC", "-nostdlib")
+    paths = [str(built(tmp_path, name, "int here;", *words)) for name in ("a", "b")]
+    for shown in (paths[:1], paths):
+        assert main(["explain", shown[0], "malloc", *shown[1:], "--arch", "vax"]) == 1
+        told, hint = capfd.readouterr().err.splitlines()
+        assert told == f"soscope: error: {' and '.join(shown)}: no image for vax"
+        assert hint.count("there is x86-64") == len(shown)
+        assert all(path in hint for path in shown) or len(shown) == 1

@@ -48,9 +48,13 @@ def explain_files(paths: list[str], symbol: str, arch: str | None = None) -> lis
     if arch is not None:
         chosen = [[one for one in images if one.arch == arch] for images in opened]
         if not any(chosen):
-            listed = ", ".join(one.arch for images in opened for one in images)
+            listed = [", ".join(one.arch for one in images) for images in opened]
+            hint = f"there is {listed[0]}"
+            if len(paths) > 1:
+                parts = zip(paths, listed, strict=True)
+                hint = "; ".join(f"in {path} there is {archs}" for path, archs in parts)
             raise SoscopeError(
-                f"{paths[0]}: no image for {arch}", slug="no-such-arch", hint=f"there is {listed}"
+                f"{' and '.join(paths)}: no image for {arch}", slug="no-such-arch", hint=hint
             )
         opened = [some or images for some, images in zip(chosen, opened, strict=True)]
     if len(opened) == 1:
