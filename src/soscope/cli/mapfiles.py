@@ -9,7 +9,7 @@ from typing import Protocol
 
 from soscope.cli.main import note
 from soscope.cli.output import finish
-from soscope.linker.collect import files_below, images_of
+from soscope.linker.collect import files_below, images_of, shortfall
 from soscope.linker.image import Image, Slot
 from soscope.options.map import MapOptions
 from soscope.report import filemap
@@ -51,19 +51,24 @@ def show_files(options: MapOptions) -> int:
                 note(error)
                 is_whole = False
                 continue
-            slots = [one for one in image.slots if chooses(image, one)]
-            chosen += len(slots)
-            if options.is_filtered and not slots and not is_one:
+            try:
+                slots = [one for one in image.slots if chooses(image, one)]
+                is_shown = bool(slots) or is_one or not options.is_filtered
+                text = ""
+                if is_shown:
+                    text = _text(image, slots, options, is_first=not shown, is_one=is_one)
+            except (OSError, MemoryError) as lack:
+                note(f"{image.path}: {shortfall(lack)}")
+                is_whole = False
                 continue
-            if options.json:
-                text = filemapjson.image(image, slots, is_first=not shown)
-            else:
-                text = filemap.text(image, slots, options.tables, is_alone=is_one)
-                if shown and not options.tables:
-                    text = "\n" + text
+            is_whole &= not image.partial
+            chosen += len(slots)
+            if not is_shown:
+                for why in image.partial:
+                    note(f"{image.path}: partial: {why}")
+                continue
             shown += 1
             output.write(text)
-            is_whole &= not image.partial
             if not output.is_open:
                 break
     if options.json:
@@ -77,6 +82,19 @@ def show_files(options: MapOptions) -> int:
         note("no slot matches")
         return 1
     return 0 if is_whole else 1
+
+
+def _text(
+    image: Image, slots: list[Slot], options: MapOptions, *, is_first: bool, is_one: bool
+) -> str:
+    """Return what is printed of an image. Raises OSError where it cannot be read any more."""
+    stubs = () if options.is_filtered else image.stubs_without_slot
+    if options.json:
+        from soscope.report import filemapjson
+
+        return filemapjson.image(image, slots, stubs, is_first=is_first)
+    text = filemap.text(image, slots, stubs, options.tables, is_alone=is_one)
+    return text if is_first or options.tables else "\n" + text
 
 
 def _chooser(options: MapOptions) -> _Chooses:

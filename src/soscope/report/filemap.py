@@ -19,14 +19,24 @@ _SYMBOLS = ("ADDRESS", "SIZE", "TYPE", "BINDING", "SYMBOL", "LIBRARY")
 _NEEDED = ("NEEDED", "PATH")
 
 
-def text(image: Image, slots: Sequence[Slot], tables: Sequence[str], *, is_alone: bool) -> str:
+def text(
+    image: Image,
+    slots: Sequence[Slot],
+    without_slot: Sequence[Stub],
+    tables: Sequence[str],
+    *,
+    is_alone: bool,
+) -> str:
     """Return the tables that were chosen, or the page of facts and the slots.
 
+    `slots` are those that are shown, with their stubs, `without_slot` the stubs without any.
     Without `is_alone` each line of a chosen table begins with the file's path, and with the
     architecture where the file has several images.
     """
     if not tables:
-        lines = [*_facts(image, slots), "", *_aligned(_SLOTS, _slot_rows(image, slots), "")]
+        rows = _aligned(_SLOTS, _slot_rows(image, slots), "")
+        # only now is known what could not be read
+        lines = [*_facts(image, slots, without_slot), "", *rows]
     else:
         lead = "" if is_alone else _field(image.path)
         if image.is_slice:
@@ -36,17 +46,17 @@ def text(image: Image, slots: Sequence[Slot], tables: Sequence[str], *, is_alone
             if name == "slots":
                 lines += _aligned(_SLOTS, _slot_rows(image, slots), lead)
             elif name == "stubs":
-                lines += _aligned(_STUBS, _stub_rows(image, slots), lead)
+                lines += _aligned(_STUBS, _stub_rows(image, slots, without_slot), lead)
             elif name == "symbols":
                 lines += _aligned(_SYMBOLS, map(_symbol_row, image.symbols), lead)
             else:
                 lines += _aligned(_NEEDED, _needed_rows(image), lead)
-        if image.partial:
-            lines += [f"# partial: {printable(one)}" for one in image.partial]
+        front = f"{lead}  " if lead else ""
+        lines += [f"{front}# partial: {printable(one)}" for one in image.partial]
     return "".join(f"{line}\n" for line in lines)
 
 
-def _facts(image: Image, slots: Sequence[Slot]) -> list[str]:
+def _facts(image: Image, slots: Sequence[Slot], without_slot: Sequence[Stub]) -> list[str]:
     form = f"{_FORMATS[image.format]} {image.arch}, {image.bits}-bit {image.endian}-endian"
     lines = [f"{printable(image.path)}: {form}, {image.kind}"]
     if image.build_id:
@@ -57,9 +67,8 @@ def _facts(image: Image, slots: Sequence[Slot]) -> list[str]:
     lines.append(f"  slots    {_counted(len(slots), bindings)}")
     kinds = Counter(stub.kind for one in slots for stub in one.stubs)
     lines.append(f"  stubs    {_counted(kinds.total(), kinds)}")
-    without = image.stubs_without_slot
-    if without:
-        lines.append(f"           {len(without):,} more lead through no slot")
+    if without_slot:
+        lines.append(f"           {len(without_slot):,} more lead through no slot")
     lines += [f"  partial  {printable(one)}" for one in image.partial]
     return lines
 
@@ -85,9 +94,11 @@ def _slot_rows(image: Image, slots: Iterable[Slot]) -> Iterable[Sequence[str]]:
         )
 
 
-def _stub_rows(image: Image, slots: Iterable[Slot]) -> Iterable[Sequence[str]]:
+def _stub_rows(
+    image: Image, slots: Iterable[Slot], without_slot: Iterable[Stub]
+) -> Iterable[Sequence[str]]:
     slot_of = {stub: one for one in slots for stub in one.stubs}
-    for stub in sorted({*slot_of, *image.stubs_without_slot}):
+    for stub in sorted({*slot_of, *without_slot}):
         slot = slot_of.get(stub)
         yield (
             hex(stub.vaddr),

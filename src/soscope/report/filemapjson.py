@@ -18,10 +18,12 @@ _quote = json.encoder.encode_basestring_ascii
 _BOOL = {False: "false", True: "true"}
 
 
-def image(found: Image, slots: Iterable[Slot], *, is_first: bool) -> str:
+def image(
+    found: Image, slots: Iterable[Slot], without_slot: Iterable[Stub], *, is_first: bool
+) -> str:
     """Return one image of the document; a comma stands before all but the first."""
     rows = ",\n".join([_slot(found, one) for one in slots])
-    without = ",".join([_stub(one) for one in found.stubs_without_slot])
+    without = ",".join([_stub(one) for one in without_slot])
     head = _dumps(
         {
             "path": found.path,
