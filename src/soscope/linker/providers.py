@@ -15,6 +15,7 @@ from soscope.binfmt.elf.image import ElfImage
 from soscope.errors import FormatError
 from soscope.linker.hosts import extension_of
 from soscope.linker.library import Library
+from soscope.linker.openfile import demand_files
 from soscope.linker.root import Root
 from soscope.linker.search import Search, program_of, shared_system
 from soscope.linker.system import System
@@ -176,7 +177,10 @@ class Providers:
         if self._weak is None:
             try:
                 self._weak = undefined_weak(self._image)
-            except (FormatError, OSError):
+            except FormatError:
+                self._weak = set()
+            except OSError as error:
+                demand_files(error)
                 self._weak = set()
         return name in self._weak
 
@@ -184,7 +188,10 @@ class Providers:
 def _host_of(image: ElfImage) -> tuple[str, tuple[str, ...]]:
     try:
         return extension_of(image) or ("", ())
-    except (FormatError, OSError):
+    except FormatError:
+        return "", ()
+    except OSError as error:
+        demand_files(error)
         return "", ()
 
 

@@ -160,3 +160,22 @@ def test_a_device_is_not_even_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(FormatError, match="not a regular file"):
         open_image("/dev/null")
     assert not seen
+
+
+def test_reasons_are_not_made_up_for_want_of_descriptors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file itself is closed, and has to be opened again to find out."""
+    text = "int f(void) __attribute__((weak)); int main(void) { return f ? f() : 0; }"
+    image = soscope.Image.open(built(tmp_path, "program", text, "-fPIC"))
+    slot = image.slots["f"]
+    image.close()
+
+    def refused(path: str, *_: object) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refused)
+        with pytest.raises(OSError, match="open files"):
+            _ = slot.provider_reason
+    assert slot.provider_reason == providers.WEAK
