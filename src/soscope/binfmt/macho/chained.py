@@ -69,23 +69,31 @@ class Import(NamedTuple):
 
 
 class Starts(NamedTuple):
-    """Where the chains of one segment begin: (offset in the segment's page, page) pairs' table."""
+    """Where the chains of one segment begin.
+
+    `pages` is how many pages there are; what `at` and `end` bound in the fixups' data has a word
+    of 16 bits for each, and behind them the further starts of pages with several.
+    """
 
     vaddr: int
     page_size: int
     format: int
-    pages: tuple[int, ...]
-    overflow: tuple[int, ...]
+    pages: int
+    at: int
+    end: int
     most: int  # 32-bit: the highest value that is an address
 
 
 class Fixups:
     """LC_DYLD_CHAINED_FIXUPS of one image, read at once; `segments` and `imports` are its parts."""
 
-    __slots__ = ("_image", "imports", "segments")
+    __slots__ = ("_data", "_image", "_mask", "_u16", "imports", "segments")
 
     def __init__(self, image: MachoImage) -> None:
         self._image = image
+        self._mask = (1 << image.encoding.bits) - 1
+        self._u16 = Struct(image.encoding.order + "H").unpack_from
+        self._data = b""
         self.segments: list[Starts] = []
         self.imports: Sequence[Import] = ()
         offset, size = image.chained
@@ -97,6 +105,7 @@ class Fixups:
             image.missed(error)
             data = image.source.read(image.start + offset, max(0, min(size, image.size - offset)))
         order = image.encoding.order
+        self._data = data
         if len(data) < 28:
             image.miss("chained fixups: cut off")
             return
@@ -156,6 +165,8 @@ class Fixups:
         except struct.error:
             image.miss("chained fixups: the segments' table is cut off")
             return
+        # Starts of a hostile file may lie upon one another.
+        left = len(data)
         for number, offset in enumerate(offsets):
             if not offset:
                 continue
@@ -164,6 +175,10 @@ class Fixups:
             except struct.error:
                 image.miss(f"chained fixups: the starts of segment {number} are cut off")
                 continue
+            left -= 22 + 2 * one.pages
+            if left < 0:
+                image.miss(f"chained fixups: the starts of segment {number} are those of others")
+                return
             if one.format not in FORMATS:
                 image.miss(f"chained fixups: pointers of format {one.format} are not known")
             elif one.page_size:
@@ -171,11 +186,12 @@ class Fixups:
 
     def _read_segment(self, data: bytes, at: int, order: str) -> Starts:
         size, page_size, form, offset, most, pages = unpack_from(order + "IHHQIH", data, at)
-        starts = unpack_from(f"{order}{pages}H", data, at + 22)
+        if at + 22 + 2 * pages > len(data):
+            raise struct.error
         # Pages with several chains name a place behind the pages' own entries.
-        extra = max(0, min(size - 22 - 2 * pages, len(data) - at - 22 - 2 * pages)) // 2
-        overflow = unpack_from(f"{order}{extra}H", data, at + 22 + 2 * pages)
-        return Starts(self._image.base + offset, page_size, form, starts, overflow, most)
+        end = max(at + 22 + 2 * pages, min(at + size, len(data)))
+        vaddr = self._image.base + offset & self._mask
+        return Starts(vaddr, page_size, form, pages, at + 22, end, most)
 
     # ---- chains ----
 
@@ -186,6 +202,7 @@ class Fixups:
         """
         # Chains of a hostile file may lie upon one another.
         left = 2 * (self._image.size // 4) + 64
+        room = 2 * self._image.size + (1 << 17)  # and so may the pages
         for starts in self.segments:
             form = FORMATS[starts.format]
             for page in self._pages(starts, wanted):
@@ -195,6 +212,10 @@ class Fixups:
                 vaddr = starts.vaddr + page * starts.page_size
                 # A pointer may hang over the page's end.
                 data = self._image.read(vaddr, starts.page_size + form.word)
+                room -= len(data)
+                if room < 0:
+                    self._image.miss("chained fixups: more pages than the image has")
+                    return
                 for first in firsts:
                     left -= yield from self._chain(starts, form, vaddr, data, first)
                     if left < 0:
@@ -202,7 +223,7 @@ class Fixups:
                         return
 
     def _pages(self, starts: Starts, wanted: Ranges) -> Iterator[int]:
-        pages = range(len(starts.pages))
+        pages = range(starts.pages)
         if wanted.pairs is None:
             yield from pages
             return
@@ -214,14 +235,15 @@ class Fixups:
         yield from sorted(chosen)
 
     def _firsts(self, starts: Starts, page: int) -> Iterator[int]:
-        first = starts.pages[page]
+        (first,) = self._u16(self._data, starts.at + 2 * page)
         if first == _NONE:
             return
         if not first & _MULTI:
             yield first
             return
-        index = (first & ~_MULTI) - len(starts.pages)
-        for entry in starts.overflow[max(0, index) :]:
+        index = max(first & ~_MULTI, starts.pages)
+        for at in range(starts.at + 2 * index, starts.end - 1, 2):
+            (entry,) = self._u16(self._data, at)
             yield entry & ~_LAST
             if entry & _LAST:
                 return
@@ -235,7 +257,7 @@ class Fixups:
         length = 1
         while at <= end:
             (word,) = read(data, at)
-            yield vaddr + at, word, starts
+            yield vaddr + at & self._mask, word, starts
             step = (word >> shift & mask) * stride
             if not step:
                 return length
@@ -269,7 +291,7 @@ class Fixups:
     def around(self, vaddr: int) -> Starts | None:
         """Return the segment with chains that holds `vaddr`, None where there is none."""
         for starts in self.segments:
-            if 0 <= vaddr - starts.vaddr < len(starts.pages) * starts.page_size:
+            if 0 <= vaddr - starts.vaddr < starts.pages * starts.page_size:
                 return starts
         return None
 
@@ -278,10 +300,10 @@ class Fixups:
         form = FORMATS[starts.format]
         base = self._image.base
         if form.family == "arm64e" and word >> 63:
-            return base + (word & 0xFFFFFFFF)
+            return base + (word & 0xFFFFFFFF) & self._mask
         if form.family == "32" and (word & form.target_mask) > starts.most > 0:
             return None
-        return (word & form.target_mask) + (base if form.relative else 0)
+        return (word & form.target_mask) + (base if form.relative else 0) & self._mask
 
 
 def is_bind(word: int, form: Format) -> bool:

@@ -123,8 +123,9 @@ class Cells:
         step = word.size
         lazy = section.type in _LAZY_TYPES
         has_table = section.type in _POINTER_TYPES
+        mask = (1 << self._image.encoding.bits) - 1
         for index, (value,) in enumerate(word.iter_unpack(data[: len(data) // step * step])):
-            vaddr = section.vaddr + index * step
+            vaddr = section.vaddr + index * step & mask
             row = self._row(section.first + index) if has_table else None
             found = records.get(vaddr, ())
             target = targets.get(vaddr, value or None)

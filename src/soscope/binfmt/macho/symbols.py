@@ -187,7 +187,8 @@ class SymbolTable:
         step = self._struct.size
         table = np.frombuffer(self._whole(data), np.uint8).reshape(-1, step)
         values = table[:, 8:].copy().view(f"{coding.order}u{coding.size}").reshape(-1)
-        chosen = np.flatnonzero(np.isin(values, np.array(sorted(wanted), dtype=np.uint64)))
+        fitting = [one for one in wanted if 0 <= one < 1 << coding.bits]
+        chosen = np.flatnonzero(np.isin(values, np.array(sorted(fitting), dtype=np.uint64)))
         return [Row._make(self._struct.unpack_from(data, int(one) * step)) for one in chosen]
 
     def _whole(self, data: bytes) -> bytes:
