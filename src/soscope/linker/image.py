@@ -373,17 +373,19 @@ def _maps(
     source = OwnedFile(path)
     files.append(source)
     parts: list[fat.Slice] = []
+    damaged: list[str] = []
     if not found and (fat.is_macho(source) or source.read(0, 8) == fat.ARCHIVE):
-        parts = fat.slices(source)
+        parts, damaged = fat.images(source)
     if embedded:
         own = {one.offset for one in parts}
-        parts += [one for one in fat.embedded(source) if one.offset not in own]
+        hidden = fat.hidden(source)
+        parts += [one for one in hidden.slices if one.offset not in own]
+        damaged = list(dict.fromkeys([*damaged, *hidden.damaged]))
     if not parts and not found:
         what = "no image in it" if embedded else "neither an ELF nor a Mach-O file"
         if source.read(0, 8) == fat.ARCHIVE:
             what = "an archive without a Mach-O image"
         raise FormatError(f"{path}: magic at offset 0x0: {what}", field="magic", offset=0)
-    damaged = []
     for part in parts:
         try:
             found.append(read_map(source, part))

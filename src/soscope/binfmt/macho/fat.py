@@ -19,7 +19,7 @@ from soscope.errors import FormatError
 
 ARCHIVE = b"!<arch>\n"
 _MOST_SLICES = 64  # more than there are architectures: what says so is none
-_MOST_MEMBERS = 1 << 20
+_MOST_DAMAGED = 64  # that are told one by one
 _CHUNK = 1 << 20
 _MOST_EMBEDDED = 4096
 _OBJECT = 1  # the filetype of files whose one segment begins behind the load commands
@@ -50,26 +50,44 @@ class Slice(NamedTuple):
 def is_macho(source: ByteSource) -> bool:
     """Say whether the file begins as a thin or fat Mach-O file does."""
     magic = source.read(0, 4)
-    return magic in _THIN_MAGICS or (magic in _FAT_MAGICS and bool(_fat(source, 0)))
+    return magic in _THIN_MAGICS or (magic in _FAT_MAGICS and bool(_Finder(source).fat(0)))
 
 
-def slices(source: ByteSource) -> list[Slice]:
-    """Return the images of a thin or fat file, or of an archive, in their order.
+class Found(NamedTuple):
+    """The images of a file in their order, and what is wrong with further ones of it."""
 
-    Slices that are archives give their members. What is no image is left out.
+    slices: list[Slice]
+    damaged: list[str]
+
+
+def images(source: ByteSource) -> Found:
+    """Find the images of a thin or fat file, or of an archive.
+
+    Slices that are archives give their members. What is no image is left out; what should be
+    one, or lies beyond the end or upon another one, is damaged.
     Raises FormatError where the file is none of these.
     """
     magic = source.read(0, 8)
     if magic[:4] in _THIN_MAGICS:
-        return [Slice(0, length(source), read_header(source).arch)]
+        return Found([Slice(0, length(source), read_header(source).arch)], [])
     if magic == ARCHIVE:
-        return list(_members(source, 0, length(source)))
+        finder = _Finder(source)
+        return Found(list(finder.members(0, finder.end)), finder.damaged)
     if magic[:4] in _FAT_MAGICS:
-        found = _fat(source, 0)
+        finder = _Finder(source)
+        found = finder.fat(0)
         if found:
-            return found
+            return Found(found, finder.damaged)
         raise broken(source, "fat_header", 0, "no slice is a Mach-O image")
     raise broken(source, "magic", 0, "not a Mach-O file")
+
+
+def slices(source: ByteSource) -> list[Slice]:
+    """Return the images of `images` alone.
+
+    Raises FormatError as that does.
+    """
+    return images(source).slices
 
 
 def length(source: ByteSource) -> int:
@@ -87,34 +105,102 @@ def length(source: ByteSource) -> int:
     return bottom
 
 
-def _fat(source: ByteSource, at: int) -> list[Slice]:
-    """Return the slices of the fat file that begins at `at`, [] where there is none."""
-    start = source.read(at, 8)
-    if len(start) < 8 or start[:4] not in _FAT_MAGICS:
-        return []
-    count = int.from_bytes(start[4:], "big")
-    if not 0 < count <= _MOST_SLICES:
-        return []
-    wide = start[:4] == _FAT_MAGICS[1]
-    step = 32 if wide else 20
-    rows = source.read(at + 8, count * step)
-    end = length(source)
-    found: list[Slice] = []
-    for row in range(0, len(rows) // step * step, step):
-        if wide:
-            _, _, offset, size = unpack_from(">IIQQ", rows, row)
-        else:
-            _, _, offset, size = unpack_from(">IIII", rows, row)
-        if at + offset >= end:
-            continue
-        size = min(size, end - at - offset)
-        if source.read(at + offset, 8) == ARCHIVE:
-            found.extend(_members(source, at + offset, size))
-            continue
-        header = _header(source, at + offset, size)
+class _Finder:
+    """Looks for images behind the tables of fat files and in archives of one file.
+
+    `left` bounds what may be read of them, in bytes: in a hostile file they lie upon one another.
+    """
+
+    def __init__(self, source: ByteSource) -> None:
+        self.source = source
+        self.end = length(source)
+        self.left = 4 * self.end + (1 << 16)
+        self.damaged: list[str] = []
+
+    def fat(self, at: int) -> list[Slice]:
+        """Return the slices of the fat file that begins at `at`, [] where there is none."""
+        source = self.source
+        start = source.read(at, 8)
+        if len(start) < 8 or start[:4] not in _FAT_MAGICS:
+            return []
+        count = int.from_bytes(start[4:], "big")
+        if not 0 < count <= _MOST_SLICES:
+            return []
+        wide = start[:4] == _FAT_MAGICS[1]
+        step = 32 if wide else 20
+        rows = source.read(at + 8, count * step)
+        self.left -= 60 * count
+        found: list[Slice] = []
+        known = len(self.damaged)
+        taken: list[tuple[int, int]] = []
+        for row in range(0, count * step, step):
+            where = at + 8 + row
+            if row + step > len(rows):
+                self._damage("fat_arch", where, f"the table has {count} rows, the file ends")
+                break
+            cpu, subtype, offset, size = unpack_from(">IIQQ" if wide else ">IIII", rows, row)
+            arch = c.arch_name(cpu, subtype) or f"cputype {cpu:#x}"
+            offset += at
+            there = max(0, min(size, self.end - offset))
+            if there < size:
+                self._damage(
+                    "fat_arch", where, f"{size} bytes for {arch}, the file has {there} of them"
+                )
+            if any(offset < end and begin < offset + there for begin, end in taken):
+                self._damage("fat_arch", where, f"what is for {arch} lies upon another slice")
+                continue
+            taken.append((offset, offset + there))
+            if source.read(offset, 8) == ARCHIVE:
+                found.extend(self.members(offset, there))
+            elif there:
+                found.extend(self._image(offset, there))
+        if not found:  # no fat file: what its rows say has no sense
+            del self.damaged[known:]
+        return found
+
+    def _damage(self, field: str, offset: int, why: str) -> None:
+        if len(self.damaged) < _MOST_DAMAGED:
+            self.damaged.append(broken(self.source, field, offset, why).message)
+
+    def _image(self, at: int, size: int, member: str = "") -> list[Slice]:
+        """Return the image at `at`, [] where there is none."""
+        header = _header(self.source, at, size)
         if header is not None:
-            found.append(Slice(at + offset, size, header.arch))
-    return found
+            return [Slice(at, size, header.arch, member)]
+        if self.source.read(at, 4) in _THIN_MAGICS:
+            self._damage("mach_header", at, "not that of an image")
+        return []
+
+    def members(self, start: int, size: int) -> Iterator[Slice]:
+        """Give the members of the archive at `start` that are images."""
+        source = self.source
+        at = start + 8
+        end = start + size
+        while at < end and self.left >= 0:
+            self.left -= 60
+            row = source.read(at, min(60, end - at))
+            body = at + 60
+            if len(row) < 60 and not row.strip(b"\n\0"):
+                return
+            try:
+                if row[58:] != b"`\n":
+                    raise ValueError
+                wide = int(row[48:58])
+                name, extra = row[:16].rstrip(), 0
+                if name.startswith(b"#1/"):  # BSD: the name comes first, padded with zeroes
+                    extra = int(name[3:])
+                    name = source.read(body, max(0, min(extra, 4096))).rstrip(b"\0")
+                if not 0 <= extra <= wide:
+                    raise ValueError
+            except ValueError:
+                self._damage("ar_hdr", at, "not that of a member")
+                return
+            begin = body + extra
+            if body + wide > end:
+                self._damage("ar_size", at + 48, f"{wide} bytes, the archive has {end - body}")
+            text = name.rstrip(b"/").decode(*DECODING)
+            yield from self._image(begin, min(body + wide, end) - begin, text)
+            at = body + wide + wide % 2
 
 
 def _header(source: ByteSource, at: int, size: int) -> Header | None:
@@ -133,64 +219,38 @@ def _header(source: ByteSource, at: int, size: int) -> Header | None:
     return header
 
 
-# ---- archives ----
-
-
-def _members(source: ByteSource, start: int, size: int) -> Iterator[Slice]:
-    """Give the members of the archive at `start` that are images."""
-    at = start + 8
-    end = start + size
-    for _ in range(_MOST_MEMBERS):
-        row = source.read(at, 60)
-        if len(row) < 60 or at + 60 > end or row[58:] != b"`\n":
-            return
-        body = at + 60
-        try:
-            wide = int(row[48:58])
-            name, begin = row[:16].rstrip(), body
-            if name.startswith(b"#1/"):  # BSD: the name comes first, padded with zeroes
-                extra = int(name[3:])
-                if not 0 <= extra <= wide:
-                    return
-                name = source.read(body, min(extra, 4096)).rstrip(b"\0")
-                begin += extra
-        except ValueError:
-            return
-        if wide < 0:
-            return
-        room = min(body + wide, end) - begin
-        header = _header(source, begin, room)
-        if header is not None:
-            yield Slice(begin, room, header.arch, name.rstrip(b"/").decode(*DECODING))
-        at = body + wide + wide % 2
-
-
 # ---- images in files that are something else ----
 
 
-def embedded(source: ByteSource) -> list[Slice]:
+def hidden(source: ByteSource) -> Found:
     """Find images anywhere in a file, by their magic; each candidate is checked.
 
     Fat files inside give their slices; images within images are found, too. Reads the file
     once, a megabyte at a time.
     """
-    end = length(source)
+    finder = _Finder(source)
+    end = finder.end
     found: dict[int, Slice] = {}
-    # Load commands of false candidates may lie upon one another.
-    left = 4 * end + (1 << 16)
     for start in range(0, end, _CHUNK):
         for at, magic in _candidates(source.read(start, _CHUNK + 3), start):
             if magic in _FAT_MAGICS:
-                inner = _fat(source, at)
+                inner = finder.fat(at)
             else:
                 header = _header(source, at, end - at)
-                left -= header.sizeofcmds if header is not None else 0
+                # Load commands of false candidates may lie upon one another.
+                finder.left -= header.sizeofcmds if header is not None else 0
                 inner = _thin(source, header, end - at) if header is not None else []
             for one in inner:
                 found.setdefault(one.offset, one._replace(is_hidden=True))
-            if left < 0 or len(found) >= _MOST_EMBEDDED:
-                return list(found.values())
-    return list(found.values())
+            if finder.left < 0 or len(found) >= _MOST_EMBEDDED:
+                why = f"{source.name}: images are not looked for behind {at:#x}: too many"
+                return Found(list(found.values()), [*finder.damaged, why])
+    return Found(list(found.values()), finder.damaged)
+
+
+def embedded(source: ByteSource) -> list[Slice]:
+    """Return the images of `hidden` alone."""
+    return hidden(source).slices
 
 
 def _candidates(data: bytes, start: int) -> list[tuple[int, bytes]]:

@@ -9,7 +9,7 @@ from struct import pack
 import pytest
 
 from soscope.binfmt.macho import constants as c
-from soscope.binfmt.macho.fat import embedded, is_macho, length, slices
+from soscope.binfmt.macho.fat import embedded, hidden, images, is_macho, length, slices
 from soscope.binfmt.source import BufferSource
 from soscope.errors import FormatError
 from tests.support.machosmall import Small
@@ -98,6 +98,48 @@ def test_an_archive_gives_its_members(bsd: bool) -> None:
         assert data[one.offset : one.offset + one.size] == image
     both = fat(data, PPC)
     assert [one.member for one in slices(BufferSource(both))] == ["a.o", "b.o", ""]
+
+
+def test_damaged_slices_are_told() -> None:
+    whole = fat(INTEL, ARM, PPC)
+    size = len(INTEL)
+    assert images(BufferSource(whole)).damaged == []
+    cut = images(BufferSource(whole[: 0x1000 + size + size // 2]))
+    assert [one.arch for one in cut.slices] == ["x86_64", "arm64e"]
+    assert ["the file has" in why for why in cut.damaged] == [True, True]
+    header = bytearray(whole)
+    header[0x1000 + size + 12] = 0x77  # no kind of file
+    found = images(BufferSource(bytes(header)))
+    assert [one.arch for one in found.slices] == ["x86_64", "ppc"]
+    assert len(found.damaged) == 1
+    assert f"mach_header at offset {0x1000 + size:#x}" in found.damaged[0]
+
+
+def test_slices_that_lie_upon_one_another_are_told() -> None:
+    data = archive(*[(f"{number}.o", ARM) for number in range(50)])
+    rows = b"".join(pack(">5I", 7, 3, 0x1000 + 2 * at, len(data) - 2 * at, 0) for at in range(60))
+    found = images(BufferSource(pack(">2I", 0xCAFEBABE, 60) + rows.ljust(0xFF8, b"\0") + data))
+    assert len(found.slices) == 50
+    assert len(found.damaged) == 59
+
+
+@pytest.mark.parametrize("size", [70, 300, 0x2200, 0x2300])
+def test_an_archive_that_is_cut_off_says_so(size: int) -> None:
+    data = archive(("a.o", ARM), ("b.o", INTEL))
+    assert images(BufferSource(data)).damaged == []
+    assert images(BufferSource(data[:size])).damaged != []
+
+
+def test_an_archive_behind_many_fat_headers_is_not_walked_for_each() -> None:
+    number = 2000
+    data = archive(*[("", b"")] * 2000, bsd=False)
+    heads = b"".join(
+        pack(">7I", 0xCAFEBABE, 1, 7, 3, 28 * (number - at), len(data), 0) for at in range(number)
+    )
+    source = Counting(b"data" + heads + data)
+    found = hidden(source)
+    assert found.slices == []
+    assert source.bytes_read < 12 * len(heads + data)
 
 
 def test_images_in_other_files_are_found() -> None:
