@@ -116,3 +116,34 @@ def test_the_stub_for_a_selector(tmp_path: Path, arch: str, explain: Explain) ->
         assert f"the selector is {selector}" in step["notes"]
         assert int(step["lines"][0]["vaddr"], 16) == stub
     assert main(["explain", str(path), "_objc_msgSend$nothing"]) == 1
+
+
+def test_images_of_the_file_that_are_damaged_are_told(
+    tmp_path: Path, explain: Explain, capfd: pytest.CaptureFixture[str]
+) -> None:
+    parts = [machomade.made(f"info-{arch}-dylib") for arch in ("x86_64", "arm64")]
+    data = bytearray(fat([(one.arch, one.data) for one in parts]))
+    at = data.index(parts[1].data)
+    path = tmp_path / "universal"
+    for place, byte in ((at + 12, 0x77), (at + 21, 0xFF)):  # no kind of file; too long commands
+        path.write_bytes(data[:place] + bytes([byte]) + data[place + 1 :])
+        (found,) = explain(path, "puts", status=1)["images"]
+        assert found["arch"] == "x86_64"
+        assert [f"offset {at:#x}"[:-2] in why for why in found["partial"]] == [True]
+        assert main(["explain", str(path), "puts"]) == 1
+        assert f"{path}: partial: " in capfd.readouterr().err
+
+
+def test_a_slot_that_nothing_binds_is_said_to_be_wrong(tmp_path: Path, explain: Explain) -> None:
+    image = machomade.made("info-arm64-dylib")
+    row = next(one for one in image.rows if one.helper is not None)
+    name = b"\x40" + row.symbol.encode() + b"\0"
+    at = image.data.index(name)
+    path = tmp_path / "image"
+    # the record's last opcode, which binds, becomes one that sets a type
+    end = image.data.index(b"\x90\0", at)
+    path.write_bytes(image.data[:end] + b"\x51" + image.data[end + 1 :])
+    (found,) = explain("--", path, row.symbol, status=1)["images"]
+    (way,) = [one for one in found["ways"] if int(one["slot"]["slot"], 16) == row.slot]
+    assert (way["slot"]["binding"], way["provider"]) == ("unbound", None)
+    assert way["wrong"] == ["no record binds the slot: a call goes astray"]

@@ -40,7 +40,7 @@ SLOT: dict[str, Check] = {
     "kind": TEXT,
     "symbol": TEXT,
     "version": TEXT_OR_NULL,
-    "binding": _one_of("lazy", "now", "irelative", "weak", "prelinked", "tlsdesc"),
+    "binding": _one_of("lazy", "now", "irelative", "weak", "prelinked", "tlsdesc", "unbound"),
     "resolver_argument": NUMBER_OR_NULL,
     "helper": ADDRESS_OR_NULL,
     "stubs": _list_of(_object({"stub": _address, "section": TEXT_OR_NULL, "kind": TEXT})),

@@ -42,7 +42,7 @@ SLOT: dict[str, Check] = {
     "defined_here": BOOL,
     "provider": TEXT_OR_NULL,
     "provider_reason": TEXT_OR_NULL,
-    "binding": _one_of("lazy", "now", "weak", "irelative", "tlsdesc", "prelinked"),
+    "binding": _one_of("lazy", "now", "weak", "irelative", "tlsdesc", "prelinked", "unbound"),
     "resolver_argument": NUMBER_OR_NULL,
     "helper": ADDRESS_OR_NULL,
     "signed": lambda value: value is None or _object(_SIGNED)(value),

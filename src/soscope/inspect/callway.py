@@ -51,6 +51,7 @@ from soscope.model.filemap import (
     NOW,
     PRELINKED,
     TLSDESC,
+    UNBOUND,
     WEAK,
     Slot,
     Stub,
@@ -178,6 +179,8 @@ class Follower:
         steps.append(self._before(slot))
         given: tuple[Given, ...] = ()
         wrong: list[str] = []
+        if slot.binding == UNBOUND:
+            wrong.append("no record binds the slot: a call goes astray")
         late = 0
         generations: tuple[Resolver, ...] = ()
         if slot.binding == LAZY and slot.helper is not None:
@@ -307,6 +310,7 @@ class Follower:
             NOW: "the loader writes the address when it loads the image, before any call",
             WEAK: "the loader writes the address of the first definition of all images",
             IRELATIVE: "at the start the image's own function is asked which one is to be used",
+            UNBOUND: "nothing in the file tells the loader to write here",
             PRELINKED: "the address is in the file, good as long as no library has changed",
             TLSDESC: "the loader writes a function, and what it is given",
         }.get(slot.binding, "the loader writes the address when it loads the image")
@@ -417,6 +421,8 @@ class Follower:
     # ---- afterwards ----
 
     def _after(self, slot: Slot, provider: str | None) -> Step:
+        if slot.binding == UNBOUND:
+            return Step(AFTER, "holds then", "", (), ("what it held at first",))
         name = slot.symbol or "the function"
         owner = "this file" if slot.defined_here else provider or "the first image that has it"
         value = f"the address of {name} in {owner}"

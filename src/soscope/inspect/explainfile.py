@@ -44,7 +44,8 @@ def explain_files(paths: list[str], symbol: str, arch: str | None = None) -> lis
     the other one; `arch` chooses. A C function's name may stand with Mach-O's underscore or
     without. Raises OSError, FormatError, SoscopeError (slug no-such-arch).
     """
-    opened = [list(Image.open(path).slices) for path in paths]
+    files = [Image.open(path) for path in paths]
+    opened = [list(one.slices) for one in files]
     if arch is not None:
         chosen = [[one for one in images if one.arch == arch] for images in opened]
         if not any(chosen):
@@ -59,10 +60,18 @@ def explain_files(paths: list[str], symbol: str, arch: str | None = None) -> lis
         opened = [some or images for some, images in zip(chosen, opened, strict=True)]
     if len(opened) == 1:
         subjects = [_explain(one, symbol, is_alone=True) for one in opened[0]]
-        return [one for one in subjects if one.ways][:2] or subjects[:1]
-    first, second = opened
-    left, right = _pair(first, second)
-    return [_explain(left, symbol, is_alone=False), _explain(right, symbol, is_alone=False)]
+        first, *others = [one for one in subjects if one.ways][:2] or subjects[:1]
+        return [_with_damage(first, files[0]), *others]
+    return [
+        _with_damage(_explain(image, symbol, is_alone=False), file)
+        for image, file in zip(_pair(*opened), files, strict=True)
+    ]
+
+
+def _with_damage(subject: Subject, file: Image) -> Subject:
+    """Return what is said of one image of a file, with what is wrong with further ones."""
+    damaged = [why.removeprefix(f"{file.path}: ") for why in file.damaged]
+    return subject._replace(partial=(*damaged, *subject.partial))
 
 
 def _pair(first: list[Image], second: list[Image]) -> tuple[Image, Image]:

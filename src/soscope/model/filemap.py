@@ -18,6 +18,7 @@ LAZY = "lazy"  # at the first call
 NOW = "now"  # when the image is loaded
 IRELATIVE = "irelative"  # when it is loaded, by asking a resolver of the image's own
 WEAK = "weak"  # when it is loaded, from whichever image has the first of all definitions
+UNBOUND = "unbound"  # never: the file names a symbol, but says nobody has to fill it
 PRELINKED = "prelinked"  # in the file already, as long as no library has changed
 TLSDESC = "tlsdesc"  # a pair of words for a thread-local variable: a function, and what it is given
 

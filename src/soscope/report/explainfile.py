@@ -10,7 +10,7 @@ from soscope.binfmt.listing.base import Line
 from soscope.inspect.callsteps import CALL_SITE, STEPS, Site, Step, Way
 from soscope.inspect.explainfile import Subject
 from soscope.inspect.resolvers import LAZINESS, NEVER_LAZY, Resolver
-from soscope.model.filemap import LAZY, MACHO
+from soscope.model.filemap import LAZY, MACHO, UNBOUND
 from soscope.report.words import printable
 
 NARROW = 100  # columns below which nothing stands side by side
@@ -167,6 +167,8 @@ def _loader(subject: Subject, way: Way) -> list[str]:
         lines += [f"wrong: {one}" for one in way.wrong]
     if subject.loader in NEVER_LAZY:
         return [*lines, LAZINESS[subject.loader]]
+    if way.slot.binding == UNBOUND:
+        return [*lines, "it does nothing about this slot"]
     if way.slot.binding != LAZY:
         return [*lines, f"not lazy in this file: bound {_when(way)}"]
     first, _ = way.instructions

@@ -15,7 +15,7 @@ from soscope.binfmt.listing.base import Line
 from soscope.inspect.callsteps import CALL_SITE, FIRST, HELPER, RESOLVER, STUB, THUNK, Way
 from soscope.inspect.explainfile import Subject
 from soscope.inspect.resolvers import LAZINESS
-from soscope.model.filemap import LAZY
+from soscope.model.filemap import LAZY, UNBOUND
 from soscope.report.explainfile import code_text, nothing, said
 from soscope.report.explainfile import title as title_of
 from soscope.report.maplayout import shortened
@@ -145,6 +145,8 @@ class _Column:
     def _resolver(self, way: Way) -> _Card:
         if way.slot.binding != LAZY:
             text = "writes the address before any call: there is no first call of another kind"
+            if way.slot.binding == UNBOUND:
+                text = "does nothing about this slot: no record binds it"
             lines = [_Text(one) for one in self._wrapped(text)]
             return _Card("the loader", "when it loads the image", lines, BOTH)
         letters = int((self.code - 2 * _PAD) / _CODE_WIDE)
@@ -330,7 +332,8 @@ def _slot_card(way: Way) -> _Card:
         lines.append(_Text(f"at first {slot.helper:#x}", "code", FIRST_CALL))
         lines.append(_Text(f"then     {name}", "code", LATER))
     else:
-        lines.append(_Text(f"holds {name}", "code", LATER))
+        is_bound = slot.binding != UNBOUND
+        lines.append(_Text(f"holds {name}" if is_bound else "holds nothing", "code", LATER))
     return _Card("slot", slot.section or "", lines, BOTH)
 
 

@@ -16,7 +16,7 @@ from soscope.binfmt.macho import records as r
 from soscope.binfmt.macho.bindcodes import binds
 from soscope.binfmt.macho.filemap import MachoMap
 from soscope.binfmt.macho.slots import Cell
-from soscope.model.filemap import OBJC_STUB, Slot, Stub
+from soscope.model.filemap import OBJC_STUB, UNBOUND, Slot, Stub
 
 # What may be wrong:
 STUB_NAME = "stub-name"  # the stub's symbol is not the one of its slot
@@ -24,7 +24,7 @@ SLOT_NAME = "slot-name"  # the slot's symbol in the indirect table is not the on
 TWO_NAMES = "two-names"  # two records bind the slot, to different symbols
 NO_CODE = "no-code"  # the stub has code of no known kind
 NO_SLOT = "no-slot"  # the stub leads through something that nothing binds
-NO_RECORD = "no-record"  # a stub's slot leads nowhere: neither record nor address
+NO_RECORD = "no-record"  # no record binds the slot, whatever the file has in it
 LAZY_OFFSET = "lazy-offset"  # the helper hands over the place of another record
 LAZY_SLOT = "lazy-slot"  # the helper hands over the address of another slot
 NO_HELPER = "no-helper"  # a lazy slot does not lead to a helper at first
@@ -96,7 +96,9 @@ def _of_slot(image: MachoMap, slot: Slot, cell: Cell) -> Iterator[Disagreement]:
         yield Disagreement(TWO_NAMES, stub, slot.vaddr, by_slot=by_slot, bound=bound)
     elif by_slot and bound and by_slot not in bound:
         yield Disagreement(SLOT_NAME, stub, slot.vaddr, by_slot=by_slot, bound=bound)
-    if slot.stubs and not bound and slot.kind == r.REBASE and cell.target is None:
+    is_empty = slot.stubs and not bound and slot.kind == r.REBASE and cell.target is None
+    # What could not be read may be the record that binds it.
+    if is_empty or (slot.binding == UNBOUND and not image.partial):
         yield Disagreement(NO_RECORD, stub, slot.vaddr, by_slot=by_slot)
 
 

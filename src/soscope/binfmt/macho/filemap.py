@@ -25,6 +25,7 @@ from soscope.model.filemap import (
     MACHO,
     NOW,
     PRELINKED,
+    UNBOUND,
     WEAK,
     Signed,
     Slot,
@@ -169,6 +170,8 @@ class MachoMap:
         """Say why `slot.library` is "", "" where it is not."""
         if slot.library:
             return ""
+        if slot.binding == UNBOUND:
+            return ordinals.UNBOUND
         ordinal = self._ordinals.get(slot.vaddr)
         cell = self.cell(slot.vaddr)
         if (cell is None or not cell.records) and slot.defined_here:
@@ -229,7 +232,7 @@ class MachoMap:
             version=None,
             symbol_type=self._type(cell, stubs),
             defined_here=defined,
-            library=ordinals.library(ordinal, image.libraries),
+            library="" if binding == UNBOUND else ordinals.library(ordinal, image.libraries),
             binding=binding,
             resolver_argument=argument,
             helper=helper,
@@ -247,8 +250,12 @@ class MachoMap:
             if record.kind == r.LAZY_BIND and not flags & c.MH_BINDATLOAD:
                 return record.kind, LAZY
             return record.kind, NOW
-        if cell.row is None or self.image.dyld_info or self.image.chained[1]:
+        if cell.row is None:
             return r.REBASE, NOW
+        if self.image.dyld_info or self.image.chained[1]:
+            # What was taken out of a shared cache has lost its records.
+            is_done = cell.row.is_defined or flags & c.MH_DYLIB_IN_CACHE
+            return (r.REBASE, NOW) if is_done else (r.INDIRECT_SYMBOL, UNBOUND)
         if cell.target is not None and flags & c.MH_PREBOUND and not self._inside(cell.target):
             return r.INDIRECT_SYMBOL, PRELINKED
         if cell.lazy and not flags & c.MH_BINDATLOAD:

@@ -18,6 +18,7 @@ REASONS = {
     WEAK_LOOKUP: "weak coalescing: the first definition among all loaded images",
 }
 NO_RECORD = "no record names a library"
+UNBOUND = "no record binds it"
 NOT_TWO_LEVEL = "flat name space: the image is not linked with two levels"
 DEFINED_HERE = "defined in this image"
 NO_SUCH_ORDINAL = "the library's ordinal is beyond the libraries of the image"

@@ -6,9 +6,12 @@ from __future__ import annotations
 from struct import pack
 
 from soscope.binfmt.macho import agreement as a
+from soscope.binfmt.macho import constants as c
 from soscope.binfmt.macho.filemap import MachoMap
-from tests.support.machosmall import CODE, DATA, Small, opened
-from tests.unit.binfmt.macho.test_filemap import HELPERS, bound, lazy_image
+from soscope.model.filemap import UNBOUND
+from tests.support.machosmall import CODE, DATA, LINKEDIT, Small, opened
+from tests.unit.binfmt.macho.test_damaged import chained_image
+from tests.unit.binfmt.macho.test_filemap import HELPERS, bound, fixups, lazy_image
 
 SECOND = len(bound("_puts", 0x1000))  # where the second lazy record begins
 
@@ -94,3 +97,19 @@ def test_stubs_that_lead_nowhere_are_found() -> None:
     (one,) = told(opened(broken))
     assert (one.what, one.stub, one.by_stub) == (a.NO_CODE, CODE + 6, "_free")
     assert opened(broken).stubs_without_slot[0].vaddr == CODE + 6
+
+
+def test_slots_that_no_record_binds_are_found() -> None:
+    image = with_records(bound("_puts", 0x1000))
+    _, free = image.open().slots
+    assert (free.symbol, free.binding, free.library, free.helper) == ("_free", UNBOUND, "", None)
+    (one,) = told(image.open())
+    assert (one.what, one.slot, one.by_slot) == (a.NO_RECORD, DATA + 8, "_free")
+    chained = chained_image()
+    chained.tables[-1] = (LINKEDIT, fixups(6, [0xFFFF, 0xFFFF], [(1, 0, "_a"), (1, 0, "_b")]))
+    found = told(chained.open())
+    assert [(one.what, one.by_slot) for one in found] == [
+        (a.NO_RECORD, name) for name in ("_a", "_b", "_a")
+    ]
+    chained.flags |= c.MH_DYLIB_IN_CACHE
+    assert told(chained.open()) == []
