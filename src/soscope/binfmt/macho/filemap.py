@@ -17,6 +17,7 @@ from soscope.binfmt.macho.exports import exports
 from soscope.binfmt.macho.fat import Slice
 from soscope.binfmt.macho.image import MachoImage
 from soscope.binfmt.macho.slots import Cell, Cells
+from soscope.binfmt.macho.spans import Spans
 from soscope.binfmt.macho.stubs import Stubs
 from soscope.binfmt.macho.symbols import Row, SymbolTable
 from soscope.binfmt.source import ByteSource
@@ -263,7 +264,11 @@ class MachoMap:
         return r.INDIRECT_SYMBOL, NOW
 
     def _inside(self, vaddr: int) -> bool:
-        return any(one.vaddr <= vaddr < one.vaddr + one.size for one in self.image.segments)
+        return self._inner.at(vaddr) is not None
+
+    @cached_property
+    def _inner(self) -> Spans:
+        return Spans((one.vaddr, one.vaddr + one.size) for one in self.image.segments)
 
     def _ordinal(self, record: r.Bind | None, row: Row | None) -> int | None:
         if record is not None:

@@ -9,9 +9,11 @@ from typing import NamedTuple
 
 from soscope.binfmt.macho import constants as c
 from soscope.binfmt.macho.encoding import Encoding, encoding, text
+from soscope.binfmt.macho.spans import Spans
 from soscope.binfmt.source import ByteSource, broken, take
 from soscope.errors import FormatError
 
+_MOST_REASONS = 100
 _MAGICS = {
     b"\xfe\xed\xfa\xce": (32, ">"),
     b"\xce\xfa\xed\xfe": (32, "<"),
@@ -93,13 +95,16 @@ def read_header(source: ByteSource, start: int = 0) -> Header:
 class MachoImage:
     """One image in `source`, from `start` on, `size` bytes at most.
 
-    `libraries` are the install names by ordinal (the first has 1); `partial` collects, one
-    reason each, what could not be read. Offsets of the image's own tables count from `start`.
+    `libraries` are the install names by ordinal (the first has 1). Offsets of the image's own
+    tables count from `start`.
     Raises FormatError where the header or the load commands are broken.
     """
 
     __slots__ = (
         "_budget",
+        "_reasons",
+        "_spans",
+        "base",
         "chained",
         "dyld_info",
         "dysymtab",
@@ -109,7 +114,6 @@ class MachoImage:
         "header",
         "install_name",
         "libraries",
-        "partial",
         "reexported",
         "rpaths",
         "sections",
@@ -132,7 +136,8 @@ class MachoImage:
         self.libraries: list[str] = []
         self.reexported: list[str] = []
         self.rpaths: list[str] = []
-        self.partial: list[str] = []
+        self._reasons: dict[str, None] = {}
+        self._spans: Spans | None = None
         self.install_name = ""
         self.uuid = ""
         # (offset, size) of tables in the image; (0, 0) where there is none
@@ -145,6 +150,7 @@ class MachoImage:
         # Names may overlap in a hostile file: all of them together must not outgrow it.
         self._budget = 4 * size + (1 << 16)
         self._read_commands()
+        self.base = self._find_base()  # the link-time address of the mach_header
 
     # ---- load commands ----
 
@@ -163,11 +169,11 @@ class MachoImage:
         position = 0
         for _ in range(min(header.ncmds, len(data) // 8)):
             if position + 8 > len(data):
-                self.partial.append("load commands: fewer than the header says")
+                self.miss("load commands: fewer than the header says")
                 return
             command, size = unpack_from(order + "II", data, position)
             if size < 8 or size > len(data) - position:
-                self.partial.append(
+                self.miss(
                     f"load commands: one at offset {self.start + at + position:#x} "
                     f"has a size of {size}"
                 )
@@ -175,7 +181,7 @@ class MachoImage:
             self._read_command(command, data[position : position + size], at + position)
             position += size
         if header.ncmds > len(data) // 8:
-            self.partial.append("load commands: fewer than the header says")
+            self.miss("load commands: fewer than the header says")
 
     def _read_command(self, command: int, data: bytes, at: int) -> None:
         order = self.encoding.order
@@ -208,7 +214,7 @@ class MachoImage:
                 self.uuid = data[8:24].hex()
         except struct.error:
             where = self.start + at
-            self.partial.append(f"load command {command:#x} at offset {where:#x}: cut off")
+            self.miss(f"load command {command:#x} at offset {where:#x}: cut off")
 
     def _read_segment(self, command: int, data: bytes) -> None:
         bits = 64 if command == c.LC_SEGMENT_64 else 32
@@ -220,7 +226,7 @@ class MachoImage:
         step = coding.section.size
         room = (len(data) - coding.segment.size) // step
         if count > room:
-            self.partial.append(f"segment {text(name)}: {count} sections in room for {room}")
+            self.miss(f"segment {text(name)}: {count} sections in room for {room}")
         for row in coding.section.iter_unpack(
             data[coding.segment.size : coding.segment.size + min(count, room) * step]
         ):
@@ -236,30 +242,36 @@ class MachoImage:
 
     # ---- addresses and bytes ----
 
-    @property
-    def base(self) -> int:
-        """The link-time address of the mach_header."""
+    def _find_base(self) -> int:
         for segment in self.segments:
             if segment.offset == 0 and segment.filesize:
                 return segment.vaddr
         return self.segments[0].vaddr if self.segments else 0
 
+    def _in_file(self, vaddr: int) -> tuple[int, int]:
+        """Return (offset in the image, bytes up to the segment's end) of an address, or (0, 0)."""
+        if self._spans is None:
+            self._spans = Spans(
+                (one.vaddr, one.vaddr + min(one.filesize, self.size - one.offset))
+                for one in self.segments
+            )
+        number = self._spans.at(vaddr)
+        if number is None:
+            return 0, 0
+        segment = self.segments[number]
+        into = vaddr - segment.vaddr
+        offset = segment.offset + into
+        return offset, min(segment.filesize - into, self.size - offset)
+
     def offset_of(self, vaddr: int) -> int | None:
         """Return where the byte at `vaddr` lies in the source, None where the file lacks it."""
-        for segment in self.segments:
-            into = vaddr - segment.vaddr
-            if 0 <= into < segment.filesize and segment.offset + into < self.size:
-                return self.start + segment.offset + into
-        return None
+        offset, room = self._in_file(vaddr)
+        return self.start + offset if room else None
 
     def read(self, vaddr: int, size: int) -> bytes:
         """Return up to `size` bytes at `vaddr`; fewer where its segment ends."""
-        for segment in self.segments:
-            into = vaddr - segment.vaddr
-            if 0 <= into < segment.filesize:
-                size = min(size, segment.filesize - into, self.size - segment.offset - into)
-                return self.source.read(self.start + segment.offset + into, size)
-        return b""
+        offset, room = self._in_file(vaddr)
+        return self.source.read(self.start + offset, min(size, room)) if room else b""
 
     def table(self, offset: int, size: int, field: str) -> bytes:
         """Return the `size` bytes at `offset` of the image.
@@ -305,10 +317,17 @@ class MachoImage:
                 return sections[:index]
         return sections
 
+    @property
+    def partial(self) -> list[str]:
+        """What could not be read so far, a reason each, the first hundred of them."""
+        return list(self._reasons)
+
     def miss(self, reason: str) -> None:
         """Note that something could not be read."""
-        if reason not in self.partial:
-            self.partial.append(reason)
+        if len(self._reasons) < _MOST_REASONS:
+            self._reasons[reason] = None
+        elif reason not in self._reasons:
+            self._reasons["and more, which are left out"] = None
 
     def missed(self, error: FormatError) -> None:
         """Note that something could not be read because of `error`."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Iterator
 from struct import pack
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from soscope.binfmt.macho import constants as c
 from soscope.binfmt.macho import symbols
 from soscope.binfmt.macho.filemap import MachoMap
+from soscope.binfmt.macho.image import Segment
 from tests.support import machosmall
 from tests.support.machosmall import Small, opened
 from tests.unit.binfmt.macho.test_filemap import CELLS
@@ -87,3 +89,46 @@ def test_pages_that_lie_upon_one_another_are_not_read_for_ever() -> None:
     found: MachoMap = opened(whole)
     assert found.binds() == []
     assert any("more pages" in why for why in found.partial)
+
+
+def chain_of(number: int) -> bytes:
+    """An image with that many cells in one chain, each of which names an import that is none."""
+    words = [1 << 63 | (2 << 51 if (at + 1) % 512 else 0) | at for at in range(number)]
+    cells = pack(f"<{number}Q", *words)
+    pages = (len(cells) + 0xFFF) // 0x1000
+    starts = pack("<IHHQIH", 22 + 2 * pages, 0x1000, 2, 0x4000, 0, pages) + bytes(2 * pages)
+    table = pack("<7I", 0, 28, 28, 28, 0, 1, 0) + pack("<3I", 2, 0, 12) + starts
+    commands = [
+        segment(BASE, 0, 0x4000),
+        segment(BASE + 0x4000, 0x4000, len(cells), (0x4000, len(cells))),
+        command(0x80000034, 0x4000 + len(cells), len(table)),
+    ]
+    return built(commands).ljust(0x4000, b"\0") + cells + table
+
+
+def test_not_every_reason_is_kept() -> None:
+    found = opened(chain_of(20_000))
+    assert len(found.slots) == 20_000
+    assert len(found.partial) == 101
+    assert "names import 0 of 0" in found.partial[0]
+    assert found.partial[-1] == "and more, which are left out"
+
+
+def test_many_segments_are_not_gone_through_for_each_slot() -> None:
+    cells = pack("<2000Q", *range(1, 2001))
+    commands = [segment(BASE * 2 + at * 0x1000, 0, 0) for at in range(3000)]
+    room = 32 + 72 * 3001 + 80
+    commands.append(segment(BASE, 0, room + len(cells), (room, len(cells))))
+    found = opened(built(commands, cells))
+
+    class Counted(list[Segment]):
+        gone = 0
+
+        def __iter__(self) -> Iterator[Segment]:
+            Counted.gone += 1
+            return super().__iter__()
+
+    found.image.segments = Counted(found.image.segments)
+    assert [one.offset for one in found.slots[:2]] == [room, room + 8]
+    assert len(found.slots) == 2000
+    assert Counted.gone < 10

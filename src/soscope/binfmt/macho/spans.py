@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which of many ranges of addresses holds an address, where they may lie upon one another."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from heapq import heappop, heappush
+
+
+class Spans:
+    """Ranges of addresses, (start, end) each; of several that hold an address the first counts."""
+
+    __slots__ = ("_edges", "_holders")
+
+    def __init__(self, ranges: Iterable[tuple[int, int]]) -> None:
+        rising = sorted((start, number, end) for number, (start, end) in enumerate(ranges))
+        rising = [one for one in rising if one[0] < one[2]]
+        edges = sorted({edge for start, _, end in rising for edge in (start, end)})
+        self._edges: list[int] = []
+        self._holders: list[int] = []  # from each edge on, -1 for none
+        waiting: list[tuple[int, int]] = []
+        at = 0
+        for edge in edges:
+            while at < len(rising) and rising[at][0] <= edge:
+                heappush(waiting, (rising[at][1], rising[at][2]))
+                at += 1
+            while waiting and waiting[0][1] <= edge:
+                heappop(waiting)
+            holder = waiting[0][0] if waiting else -1
+            if not self._holders or self._holders[-1] != holder:
+                self._edges.append(edge)
+                self._holders.append(holder)
+
+    def at(self, vaddr: int) -> int | None:
+        """Return the number of the range that holds an address, None where none does."""
+        index = bisect_right(self._edges, vaddr) - 1
+        return None if index < 0 or self._holders[index] < 0 else self._holders[index]
