@@ -113,3 +113,18 @@ def take(source: ByteSource, offset: int, size: int, field: str) -> bytes:
     if len(data) < size:
         raise broken(source, field, offset, f"{size} bytes expected, {len(data)} found")
     return data
+
+
+def length(source: ByteSource) -> int:
+    """Return the number of bytes in `source`, by asking for single ones."""
+    top = 1
+    while source.read(top, 1) and top < 1 << 62:
+        top *= 2
+    bottom = 0 if not source.read(0, 1) else top // 2 + 1
+    while bottom < top:
+        middle = (bottom + top) // 2
+        if source.read(middle, 1):
+            bottom = middle + 1
+        else:
+            top = middle
+    return bottom

@@ -18,8 +18,11 @@ def check_elf(found: ElfMap) -> Iterator[Fault]:
     by_argument: dict[int | None, Slot] = {
         one.resolver_argument: one for one in found.slots if one.resolver_argument is not None
     }
+    # where all lazy slots lead to one place at first, that knows them otherwise
+    helpers = {one.helper for one in found.slots if one.binding == LAZY}
+    is_shared = len(helpers) == 1
     for slot in found.slots:
-        yield from _slot(found, slot, by_argument)
+        yield from _slot(found, slot, by_argument, is_shared=is_shared)
     names = {one.vaddr: one.symbol for one in found.slots}
     for vaddr, symbol in found.filled_again:
         if symbol != names.get(vaddr):
@@ -42,7 +45,9 @@ def check_elf(found: ElfMap) -> Iterator[Fault]:
         )
 
 
-def _slot(found: ElfMap, slot: Slot, by_argument: dict[int | None, Slot]) -> Iterator[Fault]:
+def _slot(
+    found: ElfMap, slot: Slot, by_argument: dict[int | None, Slot], *, is_shared: bool
+) -> Iterator[Fault]:
     is_call = slot.kind.endswith(("JUMP_SLOT", "JMP_SLOT"))
     if is_call and not slot.stubs and found.arch in _HAS_STUBS:
         yield Fault(
@@ -84,7 +89,7 @@ def _slot(found: ElfMap, slot: Slot, by_argument: dict[int | None, Slot]) -> Ite
         and given is None
         and own
         and not any(one.vaddr <= slot.helper < one.vaddr + one.size for one in own)
-        and not _is_shared(found, slot.helper)
+        and not is_shared
     ):
         yield Fault(
             "slot-leads-elsewhere",
@@ -94,8 +99,3 @@ def _slot(found: ElfMap, slot: Slot, by_argument: dict[int | None, Slot]) -> Ite
             slot.vaddr,
             slot.symbol,
         )
-
-
-def _is_shared(found: ElfMap, helper: int) -> bool:
-    """Say whether all lazy slots lead to one place at first: it knows them otherwise."""
-    return all(one.helper == helper for one in found.slots if one.binding == LAZY)

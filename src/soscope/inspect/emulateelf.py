@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf import mipsgot
 from soscope.binfmt.elf.filemap import ElfMap
+from soscope.binfmt.source import length
 from soscope.binfmt.stubs.mips import SHORTER
 from soscope.inspect.emulatecpu import cpu_of
 from soscope.inspect.emulator import STEP, Emulator, Part, Ran, cannot, memory
@@ -33,7 +34,7 @@ def run_elf(mapped: ElfMap) -> Iterator[Ran]:
     )
     if cpu is None or is_short:
         raise cannot(f"no emulator for {mapped.arch}")
-    machine = Emulator(cpu, *memory_of(mapped))
+    machine = Emulator(cpu, *memory_of(mapped), length(mapped.image.source))
     arguments: dict[int, tuple[int | None, str]] = {}
     resolver = machine.free
     magic = {one.vaddr: resolver + STEP * place for place, one in enumerate(mapped.slots, 1)}

@@ -14,6 +14,7 @@ from soscope.linker.image import Image, Slot
 from soscope.model import filemap
 from soscope.model.filemap import MACHO
 
+_NOT_SEARCHED = "the code was not searched to its end: there is more of it than the file has bytes"
 _MOST_NEAR = 5
 _MOST_NAMES = 100_000  # among which near ones are looked for
 
@@ -107,7 +108,7 @@ def _explain(image: Image, symbol: str, *, is_alone: bool) -> Subject:
         name,
         tuple(ways),
         near,
-        image.partial,
+        image.partial if code.is_searched else (*image.partial, _NOT_SEARCHED),
     )
 
 

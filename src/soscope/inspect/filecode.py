@@ -10,6 +10,8 @@ from typing import NamedTuple
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.elf.symbolarray import dynamic_table, static_table
+from soscope.binfmt.source import length
+from soscope.binfmt.spans import Spans
 from soscope.errors import FormatError
 from soscope.inspect.resolvers import BIONIC, GLIBC, MUSL
 
@@ -38,6 +40,10 @@ class FileCode:
         """Return the bytes at an address, fewer where the file ends."""
         raise NotImplementedError
 
+    def length(self) -> int:
+        """Return how many bytes the image has in the file at most."""
+        raise NotImplementedError
+
     def ranges(self) -> list[tuple[int, int, str]]:
         """Return (vaddr, size, section) of all code; section "" where there are none."""
         raise NotImplementedError
@@ -57,6 +63,8 @@ class FileCode:
     # ---- what all of them have ----
 
     _functions: list[Function] | None = None
+    _code: Spans | None = None
+    is_searched = True  # False once `pieces` has given up before the code's end
 
     def word(self, vaddr: int) -> int | None:
         """Return the address-sized number at an address, None where the file has none."""
@@ -66,17 +74,31 @@ class FileCode:
         return int.from_bytes(data, "little" if self.order == "<" else "big")
 
     def pieces(self) -> Iterator[tuple[int, bytes]]:
-        """Give all code in pieces that overlap a little."""
-        for vaddr, size, _ in self.ranges():
-            for at in range(0, size, PIECE):
-                data = self.read(vaddr + at, min(PIECE + OVERLAP, size - at))
+        """Give all code in pieces that overlap a little; nothing twice beyond that."""
+        # Segments of a hostile file may have the same bytes again and again.
+        left = 2 * self.length() + PIECE
+        done = 0
+        for begin, size, _ in sorted(self.ranges()):
+            end = begin + size
+            if end <= done:
+                continue
+            skipped = max(0, done - begin - OVERLAP) // OVERLAP * OVERLAP
+            done = end
+            for vaddr in range(begin + skipped, end, PIECE):
+                data = self.read(vaddr, min(PIECE + OVERLAP, end - vaddr))
+                left -= len(data)
+                self.is_searched = left >= 0
+                if not self.is_searched:
+                    return
                 if not data:
                     break
-                yield vaddr + at, data
+                yield vaddr, data
 
     def is_code(self, vaddr: int) -> bool:
         """Say whether an address is one of code."""
-        return any(0 <= vaddr - start < size for start, size, _ in self.ranges())
+        if self._code is None:
+            self._code = Spans((start, start + size) for start, size, _ in self.ranges())
+        return self._code.at(vaddr) is not None
 
     def function_at(self, vaddr: int) -> Function | None:
         """Return the function that holds an address, None where the file names none."""
@@ -113,6 +135,10 @@ class ElfCode(FileCode):
                 into = vaddr - one.vaddr
                 return image.source.read(one.offset + into, min(size, one.filesz - into))
         return b""
+
+    def length(self) -> int:
+        """Return how long the file is."""
+        return length(self._map.image.source)
 
     def ranges(self) -> list[tuple[int, int, str]]:
         """Return the sections of code or, without section headers, the segments."""

@@ -7,6 +7,7 @@ from soscope.binfmt.macho import constants as c
 from soscope.binfmt.macho.filemap import MachoMap
 from soscope.binfmt.macho.image import Section
 from soscope.binfmt.macho.symbols import Row
+from soscope.binfmt.spans import Spans
 from soscope.inspect.filecode import FileCode, Function
 from soscope.inspect.resolvers import DYLD
 
@@ -22,11 +23,16 @@ class MachoCode(FileCode):
         self._map = found
         self.bits = found.image.encoding.bits
         self.order = found.image.encoding.order
+        self._sections = Spans((one.vaddr, one.vaddr + one.size) for one in found.image.sections)
         self._slots = {one.vaddr: one.symbol for one in found.slots}
 
     def read(self, vaddr: int, size: int) -> bytes:
         """Return the bytes at an address."""
         return self._map.image.read(vaddr, size)
+
+    def length(self) -> int:
+        """Return how long the image is."""
+        return self._map.image.size
 
     def ranges(self) -> list[tuple[int, int, str]]:
         """Return the sections of code."""
@@ -42,10 +48,8 @@ class MachoCode(FileCode):
         return "" if found is None else found.name
 
     def _section(self, vaddr: int) -> Section | None:
-        for one in self._map.image.sections:
-            if 0 <= vaddr - one.vaddr < one.size:
-                return one
-        return None
+        number = self._sections.at(vaddr)
+        return None if number is None else self._map.image.sections[number]
 
     def functions(self) -> list[Function]:
         """Return the symbols that lie in code."""

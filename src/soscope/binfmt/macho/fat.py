@@ -14,7 +14,7 @@ from typing import NamedTuple
 from soscope.binfmt.macho import constants as c
 from soscope.binfmt.macho.encoding import DECODING
 from soscope.binfmt.macho.image import Header, read_header
-from soscope.binfmt.source import ByteSource, broken
+from soscope.binfmt.source import ByteSource, broken, length
 from soscope.errors import FormatError
 
 ARCHIVE = b"!<arch>\n"
@@ -88,21 +88,6 @@ def slices(source: ByteSource) -> list[Slice]:
     Raises FormatError as that does.
     """
     return images(source).slices
-
-
-def length(source: ByteSource) -> int:
-    """Return the number of bytes in `source`, by asking for single ones."""
-    top = 1
-    while source.read(top, 1) and top < 1 << 62:
-        top *= 2
-    bottom = 0 if not source.read(0, 1) else top // 2 + 1
-    while bottom < top:
-        middle = (bottom + top) // 2
-        if source.read(middle, 1):
-            bottom = middle + 1
-        else:
-            top = middle
-    return bottom
 
 
 class _Finder:

@@ -17,10 +17,10 @@ from soscope.binfmt.macho.exports import exports
 from soscope.binfmt.macho.fat import Slice
 from soscope.binfmt.macho.image import MachoImage
 from soscope.binfmt.macho.slots import Cell, Cells
-from soscope.binfmt.macho.spans import Spans
 from soscope.binfmt.macho.stubs import Stubs
 from soscope.binfmt.macho.symbols import Row, SymbolTable
 from soscope.binfmt.source import ByteSource
+from soscope.binfmt.spans import Spans
 from soscope.model.filemap import (
     LAZY,
     MACHO,

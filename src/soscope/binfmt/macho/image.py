@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from soscope.binfmt.macho import constants as c
 from soscope.binfmt.macho.encoding import Encoding, encoding, text
-from soscope.binfmt.macho.spans import Spans
 from soscope.binfmt.source import ByteSource, broken, take
+from soscope.binfmt.spans import Spans
 from soscope.errors import FormatError
 
 _MOST_REASONS = 100

@@ -9,8 +9,8 @@ from struct import pack
 import pytest
 
 from soscope.binfmt.macho import constants as c
-from soscope.binfmt.macho.fat import embedded, hidden, images, is_macho, length, slices
-from soscope.binfmt.source import BufferSource
+from soscope.binfmt.macho.fat import embedded, hidden, images, is_macho, slices
+from soscope.binfmt.source import BufferSource, length
 from soscope.errors import FormatError
 from tests.support.machosmall import Small
 
