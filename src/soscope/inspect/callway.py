@@ -7,6 +7,8 @@ what the slot holds at first to the resolver; what that is given comes out of th
 
 from __future__ import annotations
 
+from itertools import islice
+
 from soscope.binfmt.listing.arches import lister_of
 from soscope.binfmt.listing.base import (
     CALL_THROUGH,
@@ -21,6 +23,7 @@ from soscope.binfmt.listing.base import (
     Value,
     walk,
 )
+from soscope.binfmt.spans import Spans
 from soscope.inspect import resolvers
 from soscope.inspect.callsteps import (
     AFTER,
@@ -58,6 +61,7 @@ from soscope.model.filemap import (
 )
 
 _MOST_SITES = 3
+_MOST_SEARCHED = 256  # stubs whose callers are looked for
 _MOST_STUBS = 4
 _LATE_STUBS = (MIPS_STUB, LAZY_HALF, GLINK)
 _CLASSIC = "indirect-symbol"  # the kind of slots that only the indirect symbol table names
@@ -70,12 +74,15 @@ class Follower:
         self.code = code
         self.format = format
         self.arch = arch
+        self._looked_for: dict[int, int] = {}
 
     def ways(self, found: list[tuple[Slot, str | None, str | None]]) -> list[Way]:
         """Return the way through each slot; beside it stand provider and reason."""
         stubs = {stub.vaddr: stub.size for slot, _, _ in found for stub in _called(slot)}
         slots = {slot.vaddr for slot, _, _ in found}
-        calls, thunks = self._search(stubs, slots, self._base(found))
+        # each is looked for by itself: Objective-C's may be thousands
+        self._looked_for = dict(islice(stubs.items(), _MOST_SEARCHED))
+        calls, thunks = self._search(self._looked_for, slots, self._base(found))
         return [self._way(*one, calls, thunks) for one in found]
 
     # ---- who calls ----
@@ -90,11 +97,10 @@ class Follower:
         for vaddr, data in self.code.pieces():
             thunks.update(lister.thunks(data, vaddr, stubs))
         found: dict[int, Call] = {}
+        own = Spans((stub, stub + size) for stub, size in stubs.items())
         for vaddr, data in self.code.pieces():
             for one in lister.calls(data, vaddr, {*stubs, *thunks}, slots):
-                if one.start not in thunks and not any(
-                    0 <= one.vaddr - stub < size for stub, size in stubs.items()
-                ):
+                if one.start not in thunks and own.at(one.vaddr) is None:
                     found.setdefault(one.vaddr, one)
         return [found[vaddr] for vaddr in sorted(found)], thunks
 
@@ -218,14 +224,23 @@ class Follower:
             how = "its address is loaded" if not _called(slot) else "nobody in this file calls it"
             if self._lister() is None:
                 how = f"the code was not searched: no decoder for {self.arch}"
-            return Step(CALL_SITE, "call site", "", (), (how,))
+            return Step(CALL_SITE, "call site", "", (), (how, *self._omitted(slot)))
         first = sites[0]
         notes = [f"also at {one.call.vaddr:#x}{_in(one)}" for one in sites[1:_MOST_SITES]]
         if len(sites) > _MOST_SITES:
             notes.append(f"and {len(sites) - _MOST_SITES:,} more")
+        notes += self._omitted(slot)
         return Step(
             CALL_SITE, "call site", first.function or first.section, first.lines, tuple(notes)
         )
+
+    def _omitted(self, slot: Slot) -> list[str]:
+        """Say which stubs' callers were not looked for."""
+        called = _called(slot)
+        left = sum(one.vaddr not in self._looked_for for one in called)
+        if not left or self._lister() is None:
+            return []
+        return [f"calls of {left:,} of its {len(called):,} stubs were not looked for"]
 
     def _thunk(self, thunks: dict[int, int]) -> Step:
         vaddr = next(iter(thunks))

@@ -15,6 +15,7 @@ from soscope.model import filemap
 from soscope.model.filemap import MACHO
 
 _NOT_SEARCHED = "the code was not searched to its end: there is more of it than the file has bytes"
+_MOST_WAYS = 32  # slots of one symbol
 _MOST_NEAR = 5
 _MOST_NAMES = 100_000  # among which near ones are looked for
 
@@ -96,8 +97,13 @@ def _explain(image: Image, symbol: str, *, is_alone: bool) -> Subject:
     follower = Follower(code, format=image.format, arch=image.arch)
     selector = name.partition("$")[2]
     ways = follower.ways(
-        [(_chosen(one, selector), one.provider, one.provider_reason) for one in slots]
+        [(_chosen(one, selector), one.provider, one.provider_reason) for one in slots[:_MOST_WAYS]]
     )
+    partial = list(image.partial)
+    if not code.is_searched:
+        partial.append(_NOT_SEARCHED)
+    if len(slots) > _MOST_WAYS:
+        partial.append(f"{len(slots) - _MOST_WAYS:,} more slots of {name} are left out")
     near = () if ways else _near(image, symbol)
     return Subject(
         image.path,
@@ -108,7 +114,7 @@ def _explain(image: Image, symbol: str, *, is_alone: bool) -> Subject:
         name,
         tuple(ways),
         near,
-        image.partial if code.is_searched else (*image.partial, _NOT_SEARCHED),
+        tuple(partial),
     )
 
 

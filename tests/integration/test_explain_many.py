@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A symbol with very many slots or stubs: some are looked at, and the others are said to be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from struct import pack
+
+from soscope.binfmt.macho import constants as c
+from tests.support.explaining import Explain
+from tests.support.machosmall import CODE, DATA, Small
+from tests.unit.binfmt.macho.test_filemap import CELLS
+
+SLOTS = 100
+STUBS = 300
+
+
+def image(stubs: int, slots: int) -> Small:
+    """x86_64: stubs that lead through the slots in turn, all of them of one symbol."""
+    made = Small(c.CPU_X86_64)
+    code = b"".join(
+        b"\xff\x25" + pack("<i", DATA + 8 * (at % slots) - (CODE + 6 * at + 6))
+        for at in range(stubs)
+    )
+    kind = c.S_SYMBOL_STUBS | c.S_ATTR_PURE_INSTRUCTIONS
+    made.section("__TEXT,__stubs", CODE, code, kind, 0, 6)
+    made.section("__DATA,__got", DATA, bytes(8 * slots), CELLS, stubs)
+    made.indirect = [made.symbol("_puts")] * (stubs + slots)
+    step = b"\xc0" + bytes([slots]) + b"\0"
+    made.size = 0x4000
+    made.dyld_info(bind=b"\x11\x40_puts\0\x51\x70\x80\x20" + step + b"\0")
+    return made
+
+
+def test_many_slots_of_one_symbol(tmp_path: Path, explain: Explain) -> None:
+    path = tmp_path / "image"
+    path.write_bytes(image(SLOTS, SLOTS).built())
+    (found,) = explain(path, "puts", status=1)["images"]
+    assert len(found["ways"]) == 32
+    assert found["partial"] == ["68 more slots of _puts are left out"]
+
+
+def test_many_stubs_of_one_slot(tmp_path: Path, explain: Explain) -> None:
+    path = tmp_path / "image"
+    path.write_bytes(image(STUBS, 1).built())
+    (found,) = explain(path, "puts")["images"]
+    (way,) = found["ways"]
+    assert len(way["slot"]["stubs"]) == STUBS
+    assert "calls of 44 of its 300 stubs were not looked for" in way["steps"][0]["notes"]
+    assert found["partial"] == []
