@@ -179,13 +179,20 @@ def test_stubs_lead_astray(program: Path, capfd: pytest.CaptureFixture[str]) -> 
         (".", True),
         ("relative/path", True),
         ("/usr/lib:", True),
+        ("$ORIGIN/open/inside", False),
+        ("$ORIGIN/shared/inside", True),
+        ("$ORIGIN/link", True),
+        ("$ORIGIN/shared/way", True),
     ],
 )
 def test_anybody_may_put_a_library_there(
     runpath: str, is_fault: bool, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "open").mkdir()
-    os.chmod(tmp_path / "open", 0o1777)
+    for name, mode in (("open", 0o1777), ("shared", 0o777)):
+        (tmp_path / name / "inside").mkdir(parents=True, exist_ok=True)
+        os.chmod(tmp_path / name, mode)
+    (tmp_path / "link").symlink_to("shared/inside")
+    (tmp_path / "shared" / "way").symlink_to("/usr/lib")
     path = built(tmp_path, "program", _TEXT, f"-Wl,-rpath,{runpath}")
     found = [
         one
@@ -205,6 +212,15 @@ def test_remarks(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert remarks("-Wl,-z,lazy") == {*usual, "writable-got"}
     assert remarks("-Wl,-z,norelro", "-Wl,-z,now") == {*usual, "no-relro"}
     assert remarks("-Wl,-z,now", "-z", "execstack") == {*usual, "executable-stack"}
+    program = built(tmp_path, "program", _TEXT, "-Wl,-z,now")
+    data = bytearray(program.read_bytes())
+    headers, number = struct.unpack_from("<Q", data, 32)[0], struct.unpack_from("<H", data, 56)[0]
+    for at in range(headers, headers + 56 * number, 56):
+        if struct.unpack_from("<I", data, at)[0] == 0x6474E551:  # PT_GNU_STACK
+            data[at : at + 4] = bytes(4)
+    program.write_bytes(data)
+    slugs = {one["slug"] for one in _check(capfd, program, "--strict", status=1)}
+    assert slugs == {*usual, "unsaid-stack"}
     code = '__asm__(".text\\n.quad puts\\n");' + _TEXT
     found = remarks("-Wl,-z,now", "-Wl,-z,notext", text=code)
     assert found == {*usual, "text-relocations"}

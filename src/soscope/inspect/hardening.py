@@ -63,6 +63,10 @@ def _writable(found: ElfMap) -> Iterator[Fault]:
     stacks = [one for one in segments if one.type == _PT_GNU_STACK]
     if any(one.flags & c.PF_X for one in stacks):
         yield Fault("executable-stack", REMARK, "it asks for a stack that can be run")
+    elif not stacks:
+        # what that means is up to the processor, the kernel and the loader
+        text = "it says nothing of its stack (no PT_GNU_STACK): some loaders let it be run"
+        yield Fault("unsaid-stack", REMARK, text)
 
 
 def _branches(found: ElfMap) -> Iterator[Fault]:

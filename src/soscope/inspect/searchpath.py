@@ -30,19 +30,32 @@ def _who_may_write(folder: str) -> str:
     """Say why anybody may put a library there, "" where not everybody may."""
     if not os.path.isabs(folder):
         return "it depends on the folder that the program is started in"
-    at = os.path.normpath(folder)
-    is_there = True
-    while True:
-        try:
-            mode = os.stat(at).st_mode
-            break
-        except OSError:
-            is_there = False
-            if at == "/":
-                return ""
-            at = os.path.dirname(at)
-    if not stat.S_ISDIR(mode) or not mode & stat.S_IWOTH:
+    try:
+        real = os.path.realpath(folder)
+    except OSError:
         return ""
-    if is_there:
+    at = real
+    while not os.path.lexists(at):
+        at = os.path.dirname(at)
+    if at != real and _is_open(at, even_sticky=True):
+        return f"it is not there, and anybody may make it in {at}"
+    if at == real and _is_open(at, even_sticky=True):
         return "anybody may write there"
-    return f"it is not there, and anybody may make it in {at}"
+    # who may rename what a folder holds may put another one in its place, or another link
+    for way in (real, os.path.normpath(folder)):
+        at = way
+        while at not in ("/", "//"):
+            at = os.path.dirname(at)
+            if _is_open(at, even_sticky=False):
+                return f"anybody may put another folder in its place, in {at}"
+    return ""
+
+
+def _is_open(folder: str, *, even_sticky: bool) -> bool:
+    """Say whether anybody may write to a folder; one where only owners remove may not count."""
+    try:
+        mode = os.stat(folder).st_mode
+    except OSError:
+        return False
+    is_sticky = bool(mode & stat.S_ISVTX)
+    return stat.S_ISDIR(mode) and bool(mode & stat.S_IWOTH) and (even_sticky or not is_sticky)
