@@ -34,6 +34,10 @@ def test_every_byte_and_instruction_is_objdumps(
     assert image["ways"]
     for way in image["ways"]:
         assert way["wrong"] == []
+        if way["call_sites"]:
+            first = way["call_sites"][0]
+            lines = {one["vaddr"]: one["target"] for one in way["steps"][0]["lines"]}
+            assert lines[first["vaddr"]] == first["target"]
         for step in way["steps"]:
             for line in step["lines"]:
                 code, text = truth[int(line["vaddr"], 16)]

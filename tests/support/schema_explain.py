@@ -15,6 +15,7 @@ from tests.support.schema import (
     _object,
     _one_of,
 )
+from tests.support.schema_filemap import BOOL, SIGNED, STUB
 
 STEPS = (
     *("call", "thunk", "stub", "slot", "before", "helper", "plt0", "resolver", "after", "second"),
@@ -40,10 +41,13 @@ SLOT: dict[str, Check] = {
     "kind": TEXT,
     "symbol": TEXT,
     "version": TEXT_OR_NULL,
+    "symbol_type": _one_of("function", "object", "ifunc", "tls", "section", "none", "unknown"),
+    "defined_here": BOOL,
     "binding": _one_of("lazy", "now", "irelative", "weak", "prelinked", "tlsdesc", "unbound"),
     "resolver_argument": NUMBER_OR_NULL,
     "helper": ADDRESS_OR_NULL,
-    "stubs": _list_of(_object({"stub": _address, "section": TEXT_OR_NULL, "kind": TEXT})),
+    "signed": lambda value: value is None or _object(SIGNED)(value),
+    "stubs": _list_of(_object(STUB)),
 }
 SITE: dict[str, Check] = {
     "vaddr": _address,

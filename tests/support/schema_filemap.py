@@ -18,7 +18,7 @@ from tests.support.schema import (
 )
 
 BOOL = _is(bool)
-_SIGNED: dict[str, Check] = {
+SIGNED: dict[str, Check] = {
     "key": _one_of("IA", "IB", "DA", "DB"),
     "diversity": NUMBER,
     "address_diversity": BOOL,
@@ -45,7 +45,7 @@ SLOT: dict[str, Check] = {
     "binding": _one_of("lazy", "now", "weak", "irelative", "tlsdesc", "prelinked", "unbound"),
     "resolver_argument": NUMBER_OR_NULL,
     "helper": ADDRESS_OR_NULL,
-    "signed": lambda value: value is None or _object(_SIGNED)(value),
+    "signed": lambda value: value is None or _object(SIGNED)(value),
     "stubs": _list_of(_object(STUB)),
 }
 

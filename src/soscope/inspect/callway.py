@@ -116,7 +116,10 @@ class Follower:
         start = call.start if function is None else function.vaddr
         lines = around(self.arch, self.code, start, call.vaddr)
         if lines:
-            return lines
+            return [
+                one._replace(flow=call.flow, target=call.target) if one.vaddr == call.vaddr else one
+                for one in lines
+            ]
         if call.text:
             code = self.code.read(call.vaddr, call.size)
             return [Line(call.vaddr, code, call.text, call.flow, call.target)]

@@ -59,11 +59,20 @@ def _slot(slot: Slot) -> dict[str, object]:
         "kind": slot.kind,
         "symbol": slot.symbol,
         "version": slot.version,
+        "symbol_type": slot.symbol_type,
+        "defined_here": slot.defined_here,
         "binding": slot.binding,
         "resolver_argument": slot.resolver_argument,
         "helper": None if slot.helper is None else hex(slot.helper),
+        "signed": None if slot.signed is None else slot.signed._asdict(),
         "stubs": [
-            {"stub": hex(one.vaddr), "section": one.section, "kind": one.kind} for one in slot.stubs
+            {
+                "stub": hex(one.vaddr),
+                "section": one.section,
+                "kind": one.kind,
+                "selector": one.selector,
+            }
+            for one in slot.stubs
         ],
     }
 
