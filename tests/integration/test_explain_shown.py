@@ -73,6 +73,16 @@ def overlapping(picture: Path) -> list[str]:
     return wrong
 
 
+def test_no_line_of_one_column_is_too_long(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    image = machomade.made("info-arm64-dylib")
+    (tmp_path / "a").write_bytes(image.data)
+    assert main(["explain", "--width", "40", "--", str(tmp_path / "a"), "_malloc"]) == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert [one for one in lines if len(one) > 40 and " " in one.strip()] == []
+
+
 @pytest.mark.parametrize("builds", [("lazy",), ("lazy", "no-plt"), ("no-plt",), ("now", "ibt")])
 def test_nothing_in_the_picture_lies_upon_another(tmp_path: Path, builds: tuple[str, ...]) -> None:
     files = [str(made(tmp_path, one)) for one in builds]

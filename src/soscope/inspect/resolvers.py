@@ -271,6 +271,24 @@ RESOLVERS = (
             ),
         )
     ),
+    *(
+        Resolver(
+            CLASSIC,
+            arch,
+            "stub_binding_helper_interface",
+            "dyld::bindLazySymbol(mach_header, lazy pointer)",
+            "for images without LC_DYLD_INFO, every version for PowerPC",
+            "r3-r10, lr",
+            "none",
+            aligns,
+            "stub_binding_helper.s",
+            (Argument("r12", -1, HEADER), Argument("r11", -1, LAZY_POINTER)),
+        )
+        for arch, aligns in (
+            ("ppc", "a frame of 144 bytes of its own"),
+            ("ppc64", "a frame of 288 bytes of its own"),
+        )
+    ),
     Resolver(
         DYLD,
         "x86_64",
@@ -288,7 +306,19 @@ RESOLVERS = (
         "x86_64",
         "dyld_stub_binder",
         _FAST,
-        "dyld-132 to dyld-239: Mac OS X 10.6 to 10.9",
+        "dyld-239: OS X 10.9",
+        "rdi rsi rdx rcx r8 r9 rax",
+        "ymm0-7 by vmovdqu where the comm page says AVX, else xmm0-7",
+        "by the two words that the helper pushed, and rbp",
+        "dyld_stub_binder.s",
+        _X86_64_DYLD,
+    ),
+    Resolver(
+        DYLD,
+        "x86_64",
+        "dyld_stub_binder",
+        _FAST,
+        "dyld-132 of Mac OS X 10.6 and after, before dyld-239",
         "rdi rsi rdx rcx r8 r9 rax",
         "xmm0-7 by movdqa: the upper halves of ymm registers are lost",
         "by the two words that the helper pushed, and rbp",
@@ -329,17 +359,33 @@ LAZINESS = {
     MUSL: ("musl binds it when it loads the image, in every version: there is no lazy path"),
     BIONIC: ("Android's linker binds it when it loads the image: there is no lazy path"),
     DYLD: (
-        "dyld binds it at the first call until macOS 11 (dyld-852), unless DYLD_BIND_AT_LAUNCH is"
-        " set; since macOS 12 (dyld-940) when it loads the image: dyld_stub_binder only aborts"
+        "dyld binds it at the first call until macOS 11 (dyld-852), unless it runs the program by a"
+        " closure (dyld3) or DYLD_BIND_AT_LAUNCH is set; since macOS 12 (dyld-940) when it loads the"
+        " image: dyld_stub_binder only aborts"
     ),
 }
+# Of processors for which dyld was given up before it stopped to bind lazily.
+_ALWAYS_LAZY = ("ppc", "i386")
+_OLD_DYLD = (
+    "dyld binds it at the first call, unless DYLD_BIND_AT_LAUNCH is set: every version for {}"
+)
 
 NEVER_LAZY = (MUSL, BIONIC)
 
 _SAME = {"x86_64h": "x86_64", "arm64e": "arm64"}
 
 
+def laziness_of(loader: str, arch: str) -> str | None:
+    """Say when a loader binds what a file leaves to the first call, None where that is unknown."""
+    family = "ppc" if arch.startswith("ppc") else arch
+    if loader == DYLD and family in _ALWAYS_LAZY:
+        return _OLD_DYLD.format(family)
+    return LAZINESS.get(loader)
+
+
 def resolvers_of(loader: str, arch: str) -> tuple[Resolver, ...]:
     """Return the generations of a loader's resolver on an architecture, the newest first."""
     wanted = _SAME.get(arch, arch)
+    if loader == CLASSIC and arch.startswith("ppc") and arch != "ppc64":
+        wanted = "ppc"  # or ppc750, ppc970, …
     return tuple(one for one in RESOLVERS if (one.loader, one.arch) == (loader, wanted))

@@ -124,6 +124,8 @@ class ExplainOptions:
         return words[1], [words[0], *words[2:]]
 
     def _check(self) -> None:
+        if self.width is not None and self.width < 1:
+            raise UsageError("--width: at least one column")
         if self.pid is None and self.importer is not None:
             raise UsageError("--from needs -p PID")
         if self.pid is not None:

@@ -9,7 +9,7 @@ from itertools import zip_longest
 from soscope.binfmt.listing.base import Line
 from soscope.inspect.callsteps import CALL_SITE, STEPS, Site, Step, Way
 from soscope.inspect.explainfile import Subject
-from soscope.inspect.resolvers import LAZINESS, NEVER_LAZY, Resolver
+from soscope.inspect.resolvers import NEVER_LAZY, Resolver, laziness_of
 from soscope.model.filemap import LAZY, MACHO, UNBOUND
 from soscope.report.words import printable
 
@@ -49,7 +49,7 @@ def _alone(subject: Subject, width: int) -> list[str]:
     for index, way in enumerate(subject.ways):
         lines += ["", *_head(subject, index, width)]
         for head, body in numbered([way], [subject])[0]:
-            lines += [head, *(piece for one in body for piece in _fit(one, width)), ""]
+            lines += [*(piece for one in (head, *body) for piece in _fit(one, width)), ""]
         del lines[-1]
     return lines
 
@@ -165,14 +165,15 @@ def _loader(subject: Subject, way: Way) -> list[str]:
     lines = []
     if way.wrong:
         lines += [f"wrong: {one}" for one in way.wrong]
-    if subject.loader in NEVER_LAZY:
-        return [*lines, LAZINESS[subject.loader]]
+    told = laziness_of(subject.loader, subject.arch)
+    if told is not None and subject.loader in NEVER_LAZY:
+        return [*lines, told]
     if way.slot.binding == UNBOUND:
         return [*lines, "it does nothing about this slot"]
     if way.slot.binding != LAZY:
         return [*lines, f"not lazy in this file: bound {_when(way)}"]
     first, _ = way.instructions
-    lines.append(LAZINESS.get(subject.loader, "which loader binds it is not said in the file"))
+    lines.append(told or "which loader binds it is not said in the file")
     if first:
         lines.append(f"where it is lazy, the first call takes {first} instructions to the resolver")
     for one in way.generations:

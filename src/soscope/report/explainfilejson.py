@@ -6,7 +6,7 @@ from __future__ import annotations
 from soscope.binfmt.listing.base import Line
 from soscope.inspect.callsteps import Given, Site, Step, Way
 from soscope.inspect.explainfile import Subject
-from soscope.inspect.resolvers import LAZINESS, Resolver
+from soscope.inspect.resolvers import Resolver, laziness_of
 from soscope.model.filemap import Slot
 from soscope.report.words import json_document
 
@@ -27,7 +27,7 @@ def _image(one: Subject) -> dict[str, object]:
         "arch": one.arch,
         "kind": one.kind,
         "loader": one.loader or None,
-        "laziness": LAZINESS.get(one.loader),
+        "laziness": laziness_of(one.loader, one.arch),
         "symbol": one.symbol,
         "near": list(one.near),
         "partial": list(one.partial),

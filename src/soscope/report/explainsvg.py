@@ -14,7 +14,7 @@ from itertools import pairwise, zip_longest
 from soscope.binfmt.listing.base import Line
 from soscope.inspect.callsteps import CALL_SITE, FIRST, HELPER, RESOLVER, STUB, THUNK, Way
 from soscope.inspect.explainfile import Subject
-from soscope.inspect.resolvers import LAZINESS
+from soscope.inspect.resolvers import laziness_of
 from soscope.model.filemap import LAZY, UNBOUND
 from soscope.report.explainfile import code_text, nothing, said
 from soscope.report.explainfile import title as title_of
@@ -183,7 +183,7 @@ class _Column:
             return textwrap.wrap(nothing(self.subject), letters)
         said_ = [f"wrong: {one}" for one in self.way.wrong]
         if self.way.slot.binding == LAZY:
-            said_.append(LAZINESS.get(self.subject.loader, ""))
+            said_.append(laziness_of(self.subject.loader, self.subject.arch) or "")
             first, later = self.way.instructions
             if first:
                 said_.append(

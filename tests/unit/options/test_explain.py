@@ -31,6 +31,7 @@ def test_a_process() -> None:
         (["program", "malloc", "--from", "MAIN"], "--from needs -p PID"),
         (["-p", "7", "malloc", "--svg", "x"], "--svg is for files"),
         (["-p", "7", "malloc", "--width", "80"], "--width is for files"),
+        (["program", "malloc", "--width", "0"], "--width: at least one column"),
         (["-p", "7", "malloc", "--arch", "arm64"], "--arch is for files"),
     ],
 )
