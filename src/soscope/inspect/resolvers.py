@@ -360,8 +360,8 @@ LAZINESS = {
     BIONIC: ("Android's linker binds it when it loads the image: there is no lazy path"),
     DYLD: (
         "dyld binds it at the first call until macOS 11 (dyld-852), unless it runs the program by a"
-        " closure (dyld3) or DYLD_BIND_AT_LAUNCH is set; since macOS 12 (dyld-940) when it loads the"
-        " image: dyld_stub_binder only aborts"
+        " closure (dyld3) or DYLD_BIND_AT_LAUNCH is set; since macOS 12 (dyld-940) when it loads"
+        " the image: dyld_stub_binder only aborts"
     ),
 }
 # Of processors for which dyld was given up before it stopped to bind lazily.

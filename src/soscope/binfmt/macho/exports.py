@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from soscope.binfmt.macho.encoding import DECODING, text, uleb
+from soscope.binfmt.macho.encoding import DECODING, uleb
 from soscope.binfmt.macho.image import MachoImage
 from soscope.errors import FormatError
 
@@ -18,14 +18,13 @@ _REEXPORT = 0x08
 
 
 class Export(NamedTuple):
-    """One exported name: its address, or the library (an ordinal) and name it stands for."""
+    """One exported name: its address, or the library (an ordinal) that has it."""
 
     name: str
     vaddr: int
     kind: str  # "regular", "tls" or "absolute"
     weak: bool
     ordinal: int | None  # of a re-export
-    imported: str
 
 
 def exports(image: MachoImage) -> Iterator[Export]:
@@ -74,9 +73,9 @@ def exports(image: MachoImage) -> Iterator[Export]:
 def _terminal(image: MachoImage, name: str, data: bytes, at: int) -> Export:
     flags, at = uleb(data, at)
     kind = {_THREAD_LOCAL: "tls", _ABSOLUTE: "absolute"}.get(flags & _KIND, "regular")
-    number, at = uleb(data, at)
+    number, _ = uleb(data, at)
     weak = bool(flags & _WEAK)
     if flags & _REEXPORT:
-        return Export(name, 0, kind, weak, number, text(data, at) or name)
+        return Export(name, 0, kind, weak, number)
     # Of a stub with a resolver the stub's address comes first, which is the symbol's.
-    return Export(name, image.base + number, kind, weak, None, "")
+    return Export(name, image.base + number, kind, weak, None)

@@ -115,7 +115,6 @@ class MachoImage:
         "install_name",
         "libraries",
         "reexported",
-        "rpaths",
         "sections",
         "segments",
         "size",
@@ -135,7 +134,6 @@ class MachoImage:
         self.sections: list[Section] = []
         self.libraries: list[str] = []
         self.reexported: list[str] = []
-        self.rpaths: list[str] = []
         self._reasons: dict[str, None] = {}
         self._spans: Spans | None = None
         self.install_name = ""
@@ -195,8 +193,6 @@ class MachoImage:
                     self.reexported.append(name)
             elif command == c.LC_ID_DYLIB:
                 self.install_name = text(data, unpack_from(order + "I", data, 8)[0])
-            elif command == c.LC_RPATH:
-                self.rpaths.append(text(data, unpack_from(order + "I", data, 8)[0]))
             elif command == c.LC_SYMTAB:
                 self.symtab = unpack_from(order + "4I", data, 8)
             elif command == c.LC_DYSYMTAB:

@@ -32,9 +32,9 @@ def image(data: bytes) -> Small:
 
 def test_the_trie_is_walked() -> None:
     assert list(exports(image(trie()).open().image)) == [
-        Export("_a", BASE + 0x800, "regular", weak=False, ordinal=None, imported=""),
-        Export("_b", 0, "regular", weak=False, ordinal=1, imported="_c"),
-        Export("_bc", BASE + 0x80, "regular", weak=True, ordinal=None, imported=""),
+        Export("_a", BASE + 0x800, "regular", weak=False, ordinal=None),
+        Export("_b", 0, "regular", weak=False, ordinal=1),
+        Export("_bc", BASE + 0x80, "regular", weak=True, ordinal=None),
     ]
 
 
