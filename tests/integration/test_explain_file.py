@@ -180,3 +180,12 @@ def test_an_architecture_that_no_file_has_is_said_of_each(
         assert told == f"soscope: error: {' and '.join(shown)}: no image for vax"
         assert hint.count("there is x86-64") == len(shown)
         assert all(path in hint for path in shown) or len(shown) == 1
+
+
+def test_a_loader_that_only_others_have_is_not_glibcs(tmp_path: Path, explain: Explain) -> None:
+    text = "extern int away(void); void _start(void) { away(); }"
+    flags = ("-nostdlib", "-Wl,--unresolved-symbols=ignore-all", "-Wl,-z,lazy")
+    for place in ("/usr/libexec/ld.so", "/usr/lib/ld.so.1"):
+        path = built(tmp_path, "program", text, *flags, f"-Wl,--dynamic-linker={place}", "-pie")
+        (image,) = explain(path, "away", status=1)["images"]
+        assert image["loader"] is None

@@ -218,7 +218,7 @@ def _loader(found: ElfMap) -> str:
         return MUSL
     if name in ("linker", "linker64"):
         return BIONIC
-    if name.startswith(("ld-linux", "ld64.so", "ld.so", "ld-2.")):
+    if name.startswith(("ld-linux", "ld64.so", "ld-2.")):
         return GLIBC
     libraries = {*found.needed, *(one.library for one in found.slots if one.library)}
     if any(one.startswith("libc.musl-") for one in libraries):
