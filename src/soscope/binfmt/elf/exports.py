@@ -14,6 +14,7 @@ from struct import Struct
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.hashes import gnu_hash
+from soscope.binfmt.elf.longnames import SHORT, LongNames
 from soscope.binfmt.elf.reader import ElfReader
 from soscope.binfmt.source import broken, take
 
@@ -136,11 +137,12 @@ class Exports:
         """Put the names of all symbols into a dictionary: without DT_GNU_HASH, which is rare."""
         assert self._by_name is not None
         layout = self._encoding.symbol
-        strings = self._strings
+        strings, long = self._strings, LongNames(self._strings)
         for index, fields in enumerate(layout.iter_unpack(self._symbols)):
-            end = strings.find(b"\0", fields[0])
-            if index and end > fields[0]:
-                self._by_name.setdefault(strings[fields[0] : end + 1], []).append(index)
+            end = strings.find(b"\0", fields[0], fields[0] + SHORT)
+            name = strings[fields[0] : end] if end >= 0 else long.read(fields[0])
+            if index and name:
+                self._by_name.setdefault(name + b"\0", []).append(index)
 
     def has(self, wanted: Wanted, version: str | None, *, any_version: bool = False) -> bool:
         """Say whether a reference to this name, with or without a version, is bound here.
@@ -255,7 +257,7 @@ def _defined_versions(image: ElfReader, strings: bytes) -> dict[int, str]:
             if len(raw) < 4:
                 raw = take(image.source, at + where + aux, 4, "DT_VERDEF")
             (name,) = image.encoding.u32.unpack(raw)
-            end = strings.find(b"\0", name)
+            end = strings.find(b"\0", name, name + SHORT)
             names[number & ~c.VERSYM_HIDDEN] = os.fsdecode(strings[name:end]) if end >= 0 else ""
         if not following:
             break
@@ -276,13 +278,14 @@ def undefined_weak(image: ElfReader) -> set[str]:
     length = _undefined_end(image) * coding.symbol.size
     table = take(image.source, symbols, length, "DT_SYMTAB")
     names = take(image.source, strings, min(size, _MAX_STRINGS), "DT_STRTAB")
-    found = set()
+    found, long = set(), LongNames(names)
     for fields in coding.symbol.iter_unpack(table):
         info, section = (fields[1], fields[3]) if coding.bits == 64 else (fields[3], fields[5])
         if section == c.SHN_UNDEF and info >> 4 == c.STB_WEAK:
-            end = names.find(b"\0", fields[0])
-            if end > fields[0]:
-                found.add(os.fsdecode(names[fields[0] : end]))
+            end = names.find(b"\0", fields[0], fields[0] + SHORT)
+            name = names[fields[0] : end] if end >= 0 else long.read(fields[0])
+            if name:
+                found.add(os.fsdecode(name))
     return found
 
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.elf.longnames import SHORT, LongNames
 from soscope.binfmt.elf.versions import Versions
 from soscope.errors import FormatError
 
@@ -99,6 +100,7 @@ class Names:
         named, types, find = self.named, SYMBOL_TYPES, self._strings.find
         # those of undefined and of defined symbols, by their entries of DT_VERSYM
         versions: tuple[dict[int, _Version], dict[int, _Version]] = ({}, {})
+        long = LongNames(strings)
         for index in wanted:
             if index in named:
                 continue
@@ -114,10 +116,13 @@ class Names:
                 at, info, _, section, _, _ = raw
             else:
                 at, _, _, info, _, section = raw
-            end = find(b"\0", at)
-            if end < 0:
-                self.partial.append(f"st_name of symbol {index}: {at:#x} is outside of DT_STRTAB")
-                end = at
+            end = find(b"\0", at, at + SHORT)
+            if end >= 0:
+                name = strings[at:end]
+            else:
+                name = long.read(at) or b""
+                if not name and long.reason:
+                    self.partial.append(f"st_name of symbol {index}: {long.reason}")
             is_defined = section != c.SHN_UNDEF
             if index < len(numbers):
                 number = numbers[index]
@@ -128,7 +133,7 @@ class Names:
             else:
                 version = self._version_of(index, is_defined)
             named[index] = (
-                strings[at:end].decode("utf-8", "surrogateescape"),
+                name.decode("utf-8", "surrogateescape"),
                 version[0],
                 types.get(info & 15, "unknown"),
                 is_defined,

@@ -15,6 +15,7 @@ from collections.abc import Set as AbstractSet
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.encoding import Encoding
+from soscope.binfmt.elf.longnames import SHORT, LongNames
 from soscope.binfmt.elf.reader import ElfReader
 from soscope.binfmt.elf.sections import Section, Sections
 from soscope.binfmt.elf.symbols import SymbolTable
@@ -71,6 +72,7 @@ class SymbolArray:
     __slots__ = (
         "_asked",
         "_by_name",
+        "_long",
         "encoding",
         "name",
         "partial",
@@ -93,6 +95,7 @@ class SymbolArray:
         self.encoding = encoding
         self.table = table[: len(table) // encoding.symbol.size * encoding.symbol.size]
         self.strings = strings
+        self._long = LongNames(strings)
         self.name = name
         self.shift = shift
         self.versions = versions
@@ -124,15 +127,18 @@ class SymbolArray:
 
     def text(self, offset: int) -> str:
         """Return the string at `offset`, "" where there is none."""
-        end = self.strings.find(b"\0", offset)
-        return self.strings[offset:end].decode(*_DECODING) if end >= 0 else ""
+        end = self.strings.find(b"\0", offset, offset + SHORT)
+        if end >= 0:
+            return self.strings[offset:end].decode(*_DECODING)
+        return (self._long.read(offset) or b"").decode(*_DECODING)
 
     def symbol(self, index: int) -> ArraySymbol:
         """Return one symbol, with its name and version."""
         fields = self.fields(index)
         name = self.text(fields[0])
-        if not name and self.strings.find(b"\0", fields[0]) < 0:
-            self._say(f"st_name of symbol {index}: {fields[0]:#x} is outside of the strings")
+        if not name and self.strings.find(b"\0", fields[0], fields[0] + SHORT) < 0:
+            whose = "" if self._long.is_spent else f"st_name of symbol {index}: "
+            self._say(whose + self._long.reason)
         if self.versions is not None:
             try:
                 number, hidden = self.versions.number(index)
@@ -214,13 +220,14 @@ class SymbolArray:
         """Give (index, name) of all defined symbols whose name contains `part`."""
         if part and part not in self.strings:
             return
-        strings = self.strings
+        strings, long = self.strings, LongNames(self.strings)
         for index, (offset, info, section, _, _) in enumerate(self.rows()):
             if section == c.SHN_UNDEF or not offset or info & 15 in _NO_NAMES:
                 continue
-            end = strings.find(b"\0", offset)
-            if end > offset and (not part or strings.find(part, offset, end) >= 0):
-                yield index, strings[offset:end]
+            end = strings.find(b"\0", offset, offset + SHORT)
+            name = strings[offset:end] if end >= 0 else long.read(offset)
+            if name and (not part or part in name):
+                yield index, name
 
 
 def _in_order(raw: tuple[int, ...], bits: int, shift: int) -> tuple[int, int, int, int, int]:

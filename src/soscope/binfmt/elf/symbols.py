@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf import hashes, relocations, versions
+from soscope.binfmt.elf.longnames import SHORT, LongNames
 from soscope.binfmt.elf.reader import ElfReader
 from soscope.binfmt.source import broken, take
 
@@ -110,13 +111,15 @@ class SymbolTable:
         coding = self._image.encoding
         table = take(self._image.source, self._symbols, count * coding.symbol.size, "DT_SYMTAB")
         strings = self._all_strings()
+        long = LongNames(strings)
         for index in range(1, count):
             fields = self._fields(coding.symbol.unpack_from(table, index * coding.symbol.size))
-            end = strings.find(b"\0", fields[0])
-            if end < 0:
+            end = strings.find(b"\0", fields[0], fields[0] + SHORT)
+            name = strings[fields[0] : end] if end >= 0 else long.read(fields[0])
+            if name is None:
                 where = self._symbols + index * coding.symbol.size
-                raise broken(self._image.source, "st_name", where, "outside of DT_STRTAB")
-            yield self._make(index, os.fsdecode(strings[fields[0] : end]), fields)
+                raise broken(self._image.source, "st_name", where, long.reason)
+            yield self._make(index, os.fsdecode(name), fields)
 
     def __len__(self) -> int:
         """Return the number of symbols, with the null symbol; at least all that are used."""

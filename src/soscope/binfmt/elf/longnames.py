@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of unusual length in a table of strings.
+
+Names may share their ends, so that one long string is a name for as many symbols as it has
+bytes. No linker makes names that are longer in all than a few times their table; from there on
+they are left out, and memory stays within the size of the file.
+"""
+
+from __future__ import annotations
+
+SHORT = 1024  # bytes: a name that long is read without further ado
+LONGEST = 1 << 20
+_TIMES = 4
+_ROOM = 1 << 20
+
+
+class LongNames:
+    """The names in `strings` that are longer than SHORT: no more of them than there can be.
+
+    `reason` says what was left out last, "" as long as nothing was.
+    """
+
+    __slots__ = ("_left", "_strings", "reason")
+
+    def __init__(self, strings: bytes) -> None:
+        self._strings = strings
+        self._left = _TIMES * len(strings) + _ROOM
+        self.reason = ""
+
+    def read(self, at: int) -> bytes | None:
+        """Return the name at `at`; None, with a `reason`, where there is none or it is too long."""
+        if self._left <= 0:
+            self.reason = f"names in DT_STRTAB are more than {_TIMES} times as long as all of it"
+            return None
+        end = self._strings.find(b"\0", at, at + LONGEST + 1)
+        looked_at = (end if end >= 0 else min(at + LONGEST, len(self._strings))) - at
+        self._left -= max(looked_at, 0)
+        if end >= 0:
+            return self._strings[at:end]
+        if at + LONGEST < len(self._strings):
+            self.reason = f"the name at {at:#x} of DT_STRTAB is longer than {LONGEST} bytes"
+        else:
+            self.reason = f"{at:#x} is outside of DT_STRTAB"
+        return None
