@@ -15,6 +15,8 @@ from soscope.binfmt.elf.relocations import plt_symbols
 from soscope.binfmt.elf.symbols import Symbol, SymbolTable
 from soscope.binfmt.source import ByteSource, FileSource, broken
 
+_MAX_NEEDED = 1 << 20  # bytes of names
+
 
 class ElfImage(ElfReader):
     """One ELF image: how to open it, and what it says about itself."""
@@ -99,8 +101,17 @@ class ElfImage(ElfReader):
 
     @property
     def needed(self) -> list[str]:
-        """The DT_NEEDED names, in order."""
-        return [self.string(offset, "DT_NEEDED") for offset in self.dynamic.all(c.DT_NEEDED)]
+        """The DT_NEEDED names, in order.
+
+        Raises FormatError where one is damaged, or they are longer than any that there are.
+        """
+        names, length = [], 0
+        for offset in self.dynamic.all(c.DT_NEEDED):
+            names.append(self.string(offset, "DT_NEEDED"))
+            length += len(names[-1])
+            if length > _MAX_NEEDED:
+                raise broken(self.source, "DT_NEEDED", offset, f"names of over {_MAX_NEEDED} bytes")
+        return names
 
     @property
     def interpreter(self) -> str | None:

@@ -17,7 +17,7 @@ from soscope.binfmt.elf.header import Header, Segment
 from soscope.binfmt.source import ByteSource, broken, take
 
 _STRING_PIECE = 64
-_MAX_STRING = 1 << 20
+_MAX_STRING = 1 << 16  # bytes: names of files and versions, PATH_MAX is 4096
 
 
 class ElfReader:
@@ -107,19 +107,23 @@ class ElfReader:
     def string(self, offset: int, field: str) -> str:
         """Return the string at `offset` of DT_STRTAB.
 
-        Raises FormatError naming `field` where it does not end in the table.
+        Raises FormatError naming `field` where it does not end in the table, or is longer than
+        65,536 bytes.
         """
         table = self.locate_pointer(c.DT_STRTAB)
         if table is None:
             raise broken(self.source, field, offset, "no DT_STRTAB")
         size = self.dynamic.get(c.DT_STRSZ)
-        text = b""
-        while (size is None or offset + len(text) < size) and len(text) < _MAX_STRING:
-            piece = self.source.read(table + offset + len(text), _STRING_PIECE)
+        text, piece_size = b"", _STRING_PIECE
+        while size is None or offset + len(text) < size:
+            piece = self.source.read(table + offset + len(text), piece_size)
             end = piece.find(b"\0")
             if end >= 0:
                 return os.fsdecode(text + piece[:end])
             if not piece:
                 break
             text += piece
+            if len(text) >= _MAX_STRING:
+                raise broken(self.source, field, table + offset, f"over {_MAX_STRING} bytes long")
+            piece_size = len(text)
         raise broken(self.source, field, table + offset, "outside of DT_STRTAB")
