@@ -7,17 +7,28 @@ import os
 from struct import Struct
 
 from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.longnames import SHORT
 from soscope.binfmt.elf.reader import ElfReader
 from soscope.binfmt.source import AheadSource, broken, take
 from soscope.errors import FormatError
 
-_MAX = 65536  # version numbers have 15 bits
+_MAX = 65536  # entries: version numbers have 15 bits
+_MAX_NAMES = 1 << 22  # bytes
 
 
 class Versions:
     """The versions of an image's symbols; each table of names is read when it is asked for."""
 
-    __slots__ = ("_defined", "_files", "_image", "_needed", "_numbers", "_versym", "strings")
+    __slots__ = (
+        "_defined",
+        "_files",
+        "_image",
+        "_length",
+        "_needed",
+        "_numbers",
+        "_versym",
+        "strings",
+    )
 
     def __init__(self, image: ElfReader) -> None:
         self._image = image
@@ -26,6 +37,7 @@ class Versions:
         self._needed: dict[int, str] | None = None
         self._defined: dict[int, str] | None = None
         self._files: dict[int, str] = {}
+        self._length = 0  # of the names that have been read
         self.strings = b""  # DT_STRTAB, where somebody has read it
 
     def number(self, index: int) -> tuple[int, bool]:
@@ -85,6 +97,7 @@ class Versions:
         need = Struct(self._image.encoding.order + "HHIII")
         aux = Struct(self._image.encoding.order + "IHHII")
         names: dict[int, str] = {}
+        walked: set[int] = set()  # chains may run into each other: each entry says one thing
         source = AheadSource(self._image.source)
         at = self._image.locate_pointer(c.DT_VERNEED)
         for _ in range(min(self._image.dynamic.get(c.DT_VERNEEDNUM) or 0, _MAX)):
@@ -97,6 +110,11 @@ class Versions:
             except FormatError:
                 file = ""  # the versions are right without it
             for _ in range(fields[1]):
+                if entry in walked:
+                    break
+                walked.add(entry)
+                if len(walked) > _MAX:
+                    raise broken(source, "DT_VERNEED", entry, f"over {_MAX} entries")
                 data = take(source, entry, aux.size, "DT_VERNEED")
                 _, _, other, name, following = aux.unpack(data)
                 number = other & ~c.VERSYM_HIDDEN
@@ -108,8 +126,6 @@ class Versions:
             if not fields[4]:
                 return names
             at += fields[4]
-            if len(names) > _MAX:
-                raise broken(self._image.source, "DT_VERNEED", at, "too many versions")
         return names
 
     def _read_defined(self) -> dict[int, str]:
@@ -134,7 +150,12 @@ class Versions:
         return names
 
     def _string(self, offset: int, field: str) -> str:
-        end = self.strings.find(b"\0", offset)
-        return (
-            os.fsdecode(self.strings[offset:end]) if end >= 0 else self._image.string(offset, field)
-        )
+        end = self.strings.find(b"\0", offset, offset + SHORT)
+        if end >= 0:
+            name = os.fsdecode(self.strings[offset:end])
+        else:
+            name = self._image.string(offset, field)
+        self._length += len(name)
+        if self._length > _MAX_NAMES:
+            raise broken(self._image.source, field, offset, f"names of over {_MAX_NAMES} bytes")
+        return name
