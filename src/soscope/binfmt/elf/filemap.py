@@ -266,15 +266,18 @@ class ElfMap:
         calls = [vaddr for vaddr, kind, _, _, place in filled if place >= 0 and kind in types]
         table = SlotTable(self.image, slots, calls, self._bases())
         by_slot: dict[int, tuple[Stub, ...]] = {}
+        more: dict[int, list[Stub]] = {}
         astray = []
         for stub in find_stubs(table, self.sections):
             slot = stub[4]
             if slot not in slots:
                 astray.append(stub._replace(slot=0))
             elif slot in by_slot:
-                by_slot[slot] += (stub,)
+                more.setdefault(slot, []).append(stub)
             else:
                 by_slot[slot] = (stub,)
+        for slot, stubs in more.items():
+            by_slot[slot] += tuple(stubs)
         self._say(*table.partial)
         return by_slot, astray
 

@@ -12,10 +12,12 @@ from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.encoding import Encoding
 from soscope.binfmt.elf.header import Header
 from soscope.binfmt.elf.reader import ElfReader
+from soscope.binfmt.elf.stretches import Owners
 from soscope.binfmt.source import ByteSource, broken, take
 
 _MAX_SECTIONS = 1 << 17
 _MAX_NAMES = 1 << 26
+_MAX_NAME = 1 << 16
 _ZLIB = 1  # ELFCOMPRESS_ZLIB
 
 
@@ -51,12 +53,14 @@ class Section:
 class Sections:
     """The sections of a file, by index; none where `why` says why."""
 
-    __slots__ = ("_source", "all", "why")
+    __slots__ = ("_loaded", "_owners", "_source", "all", "why")
 
     def __init__(self, source: ByteSource, sections: list[Section], why: str = "") -> None:
         self._source = source
         self.all = sections
         self.why = why
+        self._loaded: list[Section] = []
+        self._owners: Owners | None = None
 
     @classmethod
     def read(cls, image: ElfReader) -> Sections:
@@ -110,11 +114,12 @@ class Sections:
         return next((section for section in self.all if section.type == kind), None)
 
     def containing(self, vaddr: int) -> Section | None:
-        """Return the section that is loaded over `vaddr`, None where there is none."""
-        for section in self.all:
-            if section.flags & c.SHF_ALLOC and 0 <= vaddr - section.vaddr < section.size:
-                return section
-        return None
+        """Return the first section that is loaded over `vaddr`, None where there is none."""
+        if self._owners is None:
+            self._loaded = [one for one in self.all if one.flags & c.SHF_ALLOC]
+            self._owners = Owners((one.vaddr, one.vaddr + one.size) for one in self._loaded)
+        index = self._owners.of(vaddr)
+        return self._loaded[index] if index >= 0 else None
 
     def data(self, section: Section, limit: int) -> bytes:
         """Return the bytes of a section; empty for SHT_NOBITS.
@@ -150,5 +155,5 @@ class Sections:
 
 
 def _text(strings: bytes, at: int) -> str:
-    end = strings.find(b"\0", at)
+    end = strings.find(b"\0", at, at + _MAX_NAME)
     return strings[at:end].decode("utf-8", "surrogateescape") if 0 <= at < end else ""

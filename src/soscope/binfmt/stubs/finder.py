@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable, Iterator
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.machines import EM_ARM, EM_MIPS, EM_PPC, EM_PPC64, EM_RISCV, EM_S390
 from soscope.binfmt.elf.sections import Section, Sections
+from soscope.binfmt.elf.stretches import Stretches
 from soscope.binfmt.stubs.table import Code, Found, SlotTable
-from soscope.errors import FormatError
 from soscope.model.filemap import Stub
 
 _PIECE = 1 << 24  # bytes of code at once
 _OVERLAP = 256  # longer than any stub
+_AGAIN = 1 << 20  # bytes of code that may lie at several addresses
 
 Decoder = Callable[[Code, SlotTable], Iterable[Found]]
 
@@ -80,7 +81,11 @@ def find_stubs(table: SlotTable, sections: Sections) -> list[Stub]:
             vaddr: new(Stub, (vaddr, size, section, kind, slot, None))
             for vaddr, size, slot, kind in find(code, table)
         }
-        found = stubs | found
+        if len(found) < len(stubs):
+            found = stubs | found
+        else:
+            for vaddr, stub in stubs.items():
+                found.setdefault(vaddr, stub)
     if not found and table.slots and (table.calls or not sections.all):
         for code in all_code(table):
             for one in find(code, table):
@@ -123,15 +128,43 @@ def _sections_of(sections: Sections, places: tuple[str, ...]) -> list[Section]:
 
 
 def _code_of(table: SlotTable, sections: list[Section]) -> Iterator[Code]:
-    for section in sections:
-        yield from _pieces(table, section.vaddr, section.offset, section.size, section.name)
+    return _once(table, ((one.vaddr, one.offset, one.size, one.name) for one in sections))
 
 
 def all_code(table: SlotTable) -> Iterator[Code]:
     """Give all code of the segments that may be executed, without names of sections."""
-    for segment in table.image.segments:
-        if segment.type == c.PT_LOAD and segment.flags & c.PF_X:
-            yield from _pieces(table, segment.vaddr, segment.offset, segment.filesz, None)
+    return _once(
+        table,
+        (
+            (one.vaddr, one.offset, one.filesz, None)
+            for one in table.image.segments
+            if one.type == c.PT_LOAD and one.flags & c.PF_X
+        ),
+    )
+
+
+def _once(
+    table: SlotTable, stretches: Iterable[tuple[int, int, int, str | None]]
+) -> Iterator[Code]:
+    """Give stretches of code, (vaddr, offset, size, name), but what several have only once.
+
+    The same bytes at another address are other code; there is little of that, if any.
+    """
+    room = _AGAIN
+    given: dict[int, Stretches] = {}
+    read = Stretches()
+    for vaddr, offset, size, name in stretches:
+        bias = vaddr - offset
+        for start, end in given.setdefault(bias, Stretches()).add(offset, offset + size):
+            parts = read.add(start, end)
+            again = end - start - sum(last - first for first, last in parts)
+            if again <= room:
+                room -= again
+                parts = [(start, end)]
+            else:
+                table.say("code: the same bytes lie at several addresses, not all of them are read")
+            for first, last in parts:
+                yield from _pieces(table, bias + first, first, last - first, name)
 
 
 def _pieces(
@@ -150,19 +183,3 @@ def _pieces(
 def missing_decoder(machine: int) -> str:
     """Say that there is no decoder for e_machine."""
     return f"no decoder of stubs for e_machine {machine}"
-
-
-def segment_of(table: SlotTable, vaddr: int) -> int:
-    """Return the p_flags of the segment that holds `vaddr`, 0 where none does."""
-    try:
-        table.image.locate(vaddr)
-    except FormatError:
-        return 0
-    return next(
-        (
-            one.flags
-            for one in table.image.segments
-            if one.type == c.PT_LOAD and 0 <= vaddr - one.vaddr < one.memsz
-        ),
-        0,
-    )

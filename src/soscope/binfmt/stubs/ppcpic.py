@@ -102,8 +102,7 @@ def _tie(table: SlotTable) -> dict[int, int]:
 
     stubs: dict[int, _Stub] = {}
     bases: dict[int, int] = {}
-    pieces = list(all_code(table))
-    for code in pieces:
+    for code in all_code(table):
         for start, end, distance in shapes(code.data):
             vaddr = code.vaddr + start
             if not vaddr & 3:
@@ -112,7 +111,7 @@ def _tie(table: SlotTable) -> dict[int, int]:
     if not stubs:
         return {}
     places = sorted(bases)
-    for code in pieces:
+    for code in all_code(table):
         for place, target in branches(code.vaddr, code.data):
             stub = stubs.get(target)
             if stub is None:

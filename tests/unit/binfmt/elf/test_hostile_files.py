@@ -4,16 +4,19 @@
 from __future__ import annotations
 
 import struct
+import time
 
 import pytest
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.exports import Exports
+from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.elf.machines import EM_PPC, EM_RISCV
 from soscope.binfmt.elf.symbolarray import dynamic_table
 from soscope.binfmt.source import BufferSource
 from soscope.errors import FormatError
-from tests.support.elfhostile import File, lines, peak, rela, symbol
+from tests.support.elfhostile import File, Header, lines, peak, rela, symbol
 
 _MB = 1 << 20
 
@@ -133,3 +136,138 @@ def test_versions_that_share_one_chain() -> None:
     assert [(one.symbol, one.version, one.library) for one in mapped.slots] == [
         ("foo", "foo", "foo")
     ]
+
+
+# ---- code ----
+
+_JUMP = b"\xff\x25\0\0\0\0\x66\x90"  # jmp *0(%rip); nop
+
+
+def _calling(code: bytes, **words: int) -> File:
+    """Make a file that calls foo through one slot, at 0x1000000."""
+    return File(
+        {
+            "code": code,
+            "strings": b"\0foo\0",
+            "symbols": symbol() + symbol(1),
+            "slots": rela(0x1000000, 7, 1),
+        },
+        [
+            (c.DT_STRTAB, "strings"),
+            (c.DT_STRSZ, 5),
+            (c.DT_SYMTAB, "symbols"),
+            (c.DT_JMPREL, "slots"),
+            (c.DT_PLTRELSZ, 24),
+            (c.DT_PLTREL, c.DT_RELA),
+        ],
+        **words,
+    )
+
+
+def test_sections_over_the_same_code() -> None:
+    code = _JUMP * 500
+    made = _calling(code)
+    at = made.at["code"]
+    one = Header(".plt", 1, c.SHF_ALLOC | c.SHF_EXECINSTR, at, at, len(code))
+    made.sections([one])
+    alone = made.map()
+    first = lines(lambda: alone.slots)
+    found = alone.stubs_without_slot
+    assert len(found) == 500
+    made.sections([one] * 300)
+    several = made.map()
+    assert lines(lambda: several.slots) < 5 * first
+    assert several.stubs_without_slot == found
+    # each at an address of its own: all of that cannot be read
+    made.sections([one._replace(vaddr=at + 0x10000 * index) for index in range(2000)])
+    shifted = made.map()
+    assert peak(lambda: shifted.slots) < 256 * _MB
+    assert lines(lambda: made.map().slots) < 1000 * first
+    assert set(shifted.stubs_without_slot) > set(found)
+    assert [reason for reason in shifted.partial if "code" in reason]
+
+
+def _on_powerpc(segments: int, filling: int) -> File:
+    """Make a file for 32-bit PowerPC with one stub, and `segments` over all of it."""
+    stub = b"\x81\x7e\0\0\x7d\x69\x03\xa6\x4e\x80\x04\x20"
+    made = File(
+        {
+            "code": b"\x60\0\0\0" * filling + stub,
+            "strings": b"\0foo\0",
+            "symbols": bytes(16) + struct.pack(">IIIBBH", 1, 0, 0, 0x12, 0, 0),
+            "slots": struct.pack(">IIi", 0x800000, 1 << 8 | 21, 0),
+        },
+        [
+            (c.DT_STRTAB, "strings"),
+            (c.DT_STRSZ, 5),
+            (c.DT_SYMTAB, "symbols"),
+            (c.DT_JMPREL, "slots"),
+            (c.DT_PLTRELSZ, 12),
+            (c.DT_PLTREL, c.DT_RELA),
+            (c.DT_PLTGOT, 0x800000),
+            (0x70000000, 0x800000),
+        ],
+        machine=EM_PPC,
+        bits=32,
+        order=">",
+        room=segments,
+    )
+    load = made.segments[0]
+    made.segments += [load._replace(offset=16, vaddr=16, size=load.size - 16)] * segments
+    return made
+
+
+def test_segments_over_the_same_code() -> None:
+    alone, several = _on_powerpc(0, 50_000).map(), _on_powerpc(500, 50_000).map()
+    first = peak(lambda: alone.slots)
+    assert peak(lambda: several.slots) < first + _MB
+    assert [one.symbol for one in several.slots] == ["foo"]
+    assert alone.slots == several.slots
+
+
+def test_many_stubs_of_one_slot() -> None:
+    def seconds(count: int) -> float:
+        made = _calling(_JUMP * count)
+        at = made.at["code"]
+        made.patch(
+            "code",
+            b"".join(
+                b"\xff\x25" + struct.pack("<i", 0x1000000 - at - 8 * index - 6) + b"\x66\x90"
+                for index in range(count)
+            ),
+        )
+        made.sections([Header(".plt", 1, c.SHF_ALLOC | c.SHF_EXECINSTR, at, at, 8 * count)])
+        mapped = made.map()
+        before = time.process_time()
+        stubs = mapped.slots[0].stubs
+        spent = time.process_time() - before
+        assert [stub.vaddr for stub in stubs] == [at + 8 * index for index in range(count)]
+        return spent
+
+    seconds(100)
+    assert seconds(80_000) < 24 * seconds(10_000)  # 64 times, if each one copied the others
+
+
+def test_many_sections_and_many_words() -> None:
+    def mapped(sections: int, words: int) -> ElfMap:
+        made = File(
+            {
+                "strings": b"\0foo\0",
+                "symbols": symbol() + symbol(1),
+                "words": b"".join(rela(0x1000000 + 8 * at, 2, 1) for at in range(words)),
+            },
+            [
+                (c.DT_STRTAB, "strings"),
+                (c.DT_STRSZ, 5),
+                (c.DT_SYMTAB, "symbols"),
+                (c.DT_RELA, "words"),
+                (c.DT_RELASZ, 24 * words),
+            ],
+            machine=EM_RISCV,
+        )
+        made.sections([Header(".data", 1, 3, 0x900000, 0, 16)] * sections)
+        return made.map()
+
+    few, many = mapped(10, 10), mapped(1000, 1000)
+    assert lines(lambda: few.slots) < 10_000
+    assert lines(lambda: many.slots) < 120_000
