@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.elf.stretches import Stretches
 from soscope.errors import FormatError
 
 _PIECE = 1 << 24  # bytes of a segment in which its beginning is looked for
@@ -30,18 +31,23 @@ def find_got(image: ElfImage) -> tuple[int, int]:
     wanted = word.pack(dynamic.vaddr)
     relocated = _relocated(image)
     best = (0, 0)
+    read = Stretches()
     for segment in image.segments:
         if segment.type != c.PT_LOAD or not segment.flags & c.PF_W:
             continue
-        data = image.source.read(segment.offset, min(segment.filesz, _PIECE))
-        at = data.find(wanted)
-        while at >= 0:
-            vaddr = segment.vaddr + at
-            is_inside = 0 <= vaddr - dynamic.vaddr < dynamic.memsz
-            if not vaddr % word.size and not is_inside and vaddr not in relocated:
-                found = _run(vaddr + word.size, data, at + word.size, relocated, word.size)
-                best = max(best, found, key=lambda one: one[1] - one[0])
-            at = data.find(wanted, at + 1)
+        stop = segment.offset + min(segment.filesz, _PIECE)
+        for start, end in read.add(segment.offset, stop):
+            data = image.source.read(start, end - start)
+            at = data.find(wanted)
+            while at >= 0:
+                vaddr = segment.vaddr + start - segment.offset + at
+                is_inside = 0 <= vaddr - dynamic.vaddr < dynamic.memsz
+                if not vaddr % word.size and not is_inside and vaddr not in relocated:
+                    found = _run(vaddr + word.size, data, at + word.size, relocated, word.size)
+                    best = max(best, found, key=lambda one: one[1] - one[0])
+                    # a word within it would lead to the same end
+                    at = max(at, at + found[1] - found[0])
+                at = data.find(wanted, at + 1)
     return best if best[1] > best[0] else _last_run(image, relocated)
 
 

@@ -271,3 +271,42 @@ def test_many_sections_and_many_words() -> None:
     few, many = mapped(10, 10), mapped(1000, 1000)
     assert lines(lambda: few.slots) < 10_000
     assert lines(lambda: many.slots) < 120_000
+
+
+def _words(count: int) -> ElfMap:
+    """Make a RISC-V file in which every other word may be the beginning of the GOT."""
+    zero = 0x100000  # the dynamic section is at 0, all else from here on
+    made = File(
+        {"words": bytes(16 * count), "slots": bytes(24 * count), "strings": b"\0foo\0"}
+        | {"symbols": symbol() + symbol(1)},
+        [
+            (c.DT_STRTAB, 0),
+            (c.DT_STRSZ, 5),
+            (c.DT_SYMTAB, 0),
+            (c.DT_RELA, 0),
+            (c.DT_RELASZ, 24 * count),
+        ],
+        machine=EM_RISCV,
+        room=1,
+    )
+    at = made.at
+    tags = ((c.DT_STRTAB, "strings"), (c.DT_STRSZ, 5), (c.DT_SYMTAB, "symbols"))
+    more = ((c.DT_RELA, "slots"), (c.DT_RELASZ, 24 * count))
+    rows = [(tag, zero + at[one] if isinstance(one, str) else one) for tag, one in tags + more]
+    made.patch("dynamic", b"".join(struct.pack("<QQ", *row) for row in rows))
+    first = zero + at["words"] + 8
+    made.patch("slots", b"".join(rela(first + 16 * index, 2, 1, 1) for index in range(count)))
+    load, dynamic = made.segments
+    made.segments = [
+        load._replace(offset=dynamic.offset, size=dynamic.size),
+        load._replace(offset=at["words"], vaddr=zero + at["words"], size=load.size - at["words"]),
+        dynamic._replace(vaddr=0),
+    ]
+    return made.map()
+
+
+def test_many_beginnings_of_a_got() -> None:
+    few, many = _words(100), _words(2000)
+    first = lines(lambda: few.slots)
+    assert lines(lambda: many.slots) < 40 * first  # 400 times, if each one were followed
+    assert len(many.slots) == 2000
