@@ -17,19 +17,22 @@ _ROOM = 1 << 20
 class LongNames:
     """The names in `strings` that are longer than SHORT: no more of them than there can be.
 
-    `reason` says what was left out last, "" as long as nothing was.
+    `reason` says what was left out last, "" as long as nothing was; `is_spent` that it is so for
+    all that follow.
     """
 
-    __slots__ = ("_left", "_strings", "reason")
+    __slots__ = ("_left", "_strings", "is_spent", "reason")
 
     def __init__(self, strings: bytes) -> None:
         self._strings = strings
         self._left = _TIMES * len(strings) + _ROOM
         self.reason = ""
+        self.is_spent = False
 
     def read(self, at: int) -> bytes | None:
         """Return the name at `at`; None, with a `reason`, where there is none or it is too long."""
         if self._left <= 0:
+            self.is_spent = True
             self.reason = f"names in DT_STRTAB are more than {_TIMES} times as long as all of it"
             return None
         end = self._strings.find(b"\0", at, at + LONGEST + 1)

@@ -122,7 +122,8 @@ class Names:
             else:
                 name = long.read(at) or b""
                 if not name and long.reason:
-                    self.partial.append(f"st_name of symbol {index}: {long.reason}")
+                    whose = "" if long.is_spent else f"st_name of symbol {index}: "
+                    self.partial.append(whose + long.reason)
             is_defined = section != c.SHN_UNDEF
             if index < len(numbers):
                 number = numbers[index]
