@@ -13,12 +13,11 @@ from array import array
 from struct import Struct
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.hashes import gnu_hash
+from soscope.binfmt.elf.hashes import gnu_hash, symbol_count
 from soscope.binfmt.elf.longnames import SHORT, LongNames
 from soscope.binfmt.elf.reader import ElfReader
 from soscope.binfmt.source import broken, take
 
-_DT_MIPS_SYMTABNO = 0x70000011
 _MAX_BUCKETS = 1 << 26
 _MAX_SYMBOLS = 1 << 24
 _MAX_STRINGS = 1 << 30
@@ -76,7 +75,7 @@ class Exports:
             count = self._read_gnu_hash(image)
         else:
             self._by_name = {}
-            count = _count(image)
+            count = min(symbol_count(image) or 0, _MAX_SYMBOLS)
         symbols = image.locate_pointer(c.DT_SYMTAB)
         strings, size = image.locate_pointer(c.DT_STRTAB), image.dynamic.get(c.DT_STRSZ)
         versym = image.locate_pointer(c.DT_VERSYM)
@@ -226,15 +225,6 @@ def _numbers(data: bytes, image: ElfReader, code: str) -> array[int]:
     if image.encoding.order != ("<" if sys.byteorder == "little" else ">"):
         found.byteswap()
     return found
-
-
-def _count(image: ElfReader) -> int:
-    """Return the number of symbols without DT_GNU_HASH, 0 where nothing can be looked up."""
-    at = image.locate_pointer(c.DT_HASH)
-    if at is not None:
-        (count,) = image.encoding.u32.unpack(take(image.source, at + 4, 4, "DT_HASH"))
-        return min(int(count), _MAX_SYMBOLS)
-    return min(image.dynamic.get(_DT_MIPS_SYMTABNO) or 0, _MAX_SYMBOLS)
 
 
 def _defined_versions(image: ElfReader, strings: bytes) -> dict[int, str]:

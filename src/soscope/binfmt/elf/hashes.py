@@ -3,12 +3,14 @@
 
 DT_GNU_HASH: u32 buckets, first symbol, bloom words, shift; bloom filter in address-sized
 words; u32 bucket[]; u32 chain[] from the first symbol on, whose lowest bit ends a chain.
-DT_HASH: u32 buckets, symbols; u32 bucket[]; u32 chain[].
+DT_HASH: u32 buckets, symbols; u32 bucket[]; u32 chain[]. On s390x and Alpha all of them are u64.
+DT_MIPS_XHASH, DT_GNU_HASH of MIPS, is not read: there the number of symbols has a tag of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from struct import Struct
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.reader import ElfReader
@@ -43,11 +45,24 @@ def candidates(image: ElfReader, name: bytes) -> Iterator[int]:
         return _gnu_candidates(image, gnu_hash(name))
     if image.locate_pointer(c.DT_HASH) is not None:
         return _sysv_candidates(image, sysv_hash(name))
-    return iter(())
+    return iter(range(1, min(symbol_count(image) or 0, _MAX_SYMBOLS)))
 
 
 def _u32(image: ElfReader, at: int, field: str) -> int:
     return int(image.encoding.u32.unpack(take(image.source, at, 4, field))[0])
+
+
+def sysv_word(image: ElfReader) -> Struct:
+    """Return the layout of one number in DT_HASH."""
+    number = image.header.machine if image.header else 0
+    is_wide = image.encoding.bits == 64 and number in (c.EM_S390, c.EM_ALPHA)
+    return image.encoding.word if is_wide else image.encoding.u32
+
+
+def _sysv(image: ElfReader, at: int, index: int, field: str) -> int:
+    """Return one number of DT_HASH, which lies at `at`."""
+    word = sysv_word(image)
+    return int(word.unpack(take(image.source, at + index * word.size, word.size, field))[0])
 
 
 def _gnu_table(image: ElfReader) -> tuple[int, int, int, int, int]:
@@ -81,26 +96,29 @@ def _gnu_candidates(image: ElfReader, wanted: int) -> Iterator[int]:
 
 def _sysv_candidates(image: ElfReader, wanted: int) -> Iterator[int]:
     at = image.locate_pointer(c.DT_HASH) or 0
-    buckets = _u32(image, at, "DT_HASH")
-    symbols = _u32(image, at + 4, "DT_HASH")
+    buckets = _sysv(image, at, 0, "DT_HASH")
+    symbols = min(_sysv(image, at, 1, "DT_HASH"), _MAX_SYMBOLS)
     if not 0 < buckets < _MAX_BUCKETS:
         raise broken(image.source, "DT_HASH", at, f"{buckets} buckets")
-    index = _u32(image, at + 8 + 4 * (wanted % buckets), "DT_HASH bucket")
+    index = _sysv(image, at, 2 + wanted % buckets, "DT_HASH bucket")
     for _ in range(symbols):
         if not index:
             return
         if index >= symbols:
             raise broken(image.source, "DT_HASH", at, f"a chain points to symbol {index}")
         yield index
-        index = _u32(image, at + 8 + 4 * (buckets + index), "DT_HASH chain")
+        index = _sysv(image, at, 2 + buckets + index, "DT_HASH chain")
     if index:
         raise broken(image.source, "DT_HASH", at, "a chain runs in a circle")
 
 
 def symbol_count(image: ElfReader) -> int | None:
-    """Return the number of symbols that DT_HASH gives, None where there is no DT_HASH."""
+    """Return the number of symbols that DT_HASH gives, or DT_MIPS_SYMTABNO; None without both."""
     at = image.locate_pointer(c.DT_HASH)
-    return None if at is None else _u32(image, at + 4, "DT_HASH")
+    if at is not None:
+        return _sysv(image, at, 1, "DT_HASH")
+    number = image.header.machine if image.header else 0
+    return image.dynamic.get(c.DT_MIPS_SYMTABNO) if number == c.EM_MIPS else None
 
 
 def exported_end(image: ElfReader) -> int:

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from soscope.binfmt.elf import constants as c
 
-EM_MIPS = 8
+EM_MIPS = c.EM_MIPS
 EM_PPC = 20
 EM_PPC64 = 21
-EM_S390 = 22
+EM_S390 = c.EM_S390
 EM_ARM = 40
 EM_RISCV = 243
 

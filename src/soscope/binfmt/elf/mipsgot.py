@@ -17,7 +17,7 @@ from soscope.binfmt.elf.reader import ElfReader
 from soscope.errors import FormatError
 
 DT_MIPS_LOCAL_GOTNO = 0x7000000A
-DT_MIPS_SYMTABNO = 0x70000011
+DT_MIPS_SYMTABNO = c.DT_MIPS_SYMTABNO
 DT_MIPS_GOTSYM = 0x70000013
 
 STO_MIPS_PLT = 8  # st_other: the value is the address of an entry of the PLT

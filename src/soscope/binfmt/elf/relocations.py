@@ -109,9 +109,14 @@ def _picked(
 
 def symbols_of(image: ElfReader, table: Table) -> list[tuple[int, int]]:
     """Return (r_offset, index of the symbol) of each entry of a table. Raises FormatError."""
-    shift = 32 if image.encoding.bits == 64 else 8
-    layout = image.encoding.rela if table[2] else image.encoding.rel
-    return [(row[0], row[1] >> shift) for row in layout.iter_unpack(entries(image, table)[0])]
+    coding = image.encoding
+    shift = 32 if coding.bits == 64 else 8
+    rows = (coding.rela if table[2] else coding.rel).iter_unpack(entries(image, table)[0])
+    number = image.header.machine if image.header else 0
+    if number == c.EM_MIPS and coding.bits == 64 and coding.order == "<":
+        # r_info is no number there: the symbol's index comes first
+        return [(row[0], row[1] & 0xFFFF_FFFF) for row in rows]
+    return [(row[0], row[1] >> shift) for row in rows]
 
 
 def plt_symbols(image: ElfReader) -> set[int]:
