@@ -99,6 +99,8 @@ class Relocations:
         return filled_by(machine, coding, data, has_addend=has_addend, in_plt=in_plt)
 
 
+_LOADERS = ("ld-", "ld.so", "ld64.so")  # how their DT_SONAMEs begin
+
 # tables of relocations in other forms than gABI's
 _PACKED = {0x6000000F: "DT_ANDROID_REL", 0x60000011: "DT_ANDROID_RELA", 0x40000026: "DT_CREL"}
 
@@ -106,7 +108,8 @@ _PACKED = {0x6000000F: "DT_ANDROID_REL", 0x60000011: "DT_ANDROID_RELA", 0x400000
 def is_bound_now(image: ElfImage) -> bool:
     """Say whether the loader binds every slot of this file before the program runs.
 
-    The loaders of musl and Android always do; their C library is called libc.so.
+    The loaders of musl and Android always do; their C library is called libc.so. And a loader
+    relocates itself before there is anything that could bind a slot later.
     """
     dynamic = image.dynamic
     if dynamic.get(c.DT_BIND_NOW) is not None:
@@ -118,10 +121,13 @@ def is_bound_now(image: ElfImage) -> bool:
     try:
         interpreter = image.interpreter or ""
         needed = image.needed
+        soname = image.soname or ""
     except FormatError:
         return False
+    if not interpreter and not needed and soname.startswith(_LOADERS):
+        return True
     return "/ld-musl-" in interpreter or any(
-        one == "libc.so" or one.startswith("libc.musl-") for one in needed
+        one == "libc.so" or one.startswith("libc.musl-") for one in (soname, *needed)
     )
 
 
