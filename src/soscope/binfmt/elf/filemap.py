@@ -19,7 +19,7 @@ from soscope.binfmt.elf.sections import Sections
 from soscope.binfmt.elf.slotnames import SYMBOL_TYPES, Names
 from soscope.binfmt.elf.symbolarray import dynamic_table, static_table
 from soscope.binfmt.elf.versions import Versions
-from soscope.binfmt.stubs.finder import decoder_of, find_stubs, missing_decoder
+from soscope.binfmt.stubs.finder import find_stubs, missing_decoder
 from soscope.binfmt.stubs.table import SlotTable
 from soscope.errors import FormatError
 from soscope.model.filemap import ELF, LAZY, NOW, Slot, Stub, Symbol
@@ -139,7 +139,7 @@ class ElfMap:
     @cached_property
     def machine(self) -> Machine | None:
         """What is known of its processor."""
-        found = machine_of(self._number)
+        found = machine_of(self._number, self.bits)
         if found is None:
             self._say(f"e_machine {self._number} is not known: no slots, no stubs")
         return found
@@ -258,8 +258,9 @@ class ElfMap:
     def _stubs(
         self, filled: list[Filled], machine: Machine
     ) -> tuple[dict[int, tuple[Stub, ...]], list[Stub]]:
-        if decoder_of(self._number) is None:
-            self._say(missing_decoder(self._number))
+        missing = missing_decoder(self.image.header)
+        if missing:
+            self._say(missing)
             return {}, []
         irelative, types = machine.irelative, machine.types
         slots = {vaddr: kind in irelative for vaddr, kind, _, _, _ in filled}

@@ -19,6 +19,7 @@ EM_S390 = c.EM_S390
 EM_ARM = 40
 EM_RISCV = 243
 
+EF_ARM_BE8 = 0x0080_0000  # e_flags: code is stored little end first, all the same
 EF_PPC64_ABI = 3  # e_flags: 2 is ELFv2, 0 and 1 are ELFv1
 
 # What _dl_fixup is given for a lazy slot, by glibc's sysdeps/*/dl-trampoline.S. x86-64's stubs push
@@ -149,10 +150,19 @@ _MACHINES = {
     ),
 }
 
+# aarch64 with addresses of 32 bits, ILP32, has relocations of its own.
+_ILP32 = _MACHINES[c.EM_AARCH64]._replace(
+    prefix="R_AARCH64_P32_",
+    types={181: "GLOB_DAT", 182: "JUMP_SLOT", 187: "TLSDESC", 188: "IRELATIVE"},
+    jump_slot=182,
+    irelative=frozenset((188,)),
+    tlsdesc=187,
+)
 
-def machine_of(number: int) -> Machine | None:
+
+def machine_of(number: int, bits: int) -> Machine | None:
     """Return what is known of the processor e_machine `number`, None where nothing is."""
-    return _MACHINES.get(number)
+    return _ILP32 if number == c.EM_AARCH64 and bits == 32 else _MACHINES.get(number)
 
 
 def arch_name(number: int, bits: int, order: str, flags: int) -> str:
@@ -161,6 +171,8 @@ def arch_name(number: int, bits: int, order: str, flags: int) -> str:
         return "ppc64le"
     if number == EM_RISCV and bits == 32:
         return "riscv32"
+    if number == EM_S390 and bits == 32:
+        return "s390"
     if number == EM_MIPS and (bits == 64 or flags & 0x20):  # EF_MIPS_ABI2: n32
         return "mips64"
     known = _MACHINES.get(number)

@@ -39,14 +39,11 @@ _THUMB_2 = re.compile(
 )
 _FILLING = b"\xd4\xd4\xd4\xd4"  # LLD's
 _MASK = 0xFFFF_FFFF
-_BE8 = 0x0080_0000  # e_flags: code is stored little end first, all the same
 
 
 def find(code: Code, table: SlotTable) -> Iterator[Found]:
     """Give the stubs in a stretch of code."""
     coding = table.image.encoding
-    if coding.order == ">" and not table.flags & _BE8:
-        return
     slots, is_plt = table.slots, code.section is not None
     last = -1
     for at, size, slot in sorted(_all(code, coding)):

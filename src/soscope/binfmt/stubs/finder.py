@@ -6,7 +6,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.machines import EM_ARM, EM_MIPS, EM_PPC, EM_PPC64, EM_RISCV, EM_S390
+from soscope.binfmt.elf.header import Header
+from soscope.binfmt.elf.machines import (
+    EF_ARM_BE8,
+    EM_ARM,
+    EM_MIPS,
+    EM_PPC,
+    EM_PPC64,
+    EM_RISCV,
+    EM_S390,
+)
 from soscope.binfmt.elf.sections import Section, Sections
 from soscope.binfmt.elf.stretches import Stretches
 from soscope.binfmt.stubs.table import Code, Found, SlotTable
@@ -180,6 +189,13 @@ def _pieces(
         at += _PIECE
 
 
-def missing_decoder(machine: int) -> str:
-    """Say that there is no decoder for e_machine."""
-    return f"no decoder of stubs for e_machine {machine}"
+def missing_decoder(header: Header | None) -> str:
+    """Say why the stubs of a file cannot be told, "" where they can."""
+    number = header.machine if header else 0
+    if header is None or decoder_of(number) is None:
+        return f"no decoder of stubs for e_machine {number}"
+    if number == EM_S390 and header.encoding.bits == 32:
+        return "no decoder of stubs for s390 with 31 bits"
+    if number == EM_ARM and header.encoding.order == ">" and not header.flags & EF_ARM_BE8:
+        return "no decoder of stubs for ARM code that is stored big end first (BE32)"
+    return ""

@@ -31,8 +31,6 @@ _MASK = (1 << 64) - 1
 def find(code: Code, table: SlotTable) -> Iterator[Found]:
     """Give the stubs in a stretch of code."""
     data, base, slots = code.data, code.vaddr, table.slots
-    if table.image.encoding.bits != 64:
-        return
     is_plt = code.section is not None
     for match in _STUB.finditer(data):
         start = base + match.start()
