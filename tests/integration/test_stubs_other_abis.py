@@ -6,9 +6,11 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.machines import EM_RISCV
 from soscope.model import filemap as words
 from tests.support.elffiles import run
-from tests.support.elfhostile import File
+from tests.support.elfhostile import File, rela, symbol
 from tests.support.stubs import compiled, linked, opened
 from tests.support.tools import need
 
@@ -53,3 +55,19 @@ def test_arm_with_its_code_big_end_first(tmp_path: Path) -> None:
             (slot,) = mapped.slots
             assert len(slot.stubs) == is_read
             assert len(mapped.partial) == (not is_read)
+
+
+def test_a_got_that_is_not_found_is_said() -> None:
+    mapped = File(
+        {"strings": b"\0foo\0", "symbols": symbol() + symbol(1), "words": rela(0x110, 2, 1)},
+        [
+            (c.DT_STRTAB, "strings"),
+            (c.DT_STRSZ, 5),
+            (c.DT_SYMTAB, "symbols"),
+            (c.DT_RELA, "words"),
+            (c.DT_RELASZ, 24),
+        ],
+        machine=EM_RISCV,
+    ).map()
+    assert mapped.slots == ()
+    assert [one for one in mapped.partial if "GOT" in one]

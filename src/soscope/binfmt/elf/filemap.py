@@ -245,7 +245,8 @@ class ElfMap:
             return section.name.startswith(_GOT)
         if self._number == EM_RISCV:
             start, end = self._got_without_sections
-            return start <= one.vaddr < end
+            if start < end:
+                return start <= one.vaddr < end
         self._say("no section headers: pointers in the GOT are not told from other data")
         return False
 
