@@ -45,7 +45,9 @@ def test_s390_with_31_bits_is_not_s390x() -> None:
 
 
 def test_arm_with_its_code_big_end_first(tmp_path: Path) -> None:
-    unit = compiled(tmp_path, "arm", "int puts(void); int f(void) { return puts(); }", "-mbig-endian")
+    unit = compiled(
+        tmp_path, "arm", "int puts(void); int f(void) { return puts(); }", "-mbig-endian"
+    )
     for flags, is_read in (("--be8",), True), ((), False):
         emulation = ("-m", "armelfb_linux_eabi", "-shared", "-z", "lazy")
         path = linked(tmp_path, "arm", "bfd", [unit], *emulation, *flags)

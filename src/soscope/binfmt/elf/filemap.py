@@ -27,6 +27,7 @@ from soscope.model.filemap import ELF, LAZY, NOW, Slot, Stub, Symbol
 _T = TypeVar("_T")
 
 _MAX_REASONS = 20
+_MORE = "and more"
 _BINDINGS = {
     c.STB_LOCAL: "local",
     c.STB_GLOBAL: "global",
@@ -35,7 +36,7 @@ _BINDINGS = {
 }
 _CODE = (c.STT_NOTYPE, c.STT_FUNC, c.STT_GNU_IFUNC)
 _GOT = (".got", ".toc")  # how sections begin in which any word is a slot
-_MAX_WORDS = 1 << 24  # bytes between the first lazy slot and the last
+_MAX_WORDS = 1 << 24  # bytes of lazy slots that are read at once
 _HOLLOW = "its code is in another file: this one has debugging information alone"
 
 
@@ -295,21 +296,21 @@ class ElfMap:
         """Return where lazy slots lead before they are bound: what the file has there."""
         lazy = sorted(one.vaddr for one in filled if one.kind == machine.jump_slot)
         word = self.image.encoding.word
-        if not lazy or lazy[-1] - lazy[0] > _MAX_WORDS:
-            return {}
-        at = self._offset(lazy[0])
-        if at is None:
-            return {}
-        data = self.image.source.read(at, lazy[-1] - lazy[0] + word.size)
-        found = {}
-        code = [
-            (one.vaddr, one.vaddr + one.filesz)
-            for one in self.image.segments
-            if one.type == c.PT_LOAD and one.flags & c.PF_X
-        ]
+        loads = [one for one in self.image.segments if one.type == c.PT_LOAD]
+        code = [(one.vaddr, one.vaddr + one.filesz) for one in loads if one.flags & c.PF_X]
         start, end = code[0] if code else (0, 0)
+        found = {}
+        data, origin, stop = b"", 0, 0
         for vaddr in lazy:
-            place = vaddr - lazy[0]
+            if not origin <= vaddr <= stop - word.size:
+                held = next((one for one in loads if 0 <= vaddr - one.vaddr < one.filesz), None)
+                if held is None:
+                    continue  # the loader fills it from nothing
+                origin = vaddr
+                stop = min(held.vaddr + held.filesz, vaddr + _MAX_WORDS, lazy[-1] + word.size)
+                offset = vaddr - held.vaddr + held.offset
+                data = self.image.source.read(offset, stop - origin)
+            place = vaddr - origin
             if place + word.size > len(data):
                 self._say(f"slots: the file ends before the one at {vaddr:#x}")
                 break
@@ -419,8 +420,8 @@ class ElfMap:
         name = os.fspath(self.image.source.name) + ": "
         for reason in reasons:
             text = reason.removeprefix(name)
-            if text not in self.partial and len(self.partial) < _MAX_REASONS:
-                self.partial.append(text)
+            if text not in self.partial and len(self.partial) <= _MAX_REASONS:
+                self.partial.append(text if len(self.partial) < _MAX_REASONS else _MORE)
 
 
 def _library_of(versions: Versions, index: int) -> str:

@@ -16,7 +16,7 @@ from soscope.binfmt.elf.machines import EM_PPC, EM_RISCV
 from soscope.binfmt.elf.symbolarray import dynamic_table
 from soscope.binfmt.source import BufferSource
 from soscope.errors import FormatError
-from tests.support.elfhostile import File, Header, lines, peak, rela, symbol
+from tests.support.elfhostile import File, Header, Segment, lines, peak, rela, symbol
 
 _MB = 1 << 20
 
@@ -310,3 +310,62 @@ def test_many_beginnings_of_a_got() -> None:
     first = lines(lambda: few.slots)
     assert lines(lambda: many.slots) < 40 * first  # 400 times, if each one were followed
     assert len(many.slots) == 2000
+
+
+# ---- what is said, and what is read where slots lie apart ----
+
+
+def test_slots_in_several_segments_have_their_own_helpers() -> None:
+    places = (0x10000, 0x20000, 0x8000000)
+    made = File(
+        {
+            "code": bytes(64),
+            "last": struct.pack("<Q", 0),
+            "between": bytes(8),
+            "first": struct.pack("<Q", 0),
+            "second": struct.pack("<Q", 0),
+            "strings": b"\0foo\0",
+            "symbols": symbol() + symbol(1),
+            "slots": b"".join(rela(vaddr, 7, 1) for vaddr in places),
+        },
+        [
+            (c.DT_STRTAB, "strings"),
+            (c.DT_STRSZ, 5),
+            (c.DT_SYMTAB, "symbols"),
+            (c.DT_JMPREL, "slots"),
+            (c.DT_PLTRELSZ, 72),
+            (c.DT_PLTREL, c.DT_RELA),
+        ],
+        room=3,
+    )
+    code = made.at["code"]
+    for index, (name, vaddr) in enumerate(zip(("first", "second", "last"), places, strict=True)):
+        made.patch(name, struct.pack("<Q", code + 16 * index))
+        made.segments.append(Segment(c.PT_LOAD, 6, made.at[name], vaddr, 8))
+    mapped = made.map()
+    assert [(one.vaddr, one.helper) for one in mapped.slots] == [
+        (vaddr, code + 16 * index) for index, vaddr in enumerate(places)
+    ]
+    assert mapped.partial == []
+
+
+def test_that_there_are_more_reasons_is_said() -> None:
+    count = 50
+    mapped = File(
+        {
+            "strings": b"\0foo\0",
+            "symbols": symbol() + b"".join(symbol(100 + index) for index in range(count)),
+            "slots": b"".join(rela(0x1000000 + 8 * at, 6, 1 + at) for at in range(count)),
+        },
+        [
+            (c.DT_STRTAB, "strings"),
+            (c.DT_STRSZ, 5),
+            (c.DT_SYMTAB, "symbols"),
+            (c.DT_RELA, "slots"),
+            (c.DT_RELASZ, 24 * count),
+        ],
+    ).map()
+    assert len(mapped.slots) == count
+    assert len(mapped.partial) < count
+    assert len([one for one in mapped.partial if "st_name" in one]) == len(mapped.partial) - 1
+    assert mapped.partial[-1] == "and more"
