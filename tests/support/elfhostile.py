@@ -118,8 +118,8 @@ class File:
         table = b""
         for one in self.segments:
             kind, flags, offset, vaddr, size = one
-            row = (offset, vaddr, vaddr, size, size)
-            row = (kind, flags, *row, 8) if is_64 else (kind, *row, flags, 8)
+            places = (offset, vaddr, vaddr, size, size)
+            row = (kind, flags, *places, 8) if is_64 else (kind, *places, flags, 8)
             table += struct.pack(self.order + _SEGMENT[not is_64], *row)
         out[self._first : self._first + len(table)] = table
         ident = b"\x7fELF" + bytes((2 if is_64 else 1, 1 if self.order == "<" else 2, 1, 0))

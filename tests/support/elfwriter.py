@@ -170,7 +170,7 @@ class Writer:
 
     def _segment(self, kind: int, offset: int, size: int) -> bytes:
         addr = self.vaddr + offset
-        flags = c.PF_R | c.PF_X
+        flags = 4 | c.PF_X  # PF_R
         if self.bits == 64:
             return self.pack("IIQQQQQQ", kind, flags, offset, addr, addr, size, size, 4)
         return self.pack("IIIIIIII", kind, offset, addr, addr, size, size, flags, 4)

@@ -28,15 +28,16 @@ PLT_SEC = "plt.sec"  # the half that is called, where another one is lazy
 PLT_GOT = "plt.got"  # without a lazy half
 IPLT = "iplt"  # for a function that chooses its implementation itself (IFUNC)
 RETPOLINE = "retpoline"  # leaves by a return, against speculation
-LAZY_HALF = "lazy-half"  # of a PLT_SEC entry: nobody calls it, the slot leads there at first
 CALL_STUB = "call-stub"  # among the functions, one for each stretch of them (PowerPC)
-GLINK = "glink"  # the lazy half of those: nobody calls it either
 MIPS_STUB = "mips-stub"  # gives the loader the symbol's index
 STUB = "stub"  # __stubs, __symbol_stub1, …
 PIC_STUB = "pic-stub"  # __picsymbolstub1, …
 AUTH_STUB = "auth-stub"  # checks the slot's signature
 OBJC_STUB = "objc-stub"  # loads a selector, then calls objc_msgSend
 JUMP_TABLE = "jump-table"  # __jump_table of i386: stub and slot in one
+# What nobody calls, and a slot leads to at first: no `Stub` has these, only the way of a call does.
+LAZY_HALF = "lazy-half"  # of a PLT_SEC entry
+GLINK = "glink"  # of CALL_STUBs
 
 
 class Signed(NamedTuple):
@@ -100,7 +101,7 @@ class Symbol(NamedTuple):
     """One symbol that a loader sees.
 
     `vaddr` is 0 where it is not defined here. `type` as of `Slot.symbol_type`; `binding` is
-    "local", "global", "weak" or "unique". `library` as of `Slot`.
+    "local", "global", "weak", "unique" or "unknown". `library` as of `Slot`.
     """
 
     name: str

@@ -11,12 +11,6 @@ SLOT_JUMP_SLOT = 1
 SLOT_GLOB_DAT = 2  # every reference is a call or jump
 SLOT_PLT_GOT = 3  # a re-aimed .plt.got stub in front of a GLOB_DAT
 SLOT_CALL_SITES = 4  # re-aimed call sites: a lower bound
-SLOT_KIND_NAMES = {
-    SLOT_JUMP_SLOT: "JUMP_SLOT",
-    SLOT_GLOB_DAT: "GLOB_DAT",
-    SLOT_PLT_GOT: "PLT_GOT",
-    SLOT_CALL_SITES: "CALL_SITES",
-}
 
 # Why a chosen slot is not hooked; the values are those of `enum sosc_slot_refusal`.
 HOOKED = 0

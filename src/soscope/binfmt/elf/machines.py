@@ -26,7 +26,6 @@ EF_PPC64_ABI = 3  # e_flags: 2 is ELFv2, 0 and 1 are ELFv1
 # the index; i386's and s390x's have the offset in them. On aarch64 and arm the stub leaves the
 # slot's address behind, on RISC-V its own; PLT0 and the trampoline turn the distance from the
 # first one's into the offset of the relocation (24 bytes each; 12 on RISC-V of 32 bits, 8 on arm).
-NO_ARGUMENT = 0
 BY_INDEX = 1  # in DT_JMPREL
 BY_OFFSET = 2  # in DT_JMPREL, in bytes
 

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from soscope.binfmt.elf.reader import ElfReader
 from soscope.binfmt.elf.relocations import entries, tables
 
-R_X86_64_64 = 1
 R_X86_64_COPY = 5
 R_X86_64_GLOB_DAT = 6
 R_X86_64_JUMP_SLOT = 7

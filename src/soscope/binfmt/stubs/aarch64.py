@@ -26,7 +26,6 @@ _STUB = re.compile(
     rb"(?:\x20\x02\x1f\xd6|\x30\x0a\x1f\xd7)))",
     re.DOTALL,
 )
-_BTI = b"\x5f\x24\x03\xd5"
 _NOP = b"\x1f\x20\x03\xd5"
 _FIRST = b"\xf0\x7b\xbf\xa9"  # stp x16, x30, [sp, #-16]!: the one that calls the loader
 _SIZES = (16, 24, 32)

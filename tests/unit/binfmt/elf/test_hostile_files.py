@@ -98,8 +98,15 @@ def test_libraries_in_one_long_string() -> None:
 def test_a_long_path_is_a_library_all_the_same() -> None:
     name = "/" + "a" * 4000 + ".so"
     strings = b"\0" + name.encode() + b"\0"
-    tags = [(c.DT_STRTAB, "strings"), (c.DT_STRSZ, len(strings)), (c.DT_NEEDED, 1)]
-    mapped = File({"strings": strings}, [*tags, (c.DT_SONAME, 1)]).map()
+    mapped = File(
+        {"strings": strings},
+        [
+            (c.DT_STRTAB, "strings"),
+            (c.DT_STRSZ, len(strings)),
+            (c.DT_NEEDED, 1),
+            (c.DT_SONAME, 1),
+        ],
+    ).map()
     assert (mapped.needed, mapped.soname, mapped.partial) == ((name,), name, [])
 
 
@@ -143,7 +150,7 @@ def test_versions_that_share_one_chain() -> None:
 _JUMP = b"\xff\x25\0\0\0\0\x66\x90"  # jmp *0(%rip); nop
 
 
-def _calling(code: bytes, **words: int) -> File:
+def _calling(code: bytes) -> File:
     """Make a file that calls foo through one slot, at 0x1000000."""
     return File(
         {
@@ -160,7 +167,6 @@ def _calling(code: bytes, **words: int) -> File:
             (c.DT_PLTRELSZ, 24),
             (c.DT_PLTREL, c.DT_RELA),
         ],
-        **words,
     )
 
 
