@@ -118,8 +118,8 @@ class File:
         table = b""
         for one in self.segments:
             kind, flags, offset, vaddr, size = one
-            places = (offset, vaddr, vaddr, size, size)
-            row = (kind, flags, *places, 8) if is_64 else (kind, *places, flags, 8)
+            numbers = (offset, vaddr, vaddr, size, size)
+            row = (kind, flags, *numbers, 8) if is_64 else (kind, *numbers, flags, 8)
             table += struct.pack(self.order + _SEGMENT[not is_64], *row)
         out[self._first : self._first + len(table)] = table
         ident = b"\x7fELF" + bytes((2 if is_64 else 1, 1 if self.order == "<" else 2, 1, 0))
