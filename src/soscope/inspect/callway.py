@@ -64,6 +64,8 @@ _MOST_SITES = 3
 _MOST_SEARCHED = 256  # stubs whose callers are looked for
 _MOST_STUBS = 4
 _LATE_STUBS = (MIPS_STUB, LAZY_HALF, GLINK)
+_INDEX_MADE_OFFSET = ("ppc64", "ppc64le")  # by the trampoline, for the function behind it
+_ENTRY = 24  # bytes of a relocation there
 _CLASSIC = "indirect-symbol"  # the kind of slots that only the indirect symbol table names
 
 
@@ -426,6 +428,8 @@ class Follower:
             resolvers.MEANINGS[one]: slot.resolver_argument
             for one in (resolvers.INDEX, resolvers.OFFSET, resolvers.LAZY_INFO)
         }
+        if self.arch in _INDEX_MADE_OFFSET and slot.resolver_argument is not None:
+            wanted[resolvers.MEANINGS[resolvers.INDEX]] = slot.resolver_argument // _ENTRY
         wanted[resolvers.MEANINGS[resolvers.SLOT]] = slot.vaddr
         return [
             f"the resolver is given {one.value.number:#x}, but the slot's own record is"

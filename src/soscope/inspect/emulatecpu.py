@@ -72,7 +72,9 @@ def _mips(machine: Emulator) -> tuple[int, int]:
     # a stub leaves %gp alone, PLT0 has it lead to .got.plt
     size, got = machine.cpu.bits // 8, machine.register("GP")
     told = machine.word(got - _MIPS_GP + size)
-    return told or machine.word(got + size), machine.register("T8")
+    number = machine.register("T8")
+    # the trampoline for PLT0 makes an offset of it: two words are a relocation
+    return (told, number) if told else (machine.word(got + size), number * 2 * size)
 
 
 def _mips_got(mapped: ElfMap) -> Sequence[int | None]:

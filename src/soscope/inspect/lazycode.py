@@ -3,8 +3,9 @@
 
 The stub or its lazy half has the argument as a constant (x86, s390x, MIPS, ELFv1), or PLT0 and
 the resolver work it out from the place of the slot (aarch64, arm), of the stub (RISC-V) or of the
-branch that the slot leads to (PowerPC): then it is an offset in the table of relocations, or an
-index. glibc: sysdeps/<arch>/dl-trampoline.S.
+branch that the slot leads to (PowerPC). Where the code has the index of the relocation and the
+trampoline makes it an offset (ELFv1, the PLT of MIPS), it is the offset.
+glibc: sysdeps/<arch>/dl-trampoline.S.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ _FROM_STUB = {"riscv64": (3, 2), "riscv32": (3, 4)}  # … for each byte of a st
 _FIRST = 32  # bytes of PLT0
 _GIVEN = re.compile(rb"\x38\0(..)[\x48-\x4b]", re.DOTALL)  # ELFv1: li %r0, index; b
 _ENTRY = 12  # bytes of a relocation of 32-bit PowerPC, for each branch of 4
+_ENTRY_64 = 24  # … and of a 64-bit one
 
 
 def argument_of(found: ElfMap, slot: Slot) -> int | None:
@@ -78,7 +80,9 @@ def _on_mips(found: ElfMap, slot: Slot, helper: int) -> int | None:
             return mips16.index_of(_read(found, helper - 1), order)
         return mips.index_of(_read(found, helper), order)
     got = found.image.dynamic.get(mips.DT_MIPS_PLTGOT)
-    return None if got is None else (slot.vaddr - got) // (found.bits // 8) - _RESERVED_MIPS
+    size = found.bits // 8
+    entry = 2 * size  # bytes of a relocation without an addend
+    return None if got is None else ((slot.vaddr - got) // size - _RESERVED_MIPS) * entry
 
 
 def _on_powerpc(found: ElfMap, helper: int) -> int | None:
@@ -87,9 +91,9 @@ def _on_powerpc(found: ElfMap, helper: int) -> int | None:
         return (helper - first) // 4 * _ENTRY
     if is_elfv2(found.image):
         glink = found.image.dynamic.get(DT_PPC64_GLINK)
-        return None if glink is None else (helper - glink - FIRST) // 4
+        return None if glink is None else (helper - glink - FIRST) // 4 * _ENTRY_64
     given = _GIVEN.match(_read(found, helper))
-    return None if given is None else int.from_bytes(given[1], "big")
+    return None if given is None else int.from_bytes(given[1], "big") * _ENTRY_64
 
 
 def _read(found: ElfMap, vaddr: int) -> bytes:

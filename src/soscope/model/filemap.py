@@ -77,8 +77,9 @@ class Slot(NamedTuple):
 
     `library` is the file that the version requirement, or the two-level name space, names;
     "" where nothing does. `binding` is a constant of this module. `resolver_argument` is what
-    the lazy resolver is given: an index of a relocation or an offset, as the architecture has
-    it. `helper` is where the slot leads before it is bound, None where it is never lazy.
+    the C function behind the lazy resolver is given: the index of the relocation on x86-64, its
+    offset on others, of Mach-O that of the record; of a MIPS GOT word the symbol's index. `helper`
+    is where the slot leads before it is bound, None where it is never lazy.
     """
 
     vaddr: int

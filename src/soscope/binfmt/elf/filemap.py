@@ -197,6 +197,7 @@ class ElfMap:
         slots = []
         irelative, named, stubs_of = machine.irelative, names.named, by_slot.get
         step = fileslots.argument_step(self.image, machine)
+        steps = {kind: 1 if kind in machine.implied else step for kind in types}
         new = tuple.__new__  # there are many
         bindings = {
             kind: fileslots.binding_of(kind, machine, is_now=is_now, is_prelinked=is_prelinked)
@@ -226,7 +227,7 @@ class ElfMap:
                         is_here,
                         library,
                         binding,
-                        place * step if binding == LAZY and place >= 0 else None,
+                        place * steps[kind] if binding == LAZY and place >= 0 else None,
                         helpers.get(vaddr),
                         None,
                         stubs_of(vaddr, ()),

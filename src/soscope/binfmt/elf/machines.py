@@ -26,6 +26,8 @@ EF_PPC64_ABI = 3  # e_flags: 2 is ELFv2, 0 and 1 are ELFv1
 # the index; i386's and s390x's have the offset in them. On aarch64 and arm the stub leaves the
 # slot's address behind, on RISC-V its own; PLT0 and the trampoline turn the distance from the
 # first one's into the offset of the relocation (24 bytes each; 12 on RISC-V of 32 bits, 8 on arm).
+# 64-bit PowerPC's branches and the PLT of MIPS have the index, and the trampoline makes it the
+# offset. For words of the GOT of MIPS it is another function's: it is given the symbol's index.
 BY_INDEX = 1  # in DT_JMPREL
 BY_OFFSET = 2  # in DT_JMPREL, in bytes
 
@@ -125,6 +127,7 @@ _MACHINES = {
         frozenset(),
         0,
         words=frozenset((3,)),
+        argument=BY_OFFSET,
         implied={GOT_WORD: "DT_MIPS_GOTSYM", STUBBED_GOT_WORD: "DT_MIPS_GOTSYM"},
         stubbed=STUBBED_GOT_WORD,
     ),
@@ -146,6 +149,7 @@ _MACHINES = {
         frozenset((247, 248)),
         0,
         words=frozenset((38,)),
+        argument=BY_OFFSET,
     ),
 }
 
