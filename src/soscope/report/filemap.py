@@ -73,6 +73,7 @@ def _facts(image: Image, slots: Sequence[Slot], without_slot: Sequence[Stub]) ->
     return lines
 
 
+_WIDEST = 300  # one name of thousands of letters makes no other line as long
 _FORMATS = {"elf": "ELF", "mach-o": "Mach-O"}
 
 
@@ -147,7 +148,7 @@ def _field(value: str | None) -> str:
 
 
 def _aligned(head: Sequence[str], rows: Iterable[Sequence[str]], lead: str) -> list[str]:
-    """Return the lines of a table, its columns as wide as what is in them.
+    """Return the lines of a table, its columns as wide as what is in them, up to a width.
 
     With a `lead`, which makes it one of several, it has that in front of each row, and no head
     where there is no row.
@@ -157,6 +158,6 @@ def _aligned(head: Sequence[str], rows: Iterable[Sequence[str]], lead: str) -> l
     listed = [head, *rows]
     if lead and len(listed) == 1:
         return []
-    widths = [max(map(len, column)) for column in zip(*listed, strict=True)]
+    widths = [min(max(map(len, column)), _WIDEST) for column in zip(*listed, strict=True)]
     widths[-1] = 0
     return ["  ".join(map(str.ljust, row, widths)) for row in listed]
