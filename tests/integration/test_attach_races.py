@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -14,19 +13,7 @@ import pytest
 
 from soscope.process import ptrace
 from tests.support import attached, build
-from tests.support.launching import compiled, environment
-
-
-def start(pid: int, *options: str) -> subprocess.Popen[str]:
-    """Begin to trace a process; whether the agent lies in it is not waited for."""
-    return subprocess.Popen(
-        attached.words(pid, *options),
-        env=environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+from tests.support.launching import compiled
 
 
 def test_of_two_at_once_one_is_told_of_the_other() -> None:
@@ -34,7 +21,7 @@ def test_of_two_at_once_one_is_told_of_the_other() -> None:
         before = attached.snapshot(process.pid)
         for number in range(8):
             lasts = f"{300 + 100 * (number % 3)}ms"
-            both = [start(process.pid, "-c", "--duration", lasts) for _ in range(2)]
+            both = [attached.start(process.pid, "-c", "--duration", lasts) for _ in range(2)]
             said = [one.communicate(timeout=60)[1] for one in both]
             assert sorted(one.returncode for one in both) in ([0, 0], [0, 1]), said
             for one, text in zip(both, said, strict=True):
@@ -61,7 +48,7 @@ def is_traced(pid: int) -> bool:
 @pytest.mark.parametrize("milliseconds", [0, 1, 2, 4, 8, 16])
 def test_one_that_is_killed_while_the_agent_goes_in(milliseconds: int) -> None:
     with attached.running([sys.executable, "-c", MANY]) as process:
-        tracer = start(process.pid, "-c")
+        tracer = attached.start(process.pid, "-c")
         end = time.monotonic() + 20
         while not is_traced(process.pid) and time.monotonic() < end:
             pass  # looks again at once: the moment counts

@@ -27,14 +27,7 @@ WAYS = {
 def start(pid: int, folder: Path, way: str) -> subprocess.Popen[str]:
     """Begin to trace a process; return when the agent is in."""
     options = [word.format(folder / "output") for word in WAYS[way]]
-    tracer = subprocess.Popen(
-        attached.words(pid, *options),
-        env=environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    tracer = attached.start(pid, *options)
     attached.wait_until("memfd:soscope", pid)
     return tracer
 

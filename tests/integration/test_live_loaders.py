@@ -18,7 +18,6 @@ import pytest
 from tests.integration import loaders
 from tests.integration.loaders import SUITES, Loader
 from tests.support import attached, bound, build, mapped
-from tests.support.launching import environment
 from tests.support.matrix import PLAIN
 from tests.support.run import run
 from tests.support.tools import need
@@ -43,14 +42,7 @@ def program(request: pytest.FixtureRequest) -> Path:
 
 def start(pid: int, *options: str) -> subprocess.Popen[str]:
     """Begin to trace a process; return when the agent is in."""
-    tracer = subprocess.Popen(
-        attached.words(pid, *options),
-        env=environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    tracer = attached.start(pid, *options)
     deadline = time.monotonic() + 30
     while not mapped.slots(mapped.read(pid, "--changed"), "hooked"):
         assert time.monotonic() < deadline

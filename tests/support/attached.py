@@ -152,6 +152,18 @@ def trace(pid: int, *options: str, limit: float = LIMIT) -> subprocess.Completed
     )
 
 
+def start(pid: int, *options: str) -> subprocess.Popen[str]:
+    """Begin to trace a process; whether the agent lies in it is not waited for."""
+    return subprocess.Popen(
+        words(pid, *options),
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
 def begin(pid: int, *options: str) -> subprocess.Popen[str]:
     """Begin to trace a process, and return when the agent lies in it."""
     tracer = subprocess.Popen(
