@@ -158,6 +158,22 @@ static inline struct sosc_slot *sosc_slot(uint32_t index)
 	return (struct sosc_slot *)sosc_section(SOSC_SEC_SLOTS) + index;
 }
 
+/**
+ * Give a chunk the state @to, if its *@word of SOSC_SEC_CHUNK_STATES is still the
+ * one that was @seen. Where a signal handler has forked since then, parent and child
+ * both come here: what the first has done, the other does not do again, even if the
+ * chunk is in the same state by now in another's hands.
+ */
+static inline bool sosc_chunk_change(uint32_t *word, uint32_t seen, enum sosc_chunk_state to)
+{
+	uint32_t next = (seen & ~(uint32_t)SOSC_CHUNK_STATE) | to;
+
+	if (to == SOSC_CHUNK_OWNED)
+		next += SOSC_CHUNK_STATE + 1;
+	return __atomic_compare_exchange_n(word, &seen, next, false, __ATOMIC_ACQ_REL,
+					   __ATOMIC_RELAXED);
+}
+
 static inline uint64_t sosc_rdtsc(void)
 {
 	uint32_t low, high;

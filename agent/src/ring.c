@@ -33,10 +33,23 @@ static struct sosc_chunk *chunk_at(uint32_t index)
 	return (void *)((uint8_t *)sosc_section(SOSC_SEC_RING) + (uint64_t)index * SOSC_CHUNK_SIZE);
 }
 
-static bool take(uint32_t index, uint32_t from)
+static uint32_t word_of(uint32_t index)
 {
-	return __atomic_compare_exchange_n(&states()[index], &from, SOSC_CHUNK_OWNED, false,
-					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+	return __atomic_load_n(&states()[index], __ATOMIC_RELAXED);
+}
+
+static enum sosc_chunk_state state_of(uint32_t index)
+{
+	return word_of(index) & SOSC_CHUNK_STATE;
+}
+
+// A forked child takes none here: it cannot tell its own from its parent's.
+static bool take(uint32_t index, enum sosc_chunk_state from, uint32_t process)
+{
+	uint32_t word = word_of(index);
+
+	return (word & SOSC_CHUNK_STATE) == from && sosc_process() == process &&
+	       sosc_chunk_change(&states()[index], word, SOSC_CHUNK_OWNED);
 }
 
 static uint32_t usual_chunks(void)
@@ -47,14 +60,14 @@ static uint32_t usual_chunks(void)
 // The lowest free chunk: those used last are still in somebody's cache. A thread
 // may keep its chunk for ever. Where other threads hold all chunks, none of them
 // needs to come back before we have gone on: then it is a spare one.
-static uint32_t take_free(void)
+static uint32_t take_free(uint32_t process)
 {
 	uint32_t usual = usual_chunks(), end = usual;
 
 	for (uint32_t i = 0, held = 0; i < end; i++) {
-		uint32_t state = __atomic_load_n(&states()[i], __ATOMIC_RELAXED);
+		enum sosc_chunk_state state = state_of(i);
 
-		if (state == SOSC_CHUNK_FREE && take(i, SOSC_CHUNK_FREE))
+		if (state == SOSC_CHUNK_FREE && take(i, SOSC_CHUNK_FREE, process))
 			return i;
 		held += state == SOSC_CHUNK_OWNED;
 		if (i + 1 == usual && held == usual)
@@ -67,26 +80,26 @@ static uint32_t take_free(void)
 static bool all_held(void)
 {
 	for (uint32_t i = 0; i < sosc_control->chunks; i++)
-		if (__atomic_load_n(&states()[i], __ATOMIC_RELAXED) != SOSC_CHUNK_OWNED)
+		if (state_of(i) != SOSC_CHUNK_OWNED)
 			return false;
 	return true;
 }
 
-static uint32_t take_oldest(void)
+static uint32_t take_oldest(uint32_t process)
 {
-	for (;;) {
+	while (sosc_process() == process) {
 		uint64_t oldest = UINT64_MAX;
 		uint32_t index = SOSC_NONE, entries = 0, exits = 0;
 		const uint32_t *unit;
 
 		for (uint32_t i = 0; i < sosc_control->chunks; i++)
-			if (states()[i] == SOSC_CHUNK_FULL && chunk_at(i)->seq < oldest) {
+			if (state_of(i) == SOSC_CHUNK_FULL && chunk_at(i)->seq < oldest) {
 				oldest = chunk_at(i)->seq;
 				index = i;
 			}
 		if (index == SOSC_NONE)
 			return SOSC_NONE;
-		if (!take(index, SOSC_CHUNK_FULL))
+		if (!take(index, SOSC_CHUNK_FULL, process))
 			continue;
 		unit = (const uint32_t *)((uint8_t *)chunk_at(index) + SOSC_CHUNK_HEADER);
 		for (uint32_t i = SOSC_CHUNK_HEADER; i < SOSC_CHUNK_SIZE;
@@ -101,6 +114,7 @@ static uint32_t take_oldest(void)
 		__atomic_fetch_add(&sosc_control->dropped_exits, exits, __ATOMIC_RELAXED);
 		return index;
 	}
+	return SOSC_NONE;
 }
 
 // Some milliseconds, or until soscope has freed a chunk, or a signal comes; how
@@ -133,7 +147,7 @@ static uint32_t wait_free(uint32_t process, enum sosc_drop *why)
 
 	while (control->command != SOSC_COMMAND_STOP && sosc_process() == process) {
 		uint32_t drained = __atomic_load_n(&control->ring_drained, __ATOMIC_ACQUIRE);
-		uint32_t index = take_free();
+		uint32_t index = take_free(process);
 
 		if (index != SOSC_NONE)
 			return index;
@@ -161,7 +175,7 @@ static uint32_t wait_free(uint32_t process, enum sosc_drop *why)
 
 static uint32_t next_chunk(enum sosc_drop *why, uint32_t process)
 {
-	uint32_t index = take_free();
+	uint32_t index = take_free(process);
 
 	*why = SOSC_DROP_FULL;
 	if (index != SOSC_NONE)
@@ -172,7 +186,7 @@ static uint32_t next_chunk(enum sosc_drop *why, uint32_t process)
 		index = wait_free(process, why);
 		break;
 	case SOSC_FULL_OVERWRITE:
-		index = take_oldest();
+		index = take_oldest(process);
 		break;
 	case SOSC_FULL_STOP:
 		sosc_control->command = SOSC_COMMAND_STOP;
@@ -191,14 +205,23 @@ static bool has_room(uint64_t pos)
 	return pos >= 2ull * NOWHERE && in_chunk >= SOSC_CHUNK_HEADER && in_chunk < CHUNK_LIMIT;
 }
 
-static void give_back(uint32_t index, uint32_t process)
+// Who is forked in the middle of this does what its parent does, and one of them
+// late: then the chunk may be somebody else's.
+static void change(uint32_t index, enum sosc_chunk_state to, uint32_t process)
 {
+	uint32_t word = word_of(index); // ours, if we still are who we were
 	uint64_t now = sosc_rdtsc();
 
-	if (sosc_process() != process) // it is our parent's, who does the same
+	if (sosc_process() != process || (word & SOSC_CHUNK_STATE) != SOSC_CHUNK_OWNED)
 		return;
-	chunk_at(index)->tsc_full = now;
-	__atomic_store_n(&states()[index], SOSC_CHUNK_FULL, __ATOMIC_RELEASE);
+	if (to == SOSC_CHUNK_FULL)
+		chunk_at(index)->tsc_full = now; // too early, if late: then in vain
+	(void)sosc_chunk_change(&states()[index], word, to);
+}
+
+static void give_back(uint32_t index, uint32_t process)
+{
+	change(index, SOSC_CHUNK_FULL, process);
 }
 
 // Whether a unit below @end has been taken and is not finished: then this is a
@@ -257,6 +280,7 @@ static void prepare(uint32_t index, const struct sosc_thread *thread, uint32_t p
 {
 	struct sosc_chunk *chunk = chunk_at(index);
 	uint32_t tid = thread->tid, pid = thread->pid, borrowed = thread->borrowed;
+	uint64_t none = 0, now, number;
 
 	if (index >= populated && !(sosc_control->flags & SOSC_FLAG_NO_SYSCALL)) {
 		// sixteen chunks' page faults in one call
@@ -271,22 +295,24 @@ static void prepare(uint32_t index, const struct sosc_thread *thread, uint32_t p
 	if (chunk->tsc || chunk->seq) { // it has been used before
 		// soscope has cleared seq before it freed the chunk, or it would take
 		// what is still there for new
-		if (sosc_process() == process)
+		if (chunk->seq && sosc_process() == process)
 			__atomic_store_n(&chunk->seq, 0, __ATOMIC_RELEASE);
 		for (uint32_t at = SOSC_CHUNK_HEADER; at < SOSC_CHUNK_SIZE; at += CLEARED)
 			if (sosc_process() == process)
 				memset((uint8_t *)chunk + at, 0, CLEARED);
 	}
+	now = sosc_rdtsc() | 1; // never 0: the chunk has been used
 	if (sosc_process() != process)
 		return;
 	chunk->tid = tid;
 	chunk->pid = pid;
 	chunk->flags = borrowed ? SOSC_CHUNK_BORROWED : 0;
 	chunk->tsc_full = 0;
-	chunk->tsc = sosc_rdtsc() | 1; // never 0: the chunk has been used
-	__atomic_store_n(&chunk->seq,
-			 __atomic_add_fetch(&sosc_control->ring_seq, 1, __ATOMIC_RELAXED),
-			 __ATOMIC_RELEASE);
+	chunk->tsc = now;
+	number = __atomic_add_fetch(&sosc_control->ring_seq, 1, __ATOMIC_RELAXED);
+	// once, whoever is forked here: another number would make its units new ones
+	(void)__atomic_compare_exchange_n(&chunk->seq, &none, number, false, __ATOMIC_RELEASE,
+					  __ATOMIC_RELAXED);
 }
 
 static uint64_t xadd(uint64_t *at, uint64_t add)
@@ -372,11 +398,8 @@ static bool refill(struct sosc_thread *thread, uint64_t end, enum sosc_drop *why
 		prepare(index, thread, process);
 		if (!__atomic_compare_exchange_n(&thread->chunk, &none, index, false,
 						 __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-			if (sosc_process() != process)
-				return true;
-			// a signal handler has got one meanwhile
-			__atomic_store_n(&chunk_at(index)->seq, 0, __ATOMIC_RELEASE);
-			__atomic_store_n(&states()[index], SOSC_CHUNK_FREE, __ATOMIC_RELEASE);
+			// a signal handler has got one meanwhile, or this is a child
+			change(index, SOSC_CHUNK_FREE, process);
 			continue;
 		}
 		(void)swap_pos(thread, gone, (uint64_t)chunk_at(index) + SOSC_CHUNK_HEADER);

@@ -139,15 +139,15 @@ static void give_parked(struct sosc_thread *thread)
 // given it to somebody else: then it has another name in it, or is not in use.
 static void release(const struct sosc_thread *dead, uint32_t index)
 {
-	uint32_t *states = sosc_section(SOSC_SEC_CHUNK_STATES), owned = SOSC_CHUNK_OWNED;
+	uint32_t *states = sosc_section(SOSC_SEC_CHUNK_STATES);
+	uint32_t state = __atomic_load_n(&states[index], __ATOMIC_ACQUIRE);
 	const struct sosc_chunk *chunk = (const void *)((uint8_t *)sosc_section(SOSC_SEC_RING) +
 							(uint64_t)index * SOSC_CHUNK_SIZE);
 
-	if (!__atomic_load_n(&chunk->seq, __ATOMIC_ACQUIRE) || chunk->tid != dead->tid ||
-	    chunk->pid != dead->pid)
-		return;
-	(void)__atomic_compare_exchange_n(&states[index], &owned, SOSC_CHUNK_FULL, false,
-					  __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+	if ((state & SOSC_CHUNK_STATE) == SOSC_CHUNK_OWNED &&
+	    __atomic_load_n(&chunk->seq, __ATOMIC_ACQUIRE) && chunk->tid == dead->tid &&
+	    chunk->pid == dead->pid)
+		(void)sosc_chunk_change(&states[index], state, SOSC_CHUNK_FULL);
 }
 
 // Another thread than the one that had this place: same thread pointer.

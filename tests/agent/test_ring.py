@@ -22,6 +22,11 @@ def test_a_signal_may_come_at_any_instruction(policy: str, nested: int) -> None:
     hosted.check("ring", "step", str(POLICIES[policy]), str(nested), sanitize=False)
 
 
+def test_a_handler_may_fork_at_any_instruction() -> None:
+    # the child goes on in the middle of what its parent does, too
+    hosted.check("ring", "fork", str(layout.FULL_DROP), sanitize=False)
+
+
 @pytest.mark.parametrize("compiler", hosted.COMPILERS)
 @pytest.mark.parametrize("policy", ["block", "drop"])
 def test_threads_that_signals_interrupt(policy: str, compiler: str) -> None:

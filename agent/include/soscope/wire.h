@@ -373,10 +373,14 @@ struct sosc_stats {
 
 // ---- the stream ------------------------------------------------------------
 
+// The low byte of a chunk's word in SOSC_SEC_CHUNK_STATES. The other three count how
+// often it was taken: who has been away for long, or is a forked child, finds that it
+// is another's. The reader stores the low byte alone.
 enum sosc_chunk_state {
 	SOSC_CHUNK_FREE = 0, // -> OWNED by a writer
 	SOSC_CHUNK_OWNED = 1, // a thread writes; the reader may read committed units
 	SOSC_CHUNK_FULL = 2, // -> FREE by the reader (OVERWRITE: -> OWNED by a writer)
+	SOSC_CHUNK_STATE = 0xff, // what is kept of the word
 };
 
 enum sosc_chunk_flag {

@@ -62,7 +62,6 @@ class Drainer:
         "_passing",
         "_positions",
         "_ring",
-        "_states",
         "_suspects",
         "_tables",
         "_words",
@@ -90,7 +89,6 @@ class Drainer:
         self._ring = block.ring
         self._words = self._ring.cast("I")
         self._longs = self._ring.cast("Q")
-        self._states = block.chunk_states
         self._tables = TableReader(block, program, sink)
         self._positions: dict[int, tuple[int, int]] = {}  # chunk -> seq, units handed over
         self._suspects: dict[int, int] = {}  # chunk -> seq, whose owner was not there
@@ -137,7 +135,7 @@ class Drainer:
         return self.units - before
 
     def _drain(self, *, ended: bool) -> None:
-        states = self._states.tobytes()[::4]  # 4096 chunks: looked at all at once
+        states = self._block.chunk_states()  # 4096 chunks: looked at all at once
         longs = self._longs
         found = [
             (longs[index * _CHUNK_LONGS], index, True) for index in _all(states, layout.CHUNK_FULL)
@@ -361,7 +359,7 @@ class Drainer:
         `is_dead` gets the owner of a chunk, its pid in the upper half, its tid in the lower.
         """
         found = []
-        states = self._states.tobytes()[::4]
+        states = self._block.chunk_states()
         for state in (layout.CHUNK_OWNED, layout.CHUNK_FULL):
             for index in _all(states, state):
                 at = index * _CHUNK_LONGS

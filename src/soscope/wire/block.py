@@ -107,7 +107,7 @@ class ControlBlock:
         self._u32 = whole.cast("I")
         self._i32 = whole.cast("i")
         self._u64 = whole.cast("Q")
-        self.chunk_states = self._u32[:0]
+        self._states = self._u8[:0]
         self._ring = 0
         if self.magic:
             self._check()
@@ -228,8 +228,8 @@ class ControlBlock:
 
     def _find_ring(self) -> None:
         self._ring = self.section(layout.SEC_RING)[0]
-        states = self.section(layout.SEC_CHUNK_STATES)[0] // 4
-        self.chunk_states = self._u32[states : states + self.chunks]
+        states, size = self.section(layout.SEC_CHUNK_STATES)
+        self._states = self._u8[states : states + size]
 
     def prefault(self, size: int) -> None:
         """Make pages of the first `size` bytes of the ring, where the kernel can."""
@@ -253,7 +253,7 @@ class ControlBlock:
 
     def close(self) -> None:
         """Unmap the block and close its file; views that were handed out must be gone."""
-        for view in (self.chunk_states, self._u32, self._i32, self._u64, self._u8):
+        for view in (self._states, self._u32, self._i32, self._u64, self._u8):
             view.release()
         self.mapping.close()
         os.close(self.fd)
@@ -426,6 +426,14 @@ class ControlBlock:
         start = self._ring + index * layout.CHUNK_SIZE
         return self._u8[start : start + layout.CHUNK_SIZE]
 
+    def chunk_states(self) -> bytes:
+        """Return CHUNK_FREE, CHUNK_OWNED or CHUNK_FULL of each chunk, as they are now."""
+        return self._states.tobytes()[::4]
+
+    def set_chunk_state(self, index: int, state: int) -> None:
+        """Change the state of chunk `index`, which must be this process's to change."""
+        self._states[index * 4] = state
+
     @property
     def ring(self) -> memoryview:
         """The bytes of the whole ring."""
@@ -436,10 +444,9 @@ class ControlBlock:
 
         A chunk without a sequence number is not read until its next owner has cleared it.
         """
-        states = self.chunk_states
         for index in indices:
             self._u64[(self._ring + index * layout.CHUNK_SIZE) // 8] = 0
-            states[index] = layout.CHUNK_FREE
+            self.set_chunk_state(index, layout.CHUNK_FREE)
         if indices:
             # Writers count how often they were woken in vain since it last moved.
             self.heartbeat += 1

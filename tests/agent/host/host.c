@@ -86,7 +86,7 @@ struct sosc_control *host_control(enum sosc_mode mode, uint32_t chunks)
 	} functions = {.table = {.cells = sizeof(functions.table),
 				 .default_function = offsetof(typeof(functions), cells[1])}};
 	void *map = mmap(NULL, 1ul << 30, PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+			 MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	uint64_t cell = mode == SOSC_MODE_COUNT ? 8 : sizeof(struct sosc_stats);
 
 	CHECK(map != MAP_FAILED);

@@ -119,7 +119,7 @@ class FakeThread:
         if self.chunk >= 0 and self.at + layout.UNIT <= layout.CHUNK_SIZE - layout.CHUNK_SLACK:
             return True
         self.give_back()
-        states = self.block.chunk_states
+        states = self.block.chunk_states()
         for index in range(len(states)):
             if states[index] == layout.CHUNK_FREE:
                 break
@@ -127,7 +127,7 @@ class FakeThread:
             if self.block.when_full != layout.FULL_OVERWRITE:
                 return False
             index = self._oldest()
-        states[index] = layout.CHUNK_OWNED
+        self.block.set_chunk_state(index, layout.CHUNK_OWNED)
         self.block.ring_seq += 1
         memory = self.block.chunk(index)
         memory[:] = bytes(len(memory))
@@ -142,7 +142,7 @@ class FakeThread:
         def seq(index: int) -> int:
             return int.from_bytes(self.block.chunk(index)[:8], "little")
 
-        states = self.block.chunk_states
+        states = self.block.chunk_states()
         return min((i for i in range(len(states)) if states[i] == layout.CHUNK_FULL), key=seq)
 
     def give_back(self) -> None:
@@ -150,7 +150,7 @@ class FakeThread:
             memory = self.block.chunk(self.chunk)
             at = layout.CHUNK.offset("tsc_full")
             memory[at : at + 8] = self.tsc.to_bytes(8, "little")
-            self.block.chunk_states[self.chunk] = layout.CHUNK_FULL
+            self.block.set_chunk_state(self.chunk, layout.CHUNK_FULL)
             self.chunk = -1
 
     def write(self, units: bytes) -> bool:

@@ -235,7 +235,7 @@ def run(directory: Path, seed: int, steps: int, killed: bool | None, **more: obj
         if program.block.when_full == layout.FULL_BLOCK and program.choose(200) == 0:
             program.drain()
         if program.block.when_full == layout.FULL_BLOCK and not any(
-            state == layout.CHUNK_FREE for state in program.block.chunk_states
+            state == layout.CHUNK_FREE for state in program.block.chunk_states()
         ):
             program.drain()
     program.finish(killed=killed)

@@ -95,7 +95,7 @@ class Target:
             self.next += 1
 
     def states(self) -> list[int]:
-        return list(self.block.chunk_states)
+        return list(self.block.chunk_states())
 
 
 @pytest.fixture
@@ -203,7 +203,7 @@ def test_a_living_target_keeps_its_chunks_at_the_end(target: Target) -> None:
 def test_a_chunk_that_is_being_prepared_is_left_alone(target: Target) -> None:
     target.calls(PER_CHUNK + 1)
     target.drainer.drain()
-    target.block.chunk_states[0] = layout.CHUNK_OWNED  # taken; its old content is still there
+    target.block.set_chunk_state(0, layout.CHUNK_OWNED)  # taken; its old content is still there
     assert target.drainer.drain() == 0
 
 
@@ -389,7 +389,7 @@ def test_what_a_handler_does_waits_for_what_it_interrupted(
         clock[0] += 0.05
     assert target.sink.args() == [0, 1, 2]
     one.finish()
-    target.block.chunk_states[one.chunk] = layout.CHUNK_FULL  # given back
+    target.block.set_chunk_state(one.chunk, layout.CHUNK_FULL)  # given back
     target.drainer.drain()
     assert target.sink.args() == list(range(8))
     assert not target.drainer.waits

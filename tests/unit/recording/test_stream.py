@@ -470,11 +470,11 @@ def test_an_exit_that_was_dropped_makes_a_call_lost(run: Run, thread: FakeThread
     thread.enter(F, 1000)
     thread.enter(G, 900)
     thread.give_back()
-    for index in range(1, len(run.block.chunk_states)):
-        run.block.chunk_states[index] = layout.CHUNK_OWNED
-    run.block.chunk_states[0] = layout.CHUNK_OWNED
+    for index in range(1, len(run.block.chunk_states())):
+        run.block.set_chunk_state(index, layout.CHUNK_OWNED)
+    run.block.set_chunk_state(0, layout.CHUNK_OWNED)
     thread.leave(G, 900)
-    run.block.chunk_states[0] = layout.CHUNK_FULL
+    run.block.set_chunk_state(0, layout.CHUNK_FULL)
     run.tick(thread.tsc + 5)
     thread.tsc += 10
     thread.leave(F, 1000)

@@ -124,8 +124,8 @@ def test_a_second_mapping_sees_the_same_words(block: ControlBlock) -> None:
     other = ControlBlock(os.dup(block.fd))
     other.heartbeat = 1 << 40
     assert block.heartbeat == 1 << 40
-    other.chunk_states[2] = layout.CHUNK_FULL
-    assert list(block.chunk_states) == [0, 0, 2, 0]
+    other.set_chunk_state(2, layout.CHUNK_FULL)
+    assert list(block.chunk_states()) == [0, 0, 2, 0]
     other.chunk(3)[:4] = b"test"
     assert bytes(block.chunk(3)[:4]) == b"test"
     assert bytes(block.ring[3 * layout.CHUNK_SIZE :][:4]) == b"test"
@@ -219,13 +219,13 @@ def test_statistics_are_merged_over_the_arrays() -> None:
 
 def test_freeing_chunks_tells_the_waiting_writers(block: ControlBlock) -> None:
     for index in (0, 1):
-        block.chunk_states[index] = layout.CHUNK_FULL
+        block.set_chunk_state(index, layout.CHUNK_FULL)
     block.ring_drained = 0xFFFF_FFFF
     block.ring_waiters = 1
     heartbeat = block.heartbeat
     block.free_chunks([1])
     assert block.heartbeat > heartbeat  # freeing is a sign of life
-    assert list(block.chunk_states[:2]) == [layout.CHUNK_FULL, layout.CHUNK_FREE]
+    assert list(block.chunk_states()[:2]) == [layout.CHUNK_FULL, layout.CHUNK_FREE]
     assert block.ring_drained == 0
     block.free_chunks([])
     assert block.ring_drained == 0
