@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import gc
+import io
 import os
 import shutil
 import sys
@@ -191,3 +193,18 @@ def test_damaged_dwarf_is_said(section: str, tmp_path: Path) -> None:
     names.dwarf.at(0x1150)
     for note in names.image.notes:
         assert note.startswith("DWARF: ")
+
+
+def test_files_are_closed_whatever_garbage_goes_first(tmp_path: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    path, known = program(tmp_path, "gcc", "-g")
+    names = Names(path)
+    check(names, known)
+    # pyelftools' objects are a cycle: who is in it may be finalized before its owner
+    files = [one for one in gc.get_objects() if isinstance(one, io.FileIO) and not one.closed]
+    ours = [one for one in files if Path(f"/proc/self/fd/{one.fileno()}").resolve() == path]
+    assert ours
+    assert not any(one.closefd for one in ours)
+    del names, files, ours
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) == before

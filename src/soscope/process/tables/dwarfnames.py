@@ -19,10 +19,6 @@ from soscope.binfmt.source import FileSource
 from soscope.errors import FormatError
 from soscope.process.tables.staticnames import ImageNames, open_regular
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import IO
-
 _SECONDS = 2.0  # that one image's DWARF may take for one query
 _MAX_STRINGS = 1 << 28
 _NOT_THERE = "DWARF was not looked at: that needs soscope[lines] (pyelftools)"
@@ -34,13 +30,13 @@ class DwarfNames:
     What is no string there is not looked for: only then are the files given to pyelftools.
     """
 
-    __slots__ = ("_dwarf", "_files", "_is_open", "_names", "_shift", "_strings")
+    __slots__ = ("_descriptors", "_dwarf", "_is_open", "_names", "_shift", "_strings")
 
     def __init__(self, names: ImageNames) -> None:
         self._names = names
         self._shift = 0
         self._dwarf: Dwarf | None = None
-        self._files: list[IO[bytes]] = []
+        self._descriptors: list[int] = []
         self._strings: list[bytes | None] = []
         self._is_open = False
         try:
@@ -84,10 +80,12 @@ class DwarfNames:
 
     def _loaded(self) -> Dwarf | None:
         """Return the DWARF, None where there is none, or none that can be read."""
-        if not self._is_open and self._files:
+        if not self._is_open and self._descriptors:
             self._is_open = True
+            # not theirs to close: of garbage that goes together, they may go first
+            files = [open(one, "rb", closefd=False) for one in self._descriptors]  # noqa: SIM115
             try:
-                self._dwarf = Dwarf(self._files[0], self._files[1] if self._files[1:] else None)
+                self._dwarf = Dwarf(files[0], files[1] if files[1:] else None)
             except ImportError:
                 self._note(_NOT_THERE)
             except DwarfError as error:
@@ -118,23 +116,36 @@ class DwarfNames:
 
     def _take(self, descriptor: int, path: str) -> bool:
         """Keep the file if it has DWARF, with what it shares with others; say whether."""
-        with os.fdopen(descriptor, "rb"):
-            elf = ElfImage.from_descriptor(descriptor, path)
-            sections = Sections.read(elf)
-            if sections.named(".debug_info") is None and sections.named(".zdebug_info") is None:
-                return False
-            link = debuglink.debugaltlink(elf, sections)
-            if link is not None:
-                other = self._alternate(*link, path)
-                if other is None:
-                    self._note(f"{path}: what it shares is in {link[0]}, which is missing")
-                    return False
-                self._files.append(os.fdopen(other, "rb"))
-                shared = ElfImage.from_descriptor(other, link[0])
-                self._strings.append(_strings(shared, Sections.read(shared)))
-            self._files.insert(0, os.fdopen(os.dup(descriptor), "rb"))
-            self._strings.append(_strings(elf, sections))
-        return True
+        owned = [descriptor]
+        try:
+            strings = self._strings_of(owned, path)
+            if strings:
+                self._descriptors, self._strings, owned = owned, strings, []
+        finally:
+            for one in owned:
+                os.close(one)
+        return bool(strings)
+
+    def _strings_of(self, owned: list[int], path: str) -> list[bytes | None]:
+        """Return the strings of an open file's DWARF, [] where it has none.
+
+        Where another file has a part of them, it is opened and added to `owned`.
+        """
+        elf = ElfImage.from_descriptor(owned[0], path)
+        sections = Sections.read(elf)
+        if sections.named(".debug_info") is None and sections.named(".zdebug_info") is None:
+            return []
+        strings = [_strings(elf, sections)]
+        link = debuglink.debugaltlink(elf, sections)
+        if link is not None:
+            other = self._alternate(*link, path)
+            if other is None:
+                self._note(f"{path}: what it shares is in {link[0]}, which is missing")
+                return []
+            owned.append(other)
+            shared = ElfImage.from_descriptor(other, link[0])
+            strings.append(_strings(shared, Sections.read(shared)))
+        return strings
 
     def _alternate(self, name: str, build_id: bytes, path: str) -> int | None:
         """Open the file that .gnu_debugaltlink names, None where none has that build-id."""
@@ -159,8 +170,8 @@ class DwarfNames:
         return None
 
     def __del__(self) -> None:
-        for file in self._files:
-            file.close()
+        for descriptor in self._descriptors:
+            os.close(descriptor)
 
 
 def _strings(elf: ElfImage, sections: Sections) -> bytes | None:
