@@ -22,6 +22,7 @@ from tests.support.elffiles import built
 from tests.support.machomade import made
 from tests.support.machoshapes import Made, dyld_info
 from tests.support.machowriter import fat
+from tests.support.run import run
 from tests.support.schema import (
     ADDRESS_OR_NULL,
     NUMBER,
@@ -224,6 +225,39 @@ def test_remarks(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     code = '__asm__(".text\\n.quad puts\\n");' + _TEXT
     found = remarks("-Wl,-z,now", "-Wl,-z,notext", text=code)
     assert found == {*usual, "text-relocations"}
+
+
+def test_relro_ends_with_a_page(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The loader protects no page that RELRO does not fill: as the program's own maps say."""
+    text = """
+        #include <stdio.h>
+        #include <string.h>
+        int main(void)
+        {
+            char line[400];
+            unsigned long start, end;
+            FILE *maps = fopen("/proc/self/maps", "r");
+            extern char _GLOBAL_OFFSET_TABLE_[];
+            while (fgets(line, sizeof line, maps))
+                if (sscanf(line, "%lx-%lx", &start, &end) == 2 &&
+                    start <= (unsigned long)_GLOBAL_OFFSET_TABLE_ &&
+                    (unsigned long)_GLOBAL_OFFSET_TABLE_ < end)
+                    return strstr(line, " rw-p ") ? 1 : 0;
+            return 2;
+        }"""
+    for less in (0, 8):
+        path = built(tmp_path, "program", text, "-Wl,-z,now")
+        data = bytearray(path.read_bytes())
+        headers, number = struct.unpack_from("<Q", data, 32)[0], data[56]
+        for at in range(headers, headers + 56 * number, 56):
+            if struct.unpack_from("<I", data, at)[0] == 0x6474E552:  # PT_GNU_RELRO
+                size = struct.unpack_from("<Q", data, at + 40)[0] - less
+                struct.pack_into("<2Q", data, at + 32, size, size)
+        path.write_bytes(data)
+        told = [one["message"] for one in _check(capfd, path, "--strict", status=1)]
+        number = len(soscope.Image.open(path).slots)
+        whole = f"{number} of {number} slots can be written to while it runs: RELRO leaves them out"
+        assert run([path]).returncode == (whole in told) == bool(less)
 
 
 def test_what_is_no_image(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

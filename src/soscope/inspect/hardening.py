@@ -15,6 +15,7 @@ from soscope.model.filemap import LAZY
 _PT_GNU_STACK = 0x6474E551
 _DT_TEXTREL = 22
 _DF_TEXTREL = 4
+_PAGE = 4096  # the least there is
 _RUNS = ("executable", "pie", "shared", "static", "static-pie")
 
 
@@ -38,10 +39,13 @@ def _writable(found: ElfMap) -> Iterator[Fault]:
     if found.slots and not relro:
         yield Fault("no-relro", REMARK, "its slots can be written to while it runs: no RELRO")
     elif found.slots:
+        # the loader protects whole pages, and leaves a last one that is not (glibc
+        # elf/dl-reloc.c, _dl_protect_relro); where pages are larger, even more of them
+        ends = [(seg.vaddr + seg.memsz) & -_PAGE for seg in relro]
         open_ones = [
             one
             for one in found.slots
-            if not any(seg.vaddr <= one.vaddr < seg.vaddr + seg.memsz for seg in relro)
+            if not any(seg.vaddr <= one.vaddr < end for seg, end in zip(relro, ends, strict=True))
         ]
         lazy = sum(one.binding == LAZY for one in open_ones)
         if open_ones:

@@ -63,8 +63,8 @@ class Found(NamedTuple):
 def images(source: ByteSource) -> Found:
     """Find the images of a thin or fat file, or of an archive.
 
-    Slices that are archives give their members. What is no image is left out; what should be
-    one, or lies beyond the end or upon another one, is damaged.
+    Slices that are archives give their members, those that are no images are left out. A slice
+    that is none, or lies beyond the end or upon another one, is damaged.
     Raises FormatError where the file is none of these.
     """
     magic = source.read(0, 8)
@@ -127,6 +127,7 @@ class _Finder:
             arch = c.arch_name(cpu, subtype) or f"cputype {cpu:#x}"
             offset += at
             there = max(0, min(size, self.end - offset))
+            before = len(found), len(self.damaged)
             if there < size:
                 self._damage(
                     "fat_arch", where, f"{size} bytes for {arch}, the file has {there} of them"
@@ -139,6 +140,8 @@ class _Finder:
                 found.extend(self.members(offset, there))
             elif there:
                 found.extend(self._image(offset, there))
+            if (len(found), len(self.damaged)) == before:
+                self._damage("fat_arch", where, f"what is for {arch} is no Mach-O image")
         if not found:  # no fat file: what its rows say has no sense
             del self.damaged[known:]
         return found

@@ -78,7 +78,12 @@ def test_a_fat_file_has_the_slices_of_its_table(wide: bool) -> None:
 
 
 def test_slices_that_are_no_images_are_left_out() -> None:
-    assert [arch for *_, arch in found(fat(INTEL, b"nothing" * 100))] == ["x86_64"]
+    for other in (b"nothing" * 100, b"BC\xc0\xde" * 50, archive(("README", b"text!"))):
+        data = fat(INTEL, other)
+        assert [arch for *_, arch in found(data)] == ["x86_64"]
+        told = images(BufferSource(data)).damaged
+        assert len(told) == 1
+        assert "is no Mach-O image" in told[0]
     java = pack(">IHH", 0xCAFEBABE, 0, 52) + random.Random(1).randbytes(4000)
     assert not is_macho(BufferSource(java))
     with pytest.raises(FormatError, match="fat_header"):
