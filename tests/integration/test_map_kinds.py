@@ -221,7 +221,7 @@ def test_where_libraries_come_and_go_those_that_stay_are_right(tmp_path: Path) -
         }"""
     program = launching.compiled("comes.c", "-ldl", "-fno-builtin", text=text)
     with started(program, one, two) as process:
-        for _ in range(5):
+        for _ in range(20):
             done = run([*MAP_WORDS, "--json", "-p", str(process.pid)])
             assert done.returncode in (0, 1)
             assert not done.stderr or "come and go" in done.stderr or "may be wrong" in done.stderr

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import sleep
+from time import monotonic, sleep
 
 from soscope.process.images.images import Images, find_images
 from soscope.process.images.loadedimage import LoadedImage
@@ -18,7 +18,7 @@ STATES = (UNBOUND, BOUND, INTERPOSED, HOOKED)
 _AGENT = "/memfd:soscope"
 AGENT_NAME = "soscope's agent"
 _TRIES = 3
-_LOOKS, _PAUSE = 25, 0.001
+_LOOKS, _CHANGES, _PAUSE, _MOST = 25, 10, 0.001, 1.0
 UNMAPPED = "unmapped memory"
 ANONYMOUS = "anonymous memory"
 
@@ -132,7 +132,7 @@ def read_map(pid: int, chooses: Chooses) -> ProcessMap:
             space.forget()
         if found is None or found.damaged:  # an image may be half loaded all the time
             staying = _of_those_that_stay(pid, space, images, bindings, chooses)
-            if found is None or len(staying.images) < len(images.linked):
+            if found is None or not set(found.damaged) <= set(staying.damaged):
                 found = staying
         for image in found.images:
             _ = image.path  # while the process is open
@@ -146,10 +146,16 @@ def _of_those_that_stay(
     pid: int, space: Space, images: Images, bindings: Bindings, chooses: Chooses
 ) -> ProcessMap:
     """Make the map of the images that are there whenever the loader's lists are looked at."""
-    stable = set(map(_identity, images.linked))
-    for _ in range(_LOOKS):
+    stable = before = set(map(_identity, images.linked))
+    looks = changes = 0
+    end = monotonic() + _MOST
+    # where it has not run in between, that an image is still there says nothing
+    while looks < _LOOKS or (changes < _CHANGES and monotonic() < end):
         sleep(_PAUSE)
-        stable &= set(map(_identity, find_images(space).linked))
+        now = set(map(_identity, find_images(space).linked))
+        looks += 1
+        changes += now != before
+        stable, before = stable & now, now
     stay = [one for one in images.linked if _identity(one) in stable]
     listed = set(stay)
     for image in list(bindings.by_image):

@@ -196,6 +196,7 @@ def test_damaged_dwarf_is_said(section: str, tmp_path: Path) -> None:
 
 
 def test_files_are_closed_whatever_garbage_goes_first(tmp_path: Path) -> None:
+    gc.collect()
     before = len(os.listdir("/proc/self/fd"))
     path, known = program(tmp_path, "gcc", "-g")
     names = Names(path)
