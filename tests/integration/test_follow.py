@@ -133,6 +133,50 @@ assert os.waitpid(target.pid, 0)[1] == 0
     assert (done.stdout, done.stderr) == ("raised\nalive\n", "")
 
 
+def test_a_storm_of_children_leaves_time_for_the_rest() -> None:
+    """There is always another event; the recording has to be read all the same."""
+    text = """
+        #include <sys/wait.h>
+        #include <time.h>
+        #include <unistd.h>
+        int main(void)
+        {
+            time_t end = time(0) + 4;
+            for (int i = 0; i < 100; i++)
+                if (!fork()) {
+                    while (time(0) < end) {
+                        if (!fork())
+                            _exit(0);
+                        wait(0);
+                    }
+                    _exit(0);
+                }
+            while (wait(0) > 0)
+                ;
+            return 5;
+        }"""
+    code = """
+import sys, time
+from soscope.control.launch import launch
+from tests.support.launcher import make_block
+target = launch([sys.argv[2]], make_block, follow=True, agent=sys.argv[1])
+ticks = []
+target.run(lambda: ticks.append(time.monotonic()))
+assert target.exit.status == 5
+print(max(after - before for before, after in zip(ticks, ticks[1:])))
+"""
+    program = launching.compiled("storm.c", text=text)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(launching.mini_agent()), str(program)],
+        env=launching.environment(),
+        timeout=120,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert float(done.stdout) < 0.7  # seconds; without a bound: until the storm is over
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="reading filters needs CAP_SYS_ADMIN")
 def test_a_program_with_a_filter_that_allows_all_gets_the_agent() -> None:
     text = """

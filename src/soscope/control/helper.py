@@ -33,6 +33,7 @@ MISSED = "it was executed before it could be followed"
 
 _PAUSE = 0.25  # seconds between looks at what nobody tells
 _LAST = 2.0  # seconds for soscope to take the last packets
+_TURN = 0.02  # seconds of events after which soscope is asked whether to stop
 _LETTING_GO = 0.2  # seconds that a tracer takes to end
 _WAIT = ptrace.WALL | os.WNOHANG
 _WAKING = (signal.SIGCHLD, signal.SIGIO)
@@ -201,17 +202,19 @@ class Helper:
         return not tasks
 
     def _take_events(self) -> bool:
-        """Handle the wait statuses that are there; say whether there was one."""
+        """Handle the wait statuses that are there, for a moment; say whether there was one."""
+        end = time.monotonic() + _TURN
         found = False
-        while True:
+        while time.monotonic() < end:
             try:
                 tid, wait_status = os.waitpid(-1, _WAIT)
             except ChildProcessError:
-                return found
+                break
             if not tid:
-                return found
+                break
             found = True
             self._tracer.handle(tid, wait_status)
+        return found
 
 
 def _threads(pid: int) -> list[int]:

@@ -26,6 +26,7 @@ _FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
 OWN_SIGNALS = (signal.SIGCHLD, signal.SIGTSTP, *_FORWARDED, *_FROM_TERMINAL)
 
 _PAUSE = 0.05  # seconds between ticks that ask for nothing else
+_TURN = 0.02  # seconds of events after which it is somebody else's turn, if there are more
 _LOOK = 0.1  # seconds between looks at which program a detached target runs
 _WAIT = ptrace.WALL | os.WNOHANG | os.WUNTRACED
 
@@ -77,13 +78,17 @@ class Target:
         may take to the next call (None: some milliseconds). An exception in it lets the
         target go on untraced. To be called from the thread that launched.
         """
+        due = 0.0
         try:
             while not self._is_over():
                 if self._take_events():
-                    continue
+                    if time.monotonic() < due:
+                        continue
+                    self._sleep(0)  # a storm of events: what people say is heard all the same
                 if self._tracer.job_stop:
                     self._stop_too()
                 pause = tick() if tick is not None else None
+                due = time.monotonic() + _TURN
                 # The tick may have taken long: somebody may wait for us by now.
                 if not self._take_events():
                     self._sleep(_PAUSE if pause is None else pause)
@@ -116,14 +121,16 @@ class Target:
         return not self._tracer.tasks
 
     def _take_events(self) -> bool:
-        """Handle the wait statuses that are there; say whether there was one."""
+        """Handle the wait statuses that are there, for a moment; say whether there was one."""
+        end = time.monotonic() + _TURN
         found = False
-        while True:
+        while time.monotonic() < end:
             event = self._next_event()
             if event is None:
-                return found
+                break
             found = True
             self._tracer.handle(*event)
+        return found
 
     def _next_event(self) -> tuple[int, int] | None:
         if not self._follow:
