@@ -120,13 +120,20 @@ def tracing(pid: int, *options: str) -> Iterator[subprocess.Popen[str]]:
         tracer.communicate(timeout=60)
 
 
+_RT_SIGTIMEDWAIT = "128"  # on x86-64
+
+
 def tracer_of(pid: int) -> int:
     text = Path(f"/proc/{pid}/status").read_text()
     return int(text.partition("TracerPid:")[2].split()[0])
 
 
 def wait_for_helper(soscope: int, pid: int) -> int:
-    """Wait until a child of soscope that stays traces the process; return its pid."""
+    """Wait until the child of soscope that stays traces the process; return its pid.
+
+    Another one does so before, for a moment or, where others work, too, for long; when that has
+    ended and the helper has begun, soscope itself waits for signals.
+    """
     end = time.monotonic() + 30
     seen = 0
     while True:
@@ -135,7 +142,8 @@ def wait_for_helper(soscope: int, pid: int) -> int:
         if tracer and tracer == before:
             state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
             parent = Path(f"/proc/{tracer}/stat").read_text().rpartition(")")[2].split()[1]
-            if int(parent) == soscope and state != "t":
+            call = Path(f"/proc/{soscope}/syscall").read_text().split()[0]
+            if int(parent) == soscope and call == _RT_SIGTIMEDWAIT and state != "t":
                 return tracer
         assert time.monotonic() < end
         time.sleep(0.02)
