@@ -97,7 +97,7 @@ def elf_files(folders: list[str]) -> list[str]:
                         if file.read(4) == b"\x7fELF":
                             found.append(path)
                 except OSError:
-                    continue
+                    continue  # gone, or not ours to read
     return found
 
 

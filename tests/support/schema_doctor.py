@@ -56,5 +56,6 @@ DOCTOR: dict[str, Check] = {
     "system": TEXT,
     "parts": _list_of(_object({"title": TEXT, "findings": _list_of(_object(FINDING))})),
     "subject": lambda value: value is None or _object(SUBJECT)(value),
+    # _one_of is annotated for text and takes any value
     "status": _one_of(*(0, 1, 3)),  # type: ignore[arg-type]
 }

@@ -72,4 +72,5 @@ def trace(pid: int, folder: Path, *options: str) -> tuple[int, int]:
     )
     assert done.returncode == 0, done.stderr
     assert "not hooked: its loader was busy" not in done.stderr
+    # two files, so two lengths
     return tuple(len((folder / way).read_bytes()) for way in ("in", "out"))  # type: ignore[return-value]

@@ -206,7 +206,7 @@ class Attached:
             try:
                 _take_out_ours(pid)
             except (Refused, SoscopeError, OSError):
-                continue
+                continue  # what resists is left as it is
 
 
 def _take_out_ours(pid: int) -> Taken:

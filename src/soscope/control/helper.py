@@ -152,7 +152,7 @@ class Helper:
                 try:
                     ptrace.seize(tid, self._tracer.options)
                 except ProcessLookupError:
-                    continue
+                    continue  # it has ended meanwhile
                 except PermissionError:
                     # that of a new thread may have been told to us already, by its creator
                     if not _is_ours(tid):
@@ -176,7 +176,7 @@ class Helper:
                 try:
                     self._seize(child)
                 except PermissionError:
-                    continue
+                    continue  # another tracer's, or not ours to trace: it runs unseen
                 self._packets.on_process("fork", child, parent, program, time.time_ns())
         task = self._tracer.tasks.get(self._pid)
         path = status.program_path(self._pid)

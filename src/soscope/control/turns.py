@@ -63,14 +63,14 @@ def hook_children(pid: int, base: int, blob: Blob) -> None:
         try:
             visit = Visit(child)
         except (Refused, SoscopeError):
-            continue
+            continue  # what resists goes on with what it has
         try:
             for agent in visit.agents:
                 if agent.base == base and agent.is_known and agent.fields["waiting"]:
                     visit.threads.lend(*agent.lendable)
                     hook(visit, agent, blob)
         except (Refused, SoscopeError, OSError):
-            continue
+            continue  # the same
         finally:
             visit.close()
 

@@ -72,6 +72,7 @@ _CLASSIC = "indirect-symbol"  # the kind of slots that only the indirect symbol 
 class Follower:
     """Follows calls through one image; its code is searched once for all slots that are asked."""
 
+    # `format` is what the JSON calls it
     def __init__(self, code: FileCode, *, format: str, arch: str) -> None:  # noqa: A002
         self.code = code
         self.format = format

@@ -168,7 +168,7 @@ class ElfCode(FileCode):
                 else:
                     table = static_table(image.source, self._map.sections, image.encoding)
             except FormatError:
-                continue
+                continue  # a damaged table names nothing
             found: dict[int, tuple[int, int]] = {}
             for name, info, section, value, size in table.rows():
                 if info & 15 in (c.STT_FUNC, c.STT_GNU_IFUNC) and section != c.SHN_UNDEF:

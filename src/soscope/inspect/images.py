@@ -206,7 +206,7 @@ def _is_function(images: list[ElfImage], name: str) -> bool:
         try:
             symbol = image.symbol(name)
         except FormatError:
-            continue
+            continue  # what it defines cannot be read; others may define it
         if symbol is not None:
             return symbol.type not in (c.STT_OBJECT, c.STT_TLS)
     return False

@@ -203,7 +203,7 @@ def _open(pid: int, mapping: Mapping) -> ElfImage | None:
         try:
             return open_image(place)
         except (OSError, FormatError):
-            continue
+            continue  # another path may do
     return None
 
 

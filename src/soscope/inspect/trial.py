@@ -53,7 +53,7 @@ def _command() -> list[str] | None:
             if words[0] and Command(words).reason is None:
                 return words
         except SoscopeError:
-            continue
+            continue  # this one cannot be run; the next may
     return None
 
 

@@ -179,7 +179,7 @@ def children(pid: int) -> list[int]:
         try:
             found += [int(word) for word in _slurp(f"/proc/{pid}/task/{tid}/children").split()]
         except OSError:
-            continue
+            continue  # a thread that has ended
     return found
 
 

@@ -52,7 +52,7 @@ class Sink:
 
 
 class Tee(Sink):
-    """A sink that passes everything to others."""
+    """A sink that passes everything to others."""  # described above, hence D102
 
     __slots__ = ("_sinks",)
 

@@ -53,6 +53,7 @@ def _open() -> int:
             reason = error
     # A seccomp filter may not know memfd_create; an unnamed file on tmpfs is the same thing.
     try:
+        # no name in a folder that all may write to: nobody can guess it
         return os.open("/dev/shm", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)  # noqa: S108
     except OSError:
         raise NoSharedMemory(

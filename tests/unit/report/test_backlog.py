@@ -78,6 +78,7 @@ def test_the_order_is_kept_however_little_memory_there_is(
             places[call] = len(expected)
             expected.append(None)
         elif what == "close" and places:
+            # random is a random.Random here
             call = random.choice(list(places))  # type: ignore[attr-defined]
             backlog.close(call, f"{text}\n")
             expected[places.pop(call)] = f"{text}\n"

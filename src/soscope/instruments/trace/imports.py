@@ -20,7 +20,7 @@ def imported_functions(paths: Iterable[str]) -> set[str]:
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
-            continue
+            continue  # it imports nothing that we could hook
         try:
             image = ElfImage.from_descriptor(descriptor, path)
             found.update(symbol.name for symbol in image.undefined_functions())

@@ -121,7 +121,7 @@ class _Queue(Listener):
             try:
                 self._calls.put(call, timeout=0.1)
             except queue.Full:
-                continue
+                continue  # nobody reads: look again whether it is over
             return
 
 
@@ -192,7 +192,7 @@ class trace:  # noqa: N801  used like a function
             try:
                 self._calls.get(timeout=0.05)
             except queue.Empty:
-                continue
+                continue  # look again whether the thread has ended
         if error is None:
             self._raise()
 

@@ -104,7 +104,7 @@ class Facts:
             try:
                 addr = entry.image(memory).symbols.addr("__errno_location")
             except FormatError:
-                continue
+                continue  # another image may be the C library
             if addr is not None:
                 code = memory.read(addr, _CODE_SIZE)
                 offset = arch.errno_offset(code, addr, memory.word)

@@ -131,7 +131,7 @@ def _elf_in(image: LoadedImage, mapping: Mapping, descriptor: int) -> tuple[int,
         try:
             elf = ElfImage.from_source(source)
         except FormatError:
-            continue
+            continue  # it only begins like one: another member
         wanted = c.PT_DYNAMIC if image.dynamic else c.PT_LOAD
         for segment in elf.segments:
             addr = segment.vaddr + image.load_bias

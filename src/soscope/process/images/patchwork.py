@@ -71,7 +71,7 @@ def open_same(paths: tuple[str, ...], inode: int) -> int | None:
                 continue
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         except OSError:
-            continue
+            continue  # not there, or not allowed: another path
         if _is_same(os.fstat(descriptor), inode):
             return descriptor
         os.close(descriptor)

@@ -95,7 +95,7 @@ class Space:
                 try:
                     vector = auxv.parse(data, bits=bits)
                 except FormatError:
-                    continue
+                    continue  # not of so many bits
                 if vector.get(auxv.AT_PAGESZ) in _PAGE_SIZES:
                     return vector, bits
             if status.read_stat(self.pid).flags & _PF_KTHREAD:

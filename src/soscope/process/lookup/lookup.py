@@ -95,7 +95,7 @@ class Lookup:
                         else:
                             left.remove(word)
             except FormatError:
-                continue
+                continue  # half loaded: the loader would find nothing in it
         return found
 
     def exported(self, where: Iterable[LoadedImage], names: Iterable[str]) -> set[str]:
@@ -113,7 +113,7 @@ class Lookup:
                 else:
                     found.update(texts[one] for one in texts if symbols.named(one[:-1], 0))
             except FormatError:
-                continue
+                continue  # as above
         return found
 
     def every(self, where: Iterable[LoadedImage], name: bytes) -> list[Hit]:
@@ -125,7 +125,7 @@ class Lookup:
                 every = image.symbols.definitions(name, hashed, musl=self.is_musl)
                 found += [(image, one) for one in every]
             except FormatError:
-                continue
+                continue  # as above
         return found
 
     def beyond(self, name: bytes, version: str | None, namespace: int) -> list[Hit]:

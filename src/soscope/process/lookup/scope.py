@@ -72,7 +72,7 @@ def breadth_first(images: Images, first: LoadedImage) -> list[LoadedImage]:
         try:
             needed = image.symbols.needed
         except FormatError:
-            continue
+            continue  # half loaded: nothing is known to be needed
         for name in needed:
             provider = by_name.get(name)
             if provider is not None and provider not in found:
@@ -104,7 +104,7 @@ def rtld_global(images: Images) -> tuple[int, int] | None:
         try:
             found = loader.symbols.named(_RTLD_GLOBAL, gnu_hash(_RTLD_GLOBAL))
         except FormatError:
-            continue
+            continue  # no symbols: not the loader
         for symbol in found:
             if symbol.section != c.SHN_UNDEF:
                 return symbol.value + loader.load_bias, min(symbol.size, _MAX_PRIVATE)

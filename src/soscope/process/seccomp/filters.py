@@ -46,7 +46,7 @@ def suspects(pid: int, tids: list[int] | None = None) -> dict[int, int]:
         try:
             fields = status.read_status(tid)
         except NoSuchProcess:
-            continue
+            continue  # a thread that has ended
         kind = fields.get("Seccomp", "0")
         if kind == STRICT:
             raise Refused("strict seccomp: it may only read, write and end")

@@ -163,7 +163,7 @@ class Bindings:
                 try:
                     self._tables[image] = SymbolRows(image)
                 except FormatError:
-                    continue
+                    continue  # it defines nothing that can be read
                 found.append(image)
         return found
 

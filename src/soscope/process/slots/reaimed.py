@@ -36,7 +36,7 @@ def note_reaimed(bindings: Bindings, images: list[LoadedImage]) -> None:
             try:
                 _look(bindings, image, ranges)
             except FormatError:
-                continue
+                continue  # what cannot be read is left as it seems
 
 
 def _code(image: LoadedImage) -> list[tuple[int, int]]:

@@ -314,7 +314,7 @@ class Threads:
             try:
                 found[tid] = arch.get_registers(tid)
             except OSError:
-                continue
+                continue  # killed
         return found
 
     def worker(self) -> int:

@@ -34,7 +34,7 @@ class Demangler:
             try:
                 self._call = ctypes.CDLL(name)["__cxa_demangle"]
             except (OSError, AttributeError):
-                continue
+                continue  # the next library
             break
         else:
             raise NoDemangler(f"C++ names need {' or '.join(_LIBRARIES)} on this machine")

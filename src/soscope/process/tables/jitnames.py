@@ -164,7 +164,7 @@ def parse_perf_map(text: bytes) -> list[JitName]:
         try:
             start, size = int(fields[0], 16), int(fields[1], 16)
         except ValueError:
-            continue
+            continue  # no line of a map
         name = os.fsdecode(fields[2].rstrip(b"\r"))
         found.append(JitName(start, size, name, PERF_MAP, is_function=True))
     return found

@@ -297,7 +297,7 @@ def _different(roots: list[str]) -> list[str]:
         try:
             status = os.stat(root or "/")
         except OSError:
-            continue
+            continue  # cannot be looked at
         if (status.st_dev, status.st_ino) not in seen:
             seen.add((status.st_dev, status.st_ino))
             found.append(root)
