@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from soscope.model.capture import Captured
 from soscope.model.record import Record
-from soscope.model.slot import Slot
+from soscope.model.slot import TracedSlot
 
 # How a call ended.
 ENDED_RETURN = "return"
@@ -40,7 +40,7 @@ class Entry(Record):
         time_ns: int,
         pid: int,
         tid: int,
-        slot: Slot,
+        slot: TracedSlot,
         depth: int,
         return_addr: int,
         captured: Captured,
@@ -92,7 +92,7 @@ class Exit(Record):
         ended: str,
         pid: int,
         tid: int,
-        slot: Slot,
+        slot: TracedSlot,
     ) -> None:
         self.entry = entry
         self.time_ns = time_ns
@@ -123,7 +123,7 @@ class Signal(Record):
         self.signal = signal
 
 
-class Process(Record):
+class ProcessStart(Record):
     """A process that came to be: `event` is "start", "fork" or "exec".
 
     `parent` is None where it is not known or there is none that is traced; `program` is the
@@ -164,4 +164,4 @@ class Dropped(Record):
         self.why = why
 
 
-Event = Entry | Exit | Signal | Process | ProcessExit | Dropped
+Event = Entry | Exit | Signal | ProcessStart | ProcessExit | Dropped

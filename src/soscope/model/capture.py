@@ -6,6 +6,7 @@ from __future__ import annotations
 from soscope.model.record import Record
 
 RESULT_ITEM = 0xFF  # the item number of the result
+ERRNO_ITEM = 0xFE  # and of errno at the entry
 
 # Kinds of captured data; the values are those of `enum sosc_data_kind`.
 DATA_WORDS = 1
@@ -28,7 +29,7 @@ class Captured(Record):
     entry at least one. `stack`: words above the return address from the first on. `floats`:
     the low 8 bytes of vector argument registers from the first on, as doubles; at an exit
     the one result. `data`: item number -> (kind, flags, bytes); an item is the number of the
-    argument that is shown (0-based), or `RESULT_ITEM`.
+    argument that is shown (0-based), `RESULT_ITEM` or `ERRNO_ITEM`.
     """
 
     __slots__ = ("data", "floats", "stack", "words")

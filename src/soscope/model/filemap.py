@@ -66,7 +66,7 @@ class Stub(NamedTuple):
     selector: str | None = None
 
 
-class Slot(NamedTuple):
+class FileSlot(NamedTuple):
     """One pointer cell through which code of this file reaches a symbol.
 
     `offset` is None where the file has no bytes for it. `kind` is the name of the relocation
@@ -102,7 +102,7 @@ class Symbol(NamedTuple):
     """One symbol that a loader sees.
 
     `vaddr` is 0 where it is not defined here. `type` as of `Slot.symbol_type`; `binding` is
-    "local", "global", "weak", "unique" or "unknown". `library` as of `Slot`.
+    "local", "global", "weak", "unique" or "unknown". `library` as of `FileSlot`.
     """
 
     name: str
@@ -163,7 +163,7 @@ class FileMap(Protocol):
         """What could not be read so far, a reason each."""
 
     @property
-    def slots(self) -> tuple[Slot, ...]:
+    def slots(self) -> tuple[FileSlot, ...]:
         """The slots by rising address, with their stubs."""
 
     @property
@@ -174,7 +174,7 @@ class FileMap(Protocol):
     def symbols(self) -> tuple[Symbol, ...]:
         """The symbols that a loader sees, in order of their table."""
 
-    def why_no_library(self, slot: Slot) -> str:
+    def why_no_library(self, slot: FileSlot) -> str:
         """Say why `slot.library` is "", as far as the file alone tells."""
 
     def label(self, path: str) -> str:

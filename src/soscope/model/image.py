@@ -15,7 +15,7 @@ IMAGE_CLOSED = 32  # dlclose'd
 IMAGE_WRITE_REFUSED = 64  # its slots could not be written
 
 
-class Image(Record):
+class TracedImage(Record):
     """One file as loaded (program, shared object, vDSO).
 
     `index` counts within its traced program, `process` is the index of that program: one

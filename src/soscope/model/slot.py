@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.model.image import Image
+from soscope.model.image import TracedImage
 from soscope.model.record import Record
 
 # Kinds of slots; the values are those of `enum sosc_slot_kind`.
@@ -38,6 +38,7 @@ ERROR_NULL = 3
 ERROR_MINUS_ONE = 4
 ERROR_INT_NONZERO = 5
 ERROR_INT_ZERO = 6
+ERROR_INT_MINUS_ONE = 7
 
 _MINUS_ONE = 0xFFFF_FFFF_FFFF_FFFF
 
@@ -59,12 +60,14 @@ def is_error(rule: int, result: int) -> bool:
         failed = bool(result & 0xFFFF_FFFF)
     elif rule == ERROR_INT_ZERO:
         failed = not result & 0xFFFF_FFFF
+    elif rule == ERROR_INT_MINUS_ONE:
+        failed = result & 0xFFFF_FFFF == 0xFFFF_FFFF
     else:
         failed = False
     return failed
 
 
-class Slot(Record):
+class TracedSlot(Record):
     """One pointer cell of `caller` that holds a function of `callee`.
 
     `index` counts within the traced program `process`. `version` is "" without a symbol
@@ -72,6 +75,7 @@ class Slot(Record):
     run-time address of the cell. `kind`, `refusal` and `error_rule` are constants of this
     module. `lazy`: it was unbound when it was hooked. `entry_only`: no exits for this
     function. `prototype` is an index into the prototypes, None = unknown function.
+    `partial`: its address is loaded, too, and calls through that are not seen.
     """
 
     __slots__ = (
@@ -83,6 +87,7 @@ class Slot(Record):
         "index",
         "kind",
         "lazy",
+        "partial",
         "process",
         "prototype",
         "refusal",
@@ -96,8 +101,8 @@ class Slot(Record):
         process: int,
         symbol: str,
         version: str,
-        caller: Image | None,
-        callee: Image | None,
+        caller: TracedImage | None,
+        callee: TracedImage | None,
         addr: int,
         kind: int,
         refusal: int,
@@ -105,6 +110,7 @@ class Slot(Record):
         entry_only: bool,
         prototype: int | None,
         error_rule: int,
+        partial: bool = False,
     ) -> None:
         self.index = index
         self.process = process
@@ -118,6 +124,7 @@ class Slot(Record):
         self.lazy = lazy
         self.entry_only = entry_only
         self.prototype = prototype
+        self.partial = partial
         self.error_rule = error_rule
 
     @property

@@ -8,13 +8,13 @@ import pytest
 from soscope.model import slot
 from soscope.model.call import Dropped, Signal
 from soscope.model.capture import NOTHING, Captured
-from soscope.model.image import IMAGE_MAIN, Image
+from soscope.model.image import IMAGE_MAIN, TracedImage
 from soscope.model.record import Record
-from soscope.model.slot import Slot, is_error
+from soscope.model.slot import TracedSlot, is_error
 
 
-def image(flags: int = 0) -> Image:
-    return Image(1, 0, "libz.so.1", "/lib/libz.so.1", 16, 16, 32, b"\1", flags, 2, 3, 4, 5)
+def image(flags: int = 0) -> TracedImage:
+    return TracedImage(1, 0, "libz.so.1", "/lib/libz.so.1", 16, 16, 32, b"\1", flags, 2, 3, 4, 5)
 
 
 def test_a_record_shows_and_lists_its_fields() -> None:
@@ -39,14 +39,14 @@ def test_the_program_is_the_main_image() -> None:
 
 
 def test_an_image_of_another_namespace_is_told_apart() -> None:
-    other = Image(1, 0, "libz.so.1", "/lib/libz.so.1", 16, 16, 32, b"\1", 0, 2, 3, 4, 5, 2)
+    other = TracedImage(1, 0, "libz.so.1", "/lib/libz.so.1", 16, 16, 32, b"\1", 0, 2, 3, 4, 5, 2)
     assert other.label == "libz.so.1[2]"
     assert image().label == "libz.so.1"
 
 
 def test_a_slot_without_refusal_is_hooked() -> None:
-    def make(refusal: int) -> Slot:
-        return Slot(0, 0, "f", "", None, None, 8, 1, refusal, False, False, None, 0)
+    def make(refusal: int) -> TracedSlot:
+        return TracedSlot(0, 0, "f", "", None, None, 8, 1, refusal, False, False, None, 0)
 
     assert make(slot.HOOKED).is_hooked
     assert not make(slot.REFUSED_FULL).is_hooked
@@ -67,6 +67,7 @@ def test_captured_data_is_never_none() -> None:
         (slot.ERROR_MINUS_ONE, [2**64 - 1], [0, 2**64 - 2, 0xFFFF_FFFF]),
         (slot.ERROR_INT_NONZERO, [1, 0xFFFF_FFFF], [0, 0x1_0000_0000]),
         (slot.ERROR_INT_ZERO, [0, 0x1_0000_0000], [1, 0xFFFF_FFFF]),
+        (slot.ERROR_INT_MINUS_ONE, [0xFFFF_FFFF, 2**64 - 1], [0, 0xFFFF_FFFE]),
         (99, [], [0, 1]),
     ],
 )
