@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where bytes come from: a file, a buffer, or (in `soscope.process`) the memory of a process.
+"""Where bytes come from: a file, a buffer, or (in `soscope.proc`) the memory of a process.
 
 A source never raises for bytes that are not there: it returns fewer. The decoders know what
 they were reading and turn that into a FormatError with field and offset.
@@ -110,9 +110,17 @@ def take(source: ByteSource, offset: int, size: int, field: str) -> bytes:
     Raises FormatError naming `field` where the source ends before.
     """
     data = source.read(offset, size)
+    require(data, size, source, offset, field)
+    return data
+
+
+def require(data: bytes, size: int, source: ByteSource, offset: int, field: str) -> None:
+    """Raise FormatError naming `field` where `data`, read at `offset`, has less than `size` bytes.
+
+    Reading them again would not do: the memory of a process may be there a moment later.
+    """
     if len(data) < size:
         raise broken(source, field, offset, f"{size} bytes expected, {len(data)} found")
-    return data
 
 
 def length(source: ByteSource) -> int:

@@ -136,3 +136,59 @@ def test_nothing_is_lost_in_silence(elf: list[Path]) -> None:
         for at in range(0, len(data), len(data) // 90):
             cut = answers(data[:at])
             assert cut is None or whole is None or cut == whole, (path.name, at)
+
+
+# ---- bytes that are there at one moment and gone at another: libraries come and go ----
+
+
+class Flickering(BufferSource):
+    """A source that gives `size` bytes, at most, from read `first` up to, and without, `end`."""
+
+    __slots__ = ("_end", "_first", "_size", "reads")
+
+    def __init__(self, data: bytes, first: int, end: int, size: int) -> None:
+        super().__init__(data)
+        self._first, self._end, self._size = first, end, size
+        self.reads = 0
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return up to `size` bytes at `offset`, or fewer."""
+        self.reads += 1
+        is_away = self._first <= self.reads < self._end
+        return super().read(offset, min(size, self._size) if is_away else size)
+
+
+def read_all(source: BufferSource) -> None:
+    image = ElfImage.from_source(source)
+    names = ["printf", "puts", "main", "nope"] + [symbol.name for symbol in image.symbols]
+    for name in names:
+        image.symbol(name)
+    named = ElfImage.from_source(source)  # which has not read its hash table whole
+    for name in names[:4]:
+        named.symbol(name)
+    assert isinstance((image.needed, image.soname, image.interpreter, image.build_id), tuple)
+    image.undefined_functions()
+    assert isinstance(answers_of(source), tuple)
+
+
+def answers_of(source: BufferSource) -> tuple[object, ...]:
+    found = ElfMap(ElfImage.from_source(source))
+    return (found.slots, found.stubs_without_slot, found.needed, found.build_id, found.soname)
+
+
+@pytest.mark.parametrize("size", [0, 3, 40])
+def test_bytes_that_go_and_come_back_are_a_format_error_at_worst(
+    size: int, elf: list[Path]
+) -> None:
+    refused = 0
+    for path in elf:
+        data = path.read_bytes()
+        whole = Flickering(data, 0, 0, 0)
+        read_all(whole)
+        for first in range(1, whole.reads + 1, max(1, whole.reads // 150)):
+            for end in (first + 1, first + 2, whole.reads + 1):
+                try:
+                    read_all(Flickering(data, first, end, size))
+                except FormatError:
+                    refused += 1
+    assert refused > 100

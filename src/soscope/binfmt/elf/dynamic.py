@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.encoding import Encoding
-from soscope.binfmt.source import ByteSource, broken, take
+from soscope.binfmt.source import ByteSource, broken, require
 
 _PIECE = 1024  # bytes read at once: most sections are shorter
 _MAX_ENTRIES = 65536
@@ -36,8 +36,7 @@ class Dynamic:
             if left < step:
                 return cls(entries)
             piece = source.read(where, left)
-            if len(piece) < step:
-                take(source, where, step, "dynamic section")
+            require(piece, step, source, where, "dynamic section")
             pairs = list(coding.dynamic.iter_unpack(piece[: len(piece) // step * step]))
             tags = [tag for tag, _ in pairs]
             if c.DT_NULL in tags:

@@ -5,15 +5,22 @@ from __future__ import annotations
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.encoding import Encoding, encoding
-from soscope.binfmt.source import ByteSource, broken, take
+from soscope.binfmt.source import ByteSource, broken, require, take
 
+_LARGEST = 64  # bytes of an ELF header
 _MAX_SEGMENTS = 4096  # the kernel takes less than 64 KiB of program headers
+
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.model.arch import Arch
 
 
 class Header:
     """What the ELF header says; `phoff` and `shoff` are offsets from the header."""
 
     __slots__ = (
+        "_arch",
         "encoding",
         "entry",
         "flags",
@@ -33,6 +40,23 @@ class Header:
         self.type, self.machine = fields[0], fields[1]
         self.entry, self.phoff, self.shoff, self.flags = fields[3:7]
         self.phentsize, self.phnum, self.shentsize, self.shnum, self.shstrndx = fields[8:13]
+        self._arch: tuple[Arch | None, ...] = ()
+
+    @property
+    def arch(self) -> Arch | None:
+        """What is known of its machine, None for an unknown processor."""
+        if not self._arch:
+            # many who read headers never ask: starting a look into a process does not pay for it
+            from soscope.model.arch import arch_of
+
+            coding = self.encoding
+            self._arch = (arch_of(self.machine, coding.bits, coding.order, self.flags),)
+        return self._arch[0]
+
+    @property
+    def arch_name(self) -> str:
+        """The name of its machine, "e_machine N" for an unknown processor."""
+        return f"e_machine {self.machine}" if self.arch is None else self.arch.name
 
 
 class Segment:
@@ -57,7 +81,9 @@ def read_header(source: ByteSource, at: int = 0) -> Header:
 
     Raises FormatError where there is none, or one of an unknown class or byte order.
     """
-    ident = take(source, at, 16, "e_ident")
+    data = source.read(at, _LARGEST)
+    require(data, 16, source, at, "e_ident")
+    ident = data[:16]
     if ident[:4] != b"\x7fELF":
         raise broken(source, "e_ident", at, "not an ELF file")
     bits = {1: 32, 2: 64}.get(ident[4])
@@ -67,7 +93,8 @@ def read_header(source: ByteSource, at: int = 0) -> Header:
     if order is None:
         raise broken(source, "EI_DATA", at + 5, f"unknown byte order {ident[5]}")
     coding = encoding(bits, order)
-    fields = coding.header.unpack(take(source, at, coding.header.size, "ELF header"))
+    require(data, coding.header.size, source, at, "ELF header")
+    fields = coding.header.unpack_from(data)
     header = Header(coding, fields)
     if header.phnum == c.PN_XNUM:
         # sh_info of section header 0, at 44 (ELF64) or 28 (ELF32). gABI, "Program Header".
