@@ -3,20 +3,17 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Collection, Iterable, Sequence
+import os
+from collections.abc import Callable, Collection, Iterable
 from typing import TypeVar
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
-from soscope.binfmt.elf.longnames import SHORT, LongNames
-from soscope.binfmt.elf.versions import Versions
+from soscope.binfmt.elf.symbols.array import SymbolArray
+from soscope.binfmt.elf.symbols.versions import Versions
 from soscope.errors import FormatError
 
 _T = TypeVar("_T")
-
-_MAX_BYTES = 1 << 30
-_MAX_STRINGS = 1 << 28
 
 SYMBOL_TYPES = {
     c.STT_NOTYPE: "none",
@@ -41,43 +38,35 @@ class Names:
     `named` has each by its index, without a name where the file has none.
     """
 
-    __slots__ = ("_image", "_numbers", "_strings", "_table", "_versions", "named", "partial")
+    __slots__ = ("_array", "_versions", "named", "partial")
 
     def __init__(self, image: ElfImage, wanted: Collection[int]) -> None:
         """Read the symbols with the indices `wanted`."""
-        self._image = image
         self.named: dict[int, Named] = {0: _NOBODY}
         self.partial: list[str] = []
-        self._table = self._strings = b""
-        self._numbers: Sequence[int] = ()
+        self._array = SymbolArray(image.encoding, b"", b"", name=image.source.name)
         self._versions: Versions | None = None
-        if image.dynamic.get(c.DT_VERSYM) is not None:
-            self._versions = self._quietly(lambda: Versions(image))
         most = max(wanted, default=0)
         if most:
-            self._read(wanted, self._read_tables(most))
+            self._read(wanted, self._read_tables(image, most))
 
-    def _read_tables(self, most: int) -> int:
+    def _read_tables(self, image: ElfImage, most: int) -> int:
         """Read the tables up to the symbol `most`; return where that of symbols lies."""
-        image = self._image
-        symbols = self._quietly(lambda: image.locate_pointer(c.DT_SYMTAB))
-        strings = self._quietly(lambda: image.locate_pointer(c.DT_STRTAB))
-        if symbols is None or strings is None:
+        symbols = self._quietly(lambda: image.symbols)
+        start, strings = (0, 0) if symbols is None else symbols.places
+        if symbols is None or not start or not strings:
             self.partial.append("no DT_SYMTAB or DT_STRTAB: symbols have no names")
             return 0
-        step = image.encoding.symbol.size
-        self._table = image.source.read(symbols, min((most + 1) * step, _MAX_BYTES))
+        self._array = array = symbols.leading(most + 1)
         size = image.dynamic.get(c.DT_STRSZ) or 0
-        self._strings = image.source.read(strings, min(size, _MAX_STRINGS))
-        if len(self._strings) < size:
+        if len(array.strings) < size:
             self.partial.append(
                 f"DT_STRTAB at offset {strings:#x}: {size} bytes expected,"
-                f" {len(self._strings)} found"
+                f" {len(array.strings)} found"
             )
-        if self._versions is not None:
-            self._versions.strings = self._strings
-            self._numbers = self._versions.read_numbers(min(most + 1, len(self._table) // step))
-        return symbols
+        if image.dynamic.get(c.DT_VERSYM) is not None:
+            self._versions = array.versions
+        return start
 
     def _quietly(self, read: Callable[[], _T]) -> _T | None:
         try:
@@ -88,53 +77,39 @@ class Names:
 
     def other(self, index: int) -> int:
         """Return st_other of one symbol, 0 where the file does not have it."""
-        coding = self._image.encoding
-        at = index * coding.symbol.size + (5 if coding.bits == 64 else 13)
-        return self._table[at] if at < len(self._table) else 0
+        return self._array.row(index)[2] if index < len(self._array) else 0
 
     def _read(self, wanted: Iterable[int], start: int) -> None:
-        layout = self._image.encoding.symbol
-        unpack, step = layout.unpack_from, layout.size
-        is_64 = self._image.encoding.bits == 64
-        table, strings, numbers = self._table, self._strings, self._numbers
-        named, types, find = self.named, SYMBOL_TYPES, self._strings.find
+        array, named, types = self._array, self.named, SYMBOL_TYPES
         # those of undefined and of defined symbols, by their entries of DT_VERSYM
-        versions: tuple[dict[int, _Version], dict[int, _Version]] = ({}, {})
-        long = LongNames(strings)
+        known: tuple[dict[int, _Version], dict[int, _Version]] = ({}, {})
+        versions = self._versions
+        numbers = (versions and self._quietly(lambda: versions.read_numbers(len(array)))) or ()
+        row, text = array.row, array.bytes_at
         for index in wanted:
             if index in named:
                 continue
             try:
-                raw = unpack(table, index * step)
-            except struct.error:
+                offset, info, _, section, _, _ = row(index)
+            except IndexError:
                 self.partial.append(
                     f"DT_SYMTAB at offset {start:#x}: symbol {index} is outside of the file"
                 )
                 named[index] = _NOBODY
                 continue
-            if is_64:
-                at, info, _, section, _, _ = raw
-            else:
-                at, _, _, info, _, section = raw
-            end = find(b"\0", at, at + SHORT)
-            if end >= 0:
-                name = strings[at:end]
-            else:
-                name = long.read(at) or b""
-                if not name and long.reason:
-                    whose = "" if long.is_spent else f"st_name of symbol {index}: "
-                    self.partial.append(whose + long.reason)
+            name = text(offset)
+            if name is None:
+                self.partial.append(array.why_no_name(index))
             is_defined = section != c.SHN_UNDEF
-            if index < len(numbers):
+            if index < len(numbers) and self._versions is not None:
                 number = numbers[index]
-                version = versions[is_defined].get(number)
+                version = known[is_defined].get(number)
                 if version is None:
-                    version = versions[is_defined][number] = self._version(number, is_defined)
-                    numbers = self._numbers
+                    version = known[is_defined][number] = self._version(number, is_defined)
             else:
                 version = self._version_of(index, is_defined)
             named[index] = (
-                name.decode("utf-8", "surrogateescape"),
+                os.fsdecode(name or b""),
                 version[0],
                 types.get(info & 15, "unknown"),
                 is_defined,
@@ -166,5 +141,4 @@ class Names:
     def _no_versions(self, error: FormatError) -> _Version:
         self.partial.append(str(error))
         self._versions = None
-        self._numbers = ()
         return None, ""

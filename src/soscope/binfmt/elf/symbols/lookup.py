@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DT_GNU_HASH and DT_HASH: from a name to the symbols that may have it.
+
+DT_GNU_HASH: u32 buckets, first symbol, bloom words, shift; bloom filter in address-sized
+words; u32 bucket[]; u32 chain[] from the first symbol on, whose lowest bit ends a chain.
+DT_HASH: u32 buckets, symbols; u32 bucket[]; u32 chain[]. On s390x and Alpha all of them are u64.
+DT_MIPS_XHASH, DT_GNU_HASH of MIPS, is not read: there the number of symbols has a tag of its own.
+
+A table begins with what one read gives, which rules most names out; `read_all` reads the rest,
+for whoever asks for many names or needs no open file afterwards.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.reader import ElfReader
+from soscope.binfmt.source import broken, require, take
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from array import array
+    from typing import Literal
+
+    Numbers = memoryview | array[int]
+
+_MAX_BUCKETS = 1 << 26
+_MAX_SYMBOLS = 1 << 26
+_HEAD = 4096  # bytes that are read first
+_PIECE = 64  # bytes of a chain that are read first
+_CODES: dict[int, Literal["H", "I", "Q"]] = {2: "H", 4: "I", 8: "Q"}
+
+
+def gnu_hash(name: bytes) -> int:
+    """Hash a name for DT_GNU_HASH."""
+    value = 5381
+    for byte in name:
+        value = value * 33 + byte & 0xFFFF_FFFF
+    return value
+
+
+def sysv_hash(name: bytes) -> int:
+    """Hash a name for DT_HASH. gABI, "Hash Table"."""
+    value = 0
+    for byte in name:
+        value = (value << 4) + byte
+        high = value & 0xF000_0000
+        value = (value ^ high >> 24) & ~high & 0xFFFF_FFFF
+    return value
+
+
+class Name:
+    """A name to look for: made once, asked of many images. `text` has its NUL behind."""
+
+    __slots__ = ("_sysv", "gnu", "text")
+
+    def __init__(self, name: bytes) -> None:
+        self.text = name + b"\0"
+        self.gnu = gnu_hash(name)
+        self._sysv: int | None = None
+
+    @property
+    def sysv(self) -> int:
+        """Its hash for DT_HASH: few images ask for it."""
+        if self._sysv is None:
+            self._sysv = sysv_hash(self.text[:-1])
+        return self._sysv
+
+
+def numbers(data: bytes, size: int, order: str) -> Numbers:
+    """Return the unsigned numbers of `size` bytes each that `data` has, whole ones alone."""
+    data = data[: len(data) // size * size]
+    if order == ("<" if sys.byteorder == "little" else ">"):
+        return memoryview(data).cast(_CODES[size])
+    from array import array
+
+    found = array(next(code for code in "HILQ" if array(code).itemsize == size), data)
+    found.byteswap()
+    return found
+
+
+class GnuHash:
+    """DT_GNU_HASH. `first` is the index of the first symbol that is in it."""
+
+    __slots__ = (
+        "_at",
+        "_bits",
+        "_bloom",
+        "_buckets",
+        "_is_whole",
+        "_mask",
+        "_numbers",
+        "_order",
+        "_shift",
+        "_source",
+        "first",
+    )
+
+    def __init__(self, image: ElfReader, at: int) -> None:
+        """Read its head, at `at`. Raises FormatError where it is none."""
+        self._source = image.source
+        self._at = at
+        self._order = image.encoding.order
+        self._bits = image.encoding.bits
+        head = image.source.read(at, _HEAD)
+        require(head, 16, image.source, at, "DT_GNU_HASH")
+        unpack = image.encoding.u32.unpack_from
+        self._buckets: int = unpack(head, 0)[0]
+        self.first: int = unpack(head, 4)[0]
+        words: int = unpack(head, 8)[0]
+        self._shift: int = unpack(head, 12)[0]
+        if self._buckets > _MAX_BUCKETS or not 0 < words <= _MAX_BUCKETS or words & words - 1:
+            raise self._broken(f"{self._buckets} buckets, {words} bloom words")
+        self._mask = words - 1
+        self._is_whole = False
+        self._split(head)
+
+    def _split(self, data: bytes) -> None:
+        """Keep the filter and the numbers behind it, as far as `data` has them."""
+        size = self._bits // 8
+        end = 16 + (self._mask + 1) * size
+        self._bloom = numbers(data[16:end], size, self._order)
+        self._numbers = numbers(data[end:], 4, self._order)
+
+    def _broken(self, why: str) -> Exception:
+        return broken(self._source, "DT_GNU_HASH", self._at, why)
+
+    def _word(self, index: int) -> int:
+        """Return one word of the filter that has not been read."""
+        size = self._bits // 8
+        data = take(self._source, self._at + 16 + index * size, size, "DT_GNU_HASH")
+        return int(numbers(data, size, self._order)[0])
+
+    def _number(self, place: int) -> int:
+        """Return one of the numbers behind the filter: the buckets, then the chains."""
+        if place < len(self._numbers):
+            return int(self._numbers[place])
+        at = self._at + 16 + (self._mask + 1) * self._bits // 8 + 4 * place
+        return int(numbers(take(self._source, at, 4, "DT_GNU_HASH"), 4, self._order)[0])
+
+    def indices(self, name: Name) -> list[int]:
+        """Return the symbols that may be called so, in order. Raises FormatError."""
+        value, bits = name.gnu, self._bits
+        at = value // bits & self._mask
+        word = self._bloom[at] if at < len(self._bloom) else self._word(at)
+        # nearly all names are in another image: they end here
+        if not word >> value % bits & word >> (value >> self._shift) % bits & 1:
+            return []
+        if not self._buckets:
+            return []
+        index = self._number(value % self._buckets)
+        if not index:
+            return []
+        if index < self.first:
+            raise self._broken(f"a bucket points to symbol {index}")
+        found: list[int] = []
+        for place in range(self._buckets + index - self.first, _MAX_SYMBOLS):
+            link = self._number(place)
+            if link | 1 == value | 1:
+                found.append(place - self._buckets + self.first)
+            if link & 1:
+                return found
+        raise self._broken("a chain has no end")
+
+    def read_all(self) -> None:
+        """Read it whole. Raises FormatError where it has no end."""
+        if self._is_whole:
+            return
+        buckets = self._buckets
+        size = 16 + (self._mask + 1) * self._bits // 8 + 4 * buckets
+        if len(self._numbers) < buckets:
+            self._split(take(self._source, self._at, size, "DT_GNU_HASH"))
+        last = max(self._numbers[:buckets], default=0)
+        if last:
+            if not self.first <= last < _MAX_SYMBOLS:
+                raise self._broken(f"a bucket points to symbol {last}")
+            end = buckets + last - self.first
+            known = len(self._numbers)
+            while end < known and not self._numbers[end] & 1:
+                end += 1
+            if end >= known:
+                chains = self._chains(self._at + size, last)
+                self._split(take(self._source, self._at, size, "DT_GNU_HASH") + chains)
+                end = len(self._numbers)
+        else:
+            end = buckets - 1
+        self._numbers = self._numbers[: end + 1]
+        self._is_whole = True
+
+    def _chains(self, start: int, last: int) -> bytes:
+        """Return the chains up to the end of that of symbol `last`; only it says where."""
+        have = take(self._source, start, 4 * (last - self.first), "DT_GNU_HASH chain")
+        size = _PIECE
+        while len(have) <= 4 * _MAX_SYMBOLS:
+            piece = self._source.read(start + len(have), size)
+            require(piece, 4, self._source, start + len(have), "DT_GNU_HASH chain")
+            links = numbers(piece, 4, self._order)
+            ends = [place for place, link in enumerate(links) if link & 1]
+            if ends:
+                return have + piece[: 4 * (ends[0] + 1)]
+            have += piece[: 4 * len(links)]
+            size *= 2
+        raise self._broken("a chain has no end")
+
+    @property
+    def end(self) -> int:
+        """The index behind its last symbol, 0 where it has none. Raises FormatError."""
+        hashes = self.hashes
+        return self.first + len(hashes) if hashes else 0
+
+    @property
+    def hashes(self) -> Numbers:
+        """The hash of each of its symbols, but for the lowest bit. Raises FormatError."""
+        self.read_all()
+        return self._numbers[self._buckets :]
+
+
+class SysvHash:
+    """DT_HASH. `end` is the number of symbols, as it says."""
+
+    __slots__ = ("_at", "_buckets", "_numbers", "_order", "_size", "_source", "end")
+
+    def __init__(self, image: ElfReader, at: int) -> None:
+        """Read its head, at `at`. Raises FormatError where it is none."""
+        arch = image.header.arch if image.header else None
+        is_wide = arch is not None and arch.hash_word == 8
+        self._size = 8 if is_wide else 4
+        self._source = image.source
+        self._at = at
+        self._order = image.encoding.order
+        self._numbers = numbers(
+            take(image.source, at, 2 * self._size, "DT_HASH"), self._size, self._order
+        )
+        self._buckets, self.end = int(self._numbers[0]), int(self._numbers[1])
+
+    def _number(self, place: int) -> int:
+        if place < len(self._numbers):
+            return int(self._numbers[place])
+        at = self._at + place * self._size
+        return int(
+            numbers(take(self._source, at, self._size, "DT_HASH"), self._size, self._order)[0]
+        )
+
+    def indices(self, name: Name) -> list[int]:
+        """Return the symbols that may be called so, in order. Raises FormatError."""
+        found: list[int] = []
+        if not self._buckets:
+            return found
+        end = min(self.end, _MAX_SYMBOLS)
+        index = self._number(2 + name.sysv % self._buckets)
+        while index:
+            if index >= end:
+                raise self._broken(f"a chain points to symbol {index}")
+            if len(found) >= end:
+                raise self._broken("a chain runs in a circle")
+            found.append(index)
+            index = self._number(2 + self._buckets + index)
+        return found
+
+    def _broken(self, why: str) -> Exception:
+        return broken(self._source, "DT_HASH", self._at, why)
+
+    def read_all(self) -> None:
+        """Read it whole, as far as it is there."""
+        count = min(2 + self._buckets + self.end, _MAX_BUCKETS + _MAX_SYMBOLS)
+        if len(self._numbers) < count:
+            data = self._source.read(self._at, count * self._size)
+            self._numbers = numbers(data, self._size, self._order)
+
+
+def open_hash(image: ElfReader) -> GnuHash | SysvHash | None:
+    """Return the hash table that a loader would use, None where there is none.
+
+    Raises FormatError where it is damaged.
+    """
+    at = image.locate_pointer(c.DT_GNU_HASH)
+    if at is not None:
+        return GnuHash(image, at)
+    at = image.locate_pointer(c.DT_HASH)
+    return None if at is None else SysvHash(image, at)

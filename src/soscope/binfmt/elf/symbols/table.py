@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The dynamic symbol table of an image: by name as a loader looks, by index, or all of it.
+
+One symbol is read for one question. `read_all` reads every table at once, for whoever asks much,
+or needs no open file afterwards.
+
+Nothing in memory says how many symbols there are. DT_HASH counts them; DT_GNU_HASH only
+counts the exported ones; the rest is what the relocations name.
+"""
+
+from __future__ import annotations
+
+import os
+from _collections_abc import Iterator
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf import relocations
+from soscope.binfmt.elf.reader import ElfReader
+from soscope.binfmt.elf.symbols import match
+from soscope.binfmt.elf.symbols.array import ElfSymbol, SymbolArray, in_order
+from soscope.binfmt.elf.symbols.lookup import GnuHash, Name, SysvHash, open_hash
+from soscope.binfmt.elf.symbols.match import SymbolEntry
+from soscope.binfmt.elf.symbols.versions import Versions
+from soscope.binfmt.source import broken, take
+
+_MAX_SYMBOLS = 1 << 24
+_MAX_STRINGS = 1 << 30
+
+
+class SymbolTable:
+    """The dynamic symbols of an image; `versions` are theirs.
+
+    Every look-up raises FormatError where the tables are damaged, or gone.
+    """
+
+    __slots__ = (
+        "_array",
+        "_at",
+        "_count",
+        "_hash",
+        "_image",
+        "_is_whole",
+        "_strings_at",
+        "versions",
+    )
+
+    def __init__(self, image: ElfReader) -> None:
+        self._image = image
+        self._at = image.locate_pointer(c.DT_SYMTAB)
+        self._strings_at = image.locate_pointer(c.DT_STRTAB)
+        self.versions = Versions(image)
+        self._hash: GnuHash | SysvHash | bool | None = False  # not opened yet
+        self._count: int | None = None
+        self._array: SymbolArray | None = None
+        self._is_whole = False
+
+    @property
+    def places(self) -> tuple[int, int]:
+        """Where DT_SYMTAB and DT_STRTAB lie in the source, 0 where they do not."""
+        return self._at or 0, self._strings_at or 0
+
+    @property
+    def hash(self) -> GnuHash | SysvHash | None:
+        """The hash table that a loader would use, None without one."""
+        if isinstance(self._hash, bool):
+            self._hash = open_hash(self._image)
+        return self._hash
+
+    # ---- by name ----
+
+    def named(self, name: Name) -> list[SymbolEntry]:
+        """Return the symbols called `name` that a loader looks at, in its order."""
+        table = self._hash
+        if isinstance(table, bool):
+            table = self.hash
+        if table is None:
+            if not self._said_count():
+                return []
+            indices = self.array.called(name.text[:-1])
+        else:
+            indices = table.indices(name)
+            if not indices:
+                return []
+        return [self.entry(index) for index in indices if self._is_called(index, name.text)]
+
+    def find(
+        self, name: Name, version: str | None = None, *, use: str = match.DLSYM, musl: bool = False
+    ) -> SymbolEntry | None:
+        """Return the symbol that a loader takes here, None if none: see `match.choose`."""
+        found = self.named(name)
+        return self.choose(found, version, use=use, musl=musl) if found else None
+
+    def choose(
+        self,
+        entries: list[SymbolEntry],
+        version: str | None = None,
+        *,
+        use: str = match.DLSYM,
+        musl: bool = False,
+    ) -> SymbolEntry | None:
+        """Return which of several symbols of one name a loader takes, None if none."""
+        return match.choose(entries, version, self.versions, use=use, musl=musl)
+
+    def definitions(self, name: Name, *, musl: bool = False) -> list[SymbolEntry]:
+        """Return all of this name that any version would get."""
+        return [one for one in self.named(name) if match.is_definition(one, musl=musl)]
+
+    def version_of(self, entry: SymbolEntry) -> str | None:
+        """Return the name of a symbol's version, None where it has none."""
+        if entry.number is None:
+            return None
+        return self.versions.name(entry.number, is_defined=not entry.is_stub)
+
+    def lookup(self, name: str) -> ElfSymbol | None:
+        """Return the definition of `name`, the default version first, None if there is none."""
+        found = self._definition(name)
+        return None if found is None else self._symbol(found, name)
+
+    def addr(self, name: str) -> int | None:
+        """Return the run-time address of `name`, None where it is not defined here.
+
+        Cheaper than `lookup`: the names of versions are not read.
+        """
+        found = self._definition(name)
+        return None if found is None else found.value + self._image.load_bias
+
+    def _definition(self, name: str) -> SymbolEntry | None:
+        """Return what dlsym takes, else the first that is there for some version."""
+        entries = [one for one in self.named(Name(os.fsencode(name))) if not one.is_stub]
+        every = [one for one in entries if match.is_definition(one)]
+        return self.choose(entries) or next(iter(every), None)
+
+    def _symbol(self, entry: SymbolEntry, name: str) -> ElfSymbol:
+        info = entry.binding << 4 | entry.type
+        row = 0, info, entry.other, entry.section, entry.value, entry.size
+        version = self.version_of(entry)
+        return ElfSymbol(entry.index, name, row, version, is_default=not entry.is_hidden_version)
+
+    # ---- by index ----
+
+    def entry(self, index: int) -> SymbolEntry:
+        """Return the symbol at `index`."""
+        _, info, other, section, value, size = self._row(index)
+        return SymbolEntry(index, info, other, section, value, size, self.versions.raw(index))
+
+    def _row(self, index: int) -> tuple[int, int, int, int, int, int]:
+        array, coding = self._array, self._image.encoding
+        if array is not None:
+            try:
+                return array.row(index)
+            except IndexError:
+                pass  # only what a loader looks up was read
+        step = coding.symbol.size
+        data = take(self._image.source, (self._at or 0) + index * step, step, "DT_SYMTAB")
+        return in_order(coding.symbol.unpack(data), coding.bits)
+
+    def _is_called(self, index: int, text: bytes) -> bool:
+        """Say whether a symbol has this name, which has its NUL behind."""
+        if self._at is None or self._strings_at is None:
+            return False
+        offset = self._row(index)[0]
+        if self._array is not None:
+            return self._array.strings.startswith(text, offset)
+        return self._image.source.read(self._strings_at + offset, len(text)) == text
+
+    def indices_named(self, name: bytes) -> list[int]:
+        """Return the indices of all symbols called `name`, imports included.
+
+        Imports are in no hash table: the symbol table is read as far as DT_STRTAB, which
+        every linker puts behind it, or as it is counted.
+        """
+        if self._at is None or self._strings_at is None:
+            return []
+        count = (self._strings_at - self._at) // self._image.encoding.symbol.size
+        if not 0 < count < _MAX_SYMBOLS:
+            count = len(self)
+        return self.leading(count).called(name)
+
+    # ---- all of it ----
+
+    def __len__(self) -> int:
+        """Return the number of symbols, with the null symbol; at least all that are used."""
+        if self._count is None:
+            count = self._said_count()
+            if count is None:
+                table = self.hash
+                count = table.end if table is not None else 0
+                used = relocations.all_symbols(self._image)
+                count = max([count, *(index + 1 for index in used)])
+            if count > _MAX_SYMBOLS:
+                raise broken(self._image.source, "DT_SYMTAB", self._at or 0, f"{count} symbols")
+            self._count = count
+        return self._count
+
+    def _said_count(self) -> int | None:
+        """Return the number that DT_HASH gives, or DT_MIPS_SYMTABNO; None without both."""
+        image = self._image
+        at = image.locate_pointer(c.DT_HASH)
+        if at is not None:
+            return SysvHash(image, at).end
+        arch = image.header.arch if image.header else None
+        return image.dynamic.get(arch.symbol_count) if arch and arch.symbol_count else None
+
+    def __iter__(self) -> Iterator[ElfSymbol]:
+        """Read all symbols but the null symbol at index 0."""
+        count = len(self)
+        if count <= 1 or self._at is None:
+            return
+        array = self.array
+        for index, row in enumerate(array.rows()):
+            if not index:
+                continue
+            name = array.bytes_at(row[0])
+            if name is None:
+                where = self._at + index * self._image.encoding.symbol.size
+                raise broken(self._image.source, "st_name", where, array.why_no_name(index))
+            number, is_hidden = self.versions.number(index)
+            version = self.versions.name(number, is_defined=row[3] != c.SHN_UNDEF)
+            yield ElfSymbol(index, os.fsdecode(name), row, version, is_default=not is_hidden)
+
+    @property
+    def array(self) -> SymbolArray:
+        """The table, read whole; an empty one where the image has none."""
+        if self._array is None or not self._is_whole:
+            self._array = self._read_whole(len(self))
+            self._is_whole = True
+        return self._array
+
+    def read_all(self) -> None:
+        """Read what look-ups need: the hash table, the symbols that are in it, their versions."""
+        table = self.hash
+        if table is None:
+            count = self._said_count() or 0
+        else:
+            table.read_all()
+            count = table.end
+        if self._array is None:
+            self._array = self._read_whole(min(count, _MAX_SYMBOLS))
+        self.versions.read_own()
+
+    def leading(self, count: int) -> SymbolArray:
+        """Return the first `count` symbols, fewer where there are no more bytes."""
+        image, empty = self._image, b""
+        if self._array is not None and len(self._array) >= count:
+            return self._array
+        if self._at is None or self._strings_at is None:
+            return SymbolArray(image.encoding, empty, empty, name=image.source.name)
+        size = min(image.dynamic.get(c.DT_STRSZ) or 0, _MAX_STRINGS)
+        self.versions.strings = strings = image.source.read(self._strings_at, size)
+        return SymbolArray(
+            image.encoding,
+            image.source.read(self._at, count * image.encoding.symbol.size),
+            strings,
+            name=image.source.name,
+            versions=self.versions,
+        )
+
+    def _read_whole(self, count: int) -> SymbolArray:
+        image, coding = self._image, self._image.encoding
+        size = image.dynamic.get(c.DT_STRSZ)
+        if self._at is None or self._strings_at is None or not size or not count:
+            return SymbolArray(coding, b"", b"", name=image.source.name)
+        if size > _MAX_STRINGS:
+            raise broken(image.source, "DT_STRSZ", self._strings_at, f"{size} bytes")
+        self.versions.read_numbers(count)
+        table = take(image.source, self._at, count * coding.symbol.size, "DT_SYMTAB")
+        strings = take(image.source, self._strings_at, size, "DT_STRTAB")
+        self.versions.strings = strings
+        return SymbolArray(coding, table, strings, name=image.source.name, versions=self.versions)
+
+    def named_all(self, wanted: dict[int, list[bytes]]) -> dict[bytes, list[SymbolEntry]]:
+        """Return the symbols of many names at once that a loader looks at, in its order.
+
+        `wanted` has, for each gnu_hash with its lowest bit set, the names (with a NUL behind)
+        that have it; so have the keys of the result.
+        """
+        table = self.hash
+        found: dict[bytes, list[SymbolEntry]] = {}
+        if not isinstance(table, GnuHash):
+            if not self._said_count():
+                return found
+            every = {name for names in wanted.values() for name in names}
+            here = {(self.array.bytes_at(row[0]) or b"") + b"\0" for row in self.array.rows()}
+            return {name: self.named(Name(name[:-1])) for name in every & here}
+        first, hashes = table.first, table.hashes
+        hits = [at + first for at, value in enumerate(hashes) if value | 1 in wanted]
+        if not hits:
+            return found
+        array, low = self._array, 0
+        if array is None or len(array) <= hits[-1]:
+            low = hits[0]
+            array = self._stretch(low, hits[-1] + 1)
+        numbers = self.versions.demand_numbers(hits[-1] + 1)
+        row, is_called = array.row, array.strings.startswith
+        for index in hits:
+            offset, info, other, section, value, size = row(index - low)
+            for name in wanted[hashes[index - first] | 1]:
+                if is_called(name, offset):
+                    number = numbers[index] if numbers else None
+                    entry = SymbolEntry(index, info, other, section, value, size, number)
+                    found.setdefault(name, []).append(entry)
+        return found
+
+    def _stretch(self, low: int, high: int) -> SymbolArray:
+        """Return the symbols from `low` on up to `high` alone."""
+        image, step = self._image, self._image.encoding.symbol.size
+        at, strings = self.places
+        return SymbolArray(
+            image.encoding,
+            take(image.source, at + low * step, (high - low) * step, "DT_SYMTAB"),
+            image.source.read(strings, image.dynamic.get(c.DT_STRSZ) or 0),
+            name=image.source.name,
+        )
+
+    def undefined_weak(self) -> set[str]:
+        """Return the names that the image refers to but can do without."""
+        # DT_GNU_HASH begins behind the last undefined symbol
+        first = self.hash.first if isinstance(self.hash, GnuHash) else 0
+        array = self.leading(min(first, _MAX_SYMBOLS) if first > 1 else len(self))
+        return {
+            os.fsdecode(array.bytes_at(row[0]) or b"")
+            for row in array.rows()
+            if row[3] == c.SHN_UNDEF and row[1] >> 4 == c.STB_WEAK
+        } - {""}
+
+
+def dynamic_table(image: ElfReader) -> SymbolArray:
+    """Read the whole dynamic symbol table of an image; an empty array where it has none.
+
+    Raises FormatError where it is not all there.
+    """
+    return SymbolTable(image).array

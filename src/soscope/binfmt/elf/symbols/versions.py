@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Symbol versions: DT_VERSYM's numbers, and the names that DT_VERNEED and DT_VERDEF give them.
+
+As glibc reads them (_dl_check_map_versions of elf/dl-version.c): a chain goes on as long as it
+says so, whatever DT_VERNEEDNUM and DT_VERDEFNUM are, and the file's own entry, VER_FLG_BASE, is
+no version. Names are read when they are asked for: of hundreds one is wanted.
+"""
+
+from __future__ import annotations
+
+import os
+from struct import Struct
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.longnames import SHORT
+from soscope.binfmt.elf.reader import ElfReader
+from soscope.binfmt.elf.symbols.lookup import numbers
+from soscope.binfmt.source import AheadSource, broken, take
+from soscope.errors import FormatError
+
+_MAX = 65536  # entries: version numbers have 15 bits
+_MAX_NAMES = 1 << 22  # bytes
+_VER_FLG_BASE = 1
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.binfmt.elf.symbols.lookup import Numbers
+
+# version number -> offset of its name in DT_STRTAB, and of its library's (0 for one's own)
+_Entries = dict[int, tuple[int, int]]
+
+
+class Versions:
+    """The versions of an image's symbols; each table is read when it is asked for."""
+
+    __slots__ = (
+        "_defined",
+        "_image",
+        "_length",
+        "_names",
+        "_needed",
+        "_numbers",
+        "_versym",
+        "strings",
+    )
+
+    def __init__(self, image: ElfReader) -> None:
+        self._image = image
+        self._versym: int | bool | None = False  # not located yet
+        self._numbers: Numbers = numbers(b"", 2, "<")
+        self._needed: _Entries | None = None
+        self._defined: _Entries | None = None
+        # by number; those of undefined symbols by its complement
+        self._names: dict[int, str | None] = {}
+        self._length = 0  # of the names that have been read
+        self.strings = b""  # DT_STRTAB, where somebody has read it
+
+    def _place(self) -> int | None:
+        """Return where DT_VERSYM lies, None where there is none."""
+        if isinstance(self._versym, bool):
+            self._versym = self._image.locate_pointer(c.DT_VERSYM)
+        return self._versym
+
+    @property
+    def are_there(self) -> bool:
+        """Say whether the image has DT_VERSYM, wherever that lies."""
+        return self._image.dynamic.get(c.DT_VERSYM) is not None
+
+    def raw(self, index: int) -> int | None:
+        """Return DT_VERSYM's word for a symbol, None where the image has no versions.
+
+        Raises FormatError where it is not there.
+        """
+        if index < len(self._numbers):
+            return int(self._numbers[index])
+        place = self._place()
+        if place is None:
+            return None
+        data = take(self._image.source, place + 2 * index, 2, "DT_VERSYM")
+        return int(self._image.encoding.half.unpack(data)[0])
+
+    def number(self, index: int) -> tuple[int, bool]:
+        """Return (version number, is hidden) of the symbol at `index`; 0 and 1 have no name."""
+        value = self.raw(index) or 0
+        return value & ~c.VERSYM_HIDDEN, value >= c.VERSYM_HIDDEN
+
+    def read_numbers(self, count: int) -> Numbers:
+        """Read DT_VERSYM's entries for `count` symbols at once, as far as they are there."""
+        place = self._place()
+        if place is not None and len(self._numbers) < count:
+            data = self._image.source.read(place, 2 * count)
+            self._numbers = numbers(data, 2, self._image.encoding.order)
+        return self._numbers
+
+    def demand_numbers(self, count: int) -> Numbers:
+        """Read DT_VERSYM's entries for `count` symbols; none where the image has no versions.
+
+        Raises FormatError where they are not all there.
+        """
+        found = self.read_numbers(count)
+        if len(found) < count and self.are_there:
+            self.raw(len(found))  # which says what is missing
+        return found
+
+    def read_own(self) -> None:
+        """Read which versions the image defines. Raises FormatError where that is damaged."""
+        if self.are_there:
+            self._own()
+
+    def name(self, number: int, *, is_defined: bool) -> str | None:
+        """Return the name of version `number`, None where it has none.
+
+        Raises FormatError where the tables of versions are damaged.
+        """
+        number &= ~c.VERSYM_HIDDEN
+        key = number if is_defined else ~number
+        try:
+            return self._names[key]
+        except KeyError:
+            found = self._names[key] = self._find_name(number, is_defined=is_defined)
+            return found
+
+    def _find_name(self, number: int, *, is_defined: bool) -> str | None:
+        # 0 is local and 1 without a version, unless the file defines them
+        other = self._others().get(number) if number > 1 and not is_defined else None
+        if other is None and (is_defined or number > 1):
+            own = self._own().get(number)
+            if own is not None:
+                return self._string(own[0], "vda_name")
+            other = self._others().get(number) if number > 1 else None
+        return None if other is None else self._string(other[0], "vna_name")
+
+    def file(self, number: int) -> str:
+        """Return the library that is to have the needed version `number`, "" where none is.
+
+        Raises FormatError where the tables of versions are damaged.
+        """
+        found = self._others().get(number) if number > 1 else None
+        if found is None:
+            return ""
+        try:
+            return self._string(found[1], "vn_file")
+        except FormatError:
+            return ""  # the versions are right without it
+
+    def _others(self) -> _Entries:
+        if self._needed is None:
+            self._needed = self._read_needed()
+        return self._needed
+
+    def _own(self) -> _Entries:
+        if self._defined is None:
+            self._defined = self._read_defined()
+        return self._defined
+
+    def _read_needed(self) -> _Entries:
+        # Elfxx_Verneed: version, count, file, aux, next; Elfxx_Vernaux: hash, flags, other,
+        # name, next. The same in both classes; `aux` and `next` are relative.
+        found: _Entries = {}
+        at = self._image.locate_pointer(c.DT_VERNEED)
+        if at is None:
+            return found
+        need = Struct(self._image.encoding.order + "HHIII")
+        aux = Struct(self._image.encoding.order + "IHHII")
+        walked: set[int] = set()  # chains may run into each other: each entry says one thing
+        source = AheadSource(self._image.source)
+        for _ in range(_MAX):
+            _, count, file, offset, following = need.unpack(
+                take(source, at, need.size, "DT_VERNEED")
+            )
+            entry = at + offset
+            for _ in range(count):
+                if entry in walked:
+                    break
+                walked.add(entry)
+                if len(walked) > _MAX:
+                    raise broken(source, "DT_VERNEED", entry, f"over {_MAX} entries")
+                data = take(source, entry, aux.size, "DT_VERNEED")
+                _, _, other, name, more = aux.unpack(data)
+                found[other & ~c.VERSYM_HIDDEN] = name, file
+                if not more:
+                    break
+                entry += more
+            if not following:
+                break
+            at += following
+        return found
+
+    def _read_defined(self) -> _Entries:
+        # Elfxx_Verdef: version, flags, ndx, count, hash, aux, next; its first Elfxx_Verdaux
+        # (name, next) is its own name, the others are its parents.
+        found: _Entries = {}
+        at = self._image.locate_pointer(c.DT_VERDEF)
+        if at is None:
+            return found
+        define = Struct(self._image.encoding.order + "HHHHIII")
+        source = AheadSource(self._image.source)
+        for _ in range(_MAX):
+            _, flags, number, count, _, aux, following = define.unpack(
+                take(source, at, define.size, "DT_VERDEF")
+            )
+            if count and not flags & _VER_FLG_BASE:
+                (name,) = self._image.encoding.u32.unpack(take(source, at + aux, 4, "DT_VERDEF"))
+                found[number & ~c.VERSYM_HIDDEN] = int(name), 0
+            if not following:
+                break
+            at += following
+        return found
+
+    def _string(self, offset: int, field: str) -> str:
+        end = self.strings.find(b"\0", offset, offset + SHORT)
+        if end >= 0:
+            name = os.fsdecode(self.strings[offset:end])
+        else:
+            name = self._image.string(offset, field)
+        self._length += len(name)
+        if self._length > _MAX_NAMES:
+            raise broken(self._image.source, field, offset, f"names of over {_MAX_NAMES} bytes")
+        return name
