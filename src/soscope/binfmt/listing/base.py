@@ -47,7 +47,7 @@ class Line(NamedTuple):
     known: bool = True
 
 
-class Call(NamedTuple):
+class CallInstruction(NamedTuple):
     """An instruction at `vaddr` that calls `target`: a stub or, for CALL_THROUGH, a slot.
 
     `flow` is CALL, CALL_THROUGH or, for a tail call, JUMP or THROUGH. `start` is where the
@@ -96,7 +96,7 @@ class Lister:
 
     def calls(
         self, code: bytes, vaddr: int, stubs: Collection[int], slots: Collection[int]
-    ) -> Iterator[Call]:
+    ) -> Iterator[CallInstruction]:
         """Give the instructions in `code`, at `vaddr`, that call one of the stubs or slots."""
         raise NotImplementedError
 
@@ -111,7 +111,7 @@ class Lister:
     def unknown(self, code: bytes, vaddr: int) -> Line:
         """Return the line for bytes that are none of the decoder's."""
         code = code[: max(self.step, 1)]
-        words = ", ".join(f"{one:#04x}" for one in code)
+        words = ", ".join(f"{byte:#04x}" for byte in code)
         return Line(vaddr, code, f".byte {words}" if code else "no bytes", LEAVE, known=False)
 
 
@@ -128,14 +128,14 @@ def walk(lister: Lister, read: Read, vaddr: int, most: int = 24) -> list[Line]:
 
     `read(vaddr, size)` returns the bytes at an address, fewer where the file ends.
     """
-    found: list[Line] = []
-    while len(found) < most:
+    lines: list[Line] = []
+    while len(lines) < most:
         line = lister.line(read(vaddr, lister.longest), vaddr)
-        found.append(line)
+        lines.append(line)
         if line.flow == CALL and line.target is not None:
             vaddr = line.target
         elif line.flow == ON:
             vaddr += len(line.code)
         else:
             break
-    return found
+    return lines

@@ -1,12 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The linker's stubs in ELF files, one decoder per architecture.
+"""The linker's stubs in ELF files.
 
 A stub is told from other code by what it leads through: only a slot that a relocation fills
-makes it one. A decoder is a module with
-
-- `PLACES`: how the names of the sections begin that hold nothing but stubs; empty where the
-  linker puts them among the functions;
-- `find(code, table)`: the stubs in a stretch of code, pure bytes in, `Found` out.
-
-`soscope.binfmt.stubs.finder` calls them.
+makes it one. Each instruction set has a decoder in `soscope.binfmt.isa`; the finder calls them.
 """

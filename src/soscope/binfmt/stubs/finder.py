@@ -3,73 +3,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.header import Header
-from soscope.binfmt.elf.machines import (
-    EF_ARM_BE8,
-    EM_ARM,
-    EM_MIPS,
-    EM_PPC,
-    EM_PPC64,
-    EM_RISCV,
-    EM_S390,
-)
 from soscope.binfmt.elf.sections import Section, Sections
 from soscope.binfmt.elf.stretches import Stretches
-from soscope.binfmt.stubs.table import Code, Found, SlotTable
+from soscope.binfmt.isa import part
+from soscope.binfmt.stubs.table import Code, Decoder, FoundStub, SlotTable
 from soscope.model.filemap import Stub
 
 _PIECE = 1 << 24  # bytes of code at once
 _OVERLAP = 256  # longer than any stub
 _AGAIN = 1 << 20  # bytes of code that may lie at several addresses
 
-Decoder = Callable[[Code, SlotTable], Iterable[Found]]
 
-
-def decoder_of(machine: int) -> tuple[Decoder, tuple[str, ...]] | None:
-    """Return the decoder for e_machine, and how names of sections begin that hold stubs alone.
-
-    None where there is no decoder. A decoder is imported when it is needed.
-    """
-    if machine == c.EM_X86_64:
-        from soscope.binfmt.stubs import x86_64
-
-        return x86_64.find, x86_64.PLACES
-    if machine == c.EM_386:
-        from soscope.binfmt.stubs import i386
-
-        return i386.find, i386.PLACES
-    if machine == c.EM_AARCH64:
-        from soscope.binfmt.stubs import aarch64
-
-        return aarch64.find, aarch64.PLACES
-    if machine == EM_ARM:
-        from soscope.binfmt.stubs import arm
-
-        return arm.find, arm.PLACES
-    if machine == EM_RISCV:
-        from soscope.binfmt.stubs import riscv
-
-        return riscv.find, riscv.PLACES
-    if machine == EM_S390:
-        from soscope.binfmt.stubs import s390x
-
-        return s390x.find, s390x.PLACES
-    if machine == EM_MIPS:
-        from soscope.binfmt.stubs import mips
-
-        return mips.find, mips.PLACES
-    if machine == EM_PPC:
-        from soscope.binfmt.stubs import ppc
-
-        return ppc.find, ppc.PLACES
-    if machine == EM_PPC64:
-        from soscope.binfmt.stubs import ppc64
-
-        return ppc64.find, ppc64.PLACES
-    return None
+def decoder_of(header: Header | None) -> Decoder | None:
+    """Return the decoder for a file's machine, None where there is none."""
+    arch = header.arch if header is not None else None
+    known = part(arch, "stubs")
+    if known is None:
+        return None
+    decoder: Decoder = known.decoder(arch)
+    return decoder
 
 
 def find_stubs(table: SlotTable, sections: Sections) -> list[Stub]:
@@ -78,11 +34,11 @@ def find_stubs(table: SlotTable, sections: Sections) -> list[Stub]:
     Without section headers, or where they lead to none although functions are called, all code
     is searched; then a stub that leads through no slot is not told from other code.
     """
-    decoder = decoder_of(table.machine)
+    decoder = decoder_of(table.image.header)
     if decoder is None:
         return []
-    find, places = decoder
-    found: dict[int, Stub] = {}
+    find, places = decoder.find, decoder.places
+    by_vaddr: dict[int, Stub] = {}
     new = tuple.__new__  # there are many
     for code in _code_of(table, _sections_of(sections, places)):
         section = code.section
@@ -90,54 +46,56 @@ def find_stubs(table: SlotTable, sections: Sections) -> list[Stub]:
             vaddr: new(Stub, (vaddr, size, section, kind, slot, None))
             for vaddr, size, slot, kind in find(code, table)
         }
-        if len(found) < len(stubs):
-            found = stubs | found
+        if len(by_vaddr) < len(stubs):
+            by_vaddr = stubs | by_vaddr
         else:
             for vaddr, stub in stubs.items():
-                found.setdefault(vaddr, stub)
-    if not found and table.slots and (table.calls or not sections.all):
+                by_vaddr.setdefault(vaddr, stub)
+    if not by_vaddr and table.slots and (table.calls or not sections.all):
         for code in all_code(table):
-            for one in find(code, table):
-                if one.slot in table.slots and one.vaddr not in found:
-                    found[one.vaddr] = _stub(one, sections)
-    if table.machine == EM_PPC:
-        from soscope.binfmt.stubs.ppc import in_place
-
-        for one in in_place(table):
-            found.setdefault(one.vaddr, _stub(one, sections))
-    return _whole([found[vaddr] for vaddr in sorted(found)])
+            for candidate in find(code, table):
+                if candidate.slot in table.slots and candidate.vaddr not in by_vaddr:
+                    by_vaddr[candidate.vaddr] = _stub(candidate, sections)
+    if decoder.in_place is not None:
+        for candidate in decoder.in_place(table):
+            by_vaddr.setdefault(candidate.vaddr, _stub(candidate, sections))
+    return _whole([by_vaddr[vaddr] for vaddr in sorted(by_vaddr)])
 
 
-def _stub(one: Found, sections: Sections) -> Stub:
-    section = sections.containing(one.vaddr)
-    return Stub(one.vaddr, one.size, None if section is None else section.name, one.kind, one.slot)
+def _stub(stub: FoundStub, sections: Sections) -> Stub:
+    section = sections.containing(stub.vaddr)
+    return Stub(
+        stub.vaddr, stub.size, None if section is None else section.name, stub.kind, stub.slot
+    )
 
 
 def _whole(stubs: list[Stub]) -> list[Stub]:
     """Leave out the rest of a stub that the beginning of a piece of code has cut."""
-    found = []
+    whole = []
     end = last = 0
-    for one in stubs:
-        vaddr, size, _, _, slot, _ = one
+    for stub in stubs:
+        vaddr, size, _, _, slot, _ = stub
         if vaddr + size > end or slot != last:
-            found.append(one)
+            whole.append(stub)
         end, last = vaddr + size, slot
-    return found
+    return whole
 
 
 def _sections_of(sections: Sections, places: tuple[str, ...]) -> list[Section]:
     """Return the sections that may hold stubs; all code where linkers put them anywhere."""
     return [
-        one
-        for one in sections.all
-        if one.flags & c.SHF_EXECINSTR
-        and one.type != c.SHT_NOBITS
-        and (not places or one.name.startswith(places))
+        section
+        for section in sections.all
+        if section.flags & c.SHF_EXECINSTR
+        and section.type != c.SHT_NOBITS
+        and (not places or section.name.startswith(places))
     ]
 
 
 def _code_of(table: SlotTable, sections: list[Section]) -> Iterator[Code]:
-    return _once(table, ((one.vaddr, one.offset, one.size, one.name) for one in sections))
+    return _once(
+        table, ((section.vaddr, section.offset, section.size, section.name) for section in sections)
+    )
 
 
 def all_code(table: SlotTable) -> Iterator[Code]:
@@ -145,9 +103,9 @@ def all_code(table: SlotTable) -> Iterator[Code]:
     return _once(
         table,
         (
-            (one.vaddr, one.offset, one.filesz, None)
-            for one in table.image.segments
-            if one.type == c.PT_LOAD and one.flags & c.PF_X
+            (segment.vaddr, segment.offset, segment.filesz, None)
+            for segment in table.image.segments
+            if segment.type == c.PT_LOAD and segment.flags & c.PF_X
         ),
     )
 
@@ -191,11 +149,7 @@ def _pieces(
 
 def missing_decoder(header: Header | None) -> str:
     """Say why the stubs of a file cannot be told, "" where they can."""
-    number = header.machine if header else 0
-    if header is None or decoder_of(number) is None:
-        return f"no decoder of stubs for e_machine {number}"
-    if number == EM_S390 and header.encoding.bits == 32:
-        return "no decoder of stubs for s390 with 31 bits"
-    if number == EM_ARM and header.encoding.order == ">" and not header.flags & EF_ARM_BE8:
-        return "no decoder of stubs for ARM code that is stored big end first (BE32)"
-    return ""
+    decoder = decoder_of(header)
+    if header is None or decoder is None:
+        return f"no decoder of stubs for {'e_machine 0' if header is None else header.arch_name}"
+    return decoder.missing(header) if decoder.missing is not None else ""

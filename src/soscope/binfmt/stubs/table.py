@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.header import Header
 from soscope.binfmt.elf.reader import ElfReader
 from soscope.errors import FormatError
 from soscope.model.filemap import IPLT, PLT, PLT_GOT
@@ -24,7 +25,7 @@ class Code(NamedTuple):
     section: str | None
 
 
-class Found(NamedTuple):
+class FoundStub(NamedTuple):
     """A stub: `slot` is the vaddr that it leads through, `kind` a word of model/filemap.py.
 
     Whether `slot` is one is for the finder to say.
@@ -34,6 +35,21 @@ class Found(NamedTuple):
     size: int
     slot: int
     kind: str
+
+
+class Decoder(NamedTuple):
+    """What finds the stubs of one machine.
+
+    `find` gives those in a stretch of code, pure bytes in. `places` are how the names of the
+    sections begin that hold nothing but stubs; empty where the linker puts them among the
+    functions. `in_place` gives slots that are stubs; `missing` says why a file's stubs cannot
+    be told all the same, "" where they can.
+    """
+
+    find: Callable[[Code, SlotTable], Iterable[FoundStub]]
+    places: tuple[str, ...]
+    in_place: Callable[[SlotTable], Iterable[FoundStub]] | None = None
+    missing: Callable[[Header], str] | None = None
 
 
 class SlotTable:
@@ -98,11 +114,6 @@ class SlotTable:
         """Have a reason in `partial`, once."""
         if reason not in self.partial:
             self.partial.append(reason)
-
-    @property
-    def machine(self) -> int:
-        """Return e_machine, 0 where there is no ELF header."""
-        return self.image.header.machine if self.image.header else 0
 
     @property
     def flags(self) -> int:

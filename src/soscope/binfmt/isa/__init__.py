@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is code and not a table: one folder for each instruction set, and which parts it has.
+
+    stubs    `decoder(arch)`: the linker's stubs in ELF files, and which sections hold them
+    listing  `LISTER`: what stubs are made of, as text, and what it leaves in registers
+    lazy     `argument_of(mapped, slot, helper)`: what an unbound slot's code gives the resolver
+    slots    `more(image, found, arch, partial)`: slots, and where they lead, without a relocation
+    got      `find_got(image)`: where the GOT lies in a file without section headers
+    macho    `decoder(bits)`: stubs and stub helpers in Mach-O images
+    at       `Stubs(image, sections)`: the stub at one address, in a file or in memory;
+             `is_lazy(code)`: whether code is what an unbound slot leads to
+    uses     `places(…)`: the code that goes through one slot, and `instruction(…)`: its text
+
+A folder has the name that a row of model/arch.py has in `isa`. A part is imported when it is
+needed.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from soscope.model.arch import Arch
+
+# what goes through a slot
+STUB = "stub"
+CALL = "call"
+JUMP = "jump"
+LOAD = "load"
+
+PARTS = {
+    "aarch64": ("stubs", "listing", "lazy", "macho"),
+    "arm": ("stubs", "listing", "lazy", "macho"),
+    "mips": ("stubs", "listing", "lazy", "slots"),
+    "ppc": ("stubs", "listing", "lazy", "slots", "macho"),
+    "riscv": ("stubs", "listing", "lazy", "got"),
+    "s390x": ("stubs", "listing", "lazy"),
+    "x86": ("stubs", "listing", "lazy", "macho", "at", "uses"),
+}
+
+
+def part(arch: Arch | None, name: str) -> ModuleType | None:
+    """Return one part of what is known of a machine's code, None where there is none."""
+    if arch is None or name not in PARTS.get(arch.isa, ()):
+        return None
+    from importlib import import_module
+
+    return import_module(f"{__name__}.{arch.isa}.{name}")

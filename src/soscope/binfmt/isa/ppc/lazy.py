@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an unbound slot's code gives the lazy resolver on PowerPC, by its bytes.
+
+The resolver works it out from the place of the branch that the slot leads to; that of ELFv1 has the
+index of the relocation, and the trampoline makes it an offset. glibc:
+sysdeps/powerpc/powerpc{32,64}/dl-trampoline.S.
+"""
+
+from __future__ import annotations
+
+import re
+
+from soscope.binfmt.elf.filemap import ElfMap
+from soscope.binfmt.isa.ppc.slots import DT_PPC64_GLINK, FIRST, is_elfv2
+from soscope.model.filemap import FileSlot
+
+_GIVEN = re.compile(rb"\x38\0(..)[\x48-\x4b]", re.DOTALL)  # ELFv1: li %r0, index; b
+_BRANCH = 4  # bytes
+
+
+def argument_of(mapped: ElfMap, _slot: FileSlot, helper: int) -> int | None:
+    """Return what the resolver is given at the first call; `helper` is where the slot leads.
+
+    None where the code has no shape that is known here.
+    """
+    entry = mapped.image.encoding.rela.size
+    if mapped.bits == 32:
+        first = next((slot.helper for slot in mapped.slots if slot.helper), helper)
+        return (helper - first) // _BRANCH * entry
+    if is_elfv2(mapped.image):
+        glink = mapped.image.dynamic.get(DT_PPC64_GLINK)
+        return None if glink is None else (helper - glink - FIRST) // _BRANCH * entry
+    given = _GIVEN.match(mapped.code(helper))
+    return None if given is None else int.from_bytes(given[1], "big") * entry
