@@ -18,6 +18,7 @@ from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.source import BufferSource
+from soscope.model import arch as machines
 
 _SEGMENT = "IIQQQQQQ", "IIIIIIII"
 _SECTION = "IIQQQQIIQQ", "IIIIIIIIII"
@@ -55,7 +56,7 @@ class File:
         parts: Mapping[str, bytes],
         tags: Sequence[tuple[int, int | str]],
         *,
-        machine: int = c.EM_X86_64,
+        machine: int = machines.EM_X86_64,
         bits: int = 64,
         order: str = "<",
         flags: int = 0,

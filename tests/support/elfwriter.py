@@ -10,7 +10,27 @@ from __future__ import annotations
 import struct
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.hashes import gnu_hash, sysv_hash
+from soscope.model import arch as machines
+
+
+def gnu_hash(name: bytes) -> int:
+    """Hash a name as `_dl_new_hash` of glibc does: not by the code under test."""
+    h = 5381
+    for byte in name:
+        h = ((h << 5) + h + byte) % (1 << 32)
+    return h
+
+
+def sysv_hash(name: bytes) -> int:
+    """Hash a name as the gABI's `elf_hash` does."""
+    h = 0
+    for byte in name:
+        h = ((h << 4) + byte) % (1 << 32)
+        g = h & 0xF0000000
+        if g:
+            h ^= g >> 24
+        h &= ~g
+    return h
 
 
 class Sym:
@@ -41,7 +61,7 @@ class Writer:
         self.bits = bits
         self.order = order
         self.vaddr = vaddr
-        self.machine = c.EM_X86_64
+        self.machine = machines.EM_X86_64
         self.at: dict[str, int] = {}
         self.tags: list[tuple[int, int]] = []
         self._strings = bytearray(b"\0")

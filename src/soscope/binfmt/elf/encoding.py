@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from struct import Struct
 
 
@@ -53,7 +52,12 @@ class Encoding:
             self.rela = Struct(order + "IIi")
 
 
-@cache
+_KNOWN: dict[tuple[int, str], Encoding] = {}  # functools.cache is slow to import
+
+
 def encoding(bits: int, order: str) -> Encoding:
     """Return the encoding for `bits` (32, 64) and `order` ("<", ">")."""
-    return Encoding(bits, order)
+    found = _KNOWN.get((bits, order))
+    if found is None:
+        found = _KNOWN[bits, order] = Encoding(bits, order)
+    return found

@@ -13,16 +13,18 @@ from soscope.binfmt.elf import fileslots
 from soscope.binfmt.elf.fileslots import Relocations
 from soscope.binfmt.elf.filled import Filled
 from soscope.binfmt.elf.image import ElfImage
-from soscope.binfmt.elf.machines import EM_RISCV, Machine, arch_name, machine_of
 from soscope.binfmt.elf.places import Places
 from soscope.binfmt.elf.sections import Sections
-from soscope.binfmt.elf.slotnames import SYMBOL_TYPES, Names
-from soscope.binfmt.elf.symbolarray import dynamic_table, static_table
-from soscope.binfmt.elf.versions import Versions
+from soscope.binfmt.elf.symbols.array import static_table
+from soscope.binfmt.elf.symbols.imports import SYMBOL_TYPES, Names
+from soscope.binfmt.elf.symbols.table import dynamic_table
+from soscope.binfmt.elf.symbols.versions import Versions
+from soscope.binfmt.isa import part
 from soscope.binfmt.stubs.finder import find_stubs, missing_decoder
 from soscope.binfmt.stubs.table import SlotTable
 from soscope.errors import FormatError
-from soscope.model.filemap import ELF, LAZY, NOW, Slot, Stub, Symbol
+from soscope.model.arch import Arch
+from soscope.model.filemap import ELF, LAZY, NOW, FileSlot, Stub, Symbol
 
 _T = TypeVar("_T")
 
@@ -36,6 +38,7 @@ _BINDINGS = {
 }
 _CODE = (c.STT_NOTYPE, c.STT_FUNC, c.STT_GNU_IFUNC)
 _GOT = (".got", ".toc")  # how sections begin in which any word is a slot
+_CODE_SIZE = 32  # more than a stub has
 _MAX_WORDS = 1 << 24  # bytes of lazy slots that are read at once
 _HOLLOW = "its code is in another file: this one has debugging information alone"
 
@@ -58,7 +61,8 @@ class ElfMap:
     @property
     def arch(self) -> str:
         """The architecture's name."""
-        return arch_name(self._number, self.bits, self.image.encoding.order, self._flags)
+        header = self.image.header
+        return "e_machine 0" if header is None else header.arch_name
 
     @property
     def bits(self) -> int:
@@ -115,6 +119,13 @@ class ElfMap:
             self._say(_HOLLOW)
         return found
 
+    def code(self, vaddr: int) -> bytes:
+        """Return the first bytes of code at a link-time address, none where the file has none."""
+        try:
+            return self.image.source.read(self.image.locate(vaddr), _CODE_SIZE)
+        except FormatError:
+            return b""
+
     def tag(self, tag: int) -> int | None:
         """Return the value of a dynamic tag; None without it, or where none can be read."""
         return self._dynamic.get(tag)
@@ -138,17 +149,19 @@ class ElfMap:
         return found
 
     @cached_property
-    def machine(self) -> Machine | None:
+    def machine(self) -> Arch | None:
         """What is known of its processor."""
-        found = machine_of(self._number, self.bits)
-        if found is None:
+        header = self.image.header
+        found = header.arch if header is not None else None
+        if found is None or not found.relocations.types:
             self._say(f"e_machine {self._number} is not known: no slots, no stubs")
+            return None
         return found
 
     # ---- slots and stubs ----
 
     @property
-    def slots(self) -> tuple[Slot, ...]:
+    def slots(self) -> tuple[FileSlot, ...]:
         """The slots by rising address, with their stubs."""
         return self._rows[0]
 
@@ -165,17 +178,17 @@ class ElfMap:
         return tuple((one.vaddr, named[one.symbol][0]) for one in self._again)
 
     @cached_property
-    def _rows(self) -> tuple[tuple[Slot, ...], tuple[Stub, ...]]:
+    def _rows(self) -> tuple[tuple[FileSlot, ...], tuple[Stub, ...]]:
         return self._try(self._read_rows) or ((), ())
 
-    def _read_rows(self) -> tuple[tuple[Slot, ...], tuple[Stub, ...]]:
+    def _read_rows(self) -> tuple[tuple[FileSlot, ...], tuple[Stub, ...]]:
         machine = self.machine
         if machine is None or self._dynamic.is_lost:
             return (), ()
         _ = self._dynamic  # where it is damaged, that is said, and there are no tags from now on
         relocations = Relocations(self.image, machine, self.sections)
         filled = relocations.read()
-        if machine.words:
+        if machine.relocations.words:
             filled = [one for one in filled if self._is_slot(one, machine)]
         self._say(*relocations.partial)
         self._again = relocations.again
@@ -190,12 +203,13 @@ class ElfMap:
         if not (is_now or is_prelinked):
             helpers = self._helpers(filled, machine) | relocations.helpers
         resolvers = self._resolvers(filled, machine)
-        types = {kind: machine.prefix + name for kind, name in machine.types.items()}
+        known = machine.relocations
+        types = {kind: known.prefix + name for kind, name in known.types.items()}
         types.update(machine.implied)
-        tag, bit = machine.variant or (0, 0)
-        variants = bit if self._dynamic.get(tag) is not None else 0
+        tag, bit = machine.variant
+        variants = bit if bit and self._dynamic.get(tag) is not None else 0
         slots = []
-        irelative, named, stubs_of = machine.irelative, names.named, by_slot.get
+        irelative, named, stubs_of = known.irelative, names.named, by_slot.get
         step = fileslots.argument_step(self.image, machine)
         steps = {kind: 1 if kind in machine.implied else step for kind in types}
         new = tuple.__new__  # there are many
@@ -215,7 +229,7 @@ class ElfMap:
                 text, symbol_type, is_here = resolvers.get(vaddr, ""), "ifunc", True
             slots.append(
                 new(
-                    Slot,
+                    FileSlot,
                     (
                         vaddr,
                         None if shift is None else vaddr + shift,
@@ -237,35 +251,33 @@ class ElfMap:
         self._say(*names.partial)
         return tuple(slots), tuple(astray)
 
-    def _is_slot(self, one: Filled, machine: Machine) -> bool:
-        if one.kind not in machine.words:
+    def _is_slot(self, one: Filled, machine: Arch) -> bool:
+        if one.kind not in machine.relocations.words:
             return True
         if not one.symbol:
             return False
         section = self.sections.containing(one.vaddr)
         if section is not None:
             return section.name.startswith(_GOT)
-        if self._number == EM_RISCV:
-            start, end = self._got_without_sections
-            if start < end:
-                return start <= one.vaddr < end
+        start, end = self._got_without_sections
+        if start < end:
+            return start <= one.vaddr < end
         self._say("no section headers: pointers in the GOT are not told from other data")
         return False
 
     @cached_property
     def _got_without_sections(self) -> tuple[int, int]:
-        from soscope.binfmt.elf.riscvgot import find_got
-
-        return find_got(self.image)
+        known = part(self.machine, "got")
+        return known.find_got(self.image) if known is not None else (0, 0)
 
     def _stubs(
-        self, filled: list[Filled], machine: Machine
+        self, filled: list[Filled], machine: Arch
     ) -> tuple[dict[int, tuple[Stub, ...]], list[Stub]]:
         missing = missing_decoder(self.image.header)
         if missing:
             self._say(missing)
             return {}, []
-        irelative, types = machine.irelative, machine.types
+        irelative, types = machine.relocations.irelative, machine.relocations.types
         slots = {vaddr: kind in irelative for vaddr, kind, _, _, _ in filled}
         calls = [vaddr for vaddr, kind, _, _, place in filled if place >= 0 and kind in types]
         table = SlotTable(self.image, slots, calls, self._bases())
@@ -288,14 +300,12 @@ class ElfMap:
     def _bases(self) -> list[int]:
         """Return where distances in position-independent code may count from."""
         told = self._dynamic.get(c.DT_PLTGOT)
-        if self._number == c.EM_X86_64:
-            return []  # where it counts from is the instruction itself
         listed = [one.vaddr for one in self.sections.all if one.name in (".got.plt", ".got")]
         return list(dict.fromkeys([*([] if told is None else [told]), *listed]))
 
-    def _helpers(self, filled: list[Filled], machine: Machine) -> dict[int, int]:
+    def _helpers(self, filled: list[Filled], machine: Arch) -> dict[int, int]:
         """Return where lazy slots lead before they are bound: what the file has there."""
-        lazy = sorted(one.vaddr for one in filled if one.kind == machine.jump_slot)
+        lazy = sorted(one.vaddr for one in filled if one.kind == machine.relocations.jump_slot)
         word = self.image.encoding.word
         loads = [one for one in self.image.segments if one.type == c.PT_LOAD]
         code = [(one.vaddr, one.vaddr + one.filesz) for one in loads if one.flags & c.PF_X]
@@ -320,12 +330,12 @@ class ElfMap:
                 found[vaddr] = value
         return found
 
-    def _resolvers(self, filled: list[Filled], machine: Machine) -> dict[int, str]:
+    def _resolvers(self, filled: list[Filled], machine: Arch) -> dict[int, str]:
         """Return the names of the functions that IRELATIVE relocations ask, by slot."""
         asked = {
             one.vaddr: self._resolver(one)
             for one in filled
-            if one.kind in machine.irelative and not one.symbol
+            if one.kind in machine.relocations.irelative and not one.symbol
         }
         wanted = set(asked.values()) - {0}
         if not wanted:
@@ -338,7 +348,7 @@ class ElfMap:
             table = self._try(read)
             if table is None:
                 continue
-            for name, info, section, value, _ in table.rows():
+            for name, info, _, section, value, _ in table.rows():
                 if value not in wanted or info & 15 not in _CODE or section == c.SHN_UNDEF:
                     continue
                 text = table.text(name).partition("@")[0]
@@ -367,7 +377,7 @@ class ElfMap:
         """Return the path: it is the only image there."""
         return path
 
-    def why_no_library(self, slot: Slot) -> str:
+    def why_no_library(self, slot: FileSlot) -> str:
         """Say why the file names no library for a slot's symbol."""
         return "defined here" if slot.defined_here else "without a version"
 

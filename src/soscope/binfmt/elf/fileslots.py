@@ -10,10 +10,11 @@ from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf import staticslots
 from soscope.binfmt.elf.filled import Filled, filled_by
 from soscope.binfmt.elf.image import ElfImage
-from soscope.binfmt.elf.machines import BY_OFFSET, EM_MIPS, EM_PPC64, Machine
 from soscope.binfmt.elf.relocations import Table, entries, tables
 from soscope.binfmt.elf.sections import Sections
+from soscope.binfmt.isa import part
 from soscope.errors import FormatError
+from soscope.model.arch import BY_OFFSET, Arch
 from soscope.model.filemap import IRELATIVE, LAZY, NOW, PRELINKED, TLSDESC
 
 
@@ -25,11 +26,11 @@ class Relocations:
     the slot that do.
     """
 
-    __slots__ = ("_image", "_machine", "_sections", "again", "helpers", "partial")
+    __slots__ = ("_arch", "_image", "_sections", "again", "helpers", "partial")
 
-    def __init__(self, image: ElfImage, machine: Machine, sections: Sections) -> None:
+    def __init__(self, image: ElfImage, arch: Arch, sections: Sections) -> None:
         self._image = image
-        self._machine = machine
+        self._arch = arch
         self._sections = sections
         self.partial: list[str] = []
         self.again: list[Filled] = []
@@ -39,7 +40,7 @@ class Relocations:
         """Return them in order of the tables, DT_JMPREL's first; a slot once."""
         image = self._image
         if not image.dynamic.entries:
-            return staticslots.read(image, self._machine, self._sections, self.partial.append)
+            return staticslots.read(image, self._arch, self._sections, self.partial.append)
         found: dict[int, Filled] = {}
         for table in tables(image, self.partial.append):
             rows = self._rows(self._behind_relative(table))
@@ -49,20 +50,12 @@ class Relocations:
                 continue
             put = found.setdefault
             self.again += [one for one in rows if put(one[0], one) is not one]
-        number = image.header.machine if image.header else 0
-        if number == EM_MIPS:
-            from soscope.binfmt.elf import mipsgot
-
-            for word in mipsgot.read(image, self.partial):
-                place = word.symbol if word.helper else -1
-                found.setdefault(word.vaddr, Filled(word.vaddr, word.kind, word.symbol, 0, place))
-                if word.helper:
-                    self.helpers[word.vaddr] = word.helper
-        elif number == EM_PPC64:
-            from soscope.binfmt.elf import ppc64glink
-
-            lazy = [one.vaddr for one in found.values() if one.kind == self._machine.jump_slot]
-            self.helpers.update(ppc64glink.helpers(image, lazy))
+        beside = part(self._arch, "slots")
+        if beside is not None:
+            slots, helpers = beside.more(image, found.values(), self._arch, self.partial)
+            for one in slots:
+                found.setdefault(one.vaddr, one)
+            self.helpers.update(helpers)
         for tag, name in _PACKED.items():
             if image.dynamic.get(tag) is not None:
                 self.partial.append(f"relocations in {name} are not read")
@@ -85,18 +78,17 @@ class Relocations:
             infos.append(layout.unpack(data)[1])
         kind = infos[0] & (0xFFFF_FFFF if coding.bits == 64 else 0xFF)
         # a wrong count shows in its last one: another type, or a symbol
-        if kind in self._machine.types or infos != [kind, kind]:
+        if kind in self._arch.relocations.types or infos != [kind, kind]:
             return table
         return left, end, has_addend, in_plt
 
     def _rows(self, table: Table) -> list[Filled]:
-        machine, coding = self._machine, self._image.encoding
+        arch, coding = self._arch, self._image.encoding
         _, _, has_addend, in_plt = table
-        types = machine.types
-        is_n64 = machine.arch == "mips" and coding.bits == 64
-        kinds = () if in_plt or is_n64 else types
+        types = arch.relocations.types
+        kinds = () if in_plt or arch.has_split_info else types
         data, _ = entries(self._image, table, kinds, self.partial.append)
-        return filled_by(machine, coding, data, has_addend=has_addend, in_plt=in_plt)
+        return filled_by(arch, coding, data, has_addend=has_addend, in_plt=in_plt)
 
 
 _LOADERS = ("ld-", "ld.so", "ld64.so")  # how their DT_SONAMEs begin
@@ -131,21 +123,21 @@ def is_bound_now(image: ElfImage) -> bool:
     )
 
 
-def binding_of(kind: int, machine: Machine, *, is_now: bool, is_prelinked: bool) -> str:
+def binding_of(kind: int, arch: Arch, *, is_now: bool, is_prelinked: bool) -> str:
     """Return the word of model/filemap.py for how a slot is bound."""
-    if kind in machine.irelative:
+    if kind in arch.relocations.irelative:
         return IRELATIVE
     if is_prelinked:
         return PRELINKED
-    if kind == machine.tlsdesc:
+    if kind == arch.relocations.tlsdesc:
         return TLSDESC
-    is_lazy = kind == machine.jump_slot or (kind == machine.stubbed and kind > 0)
+    is_lazy = kind == arch.relocations.jump_slot or (kind == arch.stubbed and kind > 0)
     return LAZY if is_lazy and not is_now else NOW
 
 
-def argument_step(image: ElfImage, machine: Machine) -> int:
+def argument_step(image: ElfImage, arch: Arch) -> int:
     """Return by how much what the lazy resolver is given grows from entry to entry of DT_JMPREL."""
-    if machine.argument != BY_OFFSET:
+    if arch.argument != BY_OFFSET:
         return 1
     coding = image.encoding
     is_rela = image.dynamic.get(c.DT_PLTREL) == c.DT_RELA

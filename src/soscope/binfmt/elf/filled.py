@@ -8,14 +8,14 @@ from itertools import count, repeat
 from typing import NamedTuple
 
 from soscope.binfmt.elf.encoding import Encoding
-from soscope.binfmt.elf.machines import Machine
+from soscope.model.arch import Arch
 
 
 class Filled(NamedTuple):
     """One relocation that fills a slot: `kind` is its type, `place` its index in DT_JMPREL or -1.
 
     `addend` is that of the entry, 0 where it stands in the slot. Of slots that no relocation fills
-    `kind` is one of Machine's `implied`, and `place` what the lazy resolver is given, or -1.
+    `kind` is one of Arch's `implied`, and `place` what the lazy resolver is given, or -1.
     """
 
     vaddr: int
@@ -26,14 +26,14 @@ class Filled(NamedTuple):
 
 
 def filled_by(
-    machine: Machine, coding: Encoding, data: bytes, *, has_addend: bool, in_plt: bool
+    arch: Arch, coding: Encoding, data: bytes, *, has_addend: bool, in_plt: bool
 ) -> list[Filled]:
     """Return what the entries in `data` fill, of the types that fill slots."""
     layout = coding.rela if has_addend else coding.rel
     shift, mask = (32, 0xFFFF_FFFF) if coding.bits == 64 else (8, 0xFF)
-    types = machine.types
+    types = arch.relocations.types
     rows: Iterable[tuple[int, ...]] = layout.iter_unpack(data)
-    if machine.arch == "mips" and coding.bits == 64:
+    if arch.has_split_info:
         mask = 0xFF
         if coding.order == "<":
             rows = map(_n64_row, rows)

@@ -12,7 +12,8 @@ from soscope.binfmt.elf.encoding import encoding
 from soscope.binfmt.elf.header import read_header, read_segments
 from soscope.binfmt.elf.reader import ElfReader
 from soscope.binfmt.elf.relocations import plt_symbols
-from soscope.binfmt.elf.symbols import Symbol, SymbolTable
+from soscope.binfmt.elf.symbols.array import ElfSymbol
+from soscope.binfmt.elf.symbols.table import SymbolTable
 from soscope.binfmt.source import ByteSource, FileSource, broken
 
 _MAX_NEEDED = 1 << 20  # bytes of names
@@ -134,14 +135,14 @@ class ElfImage(ElfReader):
                     return found
         return b""
 
-    def symbol(self, name: str) -> Symbol | None:
+    def symbol(self, name: str) -> ElfSymbol | None:
         """Look up the definition of `name` by DT_GNU_HASH or DT_HASH, as a loader does.
 
         Of several versions the default one is returned.
         """
         return self.symbols.lookup(name)
 
-    def undefined_functions(self) -> list[Symbol]:
+    def undefined_functions(self) -> list[ElfSymbol]:
         """List the functions that this image imports, in order of the symbol table.
 
         Some linkers do not say that an undefined symbol is a function; those are recognised

@@ -13,30 +13,24 @@ from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.reader import ElfReader
 
 _NT_GNU_PROPERTY_TYPE_0 = 5
-_X86_FEATURE_1_AND = 0xC0000002
-_AARCH64_FEATURE_1_AND = 0xC0000000
 _MAX_NOTES = 1 << 20
 
-IBT = 1  # indirect branches lead to endbr64 only
-SHSTK = 2  # made for shadow stacks
-BTI = 1  # indirect branches lead to bti only
-PAC = 2  # return addresses are signed
 
-
-def x86_features(image: ElfReader) -> int:
-    """Return the bits of GNU_PROPERTY_X86_FEATURE_1_AND, 0 where there are none.
+def features(image: ElfReader) -> list[str]:
+    """Return the names of what an image was made for, of those that its machine has.
 
     What is cut off counts as absent: nothing depends on it but a remark.
     """
-    return _features(image, _X86_FEATURE_1_AND)
+    arch = image.header.arch if image.header is not None else None
+    if arch is None:
+        return []
+    wanted, known = arch.features
+    bits = _bits(image, wanted) if known else 0
+    return [name for bit, name, _ in known if bits & bit]
 
 
-def aarch64_features(image: ElfReader) -> int:
-    """Return the bits of GNU_PROPERTY_AARCH64_FEATURE_1_AND, as `x86_features` does."""
-    return _features(image, _AARCH64_FEATURE_1_AND)
-
-
-def _features(image: ElfReader, wanted: int) -> int:
+def _bits(image: ElfReader, wanted: int) -> int:
+    """Return the bits of a property, 0 where there are none."""
     word = 8 if image.encoding.bits == 64 else 4
     for segment in image.segments:
         if segment.type != c.PT_NOTE or segment.filesz > _MAX_NOTES:

@@ -7,7 +7,7 @@ Linkers let DT_RELA or DT_REL contain DT_JMPREL's entries, or not; nobody gets o
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection
+from _collections_abc import Callable, Collection
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.reader import ElfReader
@@ -112,11 +112,15 @@ def symbols_of(image: ElfReader, table: Table) -> list[tuple[int, int]]:
     coding = image.encoding
     shift = 32 if coding.bits == 64 else 8
     rows = (coding.rela if table[2] else coding.rel).iter_unpack(entries(image, table)[0])
-    number = image.header.machine if image.header else 0
-    if number == c.EM_MIPS and coding.bits == 64 and coding.order == "<":
+    if coding.order == "<" and coding.bits == 64 and _has_split_info(image):
         # r_info is no number there: the symbol's index comes first
         return [(row[0], row[1] & 0xFFFF_FFFF) for row in rows]
     return [(row[0], row[1] >> shift) for row in rows]
+
+
+def _has_split_info(image: ElfReader) -> bool:
+    arch = image.header.arch if image.header else None
+    return arch is not None and arch.has_split_info
 
 
 def plt_symbols(image: ElfReader) -> set[int]:

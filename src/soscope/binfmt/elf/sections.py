@@ -12,7 +12,7 @@ from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.encoding import Encoding
 from soscope.binfmt.elf.header import Header
 from soscope.binfmt.elf.reader import ElfReader
-from soscope.binfmt.elf.stretches import Owners
+from soscope.binfmt.elf.stretches import StretchOwners
 from soscope.binfmt.source import ByteSource, broken, take
 
 _MAX_SECTIONS = 1 << 17
@@ -60,7 +60,7 @@ class Sections:
         self.all = sections
         self.why = why
         self._loaded: list[Section] = []
-        self._owners: Owners | None = None
+        self._owners: StretchOwners | None = None
 
     @classmethod
     def read(cls, image: ElfReader) -> Sections:
@@ -117,7 +117,7 @@ class Sections:
         """Return the first section that is loaded over `vaddr`, None where there is none."""
         if self._owners is None:
             self._loaded = [one for one in self.all if one.flags & c.SHF_ALLOC]
-            self._owners = Owners((one.vaddr, one.vaddr + one.size) for one in self._loaded)
+            self._owners = StretchOwners((one.vaddr, one.vaddr + one.size) for one in self._loaded)
         index = self._owners.of(vaddr)
         return self._loaded[index] if index >= 0 else None
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The relocations that fill slots: which cell gets the address of which symbol.
 
-For x86-64 and i386 (psABI, "Relocation Types"). An image that calls functions through a
+An image that calls functions through a
 symbol has a JUMP_SLOT for each, in DT_JMPREL; one that loads their addresses, or was compiled with
 -fno-plt, has GLOB_DATs.
 """
@@ -12,11 +12,7 @@ from collections.abc import Iterator
 
 from soscope.binfmt.elf.reader import ElfReader
 from soscope.binfmt.elf.relocations import entries, tables
-
-R_X86_64_COPY = 5
-R_X86_64_GLOB_DAT = 6
-R_X86_64_JUMP_SLOT = 7
-R_X86_64_IRELATIVE = 37
+from soscope.model.arch import UNKNOWN, RelocationTypes, arch_of_process
 
 Row = tuple[int, int, int]  # r_offset, r_info, r_addend
 
@@ -25,42 +21,70 @@ class SlotRelocation:
     """One relocation that fills a slot.
 
     `vaddr` is the slot's link-time address, `symbol` an index into DT_SYMTAB. `in_plt` says
-    whether it stands in DT_JMPREL; `at` is where the entry itself lies in the image's source.
+    whether it stands in DT_JMPREL, `is_call` whether it is a JUMP_SLOT; `at` is where the entry
+    itself lies in the image's source.
     """
 
-    __slots__ = ("addend", "at", "in_plt", "symbol", "type", "vaddr")
+    __slots__ = ("addend", "at", "in_plt", "is_call", "symbol", "vaddr")
 
     def __init__(
-        self, vaddr: int, kind: int, symbol: int, addend: int, at: int, *, in_plt: bool
+        self,
+        vaddr: int,
+        symbol: int,
+        addend: int,
+        at: int,
+        *,
+        in_plt: bool,
+        is_call: bool,
     ) -> None:
         self.vaddr = vaddr
-        self.type = kind
         self.symbol = symbol
         self.addend = addend
         self.at = at
         self.in_plt = in_plt
+        self.is_call = is_call
 
 
 def slot_relocations(image: ElfReader) -> Iterator[SlotRelocation]:
-    """Give the JUMP_SLOT and GLOB_DAT relocations of an x86 image, DT_JMPREL's first.
+    """Give the JUMP_SLOT and GLOB_DAT relocations of an image, DT_JMPREL's first.
 
     Raises FormatError where a table is cut off.
     """
-    # i386 has the same numbers
-    yield from _typed(image, frozenset((R_X86_64_JUMP_SLOT, R_X86_64_GLOB_DAT)))
+    types = _types(image)
+    yield from _typed(image, frozenset((types.jump_slot, types.glob_dat)) - {0})
 
 
-def relocations_of(image: ElfReader, kind: int) -> list[SlotRelocation]:
-    """Return the relocations of one type. Raises FormatError."""
-    return list(_typed(image, frozenset((kind,))))
+def copies_of(image: ElfReader) -> list[SlotRelocation]:
+    """Return the COPY relocations. Raises FormatError."""
+    return list(_typed(image, frozenset((_types(image).copy,)) - {0}))
+
+
+def ifuncs_of(image: ElfReader) -> list[SlotRelocation]:
+    """Return the IRELATIVE relocations. Raises FormatError."""
+    return list(_typed(image, _types(image).irelative))
+
+
+def _types(image: ElfReader) -> RelocationTypes:
+    """Return the types of the image's machine; of what has no header, of the one that is here."""
+    header = image.header
+    arch = header.arch if header is not None else arch_of_process(0, image.encoding.bits)
+    return UNKNOWN if arch is None else arch.relocations
 
 
 def _typed(image: ElfReader, kinds: frozenset[int]) -> Iterator[SlotRelocation]:
     shift, mask = (32, 0xFFFFFFFF) if image.encoding.bits == 64 else (8, 0xFF)
+    jump_slot = _types(image).jump_slot
     for at, fields, in_plt in relocations(image, kinds):
         kind = fields[1] & mask
         if kind in kinds:
-            yield SlotRelocation(fields[0], kind, fields[1] >> shift, fields[2], at, in_plt=in_plt)
+            yield SlotRelocation(
+                fields[0],
+                fields[1] >> shift,
+                fields[2],
+                at,
+                in_plt=in_plt,
+                is_call=kind == jump_slot,
+            )
 
 
 def relocations(

@@ -10,17 +10,17 @@ from __future__ import annotations
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.filled import Filled, filled_by
 from soscope.binfmt.elf.image import ElfImage
-from soscope.binfmt.elf.machines import EM_PPC64, Machine
 from soscope.binfmt.elf.relocations import Say, entries
 from soscope.binfmt.elf.sections import Sections
 from soscope.errors import FormatError
+from soscope.model.arch import Arch
 
 _SCANNED = 1 << 20  # bytes in which relocations are looked for
 
 
-def read(image: ElfImage, machine: Machine, sections: Sections, say: Say) -> list[Filled]:
+def read(image: ElfImage, arch: Arch, sections: Sections, say: Say) -> list[Filled]:
     """Return the relocations that fill slots; what cannot be read is told to `say`."""
-    if not machine.irelative:
+    if not arch.relocations.irelative:
         return []
     found: dict[int, Filled] = {}
     for section in sections.all:
@@ -28,20 +28,20 @@ def read(image: ElfImage, machine: Machine, sections: Sections, say: Say) -> lis
             has_addend = section.type == c.SHT_RELA
             table = section.offset, section.offset + section.size, has_addend, True
             data, _ = entries(image, table, (), say)
-            for one in filled_by(machine, image.encoding, data, has_addend=has_addend, in_plt=True):
+            for one in filled_by(arch, image.encoding, data, has_addend=has_addend, in_plt=True):
                 found.setdefault(one.vaddr, one)
     if not sections.all:
-        for one in _Looks(image, machine).find():
+        for one in _Looks(image, arch).find():
             found.setdefault(one.vaddr, one)
-    return [one for one in found.values() if one.kind in machine.irelative]
+    return [one for one in found.values() if one.kind in arch.relocations.irelative]
 
 
 class _Looks:
     """Finds relocations by what they look like."""
 
-    def __init__(self, image: ElfImage, machine: Machine) -> None:
+    def __init__(self, image: ElfImage, arch: Arch) -> None:
         self._image = image
-        self._machine = machine
+        self._types = arch.relocations
 
     def _word(self, vaddr: int) -> int:
         """Return what the file has in a slot, 0 where it has nothing."""
@@ -61,7 +61,7 @@ class _Looks:
         data = image.source.read(segment.offset, min(segment.filesz, _SCANNED))
         for layout in (coding.rela, coding.rel):
             found = []
-            for kind in self._machine.irelative:
+            for kind in self._types.irelative:
                 info = coding.word.pack(kind)
                 at = data.find(info)
                 while at >= 0:
@@ -89,9 +89,9 @@ class _Looks:
         if self._is_code(vaddr):
             return True
         header = self._image.header
-        if header is None or header.machine != EM_PPC64:
+        if header is None or header.arch is None or not header.arch.has_descriptors:
             return False
-        return self._is_slot(vaddr) and self._is_code(self._word(vaddr))  # ELFv1's descriptor
+        return self._is_slot(vaddr) and self._is_code(self._word(vaddr))
 
     def _is_code(self, vaddr: int) -> bool:
         return any(

@@ -34,7 +34,7 @@ class Stretches:
         return fresh
 
 
-class Owners:
+class StretchOwners:
     """Whose an address is: of several stretches that hold it, the first one's."""
 
     __slots__ = ("_owners", "_starts")

@@ -9,13 +9,12 @@ import time
 import pytest
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.exports import Exports
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.elf.image import ElfImage
-from soscope.binfmt.elf.machines import EM_PPC, EM_RISCV
-from soscope.binfmt.elf.symbolarray import dynamic_table
+from soscope.binfmt.elf.symbols.table import SymbolTable, dynamic_table
 from soscope.binfmt.source import BufferSource
 from soscope.errors import FormatError
+from soscope.model.arch import EM_PPC, EM_RISCV
 from tests.support.elfhostile import File, Header, Segment, lines, peak, rela, symbol
 
 _MB = 1 << 20
@@ -70,7 +69,7 @@ def test_a_name_of_megabytes_is_damage() -> None:
 def test_the_same_names_asked_in_other_ways() -> None:
     data = _named(1000, 60_000).build()
     image = ElfImage.from_source(BufferSource(data))
-    assert peak(lambda: Exports(image)) < 8 * _MB
+    assert peak(lambda: SymbolTable(image).read_all()) < 8 * _MB
     with pytest.raises(FormatError, match="st_name"):
         list(image.symbols)
     table = dynamic_table(image)
@@ -251,7 +250,9 @@ def test_many_stubs_of_one_slot() -> None:
         return spent
 
     seconds(100)
-    assert seconds(80_000) < 24 * seconds(10_000)  # 64 times, if each one copied the others
+    few = min(seconds(10_000) for _ in range(3))  # others on the processor make it slower
+    many = min(seconds(80_000) for _ in range(2))
+    assert many < 24 * few  # 64 times, if each one copied the others
 
 
 def test_many_sections_and_many_words() -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from soscope.binfmt.elf.stretches import Owners, Stretches
+from soscope.binfmt.elf.stretches import Stretches, StretchOwners
 
 PAIRS = st.lists(
     st.tuples(st.integers(0, 40), st.integers(0, 12)).map(lambda one: (one[0], sum(one)))
@@ -27,7 +27,7 @@ def test_what_is_new(pairs: list[tuple[int, int]]) -> None:
 
 @given(PAIRS)
 def test_whose_an_address_is(pairs: list[tuple[int, int]]) -> None:
-    owners = Owners(pairs)
+    owners = StretchOwners(pairs)
     for address in range(-1, 60):
         first = next(
             (index for index, (start, end) in enumerate(pairs) if start <= address < end), -1
