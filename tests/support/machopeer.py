@@ -16,7 +16,7 @@ from typing import Any
 from soscope.binfmt.macho.fat import embedded, slices
 from soscope.binfmt.macho.filemap import MachoMap
 from soscope.binfmt.source import BufferSource
-from soscope.model.filemap import OBJC_STUB, Slot
+from soscope.model.filemap import OBJC_STUB, FileSlot
 
 _STUBS = 8
 _DSYM = 10  # sections without contents
@@ -90,7 +90,7 @@ class _Image:
         self.image = image
         self.peer = peer
         self.into = into
-        self.slots: dict[int, Slot] = {slot.vaddr: slot for slot in image.slots}
+        self.slots: dict[int, FileSlot] = {slot.vaddr: slot for slot in image.slots}
         into.counts["slots"] += len(self.slots)
         chained, opcodes = bool(image.image.chained[1]), bool(image.image.dyld_info)
         self.classic = not chained and not opcodes

@@ -16,7 +16,7 @@ from soscope.binfmt.macho import records as r
 from soscope.binfmt.macho.bindcodes import binds
 from soscope.binfmt.macho.filemap import MachoMap
 from soscope.binfmt.macho.slots import Cell
-from soscope.model.filemap import OBJC_STUB, UNBOUND, Slot, Stub
+from soscope.model.filemap import OBJC_STUB, UNBOUND, FileSlot, Stub
 
 # What may be wrong:
 STUB_NAME = "stub-name"  # the stub's symbol is not the one of its slot
@@ -55,23 +55,23 @@ class Disagreement(NamedTuple):
 def disagreements(image: MachoMap) -> list[Disagreement]:
     """Compare all accounts of one image; an empty list is a sound one."""
     slots = {slot.vaddr: slot for slot in image.slots}
-    found: list[Disagreement] = []
+    disagreements: list[Disagreement] = []
     for stub in image.stubs:
-        found += _of_stub(image, stub, slots.get(stub.slot))
+        disagreements += _of_stub(image, stub, slots.get(stub.slot))
     lazy = list(binds(image.image, r.LAZY_BIND, r.Ranges(None)))
-    records = {one.argument: one.name for one in lazy}
+    records = {bind.argument: bind.name for bind in lazy}
     for slot in image.slots:
         cell = image.cell(slot.vaddr)
         if cell is not None:
-            found += _of_slot(image, slot, cell)
-            found += _of_helper(image, slot, records, slots)
-    for one in lazy:
-        if one.vaddr not in slots:
-            found.append(Disagreement(RECORD_ELSEWHERE, 0, one.vaddr, bound=(one.name,)))
-    return found
+            disagreements += _of_slot(image, slot, cell)
+            disagreements += _of_helper(image, slot, records, slots)
+    for bind in lazy:
+        if bind.vaddr not in slots:
+            disagreements.append(Disagreement(RECORD_ELSEWHERE, 0, bind.vaddr, bound=(bind.name,)))
+    return disagreements
 
 
-def _of_stub(image: MachoMap, stub: Stub, slot: Slot | None) -> Iterator[Disagreement]:
+def _of_stub(image: MachoMap, stub: Stub, slot: FileSlot | None) -> Iterator[Disagreement]:
     by_stub = image.stub_symbol(stub.vaddr)
     if not stub.slot:
         yield Disagreement(NO_CODE, stub.vaddr, 0, by_stub)
@@ -88,7 +88,7 @@ def _of_stub(image: MachoMap, stub: Stub, slot: Slot | None) -> Iterator[Disagre
         yield Disagreement(STUB_NAME, stub.vaddr, slot.vaddr, by_stub, by_slot, bound)
 
 
-def _of_slot(image: MachoMap, slot: Slot, cell: Cell) -> Iterator[Disagreement]:
+def _of_slot(image: MachoMap, slot: FileSlot, cell: Cell) -> Iterator[Disagreement]:
     bound = _bound(cell)
     by_slot = _by_table(image, cell)
     stub = slot.stubs[0].vaddr if slot.stubs else 0
@@ -103,7 +103,7 @@ def _of_slot(image: MachoMap, slot: Slot, cell: Cell) -> Iterator[Disagreement]:
 
 
 def _of_helper(
-    image: MachoMap, slot: Slot, records: dict[int | None, str], slots: dict[int, Slot]
+    image: MachoMap, slot: FileSlot, records: dict[int | None, str], slots: dict[int, FileSlot]
 ) -> Iterator[Disagreement]:
     """Compare what the slot's helper hands over with the slot's own record."""
     if slot.resolver_argument is None or slot.section is None:
@@ -143,7 +143,7 @@ def _of_helper(
 
 
 def _bound(cell: Cell) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(one.name for one in cell.records))
+    return tuple(dict.fromkeys(bind.name for bind in cell.records))
 
 
 def _by_table(image: MachoMap, cell: Cell) -> str:

@@ -163,8 +163,8 @@ class _Machine:
                 # A skip may be meant to go backwards; nobody does, and 64 bits wrap around.
                 step = pointer + skip & _MASK
                 for stretch in self.wanted.steps(vaddr, count, step):
-                    for one in stretch:
-                        yield self._bind(one & _MASK, addend, record if lazy else None)
+                    for byte in stretch:
+                        yield self._bind(byte & _MASK, addend, record if lazy else None)
                 vaddr = vaddr + count * step & _MASK
             elif opcode == _THREADED and immediate == 0:
                 _, at = uleb(data, at)

@@ -129,21 +129,21 @@ class Fixups:
         if count > room:
             self._image.miss(f"chained fixups: {count} imports, there is room for {room}")
         rows = data[at : at + min(count, room) * step]
-        found = []
+        imports = []
         if form == 3:
             for word, addend in Struct(order + "Qq").iter_unpack(rows):
                 ordinal = word & 0xFFFF
                 ordinal -= 0x10000 if ordinal > 0xFFF0 else 0
                 name = self._name(data, symbols + (word >> 32))
-                found.append(Import(name, ordinal, bool(word >> 16 & 1), addend))
-            return found
+                imports.append(Import(name, ordinal, bool(word >> 16 & 1), addend))
+            return imports
         layout = Struct(order + ("Ii" if form == 2 else "I"))
         for word, *rest in layout.iter_unpack(rows):
             ordinal = word & 0xFF
             ordinal -= 0x100 if ordinal > 0xF0 else 0
             name = self._name(data, symbols + (word >> 9))
-            found.append(Import(name, ordinal, bool(word >> 8 & 1), rest[0] if rest else 0))
-        return found
+            imports.append(Import(name, ordinal, bool(word >> 8 & 1), rest[0] if rest else 0))
+        return imports
 
     def _name(self, data: bytes, at: int) -> str:
         end = data.find(b"\0", at)
@@ -171,18 +171,18 @@ class Fixups:
             if not offset:
                 continue
             try:
-                one = self._read_segment(data, at + offset, order)
+                starts = self._read_segment(data, at + offset, order)
             except struct.error:
                 image.miss(f"chained fixups: the starts of segment {number} are cut off")
                 continue
-            left -= 22 + 2 * one.pages
+            left -= 22 + 2 * starts.pages
             if left < 0:
                 image.miss(f"chained fixups: the starts of segment {number} are those of others")
                 return
-            if one.format not in FORMATS:
-                image.miss(f"chained fixups: pointers of format {one.format} are not known")
-            elif one.page_size:
-                self.segments.append(one)
+            if starts.format not in FORMATS:
+                image.miss(f"chained fixups: pointers of format {starts.format} are not known")
+            elif starts.page_size:
+                self.segments.append(starts)
 
     def _read_segment(self, data: bytes, at: int, order: str) -> Starts:
         size, page_size, form, offset, most, pages = unpack_from(order + "IHHQIH", data, at)

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from soscope.binfmt.macho import constants as c
+from soscope.binfmt.isa import part
+from soscope.model.arch import arch_of_cputype
 
 
-class Way(NamedTuple):
+class StubWay(NamedTuple):
     """Where a stub leads: through the pointer at `slot`, or straight to `target`; `size` bytes.
 
     `selector_at` is the address of the pointer to the selector that an Objective-C stub
@@ -29,7 +30,7 @@ class Way(NamedTuple):
     relative: bool = False
 
 
-class Helper(NamedTuple):
+class StubHelper(NamedTuple):
     """One stub helper: what it hands to the resolver, and where it goes on.
 
     That is either an `offset` into the lazy bind opcodes, or (before LC_DYLD_INFO) the address
@@ -43,36 +44,22 @@ class Helper(NamedTuple):
     leads_to: int
 
 
-class Decoder(NamedTuple):
+class MachoDecoder(NamedTuple):
     """The functions of one family, which return None for what is nothing of the kind.
 
     `helper` is None where all slots share one, which is an ordinary function.
     """
 
-    stub: Callable[[bytes, int, int], Way | None]
-    helper: Callable[[bytes, int, int], Helper | None] | None
+    stub: Callable[[bytes, int, int], StubWay | None]
+    helper: Callable[[bytes, int, int], StubHelper | None] | None
     alignment: int
 
 
-def decoder(cpu: int) -> Decoder | None:
+def decoder(cpu: int) -> MachoDecoder | None:
     """Return the decoder for a cputype, None where there is none."""
-    if cpu in (c.CPU_X86_64, c.CPU_I386):
-        from soscope.binfmt.macho import code_x86
-
-        if cpu == c.CPU_X86_64:
-            return Decoder(code_x86.stub64, code_x86.helper64, 1)
-        return Decoder(code_x86.stub32, code_x86.helper32, 1)
-    if cpu in (c.CPU_ARM64, c.CPU_ARM64_32):
-        from soscope.binfmt.macho import code_arm64
-
-        return Decoder(code_arm64.stub, code_arm64.helper, 4)
-    if cpu in (c.CPU_PPC, c.CPU_PPC64):
-        from soscope.binfmt.macho import code_ppc
-
-        stub = code_ppc.stub64 if cpu == c.CPU_PPC64 else code_ppc.stub32
-        return Decoder(stub, None, 4)
-    if cpu == c.CPU_ARM:
-        from soscope.binfmt.macho import code_arm
-
-        return Decoder(code_arm.stub, code_arm.helper, 4)
-    return None
+    arch = arch_of_cputype(cpu)
+    known = part(arch, "macho")
+    if arch is None or known is None:
+        return None
+    decoder: MachoDecoder = known.decoder(arch.bits)
+    return decoder

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from soscope.model.arch import arch_of_cputype
+
 # ---- the header ----
 MH_BINDATLOAD = 0x8
 MH_PREBOUND = 0x10
@@ -27,42 +29,15 @@ FILE_KINDS = {
     14: "gpu-dylib",
 }
 
-CPU_ARCH_ABI64 = 0x01000000
-CPU_I386 = 7
-CPU_X86_64 = CPU_I386 | CPU_ARCH_ABI64
-CPU_ARM = 12
-CPU_ARM64 = CPU_ARM | CPU_ARCH_ABI64
-CPU_ARM64_32 = CPU_ARM | 0x02000000
-CPU_PPC = 18
-CPU_PPC64 = CPU_PPC | CPU_ARCH_ABI64
-
 _SUBTYPE_MASK = 0x00FFFFFF  # the upper byte holds capabilities
-
-_ARCHS = {
-    CPU_I386: "i386",
-    CPU_X86_64: "x86_64",
-    CPU_ARM: "arm",
-    CPU_ARM64: "arm64",
-    CPU_ARM64_32: "arm64_32",
-    CPU_PPC: "ppc",
-    CPU_PPC64: "ppc64",
-}
-_SUBTYPES = {
-    (CPU_X86_64, 8): "x86_64h",
-    (CPU_ARM64, 2): "arm64e",
-    (CPU_ARM, 5): "armv4t",
-    (CPU_ARM, 6): "armv6",
-    (CPU_ARM, 7): "armv5",
-    (CPU_ARM, 9): "armv7",
-    (CPU_ARM, 10): "armv7f",
-    (CPU_ARM, 11): "armv7s",
-    (CPU_ARM, 12): "armv7k",
-}
 
 
 def arch_name(cpu: int, subtype: int) -> str:
     """Return Apple's name of an architecture, "" for one that is not known."""
-    return _SUBTYPES.get((cpu, subtype & _SUBTYPE_MASK)) or _ARCHS.get(cpu, "")
+    arch = arch_of_cputype(cpu)
+    if arch is None:
+        return ""
+    return arch.apple.get(subtype & _SUBTYPE_MASK) or arch.apple[-1]
 
 
 # ---- load commands ----

@@ -9,7 +9,7 @@ from struct import Struct
 DECODING = ("utf-8", "surrogateescape")
 
 
-class Encoding:
+class MachoEncoding:
     """The struct formats of one Mach-O width and byte order.
 
     `bits` is 32 or 64, `order` is "<" or ">". `word` is one pointer; `size` its size in bytes.
@@ -37,9 +37,9 @@ class Encoding:
 
 
 @cache
-def encoding(bits: int, order: str) -> Encoding:
+def encoding(bits: int, order: str) -> MachoEncoding:
     """Return the encoding for `bits` (32, 64) and `order` ("<", ">")."""
-    return Encoding(bits, order)
+    return MachoEncoding(bits, order)
 
 
 def text(data: bytes, at: int = 0) -> str:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from soscope.binfmt.macho import constants as c
 from soscope.binfmt.macho.encoding import DECODING
-from soscope.binfmt.macho.image import Header, read_header
+from soscope.binfmt.macho.image import MachoHeader, read_header
 from soscope.binfmt.source import ByteSource, broken, length
 from soscope.errors import FormatError
 
@@ -53,14 +53,14 @@ def is_macho(source: ByteSource) -> bool:
     return magic in _THIN_MAGICS or (magic in _FAT_MAGICS and bool(_Finder(source).fat(0)))
 
 
-class Found(NamedTuple):
+class FatImages(NamedTuple):
     """The images of a file in their order, and what is wrong with further ones of it."""
 
     slices: list[Slice]
     damaged: list[str]
 
 
-def images(source: ByteSource) -> Found:
+def images(source: ByteSource) -> FatImages:
     """Find the images of a thin or fat file, or of an archive.
 
     Slices that are archives give their members, those that are no images are left out. A slice
@@ -69,15 +69,15 @@ def images(source: ByteSource) -> Found:
     """
     magic = source.read(0, 8)
     if magic[:4] in _THIN_MAGICS:
-        return Found([Slice(0, length(source), read_header(source).arch)], [])
+        return FatImages([Slice(0, length(source), read_header(source).arch)], [])
     if magic == ARCHIVE:
         finder = _Finder(source)
-        return Found(list(finder.members(0, finder.end)), finder.damaged)
+        return FatImages(list(finder.members(0, finder.end)), finder.damaged)
     if magic[:4] in _FAT_MAGICS:
         finder = _Finder(source)
-        found = finder.fat(0)
-        if found:
-            return Found(found, finder.damaged)
+        slices = finder.fat(0)
+        if slices:
+            return FatImages(slices, finder.damaged)
         raise broken(source, "fat_header", 0, "no slice is a Mach-O image")
     raise broken(source, "magic", 0, "not a Mach-O file")
 
@@ -115,7 +115,7 @@ class _Finder:
         step = 32 if wide else 20
         rows = source.read(at + 8, count * step)
         self.left -= 60 * count
-        found: list[Slice] = []
+        slices: list[Slice] = []
         known = len(self.damaged)
         taken: list[tuple[int, int]] = []
         for row in range(0, count * step, step):
@@ -127,7 +127,7 @@ class _Finder:
             arch = c.arch_name(cpu, subtype) or f"cputype {cpu:#x}"
             offset += at
             there = max(0, min(size, self.end - offset))
-            before = len(found), len(self.damaged)
+            before = len(slices), len(self.damaged)
             if there < size:
                 self._damage(
                     "fat_arch", where, f"{size} bytes for {arch}, the file has {there} of them"
@@ -137,14 +137,14 @@ class _Finder:
                 continue
             taken.append((offset, offset + there))
             if source.read(offset, 8) == ARCHIVE:
-                found.extend(self.members(offset, there))
+                slices.extend(self.members(offset, there))
             elif there:
-                found.extend(self._image(offset, there))
-            if (len(found), len(self.damaged)) == before:
+                slices.extend(self._image(offset, there))
+            if (len(slices), len(self.damaged)) == before:
                 self._damage("fat_arch", where, f"what is for {arch} is no Mach-O image")
-        if not found:  # no fat file: what its rows say has no sense
+        if not slices:  # no fat file: what its rows say has no sense
             del self.damaged[known:]
-        return found
+        return slices
 
     def _damage(self, field: str, offset: int, why: str) -> None:
         if len(self.damaged) < _MOST_DAMAGED:
@@ -191,7 +191,7 @@ class _Finder:
             at = body + wide + wide % 2
 
 
-def _header(source: ByteSource, at: int, size: int) -> Header | None:
+def _header(source: ByteSource, at: int, size: int) -> MachoHeader | None:
     """Return the header of the image at `at`, None where what is there cannot be one."""
     try:
         header = read_header(source, at)
@@ -210,7 +210,7 @@ def _header(source: ByteSource, at: int, size: int) -> Header | None:
 # ---- images in files that are something else ----
 
 
-def hidden(source: ByteSource) -> Found:
+def hidden(source: ByteSource) -> FatImages:
     """Find images anywhere in a file, by their magic; each candidate is checked.
 
     Fat files inside give their slices; images within images are found, too. Reads the file
@@ -218,7 +218,7 @@ def hidden(source: ByteSource) -> Found:
     """
     finder = _Finder(source)
     end = finder.end
-    found: dict[int, Slice] = {}
+    slices: dict[int, Slice] = {}
     for start in range(0, end, _CHUNK):
         for at, magic in _candidates(source.read(start, _CHUNK + 3), start):
             if magic in _FAT_MAGICS:
@@ -228,12 +228,12 @@ def hidden(source: ByteSource) -> Found:
                 # Load commands of false candidates may lie upon one another.
                 finder.left -= header.sizeofcmds if header is not None else 0
                 inner = _thin(source, header, end - at) if header is not None else []
-            for one in inner:
-                found.setdefault(one.offset, one._replace(is_hidden=True))
-            if finder.left < 0 or len(found) >= _MOST_EMBEDDED:
+            for member in inner:
+                slices.setdefault(member.offset, member._replace(is_hidden=True))
+            if finder.left < 0 or len(slices) >= _MOST_EMBEDDED:
                 why = f"{source.name}: images are not looked for behind {at:#x}: too many"
-                return Found(list(found.values()), [*finder.damaged, why])
-    return Found(list(found.values()), finder.damaged)
+                return FatImages(list(slices.values()), [*finder.damaged, why])
+    return FatImages(list(slices.values()), finder.damaged)
 
 
 def embedded(source: ByteSource) -> list[Slice]:
@@ -252,7 +252,7 @@ def _candidates(data: bytes, start: int) -> list[tuple[int, bytes]]:
     return sorted(places)
 
 
-def _thin(source: ByteSource, header: Header, room: int) -> list[Slice]:
+def _thin(source: ByteSource, header: MachoHeader, room: int) -> list[Slice]:
     """Return the image that has `header`, [] where its load commands are none.
 
     It ends where the last of its segments does. Images in a shared cache or a kernel collection

@@ -17,8 +17,8 @@ from soscope.binfmt.macho.exports import exports
 from soscope.binfmt.macho.fat import Slice
 from soscope.binfmt.macho.image import MachoImage
 from soscope.binfmt.macho.slots import Cell, Cells
-from soscope.binfmt.macho.stubs import Stubs
-from soscope.binfmt.macho.symbols import Row, SymbolTable
+from soscope.binfmt.macho.stubs import MachoStubs
+from soscope.binfmt.macho.symbols import MachoSymbols, Nlist
 from soscope.binfmt.source import ByteSource
 from soscope.binfmt.spans import Spans
 from soscope.model.filemap import (
@@ -28,8 +28,8 @@ from soscope.model.filemap import (
     PRELINKED,
     UNBOUND,
     WEAK,
+    FileSlot,
     Signed,
-    Slot,
     Stub,
     Symbol,
 )
@@ -57,7 +57,7 @@ class MachoMap:
     def __init__(self, source: ByteSource, part: Slice) -> None:
         self.part = part
         self.image = MachoImage(source, part.offset, part.size)
-        self.table = SymbolTable(self.image)
+        self.table = MachoSymbols(self.image)
         self.cells = Cells(self.image, self.table)
         self._cells: dict[int, Cell] = {}
         self._ordinals: dict[int, int | None] = {}
@@ -114,9 +114,9 @@ class MachoMap:
     # ---- stubs ----
 
     @cached_property
-    def decoded(self) -> Stubs:
+    def decoded(self) -> MachoStubs:
         """The stubs, with their entries of the indirect symbol table."""
-        return Stubs(self.image, self.cells.pointer)
+        return MachoStubs(self.image, self.cells.pointer)
 
     @cached_property
     def stubs(self) -> tuple[Stub, ...]:
@@ -149,7 +149,7 @@ class MachoMap:
     # ---- slots ----
 
     @cached_property
-    def slots(self) -> tuple[Slot, ...]:
+    def slots(self) -> tuple[FileSlot, ...]:
         """The pointer cells, in the order of their addresses."""
         return self._read_slots()
 
@@ -167,7 +167,7 @@ class MachoMap:
             return f"{path}({self.part.member})"
         return f"{path}+{self.part.offset:#x}" if self.part.is_hidden else path
 
-    def why_no_library(self, slot: Slot) -> str:
+    def why_no_library(self, slot: FileSlot) -> str:
         """Say why `slot.library` is "", "" where it is not."""
         if slot.library:
             return ""
@@ -181,7 +181,7 @@ class MachoMap:
             return ordinals.NOT_TWO_LEVEL
         return ordinals.reason(ordinal, self.image.libraries)
 
-    def _read_slots(self) -> tuple[Slot, ...]:
+    def _read_slots(self) -> tuple[FileSlot, ...]:
         stubs: dict[int, list[Stub]] = {}
         for stub in self.stubs:
             if stub.slot:
@@ -199,7 +199,7 @@ class MachoMap:
             for vaddr in sorted(cells)
         )
 
-    def _slot(self, cell: Cell, stubs: tuple[Stub, ...], names: dict[int, str]) -> Slot:
+    def _slot(self, cell: Cell, stubs: tuple[Stub, ...], names: dict[int, str]) -> FileSlot:
         image = self.image
         record = chosen(cell)
         row = cell.row
@@ -216,7 +216,7 @@ class MachoMap:
             defined = row.is_defined
         else:
             defined = kind == r.REBASE or (record is not None and self._defines(record))
-        lazy = next((one for one in reversed(cell.records) if one.kind == r.LAZY_BIND), None)
+        lazy = next((bind for bind in reversed(cell.records) if bind.kind == r.LAZY_BIND), None)
         argument = helper = None
         if lazy is not None:
             argument = lazy.argument
@@ -224,7 +224,7 @@ class MachoMap:
         elif binding == LAZY:
             argument = cell.vaddr
             helper = cell.target
-        return Slot(
+        return FileSlot(
             vaddr=cell.vaddr,
             offset=image.offset_of(cell.vaddr),
             section=cell.section.name,
@@ -245,7 +245,7 @@ class MachoMap:
         """Return by what, and when, the cell is bound."""
         flags = self.image.header.flags
         if record is not None:
-            kinds = {one.kind for one in cell.records}
+            kinds = {bind.kind for bind in cell.records}
             if r.WEAK_BIND in kinds or record.ordinal == ordinals.WEAK_LOOKUP:
                 return record.kind, WEAK
             if record.kind == r.LAZY_BIND and not flags & c.MH_BINDATLOAD:
@@ -268,9 +268,11 @@ class MachoMap:
 
     @cached_property
     def _inner(self) -> Spans:
-        return Spans((one.vaddr, one.vaddr + one.size) for one in self.image.segments)
+        return Spans(
+            (segment.vaddr, segment.vaddr + segment.size) for segment in self.image.segments
+        )
 
-    def _ordinal(self, record: r.Bind | None, row: Row | None) -> int | None:
+    def _ordinal(self, record: r.Bind | None, row: Nlist | None) -> int | None:
         if record is not None:
             return record.ordinal
         if row is None or row.is_defined:
@@ -298,7 +300,7 @@ class MachoMap:
             return "function"
         return self.type_of(cell.row) if cell.row is not None else "unknown"
 
-    def type_of(self, row: Row) -> str:
+    def type_of(self, row: Nlist) -> str:
         """Return what kind of thing a symbol is, by the section that it is in."""
         sections = self.image.sections
         if row.type & c.N_TYPE != c.N_SECT or not 0 < row.section <= len(sections):
@@ -325,19 +327,21 @@ class MachoMap:
 
         Without a symbol table the exports are read from their trie.
         """
-        found = [self._symbol(row) for row in self.table.external_definitions()]
-        named = {one.name for one in found}
-        for one in exports(self.image):
-            if one.name not in named:
-                library = ordinals.library(one.ordinal, self.image.libraries)
-                here = one.ordinal is None
-                kind = "tls" if one.kind == "tls" else "unknown"
-                binding = "weak" if one.weak else "global"
-                found.append(Symbol(one.name, None, kind, binding, one.vaddr, 0, here, library))
-        found += [self._symbol(row) for row in self.table.undefined()]
-        return tuple(found)
+        symbols = [self._symbol(row) for row in self.table.external_definitions()]
+        named = {symbol.name for symbol in symbols}
+        for export in exports(self.image):
+            if export.name not in named:
+                library = ordinals.library(export.ordinal, self.image.libraries)
+                here = export.ordinal is None
+                kind = "tls" if export.kind == "tls" else "unknown"
+                binding = "weak" if export.weak else "global"
+                symbols.append(
+                    Symbol(export.name, None, kind, binding, export.vaddr, 0, here, library)
+                )
+        symbols += [self._symbol(row) for row in self.table.undefined()]
+        return tuple(symbols)
 
-    def _symbol(self, row: Row) -> Symbol:
+    def _symbol(self, row: Nlist) -> Symbol:
         weak = row.description & (c.N_WEAK_DEF if row.is_defined else c.N_WEAK_REF)
         ordinal = self._ordinal(None, row)
         return Symbol(
@@ -357,7 +361,7 @@ def chosen(cell: Cell) -> r.Bind | None:
 
     A weak record has no library; the other one of the same cell has.
     """
-    named = [one for one in cell.records if one.kind != r.WEAK_BIND]
+    named = [bind for bind in cell.records if bind.kind != r.WEAK_BIND]
     if named:
         return named[-1]
     return cell.records[-1] if cell.records else None

@@ -8,7 +8,7 @@ from struct import unpack_from
 from typing import NamedTuple
 
 from soscope.binfmt.macho import constants as c
-from soscope.binfmt.macho.encoding import Encoding, encoding, text
+from soscope.binfmt.macho.encoding import MachoEncoding, encoding, text
 from soscope.binfmt.source import ByteSource, broken, take
 from soscope.binfmt.spans import Spans
 from soscope.errors import FormatError
@@ -22,11 +22,11 @@ _MAGICS = {
 }
 
 
-class Header(NamedTuple):
+class MachoHeader(NamedTuple):
     """The mach_header of one image, which lies at `start` of the source."""
 
     start: int
-    encoding: Encoding
+    encoding: MachoEncoding
     cpu: int
     subtype: int
     filetype: int
@@ -40,7 +40,7 @@ class Header(NamedTuple):
         return c.arch_name(self.cpu, self.subtype)
 
 
-class Segment(NamedTuple):
+class MachoSegment(NamedTuple):
     """One segment. `offset` is that in the image, not in a fat file around it."""
 
     name: str
@@ -51,7 +51,7 @@ class Segment(NamedTuple):
     protection: int
 
 
-class Section(NamedTuple):
+class MachoSection(NamedTuple):
     """One section; `name` is "SEGMENT,section". `offset` is that in the image.
 
     `first` and `entry_size` are reserved1 and reserved2: the first entry of the indirect
@@ -78,7 +78,7 @@ class Section(NamedTuple):
         return self.name.partition(",")[2]
 
 
-def read_header(source: ByteSource, start: int = 0) -> Header:
+def read_header(source: ByteSource, start: int = 0) -> MachoHeader:
     """Read the mach_header at `start`.
 
     Raises FormatError where there is none.
@@ -89,7 +89,7 @@ def read_header(source: ByteSource, start: int = 0) -> Header:
     coding = encoding(*form)
     data = take(source, start, coding.header.size, "mach_header")
     _, cpu, subtype, filetype, ncmds, sizeofcmds, flags = coding.header.unpack(data)
-    return Header(start, coding, cpu, subtype, filetype, ncmds, sizeofcmds, flags)
+    return MachoHeader(start, coding, cpu, subtype, filetype, ncmds, sizeofcmds, flags)
 
 
 class MachoImage:
@@ -130,8 +130,8 @@ class MachoImage:
         self.size = size
         self.header = read_header(source, start)
         self.encoding = self.header.encoding
-        self.segments: list[Segment] = []
-        self.sections: list[Section] = []
+        self.segments: list[MachoSegment] = []
+        self.sections: list[MachoSection] = []
         self.libraries: list[str] = []
         self.reexported: list[str] = []
         self._reasons: dict[str, None] = {}
@@ -218,7 +218,7 @@ class MachoImage:
         name, vaddr, size, offset, filesize, _, protection, count, _ = coding.segment.unpack_from(
             data
         )
-        self.segments.append(Segment(text(name), vaddr, size, offset, filesize, protection))
+        self.segments.append(MachoSegment(text(name), vaddr, size, offset, filesize, protection))
         step = coding.section.size
         room = (len(data) - coding.segment.size) // step
         if count > room:
@@ -234,7 +234,9 @@ class MachoImage:
                 c.S_THREAD_LOCAL_ZEROFILL,
             )
             full = f"{text(segment)},{text(section)}"
-            self.sections.append(Section(full, vaddr, size, offset, flags, first, entry, has_bytes))
+            self.sections.append(
+                MachoSection(full, vaddr, size, offset, flags, first, entry, has_bytes)
+            )
 
     # ---- addresses and bytes ----
 
@@ -248,8 +250,8 @@ class MachoImage:
         """Return (offset in the image, bytes up to the segment's end) of an address, or (0, 0)."""
         if self._spans is None:
             self._spans = Spans(
-                (one.vaddr, one.vaddr + min(one.filesize, self.size - one.offset))
-                for one in self.segments
+                (segment.vaddr, segment.vaddr + min(segment.filesize, self.size - segment.offset))
+                for segment in self.segments
             )
         number = self._spans.at(vaddr)
         if number is None:
@@ -283,7 +285,7 @@ class MachoImage:
             )
         return take(self.source, self.start + offset, size, field)
 
-    def contents(self, section: Section) -> bytes:
+    def contents(self, section: MachoSection) -> bytes:
         """Return what the file has of a section; what is missing becomes a reason in `partial`.
 
         Object files have no segments to go by, so this goes by the section's own offset.
@@ -303,7 +305,7 @@ class MachoImage:
             self.miss("names: together they are longer than the file")
         return self._budget >= 0
 
-    def bounded(self, sections: list[Section]) -> list[Section]:
+    def bounded(self, sections: list[MachoSection]) -> list[MachoSection]:
         """Return as many of `sections` as the file can hold without overlaps."""
         left = self.size
         for index, section in enumerate(sections):

@@ -70,10 +70,10 @@ class Ranges:
         every = range(vaddr, vaddr + count * step, step)
         if self.pairs is None:
             return [every]
-        found = []
+        ranges = []
         for start, end in self.pairs:
             first = max(0, -((vaddr - start) // step))
             last = min(count, -((vaddr - end) // step))
             if first < last:
-                found.append(every[first:last])
-        return found
+                ranges.append(every[first:last])
+        return ranges

@@ -9,13 +9,16 @@ from soscope.binfmt.macho import constants as c
 from soscope.binfmt.macho import ordinals
 from soscope.binfmt.macho.image import MachoImage
 from soscope.binfmt.macho.records import EXTERNAL_RELOCATION, Bind, Ranges
-from soscope.binfmt.macho.symbols import SymbolTable
+from soscope.binfmt.macho.symbols import MachoSymbols
 from soscope.errors import FormatError
+from soscope.model.arch import CPU_PPC64
 
 _SCATTERED = 0x80000000
 
 
-def external_relocations(image: MachoImage, symbols: SymbolTable, wanted: Ranges) -> Iterator[Bind]:
+def external_relocations(
+    image: MachoImage, symbols: MachoSymbols, wanted: Ranges
+) -> Iterator[Bind]:
     """Give the external relocations at `wanted` addresses."""
     if not image.dysymtab:
         return
@@ -54,9 +57,9 @@ def _base(image: MachoImage) -> int:
     move apart, and in ppc64 ones that reach further than the 32 bits of such an address.
     """
     first = image.segments[0].vaddr if image.segments else 0
-    written = [one for one in image.segments if one.protection & c.VM_PROT_WRITE]
-    if image.header.cpu == c.CPU_PPC64:
-        apart = any(one.vaddr + one.size - first > 1 << 32 for one in written)
+    written = [segment for segment in image.segments if segment.protection & c.VM_PROT_WRITE]
+    if image.header.cpu == CPU_PPC64:
+        apart = any(segment.vaddr + segment.size - first > 1 << 32 for segment in written)
     else:
         apart = image.encoding.bits == 64 or bool(image.header.flags & c.MH_SPLIT_SEGS)
     return written[0].vaddr if written and apart else first

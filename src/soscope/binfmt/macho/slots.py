@@ -11,10 +11,10 @@ from typing import NamedTuple
 from soscope.binfmt.macho import constants as c
 from soscope.binfmt.macho.bindcodes import binds
 from soscope.binfmt.macho.chained import FORMATS, Fixups, is_bind
-from soscope.binfmt.macho.image import MachoImage, Section
+from soscope.binfmt.macho.image import MachoImage, MachoSection
 from soscope.binfmt.macho.records import BIND, LAZY_BIND, WEAK_BIND, Bind, Ranges
 from soscope.binfmt.macho.relocations import external_relocations
-from soscope.binfmt.macho.symbols import Row, SymbolTable
+from soscope.binfmt.macho.symbols import MachoSymbols, Nlist
 
 _POINTER_TYPES = frozenset(
     (
@@ -40,9 +40,9 @@ class Cell(NamedTuple):
     """
 
     vaddr: int
-    section: Section
+    section: MachoSection
     target: int | None
-    row: Row | None
+    row: Nlist | None
     records: tuple[Bind, ...]
     lazy: bool
 
@@ -52,18 +52,20 @@ class Cells:
 
     __slots__ = ("_fixups", "_image", "_symbols", "jump_tables", "sections")
 
-    def __init__(self, image: MachoImage, symbols: SymbolTable) -> None:
+    def __init__(self, image: MachoImage, symbols: MachoSymbols) -> None:
         self._image = image
         self._symbols = symbols
         self._fixups: Fixups | None = None
-        self.sections = image.bounded([one for one in image.sections if _holds_pointers(one)])
+        self.sections = image.bounded(
+            [section for section in image.sections if _holds_pointers(section)]
+        )
         self.jump_tables = image.bounded(
             [
-                one
-                for one in image.sections
-                if one.type == c.S_SYMBOL_STUBS
-                and one.flags & c.S_ATTR_SELF_MODIFYING_CODE
-                and one.entry_size == _JUMP_SIZE
+                section
+                for section in image.sections
+                if section.type == c.S_SYMBOL_STUBS
+                and section.flags & c.S_ATTR_SELF_MODIFYING_CODE
+                and section.entry_size == _JUMP_SIZE
             ]
         )
 
@@ -88,15 +90,17 @@ class Cells:
     def read(self) -> Iterator[Cell]:
         """Give each cell. Those that the file leaves empty and nothing fills are none."""
         image = self._image
-        wanted = Ranges([(one.vaddr, one.vaddr + one.size) for one in self.sections])
+        wanted = Ranges(
+            [(section.vaddr, section.vaddr + section.size) for section in self.sections]
+        )
         records: dict[int, list[Bind]] = {}
-        for one in chain(
+        for bind in chain(
             external_relocations(image, self._symbols, wanted),
             binds(image, BIND, wanted),
             binds(image, WEAK_BIND, wanted),
             binds(image, LAZY_BIND, wanted),
         ):
-            records.setdefault(one.vaddr, []).append(one)
+            records.setdefault(bind.vaddr, []).append(bind)
         targets: dict[int, int | None] = {}
         fixups = self.fixups
         for vaddr, word, starts in fixups.words(wanted):
@@ -114,7 +118,7 @@ class Cells:
 
     def _section(
         self,
-        section: Section,
+        section: MachoSection,
         records: dict[int, list[Bind]],
         targets: dict[int, int | None],
     ) -> Iterator[Cell]:
@@ -127,20 +131,20 @@ class Cells:
         for index, (value,) in enumerate(word.iter_unpack(data[: len(data) // step * step])):
             vaddr = section.vaddr + index * step & mask
             row = self._row(section.first + index) if has_table else None
-            found = records.get(vaddr, ())
+            binds = records.get(vaddr, ())
             target = targets.get(vaddr, value or None)
-            if not found and row is None and target is None:
+            if not binds and row is None and target is None:
                 continue
-            yield Cell(vaddr, section, target, row, tuple(found), lazy)
+            yield Cell(vaddr, section, target, row, tuple(binds), lazy)
 
-    def _jump_table(self, section: Section) -> Iterator[Cell]:
+    def _jump_table(self, section: MachoSection) -> Iterator[Cell]:
         size = min(section.size, max(0, self._image.size - section.offset))
         for index in range(size // _JUMP_SIZE):
             row = self._row(section.first + index)
             if row is not None:
                 yield Cell(section.vaddr + index * _JUMP_SIZE, section, None, row, (), lazy=True)
 
-    def _row(self, index: int) -> Row | None:
+    def _row(self, index: int) -> Nlist | None:
         number = self._symbols.indirect(index)
         if number is None or number & (c.INDIRECT_SYMBOL_LOCAL | c.INDIRECT_SYMBOL_ABS):
             return None
@@ -160,7 +164,7 @@ class Cells:
         return self.fixups.target(word, starts)
 
 
-def _holds_pointers(section: Section) -> bool:
+def _holds_pointers(section: MachoSection) -> bool:
     return section.type in _POINTER_TYPES or (
         section.type == 0 and section.short_name in _POINTER_NAMES
     )

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from soscope.binfmt.macho import constants as c
-from soscope.binfmt.macho.code import Decoder, Helper, Way, decoder
-from soscope.binfmt.macho.image import MachoImage, Section
+from soscope.binfmt.macho.code import MachoDecoder, StubHelper, StubWay, decoder
+from soscope.binfmt.macho.image import MachoImage, MachoSection
 from soscope.model.filemap import AUTH_STUB, JUMP_TABLE, OBJC_STUB, PIC_STUB, STUB, Stub
 
 _OBJC_STUBS = "__objc_stubs"
@@ -17,7 +17,7 @@ _LONGEST_GAP = 64  # bytes between two stubs of varying size
 _LONGEST_SELECTOR = 4096
 
 
-class Stubs:
+class MachoStubs:
     """All stubs of an image. `found` has them by section; `table_entry` tells their symbols.
 
     `pointer` gives the address that the pointer at an address leads to, None where it is bound:
@@ -29,18 +29,18 @@ class Stubs:
     def __init__(self, image: MachoImage, pointer: Callable[[int], int | None]) -> None:
         self._image = image
         self._pointer = pointer
-        self._decoder: Decoder | None = decoder(image.header.cpu)
+        self._decoder: MachoDecoder | None = decoder(image.header.cpu)
         self.found: list[Stub] = []
         # by stub, its place in the indirect symbol table
         self.entries: dict[int, int] = {}
-        tables = [one for one in image.sections if one.type == c.S_SYMBOL_STUBS]
+        tables = [section for section in image.sections if section.type == c.S_SYMBOL_STUBS]
         for section in image.bounded(tables):
             self._read_table(section)
-        objc = [one for one in image.sections if one.short_name == _OBJC_STUBS]
-        for section in image.bounded([one for one in objc if one not in tables]):
+        objc = [section for section in image.sections if section.short_name == _OBJC_STUBS]
+        for section in image.bounded([section for section in objc if section not in tables]):
             self._read_objc(section)
 
-    def _code(self, section: Section) -> bytes:
+    def _code(self, section: MachoSection) -> bytes:
         image = self._image
         offset, size = image.encrypted
         if size and section.offset < offset + size and offset < section.offset + section.size:
@@ -51,7 +51,7 @@ class Stubs:
             return b""
         return image.contents(section)
 
-    def _read_table(self, section: Section) -> None:
+    def _read_table(self, section: MachoSection) -> None:
         code = self._code(section)
         size = section.entry_size
         if not _SHORTEST <= size <= len(code):
@@ -74,7 +74,7 @@ class Stubs:
                 f"section {section.name}: {undecoded} stubs have code of no known kind"
             )
 
-    def _decode(self, code: bytes, vaddr: int, section: Section, size: int) -> Stub:
+    def _decode(self, code: bytes, vaddr: int, section: MachoSection, size: int) -> Stub:
         assert self._decoder is not None
         way = self._decoder.stub(code, 0, vaddr)
         if way is None:
@@ -83,7 +83,7 @@ class Stubs:
 
     # ---- Objective-C ----
 
-    def _read_objc(self, section: Section) -> None:
+    def _read_objc(self, section: MachoSection) -> None:
         """Decode stubs that may have any size: the next one is where one decodes."""
         code = self._code(section)
         if not code or self._decoder is None:
@@ -124,21 +124,21 @@ class Stubs:
 
     # ---- helpers ----
 
-    def helper(self, vaddr: int) -> Helper | None:
+    def helper(self, vaddr: int) -> StubHelper | None:
         """Decode the stub helper at `vaddr`, None where none is there."""
         if self._decoder is None or self._decoder.helper is None:
             return None
         code = self._image.read(vaddr, _LONGEST_HELPER)
-        found = self._decoder.helper(code, 0, vaddr)
-        if found is None or found.offset is None or found.slot is None:
-            return found
+        helper = self._decoder.helper(code, 0, vaddr)
+        if helper is None or helper.offset is None or helper.slot is None:
+            return helper
         # Only the kind of image tells whether the number is an offset or an address.
         if self._image.dyld_info:
-            return found._replace(slot=None)
-        return found._replace(offset=None)
+            return helper._replace(slot=None)
+        return helper._replace(offset=None)
 
 
-def _kind(way: Way) -> str:
+def _kind(way: StubWay) -> str:
     if way.signed:
         return AUTH_STUB
     return PIC_STUB if way.relative else STUB

@@ -19,7 +19,7 @@ _STRETCH = 1 << 16
 _MANY = 1 << 15  # symbols that are worth an array
 
 
-class Row(NamedTuple):
+class Nlist(NamedTuple):
     """One nlist: where its name is, type, section (from 1 on), description, value."""
 
     name: int
@@ -39,7 +39,7 @@ class Row(NamedTuple):
         return bool(self.type & c.N_EXT) and not self.type & c.N_STAB
 
 
-class SymbolTable:
+class MachoSymbols:
     """LC_SYMTAB and LC_DYSYMTAB of one image; broken tables are empty and noted there."""
 
     __slots__ = ("_count", "_data", "_image", "_indirect", "_names", "_strings", "_struct")
@@ -72,22 +72,24 @@ class SymbolTable:
                 self._count = len(self._data) // self._struct.size
         return self._data
 
-    def row(self, index: int) -> Row | None:
+    def row(self, index: int) -> Nlist | None:
         """Return a symbol by its index, None beyond the end."""
         data = self._rows()
         if not 0 <= index < self._count:
             return None
-        return Row._make(self._struct.unpack_from(data, index * self._struct.size))
+        return Nlist._make(self._struct.unpack_from(data, index * self._struct.size))
 
-    def rows(self, start: int, count: int) -> list[Row]:
+    def rows(self, start: int, count: int) -> list[Nlist]:
         """Return `count` symbols from index `start` on, fewer where the table ends."""
         data = self._rows()
         start = min(start, self._count)
         end = min(start + max(0, count), self._count)
         size = self._struct.size
-        return [Row._make(one) for one in self._struct.iter_unpack(data[start * size : end * size])]
+        return [
+            Nlist._make(row) for row in self._struct.iter_unpack(data[start * size : end * size])
+        ]
 
-    def name(self, row: Row) -> str:
+    def name(self, row: Nlist) -> str:
         """Return the name of a symbol, "" where the string table does not have it."""
         known = self._names.get(row.name)
         if known is None:
@@ -143,53 +145,53 @@ class SymbolTable:
                 image.start + offset, max(0, min(count * 4, image.size - offset))
             )
             data = data[: len(data) // 4 * 4]
-        return [one for (one,) in image.encoding.u32.iter_unpack(data)]
+        return [number for (number,) in image.encoding.u32.iter_unpack(data)]
 
     # ---- definitions ----
 
-    def external_definitions(self) -> list[Row]:
+    def external_definitions(self) -> list[Nlist]:
         """Return the symbols that this image defines for others, by LC_DYSYMTAB or by a walk."""
         dysymtab = self._image.dysymtab
         first, count = dysymtab[2:4] if dysymtab else (0, self._count)
         rows = self.rows(first, count)
         return [row for row in rows if row.is_external and row.is_defined]
 
-    def undefined(self) -> list[Row]:
+    def undefined(self) -> list[Nlist]:
         """Return the symbols that this image wants from others."""
         dysymtab = self._image.dysymtab
         first, count = dysymtab[4:6] if dysymtab else (0, self._count)
         rows = self.rows(first, count)
         return [row for row in rows if row.is_external and not row.is_defined]
 
-    def at(self, wanted: set[int]) -> dict[int, Row]:
+    def at(self, wanted: set[int]) -> dict[int, Nlist]:
         """Return a symbol for each of the addresses `wanted` that has one, debugging ones aside.
 
         External ones are preferred.
         """
-        found: dict[int, Row] = {}
+        rows: dict[int, Nlist] = {}
         if not wanted:
-            return found
+            return rows
         for row in self._having(wanted):
             if row.type & c.N_STAB or not row.is_defined or row.value not in wanted:
                 continue
-            known = found.get(row.value)
+            known = rows.get(row.value)
             if known is None or (row.is_external and not known.is_external):
-                found[row.value] = row
-        return found
+                rows[row.value] = row
+        return rows
 
-    def _having(self, wanted: set[int]) -> list[Row]:
+    def _having(self, wanted: set[int]) -> list[Nlist]:
         data = self._rows()
         coding = self._image.encoding
         if self._count < _MANY:
-            return [Row._make(one) for one in self._struct.iter_unpack(self._whole(data))]
+            return [Nlist._make(row) for row in self._struct.iter_unpack(self._whole(data))]
         import numpy as np
 
         step = self._struct.size
         table = np.frombuffer(self._whole(data), np.uint8).reshape(-1, step)
         values = table[:, 8:].copy().view(f"{coding.order}u{coding.size}").reshape(-1)
-        fitting = [one for one in wanted if 0 <= one < 1 << coding.bits]
+        fitting = [value for value in wanted if 0 <= value < 1 << coding.bits]
         chosen = np.flatnonzero(np.isin(values, np.array(sorted(fitting), dtype=np.uint64)))
-        return [Row._make(self._struct.unpack_from(data, int(one) * step)) for one in chosen]
+        return [Nlist._make(self._struct.unpack_from(data, int(place) * step)) for place in chosen]
 
     def _whole(self, data: bytes) -> bytes:
         return data[: self._count * self._struct.size]

@@ -15,6 +15,7 @@ from soscope.binfmt.macho.fat import embedded, slices
 from soscope.binfmt.macho.filemap import MachoMap
 from soscope.binfmt.source import BufferSource
 from soscope.errors import FormatError
+from soscope.model import arch as machines
 from tests.support.machosmall import BASE, DATA, LINKEDIT, Small, opened
 from tests.unit.binfmt.macho.test_exports import image as with_trie
 from tests.unit.binfmt.macho.test_exports import trie
@@ -37,7 +38,7 @@ def read_all(data: bytes) -> list[MachoMap]:
 
 
 def chained_image() -> Small:
-    image = Small(c.CPU_ARM64)
+    image = Small(machines.CPU_ARM64)
     cells = pointer(6, 0, 8) + pointer(6, 1, 16) + bytes(8) + pointer(6, 0, 0)
     image.section("__DATA,__got", DATA, cells, CELLS, 0)
     image.indirect = [image.symbol("_a"), image.symbol("_b"), 1 << 31, 0]
@@ -114,7 +115,7 @@ HUGE = b"\xff\xff\xff\xff\xff\xff\xff\xff\x7f"
     ],
 )
 def test_opcodes_without_sense_end_soon(codes: bytes) -> None:
-    image = Small(c.CPU_ARM64)
+    image = Small(machines.CPU_ARM64)
     image.section("__DATA,__got", DATA, bytes(64), CELLS, 1000)
     image.dyld_info(bind=codes)
     found = image.open()
@@ -123,7 +124,7 @@ def test_opcodes_without_sense_end_soon(codes: bytes) -> None:
 
 
 def test_a_threaded_chain_that_is_applied_again_and_again_ends() -> None:
-    image = Small(c.CPU_ARM64, subtype=2)
+    image = Small(machines.CPU_ARM64, subtype=2)
     words = pack("<64Q", *[1 << 51] * 63, 0)
     image.section("__DATA,__got", DATA, words, CELLS, 1000)
     image.size = 0x3000
@@ -135,7 +136,7 @@ def test_a_threaded_chain_that_is_applied_again_and_again_ends() -> None:
 
 
 def test_names_that_overlap_do_not_outgrow_the_file() -> None:
-    image = Small(c.CPU_ARM64)
+    image = Small(machines.CPU_ARM64)
     image.size = 0x80000
     # 30,000 imports whose names all end where the last one does
     count = 30_000
@@ -155,7 +156,7 @@ def test_names_that_overlap_do_not_outgrow_the_file() -> None:
 
 
 def test_chains_that_lie_upon_one_another_end() -> None:
-    image = Small(c.CPU_ARM, bits=32)
+    image = Small(machines.CPU_ARM, bits=32)
     cells = b"".join(pack("<I", 1 << 31 | 1 << 26) for _ in range(511)) + pack("<I", 1 << 31)
     image.section("__DATA,__got", DATA, cells, CELLS, 1000)
     starts = [0xFFFF, 0x8002, *[0] * 500, 0x8000]
@@ -208,7 +209,7 @@ def test_the_base_is_that_of_the_header() -> None:
 
 
 def test_sections_that_lie_upon_one_another_are_read_once() -> None:
-    image = Small(c.CPU_ARM64)
+    image = Small(machines.CPU_ARM64)
     image.size = 0x10000
     for number in range(8):
         cells = pack("<Q", DATA) * 0x900

@@ -7,6 +7,7 @@ from struct import pack
 
 from soscope.binfmt.macho import constants as c
 from soscope.binfmt.macho.exports import Export, exports
+from soscope.model import arch as machines
 from tests.support.machosmall import BASE, LIBRARY, LINKEDIT, Small
 
 
@@ -25,7 +26,7 @@ def trie() -> bytes:
 
 
 def image(data: bytes) -> Small:
-    small = Small(c.CPU_ARM64)
+    small = Small(machines.CPU_ARM64)
     small.command(c.LC_DYLD_EXPORTS_TRIE, pack("<2I", *small.table(LINKEDIT, data)))
     return small
 

@@ -8,15 +8,15 @@ from struct import pack
 
 import pytest
 
-from soscope.binfmt.macho import constants as c
 from soscope.binfmt.macho.fat import embedded, hidden, images, is_macho, slices
 from soscope.binfmt.source import BufferSource, length
 from soscope.errors import FormatError
+from soscope.model import arch as machines
 from tests.support.machosmall import Small
 
-ARM = Small(c.CPU_ARM64, subtype=2).built()
-INTEL = Small(c.CPU_X86_64).built()
-PPC = Small(c.CPU_PPC, bits=32, order=">").built()
+ARM = Small(machines.CPU_ARM64, subtype=2).built()
+INTEL = Small(machines.CPU_X86_64).built()
+PPC = Small(machines.CPU_PPC, bits=32, order=">").built()
 
 
 class Counting(BufferSource):
@@ -163,7 +163,7 @@ def test_images_in_other_files_are_found() -> None:
 
 
 def test_images_within_images_are_found() -> None:
-    image = Small(c.CPU_X86_64)
+    image = Small(machines.CPU_X86_64)
     image.size = 0x20000
     outer = bytearray(image.built())
     inner = fat(PPC, ARM)
@@ -186,7 +186,7 @@ def test_images_of_a_shared_cache_are_none_by_themselves() -> None:
 
 def test_load_commands_that_lie_upon_one_another_are_not_read_for_ever() -> None:
     size = 1 << 20
-    header = pack("<8I", 0xFEEDFACF, c.CPU_ARM64, 0, 2, 1000, size // 2, 0, 0)
+    header = pack("<8I", 0xFEEDFACF, machines.CPU_ARM64, 0, 2, 1000, size // 2, 0, 0)
     source = Counting(header * (size // 32))
     assert embedded(source) == []
     assert source.bytes_read < 100 * size

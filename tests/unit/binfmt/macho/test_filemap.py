@@ -10,6 +10,7 @@ import pytest
 from soscope.binfmt.macho import constants as c
 from soscope.binfmt.macho import ordinals
 from soscope.binfmt.macho.agreement import LAZY_SLOT, disagreements
+from soscope.model import arch as machines
 from soscope.model.filemap import (
     AUTH_STUB,
     JUMP_TABLE,
@@ -38,7 +39,7 @@ def bound(name: str, offset: int, *, library: int = 1) -> bytes:
 
 def lazy_image() -> Small:
     """x86_64: two stubs, two lazy slots, two helpers behind what they share."""
-    image = Small(c.CPU_X86_64)
+    image = Small(machines.CPU_X86_64)
     stubs = b"".join(
         b"\xff\x25" + pack("<i", DATA + 8 * index - (CODE + 6 * index + 6)) for index in (0, 1)
     )
@@ -86,7 +87,7 @@ def test_a_weak_record_wins_over_a_lazy_one_and_leaves_it_its_library() -> None:
 
 
 def test_bind_opcodes_move_on_as_they_say() -> None:
-    image = Small(c.CPU_ARM64)
+    image = Small(machines.CPU_ARM64)
     image.section("__DATA,__got", DATA, bytes(8 * 40), CELLS, 1000)
     image.dyld_info(
         bind=b"\x20\x01\x40_a\0\x51\x70\x80\x20\x90"  # 0
@@ -157,7 +158,7 @@ def pointer(form: int, ordinal: int, following: int, addend: int = 0) -> bytes:
 def test_chains_are_followed_in_all_formats(form: int, kind: int) -> None:
     bits = 32 if form == 3 else 64
     size = bits // 8
-    image = Small(c.CPU_ARM if form == 3 else c.CPU_ARM64, bits=bits)
+    image = Small(machines.CPU_ARM if form == 3 else machines.CPU_ARM64, bits=bits)
     cells = pointer(form, 1, size) + pointer(form, 0, 2 * size, 5) + bytes(size)
     cells += pointer(form, 2, 0)
     image.section("__DATA,__got", DATA, cells, CELLS, 1000)
@@ -174,7 +175,7 @@ def test_chains_are_followed_in_all_formats(form: int, kind: int) -> None:
 
 
 def test_a_page_may_have_several_chains() -> None:
-    image = Small(c.CPU_ARM, bits=32)
+    image = Small(machines.CPU_ARM, bits=32)
     cells = pointer(3, 0, 4) + pointer(3, 0, 0) + bytes(0x3F8) + pointer(3, 1, 0)
     image.section("__DATA,__got", DATA, cells, CELLS, 1000)
     image.chained(fixups(3, [0xFFFF, 0x8002, 0x0000, 0x8400], [(1, 0, "_a"), (1, 0, "_b")]))
@@ -184,7 +185,7 @@ def test_a_page_may_have_several_chains() -> None:
 @pytest.mark.parametrize("form", [1, 9, 12])
 @pytest.mark.parametrize(("key", "name"), [(0, "IA"), (1, "IB"), (2, "DA"), (3, "DB")])
 def test_signed_pointers_tell_how(form: int, key: int, name: str) -> None:
-    image = Small(c.CPU_ARM64, subtype=2)
+    image = Small(machines.CPU_ARM64, subtype=2)
     word = 3 << 62 | key << 49 | 1 << 48 | 0xBEEF << 32
     image.section("__DATA,__auth_got", DATA, pack("<Q", word), CELLS, 1000)
     image.chained(fixups(form, [0xFFFF, 0], [(1, 0, "_a")]))
@@ -196,7 +197,7 @@ def test_signed_pointers_tell_how(form: int, key: int, name: str) -> None:
 @pytest.mark.parametrize("form", [4, 5, 8, 11, 13])
 def test_formats_without_binds_only_move(form: int) -> None:
     bits = 32 if form < 8 else 64
-    image = Small(c.CPU_ARM if form < 8 else c.CPU_ARM64, bits=bits)
+    image = Small(machines.CPU_ARM if form < 8 else machines.CPU_ARM64, bits=bits)
     image.section("__DATA,__got", DATA, pack("<I" if form < 8 else "<Q", 0x800), CELLS, 1000)
     image.chained(fixups(form, [0xFFFF, 0], []))
     found = image.open()
@@ -219,7 +220,7 @@ def test_formats_without_binds_only_move(form: int) -> None:
     ],
 )
 def test_selectors_are_found_through_chains(form: int, word: int, target: int) -> None:
-    image = Small(c.CPU_ARM64)
+    image = Small(machines.CPU_ARM64)
     stub = bytes.fromhex("010000d0210040f9100000b0100640f900021fd6")
     image.section("__TEXT,__objc_stubs", CODE + 0x80, stub, c.S_ATTR_PURE_INSTRUCTIONS)
     image.section("__TEXT,__objc_methname", CODE, b"do:It:\0", c.S_CSTRING_LITERALS)
@@ -236,7 +237,7 @@ def test_selectors_are_found_through_chains(form: int, word: int, target: int) -
 
 
 def test_threaded_binds_take_their_symbols_from_a_table() -> None:
-    image = Small(c.CPU_ARM64, subtype=2)
+    image = Small(machines.CPU_ARM64, subtype=2)
     words = [
         1 << 62 | 1 << 51 | 1,  # symbol 1, the next one is 8 bytes further
         2 << 51 | CODE,  # a rebase, 16 bytes
@@ -258,7 +259,7 @@ def test_threaded_binds_take_their_symbols_from_a_table() -> None:
 
 
 def test_a_jump_table_is_stub_and_slot_in_one() -> None:
-    image = Small(c.CPU_I386, bits=32)
+    image = Small(machines.CPU_I386, bits=32)
     flags = c.S_SYMBOL_STUBS | c.S_ATTR_SELF_MODIFYING_CODE
     image.section("__IMPORT,__jump_table", CODE, b"\xf4" * 15, flags, 0, 5)
     image.indirect = [image.symbol("_puts"), c.INDIRECT_SYMBOL_ABS, image.symbol("_free")]
@@ -273,7 +274,7 @@ def test_a_jump_table_is_stub_and_slot_in_one() -> None:
 
 
 def test_ppc_slots_lead_to_the_one_helper() -> None:
-    image = Small(c.CPU_PPC, bits=32, order=">")
+    image = Small(machines.CPU_PPC, bits=32, order=">")
     stub = pack(">4I", 0x3D600001, 0x858B1000, 0x7D8903A6, 0x4E800420)  # DATA in two halves
     image.section("__TEXT,__symbol_stub1", CODE, stub, STUB_FLAGS, 0, 16)
     image.section("__DATA,__la_symbol_ptr", DATA, pack(">I", HELPERS), LAZY_CELLS, 1)
@@ -295,7 +296,7 @@ def test_ppc_slots_lead_to_the_one_helper() -> None:
 
 def test_external_relocations_bind_data() -> None:
     for order, word in (("<", 1 | 2 << 25 | 1 << 27), (">", 1 << 8 | 2 << 5 | 1 << 4)):
-        image = Small(c.CPU_PPC if order == ">" else c.CPU_I386, bits=32, order=order)
+        image = Small(machines.CPU_PPC if order == ">" else machines.CPU_I386, bits=32, order=order)
         image.symbol("_a")
         image.symbol("_b", desc=0xFF40)
         data = image.built()
@@ -312,7 +313,7 @@ def test_external_relocations_bind_data() -> None:
 
 
 def test_pic_stubs_are_called_that() -> None:
-    image = Small(c.CPU_I386, bits=32)
+    image = Small(machines.CPU_I386, bits=32)
     code = bytes.fromhex("e800000000588b90fb070000ffe28d80fb07000050e9e60f0000")
     image.section("__TEXT,__picsymbol_stub", CODE, code, STUB_FLAGS, 0, 26)
     cell = pack("<I", CODE + 14)
@@ -325,7 +326,7 @@ def test_pic_stubs_are_called_that() -> None:
 
 def classic_image(*, helper_slot: int = DATA) -> Small:
     """x86_64 before LC_DYLD_INFO: the helper hands over the slot's address."""
-    image = Small(c.CPU_X86_64)
+    image = Small(machines.CPU_X86_64)
     stub = b"\xff\x25" + pack("<i", DATA - CODE - 6)
     helper = b"\x4c\x8d\x1d" + pack("<i", helper_slot - HELPERS - 7) + b"\xe9" + bytes(4)
     image.section("__TEXT,__symbol_stub1", CODE, stub, STUB_FLAGS, 0, 6)
@@ -367,7 +368,7 @@ def test_the_flags_say_when_old_slots_are_bound(
 
 
 def test_stubs_that_check_signatures_are_called_that() -> None:
-    image = Small(c.CPU_ARM64, subtype=2)
+    image = Small(machines.CPU_ARM64, subtype=2)
     # adrp x17, 0x11000; add x17, x17, #0; ldr x16, [x17]; braa x16, x17
     stub = bytes.fromhex("110000b031020091300240f9110a1fd7")
     image.section("__TEXT,__auth_stubs", CODE, stub, STUB_FLAGS, 0, 16)
@@ -381,7 +382,7 @@ def test_stubs_that_check_signatures_are_called_that() -> None:
 
 
 def test_a_cell_of_the_image_itself_has_the_name_of_what_it_leads_to() -> None:
-    image = Small(c.CPU_X86_64)
+    image = Small(machines.CPU_X86_64)
     image.section("__DATA,__got", DATA, pack("<3Q", CODE, 0, CODE + 4), CELLS, 0)
     image.section("__TEXT,__text", CODE, bytes(8), c.S_ATTR_PURE_INSTRUCTIONS)
     image.symbol("_own", kind=0xF, section=2, desc=0, value=CODE)
@@ -407,7 +408,7 @@ def test_asking_again_and_again_changes_nothing() -> None:
 
 
 def test_the_header_is_told() -> None:
-    image = Small(c.CPU_ARM64)
+    image = Small(machines.CPU_ARM64)
     image.command(c.LC_UUID, bytes(range(16)))
     image.dylib("@rpath/libme.dylib", c.LC_ID_DYLIB)
     image.dylib("/usr/lib/libc++.1.dylib", c.LC_REEXPORT_DYLIB)

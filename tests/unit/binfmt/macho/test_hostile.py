@@ -12,7 +12,8 @@ import pytest
 from soscope.binfmt.macho import constants as c
 from soscope.binfmt.macho import symbols
 from soscope.binfmt.macho.filemap import MachoMap
-from soscope.binfmt.macho.image import Segment
+from soscope.binfmt.macho.image import MachoSegment
+from soscope.model import arch as machines
 from tests.support import machosmall
 from tests.support.machosmall import Small, opened
 from tests.unit.binfmt.macho.test_filemap import CELLS
@@ -41,16 +42,15 @@ def segment(vaddr: int, offset: int, size: int, cells: tuple[int, int] = (0, 0))
 def built(commands: list[bytes], body: bytes = b"") -> bytes:
     """An arm64 library; `body` lies right behind the load commands."""
     text = b"".join(commands)
-    return (
-        pack("<8I", 0xFEEDFACF, c.CPU_ARM64, 0, 6, len(commands), len(text), 0x85, 0) + text + body
-    )
+    head = pack("<8I", 0xFEEDFACF, machines.CPU_ARM64, 0, 6, len(commands), len(text), 0x85, 0)
+    return head + text + body
 
 
 def test_an_address_beyond_all_of_them_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
     high = (1 << 64) - 0x10000
     monkeypatch.setattr(machosmall, "BASE", high)
     monkeypatch.setattr(symbols, "_MANY", 1)
-    image = Small(c.CPU_ARM64, subtype=2)
+    image = Small(machines.CPU_ARM64, subtype=2)
     signed = 1 << 63 | 0xFFFF_FFFF  # a signed address, 4 GiB behind the image's own
     image.section("__DATA,__got", high + 0x1000, pack("<Q", signed), CELLS, 1000)
     image.symbol("_wrapped", kind=0xF, section=1, value=high + 0xFFFF_FFFF & (1 << 64) - 1)
@@ -121,10 +121,10 @@ def test_many_segments_are_not_gone_through_for_each_slot() -> None:
     commands.append(segment(BASE, 0, room + len(cells), (room, len(cells))))
     found = opened(built(commands, cells))
 
-    class Counted(list[Segment]):
+    class Counted(list[MachoSegment]):
         gone = 0
 
-        def __iter__(self) -> Iterator[Segment]:
+        def __iter__(self) -> Iterator[MachoSegment]:
             Counted.gone += 1
             return super().__iter__()
 
