@@ -73,14 +73,14 @@ def parse(
     for flags, name, value, _, hwcap in rows:
         if flags not in ids:
             continue
-        found = _string(data, start + value)
-        rank = _rank(found, hwcap, hwcaps, legacy)
+        string = _string(data, start + value)
+        rank = _rank(string, hwcap, hwcaps, legacy)
         if rank is None:
             continue
         soname = _string(data, start + name)
         key = rank, ids.index(flags)
         if soname not in best or key < best[soname][0]:
-            best[soname] = key, found
+            best[soname] = key, string
     return {soname: path for soname, (_, path) in best.items()}
 
 

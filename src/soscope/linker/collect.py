@@ -96,7 +96,7 @@ def images_of(
         if tick is not None:
             tick(path)
         try:
-            found = Image.open(path, arch, sysroot=sysroot, embedded=embedded)
+            opened = Image.open(path, arch, sysroot=sysroot, embedded=embedded)
         except (OSError, MemoryError) as error:
             yield None, f"{path}: {shortfall(error)}"
         except SoscopeError as error:
@@ -105,10 +105,10 @@ def images_of(
             else:
                 continue
         else:
-            for image in found.slices:
+            for image in opened.slices:
                 yield image, ""
-            found.close()
-            for why in found.damaged:
+            opened.close()
+            for why in opened.damaged:
                 yield None, why
         is_any = True
     if not is_any:

@@ -24,17 +24,30 @@ from soscope.model import filemap
 from soscope.model.filemap import FileMap, Stub, Symbol
 
 
-class Slot(filemap.Slot):
+class Slot(filemap.FileSlot):
     """A slot of an image; besides the fields of model/filemap.py's Slot its provider.
 
-    Looking a provider up reads other files: those that DT_NEEDED names.
+    >>> slot = soscope.Image.open("/bin/true").slots["__libc_start_main"]
+    >>> (slot.section, slot.kind, slot.symbol, slot.binding)
+    ('.got', 'R_X86_64_GLOB_DAT', '__libc_start_main', 'now')
+    >>> (slot.vaddr % 8, slot.stubs, slot.provider)
+    (0, (), 'libc.so.6')
+
+    `vaddr` is its link-time address, `offset` its place in the file, `kind` the name of the
+    relocation that fills it (psABI, "Relocation Types") or of the Mach-O record. Looking a
+    provider up reads other files: those that DT_NEEDED names, in the order of ld.so(8).
     """
 
     _image: Image
 
     @classmethod
-    def of(cls, image: Image, slot: filemap.Slot) -> Slot:
-        """Make the slot of an image."""
+    def of(cls, image: Image, slot: filemap.FileSlot) -> Slot:
+        """Make the slot of an image, of what the reader of its format says.
+
+        >>> image = soscope.Image.open("/bin/true")
+        >>> soscope.Slot.of(image, image.map.slots[0]) == image.slots[0]
+        True
+        """
         made = tuple.__new__(cls, slot)
         object.__setattr__(made, "_image", image)
         return made
@@ -50,20 +63,29 @@ class Slot(filemap.Slot):
 
     @property
     def provider_reason(self) -> str | None:
-        """Why there is no provider; None where there is one."""
+        """Why there is no provider; None where there is one.
+
+        >>> soscope.Image.open("/bin/true").slots["__gmon_start__"].provider_reason
+        'weak: may stay undefined'
+        """
         return self._image.provider(self).reason
 
 
 class Slots(Sequence[Slot]):
-    """The slots of an image by rising address; also by symbol."""
+    """The slots of an image by rising address; also by symbol.
+
+    >>> slots = soscope.Image.open("/bin/true").slots
+    >>> slots["abort"] in slots[:]
+    True
+    """
 
     __slots__ = ("_by_name", "_image", "_slots")
 
     def __init__(
         self,
         image: Image,
-        slots: tuple[filemap.Slot, ...],
-        by_name: dict[str, list[filemap.Slot]],
+        slots: tuple[filemap.FileSlot, ...],
+        by_name: dict[str, list[filemap.FileSlot]],
     ) -> None:
         """Made by an image alone; `by_name` is filled when it is first needed."""
         self._image = image
@@ -80,30 +102,35 @@ class Slots(Sequence[Slot]):
         Raises IndexError, KeyError; AmbiguousError where the symbol has several.
         """
         if isinstance(key, slice):
-            return tuple(Slot.of(self._image, one) for one in self._slots[key])
+            return tuple(Slot.of(self._image, slot) for slot in self._slots[key])
         if isinstance(key, int):
             return Slot.of(self._image, self._slots[key])
-        found = self.named(key)
-        if not found:
+        slots = self.named(key)
+        if not slots:
             raise KeyError(key)
-        if len(found) > 1:
-            places = ", ".join(hex(one.vaddr) for one in found)
+        if len(slots) > 1:
+            places = ", ".join(hex(slot.vaddr) for slot in slots)
             raise AmbiguousError(
-                f"{key}: {len(found)} slots in {self._image.path}: {places}", found
+                f"{key}: {len(slots)} slots in {self._image.path}: {places}", slots
             )
-        return found[0]
+        return slots[0]
 
     def named(self, symbol: str) -> tuple[Slot, ...]:
-        """Return all slots of a symbol, NAME or NAME@VERSION."""
+        """Return all slots of a symbol, NAME or NAME@VERSION; none is an answer, too.
+
+        >>> slots = soscope.Image.open("/bin/true").slots
+        >>> [len(slots.named(name)) for name in ("abort", "abort@GLIBC_2.2.5", "nobody")]
+        [1, 1, 0]
+        """
         if not self._by_name:
-            for one in self._slots:
-                self._by_name.setdefault(one.symbol, []).append(one)
-        found = self._by_name.get(symbol)
-        if found is None:
+            for slot in self._slots:
+                self._by_name.setdefault(slot.symbol, []).append(slot)
+        slots = self._by_name.get(symbol)
+        if slots is None:
             name, _, version = symbol.partition("@")
             version = version.removeprefix("@")
-            found = [one for one in self._by_name.get(name, ()) if one.version == version]
-        return tuple(Slot.of(self._image, one) for one in found)
+            slots = [slot for slot in self._by_name.get(name, ()) if slot.version == version]
+        return tuple(Slot.of(self._image, slot) for slot in slots)
 
     def __len__(self) -> int:
         """Return how many there are."""
@@ -120,6 +147,23 @@ class Slots(Sequence[Slot]):
 
 class Image:
     """One ELF or Mach-O image in a file.
+
+    >>> image = soscope.Image.open("/bin/true")
+    >>> image
+    <Image /bin/true (x86-64)>
+    >>> (image.format, image.arch, image.bits, image.endian, image.kind, image.name)
+    ('elf', 'x86-64', 64, 'little', 'pie', 'true')
+    >>> (image.path, image.needed, len(image.build_id), image.partial, image.damaged)
+    ('/bin/true', ('libc.so.6',), 40, (), ())
+    >>> slot = image.slots["abort"]
+    >>> (slot.provider, slot.stubs[0] in image.stubs, image.stubs_without_slot)
+    ('libc.so.6', True, ())
+    >>> (image.is_slice, image.slices == (image,))
+    (False, True)
+
+    Everything is read when it is asked for; what is damaged then is in `partial`, and no error.
+    Addresses are link-time ones (`vaddr`), as in the ELF specification, the processor's psABI and
+    <mach-o/loader.h>.
 
     A fat file has several: then `slices` are they, and everything that only one of them can
     say raises AmbiguousError.
@@ -175,6 +219,11 @@ class Image:
     ) -> Image:
         """Open the image in the file at `path`; of a fat file only the slice for `arch`.
 
+        >>> soscope.Image.open("/bin/true", "arm64")
+        Traceback (most recent call last):
+        ...
+        soscope.errors.SoscopeError: /bin/true: no image for arm64
+
         With `embedded` Mach-O images are looked for anywhere in a file that is none itself.
         `sysroot` is the folder that the paths of an image of another system begin below,
         `library_path` what LD_LIBRARY_PATH is when the loader looks for providers: without it
@@ -187,19 +236,19 @@ class Image:
         files: list[OwnedFile] = []
         maps, damaged = _maps(text, files, embedded=embedded)
         if arch is not None:
-            found = [one for one in maps if one.arch == arch]
-            if not found:
+            chosen = [part for part in maps if part.arch == arch]
+            if not chosen:
                 raise SoscopeError(
                     f"{text}: no image for {arch}",
                     slug="no-such-arch",
-                    hint=f"it has {', '.join(one.arch for one in maps)}",
+                    hint=f"it has {', '.join(part.arch for part in maps)}",
                 )
-            maps = found
+            maps = chosen
         return cls(text, maps, sysroot, library_path, tuple(files), damaged=damaged)
 
     def __repr__(self) -> str:
         """Show path and architecture."""
-        return f"<Image {self._path} ({', '.join(one.arch for one in self._maps)})>"
+        return f"<Image {self._path} ({', '.join(part.arch for part in self._maps)})>"
 
     @property
     def path(self) -> str:
@@ -218,14 +267,20 @@ class Image:
     @cached_property
     def _parts(self) -> tuple[Image, ...]:
         return tuple(
-            Image(self._path, [one], self._sysroot, self._library_path, self._files, is_slice=True)
-            for one in self._maps
+            Image(self._path, [part], self._sysroot, self._library_path, self._files, is_slice=True)
+            for part in self._maps
         )
 
     def close(self) -> None:
-        """Close its file; what is read from now on opens it again, if it is still the same."""
-        for one in self._files:
-            one.rest()
+        """Close its file; what is read from now on opens it again, if it is still the same.
+
+        >>> image = soscope.Image.open("/bin/true")
+        >>> image.close()
+        >>> image.needed
+        ('libc.so.6',)
+        """
+        for file in self._files:
+            file.rest()
 
     @property
     def is_slice(self) -> bool:
@@ -239,9 +294,15 @@ class Image:
 
     @property
     def map(self) -> FileMap:
-        """What the reader of its format makes of it."""
+        """What the reader of its format makes of it: a FileMap of model/filemap.py.
+
+        Raises AmbiguousError of a fat file.
+
+        >>> soscope.Image.open("/bin/true").map.needed
+        ('libc.so.6',)
+        """
         if len(self._maps) > 1:
-            names = ", ".join(one.arch for one in self._maps)
+            names = ", ".join(part.arch for part in self._maps)
             raise AmbiguousError(
                 f"{self._path}: {len(self._maps)} images ({names}): say which", self.slices
             )
@@ -279,7 +340,7 @@ class Image:
 
     @property
     def needed(self) -> tuple[str, ...]:
-        """The names of the libraries that it needs, in order."""
+        """The names of the libraries that it needs, in order: DT_NEEDED, or LC_LOAD_DYLIB."""
         return self.map.needed
 
     @property
@@ -289,20 +350,29 @@ class Image:
 
     @property
     def slots(self) -> Slots:
-        """The slots."""
+        """The slots.
+
+        >>> slots = soscope.Image.open("/bin/true").slots
+        >>> (slots["abort"].symbol, slots["abort"].version)
+        ('abort', 'GLIBC_2.2.5')
+        >>> slots["nobody"]
+        Traceback (most recent call last):
+        ...
+        KeyError: 'nobody'
+        """
         # They hold the image. Were they kept here, its file would stay open until Python
         # looks for cycles.
         return Slots(self, self.map.slots, self._by_name)
 
     @cached_property
-    def _by_name(self) -> dict[str, list[filemap.Slot]]:
+    def _by_name(self) -> dict[str, list[filemap.FileSlot]]:
         return {}
 
     @cached_property
     def stubs(self) -> tuple[Stub, ...]:
         """The stubs by rising address, those that lead through no slot among them."""
-        found = [stub for slot in self.map.slots for stub in slot.stubs]
-        return tuple(sorted({*found, *self.map.stubs_without_slot}))
+        stubs = [stub for slot in self.map.slots for stub in slot.stubs]
+        return tuple(sorted({*stubs, *self.map.stubs_without_slot}))
 
     @property
     def stubs_without_slot(self) -> tuple[Stub, ...]:
@@ -311,11 +381,20 @@ class Image:
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:
-        """The symbols that a loader sees, in order of their table."""
+        """The symbols that a loader sees, in order of their table.
+
+        >>> {one.name: one.library for one in soscope.Image.open("/bin/true").symbols}["abort"]
+        'libc.so.6'
+        """
         return self.map.symbols
 
-    def provider(self, slot: filemap.Slot) -> Provider:
-        """Say which library gives the symbol of a slot, or why that is not known."""
+    def provider(self, slot: filemap.FileSlot) -> Provider:
+        """Say which library gives the symbol of a slot, or why that is not known.
+
+        >>> image = soscope.Image.open("/bin/true")
+        >>> image.provider(image.slots["abort"]).name
+        'libc.so.6'
+        """
         if not slot.symbol:
             if slot.defined_here:
                 return Provider(self.name, self._path, None)
@@ -324,9 +403,9 @@ class Image:
             return Provider(self.name, self._path, None)
         if slot.library:
             return Provider(slot.library, None, None)
-        found = self.map
-        if not isinstance(found, ElfMap):
-            return Provider(None, None, found.why_no_library(slot))
+        mapped = self.map
+        if not isinstance(mapped, ElfMap):
+            return Provider(None, None, mapped.why_no_library(slot))
         return self._providers.find(slot.symbol, slot.version)
 
     @cached_property
@@ -335,15 +414,19 @@ class Image:
         return self.map.soname or os.path.basename(self._path)
 
     def where(self, needed: str) -> str | None:
-        """Return the file that a loader would map for one of the `needed` names, None for none."""
+        """Return the file that a loader would map for one of the `needed` names, None for none.
+
+        >>> soscope.Image.open("/bin/true").where("libc.so.6").endswith("/libc.so.6")
+        True
+        """
         return self._providers.where(needed) if isinstance(self.map, ElfMap) else None
 
     @cached_property
     def _providers(self) -> Providers:
-        found = self.map
-        assert isinstance(found, ElfMap)
+        mapped = self.map
+        assert isinstance(mapped, ElfMap)
         return Providers(
-            found.image, self._path, sysroot=self._sysroot, library_path=self._library_path
+            mapped.image, self._path, sysroot=self._sysroot, library_path=self._library_path
         )
 
 
@@ -354,18 +437,18 @@ def _maps(
 
     Raises OSError, FormatError where there is none.
     """
-    found: list[FileMap] = []
+    maps: list[FileMap] = []
     try:
         image = open_image(path)
         assert isinstance(image.source, OwnedFile)
         files.append(image.source)
-        found.append(ElfMap(image))
+        maps.append(ElfMap(image))
     except FormatError as error:
         if error.field != "e_ident":
             raise
     else:
         if not embedded:
-            return found, ()
+            return maps, ()
 
     from soscope.binfmt.macho import fat
     from soscope.binfmt.macho.filemap import read_map
@@ -374,25 +457,25 @@ def _maps(
     files.append(source)
     parts: list[fat.Slice] = []
     damaged: list[str] = []
-    if not found and (fat.is_macho(source) or source.read(0, 8) == fat.ARCHIVE):
+    if not maps and (fat.is_macho(source) or source.read(0, 8) == fat.ARCHIVE):
         parts, damaged = fat.images(source)
     if embedded:
-        own = {one.offset for one in parts}
+        own = {part.offset for part in parts}
         hidden = fat.hidden(source)
-        parts += [one for one in hidden.slices if one.offset not in own]
+        parts += [part for part in hidden.slices if part.offset not in own]
         damaged = list(dict.fromkeys([*damaged, *hidden.damaged]))
-    if not parts and not found:
+    if not parts and not maps:
         what = "no image in it" if embedded else "neither an ELF nor a Mach-O file"
         if source.read(0, 8) == fat.ARCHIVE:
             what = "an archive without a Mach-O image"
         raise FormatError(f"{path}: magic at offset 0x0: {what}", field="magic", offset=0)
     for part in parts:
         try:
-            found.append(read_map(source, part))
+            maps.append(read_map(source, part))
         except FormatError as error:
-            if len(parts) == 1 and not found:
+            if len(parts) == 1 and not maps:
                 raise
             damaged.append(str(error))
-    if not found:
+    if not maps:
         raise FormatError(damaged[0], field="magic", offset=parts[0].offset)
-    return found, tuple(damaged)
+    return maps, tuple(damaged)

@@ -6,8 +6,8 @@ from __future__ import annotations
 import os
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.exports import Exports
 from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.elf.symbols.table import SymbolTable
 from soscope.errors import FormatError
 from soscope.linker.machine import Kind, kind_of
 from soscope.linker.openfile import OwnedFile, demand_files
@@ -35,9 +35,9 @@ def open_image(path: str) -> ElfImage:
     return ElfImage.from_source(source)
 
 
-def stamp_of(found: os.stat_result) -> Stamp:
+def stamp_of(status: os.stat_result) -> Stamp:
     """Return what changes when a file does."""
-    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
 
 
 class Library:
@@ -72,7 +72,7 @@ class Library:
         self.stamp = stamp
         self.kind: Kind = kind_of(image)
         self.flags = image.header.flags if image.header is not None else 0
-        self._exports: Exports | None = None
+        self._exports: SymbolTable | None = None
         self.leading: list[tuple[int, str]] = []
         self.soname: str | None = None
         self.rpath: str | None = None
@@ -132,16 +132,19 @@ class Library:
         return None
 
     @property
-    def exports(self) -> Exports | None:
+    def exports(self) -> SymbolTable | None:
         """What it offers, None where that cannot be read; the file is closed then."""
         if self._exports is None and self.image is not None:
             try:
-                self._exports = Exports(self.image)
+                table = self.image.symbols
+                table.read_all()
+                self._exports = table
             except FormatError:
                 self._exports = None
             except OSError as error:
                 demand_files(error)
                 self._exports = None
+            self.rest()
             self.image = None
         return self._exports
 
@@ -152,7 +155,7 @@ class Library:
             source.rest()
 
 
-class Refused:
+class RefusedFile:
     """Why a file is not taken; `is_final` where the loader gives up instead of going on."""
 
     __slots__ = ("is_final", "why")

@@ -56,28 +56,28 @@ def _version(data: bytes) -> tuple[int, int]:
 def _system_folders(data: bytes) -> list[str]:
     end = 0
     while (at := data.find(b"/lib", end)) >= 0:
-        found, end = _run(data, data.rfind(b"\0", 0, at) + 1)
-        if not found:  # a number may lie right before it
-            found, end = _run(data, at)
-        if found:
-            return found
+        folders, end = _run(data, data.rfind(b"\0", 0, at) + 1)
+        if not folders:  # a number may lie right before it
+            folders, end = _run(data, at)
+        if folders:
+            return folders
         end = max(end, at + 1)
     return []
 
 
 def _run(data: bytes, start: int) -> tuple[list[str], int]:
     """Return the strings from `start` on that are folders, and where the first other one is."""
-    found: list[str] = []
+    folders: list[str] = []
     at = start
-    while len(found) < _MAX_FOLDERS:
+    while len(folders) < _MAX_FOLDERS:
         end = data.find(b"\0", at, at + 4096)
         text = data[at:end] if end > at else b""
         is_folder = text[:1] == b"/" == text[-1:] and len(text) > 1
         if not is_folder or not all(33 <= byte < 127 for byte in text):
             break
-        found.append(os.fsdecode(text.rstrip(b"/")))
+        folders.append(os.fsdecode(text.rstrip(b"/")))
         at = end + 1
-    return found, at
+    return folders, at
 
 
 def _lib(data: bytes, folder: str) -> str:

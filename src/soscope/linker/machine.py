@@ -7,13 +7,23 @@ elf_machine_matches_host of sysdeps/*/dl-machine.h. Debian: dpkg's cputable for 
 
 from __future__ import annotations
 
-import os
 from typing import NamedTuple
 
 from soscope.binfmt.elf.reader import ElfReader
-
-EM_386, EM_MIPS, EM_PPC, EM_PPC64, EM_S390, EM_ARM = 3, 8, 20, 21, 22, 40
-EM_SPARCV9, EM_X86_64, EM_AARCH64, EM_RISCV, EM_LOONGARCH = 43, 62, 183, 243, 258
+from soscope.model.arch import (
+    EM_386,
+    EM_AARCH64,
+    EM_ARM,
+    EM_LOONGARCH,
+    EM_MIPS,
+    EM_PPC,
+    EM_PPC64,
+    EM_RISCV,
+    EM_S390,
+    EM_SPARCV9,
+    EM_X86_64,
+    arch_here,
+)
 
 _MIPS_N32, _MIPS_NAN2008 = 0x20, 0x400
 _ARM_HARD = 0x400
@@ -74,8 +84,8 @@ def machine_of(kind: Kind, flags: int = 0) -> Machine:
         return _made("arm-linux-gnueabi", "lib", "/lib/ld-linux.so.3", "arm", 0xB)
     if kind.machine == EM_RISCV:
         return _riscv(kind)
-    found = _KNOWN.get((kind.machine, kind.bits, kind.order))
-    return found or Machine("", "lib", "", "", (_LIBC6,))
+    machine = _KNOWN.get((kind.machine, kind.bits, kind.order))
+    return machine or Machine("", "lib", "", "", (_LIBC6,))
 
 
 def _made(triplet: str, lib: str, loader: str, musl: str, flag: int, platform: str = "") -> Machine:
@@ -151,9 +161,8 @@ _KNOWN = {
     ),
 }
 
-_HERE = {"x86_64": (EM_X86_64, EM_386), "aarch64": (EM_AARCH64,)}
-
 
 def is_native(kind: Kind) -> bool:
     """Say whether this processor runs programs of `kind` itself."""
-    return kind.machine in _HERE.get(os.uname().machine, ())
+    here = arch_here()
+    return here is not None and kind.machine in (here.number, *here.runs)

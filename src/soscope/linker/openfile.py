@@ -19,9 +19,9 @@ def open_regular(path: str) -> int:
 
     Raises OSError, FormatError.
     """
-    found = os.stat(path)
-    if not stat.S_ISDIR(found.st_mode):  # the kernel is to say why it may not be looked into
-        _refuse_others(path, found)  # opening a device may do something
+    status = os.stat(path)
+    if not stat.S_ISDIR(status.st_mode):  # the kernel is to say why it may not be looked into
+        _refuse_others(path, status)  # opening a device may do something
     descriptor = os.open(path, _FLAGS)
     try:
         _refuse_others(path, os.fstat(descriptor))
@@ -57,8 +57,8 @@ def demand_files(error: OSError) -> None:
         raise error
 
 
-def _refuse_others(path: str, found: os.stat_result) -> None:
-    if not stat.S_ISREG(found.st_mode):
+def _refuse_others(path: str, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
         raise FormatError(f"{path}: not a regular file", field="file")
 
 
@@ -115,5 +115,5 @@ class OwnedFile(FileSource):
 
 
 def _identity(descriptor: int) -> tuple[int, int]:
-    found = os.fstat(descriptor)
-    return found.st_dev, found.st_ino
+    status = os.fstat(descriptor)
+    return status.st_dev, status.st_ino

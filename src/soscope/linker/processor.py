@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from soscope.linker.machine import EM_386, EM_X86_64, Kind, is_native, machine_of
+from soscope.linker.machine import Kind, is_native, machine_of
+from soscope.model.arch import EM_386, EM_X86_64
 
 _LEVELS = {  # what /proc/cpuinfo calls the features of each level of the x86-64 psABI
     2: "cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3",

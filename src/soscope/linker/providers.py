@@ -2,16 +2,17 @@
 """Which library a symbol of a file comes from, and why from none.
 
 The files are those of `search`, in the loader's order; what each offers is asked as the loader
-asks (`binfmt/elf/exports.py`). A library that is looked at by itself is taken for the first of
-its scope: a program that loads it may have a definition of its own before all of these.
+asks (`binfmt/elf/symbols/match.py`). A library that is looked at by itself is taken for the
+first of its scope: a program that loads it may have a definition of its own before all of these.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from soscope.binfmt.elf.exports import Exports, undefined_weak
 from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.elf.symbols.match import CALL
+from soscope.binfmt.elf.symbols.table import SymbolTable
 from soscope.errors import FormatError
 from soscope.linker.hosts import extension_of
 from soscope.linker.library import Library
@@ -57,17 +58,17 @@ class _Scope:
 
     def __init__(self, system: System, program: Library) -> None:
         search = Search(system, program)
-        found = search.run()
+        libraries = search.run()
         self.system = system
         # nothing of the search itself stays: it holds the program, and that its file
         self.libraries: list[tuple[str, Library]] = [
-            (one.name, one.library)
-            for one in found
-            if one is not search.program and one.library is not None
+            (needed.name, needed.library)
+            for needed in libraries
+            if needed is not search.program and needed.library is not None
         ]
-        self._offers: list[tuple[Provider, Exports]] | None = None
+        self._offers: list[tuple[Provider, SymbolTable]] | None = None
         self.closed: tuple[str, ...] = ()  # those that cannot say what they have, once asked
-        self.missing = tuple(one.name for one in search.missing)
+        self.missing = tuple(needed.name for needed in search.missing)
         self.asked: dict[str, str | None] = {name: _place(search, name) for name in search.asked}
         self.state = system.state
         self.files = frozenset(
@@ -101,15 +102,20 @@ class _Scope:
         wanted = self.system.word(name)
         is_musl = self.system.is_musl
         for provider, offer in self._offers:
-            if offer.has(wanted, version, any_version=is_musl):
-                return provider
+            try:
+                if offer.find(wanted, version, use=CALL, musl=is_musl) is not None:
+                    return provider
+            except FormatError:
+                continue  # a version without a name: nobody can be bound to it
+            except OSError as error:
+                demand_files(error)  # a number that no version of its own has, and no file now
         return None
 
 
 def _place(search: Search, name: str) -> str | None:
     """Return the file that was found for a name, None for none."""
-    found = search.known.get(name)
-    return found.library.path if found is not None and found.library is not None else None
+    needed = search.known.get(name)
+    return needed.library.path if needed is not None and needed.library is not None else None
 
 
 # What was read stays for the next file: scopes, by what leads to them.
@@ -149,10 +155,10 @@ class Providers:
         """
         scope = self._scope
         try:
-            found = scope.answers[name, version]
+            provider = scope.answers[name, version]
         except KeyError:
-            found = scope.answers[name, version] = scope.find(name, version)
-        return found or Provider(None, None, self._reason(name, weak))
+            provider = scope.answers[name, version] = scope.find(name, version)
+        return provider or Provider(None, None, self._reason(name, weak))
 
     def _reason(self, name: str, weak: bool | None) -> str:
         if self._is_weak(name) if weak is None else weak:
@@ -176,7 +182,7 @@ class Providers:
     def _is_weak(self, name: str) -> bool:
         if self._weak is None:
             try:
-                self._weak = undefined_weak(self._image)
+                self._weak = self._image.symbols.undefined_weak()
             except FormatError:
                 self._weak = set()
             except OSError as error:

@@ -74,7 +74,7 @@ def system_for(root: Root, program: Library, library_path: str) -> System:
         )
     else:
         listed = tokens.folders(library_path, _values(system, asker), ":;")
-        system.library_folders = tuple(_here(root, asker.path, *one) for one in listed)
+        system.library_folders = tuple(_here(root, asker.path, *entry) for entry in listed)
     return system
 
 
@@ -143,14 +143,14 @@ def closure(program: ElfImage, path: str, library_path: str = "") -> list[Needed
     root = Root("")
     library = program_of(program, path, root)
     search = Search(system_for(root, library, library_path), library)
-    found = search.run()
-    found[0].path = path
+    libraries = search.run()
+    libraries[0].path = path
     if library.interpreter is None:
-        return found
+        return libraries
     loader = search.loader
     assert loader is not None
-    rest = [one for one in found[1:] if one is not loader]
-    return [found[0], loader, *rest]
+    rest = [needed for needed in libraries[1:] if needed is not loader]
+    return [libraries[0], loader, *rest]
 
 
 def own_folders(image: ElfImage, path: str) -> list[str]:
@@ -207,30 +207,30 @@ class Search:
                     break
                 if self.system.is_musl and tag != c.DT_NEEDED:
                     continue
-                found = self._named(name, asker, is_optional=tag == DT_AUXILIARY)
-                if found is None:
+                needed = self._named(name, asker, is_optional=tag == DT_AUXILIARY)
+                if needed is None:
                     continue
                 if tag == c.DT_NEEDED:
-                    if id(found) not in queued:
-                        queued.add(id(found))
-                        listed.append(found)
-                elif id(found) not in queued or found in listed[place + 1 :]:
+                    if id(needed) not in queued:
+                        queued.add(id(needed))
+                        listed.append(needed)
+                elif id(needed) not in queued or needed in listed[place + 1 :]:
                     # a filter's: before the one that names it, wherever it stood
-                    if id(found) in queued:
-                        listed.remove(found)
-                    queued.add(id(found))
-                    listed.insert(place, found)
+                    if id(needed) in queued:
+                        listed.remove(needed)
+                    queued.add(id(needed))
+                    listed.insert(place, needed)
                     place += 1
             # what came before the asker has its turn before those behind it
         return listed
 
     def _named(self, name: str, asker: Needed, *, is_optional: bool) -> Needed | None:
         """Return the file for `name`, None for an optional one that is not there."""
-        found = self._wanted(name, asker, is_optional=is_optional)
-        if found is not None and found is self._loader and found.name == self.system.loader:
-            found.name = name  # the first name that a file has for it
+        needed = self._wanted(name, asker, is_optional=is_optional)
+        if needed is not None and needed is self._loader and needed.name == self.system.loader:
+            needed.name = name  # the first name that a file has for it
         self.asked.add(name)
-        return found
+        return needed
 
     def _wanted(self, name: str, asker: Needed, *, is_optional: bool) -> Needed | None:
         known = self.known.get(name)
@@ -239,17 +239,20 @@ class Search:
         expanded: str | None = name
         if "$" in name and not self.system.is_musl:
             expanded = tokens.expand(name, _values(self.system, asker))
-        path, found = ("", None) if expanded is None else self._find(expanded, asker)
-        if isinstance(found, Library):
-            if found.stamp is not None and (same := self._files.get(found.stamp[:2])) is not None:
+        path, library = ("", None) if expanded is None else self._find(expanded, asker)
+        if isinstance(library, Library):
+            if (
+                library.stamp is not None
+                and (same := self._files.get(library.stamp[:2])) is not None
+            ):
                 self.known[name] = same
                 return same
-            new = Needed(name, path, asker, found, "")
+            new = Needed(name, path, asker, library, "")
             self._enter(new)
             return new
         if is_optional:
             return None
-        new = Needed(name, path, asker, None, found.why if found is not None else "not found")
+        new = Needed(name, path, asker, None, library.why if library is not None else "not found")
         self.known[name] = new
         self.missing.append(new)
         return new
@@ -273,12 +276,12 @@ class Search:
         """Note the loader: it is there before any library, whoever needs it."""
         system = self.system
         path = system.loader_path
-        found = system.open(path) if system.loader else None
-        if isinstance(found, Library):
-            loader = self._loader = Needed(system.loader, path, self.program, found, "")
+        library = system.open(path) if system.loader else None
+        if isinstance(library, Library):
+            loader = self._loader = Needed(system.loader, path, self.program, library, "")
             self._enter(loader)
         elif named:
-            why = found.why if found is not None else "not found"
+            why = library.why if library is not None else "not found"
             loader = Needed(system.loader, path, self.program, None, why)
         else:
             return
@@ -330,29 +333,31 @@ class Search:
                 at = at.by
         return before, self._runpath(asker)
 
-    def _rpath(self, one: Needed) -> list[str]:
-        if one.rpath is None:
-            library = one.library
+    def _rpath(self, needed: Needed) -> list[str]:
+        if needed.rpath is None:
+            library = needed.library
             text = None if library is None else library.rpath
             if self.system.is_musl and library is not None and library.runpath is not None:
                 text = library.runpath
-            one.rpath = self._split(one, text)
-        return one.rpath
+            needed.rpath = self._split(needed, text)
+        return needed.rpath
 
-    def _runpath(self, one: Needed) -> list[str]:
-        if one.runpath is None:
-            one.runpath = self._split(one, None if one.library is None else one.library.runpath)
-        return one.runpath
+    def _runpath(self, needed: Needed) -> list[str]:
+        if needed.runpath is None:
+            needed.runpath = self._split(
+                needed, None if needed.library is None else needed.library.runpath
+            )
+        return needed.runpath
 
-    def _split(self, one: Needed, text: str | None) -> list[str]:
+    def _split(self, needed: Needed, text: str | None) -> list[str]:
         if not text:
             return []
         root = self.system.root
         if self.system.is_musl:
-            listed = tokens.musl_folders(text, _origin(root, one))
+            listed = tokens.musl_folders(text, _origin(root, needed))
         else:
-            listed = tokens.folders(text, _values(self.system, one))
-        return [_here(root, one.path, *folder) for folder in listed]
+            listed = tokens.folders(text, _values(self.system, needed))
+        return [_here(root, needed.path, *folder) for folder in listed]
 
     def _is_default(self, path: str) -> bool:
         return any(path.startswith(folder + "/") for folder in self.system.default)

@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
-from soscope.binfmt.elf.exports import Wanted
+from soscope.binfmt.elf.symbols.lookup import Name
 from soscope.errors import FormatError
 from soscope.linker import cache, loaderfile, processor
-from soscope.linker.library import Library, Refused, Stamp, open_image, stamp_of
+from soscope.linker.library import Library, RefusedFile, Stamp, open_image, stamp_of
 from soscope.linker.machine import Kind, machine_of
 from soscope.linker.openfile import demand_files, read_regular
 from soscope.linker.root import Root
@@ -24,7 +24,7 @@ _MAX_LIBRARIES = 8192
 _MAX_NAMES = 1 << 17
 _MAX_PATHS = 1 << 16
 
-Found = Library | Refused | None
+Found = Library | RefusedFile | None
 
 
 class System:
@@ -52,7 +52,7 @@ class System:
         self.default = [
             root.host(folder) for folder in (self._musl() if self.is_musl else self._glibc())
         ]
-        self.words: dict[str, Wanted] = {}
+        self.words: dict[str, Name] = {}
         self._hwcaps = () if self.is_musl else processor.hwcaps(kind)
         self._builds = [cache.HWCAPS.strip("/") + "/" + name for name in self._hwcaps]
         self._builds += self._legacy
@@ -121,8 +121,8 @@ class System:
                 hwcaps=self._hwcaps,
                 legacy=frozenset("/".join(self._legacy).split("/")),
             )
-        found = self._cache.get(name)
-        return None if found is None else self.root.prefix + found
+        path = self._cache.get(name)
+        return None if path is None else self.root.prefix + path
 
     # ---- files ----
 
@@ -142,27 +142,27 @@ class System:
             return known[1]
         if len(self._files) > _MAX_LIBRARIES:
             self._files.clear()
-        found = self._opened(path, stamp)
-        self._files[path] = stamp, found
-        return found
+        library = self._opened(path, stamp)
+        self._files[path] = stamp, library
+        return library
 
     def _opened(self, path: str, stamp: Stamp) -> Found:
         # _dl_map_object_from_fd and open_verify (elf/dl-load.c)
         try:
             image = open_image(path)
-            found = Library(path, image, stamp)
-            found.rest()
+            library = Library(path, image, stamp)
+            library.rest()
         except FormatError as error:
-            return Refused(str(error), is_final=True)
+            return RefusedFile(str(error), is_final=True)
         except OSError as error:
             demand_files(error)
-            return Refused((error.strerror or "").lower(), is_final=False)
-        if found.kind == self.kind:
-            reason = None if self.is_musl else found.reason_not_loaded
-            return found if reason is None else Refused(reason, is_final=True)
-        has, wants = found.kind, self.kind
+            return RefusedFile((error.strerror or "").lower(), is_final=False)
+        if library.kind == self.kind:
+            reason = None if self.is_musl else library.reason_not_loaded
+            return library if reason is None else RefusedFile(reason, is_final=True)
+        has, wants = library.kind, self.kind
         is_final = self.is_musl or (has.bits == wants.bits and has.order != wants.order)
-        return Refused("for another kind of machine", is_final=is_final)
+        return RefusedFile("for another kind of machine", is_final=is_final)
 
     def plain(self, name: str) -> tuple[str, Found]:
         """Return path and file of a name that no DT_RPATH or DT_RUNPATH has a say in."""
@@ -183,26 +183,26 @@ class System:
         """Return path and file of the first `name` in `folders`, at `path`, in folders `last`."""
         wrong: tuple[str, Found] | None = None
         for place in self._places(name, folders, path, last):
-            found = self.open(place)
-            if isinstance(found, Library):
-                return place, found
-            if found is not None:
-                wrong = wrong or (place, found)
-                if found.is_final:
-                    return place, found
+            library = self.open(place)
+            if isinstance(library, Library):
+                return place, library
+            if library is not None:
+                wrong = wrong or (place, library)
+                if library.is_final:
+                    return place, library
         return wrong or ("", None)
 
     def _places(
         self, name: str, folders: Iterable[str], path: str | None, last: Iterable[str]
     ) -> Iterator[str]:
         for folder in folders:
-            for one in self.with_builds(folder):
-                yield f"{one}/{name}"
+            for build in self.with_builds(folder):
+                yield f"{build}/{name}"
         if path is not None:
             yield path
         for folder in last:
-            for one in self.with_builds(folder):
-                yield f"{one}/{name}"
+            for build in self.with_builds(folder):
+                yield f"{build}/{name}"
 
     # ---- what may have changed ----
 
@@ -211,7 +211,7 @@ class System:
         state: list[Stamp | None] = []
         for folder in (*self.library_folders, *self.default):
             state.append(_stamp(folder))
-            state += [_stamp(one) for one in self.with_builds(folder)[:-1]]
+            state += [_stamp(build) for build in self.with_builds(folder)[:-1]]
         if not self.is_musl:
             state.append(_stamp(self.root.host(cache.PATH)))
         if state != self.state:
@@ -219,14 +219,14 @@ class System:
             self._plain.clear()
             self._cache = None
 
-    def word(self, name: str) -> Wanted:
+    def word(self, name: str) -> Name:
         """Return `name` ready to be looked up."""
-        found = self.words.get(name)
-        if found is None:
+        word = self.words.get(name)
+        if word is None:
             if len(self.words) > _MAX_NAMES:
                 self.words.clear()
-            found = self.words[name] = Wanted(name)
-        return found
+            word = self.words[name] = Name(os.fsencode(name))
+        return word
 
 
 def _stamp(path: str) -> Stamp | None:

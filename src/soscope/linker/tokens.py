@@ -49,16 +49,16 @@ def folders(text: str, values: dict[str, str], separators: str = ":") -> list[tu
         return []
     for separator in separators[1:]:
         text = text.replace(separator, separators[0])
-    found: dict[str, bool] = {}
+    folders: dict[str, bool] = {}
     for part in text.split(separators[0], MAX_FOLDERS)[:MAX_FOLDERS]:
         if not part:
-            found.setdefault(".", False)
+            folders.setdefault(".", False)
             continue
         folder = expand(part, values)
         if folder:
             stripped = folder.rstrip("/") or "/"
-            found.setdefault(stripped, part.startswith(("$ORIGIN", "${ORIGIN}")))
-    return list(found.items())
+            folders.setdefault(stripped, part.startswith(("$ORIGIN", "${ORIGIN}")))
+    return list(folders.items())
 
 
 def musl_folders(text: str, origin: str) -> list[tuple[str, bool]]:
@@ -66,9 +66,9 @@ def musl_folders(text: str, origin: str) -> list[tuple[str, bool]]:
     for part in text.split("$")[1:]:
         if not part.startswith(("ORIGIN", "{ORIGIN}")):
             return []
-    found = []
+    folders = []
     for part in text.replace("\n", ":").split(":", MAX_FOLDERS)[:MAX_FOLDERS]:
         if part:
             folder = part.replace("${ORIGIN}", origin).replace("$ORIGIN", origin)
-            found.append((folder, part.startswith("$")))
-    return found
+            folders.append((folder, part.startswith("$")))
+    return folders

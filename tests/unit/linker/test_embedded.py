@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from soscope.binfmt.macho import constants as c
 from soscope.errors import FormatError
 from soscope.linker.image import Image
+from soscope.model import arch as machines
 from tests.support.machosmall import Small
 
-ARM = Small(c.CPU_ARM64, subtype=2).built()
-PPC = Small(c.CPU_PPC, bits=32, order=">").built()
+ARM = Small(machines.CPU_ARM64, subtype=2).built()
+PPC = Small(machines.CPU_PPC, bits=32, order=">").built()
 
 
 def archs(path: Path, *, embedded: bool) -> list[str]:
@@ -29,7 +29,7 @@ def test_an_elf_file_has_its_own_image_and_those_within(tmp_path: Path) -> None:
 
 
 def test_a_macho_file_has_its_own_image_and_those_within(tmp_path: Path) -> None:
-    outer = Small(c.CPU_X86_64)
+    outer = Small(machines.CPU_X86_64)
     outer.size = 0x8000
     file = tmp_path / "outer"
     file.write_bytes(outer.built()[:0x4000] + ARM + outer.built()[0x4000 + len(ARM) :] + PPC)
