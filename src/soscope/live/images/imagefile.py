@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The file behind an image: the one that is mapped, not the one that has its name now.
+
+The mapping that holds the dynamic section leads to it: `/proc/PID/map_files` opens the very
+file, whatever became of its name; where that is not allowed, a path is taken if the inode is
+that of the mapping. The build-id in memory has the last word.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.source import ByteSource, FileSource
+from soscope.errors import FormatError
+from soscope.live.images.loadedimage import LoadedImage
+from soscope.live.images.patchwork import open_same
+from soscope.proc.maps import Mapping
+
+_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+class SliceSource(ByteSource):
+    """A file inside of another (a member of an archive that is stored as it is)."""
+
+    __slots__ = ("_base", "_source")
+
+    def __init__(self, source: ByteSource, base: int) -> None:
+        super().__init__(source.name)
+        self._source = source
+        self._base = base
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return up to `size` bytes at `offset` of the inner file."""
+        return self._source.read(self._base + offset, size) if offset >= 0 else b""
+
+
+class ImageFile:
+    """An open file that an image was mapped from.
+
+    `base` is where its ELF header lies: 0, but for a member of an archive. `path` is where
+    the kernel says it is, in the process's view; `source` reads it from `base` on.
+    """
+
+    __slots__ = ("base", "build_id", "descriptor", "elf", "inode", "path", "source")
+
+    def __init__(self, descriptor: int, path: str, inode: int, base: int, elf: ElfImage) -> None:
+        """Take the descriptor over; `elf` reads from `base` on.
+
+        Raises FormatError where its notes are damaged.
+        """
+        self.descriptor = descriptor
+        self.path = path
+        self.inode = inode
+        self.base = base
+        self.source = elf.source
+        self.elf = elf
+        self.build_id = elf.build_id
+
+    def __del__(self) -> None:
+        os.close(self.descriptor)
+
+
+def open_file(image: LoadedImage) -> ImageFile | None:
+    """Open the file that `image` was mapped from, None where there is none to be had."""
+    if image.is_vdso:
+        return None
+    mapping = image.mapping
+    if mapping is None or not mapping.inode:
+        return None
+    descriptor = _open(image, mapping)
+    if descriptor is None:
+        return None
+    found = _elf_in(image, mapping, descriptor)
+    if found is None:
+        os.close(descriptor)
+        return None
+    try:
+        file = ImageFile(descriptor, image.path, mapping.inode, *found)
+    except FormatError:
+        return None
+    return file if _agrees(image, file) else None
+
+
+def _with_room(path: str) -> int:
+    """Open a file; of a process with a thousand images that takes a thousand descriptors."""
+    try:
+        return os.open(path, _FLAGS)
+    except OSError as error:
+        if error.errno != errno.EMFILE:
+            raise
+    import resource
+
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    return os.open(path, _FLAGS)
+
+
+def _open(image: LoadedImage, mapping: Mapping) -> int | None:
+    tid = image.space.tid
+    # In map_files, unlike in maps, addresses have no leading zeros.
+    path = f"/proc/{tid}/map_files/{mapping.start:x}-{mapping.end:x}"
+    try:
+        descriptor = _with_room(path)
+    except OSError:  # needs CAP_CHECKPOINT_RESTORE, or the mapping has changed
+        name = mapping.path.replace("\\012", "\n")
+        return open_same(
+            (f"/proc/{tid}/exe", f"/proc/{tid}/root{name}", name),
+            mapping.inode,
+        )
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _elf_in(image: LoadedImage, mapping: Mapping, descriptor: int) -> tuple[int, ElfImage] | None:
+    """Return where in the file the image's ELF header lies, and the image in the file.
+
+    None where no ELF header of the file can be that of the image.
+    """
+    whole = FileSource(descriptor, image.path)
+    starts = [one.offset for one in image.space.mappings_of(mapping.inode) if one.offset]
+    for start in (0, *starts):
+        source = SliceSource(whole, start) if start else whole
+        try:
+            elf = ElfImage.from_source(source)
+        except FormatError:
+            continue  # something else, or it only begins like one: another member
+        wanted = c.PT_DYNAMIC if image.dynamic else c.PT_LOAD
+        for segment in elf.segments:
+            addr = segment.vaddr + image.load_bias
+            if segment.type == wanted and mapping.start <= addr < mapping.end:
+                return start, elf
+    return None
+
+
+def _agrees(image: LoadedImage, file: ImageFile) -> bool:
+    """Say whether the file is what is in memory, by the build-id and the program headers."""
+    if image.has_no_segments_yet:  # the file itself may be where they are to come from
+        return True
+    ours = [(one.type, one.offset, one.vaddr, one.filesz) for one in image.segments]
+    theirs = [(one.type, one.offset, one.vaddr, one.filesz) for one in file.elf.segments]
+    if ours != theirs:
+        return False
+    try:
+        mapped = image.build_id
+    except FormatError:
+        return True
+    return not mapped or not file.build_id or mapped == file.build_id

@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All images of a process: from the auxiliary vector to the loader's lists.
+
+AT_PHDR leads to the program headers in memory, those to PT_DYNAMIC, DT_DEBUG to `struct
+r_debug` and its lists of `struct link_map` (<link.h>), one for each namespace. `/proc/PID/maps` is
+not needed for that; it only tells which files they are, and what no list names.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.encoding import encoding
+from soscope.binfmt.elf.header import Segment, unpack_segments
+from soscope.binfmt.elf.symbols.lookup import Name
+from soscope.errors import FormatError, NoSuchProcess
+from soscope.live.images.loadedimage import LoadedImage
+from soscope.live.images.scope import global_scope, older_namespaces, rtld_global
+from soscope.live.images.space import Space
+from soscope.proc import auxv
+
+_MAX_IMAGES = 1 << 16
+_MAX_NAMESPACES = 64
+_MOST_DYNAMIC = 1024
+_LINK = {64: Struct("<5Q"), 32: Struct("<5I")}  # addr, name, ld, next, prev
+# version, map, brk, state, ldbase, next (from version 2 on)
+_DEBUG = {64: Struct("<i4xQQi4xQQ"), 32: Struct("<iIIiII")}
+
+RT_CONSISTENT = 0
+
+
+class Images:
+    """The images of a process at one moment.
+
+    `linked` are those of the loader's lists, namespace by namespace, in link-map order;
+    `debug` is the address of `struct r_debug`, 0 where there is none; `state` its r_state.
+    `namespaces` has those of each namespace by its number, empty where it was closed.
+    `watched` are the places that change when images come or go: (address, bytes); `private` is one
+    that also changes without: the loader's data, where nothing else tells of new namespaces.
+    `seen_maps` is the text of /proc/PID/maps that `all` was made from, None before that.
+    `started` is the dynamic section of what the kernel started, which may be a loader.
+    `is_guessed` says that the loader has not run yet, or has left no list.
+    """
+
+    __slots__ = (
+        "_all",
+        "_ranges",
+        "_scopes",
+        "by_link_map",
+        "debug",
+        "is_guessed",
+        "linked",
+        "loader_base",
+        "main",
+        "namespaces",
+        "private",
+        "scope_is_guessed",
+        "seen_maps",
+        "space",
+        "started",
+        "state",
+        "watched",
+    )
+
+    def __init__(self, space: Space, main: LoadedImage) -> None:
+        self.space = space
+        self.main = main
+        self.started = main.dynamic
+        self.debug = 0
+        self.state = RT_CONSISTENT
+        self.loader_base = space.auxv.get(auxv.AT_BASE, 0)
+        self.linked: list[LoadedImage] = []
+        self.namespaces: list[list[LoadedImage]] = []
+        self.by_link_map: dict[int, LoadedImage] = {}
+        self.watched: list[tuple[int, bytes]] = []
+        self.private: tuple[int, bytes] | None = None
+        self.is_guessed = False
+        self.scope_is_guessed = False
+        self.seen_maps: bytes | None = None
+        self._all: list[LoadedImage] | None = None
+        self._scopes: dict[int, list[LoadedImage]] = {}
+        self._ranges: tuple[list[int], list[tuple[int, LoadedImage]]] | None = None
+
+    @property
+    def all(self) -> list[LoadedImage]:
+        """Every image: those of the lists, then those that no list names, by address."""
+        if self._all is None:
+            from soscope.live.images.unlisted import unlisted_images
+
+            self.space.forget()
+            self.seen_maps = self.space.maps_text
+            self._all = self.linked + unlisted_images(self)
+        return self._all
+
+    @property
+    def is_static(self) -> bool:
+        """Say whether the program was linked without a loader."""
+        # a loader that was started as a program has loaded another one
+        return not self.space.auxv.get(auxv.AT_BASE) and self.main.dynamic == self.started
+
+    @property
+    def loader(self) -> LoadedImage | None:
+        """The dynamic loader's own image, None where there is none."""
+        for image in self.linked:
+            if self.loader_base and image.load_bias == self.loader_base:
+                return image
+        for image in self.linked:
+            if self.loader_base and image.contains(self.loader_base):
+                return image
+        return None
+
+    def scope(self, namespace: int = 0) -> list[LoadedImage]:
+        """Return the images in which the loader looks, in its order: the global scope.
+
+        `scope_is_guessed` says afterwards that the loader's own list was not found.
+        """
+        if namespace not in self._scopes:
+            found, guessed, watched = global_scope(self, namespace)
+            self._scopes[namespace] = found
+            self.watched += watched
+            self.scope_is_guessed |= guessed
+        return self._scopes[namespace]
+
+    @property
+    def private_addr(self) -> int | None:
+        """The address of glibc's `_rtld_global`, None with another loader."""
+        found = rtld_global(self)
+        return None if found is None else found[0]
+
+    def at(self, addr: int) -> LoadedImage | None:
+        """Return the image one of whose PT_LOADs holds `addr`, None where none does."""
+        return self.at_all([addr])[0]
+
+    def at_all(self, addrs: list[int]) -> list[LoadedImage | None]:
+        """Return the image at each of many addresses, in order."""
+        from bisect import bisect_right
+
+        if self._ranges is None:
+            ranges = sorted(
+                (start, end, image.index, image)
+                for image in self.all
+                for start, end in image.ranges
+            )
+            self._ranges = [one[0] for one in ranges], [(one[1], one[3]) for one in ranges]
+        starts, rest = self._ranges
+        found: list[LoadedImage | None] = []
+        for addr in addrs:
+            at = bisect_right(starts, addr) - 1
+            found.append(rest[at][1] if at >= 0 and addr < rest[at][0] else None)
+        return found
+
+    def named(self, text: str) -> list[LoadedImage]:
+        """Return the images whose soname, file name or path is `text`, in order."""
+        return [image for image in self.all if image.is_called(text)]
+
+
+def find_images(space: Space) -> Images:
+    """Find the images of a process.
+
+    Raises NoSuchProcess where it ended or called exec meanwhile.
+    """
+    main, segments = _program(space)
+    images = Images(space, main)
+    debug = _find_debug(main, segments)
+    if debug:
+        _walk_namespaces(images, debug, segments)
+    if not images.linked:
+        images.debug = 0
+        if main.dynamic:  # the loader will write DT_DEBUG there
+            images.watched.append((main.dynamic, space.read(main.dynamic, _MOST_DYNAMIC)))
+        images.is_guessed = bool(images.loader_base)
+        _without_list(images, main)
+    space.check()
+    return images
+
+
+def _program(space: Space) -> tuple[LoadedImage, list[Segment]]:
+    """Return the image that the kernel started, with its program headers."""
+    coding = encoding(space.bits, "<")
+    at = space.auxv.get(auxv.AT_PHDR, 0)
+    size = space.auxv.get(auxv.AT_PHNUM, 0) * coding.segment.size
+    table = space.read(at, size)
+    if len(table) < size or not size:
+        space.check()
+        raise NoSuchProcess(f"process {space.pid}: its program headers cannot be read")
+    segments = unpack_segments(coding, table)
+    load_bias = _bias(space, segments, at)
+    dynamic = next((s.vaddr + load_bias for s in segments if s.type == c.PT_DYNAMIC), 0)
+    image = LoadedImage(space, 0, 0, load_bias, dynamic, segments=segments, is_main=True)
+    return image, segments
+
+
+def _bias(space: Space, segments: list[Segment], phdr: int) -> int:
+    """Return the load bias of the program whose program headers lie at `phdr`."""
+    for segment in segments:
+        if segment.type == c.PT_PHDR:
+            return phdr - segment.vaddr
+    header = 64 if space.bits == 64 else 52
+    if space.read(phdr - header, 4) == b"\x7fELF":
+        for segment in segments:
+            if segment.type == c.PT_LOAD and segment.offset == 0:
+                return phdr - header - segment.vaddr
+    return 0
+
+
+def _find_debug(main: LoadedImage, segments: list[Segment]) -> int:
+    """Return the address of `struct r_debug`, 0 where there is none."""
+    if not main.dynamic:
+        return 0
+    try:
+        debug = main.reader.dynamic.get(c.DT_DEBUG)
+    except FormatError:
+        return 0
+    if debug:
+        return debug
+    if debug is None and not any(one.type == c.PT_INTERP for one in segments):
+        return _exported_debug(main)  # it may be the loader, started as a program
+    return 0
+
+
+def _exported_debug(loader: LoadedImage) -> int:
+    """Return the address of the `struct r_debug` that a loader exports, 0 if it does not."""
+    try:
+        for name, is_pointer in ((b"_r_debug", False), (b"_dl_debug_addr", True)):
+            found = loader.symbols.find(Name(name))
+            if found is not None:
+                addr = found.value + loader.load_bias
+                return (loader.space.word(addr) or 0) if is_pointer else addr
+    except FormatError:
+        pass  # a damaged loader tells nothing
+    return 0
+
+
+def _walk_namespaces(images: Images, debug: int, segments: list[Segment]) -> None:
+    """Read the lists of all namespaces."""
+    space = images.space
+    layout = _DEBUG[space.bits]
+    images.debug = debug
+    heads: list[int] = []
+    at, version = debug, 2
+    while at and version >= 2 and len(heads) < _MAX_NAMESPACES:
+        data = space.read(at, layout.size)
+        if len(data) < layout.size:
+            break
+        version, head, _, state, base, following = layout.unpack(data)
+        if at == debug:
+            images.state = state
+            images.loader_base = images.loader_base or base
+        else:
+            images.state = images.state or state
+        if version < 2:  # what follows is somebody else's
+            data = data[: layout.size - layout.size // 6]
+        images.watched.append((at, data))
+        heads.append(head)
+        at = following
+    for namespace, head in enumerate(heads):
+        _walk(images, namespace, head, segments)
+    if version < 2 and images.linked:
+        for namespace, head in older_namespaces(images):
+            _walk(images, namespace, head, segments)
+
+
+def _walk(images: Images, namespace: int, head: int, segments: list[Segment]) -> None:
+    """Read one list; what is being changed ends it."""
+    space = images.space
+    layout = _LINK[space.bits]
+    vdso = space.auxv.get(auxv.AT_SYSINFO_EHDR, 0)
+    main = images.main
+    read, size = space.memory.read, layout.size
+    listed: list[LoadedImage] = []
+    addr, before = head, 0
+    while addr and addr not in images.by_link_map and len(listed) < _MAX_IMAGES:
+        data = read(addr, size)
+        if len(data) < size:
+            break
+        load_bias, name, dynamic, following, previous = layout.unpack(data)
+        if previous != before:
+            break
+        image = LoadedImage(
+            space,
+            len(images.linked),
+            namespace,
+            load_bias,
+            dynamic,
+            link_map=addr,
+            name_addr=name,
+            is_main=not namespace and not listed,
+            is_vdso=bool(vdso) and 0 <= dynamic - vdso < 0x10000,
+        )
+        if dynamic == main.dynamic:
+            image.take_segments(segments)
+        if image.is_main:
+            images.main = image
+        images.watched.append((addr, data))
+        images.by_link_map[addr] = image
+        images.linked.append(image)
+        listed.append(image)
+        before, addr = addr, following
+    if listed:  # one that was closed keeps its number
+        images.namespaces += [[] for _ in range(namespace - len(images.namespaces))]
+        images.namespaces.append(listed)
+
+
+def _without_list(images: Images, main: LoadedImage) -> None:
+    """Take what the kernel mapped: the program, and the loader that has not run yet."""
+    space = images.space
+    images.linked = [main]
+    base = space.auxv.get(auxv.AT_BASE, 0)
+    if base:
+        from soscope.live.images.unlisted import image_at
+
+        loader = image_at(space, base, index=1)
+        if loader is not None:
+            images.linked.append(loader)
+    images.namespaces = [images.linked]

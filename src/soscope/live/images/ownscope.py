@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the loader looks for what one image imports, in its order.
+
+glibc keeps it in the private part of the link map: `l_scope_mem[4]`, `l_scope_max`, `l_scope`
+(include/link.h). `l_scope` points to a list of `struct r_scope_elem *` that ends with a null
+pointer; the global scope first, that of whoever was opened with it next, or the other way
+round for RTLD_DEEPBIND. The place is found by what it must look like: every element must be a
+list of link maps that we know. Elsewhere it is the global scope, then what came with the
+image.
+"""
+
+from __future__ import annotations
+
+from soscope.errors import FormatError
+from soscope.live.images.images import Images
+from soscope.live.images.loadedimage import LoadedImage
+from soscope.live.images.scope import breadth_first, entries_of
+
+_PRIVATE = 1400  # bytes of a link map, glibc 2.31 to 2.43: the scope stands in its last half
+_MOST_LISTS = 1 << 14  # one for each time that somebody opened it, or what needs it
+
+
+def own_scope(images: Images, image: LoadedImage) -> tuple[list[LoadedImage], bool]:
+    """Return the images in which the loader looks for imports of `image`; and if guessed."""
+    found = _of_link_map(images, image) if image.link_map else None
+    if found is not None:
+        return found, False
+    listed = list(images.scope(image.namespace))
+    if image not in listed:
+        for root in images.namespaces[image.namespace] if images.namespaces else []:
+            if root not in listed:
+                came = breadth_first(images, root)
+                if image in came:
+                    listed += [one for one in came if one not in listed]
+        listed += [] if image in listed else [image]
+    return listed, True
+
+
+def _of_link_map(images: Images, image: LoadedImage) -> list[LoadedImage] | None:
+    size = images.space.bits // 8
+    data = images.space.read(image.link_map, _PRIVATE)
+    words = [
+        int.from_bytes(data[at : at + size], "little") for at in range(0, len(data) - size, size)
+    ]
+    for index in range(10, len(words) - 1):
+        most, place = words[index], words[index + 1]
+        if not 4 <= most <= _MOST_LISTS or place % size or place < 4096:
+            continue
+        # in the link map itself, four words before, or somewhere else once it has grown
+        inside = image.link_map + (index - 4) * size
+        if most == 4 and place != inside:
+            continue
+        found = _lists(images, place, most)
+        if found is not None:
+            return found
+    return None
+
+
+def _lists(images: Images, place: int, most: int) -> list[LoadedImage] | None:
+    space = images.space
+    size = space.bits // 8
+    data = space.read(place, most * size)
+    found: dict[int, LoadedImage] = {}
+    for at in range(0, len(data), size):
+        element = int.from_bytes(data[at : at + size], "little")
+        if not element:
+            return list(found.values()) or None
+        raw = space.read(element, size + 4)
+        if len(raw) < size + 4:
+            return None
+        pointer, count = int.from_bytes(raw[:size], "little"), int.from_bytes(raw[size:], "little")
+        if count > len(images.linked):
+            return None
+        entries = entries_of(images, pointer, count)
+        if entries is None:
+            return None
+        for one in entries:
+            found.setdefault(one.link_map, one)
+    return list(found.values()) or None
+
+
+def promised(images: Images, image: LoadedImage, *, musl: bool) -> list[LoadedImage]:
+    """Return the image and what its DT_NEEDED lead to: where its linker found its imports.
+
+    With musl the C library is the loader, whatever name it was linked under.
+    """
+    try:
+        found = breadth_first(images, image)
+    except FormatError:
+        found = [image]
+    if musl and images.loader is not None and images.loader not in found:
+        found.append(images.loader)
+    return found

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the memory of a process holds where nobody has written: the contents of mapped files.
+
+It stands in for /proc/PID/mem where that is refused. A page of a file that is mapped without
+write permission is exactly what the file has there; of others, what it had at the start.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from bisect import bisect_right
+
+from soscope.binfmt.source import ByteSource
+from soscope.proc.maps import Mapping
+
+
+class Patchwork(ByteSource):
+    """The mapped files of a process, at the addresses where they are mapped."""
+
+    __slots__ = ("_files", "_mappings", "_starts", "_tid")
+
+    def __init__(self, tid: int, mappings: list[Mapping]) -> None:
+        super().__init__(f"mapped files of process {tid}")
+        self._tid = tid
+        self._mappings = [mapping for mapping in mappings if mapping.inode]
+        self._starts = [mapping.start for mapping in self._mappings]
+        self._files: dict[int, int | None] = {}
+
+    def __del__(self) -> None:
+        for descriptor in self._files.values():
+            if descriptor is not None:
+                os.close(descriptor)
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return up to `size` bytes at run-time address `offset`; fewer at a mapping's end."""
+        found = bytearray()
+        while len(found) < size:
+            addr = offset + len(found)
+            at = bisect_right(self._starts, addr) - 1
+            if at < 0 or addr >= self._mappings[at].end:
+                break
+            mapping = self._mappings[at]
+            descriptor = self._open(mapping)
+            if descriptor is None:
+                break
+            wanted = min(size - len(found), mapping.end - addr)
+            piece = os.pread(descriptor, wanted, mapping.offset + addr - mapping.start)
+            found += piece
+            if len(piece) < wanted:
+                break
+        return bytes(found)
+
+    def _open(self, mapping: Mapping) -> int | None:
+        """Open the file of a mapping, if it is still the same; once for each inode."""
+        if mapping.inode not in self._files:
+            self._files[mapping.inode] = open_same(
+                (f"/proc/{self._tid}/root{mapping.path}", mapping.path), mapping.inode
+            )
+        return self._files[mapping.inode]
+
+
+def open_same(paths: tuple[str, ...], inode: int) -> int | None:
+    """Open the first of `paths` that is a regular file with this inode, None if none is.
+
+    Never waits for a pipe, never touches a device.
+    """
+    for path in paths:
+        try:
+            if not _is_same(os.stat(path), inode):
+                continue
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        except OSError:
+            continue  # not there, or not allowed: another path
+        if _is_same(os.fstat(descriptor), inode):
+            return descriptor
+        os.close(descriptor)
+    return None
+
+
+def _is_same(found: os.stat_result, inode: int) -> bool:
+    return stat.S_ISREG(found.st_mode) and found.st_ino == inode

@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The address space of a process that is only looked at: memory, mappings, auxiliary vector.
+
+`/proc/PID/mem` is held open. It belongs to the address space, not to the process id: after an
+exec, or when the id went to somebody else, it reads as empty and can never show another
+program. Where it is refused but the mappings can be read (Yama's ptrace_scope 1), what the
+mapped files hold stands in for it: `is_patchwork`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+
+from soscope.binfmt.source import ByteSource
+from soscope.errors import FormatError, NoSuchProcess, SoscopeError
+from soscope.proc import auxv, maps, status
+from soscope.proc.memory import ProcessMemory
+from soscope.proc.rights import missing_right
+
+_PAGE_SIZES = (4096, 8192, 16384, 32768, 65536)
+_PF_KTHREAD = 0x0020_0000
+_PF_EXITING = 0x4
+_FEW = 32  # mappings that are looked up in the text
+_PATIENCE = 20  # milliseconds for an exec to end
+
+
+class Space:
+    """The address space of process `pid`.
+
+    `tid` is a thread of it that lives: the leader, unless that one has ended. `bits` is 32
+    or 64, `auxv` the auxiliary vector, `start` the start time in clock ticks since boot.
+    `memory` reads run-time addresses.
+    """
+
+    __slots__ = (
+        "_asked",
+        "_by_inode",
+        "_held",
+        "_is_closed",
+        "_lines",
+        "_mappings",
+        "_starts",
+        "_text",
+        "auxv",
+        "bits",
+        "memory",
+        "pid",
+        "start",
+        "tid",
+    )
+
+    def __init__(self, pid: int) -> None:
+        """Open it.
+
+        Raises NoSuchProcess for one that is not there or has ended, NotPermitted, and
+        SoscopeError for a kernel thread.
+        """
+        self.pid = pid
+        self.start = status.read_stat(pid).start
+        self.tid = status.living_thread(pid)
+        self._text: bytes | None = None
+        self._lines: list[bytes] | None = None
+        self._asked = 0
+        self._mappings: list[maps.Mapping] | None = None
+        self._starts: list[int] = []
+        self._by_inode: dict[int, list[maps.Mapping]] | None = None
+        self._held: ProcessMemory | None = None
+        self._is_closed = False
+        try:
+            self._held = ProcessMemory(self.tid)
+        except PermissionError as error:
+            self.memory = self._patchwork(error)
+        except OSError as error:
+            raise self._gone(error.errno) from error
+        else:
+            self.memory = self._held
+        try:
+            self.auxv, self.bits = self._read_auxv()
+        except BaseException:
+            self.close()
+            raise
+
+    def _patchwork(self, refusal: PermissionError) -> ByteSource:
+        """Return the memory that files can stand in for."""
+        from soscope.live.images.patchwork import Patchwork
+
+        try:
+            return Patchwork(self.tid, self.mappings)
+        except PermissionError:
+            raise missing_right(self.pid, "the memory", refusal.errno) from refusal
+
+    def _read_auxv(self) -> tuple[dict[int, int], int]:
+        data = b""
+        for _ in range(_PATIENCE):
+            data = self._auxv_bytes()
+            for bits in (64, 32):
+                try:
+                    vector = auxv.parse(data, bits=bits)
+                except FormatError:
+                    continue  # not of so many bits
+                if vector.get(auxv.AT_PAGESZ) in _PAGE_SIZES:
+                    return vector, bits
+            if status.read_stat(self.pid).flags & _PF_KTHREAD:
+                break
+            time.sleep(0.001)  # in the middle of an exec it is not filled in yet
+        if not data:
+            raise self._gone(errno.ESRCH)
+        raise NoSuchProcess(f"process {self.pid}: its auxiliary vector is unknown")
+
+    def _auxv_bytes(self) -> bytes:
+        try:
+            with open(f"/proc/{self.tid}/auxv", "rb", buffering=0) as file:
+                return file.read()
+        except PermissionError as error:
+            raise missing_right(self.pid, "the auxiliary vector", error.errno) from error
+        except OSError as error:
+            raise self._gone(error.errno) from error
+
+    def close(self) -> None:
+        """Close the memory; may be called twice."""
+        self._is_closed = True
+        if self._held is not None:
+            self._held.close()
+
+    @property
+    def is_patchwork(self) -> bool:
+        """Say whether files stand in for the memory."""
+        return self._held is None
+
+    def check(self) -> None:
+        """Make sure that it is still there.
+
+        Raises NoSuchProcess after an exec, after the end, and when the id is another's;
+        SoscopeError after `close`.
+        """
+        self.check_open()
+        if self._held is not None:
+            if self._held.is_gone:
+                raise self._gone(errno.ESRCH)
+        elif status.read_stat(self.pid).start != self.start:
+            raise self._gone(errno.ESRCH)
+
+    def check_open(self) -> None:
+        """Raise SoscopeError after `close`."""
+        if self._is_closed:
+            raise SoscopeError(f"process {self.pid} has been closed", slug="closed")
+
+    def _gone(self, number: int | None) -> SoscopeError:
+        """Make the error that says what became of the process."""
+        try:
+            now = status.read_stat(self.pid)
+        except NoSuchProcess as error:
+            return error
+        if now.start != self.start:
+            return NoSuchProcess(f"process {self.pid} has ended; its id is another's", errno=number)
+        if now.state in status.ENDED:
+            return status.zombie(self.pid, number)
+        if now.flags & _PF_EXITING:  # its memory goes first
+            return NoSuchProcess(f"process {self.pid} has ended", errno=number)
+        if now.flags & _PF_KTHREAD:
+            return SoscopeError(f"process {self.pid} is a kernel thread: it has no memory")
+        return NoSuchProcess(
+            f"process {self.pid} runs another program now",
+            hint="it called exec: ask again",
+            errno=number,
+        )
+
+    def read(self, addr: int, size: int) -> bytes:
+        """Return up to `size` bytes at a run-time address; fewer where a page is missing."""
+        return self.memory.read(addr, size)
+
+    def word(self, addr: int) -> int | None:
+        """Return the address-sized word at `addr`, None where there is none."""
+        size = self.bits // 8
+        data = self.memory.read(addr, size)
+        return int.from_bytes(data, "little") if len(data) == size else None
+
+    @property
+    def maps_text(self) -> bytes:
+        """The text of /proc/PID/maps that `mappings` is made from.
+
+        Raises NotPermitted and NoSuchProcess.
+        """
+        if self._text is None:
+            try:
+                self._text = maps.text_of(self.tid)
+            except PermissionError as error:
+                raise missing_right(self.pid, "the mappings", error.errno) from error
+            except OSError as error:
+                raise self._gone(error.errno) from error
+        return self._text
+
+    @property
+    def mappings(self) -> list[maps.Mapping]:
+        """The mappings by rising address, as they were when they were first asked for.
+
+        Raises NotPermitted and NoSuchProcess.
+        """
+        if self._mappings is None:
+            self._mappings = maps.parse(self.maps_text)
+            self._starts = [one.start for one in self._mappings]
+        return self._mappings
+
+    def forget(self) -> None:
+        """Forget the mappings: they are read anew when they are next asked for."""
+        self._text = self._lines = None
+        self._asked = 0
+        self._mappings = None
+        self._by_inode = None
+
+    def mappings_of(self, inode: int) -> list[maps.Mapping]:
+        """Return the mappings of files with this inode, by rising address."""
+        if self._by_inode is None:
+            self._by_inode = {}
+            for mapping in self.mappings:
+                self._by_inode.setdefault(mapping.inode, []).append(mapping)
+        return self._by_inode.get(inode, [])
+
+    def mapping_at(self, addr: int) -> maps.Mapping | None:
+        """Return the mapping that holds `addr`, None where there is none."""
+        from bisect import bisect_right
+
+        self._asked += 1
+        if self._mappings is None and self._asked <= _FEW:  # of thousands one is wanted
+            if self._lines is None:
+                self._lines = [line for line in self.maps_text.split(b"\n") if line]
+            at = bisect_right(self._lines, addr, key=maps.start_of)
+            one = maps.parse_line(self._lines[at - 1]) if at else None
+            return one if one is not None and addr < one.end else None
+        found = self.mappings
+        at = bisect_right(self._starts, addr)
+        if at and addr < found[at - 1].end:
+            return found[at - 1]
+        return None
+
+    @property
+    def threads(self) -> list[int]:
+        """The ids of the threads that live, in order of their making.
+
+        Raises NoSuchProcess.
+        """
+        try:
+            found = sorted(map(int, os.listdir(f"/proc/{self.pid}/task")))
+        except OSError as error:
+            raise self._gone(error.errno) from error
+        return [tid for tid in found if status.state_of(tid) not in status.ENDED]

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Has the picture changed? The loader's lists, compared in one system call.
+
+Each node of every link map, each `struct r_debug` and the global scope's list are read again and
+must be what they were. process_vm_readv(2) reads a thousand places at once; its answer is only
+taken while the address space that was opened is still there.
+"""
+
+from __future__ import annotations
+
+import os
+
+from soscope.live.images.images import Images
+from soscope.live.images.space import Space
+from soscope.proc import maps
+
+_MOST = 1024  # IOV_MAX
+_FEW = 24  # pieces that are read as quickly without ctypes
+_NEAR = 4096  # bytes between places that are read together
+
+
+class Watch:
+    """The places that change when images come or go."""
+
+    __slots__ = ("_batches", "_images", "_known", "_pieces", "_tid")
+
+    def __init__(self, images: Images) -> None:
+        self._images = images
+        self._tid = images.space.tid
+        self._known = -1
+        self._pieces: list[_WatchedPlaces] = []
+        self._batches: list[_Batch] | None = None
+
+    def holds(self, *, thoroughly: bool = False) -> bool:
+        """Say whether every place has what it had; `thoroughly` looks at the mappings, too.
+
+        What no link map names shows there alone: they are looked at anyway where there is none.
+        """
+        images = self._images
+        if (thoroughly or not images.debug) and images.all and self._has_other_mappings():
+            return False
+        return self._has_same_list()
+
+    def _has_other_mappings(self) -> bool:
+        try:
+            return maps.text_of(self._tid) != self._images.seen_maps
+        except OSError:
+            return True
+
+    def _has_same_list(self) -> bool:
+        space = self._images.space
+        watched = self._images.watched
+        if space.is_patchwork:
+            return True
+        if self._images.private is not None:
+            from soscope.live.images.scope import has_same_namespaces
+
+            if not has_same_namespaces(self._images):
+                return False
+        if len(watched) != self._known:
+            # Asked for the first time, and most programs ask once: that is not worth ctypes.
+            self._known = len(watched)
+            self._pieces = _pieces(watched)
+            self._batches = None
+        elif self._batches is None and len(self._pieces) > _FEW:
+            self._batches = _batches(watched)
+        try:
+            if self._batches is not None:
+                return all(batch.holds(self._tid) for batch in self._batches)
+        except OSError:  # not allowed here, or a place is no memory any more
+            pass  # each piece is asked for itself, and says so
+        return all(piece.holds(space) for piece in self._pieces)
+
+
+class _WatchedPlaces:
+    """Places that lie close together: they are read at once."""
+
+    __slots__ = ("_places", "end", "start")
+
+    def __init__(self, start: int) -> None:
+        self.start = self.end = start
+        self._places: list[tuple[int, int, bytes]] = []  # from, to, what
+
+    def take(self, addr: int, data: bytes) -> None:
+        """Take one more place, not below those that it has."""
+        begin = addr - self.start
+        self._places.append((begin, begin + len(data), data))
+        self.end = max(self.end, addr + len(data))
+
+    def holds(self, space: Space) -> bool:
+        """Say whether every place has what it had."""
+        start = self.start
+        found = space.read(start, self.end - start)
+        if start + len(found) == self.end:
+            return all(found[begin:end] == data for begin, end, data in self._places)
+        # what lies between them is no memory any more
+        return all(space.read(start + one, len(data)) == data for one, _, data in self._places)
+
+
+class _Batch:
+    """Up to IOV_MAX places, and what they held."""
+
+    __slots__ = ("_buffer", "_count", "_data", "_local", "_read", "_remote", "_size")
+
+    def __init__(self, places: list[tuple[int, bytes]]) -> None:
+        import ctypes
+
+        self._data = b"".join(data for _, data in places)
+        self._size = len(self._data)
+        self._buffer = ctypes.create_string_buffer(self._size)
+        words = ctypes.c_size_t * (2 * len(places))
+        flat = [word for addr, data in places for word in (addr, len(data))]
+        self._remote = words(*flat)
+        self._local = (ctypes.c_size_t * 2)(ctypes.addressof(self._buffer), self._size)
+        self._count = len(places)
+        libc = ctypes.CDLL(None, use_errno=True)
+        self._read = libc.process_vm_readv
+        self._read.restype = ctypes.c_ssize_t
+        self._read.argtypes = (
+            ctypes.c_int,
+            ctypes.c_void_p,
+            ctypes.c_ulong,
+            ctypes.c_void_p,
+            ctypes.c_ulong,
+            ctypes.c_ulong,
+        )
+
+    def holds(self, tid: int) -> bool:
+        """Say whether they still hold the same. Raises OSError."""
+        got = self._read(tid, self._local, 1, self._remote, self._count, 0)
+        if got != self._size:
+            import ctypes
+
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+        return self._buffer.raw == self._data
+
+
+def _pieces(watched: list[tuple[int, bytes]]) -> list[_WatchedPlaces]:
+    found: list[_WatchedPlaces] = []
+    for addr, data in sorted(watched):
+        if not found or addr - found[-1].end > _NEAR:
+            found.append(_WatchedPlaces(addr))
+        found[-1].take(addr, data)
+    return found
+
+
+def _batches(watched: list[tuple[int, bytes]]) -> list[_Batch]:
+    return [_Batch(watched[at : at + _MOST]) for at in range(0, len(watched), _MOST)]

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a query is answered with: one definition, several, or why there is none."""
+
+from __future__ import annotations
+
+from soscope.live.images.loadedimage import LoadedImage
+
+OK = "ok"
+NONE = "none"
+AMBIGUOUS = "ambiguous"
+UNBOUND = "unbound"  # it exists, and where it is has not been decided yet, or cannot be known
+NOT_ALLOCATED = "not-allocated"  # a thread-local variable that this thread has not touched
+NO_PERMISSION = "no-permission"
+
+RULE_DLSYM = "dlsym"  # what dlsym(RTLD_DEFAULT, …) returns in the program
+RULE_HANDLE = "handle"  # what dlsym returns for a handle of the image
+RULE_VDSO = "vdso"
+RULE_MEMORY = "memory"  # of an image that no link map names
+
+KIND_FUNCTION = "function"
+KIND_OBJECT = "object"
+KIND_IFUNC = "ifunc"
+KIND_TLS = "tls"
+KIND_PLT = "plt"  # the program's own stub, which stands for the function
+KIND_ABSOLUTE = "absolute"
+KIND_UNKNOWN = "unknown"
+
+
+class Candidate:
+    """One definition that was looked at. `addr` is None where it cannot be known.
+
+    `wins` marks the one that the answer is.
+    """
+
+    __slots__ = ("addr", "image", "kind", "rule", "symbol", "version", "wins")
+
+    def __init__(
+        self,
+        addr: int | None,
+        symbol: str,
+        version: str | None,
+        image: LoadedImage | None,
+        rule: str | None,
+        kind: str = KIND_UNKNOWN,
+        *,
+        wins: bool = False,
+    ) -> None:
+        self.addr = addr
+        self.symbol = symbol
+        self.version = version
+        self.image = image
+        self.rule = rule
+        self.kind = kind
+        self.wins = wins
+
+
+class Answer:
+    """The answer to one query; true if it is a definite one.
+
+    >>> with soscope.Process(pid) as process:
+    ...     answer = process.resolve("malloc")
+    >>> (bool(answer), answer.image.name, answer.version, answer.kind, answer.rule)
+    (True, 'libc.so.6', 'GLIBC_2.2.5', 'function', 'dlsym')
+    >>> answer.why[2]
+    'image 2 of the scope, libc.so.6, defines it'
+
+    `status` is "ok", "none", "ambiguous" (see `candidates`), "unbound" (nobody has decided yet),
+    "not-allocated" (a variable of a thread that has not touched it) or "no-permission"; only "ok"
+    has an `addr`, at run time. `offset` counts bytes into the symbol and is None but for queries
+    by address. `kind` is "function", "object", "ifunc", "tls", "plt", "absolute" or "unknown".
+    `rule` says by which rule it was found, `why` how: one line for each step. `size` is the
+    symbol's st_size, 0 where unknown. `value` is what --read found there, else None.
+    """
+
+    __slots__ = (
+        "addr",
+        "candidates",
+        "image",
+        "kind",
+        "offset",
+        "query",
+        "rule",
+        "size",
+        "status",
+        "symbol",
+        "value",
+        "version",
+        "why",
+    )
+
+    def __init__(self, query: str, status: str = NONE) -> None:
+        self.query = query
+        self.status = status
+        self.addr: int | None = None
+        self.symbol: str | None = None
+        self.version: str | None = None
+        self.image: LoadedImage | None = None
+        self.offset: int | None = None
+        self.kind = KIND_UNKNOWN
+        self.rule: str | None = None
+        self.size = 0
+        self.candidates: list[Candidate] = []
+        self.value: object = None
+        self.why: list[str] = []
+
+    def __bool__(self) -> bool:
+        return self.status == OK
+
+    def __repr__(self) -> str:
+        """Show what was found where."""
+        place = "" if self.addr is None else f" {self.addr:#x}"
+        return f"<Answer {self.query!r}: {self.status}{place}>"
+
+    def refuse(self, status: str, why: str) -> Answer:
+        """Make it an answer without an address; return it.
+
+        >>> soscope.Answer("nobody").refuse("none", "no image defines it")
+        <Answer 'nobody': none>
+        """
+        self.status = status
+        self.addr = None
+        self.why.append(why)
+        return self
+
+    def take(self, other: Answer) -> None:
+        """Become what another answer says, and keep the query and the steps.
+
+        >>> answer = soscope.Answer("libc.so.6!free")
+        >>> answer.take(soscope.Answer("free", "unbound"))
+        >>> answer
+        <Answer 'libc.so.6!free': unbound>
+        """
+        why = self.why + other.why
+        for name in self.__slots__:
+            if name not in ("query", "why"):
+                setattr(self, name, getattr(other, name))
+        self.why = why
+
+    def as_candidate(self) -> Candidate:
+        """Return what it says as one of several.
+
+        >>> soscope.Answer("free").as_candidate().kind
+        'unknown'
+        """
+        return Candidate(
+            self.addr, self.symbol or "", self.version, self.image, self.rule, self.kind
+        )

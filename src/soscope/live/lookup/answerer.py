@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a query to an answer: which rule is asked in which order.
+
+A name alone means what dlsym(RTLD_DEFAULT) says in the program. What that does not find may
+still be in an image outside of the global scope, of which there may be several: then the answer
+is ambiguous, and lists them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+
+from soscope.live.images.images import Images
+from soscope.live.images.loadedimage import LoadedImage
+from soscope.live.lookup import answer as words
+from soscope.live.lookup.answer import Answer, Candidate
+from soscope.live.lookup.lookup import Hit, Lookup, rule_of
+from soscope.live.lookup.query import Query
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.live.lookup.names import PictureNames
+
+_NOT_IN_SCOPE = "no image of the scope defines it"
+_SHORT = 3  # letters of a name that may stand elsewhere than among DWARF's strings
+
+
+class Answerer:
+    """Answers queries from one picture of a process.
+
+    `tid` is the thread whose thread-local variables are meant, `namespace` the one whose
+    scope is (None: that of the program). With `lists` answers have every definition as
+    candidates; with `seen_from` they are what the slots of that image hold. `names` returns
+    those that no dynamic symbol holds: they are read where a loader finds nothing.
+    """
+
+    __slots__ = ("_names", "images", "lists", "lookup", "namespace", "seen_from", "tid")
+
+    def __init__(
+        self,
+        images: Images,
+        tid: int,
+        names: Callable[[], PictureNames],
+        *,
+        namespace: int | None = None,
+        lists: bool = False,
+        seen_from: str | None = None,
+    ) -> None:
+        self.images = images
+        self.tid = tid
+        self._names = names
+        self.namespace = namespace
+        self.lists = lists
+        self.seen_from = seen_from
+        self.lookup = Lookup(images, tid)
+
+    def answer(self, query: Query) -> Answer:
+        """Answer a query for a name or an address."""
+        if query.addr is not None:
+            return self._names().by_addr(Answer(query.text), query.addr)
+        return self.by_name(query)
+
+    def by_name(self, query: Query) -> Answer:
+        """Answer a query for a name."""
+        result = Answer(query.text)
+        if self.seen_from is not None:
+            return self._seen(result, query, self.seen_from)
+        if query.image is not None:
+            images = self._called(result, query.image)
+            if images is not None:
+                self._on_handle(result, query, images)
+        else:
+            self._in_scope(result, query)
+        if self.lists:
+            self._list_all(result, query)
+        return result
+
+    def by_names(self, names: Iterable[str]) -> dict[str, Answer]:
+        """Answer what the global scope has of many names; the others are left out."""
+        scope = self.images.scope(self.namespace or 0)
+        settle = self.lookup.settle
+        answers = {}
+        for name, hit in self.lookup.first_all(scope, names).items():
+            answers[name] = settle(Answer(name), hit, name, words.RULE_DLSYM)
+        return answers
+
+    def by_other_names(self, names: Iterable[str]) -> dict[str, Answer]:
+        """Answer many names that the scope does not have, as `by_name` would.
+
+        Those that other images export, or the scope's for some version, are left out.
+        """
+        namespace = self.namespace or 0
+        scope = self.images.scope(namespace)
+        if not scope:
+            return {}
+        known, every = self._names(), self.images.all
+        wanted = {name for name in names if len(name) > _SHORT}
+        wanted -= self.lookup.exported(every, wanted)
+        having = known.having(wanted, every)
+        described: list[LoadedImage] = []
+        if len(having) < len(wanted):
+            described = known.described_images(every)
+        notes = known.notes_of(every)
+        answers = {}
+        for name in wanted:
+            result = answers[name] = Answer(name)
+            self._say_scope(result, scope, namespace)
+            result.why.append(_NOT_IN_SCOPE)
+            where = having.get(name)
+            self._static(result, Query(name, name), where or described, notes)
+            if where and result.status == words.NONE:  # by another version, perhaps
+                del answers[name]
+        return answers
+
+    def _seen(self, result: Answer, query: Query, text: str) -> Answer:
+        """Answer with what the slots of the image called `text` hold."""
+        from soscope.live.lookup.seen import seen_from
+
+        images = self._called(result, text)
+        if images is None:
+            return result
+        found = [seen_from(self.images, image, query) for image in images]
+        if len({(one.status, one.addr) for one in found}) == 1:
+            return found[0]
+        result.candidates = [one.as_candidate() for one in found]
+        return result.refuse(words.AMBIGUOUS, f"{len(images)} images are called {text}")
+
+    # ---- the global scope ----
+
+    def _in_scope(self, result: Answer, query: Query) -> None:
+        namespace = self.namespace or 0
+        scope = self.images.scope(namespace)
+        if not scope:
+            result.refuse(words.NONE, f"there is no namespace {namespace}")
+            return
+        self._say_scope(result, scope, namespace)
+        name = os.fsencode(query.name)
+        hit = self.lookup.first(scope, name, query.version)
+        if hit is not None:
+            place = next(at for at, one in enumerate(scope) if one is hit[0])
+            result.why.append(f"image {place + 1} of the scope, {hit[0].name}, defines it")
+            self.lookup.settle(result, hit, query.name, words.RULE_DLSYM)
+            return
+        result.why.append(_NOT_IN_SCOPE)
+        self._beyond(result, query, self.lookup.beyond(name, query.version, namespace))
+
+    def _say_scope(self, result: Answer, scope: list[LoadedImage], namespace: int) -> None:
+        images = self.images
+        if images.debug:
+            result.why.append(f"r_debug {images.debug:#x}: {len(images.linked)} images")
+        if images.space.is_patchwork:
+            result.why.append("the memory may not be read: mappings and files only")
+        kind = "guessed from DT_NEEDED" if images.scope_is_guessed else "the loader's own list"
+        result.why.append(f"global scope of namespace {namespace}: {len(scope)} images, {kind}")
+
+    def _beyond(self, result: Answer, query: Query, hits: list[Hit]) -> None:
+        """Answer with what images outside of the scope define."""
+        if hits and self.images.is_static:
+            # A static program's own symbols are all static; what it has loaded is no better.
+            own = self._names().statics(self.lookup, query, [self.images.main])
+            if own:
+                found = [self.lookup.candidate(hit, query.name, rule_of(hit[0])) for hit in hits]
+                result.candidates = [one.as_candidate() for one in own] + found
+                result.refuse(words.AMBIGUOUS, "the program and what it has loaded define it")
+                return
+        if len(hits) == 1:
+            image = hits[0][0]
+            result.why.append(f"{image.name}, which is not in the scope, defines it")
+            self.lookup.settle(result, hits[0], query.name, rule_of(image))
+        elif hits:
+            self._ambiguous(result, query.name, hits)
+        else:
+            self._hidden_or_static(result, query)
+
+    def _ambiguous(self, result: Answer, name: str, hits: list[Hit]) -> None:
+        found = [self.lookup.candidate(hit, name, rule_of(hit[0])) for hit in hits]
+        if len({one.addr for one in found}) == 1 and found[0].addr is not None:
+            self.lookup.settle(result, hits[0], name, rule_of(hits[0][0]))
+            return
+        result.candidates = found
+        result.refuse(words.AMBIGUOUS, f"{len(found)} images define it: say IMAGE!{name}")
+
+    def _hidden_or_static(self, result: Answer, query: Query) -> None:
+        """Answer for a name that no loader would find."""
+        name = os.fsencode(query.name)
+        hidden = self.lookup.every(self.images.linked, name)
+        if hidden:
+            self._only_versions(result, query, hidden)
+            return
+        self._static(result, query, self.images.all)
+
+    def _only_versions(self, result: Answer, query: Query, hits: list[Hit]) -> None:
+        """Refuse a name that needs a version, or another one; list them."""
+        result.candidates = [
+            self.lookup.candidate(hit, query.name, rule_of(hit[0])) for hit in hits
+        ]
+        versions = ", ".join(sorted({str(one.version) for one in result.candidates}))
+        result.refuse(words.NONE, f"only with these versions: {versions}")
+
+    # ---- static symbols ----
+
+    def _static(
+        self,
+        result: Answer,
+        query: Query,
+        images: list[LoadedImage],
+        notes: list[str] | None = None,
+    ) -> None:
+        """Answer with static symbols of these images: of files, not of a loader.
+
+        `notes` are those of all images, where these are not all.
+        """
+        names = self._names()
+        answers = names.statics(self.lookup, query, images)
+        if not answers and query.is_demangled:
+            from soscope.live.names.cxxnames import mangled_names
+
+            mangled = mangled_names(query.name, images, result.why)
+            queries = [Query(query.text, one, image=query.image) for one in mangled]
+            answers = [one for one in map(self.by_name, queries) if one.status != words.NONE]
+        if not answers:
+            answers = names.described(query, images)
+        if not answers:
+            result.why += names.notes_of(images) if notes is None else notes
+            images = images[:1] if query.image is not None else []
+            where = images[0].name if images else "any image"
+            result.refuse(words.NONE, f"symbol '{query.name}' not found in {where}")
+        elif len({one.addr for one in answers}) == 1 and answers[0].status != words.NONE:
+            result.take(answers[0])
+        else:
+            result.candidates = [one.as_candidate() for one in answers]
+            result.refuse(words.AMBIGUOUS, f"{len(answers)} definitions that no loader knows")
+
+    # ---- one image ----
+
+    def _called(self, result: Answer, text: str) -> list[LoadedImage] | None:
+        """Return the images called `text`; None where the answer is already there."""
+        found = self.images.named(text)
+        if self.namespace is not None:
+            found = [one for one in found if one.namespace == self.namespace]
+        if not found:
+            result.refuse(words.NONE, f"no image is called {text}")
+            return None
+        return found
+
+    def _on_handle(self, result: Answer, query: Query, images: list[LoadedImage]) -> None:
+        """Answer with what dlsym returns for handles of these images."""
+        hits: list[tuple[LoadedImage, Hit]] = []
+        name = os.fsencode(query.name)
+        if images[0].is_main and self.lookup.first(images[:1], name, query.version) is None:
+            self._static(result, query, images[:1])
+            if result.status != words.NONE:
+                return
+            result.why.pop()
+        for image in images:
+            hit = self._handle(image, name, query.version)
+            if hit is not None:
+                hits.append((image, hit))
+        distinct = {(id(hit[0]), hit[1].index) for _, hit in hits}
+        if len(distinct) == 1:
+            image, hit = hits[0]
+            if hit[0] is not image:
+                result.why.append(f"{hit[0].name}, which {image.name} needs, defines it")
+            self.lookup.settle(result, hit, query.name, rule_of(hit[0]))
+        elif hits:
+            self._ambiguous(result, query.name, [hit for _, hit in hits])
+            result.why.append(f"{len(images)} images are called {query.image}: use --namespace")
+        else:
+            self._hidden_of(result, query, images)
+
+    def _hidden_of(self, result: Answer, query: Query, images: list[LoadedImage]) -> None:
+        """Answer for a name that handles of these images do not have."""
+        hidden = self.lookup.every(images, os.fsencode(query.name))
+        if hidden and query.version is None:
+            self._only_versions(result, query, hidden)
+        else:
+            self._static(result, query, images)
+
+    def _handle(self, image: LoadedImage, name: bytes, version: str | None) -> Hit | None:
+        """Return what a look-up on a handle of `image` finds."""
+        if image.is_main:  # its own come first, static ones too; see _on_handle
+            own = self.lookup.first([image], name, version)
+            return own or self.lookup.first(self.images.scope(0), name, version)
+        from soscope.live.images.scope import search_list
+
+        where, _ = search_list(self.images, image)
+        return self.lookup.first(where, name, version)
+
+    # ---- --all ----
+
+    def _list_all(self, result: Answer, query: Query) -> None:
+        """List every definition: in scope order first, then in the other images."""
+        scope = self.images.scope(self.namespace or 0)
+        known = set(map(id, scope))
+        where = scope + [one for one in self.images.all if id(one) not in known]
+        name = os.fsencode(query.name)
+        candidates: list[Candidate] = []
+        for hit in self.lookup.every(where, name):
+            rule = words.RULE_DLSYM if id(hit[0]) in known else rule_of(hit[0])
+            one = self.lookup.candidate(hit, query.name, rule)
+            one.wins = result.addr is not None and (
+                one.addr == result.addr and hit[0] is result.image and one.version == result.version
+            )
+            candidates.append(one)
+        listed = {(id(one.image), one.addr) for one in candidates}
+        for found in self._names().statics(self.lookup, query, where):
+            one = found.as_candidate()
+            if (id(one.image), one.addr) not in listed:
+                one.wins = one.addr == result.addr and one.addr is not None
+                candidates.append(one)
+        # those of a C++ name are listed already: each mangled name has been asked for
+        result.candidates = candidates or result.candidates

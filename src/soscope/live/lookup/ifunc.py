@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which function an IFUNC was resolved to, without running its resolver.
+
+The loader has run it where a relocation asked for it: (a) an IRELATIVE slot whose addend is the
+resolver, in its own image; (b) a slot of any image for that name and version. (c) What this very
+libc gave in our own process is what it gives there: same build-id, same processor, no tunables.
+"""
+
+from __future__ import annotations
+
+import os
+
+from soscope.binfmt.elf.symbols.match import SymbolEntry
+from soscope.errors import FormatError
+from soscope.live.images.images import Images
+from soscope.live.images.loadedimage import LoadedImage
+from soscope.live.images.space import Space
+from soscope.live.slots import slots
+
+_TUNABLES = b"GLIBC_TUNABLES="
+_OURS = ("libc.so.6", "libm.so.6")
+
+
+class IfuncTarget:
+    """Where an IFUNC leads, and how that was found; `others` if slots do not agree."""
+
+    __slots__ = ("addr", "others", "why")
+
+    def __init__(self, addr: int | None, why: str, others: list[int] | None = None) -> None:
+        self.addr = addr
+        self.why = why
+        self.others = others or []
+
+
+def target(images: Images, image: LoadedImage, name: str, found: SymbolEntry) -> IfuncTarget:
+    """Return where the IFUNC `found` of `image` leads."""
+    resolver = found.value + image.load_bias
+    version = image.symbols.version_of(found)
+    seen: dict[int, str] = {}
+    for value, why in _irelative(image, found.value):
+        seen.setdefault(value, why)
+    if not seen:
+        for value, why in _named(images, image, os.fsencode(name), version):
+            if value != resolver:
+                seen.setdefault(value, why)
+    if not seen:
+        value_here = _in_our_process(images, image, name, version)
+        if value_here is not None:
+            return IfuncTarget(value_here, "what this build's resolver chose in our own process")
+        return IfuncTarget(None, f"an IFUNC (resolver {resolver:#x}) that nothing is bound to")
+    if len(seen) > 1:
+        return IfuncTarget(None, "an IFUNC whose slots do not agree", sorted(seen))
+    ((value, why),) = seen.items()
+    return IfuncTarget(value, why)
+
+
+def _irelative(image: LoadedImage, resolver: int) -> list[tuple[int, str]]:
+    """Return what the IRELATIVE slots with this resolver hold."""
+    found = []
+    try:
+        for slot in slots.slots_of(image):
+            if slot.kind == slots.IRELATIVE and slot.addend == resolver:
+                value = image.space.word(slot.addr)
+                if value and value not in (resolver, resolver + image.load_bias):
+                    found.append((value, f"IRELATIVE slot {slot.addr:#x} of {image.name}"))
+    except FormatError:
+        pass  # damaged tables name no slot: less evidence
+    return [one for one in found if image.executes(one[0])]
+
+
+def _named(
+    images: Images, image: LoadedImage, name: bytes, version: str | None
+) -> list[tuple[int, str]]:
+    """Return what slots for this name and version hold, where it can come from `image`."""
+    found = []
+    vdso = next((one for one in images.linked if one.is_vdso), None)
+    for user in images.linked:
+        if user.namespace != image.namespace:
+            continue
+        for slot, wanted in slots.readable_slots(user, name):
+            if slot.kind not in (slots.JUMP, slots.DATA, slots.WORD) or wanted != version:
+                continue
+            value = image.space.word(slot.addr) or 0
+            if slot.addend and slot.kind == slots.WORD:
+                continue
+            if user is image and slot.kind == slots.JUMP and _is_own_stub(image, slot, value):
+                continue
+            if image.executes(value) or (vdso is not None and vdso.contains(value)):
+                found.append((value, f"slot {slot.addr:#x} of {user.name}"))
+    return found
+
+
+def _is_own_stub(image: LoadedImage, slot: slots.RelocatedWord, value: int) -> bool:
+    """Say whether an image's own slot still leads to its stub: it was never called.
+
+    A stub that is not bound pushes the number of its relocation: 68 imm32, perhaps behind
+    endbr64; what a resolver returns begins otherwise.
+    """
+    code = image.space.read(value, 16).removeprefix(b"\xf3\x0f\x1e\xfa")
+    return code[:1] == b"\x68" and slot.kind == slots.JUMP
+
+
+def _in_our_process(
+    images: Images, image: LoadedImage, name: str, version: str | None
+) -> int | None:
+    """Return where the same build of a library has the function in our own process."""
+    if not image.is_called(_OURS[0]) and not image.is_called(_OURS[1]):
+        return None
+    if image.space.bits != 64 or _has_tunables(image.space):
+        return None
+    own = Space(os.getpid())
+    try:
+        return _ask_here(images, image, own, name, version)
+    except (FormatError, OSError):
+        return None
+    finally:
+        own.close()
+
+
+def _ask_here(
+    images: Images, image: LoadedImage, own: Space, name: str, version: str | None
+) -> int | None:
+    import ctypes
+
+    from soscope.live.images.images import find_images
+
+    ours = find_images(own)
+    twin = next((one for one in ours.linked if one.name == image.name), None)
+    if twin is None or not twin.build_id or twin.build_id != image.build_id:
+        return None
+    libc = ctypes.CDLL(None)
+    ask = libc.dlvsym if version else libc.dlsym
+    ask.restype = ctypes.c_void_p
+    words = (os.fsencode(name), os.fsencode(version)) if version else (os.fsencode(name),)
+    handle = ctypes.c_void_p(ctypes.CDLL(twin.loader_name or None)._handle)
+    here = ask(handle, *(ctypes.c_char_p(word) for word in words))
+    if not here:
+        return None
+    if twin.contains(here):
+        return int(here) - twin.load_bias + image.load_bias
+    vdso = next((one for one in images.all if one.is_vdso), None)
+    own_vdso = next((one for one in ours.all if one.is_vdso), None)
+    if vdso is not None and own_vdso is not None and own_vdso.contains(here):
+        return int(here) - own_vdso.load_bias + vdso.load_bias
+    return None
+
+
+def _has_tunables(space: Space) -> bool:
+    """Say whether somebody tuned either libc, or that cannot be known."""
+    try:
+        with open(f"/proc/{space.tid}/environ", "rb") as file:
+            theirs = file.read().split(b"\0")
+    except OSError:
+        return True
+    return any(one.startswith(_TUNABLES) for one in theirs) or "GLIBC_TUNABLES" in os.environ

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a name to a definition by the loader's rules: what dlsym and dlvsym would return."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.symbols.lookup import Name, gnu_hash
+from soscope.binfmt.elf.symbols.match import SymbolEntry
+from soscope.errors import FormatError
+from soscope.live.images.images import Images
+from soscope.live.images.loadedimage import LoadedImage
+from soscope.live.lookup import answer as words
+from soscope.live.lookup.answer import Answer, Candidate
+
+_KINDS = {
+    c.STT_FUNC: words.KIND_FUNCTION,
+    c.STT_OBJECT: words.KIND_OBJECT,
+    c.STT_COMMON: words.KIND_OBJECT,
+    c.STT_TLS: words.KIND_TLS,
+    c.STT_GNU_IFUNC: words.KIND_IFUNC,
+}
+
+Hit = tuple[LoadedImage, SymbolEntry]
+
+
+class Lookup:
+    """Look-ups in one picture of a process's images; `tid` is whose variables are meant."""
+
+    __slots__ = ("_is_musl", "_mask", "images", "tid")
+
+    def __init__(self, images: Images, tid: int) -> None:
+        self.images = images
+        self.tid = tid
+        self._is_musl: bool | None = None
+        self._mask = (1 << images.space.bits) - 1
+
+    @property
+    def is_musl(self) -> bool:
+        """Say whether musl's rules hold."""
+        if self._is_musl is None:
+            from soscope.live.images.scope import is_musl
+
+            self._is_musl = is_musl(self.images)
+        return self._is_musl
+
+    # ---- which definition ----
+
+    def first(self, where: Iterable[LoadedImage], name: bytes, version: str | None) -> Hit | None:
+        """Return the definition in the first image that has one the loader takes."""
+        wanted = Name(name)
+        musl = self.is_musl
+        for image in where:
+            try:
+                found = image.symbols.find(wanted, version, musl=musl)
+            except FormatError:
+                continue  # not loaded to the end, or damaged: ld.so has no symbols of it either
+            if found is not None:
+                return image, found
+        return None
+
+    def first_all(self, where: Iterable[LoadedImage], names: Iterable[str]) -> dict[str, Hit]:
+        """Return what `first` finds for many names, going through each image once."""
+        wanted: dict[int, list[bytes]] = {}
+        texts: dict[bytes, tuple[str, int]] = {}
+        for name in names:
+            word = os.fsencode(name)
+            hashed = gnu_hash(word) | 1
+            word += b"\0"
+            texts[word] = name, hashed
+            wanted.setdefault(hashed, []).append(word)
+        found: dict[str, Hit] = {}
+        musl = self.is_musl
+        for image in where:
+            if not wanted:
+                break
+            try:
+                symbols = image.symbols
+                for word, several in symbols.named_all(wanted).items():
+                    name, hashed = texts[word]
+                    if name in found:
+                        continue
+                    chosen = symbols.choose(several, musl=musl)
+                    if chosen is not None:
+                        found[name] = image, chosen
+                        left = wanted[hashed]
+                        if len(left) == 1:
+                            del wanted[hashed]
+                        else:
+                            left.remove(word)
+            except FormatError:
+                continue  # half loaded: the loader would find nothing in it
+        return found
+
+    def exported(self, where: Iterable[LoadedImage], names: Iterable[str]) -> set[str]:
+        """Return those of many names that any of these images defines, in whatever version."""
+        wanted: dict[int, list[bytes]] = {}
+        texts = {os.fsencode(name) + b"\0": name for name in names}
+        for word in texts:
+            wanted.setdefault(gnu_hash(word[:-1]) | 1, []).append(word)
+        found: set[str] = set()
+        for image in where:
+            try:
+                found.update(map(texts.__getitem__, image.symbols.named_all(wanted)))
+            except FormatError:
+                continue  # as above
+        return found
+
+    def every(self, where: Iterable[LoadedImage], name: bytes) -> list[Hit]:
+        """Return all definitions of a name, of every version, in this order of images."""
+        wanted = Name(name)
+        found: list[Hit] = []
+        for image in where:
+            try:
+                every = image.symbols.definitions(wanted, musl=self.is_musl)
+                found += [(image, one) for one in every]
+            except FormatError:
+                continue  # as above
+        return found
+
+    def beyond(self, name: bytes, version: str | None, namespace: int) -> list[Hit]:
+        """Return the definitions in images that the global scope does not have.
+
+        The namespace's own first; others only if it has none; what no link map names last.
+        """
+        scope = set(map(id, self.images.scope(namespace)))
+        rest = [one for one in self.images.linked if id(one) not in scope]
+        groups = [
+            [one for one in rest if one.namespace == namespace],
+            [one for one in rest if one.namespace != namespace],
+        ]
+        for group in groups:
+            hits = self._each(group, name, version)
+            if hits:
+                return hits
+        return self._each(self.images.all[len(self.images.linked) :], name, version)
+
+    def _each(self, where: list[LoadedImage], name: bytes, version: str | None) -> list[Hit]:
+        hits = [self.first([image], name, version) for image in where]
+        return [hit for hit in hits if hit is not None]
+
+    # ---- which address ----
+
+    def settle(self, result: Answer, hit: Hit, name: str, rule: str) -> Answer:
+        """Fill an answer in: the definition `hit`, and where it is now."""
+        image, found = hit
+        if self.images.space.is_patchwork and (
+            found.binding == c.STB_GNU_UNIQUE
+            or found.type == c.STT_TLS
+            or (found.type == c.STT_GNU_IFUNC and not found.is_stub)
+        ):
+            result.symbol, result.image, result.kind = name, image, kind_of(found)
+            why = "where it is stands in the memory of the process, which may not be read"
+            return result.refuse(words.NO_PERMISSION, why)
+        if found.binding == c.STB_GNU_UNIQUE:
+            image, found = self._unique(result, image, found, name)
+        result.status = words.OK
+        result.symbol = name
+        result.version = self.version_of(image, found)
+        result.image = image
+        result.rule = rule
+        result.size = found.size
+        result.kind = kind_of(found)
+        if found.type == c.STT_TLS:
+            self._settle_tls(result, image, found)
+        elif found.type == c.STT_GNU_IFUNC and not found.is_stub:
+            self._settle_ifunc(result, image, found, name)
+        else:
+            base = 0 if found.section == c.SHN_ABS and not self.is_musl else image.load_bias
+            addr = found.value + base & self._mask
+            result.addr = addr
+            result.why.append(f"load bias {base:#x} + st_value {found.value:#x} = {addr:#x}")
+        return result
+
+    def _unique(self, result: Answer, image: LoadedImage, found: SymbolEntry, name: str) -> Hit:
+        from soscope.live.lookup.unique import unique_owner
+
+        owner = unique_owner(self.images, image.namespace, os.fsencode(name))
+        if owner is None:
+            result.why.append("STB_GNU_UNIQUE, not looked up by anybody yet")
+            return image, found
+        chosen = owner[0].symbols.entry(owner[1])
+        result.why.append(f"STB_GNU_UNIQUE: the namespace uses that of {owner[0].name}")
+        return owner[0], chosen
+
+    def _settle_tls(self, result: Answer, image: LoadedImage, found: SymbolEntry) -> None:
+        from soscope.live.lookup.tls import Unknown, tls_addr
+
+        try:
+            result.addr, why = tls_addr(self.images, image, found.value, self.tid)
+        except Unknown as error:
+            status = words.NOT_ALLOCATED if error.is_unallocated else words.UNBOUND
+            result.refuse(status, f"thread {self.tid}: {error}")
+        else:
+            result.why.append(f"thread {self.tid}: {why}, st_value {found.value:#x}")
+
+    def _settle_ifunc(
+        self, result: Answer, image: LoadedImage, found: SymbolEntry, name: str
+    ) -> None:
+        from soscope.live.lookup.ifunc import target
+
+        bound = target(self.images, image, name, found)
+        if bound.addr is None:
+            result.refuse(words.UNBOUND, bound.why)
+            result.candidates += [
+                Candidate(addr, name, result.version, image, result.rule, words.KIND_IFUNC)
+                for addr in bound.others
+            ]
+        else:
+            result.addr = bound.addr
+            result.why.append(f"an IFUNC, bound: {bound.why}")
+
+    def version_of(self, image: LoadedImage, found: SymbolEntry) -> str | None:
+        """Return the name of a definition's version, None where it has none."""
+        try:
+            return image.symbols.version_of(found)
+        except FormatError:
+            return None
+
+    def candidate(self, hit: Hit, name: str, rule: str) -> Candidate:
+        """Describe one definition; its address is looked up as for an answer."""
+        one = self.settle(Answer(name), hit, name, rule)
+        return Candidate(one.addr, name, one.version, one.image, rule, one.kind)
+
+
+def kind_of(found: SymbolEntry) -> str:
+    """Return what a definition is, in the words of answers."""
+    if found.is_stub:
+        return words.KIND_PLT
+    if found.section == c.SHN_ABS and found.type != c.STT_TLS:
+        return words.KIND_ABSOLUTE
+    return _KINDS.get(found.type, words.KIND_UNKNOWN)
+
+
+def rule_of(image: LoadedImage) -> str:
+    """Return the rule by which a definition outside of the global scope is found."""
+    if image.is_vdso:
+        return words.RULE_VDSO
+    return words.RULE_HANDLE if image.link_map or image.is_main else words.RULE_MEMORY

@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All names of a process that its dynamic symbols do not hold, and from addresses to names.
+
+One object for one picture of the images: static symbols, names of debug files, of code that was
+made at run time, C++ names as people write them. What is found is marked with its rule.
+"""
+
+from __future__ import annotations
+
+import os
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.symbols.array import ElfSymbol
+from soscope.binfmt.elf.symbols.match import SymbolEntry
+from soscope.errors import FormatError
+from soscope.live.images.images import Images
+from soscope.live.images.loadedimage import LoadedImage
+from soscope.live.lookup import answer as words
+from soscope.live.lookup.answer import Answer, Candidate
+from soscope.live.lookup.lookup import Lookup
+from soscope.live.lookup.query import Query
+from soscope.live.names.containing import GAP, INSIDE, UNSIZED
+from soscope.live.names.locate import STUB, Place
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # where everything else has no name
+    from soscope.live.names.dwarfnames import DwarfNames
+    from soscope.live.names.jitnames import JitName, JitNames
+
+DWARF = "dwarf"
+
+_MOST_PADDING = 256
+_LONGEST_NOP = 16
+
+_JIT_DESCRIPTOR = "__jit_debug_descriptor"
+_KINDS = {
+    c.STT_FUNC: words.KIND_FUNCTION,
+    c.STT_OBJECT: words.KIND_OBJECT,
+    c.STT_GNU_IFUNC: words.KIND_IFUNC,
+}
+
+Found = tuple[LoadedImage, str, ElfSymbol]  # image, rule, symbol
+
+
+class PictureNames:
+    """The names of the images of one picture; files are read when they are first needed.
+
+    `notes` says what was refused or could not be read, and why.
+    """
+
+    __slots__ = ("_dwarfs", "_images", "_jit", "notes")
+
+    def __init__(self, images: Images) -> None:
+        self._images = images
+        self._dwarfs: dict[int, DwarfNames] = {}
+        self._jit: list[JitNames] | None = None
+        self.notes: list[str] = []
+
+    # ---- by name ----
+
+    def find(self, name: str, version: str | None, where: list[LoadedImage]) -> list[Found]:
+        """Return the static symbols called `name` in these images, in order."""
+        found: list[Found] = []
+        for image in where:
+            found += [(image, *one) for one in image.names.find(name, version)]
+        return found
+
+    def having(self, wanted: set[str], where: list[LoadedImage]) -> dict[str, list[LoadedImage]]:
+        """Return which of these images have static symbols with these names, in order."""
+        texts = {os.fsencode(name): name for name in wanted}
+        found: dict[str, list[LoadedImage]] = {}
+        for image in where:
+            known: set[bytes] = set()
+            for _, symbols in image.names.parts():
+                known |= symbols.known(texts.keys())
+            for word in known:
+                found.setdefault(texts[word], []).append(image)
+        return found
+
+    def described_images(self, where: list[LoadedImage]) -> list[LoadedImage]:
+        """Return those of these images of which DWARF may have names."""
+        return [image for image in where if self._dwarf(image).is_there]
+
+    def statics(self, lookup: Lookup, query: Query, where: list[LoadedImage]) -> list[Answer]:
+        """Return what no loader would find: static symbols in these images, one answer each.
+
+        A query that names no image is for code made at run time, too, if there are none.
+        """
+        found = self.find(query.name, query.version, where)
+        answers = [self._settled(lookup, one, query.text) for one in found]
+        if not answers and query.image is None and query.version is None:
+            answers = [_made(one, query.text) for one in self._find_made(query.name)]
+        return answers
+
+    def described(self, query: Query, where: list[LoadedImage]) -> list[Answer]:
+        """Return what only DWARF has of these images, one answer each."""
+        if query.version is not None:
+            return []
+        answers = []
+        for image in where:
+            for found in self._dwarf(image).find(query.name):
+                one = Answer(query.text, words.OK)
+                one.addr = found.vaddr + image.load_bias & (1 << self._images.space.bits) - 1
+                one.symbol, one.size, one.image = found.name, found.size, image
+                one.rule = DWARF
+                one.kind = words.KIND_FUNCTION if found.is_function else words.KIND_OBJECT
+                one.why.append(f"{image.name}: described by DWARF alone")
+                answers.append(one)
+        return answers
+
+    def _dwarf(self, image: LoadedImage) -> DwarfNames:
+        known = self._dwarfs.get(id(image))
+        if known is None:
+            from soscope.live.names.dwarfnames import DwarfNames
+
+            known = self._dwarfs[id(image)] = DwarfNames(image.names)
+        return known
+
+    def notes_of(self, images: list[LoadedImage]) -> list[str]:
+        """Say what was refused or could not be read of these images, and why."""
+        notes = [note for image in images for note in image.names.notes]
+        return list(dict.fromkeys(notes + self.notes))
+
+    def _settled(self, lookup: Lookup, found: Found, query: str) -> Answer:
+        """Return the answer that one static symbol is."""
+        image, rule, symbol = found
+        info = symbol.binding << 4 | symbol.type
+        entry = SymbolEntry(0, info, 0, symbol.section, symbol.value, symbol.size, None)
+        one = Answer(query)
+        one.why.append(f"{image.name}: a symbol of {self._source(image, rule)}")
+        if symbol.type == c.STT_GNU_IFUNC:
+            return self._settled_ifunc(one, found)
+        lookup.settle(one, (image, entry), symbol.name, rule)
+        one.version = symbol.version
+        return one
+
+    def _settled_ifunc(self, one: Answer, found: Found) -> Answer:
+        """Answer with what an IFUNC was resolved to."""
+        image, one.rule, symbol = found
+        one.symbol, one.version, one.image = symbol.name, symbol.version, image
+        one.kind = words.KIND_IFUNC
+        if self._images.space.is_patchwork:
+            return one.refuse(words.NO_PERMISSION, "an IFUNC, and slots may not be read")
+        from soscope.live.lookup.staticifunc import targets
+
+        addrs = targets(image, symbol.value)
+        if len(addrs) != 1:
+            resolver = symbol.value + image.load_bias
+            why = "slots that do not agree" if addrs else "nothing bound to it"
+            return one.refuse(words.UNBOUND, f"an IFUNC (resolver {resolver:#x}) with {why}")
+        one.status, one.addr = words.OK, addrs[0]
+        one.why.append("an IFUNC, bound: what its IRELATIVE slot holds")
+        return one
+
+    def _source(self, image: LoadedImage, rule: str) -> str:
+        if rule == "debug-file":
+            return image.names.debug_path or rule
+        return {"static": ".symtab", "minidebug": ".gnu_debugdata"}.get(rule, rule)
+
+    # ---- by address ----
+
+    def by_addr(self, result: Answer, addr: int) -> Answer:
+        """Answer with the symbol that holds `addr`."""
+        image = self._images.at(addr)
+        if image is None:
+            return self._outside(result, addr)
+        place = image.locator.at(self._vaddr(image, addr))
+        return self._placed(result, addr, image, place)
+
+    def by_addrs(self, queries: list[tuple[str, int]]) -> list[Answer]:
+        """Answer many (query, address) at once, in order: one pass over each image."""
+        answers = [Answer(text) for text, _ in queries]
+        addrs = [addr for _, addr in queries]
+        groups: dict[int, tuple[LoadedImage, list[int]]] = {}
+        for at, image in enumerate(self._images.at_all(addrs)):
+            if image is None:
+                self._outside(answers[at], addrs[at])
+            else:
+                groups.setdefault(id(image), (image, []))[1].append(at)
+        mask = (1 << self._images.space.bits) - 1
+        for image, places in groups.values():
+            bias = image.load_bias
+            vaddrs = [addrs[at] - bias & mask for at in places]
+            for at, place in zip(places, image.locator.at_all(vaddrs), strict=True):
+                self._placed(answers[at], addrs[at], image, place)
+        return answers
+
+    def _vaddr(self, image: LoadedImage, addr: int) -> int:
+        return addr - image.load_bias & (1 << self._images.space.bits) - 1
+
+    def _placed(self, result: Answer, addr: int, image: LoadedImage, place: Place) -> Answer:
+        """Fill in what is at a place of an image."""
+        result.image = image
+        symbol = place.symbol
+        if place.what == INSIDE and symbol is not None:  # nearly always
+            result.status = words.OK
+            result.addr = addr
+            result.symbol = symbol.name
+            result.version = symbol.version
+            result.offset = place.offset
+            result.rule = place.rule
+            result.size = symbol.size
+            result.kind = _KINDS.get(symbol.type, words.KIND_UNKNOWN)
+            return result
+        if not place.is_found:
+            stub = place.what == STUB
+            if not stub and self._is_described(result, addr, image, place):
+                return result
+            result.why.append(f"{image.name}+{place.addr:#x}: {place.why}")
+            if place.what == UNSIZED and symbol is not None:
+                start = symbol.value + image.load_bias
+                result.candidates.append(
+                    Candidate(start, symbol.name, symbol.version, image, place.rule, _kind(symbol))
+                )
+            result.kind = words.KIND_PLT if stub else words.KIND_UNKNOWN
+            return result
+        assert symbol is not None
+        result.status = words.OK
+        result.addr = addr
+        result.symbol = symbol.name
+        result.version = symbol.version
+        result.offset = place.offset
+        result.rule = place.rule
+        if place.what == STUB:
+            result.kind = words.KIND_PLT
+            slot = place.slot + image.load_bias
+            result.why.append(f"{image.name}: {place.why}, through the slot at {slot:#x}")
+        else:
+            result.size = symbol.size
+            result.kind = _kind(symbol)
+            if place.what == UNSIZED:
+                result.why.append(f"{symbol.name} stands there, and has no size")
+        return result
+
+    def _is_described(self, result: Answer, addr: int, image: LoadedImage, place: Place) -> bool:
+        """Fill in the function that only DWARF has at an address; say whether there is one."""
+        vaddr = place.addr
+        if not image.executes(addr) or not image.names.may_describe(vaddr):
+            return False
+        if place.symbol is not None and place.what == GAP:
+            from soscope.binfmt.isa.x86.at import is_padding
+
+            size = min(place.offset, _MOST_PADDING)
+            if is_padding(image.space.read(addr - size, size + _LONGEST_NOP), size):
+                return False
+        found = self._dwarf(image).at(vaddr)
+        if found is None:
+            return False
+        result.status, result.addr, result.rule = words.OK, addr, DWARF
+        result.symbol, result.size, result.offset = found.name, found.size, vaddr - found.vaddr
+        result.kind = words.KIND_FUNCTION
+        return True
+
+    # ---- code that was made at run time ----
+
+    def _outside(self, result: Answer, addr: int) -> Answer:
+        """Answer for an address in no image: code made at run time, or nothing with a name."""
+        mapping = self._images.space.mapping_at(addr)
+        if mapping is None:
+            return result.refuse(words.NONE, "nothing is mapped there")
+        for names in self._made_names():
+            one = names.at(addr)
+            if one is not None:
+                result.status = words.OK
+                result.addr = addr
+                result.symbol = one.name
+                result.offset = addr - one.start
+                result.size = one.size
+                result.rule = one.rule
+                result.kind = words.KIND_FUNCTION if one.is_function else words.KIND_OBJECT
+                return result
+        what = mapping.path or "memory without a file"
+        return result.refuse(words.NONE, f"in no image: {what}, {mapping.flags}")
+
+    def _find_made(self, name: str) -> list[JitName]:
+        return [one for names in self._made_names() for one in names.find(name)]
+
+    def _made_names(self) -> list[JitNames]:
+        """Return the tables of code made at run time: what is registered first."""
+        if self._jit is None:
+            from soscope.live.names.jitnames import JitNames, perf_map, registered
+
+            self._jit = []
+            registered_names: list[JitName] = []
+            for addr in self._descriptors():
+                registered_names += registered(self._images.space, addr, self.notes)
+            self._jit = [JitNames(registered_names), perf_map(self._images.space, self.notes)]
+        return self._jit
+
+    def _descriptors(self) -> list[int]:
+        """Return the addresses of all `__jit_debug_descriptor`: each image may have its own."""
+        from soscope.binfmt.elf.symbols.lookup import Name
+
+        name = Name(os.fsencode(_JIT_DESCRIPTOR))
+        found: list[int] = []
+        for image in self._images.all:
+            try:
+                dynamic = image.symbols.find(name) if image.dynamic else None
+            except FormatError:
+                dynamic = None
+            if dynamic is not None:
+                values = [dynamic.value]
+            else:
+                own = image.names.own
+                values = [] if own is None else [one.value for one in own.find(_JIT_DESCRIPTOR)]
+            found += [value + image.load_bias for value in values]
+        return list(dict.fromkeys(found))
+
+
+def _made(one: JitName, query: str) -> Answer:
+    """Return the answer that a piece of code made at run time is."""
+    found = Answer(query, words.OK)
+    found.addr, found.symbol, found.size, found.rule = one.start, one.name, one.size, one.rule
+    found.kind = words.KIND_FUNCTION if one.is_function else words.KIND_OBJECT
+    return found
+
+
+def _kind(symbol: ElfSymbol) -> str:
+    return _KINDS.get(symbol.type, words.KIND_UNKNOWN)

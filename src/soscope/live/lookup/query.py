@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a query may look like: NAME, NAME@VERSION, NAME@@VERSION, IMAGE!NAME, 0xADDR."""
+
+from __future__ import annotations
+
+from _collections_abc import Iterable
+
+from soscope.errors import UsageError
+
+_HEXADECIMAL = ("0x", "0X")
+
+
+class Query:
+    """One query. `addr` is set for a query by address, `name` for all others.
+
+    `image` is the text before "!", `version` that behind "@" or "@@". `is_demangled` says that
+    the name is C++ as people read it.
+    """
+
+    __slots__ = ("addr", "image", "is_demangled", "name", "text", "version")
+
+    def __init__(
+        self,
+        text: str,
+        name: str = "",
+        *,
+        addr: int | None = None,
+        image: str | None = None,
+        version: str | None = None,
+        is_demangled: bool = False,
+    ) -> None:
+        self.text = text
+        self.name = name
+        self.addr = addr
+        self.image = image
+        self.version = version
+        self.is_demangled = is_demangled
+
+
+def parse(text: str) -> Query:
+    """Parse one query. Raises UsageError for one without a name."""
+    word = text.strip()
+    if word[:2].lower() == "0x":
+        try:
+            return Query(text, addr=int(word, 16))
+        except ValueError:
+            raise UsageError(f"'{text}' is not an address", hint="hexadecimal digits") from None
+    image: str | None = None
+    # The last one: a path may have that sign, too. In C++ it only stands behind "operator".
+    marks = [at for at, sign in enumerate(word) if sign == "!" and at]
+    marks = [at for at in marks if not word[:at].rstrip().endswith("operator")]
+    if marks:
+        mark = marks[-1]
+        image, word = word[:mark], word[mark + 1 :]
+    if len(word) > 1 and word[0] == word[-1] and word[0] in "'\"":
+        word = word[1:-1]
+    name, sign, version = word.partition("@")
+    version = version.removeprefix("@")
+    if not name or (sign and not version):
+        raise UsageError(f"'{text}' is no query", hint="NAME, NAME@VERSION, IMAGE!NAME or 0xADDR")
+    is_demangled = any(mark in name for mark in ("::", "(", "<", " ", "~"))
+    return Query(text, name, image=image, version=version or None, is_demangled=is_demangled)
+
+
+class Batch:
+    """Many queries, sorted out by what can be answered in one pass: `names` and `addrs` by text.
+
+    `keys` has for each query its text there, "" for one that is to be asked alone. Those are
+    Query objects in `queries`; plain names and addresses, of which there may be very many, stay
+    what they were.
+    """
+
+    __slots__ = ("addrs", "keys", "names", "queries")
+
+    def __init__(self, queries: Iterable[Query | str]) -> None:
+        """Sort them out. Raises UsageError as `parse` does."""
+        self.queries: list[Query | str] = []
+        self.keys: list[str] = []
+        self.names: set[str] = set()
+        self.addrs: dict[str, int] = {}
+        for one in queries:
+            if not isinstance(one, str):
+                self._take(one)
+                continue
+            if one.isidentifier():
+                self.names.add(one)
+            elif one.startswith(_HEXADECIMAL) or one.lstrip().startswith(_HEXADECIMAL):
+                try:
+                    self.addrs[one] = int(one, 16)
+                except ValueError:
+                    parse(one)  # says what is wrong
+                    raise
+            else:
+                self._take(parse(one))
+                continue
+            self.queries.append(one)
+            self.keys.append(one)
+
+    def _take(self, query: Query) -> None:
+        text, key = query.text, ""
+        if query.addr is not None:
+            if text.lstrip().startswith(_HEXADECIMAL):
+                self.addrs[text], key = query.addr, text
+        elif query.name == text and text.isidentifier() and not (query.image or query.version):
+            self.names.add(text)
+            key = text
+        self.queries.append(query)
+        self.keys.append(key)

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Thread-local variables of another process, per thread, by reading alone.
+
+The thread pointer: get_robust_list(2) gives an address inside of a thread's descriptor, whose
+start holds its own address twice. Where there is no robust list (musl, 32-bit programs), the
+descriptor is looked for in writable memory by the same sign and the thread's id.
+
+The block: glibc exports descriptions of its private structures for libthread_db (`_thread_db_*`:
+size in bits, number, offset; <nptl_db/structs.def>). musl's `struct dso` holds a copy of
+PT_TLS, behind which stand offset and module id.
+"""
+
+from __future__ import annotations
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.symbols.lookup import Name
+from soscope.errors import FormatError
+from soscope.live.images.images import Images
+from soscope.live.images.loadedimage import LoadedImage
+from soscope.live.lookup.threadpointer import thread_pointer
+
+_FORCED_DYNAMIC = -1
+
+
+class Unknown(Exception):  # noqa: N818  it is an answer, not a mistake
+    """The address is not known; the text says why. `is_unallocated`: there is none yet."""
+
+    def __init__(self, why: str, *, is_unallocated: bool = False) -> None:
+        super().__init__(why)
+        self.is_unallocated = is_unallocated
+
+
+def tls_addr(images: Images, image: LoadedImage, value: int, tid: int) -> tuple[int, str]:
+    """Return the address of variable `value` of `image` in a thread, and how it was found.
+
+    Raises Unknown.
+    """
+    private = Private(images)
+    pointer = thread_pointer(images.space, tid, private.offset("pthread_tid"))
+    if pointer is None:
+        raise Unknown(f"the thread pointer of thread {tid} was not found")
+    if private.is_there and image.link_map:
+        return _glibc(images, private, image, value, pointer)
+    if image.is_main:
+        return pointer - _program_offset(image) + value, f"thread pointer {pointer:#x}, PT_TLS"
+    return _musl(images, image, value, pointer)
+
+
+class Private:
+    """glibc's descriptions of its private structures, of the libc in namespace 0."""
+
+    __slots__ = ("_images", "_libraries")
+
+    def __init__(self, images: Images) -> None:
+        self._images = images
+        first = images.namespaces[0] if images.namespaces else []
+        names = ("libc.so", "libpthread")
+        self._libraries = [one for one in first if one.name.startswith(names)]
+
+    @property
+    def is_there(self) -> bool:
+        """Say whether this is glibc with its descriptions."""
+        return self.offset("link_map_l_tls_modid") is not None
+
+    def field(self, name: str) -> tuple[int, int] | None:
+        """Return (offset, size) in bytes of a described field, None where there is none."""
+        symbol = b"_thread_db_" + name.encode()
+        for image in self._libraries:
+            value = self._value(image, symbol)
+            if value is not None:
+                data = image.space.read(value + image.load_bias, 12)
+                if len(data) == 12:
+                    return int.from_bytes(data[8:], "little"), int.from_bytes(
+                        data[:4], "little"
+                    ) // 8
+        return None
+
+    @staticmethod
+    def _value(image: LoadedImage, symbol: bytes) -> int | None:
+        """Return the link-time address of a description; before glibc 2.34 it is static."""
+        try:
+            found = image.symbols.named(Name(symbol))
+        except FormatError:
+            return None
+        if found:
+            return found[0].value
+        if not image.name.startswith("libpthread"):
+            return None
+        statics = image.names.find(symbol.decode())
+        return statics[0][1].value if statics else None
+
+    def offset(self, name: str) -> int | None:
+        """Return the offset in bytes of a described field, None where there is none."""
+        found = self.field(name)
+        return None if found is None else found[0]
+
+
+def _word(images: Images, addr: int) -> int:
+    word = images.space.word(addr)
+    if word is None:
+        raise Unknown(f"no memory at {addr:#x}")
+    return word
+
+
+def _signed(images: Images, addr: int) -> int:
+    word = _word(images, addr)
+    sign = 1 << images.space.bits - 1
+    return (word ^ sign) - sign
+
+
+def _glibc(
+    images: Images, private: Private, image: LoadedImage, value: int, pointer: int
+) -> tuple[int, str]:
+    at, at_offset = private.offset("link_map_l_tls_modid"), private.offset("link_map_l_tls_offset")
+    dtvp, entry = private.offset("pthread_dtvp"), private.field("dtv_dtv")
+    if at is None or at_offset is None or dtvp is None or entry is None:
+        raise Unknown("this glibc does not describe its thread-local storage")
+    module = _signed(images, image.link_map + at)
+    offset = _signed(images, image.link_map + at_offset)
+    if module <= 0:
+        raise Unknown(f"{image.name} has no thread-local storage")
+    if offset not in (0, _FORCED_DYNAMIC):
+        return (
+            pointer - offset + value,
+            f"thread pointer {pointer:#x}, module {module}, {offset:#x} below it",
+        )
+    step = entry[1]
+    dtv = _word(images, pointer + dtvp)
+    length = _signed(images, dtv - step)
+    missing = Unknown(
+        f"this thread has no block of module {module} ({image.name}) yet", is_unallocated=True
+    )
+    if module > length:
+        raise missing
+    if _signed(images, dtv) < _generation(images, private, module):
+        raise missing  # what the entry holds is of an image that is gone
+    block = _word(images, dtv + entry[0] + module * step)
+    if block in (0, (1 << images.space.bits) - 1):
+        raise missing
+    return block + value, f"thread pointer {pointer:#x}, module {module}, block {block:#x}"
+
+
+def _generation(images: Images, private: Private, module: int) -> int:
+    """Return since which generation of the list of modules a number is this module's."""
+    names = (
+        "rtld_global__dl_tls_dtv_slotinfo_list",
+        "dtv_slotinfo_list_len",
+        "dtv_slotinfo_list_next",
+        "dtv_slotinfo_list_slotinfo",
+        "dtv_slotinfo_gen",
+    )
+    fields = [private.offset(name) for name in names]
+    inside = private.field("dtv_slotinfo_list_slotinfo")
+    place = images.private_addr
+    if None in fields or inside is None or place is None:
+        return 0
+    root, length, following, slots, generation = (one or 0 for one in fields)
+    element = 2 * images.space.bits // 8  # struct dtv_slotinfo: generation, link map
+    at = _word(images, place + root)
+    for _ in range(1024):
+        if not at:
+            break
+        count = _signed(images, at + length)
+        if module < count:
+            return _signed(images, at + slots + module * element + generation)
+        module -= count
+        at = _word(images, at + following)
+    raise Unknown(f"module {module} is in no list")
+
+
+def _program_offset(image: LoadedImage) -> int:
+    """Return how far below the thread pointer the program's own variables begin."""
+    for segment in image.segments:
+        if segment.type == c.PT_TLS:
+            align = max(segment.align, 1)
+            return (segment.memsz + align - 1) // align * align
+    raise Unknown(f"{image.name} has no PT_TLS")
+
+
+def _musl(images: Images, image: LoadedImage, value: int, pointer: int) -> tuple[int, str]:
+    size = images.space.bits // 8
+    segment = next((one for one in image.segments if one.type == c.PT_TLS), None)
+    if segment is None or not image.link_map:
+        raise Unknown(f"{image.name} has no thread-local storage that is known")
+    data = images.space.read(image.link_map, 1024)
+    words = [int.from_bytes(data[at : at + size], "little") for at in range(0, len(data), size)]
+    start = segment.vaddr + image.load_bias
+    for at in range(len(words) - 5):
+        # struct tls_module: next, image, len, size, align, offset; then tls_id
+        if words[at] == start and words[at + 1] == segment.filesz:
+            module = words[at + 5]
+            dtv = _word(images, pointer + size)
+            if not 0 < module <= _signed(images, dtv):
+                raise Unknown(f"this thread has no block of {image.name}", is_unallocated=True)
+            block = _word(images, dtv + module * size)
+            return block + value, f"thread pointer {pointer:#x}, module {module}"
+    raise Unknown(f"the module id of {image.name} was not found")

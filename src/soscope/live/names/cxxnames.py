@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""C++ names as people write them: which mangled names of a process they mean."""
+
+from __future__ import annotations
+
+import os
+
+from soscope.live.images.loadedimage import LoadedImage
+from soscope.live.names.demangle import Demangler, NoDemangler, is_meant, part_of
+
+
+def mangled_names(query: str, where: list[LoadedImage], why: list[str]) -> list[str]:
+    """Return the mangled names in these images that `query` means, in order.
+
+    `why` gets what they are, or that this machine has no demangler.
+    """
+    part = part_of(query)
+    found: dict[bytes, str] = {}
+    demangler: Demangler | None = None
+    for image in where:
+        for _, symbols in image.locator.parts:
+            for _, name in symbols.names(part):
+                mangled = name.partition(b"@")[0]
+                if mangled in found or not mangled.startswith(b"_Z"):
+                    continue
+                if demangler is None:
+                    try:
+                        demangler = Demangler()
+                    except NoDemangler as error:
+                        why.append(str(error))
+                        return []
+                text = demangler(mangled)
+                if text is not None and is_meant(query, text):
+                    found[mangled] = text
+    why += [f"{text} is {os.fsdecode(mangled)}" for mangled, text in found.items()]
+    return [os.fsdecode(mangled) for mangled in found]

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of an image that only DWARF has (rule "dwarf"), in its own file or its debug file.
+
+A debug file that has a .symtab, too, was split from a whole image: that names all there is, and
+reading its DWARF for each name that is nowhere would take seconds. pyelftools does the reading,
+the extra `soscope[lines]`; without it a note says what was not looked at.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from soscope.binfmt.dwarf import Dwarf, DwarfError, DwarfName
+from soscope.binfmt.elf import debuglink
+from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.elf.sections import Sections
+from soscope.binfmt.source import FileSource
+from soscope.errors import FormatError
+from soscope.live.names.staticnames import ImageNames, open_regular
+
+_SECONDS = 2.0  # that one image's DWARF may take for one query
+_MAX_STRINGS = 1 << 28
+_NOT_THERE = "DWARF was not looked at: that needs soscope[lines] (pyelftools)"
+
+
+class DwarfNames:
+    """The DWARF of one image; values are link-time addresses of the image.
+
+    What is no string there is not looked for: only then are the files given to pyelftools.
+    """
+
+    __slots__ = ("_descriptors", "_dwarf", "_is_open", "_names", "_shift", "_strings")
+
+    def __init__(self, names: ImageNames) -> None:
+        self._names = names
+        self._shift = 0
+        self._dwarf: Dwarf | None = None
+        self._descriptors: list[int] = []
+        self._strings: list[bytes | None] = []
+        self._is_open = False
+        try:
+            self._open()
+        except (FormatError, OSError) as error:
+            self._note(str(error))
+
+    @property
+    def is_there(self) -> bool:
+        """Say whether there is any; names of three letters and less are not counted on."""
+        return bool(self._strings)
+
+    def find(self, name: str) -> list[DwarfName]:
+        """Return what is called `name`."""
+        raw = os.fsencode(name)
+        # only a name that is shorter than its offset would be stands elsewhere
+        if len(raw) > 3 and all(
+            strings is not None and raw + b"\0" not in strings for strings in self._strings
+        ):
+            return []
+        dwarf = self._loaded()
+        if dwarf is None:
+            return []
+        try:
+            return [self._shifted(one) for one in dwarf.find(name, time.monotonic() + _SECONDS)]
+        except DwarfError as error:
+            self._note(str(error))
+            return []
+
+    def at(self, vaddr: int) -> DwarfName | None:
+        """Return the function that holds link-time address `vaddr`, None where none does."""
+        dwarf = self._loaded()
+        if dwarf is None:
+            return None
+        try:
+            found = dwarf.at(vaddr - self._shift, time.monotonic() + _SECONDS)
+        except DwarfError as error:
+            self._note(str(error))
+            return None
+        return None if found is None else self._shifted(found)
+
+    def _loaded(self) -> Dwarf | None:
+        """Return the DWARF, None where there is none, or none that can be read."""
+        if not self._is_open and self._descriptors:
+            self._is_open = True
+            # not theirs to close: of garbage that goes together, they may go first
+            files = [open(one, "rb", closefd=False) for one in self._descriptors]  # noqa: SIM115
+            try:
+                self._dwarf = Dwarf(files[0], files[1] if files[1:] else None)
+            except ImportError:
+                self._note(_NOT_THERE)
+            except DwarfError as error:
+                self._note(str(error))
+        return self._dwarf
+
+    def _shifted(self, one: DwarfName) -> DwarfName:
+        vaddr = one.vaddr + self._shift
+        return DwarfName(one.name, vaddr, one.size, is_function=one.is_function)
+
+    def _note(self, text: str) -> None:
+        if text not in self._names.notes:
+            self._names.notes.append(text)
+
+    def _open(self) -> None:
+        """Open whichever file has .debug_info."""
+        own = self._names.elf
+        if own is not None and isinstance(own.source, FileSource):
+            descriptor = os.dup(own.source.descriptor)
+            if self._take(descriptor, own.source.name):
+                return
+        if self._names.debug_elf is None or self._names.debug is not None:
+            return
+        path = self._names.debug_path
+        debug = None if path is None else open_regular(path)
+        if debug is not None and path is not None and self._take(debug, path):
+            self._shift = self._names.shift
+
+    def _take(self, descriptor: int, path: str) -> bool:
+        """Keep the file if it has DWARF, with what it shares with others; say whether."""
+        owned = [descriptor]
+        try:
+            strings = self._strings_of(owned, path)
+            if strings:
+                self._descriptors, self._strings, owned = owned, strings, []
+        finally:
+            for one in owned:
+                os.close(one)
+        return bool(strings)
+
+    def _strings_of(self, owned: list[int], path: str) -> list[bytes | None]:
+        """Return the strings of an open file's DWARF, [] where it has none.
+
+        Where another file has a part of them, it is opened and added to `owned`.
+        """
+        elf = ElfImage.from_descriptor(owned[0], path)
+        sections = Sections.read(elf)
+        if sections.named(".debug_info") is None and sections.named(".zdebug_info") is None:
+            return []
+        strings = [_strings(elf, sections)]
+        link = debuglink.debugaltlink(elf, sections)
+        if link is not None:
+            other = self._alternate(*link, path)
+            if other is None:
+                self._note(f"{path}: what it shares is in {link[0]}, which is missing")
+                return []
+            owned.append(other)
+            shared = ElfImage.from_descriptor(other, link[0])
+            strings.append(_strings(shared, Sections.read(shared)))
+        return strings
+
+    def _alternate(self, name: str, build_id: bytes, path: str) -> int | None:
+        """Open the file that .gnu_debugaltlink names, None where none has that build-id."""
+        paths = [] if name.startswith("/") else [os.path.join(os.path.dirname(path), name)]
+        for root in self._names.roots:
+            if name.startswith("/"):
+                paths.append(root + name)
+            if len(build_id) > 1:
+                paths.append(root + debuglink.build_id_path(build_id))
+        for one in paths:
+            descriptor = open_regular(one)
+            if descriptor is None:
+                continue
+            try:
+                elf = ElfImage.from_descriptor(descriptor, one)
+                if debuglink.file_build_id(elf, Sections.read(elf)) == build_id:
+                    return descriptor
+                self._note(f"{one}: not used: it is of another build-id")
+            except (FormatError, OSError) as error:
+                self._note(str(error))
+            os.close(descriptor)
+        return None
+
+    def __del__(self) -> None:
+        for descriptor in self._descriptors:
+            os.close(descriptor)
+
+
+def _strings(elf: ElfImage, sections: Sections) -> bytes | None:
+    """Return .debug_str, None where it cannot be had like that."""
+    section = sections.named(".debug_str")
+    return None if section is None else sections.unpacked(section, elf.encoding, _MAX_STRINGS)

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of code that a program made while it ran.
+
+Two ways in which programs give them away: the perf map, a text file of lines "START SIZE NAME"
+(rule "perf-map"; tools/perf/Documentation/jit-interface.txt of Linux), and the list of ELF files
+in memory that `__jit_debug_descriptor` leads to (rule "jit"; GDB manual, "JIT Interface").
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from heapq import heappop, heappush
+from itertools import pairwise
+from struct import Struct
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.elf.sections import Sections
+from soscope.binfmt.elf.symbols.array import static_table
+from soscope.binfmt.source import BufferSource
+from soscope.errors import FormatError
+from soscope.live.images.space import Space
+from soscope.live.names.staticnames import open_regular
+
+PERF_MAP = "perf-map"
+JIT = "jit"
+
+_MAX_MAP = 1 << 28
+_MAX_FILES = 1 << 16
+_MAX_FILE = 1 << 26
+# version, action flag, relevant entry, first entry
+_DESCRIPTOR = {64: Struct("<IIQQ"), 32: Struct("<IIII")}
+# next, previous, address and size of the file; i386 aligns the last one to 4
+_ENTRY = {64: Struct("<QQQQ"), 32: Struct("<IIIQ")}
+
+
+class JitName:
+    """A piece of code: `start` is a run-time address, `size` may be 0 where it is not known."""
+
+    __slots__ = ("is_function", "name", "rule", "size", "start")
+
+    def __init__(self, start: int, size: int, name: str, rule: str, *, is_function: bool) -> None:
+        self.start = start
+        self.size = size
+        self.name = name
+        self.rule = rule
+        self.is_function = is_function
+
+
+class JitNames:
+    """Pieces of code in the order in which they were made: the later one owns what they share."""
+
+    __slots__ = ("_by_name", "_ends", "_names", "_owners", "_starts", "_unsized")
+
+    def __init__(self, names: list[JitName]) -> None:
+        self._names = names
+        self._by_name: dict[str, list[JitName]] | None = None
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        self._owners: list[JitName] = []
+        self._unsized = {one.start: one for one in names if not one.size}
+        self._sweep([(one.start, order) for order, one in enumerate(names) if one.size])
+
+    def _sweep(self, begins: list[tuple[int, int]]) -> None:
+        """Cut the address space into ranges that have one owner each."""
+        begins.sort()
+        edges = sorted({start for start, _ in begins} | {self._end(order) for _, order in begins})
+        active: list[int] = []
+        at = 0
+        for edge, following in pairwise(edges):
+            while at < len(begins) and begins[at][0] <= edge:
+                heappush(active, -begins[at][1])
+                at += 1
+            while active and self._end(-active[0]) <= edge:
+                heappop(active)
+            if active:
+                self._starts.append(edge)
+                self._ends.append(following)
+                self._owners.append(self._names[-active[0]])
+
+    def _end(self, order: int) -> int:
+        return self._names[order].start + self._names[order].size
+
+    def at(self, addr: int) -> JitName | None:
+        """Return what holds run-time address `addr`, None where nothing does."""
+        at = bisect_right(self._starts, addr) - 1
+        if at >= 0 and addr < self._ends[at]:
+            return self._owners[at]
+        return self._unsized.get(addr)
+
+    def find(self, name: str) -> list[JitName]:
+        """Return all that is called `name` and has not been overwritten."""
+        if self._by_name is None:
+            self._by_name = {}
+            for one in self._names:
+                self._by_name.setdefault(one.name, []).append(one)
+        return [one for one in self._by_name.get(name, []) if self.at(one.start) is one]
+
+
+# ---- perf maps ----
+
+
+def perf_map_path(space: Space) -> str:
+    """Return the path of the perf map: its name has the id that the program itself sees."""
+    number = space.pid
+    try:
+        with open(f"/proc/{space.tid}/status", "rb") as file:
+            for line in file:
+                if line.startswith(b"NStgid:"):
+                    number = int(line.split()[-1])
+    except (OSError, ValueError):
+        pass  # an older kernel, or it has ended: the id that we know
+    return f"/proc/{space.tid}/root/tmp/perf-{number}.map"
+
+
+def perf_map(space: Space, notes: list[str]) -> JitNames:
+    """Read the perf map of a process; empty where there is none.
+
+    Anybody may put a file into /tmp: one that belongs to neither the process's user nor root is
+    refused, and `notes` says so.
+    """
+    path = perf_map_path(space)
+    descriptor = open_regular(path)
+    if descriptor is None:
+        return JitNames([])
+    try:
+        status = os.fstat(descriptor)
+        if status.st_uid not in _owners(space.tid):
+            notes.append(f"{path}: not used: it belongs to user {status.st_uid}")
+            return JitNames([])
+        if status.st_size > _MAX_MAP:
+            notes.append(f"{path}: not used: {status.st_size} bytes")
+            return JitNames([])
+        with open(descriptor, "rb", closefd=False) as file:
+            return JitNames(parse_perf_map(file.read(_MAX_MAP)))
+    except OSError as error:
+        notes.append(f"{path}: {error.strerror}")
+        return JitNames([])
+    finally:
+        os.close(descriptor)
+
+
+def _owners(tid: int) -> set[int]:
+    """Return root and the users that a process runs as."""
+    found = {0}
+    try:
+        with open(f"/proc/{tid}/status", "rb") as file:
+            for line in file:
+                if line.startswith(b"Uid:"):
+                    found.update(map(int, line.split()[1:]))
+    except OSError:
+        pass  # it has ended: root's alone would be used
+    return found
+
+
+def parse_perf_map(text: bytes) -> list[JitName]:
+    """Parse the lines of a perf map; those that are none, a half written last one too, are left."""
+    found = []
+    for line in text.split(b"\n"):
+        fields = line.split(None, 2)
+        if len(fields) < 3:
+            continue
+        try:
+            start, size = int(fields[0], 16), int(fields[1], 16)
+        except ValueError:
+            continue  # no line of a map
+        name = os.fsdecode(fields[2].rstrip(b"\r"))
+        found.append(JitName(start, size, name, PERF_MAP, is_function=True))
+    return found
+
+
+# ---- GDB's interface ----
+
+
+def registered(space: Space, descriptor: int, notes: list[str]) -> list[JitName]:
+    """Return the symbols of the files that the `__jit_debug_descriptor` at `descriptor` lists."""
+    layout, entry = _DESCRIPTOR[space.bits], _ENTRY[space.bits]
+    data = space.read(descriptor, layout.size)
+    if len(data) < layout.size:
+        return []
+    version, _, _, at = layout.unpack(data)
+    if version != 1:
+        if version:
+            notes.append(f"process {space.pid}: JIT interface of unknown version {version}")
+        return []
+    found: list[JitName] = []
+    seen: set[int] = set()
+    while at and at not in seen and len(seen) < _MAX_FILES:
+        seen.add(at)
+        data = space.read(at, entry.size)
+        if len(data) < entry.size:
+            break
+        at, _, addr, size = entry.unpack(data)
+        content = space.read(addr, size) if 0 < size <= _MAX_FILE else b""
+        if not content:
+            continue
+        try:
+            found += _symbols(BufferSource(content, f"JIT file at {addr:#x}"))
+        except FormatError as error:
+            notes.append(str(error))
+    return found
+
+
+def _symbols(source: BufferSource) -> list[JitName]:
+    """Return functions and objects of one file: in relocatable ones sections say where they are."""
+    elf = ElfImage.from_source(source)
+    sections = Sections.read(elf)
+    table = static_table(source, sections, elf.encoding)
+    is_relative = elf.header is not None and elf.header.type == c.ET_REL
+    found = []
+    for name, info, _, section, value, size in table.rows():
+        kind = info & 15
+        if not name or section == c.SHN_UNDEF or kind not in (c.STT_FUNC, c.STT_OBJECT):
+            continue
+        start = value
+        if is_relative and section != c.SHN_ABS:
+            if section >= len(sections.all) or not sections.all[section].vaddr:
+                continue
+            start += sections.all[section].vaddr
+        is_function = kind == c.STT_FUNC
+        found.append(JitName(start, size, table.text(name), JIT, is_function=is_function))
+    return found

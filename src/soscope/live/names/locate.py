@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From an address to the symbol that contains it.
+
+Containing is meant: the innermost symbol with a size that the address lies in, of several there a
+global one before a weak one before a local one, and one with a type before one without. An
+address behind the end of a symbol belongs to nobody, a symbol without a size only has the address
+where it stands, and a stub is the linker's: `Place.why` says so, and names what is near.
+"""
+
+from __future__ import annotations
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.header import Segment
+from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.elf.sections import Sections
+from soscope.binfmt.elf.symbols.array import ElfSymbol
+from soscope.binfmt.elf.symbols.table import dynamic_table
+from soscope.errors import FormatError
+from soscope.live.names.containing import GAP, INSIDE, UNSIZED, Hit, SymbolIndex, scan
+from soscope.live.names.nearest import find_some
+from soscope.live.names.staticnames import ImageNames, Part
+
+DYNAMIC = "dlsym"
+VDSO = "vdso"
+MEMORY = "memory"
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # for addresses in no symbol
+    from soscope.binfmt.isa.x86.at import X86Stubs
+
+STUB = "stub"  # what a place may be, besides the constants of `containing`
+
+_FEW = 4  # addresses that are looked for one by one, before a table is made for more
+_SORTED_FAST = 2000  # symbols: sorting more takes longer than looking at all of them
+_MANY_SYMBOLS = 3  # for each address: a table of all of them takes longer than one of a few
+# Labels of crtbegin.o, crti.o and the like that stand at the start of what others wrote.
+_FURNITURE = frozenset(
+    """frame_dummy register_tm_clones deregister_tm_clones __do_global_dtors_aux
+    __do_global_ctors_aux call_weak_fn _init _fini _start __TMC_END__ __dso_handle
+    _DYNAMIC _GLOBAL_OFFSET_TABLE_ _PROCEDURE_LINKAGE_TABLE_ __GNU_EH_FRAME_HDR
+    __FRAME_END__ __EH_FRAME_BEGIN__ _edata edata _end end _etext etext __etext __bss_start
+    __data_start data_start __executable_start __ehdr_start __init_array_start
+    __init_array_end __fini_array_start __fini_array_end __preinit_array_start
+    __preinit_array_end __rela_iplt_start __rela_iplt_end __rel_iplt_start __rel_iplt_end
+    __CTOR_LIST__ __CTOR_END__ __DTOR_LIST__ __DTOR_END__ __end__
+    __abi_tag""".split()
+)
+
+
+class Place:
+    """What is at one address: `symbol` of table `rule`, `offset` bytes into or behind it.
+
+    `what` is INSIDE, GAP (behind the end of `symbol`), UNSIZED (where `symbol` stands, which has
+    no size, or behind) or STUB (through which `symbol` is called, None for the first). `slot` is
+    the link-time address of the slot that a stub jumps through. `addr` is that of the query: a
+    link-time one from `Locator.at`.
+    """
+
+    __slots__ = ("addr", "offset", "rule", "slot", "symbol", "what")
+
+    def __init__(
+        self,
+        addr: int,
+        what: str,
+        symbol: ElfSymbol | None = None,
+        rule: str = "",
+        offset: int = 0,
+        slot: int = 0,
+    ) -> None:
+        self.addr = addr
+        self.what = what
+        self.symbol = symbol
+        self.rule = rule
+        self.offset = offset
+        self.slot = slot
+
+    @property
+    def is_found(self) -> bool:
+        """Say whether the address belongs to the symbol."""
+        return self.symbol is not None and (
+            self.what in (INSIDE, STUB) or (self.what == UNSIZED and not self.offset)
+        )
+
+    @property
+    def why(self) -> str:
+        """Say in words what is there, where it is not the inside of a symbol."""
+        name = "" if self.symbol is None else self.symbol.name
+        if self.what == STUB:
+            return f"stub of {name}" if name else "the stub that calls the loader"
+        if self.what == UNSIZED:
+            return f"{self.offset} bytes behind {name}, which has no size" if self.offset else ""
+        if self.what == GAP:
+            return f"{self.offset} bytes behind the end of {name}" if name else "in no symbol"
+        return ""
+
+
+class Locator:
+    """The symbols of one image by link-time address.
+
+    `elf` is the image, in its file or in memory, `names` its static symbols, `rule` what places in
+    its dynamic symbols are marked as. A table that cannot be read is left out: `notes` says why.
+    """
+
+    __slots__ = (
+        "_asked",
+        "_cache",
+        "_elf",
+        "_index",
+        "_names",
+        "_parts",
+        "_rule",
+        "_stubs",
+        "notes",
+    )
+
+    def __init__(
+        self, elf: ElfImage, names: ImageNames | None = None, *, rule: str = DYNAMIC
+    ) -> None:
+        self._elf = elf
+        self._names = names
+        self._rule = rule
+        self._parts: list[Part] | None = None
+        self._index: SymbolIndex | None = None
+        self._stubs: X86Stubs | None = None
+        self._asked = 0
+        self._cache: dict[tuple[int, int], ElfSymbol] = {}
+        self.notes: list[str] = []
+
+    @property
+    def parts(self) -> list[Part]:
+        """The tables: the dynamic symbols first, then the static ones."""
+        if self._parts is None:
+            self._parts = []
+            try:
+                self._parts.append((self._rule, dynamic_table(self._elf)))
+            except FormatError as error:
+                self.notes.append(str(error))
+            if self._names is not None:
+                self._parts.extend(self._names.parts())
+                self.notes.extend(self._names.notes)
+        return self._parts
+
+    def at(self, vaddr: int) -> Place:
+        """Return what is at the link-time address `vaddr`."""
+        self._asked += 1
+        if self._index is None and self._asked > _FEW:
+            self._index = SymbolIndex([symbols for _, symbols in self.parts], self._bounds())
+        if self._index is None:
+            hit = scan([symbols for _, symbols in self.parts], self._bounds(), vaddr)
+        else:
+            hit = self._index.find(vaddr)
+        return self._place(vaddr, hit)
+
+    def at_all(self, vaddrs: list[int]) -> list[Place]:
+        """Return what is at each of many link-time addresses, in order."""
+        if len(vaddrs) <= _FEW and self._index is None:
+            return [self.at(vaddr) for vaddr in vaddrs]
+        places = []
+        symbols, parts = self._cache, self.parts
+        for vaddr, hit in zip(vaddrs, self._hits(vaddrs), strict=True):
+            what, part, row, offset = hit
+            if what != INSIDE:
+                places.append(self._place(vaddr, hit))
+                continue
+            symbol = symbols.get((part, row)) or self._symbol(part, row)
+            places.append(Place(vaddr, what, symbol, parts[part][0], offset))
+        return places
+
+    def _hits(self, vaddrs: list[int]) -> list[Hit]:
+        """Find the symbols at many addresses, in order."""
+        if self._index is None:
+            tables, bounds = [symbols for _, symbols in self.parts], self._bounds()
+            count = sum(map(len, tables))
+            is_first = not self._asked
+            self._asked += 1
+            if is_first and len(vaddrs) <= count // _MANY_SYMBOLS:  # perhaps nobody asks again
+                if count <= _SORTED_FAST:
+                    return find_some(tables, bounds, vaddrs)
+                return SymbolIndex(tables, bounds, sorted(vaddrs)).find_all(vaddrs)
+            self._index = SymbolIndex(tables, bounds)
+        return self._index.find_all(vaddrs)
+
+    def _bounds(self) -> list[tuple[int, int]]:
+        """Return (start, end) of the PT_LOADs; no symbol reaches beyond its own."""
+        found = [
+            (segment.vaddr, segment.vaddr + segment.memsz)
+            for segment in self._elf.segments
+            if segment.type == c.PT_LOAD
+        ]
+        return found or [(0, 1 << 63)]
+
+    def _place(self, vaddr: int, hit: Hit) -> Place:
+        what, part, row, offset = hit
+        if what != INSIDE:
+            stub = self._stub(vaddr)
+            if stub is not None:
+                return stub
+        if part < 0:
+            return Place(vaddr, GAP)
+        symbol = self._symbol(part, row)
+        if what == UNSIZED and offset and symbol.name in _FURNITURE:
+            return Place(vaddr, GAP)
+        return Place(vaddr, what, symbol, self.parts[part][0], offset)
+
+    def _symbol(self, part: int, row: int) -> ElfSymbol:
+        key = part, row
+        found = self._cache.get(key)
+        if found is None:
+            found = self._cache[key] = self.parts[part][1].symbol(row)
+        return found
+
+    def _stub(self, vaddr: int) -> Place | None:
+        segment = _segment_at(self._elf.segments, vaddr)
+        if segment is None or not segment.flags & c.PF_X:
+            return None
+        try:
+            if self._stubs is None:
+                from soscope.binfmt.isa.x86.at import X86Stubs
+
+                self._stubs = X86Stubs(self._elf, Sections.read(self._elf))
+            stub = self._stubs.at(vaddr)
+        except FormatError as error:
+            self.notes.append(str(error))
+            return None
+        if stub is None:
+            return None
+        symbol = None
+        if stub.symbol and self.parts and self.parts[0][0] == self._rule:
+            table = self.parts[0][1]
+            if stub.symbol < len(table):
+                symbol = table.symbol(stub.symbol)
+        return Place(vaddr, STUB, symbol, self._rule, vaddr - stub.vaddr, stub.slot)
+
+
+def _segment_at(segments: list[Segment], vaddr: int) -> Segment | None:
+    for segment in segments:
+        if segment.type == c.PT_LOAD and 0 <= vaddr - segment.vaddr < segment.memsz:
+            return segment
+    return None

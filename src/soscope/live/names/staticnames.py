@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of an image that its dynamic symbols do not hold.
+
+They stand in the .symtab of its own file (rule "static"), packed in .gnu_debugdata ("minidebug")
+or in a separate debug file ("debug-file"), which is looked for by build-id, then by
+.gnu_debuglink, in the target's own root first. A debug file of another build names other
+addresses: it is refused, and `ImageNames.notes` says so.
+
+<https://sourceware.org/gdb/current/onlinedocs/gdb.html/Separate-Debug-Files.html>
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf import debuglink
+from soscope.binfmt.elf.aranges import AddressRanges, read_aranges
+from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.elf.sections import Sections
+from soscope.binfmt.elf.symbols.array import ElfSymbol, SymbolArray, static_table
+from soscope.binfmt.source import ByteSource, FileSource
+from soscope.errors import FormatError
+
+STATIC = "static"
+MINIDEBUG = "minidebug"
+DEBUG_FILE = "debug-file"
+
+Part = tuple[str, SymbolArray]
+
+
+def open_regular(path: str) -> int | None:
+    """Open a regular file for reading, None where there is none that can be.
+
+    Nothing else is opened: that a device or a FIFO is looked at may already change something.
+    """
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return None
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    except (OSError, ValueError):
+        return None
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+class ImageNames:
+    """The static symbols of one image, each table read when it is first asked for.
+
+    `source` is the file behind the image in the layout of a file, opened or to be opened, None
+    where there is none; it must stay readable. `build_id` is that of the image in memory. `path`
+    is where its file lies as the target sees it, and `roots` are where paths begin, "" being
+    one's own: the target's first. `debug_path` is the debug file that was taken, `notes` what
+    was refused and why.
+    """
+
+    __slots__ = (
+        "_aranges",
+        "_build_id",
+        "_debug",
+        "_debug_elf",
+        "_is_debug_read",
+        "_is_own_read",
+        "_is_root_compared",
+        "_own",
+        "_parts",
+        "_path",
+        "_roots",
+        "_sections",
+        "_steps",
+        "debug_path",
+        "elf",
+        "notes",
+    )
+
+    def __init__(
+        self,
+        source: ByteSource | ElfImage | None,
+        *,
+        build_id: bytes,
+        path: str,
+        roots: list[str],
+    ) -> None:
+        self._build_id = build_id
+        self._path = path
+        self._roots = roots
+        self._is_root_compared = False
+        self._parts: list[Part] = []
+        self._steps: Iterator[Part] = self._read()
+        self._sections: Sections | None = None
+        self._own: SymbolArray | None = None
+        self._is_own_read = False
+        self._aranges: AddressRanges | bool | None = False
+        self._debug: SymbolArray | None = None
+        self._debug_elf: ElfImage | None = None
+        self._is_debug_read = False
+        self.notes: list[str] = []
+        self.debug_path: str | None = None
+        self.elf: ElfImage | None = None
+        if isinstance(source, ElfImage):
+            self.elf = source
+        elif source is not None:
+            try:
+                self.elf = ElfImage.from_source(source)
+            except (FormatError, OSError) as error:
+                self.notes.append(str(error))
+
+    def parts(self) -> Iterator[Part]:
+        """Give (rule, symbols) of every table there is; nothing is read twice."""
+        at = 0
+        while True:
+            if at == len(self._parts):
+                following = next(self._steps, None)
+                if following is None:
+                    return
+                self._parts.append(following)
+            yield self._parts[at]
+            at += 1
+
+    def find(self, name: str, version: str | None = None) -> list[tuple[str, ElfSymbol]]:
+        """Return (rule, symbol) of the definitions of `name` in the first table that has any."""
+        for rule, symbols in self.parts():
+            found = symbols.find(name, version)
+            if found:
+                return [(rule, symbol) for symbol in found]
+        return []
+
+    # ---- the tables ----
+
+    @property
+    def sections(self) -> Sections | None:
+        """The sections of its own file, None where that cannot be read."""
+        if self._sections is None and self.elf is not None:
+            try:
+                self._sections = Sections.read(self.elf)
+            except OSError as error:
+                self.notes.append(str(error))
+        return self._sections
+
+    @property
+    def own(self) -> SymbolArray | None:
+        """The .symtab of its own file, None where there is none."""
+        if not self._is_own_read:
+            self._is_own_read = True
+            sections = self.sections
+            if self.elf is not None and sections is not None:
+                try:
+                    symbols = static_table(self.elf.source, sections, self.elf.encoding)
+                    self._own = symbols if len(symbols) > 1 else None
+                except (FormatError, OSError) as error:
+                    self.notes.append(str(error))
+        return self._own
+
+    def _read(self) -> Iterator[Part]:
+        own = self.own
+        if own is not None:
+            yield STATIC, own
+            return
+        sections = self.sections
+        if self.debug is not None:
+            yield DEBUG_FILE, self.debug
+        if self.elf is not None and sections is not None:
+            mini = self._mini(self.elf, sections)
+            if mini is not None:
+                yield MINIDEBUG, mini
+
+    def _mini(self, elf: ElfImage, sections: Sections) -> SymbolArray | None:
+        try:
+            data = debuglink.minidebug(elf, sections)
+            if data is None:
+                return None
+            source = debuglink.unpacked_source(data, elf.source.name)
+            return self._symbols(ElfImage.from_source(source))
+        except (FormatError, OSError) as error:
+            self.notes.append(str(error))
+        except ImportError:
+            self.notes.append(f"{self._path}: .gnu_debugdata: this Python has no lzma")
+        return None
+
+    def _symbols(self, debug: ElfImage) -> SymbolArray | None:
+        """Read .symtab of a file that describes the image, wherever it was linked to."""
+        symbols = static_table(debug.source, Sections.read(debug), debug.encoding)
+        symbols.shift = 0 if self.elf is None else _shift(self.elf, debug)
+        return symbols if len(symbols) > 1 else None
+
+    # ---- separate debug files ----
+
+    @property
+    def roots(self) -> list[str]:
+        """Where paths begin, each folder once."""
+        if not self._is_root_compared:
+            self._roots = _different(self._roots)
+            self._is_root_compared = True
+        return self._roots
+
+    @property
+    def debug_elf(self) -> ElfImage | None:
+        """The debug file that belongs to the image, None where there is none; see `debug_path`.
+
+        It was closed again: only its headers can be looked at.
+        """
+        if not self._is_debug_read:
+            self._is_debug_read = True
+            self._find_debug()
+        return self._debug_elf
+
+    @property
+    def shift(self) -> int:
+        """How much further up the image is linked than its debug file."""
+        debug = self.debug_elf
+        return 0 if debug is None or self.elf is None else _shift(self.elf, debug)
+
+    @property
+    def debug(self) -> SymbolArray | None:
+        """The .symtab of its debug file, None where there is none."""
+        return None if self.debug_elf is None else self._debug
+
+    def may_describe(self, vaddr: int) -> bool:
+        """Say whether DWARF may know code at `vaddr` that no symbol table has.
+
+        That may be in the image's own file, or a debug file without a .symtab. The others were
+        split by those who made them, with all symbols.
+        """
+        sections = self.sections
+        if sections is None or sections.named(".debug_info") is None:
+            return self.own is None and self.debug_elf is not None and self.debug is None
+        if self._aranges is False and self.elf is not None:
+            try:
+                self._aranges = read_aranges(sections, self.elf.encoding)
+            except (FormatError, OSError):
+                self._aranges = None
+        return isinstance(self._aranges, bool | None) or self._aranges.may_have(vaddr)
+
+    def _find_debug(self) -> None:
+        for path, crc in self._candidates(self.sections):
+            descriptor = open_regular(path)
+            if descriptor is None:
+                continue
+            try:
+                debug = self._accepted(FileSource(descriptor, path), crc)
+                if debug is not None:
+                    self._debug = self._symbols(debug)
+                    self._debug_elf = debug
+                    self.debug_path = path
+                    return
+            except (FormatError, OSError) as error:
+                self.notes.append(str(error))
+            finally:
+                os.close(descriptor)
+
+    def _candidates(self, sections: Sections | None) -> Iterator[tuple[str, int | None]]:
+        """Give (path, CRC-32 that .gnu_debuglink asks for) of the files that may be one."""
+        if len(self._build_id) > 1:
+            below = debuglink.build_id_path(self._build_id)
+            for root in self.roots:
+                yield root + below, None
+        link = None
+        try:
+            if self.elf is not None and sections is not None:
+                link = debuglink.debuglink(self.elf, sections)
+        except (FormatError, OSError) as error:
+            self.notes.append(str(error))
+        if link is None or not self._path.startswith("/"):
+            return
+        name, crc = link
+        if "/" in name:
+            return
+        folder = os.path.dirname(self._path).rstrip("/")
+        for root in self.roots:
+            for below in (folder, f"{folder}/.debug", f"/usr/lib/debug{folder}"):
+                yield f"{root}{below}/{name}", crc
+
+    def _accepted(self, source: FileSource, crc: int | None) -> ElfImage | None:
+        """Open a debug file, None (and a note) where it is another image's."""
+        debug = ElfImage.from_source(source)
+        build_id = debuglink.file_build_id(debug, Sections.read(debug))
+        is_link = crc is not None
+        if build_id != self._build_id and not (is_link and b"" in (build_id, self._build_id)):
+            self.notes.append(f"{source.name}: not used: it is of build-id {build_id.hex() or '-'}")
+            return None
+        if crc is not None and debuglink.crc32(source) != crc:
+            self.notes.append(f"{source.name}: not used: not the checksum that {self._path} gives")
+            return None
+        if self.elf is not None and debug.encoding is not self.elf.encoding:
+            return None
+        return debug
+
+
+def _different(roots: list[str]) -> list[str]:
+    """Leave out roots that are the same folder, or cannot be looked at."""
+    seen, found = set(), []
+    for root in roots:
+        try:
+            status = os.stat(root or "/")
+        except OSError:
+            continue  # cannot be looked at
+        if (status.st_dev, status.st_ino) not in seen:
+            seen.add((status.st_dev, status.st_ino))
+            found.append(root)
+    return found
+
+
+def _shift(image: ElfImage, debug: ElfImage) -> int:
+    """Return how much further up `image` is linked than its debug file: prelink moves one only."""
+    ours, theirs = (
+        [segment.vaddr for segment in one.segments if segment.type == c.PT_LOAD]
+        for one in (image, debug)
+    )
+    if len(ours) != len(theirs):
+        return 0
+    shifts = {our - their for our, their in zip(ours, theirs, strict=True)}
+    return shifts.pop() if len(shifts) == 1 else 0

@@ -1,0 +1,387 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A process that runs: its images, its symbols, its memory. `soscope.Process`.
+
+    with soscope.Process(pid) as process:
+        answer = process.resolve("_PyRuntime")
+        if answer:
+            data = process.read(answer.addr, 64)
+
+Nothing is stopped, nothing runs in the process. Each query first makes sure that the picture
+still holds: after dlopen and dlclose it is made anew, after an exec or the end NoSuchProcess is
+raised, and an id that went to another process is never taken for the old one.
+"""
+
+from __future__ import annotations
+
+import errno
+import gc
+import time
+from collections.abc import Iterable
+
+from soscope.errors import NoSuchProcess
+from soscope.live.images.images import Images, find_images
+from soscope.live.images.loadedimage import LoadedImage
+from soscope.live.images.space import Space
+from soscope.live.images.watch import Watch
+from soscope.live.lookup.answer import Answer
+from soscope.live.lookup.answerer import Answerer
+from soscope.live.lookup.query import Batch, Query, parse
+from soscope.proc.rights import missing_right
+from soscope.proc.status import read_stat
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.live.lookup.names import PictureNames
+    from soscope.live.slots.bindings import Binding
+
+_TRIES = 5
+_PATIENCE = 0.2  # seconds for an exec to end
+_FEW = 8  # queries that are not worth a pass over all images
+
+
+class Process:
+    """The process `pid`, to be asked as often as one likes; also a context manager.
+
+    >>> with soscope.Process(pid) as process:
+    ...     [image.name for image in process.images][:3]
+    ['sleep', 'linux-vdso.so.1', 'libc.so.6']
+
+    It is read through /proc/PID/mem (proc(5)); where that is forbidden and its files can be
+    read, names can still be looked up. `close` gives back what is held open.
+
+    Raises NoSuchProcess, and NotPermitted with the right that is missing.
+
+    >>> process.close()  # a second time: it does nothing
+    >>> soscope.Process(1 << 30)
+    Traceback (most recent call last):
+    ...
+    soscope.errors.NoSuchProcess: no process 1073741824
+    """
+
+    __slots__ = ("_images", "_known", "_space", "_watch", "pid")
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._space, self._images = _opened(pid)
+        self._watch = Watch(self._images)
+        self._known: PictureNames | None = None
+
+    def __enter__(self) -> Process:  # noqa: PYI034  typing is slow to import
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close what is held open; may be called twice. Queries then raise SoscopeError."""
+        self._space.close()
+
+    def __repr__(self) -> str:
+        """Show which process it is."""
+        return f"<Process {self.pid}>"
+
+    # ---- the picture ----
+
+    @property
+    def space(self) -> Space:
+        """Its address space: the memory that soscope reads, its mappings, its auxiliary vector.
+
+        >>> with soscope.Process(pid) as process:
+        ...     process.space.bits  # of an address
+        64
+        """
+        return self._space
+
+    @property
+    def picture(self) -> Images:
+        """Its images as they are now, and what the loader's lists say. Raises NoSuchProcess.
+
+        >>> with soscope.Process(pid) as process:
+        ...     process.picture.main.name
+        'sleep'
+        """
+        self._refresh()
+        return self._images
+
+    @property
+    def images(self) -> list[LoadedImage]:
+        """Its images in link-map order, then those that no link map names. Raises NoSuchProcess.
+
+        The order is that of `struct r_debug` (<link.h>), one namespace after the other.
+
+        >>> with soscope.Process(pid) as process:
+        ...     first = process.images[0]
+        ...     (first.name, first.is_main, first.index, first.load_bias % 4096)
+        ('sleep', True, 0, 0)
+        """
+        return self.picture.all
+
+    @property
+    def threads(self) -> list[int]:
+        """The ids of the threads that live. Raises NoSuchProcess.
+
+        >>> with soscope.Process(pid) as process:
+        ...     process.threads == [pid]
+        True
+        """
+        self._space.check()
+        return self._space.threads
+
+    def _refresh(self) -> None:
+        """Make the picture anew if it does not hold any more. Raises NoSuchProcess."""
+        self._space.check()
+        for _ in range(_TRIES):
+            if self._watch.holds():
+                return
+            self._renew()
+
+    def _renew(self) -> None:
+        """Make the picture anew. Raises NoSuchProcess."""
+        self._space.forget()
+        self._images = find_images(self._space)
+        self._watch = Watch(self._images)
+        self._known = None
+
+    def _names(self) -> PictureNames:
+        """Return the names of the picture that dynamic symbols do not hold, and of addresses."""
+        if self._known is None:
+            from soscope.live.lookup.names import PictureNames  # where a loader finds nothing
+
+            self._known = PictureNames(self._images)
+        return self._known
+
+    # ---- questions ----
+
+    def resolve(
+        self,
+        name: str,
+        *,
+        version: str | None = None,
+        image: str | None = None,
+        thread: int | None = None,
+        namespace: int | None = None,
+    ) -> Answer:
+        """Answer with the address of `name`: what dlsym would return in the process.
+
+        `version` asks as dlvsym does, `image` (soname, file name or path) for a handle of that
+        image, `thread` for that thread's variable, `namespace` in one that dlmopen made
+        (dlsym(3), dlmopen(3)). A name that is not found is an answer, too. Raises NoSuchProcess.
+
+        >>> with soscope.Process(pid) as process:
+        ...     malloc = process.resolve("malloc", version="GLIBC_2.2.5")
+        ...     none = process.resolve("nobody")
+        >>> (malloc.status, malloc.image.name, none.status, none.addr)
+        ('ok', 'libc.so.6', 'none', None)
+        """
+        return self.answer(
+            Query(name, name, version=version, image=image), thread=thread, namespace=namespace
+        )
+
+    def answer(
+        self,
+        query: Query | str,
+        *,
+        thread: int | None = None,
+        namespace: int | None = None,
+        lists: bool = False,
+        seen_from: str | None = None,
+    ) -> Answer:
+        """Answer one query, as `soscope resolve` takes it; `lists` is its --all.
+
+        A query is NAME, NAME@VERSION, IMAGE!NAME or 0xADDR. `seen_from` names an image: the answer
+        is what its slot is bound to. Raises NoSuchProcess, and UsageError for what is no query.
+
+        >>> with soscope.Process(pid) as process:
+        ...     process.answer("libc.so.6!free").symbol
+        ...     process.answer("free", seen_from="sleep").status in ("ok", "unbound")
+        'free'
+        True
+        """
+        if isinstance(query, str):
+            query = parse(query)
+        self._space.check_open()
+        tid = self._space.tid if thread is None else thread
+        self._space.forget()  # mappings come and go without the loader
+        for turn in range(_TRIES):
+            found = Answerer(
+                self._images,
+                tid,
+                self._names,
+                namespace=namespace,
+                lists=lists,
+                seen_from=seen_from,
+            ).answer(query)
+            if self._watch.holds(thoroughly=not found and not turn):
+                break
+            self._renew()  # it has changed: the answer may be wrong
+        self._space.check()
+        return found
+
+    def locate(self, addr: int) -> Answer:
+        """Answer with the symbol that contains the run-time address, and how far into it that is.
+
+        Raises NoSuchProcess.
+
+        >>> with soscope.Process(pid) as process:
+        ...     place = process.locate(process.resolve("malloc").addr + 3)
+        >>> f"{place.symbol}+{place.offset:#x}"
+        'malloc+0x3'
+        """
+        return self.answer(Query(hex(addr), addr=addr))
+
+    def locate_all(self, addrs: Iterable[int]) -> list[Answer]:
+        """Answer as `locate` does for many addresses, in order: one pass over each image.
+
+        Raises NoSuchProcess.
+
+        >>> with soscope.Process(pid) as process:
+        ...     malloc = process.resolve("malloc").addr
+        ...     [place.symbol for place in process.locate_all([malloc, malloc + 8, 0])]
+        ['malloc', 'malloc', None]
+        """
+        return self._located([(hex(addr), addr) for addr in addrs])
+
+    def _located(self, queries: list[tuple[str, int]]) -> list[Answer]:
+        """Answer many (query, address) at once."""
+        self._refresh()
+        for _ in range(_TRIES):
+            with _WithoutCollection():
+                found = self._names().by_addrs(queries)
+            if self._watch.holds():
+                break
+            self._refresh()  # it changed meanwhile
+        self._space.check()
+        return found
+
+    def answers(
+        self,
+        queries: Iterable[Query | str],
+        *,
+        thread: int | None = None,
+        namespace: int | None = None,
+        lists: bool = False,
+        seen_from: str | None = None,
+    ) -> list[Answer]:
+        """Answer many queries, in order, as `answer` does: one pass over each image.
+
+        Raises NoSuchProcess, UsageError.
+
+        >>> with soscope.Process(pid) as process:
+        ...     [one.status for one in process.answers(["malloc", "libc.so.6!free", "nobody"])]
+        ['ok', 'ok', 'none']
+        """
+        batch = Batch(queries)
+        quick: dict[str, Answer] = {}
+        if len(batch.addrs) > _FEW:
+            quick = dict(zip(batch.addrs, self._located(list(batch.addrs.items())), strict=True))
+        rest = sum(key not in quick for key in batch.keys) if quick else len(batch.keys)
+        if seen_from is None and not lists and rest > _FEW:
+            self._refresh()
+            tid = self._space.tid if thread is None else thread
+            answerer = Answerer(self._images, tid, self._names, namespace=namespace)
+            quick |= self._named(batch.names, answerer)
+        return [
+            quick[key]
+            if key in quick
+            else self.answer(
+                query, thread=thread, namespace=namespace, lists=lists, seen_from=seen_from
+            )
+            for key, query in zip(batch.keys, batch.queries, strict=True)
+        ]
+
+    def _named(self, names: set[str], answerer: Answerer) -> dict[str, Answer]:
+        """Answer many names at once; some may be left out, and all where the picture changed."""
+        with _WithoutCollection():
+            found = answerer.by_names(names)
+            rest = names - found.keys()
+            if len(rest) > _FEW:
+                found |= answerer.by_other_names(rest)
+        # what is nowhere may have come without the loader
+        if not self._watch.holds(thoroughly=bool(rest)):
+            found = {}
+        self._space.check()
+        return found
+
+    def bindings(self, *, image: str | None = None, symbol: str | None = None) -> list[Binding]:
+        """Return what the slots hold now, image by image in link-map order.
+
+        Only those of the images called `image`, only those for `symbol`, where they are given.
+        Raises NoSuchProcess, and NotPermitted where names alone may be looked up.
+
+        >>> with soscope.Process(pid) as process:
+        ...     start = process.bindings(image="sleep", symbol="__libc_start_main")
+        >>> [(one.state, one.to_image.name) for one in start]
+        [('bound', 'libc.so.6')]
+        """
+        from soscope.live.slots.bindings import Bindings
+
+        if self._space.is_patchwork:
+            raise missing_right(self.pid, "the memory", errno.EACCES)
+
+        for _ in range(_TRIES):
+            images = self.picture
+            wanted = None if image is None else {id(one) for one in images.named(image)}
+            found = [
+                one
+                for owner, slots in Bindings(images).by_image.items()
+                if wanted is None or id(owner) in wanted
+                for one in slots
+                if symbol is None or one.symbol == symbol
+            ]
+            if self._watch.holds():
+                break
+        self._space.check()
+        return found
+
+    def read(self, addr: int, size: int) -> bytes:
+        """Return up to `size` bytes at the run-time address; fewer where a page is missing.
+
+        Raises NoSuchProcess, and NotPermitted where names alone may be looked up.
+
+        >>> with soscope.Process(pid) as process:
+        ...     process.read(process.images[0].load_bias, 4)
+        ...     process.read(0, 4)
+        b'\\x7fELF'
+        b''
+        """
+        self._space.check()
+        if self._space.is_patchwork:  # what files hold is not what the process has made of it
+            raise missing_right(self.pid, "the memory", errno.EACCES)
+        return self._space.read(addr, size)
+
+
+class _WithoutCollection:
+    """Thousands of objects are made, none of them garbage: nobody needs to look for it."""
+
+    __slots__ = ("_was_enabled",)
+
+    def __enter__(self) -> None:
+        self._was_enabled = gc.isenabled()
+        gc.disable()
+
+    def __exit__(self, *_: object) -> None:
+        if self._was_enabled:
+            gc.enable()
+
+
+def _opened(pid: int) -> tuple[Space, Images]:
+    """Open a process and find its images; one that is just calling exec is waited for.
+
+    Raises NoSuchProcess.
+    """
+    end = time.monotonic() + _PATIENCE
+    while True:
+        space = None
+        try:
+            space = Space(pid)
+            return space, find_images(space)
+        except NoSuchProcess:
+            if space is not None:
+                space.close()
+            if time.monotonic() > end or read_stat(pid).state in "ZX":
+                raise
+            time.sleep(0.002)
+        except BaseException:
+            if space is not None:
+                space.close()
+            raise

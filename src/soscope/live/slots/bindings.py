@@ -1,0 +1,459 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every slot of a process leads to now, and what the loader would have written there.
+
+    unbound     waits for the loader: it leads into its own image's stubs
+    bound       leads where the loader's look-up leads
+    interposed  the same, and that is not what the importer's DT_NEEDED would give: something
+                that the loader met earlier defines it, too (LD_PRELOAD, the program itself)
+    hooked      leads somewhere else: somebody has changed the slot, or re-aimed the code
+                that goes through it
+
+Copy relocations and a program's own stubs that stand for a function are how programs are
+linked, and symbols that no DT_NEEDED promised have nobody to be taken from: simply bound. A
+weak symbol that nobody defines is bound to nothing.
+
+The look-up is the loader's for relocations (glibc's _dl_lookup_symbol_x and check_match, which
+differ from dlsym's: an unversioned import takes a definition of the oldest version, a stub of
+the program is no definition for a call), over the scope that the loader keeps for the image.
+"""
+
+from __future__ import annotations
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.slots import (
+    SlotRelocation,
+    copies_of,
+    ifuncs_of,
+    slot_relocations,
+)
+from soscope.binfmt.elf.symbols.array import SymbolArray
+from soscope.binfmt.elf.symbols.lookup import gnu_hash
+from soscope.binfmt.elf.symbols.match import CALL, REFERENCE, SymbolEntry, is_definition
+from soscope.binfmt.elf.symbols.table import SymbolTable
+from soscope.binfmt.isa import part
+from soscope.errors import FormatError
+from soscope.live.images.images import Images
+from soscope.live.images.loadedimage import LoadedImage
+from soscope.live.images.ownscope import own_scope, promised
+from soscope.live.images.scope import is_musl
+
+UNBOUND = "unbound"
+BOUND = "bound"
+INTERPOSED = "interposed"
+HOOKED = "hooked"
+
+_MOST_AT_ONCE = 1 << 24  # bytes of slots read with one call
+_MOST_TEXT = 16
+
+Found = tuple[LoadedImage, SymbolEntry]  # an image, and one of its symbols
+
+
+class Binding:
+    """One slot as it is now.
+
+    >>> with soscope.Process(pid) as process:
+    ...     slot = process.bindings(image="sleep", symbol="__libc_start_main")[0]
+    ...     provider = process.locate(slot.value)
+    >>> (slot.importer.name, slot.state, slot.to_image.name, provider.symbol)
+    ('sleep', 'bound', 'libc.so.6', '__libc_start_main')
+    >>> (slot.addr - slot.importer.load_bias == slot.relocation.vaddr, slot.is_call)
+    (True, False)
+
+    `importer` is the image that has it, at run-time address `addr`; `value` is what it holds.
+    `state` is "unbound", "bound", "interposed" or "hooked"; `version` is None where unversioned.
+    `is_call` is what the relocation says (R_X86_64_JUMP_SLOT of the x86-64 psABI, "Relocation
+    Types"): code that was compiled with -fno-plt calls through other slots.
+    `to_image` is the image that the calls end in, None where that is none; `expected` the one
+    that the look-up leads to (for an interposed slot: the one that DT_NEEDED would give).
+    `target` is where calls go: `value`, or what re-aimed code finds in its stead. `sites` are
+    the addresses of the displacements that were re-aimed.
+    """
+
+    __slots__ = (
+        "addr",
+        "expected",
+        "expected_addr",
+        "importer",
+        "relocation",
+        "sites",
+        "state",
+        "symbol",
+        "target",
+        "to_image",
+        "to_symbol",
+        "value",
+        "version",
+    )
+
+    def __init__(
+        self,
+        importer: LoadedImage,
+        relocation: SlotRelocation,
+        symbol: str,
+        version: str | None,
+        value: int,
+    ) -> None:
+        self.importer = importer
+        self.relocation = relocation
+        self.addr = relocation.vaddr + importer.load_bias
+        self.symbol = symbol
+        self.version = version
+        self.value = self.target = value
+        self.state = BOUND
+        self.to_image: LoadedImage | None = None
+        self.to_symbol: str | None = None
+        self.expected: LoadedImage | None = None
+        self.expected_addr: int | None = None
+        self.sites: list[int] = []
+
+    @property
+    def is_call(self) -> bool:
+        """Say whether the slot serves calls through a stub of the linker's."""
+        return self.relocation.is_call
+
+
+class Bindings:
+    """The slots of a process: what its loader wrote, and what is there.
+
+    `by_image` has those of each image, in the order of the relocations; `damaged` names the
+    images whose tables cannot be read, or not all of them. `scope_is_guessed` says that the
+    loader's own list was not found for an image that matters.
+    """
+
+    def __init__(self, images: Images) -> None:
+        self.images = images
+        self.by_image: dict[LoadedImage, list[Binding]] = {}
+        self.damaged: dict[LoadedImage, str] = {}
+        self.scope_is_guessed = False
+        self._musl = is_musl(images)
+        self._tables: dict[LoadedImage, SymbolTable] = {}
+        self._names: dict[LoadedImage, dict[int, bytes]] = {}  # of what slots are for
+        # by name: the images whose loader looks at symbols of it, and these
+        self._defined: dict[bytes, dict[LoadedImage, list[SymbolEntry]]] = {}
+        self._orders: dict[tuple[LoadedImage, bool], dict[LoadedImage, int]] = {}
+        self._same: dict[tuple[int, ...], dict[LoadedImage, int]] = {}
+        self._answers: dict[tuple[int, bytes, str | None, bool], Found | None] = {}
+        self._addresses: dict[LoadedImage, dict[int, bytes]] = {}
+        self._copied: set[int] = set()
+        self._ifuncs: dict[LoadedImage, dict[int, int]] = {}
+        # the loader has an entry in every namespace: the first one counts
+        self._first: dict[int, LoadedImage] = {}
+        self._read_all()
+
+    # ---- reading ----
+
+    def _read_all(self) -> None:
+        raw: dict[LoadedImage, list[SlotRelocation]] = {}
+        names: set[bytes] = set()
+        for image in self.images.all:
+            if not image.dynamic or image.is_vdso or image.dynamic in self._first:
+                continue
+            self._first[image.dynamic] = image
+            try:
+                array = image.symbols.array
+                found = self._relocations(image)
+            except FormatError as error:
+                self.damaged[image] = str(error)
+                continue
+            self._tables[image] = image.symbols
+            raw[image] = [one for one in found if one.symbol < len(array)]
+            asked = {one.symbol for one in raw[image]}
+            here = {index: array.bytes_at(array.row(index)[0]) or b"" for index in asked}
+            self._names[image] = here
+            names.update(here.values())
+        wanted: dict[int, list[bytes]] = {}
+        for name in names - {b""}:
+            wanted.setdefault(gnu_hash(name) | 1, []).append(name + b"\0")
+        for image in [*self._tables, *self._vdso()]:
+            self._note_definitions(image, wanted)
+        self._note_copies()
+        for image, slots in raw.items():
+            try:
+                self.by_image[image] = self._bind(image, slots)
+            except FormatError as error:
+                self.damaged[image] = str(error)
+
+    def _note_definitions(self, image: LoadedImage, wanted: dict[int, list[bytes]]) -> None:
+        try:
+            here = self._tables[image].named_all(wanted)
+        except FormatError as error:
+            self.damaged[image] = str(error)  # the loader would find nothing in it
+            return
+        for name, entries in here.items():
+            self._defined.setdefault(name[:-1], {})[image] = entries
+
+    def _vdso(self) -> list[LoadedImage]:
+        """Return the vDSO, whose symbols are definitions, too."""
+        found = []
+        for image in self.images.all:
+            if image.is_vdso and image not in self._tables:
+                try:
+                    self._tables[image] = image.symbols
+                except FormatError:
+                    continue  # it defines nothing that can be read
+                found.append(image)
+        return found
+
+    def _relocations(self, image: LoadedImage) -> list[SlotRelocation]:
+        """Return an image's slots. An agent aims relocations elsewhere: then the file knows."""
+        if part(image.arch, "at") is None:
+            return []  # what an unbound slot holds is not known there
+        found = list(slot_relocations(image.elf))
+        places = [(low - image.load_bias, high - image.load_bias) for low, high in image.ranges]
+        aimed = {one for one in found if not any(low <= one.vaddr < high for low, high in places)}
+        if not aimed:
+            return found
+        file = image.file
+        if file is not None:
+            told = list(slot_relocations(file.elf))
+            if len(told) == len(found):
+                return [
+                    other if one in aimed else one for one, other in zip(found, told, strict=True)
+                ]
+        self.damaged[image] = (
+            f"relocations that name no slot of it: {len(aimed)}, and its file is gone"
+        )
+        return [one for one in found if one not in aimed]
+
+    def _note_copies(self) -> None:
+        """Note what the program holds copies of: data of libraries, by COPY relocations."""
+        main = self.images.main
+        if main not in self._tables:
+            return
+        for one in copies_of(main.elf):
+            self._copied.add(one.vaddr + main.load_bias)  # several names may be its
+
+    def _bind(self, image: LoadedImage, slots: list[SlotRelocation]) -> list[Binding]:
+        names = self._names[image]
+        values = _words(image, [one.vaddr + image.load_bias for one in slots])
+        versions: dict[int, str | None] = {}
+        found = []
+        for relocation, value in zip(slots, values, strict=True):
+            index = relocation.symbol
+            name = names[index]
+            if not name or value is None:
+                continue
+            if index not in versions:
+                versions[index] = self._version(image, index)
+            binding = Binding(image, relocation, _text(name), versions[index], value)
+            self._judge(binding, name)
+            found.append(binding)
+        return found
+
+    def _version(self, image: LoadedImage, index: int) -> str | None:
+        table = self._tables[image]
+        return table.version_of(table.entry(index))
+
+    # ---- the loader's look-up ----
+
+    def winner(
+        self, image: LoadedImage, name: bytes, version: str | None, *, call: bool
+    ) -> Found | None:
+        """Return the definition that the loader binds an import of `image` to, None if none."""
+        return self._find(self._order(image, own=False), name, version, call=call)
+
+    def provider(self, image: LoadedImage, name: bytes, version: str | None) -> Found | None:
+        """Return the definition that the image and its DT_NEEDED would give."""
+        return self._find(self._order(image, own=True), name, version, call=True)
+
+    def address(self, found: Found) -> int:
+        """Return the run-time address of a definition; of an IFUNC that of its resolver."""
+        image, entry = found
+        is_absolute = entry.section == c.SHN_ABS and not self._musl  # musl adds its bias to all
+        return entry.value if is_absolute else entry.value + image.load_bias
+
+    def is_ifunc(self, found: Found) -> bool:
+        """Say whether a definition is an IFUNC's resolver."""
+        return found[1].type == c.STT_GNU_IFUNC
+
+    def images_defining(self, name: bytes) -> list[LoadedImage]:
+        """Return the images that define an imported name, stubs of the program not counted."""
+        found = [image for image, entry in self._definitions(name) if not entry.is_stub]
+        return list(dict.fromkeys(found))
+
+    def _definitions(self, name: bytes) -> list[Found]:
+        """Return all definitions of an imported name, of any version."""
+        return [
+            (image, entry)
+            for image, entries in self._defined.get(name, {}).items()
+            for entry in entries
+            if is_definition(entry, musl=self._musl)
+        ]
+
+    def _order(self, image: LoadedImage, *, own: bool) -> dict[LoadedImage, int]:
+        """Return the place of each image in a list that is looked through."""
+        key = image, own
+        if key not in self._orders:
+            if own:
+                listed = promised(self.images, image, musl=self._musl)
+            else:
+                listed, guessed = own_scope(self.images, image)
+                is_loader = image is self.images.loader
+                self.scope_is_guessed |= guessed and not self._musl and not is_loader
+            listed = [self._first.get(one.dynamic, one) for one in listed]
+            same = tuple(map(id, listed))  # most images share one list
+            order = {one: place for place, one in reversed(list(enumerate(listed)))}
+            self._orders[key] = self._same.setdefault(same, order)
+        return self._orders[key]
+
+    def _find(
+        self, order: dict[LoadedImage, int], name: bytes, version: str | None, *, call: bool
+    ) -> Found | None:
+        key = id(order), name, version, call
+        if key not in self._answers:
+            defined, use = self._defined.get(name, {}), CALL if call else REFERENCE
+            answer = None
+            for image in sorted(defined.keys() & order.keys(), key=order.__getitem__):
+                table = self._tables[image]
+                chosen = table.choose(defined[image], version, use=use, musl=self._musl)
+                if chosen is not None:
+                    answer = image, chosen
+                    break
+            self._answers[key] = answer
+        return self._answers[key]
+
+    # ---- judging ----
+
+    def _judge(self, binding: Binding, name: bytes) -> None:
+        image, value = binding.importer, binding.value
+        found = self.winner(image, name, binding.version, call=binding.is_call)
+        if found is not None:
+            binding.expected = found[0]
+            binding.expected_addr = self.address(found)
+        if self.is_unbound(binding):
+            binding.state = UNBOUND
+            return
+        if not value and (found is None or not binding.is_call):
+            binding.expected = None  # weak, and nobody defined it when it was looked for
+            return
+        if found is not None and not self._leads_to(found, value, name):
+            found = self._unique(found, value, name)
+        if found is None:
+            self._is_hooked(binding)
+            return
+        binding.to_image, binding.to_symbol = found[0], binding.symbol
+        if found[1].binding == c.STB_GNU_UNIQUE:
+            binding.expected, binding.expected_addr = found[0], value
+            return
+        where = self.images.at(value)
+        if where is not None and where is not found[0]:  # an IFUNC that chose the vDSO's
+            binding.to_image, binding.to_symbol = where, self.symbol_at(where, value)
+        if image is self.images.loader and not self._musl:
+            return  # it has functions of libc's until that is there
+        promise = self.provider(image, name, binding.version)
+        if promise is None or promise[0] is found[0]:
+            return
+        if found[0] is self.images.main and (value in self._copied or found[1].is_stub):
+            return
+        binding.state = INTERPOSED
+        binding.expected = promise[0]
+
+    def _is_hooked(self, binding: Binding) -> None:
+        binding.state = HOOKED
+        where = self.images.at(binding.target)
+        binding.to_image = where
+        binding.to_symbol = None if where is None else self.symbol_at(where, binding.target)
+
+    def reaimed(self, binding: Binding, target: int, site: int) -> None:
+        """Note that code at `site` goes to `target` instead of through the slot."""
+        binding.sites.append(site)
+        binding.target = target
+        self._is_hooked(binding)
+
+    def symbol_at(self, image: LoadedImage, addr: int) -> str | None:
+        """Return the name of the symbol that begins at a run-time address, None if none does."""
+        if image not in self._addresses:
+            table = self._tables.get(image)
+            self._addresses[image] = {} if table is None else _by_address(table.array)
+        name = self._addresses[image].get(addr - image.load_bias)
+        return None if name is None else _text(name)
+
+    def _leads_to(self, found: Found, value: int, name: bytes) -> bool:
+        """Say whether `value` is what the loader writes for a definition."""
+        image, entry = found
+        if entry.type != c.STT_GNU_IFUNC:
+            if value == self.address(found):
+                return True
+            # another version of the same name, from a time when that was the default
+            others = self._definitions(name)
+            return any(value == self.address(one) for one in others if one[0] is image)
+        where = self.images.at(value)
+        if where is not None and (where.is_vdso or where is image) and where.executes(value):
+            return True
+        return value == self._resolved(image).get(entry.value)
+
+    def _unique(self, found: Found, value: int, name: bytes) -> Found | None:
+        """Return the definition that `value` is, of a symbol that a namespace has once.
+
+        The first one that was ever asked for counts, in whatever scope (STB_GNU_UNIQUE).
+        """
+        for one in [found, *self._definitions(name)]:
+            if one[1].binding != c.STB_GNU_UNIQUE:
+                if one is found:
+                    break
+            elif value == self.address(one) and one[0].namespace == found[0].namespace:
+                return one
+        return None
+
+    def _resolved(self, image: LoadedImage) -> dict[int, int]:
+        """Return resolver -> target of the IFUNCs that the image itself has slots for."""
+        if image not in self._ifuncs:
+            rows = ifuncs_of(image.elf)
+            values = _words(image, [one.vaddr + image.load_bias for one in rows])
+            self._ifuncs[image] = {
+                one.addend: value
+                for one, value in zip(rows, values, strict=True)
+                if value is not None
+            }
+        return self._ifuncs[image]
+
+    def is_unbound(self, binding: Binding) -> bool:
+        """Say whether a slot waits for the loader: what it holds is its own stub's rest."""
+        image, value = binding.importer, binding.value
+        if not binding.is_call:
+            return False
+        if not value:
+            return bool(binding.expected_addr)
+        if value == binding.expected_addr:
+            return False  # an absolute one may look like an address that is not relocated
+        if image.executes(value):
+            known = part(image.arch, "at")
+            return known is not None and known.is_lazy(image.space.read(value, _MOST_TEXT))
+        bias = image.load_bias  # not relocated yet: in the middle of dlopen
+        return bias > 1 << 20 and value < bias and image.executes(value + bias)
+
+
+def _words(image: LoadedImage, addrs: list[int]) -> list[int | None]:
+    """Return the address-sized words at run-time addresses; None where there is no memory."""
+    if not addrs:
+        return []
+    size = image.space.bits // 8
+    low, high = min(addrs), max(addrs) + size
+    data = image.space.read(low, high - low) if high - low <= _MOST_AT_ONCE else b""
+    found: list[int | None] = []
+    for addr in addrs:
+        word = data[addr - low : addr - low + size]
+        found.append(
+            int.from_bytes(word, "little") if len(word) == size else image.space.word(addr)
+        )
+    return found
+
+
+def _text(name: bytes) -> str:
+    return name.decode("utf-8", "surrogateescape")
+
+
+def _by_address(array: SymbolArray) -> dict[int, bytes]:
+    """Return link-time address -> name of what an image defines.
+
+    Of several a global one counts before others, then one without an underscore in front,
+    then the first: as for whoever asks what an address is.
+    """
+    found: dict[int, tuple[bool, bool, bytes]] = {}
+    for at, info, _, section, value, _ in array.rows():
+        if value and section != c.SHN_UNDEF and info & 15 != c.STT_TLS:
+            name = array.bytes_at(at) or b""
+            rank = info >> 4 != c.STB_GLOBAL, name[:1] == b"_"
+            if value not in found or rank < found[value][:2]:
+                found[value] = *rank, name
+    return {value: name for value, (_, _, name) in found.items()}

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Code that was made to go round a slot: re-aimed stubs and call sites.
+
+A function whose address is taken has a slot that must not be changed. Whoever hooks it
+changes the code that calls through the slot instead: the displacement of `jmp *slot(%rip)` or
+`call *slot(%rip)` then leads to a word of somebody else's. Only the file tells what it was, so
+pages of code are compared with it, those alone that the process has a copy of its own of.
+"""
+
+from __future__ import annotations
+
+import re
+
+from soscope.binfmt.elf import constants as c
+from soscope.errors import FormatError
+from soscope.live.images.loadedimage import LoadedImage
+from soscope.live.slots.bindings import Binding, Bindings
+
+_PAGE = 4096
+_PIECE = 1 << 20
+_HEAD = re.compile(rb"([0-9a-f]+)-([0-9a-f]+) ")
+
+
+def note_reaimed(bindings: Bindings, images: list[LoadedImage]) -> None:
+    """Look for re-aimed code in `images` and note what it leads to."""
+    images = [one for one in images if one.space.bits == 64]  # others name slots in other ways
+    changed = _changed_ranges(images)
+    for image in images:
+        ranges = [
+            (max(low, start), min(high, end))
+            for low, high in _code(image)
+            for start, end in changed
+            if start < high and low < end
+        ]
+        if ranges and image.file is not None:
+            try:
+                _look(bindings, image, ranges)
+            except FormatError:
+                continue  # what cannot be read is left as it seems
+
+
+def _code(image: LoadedImage) -> list[tuple[int, int]]:
+    """Return the run-time ranges of an image's code, as far as its file has them."""
+    return [
+        (one.vaddr + image.load_bias, one.vaddr + one.filesz + image.load_bias)
+        for one in image.segments
+        if one.type == c.PT_LOAD and one.flags & c.PF_X
+    ]
+
+
+def _changed_ranges(images: list[LoadedImage]) -> list[tuple[int, int]]:
+    """Return the mappings of which the process has pages of its own, by /proc/PID/smaps.
+
+    All of them where that cannot be read.
+    """
+    if not images:
+        return []
+    try:
+        with open(f"/proc/{images[0].space.tid}/smaps", "rb") as file:
+            text = file.read()
+    except OSError:
+        return [(0, 1 << 64)]
+    found: list[tuple[int, int]] = []
+    current = (0, 0)
+    for line in text.splitlines():
+        head = _HEAD.match(line)
+        if head is not None:
+            current = int(head[1], 16), int(head[2], 16)
+        elif line.startswith(b"Anonymous:") and line.split()[1] != b"0":
+            found.append(current)
+    return found
+
+
+def _look(bindings: Bindings, image: LoadedImage, ranges: list[tuple[int, int]]) -> None:
+    slots = {one.addr: one for one in bindings.by_image.get(image, ()) if not one.is_call}
+    file = image.file
+    if not slots or file is None:
+        return
+    seen: set[int] = set()
+    for low, high in ranges:
+        for start in range(low & -_PAGE, high, _PIECE):
+            addr = max(start, low)
+            size = min(start + _PIECE, high) - addr
+            new = image.space.read(addr, size)
+            old = file.source.read(file.elf.locate(addr - image.load_bias), size)
+            if new == old:
+                continue
+            for at in _differences(old, new):
+                _judge(bindings, image, slots, old, new, addr, at, seen)
+
+
+def _differences(old: bytes, new: bytes) -> list[int]:
+    """Return the offsets of bytes that differ."""
+    found = []
+    for page in range(0, min(len(old), len(new)), _PAGE):
+        one, other = old[page : page + _PAGE], new[page : page + _PAGE]
+        if one != other:
+            found += [
+                page + at
+                for at, pair in enumerate(zip(one, other, strict=False))
+                if pair[0] != pair[1]
+            ]
+    return found
+
+
+def _judge(
+    bindings: Bindings,
+    image: LoadedImage,
+    slots: dict[int, Binding],
+    old: bytes,
+    new: bytes,
+    addr: int,
+    at: int,
+    seen: set[int],
+) -> None:
+    """Find the displacement that a changed byte belongs to, by the slot that it led to."""
+    for place in range(max(at - 3, 0), at + 1):
+        where = addr + place
+        if where in seen or place + 4 > len(old):
+            continue
+        before = int.from_bytes(old[place : place + 4], "little", signed=True)
+        slot = slots.get(where + 4 + before)
+        if slot is None:
+            continue
+        seen.add(where)
+        after = int.from_bytes(new[place : place + 4], "little", signed=True)
+        target = image.space.word(where + 4 + after)
+        if target is not None and after != before:
+            bindings.reaimed(slot, target, where)
+        return
