@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ways into a process: ptrace, threads that stand still, the agent."""

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent in a process: putting it there, finding it, taking it back."""

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The blob: the file that is mapped into a target, made of the agent's ELF file.
+
+The ELF file, padded to a page; then the page at symbol `sosc_entry_page` BLOB_REPEAT times,
+then the page at `sosc_site_page` as often. Trampolines are mapped from those, many pages with
+one system call. The file is in memory and has no name.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+
+from soscope import errors
+from soscope.binfmt.elf import constants as elf
+from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.source import BufferSource
+from soscope.errors import AgentError, FormatError
+from soscope.wire import layout, sharedfile
+
+
+def agent_path() -> str:
+    """Return where the agent's ELF file is, or would be: beside this package's code."""
+    return os.path.join(os.path.dirname(errors.__file__), "_agent", "libsoscope-agent.so")
+
+
+class Blob:
+    """A blob and what must be known to start it.
+
+    `fd` is its file; mapped from offset 0, its code lies at its link-time addresses. `start`,
+    `hook`, `trap` and `loader_event` are such. `pages_offset` is the offset of the
+    trampolines' pages in the file.
+    """
+
+    __slots__ = (
+        "_content",
+        "build_id",
+        "fd",
+        "hook",
+        "loader_event",
+        "pages_offset",
+        "size",
+        "start",
+        "trap",
+    )
+
+    _content: list[bytes]
+    fd: int
+    size: int
+    pages_offset: int
+    start: int
+    trap: int
+    hook: int
+    loader_event: int
+    build_id: bytes
+
+    @classmethod
+    def build(cls, path: str | None = None) -> Blob:
+        """Make the file for the agent at `path`, still empty.
+
+        Raises AgentError where there is no agent, or it is not one, NoSharedMemory
+        where there is no memory for it.
+        """
+        path = path or agent_path()
+        try:
+            with open(path, "rb", buffering=0) as file:
+                data = file.read()
+        except OSError as error:
+            raise AgentError(
+                f"no agent at '{path}': {error.strerror}",
+                hint="this soscope was installed without one; install it for this machine",
+                errno=error.errno,
+            ) from error
+        try:
+            return cls._of(ElfImage.from_source(BufferSource(data, path)), data)
+        except FormatError as error:
+            raise AgentError(f"the agent is damaged: {error}") from error
+
+    @classmethod
+    def _of(cls, image: ElfImage, data: bytes) -> Blob:
+        def address(name: str) -> int:
+            symbol = image.symbol(name)
+            if symbol is None:
+                raise AgentError(f"the agent is damaged: {image.source.name} has no {name}")
+            return symbol.value
+
+        blob = cls()
+        _check_text(image)
+        blob.start = address("soscope_agent_start")
+        blob.hook = address("soscope_agent_hook")
+        blob.trap = address("sosc_trap")
+        blob.loader_event = address("sosc_loader_event")
+        blob.build_id = image.build_id
+        pages = [
+            image.read(address(name), layout.PAGE, name)
+            for name in ("sosc_entry_page", "sosc_site_page")
+        ]
+        blob.pages_offset = len(data) + -len(data) % layout.PAGE
+        blob.size = blob.pages_offset + layout.BLOB_REPEAT * sum(map(len, pages))
+        blob._content = [data.ljust(blob.pages_offset, b"\0"), *pages]
+        blob.fd = sharedfile.create(blob.size)
+        return blob
+
+    def fill(self) -> None:
+        """Write the content, once; a moment after `build`, while somebody else is at work."""
+        if self._content:
+            data, *pages = self._content
+            self._content = []
+            whole = b"".join([data, *(page * layout.BLOB_REPEAT for page in pages)])
+            # Stores through a mapping are not subject to the limit on file sizes.
+            try:
+                with mmap.mmap(self.fd, self.size) as mapping:
+                    mapping[:] = whole
+            except OSError:  # no descriptor left, or no address
+                done = 0
+                while done < len(whole):
+                    done += os.pwrite(self.fd, whole[done:], done)
+
+    def close(self) -> None:
+        """Close the file; what is mapped stays."""
+        os.close(self.fd)
+        self.fd = -1
+
+
+def _check_text(image: ElfImage) -> None:
+    """Make sure that the code can be mapped from the file's start."""
+    for segment in image.segments:
+        if segment.type == elf.PT_LOAD and segment.flags & elf.PF_X:
+            end = segment.vaddr + segment.memsz
+            if segment.vaddr == segment.offset == 0 and end <= layout.BLOB_TEXT_MAX:
+                return
+            break
+    raise AgentError(f"the agent is damaged: {image.source.name} has no code at its start")

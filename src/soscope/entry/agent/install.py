@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Put the agent's code into a stopped process and start it: the part that all ways in share.
+
+    Facts      what has to be known of the process: read before it is stopped, where it runs
+    Install    map the blob by remote system calls, call the agent's start, aim the loader at it
+
+Nothing is known here of how the thread was stopped, or why the loader is idle.
+"""
+
+from __future__ import annotations
+
+import os
+from _collections_abc import Callable
+
+from soscope.binfmt.elf import constants as elf
+from soscope.binfmt.elf.image import ElfImage
+from soscope.entry import linkmap
+from soscope.entry.agent.blob import Blob
+from soscope.entry.isa import arch
+from soscope.entry.memory import RemoteMemory
+from soscope.entry.stop.tracee import Faulted, Tracee
+from soscope.errors import FormatError
+from soscope.proc import auxv, maps, reasons
+from soscope.proc.reasons import Refused
+from soscope.wire import layout
+
+_PROT_READ, _PROT_EXEC, _MAP_PRIVATE = 1, 4, 2
+
+_REACH = 1 << 30  # the agent is to lie this near to the loader: a jump must reach it
+_GAP = 256 << 10  # left free between the agent and the loader
+_VDSO_SIZE = 16384  # at most what is looked through
+_TEXT_PIECE = 1 << 18
+_START_LIMIT = 20.0  # seconds; a thousand images take some fifty milliseconds
+_CODE_SIZE = 64  # bytes of __errno_location to look at
+_INT64_MIN = -(1 << 63)
+# glibc's description of the field for libthread_db: size in bits, number, offset. Before
+# glibc 2.34 it is no dynamic symbol, and the agent tries the places that are known.
+_TID_FIELD = "_thread_db_pthread_tid"
+
+# Brings blob and shared file into the target: (their numbers there, bytes of the latter).
+Handover = Callable[[Tracee], tuple[int, int, int]]
+Undo = list[Callable[[], object]]
+
+
+class Facts:
+    """What is known of a process that the agent is to go into.
+
+    `auxv` is its auxiliary vector, `loader` the image of its loader, `function` the address of
+    the function that this calls at its events, `saved` the bytes there without us, `r_debug`
+    the address of its `struct r_debug` (0: not known yet). `errno_offset` is errno's place,
+    from the thread pointer, INT64_MIN where it is not known; `tid_offset` that of the thread id
+    in the C library's descriptor of a thread, 0 where the library does not say.
+    """
+
+    __slots__ = (
+        "auxv",
+        "errno_offset",
+        "function",
+        "loader",
+        "r_debug",
+        "saved",
+        "tid_offset",
+    )
+
+    def __init__(self, vector: dict[int, int], memory: RemoteMemory) -> None:
+        """Find the loader's function and its `struct r_debug`.
+
+        Raises Refused where the loader is of an unknown kind.
+        """
+        self.auxv = vector
+        self.errno_offset = _INT64_MIN
+        self.tid_offset = 0
+        try:
+            self.loader = ElfImage.from_memory(memory, vector[auxv.AT_BASE])
+            function = self.loader.symbols.addr("_dl_debug_state")
+            # glibc; musl's is in the program's DT_DEBUG
+            self.r_debug = self.loader.symbols.addr("_r_debug") or 0
+        except FormatError as error:
+            raise Refused(f"{reasons.UNKNOWN_LOADER}: {error}") from error
+        if function is None:
+            raise Refused(reasons.UNKNOWN_LOADER)
+        self.function = function
+        self.saved = memory.read(self.function, arch.EMPTY_FUNCTION_SIZE)
+
+    @property
+    def base(self) -> int:
+        """Where the loader lies."""
+        return self.auxv[auxv.AT_BASE]
+
+    def debug_of_program(self, memory: RemoteMemory) -> int:
+        """Return the program's DT_DEBUG, by its program headers; 0 where it has none."""
+        phdr, count = self.auxv.get(auxv.AT_PHDR, 0), self.auxv.get(auxv.AT_PHNUM, 0)
+        layout_ = self.loader.encoding.segment
+        bias, dynamic = 0, 0
+        table = memory.read(phdr, count * layout_.size)
+        for fields in layout_.iter_unpack(table[: len(table) // layout_.size * layout_.size]):
+            if fields[0] == 6:  # PT_PHDR says where the table itself was linked
+                bias = phdr - fields[3]
+            elif fields[0] == elf.PT_DYNAMIC:
+                dynamic = fields[3]
+        if not dynamic:
+            return 0
+        try:
+            program = ElfImage.from_dynamic(memory, bias, bias + dynamic)
+        except FormatError:
+            return 0
+        return program.dynamic.get(elf.DT_DEBUG) or 0
+
+    def look_at_libc(self, memory: RemoteMemory) -> None:
+        """Ask the C library where errno and a thread's id lie."""
+        debug = linkmap.read_debug(memory, self.r_debug)
+        if debug is None:
+            return
+        for entry in linkmap.walk(memory, debug.first):
+            name = os.path.basename(entry.path(memory))
+            if not name.startswith(("libc.", "libc-", "ld-musl")):
+                continue
+            try:
+                symbols = entry.image(memory).symbols
+                errno = symbols.addr("__errno_location")
+                tid = symbols.addr(_TID_FIELD)
+            except FormatError:
+                continue  # another image may be the C library
+            if errno is not None:
+                code = memory.read(errno, _CODE_SIZE)
+                offset = arch.errno_offset(code, errno, memory.word)
+                self.errno_offset = _INT64_MIN if offset is None else offset
+                if tid is not None:
+                    self.tid_offset = int.from_bytes(memory.read(tid, 12)[8:], "little")
+                return
+
+    def syscall_places(self) -> list[tuple[int, int]]:
+        """Return where a syscall instruction may be: in the vDSO, else in the loader's text."""
+        places = [(self.auxv.get(auxv.AT_SYSINFO_EHDR, 0), _VDSO_SIZE)]
+        places += [
+            (self.loader.locate(segment.vaddr), min(segment.filesz, _TEXT_PIECE))
+            for segment in self.loader.segments
+            if segment.type == elf.PT_LOAD and segment.flags & elf.PF_X
+        ]
+        return places
+
+
+class Install:
+    """One installation. `base` is where the agent lies, 0 before.
+
+    `hooks_loader` says whether images loaded later will be seen. `mark` is called with the
+    name of each step that is done. `flags` are layout.START_….
+    """
+
+    __slots__ = ("base", "facts", "flags", "hooks_loader", "mark", "tracee")
+
+    def __init__(
+        self, tracee: Tracee, facts: Facts, mark: Callable[[str], None], flags: int = 0
+    ) -> None:
+        self.tracee = tracee
+        self.flags = flags
+        self.facts = facts
+        self.mark = mark
+        self.base = 0
+        self.hooks_loader = False
+
+    def run(self, blob: Blob, handover: Handover, undo: Undo) -> None:
+        """Go all the way; `undo` gets what takes each step back.
+
+        All but SIGTRAP are blocked, the registers are the caller's to restore. `handover` is
+        called once system calls can be made. Raises Refused, OSError and Gone.
+        """
+        self.find_syscall()
+        blob_fd, control_fd, control_size = handover(self.tracee)
+        undo.append(lambda: self._close(control_fd))
+        undo.append(lambda: self._close(blob_fd))
+        self.mark("handed over")
+        base = self._map(blob, blob_fd)
+        undo.append(lambda: self._unmap(base))
+        self.mark("mapped")
+        self._go(base, blob, (control_fd, blob_fd), control_size)
+
+    def run_again(self, base: int, blob: Blob, control: tuple[int, int]) -> None:
+        """Start an agent that lies at `base` once more; `control` is (number there, bytes)."""
+        self.flags |= layout.START_AGAIN
+        self._go(base, blob, (control[0], -1), control[1])
+
+    def _go(self, base: int, blob: Blob, files: tuple[int, int], control_size: int) -> None:
+        facts = self.facts
+        jump = self._jump(base + blob.loader_event)
+        start = layout.START.struct.pack(
+            base,
+            facts.r_debug,
+            facts.base,
+            facts.auxv.get(auxv.AT_PHDR, 0),
+            facts.auxv.get(auxv.AT_PHNUM, 0),
+            *files,
+            blob.pages_offset,
+            control_size,
+            facts.errno_offset,
+            facts.tid_offset,
+            0 if jump is None else facts.function,
+            int.from_bytes(facts.saved[:8], "little"),
+            int.from_bytes(facts.saved[:8] if jump is None else jump, "little"),
+            self.flags,
+        )
+        self.mark("looked up")
+        self._start(blob, base, start)
+        self.mark("started")
+        self._aim_loader(jump)
+
+    def find_syscall(self) -> None:
+        """Find a syscall instruction. Raises Refused where there is none."""
+        if not self.tracee.syscall_addr and not self.tracee.find_syscall(
+            self.facts.syscall_places()
+        ):
+            raise Refused("no syscall instruction found")
+
+    def _close(self, descriptor: int) -> None:
+        self.tracee.syscall(arch.NR_CLOSE, descriptor)
+
+    def _unmap(self, base: int) -> None:
+        if not self.base:  # the agent never ran, or took everything back
+            self.tracee.syscall(arch.NR_MUNMAP, base, layout.BLOB_SIZE)
+
+    def _map(self, blob: Blob, descriptor: int) -> int:
+        """Map the agent's code, near the loader if there is room, and return where.
+
+        The mapping is as long as all that the agent uses, so that one system call both
+        reserves the addresses and maps the code; the agent maps the rest over it.
+        """
+        loader = self.facts.base
+        base = self._map_at(loader - layout.BLOB_SIZE - _GAP & -layout.PAGE, descriptor)
+        if not self._is_near(base):
+            gap = maps.find_gap(maps.read(self.tracee.tid), loader, layout.BLOB_SIZE, _REACH)
+            if gap is not None:
+                self._unmap(base)
+                base = self._map_at(gap, descriptor)
+        return base
+
+    def _map_at(self, hint: int, descriptor: int) -> int:
+        base = self.tracee.syscall(
+            arch.NR_MMAP,
+            hint,
+            layout.BLOB_SIZE,
+            _PROT_READ | _PROT_EXEC,
+            _MAP_PRIVATE,
+            descriptor,
+            0,
+        )
+        if base < 0:
+            raise Refused(f"no room for the agent: {os.strerror(-base)}")
+        return base
+
+    def _is_near(self, base: int) -> bool:
+        loader = self.facts.base
+        return abs(base - loader) < _REACH and abs(base + layout.BLOB_SIZE - loader) < _REACH
+
+    def _jump(self, to: int) -> bytes | None:
+        """Return the bytes that lead the loader's function to the agent; None: do not."""
+        facts = self.facts
+        debug = linkmap.read_debug(self.tracee.memory, facts.r_debug)
+        if debug is None or debug.brk != facts.function:
+            return None
+        return arch.jump(facts.function, to, facts.saved)
+
+    def _start(self, blob: Blob, base: int, start: bytes) -> None:
+        """Write `struct sosc_start` where there is room for it and call the agent."""
+        where = self.tracee.scratch(len(start))
+        self.tracee.memory.write(where, start)
+        try:
+            result = self.tracee.call(
+                base + blob.start, where, where - 8, base + blob.trap, limit=_START_LIMIT
+            )
+        except Faulted as fault:
+            # Slots may lead to the agent already: its mappings have to stay.
+            self.base = base
+            inside = 0 <= fault.pc - base < layout.BLOB_SIZE
+            place = f"agent+{fault.pc - base:#x}" if inside else f"{fault.pc:#x}"
+            raise StartFault(f"the agent's start: {fault} ({place})", base) from fault
+        if result < 0:
+            raise Refused(f"the agent's start: {os.strerror(-result)}")
+        self.base = base
+
+    def _aim_loader(self, jump: bytes | None) -> None:
+        """Replace the loader's empty function by a jump to the agent."""
+        if jump is not None:
+            try:
+                self.tracee.memory.write(self.facts.function, jump)
+            except OSError:
+                return  # images loaded later are not seen; the agent's state says so
+            self.hooks_loader = True
+
+
+class StartFault(Refused):
+    """The agent's own start went wrong: a mistake of soscope, not of the target.
+
+    `base` is where the agent lies, whose mappings have to stay.
+    """
+
+    def __init__(self, reason: str, base: int) -> None:
+        super().__init__(reason)
+        self.base = base

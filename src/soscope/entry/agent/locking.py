@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that lock all their memory: the agent's counts, and may not fit their limit.
+
+mlockall(2) compares the whole address space with RLIMIT_MEMLOCK, and then fails where it
+would succeed without us. Nothing can be done about that from outside.
+"""
+
+from __future__ import annotations
+
+from soscope.binfmt.elf import constants as elf
+from soscope.binfmt.elf.image import ElfImage
+from soscope.errors import SoscopeError
+from soscope.proc import status
+
+_CAP_IPC_LOCK = 14
+_NAME = b"\0mlockall\0"
+_MOST = 64 << 20  # bytes of names that are looked through
+
+
+def would_fail(pid: int, program: ElfImage) -> bool:
+    """Say whether `program`, which process `pid` runs, may lock all memory and has a limit.
+
+    Raises FormatError for a damaged file, OSError where it cannot be read.
+    """
+    names, size = program.dynamic.get(elf.DT_STRTAB), program.dynamic.get(elf.DT_STRSZ)
+    if not names or not size:
+        return False
+    if _NAME not in program.source.read(program.locate(names), min(size, _MOST)):
+        return False
+    return not _may_lock(pid) and _is_limited(pid)
+
+
+def _may_lock(pid: int) -> bool:
+    try:
+        capabilities = int(status.read_status(pid).get("CapEff", "0"), 16)
+    except (SoscopeError, ValueError):
+        return False
+    return bool(capabilities >> _CAP_IPC_LOCK & 1)
+
+
+def _is_limited(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/limits", "rb", buffering=0) as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return True
+    for line in lines:
+        if line.startswith(b"Max locked memory"):
+            return line.split()[3] not in (b"unlimited", b"0")  # with 0 it fails anyway
+    return True

@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Put the agent into a program that was just executed, before any code of its own runs.
+
+    begin      at the exec stop: find the loader, plant a breakpoint in the function that it
+               calls at its events (`_dl_debug_state`)
+    on_trap    at each hit; the last one says: all images relocated, no constructor run yet
+    finish     map the agent, let it start, aim the loader's function at it
+
+Between `begin` and the last hit the thread belongs to the caller's event loop: loading may
+take long (a network file system), and signals act as they would without us. `finish` runs
+with signals blocked, a millisecond or two, and undoes everything when a step fails.
+
+One thread exists all the time. Nothing is left behind that the program could see but the
+agent's mappings: not a descriptor, not a byte of its stack in use, not a register.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from soscope.binfmt.elf.image import ElfImage
+from soscope.entry import linkmap
+from soscope.entry.agent import locking, rival
+from soscope.entry.agent.blob import Blob
+from soscope.entry.agent.install import Facts, Handover, Install, Undo
+from soscope.entry.isa import arch
+from soscope.entry.stop.tracee import Tracee
+from soscope.errors import FormatError
+from soscope.proc import auxv, reasons, status
+from soscope.proc.reasons import Refused
+
+
+class PutIn:
+    """The agent's way into one program. `marks` are (step, time.perf_counter_ns()).
+
+    `base` is where the agent lies, 0 before; `hooks_loader` says whether images loaded later
+    will be seen.
+    """
+
+    __slots__ = (
+        "_auxv",
+        "_facts",
+        "_mask",
+        "_saw_add",
+        "base",
+        "hooks_loader",
+        "marks",
+        "tracee",
+    )
+
+    _facts: Facts
+
+    def __init__(self, tracee: Tracee) -> None:
+        self.tracee = tracee
+        self.marks: list[tuple[str, int]] = []
+        self.base = 0
+        self.hooks_loader = False
+        self._auxv: dict[int, int] = {}
+        self._mask = 0
+        self._saw_add = False
+
+    def mark(self, step: str) -> None:
+        """Note that `step` is done."""
+        self.marks.append((step, time.perf_counter_ns()))
+
+    # ---- at the exec stop ----
+
+    def begin(self, *, is_our_child: bool) -> None:
+        """Look at the new program and plant the breakpoint.
+
+        A child of ours has the seccomp filters that we have; anybody else may have more.
+        Raises Refused, with nothing changed, where there is no way in.
+        """
+        self.mark("exec")
+        self._mask = self.tracee.signal_mask()
+        self._check_program()
+        if not is_our_child and _seccomp_filters(self.tracee.tid) > _seccomp_filters(os.getpid()):
+            # Its filter was not made for system calls of ours, and may kill for them.
+            from soscope.entry.seccomp import filters
+
+            if said := filters.objection_of_stopped(self.tracee.tid):
+                raise Refused(said)
+        self._find_loader()
+        self._plant()
+        self.mark("loader found")
+
+    def _check_program(self) -> None:
+        """Read the auxiliary vector; refuse what takes no agent."""
+        try:
+            with open(f"/proc/{self.tracee.tid}/exe", "rb", buffering=0) as file:
+                program = ElfImage.from_descriptor(file.fileno(), "program")
+                header = program.header
+                assert header is not None
+                is_native = header.encoding.bits == arch.BITS and header.machine == arch.MACHINE
+                if is_native:
+                    self._auxv = auxv.read(self.tracee.tid)
+                    if self._auxv.get(auxv.AT_BASE) and locking.would_fail(
+                        self.tracee.tid, program
+                    ):
+                        raise Refused(reasons.LOCKS)
+        except FormatError as error:
+            raise Refused(reasons.FOREIGN) from error
+        except OSError as error:
+            raise Refused(reasons.UNREADABLE) from error
+        if not is_native:
+            raise Refused(reasons.FOREIGN)
+        if self._auxv.get(auxv.AT_SECURE):
+            raise Refused(reasons.SETUID)
+        if not self._auxv.get(auxv.AT_BASE):
+            raise Refused(reasons.STATIC)
+
+    def _find_loader(self) -> None:
+        """Find the function that the loader calls at its events."""
+        self._facts = facts = Facts(self._auxv, self.tracee.memory)
+        if not arch.is_empty_function(facts.saved):
+            raise Refused(f"{reasons.UNKNOWN_LOADER}: its event function is not empty")
+
+    def _plant(self) -> None:
+        try:
+            self.tracee.memory.write(self._facts.function, arch.BREAKPOINT)
+        except OSError as error:
+            raise Refused(f"its memory cannot be written: {error.strerror}") from error
+
+    def _take_back(self) -> None:
+        facts = self._facts
+        self.tracee.memory.write(facts.function, facts.saved[: len(arch.BREAKPOINT)])
+
+    # ---- at the breakpoint ----
+
+    def on_trap(self) -> bool | None:
+        """Take a SIGTRAP stop: True for the last event, False for an earlier one.
+
+        None where it was not our breakpoint. The thread may be resumed after False; after
+        True the breakpoint is gone and `finish` may follow.
+        """
+        registers = self.tracee.registers()
+        if registers.pc != self._facts.function + arch.BREAKPOINT_SIZE:
+            return None
+        is_last = self._is_last_event()
+        if is_last:
+            self._take_back()
+            registers.pc = self._facts.function
+            self.mark("loaded")
+        else:
+            # The function does nothing: do its return here, which saves a step.
+            arch.set_return(registers, self.tracee.memory.word(registers.sp))
+        self.tracee.set_registers(registers)
+        return is_last
+
+    def _is_last_event(self) -> bool:
+        """Say whether all images are relocated.
+
+        glibc announces RT_ADD, then RT_CONSISTENT; musl calls the function once. The events
+        of audit libraries come before, in other namespaces.
+        """
+        facts = self._facts
+        if not facts.r_debug:
+            facts.r_debug = facts.debug_of_program(self.tracee.memory)
+            self._saw_add = True
+        debug = linkmap.read_debug(self.tracee.memory, facts.r_debug)
+        if debug is None or not debug.first:
+            return False
+        if debug.state == linkmap.RT_ADD:
+            self._saw_add = True
+        return self._saw_add and debug.state == linkmap.RT_CONSISTENT
+
+    # ---- at the last event ----
+
+    def finish(self, blob: Blob, handover: Handover) -> None:
+        """Map the agent, start it, and let the loader call it from now on.
+
+        `handover` is called with the tracee once system calls can be made in it, and returns
+        the numbers that the blob and the shared file have there, and the size of the latter
+        in bytes. The thread stays stopped, at the place where it was. Raises Refused, with
+        everything undone, and Gone.
+        """
+        registers = self.tracee.registers()
+        self.tracee.block_signals()
+        undo: Undo = []
+        install = Install(self.tracee, self._facts, self.mark)
+        try:
+            self._facts.look_at_libc(self.tracee.memory)
+            install.run(blob, handover, undo)
+        except (Refused, OSError) as error:
+            for step in reversed(undo):
+                step()
+            self._restore(registers)
+            if isinstance(error, Refused):
+                raise
+            raise Refused(f"its memory: {error.strerror or error}") from error
+        finally:
+            self.base, self.hooks_loader = install.base, install.hooks_loader
+        self._restore(registers)
+        self.mark("done")
+
+    def rival(self) -> str | None:
+        """Say for what the program needs ptrace itself: a word of `rival`, None for nothing.
+
+        Raises OSError.
+        """
+        memory = self.tracee.memory
+        debug = linkmap.read_debug(memory, self._facts.r_debug)
+        return rival.find(self.tracee.tid, memory, debug.first) if debug is not None else None
+
+    # ---- giving up ----
+
+    @property
+    def is_at_breakpoint(self) -> bool:
+        """Say whether the stopped program has run into the breakpoint. Raises Gone."""
+        return self.tracee.registers().pc == self._facts.function + arch.BREAKPOINT_SIZE
+
+    def abandon(self) -> None:
+        """Take the breakpoint out of a program that is still being loaded and is stopped.
+
+        Raises OSError where its memory cannot be written, and Gone.
+        """
+        registers = self.tracee.registers()
+        self._take_back()
+        if self.is_at_breakpoint:
+            registers.pc = self._facts.function
+            self.tracee.set_registers(registers)
+
+    def close_inherited(self, descriptors: tuple[int, ...]) -> None:
+        """At the exec stop of a program that takes no agent: close what it inherited.
+
+        Raises OSError, Faulted and Gone.
+        """
+        tracee = self.tracee
+        mask = tracee.signal_mask()
+        tracee.block_signals()
+        # The thread is still inside its execve: its end would overwrite a register of ours.
+        tracee.run_to_trap(step=True)
+        registers = tracee.registers()
+        code = tracee.memory.read(registers.pc, len(arch.SYSCALL))
+        tracee.memory.write(registers.pc, arch.SYSCALL)
+        tracee.syscall_addr = registers.pc
+        for descriptor in descriptors:
+            tracee.syscall(arch.NR_CLOSE, descriptor)
+        tracee.memory.write(registers.pc, code)
+        tracee.set_registers(registers)
+        tracee.unblock_signals(mask)
+
+    def _restore(self, registers: arch.Registers) -> None:
+        try:
+            self.tracee.set_registers(registers)
+            self.tracee.unblock_signals(self._mask)
+        except OSError as error:
+            raise Refused(f"its registers: {error.strerror}") from error
+
+
+def _seccomp_filters(pid: int) -> int:
+    fields = status.read_status(pid)
+    return int(fields.get("Seccomp_filters") or fields.get("Seccomp") or 0)

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An agent that lies in a process already: who owns it, what it has changed, taking that back.
+
+Everything is read and written from outside, with all threads stopped where words change: the
+process's own code takes no part, and neither does the soscope that put the agent in.
+"""
+
+from __future__ import annotations
+
+import time
+from array import array
+
+from soscope.binfmt.elf.image import ElfImage
+from soscope.entry.agent.undo import Taken, UndoPlan
+from soscope.entry.memory import RemoteMemory
+from soscope.errors import FormatError, NoSuchProcess, SoscopeError
+from soscope.proc import maps, status
+from soscope.wire import layout
+
+_SITE_BYTES = 32
+_SITES_END = layout.BLOB_SITES + layout.MAX_SITES * _SITE_BYTES
+_STACK = 8192  # bytes that a call of the agent's may need, more than twice
+_RETURN_AT = 14  # of a return trampoline: where the function that it calls returns to
+
+
+class _Fields(dict[str, int]):
+    """The fields of an agent, each of which is asked for where there is one."""
+
+    def __missing__(self, name: str) -> int:
+        raise NoSuchProcess("the process has ended")
+
+
+class Resident:
+    """The agent at `base`. Its fields are those of `struct sosc_inside`, read by `look`."""
+
+    __slots__ = ("_memory", "_plan", "base", "build_id", "fields")
+
+    def __init__(self, memory: RemoteMemory, base: int) -> None:
+        self._memory = memory
+        self.base = base
+        self.fields = _Fields()
+        self._plan: UndoPlan | None = None
+        try:
+            self.build_id = ElfImage.from_memory(memory, base).build_id
+        except FormatError:
+            self.build_id = b""
+        self.look()
+
+    def look(self) -> None:
+        """Read its fields anew."""
+        data = self._memory.read(self.base + layout.BLOB_DATA, layout.INSIDE.size)
+        if len(data) == layout.INSIDE.size:
+            values = layout.INSIDE.struct.unpack(data)
+            self.fields = _Fields(zip(layout.INSIDE.fields, values, strict=True))
+
+    @property
+    def is_known(self) -> bool:
+        """Say whether it speaks this version of the protocol."""
+        return (
+            self.fields.get("wire_version") == layout.WIRE_VERSION
+            and self.fields.get("size") == layout.INSIDE.size
+        )
+
+    @property
+    def stack(self) -> int:
+        """The end of memory that it keeps for calls of ours."""
+        return self.fields["scratch"] + layout.SCRATCH
+
+    @property
+    def lendable(self) -> tuple[int, int]:
+        """Address and bytes of memory that it keeps for time-outs (`Threads.lend`)."""
+        return self.fields["scratch"], layout.SCRATCH - _STACK
+
+    @property
+    def life(self) -> tuple[int, int, int]:
+        """Where it lies, how often it has been started, and the pid of its owner, or 0."""
+        return self.base, self.fields["sessions"] if self.is_known else 0, self.owner
+
+    @property
+    def is_hooked(self) -> bool:
+        """Say whether words of the process are changed."""
+        return bool(self.fields.get("change_count"))
+
+    @property
+    def owner(self) -> int:
+        """The pid of the soscope that reads what it writes; 0 where that has ended."""
+        at = self.fields.get("control", 0)
+        data = self._memory.read(at, layout.CONTROL.size) if at else b""
+        if len(data) < layout.CONTROL.size:
+            return 0
+        fields = dict(zip(layout.CONTROL.fields, _words(data), strict=True))
+        pid, start = fields["owner_pid"], fields["owner_start"]
+        if fields["magic"] != layout.MAGIC or not pid:
+            return 0
+        try:
+            stat = status.read_stat(pid)
+        except SoscopeError:
+            return 0
+        return pid if stat.start == start and stat.state not in "ZX" else 0
+
+    def _journal(self) -> bytes:
+        count = min(self.fields["change_count"], layout.MAX_CHANGES)
+        return self._memory.read(self.fields["changes"], count * layout.CHANGE.size)
+
+    def prepare(self) -> UndoPlan:
+        """Plan what there is to take back, if that is not done: before the threads are stopped."""
+        self.look()
+        journal = self._journal()
+        if self._plan is None or self._plan.journal != journal:
+            self._plan = UndoPlan(journal, self.base, self.fields["cell_count"])
+        return self._plan
+
+    @property
+    def is_prepared(self) -> bool:
+        """Say whether nothing was changed since `prepare`."""
+        return self._plan is not None and self._plan.journal == self._journal()
+
+    def holds(self, addr: int) -> bool:
+        """Say whether an address lies in the agent's code or trampolines."""
+        return 0 <= addr - self.base < layout.BLOB_DATA
+
+    # ---- taking it out ----
+
+    def stop(self) -> None:
+        """Let it record nothing more, and hook no image that is loaded from now on.
+
+        No thread has to be stopped for that.
+        """
+        stop = layout.COMMAND_STOP.to_bytes(4, "little")
+        self._memory.write(self.fields["control"] + layout.CONTROL.offset("command"), stop)
+
+    def take_back(self, taken: Taken, seconds: float) -> bool:
+        """Give changed words their old value, if they still have the agent's, for some seconds.
+
+        But not those by which unwinders ask the agent. All threads are stopped and the loader
+        is idle. Returns whether that was all: calling this again does the rest. Raises OSError
+        where memory cannot be written; what was restored stays so.
+        """
+        plan = self.prepare()
+        taken.kept = plan.asked_count
+        end = time.monotonic() + seconds
+        while plan.pages:
+            plan.pages[-1].restore(self._memory, taken)
+            plan.pages.pop()
+            if time.monotonic() > end:
+                break
+        return not plan.pages
+
+    def let_unwinders_go(self, taken: Taken) -> None:
+        """As `take_back`, with the words by which unwinders ask the agent."""
+        for page in self.prepare().asked:
+            page.restore(self._memory, taken)
+        taken.kept = 0
+
+    def quiet(self) -> None:
+        """Let trampolines that somebody still has the address of do nothing but go on."""
+        fields = self.fields
+        count = fields["cell_count"]
+        cells = array("Q", self._memory.read(fields["cells"], 16 * count))
+        if len(cells) == 2 * count:
+            cells[::2] = array("Q", [fields["plain_jump"]]) * count
+            self._memory.write(fields["cells"], cells.tobytes())
+        last = layout.SITES_A_PAGE - 1
+        for index in range(last, fields["site_count"] + layout.SITES_A_PAGE, layout.SITES_A_PAGE):
+            at = fields["sitedata"] + index * _SITE_BYTES
+            if index < layout.MAX_SITES and self._memory.word(at):
+                self._memory.write(at, fields["plain_exit"].to_bytes(8, "little"))
+
+    def done(self) -> None:
+        """Say that nothing is changed any more, and that nobody owns the agent."""
+        for field in ("change_count", "waiting"):
+            at = self.base + layout.BLOB_DATA + layout.INSIDE.offset(field)
+            self._memory.write(at, bytes(8))
+        self.disown()
+
+    def disown(self) -> None:
+        """Say that no soscope reads what the agent writes."""
+        control = self.fields["control"]
+        for field, size in (("owner_pid", 4), ("owner_start", 8)):
+            self._memory.write(control + layout.CONTROL.offset(field), bytes(size))
+        self.look()
+
+    def is_return(self, word: int) -> bool:
+        """Say whether a word is where a function returns to a return trampoline."""
+        at = word - _RETURN_AT - self.base - layout.BLOB_SITES
+        return 0 <= at < _SITES_END - layout.BLOB_SITES and at % _SITE_BYTES == 0
+
+    def return_of(self, word: int) -> int:
+        """Return where the call behind such a word was made."""
+        index = (word - _RETURN_AT - self.base - layout.BLOB_SITES) // _SITE_BYTES
+        return self._memory.word(self.fields["sitedata"] + index * _SITE_BYTES)
+
+
+def _words(data: bytes) -> list[int]:
+    """Return the first word of each field of a `struct sosc_control`."""
+    found = []
+    for offset, size, code in layout.CONTROL.fields.values():
+        width = 1 if code == "s" else min(size, 8 if code in "Qq" else 4)
+        found.append(int.from_bytes(data[offset : offset + width], "little"))
+    return found
+
+
+def find(memory: RemoteMemory, mappings: list[maps.Mapping]) -> list[Resident]:
+    """Return the agents in a process; more than one where an older soscope has left its own."""
+    found = []
+    magic = layout.INSIDE_MAGIC.to_bytes(8, "little")
+    for mapping in mappings:
+        if mapping.flags[2] != "x" or mapping.offset or mapping.start + layout.BLOB_DATA >> 47:
+            continue
+        if memory.read(mapping.start + layout.BLOB_DATA, 8) == magic:
+            found.append(Resident(memory, mapping.start))
+    return found

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that need ptrace(2) themselves, which has room for one tracer of a process.
+
+A program that imports ptrace may ask to be traced (PTRACE_TRACEME) or trace what it starts.
+LeakSanitizer traces its own program at the end, by a system call of its own: it is known by a
+function that its runtime exports, wherever that lies.
+"""
+
+from __future__ import annotations
+
+from soscope.binfmt.elf import constants as elf
+from soscope.binfmt.elf.image import ElfImage
+from soscope.entry import linkmap
+from soscope.entry.memory import RemoteMemory
+from soscope.errors import FormatError
+
+TRACES = "ptrace"
+CHECKS_LEAKS = "leak check"
+
+_PTRACE = "ptrace"
+_LEAK_CHECK, _ADDRESS_SANITIZER = "__lsan_do_leak_check", "__asan_init"
+_MOST = 64 << 20  # bytes of names that are looked through
+_SWITCH = rb"(?:^|[\s,:])detect_leaks=['\"]?([^\s,:'\"]*)"
+_OFF = (b"0", b"no", b"false")
+
+
+def find(pid: int, memory: RemoteMemory, first: int) -> str | None:
+    """Say for what process `pid` needs ptrace: a word of this module, None for nothing.
+
+    `first` is the address of the first link map, that of the program.
+    """
+    found = None
+    for entry in linkmap.walk(memory, first):
+        try:
+            image = entry.image(memory)
+            if image.symbols.addr(_LEAK_CHECK) is not None and not _is_off(
+                pid, is_address=image.symbols.addr(_ADDRESS_SANITIZER) is not None
+            ):
+                return CHECKS_LEAKS
+            if found is None:
+                found = TRACES if _imports_ptrace(pid, image) else ""
+        except (FormatError, OSError):
+            continue  # an image that cannot be read is none of a sanitizer
+    return found or None
+
+
+def _imports_ptrace(pid: int, program: ElfImage) -> bool:
+    names, size = program.locate_pointer(elf.DT_STRTAB), program.dynamic.get(elf.DT_STRSZ)
+    if not names or not size:
+        return False
+    text = program.source.read(names, min(size, _MOST))
+    if _PTRACE.encode() + b"\0" not in text:
+        return False
+    with open(f"/proc/{pid}/exe", "rb", buffering=0) as file:
+        image = ElfImage.from_descriptor(file.fileno(), "program")
+        return any(symbol.name == _PTRACE for symbol in image.undefined_functions())
+
+
+def _is_off(pid: int, *, is_address: bool) -> bool:
+    """Say whether the environment switches the leak check off.
+
+    AddressSanitizer reads two variables, the second one last.
+    """
+    import re  # late: few programs have a leak check, and all wait for their start
+
+    try:
+        with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
+            entries = file.read().split(b"\0")
+    except OSError:
+        return False  # as it is for a program without options
+    value = b""
+    for name in (b"ASAN_OPTIONS=", b"LSAN_OPTIONS=") if is_address else (b"LSAN_OPTIONS=",):
+        for entry in entries:
+            if entry.startswith(name):
+                value = (re.findall(_SWITCH, entry[len(name) :]) or [value])[-1]
+                break
+    return value in _OFF

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Return addresses that lead through the agent: on the stacks of stopped threads, and elsewhere.
+
+A hooked call that has not returned yet has the address of a return trampoline where its
+caller's was, and nothing else of it is different. Put the caller's back, and the call is one
+that was never hooked. Stacks that no thread is on (coroutines) are left as they are: only
+where there are none of these can unwinders do without the agent.
+"""
+
+from __future__ import annotations
+
+from soscope.entry.agent.resident import Resident
+from soscope.entry.agent.unwinding import Unwinders, words_between
+from soscope.entry.memory import RemoteMemory
+from soscope.entry.stop.stopping import Threads
+from soscope.proc import maps
+from soscope.wire import layout
+
+_RED_ZONE = 128
+_MOST_STACK = 256 << 20
+_PIECE = 4 << 20
+_MOST_MEMORY = 1 << 30  # bytes that are looked through for coroutines
+
+
+def _sites(agent: Resident) -> tuple[int, int]:
+    low = agent.base + layout.BLOB_SITES
+    return low, low + layout.BLOB_DISTANCE
+
+
+def put_back(
+    memory: RemoteMemory, agent: Resident, threads: Threads, unwinders: Unwinders
+) -> tuple[int, bool]:
+    """Give the stacks of all stopped threads their callers' return addresses.
+
+    But not those of a thread that may be in an unwinder, or is just returning. Returns how
+    many they were, and whether there is such a thread.
+    """
+    done, held = 0, False
+    mappings = maps.read(next(iter(threads.stopped), threads.pid))
+    low, high = _sites(agent)
+    for tid, registers in threads.registers().items():
+        start = registers.sp - _RED_ZONE & -8
+        end = next((one.end for one in mappings if one.start <= registers.sp < one.end), 0)
+        data = memory.read(start, min(end - start, _MOST_STACK)) if end > start else b""
+        places = [
+            start + offset
+            for offset, word in words_between(data, low, high)
+            if agent.is_return(word)
+        ]
+        if low <= registers.pc < high:
+            held = True
+            continue
+        # elsewhere than in an unwinder such a register is a left-over
+        if not places and not any(low <= word < high for word in registers.words()):
+            continue
+        if unwinders.hold(tid, registers, data):
+            held = True
+            continue
+        done += put_back_at(memory, agent, places)
+    return done, held
+
+
+def put_back_at(memory: RemoteMemory, agent: Resident, places: list[int]) -> int:
+    """Do the same with the words at these addresses, as far as they still are such."""
+    done = 0
+    for place in places:
+        word = int.from_bytes(memory.read(place, 8), "little")
+        if agent.is_return(word) and (caller := agent.return_of(word)):
+            memory.write(place, caller.to_bytes(8, "little"))
+            done += 1
+    return done
+
+
+def find_anywhere(memory: RemoteMemory, agent: Resident, pid: int) -> list[int] | None:
+    """Find the agent's return addresses in what the process can write and shares with nobody.
+
+    Takes some time, and no thread has to be stopped for it. Returns where they are, None
+    where there is too much memory to look through.
+    """
+    found: list[int] = []
+    if agent.fields["site_count"] <= 1:
+        return found
+    left = _MOST_MEMORY
+    for mapping in maps.read(pid):
+        if mapping.flags[1] != "w" or mapping.flags[3] != "p":
+            continue
+        if agent.base <= mapping.start < agent.base + layout.BLOB_SIZE:
+            continue
+        for at in range(mapping.start, mapping.end, _PIECE):
+            size = min(_PIECE, mapping.end - at)
+            left -= size
+            if left < 0:
+                return None
+            words = words_between(memory.read(at, size), *_sites(agent))
+            found += [at + offset for offset, word in words if agent.is_return(word)]
+    return found

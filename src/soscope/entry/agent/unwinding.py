@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Is a thread in the middle of unwinding its stack? Then its return addresses must stay.
+
+An unwinder that has come to a return trampoline has found its rule, and then reads the return
+address from the stack again (libgcc: uw_frame_state_for, then uw_update_context): it must be the
+same. An exception that is on its way while a destructor runs is no concern: the unwinder begins
+anew, and personality routines look for the handler again.
+
+Unwinders are found by whom the agent answers for its trampolines. A thread is in one when its
+stack has a word that leads there. What is left over of earlier unwinding looks the same; but
+the frames of a thread that stands at one place for long are in no unwinder, which never waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from soscope.binfmt.elf.image import ElfImage
+from soscope.entry.isa import arch
+from soscope.entry.memory import RemoteMemory
+from soscope.errors import FormatError
+from soscope.proc.maps import Mapping
+
+_RAISE = "_Unwind_RaiseException"
+_PREFIX = "_Unwind_"
+_SMALL = 1 << 20  # bytes of code of a library that does nothing else
+_LONG = 30  # stops at which a thread stands at the same place
+
+
+Range = tuple[int, int]
+
+
+def words_between(data: bytes, low: int, high: int) -> Iterator[tuple[int, int]]:
+    """Give (offset, value) of the aligned 8-byte words in [low, high).
+
+    The upper five bytes of all of them are one of very few values: look for those.
+    """
+    for upper in range(low >> 24, (high - 1 >> 24) + 1):
+        pattern = upper.to_bytes(5, "little")
+        at = data.find(pattern, 3)
+        while at >= 0:
+            if at % 8 == 3:
+                word = int.from_bytes(data[at - 3 : at + 5], "little")
+                if low <= word < high:
+                    yield at - 3, word
+            at = data.find(pattern, at + 1)
+
+
+class Unwinders:
+    """The code of the unwinders in a process, and who seems to be in it."""
+
+    __slots__ = ("_seen", "ranges")
+
+    def __init__(self, memory: RemoteMemory, mappings: list[Mapping], asking: list[int]) -> None:
+        """Find the unwinders of the images that have slots at the addresses `asking`."""
+        self.ranges: list[Range] = []
+        self._seen: dict[int, tuple[int, int, int]] = {}  # tid -> (sp, pc, how often)
+        paths = {one.path for addr in asking for one in mappings if one.start <= addr < one.end}
+        for path in paths:
+            own = [one for one in mappings if one.path == path]
+            self.ranges += _ranges(memory, own)
+
+    def hold(self, tid: int, registers: arch.Registers, stack: bytes) -> bool:
+        """Say whether a thread with this stack may be in an unwinder."""
+        if not any(
+            start <= registers.pc < end or next(words_between(stack, start, end), None)
+            for start, end in self.ranges
+        ):
+            return False
+        place = registers.sp, registers.pc
+        sp, pc, count = self._seen.get(tid, (*place, 0))
+        count = count + 1 if (sp, pc) == place else 0
+        self._seen[tid] = (*place, count)
+        return count < _LONG
+
+
+def _ranges(memory: RemoteMemory, mappings: list[Mapping]) -> list[Range]:
+    """Return where the unwinder of one image has its code; all of it where that is not told."""
+    code = [(one.start, one.end) for one in mappings if one.flags[2] == "x"]
+    try:
+        image = ElfImage.from_memory(memory, mappings[0].start)
+        is_known = image.symbol(_RAISE) is not None
+        if not is_known and any(
+            one.name.startswith(_PREFIX) for one in image.undefined_functions()
+        ):
+            return []  # its unwinder is another's
+        if not is_known or sum(end - start for start, end in code) <= _SMALL:
+            return code
+        found = [one for one in image.symbols if one.name.startswith(_PREFIX) and one.is_defined]
+        addrs = [(image.locate(one.value), one.size) for one in found]
+    except FormatError:
+        return code
+    return [(min(addr for addr, _ in addrs), max(addr + size for addr, size in addrs))]

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loader's own account of a process: `struct r_debug` and its list of `struct link_map`.
+
+<link.h>; both have the same layout in glibc and musl, on every 64-bit machine.
+"""
+
+from __future__ import annotations
+
+import os
+from _collections_abc import Iterator
+from struct import Struct
+
+from soscope.binfmt.elf.image import ElfImage
+from soscope.entry.memory import RemoteMemory
+
+RT_CONSISTENT = 0
+RT_ADD = 1
+
+_DEBUG = Struct("<i4xQQi4xQ")  # version, map, brk, state, ldbase
+_LINK = Struct("<QQQQQ")  # addr, name, ld, next, prev
+_MAX_IMAGES = 1 << 16
+_MAX_PATH = 4096
+
+
+class RDebug:
+    """`struct r_debug`: where the list starts, the function called at events, the state."""
+
+    __slots__ = ("brk", "first", "state", "version")
+
+    def __init__(self, data: bytes) -> None:
+        self.version, self.first, self.brk, self.state, _ = _DEBUG.unpack(data)
+
+
+class LinkMap:
+    """One image of the list: its load bias and the address of its dynamic section."""
+
+    __slots__ = ("dynamic", "load_bias", "name_addr")
+
+    def __init__(self, load_bias: int, name_addr: int, dynamic: int) -> None:
+        self.load_bias = load_bias
+        self.name_addr = name_addr
+        self.dynamic = dynamic
+
+    def path(self, memory: RemoteMemory) -> str:
+        """Return the path that the loader opened; "" for the program itself."""
+        text = memory.read(self.name_addr, 256)
+        if b"\0" not in text:
+            text = memory.read(self.name_addr, _MAX_PATH)
+        return os.fsdecode(text.split(b"\0", 1)[0])
+
+    def image(self, memory: RemoteMemory) -> ElfImage:
+        """Open the image for reading."""
+        return ElfImage.from_dynamic(memory, self.load_bias, self.dynamic)
+
+
+def read_debug(memory: RemoteMemory, addr: int) -> RDebug | None:
+    """Read the `struct r_debug` at `addr`, None where that is no memory."""
+    data = memory.read(addr, _DEBUG.size)
+    return RDebug(data) if len(data) == _DEBUG.size else None
+
+
+def walk(memory: RemoteMemory, first: int) -> Iterator[LinkMap]:
+    """Give the images of the list that starts at address `first`, in the loader's order."""
+    addr = first
+    for _ in range(_MAX_IMAGES):
+        data = memory.read(addr, _LINK.size)
+        if not addr or len(data) < _LINK.size:
+            return
+        load_bias, name, dynamic, addr, _ = _LINK.unpack(data)
+        yield LinkMap(load_bias, name, dynamic)

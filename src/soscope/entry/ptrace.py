@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ptrace(2) through ctypes. All calls for one tracee must come from the thread that seized it.
+
+Every function raises OSError (ProcessLookupError where the thread is gone or not stopped).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+CONT = 7
+SINGLESTEP = 9
+GETREGS = 12
+SETREGS = 13
+POKEDATA = 5
+DETACH = 17
+SETOPTIONS = 0x4200
+GETEVENTMSG = 0x4201
+GETSIGINFO = 0x4202
+SEIZE = 0x4206
+INTERRUPT = 0x4207
+LISTEN = 0x4208
+GETSIGMASK = 0x420A
+SETSIGMASK = 0x420B
+SECCOMP_GET_FILTER = 0x420C
+GET_RSEQ_CONFIGURATION = 0x420F
+
+O_TRACEFORK = 1 << 1
+O_TRACEVFORK = 1 << 2
+O_TRACECLONE = 1 << 3
+O_TRACEEXEC = 1 << 4
+O_EXITKILL = 1 << 20
+
+EVENT_FORK = 1
+EVENT_VFORK = 2
+EVENT_CLONE = 3
+EVENT_EXEC = 4
+EVENT_STOP = 128
+
+_SIGINFO = 128  # bytes; the third int is si_code
+_TKILL = 200
+
+WALL = 0x40000000  # __WALL of waitpid(2): also children that are threads
+
+_PR_SET_DUMPABLE = 4
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_ptrace = _libc.ptrace
+_ptrace.restype = ctypes.c_long
+_ptrace.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
+
+
+def request(code: int, tid: int, addr: object = None, data: object = None) -> None:
+    """Make one request whose result does not matter."""
+    if _ptrace(code, tid, addr, data) == -1:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def seize(tid: int, options: int) -> None:
+    """Become the tracer of a thread without stopping it."""
+    request(SEIZE, tid, None, options)
+
+
+def resume(tid: int, signal: int = 0) -> None:
+    """Let a stopped thread go on, with a signal."""
+    request(CONT, tid, None, signal)
+
+
+def step(tid: int, signal: int = 0) -> None:
+    """Let a stopped thread make one instruction."""
+    request(SINGLESTEP, tid, None, signal)
+
+
+def listen(tid: int) -> None:
+    """Leave a thread in the group stop that it reported."""
+    request(LISTEN, tid)
+
+
+def interrupt(tid: int) -> None:
+    """Ask a running thread to stop."""
+    request(INTERRUPT, tid)
+
+
+def detach(tid: int, signal: int = 0) -> None:
+    """Let a stopped thread go on untraced, with a signal."""
+    request(DETACH, tid, None, signal)
+
+
+def set_options(tid: int, options: int) -> None:
+    """Replace the options given to `seize`."""
+    request(SETOPTIONS, tid, None, options)
+
+
+def event_message(tid: int) -> int:
+    """Return what came with the last event: a new thread's id, a former thread id."""
+    value = ctypes.c_ulong()
+    request(GETEVENTMSG, tid, None, ctypes.byref(value))
+    return value.value
+
+
+def is_sent(tid: int) -> bool:
+    """Say whether the signal that a thread has stopped for was sent by a program (sigaction(2))."""
+    value = (ctypes.c_int * (_SIGINFO // 4))()
+    request(GETSIGINFO, tid, None, ctypes.byref(value))
+    return value[2] <= 0
+
+
+def send(tid: int, signal: int) -> None:
+    """Send a signal to one thread (tkill(2))."""
+    if _libc.syscall(_TKILL, tid, signal) == -1:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def signal_mask(tid: int) -> int:
+    """Return the blocked signals of a stopped thread: bit N - 1 is signal N."""
+    value = ctypes.c_uint64()
+    request(GETSIGMASK, tid, 8, ctypes.byref(value))
+    return value.value
+
+
+def set_signal_mask(tid: int, mask: int) -> None:
+    """Replace the blocked signals of a stopped thread."""
+    request(SETSIGMASK, tid, 8, ctypes.byref(ctypes.c_uint64(mask)))
+
+
+def seccomp_filter(tid: int, index: int, buffer: ctypes.Array[ctypes.c_char]) -> int:
+    """Read filter number `index` of a stopped thread into `buffer` of 4096 times 8 bytes.
+
+    Returns how many instructions it has. ENOENT: there is no such one.
+    """
+    size = int(_ptrace(SECCOMP_GET_FILTER, tid, index, ctypes.addressof(buffer)))
+    if size < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return size
+
+
+def rseq(tid: int) -> tuple[int, int]:
+    """Return where a stopped thread's `struct rseq` lies, 0 for nowhere, and its signature.
+
+    Raises OSError before Linux 5.13, too, which does not say.
+    """
+    value = (ctypes.c_uint32 * 6)()  # the address, its size, the signature, flags, nothing
+    request(GET_RSEQ_CONFIGURATION, tid, ctypes.sizeof(value), ctypes.byref(value))
+    return value[1] << 32 | value[0], value[3]
+
+
+def poke(tid: int, addr: int, word: int) -> None:
+    """Write 8 bytes, whatever protection their page has."""
+    request(POKEDATA, tid, addr, word)
+
+
+def forbid_dump() -> None:
+    """Let this process leave no core dump, and keep others from tracing it (prctl(2))."""
+    _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read the seccomp filters of a process's threads (PTRACE_SECCOMP_GET_FILTER of ptrace(2)).
+
+Only a stopped thread tells. A stop is not without effect: a thread that waits in poll,
+nanosleep or a futex goes on by the system call restart_syscall, and nobody knows yet whether
+its filter allows that one. So it is made to make its own call again, which it was allowed, with
+what is left of its time-out.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+
+from soscope.entry import ptrace
+from soscope.entry.stop import waits
+from soscope.entry.stop.stopping import Threads
+from soscope.errors import NoSuchProcess
+from soscope.proc import status
+from soscope.proc.reasons import Refused
+
+STRICT, FILTER = "1", "2"
+_CAP_SYS_ADMIN = 21
+_MOST = 4096  # BPF_MAXINSNS
+_INSTRUCTION = 8  # bytes
+_LIMIT = 1.0  # seconds for a thread to stop
+_ALL_IDS = "0 0 4294967295"  # uid_map of the first user namespace
+
+Filters = tuple[tuple[bytes, ...], ...]
+
+
+def count(fields: dict[str, str]) -> int:
+    """Return how many filters a thread has, from its status; before Linux 5.9 0 or more."""
+    return int(fields.get("Seccomp_filters") or fields.get("Seccomp") or 0)
+
+
+def suspects(pid: int, tids: list[int] | None = None) -> dict[int, int]:
+    """Return the threads (of `tids`, else all) that have more filters than we do: tid -> how many.
+
+    Raises Refused for strict seccomp, which allows nothing.
+    """
+    ours = count(status.read_status(os.getpid()))
+    found: dict[int, int] = {}
+    for tid in status.threads(pid) if tids is None else tids:
+        try:
+            fields = status.read_status(tid)
+        except NoSuchProcess:
+            continue  # a thread that has ended
+        kind = fields.get("Seccomp", "0")
+        if kind == STRICT:
+            raise Refused("strict seccomp: it may only read, write and end")
+        if kind == FILTER and count(fields) > ours:
+            found[tid] = count(fields)
+    return found
+
+
+def missing_right() -> str | None:
+    """Say what keeps us from reading filters, None where nothing does."""
+    own = status.read_status(os.getpid())
+    if own.get("Seccomp", "0") != "0":
+        return "soscope is under a seccomp filter itself"
+    if not int(own.get("CapEff", "0"), 16) >> _CAP_SYS_ADMIN & 1:
+        return "soscope has no CAP_SYS_ADMIN"
+    try:
+        with open("/proc/self/uid_map", encoding="ascii") as file:
+            if " ".join(file.read().split()) != _ALL_IDS:
+                return "soscope is in a user namespace of its own"
+    except OSError:
+        pass  # a kernel without user namespaces
+    return None
+
+
+def objection_of_stopped(tid: int) -> str | None:
+    """Say what the filters of a thread have against the agent that has just been executed.
+
+    None where they allow all. It is stopped, and traced by us. Raises Refused.
+    """
+    from soscope.entry.seccomp import calls
+
+    if lack := missing_right():
+        raise Refused(f"its seccomp filter cannot be read: {lack}")
+    return calls.objection(list(of_stopped(tid)), starts=True)
+
+
+def of_stopped(tid: int) -> tuple[bytes, ...]:
+    """Return the filters of a thread that we trace and that is stopped.
+
+    Raises Refused where the kernel does not tell.
+    """
+    found: list[bytes] = []
+    buffer = ctypes.create_string_buffer(_MOST * _INSTRUCTION)
+    while True:
+        try:
+            size = ptrace.seccomp_filter(tid, len(found), buffer)
+        except OSError as error:
+            if error.errno == errno.ENOENT and found:
+                return tuple(found)
+            raise Refused(f"its seccomp filter cannot be read: {error.strerror}") from error
+        found.append(buffer.raw[: size * _INSTRUCTION])
+
+
+def read(pid: int, tids: list[int]) -> Filters:
+    """Return the different lists of filters that these threads have, stopping one at a time.
+
+    To be called where nobody is killed in the middle. Raises Refused.
+    """
+    found: set[tuple[bytes, ...]] = set()
+    for tid in tids:
+        thread = _One(pid)
+        thread.stop_one(tid)
+        try:
+            if thread.stopped:
+                found.add(of_stopped(tid))
+        finally:
+            thread.resume()
+    return tuple(found)
+
+
+class _One(Threads):
+    """One thread of a process that is stopped alone."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(pid)
+        self.makes_again = True
+
+    def stop_one(self, tid: int) -> None:
+        """Stop it; `stopped` is empty afterwards where it has ended."""
+        self._clock.learn(waits.look(tid, restarts=True))
+        self._seize(tid)
+        self._limit_to(_LIMIT)
+        try:
+            for thread in list(self.stopped.values()):
+                self._wait(thread)
+            self._find_began()
+        except BaseException:
+            self.resume()
+            raise

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a process's loader is idle: its locks, found by what they look like.
+
+glibc keeps them side by side in `_rtld_global`, an exported variable whose members are
+private and move between versions: `_dl_load_lock` (held during dlopen and dlclose, with the
+constructors), `_dl_load_write_lock` (while its list changes), and since 2.35
+`_dl_load_tls_lock`. All are recursive mutexes of 40 bytes, and the count of namespaces stands
+in front of the first. `r_debug.r_state` tells nothing: it is consistent in the middle of
+relocation before glibc 2.41.
+
+What is read of a process that is not stopped may have changed by now.
+"""
+
+from __future__ import annotations
+
+from soscope.binfmt.elf import constants as elf
+from soscope.binfmt.elf.image import ElfImage
+from soscope.entry import linkmap
+from soscope.entry.memory import RemoteMemory
+
+_MUTEX = 40
+_RECURSIVE = 1  # PTHREAD_MUTEX_RECURSIVE_NP
+_MOST_NAMESPACES = 16
+_MOST_COUNT, _MOST_USERS = 1000, 100_000
+_GLOBAL_SIZE = 1 << 14  # more than `_rtld_global` ever was
+_OWNER = 8
+
+
+class LoaderLock:
+    """The words that say whether the loader of a process is at work."""
+
+    __slots__ = ("_memory", "_mutexes", "_r_debug", "_rwlock")
+
+    def __init__(
+        self, memory: RemoteMemory, r_debug: int, mutexes: tuple[int, ...], rwlock: int
+    ) -> None:
+        self._memory = memory
+        self._r_debug = r_debug
+        self._mutexes = mutexes
+        self._rwlock = rwlock
+
+    @classmethod
+    def find(cls, memory: RemoteMemory, loader: ElfImage, r_debug: int) -> LoaderLock | None:
+        """Find the locks of `loader`; None where it is of an unknown kind."""
+        found = loader.symbol("_rtld_global")
+        if found is not None:
+            start = loader.locate(found.value)
+            at = _first_mutex(memory.read(start, min(found.size, _GLOBAL_SIZE)))
+            if at is None:
+                return None
+            return cls(memory, r_debug, (start + at, start + at + _MUTEX), 0)
+        rwlock = _musl_lock(memory, loader)
+        return cls(memory, r_debug, (), rwlock) if rwlock else None
+
+    @property
+    def is_ready(self) -> bool:
+        """Say whether the program's images have all been loaded at its start."""
+        debug = linkmap.read_debug(self._memory, self._r_debug)
+        return bool(debug and debug.first and debug.brk) and (
+            debug is not None and debug.state == linkmap.RT_CONSISTENT
+        )
+
+    @property
+    def is_held(self) -> bool:
+        """Say whether somebody loads or unloads; exact while all threads are stopped."""
+        if self._rwlock:
+            return self._memory.read(self._rwlock, 4) != bytes(4)
+        # Without libpthread glibc 2.31 counts, and does not lock.
+        return any(self._memory.read(at, 8) != bytes(8) for at in self._mutexes)
+
+    @property
+    def owner(self) -> int:
+        """The thread that holds a lock, in its own process namespace; 0: nobody, or not known."""
+        for at in self._mutexes:
+            data = self._memory.read(at, 12)
+            if data[:8] != bytes(8):
+                return int.from_bytes(data[_OWNER:], "little")
+        return 0
+
+
+def _is_mutex(data: bytes, at: int) -> bool:
+    if at < 0 or at + _MUTEX > len(data):
+        return False
+    words = [int.from_bytes(data[at + 4 * word : at + 4 * word + 4], "little") for word in range(5)]
+    return (
+        words[4] == _RECURSIVE
+        and words[0] <= 2
+        and words[1] < _MOST_COUNT
+        and words[3] < _MOST_USERS
+        and data[at + 20 : at + _MUTEX] == bytes(_MUTEX - 20)
+    )
+
+
+def _first_mutex(data: bytes) -> int | None:
+    """Return the offset of `_dl_load_lock` in `_rtld_global`, None where there is none."""
+    for at in range(8, len(data) - 2 * _MUTEX + 1, 8):
+        if data[at + 16] != _RECURSIVE or not _is_mutex(data, at):
+            continue
+        spaces = int.from_bytes(data[at - 8 : at], "little")
+        if 1 <= spaces <= _MOST_NAMESPACES and _is_mutex(data, at + _MUTEX):
+            return at
+    return None
+
+
+def _musl_lock(memory: RemoteMemory, loader: ElfImage) -> int:
+    """Return the address of musl's lock, which dl_iterate_phdr's code loads; 0 if unknown."""
+    function = loader.symbol("dl_iterate_phdr")
+    if function is None or loader.symbol("__libc_start_main") is None:
+        return 0
+    at = loader.locate(function.value)
+    code = memory.read(at, 256)
+    for place in range(len(code) - 7):
+        if code[place : place + 3] in (b"\x48\x8d\x3d", b"\x48\x8d\x2d"):  # lea X(%rip),%rdi|%rbp
+            distance = int.from_bytes(code[place + 3 : place + 7], "little", signed=True)
+            return at + place + 7 + distance
+    return 0
+
+
+def executable_ranges(loader: ElfImage) -> list[tuple[int, int]]:
+    """Return the address ranges of an image's code."""
+    return [
+        (loader.locate(segment.vaddr), loader.locate(segment.vaddr) + segment.memsz)
+        for segment in loader.segments
+        if segment.type == elf.PT_LOAD and segment.flags & elf.PF_X
+    ]

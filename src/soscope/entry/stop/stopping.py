@@ -1,0 +1,388 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stop all threads of a running process, and let them go on as if nothing had happened.
+
+A thread that waits in a system call is woken by the stop. Most calls then go on by the
+kernel's own means when the thread is let go: their result says "restart me". Some (epoll_wait,
+sigtimedwait, semtimedop, …) say EINTR, which a program would see; such a thread gets the
+result by which the kernel restarts a call if no handler runs (-ERESTARTNOHAND), and the time
+that it has waited already comes off its time-out.
+"""
+
+from __future__ import annotations
+
+import _thread
+import errno
+import os
+import time
+
+from soscope.entry import ptrace
+from soscope.entry.isa import arch
+from soscope.entry.stop import waits
+from soscope.entry.stop.reaper import Reaper, bury, is_traced
+from soscope.proc.reasons import Refused
+from soscope.proc.signals import signal
+from soscope.proc.status import has_ended, running_time
+
+_LIMIT = 1.0  # seconds for all threads to stop
+_LACKING = 5.0  # that many more where others have the processors meanwhile
+_ENOUGH = 0.05  # seconds of a processor in which a thread stops
+_SPIN = 200  # looks at a thread before sleeping in between, and before asking once more
+_PAUSE = 0.0002
+_LETTING_GO = 0.2  # seconds that a tracer takes to end
+_REFUSALS = 10  # that a thread of another tracer gives at least
+_WAIT = ptrace.WALL | os.WNOHANG
+_GONE = "ZXx"
+_TIMESPEC = 16  # bytes
+
+
+class SeizedThread:
+    """A seized thread. `asked` and `let_go` are time.monotonic_ns() around its stop.
+
+    `was_stopped` says that its process had been stopped (SIGSTOP, Ctrl-Z) before.
+
+    `wait` is what it waited for before the stop, None where it ran; `began` since when (as
+    time.monotonic_ns()), 0 where that is not known.
+    """
+
+    __slots__ = ("asked", "began", "is_stopped", "let_go", "rank", "tid", "wait", "was_stopped")
+
+    def __init__(self, tid: int, *, restarts: bool = False) -> None:
+        self.tid = tid
+        self.wait = waits.look(tid, restarts=restarts)
+        self.rank = waits.rank(self.wait)
+        self.began = 0
+        self.asked = 0
+        self.let_go = 0
+        self.is_stopped = False
+        self.was_stopped = False
+
+    def note_stop(self, status: int) -> None:
+        """Take note of the stop that was asked for, by its wait status."""
+        self.is_stopped = True
+        self.was_stopped = os.WSTOPSIG(status) != signal.SIGTRAP
+
+
+class Threads:
+    """The threads of process `pid`. `longest` is the longest stop so far, in ns.
+
+    `scratch` is the address of `scratch_count` times 16 bytes of the process, for time-outs.
+    `makes_again`: calls that the kernel would go on with by restart_syscall(2) are made again
+    themselves, because nobody knows whether a seccomp filter allows that one.
+    All methods are to be called from one thread of ours: ptrace(2) knows no other tracer.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.longest = 0
+        self.stopped: dict[int, SeizedThread] = {}
+        self.scratch = 0
+        self.scratch_count = 0
+        self.makes_again = False
+        self._owed: dict[int, waits.Owed] = {}
+        self._clock = waits.SchedulerClock()
+        self._reaper: Reaper | None = None
+        self._end = self._longest_end = 0.0  # of a stop, by time.monotonic()
+
+    def lend(self, addr: int, size: int) -> None:
+        """Let memory of the process be used for time-outs of calls that go on."""
+        self.scratch = addr
+        self.scratch_count = size // _TIMESPEC
+
+    # ---- stopping ----
+
+    def stop(self, limit: float = _LIMIT) -> None:
+        """Stop every thread; new ones, too, until there is none.
+
+        Raises Refused, with every thread running again, where one has had a processor and does
+        not stop within `limit` seconds, PermissionError where one may not be traced,
+        ProcessLookupError where the process is gone.
+        """
+        self._clock = waits.SchedulerClock()
+        for tid in self._new():
+            self._clock.learn(waits.look(tid, restarts=self.makes_again))
+        self._limit_to(limit)
+        self._reaper = Reaper(self.stopped)
+        try:
+            self._stop_all()
+            if not self.stopped:
+                raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
+            self._find_began()
+        except BaseException:
+            self.resume()
+            raise
+
+    def _limit_to(self, seconds: float) -> None:
+        """Begin a stop that may last so long, and longer where processors are lacking."""
+        self._end = time.monotonic() + seconds
+        self._longest_end = self._end + _LACKING
+
+    def _stop_all(self) -> None:
+        while (new := self._new()) or self._run_still() or self._is_alone():
+            if time.monotonic() > self._end + _LETTING_GO:
+                raise Refused("its threads come and go faster than they can be stopped")
+            for tid in new:
+                self._seize(tid)
+            for thread in [one for one in self.stopped.values() if not one.is_stopped]:
+                self._wait(thread)
+
+    def _is_alone(self) -> bool:
+        """Say whether no thread has been found of a process that is still there."""
+        return not self.stopped and not has_ended(self.pid) and time.monotonic() < self._end
+
+    def _run_still(self) -> bool:
+        """Say whether threads have to be waited for that were taken for stopped.
+
+        They were killed. Or another thread has executed a program and with it taken the number
+        of the first, by which it has to be asked to stop.
+        """
+        found = False
+        for thread in self.stopped.values():
+            try:
+                ptrace.signal_mask(thread.tid)
+            except OSError:
+                thread.is_stopped, found = False, True
+                self._interrupt(thread.tid)
+        return found
+
+    def _find_began(self) -> None:
+        """Find out since when the threads that are stopped have been waiting."""
+        for thread in self.stopped.values():
+            if thread.began or not thread.is_stopped:
+                continue
+            if thread.wait is None or not thread.wait.ran_at:
+                continue
+            try:
+                # Who waits for it hears of the stop before it has given up its processor, and
+                # only then has its account the stop. A request of ptrace waits for that.
+                ptrace.signal_mask(thread.tid)
+            except OSError:
+                continue  # killed
+            thread.began = self._clock.began(thread.tid, thread.wait)
+
+    def _new(self) -> list[int]:
+        try:
+            found = os.listdir(f"/proc/{self.pid}/task")
+        except OSError as error:
+            raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH)) from error
+        return [
+            tid
+            for tid in map(int, found)
+            if tid not in self.stopped and _state(self.pid, tid) not in _GONE
+        ]
+
+    def _seize(self, tid: int) -> None:
+        thread = SeizedThread(tid, restarts=self.makes_again)
+        refusals, end = 0, time.monotonic() + _LETTING_GO
+        while True:
+            try:
+                ptrace.seize(tid, 0)
+                break
+            except ProcessLookupError:
+                return
+            except PermissionError:
+                if _state(self.pid, tid) in _GONE:
+                    return
+                if is_traced(tid, _thread.get_native_id()):
+                    break  # one of ours has executed a program, and with it taken this number
+                # A tracer that was killed lets go of its threads one after the other. Time alone
+                # says nothing: the request itself waits as long as somebody executes a program.
+                refusals += 1
+                if refusals > _REFUSALS and time.monotonic() > end:
+                    raise
+                time.sleep(_PAUSE)
+        self.stopped[tid] = thread
+        thread.asked = time.monotonic_ns()
+        self._interrupt(tid)
+
+    @staticmethod
+    def _interrupt(tid: int) -> bool:
+        """Ask a thread to stop; return whether we trace it."""
+        try:
+            ptrace.interrupt(tid)
+        except ProcessLookupError:
+            return False  # if it has ended, the next wait says so
+        return True
+
+    def _wait(self, thread: SeizedThread) -> None:
+        """Wait until a thread is in the stop that we asked for, or has ended."""
+        looks = 0
+        had = None
+        while True:
+            try:
+                found, status = os.waitpid(thread.tid, _WAIT)
+            except ChildProcessError:
+                del self.stopped[thread.tid]
+                return
+            if not found:
+                looks += 1
+                if looks > _SPIN:
+                    had = running_time(thread.tid) if had is None else had
+                    if time.monotonic() > self._end and not self._is_starved(thread.tid, had):
+                        raise Refused(_why_not_stopped(self.pid, thread.tid))
+                    # another may have taken its number, and be none of ours
+                    if not looks % _SPIN and not self._interrupt(thread.tid):
+                        del self.stopped[thread.tid]
+                        return
+                    time.sleep(_PAUSE)
+                continue
+            if not os.WIFSTOPPED(status):
+                del self.stopped[thread.tid]
+                return
+            if status >> 16 == ptrace.EVENT_STOP:
+                thread.note_stop(status)
+                return
+            # A signal was on its way: it is delivered, the stop comes behind it.
+            number = 0 if status >> 16 else os.WSTOPSIG(status)
+            try:
+                ptrace.resume(thread.tid, number)
+            except ProcessLookupError:
+                pass  # killed: the next wait hears of its end
+
+    def _is_starved(self, tid: int, had: float | None) -> bool:
+        """Say whether a thread gets too little of a processor to stop; it has more time then.
+
+        `had` is what it had got when it did not stop at once.
+        """
+        now, has = time.monotonic(), running_time(tid)
+        if now > self._longest_end or had is None or has is None or has - had > _ENOUGH:
+            return False
+        self._end = now + _LETTING_GO
+        return _state(self.pid, tid) == "R"
+
+    # ---- going on ----
+
+    def resume(self) -> None:
+        """Let all threads go on, untraced."""
+        running = [one for one in self.stopped.values() if not one.is_stopped]
+        killed = [one.tid for one in running if not self._catch(one)]  # perhaps
+        if running:
+            self._find_began()
+        threads = [one for one in self.stopped.values() if one.is_stopped]
+        # what a SIGSTOP has interrupted is not ours to mend
+        self._mend([one for one in threads if not one.was_stopped])
+        for thread in threads:
+            try:
+                ptrace.detach(thread.tid)
+            except ProcessLookupError:
+                killed.append(thread.tid)
+            thread.let_go = time.monotonic_ns()
+            self.longest = max(self.longest, thread.let_go - thread.asked)
+        if self._reaper is not None:
+            self._reaper.end()
+            self._reaper = None
+        self.stopped.clear()
+        bury(killed)
+
+    def _catch(self, thread: SeizedThread) -> bool:
+        """Catch a thread that has not stopped yet, to let go of it; it may never stop.
+
+        Returns whether it stands where it was asked to.
+        """
+        end = time.monotonic() + 0.02
+        while time.monotonic() < end:
+            try:
+                found, status = os.waitpid(thread.tid, _WAIT)
+            except ChildProcessError:
+                return False
+            if found and not os.WIFSTOPPED(status):
+                return False
+            if found and status >> 16 == ptrace.EVENT_STOP:
+                thread.note_stop(status)
+                return True
+            if found:
+                try:
+                    ptrace.detach(thread.tid, 0 if status >> 16 else os.WSTOPSIG(status))
+                except ProcessLookupError:
+                    pass  # killed
+                return False
+            time.sleep(_PAUSE)
+        return False  # the kernel lets go of it when this process ends
+
+    def _mend(self, threads: list[SeizedThread]) -> None:
+        """Let calls that the stop has ended with EINTR go on."""
+        found = self.registers()
+        # A time-out may lie in what is lent already, since an earlier stop; also that of a
+        # thread that has not come to make its call again.
+        used = {waits.timespec(registers) for registers in found.values()}
+        calls = [
+            (one, found[one.tid])
+            for one in threads
+            if one.tid in found and arch.is_interrupted(found[one.tid])
+        ]
+        owed, self._owed = self._owed, {}
+        lent = range(self.scratch, self.scratch + _TIMESPEC * self.scratch_count, _TIMESPEC)
+        free = (place for place in lent if place not in used)
+        for thread in threads if self.makes_again else ():
+            if thread.tid in found and arch.is_restarting(found[thread.tid]):
+                before = owed.get(thread.tid, (0, 0))
+                self._owed[thread.tid] = _make_again(thread, found[thread.tid], before)
+        for thread, registers in calls:
+            place = waits.timespec(registers)
+            if place and place not in lent:
+                place = next(free, 0)
+            try:
+                self._owed[thread.tid] = waits.shorten(
+                    registers, thread.began, thread.tid, place, owed.get(thread.tid, (0, 0))
+                )
+                arch.restart(registers)
+                arch.set_registers(thread.tid, registers)
+            except OSError:
+                pass  # killed: nobody will see what it waited for
+
+    # ---- looking ----
+
+    def registers(self) -> dict[int, arch.Registers]:
+        """Return the registers of all stopped threads, by tid, without those that were killed."""
+        found = {}
+        for tid in self.stopped:
+            try:
+                found[tid] = arch.get_registers(tid)
+            except OSError:
+                continue  # killed
+        return found
+
+    def worker(self) -> int:
+        """Return the thread in whose place system calls are made best: one that waits itself.
+
+        Such a one is in no critical section of its own (rseq(2)), and its call goes on by the
+        kernel's means. What it did before it was stopped may have been another thing.
+        """
+        found = self.registers()
+        waiting = {tid for tid, registers in found.items() if arch.waits(registers)}
+
+        def rank(thread: SeizedThread) -> int:
+            return thread.rank if thread.tid in waiting else max(thread.rank, waits.RUNS)
+
+        return min(self.stopped.values(), key=rank).tid
+
+
+def _make_again(thread: SeizedThread, registers: arch.Registers, owed: waits.Owed) -> waits.Owed:
+    """Let a thread make its own call again instead of restart_syscall(2); see `waits.shorten`."""
+    left = (0, 0)
+    try:
+        # below its stack: the kernel reads it before anything of the thread's own runs
+        place = arch.scratch(registers, _TIMESPEC)
+        left = waits.shorten(registers, thread.began, thread.tid, place, owed)
+    except OSError:
+        pass  # no room: its time-out begins again
+    arch.restart(registers)
+    try:
+        arch.set_registers(thread.tid, registers)
+    except OSError:
+        pass  # killed
+    return left
+
+
+def _state(pid: int, tid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/task/{tid}/stat", "rb", buffering=0) as file:
+            return file.read().rpartition(b")")[2].split()[0].decode()
+    except (OSError, IndexError):
+        return "X"
+
+
+def _why_not_stopped(pid: int, tid: int) -> str:
+    state = _state(pid, tid)
+    if state == "D":
+        return f"thread {tid} cannot be stopped: it waits in the kernel (state D), as in vfork"
+    return f"thread {tid} does not stop (state {state})"
