@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Make a pattern deterministic and minimal.
+
+A pattern comes as *positions*: the places where it consumes a byte, each with the set
+of bytes that it takes and the positions that may come next (`glob.py` and `bre.py` make
+them). Sets of bytes and sets of positions are plain ints used as bit sets, because that
+makes the construction quick enough to be on the way of every start.
+
+What a pattern may cost is bounded: above `MAX_STATES` states, or after `MAX_WORK`
+steps, it is refused.
+"""
+
+from __future__ import annotations
+
+from soscope.errors import UsageError
+
+MAX_STATES = 4096
+MAX_CELLS = 1 << 18  # of the table: states times classes of bytes
+MAX_WORK = 1 << 21  # steps of the construction, about a second
+
+DEAD = 0  # the state from which nothing is accepted
+START = 1
+
+ANY_BYTE = (1 << 256) - 1
+
+# class of each byte, number of classes, next state by state and class, accept by state
+Tables = tuple[bytes, int, list[int], bytes]
+
+
+class Positions:
+    """A pattern as positions, ready to be made deterministic.
+
+    `sets[i]` are the bytes that position i takes and `follow[i]` the positions that may
+    come after it, `first` those that may come first; `accept` are positions that stand
+    for the end of the name (their byte set is 0). `first_accepts` says that the empty
+    name matches.
+    """
+
+    __slots__ = ("accept", "first", "first_accepts", "follow", "pattern", "sets")
+
+    def __init__(
+        self,
+        pattern: str,
+        sets: list[int],
+        follow: list[int],
+        first: int,
+        accept: int,
+        *,
+        first_accepts: bool,
+    ) -> None:
+        self.pattern = pattern
+        self.sets = sets
+        self.follow = follow
+        self.first = first
+        self.accept = accept
+        self.first_accepts = first_accepts
+
+
+def too_complex(pattern: str) -> UsageError:
+    """Make the error for a pattern that costs too much."""
+    return UsageError(
+        f"pattern '{pattern}': too complex",
+        hint=f"its automaton would need more than {MAX_STATES} states; use several simpler ones",
+        slug="pattern",
+    )
+
+
+def build(positions: Positions) -> Tables:
+    """Return the tables of a pattern; UsageError if they cost too much."""
+    class_of, members = _byte_classes(positions.sets)
+    rows, accept = _subsets(positions, members)
+    table, accepts = _minimal(rows, accept)
+    return bytes(class_of), len(members), table, accepts
+
+
+def _byte_classes(sets: list[int]) -> tuple[bytearray, list[int]]:
+    """Group the bytes that no set tells apart.
+
+    Return the class of every byte and, by class, the bit set of the positions that
+    take its bytes. Class 0 is the one with the most bytes.
+    """
+    distinct: dict[int, int] = {}  # byte set -> positions
+    for index, byte_set in enumerate(sets):
+        distinct[byte_set] = distinct.get(byte_set, 0) | 1 << index
+    everywhere = distinct.pop(ANY_BYTE, 0)
+    distinct.pop(0, None)
+    parts = [(ANY_BYTE, everywhere)]
+    for byte_set, where in distinct.items():
+        refined = []
+        for part, positions in parts:
+            inside = part & byte_set
+            if not inside:
+                refined.append((part, positions))
+                continue
+            refined.append((inside, positions | where))
+            if inside != part:
+                refined.append((part & ~byte_set, positions))
+        parts = refined
+    largest = max(range(len(parts)), key=lambda i: parts[i][0].bit_count())
+    parts[0], parts[largest] = parts[largest], parts[0]
+    class_of = bytearray(256)
+    for number in range(1, len(parts)):
+        part = parts[number][0]
+        while part:
+            top = part.bit_length() - 1
+            class_of[top] = number
+            part ^= 1 << top
+    return class_of, [positions for _, positions in parts]
+
+
+def _subsets(positions: Positions, members: list[int]) -> tuple[list[list[int]], list[bool]]:
+    """Follow all sets of positions that can be reached; rows[0] is the dead state."""
+    follow, end = positions.follow, positions.accept
+    classes = len(members)
+    work = MAX_WORK
+    numbers = {0: DEAD}
+    stepped: dict[int, int] = {0: DEAD}  # positions that took a byte -> next state
+    sets = [0, positions.first]
+    rows: list[list[int]] = [[DEAD] * classes]
+    accept = [False, positions.first_accepts]
+    # The start is entered once only: anchors may make it unlike any later set.
+    state = START
+    while state < len(sets):
+        here = sets[state]
+        row = []
+        for member in members:
+            took = here & member
+            target = stepped.get(took)
+            if target is None:
+                reached, rest = 0, took
+                while rest:
+                    bit = rest & -rest
+                    reached |= follow[bit.bit_length() - 1]
+                    rest ^= bit
+                    work -= 1
+                target = numbers.get(reached)
+                if target is None:
+                    target = numbers[reached] = len(sets)
+                    sets.append(reached)
+                    accept.append(reached & end != 0)
+                stepped[took] = target
+            row.append(target)
+        rows.append(row)
+        state += 1
+        work -= classes
+        if work < 0 or len(sets) > MAX_STATES or len(sets) * classes > MAX_CELLS:
+            raise too_complex(positions.pattern)
+    return rows, accept
+
+
+def _distances(rows: list[list[int]], accept: list[bool]) -> list[int]:
+    """Return for each state how many bytes the shortest accepted rest has; -1: none."""
+    before: list[list[int]] = [[] for _ in rows]
+    for state, row in enumerate(rows):
+        for target in set(row):
+            before[target].append(state)
+    distance = [-1] * len(rows)
+    front = [state for state, accepts in enumerate(accept) if accepts]
+    steps = 0
+    while front:
+        for state in front:
+            distance[state] = steps
+        steps += 1
+        front = [s for state in front for s in before[state] if distance[s] < 0]
+        front = list(dict.fromkeys(front))
+    return distance
+
+
+def _minimal(rows: list[list[int]], accept: list[bool]) -> tuple[list[int], bytes]:
+    """Merge states that accept the same rests (Moore's algorithm).
+
+    It starts from the states' distances to acceptance instead of from accept alone:
+    that is as sound, and a pattern that is mostly literal is finished at once.
+    """
+    block = _distances(rows, accept)
+    block = [distance + 1 for distance in block]  # the dead ones are block 0
+    count = len(set(block))
+    while count < len(rows):
+        signatures: dict[tuple[int, ...], int] = {}
+        refined = []
+        for state, row in enumerate(rows):
+            signature = (block[state], *[block[target] for target in row])
+            refined.append(signatures.setdefault(signature, len(signatures)))
+        block = refined
+        if len(signatures) == count:
+            break
+        count = len(signatures)
+    # Number the blocks: dead 0, start 1, then as met. The start keeps a state of its
+    # own even if nothing matches and it is as dead as state 0.
+    number = {block[DEAD]: DEAD}
+    if block[START] != block[DEAD]:
+        number[block[START]] = START
+    chosen = [DEAD, START]
+    for state in range(2, len(rows)):
+        if block[state] not in number:
+            number[block[state]] = len(chosen)
+            chosen.append(state)
+    table: list[int] = []
+    for state in chosen:
+        table += [number[block[target]] for target in rows[state]]
+    return table, bytes([accept[state] for state in chosen])

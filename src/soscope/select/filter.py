@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Choose slots: from `-e`, `--from` and `--to` to the rules that the agent runs.
+
+A slot is chosen when one of the `-e` chains marks it (any slot, where there is no -e),
+when its caller is one of --from's images (where there is one), and when its callee is
+one of --to's. Without any of the three, the program's own calls are chosen.
+"""
+
+from __future__ import annotations
+
+from _collections_abc import Iterable
+from struct import pack
+
+from soscope.select import expression
+from soscope.select.automaton import Automaton, compile_bre, compile_glob
+from soscope.select.expression import ANY, Pattern, Rule
+from soscope.wire import layout
+
+ALL = "all"
+
+
+class Word:
+    """What the user wrote for one rule: `option`, `text`, and the patterns of the rule.
+
+    `text` is "" for a rule that nobody wrote.
+    """
+
+    __slots__ = ("image", "kind", "option", "symbol", "text")
+
+    def __init__(self, option: str, text: str, kind: int, symbol: Pattern, image: Pattern) -> None:
+        self.option = option
+        self.text = text
+        self.kind = kind
+        self.symbol = symbol
+        self.image = image
+
+
+class Selection:
+    """A compiled filter.
+
+    `patterns` go into SEC_PATTERNS (others may be appended), `rules` is the content of
+    SEC_RULES and `words` says for each of its rules where it came from. `names_caller`:
+    the user said something of callers or callees, so a line of text names the caller.
+    `by_image`: all callers were asked for, so a summary has a row for each pair.
+    """
+
+    __slots__ = ("by_image", "names_caller", "patterns", "rules", "words")
+
+    def __init__(self, *, names_caller: bool, by_image: bool) -> None:
+        self.patterns: list[Automaton] = []
+        self.rules = b""
+        self.words: list[Word] = []
+        self.names_caller = names_caller
+        self.by_image = by_image
+
+    def unmatched(self, matched: Iterable[int]) -> list[Word]:
+        """Return the words that matched nothing; `matched` counts what each rule matched."""
+        pairs = zip(self.words, matched, strict=False)
+        return [word for word, count in pairs if word.text and not count]
+
+
+def compile_selection(
+    select: list[str], from_: list[str] | None = None, to: list[str] | None = None
+) -> Selection:
+    """Compile the arguments of all `-e`, `--from` and `--to`, in their order.
+
+    Raises UsageError for a faulty expression or pattern.
+    """
+    from_words = [word for text in from_ or () for word in expression.split_commas(text)]
+    to_words = [word for text in to or () for word in expression.split_commas(text)]
+    chosen = Selection(
+        names_caller=bool(select or from_words or to_words), by_image=ALL in from_words
+    )
+    compiler = _Compiler(chosen)
+    for text in select:
+        flags = layout.RULE_FIRST
+        for rule in expression.parse(text):
+            compiler.add_rule(rule, flags)
+            flags = 0
+    if not select:
+        everything = Rule(include=True, symbol=ANY, caller=ANY, word="")
+        compiler.add_rule(everything, layout.RULE_FIRST)
+    if ALL not in from_words:
+        for word in from_words:
+            compiler.add_image("--from", word, layout.RULE_FROM)
+    if ALL not in to_words:
+        for word in to_words:
+            compiler.add_image("-l", word, layout.RULE_TO)
+    if not chosen.names_caller:
+        main = Pattern(expression.MAIN)
+        compiler.add(Word("--from", "", layout.RULE_FROM, ANY, main), 0)
+    chosen.rules = b"".join(compiler.packed)
+    return chosen
+
+
+class _Compiler:
+    """Collects rules, and each different pattern once."""
+
+    def __init__(self, chosen: Selection) -> None:
+        self.chosen = chosen
+        self.packed: list[bytes] = []
+        self.numbers: dict[tuple[str, bool], int] = {}
+
+    def add_rule(self, rule: Rule, flags: int) -> None:
+        kind = layout.RULE_INCLUDE if rule.include else layout.RULE_EXCLUDE
+        self.add(Word("-e", rule.word, kind, rule.symbol, rule.caller), flags)
+
+    def add_image(self, option: str, text: str, kind: int) -> None:
+        self.add(Word(option, text, kind, ANY, expression.parse_image(text)), 0)
+
+    def add(self, word: Word, flags: int) -> None:
+        image = word.image
+        if image.is_path:
+            flags |= layout.RULE_PATH
+        number = layout.PATTERN_MAIN if image.is_main else self.number(image)
+        symbol = self.number(word.symbol)
+        self.packed.append(pack("<BBHHHII", word.kind, flags, symbol, number, 0, 0, 0))
+        self.chosen.words.append(word)
+
+    def number(self, pattern: Pattern) -> int:
+        if pattern.is_any:
+            return layout.PATTERN_ANY
+        key = (pattern.text, pattern.is_regex)
+        number = self.numbers.get(key)
+        if number is None:
+            number = self.numbers[key] = len(self.chosen.patterns)
+            self.chosen.patterns.append(compile_pattern(pattern))
+        return number
+
+
+def compile_pattern(pattern: Pattern) -> Automaton:
+    """Compile a pattern; a glob may have the anchors of a regular expression, too."""
+    if pattern.is_regex:
+        return compile_bre(pattern.text)
+    text = pattern.text
+    if text.startswith("^"):  # ltrace(1): ^MAIN is an image that is called MAIN
+        text = text[1:].removesuffix("$")
+    return compile_glob(text)
+
+
+def chooses(
+    selection: Selection,
+    symbol: str,
+    *,
+    caller: str,
+    callee: str,
+    caller_path: str = "",
+    callee_path: str = "",
+    caller_is_main: bool = False,
+    callee_is_main: bool = False,
+) -> bool:
+    """Say whether a slot is chosen; the agent's own decision, in words of Python."""
+    marked, chosen = False, False
+    froms: list[bool] = []
+    tos: list[bool] = []
+    for index, word in enumerate(selection.words):
+        kind, flags, symbol_number, image_number = layout.RULE.struct.unpack_from(
+            selection.rules, index * layout.RULE.size
+        )[:4]
+        is_to = kind == layout.RULE_TO
+        name, path = (callee, callee_path) if is_to else (caller, caller_path)
+        if image_number == layout.PATTERN_MAIN:
+            matches = callee_is_main if is_to else caller_is_main
+        else:
+            text = path if flags & layout.RULE_PATH else name
+            matches = _matches(selection, image_number, text)
+        if is_to:
+            tos.append(matches)
+        elif kind == layout.RULE_FROM:
+            froms.append(matches)
+        else:
+            if flags & layout.RULE_FIRST:
+                chosen |= marked
+                marked = False
+            if matches and _matches(selection, symbol_number, symbol):
+                marked = word.kind == layout.RULE_INCLUDE
+    chosen |= marked
+    return chosen and (not froms or any(froms)) and (not tos or any(tos))
+
+
+def _matches(selection: Selection, number: int, name: str) -> bool:
+    """Match a name with a pattern by its number."""
+    if number == layout.PATTERN_ANY:
+        return True
+    return selection.patterns[number].matches(name.encode("utf-8", "surrogateescape"))
