@@ -5,7 +5,7 @@
  * Everything lies in one shared memory file per traced program image (a forked
  * child shares its parent's; an exec starts a new one):
  *
- *	control page | sections (see enum sosc_section) | ring of chunks
+ *	control page | sections, the ring of chunks among them (enum sosc_section)
  *
  * soscope lays the file out, fills the sections marked "py" and maps the agent;
  * the agent fills the ones marked "agent". All integers are little-endian and
@@ -19,6 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "stream.h"
+
 #define SOSC_MAGIC 0x3165706f63736f73ull // "soscope1"
 
 enum {
@@ -28,25 +30,37 @@ enum {
 	SOSC_CHUNK_HEADER = 64,
 	SOSC_CHUNK_SLACK = 512, // end of a chunk that only nested signals reach
 	SOSC_UNIT = 32,
-	SOSC_MAX_SLOTS = 65536,
+	SOSC_MAX_SLOTS = 262144,
+	SOSC_SLOT_PLACES = 1048576, // see SOSC_SEC_PLACES; a power of two
 	SOSC_MAX_IMAGES = 8192,
 	SOSC_MAX_SITES = 131072,
+	SOSC_MAX_CALL_SITES = 262144, // their numbers have 18 bits
+	SOSC_CALL_SITE_SLOT = 17, // bits of a slot's index in one
+	SOSC_CALL_SITE_HEADS = 4096, // a power of two
 	SOSC_NAMESPACES = 16, // glibc's DL_NNS
 	SOSC_NONE = 0xffffffffu, // "no such index" in every u32 index field
 };
 
-// What happens at a hooked call. One mode per run.
-enum sosc_mode {
-	SOSC_MODE_COUNT = 1, // calls alone, per thread array of u64
-	SOSC_MODE_STATS = 2, // calls, errors, times: struct sosc_stats per slot
-	SOSC_MODE_TRACE = 3, // a stream of records
+// What may see a hooked call: a file of the agent each (SOSC_INSTRUMENTS in instrument.h). A
+// slot that several of a session have chosen leads through all of them, in the order of the
+// plans.
+enum sosc_instrument_kind {
+	SOSC_INSTRUMENT_GUARD = 0, // the agent's own
+	SOSC_INSTRUMENT_COUNT = 1, // calls alone, per thread array of u64
+	SOSC_INSTRUMENT_STATS = 2, // calls, errors, times: struct sosc_stats per slot
+	SOSC_INSTRUMENT_TRACE = 3, // a stream of records
+	SOSC_INSTRUMENT_KINDS = 4,
 };
 
 enum sosc_flag {
 	SOSC_FLAG_FOLLOW = 1, // forked children go on; else they go quiet
-	SOSC_FLAG_ENTRY_ONLY = 2, // no exits at all
 	SOSC_FLAG_NO_CLOCK = 4, // write 0 for every time
-	SOSC_FLAG_NO_SYSCALL = 8, // agent's own: a seccomp filter is coming
+};
+
+enum { SOSC_PLANS = 4 }; // instruments of one session
+
+enum sosc_plan_flag {
+	SOSC_PLAN_ENTRY_ONLY = 1, // no exits at all
 };
 
 enum sosc_when_full { // what a writer does when no chunk is free
@@ -76,15 +90,32 @@ enum sosc_section {
 	SOSC_SEC_IMAGES = 3, // agent: struct sosc_image[SOSC_MAX_IMAGES]
 	SOSC_SEC_SLOTS = 4, // agent: struct sosc_slot[SOSC_MAX_SLOTS]
 	SOSC_SEC_STRINGS = 5, // agent: NUL-terminated, offset 0 is ""
-	SOSC_SEC_COUNTS = 6, // agent: count_arrays arrays of SOSC_MAX_SLOTS cells
+	SOSC_SEC_COUNTS = 6, // agent: count_arrays arrays of SOSC_MAX_SLOTS cells, of the
+	// one instrument that counts by thread; last
 	SOSC_SEC_CHUNK_STATES = 7, // both: u32[chunks]
 	SOSC_SEC_RING = 8, // agent: chunks of SOSC_CHUNK_SIZE, aligned to it
-	SOSC_SECTIONS = 9,
+	SOSC_SEC_PLACES = 9, // agent: u32[SOSC_SLOT_PLACES], index + 1 of slots of images that
+	// came later, by address: followed children load the same ones
+	SOSC_SEC_CALL_SITES = 10, // agent: struct sosc_call_site[SOSC_MAX_CALL_SITES]
+	SOSC_SEC_CALL_SITE_CHAINS = 11, // agent: where children are followed, indices + 1: u32 the
+	// newest of each chain[SOSC_CALL_SITE_HEADS], u32 the one before[SOSC_MAX_CALL_SITES]
+	SOSC_SECTIONS = 12,
 };
 
 struct sosc_range {
 	uint64_t offset; // from the start of the shared file
 	uint64_t size; // bytes
+};
+
+// What one instrument of the session is to see.
+struct sosc_plan {
+	uint32_t instrument; // enum sosc_instrument_kind
+	uint32_t flags; // enum sosc_plan_flag
+	uint32_t first_rule; // in SEC_RULES
+	uint32_t rules; // how many
+	uint32_t functions; // its struct sosc_function_table: offset in SEC_FUNCTIONS
+	uint32_t reserved;
+	struct sosc_range own; // memory for whatever it likes; zeros at the start
 };
 
 // Reasons for which calls were not seen; indices of sosc_control.dropped.
@@ -93,8 +124,9 @@ enum sosc_drop {
 	SOSC_DROP_OVERWRITTEN = 1, // ring full, policy overwrite
 	SOSC_DROP_THREADS = 2, // no room for another thread
 	SOSC_DROP_READER_GONE = 3, // policy block, soscope has no heartbeat
-	SOSC_DROP_EXIT_UNPAIRED = 4, // -c: an exit whose entry was not kept
+	SOSC_DROP_EXIT_UNPAIRED = 4, // -c: an exit whose entry was not kept (not lost)
 	SOSC_DROP_SITES = 5, // site table full: entry without exit (not lost)
+	SOSC_DROP_WORDS = 6, // an exit without the arguments of its entry (not lost)
 	SOSC_DROP_KINDS = 8,
 };
 
@@ -109,8 +141,8 @@ struct sosc_control {
 	uint64_t owner_start; // field 22 of /proc/PID/stat
 	uint64_t heartbeat; // soscope adds one at least every 100 ms
 	// configuration
-	uint32_t mode; // enum sosc_mode
-	uint32_t flags; // enum sosc_flag; the agent may add to it
+	uint32_t plans; // how many
+	uint32_t flags; // enum sosc_flag
 	uint32_t when_full; // enum sosc_when_full
 	uint32_t string_limit; // bytes of a string to keep (-s)
 	uint32_t chunks; // number of chunks in the ring
@@ -118,6 +150,7 @@ struct sosc_control {
 	uint32_t main_name; // offset in SEC_FUNCTIONS: name of the program's image
 	uint32_t main_path; // the same: its path
 	struct sosc_range section[SOSC_SECTIONS];
+	struct sosc_plan plan[SOSC_PLANS];
 	// the agent's answers
 	uint32_t state; // enum sosc_state
 	int32_t error; // -errno of a failed start
@@ -146,6 +179,9 @@ struct sosc_control {
 	uint64_t slots_dropped; // slots that found no room in SEC_SLOTS
 	uint64_t spare_chunks; // the last ones of the ring: for threads that would have
 		// none as others hold all the rest; set by soscope
+	uint64_t reader_gone; // the heartbeat, plus one, at which soscope did not answer
+	uint64_t starved; // not 0: soscope has seen threads that live hold all chunks for a second
+	uint64_t call_sites; // used entries, agent adds
 };
 
 enum sosc_loader_hook {
@@ -203,10 +239,10 @@ struct sosc_rule {
 	uint32_t reserved1;
 };
 
-// SEC_FUNCTIONS: this header, then sosc_function cells[1 << bits] (open
+// SEC_FUNCTIONS, one for each plan: this header, then sosc_function cells[1 << bits] (open
 // addressing, index (hash >> 4) & mask, linear probing, name 0 = empty), then
 // sosc_function_glob globs[], then capture programs and names. Offsets are
-// bytes from the section's start.
+// bytes from the header.
 struct sosc_function_table {
 	uint32_t bits;
 	uint32_t cells; // offset of struct sosc_function[1 << bits]
@@ -223,7 +259,6 @@ enum sosc_function_flag {
 	SOSC_FN_SIX = 8, // keep six register words, nothing else
 	SOSC_FN_PROGRAM = 16, // run entry_program at entry
 	SOSC_FN_EXIT_PROGRAM = 32, // run exit_program at exit
-	SOSC_FN_VFORK = 64, // a child returns first, on its parent's memory
 };
 
 enum sosc_error_rule { // when is a result a failure
@@ -234,6 +269,7 @@ enum sosc_error_rule { // when is a result a failure
 	SOSC_ERROR_MINUS_ONE = 4, // (int64_t)result == -1 (mmap)
 	SOSC_ERROR_INT_NONZERO = 5, // (int32_t)result != 0 (pthread_*)
 	SOSC_ERROR_INT_ZERO = 6, // (int32_t)result == 0
+	SOSC_ERROR_INT_MINUS_ONE = 7, // (int32_t)result == -1 (fcntl)
 };
 
 struct sosc_function {
@@ -244,8 +280,7 @@ struct sosc_function {
 	uint32_t prototype; // soscope's own index, copied to the slot record
 	uint16_t flags; // enum sosc_function_flag
 	uint8_t error_rule; // enum sosc_error_rule
-	uint8_t exit_words; // how many arguments (0..2) the exit program wants: those
-		// that its ops name by arg and length_arg, in order
+	uint8_t exit_words; // how many words (0..6) of the entry the exit program wants
 };
 
 struct sosc_function_glob { // for names not in the cells, first match wins
@@ -263,20 +298,27 @@ enum sosc_op_code {
 	SOSC_OP_BYTES = 5, // bytes at integer register .arg, length as .length says
 	SOSC_OP_WORD_AT = 6, // the 8 bytes that integer register .arg points to
 	SOSC_OP_FORMAT = 7, // printf format at .arg: also its strings and words
+	SOSC_OP_ERRNO = 8, // entry only: errno as it was, 4 bytes, item SOSC_ITEM_ERRNO
 };
 
 enum { SOSC_ARG_RESULT = 0xff }; // as sosc_op.arg at exit: the result
+enum { SOSC_ITEM_ERRNO = 0xfe }; // as sosc_op.item: errno
 
-enum sosc_op_length { // for SOSC_OP_BYTES
+enum sosc_op_length { // for SOSC_OP_BYTES; the first two for SOSC_OP_STRING
 	SOSC_LENGTH_LIMIT = 0, // .limit bytes
 	SOSC_LENGTH_ARG = 1, // integer register .length_arg
 	SOSC_LENGTH_PRODUCT = 2, // registers .length_arg times .length_arg + 1
 	SOSC_LENGTH_RESULT = 3, // exit only: the result, if positive
 	SOSC_LENGTH_RESULT_PRODUCT = 4, // result times register .length_arg
+	SOSC_LENGTH_RESULT_ARG = 5, // exit only: the result, at most register .length_arg
+	SOSC_LENGTH_AT = 6, // exit only: the int at register .length_arg, at most what it was
+	// at the entry
 };
 
 enum sosc_op_flag {
 	SOSC_OP_MUST_FOLLOW = 1, // the callee itself reads it: no checked read
+	SOSC_OP_INT_LENGTH = 2, // register .length_arg is an int: 32 bits
+	SOSC_OP_INT_RESULT = 4, // the result is an int
 };
 
 struct sosc_op {
@@ -314,7 +356,7 @@ struct sosc_image {
 	uint32_t slots_hooked;
 	uint32_t slots_left; // function slots nobody asked for
 	uint32_t slots_refused; // asked for, not hooked: see their records
-	uint32_t pid; // process that loaded it
+	uint32_t pid; // process that loaded it; SOSC_NONE: this record is given up
 	uint64_t tsc; // when it was seen
 	uint32_t ready; // 1 once the rest is written
 	uint32_t ns; // namespace, 0 but for dlmopen and LD_AUDIT
@@ -340,8 +382,11 @@ enum sosc_slot_refusal { // why a chosen slot is not hooked; 0 = hooked
 enum sosc_slot_flag {
 	SOSC_SLOT_LAZY = 1, // was unbound when it was hooked
 	SOSC_SLOT_ENTRY_ONLY = 2, // no exits for this function
+	SOSC_SLOT_PARTIAL = 4, // calls may go round the hook: counts are a lower bound
 };
 
+// A slot as one instrument has hooked it. Its index is that of the cell and of what is
+// counted there; a slot that two have hooked has two records.
 struct sosc_slot {
 	uint32_t symbol; // offset in SEC_STRINGS
 	uint32_t version; // same, 0 = none
@@ -356,11 +401,18 @@ struct sosc_slot {
 	uint8_t flags; // enum sosc_slot_flag
 	uint8_t error_rule; // enum sosc_error_rule
 	uint32_t ready; // 1 once the rest is written
-	uint32_t function_flags; // sosc_function.flags
+	uint16_t function_flags; // sosc_function.flags
+	uint8_t instrument; // enum sosc_instrument_kind
+	uint8_t reserved;
 	uint64_t tsc; // when it was hooked
 };
 
-// One cell of a count array in SOSC_MODE_STATS (in COUNT: a u64 of calls).
+// From where a slot is called: what a unit names by its number. Followed children share them.
+struct sosc_call_site {
+	uint64_t word; // return address << SOSC_CALL_SITE_SLOT | slot index + 1; 0: not written
+};
+
+// One cell of a count array of STATS (of COUNT: a u64 of calls).
 struct sosc_stats {
 	uint64_t calls; // entries
 	uint64_t returns; // exits paired with their entry
@@ -371,97 +423,6 @@ struct sosc_stats {
 	uint64_t reserved[2];
 };
 
-// ---- the stream ------------------------------------------------------------
-
-// The low byte of a chunk's word in SOSC_SEC_CHUNK_STATES. The other three count how
-// often it was taken: who has been away for long, or is a forked child, finds that it
-// is another's. The reader stores the low byte alone.
-enum sosc_chunk_state {
-	SOSC_CHUNK_FREE = 0, // -> OWNED by a writer
-	SOSC_CHUNK_OWNED = 1, // a thread writes; the reader may read committed units
-	SOSC_CHUNK_FULL = 2, // -> FREE by the reader (OVERWRITE: -> OWNED by a writer)
-	SOSC_CHUNK_STATE = 0xff, // what is kept of the word
-};
-
-enum sosc_chunk_flag {
-	// Its writer is a vfork child: the parent gives it back, whatever becomes of the
-	// child, so the reader must not
-	SOSC_CHUNK_BORROWED = 1,
-};
-
-struct sosc_chunk {
-	uint64_t seq; // written last; units after it are zero until committed. The
-		// reader clears it before it frees the chunk
-	uint32_t tid;
-	uint32_t pid;
-	uint64_t tsc; // when handed out
-	uint64_t tsc_full; // when given back, 0 before
-	uint32_t flags; // enum sosc_chunk_flag
-	uint32_t reserved0;
-	uint64_t reserved[3];
-	// then units of 32 bytes up to SOSC_CHUNK_SIZE
-};
-
-// A unit's first word is its commit word, stored last: type << 28 | low 28 bits.
-// A unit whose commit word is 0 in a full chunk was never finished: skip it.
-enum sosc_unit_type {
-	SOSC_UNIT_ENTRY = 1, // an EXIT is to follow
-	SOSC_UNIT_ENTRY_ONLY = 2, // none will
-	SOSC_UNIT_EXIT = 3,
-	SOSC_UNIT_DATA = 4, // belongs to the ENTRY or EXIT before it
-	SOSC_UNIT_OVERHEAD = 5, // time the agent itself took, not the program
-};
-
-struct sosc_entry { // low 28 bits: slot index
-	uint32_t commit;
-	uint32_t sp; // low half of the address of the return address
-	uint64_t tsc;
-	uint64_t return_addr;
-	uint64_t arg0; // first integer register
-};
-
-struct sosc_exit { // low 28 bits: slot index
-	uint32_t commit;
-	uint32_t sp; // equal to its entry's
-	uint64_t tsc;
-	uint64_t result; // rax
-	uint32_t errno_value; // valid with SOSC_AGENT_ERRNO
-	uint32_t reserved;
-};
-
-// DATA: low 28 bits: kind << 24 | item << 16 | length. Units of one item follow
-// each other; the first has the kind, the rest SOSC_DATA_MORE with the bytes
-// still to come. payload holds min(length, 24) bytes.
-enum sosc_data_kind {
-	SOSC_DATA_MORE = 0,
-	SOSC_DATA_WORDS = 1, // integer registers from number item on
-	SOSC_DATA_STACK = 2, // stack words from number item on
-	SOSC_DATA_FLOATS = 3, // xmm registers from number item on; exit: xmm0
-	SOSC_DATA_STRING = 4, // without its NUL
-	SOSC_DATA_BYTES = 5,
-	SOSC_DATA_WORD_AT = 6, // 8 bytes
-};
-
-enum sosc_data_flag { // in aux
-	SOSC_DATA_TRUNCATED = 1, // there was more than the limit
-	SOSC_DATA_UNREADABLE = 2, // the pointer could not be read
-	SOSC_DATA_NULL = 4, // the pointer was NULL
-};
-
-struct sosc_data {
-	uint32_t commit;
-	uint32_t aux; // enum sosc_data_flag in the first unit of an item
-	uint8_t payload[24];
-};
-
-struct sosc_overhead {
-	uint32_t commit; // low 28 bits: 0
-	uint32_t reserved;
-	uint64_t tsc; // start
-	uint64_t ticks; // length
-	uint64_t reserved1;
-};
-
 // ---- start -----------------------------------------------------------------
 
 // Offsets inside the blob's reservation in the target (agent/agent.lds keeps
@@ -469,12 +430,12 @@ struct sosc_overhead {
 // page of entry trampolines and one of return trampolines, each repeated
 // SOSC_BLOB_REPEAT times.
 enum sosc_blob {
-	SOSC_BLOB_SIZE = 0x1800000,
+	SOSC_BLOB_SIZE = 0x4000000,
 	SOSC_BLOB_TEXT_MAX = 0x40000, // from 0: code, tables, unwind rule
 	SOSC_BLOB_ENTRIES = 0x40000, // SOSC_MAX_SLOTS entry trampolines of 16
-	SOSC_BLOB_SITES = 0x140000, // SOSC_MAX_SITES return trampolines of 32
-	SOSC_BLOB_DISTANCE = 0x500000, // from a trampoline to its data
-	SOSC_BLOB_DATA = 0xa40000, // the agent's variables
+	SOSC_BLOB_SITES = 0x440000, // SOSC_MAX_SITES return trampolines of 32
+	SOSC_BLOB_DISTANCE = 0x800000, // from a trampoline to its data
+	SOSC_BLOB_DATA = 0x1040000, // the agent's variables
 	SOSC_BLOB_REPEAT = 64, // pages of each kind in the blob file
 };
 
@@ -487,8 +448,9 @@ struct sosc_start { // rdi of soscope_agent_start, in the target's memory
 	int32_t control_fd; // the shared file; closed by start
 	int32_t blob_fd; // the blob; closed by start
 	uint32_t pages_offset; // of the trampoline pages in the blob file
-	uint64_t control_size; // bytes of the shared file
+	uint64_t control_size; // bytes of the shared file to map; count arrays may lie behind them
 	int64_t errno_offset; // from the thread pointer; INT64_MIN = unknown
+	int64_t tid_offset; // of the thread id, from the thread pointer; 0 = unknown
 	uint64_t brk; // the loader's r_brk function, 0 = do not hook it
 	uint64_t brk_before; // the word that stands there
 	uint64_t brk_after; // the word that soscope writes there when this has run
@@ -497,8 +459,7 @@ struct sosc_start { // rdi of soscope_agent_start, in the target's memory
 
 enum sosc_start_flag {
 	SOSC_START_AGAIN = 1, // the agent is mapped already, and nothing is hooked
-	SOSC_START_UNMAP = 2, // with AGAIN: nobody touches the last control block any more
-	SOSC_START_TURNS = 4, // hook nothing yet: soscope_agent_hook will be called
+	SOSC_START_TURNS = 2, // hook nothing yet: soscope_agent_hook will be called
 };
 
 // ---- what stays in the target ----------------------------------------------
@@ -528,7 +489,7 @@ struct sosc_inside {
 #define SOSC_INSIDE_MAGIC 0x3169706f63736f73ull // "soscopi1"
 
 enum {
-	SOSC_MAX_CHANGES = 131072,
+	SOSC_MAX_CHANGES = 655360,
 	SOSC_SCRATCH = 16384,
 	SOSC_SITES_A_PAGE = 128, // the last one's first word is its page's exit handler
 };

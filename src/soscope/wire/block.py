@@ -12,20 +12,18 @@ import errno
 import mmap
 import os
 import sys
-from collections.abc import Iterable
+from _collections_abc import Iterable, Iterator
 
 from soscope.errors import FormatError
-from soscope.model.image import Image
-from soscope.model.slot import Slot
+from soscope.model.image import TracedImage
+from soscope.model.slot import TracedSlot
 from soscope.wire import layout, records, sharedfile
 from soscope.wire.plan import Plan
 
-_STRINGS_SIZE = 16 << 20  # names of MAX_SLOTS symbols at 256 bytes; sparse
 _PREFAULT = 1 << 20  # the first chunks, so that the first calls meet no page fault
 _MADV_POPULATE_WRITE = 23  # Linux 5.14
 _MADV_REMOVE = 9
 _FUTEX_WAKE = 1
-_SYS_FUTEX = {"x86_64": 202, "aarch64": 98}
 
 
 class _Word:
@@ -48,6 +46,8 @@ class _Word:
 class ControlBlock:
     """A mapped control block. `fd` is its file, `size` its bytes.
 
+    `target_size` are the bytes that the target maps at first: all but most count arrays.
+
     Every scalar field of `struct sosc_control` is an attribute that can be read and set.
     """
 
@@ -58,7 +58,7 @@ class ControlBlock:
     command = _Word("command")
     owner_start = _Word("owner_start")
     heartbeat = _Word("heartbeat")
-    mode = _Word("mode")
+    plans = _Word("plans")
     flags = _Word("flags")
     when_full = _Word("when_full")
     string_limit = _Word("string_limit")
@@ -91,6 +91,9 @@ class ControlBlock:
     images_dropped = _Word("images_dropped")
     slots_dropped = _Word("slots_dropped")
     spare_chunks = _Word("spare_chunks")
+    reader_gone = _Word("reader_gone")
+    starved = _Word("starved")
+    call_site_count = _Word("call_sites")
 
     def __init__(self, fd: int) -> None:
         """Map the control block of a shared file; `fd` belongs to the block from here on.
@@ -98,7 +101,7 @@ class ControlBlock:
         Raises FormatError where the file is not one of this wire version.
         """
         self.fd = fd
-        self.size = os.fstat(fd).st_size
+        self.size = self.target_size = os.fstat(fd).st_size
         if self.size < layout.PAGE:
             raise FormatError("not a control block: too short", field="size", offset=0)
         self.mapping = mmap.mmap(fd, self.size)
@@ -121,32 +124,50 @@ class ControlBlock:
         `descriptor` is an empty shared file to use, None: make one. Raises NoSharedMemory
         where there is no memory for it.
         """
-        functions = bytearray(plan.functions)
+        if len(plan.instruments) > layout.PLANS:
+            raise ValueError(f"{len(plan.instruments)} instruments, {layout.PLANS} at most")
+        functions = bytearray()
+        for instrument in plan.instruments:
+            functions += instrument.functions
+            functions += bytes(-len(functions) % 8)
         main_name = len(functions)
         functions += os.fsencode(os.path.basename(plan.main_path)) + b"\0"
         main_path = len(functions)
         functions += os.fsencode(plan.main_path) + b"\0"
         chunks = plan.chunks + plan.spare_chunks
-        cell = layout.STATS.size if plan.mode == layout.MODE_STATS else 8
+        chains = 0
+        if chunks and plan.flags & layout.FLAG_FOLLOW:
+            chains = layout.CALL_SITE_HEADS + layout.MAX_CALL_SITES
+        kinds = [instrument.instrument for instrument in plan.instruments]
+        cell = layout.STATS.size if layout.INSTRUMENT_STATS in kinds else 8
         sizes = {
             layout.SEC_PATTERNS: len(plan.patterns),
-            layout.SEC_RULES: len(plan.rules),
+            layout.SEC_RULES: sum(len(instrument.rules) for instrument in plan.instruments),
             layout.SEC_FUNCTIONS: len(functions),
             layout.SEC_IMAGES: layout.MAX_IMAGES * layout.IMAGE.size,
             layout.SEC_SLOTS: layout.MAX_SLOTS * layout.SLOT.size,
-            layout.SEC_STRINGS: _STRINGS_SIZE,
-            layout.SEC_COUNTS: plan.count_arrays * layout.MAX_SLOTS * cell,
+            layout.SEC_STRINGS: plan.strings_size,
             layout.SEC_CHUNK_STATES: chunks * 4,
             layout.SEC_RING: chunks * layout.CHUNK_SIZE,
+            layout.SEC_PLACES: plan.slot_places * 4,
+            layout.SEC_CALL_SITES: (layout.MAX_CALL_SITES if chunks else 0) * layout.CALL_SITE.size,
+            layout.SEC_CALL_SITE_CHAINS: chains * 4,
+            layout.SEC_COUNTS: plan.count_arrays * layout.MAX_SLOTS * cell,  # the last one
         }
-        sections = []
+        sections = [0] * (2 * layout.SECTIONS)
         end = layout.PAGE
-        for section in range(layout.SECTIONS):
+        own = []
+        for instrument in plan.instruments:
+            own.append((end, instrument.own_size))
+            end += instrument.own_size
+            end += -end % layout.PAGE
+        for section, size in sizes.items():
             alignment = layout.CHUNK_SIZE if section == layout.SEC_RING else layout.PAGE
             end += -end % alignment
-            sections += [end, sizes[section]]
-            end += sizes[section]
+            sections[2 * section : 2 * section + 2] = end, size
+            end += size
         end += -end % layout.PAGE
+        later = plan.count_arrays - plan.ready_arrays
         if descriptor is None:
             descriptor = sharedfile.create(end)
         else:
@@ -159,15 +180,18 @@ class ControlBlock:
             reason = os.strerror(number or errno.ENOMEM).lower()
             raise sharedfile.refusal("map", end, reason, number) from error
         block.main_name, block.main_path = main_name, main_path
-        block._fill(plan, sections, bytes(functions))
+        block.target_size = end - later * layout.MAX_SLOTS * cell
+        block._fill(plan, sections, own, bytes(functions))
         return block
 
-    def _fill(self, plan: Plan, sections: list[int], functions: bytes) -> None:
+    def _fill(
+        self, plan: Plan, sections: list[int], own: list[tuple[int, int]], functions: bytes
+    ) -> None:
         self.wire_version = layout.WIRE_VERSION
         self.control_size = layout.CONTROL.size
         at, size, _ = layout.CONTROL.fields["build_id"]
         self._u8[at : at + size] = plan.build_id[:size].ljust(size, b"\0")
-        self.mode = plan.mode
+        self.plans = len(plan.instruments)
         self.flags = plan.flags
         self.when_full = plan.when_full
         self.string_limit = plan.string_limit
@@ -178,19 +202,29 @@ class ControlBlock:
         at = layout.CONTROL.offset("section") // 8
         for index, value in enumerate(sections):
             self._u64[at + index] = value
+        at = layout.CONTROL.offset("plan")
+        first_rule = tables = 0
+        for instrument, (start, size) in zip(plan.instruments, own, strict=True):
+            count = len(instrument.rules) // layout.RULE.size
+            words = (instrument.instrument, instrument.flags, first_rule, count, tables, 0)
+            layout.PLAN.struct.pack_into(self._u8, at, *words, start, size)
+            at += layout.PLAN.size
+            first_rule += count
+            tables += len(instrument.functions)
+            tables += -tables % 8
         for section, content in (
             (layout.SEC_PATTERNS, plan.patterns),
-            (layout.SEC_RULES, plan.rules),
+            (layout.SEC_RULES, b"".join(each.rules for each in plan.instruments)),
             (layout.SEC_FUNCTIONS, functions),
         ):
             start, _ = self.section(section)
             self._u8[start : start + len(content)] = content
-        self.own()
+        self.take_over()
         self._find_ring()
         self.prefault(_PREFAULT)
         self.magic = layout.MAGIC
 
-    def own(self) -> None:
+    def take_over(self) -> None:
         """Make this process the owner: the agent waits for readers that live."""
         self.owner_pid = os.getpid()
         try:
@@ -252,12 +286,15 @@ class ControlBlock:
             pass  # an unusual file: its memory is given back when the process ends
 
     def close(self) -> None:
-        """Unmap the block and close its file; views that were handed out must be gone."""
+        """Unmap the block and close its file; views that were handed out must be gone.
+
+        Raises BufferError where one is left: the mapping goes with it.
+        """
+        os.close(self.fd)
+        self.fd = -1
         for view in (self._states, self._u32, self._i32, self._u64, self._u8):
             view.release()
         self.mapping.close()
-        os.close(self.fd)
-        self.fd = -1
 
     # ---- what the agent found ----
 
@@ -270,6 +307,26 @@ class ControlBlock:
         """Return the bytes [start, end) of a section, cut to its size."""
         offset, size = self.section(section)
         return self._u8[offset + min(start, size) : offset + min(end, size)]
+
+    @property
+    def instruments(self) -> list[int]:
+        """What sees the calls: INSTRUMENT_ constants, in the order of the plan."""
+        first = layout.CONTROL.offset("plan")
+        end = first + min(self.plans, layout.PLANS) * layout.PLAN.size
+        return [self._u32[at // 4] for at in range(first, end, layout.PLAN.size)]
+
+    def own(self, instrument: int) -> memoryview:
+        """Return the bytes that are the instrument's own, none where the plan has not got it.
+
+        The view must be released before the block is closed.
+        """
+        for index, each in enumerate(self.instruments):
+            if each == instrument:
+                at = layout.CONTROL.offset("plan") + index * layout.PLAN.size
+                *_, start, size = layout.PLAN.struct.unpack_from(self._u8, at)
+                if start + size <= self.size:
+                    return self._u8[start : start + size]
+        return self._u8[:0]
 
     @property
     def dropped(self) -> tuple[int, ...]:
@@ -293,7 +350,7 @@ class ControlBlock:
             end = start + offset
         return os.fsdecode(self.mapping[start + offset : end])
 
-    def images(self, process: int, start: int = 0) -> list[Image]:
+    def images(self, process: int, start: int = 0) -> list[TracedImage]:
         """Return the images from index `start` on that the agent has finished writing."""
         found = []
         count = min(self.image_count, layout.MAX_IMAGES)
@@ -307,13 +364,15 @@ class ControlBlock:
     def slots(
         self,
         process: int,
-        images: list[Image],
+        images: list[TracedImage],
         start: int = 0,
         chosen: Iterable[int] | None = None,
-    ) -> list[Slot]:
+        instrument: int | None = None,
+    ) -> list[TracedSlot]:
         """Return the slots from index `start` on that the agent has finished writing.
 
         `chosen` are the indices of those wanted, None: all. There may be tens of thousands.
+        `instrument` is the one that has hooked them, None: any.
         """
         by_index = {image.index: image for image in images}
         names: dict[int, str] = {}
@@ -327,12 +386,14 @@ class ControlBlock:
         found = []
         count = min(self.slot_count, layout.MAX_SLOTS)
         table = self.view(layout.SEC_SLOTS, 0, count * layout.SLOT.size)
+        by = layout.SLOT.offset("instrument")
         for index in range(start, count) if chosen is None else sorted(chosen):
             if not start <= index < count:
                 continue
-            slot = records.slot_of(
-                table, index * layout.SLOT.size, index, process, string, by_index
-            )
+            at = index * layout.SLOT.size
+            if instrument is not None and table[at + by] != instrument:
+                continue
+            slot = records.slot_of(table, at, index, process, string, by_index)
             if slot is not None:
                 found.append(slot)
         return found
@@ -343,6 +404,13 @@ class ControlBlock:
         table = self.view(layout.SEC_SLOTS, 0, count * layout.SLOT.size)
         column = table[layout.SLOT.offset("refusal") :: layout.SLOT.size].tolist()
         return [index for index, refusal in enumerate(column) if refusal]
+
+    def partial_slots(self) -> list[int]:
+        """Return the indices of slots whose counts are a lower bound."""
+        count = min(self.slot_count, layout.MAX_SLOTS)
+        table = self.view(layout.SEC_SLOTS, 0, count * layout.SLOT.size)
+        column = table[layout.SLOT.offset("flags") :: layout.SLOT.size].tolist()
+        return [index for index, flags in enumerate(column) if flags & layout.SLOT_PARTIAL]
 
     def slots_of(self, symbols: Iterable[str]) -> list[int]:
         """Return the indices of slots of functions with one of these names."""
@@ -363,8 +431,11 @@ class ControlBlock:
         column = self._u32[first : first + count * width : width].tolist()
         return [index for index, offset in enumerate(column) if offset in offsets]
 
-    def _count_views(self, width: int) -> list[memoryview]:
-        """Return one view of u64 per count array in use; `width` words a cell."""
+    def _count_views(self, width: int) -> list[tuple[int, memoryview]]:
+        """Return what was written of the count arrays in use: (number of its first cell, view).
+
+        A view has u64, `width` of them a cell.
+        """
         offset, size = self.section(layout.SEC_COUNTS)
         words = layout.MAX_SLOTS * width
         # array 0 is shared; the others belong to one thread each
@@ -372,33 +443,55 @@ class ControlBlock:
         start = offset // 8
         used = min(self.slot_count, layout.MAX_SLOTS) * width
         return [
-            self._u64[start + array * words : start + array * words + used]
+            (at // width, self._u64[start + array * words + at : start + array * words + end])
             for array in range(arrays)
+            for at, end in self._written(start + array * words, used)
         ]
 
+    def _written(self, start: int, words: int) -> Iterator[tuple[int, int]]:
+        """Yield the parts of `words` words from `start` on that were written, by whole pages.
+
+        To read the others would make pages of them: there may be hundreds of arrays.
+        """
+        at, end = start * 8, (start + words) * 8
+        while at < end:
+            try:
+                first = os.lseek(self.fd, at, os.SEEK_DATA)
+            except OSError as error:
+                if error.errno != errno.ENXIO:  # no such question to this file system
+                    yield at // 8 - start, words
+                return  # nothing more
+            if first >= end:
+                return
+            first = max(at, first)
+            last = min(end, os.lseek(self.fd, first, os.SEEK_HOLE))
+            yield first // 8 - start, last // 8 - start
+            at = last
+
     def counts(self) -> dict[int, int]:
-        """Return slot index -> calls, in mode COUNT; slots without calls are left out."""
+        """Return slot index -> calls, of COUNT; slots without calls are left out."""
         total: dict[int, int] = {}
-        for view in self._count_views(1):
-            for index, calls in enumerate(view.tolist()):
+        for first, view in self._count_views(1):
+            for index, calls in enumerate(view.tolist(), first):
                 if calls:
                     total[index] = total.get(index, 0) + calls
         return total
 
     def stats(self) -> dict[int, tuple[int, int, int, int, int, int]]:
-        """Return slot index -> (calls, returns, errors, total, min, max) in mode STATS.
+        """Return slot index -> (calls, returns, errors, total, min, max), of STATS.
 
         The times are ticks, merged over all count arrays; min and max are 0 where nothing
         returned. Slots without calls are left out.
         """
         width = layout.STATS.size // 8
         merged: dict[int, tuple[int, int, int, int, int, int]] = {}
-        for view in self._count_views(width):
+        for first, view in self._count_views(width):
             columns = zip(view[::width].tolist(), view[1::width].tolist(), strict=True)
             for at, words in zip(range(0, len(view), width), columns, strict=True):
                 if words != (0, 0):
                     calls, returns, errors, total, least, most = view[at : at + 6]
-                    before = merged.get(at // width)
+                    slot = first + at // width
+                    before = merged.get(slot)
                     if before is not None:
                         calls += before[0]
                         returns += before[1]
@@ -406,18 +499,22 @@ class ControlBlock:
                         total += before[3]
                         least = min(least, before[4]) if least and before[4] else least or before[4]
                         most = max(most, before[5])
-                    merged[at // width] = calls, returns, errors, total, least, most
+                    merged[slot] = calls, returns, errors, total, least, most
         # The agent keeps the minimum plus one, so that 0 can say "none yet".
         return {
             slot: (calls, returns, errors, total, max(least - 1, 0), most)
             for slot, (calls, returns, errors, total, least, most) in merged.items()
         }
 
-    def rules_matched(self) -> list[int]:
-        """Return how many slots (or images) each rule of the filter matched."""
-        offset, size = self.section(layout.SEC_RULES)
-        at = offset + layout.RULE.offset("matched")
-        return [self._u32[(at + rule) // 4] for rule in range(0, size, layout.RULE.size)]
+    def rules_matched(self, instrument: int) -> list[int]:
+        """Return how many slots (or images) each rule of an instrument matched."""
+        index = self.instruments.index(instrument)
+        at = layout.CONTROL.offset("plan") + index * layout.PLAN.size
+        _, _, first, count, *_ = layout.PLAN.struct.unpack_from(self._u8, at)
+        at, size = self.section(layout.SEC_RULES)
+        rules = range(first, min(first + count, size // layout.RULE.size))
+        at += layout.RULE.offset("matched")
+        return [self._u32[(at + rule * layout.RULE.size) // 4] for rule in rules]
 
     # ---- the ring ----
 
@@ -452,12 +549,16 @@ class ControlBlock:
             self.heartbeat += 1
             self.ring_drained = (self.ring_drained + 1) & 0xFFFF_FFFF
             if self.ring_waiters:
-                self._wake()
+                self._wake(len(indices))
 
-    def _wake(self) -> None:
-        number = _SYS_FUTEX.get(os.uname().machine)
+    def _wake(self, most: int) -> None:
+        """Wake `most` of the writers that wait: more would find nothing."""
+        from soscope.model.arch import arch_here
+
+        here = arch_here()
+        number = None if here is None else here.calls.get("futex")
         if number is None or sys.maxsize < 1 << 32:
-            return  # writers look again every 2 ms anyway
+            return  # writers look again every 100 ms anyway
         word = ctypes.c_uint32.from_buffer(self.mapping, layout.CONTROL.offset("ring_drained"))
-        ctypes.CDLL(None).syscall(number, ctypes.byref(word), _FUTEX_WAKE, 0x7FFF_FFFF)
+        ctypes.CDLL(None).syscall(number, ctypes.byref(word), _FUTEX_WAKE, most)
         del word  # it keeps the mapping from being closed

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants and struct layouts of the control block: the mirror of wire.h.
+"""Constants and struct layouts of the control block: the mirror of wire.h and stream.h.
 
 Every `SOSC_X` of wire.h is `X` here, every `struct sosc_x` the `Layout` `X`; a test compiles
 wire.h and compares all of them. What they mean is written there, and only there. Imported at
@@ -55,22 +55,29 @@ CHUNK_SIZE = 16384
 CHUNK_HEADER = 64
 CHUNK_SLACK = 512
 UNIT = 32
-MAX_SLOTS = 65536
+MAX_SLOTS = 262144
+SLOT_PLACES = 1048576
 MAX_IMAGES = 8192
 MAX_SITES = 131072
+MAX_CALL_SITES = 262144
+CALL_SITE_SLOT = 17
+CALL_SITE_HEADS = 4096
 NAMESPACES = 16
 NONE = 0xFFFF_FFFF
 
-# What happens at a hooked call.
-MODE_COUNT = 1
-MODE_STATS = 2
-MODE_TRACE = 3
+# What may see a hooked call.
+INSTRUMENT_GUARD = 0
+INSTRUMENT_COUNT = 1
+INSTRUMENT_STATS = 2
+INSTRUMENT_TRACE = 3
+INSTRUMENT_KINDS = 4
 
 # Control flags.
 FLAG_FOLLOW = 1
-FLAG_ENTRY_ONLY = 2
 FLAG_NO_CLOCK = 4
-FLAG_NO_SYSCALL = 8
+
+PLANS = 4  # instruments of one session
+PLAN_ENTRY_ONLY = 1
 
 # What a writer does when no chunk is free.
 FULL_BLOCK = 0
@@ -98,7 +105,10 @@ SEC_STRINGS = 5
 SEC_COUNTS = 6
 SEC_CHUNK_STATES = 7
 SEC_RING = 8
-SECTIONS = 9
+SEC_PLACES = 9
+SEC_CALL_SITES = 10
+SEC_CALL_SITE_CHAINS = 11
+SECTIONS = 12
 
 # Reasons for which calls were not seen; indices of control.dropped.
 DROP_FULL = 0
@@ -107,6 +117,7 @@ DROP_THREADS = 2
 DROP_READER_GONE = 3
 DROP_EXIT_UNPAIRED = 4
 DROP_SITES = 5
+DROP_WORDS = 6
 DROP_KINDS = 8
 
 # Whether images loaded later are seen.
@@ -139,7 +150,6 @@ FN_TWICE = 4
 FN_SIX = 8
 FN_PROGRAM = 16
 FN_EXIT_PROGRAM = 32
-FN_VFORK = 64
 
 # When a result is a failure.
 ERROR_NONE = 0
@@ -149,6 +159,7 @@ ERROR_NULL = 3
 ERROR_MINUS_ONE = 4
 ERROR_INT_NONZERO = 5
 ERROR_INT_ZERO = 6
+ERROR_INT_MINUS_ONE = 7
 
 # Operations of capture programs.
 OP_END = 0
@@ -159,8 +170,10 @@ OP_STRING = 4
 OP_BYTES = 5
 OP_WORD_AT = 6
 OP_FORMAT = 7
+OP_ERRNO = 8
 
 ARG_RESULT = 0xFF
+ITEM_ERRNO = 0xFE
 
 # How long OP_BYTES reads.
 LENGTH_LIMIT = 0
@@ -168,8 +181,12 @@ LENGTH_ARG = 1
 LENGTH_PRODUCT = 2
 LENGTH_RESULT = 3
 LENGTH_RESULT_PRODUCT = 4
+LENGTH_RESULT_ARG = 5
+LENGTH_AT = 6
 
 OP_MUST_FOLLOW = 1
+OP_INT_LENGTH = 2
+OP_INT_RESULT = 4
 
 # What became of an image.
 IMAGE_MAIN = 1
@@ -197,6 +214,7 @@ REFUSED_FOREIGN = 6
 
 SLOT_LAZY = 1
 SLOT_ENTRY_ONLY = 2
+SLOT_PARTIAL = 4
 
 # Who may touch a chunk.
 CHUNK_FREE = 0
@@ -206,6 +224,7 @@ CHUNK_STATE = 0xFF
 
 # Flags of a chunk.
 CHUNK_BORROWED = 1
+CHUNK_RETURNED = 2
 
 # The high four bits of a commit word.
 UNIT_ENTRY = 1
@@ -213,6 +232,14 @@ UNIT_ENTRY_ONLY = 2
 UNIT_EXIT = 3
 UNIT_DATA = 4
 UNIT_OVERHEAD = 5
+UNIT_OPEN = 6
+UNIT_WHOLE = 7
+UNIT_NOTHING = 8
+
+# How OPEN and WHOLE units hold a time.
+TICKS_LOW = 10
+START_BITS = 48
+NO_TICKS = 0x3FFFFFF
 
 # What a DATA unit holds.
 DATA_MORE = 0
@@ -222,26 +249,26 @@ DATA_FLOATS = 3
 DATA_STRING = 4
 DATA_BYTES = 5
 DATA_WORD_AT = 6
+DATA_PACKED = 7
 
 DATA_TRUNCATED = 1
 DATA_UNREADABLE = 2
 DATA_NULL = 4
 
 # Offsets inside the agent's reservation in the target.
-BLOB_SIZE = 0x1800000
+BLOB_SIZE = 0x4000000
 BLOB_TEXT_MAX = 0x40000
 BLOB_ENTRIES = 0x40000
-BLOB_SITES = 0x140000
-BLOB_DISTANCE = 0x500000
-BLOB_DATA = 0xA40000
+BLOB_SITES = 0x440000
+BLOB_DISTANCE = 0x800000
+BLOB_DATA = 0x1040000
 BLOB_REPEAT = 64
 
 START_AGAIN = 1
-START_UNMAP = 2
-START_TURNS = 4
+START_TURNS = 2
 
 INSIDE_MAGIC = 0x3169706F63736F73  # "soscopi1"
-MAX_CHANGES = 131072
+MAX_CHANGES = 655360
 SCRATCH = 16384
 SITES_A_PAGE = 128
 
@@ -249,15 +276,20 @@ RANGE = Layout(
     "sosc_range",
     "offset:Q size:Q",
 )
+PLAN = Layout(
+    "sosc_plan",
+    "instrument:I flags:I first_rule:I rules:I functions:I reserved:I own:2Q",
+)
 CONTROL = Layout(
     "sosc_control",
     "magic:Q wire_version:I control_size:I build_id:32s owner_pid:I command:I "
-    "owner_start:Q heartbeat:Q mode:I flags:I when_full:I string_limit:I chunks:I "
-    "count_arrays:I main_name:I main_path:I section:18Q state:I error:i error_at:I "
+    "owner_start:Q heartbeat:Q plans:I flags:I when_full:I string_limit:I chunks:I "
+    "count_arrays:I main_name:I main_path:I section:24Q plan:20Q state:I error:i error_at:I "
     "agent_flags:I agent_base:Q agent_size:Q tsc_start:Q realtime_start:Q "
     "monotonic_start:Q cost_inner:I cost_outer:I images:I slots:I strings:I counts_used:I "
     "sites:I loader_hook:I ring_seq:Q ring_waiters:I ring_drained:I dropped:8Q "
-    "dropped_exits:Q slots_left:Q images_dropped:Q slots_dropped:Q spare_chunks:Q",
+    "dropped_exits:Q slots_left:Q images_dropped:Q slots_dropped:Q spare_chunks:Q "
+    "reader_gone:Q starved:Q call_sites:Q",
 )
 AUTOMATON = Layout(
     "sosc_automaton",
@@ -291,7 +323,11 @@ IMAGE = Layout(
 SLOT = Layout(
     "sosc_slot",
     "symbol:I version:I caller:I callee:I addr:Q saved:Q original:Q prototype:I kind:B "
-    "refusal:B flags:B error_rule:B ready:I function_flags:I tsc:Q",
+    "refusal:B flags:B error_rule:B ready:I function_flags:H instrument:B reserved:B tsc:Q",
+)
+CALL_SITE = Layout(
+    "sosc_call_site",
+    "word:Q",
 )
 STATS = Layout(
     "sosc_stats",
@@ -309,6 +345,10 @@ EXIT = Layout(
     "sosc_exit",
     "commit:I sp:I tsc:Q result:Q errno_value:I reserved:I",
 )
+WHOLE = Layout(
+    "sosc_whole",
+    "commit:I sp:I start:Q result:Q arg0:Q",
+)
 DATA = Layout(
     "sosc_data",
     "commit:I aux:I payload:24s",
@@ -320,7 +360,7 @@ OVERHEAD = Layout(
 START = Layout(
     "sosc_start",
     "base:Q r_debug:Q loader:Q phdr:Q phnum:I control_fd:i blob_fd:i pages_offset:I "
-    "control_size:Q errno_offset:q brk:Q brk_before:Q brk_after:Q flags:Q",
+    "control_size:Q errno_offset:q tid_offset:q brk:Q brk_before:Q brk_after:Q flags:Q",
 )
 INSIDE = Layout(
     "sosc_inside",

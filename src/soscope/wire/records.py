@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from soscope.model.image import IMAGE_MAIN, Image
-from soscope.model.slot import Slot
+from soscope.model.image import IMAGE_MAIN, TracedImage
+from soscope.model.slot import TracedSlot
 from soscope.wire import layout
 
 TYPE_CHECKING = False  # typing is slow to import
@@ -21,7 +21,7 @@ def image_of(
     process: int,
     string: Names,
     main_path: str = "",
-) -> Image | None:
+) -> TracedImage | None:
     """Make an image of the `struct sosc_image` at `offset`; None while it is not ready.
 
     `string` maps an offset in the strings to a name.
@@ -46,7 +46,7 @@ def image_of(
     ) = layout.IMAGE.struct.unpack_from(records, offset)
     if not ready:
         return None
-    return Image(
+    return TracedImage(
         index,
         process,
         string(name),
@@ -70,8 +70,8 @@ def slot_of(
     index: int,
     process: int,
     string: Names,
-    images: dict[int, Image],
-) -> Slot | None:
+    images: dict[int, TracedImage],
+) -> TracedSlot | None:
     """Make a slot of the `struct sosc_slot` at `offset`; None while it is not ready."""
     (
         symbol,
@@ -89,10 +89,12 @@ def slot_of(
         ready,
         _,
         _,
+        _,
+        _,
     ) = layout.SLOT.struct.unpack_from(records, offset)
     if not ready:
         return None
-    return Slot(
+    return TracedSlot(
         index,
         process,
         string(symbol),
@@ -106,4 +108,5 @@ def slot_of(
         bool(flags & layout.SLOT_ENTRY_ONLY),
         None if prototype == layout.NONE else prototype,
         error_rule,
+        bool(flags & layout.SLOT_PARTIAL),
     )

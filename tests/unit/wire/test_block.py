@@ -17,15 +17,19 @@ import pytest
 from soscope.errors import AgentError, FormatError
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
-from soscope.wire.plan import Plan
+from soscope.wire.plan import InstrumentPlan, Plan
 
 
-def plan(mode: int = layout.MODE_TRACE, chunks: int = 4, count_arrays: int = 0) -> Plan:
+def plan(mode: int = layout.INSTRUMENT_TRACE, chunks: int = 4, count_arrays: int = 0) -> Plan:
     return Plan(
-        mode=mode,
+        instruments=[
+            InstrumentPlan(
+                mode,
+                rules=layout.RULE.struct.pack(1, 1, 0xFFFF, 0xFFFF, 0, 0, 0) * 2,
+                functions=b"\1" * layout.FUNCTION_TABLE.size,
+            )
+        ],
         patterns=b"PATTERNS",
-        rules=layout.RULE.struct.pack(1, 1, 0xFFFF, 0xFFFF, 0, 0, 0) * 2,
-        functions=b"\1" * layout.FUNCTION_TABLE.size,
         main_path="/bin/prögram",
         chunks=chunks,
         count_arrays=count_arrays,
@@ -64,7 +68,8 @@ def put_slot(block: ControlBlock, symbol: bytes, caller: int, callee: int, ready
     index = block.slot_count
     record = layout.SLOT.struct.pack(
         put_string(block, symbol), 0, caller, callee, 0x4000, 0, 0, layout.NONE,
-        layout.SLOT_JUMP_SLOT, 0, layout.SLOT_LAZY, layout.ERROR_NULL, ready, 0, 0,
+        layout.SLOT_JUMP_SLOT, 0, layout.SLOT_LAZY, layout.ERROR_NULL, ready, 0,
+        layout.INSTRUMENT_TRACE, 0, 0,
     )  # fmt: skip
     block.view(layout.SEC_SLOTS, index * len(record), (index + 1) * len(record))[:] = record
     block.slot_count = index + 1
@@ -72,7 +77,12 @@ def put_slot(block: ControlBlock, symbol: bytes, caller: int, callee: int, ready
 
 
 def test_every_scalar_of_the_control_struct_is_an_attribute(block: ControlBlock) -> None:
-    renamed = {"images": "image_count", "slots": "slot_count", "strings": "strings_used"}
+    renamed = {
+        "images": "image_count",
+        "slots": "slot_count",
+        "strings": "strings_used",
+        "call_sites": "call_site_count",
+    }
     for field, (_, size, code) in layout.CONTROL.fields.items():
         if code == "s" or size > 8:
             continue
@@ -85,7 +95,8 @@ def test_every_scalar_of_the_control_struct_is_an_attribute(block: ControlBlock)
 
 def test_sections_are_aligned_and_do_not_overlap(block: ControlBlock) -> None:
     end = layout.PAGE
-    for section in range(layout.SECTIONS):
+    in_order = sorted(range(layout.SECTIONS), key=lambda section: block.section(section)[0])
+    for section in in_order:
         offset, size = block.section(section)
         assert offset % layout.PAGE == 0
         assert offset >= end
@@ -109,7 +120,7 @@ def test_create_writes_what_the_plan_says(block: ControlBlock) -> None:
         block.mapping[start + block.main_name : start + size] == "prögram\0/bin/prögram\0".encode()
     )
     assert block.main_path == block.main_name + len("prögram\0".encode())
-    assert block.rules_matched() == [0, 0]
+    assert block.rules_matched(layout.INSTRUMENT_TRACE) == [0, 0]
     assert block.dropped == (0,) * layout.DROP_KINDS
 
 
@@ -184,7 +195,7 @@ def test_a_name_outside_the_strings_is_empty(block: ControlBlock) -> None:
 
 
 def test_counts_are_added_up_over_the_arrays() -> None:
-    block = ControlBlock.create(plan(layout.MODE_COUNT, chunks=0, count_arrays=3))
+    block = ControlBlock.create(plan(layout.INSTRUMENT_COUNT, chunks=0, count_arrays=3))
     block.slot_count = 5
     block.counts_used = 1  # threads; array 0 is shared
     start = block.section(layout.SEC_COUNTS)[0]
@@ -196,7 +207,7 @@ def test_counts_are_added_up_over_the_arrays() -> None:
 
 
 def test_statistics_are_merged_over_the_arrays() -> None:
-    block = ControlBlock.create(plan(layout.MODE_STATS, chunks=0, count_arrays=2))
+    block = ControlBlock.create(plan(layout.INSTRUMENT_STATS, chunks=0, count_arrays=2))
     block.slot_count = 3
     block.counts_used = 2
     start = block.section(layout.SEC_COUNTS)[0]
@@ -256,7 +267,7 @@ import resource, sys
 from soscope.errors import AgentError
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
-from soscope.wire.plan import Plan
+from soscope.wire.plan import InstrumentPlan, Plan
 soft, hard = int(sys.argv[1]), int(sys.argv[2])
 resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 if sys.argv[3] == "nobody":
@@ -265,7 +276,8 @@ if sys.argv[3] == "nobody":
     os.setuid(65534)
 try:
     ControlBlock.create(
-        Plan(mode=3, patterns=b"", rules=b"", functions=b"", main_path="x", chunks=4))
+        Plan(instruments=[InstrumentPlan(3, rules=b"", functions=b"")], patterns=b"",
+             main_path="x", chunks=4))
 except AgentError as error:
     print(error, error.errno)
 else:
@@ -305,3 +317,30 @@ def test_no_room_for_the_mapping_is_an_agent_error(monkeypatch: pytest.MonkeyPat
     with pytest.raises(AgentError, match="cannot map"):
         ControlBlock.create(plan())
     assert len(list(descriptors.iterdir())) == before
+
+
+@pytest.mark.parametrize("mode", [layout.INSTRUMENT_COUNT, layout.INSTRUMENT_STATS])
+def test_a_target_maps_few_count_arrays(mode: int) -> None:
+    """Those lie at the end of the file."""
+    width = layout.STATS.size if mode == layout.INSTRUMENT_STATS else 8
+    for arrays in (1, 2, 5):
+        block = ControlBlock.create(plan(mode, chunks=0, count_arrays=arrays))
+        offset, size = block.section(layout.SEC_COUNTS)
+        assert offset + size == block.size
+        assert block.target_size == offset + min(arrays, 2) * layout.MAX_SLOTS * width
+        block.close()
+
+
+def test_looking_for_counts_makes_no_pages() -> None:
+    """Of hundreds of arrays most may be empty, and each is as long as there are slots."""
+    block = ControlBlock.create(plan(layout.INSTRUMENT_COUNT, chunks=0, count_arrays=400))
+    offset, _ = block.section(layout.SEC_COUNTS)
+    put = layout.CONTROL.offset
+    block._u32[put("slots") // 4] = 40_000
+    block._u32[put("counts_used") // 4] = 399
+    for array, slot in ((0, 3), (7, 3), (7, 30_000), (399, 39_999)):
+        block._u64[offset // 8 + array * layout.MAX_SLOTS + slot] = 5
+    before = os.fstat(block.fd).st_blocks
+    assert block.counts() == {3: 10, 30_000: 5, 39_999: 5}
+    assert os.fstat(block.fd).st_blocks == before
+    block.close()

@@ -25,11 +25,12 @@ CODES = {
     "uint64_t": "Q",
     "int64_t": "q",
     "struct sosc_range": "Q",
+    "struct sosc_plan": "Q",
 }
 
 
 def _without_comments() -> str:
-    text = (INCLUDE / "soscope" / "wire.h").read_text()
+    text = "\n".join((INCLUDE / "soscope" / name).read_text() for name in ("stream.h", "wire.h"))
     return re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL)
 
 
