@@ -113,7 +113,7 @@ FUNCTION sosc_h_stats_entry
 	KEEP	%rax
 	KEEP	%r10
 	FIND_THREAD 2f, 0
-	mov	THREAD_COUNTS(%r10), %rax
+	mov	THREAD_STATS(%r10), %rax
 	test	%rax, %rax
 	jz	2f
 	incq	STATS_CALLS(%rax,%r11,4)
@@ -201,51 +201,170 @@ FUNCTION \name
 	ENTRY_HANDLER sosc_h_entry, 32, 0
 	ENTRY_HANDLER sosc_h_entry_six, 96, 1
 
+// The slow ways of CALL handlers. The trampoline of the call site: in rcx; it may have to be made.
+.macro CALL_SITE none, made
+	mov	%rax, %rdx
+	lea	sosc_site_slow(%rip), %rax
+	call	sosc_slow_reserve
+	test	%rax, %rax
+	jz	\none
+	mov	%rax, %rcx
+	jmp	\made
+.endm
+
+.macro CALL_THREAD there, none
+	SLOW	sosc_thread_slow
+	mov	%rax, %r10
+	test	%rax, %rax
+	jnz	\there
+	jmp	\none
+.endm
+
+.macro CALL_ROOM size, there, none
+	mov	$\size, %edx
+	lea	sosc_ring_slow_entry(%rip), %rax
+	call	sosc_slow_reserve
+	test	%rax, %rax
+	jnz	\there
+	jmp	\none
+.endm
+
+// An entry that no exit can make whole: rax = unit, rcx = trampoline.
+.macro CALL_PLAIN
+	mov	SOSC_DISTANCE + SITE_CELL(%rcx), %r11
+	mov	%rcx, %r10
+	WRITE_ENTRY UNIT_ENTRY
+	mov	%r10, %r11
+	RESTORE_FOUR
+	jmp	*%r11
+.endm
+
+// Makes the unit in rax an entry of the call site whose trampoline is in rcx, and goes to
+// \plain where it cannot be one, or to \taken where somebody may have taken it from us: then rax
+// and rcx are as they were. Clobbers rdx and r11; rcx stays.
+.macro WRITE_OPEN size, plain, taken
+	cmpl	$0, SOSC_DISTANCE + SITE_OPEN(%rcx)
+	je	\plain
+	cmpb	$0, sosc_clock_off(%rip)
+	jne	\plain
+	mov	%rdi, 24(%rax)
+	lea	RETURN_SLOT(%rsp), %edx
+	mov	%edx, 4(%rax)
+	mov	%rax, %r11
+	rdtsc
+	shl	$32, %rdx
+	or	%rax, %rdx
+	sub	sosc_tsc_start(%rip), %rdx
+	mov	%rdx, %rax
+	shr	$START_BITS, %rax
+	mov	%r11, %rax
+	jnz	\plain
+	mov	SOSC_DISTANCE + SITE_OPEN(%rcx), %r11d
+	IF_NOT_LAST \size, \taken
+	// both are 0, or in a child that is forked here what an exit has added bits to
+	or	%rdx, 8(%rax)
+	or	%r11d, (%rax)
+.endm
+
+// A signal handler has recorded more behind the unit in rax: no exit makes it whole. Or it has
+// forked, and this is the child: an exit may have done so, and the unit is the parent's.
+.macro CALL_TAKEN plain
+	mov	%rax, %rdx
+	lea	sosc_ring_is_ours(%rip), %rax
+	call	sosc_slow_reserve
+	test	%rax, %rax
+	jnz	\plain
+	mov	%rcx, %r11
+	RESTORE_FOUR
+	jmp	*%r11
+	.cfi_adjust_cfa_offset 32
+.endm
+
 // Entry and exit.
-.macro CALL_HANDLER name, size, six, entry_only
-FUNCTION \name
+FUNCTION sosc_h_call
 	.cfi_startproc
 	endbr64
 	SAVE_FOUR
 	FIND_THREAD 7f, 1
 1:	FIND_SITE 6f
-2:	RESERVE	\size, 8f
-3:
-.if \six
-	WRITE_SIX
-.endif
-	mov	%rcx, %r10
-	WRITE_ENTRY UNIT_ENTRY
-	mov	%r10, %r11
+2:	RESERVE	32, 8f
+3:	WRITE_OPEN 32, 9f, 5f
+	mov	%rcx, %r11
 	RESTORE_FOUR
 	jmp	*%r11
 4:	.cfi_adjust_cfa_offset 32
 	RESTORE_FOUR
 	jmp	*CELL_ORIGINAL(%r11)
 6:	.cfi_adjust_cfa_offset 32
-	mov	%rax, %rdx
-	lea	sosc_site_slow(%rip), %rax
-	call	sosc_slow_reserve
-	test	%rax, %rax
-	jz	\entry_only
-	mov	%rax, %rcx
-	jmp	2b
-7:	SLOW	sosc_thread_slow
-	mov	%rax, %r10
-	test	%rax, %rax
-	jnz	1b
-	jmp	4b
-8:	mov	$\size, %edx
-	lea	sosc_ring_slow_entry(%rip), %rax
-	call	sosc_slow_reserve
-	test	%rax, %rax
-	jnz	3b
-	jmp	4b
+	CALL_SITE entry_only_tail, 2b
+7:	CALL_THREAD 1b, 4b
+8:	CALL_ROOM 32, 3b, 4b
+5:	CALL_TAKEN 9f
+9:	CALL_PLAIN
 	.cfi_endproc
-.endm
 
-	CALL_HANDLER sosc_h_call, 32, 0, entry_only_tail
-	CALL_HANDLER sosc_h_call_six, 96, 1, entry_only_tail_six
+// The same with six register words: in one more unit if all fit into 48 bits each, else in two.
+FUNCTION sosc_h_call_six
+	.cfi_startproc
+	endbr64
+	SAVE_FOUR
+	FIND_THREAD 7f, 1
+1:	FIND_SITE 6f
+2:	cmpl	$0, SOSC_DISTANCE + SITE_OPEN(%rcx)
+	je	10f
+	movabs	$1 << 47, %rdx
+	lea	(%rsi,%rdx), %rax
+	mov	SAVED_RDX(%rsp), %r11
+	add	%rdx, %r11
+	or	%r11, %rax
+	mov	SAVED_RCX(%rsp), %r11
+	add	%rdx, %r11
+	or	%r11, %rax
+	lea	(%r8,%rdx), %r11
+	or	%r11, %rax
+	lea	(%r9,%rdx), %r11
+	or	%r11, %rax
+	mov	SOSC_DISTANCE + SITE_CELL(%rcx), %r11
+	shr	$48, %rax
+	jnz	10f
+	RESERVE	64, 8f
+3:	mov	%rsi, 40(%rax)
+	mov	SAVED_RDX(%rsp), %rdx
+	mov	%rdx, 46(%rax)
+	mov	SAVED_RCX(%rsp), %rdx
+	mov	%rdx, 52(%rax)
+	mov	%r8d, 58(%rax)
+	mov	%r8, %rdx
+	shr	$32, %rdx
+	mov	%dx, 62(%rax)
+	mov	%r9d, 36(%rax)
+	mov	%r9, %rdx
+	shr	$32, %rdx
+	movzwl	%dx, %edx
+	or	$UNIT_PACKED, %edx
+	mov	%edx, 32(%rax)
+	WRITE_OPEN 64, 9f, 5f
+	mov	%rcx, %r11
+	RESTORE_FOUR
+	jmp	*%r11
+10:	.cfi_adjust_cfa_offset 32
+	RESERVE	96, 12f
+11:	WRITE_SIX
+	WRITE_OPEN 96, 9f, 5f
+	mov	%rcx, %r11
+	RESTORE_FOUR
+	jmp	*%r11
+4:	.cfi_adjust_cfa_offset 32
+	RESTORE_FOUR
+	jmp	*CELL_ORIGINAL(%r11)
+6:	.cfi_adjust_cfa_offset 32
+	CALL_SITE entry_only_tail_six, 2b
+7:	CALL_THREAD 1b, 4b
+8:	CALL_ROOM 64, 3b, 4b
+12:	CALL_ROOM 96, 11b, 4b
+5:	CALL_TAKEN 9f
+9:	CALL_PLAIN
+	.cfi_endproc
 
 // No return trampoline left: four registers saved, r10 = thread.
 .macro ENTRY_ONLY_TAIL name, handler
@@ -271,7 +390,7 @@ FUNCTION sosc_h_program
 	KEEP	%r9
 	KEEP	%r11
 	mov	%rsp, %rdi
-	CALL_C	sosc_capture_entry
+	CALL_C	sosc_trace_entry
 	mov	%rax, (%rsp)
 	BACK	%r11
 	BACK	%r9

@@ -67,8 +67,9 @@ FUNCTION sosc_h_resolve
 	jmp	*16(%r11)
 	.cfi_endproc
 
-// In front of prctl, seccomp and syscall: C looks at the arguments first.
-FUNCTION sosc_h_guard
+// An instrument whose handlers are in C: it looks at the arguments, may change them, and
+// says where to go on: at the function, or at a return trampoline if it wants the result.
+FUNCTION sosc_h_layer
 	.cfi_startproc
 	endbr64
 	SAVE_FOUR
@@ -78,14 +79,15 @@ FUNCTION sosc_h_guard
 	KEEP	%r9
 	KEEP	%r11
 	mov	%rsp, %rdi
-	CALL_C	sosc_guard
+	CALL_C	sosc_layer_entry
+	mov	%rax, (%rsp)
 	BACK	%r11
 	BACK	%r9
 	BACK	%r8
 	BACK	%rdi
 	BACK	%rsi
 	RESTORE_FOUR
-	jmp	*CELL_ORIGINAL(%r11)
+	jmp	*%r11
 	.cfi_endproc
 
 // In front of another namespace's dl_iterate_phdr: rdi and rsi are its arguments.

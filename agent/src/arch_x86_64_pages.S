@@ -39,7 +39,7 @@ sosc_site_page:
 	.hidden	sosc_entries
 sosc_entries:
 	.cfi_startproc
-	.skip	0x100000
+	.skip	0x400000
 	.cfi_endproc
 
 // The frame of a return trampoline has size zero. At offsets 0 and 4 the return
@@ -47,6 +47,9 @@ sosc_entries:
 //	sp' = rsp + ((pc & 31) < 8) * 8
 // and the return address is the first word of the data behind the trampoline:
 //	*((pc & ~31) + SOSC_DISTANCE)
+// Where that is another trampoline's (SITE_DEPTH says so), of a call that ended in this
+// one or of another instrument's, the rule goes on to its: two signal frames with one
+// canonical frame address are more than libgcc can tell from their caller.
 // As a signal frame the canonical frame address is exact and unwinders use the
 // program counter as it is; the return address is given less one, so that the
 // frame above is looked up inside the call instruction.
@@ -57,7 +60,11 @@ sosc_sites:
 	.cfi_startproc
 	.cfi_signal_frame
 	.cfi_escape 0x0f, 11, 0x77, 0, 0x80, 0, 0x4f, 0x1a, 0x38, 0x2d, 0x33, 0x24, 0x22
-	.cfi_escape 0x16, 16, 14, 0x80, 0, 0x09, 0xe0, 0x1a, 0x0c, 0x00, 0x00, 0x50, 0x00, 0x22, 0x06, 0x31, 0x1c
+	.cfi_escape 0x16, 16, 23, 0x80, 0
+	// again: and -32, plus the distance: the data; its return address, its depth
+	.cfi_escape 0x09, 0xe0, 0x1a, 0x0c, DISTANCE_BYTES, 0x22, 0x12, 0x06, 0x16, 0x23, SITE_DEPTH, 0x94, 1
+	.cfi_escape 0x28, 0xed, 0xff // bra again
+	.cfi_escape 0x31, 0x1c
 	.skip	0x400000
 	.cfi_endproc
 
@@ -75,7 +82,7 @@ sosc_scratch:
 	.globl	sosc_cells
 	.hidden	sosc_cells
 sosc_cells:
-	.skip	0x100000
+	.skip	0x400000
 
 	.section .sitedata, "aw", @nobits
 	.globl	sosc_sitedata

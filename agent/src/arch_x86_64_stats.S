@@ -14,7 +14,7 @@ FUNCTION sosc_h_stats
 	SAVE_FOUR
 	FIND_THREAD 7f, 0
 1:	FIND_SITE 6f
-2:	mov	THREAD_COUNTS(%r10), %rax
+2:	mov	THREAD_STATS(%r10), %rax
 	test	%rax, %rax
 	jz	9f
 	incq	STATS_CALLS(%rax,%r11,4)
@@ -95,7 +95,7 @@ FUNCTION sosc_x_stats
 	jne	7f
 	cmpb	$0, SOSC_DISTANCE + SITE_FLAGS(%r11)
 	jne	7f
-	cmpq	$0, THREAD_COUNTS(%r10)
+	cmpq	$0, THREAD_STATS(%r10)
 	je	7f
 	sub	PARKED_A(%rdx), %rcx
 	add	PARKED_B(%rdx), %rcx
@@ -103,7 +103,7 @@ FUNCTION sosc_x_stats
 	sub	THREAD_OVERHEAD(%r10), %rcx
 	sub	sosc_cost_inner(%rip), %rcx
 	js	6f
-1:	mov	THREAD_COUNTS(%r10), %rdx
+1:	mov	THREAD_STATS(%r10), %rdx
 	test	%rdx, %rdx
 	jz	10f // forked just now
 	lea	(%rdx,%rax,4), %rdx
@@ -136,33 +136,7 @@ FUNCTION sosc_x_stats
 	jmp	1b
 	// enum sosc_error_rule, from 1 on
 20:	mov	SAVED_RAX(%rsp), %rax
-	dec	%ecx
-	jz	21f
-	dec	%ecx
-	jz	22f
-	dec	%ecx
-	jz	23f
-	dec	%ecx
-	jz	24f
-	dec	%ecx
-	jz	25f
-	test	%eax, %eax
-	jz	29f
-	jmp	10b
-21:	test	%eax, %eax
-	js	29f
-	jmp	10b
-22:	test	%rax, %rax
-	js	29f
-	jmp	10b
-23:	test	%rax, %rax
-	jz	29f
-	jmp	10b
-24:	cmp	$-1, %rax
-	je	29f
-	jmp	10b
-25:	test	%eax, %eax
-	jz	10b
+	IF_FAILED %ecx, %rax, %eax, 29f, 10b
 29:	incq	STATS_ERRORS(%rdx)
 	jmp	10b
 	// a shared array, another place, returns twice, no clock: C does it all,

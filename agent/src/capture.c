@@ -5,17 +5,21 @@
 // reserved, to write. A string that another thread changes in between is cut or
 // padded, never overrun.
 
-#include "agent.h"
 #include "capture.h"
-#include "sys.h"
+#include "arch.h"
+#include "guard.h"
+#include "memory.h"
 
-enum { PIECE = 256 }; // bytes of a checked read
+enum {
+	PIECE = 256, // bytes of a checked read
+	PIECES = 32, // units that one system call reads for
+};
 
 // Copies at most @size bytes from the target's @from; how many could be read.
 uint64_t sosc_checked_copy(const struct sosc_capture *capture, void *to, uint64_t from,
 			   uint64_t size)
 {
-	if (sosc_control->flags & SOSC_FLAG_NO_SYSCALL)
+	if (sosc_is_sealed(capture->thread))
 		return 0;
 	return sosc_read(capture->thread->tid, to, from, size);
 }
@@ -53,41 +57,88 @@ uint32_t sosc_string_size(const struct sosc_capture *capture, uint64_t from, uin
 	return size;
 }
 
-static uint64_t pointer_of(const struct sosc_capture *capture, uint32_t arg)
+// False: the word was not kept from the entry on.
+static bool word_of(const struct sosc_capture *capture, uint32_t arg, uint64_t *ret)
 {
 	if (arg == SOSC_ARG_RESULT)
-		return capture->result;
-	return arg < 6 ? capture->words[arg] : 0;
+		*ret = capture->result;
+	else if (arg < SOSC_REGISTER_ARGUMENTS && capture->known >> arg & 1)
+		*ret = capture->words[arg];
+	else
+		return false;
+	return true;
 }
 
-static uint64_t length_of(const struct sosc_capture *capture, const struct sosc_op *op)
+// The int at @from; false: it cannot be read.
+bool sosc_capture_int(const struct sosc_capture *capture, uint64_t from, uint32_t *ret)
 {
-	uint64_t a = op->length_arg < 6 ? capture->words[op->length_arg] : 0;
-	uint64_t b = op->length_arg < 5 ? capture->words[op->length_arg + 1] : 0;
-	uint64_t product;
+	return from && sosc_checked_copy(capture, ret, from, sizeof(*ret)) == sizeof(*ret);
+}
 
+// A register's upper half is anything where its argument is an int. No length is negative.
+static uint64_t as_length(uint64_t word, bool is_int)
+{
+	if (is_int)
+		return (int32_t)word > 0 ? (uint32_t)word : 0;
+	return word;
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+// How much of its memory @op is about; false: that is not known.
+static bool length_of(const struct sosc_capture *capture, const struct sosc_op *op, uint64_t *ret)
+{
+	bool is_int = op->flags & SOSC_OP_INT_LENGTH;
+	uint64_t result = op->flags & SOSC_OP_INT_RESULT ? (uint64_t)(int32_t)capture->result :
+							   capture->result;
+	uint64_t a = 0, b;
+	uint32_t now;
+
+	if ((int64_t)result < 0)
+		result = 0;
+	if (op->length != SOSC_LENGTH_LIMIT && op->length != SOSC_LENGTH_RESULT &&
+	    !word_of(capture, op->length_arg, &a))
+		return false;
+	*ret = UINT64_MAX;
 	switch (op->length) {
 	case SOSC_LENGTH_ARG:
-		return a;
+		*ret = as_length(a, is_int);
+		break;
 	case SOSC_LENGTH_PRODUCT:
-		return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+		if (!word_of(capture, op->length_arg + 1u, &b))
+			return false;
+		if (__builtin_mul_overflow(a, b, ret))
+			*ret = UINT64_MAX;
+		break;
 	case SOSC_LENGTH_RESULT:
-		return (int64_t)capture->result > 0 ? capture->result : 0;
+		*ret = result;
+		break;
 	case SOSC_LENGTH_RESULT_PRODUCT:
-		return __builtin_mul_overflow(a, capture->result, &product) ? UINT64_MAX : product;
+		if (__builtin_mul_overflow(a, result, ret))
+			*ret = UINT64_MAX;
+		break;
+	case SOSC_LENGTH_RESULT_ARG:
+		*ret = smaller(result, as_length(a, is_int));
+		break;
+	case SOSC_LENGTH_AT:
+		if (!(capture->known >> (SOSC_KEPT_INT + op->length_arg) & 1) ||
+		    !sosc_capture_int(capture, a, &now))
+			return false;
+		*ret = smaller(as_length(capture->before[op->length_arg], true),
+			       as_length(now, true));
+		break;
 	default:
-		return UINT64_MAX;
+		break;
 	}
+	return true;
 }
 
 void sosc_capture_floats(struct sosc_capture *capture)
 {
-	// the registers as the function will find them: this code uses none
-	uint8_t state[512] __attribute__((aligned(16)));
-
-	__asm__ volatile("fxsave64 %0" : "=m"(state));
-	for (int i = 0; i < 8; i++)
-		memcpy(&capture->floats[i], state + 160 + 16 * i, 8);
+	sosc_float_arguments(capture->floats);
 }
 
 void sosc_capture_add(struct sosc_capture *capture, struct sosc_item item)
@@ -99,7 +150,8 @@ void sosc_capture_add(struct sosc_capture *capture, struct sosc_item item)
 static void add_memory(struct sosc_capture *capture, const struct sosc_op *op)
 {
 	uint32_t limit = op->limit ? op->limit : sosc_control->string_limit;
-	uint64_t from = pointer_of(capture, op->arg), length;
+	uint64_t from = 0, length = 0;
+	bool known = word_of(capture, op->arg, &from) && (!from || length_of(capture, op, &length));
 	struct sosc_item item = {
 		.from = from, .item = op->item, .checked = !(op->flags & SOSC_OP_MUST_FOLLOW)};
 
@@ -108,15 +160,18 @@ static void add_memory(struct sosc_capture *capture, const struct sosc_op *op)
 	item.kind = op->op == SOSC_OP_WORD_AT ? SOSC_DATA_WORD_AT :
 		    op->op == SOSC_OP_BYTES   ? SOSC_DATA_BYTES :
 						SOSC_DATA_STRING;
-	if (!from) {
+	if (!known) {
+		item.flags = SOSC_DATA_UNREADABLE;
+	} else if (!from) {
 		item.flags = SOSC_DATA_NULL;
-	} else if (item.kind == SOSC_DATA_STRING) {
-		item.size = sosc_string_size(capture, from, limit, item.checked, &item.flags);
-	} else {
-		length = item.kind == SOSC_DATA_WORD_AT ? 8 : length_of(capture, op);
-		if (item.kind == SOSC_DATA_WORD_AT)
-			limit = 8;
+	} else if (item.kind == SOSC_DATA_WORD_AT) {
+		item.size = 8;
+	} else if (item.kind == SOSC_DATA_BYTES) {
 		item.size = length > limit ? limit + 1 : (uint32_t)length;
+	} else if (length) { // with a length, the string need not end
+		item.size = sosc_string_size(capture, from,
+					     length <= limit ? (uint32_t)length - 1 : limit,
+					     item.checked, &item.flags);
 	}
 	if (item.kind != SOSC_DATA_WORD_AT && item.size > limit) {
 		item.size = limit;
@@ -125,14 +180,31 @@ static void add_memory(struct sosc_capture *capture, const struct sosc_op *op)
 	sosc_capture_add(capture, item);
 }
 
-static void measure(struct sosc_capture *capture, const struct sosc_op *op)
+// An op of one piece: the table may be given back under who was interrupted here, when the
+// session has ended, and is zeros then.
+static struct sosc_op read_op(const struct sosc_op *at)
+{
+	typedef uint64_t __attribute__((aligned(1))) word;
+	union {
+		uint64_t word;
+		struct sosc_op op;
+	} read = {.word = *(const volatile word *)at};
+
+	_Static_assert(sizeof(struct sosc_op) == sizeof(word), "one load");
+	return read.op;
+}
+
+void sosc_capture_measure(struct sosc_capture *capture, const struct sosc_op *at)
 {
 	bool floats = false;
 
-	for (; op->op != SOSC_OP_END; op++) {
+	for (;; at++) {
+		const struct sosc_op now = read_op(at), *op = &now;
 		struct sosc_item item = {.item = op->item};
 
 		switch (op->op) {
+		case SOSC_OP_END:
+			return;
 		case SOSC_OP_WORDS: // the first is in the record itself
 			if (op->arg > 1)
 				sosc_capture_add(
@@ -162,6 +234,13 @@ static void measure(struct sosc_capture *capture, const struct sosc_op *op)
 			add_memory(capture, op);
 			sosc_capture_format(capture, op);
 			break;
+		case SOSC_OP_ERRNO:
+			sosc_capture_add(capture,
+					 (struct sosc_item){.from = (uint64_t)&capture->error,
+							    .size = sizeof(capture->error),
+							    .kind = SOSC_DATA_BYTES,
+							    .item = SOSC_ITEM_ERRNO});
+			break;
 		case SOSC_OP_STRING:
 		case SOSC_OP_BYTES:
 		case SOSC_OP_WORD_AT:
@@ -178,7 +257,7 @@ static uint32_t units_of(const struct sosc_item *item)
 	return item->size ? (item->size + 23) / 24 : 1;
 }
 
-static uint32_t total(struct sosc_capture *capture)
+uint32_t sosc_capture_total(struct sosc_capture *capture)
 {
 	uint32_t bytes = SOSC_UNIT;
 
@@ -194,7 +273,29 @@ static uint32_t total(struct sosc_capture *capture)
 	return bytes;
 }
 
-static void write_items(const struct sosc_capture *capture, struct sosc_data *unit)
+// Copies at most @size bytes from the target's @from into the payloads of @unit and those
+// behind it; how many could be read.
+static __attribute__((noinline)) uint32_t checked_units(const struct sosc_capture *capture,
+							struct sosc_data *unit, uint64_t from,
+							uint32_t size)
+{
+	uint8_t bytes[PIECES * sizeof(unit->payload)];
+	uint32_t done = 0;
+
+	while (done < size) {
+		uint64_t wanted = smaller(size - done, sizeof(bytes));
+		uint64_t got = sosc_checked_copy(capture, bytes, from + done, wanted);
+
+		for (uint64_t at = 0; at < got; at += sizeof(unit->payload), unit++)
+			memcpy(unit->payload, bytes + at, smaller(got - at, sizeof(unit->payload)));
+		done += (uint32_t)got;
+		if (got < wanted)
+			break;
+	}
+	return done;
+}
+
+void sosc_capture_write(const struct sosc_capture *capture, struct sosc_data *unit)
 {
 	for (uint32_t i = 0; i < capture->count; i++) {
 		const struct sosc_item *item = &capture->items[i];
@@ -202,16 +303,18 @@ static void write_items(const struct sosc_capture *capture, struct sosc_data *un
 		uint32_t kind = item->kind;
 		uint8_t flags = item->flags;
 
+		if (item->checked && left) {
+			left = checked_units(capture, unit, item->from, left);
+			if (!left)
+				flags |= SOSC_DATA_UNREADABLE;
+			else if (left < item->size)
+				flags |= SOSC_DATA_TRUNCATED;
+		}
 		for (uint32_t u = 0; u < units; u++, unit++) {
 			uint32_t size = left > 24 ? 24 : left;
-			uint64_t from = item->from + u * 24ull;
 
-			if (item->checked && size) {
-				if (sosc_checked_copy(capture, unit->payload, from, size) != size)
-					flags |= SOSC_DATA_UNREADABLE;
-			} else {
-				memcpy(unit->payload, (const void *)from, size);
-			}
+			if (!item->checked)
+				memcpy(unit->payload, (const void *)(item->from + u * 24ull), size);
 			unit->aux = flags;
 			unit->commit = (uint32_t)SOSC_UNIT_DATA << 28 | kind << 24 |
 				       (uint32_t)item->item << 16 | left;
@@ -219,157 +322,4 @@ static void write_items(const struct sosc_capture *capture, struct sosc_data *un
 			kind = SOSC_DATA_MORE;
 		}
 	}
-}
-
-static const struct sosc_op *program(uint32_t offset)
-{
-	static const struct sosc_op nothing = {.op = SOSC_OP_END};
-
-	if (!offset)
-		return &nothing;
-	return (const void *)((const uint8_t *)sosc_section(SOSC_SEC_FUNCTIONS) + offset);
-}
-
-// The registers whose words an exit program asks for, in the order of its ops:
-// at most two are kept from the entry to the exit.
-static uint32_t wanted(const struct sosc_op *op, uint8_t registers[2])
-{
-	uint32_t count = 0;
-
-	for (; op->op != SOSC_OP_END; op++) {
-		bool sized = op->op == SOSC_OP_BYTES &&
-			     (op->length == SOSC_LENGTH_ARG || op->length == SOSC_LENGTH_PRODUCT ||
-			      op->length == SOSC_LENGTH_RESULT_PRODUCT);
-		uint8_t named[2] = {op->arg, sized ? op->length_arg : SOSC_ARG_RESULT};
-
-		if (op->op == SOSC_OP_FLOAT)
-			continue;
-		for (int i = 0; i < 2; i++) {
-			bool known = named[i] >= 6;
-
-			for (uint32_t k = 0; k < count; k++)
-				known |= registers[k] == named[i];
-			if (!known && count < 2)
-				registers[count++] = named[i];
-		}
-	}
-	return count;
-}
-
-// Keeps the words that the exit program will ask for, until the exit.
-static void park(struct sosc_thread *thread, struct sosc_cell *cell,
-		 const struct sosc_function *function, const struct sosc_capture *capture)
-{
-	uint64_t sp = (uint64_t)&capture->regs->ret;
-	bool tail_called = capture->regs->ret - (uint64_t)sosc_sites <
-			   SOSC_MAX_SITES * SOSC_SITE_SIZE;
-	struct sosc_parked *parked;
-	uint8_t registers[2];
-	uint32_t count = wanted(program(function->exit_program), registers);
-
-	parked = sosc_parked_find(thread, sp, (uint64_t)cell);
-	if (!parked)
-		parked = sosc_parked_place(thread, sp, tail_called);
-	if (!parked)
-		return;
-	parked->cell = (uint64_t)cell;
-	parked->a = count > 0 ? capture->words[registers[0]] : 0;
-	parked->b = count > 1 ? capture->words[registers[1]] : 0;
-	parked->sp = sp;
-}
-
-/**
- * The entry of a call with a capture program. Returns where to go on: the
- * return trampoline, or the function itself when no exit is to be seen.
- */
-uint64_t sosc_capture_entry(const struct sosc_regs *regs)
-{
-	struct sosc_cell *cell = (void *)regs->r11;
-	uint32_t index = sosc_cell_index(cell);
-	const struct sosc_function *function = sosc_hooks[index].function;
-	uint64_t site = 0, target = cell->original;
-	struct sosc_thread *thread = sosc_thread_slow(cell);
-	struct sosc_capture capture;
-	struct sosc_entry *unit;
-
-	if (!thread)
-		return target;
-	capture.regs = regs;
-	capture.thread = thread;
-	capture.at_exit = false;
-	capture.count = 0;
-	capture.words[0] = regs->rdi;
-	capture.words[1] = regs->rsi;
-	capture.words[2] = regs->rdx;
-	capture.words[3] = regs->rcx;
-	capture.words[4] = regs->r8;
-	capture.words[5] = regs->r9;
-	if (!(sosc_slot(index)->flags & SOSC_SLOT_ENTRY_ONLY))
-		site = sosc_site_find(regs->ret, cell);
-	if (function->flags & SOSC_FN_PROGRAM)
-		measure(&capture, program(function->entry_program));
-	unit = (void *)sosc_ring_reserve(thread, total(&capture), SOSC_LOSS_ENTRY);
-	if (!unit)
-		return target;
-	write_items(&capture, (struct sosc_data *)(unit + 1));
-	if (site && function->flags & SOSC_FN_EXIT_PROGRAM && function->exit_words)
-		park(thread, cell, function, &capture);
-	unit->sp = (uint32_t)(uint64_t)&regs->ret;
-	unit->return_addr = regs->ret;
-	unit->arg0 = regs->rdi;
-	unit->tsc = sosc_rdtsc();
-	__atomic_store_n(&unit->commit,
-			 (uint32_t)(site ? SOSC_UNIT_ENTRY : SOSC_UNIT_ENTRY_ONLY) << 28 | index,
-			 __ATOMIC_RELEASE);
-	return site ? site : target;
-}
-
-void sosc_capture_exit(const struct sosc_regs *regs)
-{
-	uint64_t tsc = sosc_rdtsc();
-	struct sosc_site *site = (void *)(regs->r11 + SOSC_DISTANCE);
-	struct sosc_cell *cell = (void *)site->cell;
-	uint32_t index = sosc_cell_index(cell), count;
-	const struct sosc_function *function = sosc_hooks[index].function;
-	struct sosc_thread *thread = sosc_thread_self();
-	struct sosc_parked *parked;
-	struct sosc_capture capture;
-	struct sosc_exit *unit;
-	uint8_t registers[2];
-	int32_t error;
-
-	__asm__ volatile("movl %%fs:(%1), %0" : "=r"(error) : "r"(sosc_errno_offsets[site->ns]));
-	site->original = __atomic_load_n(&cell->original, __ATOMIC_ACQUIRE);
-	if (site->flags & SITE_FLAG_OLD)
-		return;
-	if (!thread) {
-		if (!sosc_quiet)
-			__atomic_fetch_add(&sosc_control->dropped_exits, 1, __ATOMIC_RELAXED);
-		return;
-	}
-	if (site->flags & SITE_FLAG_VFORK)
-		sosc_thread_vforked(thread, !regs->rax);
-	capture.regs = regs;
-	capture.thread = thread;
-	capture.at_exit = true;
-	capture.count = 0;
-	capture.result = regs->rax;
-	memset(capture.words, 0, sizeof(capture.words));
-	parked = sosc_parked_find(thread, (uint64_t)&regs->ret, site->cell);
-	count = parked ? wanted(program(function->exit_program), registers) : 0;
-	for (uint32_t i = 0; i < count; i++)
-		capture.words[registers[i]] = i ? parked->b : parked->a;
-	if (parked && !(site->flags & SITE_FLAG_TWICE))
-		parked->sp = 0;
-	measure(&capture, program(function->exit_program));
-	unit = (void *)sosc_ring_reserve(thread, total(&capture), SOSC_LOSS_EXIT);
-	if (!unit)
-		return;
-	write_items(&capture, (struct sosc_data *)(unit + 1));
-	unit->sp = (uint32_t)(uint64_t)&regs->ret;
-	unit->tsc = tsc;
-	unit->result = regs->rax;
-	unit->errno_value = (uint32_t)error;
-	unit->reserved = 0;
-	__atomic_store_n(&unit->commit, (uint32_t)SOSC_UNIT_EXIT << 28 | index, __ATOMIC_RELEASE);
 }

@@ -5,12 +5,17 @@
 #ifndef SOSC_CAPTURE_H
 #define SOSC_CAPTURE_H
 
-#include "agent.h"
+#include "arch.h"
+
+struct sosc_thread;
 
 enum {
 	SOSC_ITEMS_MAX = 24, // ops with data in one program
 	SOSC_BYTES_MAX = 4096, // of one item
 	SOSC_TOTAL_MAX = 8192, // units of one record, in bytes
+	SOSC_KEPT_MAX = 6, // words kept from an entry to its exit
+	SOSC_KEPT_INT = 8, // added to a register: the int that it leads to
+	SOSC_KEPT_ALL = (1 << SOSC_REGISTER_ARGUMENTS) - 1, // registers alone
 };
 
 struct sosc_item {
@@ -25,15 +30,22 @@ struct sosc_item {
 struct sosc_capture {
 	const struct sosc_regs *regs;
 	const struct sosc_thread *thread;
-	uint64_t words[6];
-	uint64_t floats[8];
+	uint64_t words[SOSC_REGISTER_ARGUMENTS];
+	uint32_t before[SOSC_REGISTER_ARGUMENTS]; // exit: the int that each register led to at the entry
+	uint16_t known; // bit n: words[n], bit KEPT_INT + n: before[n]
+	uint64_t floats[SOSC_FLOAT_ARGUMENTS];
 	uint64_t result;
+	int32_t error; // errno as the program has it
 	bool at_exit;
 	uint32_t count;
 	struct sosc_item items[SOSC_ITEMS_MAX];
 };
 
 #pragma GCC visibility push(hidden)
+void sosc_capture_measure(struct sosc_capture *capture, const struct sosc_op *at);
+uint32_t sosc_capture_total(struct sosc_capture *capture);
+void sosc_capture_write(const struct sosc_capture *capture, struct sosc_data *unit);
+bool sosc_capture_int(const struct sosc_capture *capture, uint64_t from, uint32_t *ret);
 void sosc_capture_add(struct sosc_capture *capture, struct sosc_item item);
 void sosc_capture_floats(struct sosc_capture *capture);
 uint64_t sosc_checked_copy(const struct sosc_capture *capture, void *to, uint64_t from,

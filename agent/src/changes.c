@@ -4,7 +4,8 @@
 // put it in is still there. Written where slots are: at start, or by the thread
 // that holds the loader's lock.
 
-#include "agent.h"
+#include "changes.h"
+#include "image.h"
 
 struct sosc_change sosc_changes[SOSC_MAX_CHANGES];
 

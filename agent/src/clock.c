@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernel's clocks, by system calls: for what happens off the call path.
 
-#include "agent.h"
+#include "clock.h"
+#include "arch.h"
+#include "guard.h"
 #include "sys.h"
+
+uint8_t sosc_clock_off;
+uint64_t sosc_tsc_start;
 
 uint64_t sosc_clock_ns(int clock)
 {
@@ -18,4 +23,27 @@ uint64_t sosc_clock_ns(int clock)
 bool sosc_is_over(uint64_t until)
 {
 	return until && sosc_clock_ns(CLOCK_MONOTONIC_RAW) >= until;
+}
+
+/**
+ * Wait until *@word is no longer @value, a waker or a signal comes, or @ns (below a
+ * second) are over. Return how many ns it has been: at most twice @ns.
+ */
+uint64_t sosc_wait(const uint32_t *word, uint32_t value, uint32_t ns)
+{
+	struct {
+		int64_t sec, nsec;
+	} timeout = {0, ns};
+	uint64_t start, took;
+
+	if (sosc_is_sealed(NULL)) {
+		for (int i = 0; i < 40000; i++)
+			sosc_pause();
+		return 2500000;
+	}
+	start = sosc_clock_ns(CLOCK_MONOTONIC_RAW);
+	(void)sosc_sys6(SYS_FUTEX, (long)word, FUTEX_WAIT, value, (long)&timeout, 0, 0);
+	took = sosc_clock_ns(CLOCK_MONOTONIC_RAW) - start;
+	// longer: we have been stopped, and soscope with us, maybe
+	return took < 2ull * ns ? took : 2ull * ns;
 }

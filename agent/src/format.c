@@ -2,7 +2,7 @@
 // What a printf format names: its strings, and the arguments in vector registers
 // and in memory (psABI, section 3.2.3: variable arguments are passed as others).
 
-#include "agent.h"
+#include "arch.h"
 #include "capture.h"
 
 enum { FORMAT_MAX = 256, STACK_MAX = 16 };
@@ -19,7 +19,7 @@ static uint64_t next_word(struct arguments *arguments)
 {
 	uint64_t word = 0;
 
-	if (arguments->words < 6)
+	if (arguments->words < SOSC_REGISTER_ARGUMENTS)
 		word = arguments->capture->words[arguments->words++];
 	else if (arguments->memory < arguments->stack_known)
 		word = arguments->stack[arguments->memory++];
@@ -33,7 +33,7 @@ static void next_float(struct arguments *arguments, bool is_long)
 {
 	if (is_long) // 16 bytes in memory
 		arguments->memory = (arguments->memory + 1) / 2 * 2 + 2;
-	else if (arguments->floats < 8)
+	else if (arguments->floats < SOSC_FLOAT_ARGUMENTS)
 		arguments->floats++;
 	else
 		arguments->memory++;
@@ -48,12 +48,11 @@ static void add_string(struct arguments *arguments, uint64_t from, uint32_t prec
 
 	if (!from) {
 		item.flags = SOSC_DATA_NULL;
-	} else {
+	} else if (precision) { // printf reads nothing where it is 0
 		// with a precision the string need not end
 		uint32_t most = precision < limit ? precision : limit + 1;
 
-		item.size = sosc_string_size(arguments->capture, from, most ? most - 1 : 0, true,
-					     &item.flags);
+		item.size = sosc_string_size(arguments->capture, from, most - 1, true, &item.flags);
 		if (item.size > limit && precision > limit) {
 			item.size = limit;
 			item.flags |= SOSC_DATA_TRUNCATED;
@@ -126,7 +125,7 @@ void sosc_capture_format(struct sosc_capture *capture, const struct sosc_op *op)
 	struct arguments arguments = {
 		.capture = capture, .words = op->arg + 1u, .item = (uint8_t)(op->item + 1)};
 	char format[FORMAT_MAX];
-	uint64_t from = op->arg < 6 ? capture->words[op->arg] : 0;
+	uint64_t from = op->arg < SOSC_REGISTER_ARGUMENTS ? capture->words[op->arg] : 0;
 	uint8_t flags = 0;
 	uint32_t size;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frame.h"
+#include "image.h"
 
 struct eh_frame_hdr { // LSB, ".eh_frame_hdr"
 	uint8_t version, frame_encoding, count_encoding, table_encoding;
@@ -96,22 +97,38 @@ static bool inside(const struct sosc_loaded *image, const uint8_t *at)
 	return (uint64_t)at >= image->start && (uint64_t)at < image->end;
 }
 
-/**
- * Find the function of @image that @addr is in. False where there is none, or its
- * tables are not of the kind that linkers make.
- */
-bool sosc_frame_at(const struct sosc_loaded *image, uint64_t addr, struct sosc_frame *function)
+// The table of functions, NULL where there is none of the kind that linkers make.
+static const struct eh_frame_hdr *find_header(const struct sosc_loaded *image)
 {
 	const struct eh_frame_hdr *hdr = NULL;
-	const uint8_t *fde, *at;
-	uint32_t low = 0, high;
-	uint8_t encoding;
 
 	for (uint32_t i = 0; i < image->phnum; i++)
 		if (image->phdr[i].p_type == PT_GNU_EH_FRAME)
 			hdr = (const void *)(image->bias + image->phdr[i].p_vaddr);
 	if (!hdr || hdr->version != 1 || hdr->count_encoding != UDATA4 ||
 	    hdr->table_encoding != DATAREL_SDATA4 || !hdr->count)
+		return NULL;
+	return hdr;
+}
+
+/** Whether @image has a table of its functions. */
+bool sosc_has_frames(const struct sosc_loaded *image)
+{
+	return find_header(image);
+}
+
+/**
+ * Find the function of @image that @addr is in. False where there is none, or its
+ * tables are not of the kind that linkers make.
+ */
+bool sosc_frame_at(const struct sosc_loaded *image, uint64_t addr, struct sosc_frame *function)
+{
+	const struct eh_frame_hdr *hdr = find_header(image);
+	const uint8_t *fde, *at;
+	uint32_t low = 0, high;
+	uint8_t encoding;
+
+	if (!hdr)
 		return false;
 	high = hdr->count;
 	while (high - low > 1) {

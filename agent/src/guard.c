@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls by which a program forbids itself what the agent does: rdtsc (strict
-// seccomp, prctl(PR_SET_TSC)) and system calls (seccomp). Seen before they are
-// made; a raw system instruction is not seen.
+// Calls that matter to the agent, whoever wants to see them: a guard stands in front of
+// the function in every image. By some a program forbids itself what the agent does:
+// the clock (strict seccomp, prctl(PR_SET_TSC)) and system calls (seccomp). They are seen
+// before they are made, and again when they have failed; a raw system instruction is not
+// seen. vfork returns in a child first, which goes on as its parent's thread.
 
-#include "agent.h"
+#include "guard.h"
+#include "arch.h"
+#include "cell.h"
+#include "clock.h"
+#include "instrument.h"
+#include "sys.h"
+#include "thread.h"
 
-enum { // linux/prctl.h, linux/seccomp.h, asm/unistd_64.h
-	NR_PRCTL = 157,
-	NR_SECCOMP = 317,
+uint32_t sosc_sealed;
+
+enum { // linux/prctl.h, linux/seccomp.h
 	PR_SET_SECCOMP = 22,
 	PR_SET_TSC = 26,
 	PR_TSC_SIGSEGV = 2,
@@ -16,12 +24,12 @@ enum { // linux/prctl.h, linux/seccomp.h, asm/unistd_64.h
 	SECCOMP_SET_MODE_FILTER = 1,
 };
 
-enum { GUARD_PRCTL = 1, GUARD_SECCOMP = 2, GUARD_SYSCALL = 3 };
+enum { GUARD_PRCTL = 1, GUARD_SECCOMP = 2, GUARD_SYSCALL = 3, GUARD_VFORK = 4 };
 
 uint32_t sosc_guard_kind(const char *symbol)
 {
-	if (sosc_control->mode == SOSC_MODE_COUNT)
-		return 0; // which does neither
+	if (sosc_control->chunks && (sosc_same(symbol, "vfork") || sosc_same(symbol, "__vfork")))
+		return GUARD_VFORK;
 	if (sosc_same(symbol, "prctl"))
 		return GUARD_PRCTL;
 	if (sosc_same(symbol, "seccomp"))
@@ -31,56 +39,88 @@ uint32_t sosc_guard_kind(const char *symbol)
 
 static void no_clock(void)
 {
+	if (!(sosc_needs & SOSC_NEEDS_CLOCK))
+		return; // nobody reads it
 	sosc_clock_off = 1;
 	__atomic_fetch_or(&sosc_control->agent_flags, (uint32_t)SOSC_AGENT_TSC_OFF,
 			  __ATOMIC_RELAXED);
 }
 
-static void no_system_calls(void)
+// Adds @change to what the caller's process counts. A vfork child has its parent's
+// memory, but filters of its own.
+static void seal(int32_t change)
 {
-	__atomic_fetch_or(&sosc_control->flags, (uint32_t)SOSC_FLAG_NO_SYSCALL, __ATOMIC_RELAXED);
-	__atomic_fetch_or(&sosc_control->agent_flags, (uint32_t)SOSC_AGENT_SEALED,
-			  __ATOMIC_RELAXED);
+	struct sosc_thread *thread = sosc_thread_self();
+
+	if (thread && thread->borrowed)
+		thread->sealed = (uint16_t)(thread->sealed + change);
+	else
+		(void)__atomic_add_fetch(&sosc_sealed, (uint32_t)change, __ATOMIC_RELAXED);
 }
 
-static void prctl_called(uint64_t option, uint64_t argument)
+// Whether @option is going to forbid system calls.
+static bool prctl_called(uint64_t option, uint64_t argument)
 {
 	if (option == PR_SET_TSC && argument == PR_TSC_SIGSEGV)
 		no_clock();
-	if (option == PR_SET_SECCOMP) {
-		no_system_calls();
-		if (argument == SECCOMP_MODE_STRICT)
-			no_clock();
-	}
+	if (option == PR_SET_SECCOMP && argument == SECCOMP_MODE_STRICT)
+		no_clock();
+	return option == PR_SET_SECCOMP;
 }
 
-static void seccomp_called(uint64_t operation)
+static bool seccomp_called(uint64_t operation)
 {
-	if (operation != SECCOMP_SET_MODE_STRICT && operation != SECCOMP_SET_MODE_FILTER)
-		return;
-	no_system_calls();
 	if (operation == SECCOMP_SET_MODE_STRICT)
 		no_clock();
+	return operation == SECCOMP_SET_MODE_STRICT || operation == SECCOMP_SET_MODE_FILTER;
 }
 
-void sosc_guard(const struct sosc_regs *regs)
+static bool forbids(uint64_t kind, struct sosc_regs *regs)
 {
-	const struct sosc_cell *cell = (const void *)regs->r11;
+	uint64_t first = *sosc_argument(regs, 0), second = *sosc_argument(regs, 1);
 
-	switch (sosc_lazy[sosc_cell_index(cell)].index) {
+	switch (kind) {
 	case GUARD_PRCTL:
-		prctl_called(regs->rdi, regs->rsi);
-		break;
+		return prctl_called(first, second);
 	case GUARD_SECCOMP:
-		seccomp_called(regs->rdi);
-		break;
+		return seccomp_called(first);
 	case GUARD_SYSCALL:
-		if (regs->rdi == NR_PRCTL)
-			prctl_called(regs->rsi, regs->rdx);
-		else if (regs->rdi == NR_SECCOMP)
-			seccomp_called(regs->rsi);
-		break;
+		if (first == SYS_PRCTL)
+			return prctl_called(second, *sosc_argument(regs, 2));
+		return first == SYS_SECCOMP && seccomp_called(second);
 	default:
-		break;
+		return false;
 	}
+}
+
+// Of a call that may be the program's last no exit is asked for.
+static enum sosc_next entry(struct sosc_call *call)
+{
+	uint64_t kind = sosc_lazy[call->cell].index;
+
+	if (forbids(kind, call->regs))
+		seal(1);
+	else if (kind != GUARD_VFORK || !call->thread)
+		return SOSC_GO_ON;
+	return SOSC_GO_ON_AND_COME_BACK;
+}
+
+static void exit(struct sosc_call *call)
+{
+	if (sosc_lazy[call->cell].index == GUARD_VFORK) {
+		if (call->thread)
+			sosc_thread_vforked(call->thread, !*sosc_result(call->regs));
+	} else if ((int32_t)*sosc_result(call->regs) < 0) {
+		seal(-1);
+	} else {
+		__atomic_fetch_or(&sosc_control->agent_flags, (uint32_t)SOSC_AGENT_SEALED,
+				  __ATOMIC_RELAXED);
+	}
+}
+
+void sosc_instrument_guard(struct sosc_instrument *instrument)
+{
+	instrument->needs = SOSC_NEEDS_EVERY_CALL;
+	instrument->entry = entry;
+	instrument->exit = exit;
 }

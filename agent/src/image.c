@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Images: the link map, PT_DYNAMIC, and the records that give them names.
+// Images: the link map, program headers and PT_DYNAMIC.
 //
 // Program headers of the main program come from the auxiliary vector; others
 // are read where the image begins in memory, after a check that does not fault.
 
-#include "agent.h"
+#include "image.h"
+#include "lookup.h"
+#include "memory.h"
 #include "sys.h"
 
 struct sosc_loaded sosc_loaded[SOSC_MAX_IMAGES];
@@ -224,6 +226,19 @@ int sosc_image_parse(struct sosc_loaded *image, const struct sosc_start *start)
 	return 0;
 }
 
+/** The flags of the segment that @addr is in; 0 where there is none. */
+int sosc_segment_flags(const struct sosc_loaded *image, uint64_t addr)
+{
+	for (uint32_t i = 0; i < image->phnum; i++) {
+		const Elf64_Phdr *phdr = &image->phdr[i];
+		uint64_t start = image->bias + phdr->p_vaddr;
+
+		if (phdr->p_type == PT_LOAD && addr >= start && addr < start + phdr->p_memsz)
+			return (int)phdr->p_flags;
+	}
+	return 0;
+}
+
 bool sosc_addr_executable(const struct sosc_loaded *image, uint64_t addr)
 {
 	if (addr < image->start || addr >= image->end)
@@ -254,95 +269,4 @@ struct sosc_loaded *sosc_image_of(uint64_t addr)
 		}
 	}
 	return NULL;
-}
-
-enum { BITS = 13, PROBES = 8 };
-static struct {
-	uint32_t hash, at;
-} cache[(1 << BITS) + PROBES];
-
-/** Another control block: none of its strings is there yet. */
-void sosc_strings_again(void)
-{
-	memset(cache, 0, sizeof(cache));
-}
-
-/**
- * The offset in SEC_STRINGS of a copy of @text; 0, the empty string, when the
- * section is full. Equal strings are stored once, as far as a small cache knows.
- */
-uint32_t sosc_string(const char *text)
-{
-	uint32_t hash = sosc_gnu_hash(text), place = hash * 0x9e3779b1u >> (32 - BITS);
-	char *strings = sosc_section(SOSC_SEC_STRINGS);
-	uint64_t room = sosc_control->section[SOSC_SEC_STRINGS].size;
-	uint32_t size = 1, at, free = place;
-
-	if (!*text)
-		return 0;
-	for (uint32_t i = place; i < place + PROBES; i++) {
-		if (!cache[i].at) {
-			free = i;
-			break;
-		}
-		if (cache[i].hash == hash && sosc_same(strings + cache[i].at, text))
-			return cache[i].at;
-	}
-	while (text[size - 1])
-		size++;
-	at = __atomic_fetch_add(&sosc_control->strings, size, __ATOMIC_RELAXED);
-	if ((uint64_t)at + size > room)
-		return 0;
-	memcpy(strings + at, text, size);
-	cache[free].hash = hash;
-	cache[free].at = at;
-	return at;
-}
-
-static bool same_record(const struct sosc_image *record, const struct sosc_loaded *image)
-{
-	const char *strings = sosc_section(SOSC_SEC_STRINGS);
-
-	return record->ready && record->ns == image->ns && record->load_bias == image->bias &&
-	       record->start == image->start && record->end == image->end &&
-	       record->build_id_size == image->build_id_size &&
-	       memcmp(record->build_id, image->build_id, sizeof(record->build_id)) == 0 &&
-	       sosc_same(strings + record->path, image->path);
-}
-
-/**
- * Give the image its record. An image that was here before, closed and loaded
- * again at the same place, gets its old one.
- */
-void sosc_image_record(struct sosc_loaded *image, uint32_t flags)
-{
-	struct sosc_image *records = sosc_section(SOSC_SEC_IMAGES), *record;
-	uint32_t used = __atomic_load_n(&sosc_control->images, __ATOMIC_ACQUIRE);
-
-	for (uint32_t i = 0; !(flags & SOSC_IMAGE_STARTUP) && i < used && i < SOSC_MAX_IMAGES; i++)
-		if (same_record(&records[i], image)) {
-			image->index = i;
-			records[i].flags &= ~(uint32_t)SOSC_IMAGE_CLOSED;
-			return;
-		}
-	image->index = __atomic_fetch_add(&sosc_control->images, 1, __ATOMIC_ACQ_REL);
-	if (image->index >= SOSC_MAX_IMAGES) {
-		image->index = SOSC_NONE;
-		__atomic_fetch_add(&sosc_control->images_dropped, 1, __ATOMIC_RELAXED);
-		return;
-	}
-	record = &records[image->index];
-	record->name = sosc_string(image->name);
-	record->path = sosc_string(image->path);
-	record->load_bias = image->bias;
-	record->start = image->start;
-	record->end = image->end;
-	memcpy(record->build_id, image->build_id, sizeof(record->build_id));
-	record->build_id_size = image->build_id_size;
-	record->flags = flags | (image->main ? SOSC_IMAGE_MAIN : 0) |
-			(image->loader ? SOSC_IMAGE_LOADER : 0);
-	record->ns = image->ns;
-	record->pid = (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
-	record->tsc = sosc_rdtsc();
-	__atomic_store_n(&record->ready, 1, __ATOMIC_RELEASE);
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * Numbers that C and assembly share. agent.h asserts that the structs agree.
+ * Numbers that C and assembly share. The headers of the structs assert that they agree.
  */
 #ifndef SOSC_LAYOUT_H
 #define SOSC_LAYOUT_H
 
-#define SOSC_DISTANCE 0x500000 // trampoline -> cell or site, SOSC_BLOB_DISTANCE
+#define SOSC_DISTANCE 0x800000 // trampoline -> cell or site, SOSC_BLOB_DISTANCE
+// The same as the operand of a DWARF expression
+#define DISTANCE_BYTES 0, 0, SOSC_DISTANCE >> 16 & 0xff, SOSC_DISTANCE >> 24
 #define SOSC_ENTRY_SIZE 16
 #define SOSC_SITE_SIZE 32
 #define SOSC_SITES_PER_PAGE 128 // the last one's data holds the exit pointer
@@ -20,29 +22,38 @@
 #define SITE_ORIGINAL 16
 #define SITE_RULE 24 // u8: enum sosc_error_rule
 #define SITE_FLAGS 25 // u8
+#define SITE_DEPTH 26 // u8
 #define SITE_NAMESPACE 27 // u8
+#define SITE_OPEN 28 // u32: commit word of its OPEN units, 0 = it has none
 
 #define SITE_FLAG_PROGRAM 1 // the exit runs a capture program
 #define SITE_FLAG_TWICE 2 // may return again: keep what was parked
-#define SITE_FLAG_VFORK 4 // the child returns first, then the parent
 #define SITE_FLAG_OLD 8 // of an earlier session: its exits are nobody's
-#define SITE_FLAGS_C 13 // of these, an exit of TRACE is done in C
+#define SITE_FLAGS_C 9 // of these, an exit of TRACE is done in C
 
 // struct sosc_thread: 128 bytes in a table indexed by the thread pointer
 #define THREAD_SHIFT 7
-#define THREAD_COUNT 8192
+#define THREAD_BITS 13
+#define THREAD_COUNT (1 << THREAD_BITS)
+// Stacks lie in equal steps, which may be a multiple of any power of two.
+#define THREAD_FACTOR 0x9e3779b1
 #define THREAD_KEY 0
 #define THREAD_POS 8
 #define THREAD_COUNTS 16
-#define THREAD_OVERHEAD 24
-#define THREAD_PARKED 32
-#define THREAD_TID 40
+#define THREAD_STATS 24
+#define THREAD_OVERHEAD 32
+#define THREAD_PARKED 40
+#define THREAD_TID 48
 
 // parked calls of a thread (-c, and exits that want arguments): 32 bytes each
 #define PARKED_SHIFT 5
 #define PARKED_COUNT 8192
 #define PARKED_END (8192 << 5) // a place below this: the table itself is not there
 #define PARKED_PROBES 12
+// Stack addresses of one 128 KiB lie side by side in the table; those of the next begin
+// as far from all others as they can: coroutines' stacks are often so far apart.
+#define PARKED_WINDOW 17
+#define PARKED_SPREAD (5063 << 4)
 #define PARKED_SP 0
 #define PARKED_CELL 8
 #define PARKED_A 16 // -c: tsc of the entry; trace: first word kept
@@ -61,6 +72,11 @@
 #define CHUNK_MASK 0x3fff
 #define CHUNK_LIMIT (0x4000 - 512)
 #define CHUNK_FIRST 64 // SOSC_CHUNK_HEADER
+
+// struct sosc_whole
+#define TICKS_LOW 10 // SOSC_TICKS_LOW
+#define START_BITS 48 // SOSC_START_BITS
+#define NO_TICKS 0x3ffffff // SOSC_NO_TICKS
 
 // site hints: a direct-mapped table of trampolines
 #define HINT_BITS 14

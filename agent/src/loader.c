@@ -8,8 +8,22 @@
 // then the image's DT_INIT is replaced by a cell of ours (in the loader's own
 // table of dynamic entries), which hooks the image when its turn comes.
 
-#include "agent.h"
+#include "loader.h"
+#include "arch.h"
+#include "cell.h"
+#include "changes.h"
+#include "handler.h"
+#include "hook.h"
+#include "image.h"
+#include "lookup.h"
+#include "namespace.h"
+#include "record.h"
+#include "site.h"
+#include "start.h"
 #include "sys.h"
+#include "thread.h"
+#include "turns.h"
+#include "unwind.h"
 
 enum {
 	L_INFO = 8, // struct link_map: words before l_info (glibc 2.26 to 2.44)
@@ -58,7 +72,7 @@ static bool is_relocated(const struct sosc_loaded *image)
 	if (array) // begins with a function of the image's own
 		return in_range(*(const uint64_t *)array, image->start, size);
 	for (uint64_t i = 0; i < image->relacount; i++)
-		if (ELF64_R_TYPE(image->rela[i].r_info) == R_X86_64_RELATIVE)
+		if (ELF64_R_TYPE(image->rela[i].r_info) == SOSC_RELOCATION_RELATIVE)
 			return *(const uint64_t *)(image->bias + image->rela[i].r_offset) ==
 			       image->bias + (uint64_t)image->rela[i].r_addend;
 	if (image->pltgot && image->pltgot[2])
@@ -119,7 +133,8 @@ uint64_t sosc_image_init(struct sosc_cell *cell)
 
 	*info(image->map, DT_INIT) = own;
 	disarm_init(image);
-	hook_new(image);
+	if (!sosc_is_quiet())
+		hook_new(image);
 	return own ? image->bias + own->d_un.d_ptr : 0;
 }
 
@@ -240,7 +255,7 @@ void sosc_loader_changed(void)
 	struct sosc_namespace all[SOSC_NAMESPACES];
 	uint32_t count;
 
-	if (sosc_quiet && !has_ended())
+	if (sosc_is_quiet() && !has_ended())
 		return;
 	count = sosc_namespaces(all);
 	for (uint32_t ns = 0; ns < count; ns++)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Symbols by name and version, from an image's hash tables alone.
 
-#include "agent.h"
+#include "lookup.h"
+#include "image.h"
 
 uint32_t sosc_gnu_hash(const char *name)
 {

@@ -5,7 +5,10 @@
 // them in _rtld_global._dl_ns[], a private table: believed only where everything
 // in it says what it must. A namespace keeps its number for good; musl has but one.
 
-#include "agent.h"
+#include "namespace.h"
+#include "arch.h"
+#include "image.h"
+#include "lookup.h"
 
 enum {
 	VERSION_CHAINED = 2, // r_version, from which on r_next is there
@@ -16,6 +19,8 @@ enum {
 static const struct {
 	uint64_t stride, debug;
 } old_layouts[OLD_STRIDES] = {{144, 104}, {152, 112}};
+
+int64_t sosc_errno_offsets[SOSC_NAMESPACES];
 
 static const struct r_debug *base;
 static const uint8_t *table; // _dl_ns[], NULL = not that kind of loader
@@ -88,13 +93,11 @@ bool sosc_errno_find(const struct sosc_loaded *libc)
 {
 	static const char name[] = "__errno_location";
 	const Elf64_Sym *symbol = sosc_lookup(libc, name, sosc_gnu_hash(name), NULL);
-	uint64_t tp;
 
 	if (!symbol || ELF64_ST_TYPE(symbol->st_info) != STT_FUNC)
 		return false;
-	__asm__("mov %%fs:0, %0" : "=r"(tp));
-	sosc_errno_offsets[libc->ns] =
-		((int64_t (*)(void))(libc->bias + symbol->st_value))() - (int64_t)tp;
+	sosc_errno_offsets[libc->ns] = ((int64_t (*)(void))(libc->bias + symbol->st_value))() -
+				       (int64_t)sosc_thread_pointer();
 	return true;
 }
 

@@ -9,7 +9,15 @@
 // strip: bytes of LD_PRELOAD's value that are ours; 0 = all of it. Two entries
 // go away, so that the auxiliary vector behind them stays aligned.
 
-#include "agent.h"
+#include "cell.h"
+#include "changes.h"
+#include "handler.h"
+#include "image.h"
+#include "jump.h"
+#include "lookup.h"
+#include "memory.h"
+#include "namespace.h"
+#include "start.h"
 #include "sys.h"
 
 enum { FIELDS = 5, AUXV_MAX = 64 };
@@ -138,17 +146,15 @@ static char **find_environment(const struct sosc_start *start, char **passed)
 // As the launcher does it from outside: a jump over the loader's empty function.
 static void hook_loader(uint64_t brk)
 {
-	uint8_t code[8];
+	uint32_t thread = (uint32_t)sosc_sys3(SYS_GETTID, 0, 0, 0);
+	uint8_t old[SOSC_EMPTY_FUNCTION] = {0}, code[8];
 	uint64_t before, after;
-	int64_t distance = (int64_t)((uint64_t)sosc_loader_jump - (brk + 5));
-	int32_t rel32 = (int32_t)distance;
 
-	memcpy(code, (const void *)brk, sizeof(code));
-	if (code[0] != 0xc3 || distance != rel32)
+	// less where the function is the last of its segment; zeros are no padding
+	(void)sosc_read(thread, old, brk, sizeof(old));
+	if (!sosc_jump(brk, (uint64_t)sosc_loader_jump, old, code))
 		return;
-	memcpy(&before, code, sizeof(before));
-	code[0] = 0xe9;
-	memcpy(code + 1, &rel32, sizeof(rel32));
+	memcpy(&before, old, sizeof(before));
 	memcpy(&after, code, sizeof(after));
 	if (sosc_change_note(NULL, brk, before, after, sizeof(code)) &&
 	    sosc_write(brk, code, sizeof(code), true))

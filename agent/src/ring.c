@@ -2,40 +2,85 @@
 // Chunks of the ring: taking the next one, and what happens when there is none.
 //
 // A chunk belongs to one thread at a time. The fast path (arch_*.S) takes units
-// from it by an unlocked xadd; when that passes CHUNK_LIMIT it comes here. A
+// from it by an unlocked add; when that passes CHUNK_LIMIT it comes here. A
 // signal handler may interrupt anything here and come here itself: it always
 // finishes first, so what it changed is looked at again. It may also fork: the
 // child finds its threads wiped and must leave alone what its parent had taken.
 
-#include "agent.h"
+#include "ring.h"
+#include "arch.h"
+#include "cell.h"
+#include "clock.h"
+#include "guard.h"
+#include "handler.h"
 #include "sys.h"
+#include "thread.h"
 
 enum {
 	CLEARED = 960, // bytes of a chunk at once; the units are 17 times as many
 	NOWHERE = 1 << 23, // positions without a chunk lie below
+	WAIT_NS = 100000000, // of one wait for a chunk
+	GONE_NS = 1000000000, // without a heartbeat: soscope is gone
 };
 
 static uint64_t populated; // chunks below this index have been touched before
 
-/** Another control block: none of its pages is there yet. */
+// Where an index of another session leads: a thread that a signal handler interrupted may
+// go on with one that this ring does not have.
+static struct sosc_nothing {
+	uint8_t chunk[SOSC_CHUNK_SIZE];
+	uint32_t state;
+} nothing __attribute__((aligned(SOSC_CHUNK_SIZE)));
+
+/**
+ * Another control block: none of its pages is there yet. Its chunks are counted from
+ * another number on, so that nobody takes one of them for one of the last ring's.
+ */
 void sosc_ring_again(void)
 {
+	uint32_t *state = sosc_section(SOSC_SEC_CHUNK_STATES);
+
 	populated = 0;
+	for (uint32_t i = 0; i < sosc_control->chunks; i++)
+		state[i] = (uint32_t)sosc_inside.sessions * 0x9e3779b1u &
+			   ~(uint32_t)SOSC_CHUNK_STATE;
 }
 
-static uint32_t *states(void)
+static uint32_t *state_at(uint32_t index)
 {
-	return sosc_section(SOSC_SEC_CHUNK_STATES);
+	const struct sosc_control *control = __atomic_load_n(&sosc_control, __ATOMIC_RELAXED);
+
+	if (index >= control->chunks)
+		return &nothing.state;
+	return (uint32_t *)((uint64_t)control + control->section[SOSC_SEC_CHUNK_STATES].offset) +
+	       index;
 }
 
 static struct sosc_chunk *chunk_at(uint32_t index)
 {
-	return (void *)((uint8_t *)sosc_section(SOSC_SEC_RING) + (uint64_t)index * SOSC_CHUNK_SIZE);
+	const struct sosc_control *control = __atomic_load_n(&sosc_control, __ATOMIC_RELAXED);
+
+	if (index >= control->chunks)
+		return (void *)nothing.chunk;
+	return (void *)((uint64_t)control + control->section[SOSC_SEC_RING].offset +
+			(uint64_t)index * SOSC_CHUNK_SIZE);
 }
 
 static uint32_t word_of(uint32_t index)
 {
-	return __atomic_load_n(&states()[index], __ATOMIC_RELAXED);
+	return __atomic_load_n(state_at(index), __ATOMIC_RELAXED);
+}
+
+// Whether this is still the process, and the session, that it was. What was found before
+// is used only then, and never looked for anew afterwards.
+static bool is_same(uint32_t process)
+{
+	bool same;
+
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	same = sosc_process() == process;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	return same;
 }
 
 static enum sosc_chunk_state state_of(uint32_t index)
@@ -46,10 +91,10 @@ static enum sosc_chunk_state state_of(uint32_t index)
 // A forked child takes none here: it cannot tell its own from its parent's.
 static bool take(uint32_t index, enum sosc_chunk_state from, uint32_t process)
 {
-	uint32_t word = word_of(index);
+	uint32_t *state = state_at(index), word = __atomic_load_n(state, __ATOMIC_RELAXED);
 
-	return (word & SOSC_CHUNK_STATE) == from && sosc_process() == process &&
-	       sosc_chunk_change(&states()[index], word, SOSC_CHUNK_OWNED);
+	return (word & SOSC_CHUNK_STATE) == from && is_same(process) &&
+	       sosc_chunk_change(state, word, SOSC_CHUNK_OWNED);
 }
 
 static uint32_t usual_chunks(void)
@@ -76,7 +121,8 @@ static uint32_t take_free(uint32_t process)
 	return SOSC_NONE;
 }
 
-// Whether there is no chunk that is free or will be.
+// Whether no chunk is free or full. Threads that have ended hold some until soscope has
+// noticed that: it says when those that live hold all.
 static bool all_held(void)
 {
 	for (uint32_t i = 0; i < sosc_control->chunks; i++)
@@ -89,7 +135,7 @@ static uint32_t take_oldest(uint32_t process)
 {
 	while (sosc_process() == process) {
 		uint64_t oldest = UINT64_MAX;
-		uint32_t index = SOSC_NONE, entries = 0, exits = 0;
+		uint32_t index = SOSC_NONE, entries = 0;
 		const uint32_t *unit;
 
 		for (uint32_t i = 0; i < sosc_control->chunks; i++)
@@ -106,55 +152,59 @@ static uint32_t take_oldest(uint32_t process)
 		     i += SOSC_UNIT, unit += 8) {
 			uint32_t type = *unit >> 28;
 
-			entries += type == SOSC_UNIT_ENTRY || type == SOSC_UNIT_ENTRY_ONLY;
-			exits += type == SOSC_UNIT_EXIT;
+			// an exit's entry is as old or older: it has been overwritten, too
+			entries += type == SOSC_UNIT_ENTRY || type == SOSC_UNIT_ENTRY_ONLY ||
+				   type == SOSC_UNIT_OPEN || type == SOSC_UNIT_WHOLE;
 		}
+		if (!is_same(process))
+			break;
 		__atomic_fetch_add(&sosc_control->dropped[SOSC_DROP_OVERWRITTEN], entries,
 				   __ATOMIC_RELAXED);
-		__atomic_fetch_add(&sosc_control->dropped_exits, exits, __ATOMIC_RELAXED);
 		return index;
 	}
 	return SOSC_NONE;
 }
 
-// Some milliseconds, or until soscope has freed a chunk, or a signal comes; how
-// many nanoseconds it has been at most.
+// Until soscope has freed a chunk and wakes us, or a signal comes, or a while is
+// over; how many nanoseconds it has been. soscope wakes as many threads as it frees
+// chunks: a thousand that look by themselves every few milliseconds would take the
+// processors that it needs.
 static uint64_t wait_a_little(uint32_t drained)
 {
-	struct sosc_control *control = sosc_control;
-	struct {
-		int64_t sec, nsec;
-	} timeout = {0, 5000000};
-	uint64_t start;
-
-	if (control->flags & SOSC_FLAG_NO_SYSCALL) {
-		for (int i = 0; i < 40000; i++)
-			__builtin_ia32_pause();
-		return 2500000;
-	}
-	start = sosc_clock_ns(CLOCK_MONOTONIC_RAW);
-	(void)sosc_sys6(SYS_FUTEX, (long)&control->ring_drained, FUTEX_WAIT, drained,
-			(long)&timeout, 0, 0);
-	return sosc_clock_ns(CLOCK_MONOTONIC_RAW) - start;
+	return sosc_wait(&sosc_control->ring_drained, drained, WAIT_NS);
 }
 
-// Waits until soscope has freed a chunk. A soscope that has not moved its
-// heartbeat for a second is gone: then its policy is to drop.
+// soscope is gone when its heartbeat has not moved for a second. Nobody waits for
+// it then, and it is back as soon as the heartbeat moves: it may have been stopped.
+static bool reader_is_gone(uint64_t heartbeat)
+{
+	return __atomic_load_n(&sosc_control->reader_gone, __ATOMIC_RELAXED) == heartbeat + 1;
+}
+
+// Waits until soscope has freed a chunk, or is gone, or says that none will be free.
 static uint32_t wait_free(uint32_t process, enum sosc_drop *why)
 {
 	struct sosc_control *control = sosc_control;
-	uint64_t heartbeat = control->heartbeat, waited = 0;
+	uint64_t seen = __atomic_load_n(&control->heartbeat, __ATOMIC_ACQUIRE), waited = 0;
 
 	while (control->command != SOSC_COMMAND_STOP && sosc_process() == process) {
 		uint32_t drained = __atomic_load_n(&control->ring_drained, __ATOMIC_ACQUIRE);
+		uint64_t heartbeat = __atomic_load_n(&control->heartbeat, __ATOMIC_ACQUIRE);
 		uint32_t index = take_free(process);
 
 		if (index != SOSC_NONE)
 			return index;
-		if (control->when_full != SOSC_FULL_BLOCK)
+		if (reader_is_gone(heartbeat))
 			break;
-		if (control->spare_chunks && all_held()) {
+		if (__atomic_load_n(&control->starved, __ATOMIC_RELAXED) && all_held()) {
 			*why = SOSC_DROP_THREADS;
+			break;
+		}
+		if (heartbeat != seen) {
+			seen = heartbeat;
+			waited = 0;
+		} else if (waited > GONE_NS) {
+			__atomic_store_n(&control->reader_gone, heartbeat + 1, __ATOMIC_RELAXED);
 			break;
 		}
 		__atomic_fetch_add(&control->ring_waiters, 1, __ATOMIC_SEQ_CST);
@@ -162,13 +212,6 @@ static uint32_t wait_free(uint32_t process, enum sosc_drop *why)
 		if (sosc_process() != process)
 			break;
 		__atomic_fetch_sub(&control->ring_waiters, 1, __ATOMIC_SEQ_CST);
-		if (__atomic_load_n(&control->heartbeat, __ATOMIC_ACQUIRE) != heartbeat) {
-			heartbeat = control->heartbeat;
-			waited = 0;
-		} else if (waited > 1000000000) {
-			control->when_full = SOSC_FULL_DROP;
-			break;
-		}
 	}
 	return SOSC_NONE;
 }
@@ -209,14 +252,16 @@ static bool has_room(uint64_t pos)
 // late: then the chunk may be somebody else's.
 static void change(uint32_t index, enum sosc_chunk_state to, uint32_t process)
 {
-	uint32_t word = word_of(index); // ours, if we still are who we were
-	uint64_t now = sosc_rdtsc();
+	struct sosc_chunk *chunk = chunk_at(index);
+	uint32_t *state = state_at(index); // ours, if we still are who we were
+	uint32_t word = __atomic_load_n(state, __ATOMIC_RELAXED);
+	uint64_t now = sosc_ticks();
 
-	if (sosc_process() != process || (word & SOSC_CHUNK_STATE) != SOSC_CHUNK_OWNED)
+	if ((word & SOSC_CHUNK_STATE) != SOSC_CHUNK_OWNED || !is_same(process))
 		return;
 	if (to == SOSC_CHUNK_FULL)
-		chunk_at(index)->tsc_full = now; // too early, if late: then in vain
-	(void)sosc_chunk_change(&states()[index], word, to);
+		chunk->tsc_full = now; // too early, if late: then in vain
+	(void)sosc_chunk_change(state, word, to);
 }
 
 static void give_back(uint32_t index, uint32_t process)
@@ -282,7 +327,7 @@ static void prepare(uint32_t index, const struct sosc_thread *thread, uint32_t p
 	uint32_t tid = thread->tid, pid = thread->pid, borrowed = thread->borrowed;
 	uint64_t none = 0, now, number;
 
-	if (index >= populated && !(sosc_control->flags & SOSC_FLAG_NO_SYSCALL)) {
+	if (index >= populated && !sosc_is_sealed(thread)) {
 		// sixteen chunks' page faults in one call
 		uint32_t end = index >= usual_chunks()	   ? index + 1 :
 			       index + 16 > usual_chunks() ? usual_chunks() :
@@ -295,14 +340,14 @@ static void prepare(uint32_t index, const struct sosc_thread *thread, uint32_t p
 	if (chunk->tsc || chunk->seq) { // it has been used before
 		// soscope has cleared seq before it freed the chunk, or it would take
 		// what is still there for new
-		if (chunk->seq && sosc_process() == process)
+		if (chunk->seq && is_same(process))
 			__atomic_store_n(&chunk->seq, 0, __ATOMIC_RELEASE);
 		for (uint32_t at = SOSC_CHUNK_HEADER; at < SOSC_CHUNK_SIZE; at += CLEARED)
-			if (sosc_process() == process)
+			if (is_same(process))
 				memset((uint8_t *)chunk + at, 0, CLEARED);
 	}
-	now = sosc_rdtsc() | 1; // never 0: the chunk has been used
-	if (sosc_process() != process)
+	now = sosc_ticks() | 1; // never 0: the chunk has been used
+	if (!is_same(process))
 		return;
 	chunk->tid = tid;
 	chunk->pid = pid;
@@ -315,28 +360,57 @@ static void prepare(uint32_t index, const struct sosc_thread *thread, uint32_t p
 					  __ATOMIC_RELAXED);
 }
 
-static uint64_t xadd(uint64_t *at, uint64_t add)
-{
-	__asm__ volatile("xaddq %0, %1" : "+r"(add), "+m"(*at) : : "memory");
-	return add;
-}
-
 // pos may be changed by a signal handler at any instruction, by nobody else.
 static bool swap_pos(struct sosc_thread *thread, uint64_t from, uint64_t to)
 {
-	bool done;
-
-	__asm__ volatile("cmpxchgq %3, %1"
-			 : "=@ccz"(done), "+m"(thread->pos), "+a"(from)
-			 : "r"(to)
-			 : "memory");
-	return done;
+	return sosc_local_swap(&thread->pos, from, to);
 }
 
 // A position without room, another one each time.
 static uint64_t nowhere(struct sosc_thread *thread)
 {
-	return SOSC_NO_ROOM + (xadd(&thread->turns, SOSC_CHUNK_SIZE) & (NOWHERE - 1));
+	return SOSC_NO_ROOM +
+	       (sosc_local_add_short(&thread->turns, SOSC_CHUNK_SIZE) & (NOWHERE - 1));
+}
+
+// The index of @thread's chunk; @word is what stands there.
+static uint32_t chunk_of(const struct sosc_thread *thread, uint32_t *word)
+{
+	*word = __atomic_load_n(&thread->chunk, __ATOMIC_RELAXED);
+	return *word && *word != SOSC_NONE ? *word - 1 : SOSC_NONE;
+}
+
+static bool swap_chunk(struct sosc_thread *thread, uint32_t from, uint32_t to)
+{
+	return __atomic_compare_exchange_n(&thread->chunk, &from, to, false, __ATOMIC_RELAXED,
+					   __ATOMIC_RELAXED);
+}
+
+// Takes from @thread its chunk @old, which stands there as @word; @pos was read before it.
+// False: a signal handler has done so, or has taken it again.
+static bool leave(struct sosc_thread *thread, uint64_t pos, uint32_t old, uint32_t word)
+{
+	if (!swap_chunk(thread, word, SOSC_NONE))
+		return false;
+	if (swap_pos(thread, pos, nowhere(thread)) || !has_room(thread->pos) ||
+	    thread->pos - (uint64_t)chunk_at(old) >= SOSC_CHUNK_SIZE)
+		return true;
+	return !swap_chunk(thread, SOSC_NONE, word);
+}
+
+/**
+ * Take from @thread the chunk that it has: its index, SOSC_NONE if there is none. The
+ * thread has no room afterwards, unless a signal handler has got some meanwhile.
+ */
+uint32_t sosc_ring_leave(struct sosc_thread *thread)
+{
+	for (;;) {
+		uint64_t pos = __atomic_load_n(&thread->pos, __ATOMIC_ACQUIRE);
+		uint32_t word, old = chunk_of(thread, &word);
+
+		if (old == SOSC_NONE || leave(thread, pos, old, word))
+			return old;
+	}
 }
 
 // Gives @thread a chunk with room, or notices that this has become a forked child;
@@ -351,22 +425,13 @@ static bool refill(struct sosc_thread *thread, uint64_t end, enum sosc_drop *why
 		// in this order: what pos says of another chunk than this is outdated,
 		// and then swap_pos fails
 		uint64_t pos = __atomic_load_n(&thread->pos, __ATOMIC_ACQUIRE), gone;
-		uint32_t old = __atomic_load_n(&thread->chunk, __ATOMIC_RELAXED);
-		uint32_t index, none = SOSC_NONE;
+		uint32_t word, old = chunk_of(thread, &word), index;
 
 		if (!thread->ready || has_room(pos))
 			return true;
 		if (old != SOSC_NONE && pos - (uint64_t)chunk_at(old) < 2 * SOSC_CHUNK_SIZE) {
-			if (!__atomic_compare_exchange_n(&thread->chunk, &old, SOSC_NONE, false,
-							 __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+			if (!leave(thread, pos, old, word))
 				continue;
-			gone = nowhere(thread);
-			if (!swap_pos(thread, pos, gone) && has_room(thread->pos) &&
-			    thread->pos - (uint64_t)chunk_at(old) < SOSC_CHUNK_SIZE) {
-				// retired and taken again meanwhile
-				thread->chunk = old;
-				continue;
-			}
 			if (sosc_process() != process)
 				return true;
 			retire(thread, old, end, process);
@@ -386,6 +451,8 @@ static bool refill(struct sosc_thread *thread, uint64_t end, enum sosc_drop *why
 		if (thread->quiet)
 			return false;
 		if (sosc_control->command == SOSC_COMMAND_STOP) {
+			if (!is_same(process))
+				return true;
 			sosc_control->state = SOSC_STATE_STOPPED;
 			sosc_quiet = true;
 			return false;
@@ -396,8 +463,9 @@ static bool refill(struct sosc_thread *thread, uint64_t end, enum sosc_drop *why
 		if (index == SOSC_NONE)
 			return false;
 		prepare(index, thread, process);
-		if (!__atomic_compare_exchange_n(&thread->chunk, &none, index, false,
-						 __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+		if (!is_same(process))
+			return true;
+		if (!swap_chunk(thread, SOSC_NONE, index + 1)) {
 			// a signal handler has got one meanwhile, or this is a child
 			change(index, SOSC_CHUNK_FREE, process);
 			continue;
@@ -408,13 +476,13 @@ static bool refill(struct sosc_thread *thread, uint64_t end, enum sosc_drop *why
 
 static void write_overhead(struct sosc_thread *thread, uint64_t start)
 {
-	uint64_t pos = xadd(&thread->pos, SOSC_UNIT);
+	uint64_t pos = sosc_local_add(&thread->pos, SOSC_UNIT);
 	struct sosc_overhead *unit = (void *)pos;
 
 	if (!has_room(pos))
 		return;
 	unit->tsc = start;
-	unit->ticks = sosc_rdtsc() - start;
+	unit->ticks = sosc_ticks() - start;
 	__atomic_store_n(&unit->commit, (uint32_t)SOSC_UNIT_OVERHEAD << 28, __ATOMIC_RELEASE);
 }
 
@@ -430,6 +498,8 @@ uint64_t sosc_ring_reserve(struct sosc_thread *thread, uint32_t bytes, enum sosc
 	for (;;) {
 		uint64_t pos, end = CHUNK_LIMIT;
 
+		if (!sosc_control->chunks) // begun in an earlier session
+			return 0;
 		if (!thread->ready) // a child, forked while its parent was on its way here
 			thread = sosc_thread_self();
 		if (!thread)
@@ -447,7 +517,7 @@ uint64_t sosc_ring_reserve(struct sosc_thread *thread, uint32_t bytes, enum sosc
 				continue;
 		}
 		if (!start)
-			start = sosc_rdtsc();
+			start = sosc_ticks();
 		if (!refill(thread, end, &why))
 			break;
 		write_overhead(thread, start);
@@ -476,4 +546,35 @@ uint64_t sosc_ring_slow_exit(struct sosc_site *site, struct sosc_thread *thread,
 {
 	(void)site;
 	return sosc_ring_reserve(thread, bytes, SOSC_LOSS_EXIT);
+}
+
+/**
+ * @unit, that @thread has taken, or 0: its chunk is not the thread's any more. In a child that a
+ * signal handler has forked since then it is the parent's, who may have made another of it.
+ */
+uint64_t sosc_ring_is_ours(const void *unused, struct sosc_thread *thread, uint64_t unit)
+{
+	uint64_t chunk = unit & ~(uint64_t)CHUNK_MASK;
+	uint32_t word, index = chunk_of(thread, &word);
+	bool ours = index != SOSC_NONE && (uint64_t)chunk_at(index) == chunk;
+
+	(void)unused;
+	for (uint32_t i = 0; i < THREAD_HELD; i++) {
+		uint64_t held = thread->held[i];
+
+		ours |= held && (uint64_t)chunk_at((uint32_t)(held >> 32)) == chunk;
+	}
+	return ours ? unit : 0;
+}
+
+/**
+ * A unit that an exit has taken, and did not need: it could not be given back, as a signal
+ * handler has taken more behind it.
+ */
+uint64_t sosc_ring_unneeded(struct sosc_site *site, struct sosc_thread *thread, uint64_t unit)
+{
+	if (sosc_ring_is_ours(site, thread, unit))
+		__atomic_store_n((uint32_t *)unit, (uint32_t)SOSC_UNIT_NOTHING << 28,
+				 __ATOMIC_RELEASE);
+	return 0;
 }

@@ -1,38 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // How an image's code uses its GLOB_DAT slots. A function whose address is only
 // called through the slot can be hooked there; one whose address is loaded must
-// keep it, and is hooked in the linker's .plt.got stub if it has one.
-//
-// Every position of the text is taken for the 32-bit displacement of a
-// rip-relative operand. A chance match looks like a load and costs a hook, never
-// a pointer's identity.
+// keep it, and is hooked in the linker's .plt.got stub if it has one. The code
+// itself is read in code_<processor>_scan.c; here is what has been found.
 
-#include "agent.h"
+#include "scan.h"
+#include "image.h"
 #include "sys.h"
 
-enum { STUB_OPCODE = 0x25ff, CALL_OPCODE = 0x15ff };
+enum { SITES_FIRST = 8192 };
 
-// .plt.got: GNU ld: ff 25 rel32 66 90; with IBT endbr64 before and 66 0f 1f 44
-// 00 00 after; mold: endbr64 before and cc after.
-static bool is_stub(uint64_t jmp, uint64_t end)
-{
-	uint8_t after[3] = {0};
-	uint32_t before;
-
-	if (jmp + 6 + sizeof(after) <= end)
-		memcpy(after, (const void *)(jmp + 6), sizeof(after));
-	if (jmp % 8 == 0 && after[0] == 0x66 && after[1] == 0x90)
-		return true;
-	memcpy(&before, (const void *)(jmp - 4), 4);
-	return (jmp - 4) % 16 == 0 && before == 0xfa1e0ff3 &&
-	       ((after[0] == 0x66 && after[1] == 0x0f && after[2] == 0x1f) ||
-		(after[0] == 0xcc && after[1] == 0xcc));
-}
-
-enum { SITES_FIRST = 8192, PIECE = 16384 };
-
-// Keeps the place of a use that can be re-aimed.
-static void keep(struct sosc_scan *scan, struct sosc_scanned *slot, uint64_t displacement)
+/** Keep the place of a use that can be re-aimed. */
+void sosc_scan_keep(struct sosc_scan *scan, struct sosc_scanned *slot, uint64_t displacement)
 {
 	uint64_t room = scan->room ? scan->room * 2ul : SITES_FIRST;
 	void *map;
@@ -59,130 +38,6 @@ static void keep(struct sosc_scan *scan, struct sosc_scanned *slot, uint64_t dis
 	scan->sites[++scan->used].offset = (uint32_t)(displacement - scan->image->start);
 	scan->sites[scan->used].next = slot->site;
 	slot->site = scan->used;
-}
-
-static void found(struct sosc_scan *scan, struct sosc_scanned *slot, uint64_t displacement)
-{
-	uint16_t opcode;
-
-	memcpy(&opcode, (const void *)(displacement - 2), 2);
-	if (opcode == STUB_OPCODE && is_stub(displacement - 2, scan->end)) {
-		slot->uses |= SOSC_USE_STUB;
-	} else if (opcode == STUB_OPCODE) {
-		slot->uses |= SOSC_USE_JUMP;
-	} else if (opcode == CALL_OPCODE) {
-		slot->uses |= SOSC_USE_CALL;
-	} else if (sosc_load_is_called(scan->image, displacement)) {
-		slot->uses |= SOSC_USE_CALLED_LOAD;
-	} else {
-		slot->uses |= SOSC_USE_LOAD;
-		return;
-	}
-	keep(scan, slot, displacement);
-}
-
-static void look_at(struct sosc_scan *scan, uint64_t at)
-{
-	uint32_t left = 0, right = scan->count;
-	int32_t displacement;
-	uint64_t target;
-
-	__builtin_memcpy(&displacement, (const void *)at, 4);
-	target = at + 4 + (uint64_t)(int64_t)displacement;
-	if (target - scan->low > scan->span || target & 7)
-		return;
-	while (left < right) {
-		uint32_t middle = (left + right) / 2;
-
-		if (scan->slots[middle].addr < target)
-			left = middle + 1;
-		else
-			right = middle;
-	}
-	if (left < scan->count && scan->slots[left].addr == target)
-		found(scan, &scan->slots[left], at);
-}
-
-#define EACH_BYTE 0x0101010101010101ul
-#define TOP_BITS 0x8080808080808080ul
-
-// The top bit of each byte that is zero, and perhaps of one that is not.
-static inline uint64_t zeros(uint64_t bytes)
-{
-	return (bytes - EACH_BYTE) & ~bytes;
-}
-
-static inline uint64_t word_at(uint64_t at)
-{
-	uint64_t word;
-
-	__builtin_memcpy(&word, (const void *)at, 8);
-	return word;
-}
-
-static void look_if(struct sosc_scan *scan, uint64_t at, uint16_t upper)
-{
-	uint16_t here;
-
-	__builtin_memcpy(&here, (const void *)(at + 2), 2);
-	if (here == upper)
-		look_at(scan, at);
-}
-
-// Looks at the displacements at [at, end) that have this upper half, eight at a time.
-static void look_for(struct sosc_scan *scan, uint64_t at, uint64_t end, uint16_t upper)
-{
-	const uint64_t third = (upper & 0xff) * EACH_BYTE, fourth = (upper >> 8) * EACH_BYTE;
-
-	for (; at + 8 <= end; at += 8) {
-		uint64_t hits = zeros(word_at(at + 2) ^ third) & zeros(word_at(at + 3) ^ fourth);
-
-		for (hits &= TOP_BITS; hits; hits &= hits - 1)
-			look_if(scan, at + (uint64_t)__builtin_ctzl(hits) / 8, upper);
-	}
-	for (; at < end; at++)
-		look_if(scan, at, upper);
-}
-
-// Looks at some of [at, last) and returns where to go on. Slots lie close together: for
-// most of the text, displacements to any of them have the same upper half; near its
-// change, one of two.
-static uint64_t scan_piece(struct sosc_scan *scan, uint64_t at, uint64_t last)
-{
-	uint64_t least = scan->low - at - 4, most = least + scan->span, next;
-	uint16_t lower = (uint16_t)(least >> 16), upper = (uint16_t)(most >> 16);
-
-	if (scan->span > UINT16_MAX) {
-		next = last - at > PIECE ? at + PIECE : last;
-		for (; at < next; at++)
-			look_at(scan, at);
-		return next;
-	}
-	next = at + 1 + ((lower == upper ? least : most) & 0xffff);
-	if (next > last)
-		next = last;
-	look_for(scan, at, next, lower);
-	if (upper != lower)
-		look_for(scan, at, next, upper);
-	return next;
-}
-
-static bool scan_range(struct sosc_scan *scan, uint64_t start, uint64_t end, uint64_t until)
-{
-	uint64_t last = end - 3;
-
-	scan->end = end;
-	if (end < start + 10)
-		return true;
-	if (!scan->at)
-		scan->at = start + 6;
-	while (scan->at < last) {
-		scan->at = scan_piece(scan, scan->at, last);
-		if (sosc_is_over(until))
-			return false;
-	}
-	scan->at = 0;
-	return true;
 }
 
 static void sift(struct sosc_scanned *slots, uint32_t root, uint32_t count)
@@ -238,7 +93,7 @@ bool sosc_scan_text(struct sosc_scan *scan, uint64_t until)
 		uint64_t start = image->bias + phdr->p_vaddr;
 
 		if (phdr->p_type == PT_LOAD && phdr->p_flags & PF_X &&
-		    !scan_range(scan, start, start + phdr->p_filesz, until))
+		    !sosc_scan_range(scan, start, start + phdr->p_filesz, until))
 			return false;
 	}
 	return true;
@@ -252,31 +107,25 @@ void sosc_scan_end(struct sosc_scan *scan)
 	scan->room = scan->used = 0;
 }
 
-static bool reaim(const struct sosc_loaded *image, uint64_t displacement, uint64_t shadow)
-{
-	int64_t wide = (int64_t)(shadow - (displacement + 4));
-	int32_t fresh = (int32_t)wide;
-	uint32_t before;
-
-	memcpy(&before, (const void *)displacement, sizeof(before));
-	return fresh == wide &&
-	       sosc_change_note(image, displacement, before, (uint32_t)fresh, sizeof(before)) &&
-	       sosc_write(displacement, &fresh, sizeof(fresh), true);
-}
-
 /**
  * Re-aim every call and jump through @slot, and every load of it that is only
- * called, to the cell at @shadow; how many there were and could be written.
+ * called, to the cell at @shadow; how many there were and could be written. Others are
+ * taken note of in slot->uses.
  * Nobody may be running the image's code: a displacement may straddle a word.
  */
-uint32_t sosc_scan_sites(const struct sosc_scan *scan, const struct sosc_scanned *slot,
-			 uint64_t shadow)
+uint32_t sosc_scan_sites(const struct sosc_scan *scan, struct sosc_scanned *slot, uint64_t shadow)
 {
 	uint32_t done = 0;
 
 	if (scan->sites_lost)
 		return 0; // some would go round the hook
-	for (uint32_t i = slot->site; i; i = scan->sites[i].next)
-		done += reaim(scan->image, scan->image->start + scan->sites[i].offset, shadow);
+	for (uint32_t i = slot->site; i; i = scan->sites[i].next) {
+		uint64_t at = scan->image->start + scan->sites[i].offset;
+
+		if (sosc_is_use(scan->image, at) && sosc_reaim(scan->image, at, shadow))
+			done++;
+		else
+			slot->uses |= SOSC_USE_LEFT;
+	}
 	return done;
 }

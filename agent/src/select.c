@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which slots to hook, with which handler: runs the tables that soscope compiled.
 
-#include "agent.h"
+#include "select.h"
+#include "image.h"
+#include "lookup.h"
 
 enum { RULES_MAX = 1024 };
 
@@ -63,14 +65,17 @@ void sosc_select_image(const struct sosc_loaded *image, bool again)
 	}
 }
 
-static bool chosen(const char *symbol, const struct sosc_loaded *callee)
+static bool is_chosen(const struct sosc_plan *plan, const char *symbol,
+		      const struct sosc_loaded *callee)
 {
 	uint32_t count;
 	struct sosc_rule *rule = rules(&count);
+	uint64_t end = (uint64_t)plan->first_rule + plan->rules;
 	bool chains = false, marked = false, any_marked = false;
 	bool from = false, from_matched = false, to = false, to_matched = false;
 
-	for (uint32_t i = 0; i < count; i++, rule++) {
+	rule += plan->first_rule;
+	for (uint32_t i = plan->first_rule; i < count && i < end; i++, rule++) {
 		switch (rule->kind) {
 		case SOSC_RULE_FROM:
 			from = true;
@@ -103,42 +108,53 @@ static bool chosen(const char *symbol, const struct sosc_loaded *callee)
 	return (!chains || any_marked) && (!from || from_matched) && (!to || to_matched);
 }
 
-static void look_up_function(const char *symbol, struct sosc_choice *choice)
+static void look_up_function(const struct sosc_plan *plan, const char *symbol, uint32_t hash,
+			     struct sosc_chosen *chosen)
 {
-	const uint8_t *base = sosc_section(SOSC_SEC_FUNCTIONS);
+	const uint8_t *base = (const uint8_t *)sosc_section(SOSC_SEC_FUNCTIONS) + plan->functions;
 	const struct sosc_function_table *table = (const void *)base;
 	const struct sosc_function *cells = (const void *)(base + table->cells);
 	const struct sosc_function_glob *globs = (const void *)(base + table->globs);
-	uint32_t hash = sosc_gnu_hash(symbol), mask = (1u << table->bits) - 1;
+	uint32_t mask = (1u << table->bits) - 1;
 
-	choice->function = (const void *)(base + table->default_function);
+	chosen->function = (const void *)(base + table->default_function);
 	for (uint32_t i = hash >> 4 & mask, left = mask + 1; left; i = (i + 1) & mask, left--) {
 		if (!cells[i].name)
 			break;
 		if (cells[i].hash == hash &&
 		    sosc_same((const char *)base + cells[i].name, symbol)) {
-			choice->function = &cells[i];
-			choice->flags = cells[i].flags;
+			chosen->function = &cells[i];
+			chosen->flags = cells[i].flags;
 			return;
 		}
 	}
-	choice->flags = choice->function->flags;
+	chosen->flags = chosen->function->flags;
 	for (uint32_t i = 0; i < table->glob_count; i++)
 		if (pattern_matches(globs[i].pattern, symbol)) {
-			choice->flags |= globs[i].flags;
+			chosen->flags |= globs[i].flags;
 			return;
 		}
 }
 
 /**
- * Whether the call of @symbol from the image given to sosc_select_image into
- * @callee (NULL = unknown) is wanted; then how, in @choice.
+ * Whether calls of @symbol from the image given to sosc_select_image into @callee (NULL =
+ * unknown) are wanted; then by which instruments, and how, in @choice.
  */
 bool sosc_select_slot(const char *symbol, const struct sosc_loaded *callee,
 		      struct sosc_choice *choice)
 {
-	if (!*symbol || !chosen(symbol, callee))
-		return false;
-	look_up_function(symbol, choice);
-	return true;
+	uint32_t hash = 0;
+
+	choice->count = 0;
+	for (uint32_t i = 0; *symbol && i < sosc_control->plans && i < SOSC_PLANS; i++) {
+		const struct sosc_plan *plan = &sosc_control->plan[i];
+
+		if (plan->instrument >= SOSC_INSTRUMENT_KINDS || !is_chosen(plan, symbol, callee))
+			continue;
+		if (!choice->count)
+			hash = sosc_gnu_hash(symbol);
+		choice->of[choice->count].plan = i;
+		look_up_function(plan, symbol, hash, &choice->of[choice->count++]);
+	}
+	return choice->count;
 }

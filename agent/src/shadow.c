@@ -3,13 +3,15 @@
 // sites go through, so that the GLOB_DAT slot itself, and with it the function's
 // address, stays what it was.
 
-#include "agent.h"
+#include "shadow.h"
+#include "image.h"
 #include "sys.h"
 
 enum {
 	PAGES_MAX = 4096,
 	CELLS = SOSC_PAGE / 16,
 	STEP = 65536,
+	STEPS = 16384, // half of what a displacement reaches
 };
 
 static struct shadow_page {
@@ -25,26 +27,38 @@ static bool in_reach(uint64_t from, uint64_t to)
 	return distance == (int32_t)distance;
 }
 
+static void *map_at(uint64_t at)
+{
+	void *map = sosc_mmap((void *)at, SOSC_PAGE, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+
+	if ((uint64_t)map == at)
+		return map;
+	if (!sosc_mmap_failed(map)) // a kernel that takes the address for a hint
+		(void)sosc_sys3(SYS_MUNMAP, (long)map, SOSC_PAGE, 0);
+	return NULL;
+}
+
+// As near to the image as there is room: below a library that is loaded later, the
+// agent's own memory may take more than all that is in reach.
 static struct shadow_page *new_page(const struct sosc_loaded *image)
 {
-	uint64_t at = image->start;
+	uint64_t below = image->start;
+	uint64_t above = (image->end + SOSC_PAGE - 1) & ~(uint64_t)(SOSC_PAGE - 1);
+	struct shadow_page *page = NULL;
 
 	if (page_count == PAGES_MAX)
 		return NULL;
-	for (int i = 0; i < 16384; i++) {
-		void *map;
-
-		at -= STEP;
-		map = sosc_mmap((void *)at, SOSC_PAGE, PROT_READ | PROT_WRITE,
-				MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-		if ((uint64_t)map == at) {
-			pages[page_count++] = map;
-			return map;
-		}
-		if (!sosc_mmap_failed(map)) // a kernel that takes the address for a hint
-			(void)sosc_sys3(SYS_MUNMAP, (long)map, SOSC_PAGE, 0);
+	for (int i = 0; i < STEPS && !page; i++) {
+		below -= STEP;
+		above += STEP;
+		page = map_at(below);
+		if (!page)
+			page = map_at(above);
 	}
-	return NULL;
+	if (page)
+		pages[page_count++] = page;
+	return page;
 }
 
 /**

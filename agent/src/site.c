@@ -3,20 +3,36 @@
 // site is first seen and never given up: a stale copy of its address anywhere,
 // in a jmp_buf, in a coroutine's saved stack, still returns to the right place.
 
-#include "agent.h"
+#include "site.h"
+#include "callsite.h"
+#include "cell.h"
+#include "clock.h"
+#include "handler.h"
+#include "image.h"
+#include "instrument.h"
+#include "ring.h"
+#include "thread.h"
 
 enum {
-	BUCKET_BITS = 14,
+	BUCKET_BITS = 13,
 	BUCKETS = 1 << BUCKET_BITS,
 	DEPTH_MAX = 8, // tail calls behind one another that still get a trampoline
 };
 
 uint64_t sosc_hints[1 << HINT_BITS]; // trampolines, by a hash: may be outdated
 
-// The newest site of each bucket, 0 = none; site->next leads to the older ones.
+// The newest site of each bucket, 0 = none; from each site on to the one before it.
 // Small, as every page of it is soon touched: the target pays for it.
 static uint32_t buckets[BUCKETS];
-static uint32_t next_site;
+static uint32_t older[SOSC_MAX_SITES];
+
+// A page of trampolines belongs to one instrument for ever: they share its exit handler.
+enum { PAGES = SOSC_MAX_SITES / SOSC_SITES_PER_PAGE };
+static uint8_t page_of[PAGES]; // enum sosc_instrument_kind
+static uint32_t next_page; // the first one stays empty: site 0 is none
+static uint32_t next_sites[SOSC_INSTRUMENT_KINDS]; // in a page of its own, 0 = has none
+static uint32_t made_count; // of sites, by this process
+static uint32_t spare_pages[SOSC_INSTRUMENT_KINDS]; // of lost races, 0 = none
 
 static uint64_t code_of(uint32_t index)
 {
@@ -28,9 +44,20 @@ static uint64_t mix(uint64_t ret, const struct sosc_cell *cell)
 	return (ret ^ (uint64_t)cell >> 3) * HINT_FACTOR;
 }
 
-static uint64_t exit_handler(void)
+// The end of the sites in use; soscope is told, too.
+static uint32_t sites_end(void)
 {
-	return (uint64_t)(sosc_control->mode == SOSC_MODE_STATS ? sosc_x_stats : sosc_x_call);
+	uint32_t pages = __atomic_load_n(&next_page, __ATOMIC_RELAXED);
+
+	if (pages <= 1)
+		return 1; // none
+	return pages < PAGES ? pages * SOSC_SITES_PER_PAGE : SOSC_MAX_SITES;
+}
+
+static void set_exit(uint32_t page)
+{
+	sosc_sitedata[(page + 1) * SOSC_SITES_PER_PAGE - 1].ret =
+		sosc_exit_handler_of(page_of[page]);
 }
 
 /** The trampolines of earlier sessions stay what they are. */
@@ -38,30 +65,56 @@ void sosc_sites_init(void)
 {
 	for (uint32_t i = 0; i < 1u << HINT_BITS; i++)
 		sosc_hints[i] = code_of(0); // whose data matches no call
-	if (!next_site)
-		next_site = 1;
-	for (uint32_t i = 0; next_site > 1 && i < next_site; i += SOSC_SITES_PER_PAGE)
-		sosc_sitedata[i | (SOSC_SITES_PER_PAGE - 1)].ret = exit_handler();
-	sosc_inside.site_count = next_site;
+	if (!next_page)
+		next_page = 1;
+	for (uint32_t page = 1; page < next_page && page < PAGES; page++)
+		set_exit(page);
+	sosc_inside.site_count = sites_end();
 }
 
-// An index whose page has its exit pointer, or 0.
-static uint32_t take(void)
+// A page whose exits go to the instrument, or 0.
+static uint32_t take_page(uint32_t kind)
 {
-	uint32_t index;
+	uint32_t page = __atomic_exchange_n(&spare_pages[kind], 0, __ATOMIC_RELAXED);
 
-	do {
-		if (__atomic_load_n(&next_site, __ATOMIC_RELAXED) >= SOSC_MAX_SITES)
-			return 0;
-		index = __atomic_fetch_add(&next_site, 1, __ATOMIC_RELAXED);
-	} while (index % SOSC_SITES_PER_PAGE == SOSC_SITES_PER_PAGE - 1);
-	__atomic_store_n(&sosc_inside.site_count, next_site, __ATOMIC_RELAXED);
-	if (index >= SOSC_MAX_SITES)
+	if (page)
+		return page;
+	if (__atomic_load_n(&next_page, __ATOMIC_RELAXED) >= PAGES)
 		return 0;
-	__atomic_store_n(&sosc_sitedata[index | (SOSC_SITES_PER_PAGE - 1)].ret, exit_handler(),
-			 __ATOMIC_RELAXED);
-	__atomic_fetch_add(&sosc_control->sites, 1, __ATOMIC_RELAXED);
-	return index;
+	page = __atomic_fetch_add(&next_page, 1, __ATOMIC_RELAXED);
+	if (page >= PAGES)
+		return 0;
+	page_of[page] = (uint8_t)kind;
+	set_exit(page);
+	__atomic_store_n(&sosc_inside.site_count, sites_end(), __ATOMIC_RELAXED);
+	return page;
+}
+
+// An index in a page of the instrument, or 0.
+static uint32_t take(uint32_t kind)
+{
+	uint32_t *next = &next_sites[kind], at = __atomic_load_n(next, __ATOMIC_RELAXED);
+
+	for (;;) {
+		uint32_t page, index = at;
+
+		if (at % SOSC_SITES_PER_PAGE == SOSC_SITES_PER_PAGE - 1 || !at) {
+			page = take_page(kind);
+			if (!page)
+				return 0;
+			index = page * SOSC_SITES_PER_PAGE;
+		} else {
+			page = 0;
+		}
+		if (__atomic_compare_exchange_n(next, &at, index + 1, false, __ATOMIC_RELAXED,
+						__ATOMIC_RELAXED)) {
+			__atomic_fetch_add(&made_count, 1, __ATOMIC_RELAXED);
+			__atomic_fetch_add(&sosc_control->sites, 1, __ATOMIC_RELAXED);
+			return index;
+		}
+		if (page) // another thread, or a signal handler, was faster
+			__atomic_store_n(&spare_pages[kind], page, __ATOMIC_RELAXED);
+	}
 }
 
 // How many tail calls lie behind this return address.
@@ -74,33 +127,59 @@ static uint32_t depth_of(uint64_t ret)
 	return sosc_sitedata[at / SOSC_SITE_SIZE].depth + 1u;
 }
 
-// What an exit of this cell's function has to do.
-static void describe(struct sosc_site *site, uint32_t slot)
+/**
+ * Whether a call of @cell that returns to @ret ends another one that its instrument sees: that
+ * one has jumped here. Return trampolines of other instruments in front of the same slot are
+ * this call's own.
+ */
+bool sosc_is_tail_called(uint64_t ret, const struct sosc_cell *cell)
 {
-	const struct sosc_function *function = sosc_hooks[slot].function;
+	const struct sosc_layer *layer = &sosc_layers[sosc_cell_index(cell)];
+
+	for (uint32_t i = 0; depth_of(ret) && i < SOSC_PLANS; i++) {
+		const struct sosc_site *site =
+			&sosc_sitedata[(ret - (uint64_t)sosc_sites) / SOSC_SITE_SIZE];
+		const struct sosc_layer *before =
+			&sosc_layers[sosc_cell_index((const void *)site->cell)];
+
+		if (before->addr != layer->addr || before->instrument == layer->instrument)
+			return true;
+		ret = site->ret;
+	}
+	return false;
+}
+
+// What an exit of this cell's function, to @ret, has to do.
+static void describe(struct sosc_site *site, uint64_t ret, uint32_t slot)
+{
+	const struct sosc_function *function = sosc_layers[slot].function;
 	uint16_t flags = function ? function->flags : 0;
+	uint32_t number = SOSC_NONE;
 
 	site->rule = function ? function->error_rule : 0;
-	site->ns = (uint8_t)sosc_hooks[slot].ns;
+	site->ns = sosc_layers[slot].ns;
 	site->flags = 0;
-	if (flags & SOSC_FN_EXIT_PROGRAM && sosc_control->mode == SOSC_MODE_TRACE)
+	if (flags & SOSC_FN_EXIT_PROGRAM && sosc_layers[slot].instrument == SOSC_INSTRUMENT_TRACE)
 		site->flags |= SITE_FLAG_PROGRAM;
 	if (flags & SOSC_FN_TWICE)
 		site->flags |= SITE_FLAG_TWICE;
-	if (flags & SOSC_FN_VFORK && sosc_control->mode == SOSC_MODE_TRACE)
-		site->flags |= SITE_FLAG_VFORK;
+	site->open = 0;
+	if (sosc_layers[slot].instrument == SOSC_INSTRUMENT_TRACE && !site->flags)
+		number = sosc_call_site(ret, slot);
+	if (number != SOSC_NONE)
+		site->open = (uint32_t)SOSC_UNIT_OPEN << 28 | number << SOSC_TICKS_LOW;
 }
 
 static uint32_t make(uint64_t ret, struct sosc_cell *cell, uint32_t depth)
 {
-	uint32_t index = take();
+	uint32_t index = take(sosc_layers[sosc_cell_index(cell)].instrument);
 	struct sosc_site *site = &sosc_sitedata[index];
 
 	if (!index)
 		return 0;
 	site->cell = (uint64_t)cell;
 	site->original = __atomic_load_n(&cell->original, __ATOMIC_ACQUIRE);
-	describe(site, sosc_cell_index(cell));
+	describe(site, ret, sosc_cell_index(cell));
 	site->depth = (uint8_t)depth;
 	__atomic_store_n(&site->ret, ret, __ATOMIC_RELEASE);
 	return index;
@@ -112,24 +191,25 @@ static uint32_t make(uint64_t ret, struct sosc_cell *cell, uint32_t depth)
  */
 void sosc_sites_refresh(void)
 {
-	for (uint32_t i = 1; i < next_site && i < SOSC_MAX_SITES; i++) {
+	for (uint32_t i = SOSC_SITES_PER_PAGE, end = sites_end(); i < end; i++) {
 		struct sosc_site *site = &sosc_sitedata[i];
 		struct sosc_cell *cell = (void *)site->cell;
 
 		if (i % SOSC_SITES_PER_PAGE == SOSC_SITES_PER_PAGE - 1 || !cell)
 			continue;
-		if (sosc_hooks[sosc_cell_index(cell)].session != sosc_inside.sessions) {
+		if (sosc_layers[sosc_cell_index(cell)].session != sosc_inside.sessions) {
 			site->flags = SITE_FLAG_OLD;
+			site->open = 0;
 			continue;
 		}
 		site->original = __atomic_load_n(&cell->original, __ATOMIC_ACQUIRE);
-		describe(site, sosc_cell_index(cell));
+		describe(site, site->ret, sosc_cell_index(cell));
 	}
 }
 
 static uint32_t search(uint32_t newest, uint32_t end, uint64_t ret, const struct sosc_cell *cell)
 {
-	for (uint32_t i = newest; i != end; i = sosc_sitedata[i].next)
+	for (uint32_t i = newest; i != end; i = older[i])
 		if (sosc_sitedata[i].ret == ret && sosc_sitedata[i].cell == (uint64_t)cell)
 			return i;
 	return 0;
@@ -162,7 +242,7 @@ uint64_t sosc_site_find(uint64_t ret, struct sosc_cell *cell)
 			return 0;
 		}
 		seen = newest;
-		sosc_sitedata[made].next = newest;
+		older[made] = newest;
 		if (__atomic_compare_exchange_n(bucket, &newest, made, false, __ATOMIC_RELEASE,
 						__ATOMIC_ACQUIRE)) {
 			index = made;
@@ -179,7 +259,7 @@ uint64_t sosc_site_find(uint64_t ret, struct sosc_cell *cell)
  */
 void sosc_sites_retarget(struct sosc_cell *cell, uint64_t original)
 {
-	for (uint32_t i = 1; i < next_site && i < SOSC_MAX_SITES; i++)
+	for (uint32_t i = SOSC_SITES_PER_PAGE, end = sites_end(); i < end; i++)
 		if (sosc_sitedata[i].cell == (uint64_t)cell)
 			sosc_sitedata[i].original = original;
 }
@@ -187,11 +267,11 @@ void sosc_sites_retarget(struct sosc_cell *cell, uint64_t original)
 // Time spent here is ours: say so before the call's clock is read.
 static void account(struct sosc_thread *thread, uint64_t start)
 {
-	uint64_t ticks = sosc_rdtsc() - start;
+	uint64_t ticks = sosc_ticks() - start;
 	struct sosc_overhead *unit;
 
 	thread->overhead += ticks;
-	if (sosc_control->mode != SOSC_MODE_TRACE)
+	if (!sosc_control->chunks)
 		return;
 	unit = (void *)sosc_ring_reserve(thread, SOSC_UNIT, SOSC_LOSS_NOTHING);
 	if (!unit)
@@ -203,11 +283,11 @@ static void account(struct sosc_thread *thread, uint64_t start)
 
 uint64_t sosc_site_slow(struct sosc_cell *cell, struct sosc_thread *thread, uint64_t ret)
 {
-	uint32_t before = next_site;
-	uint64_t start = sosc_rdtsc();
+	uint32_t before = made_count;
+	uint64_t start = sosc_ticks();
 	uint64_t site = sosc_site_find(ret, cell);
 
-	if (next_site != before)
+	if (made_count != before)
 		account(thread, start);
 	return site;
 }

@@ -2,129 +2,45 @@
 // One slot: pointing it at an entry trampoline, and the cell behind that.
 
 #include "slot.h"
+#include "cell.h"
+#include "changes.h"
+#include "clock.h"
+#include "guard.h"
+#include "handler.h"
+#include "image.h"
+#include "instrument.h"
+#include "known.h"
+#include "lazy.h"
+#include "record.h"
+#include "scan.h"
+#include "shadow.h"
+#include "site.h"
+#include "thread.h"
 
-struct sosc_hook sosc_hooks[SOSC_MAX_SLOTS];
-struct sosc_lazy sosc_lazy[SOSC_MAX_SLOTS];
-
-enum { PLACES = 1 << 18 };
-static uint32_t places[PLACES]; // of slots by address: index + 1, 0 = none
 static bool again; // a slot of an earlier session has been hooked again
-static uint32_t cells_taken; // cells outside the slots, from the end down
-static uint32_t free_cell; // list of those given back, by original
-
-uint32_t sosc_cell_take(void)
-{
-	uint32_t index = free_cell;
-
-	if (index) {
-		free_cell = (uint32_t)sosc_cells[index].original;
-		return index;
-	}
-	if (SOSC_MAX_SLOTS - cells_taken - 1 <= sosc_control->slots)
-		return SOSC_NONE;
-	return SOSC_MAX_SLOTS - ++cells_taken;
-}
-
-void sosc_cell_give(uint32_t index)
-{
-	sosc_cells[index].original = free_cell;
-	free_cell = index;
-}
-
-// A cell outside the slots that belongs to a slot, the same one each time its
-// image is loaded.
-static uint32_t own_cell(uint64_t addr, uint32_t kind)
-{
-	static struct {
-		uint64_t addr;
-		uint32_t kind, cell;
-	} owned[4096];
-	uint32_t at = (uint32_t)((addr ^ kind) * HINT_FACTOR >> 52), probe;
-
-	for (probe = 0; probe < 64; probe++, at = (at + 1) & 4095) {
-		if (owned[at].addr == addr && owned[at].kind == kind)
-			return owned[at].cell;
-		if (!owned[at].addr) {
-			uint32_t cell = sosc_cell_take();
-
-			if (cell == SOSC_NONE)
-				return SOSC_NONE;
-			owned[at].addr = addr;
-			owned[at].kind = kind;
-			owned[at].cell = cell;
-			return cell;
-		}
-	}
-	return sosc_cell_take();
-}
-
-// ---- one slot --------------------------------------------------------------
-
-static uint64_t handler_of(const struct sosc_choice *choice, bool entry_only)
-{
-	bool program = choice->function->flags & SOSC_FN_PROGRAM;
-	bool six = choice->function->flags & SOSC_FN_SIX;
-
-	switch (sosc_control->mode) {
-	case SOSC_MODE_COUNT:
-		return (uint64_t)sosc_h_count;
-	case SOSC_MODE_STATS:
-		return (uint64_t)(entry_only ? sosc_h_stats_entry : sosc_h_stats);
-	default:
-		break;
-	}
-	if (choice->function->flags & SOSC_FN_EXIT_PROGRAM && choice->function->exit_words)
-		program = true;
-	if (program)
-		return (uint64_t)sosc_h_program;
-	if (entry_only)
-		return (uint64_t)(six ? sosc_h_entry_six : sosc_h_entry);
-	return (uint64_t)(six ? sosc_h_call_six : sosc_h_call);
-}
-
-static uint32_t key_of(const struct sosc_candidate *at)
-{
-	return sosc_gnu_hash(at->symbol) * 0x9e3779b1u ^ at->image->identity;
-}
-
-static uint32_t place_of(uint64_t addr)
-{
-	return (uint32_t)(addr * HINT_FACTOR >> 46);
-}
-
-// The index of the same slot in an image that was closed and loaded again, or in an
-// earlier session: what still leads to its trampoline is right for ever.
-static uint32_t known_slot(const struct sosc_candidate *at)
-{
-	uint32_t key = key_of(at), place = place_of(at->addr);
-
-	for (; places[place]; place = (place + 1) & (PLACES - 1)) {
-		const struct sosc_hook *hook = &sosc_hooks[places[place] - 1];
-
-		if (hook->addr == at->addr && hook->key == key)
-			return places[place] - 1;
-	}
-	return SOSC_NONE;
-}
-
-static void make_known(const struct sosc_candidate *at, uint32_t index)
-{
-	uint32_t place = place_of(at->addr);
-
-	sosc_hooks[index].addr = at->addr;
-	sosc_hooks[index].key = key_of(at);
-	while (places[place])
-		place = (place + 1) & (PLACES - 1);
-	places[place] = index + 1;
-}
 
 /** Begin with the slots of @image, which may have been here before. */
 void sosc_slots_begin(struct sosc_loaded *image)
 {
+	image->slots_hooked = image->slots_left = image->slots_refused = 0;
+}
+
+// Processes that share the record count the same slots: each stores what it has.
+static void store_counts(const struct sosc_loaded *image)
+{
 	struct sosc_image *images = sosc_section(SOSC_SEC_IMAGES);
 
-	if (image->index != SOSC_NONE)
-		images[image->index].slots_hooked = images[image->index].slots_refused = 0;
+	if (image->index == SOSC_NONE)
+		return;
+	images[image->index].slots_hooked = image->slots_hooked;
+	images[image->index].slots_refused = image->slots_refused;
+}
+
+// A slot that is not hooked. It has no record where there is no room for one.
+static void count_refused(struct sosc_loaded *image)
+{
+	image->slots_refused++;
+	store_counts(image);
 }
 
 /** No more slots are hooked for now. */
@@ -135,58 +51,107 @@ void sosc_slots_end(void)
 	again = false;
 }
 
-static uint32_t new_slot(const struct sosc_candidate *at)
+// What the record says already is not stored once more: other processes, or loads of
+// the same image, have the same names.
+static uint32_t name_of(uint32_t stored, const char *text)
 {
-	uint32_t index = __atomic_fetch_add(&sosc_control->slots, 1, __ATOMIC_ACQ_REL);
+	const char *strings = sosc_section(SOSC_SEC_STRINGS);
 
-	if (index >= SOSC_MAX_SLOTS - cells_taken) {
-		__atomic_fetch_add(&sosc_control->slots_dropped, 1, __ATOMIC_RELAXED);
-		return SOSC_NONE;
-	}
-	if (index >= sosc_inside.cell_count)
-		sosc_inside.cell_count = index + 1;
-	make_known(at, index);
-	return index;
+	return stored && sosc_same(strings + stored, text) ? stored : sosc_string(text);
 }
 
-static struct sosc_slot *write_record(const struct sosc_candidate *at, uint32_t index,
-				      uint32_t symbol, enum sosc_slot_refusal refusal)
-{
-	struct sosc_slot *slot = sosc_slot(index);
-	struct sosc_image *images = sosc_section(SOSC_SEC_IMAGES);
+// A slot for one of the instruments that have chosen it.
+struct sosc_place {
+	const struct sosc_chosen *chosen;
+	uint32_t instrument;
+	uint32_t index; // of cell and record, SOSC_NONE = none is left
+	uint32_t symbol; // its name in SEC_STRINGS
+	bool known;
+};
 
-	slot->symbol = symbol;
-	slot->version = at->version ? sosc_string(at->version) : 0;
+static struct sosc_place place_for(const struct sosc_candidate *at,
+				   const struct sosc_chosen *chosen)
+{
+	struct sosc_place place = {.chosen = chosen,
+				   .instrument = sosc_control->plan[chosen->plan].instrument};
+
+	place.index = sosc_slot_known(at, place.instrument);
+	place.known = place.index != SOSC_NONE;
+	place.symbol = name_of(place.known ? sosc_slot(place.index)->symbol : 0, at->symbol);
+	if (!place.known)
+		place.index = sosc_slot_new(at, place.instrument, place.symbol);
+	return place;
+}
+
+static struct sosc_slot *write_record(const struct sosc_candidate *at,
+				      const struct sosc_place *place,
+				      enum sosc_slot_refusal refusal)
+{
+	struct sosc_slot *slot = sosc_slot(place->index);
+	const struct sosc_function *function = place->chosen->function;
+
+	slot->symbol = place->symbol;
+	slot->version = at->version ? name_of(slot->version, at->version) : 0;
 	slot->caller = at->image->index;
 	slot->callee = at->callee ? at->callee->index : SOSC_NONE;
 	slot->addr = at->addr;
 	slot->saved = at->value;
 	slot->original = at->value;
-	slot->prototype = at->choice.function->prototype;
+	slot->prototype = function->prototype;
 	slot->kind = (uint8_t)at->kind;
 	slot->refusal = (uint8_t)refusal;
 	slot->flags = at->lazy ? SOSC_SLOT_LAZY : 0;
-	slot->error_rule = at->choice.function->error_rule;
-	slot->function_flags = at->choice.flags;
-	slot->tsc = sosc_rdtsc();
-	if (at->image->index != SOSC_NONE) {
-		if (refusal)
-			images[at->image->index].slots_refused++;
-		else
-			images[at->image->index].slots_hooked++;
-	}
+	slot->error_rule = function->error_rule;
+	slot->function_flags = place->chosen->flags;
+	slot->instrument = (uint8_t)place->instrument;
+	slot->tsc = sosc_ticks();
 	return slot;
 }
 
-void sosc_slot_refuse(const struct sosc_candidate *at, enum sosc_slot_refusal refusal)
+static void record_refusal(const struct sosc_candidate *at, const struct sosc_chosen *chosen,
+			   enum sosc_slot_refusal refusal)
 {
-	uint32_t index = known_slot(at), symbol = sosc_string(at->symbol);
+	struct sosc_place place = place_for(at, chosen);
 
-	if (index == SOSC_NONE)
-		index = new_slot(at);
-	if (index == SOSC_NONE)
+	if (place.index == SOSC_NONE)
 		return;
-	__atomic_store_n(&write_record(at, index, symbol, refusal)->ready, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&write_record(at, &place, refusal)->ready, 1, __ATOMIC_RELEASE);
+}
+
+void sosc_slot_refuse(struct sosc_candidate *at, enum sosc_slot_refusal refusal)
+{
+	count_refused(at->image);
+	for (uint32_t i = 0; i < at->choice.count; i++)
+		record_refusal(at, &at->choice.of[i], refusal);
+}
+
+/** Whether an instrument is left for which the function is one to be hooked. */
+bool sosc_slot_is_wanted(struct sosc_candidate *at)
+{
+	struct sosc_choice *choice = &at->choice;
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < choice->count; i++)
+		if (!(choice->of[i].flags & SOSC_FN_NEVER))
+			count++;
+	if (!count) {
+		sosc_slot_refuse(at, SOSC_REFUSED_NOT_A_CALL);
+		return false;
+	}
+	count = 0;
+	for (uint32_t i = 0; i < choice->count; i++)
+		if (choice->of[i].flags & SOSC_FN_NEVER)
+			record_refusal(at, &choice->of[i], SOSC_REFUSED_NOT_A_CALL);
+		else
+			choice->of[count++] = choice->of[i];
+	choice->count = count;
+	return true;
+}
+
+static bool is_entry_only(const struct sosc_chosen *chosen)
+{
+	return chosen->flags & SOSC_FN_ENTRY_ONLY ||
+	       sosc_control->plan[chosen->plan].flags & SOSC_PLAN_ENTRY_ONLY;
 }
 
 // Leaves the GLOB_DAT as it is: only those that call through it get our value.
@@ -202,16 +167,10 @@ static bool reaim(const struct sosc_candidate *at, uint64_t value)
 
 static bool store_slot(const struct sosc_candidate *at, uint64_t value)
 {
-	if (at->kind == SOSC_SLOT_PLT_GOT || at->kind == SOSC_SLOT_CALL_SITES) {
-		if (reaim(at, value))
-			return true;
-		sosc_control->agent_flags |= SOSC_AGENT_TEXT_REFUSED;
-		return false;
-	}
+	if (at->kind == SOSC_SLOT_PLT_GOT || at->kind == SOSC_SLOT_CALL_SITES)
+		return reaim(at, value);
 	return sosc_change_word(at->image, at->addr, value);
 }
-
-enum { RESOLVE_CELL = 1, GUARD_CELL = 2, ALIAS_CELL = 3 };
 
 // In a program that is not position independent a function's address may be the
 // program's own stub: what the symbol of the stub's slot has for a value, although
@@ -245,7 +204,7 @@ uint64_t sosc_past_canonical(uint64_t value)
 
 		if (canonical[i].addr != value || sosc_slot(slot)->refusal)
 			continue;
-		alias = own_cell(sosc_hooks[slot].addr, ALIAS_CELL);
+		alias = sosc_cell_of(sosc_layers[slot].addr, ALIAS_CELL);
 		if (alias == SOSC_NONE)
 			return 0;
 		sosc_cells[alias].original = (uint64_t)&sosc_cells[slot];
@@ -256,7 +215,7 @@ uint64_t sosc_past_canonical(uint64_t value)
 }
 
 // Where a hook's calls go at first, and the cell that the loader is to bind. A
-// guard stands behind the hook of a function that may forbid rdtsc or system
+// guard stands behind the hook of a function that may forbid the clock or system
 // calls: it sees the call before it is made.
 static uint64_t original_of(const struct sosc_candidate *at, uint64_t **bind)
 {
@@ -264,7 +223,7 @@ static uint64_t original_of(const struct sosc_candidate *at, uint64_t **bind)
 	uint32_t guarded = sosc_guard_kind(at->symbol);
 
 	if (at->lazy == LAZY_REGISTER) {
-		uint32_t resolve = own_cell(at->addr, RESOLVE_CELL);
+		uint32_t resolve = sosc_cell_of(at->addr, RESOLVE_CELL);
 
 		if (resolve == SOSC_NONE)
 			return 0;
@@ -274,61 +233,106 @@ static uint64_t original_of(const struct sosc_candidate *at, uint64_t **bind)
 		original = sosc_entry_of(resolve);
 	}
 	if (guarded) {
-		uint32_t guard = own_cell(at->addr, GUARD_CELL);
+		uint32_t guard = sosc_cell_of(at->addr, GUARD_CELL);
 
 		if (guard == SOSC_NONE)
 			return original;
 		sosc_lazy[guard].index = guarded;
 		sosc_cells[guard].original = original;
-		sosc_cells[guard].handler = (uint64_t)sosc_h_guard;
+		sosc_cells[guard].handler = (uint64_t)sosc_h_layer;
+		sosc_layers[guard].session = sosc_inside.sessions;
+		sosc_layers[guard].instrument = SOSC_INSTRUMENT_GUARD;
+		sosc_layers[guard].ns = (uint8_t)at->image->ns;
 		*bind = &sosc_cells[guard].original;
 		original = sosc_entry_of(guard);
 	}
 	return original;
 }
 
-void sosc_slot_hook(const struct sosc_candidate *at)
+// The cell of one instrument, whose calls go to @original; where calls of it go.
+static uint64_t set_cell(const struct sosc_candidate *at, const struct sosc_place *place,
+			 uint64_t original)
 {
-	uint32_t symbol = sosc_string(at->symbol), index = known_slot(at);
-	bool entry_only = at->choice.flags & SOSC_FN_ENTRY_ONLY ||
-			  sosc_control->flags & SOSC_FLAG_ENTRY_ONLY;
-	bool known = index != SOSC_NONE;
-	struct sosc_cell *cell;
-	struct sosc_slot *slot;
-	uint64_t *bind, original;
+	struct sosc_cell *cell = &sosc_cells[place->index];
+	struct sosc_layer *layer = &sosc_layers[place->index];
+	uint64_t handler = (uint64_t)sosc_h_jump;
 
-	if (!known)
-		index = new_slot(at);
-	if (index == SOSC_NONE)
+	layer->function = place->chosen->function;
+	layer->ns = (uint8_t)at->image->ns;
+	if (place->known && layer->session != sosc_inside.sessions)
+		again = true;
+	else if (place->known && cell->original != original)
+		sosc_sites_retarget(cell, original);
+	layer->session = sosc_inside.sessions;
+	cell->original = original;
+	if (!sosc_quiet)
+		handler = sosc_handler_of(place->chosen, is_entry_only(place->chosen));
+	__atomic_store_n(&cell->handler, handler, __ATOMIC_RELEASE);
+	return sosc_entry_of(place->index);
+}
+
+static enum sosc_slot_refusal aim(const struct sosc_candidate *at, uint64_t *bind, uint64_t value)
+{
+	if (at->lazy && !sosc_redirect_binding(at, (uint64_t)bind))
+		return SOSC_REFUSED_WRITE;
+	if (store_slot(at, value))
+		return SOSC_HOOKED;
+	if (at->kind < SOSC_SLOT_PLT_GOT)
+		return SOSC_REFUSED_WRITE;
+	sosc_control->agent_flags |= SOSC_AGENT_TEXT_REFUSED;
+	return SOSC_REFUSED_TEXT;
+}
+
+// The records' last words, when it is known what has become of the slot.
+static void finish_record(const struct sosc_candidate *at, const struct sosc_place *place,
+			  enum sosc_slot_refusal refusal)
+{
+	struct sosc_slot *slot = sosc_slot(place->index);
+
+	slot->refusal = (uint8_t)refusal;
+	if (is_entry_only(place->chosen))
+		slot->flags |= SOSC_SLOT_ENTRY_ONLY;
+	if (at->kind == SOSC_SLOT_CALL_SITES && at->uses->uses & (SOSC_USE_LOAD | SOSC_USE_LEFT))
+		slot->flags |= SOSC_SLOT_PARTIAL;
+	__atomic_store_n(&slot->ready, 1, __ATOMIC_RELEASE);
+}
+
+/** Lead the slot's calls through the cells of all that have chosen it. */
+void sosc_slot_hook(struct sosc_candidate *at)
+{
+	struct sosc_place places[SOSC_PLANS];
+	uint32_t count = 0;
+	uint64_t *bind = NULL, next;
+	enum sosc_slot_refusal refusal;
+
+	for (uint32_t i = 0; i < at->choice.count; i++) {
+		places[count] = place_for(at, &at->choice.of[i]);
+		count += places[count].index != SOSC_NONE;
+	}
+	if (!count) {
+		count_refused(at->image);
 		return;
-	cell = &sosc_cells[index];
-	bind = &cell->original;
-	original = original_of(at, &bind);
-	if (!original) {
+	}
+	next = original_of(at, &bind);
+	if (!next) {
 		sosc_slot_refuse(at, SOSC_REFUSED_FULL);
 		return;
 	}
-	sosc_hooks[index].function = at->choice.function;
-	sosc_hooks[index].ns = at->image->ns;
-	if (known && sosc_hooks[index].session != sosc_inside.sessions)
-		again = true;
-	else if (known && cell->original != original)
-		sosc_sites_retarget(cell, original);
-	sosc_hooks[index].session = sosc_inside.sessions;
-	cell->original = original;
-	__atomic_store_n(&cell->handler,
-			 sosc_quiet ? (uint64_t)sosc_h_jump : handler_of(&at->choice, entry_only),
-			 __ATOMIC_RELEASE);
-	slot = write_record(at, index, symbol, SOSC_HOOKED);
-	if (entry_only)
-		slot->flags |= SOSC_SLOT_ENTRY_ONLY;
-	if (at->lazy && !sosc_redirect_binding(at, (uint64_t)bind))
-		slot->refusal = SOSC_REFUSED_WRITE;
-	else if (!store_slot(at, sosc_entry_of(index)))
-		slot->refusal = at->kind >= SOSC_SLOT_PLT_GOT ? SOSC_REFUSED_TEXT :
-								SOSC_REFUSED_WRITE;
-	note_canonical(at, index);
-	__atomic_store_n(&slot->ready, 1, __ATOMIC_RELEASE);
+	if (!bind)
+		bind = &sosc_cells[places[count - 1].index].original;
+	for (uint32_t i = count; i-- > 0;)
+		next = set_cell(at, &places[i], next);
+	for (uint32_t i = 0; i < count; i++)
+		(void)write_record(at, &places[i], SOSC_HOOKED);
+	refusal = aim(at, bind, next);
+	note_canonical(at, places[count - 1].index);
+	if (refusal)
+		at->image->slots_refused++;
+	else
+		at->image->slots_hooked++;
+	store_counts(at->image);
+	for (uint32_t i = 0; i < count; i++)
+		finish_record(at, &places[i], refusal);
 }
 
 // A guard without a hook in front of it.
@@ -339,7 +343,7 @@ void sosc_slot_guard(const struct sosc_candidate *at)
 	original = original_of(at, &bind);
 	if (!bind || (at->lazy && !sosc_redirect_binding(at, (uint64_t)bind)))
 		return;
-	(void)sosc_change_word(at->image, at->addr, original);
+	(void)store_slot(at, original);
 }
 
 /** Another session: nothing is hooked; slots that come again keep their cells. */

@@ -2,14 +2,24 @@
 // The agent's start, called by soscope while the target stands still at a
 // function call boundary: maps what it needs, looks around, hooks.
 
-#include "agent.h"
+#include "start.h"
+#include "cell.h"
+#include "changes.h"
+#include "clock.h"
+#include "counts.h"
+#include "guard.h"
+#include "handler.h"
+#include "instrument.h"
+#include "loader.h"
+#include "namespace.h"
+#include "record.h"
+#include "ring.h"
+#include "site.h"
+#include "slot.h"
 #include "sys.h"
+#include "thread.h"
 
 struct sosc_control *sosc_control;
-int64_t sosc_errno_offsets[SOSC_NAMESPACES];
-uint8_t sosc_clock_off;
-uint64_t sosc_cost_inner;
-uint64_t sosc_cost_outer;
 uint64_t sosc_base;
 
 static long map_pages(const struct sosc_start *start, uint64_t at, uint64_t size, uint64_t offset)
@@ -27,27 +37,51 @@ static long map_pages(const struct sosc_start *start, uint64_t at, uint64_t size
 	return 0;
 }
 
-// The shared file, at an address that is a multiple of the chunk size: a unit's
-// place in its chunk is read off its address.
-static long map_control(const struct sosc_start *start)
+// Where control blocks lie, the present one's last. A block of an earlier session stays
+// mapped: a signal handler may have interrupted the agent in the middle of a record, and
+// return whenever it likes. The address range is used again when seven sessions have passed.
+static struct block {
+	uint64_t at, size;
+} blocks[SOSC_BLOCKS];
+static uint32_t block_number;
+
+// An address range that is a multiple of the chunk size: a unit's place in its chunk is
+// read off its address.
+static long reserve(struct block *block, uint64_t size)
 {
 	const uint64_t mask = SOSC_CHUNK_SIZE - 1;
-	uint64_t room = start->control_size + SOSC_CHUNK_SIZE, at, end;
-	void *map = sosc_mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-			      -1, 0);
+	uint64_t room = size + SOSC_CHUNK_SIZE, at, end;
+	void *map;
 
+	if (block->size >= size)
+		return 0;
+	map = sosc_mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (sosc_mmap_failed(map))
 		return (long)map;
 	at = ((uint64_t)map + mask) & ~mask;
-	end = (at + start->control_size + SOSC_PAGE - 1) & ~(uint64_t)(SOSC_PAGE - 1);
+	end = (at + size + SOSC_PAGE - 1) & ~(uint64_t)(SOSC_PAGE - 1);
 	if (at > (uint64_t)map)
 		(void)sosc_sys3(SYS_MUNMAP, (long)map, (long)(at - (uint64_t)map), 0);
 	if ((uint64_t)map + room > end)
 		(void)sosc_sys3(SYS_MUNMAP, (long)end, (long)((uint64_t)map + room - end), 0);
-	map = sosc_mmap((void *)at, start->control_size, PROT_READ | PROT_WRITE,
+	block->at = at;
+	block->size = end - at;
+	return 0;
+}
+
+static long map_control(const struct sosc_start *start)
+{
+	struct block *block = &blocks[block_number % SOSC_BLOCKS];
+	long error = reserve(block, start->control_size);
+	void *map;
+
+	if (error)
+		return error;
+	map = sosc_mmap((void *)block->at, start->control_size, PROT_READ | PROT_WRITE,
 			MAP_SHARED | MAP_FIXED, start->control_fd, 0);
 	if (sosc_mmap_failed(map))
 		return (long)map;
+	block_number++;
 	sosc_control = map;
 	return 0;
 }
@@ -56,7 +90,9 @@ static long map_control(const struct sosc_start *start)
 static long map_all(const struct sosc_start *start)
 {
 	const uint64_t piece = (uint64_t)SOSC_BLOB_REPEAT * SOSC_PAGE;
-	const int flags = MAP_PRIVATE | MAP_FIXED | MAP_ANONYMOUS | MAP_NORESERVE;
+	// The tables have room for far more than most programs need. The kernel does not count a
+	// mapping that grows down for RLIMIT_DATA. This one cannot grow: the trampolines lie below.
+	const int flags = MAP_PRIVATE | MAP_FIXED | MAP_ANONYMOUS | MAP_NORESERVE | MAP_GROWSDOWN;
 	uint64_t data = SOSC_BLOB_ENTRIES + SOSC_BLOB_DISTANCE;
 	uint64_t end = ((uint64_t)sosc_end + SOSC_PAGE - 1) & ~(uint64_t)(SOSC_PAGE - 1);
 	void *map;
@@ -78,66 +114,25 @@ static long map_all(const struct sosc_start *start)
 
 static void read_clocks(struct sosc_control *control)
 {
-	uint64_t before = sosc_rdtsc();
+	uint64_t before = sosc_ticks();
 
 	control->realtime_start = sosc_clock_ns(CLOCK_REALTIME);
-	control->tsc_start = before + (sosc_rdtsc() - before) / 2;
+	control->tsc_start = before + (sosc_ticks() - before) / 2;
 	control->monotonic_start = sosc_clock_ns(CLOCK_MONOTONIC_RAW);
+	sosc_tsc_start = control->tsc_start;
 }
 
-// What an empty call costs its caller, and how long it appears to take itself.
-// Measured on a cell of its own, whose traces are wiped.
-static void calibrate(struct sosc_control *control)
-{
-	enum { CALLS = 64, ROUNDS = 12 };
-	static const struct sosc_function plain;
-	uint32_t cell;
-	uint64_t direct = UINT64_MAX, hooked = UINT64_MAX, inner = UINT64_MAX;
-	struct sosc_thread *thread = sosc_thread_self();
-	struct sosc_stats *stats;
-
-	control->cost_inner = (uint32_t)sosc_cost_inner;
-	control->cost_outer = (uint32_t)sosc_cost_outer;
-	if (control->mode != SOSC_MODE_STATS || sosc_cost_outer || !thread || !thread->counts)
-		return;
-	cell = sosc_cell_take();
-	if (cell == SOSC_NONE)
-		return;
-	stats = (void *)(thread->counts + (uint64_t)&sosc_cells[cell] * 4);
-	sosc_hooks[cell].function = &plain;
-	sosc_cells[cell].original = (uint64_t)sosc_empty;
-	sosc_cells[cell].handler = (uint64_t)sosc_h_stats;
-	for (int round = 0; round < ROUNDS; round++) {
-		uint64_t ticks = sosc_call_often((uint64_t)sosc_empty, CALLS);
-
-		if (ticks < direct)
-			direct = ticks;
-		memset(stats, 0, sizeof(*stats));
-		ticks = sosc_call_often(sosc_entry_of(cell), CALLS);
-		if (ticks < hooked)
-			hooked = ticks;
-		if (stats->total < inner)
-			inner = stats->total;
-	}
-	memset(stats, 0, sizeof(*stats));
-	sosc_cells[cell].handler = (uint64_t)sosc_h_jump;
-	thread->overhead = 0;
-	sosc_cost_inner = inner / CALLS;
-	sosc_cost_outer = hooked > direct ? (hooked - direct) / CALLS : 0;
-	control->cost_inner = (uint32_t)sosc_cost_inner;
-	control->cost_outer = (uint32_t)sosc_cost_outer;
-}
-
-// rdtsc faults in this program, whatever a session wants
+// reading the clock faults in this program, whatever a session wants
 static bool clock_is_forbidden, clock_was_unwanted;
 
-static void start_again(void)
+static void start_again(const struct sosc_start *start)
 {
 	clock_is_forbidden |= sosc_clock_off && !clock_was_unwanted;
+	sosc_sealed = 0; // soscope has asked the filters that are there
 	sosc_strings_again();
 	sosc_ring_again();
 	sosc_slots_again();
-	sosc_threads_again();
+	sosc_threads_again(start->tid_offset);
 }
 
 // What whoever takes the agent out must know. The loader's function is changed when
@@ -167,8 +162,11 @@ static long start_all(const struct sosc_start *start)
 	if (control->magic != SOSC_MAGIC || control->wire_version != SOSC_WIRE_VERSION)
 		return -EINVAL;
 	sosc_base = start->base;
+	sosc_instruments_init();
+	(void)sosc_sys3(SYS_MADVISE, (long)control, (long)start->control_size, MADV_DONTDUMP);
+	sosc_counts_start(start->control_size, (block_number - 1) % SOSC_BLOCKS);
 	if (start->flags & SOSC_START_AGAIN)
-		start_again();
+		start_again(start);
 	clock_was_unwanted = control->flags & SOSC_FLAG_NO_CLOCK;
 	sosc_clock_off = clock_was_unwanted || clock_is_forbidden;
 	if (clock_is_forbidden)
@@ -182,14 +180,14 @@ static long start_all(const struct sosc_start *start)
 		control->strings = 1; // offset 0 is the empty string
 	sosc_sites_init();
 	if (!(start->flags & SOSC_START_AGAIN)) {
-		error = sosc_threads_init();
+		error = sosc_threads_init(start->tid_offset);
 		if (error)
 			return error;
 	}
 	if (!look_inside(start))
 		return -ENOMEM;
 	read_clocks(control);
-	calibrate(control);
+	sosc_instruments_start();
 	control->agent_base = start->base;
 	control->agent_size = SOSC_BLOB_SIZE;
 	control->loader_hook = start->brk ? SOSC_LOADER_HOOKED : SOSC_LOADER_REFUSED;
@@ -201,9 +199,13 @@ static long map_again(const struct sosc_start *start)
 	struct sosc_control *old = sosc_control;
 	long error = map_control(start);
 
-	if (!error && start->flags & SOSC_START_UNMAP)
-		(void)sosc_sys3(SYS_MUNMAP, (long)old, (long)sosc_inside.control_size, 0);
-	return error;
+	if (error)
+		return error;
+	// Most often its soscope has done so. Who still uses it reads zeros.
+	old->command = SOSC_COMMAND_STOP;
+	(void)sosc_sys3(SYS_MADVISE, (long)old + SOSC_PAGE,
+			(long)(sosc_inside.control_size - SOSC_PAGE), MADV_REMOVE);
+	return 0;
 }
 
 /**

@@ -1,8 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counting, where the assembly's short way does not do: threads without an own
-// count array, error rules, calls parked away from their first place.
+// -c: calls, errors and times. The assembly has the short way; here are threads without an
+// own count array, error rules, and calls parked away from their first place.
 
-#include "agent.h"
+#include "stats.h"
+#include "arch.h"
+#include "cell.h"
+#include "counts.h"
+#include "handler.h"
+#include "instrument.h"
+#include "park.h"
+#include "site.h"
+#include "thread.h"
+
+uint64_t sosc_cost_inner;
+uint64_t sosc_cost_outer;
 
 static bool is_error(uint32_t rule, uint64_t result)
 {
@@ -19,78 +30,55 @@ static bool is_error(uint32_t rule, uint64_t result)
 		return (int32_t)result != 0;
 	case SOSC_ERROR_INT_ZERO:
 		return (int32_t)result == 0;
+	case SOSC_ERROR_INT_MINUS_ONE:
+		return (int32_t)result == -1;
 	default:
 		return false;
 	}
 }
 
+// NULL: this session keeps no statistics.
 static struct sosc_stats *shared_stats(const struct sosc_cell *cell)
 {
-	return (struct sosc_stats *)sosc_section(SOSC_SEC_COUNTS) + sosc_cell_index(cell);
+	struct sosc_stats *shared = sosc_counts_shared(SOSC_INSTRUMENT_STATS);
+
+	return shared ? &shared[sosc_cell_index(cell)] : NULL;
 }
 
-// Read once: a handler may fork at any moment, and the child finds 0.
-static uint64_t counts_of(const struct sosc_thread *thread)
+static uint64_t stats_of(const struct sosc_thread *thread)
 {
-	return thread ? __atomic_load_n(&thread->counts, __ATOMIC_RELAXED) : 0;
+	return thread ? __atomic_load_n(&thread->stats, __ATOMIC_RELAXED) : 0;
 }
 
-// A call in COUNT mode whose thread has no array (yet).
-void sosc_count_slow(struct sosc_cell *cell)
-{
-	struct sosc_thread *thread = sosc_thread_self();
-	uint64_t *shared = sosc_section(SOSC_SEC_COUNTS);
-	uint64_t counts = counts_of(thread);
-
-	if (counts) {
-		uint64_t *count = (void *)(counts + (uint64_t)cell / 2);
-
-		// one instruction: a signal handler may count here, too
-		__asm__ volatile("incq %0" : "+m"(*count));
-		return;
-	}
-	if (!thread && sosc_quiet) {
-		__atomic_store_n(&cell->handler, (uint64_t)sosc_h_jump, __ATOMIC_RELAXED);
-		return;
-	}
-	__atomic_fetch_add(&shared[sosc_cell_index(cell)], 1, __ATOMIC_RELAXED);
-}
-
-// The same in STATS mode: the call is counted, here or in the own array.
+// The call is counted, here or in the own array.
 void sosc_stats_slow(struct sosc_cell *cell)
 {
 	struct sosc_thread *thread = sosc_thread_self();
-	uint64_t counts = counts_of(thread);
+	uint64_t counts = stats_of(thread);
+	struct sosc_stats *stats;
 
 	if (counts) {
-		struct sosc_stats *stats = (void *)(counts + (uint64_t)cell * 4);
-
-		__asm__ volatile("incq %0" : "+m"(stats->calls));
+		stats = (void *)(counts + (uint64_t)cell * 4);
+		sosc_local_increment(&stats->calls);
 		return;
 	}
 	if (!thread && sosc_quiet) {
 		__atomic_store_n(&cell->handler, (uint64_t)sosc_h_jump, __ATOMIC_RELAXED);
 		return;
 	}
-	__atomic_fetch_add(&shared_stats(cell)->calls, 1, __ATOMIC_RELAXED);
+	stats = shared_stats(cell);
+	if (stats)
+		__atomic_fetch_add(&stats->calls, 1, __ATOMIC_RELAXED);
 }
 
 // A place for a call whose first place is taken; NULL: its exit is not timed.
 struct sosc_parked *sosc_park_slow(struct sosc_cell *cell, struct sosc_thread *thread, uint64_t sp)
 {
-	uint64_t ret = *(const uint64_t *)sp;
-	bool tail_called = ret - (uint64_t)sosc_sites < (uint64_t)SOSC_MAX_SITES * SOSC_SITE_SIZE;
-	struct sosc_parked *place = NULL;
+	bool tail_called = sosc_is_tail_called(*(const uint64_t *)sp, cell);
 
-	(void)cell;
 	if (!thread->ready) // a child, forked while its parent was on its way here
 		thread = sosc_thread_self();
-	if (thread)
-		place = sosc_parked_place(thread, sp, tail_called);
-	if (!place && !sosc_quiet)
-		__atomic_fetch_add(&sosc_control->dropped[SOSC_DROP_EXIT_UNPAIRED], 1,
-				   __ATOMIC_RELAXED);
-	return place;
+	return thread ? sosc_parked_place(thread, sp, cell, tail_called) : NULL;
 }
 
 static void add_shared(struct sosc_stats *stats, uint64_t ticks, bool error)
@@ -111,24 +99,27 @@ static void add_shared(struct sosc_stats *stats, uint64_t ticks, bool error)
 }
 
 // @now is 0 where the program has switched the clock off.
-void sosc_stats_exit(const struct sosc_regs *regs, uint64_t now)
+void sosc_stats_exit(struct sosc_regs *regs, uint64_t now)
 {
-	struct sosc_site *site = (void *)(regs->r11 + SOSC_DISTANCE);
+	struct sosc_site *site = sosc_returned_to(regs);
 	struct sosc_cell *cell = (void *)site->cell;
 	struct sosc_thread *thread = sosc_thread_self();
 	struct sosc_parked *parked;
 	struct sosc_stats *stats;
-	bool error = is_error(site->rule, regs->rax);
-	uint64_t counts = counts_of(thread);
+	bool error = is_error(site->rule, *sosc_result(regs));
+	uint64_t counts = stats_of(thread);
 	int64_t ticks = 0;
 
 	site->original = __atomic_load_n(&cell->original, __ATOMIC_ACQUIRE);
-	if (!thread || site->flags & SITE_FLAG_OLD)
+	// a thread that a signal handler interrupted may go on in another session
+	if (!thread || site->flags & SITE_FLAG_OLD || !sosc_holds(SOSC_INSTRUMENT_STATS))
 		return;
 	parked = sosc_parked_find(thread, (uint64_t)&regs->ret, site->cell);
 	if (!parked) {
-		__atomic_fetch_add(&sosc_control->dropped[SOSC_DROP_EXIT_UNPAIRED], 1,
-				   __ATOMIC_RELAXED);
+		// a second return is no call, and a call of our parent's is counted there
+		if (!(site->flags & SITE_FLAG_TWICE) && !sosc_thread_inherits((uint64_t)&regs->ret))
+			__atomic_fetch_add(&sosc_control->dropped[SOSC_DROP_EXIT_UNPAIRED], 1,
+					   __ATOMIC_RELAXED);
 		return;
 	}
 	if (now && parked->a)
@@ -140,7 +131,9 @@ void sosc_stats_exit(const struct sosc_regs *regs, uint64_t now)
 		parked->sp = 0;
 	thread->overhead += sosc_cost_outer;
 	if (!counts) {
-		add_shared(shared_stats(cell), (uint64_t)ticks, error);
+		stats = shared_stats(cell);
+		if (stats)
+			add_shared(stats, (uint64_t)ticks, error);
 		return;
 	}
 	stats = (void *)(counts + site->cell * 4);
@@ -151,4 +144,64 @@ void sosc_stats_exit(const struct sosc_regs *regs, uint64_t now)
 		stats->min = (uint64_t)ticks + 1;
 	if ((uint64_t)ticks > stats->max)
 		stats->max = (uint64_t)ticks;
+}
+
+// What an empty call costs its caller, and how long it appears to take itself.
+// Measured on a cell of its own, whose traces are wiped.
+static void start(void)
+{
+	enum { CALLS = 64, ROUNDS = 12 };
+	static const struct sosc_function plain;
+	uint32_t cell;
+	uint64_t direct = UINT64_MAX, hooked = UINT64_MAX, inner = UINT64_MAX;
+	struct sosc_control *control = sosc_control;
+	struct sosc_thread *thread = sosc_thread_self();
+	struct sosc_stats *stats;
+
+	control->cost_inner = (uint32_t)sosc_cost_inner;
+	control->cost_outer = (uint32_t)sosc_cost_outer;
+	if (sosc_cost_outer || !thread || !thread->stats)
+		return;
+	cell = sosc_cell_take();
+	if (cell == SOSC_NONE)
+		return;
+	stats = (void *)(thread->stats + (uint64_t)&sosc_cells[cell] * 4);
+	sosc_layers[cell].function = &plain;
+	sosc_layers[cell].instrument = SOSC_INSTRUMENT_STATS; // whose exits its calls have
+	sosc_cells[cell].original = (uint64_t)sosc_empty;
+	sosc_cells[cell].handler = (uint64_t)sosc_h_stats;
+	for (int round = 0; round < ROUNDS; round++) {
+		uint64_t ticks = sosc_call_often((uint64_t)sosc_empty, CALLS);
+
+		if (ticks < direct)
+			direct = ticks;
+		memset(stats, 0, sizeof(*stats));
+		ticks = sosc_call_often(sosc_entry_of(cell), CALLS);
+		if (ticks < hooked)
+			hooked = ticks;
+		if (stats->total < inner)
+			inner = stats->total;
+	}
+	memset(stats, 0, sizeof(*stats));
+	sosc_cells[cell].handler = (uint64_t)sosc_h_jump;
+	thread->overhead = 0;
+	sosc_cost_inner = inner / CALLS;
+	sosc_cost_outer = hooked > direct ? (hooked - direct) / CALLS : 0;
+	control->cost_inner = (uint32_t)sosc_cost_inner;
+	control->cost_outer = (uint32_t)sosc_cost_outer;
+}
+
+static uint64_t handler(const struct sosc_chosen *chosen, bool entry_only)
+{
+	(void)chosen;
+	return (uint64_t)(entry_only ? sosc_h_stats_entry : sosc_h_stats);
+}
+
+void sosc_instrument_stats(struct sosc_instrument *instrument)
+{
+	instrument->needs = SOSC_NEEDS_IDS | SOSC_NEEDS_CLOCK | SOSC_NEEDS_PARKED;
+	instrument->handler = handler;
+	instrument->exit_handler = (uint64_t)sosc_x_stats;
+	instrument->start = start;
+	instrument->thread = sosc_counts_give;
 }

@@ -7,85 +7,94 @@
 // another thread id in the C library's descriptor; that word's place is found
 // at start.
 
-#include "agent.h"
+#include "thread.h"
+#include "arch.h"
+#include "cell.h"
+#include "counts.h"
+#include "guard.h"
+#include "handler.h"
+#include "instrument.h"
+#include "park.h"
+#include "ring.h"
 #include "sys.h"
 
 struct sosc_thread *sosc_threads;
 int64_t sosc_tid_offset;
 bool sosc_quiet;
 
+struct sosc_owners *sosc_owners;
+
 static uint32_t *alive; // a word that a forked child finds zero
 static uint32_t generation; // what *alive holds once it has noticed
-static struct sosc_parked parked_fallback[PARKED_COUNT + PARKED_PROBES];
-
-static inline uint64_t thread_pointer(void)
-{
-	uint64_t tp;
-
-	__asm__("mov %%fs:0, %0" : "=r"(tp));
-	return tp;
-}
+static uint64_t forked_tp, forked_sp; // the thread that was forked, and where its stack ended
 
 static inline uint32_t tid_check(void)
 {
-	uint32_t value;
-
-	__asm__ volatile("movl %%fs:(%1), %0" : "=r"(value) : "r"(sosc_tid_offset));
-	return value;
+	return sosc_thread_word(sosc_tid_offset);
 }
 
-// The C library keeps the thread id in its thread descriptor (glibc: 0x2d0,
-// musl: 0x30 in struct pthread). Find the word; without it only the thread
-// pointer tells threads apart.
-static void find_tid_offset(uint32_t tid)
+// Where the thread id lies in the C library's descriptor of a thread: @told by soscope,
+// else one of the places that are known, if it holds this thread's id. Any other word of
+// the descriptor may equal an id: glibc's flag of several threads is 1, as is the id of
+// a container's first thread. Without an offset only the thread pointer tells threads
+// apart.
+static void find_tid_offset(int64_t told)
 {
-	const uint32_t *descriptor = (const void *)thread_pointer();
+	static const uint16_t known[] = SOSC_TID_OFFSETS;
+	uint32_t tid;
 
-	sosc_tid_offset = 0;
-	for (uint32_t i = 4; i < 0x400 / 4; i++)
-		if (descriptor[i] == tid) {
-			sosc_tid_offset = i * 4;
+	sosc_tid_offset = told;
+	if (told)
+		return;
+	tid = (uint32_t)sosc_sys3(SYS_GETTID, 0, 0, 0);
+	for (uint32_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (*(const uint32_t *)(sosc_thread_pointer() + known[i]) == tid) {
+			sosc_tid_offset = known[i];
 			return;
 		}
 }
 
-int sosc_threads_init(void)
+int sosc_threads_init(int64_t tid_offset)
 {
 	uint64_t size = (uint64_t)THREAD_COUNT << THREAD_SHIFT;
-	void *map = sosc_mmap(NULL, size + SOSC_PAGE, PROT_READ | PROT_WRITE,
+	uint64_t all = size + SOSC_PAGE + sizeof(*sosc_owners);
+	void *map = sosc_mmap(NULL, all, PROT_READ | PROT_WRITE,
 			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (sosc_mmap_failed(map))
 		return (int)(intptr_t)map;
-	(void)sosc_sys3(SYS_MADVISE, (long)map, (long)(size + SOSC_PAGE), MADV_WIPEONFORK);
+	(void)sosc_sys3(SYS_MADVISE, (long)map, (long)all, MADV_WIPEONFORK);
 	sosc_threads = map;
 	alive = (void *)((uint8_t *)map + size);
+	sosc_owners = (void *)((uint8_t *)map + size + SOSC_PAGE);
 	*alive = ++generation;
-	find_tid_offset((uint32_t)sosc_sys3(SYS_GETTID, 0, 0, 0));
+	find_tid_offset(tid_offset);
 	return 0;
 }
 
 /** Another session, with everything stopped: nobody has a place in the old ring. */
-void sosc_threads_again(void)
+void sosc_threads_again(int64_t tid_offset)
 {
-	const uint64_t size = (PARKED_COUNT + PARKED_PROBES) * sizeof(struct sosc_parked);
-
 	for (uint32_t i = 0; i < THREAD_COUNT; i++) {
 		struct sosc_thread *thread = &sosc_threads[i];
 		struct sosc_parked *parked = thread->parked;
+		uint32_t turns = thread->turns;
 
 		if (!thread->key)
 			continue;
 		memset(thread, 0, sizeof(*thread));
-		if (!parked || parked == parked_fallback)
+		thread->turns = turns; // an interrupted thread takes no new position for its own
+		if (!parked || parked == sosc_parked_fallback)
 			continue;
-		(void)sosc_sys3(SYS_MADVISE, (long)parked, (long)size, MADV_DONTNEED);
+		(void)sosc_sys3(SYS_MADVISE, (long)parked, SOSC_PARKED_SIZE, MADV_DONTNEED);
 		thread->parked = parked;
 	}
-	memset(parked_fallback, 0, sizeof(parked_fallback));
+	memset(sosc_parked_fallback, 0, sizeof(sosc_parked_fallback));
+	memset(sosc_owners, 0, sizeof(*sosc_owners));
+	forked_sp = 0;
 	*alive = ++generation;
 	sosc_quiet = false;
-	find_tid_offset((uint32_t)sosc_sys3(SYS_GETTID, 0, 0, 0));
+	find_tid_offset(tid_offset);
 }
 
 /**
@@ -98,77 +107,61 @@ uint32_t sosc_process(void)
 	return __atomic_load_n(alive, __ATOMIC_RELAXED);
 }
 
-static void give_counts(struct sosc_thread *thread)
+// Gives back a chunk of thread @tid, which is no more, in process @pid. soscope may have
+// noticed and given it to somebody else: then it has another name in it, or is not in use.
+static void release(uint32_t tid, uint32_t pid, uint32_t index)
 {
-	struct sosc_control *control = sosc_control;
-	const struct sosc_range *range = &control->section[SOSC_SEC_COUNTS];
-	uint64_t cell = control->mode == SOSC_MODE_COUNT ? 8 : sizeof(struct sosc_stats);
-	uint64_t array = (uint64_t)sosc_section(SOSC_SEC_COUNTS);
-	uint32_t index;
-
-	if (control->mode == SOSC_MODE_TRACE || !range->size)
-		return;
-	index = __atomic_add_fetch(&control->counts_used, 1, __ATOMIC_RELAXED);
-	if (index >= control->count_arrays) {
-		thread->counts = 0; // array 0 is everybody's
-		return;
-	}
-	array += index * cell * SOSC_MAX_SLOTS;
-	thread->counts_index = index;
-	// so that the address of a struct sosc_cell, scaled, indexes the array
-	thread->counts = array - (uint64_t)sosc_cells / sizeof(struct sosc_cell) * cell;
-}
-
-static void give_parked(struct sosc_thread *thread)
-{
-	void *map;
-
-	if (thread->parked && thread->parked != parked_fallback)
-		return; // of an earlier session
-	thread->parked = parked_fallback;
-	if (sosc_control->flags & (SOSC_FLAG_ENTRY_ONLY | SOSC_FLAG_NO_SYSCALL) ||
-	    sosc_control->mode == SOSC_MODE_COUNT)
-		return;
-	map = sosc_mmap(NULL, (PARKED_COUNT + PARKED_PROBES) * sizeof(struct sosc_parked),
-			PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (!sosc_mmap_failed(map))
-		thread->parked = map;
-}
-
-// Gives back a chunk of a thread that is no more. soscope may have noticed and
-// given it to somebody else: then it has another name in it, or is not in use.
-static void release(const struct sosc_thread *dead, uint32_t index)
-{
-	uint32_t *states = sosc_section(SOSC_SEC_CHUNK_STATES);
-	uint32_t state = __atomic_load_n(&states[index], __ATOMIC_ACQUIRE);
+	uint32_t *states = sosc_section(SOSC_SEC_CHUNK_STATES), state;
 	const struct sosc_chunk *chunk = (const void *)((uint8_t *)sosc_section(SOSC_SEC_RING) +
 							(uint64_t)index * SOSC_CHUNK_SIZE);
 
+	if (index >= sosc_control->chunks) // none, or of an earlier session
+		return;
+	state = __atomic_load_n(&states[index], __ATOMIC_ACQUIRE);
 	if ((state & SOSC_CHUNK_STATE) == SOSC_CHUNK_OWNED &&
-	    __atomic_load_n(&chunk->seq, __ATOMIC_ACQUIRE) && chunk->tid == dead->tid &&
-	    chunk->pid == dead->pid)
+	    __atomic_load_n(&chunk->seq, __ATOMIC_ACQUIRE) && chunk->tid == tid &&
+	    chunk->pid == pid)
 		(void)sosc_chunk_change(&states[index], state, SOSC_CHUNK_FULL);
 }
 
-// Another thread than the one that had this place: same thread pointer.
-static void rename_thread(struct sosc_thread *thread)
+// The ids of the thread and its process. Where system calls may be forbidden the C
+// library knows the former; and a forked child has one thread, whose id is its own.
+static void identify(struct sosc_thread *thread)
 {
-	uint32_t chunk = __atomic_exchange_n(&thread->chunk, SOSC_NONE, __ATOMIC_RELAXED);
+	static uint32_t known_pid, known_generation;
 
-	thread->pos = SOSC_NO_ROOM;
-	for (uint32_t i = 0; i < THREAD_HELD; i++)
-		if (thread->held[i]) { // its writer is no more
-			release(thread, (uint32_t)(thread->held[i] >> 32));
-			thread->held[i] = 0;
-		}
-	if (chunk != SOSC_NONE)
-		release(thread, chunk);
-	if (sosc_control->flags & SOSC_FLAG_NO_SYSCALL || sosc_control->mode == SOSC_MODE_COUNT) {
-		thread->tid = 0; // nobody asks
+	if (!(sosc_needs & SOSC_NEEDS_IDS))
+		return; // nobody asks
+	if (sosc_is_sealed(thread)) {
+		thread->tid = sosc_tid_offset ? tid_check() : 0;
+		thread->pid = known_generation == sosc_process() ? known_pid : thread->tid;
 	} else {
 		thread->tid = (uint32_t)sosc_sys3(SYS_GETTID, 0, 0, 0);
 		thread->pid = (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
 	}
+	if (thread->borrowed)
+		return;
+	known_pid = thread->pid;
+	known_generation = sosc_process();
+}
+
+// Another thread than the one that had this place: same thread pointer. A signal handler
+// that comes here meanwhile does it all: then a chunk is the handler's, and goes as well.
+static void rename_thread(struct sosc_thread *thread)
+{
+	uint32_t tid = thread->tid, pid = thread->pid, chunk = sosc_ring_leave(thread);
+
+	release(tid, pid, chunk);
+	release(thread->tid, thread->pid, chunk);
+	for (uint32_t i = 0; i < THREAD_HELD; i++) { // its writer is no more
+		uint64_t held = __atomic_exchange_n(&thread->held[i], 0, __ATOMIC_RELAXED);
+
+		if (!held)
+			continue;
+		release(tid, pid, (uint32_t)(held >> 32));
+		release(thread->tid, thread->pid, (uint32_t)(held >> 32));
+	}
+	identify(thread);
 	thread->tid_check = tid_check();
 }
 
@@ -178,23 +171,17 @@ static void rename_thread(struct sosc_thread *thread)
  */
 void sosc_thread_vforked(struct sosc_thread *thread, bool child)
 {
-	uint32_t chunk;
-
-	if (sosc_control->flags & SOSC_FLAG_NO_SYSCALL)
-		return;
-	chunk = __atomic_exchange_n(&thread->chunk, SOSC_NONE, __ATOMIC_RELAXED);
-	thread->pos = SOSC_NO_ROOM;
-	if (chunk != SOSC_NONE)
-		release(thread, chunk);
-	thread->tid = (uint32_t)sosc_sys3(SYS_GETTID, 0, 0, 0);
-	thread->pid = (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
+	release(thread->tid, thread->pid, sosc_ring_leave(thread));
 	thread->borrowed = child;
+	thread->sealed = 0;
+	identify(thread);
 	thread->quiet = child && !(sosc_control->flags & SOSC_FLAG_FOLLOW);
 }
 
 static struct sosc_thread *find(uint64_t tp)
 {
-	uint32_t at = tp >> 12 & (THREAD_COUNT - 1);
+	// as FIND_THREAD
+	uint32_t at = (uint32_t)(tp >> 12) * THREAD_FACTOR >> (32 - THREAD_BITS);
 
 	for (uint32_t probe = 0; probe < 64; probe++) {
 		struct sosc_thread *thread = &sosc_threads[(at + probe) & (THREAD_COUNT - 1)];
@@ -209,27 +196,59 @@ static struct sosc_thread *find(uint64_t tp)
 	return NULL;
 }
 
+// A signal handler may come here in the middle, and do it all: what it has got stays, and
+// nothing is got twice. At worst a count array more is used.
+static void fill_in(struct sosc_thread *thread)
+{
+	uint32_t no_chunk = 0;
+	uint64_t no_pos = 0;
+
+	// before glibc 2.34 the first thread's id is not there yet at start
+	if (!sosc_tid_offset && !sosc_is_sealed(thread))
+		find_tid_offset(0);
+	(void)__atomic_compare_exchange_n(&thread->chunk, &no_chunk, SOSC_NONE, false,
+					  __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+	(void)__atomic_compare_exchange_n(&thread->pos, &no_pos, SOSC_NO_ROOM, false,
+					  __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+	identify(thread);
+	thread->tid_check = tid_check();
+	sosc_instruments_thread(thread);
+	sosc_parked_give(thread);
+	__atomic_store_n(&thread->ready, 1, __ATOMIC_RELEASE);
+}
+
 static struct sosc_thread *self(void)
 {
-	struct sosc_thread *thread = find(thread_pointer());
+	struct sosc_thread *thread = find(sosc_thread_pointer());
 
 	if (!thread)
 		return NULL;
-	if (!thread->ready) {
-		// before glibc 2.34 the first thread's id is not there yet at start
-		if (!sosc_tid_offset && !(sosc_control->flags & SOSC_FLAG_NO_SYSCALL))
-			find_tid_offset((uint32_t)sosc_sys3(SYS_GETTID, 0, 0, 0));
-		// A signal handler in this window finds the place half made and
-		// makes it again: at worst a count array more is used.
-		thread->chunk = SOSC_NONE;
+	if (!thread->ready)
+		fill_in(thread);
+	else if (thread->tid_check != tid_check())
 		rename_thread(thread);
-		give_counts(thread);
-		give_parked(thread);
-		__atomic_store_n(&thread->ready, 1, __ATOMIC_RELEASE);
-	} else if (thread->tid_check != tid_check()) {
-		rename_thread(thread);
-	}
 	return thread;
+}
+
+static void notice_fork(void)
+{
+	*alive = ++generation;
+	forked_tp = sosc_thread_pointer();
+	forked_sp = (uint64_t)__builtin_frame_address(0);
+	if (!(sosc_control->flags & SOSC_FLAG_FOLLOW))
+		sosc_quiet = true;
+	sosc_instruments_forked();
+}
+
+/**
+ * Whether this process records nothing: a child that is not followed, which may not
+ * have made a hooked call yet, and any process whose recording has ended.
+ */
+bool sosc_is_quiet(void)
+{
+	if (!sosc_process())
+		notice_fork();
+	return sosc_quiet;
 }
 
 /**
@@ -240,12 +259,11 @@ struct sosc_thread *sosc_thread_self(void)
 {
 	for (;;) {
 		uint32_t process = sosc_process();
+		uint64_t session = sosc_inside.sessions;
 		struct sosc_thread *thread;
 
-		if (!process) { // a forked child
-			*alive = ++generation;
-			if (!(sosc_control->flags & SOSC_FLAG_FOLLOW))
-				sosc_quiet = true;
+		if (!process) {
+			notice_fork();
 			continue;
 		}
 		if (sosc_quiet)
@@ -253,12 +271,27 @@ struct sosc_thread *sosc_thread_self(void)
 		thread = self();
 		if (process == sosc_process())
 			return thread;
-		if (thread && !(sosc_control->flags & SOSC_FLAG_FOLLOW)) {
-			// made by a child that has not yet noticed that it is one
-			thread->ready = 0;
+		if (!thread)
+			continue;
+		thread->ready = 0; // what it is called was asked before the fork
+		if (session != sosc_inside.sessions || !(sosc_control->flags & SOSC_FLAG_FOLLOW)) {
+			// made for an earlier session, or by a child that has not yet
+			// noticed that it is one
 			thread->key = 0;
 		}
 	}
+}
+
+/**
+ * Whether a call whose return address lies at @sp, and that this process does not
+ * know, was made by the process that forked this one: it returns in both.
+ */
+bool sosc_thread_inherits(uint64_t sp)
+{
+	if (!forked_sp || sosc_thread_pointer() != forked_tp || sp < forked_sp)
+		return false;
+	forked_sp = sp + 8; // what is called from here on is our own
+	return true;
 }
 
 // In a child that is not followed, and when the recording has ended: this slot
@@ -276,7 +309,7 @@ struct sosc_thread *sosc_thread_slow(struct sosc_cell *cell)
 		return thread;
 	if (sosc_quiet)
 		mute(cell);
-	else if (sosc_control->mode == SOSC_MODE_TRACE)
+	else if (sosc_layers[sosc_cell_index(cell)].instrument == SOSC_INSTRUMENT_TRACE)
 		__atomic_fetch_add(&sosc_control->dropped[SOSC_DROP_THREADS], 1, __ATOMIC_RELAXED);
 	return NULL;
 }
@@ -289,54 +322,4 @@ struct sosc_thread *sosc_thread_slow_exit(struct sosc_site *site)
 	if (!thread && !sosc_quiet)
 		__atomic_fetch_add(&sosc_control->dropped_exits, 1, __ATOMIC_RELAXED);
 	return thread;
-}
-
-// ---- parked calls ----------------------------------------------------------
-
-// NULL in a child that a handler has forked since @thread was found.
-static struct sosc_parked *first_place(struct sosc_thread *thread, uint64_t sp)
-{
-	struct sosc_parked *parked = __atomic_load_n(&thread->parked, __ATOMIC_RELAXED);
-
-	return parked ? parked + (sp >> 4 & (PARKED_COUNT - 1)) : NULL;
-}
-
-struct sosc_parked *sosc_parked_find(struct sosc_thread *thread, uint64_t sp, uint64_t cell)
-{
-	struct sosc_parked *parked = first_place(thread, sp), *latest = NULL;
-
-	if (!parked)
-		return NULL;
-	// Two of the same are one that has tail-called itself: the later returns first.
-	for (int i = 0; i < PARKED_PROBES; i++, parked++)
-		if (parked->sp == sp && parked->cell == cell && (!latest || parked->a >= latest->a))
-			latest = parked;
-	return latest;
-}
-
-/**
- * A place for a call whose return address lies at @sp: a free one, or that of a
- * call that can no longer return. Calls at the same address are alive only
- * where one has tail-called the other (@tail_called); calls whose frame lies
- * below ours, within a stack's reach, have been left by longjmp or an exception.
- * NULL when all neighbours are alive.
- */
-struct sosc_parked *sosc_parked_place(struct sosc_thread *thread, uint64_t sp, bool tail_called)
-{
-	struct sosc_parked *parked = first_place(thread, sp);
-	struct sosc_parked *place = NULL;
-
-	if (!parked)
-		return NULL;
-	for (int i = 0; i < PARKED_PROBES; i++, parked++) {
-		bool stale = parked->sp < sp && sp - parked->sp < 1 << 20;
-
-		if (parked->sp == sp)
-			stale = !tail_called;
-		if (stale)
-			parked->sp = 0;
-		if (!parked->sp && !place)
-			place = parked;
-	}
-	return place;
 }

@@ -3,7 +3,10 @@
 // between: soscope stops it again and again, where the loader is idle. Images that come
 // meanwhile are hooked by the thread that loads them, as ever.
 
-#include "slot.h"
+#include "turns.h"
+#include "clock.h"
+#include "hook.h"
+#include "image.h"
 #include "sys.h"
 
 static struct sosc_hooking work; // of the image that a turn has ended in

@@ -4,7 +4,14 @@
 // here. That reaches static unwinders too, and needs no lock, no memory and no
 // call into the target.
 
-#include "agent.h"
+#include "unwind.h"
+#include "arch.h"
+#include "cell.h"
+#include "changes.h"
+#include "handler.h"
+#include "image.h"
+#include "lookup.h"
+#include "start.h"
 
 struct find_object { // struct dl_find_object, <dlfcn.h> of glibc 2.35
 	unsigned long long flags;
@@ -160,7 +167,8 @@ static void answer(struct sosc_loaded *image, const char *name, uint64_t with)
 			uint64_t type = ELF64_R_TYPE(rela[i].r_info);
 			uint64_t addr = image->bias + rela[i].r_offset;
 
-			if ((type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT) ||
+			if ((type != SOSC_RELOCATION_JUMP_SLOT &&
+			     type != SOSC_RELOCATION_GLOB_DAT) ||
 			    addr < image->start || addr + 8 > image->end ||
 			    !sosc_same(sosc_symbol_name(image,
 							(uint32_t)ELF64_R_SYM(rela[i].r_info)),

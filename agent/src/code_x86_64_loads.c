@@ -2,13 +2,14 @@
 // Loads of a function's address that can only be called. Compilers that build
 // with -fno-plt load the address of a function they call several times into a
 // callee-saved register, and others into rax. Where, on every way from the load, the
-// register is only called through (or compared with 0) until it is filled anew, the
-// address goes nowhere else, and the load may be given another one.
+// register and its copies in others are only called through (or compared with 0) until
+// they are filled anew, the address goes nowhere else, and the load may be given another.
 
-#include "decode.h"
+#include "loads.h"
+#include "code_x86_64_decode.h"
 #include "frame.h"
 
-enum { RAX = 0, R11 = 11 };
+enum { RAX = 0, R10 = 10, R11 = 11 };
 
 static bool callee_saved(uint8_t reg)
 {
@@ -19,7 +20,7 @@ static bool callee_saved(uint8_t reg)
 // that may be arguments: who calls through one passes it, too.
 static bool scratch(uint8_t reg)
 {
-	return reg == RAX || reg == R11;
+	return reg == RAX || reg == R10 || reg == R11;
 }
 
 // Whether the instruction names all that it does with rax: many name none of it.
@@ -87,8 +88,8 @@ static enum effect effect_on(const struct sosc_insn *insn, uint8_t reg)
 		return READS; // BMI: a general register in VEX.vvvv
 	if (reg == RAX && (!explicit_about_rax(insn) || names_ah(insn)))
 		return READS; // ret among them: it is the result
-	if (reg == R11 && insn->map == 1 && op == 0x05)
-		return FILLS; // syscall
+	if (reg >= R10 && reg <= R11 && insn->map == 1 && op == 0x05)
+		return reg == R10 ? READS : FILLS; // syscall
 	if (insn->map == 0 && !insn->has_modrm) {
 		if (op >= 0x58 && op <= 0x5f && insn->rm == reg) // pop
 			return FILLS;
@@ -149,51 +150,101 @@ static uint64_t jump_target(const struct sosc_insn *insn, uint64_t at, bool *fal
 	return insn->opcode == 0xe9 ? next + (uint64_t)(int64_t)far : 0;
 }
 
+// The register that gets a copy of one in @held: a plain move of all of it to one that is
+// followed, too. 0 bits: no such move.
+static uint32_t copied_to(const struct sosc_insn *insn, uint32_t held)
+{
+	uint8_t from = insn->opcode == 0x89 ? insn->reg : insn->rm;
+	uint8_t to = insn->opcode == 0x89 ? insn->rm : insn->reg;
+
+	if (insn->map != 0 || (insn->opcode != 0x89 && insn->opcode != 0x8b) || insn->mod != 3 ||
+	    !insn->wide || !(held & 1u << from) || !(callee_saved(to) || scratch(to)))
+		return 0;
+	return 1u << to;
+}
+
+enum { SCRATCH = 1 << RAX | 1 << R10 | 1 << R11 };
+
+// Store which registers may hold the value behind the instruction, if they are @held
+// before it; false: it may do anything with the value.
+static bool held_behind(const struct sosc_insn *insn, uint32_t held, uint32_t *behind)
+{
+	uint32_t copy = copied_to(insn, held);
+
+	*behind = held | copy;
+	for (uint8_t reg = 0; reg < 16 && !copy; reg++) {
+		enum effect effect = held & 1u << reg ? effect_on(insn, reg) : NONE;
+
+		if (effect == READS)
+			return false;
+		if (effect == FILLS)
+			*behind &= ~(1u << reg);
+	}
+	if (is_call(insn))
+		*behind &= ~(uint32_t)SCRATCH;
+	return true;
+}
+
+// Whether it jumps through a register that may hold the value.
+static bool jumps_by(const struct sosc_insn *insn, uint32_t held)
+{
+	return insn->mod == 3 && held & 1u << insn->rm;
+}
+
 enum { FUNCTION_MAX = 65536, PENDING_MAX = 512 };
 
-// Follows the value of @reg from the instruction behind its load, on every way.
+// Follows the value of @reg from the instruction behind its load, on every way, with the
+// copies of it that other registers may hold.
 static bool only_called_from(uint64_t from, const struct sosc_frame *function, uint8_t reg)
 {
-	static uint8_t visited[FUNCTION_MAX / 8];
-	static uint64_t pending[PENDING_MAX];
+	static uint16_t seen[FUNCTION_MAX]; // registers that may hold it at this place
+	static struct {
+		uint64_t at;
+		uint32_t held;
+	} pending[PENDING_MAX];
 	uint64_t start = function->start, end = function->end;
-	uint32_t count = 0;
+	uint32_t count = 1;
 
-	memset(visited, 0, (end - start) / 8 + 1);
-	pending[count++] = from;
+	memset(seen, 0, (end - start) * sizeof(seen[0]));
+	pending[0].at = from;
+	pending[0].held = 1u << reg;
 	while (count) {
-		uint64_t at = pending[--count];
+		uint64_t at = pending[--count].at;
+		uint32_t held = pending[count].held;
 		bool falls = true;
 
-		while (falls) {
+		while (falls && held) {
 			struct sosc_insn insn;
-			uint64_t target, pad = 0, place = at - start;
-			enum effect effect;
+			uint64_t target, pad = 0;
+			uint32_t behind;
 
 			if (at < start || at >= end)
 				return false; // a tail call, or a cold part elsewhere
-			if (visited[place / 8] & 1u << place % 8)
+			if (!(held & ~(uint32_t)seen[at - start]))
 				break;
-			visited[place / 8] |= (uint8_t)(1u << place % 8);
-			if (!sosc_decode((const uint8_t *)at, end - at, &insn))
+			held |= seen[at - start];
+			seen[at - start] = (uint16_t)held;
+			if (!sosc_decode((const uint8_t *)at, end - at, &insn) ||
+			    !held_behind(&insn, held, &behind))
 				return false;
-			effect = effect_on(&insn, reg);
-			if (effect == READS)
-				return false;
-			if (effect == FILLS || (effect == CALLS && scratch(reg)))
-				break;
 			target = jump_target(&insn, at, &falls);
-			if (insn.map == 0 && insn.opcode == 0xff && !falls && effect != CALLS)
+			if (insn.map == 0 && insn.opcode == 0xff && !falls &&
+			    !jumps_by(&insn, held))
 				return false; // a jump table
+			held = behind;
 			at += insn.length;
 			if (is_call(&insn) && !sosc_landing_pad(function, at, &pad))
 				return false;
 			if (count + 2 > PENDING_MAX)
 				return false;
-			if (target)
-				pending[count++] = target;
-			if (pad)
-				pending[count++] = pad;
+			if (target) {
+				pending[count].at = target;
+				pending[count++].held = held;
+			}
+			if (pad) {
+				pending[count].at = pad;
+				pending[count++].held = held;
+			}
 		}
 	}
 	return true;
@@ -212,6 +263,20 @@ static uint64_t load_end(uint64_t start, uint64_t end, uint64_t displacement)
 			return at + insn.length;
 	}
 	return 0;
+}
+
+/**
+ * Whether the four bytes at @displacement are the displacement of an instruction. Where
+ * an image has no table of its functions that cannot be told, and is taken for granted.
+ */
+bool sosc_is_displacement(const struct sosc_loaded *image, uint64_t displacement)
+{
+	struct sosc_frame function;
+
+	if (!sosc_has_frames(image))
+		return true;
+	return sosc_frame_at(image, displacement, &function) &&
+	       load_end(function.start, function.end, displacement);
 }
 
 /**

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "decode.h"
+#include "code_x86_64_decode.h"
 
 // One bit an opcode: those of the one-byte map that are followed by a ModRM byte.
 static const uint32_t one_byte_modrm[8] = {

@@ -3,8 +3,8 @@
  * Length and operands of one x86-64 instruction: as much as it takes to say
  * which general registers it names (Intel SDM volume 2, chapter 2, appendix A).
  */
-#ifndef SOSC_DECODE_H
-#define SOSC_DECODE_H
+#ifndef SOSC_CODE_X86_64_DECODE_H
+#define SOSC_CODE_X86_64_DECODE_H
 
 #include <stdbool.h>
 #include <stdint.h>

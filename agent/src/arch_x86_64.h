@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * x86-64: registers, instructions that C has no words for, numbers of the kernel and of the
+ * linker.
+ */
+#ifndef SOSC_ARCH_X86_64_H
+#define SOSC_ARCH_X86_64_H
+
+#include "agent.h"
+
+struct sosc_cell;
+struct sosc_site;
+
+// ---- calls (psABI, 3.2.3) --------------------------------------------------
+
+enum {
+	SOSC_REGISTER_ARGUMENTS = 6, // integers
+	SOSC_FLOAT_ARGUMENTS = 8, // in vector registers
+};
+
+struct sosc_regs { // as the handlers that call C save them, from rsp on
+	uint64_t r11, r9, r8, rdi, rsi, rcx, r10, rdx, rax;
+	uint64_t ret; // the return address, in its place
+	uint64_t stack[]; // arguments in memory
+};
+
+/** The register of integer argument @number, 0 to 5 (psABI, 3.2.3). */
+static inline uint64_t *sosc_argument(struct sosc_regs *regs, uint32_t number)
+{
+	switch (number) {
+	case 0:
+		return &regs->rdi;
+	case 1:
+		return &regs->rsi;
+	case 2:
+		return &regs->rdx;
+	case 3:
+		return &regs->rcx;
+	case 4:
+		return &regs->r8;
+	default:
+		return &regs->r9;
+	}
+}
+
+/** The words of all arguments in registers. */
+static inline void sosc_arguments(const struct sosc_regs *regs,
+				  uint64_t words[SOSC_REGISTER_ARGUMENTS])
+{
+	words[0] = regs->rdi;
+	words[1] = regs->rsi;
+	words[2] = regs->rdx;
+	words[3] = regs->rcx;
+	words[4] = regs->r8;
+	words[5] = regs->r9;
+}
+
+/** The register of an integer result. */
+static inline uint64_t *sosc_result(struct sosc_regs *regs)
+{
+	return &regs->rax;
+}
+
+/** Where a call has come from: the cell that led to this handler of entries. */
+static inline struct sosc_cell *sosc_entered_by(const struct sosc_regs *regs)
+{
+	return (struct sosc_cell *)regs->r11;
+}
+
+/** Where a call has come back: the data of the trampoline that led to this handler of exits. */
+static inline struct sosc_site *sosc_returned_to(const struct sosc_regs *regs)
+{
+	return (struct sosc_site *)(regs->r11 + SOSC_DISTANCE);
+}
+
+/** The low halves of the vector registers that arguments are passed in. */
+static inline void sosc_float_arguments(uint64_t to[SOSC_FLOAT_ARGUMENTS])
+{
+	// the registers as the function will find them: this code uses none
+	uint8_t state[512] __attribute__((aligned(16)));
+
+	__asm__ volatile("fxsave64 %0" : "=m"(state));
+	for (int i = 0; i < SOSC_FLOAT_ARGUMENTS; i++)
+		memcpy(&to[i], state + 160 + 16 * i, 8);
+}
+
+// ---- threads ---------------------------------------------------------------
+
+// Where C libraries have a thread's id, from the thread pointer: glibc, musl, musl 1.1.
+#define SOSC_TID_OFFSETS {0x2d0, 0x30, 0x38}
+
+static inline uint64_t sosc_thread_pointer(void)
+{
+	uint64_t tp;
+
+	__asm__("mov %%fs:0, %0" : "=r"(tp));
+	return tp;
+}
+
+/** The int of this thread at @offset from the thread pointer, as it is now. */
+static inline uint32_t sosc_thread_word(int64_t offset)
+{
+	uint32_t value;
+
+	__asm__ volatile("movl %%fs:(%1), %0" : "=r"(value) : "r"(offset));
+	return value;
+}
+
+// Each of these is one instruction without a lock: whole for the signal handlers of the
+// thread, and for nobody else.
+
+static inline void sosc_local_increment(uint64_t *at)
+{
+	__asm__ volatile("incq %0" : "+m"(*at));
+}
+
+/** Add to a word; what was there before. */
+static inline uint64_t sosc_local_add(uint64_t *at, uint64_t add)
+{
+	__asm__ volatile("xaddq %0, %1" : "+r"(add), "+m"(*at) : : "memory");
+	return add;
+}
+
+static inline uint32_t sosc_local_add_short(uint32_t *at, uint32_t add)
+{
+	__asm__ volatile("xaddl %0, %1" : "+r"(add), "+m"(*at) : : "memory");
+	return add;
+}
+
+/** Store @to where @from stands; whether it stood there. */
+static inline bool sosc_local_swap(uint64_t *at, uint64_t from, uint64_t to)
+{
+	bool done;
+
+	__asm__ volatile("cmpxchgq %3, %1"
+			 : "=@ccz"(done), "+m"(*at), "+a"(from)
+			 : "r"(to)
+			 : "memory");
+	return done;
+}
+
+// ---- other instructions ----------------------------------------------------
+
+/** The time stamp counter: see sosc_ticks. */
+static inline uint64_t sosc_read_counter(void)
+{
+	uint32_t low, high;
+
+	__asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
+	return (uint64_t)high << 32 | low;
+}
+
+/** What a loop does that waits for another thread. */
+static inline void sosc_pause(void)
+{
+	__asm__ volatile("pause");
+}
+
+static inline void sosc_copy_bytes(void *to, const void *from, size_t size)
+{
+	__asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(size) : : "memory");
+}
+
+static inline void sosc_fill_bytes(void *to, int byte, size_t size)
+{
+	__asm__ volatile("rep stosb" : "+D"(to), "+c"(size) : "a"(byte) : "memory");
+}
+
+// ---- relocations, by what they fill ----------------------------------------
+
+enum {
+	SOSC_RELOCATION_JUMP_SLOT = R_X86_64_JUMP_SLOT, // a function's address, lazily
+	SOSC_RELOCATION_GLOB_DAT = R_X86_64_GLOB_DAT, // any symbol's address
+	SOSC_RELOCATION_RELATIVE = R_X86_64_RELATIVE, // an address of the image itself
+};
+
+// ---- system calls ----------------------------------------------------------
+
+enum {
+	SYS_MMAP = 9,
+	SYS_MPROTECT = 10,
+	SYS_MUNMAP = 11,
+	SYS_CLOSE = 3,
+	SYS_OPEN = 2,
+	SYS_PREAD64 = 17,
+	SYS_PWRITE64 = 18,
+	SYS_RT_SIGPROCMASK = 14,
+	SYS_MREMAP = 25,
+	SYS_MADVISE = 28,
+	SYS_GETPID = 39,
+	SYS_FCNTL = 72,
+	SYS_GETTID = 186,
+	SYS_FUTEX = 202,
+	SYS_CLOCK_GETTIME = 228,
+	SYS_TGKILL = 234,
+	SYS_PROCESS_VM_READV = 310,
+	SYS_READ = 0,
+	SYS_PRCTL = 157, // the agent makes neither, but sees both (guard.c)
+	SYS_SECCOMP = 317,
+};
+
+static inline long sosc_sys6(long nr, long a, long b, long c, long d, long e, long f)
+{
+	long ret;
+	register long r10 __asm__("r10") = d;
+	register long r8 __asm__("r8") = e;
+	register long r9 __asm__("r9") = f;
+
+	__asm__ volatile("syscall"
+			 : "=a"(ret)
+			 : "a"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+			 : "rcx", "r11", "memory");
+	return ret;
+}
+
+#endif

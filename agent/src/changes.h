@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * The journal: the words of the target that the agent has changed.
+ */
+#ifndef SOSC_CHANGES_H
+#define SOSC_CHANGES_H
+
+#include "agent.h"
+
+#pragma GCC visibility push(hidden)
+
+struct sosc_loaded;
+
+extern struct sosc_change sosc_changes[SOSC_MAX_CHANGES];
+
+bool sosc_change_note(const struct sosc_loaded *image, uint64_t addr, uint64_t before,
+		      uint64_t after, uint32_t size);
+bool sosc_change_word(const struct sosc_loaded *image, uint64_t addr, uint64_t value);
+void sosc_changes_forget(const struct sosc_loaded *image);
+
+#pragma GCC visibility pop
+
+#endif

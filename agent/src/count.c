@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// --count-only: calls alone. The assembly counts in the thread's own array (counts.c).
+
+#include "arch.h"
+#include "cell.h"
+#include "counts.h"
+#include "handler.h"
+#include "instrument.h"
+#include "thread.h"
+
+// A call whose thread has no array (yet).
+void sosc_count_slow(struct sosc_cell *cell)
+{
+	struct sosc_thread *thread = sosc_thread_self();
+	uint64_t *shared;
+	// read once: a handler may fork at any moment, and the child finds 0
+	uint64_t counts = thread ? __atomic_load_n(&thread->counts, __ATOMIC_RELAXED) : 0;
+
+	if (counts) {
+		uint64_t *count = (void *)(counts + (uint64_t)cell / 2);
+
+		// one instruction: a signal handler may count here, too
+		sosc_local_increment(count);
+		return;
+	}
+	if (!thread && sosc_quiet) {
+		__atomic_store_n(&cell->handler, (uint64_t)sosc_h_jump, __ATOMIC_RELAXED);
+		return;
+	}
+	shared = sosc_counts_shared(SOSC_INSTRUMENT_COUNT);
+	if (shared)
+		__atomic_fetch_add(&shared[sosc_cell_index(cell)], 1, __ATOMIC_RELAXED);
+}
+
+static uint64_t handler(const struct sosc_chosen *chosen, bool entry_only)
+{
+	(void)chosen;
+	(void)entry_only;
+	return (uint64_t)sosc_h_count;
+}
+
+void sosc_instrument_count(struct sosc_instrument *instrument)
+{
+	instrument->handler = handler;
+	instrument->thread = sosc_counts_give;
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// The instruments of the session, and the calls whose handlers are in C.
+
+#include "instrument.h"
+#include "arch.h"
+#include "cell.h"
+#include "handler.h"
+#include "select.h"
+#include "site.h"
+#include "thread.h"
+
+struct sosc_instrument sosc_instruments[SOSC_INSTRUMENT_KINDS];
+uint32_t sosc_held;
+uint32_t sosc_needs;
+
+/** Fill in the table: it holds addresses, which no constant of ours can. */
+void sosc_instruments_init(void)
+{
+#define SOSC_FILL_IN(name, file) sosc_instrument_##file(&sosc_instruments[SOSC_INSTRUMENT_##name]);
+	SOSC_INSTRUMENTS(SOSC_FILL_IN)
+#undef SOSC_FILL_IN
+	sosc_held = 1u << SOSC_INSTRUMENT_GUARD;
+	sosc_needs = 0;
+	for (uint32_t i = 0; i < sosc_control->plans && i < SOSC_PLANS; i++) {
+		const struct sosc_plan *plan = &sosc_control->plan[i];
+		uint32_t needs;
+
+		if (plan->instrument >= SOSC_INSTRUMENT_KINDS)
+			continue;
+		needs = sosc_instruments[plan->instrument].needs;
+		if (plan->flags & SOSC_PLAN_ENTRY_ONLY)
+			needs &= ~(uint32_t)SOSC_NEEDS_PARKED;
+		sosc_held |= 1u << plan->instrument;
+		sosc_needs |= needs;
+	}
+}
+
+/** A session begins: its instruments have their memory, and threads can be told. */
+void sosc_instruments_start(void)
+{
+	for (uint32_t kind = 0; kind < SOSC_INSTRUMENT_KINDS; kind++)
+		if (sosc_holds(kind) && sosc_instruments[kind].start)
+			sosc_instruments[kind].start();
+}
+
+void sosc_instruments_thread(struct sosc_thread *thread)
+{
+	for (uint32_t kind = 0; kind < SOSC_INSTRUMENT_KINDS; kind++)
+		if (sosc_holds(kind) && sosc_instruments[kind].thread)
+			sosc_instruments[kind].thread(thread);
+}
+
+/** This is a forked child; it goes on, or it is quiet. */
+void sosc_instruments_forked(void)
+{
+	for (uint32_t kind = 0; kind < SOSC_INSTRUMENT_KINDS; kind++) {
+		const struct sosc_instrument *each = &sosc_instruments[kind];
+		void (*tell)(void) = sosc_quiet ? each->quiet : each->forked;
+
+		if (sosc_holds(kind) && tell)
+			tell();
+	}
+}
+
+/**
+ * The plan of an instrument in the session of @control, NULL: it does not hold it. Who goes on
+ * from the plan to memory of that session reads sosc_control once, as another session may
+ * begin while a signal handler has interrupted a call.
+ */
+const struct sosc_plan *sosc_plan_in(const struct sosc_control *control,
+				     enum sosc_instrument_kind kind)
+{
+	for (uint32_t i = 0; i < control->plans && i < SOSC_PLANS; i++)
+		if (control->plan[i].instrument == (uint32_t)kind)
+			return &control->plan[i];
+	return NULL;
+}
+
+/** The instrument's own memory, if it has @size bytes at least; else NULL. */
+void *sosc_own(enum sosc_instrument_kind kind, uint64_t size)
+{
+	struct sosc_control *control = __atomic_load_n(&sosc_control, __ATOMIC_RELAXED);
+	const struct sosc_plan *plan = sosc_plan_in(control, kind);
+
+	return plan && plan->own.size >= size ? (uint8_t *)control + plan->own.offset : NULL;
+}
+
+uint64_t sosc_handler_of(const struct sosc_chosen *chosen, bool entry_only)
+{
+	const struct sosc_instrument *instrument =
+		&sosc_instruments[sosc_control->plan[chosen->plan].instrument];
+
+	return instrument->handler ? instrument->handler(chosen, entry_only) :
+				     (uint64_t)sosc_h_layer;
+}
+
+/** Where exits go that return through trampolines of this instrument. */
+uint64_t sosc_exit_handler_of(enum sosc_instrument_kind kind)
+{
+	uint64_t handler = sosc_instruments[kind].exit_handler;
+
+	if (!sosc_holds(kind)) // calls of an earlier session alone return there
+		return (uint64_t)sosc_x_plain;
+	return handler ? handler : (uint64_t)sosc_x_layer;
+}
+
+// ---- handlers in C -----------------------------------------------------------
+
+static bool describe(struct sosc_call *call, const struct sosc_cell *cell, struct sosc_regs *regs)
+{
+	const struct sosc_instrument *instrument;
+
+	if (sosc_is_quiet())
+		return false;
+	call->cell = sosc_cell_index(cell);
+	call->layer = &sosc_layers[call->cell];
+	call->regs = regs;
+	call->sp = (uint64_t)&regs->ret;
+	call->thread = sosc_thread_self();
+	instrument = &sosc_instruments[call->layer->instrument];
+	return !call->thread || !call->thread->quiet || instrument->needs & SOSC_NEEDS_EVERY_CALL;
+}
+
+/** A call is coming; return where it goes on. */
+uint64_t sosc_layer_entry(struct sosc_regs *regs)
+{
+	struct sosc_cell *cell = sosc_entered_by(regs);
+	uint64_t original = __atomic_load_n(&cell->original, __ATOMIC_ACQUIRE), site;
+	struct sosc_call call;
+
+	if (!describe(&call, cell, regs))
+		return original;
+	switch (sosc_instruments[call.layer->instrument].entry(&call)) {
+	case SOSC_GO_ON_AND_COME_BACK:
+		site = sosc_site_find(regs->ret, cell);
+		return site ? site : original;
+	case SOSC_RETURN_NOW:
+		return (uint64_t)sosc_return_now;
+	case SOSC_GO_TO:
+		return call.target;
+	default:
+		return original;
+	}
+}
+
+/** The call has returned. */
+void sosc_layer_exit(struct sosc_regs *regs)
+{
+	struct sosc_site *site = sosc_returned_to(regs);
+	struct sosc_cell *cell = (void *)site->cell;
+	struct sosc_call call;
+
+	site->original = __atomic_load_n(&cell->original, __ATOMIC_ACQUIRE);
+	if (!(site->flags & SITE_FLAG_OLD) && describe(&call, cell, regs))
+		sosc_instruments[call.layer->instrument].exit(&call);
+}

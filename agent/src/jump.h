@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * The jump over the loader's empty function.
+ */
+#ifndef SOSC_JUMP_H
+#define SOSC_JUMP_H
+
+#include "agent.h"
+
+#pragma GCC visibility push(hidden)
+
+enum { SOSC_EMPTY_FUNCTION = 24 }; // bytes to look at to know one, and the padding behind it
+
+bool sosc_jump(uint64_t at, uint64_t to, const uint8_t old[SOSC_EMPTY_FUNCTION], uint8_t code[8]);
+
+#pragma GCC visibility pop
+
+#endif

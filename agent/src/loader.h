@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * Images that come and go.
+ */
+#ifndef SOSC_LOADER_H
+#define SOSC_LOADER_H
+
+#include "agent.h"
+
+#pragma GCC visibility push(hidden)
+
+int sosc_images_start(const struct sosc_start *start);
+
+#pragma GCC visibility pop
+
+#endif

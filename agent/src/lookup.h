@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * Symbols by name and version.
+ */
+#ifndef SOSC_LOOKUP_H
+#define SOSC_LOOKUP_H
+
+#include "agent.h"
+
+#pragma GCC visibility push(hidden)
+
+struct sosc_loaded;
+
+uint32_t sosc_gnu_hash(const char *name);
+const char *sosc_symbol_name(const struct sosc_loaded *image, uint32_t symbol);
+const char *sosc_symbol_version(const struct sosc_loaded *image, uint32_t symbol);
+const Elf64_Sym *sosc_lookup(const struct sosc_loaded *image, const char *name, uint32_t hash,
+			     const char *version);
+const Elf64_Sym *sosc_lookup_all(uint32_t ns, const char *name, const char *version,
+				 struct sosc_loaded **provider);
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * Which slots are wanted, and by which instruments.
+ */
+#ifndef SOSC_SELECT_H
+#define SOSC_SELECT_H
+
+#include "agent.h"
+
+#pragma GCC visibility push(hidden)
+
+struct sosc_loaded;
+
+struct sosc_chosen { // by one instrument
+	uint32_t plan; // index in sosc_control->plan
+	const struct sosc_function *function; // of the symbol; never NULL
+	uint16_t flags; // its flags, a glob's added
+};
+
+struct sosc_choice { // those that want to see a slot's calls
+	uint32_t count;
+	struct sosc_chosen of[SOSC_PLANS];
+};
+
+void sosc_select_image(const struct sosc_loaded *image, bool again);
+bool sosc_select_slot(const char *symbol, const struct sosc_loaded *callee,
+		      struct sosc_choice *choice);
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * The start, and where the blob lies.
+ */
+#ifndef SOSC_START_H
+#define SOSC_START_H
+
+#include "agent.h"
+
+#pragma GCC visibility push(hidden)
+
+extern uint64_t sosc_base; // of the blob
+extern uint8_t sosc_end[]; // behind its last variable
+extern uint8_t sosc_scratch[SOSC_SCRATCH];
+
+#pragma GCC visibility pop
+
+long soscope_agent_start(const struct sosc_start *start);
+
+#endif

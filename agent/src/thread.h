@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * Threads, found by their thread pointer, and the forked children that they go on in.
+ */
+#ifndef SOSC_THREAD_H
+#define SOSC_THREAD_H
+
+#include "agent.h"
+
+#pragma GCC visibility push(hidden)
+
+struct sosc_parked;
+
+enum { THREAD_HELD = 6 };
+
+struct sosc_thread { // found by thread pointer; wiped in a forked child
+	uint64_t key; // thread pointer, 0 = free; set last, never cleared
+	uint64_t pos; // next unit; low bits >= CHUNK_LIMIT: no chunk
+	// own count array, biased so that a cell's address indexes it: one of the two, as an
+	// interrupted thread may go on in a session of the other instrument
+	uint64_t counts; // COUNT's
+	uint64_t stats; // STATS's
+	uint64_t overhead; // ticks that were ours, not the program's
+	struct sosc_parked *parked;
+	uint32_t tid_check; // what stands at sosc_tid_offset
+	uint32_t tid;
+	uint32_t pid;
+	uint32_t chunk; // index in the ring + 1, SOSC_NONE = none; 0: not filled in yet
+	uint32_t ready; // 1 once filled in
+	// chunks with an interrupted writer: index << 32 | bytes taken, 0 = none
+	uint64_t held[THREAD_HELD];
+	uint8_t borrowed; // 1: a vfork child goes on in its parent's place
+	uint8_t quiet; // 1: a vfork child that is not followed
+	uint16_t sealed; // a vfork child's own sosc_sealed
+	uint32_t turns; // makes every pos without room another one
+};
+
+extern struct sosc_thread *sosc_threads;
+extern int64_t sosc_tid_offset; // of the kernel's thread id from the thread pointer
+extern bool sosc_quiet; // a child that is not followed, or the recording ended
+
+struct sosc_thread *sosc_thread_self(void);
+void sosc_thread_vforked(struct sosc_thread *thread, bool child);
+int sosc_threads_init(int64_t tid_offset);
+void sosc_threads_again(int64_t tid_offset);
+bool sosc_is_quiet(void);
+uint32_t sosc_process(void); // changes in a forked child
+bool sosc_thread_inherits(uint64_t sp);
+
+#pragma GCC visibility pop
+
+_Static_assert(sizeof(struct sosc_thread) == 1 << THREAD_SHIFT, "layout.h");
+_Static_assert(offsetof(struct sosc_thread, pos) == THREAD_POS, "layout.h");
+_Static_assert(offsetof(struct sosc_thread, counts) == THREAD_COUNTS, "layout.h");
+_Static_assert(offsetof(struct sosc_thread, stats) == THREAD_STATS, "layout.h");
+_Static_assert(offsetof(struct sosc_thread, overhead) == THREAD_OVERHEAD, "layout.h");
+_Static_assert(offsetof(struct sosc_thread, parked) == THREAD_PARKED, "layout.h");
+_Static_assert(offsetof(struct sosc_thread, tid_check) == THREAD_TID, "layout.h");
+
+#endif
