@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""decode.c against objdump: the same lengths in whole libraries; and no read out of bounds."""
+"""code_x86_64_decode.c against objdump: the same lengths; and no read out of bounds."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""loads.c and scan.c on compilers' code: which loads of an address are only called through.
+"""code_x86_64_loads.c on compilers' code: which loads of an address are only called through.
 
 The code is run before and after the agent has re-aimed what it takes for calls. What a
 function sees of the address must stay the same, whatever was found; what is only called
@@ -36,7 +36,7 @@ BUILDS = [
 
 
 class Seen(NamedTuple):
-    """What loads.c said of one library."""
+    """What code_x86_64_loads.c said of one library."""
 
     uses: dict[str, list[str]]
     before: dict[str, str]
@@ -51,7 +51,7 @@ def names_in(text: str) -> list[str]:
 
 
 def look(source: Path, compiler: str, flags: str, folder: Path) -> Seen:
-    """Build a source with -fno-plt beside its callee, and run loads.c on it."""
+    """Build a source with -fno-plt beside its callee, and run code_x86_64_loads.c on it."""
     driver = {"gcc": "g++", "clang": "clang++"}[compiler] if source.suffix == ".cc" else compiler
     build = [need(driver), "-shared", "-fPIC", "-fvisibility=hidden", "-fno-plt", "-w"]
     other = folder / "libcallee.so"

@@ -27,6 +27,21 @@ def test_a_handler_may_fork_at_any_instruction() -> None:
     hosted.check("ring", "fork", str(layout.FULL_DROP), sanitize=False)
 
 
+@pytest.mark.parametrize(
+    ("how", "mode"),
+    [
+        ("first", layout.INSTRUMENT_TRACE),
+        ("first", layout.INSTRUMENT_COUNT),
+        ("first, fork", layout.INSTRUMENT_TRACE),
+        ("first, fork", layout.INSTRUMENT_COUNT),
+        ("renamed", layout.INSTRUMENT_TRACE),
+        ("renamed, fork", layout.INSTRUMENT_TRACE),
+    ],
+)
+def test_a_thread_may_be_interrupted_anywhere_in_its_first_record(how: str, mode: int) -> None:
+    hosted.check("begin", how, str(mode), sanitize=False)
+
+
 @pytest.mark.parametrize("compiler", hosted.COMPILERS)
 @pytest.mark.parametrize("policy", ["block", "drop"])
 def test_threads_that_signals_interrupt(policy: str, compiler: str) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""scan.c: no use of a slot is passed over, wherever the slots lie, and none is seen twice."""
+"""code_x86_64_scan.c: wherever slots lie, no use is passed over, and none is seen twice."""
 
 from __future__ import annotations
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from soscope.errors import UsageError
-from soscope.instruments.trace.filter import Selection, chooses, compile_selection
 from soscope.prototypes.catalog import load
-from soscope.wire.automaton import compile_glob, pack_patterns
+from soscope.select.automaton import compile_glob, pack_patterns
+from soscope.select.filter import Selection, chooses, compile_selection
 from tests.agent import hosted
 
 SYMBOLS = ["open", "open64", "openat", "read", "write", "malloc", "free", "_Znwm", "f0", "xopen"]
@@ -62,10 +62,10 @@ def expression(source: random.Random) -> str:
 def selection(source: random.Random) -> tuple[Selection, str] | None:
     """Return a random filter, and its words; None where they are none."""
     select = [expression(source) for _ in range(source.randint(0, 3))]
-    callers = [source.choice(PLACES) for _ in range(source.choice([0, 0, 1, 2]))]
-    callees = [source.choice(PLACES) for _ in range(source.choice([0, 0, 1, 2]))]
+    from_ = [source.choice(PLACES) for _ in range(source.choice([0, 0, 1, 2]))]
+    to = [source.choice(PLACES) for _ in range(source.choice([0, 0, 1, 2]))]
     try:
-        return compile_selection(select, callers, callees), f"{select} {callers} {callees}"
+        return compile_selection(select, from_, to), f"{select} {from_} {to}"
     except UsageError:
         return None
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""site.c, thread.c, stats.c, changes.c and lookup.c: tables that threads and signals share."""
+"""site.c, park.c, stats.c, changes.c and lookup.c: tables that threads and signals share."""
 
 from __future__ import annotations
 

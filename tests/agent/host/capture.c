@@ -3,6 +3,14 @@
 // to nowhere, limits, lengths by argument and by result, words kept until the exit.
 #include "host.h"
 
+#include "arch.h"
+#include "cell.h"
+#include "handler.h"
+#include "namespace.h"
+#include "site.h"
+#include "thread.h"
+
+#include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -67,7 +75,7 @@ static const struct sosc_entry *enter(const struct sosc_op *ops, uint32_t count)
 	program(ENTRY)[count] = (struct sosc_op){.op = SOSC_OP_END};
 	frame.regs.r11 = (uint64_t)&sosc_cells[CELL];
 	frame.regs.ret = 0x400123;
-	CHECK(sosc_capture_entry(&frame.regs) == sosc_site_find(0x400123, &sosc_cells[CELL]));
+	CHECK(sosc_trace_entry(&frame.regs) == sosc_site_find(0x400123, &sosc_cells[CELL]));
 	return record(SOSC_UNIT_ENTRY);
 }
 
@@ -77,7 +85,7 @@ static const struct sosc_exit *leave(const struct sosc_op *ops, uint32_t count, 
 	program(EXIT)[count] = (struct sosc_op){.op = SOSC_OP_END};
 	frame.regs.r11 = sosc_site_find(0x400123, &sosc_cells[CELL]);
 	frame.regs.rax = result;
-	sosc_capture_exit(&frame.regs);
+	sosc_trace_exit(&frame.regs);
 	return record(SOSC_UNIT_EXIT);
 }
 
@@ -187,7 +195,33 @@ static void lengths(void)
 	op.length = SOSC_LENGTH_ARG, op.length_arg = 2;
 	frame.regs.rdi = (uint64_t)(edge - 10), frame.regs.rdx = 50;
 	enter(&op, 1);
-	CHECK(items[0].flags & SOSC_DATA_UNREADABLE);
+	CHECK(is(&items[0], SOSC_DATA_BYTES, SOSC_DATA_TRUNCATED, edge - 10, 10));
+	frame.regs.rdi = (uint64_t)edge;
+	enter(&op, 1);
+	CHECK(is(&items[0], SOSC_DATA_BYTES, SOSC_DATA_UNREADABLE, "", 0));
+	op.limit = 4000; // as far as it can be read, over any number of units
+	for (uint32_t there = 1; there < 3000; there += 83) {
+		frame.regs.rdi = (uint64_t)(edge - there), frame.regs.rdx = 3500;
+		enter(&op, 1);
+		CHECK(is(&items[0], SOSC_DATA_BYTES, SOSC_DATA_TRUNCATED, edge - there, there));
+	}
+	op.flags = SOSC_OP_INT_LENGTH, op.limit = 32;
+	frame.regs.rdi = (uint64_t)(edge - 200), frame.regs.rdx = 0xdeadbeef00000005;
+	enter(&op, 1);
+	CHECK(items[0].size == 5 && !items[0].flags);
+	frame.regs.rdx = 0x80000005; // no length, as an int or not
+	enter(&op, 1);
+	CHECK(!items[0].size && !items[0].flags);
+	op.op = SOSC_OP_STRING, op.flags = 0; // one that need not end
+	for (uint32_t size = 0; size < 40; size++) {
+		frame.regs.rdi = (uint64_t)(edge - size), frame.regs.rdx = size;
+		memset(edge - size, 'x', size);
+		enter(&op, 1);
+		CHECK(is(&items[0], SOSC_DATA_STRING, size > 32 ? SOSC_DATA_TRUNCATED : 0,
+			 edge - size, size > 32 ? 32 : size));
+	}
+	op = (struct sosc_op){
+		.op = SOSC_OP_BYTES, .length = SOSC_LENGTH_ARG, .length_arg = 2, .item = 0};
 	op.limit = 4096, frame.regs.rdi = (uint64_t)(edge - 4096), frame.regs.rdx = 4096;
 	{ // more than a record can hold: some are cut, the record is whole
 		struct sosc_op many[10];
@@ -215,7 +249,7 @@ static void until_the_exit(void)
 
 	memcpy(program(EXIT), ops, sizeof(ops));
 	program(EXIT)[3] = (struct sosc_op){.op = SOSC_OP_END};
-	function->exit_words = 2;
+	function->exit_words = 1; // any: the ops say which
 	for (int round = 0; round < 3; round++) {
 		frame.regs.rsi = (uint64_t)(edge - 100), frame.regs.rcx = (uint64_t)&word;
 		enter(ops, 0);
@@ -228,8 +262,72 @@ static void until_the_exit(void)
 		CHECK(items[2].flags == SOSC_DATA_UNREADABLE && items[2].item == 0xff);
 	}
 	unit = leave(ops, 3, 5); // without an entry: the words are gone, the exit is not
-	CHECK(item_count == 3 && items[0].flags == SOSC_DATA_NULL &&
-	      items[1].flags == SOSC_DATA_NULL);
+	CHECK(item_count == 3 && items[0].flags == SOSC_DATA_UNREADABLE &&
+	      items[1].flags == SOSC_DATA_UNREADABLE);
+}
+
+// recvfrom: two lengths, one of them where a pointer leads, at the entry and at the exit.
+static void no_more_than_was_written(void)
+{
+	const struct sosc_op ops[] = {{.op = SOSC_OP_BYTES,
+				       .arg = 1,
+				       .length = SOSC_LENGTH_RESULT_ARG,
+				       .length_arg = 2,
+				       .limit = 64,
+				       .item = 1},
+				      {.op = SOSC_OP_BYTES,
+				       .arg = 4,
+				       .length = SOSC_LENGTH_AT,
+				       .length_arg = 5,
+				       .limit = 110,
+				       .item = 4},
+				      {.op = SOSC_OP_BYTES, .arg = 5, .limit = 4, .item = 5}};
+	static const struct {
+		uint64_t result, size;
+		int32_t before, now;
+		uint32_t bytes, address;
+	} cases[] = {
+		{16, 4, 128, 16, 4, 16},	 {4, 16, 16, 128, 4, 16}, {0, 16, 128, 0, 0, 0},
+		{(uint64_t)-1, 9, 128, 2, 0, 2}, {7, 0, -1, 16, 0, 0},	  {7, 7, 16, -1, 7, 0},
+		{50, 60, 2, 2, 50, 2},
+	};
+
+	memcpy(program(EXIT), ops, sizeof(ops));
+	program(EXIT)[3] = (struct sosc_op){.op = SOSC_OP_END};
+	for (uint32_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		int32_t size = cases[i].before;
+
+		frame.regs.rsi = (uint64_t)(edge - 64), frame.regs.rdx = cases[i].size;
+		frame.regs.r8 = (uint64_t)(edge - 300), frame.regs.r9 = (uint64_t)&size;
+		enter(ops, 0);
+		frame.regs.rsi = frame.regs.rdx = frame.regs.r8 = frame.regs.r9 = 0;
+		size = cases[i].now;
+		leave(ops, 3, cases[i].result);
+		CHECK(item_count == 3);
+		CHECK(is(&items[0], SOSC_DATA_BYTES, 0, edge - 64, cases[i].bytes));
+		CHECK(is(&items[1], SOSC_DATA_BYTES, 0, edge - 300, cases[i].address));
+		CHECK(is(&items[2], SOSC_DATA_BYTES, SOSC_DATA_TRUNCATED, &size, 4));
+	}
+	frame.regs.r8 = (uint64_t)edge, frame.regs.r9 = 8; // nowhere: no length
+	enter(ops, 0);
+	leave(ops, 3, 1);
+	CHECK(items[1].flags & SOSC_DATA_UNREADABLE && items[2].flags & SOSC_DATA_UNREADABLE);
+	leave(ops, 3, 1); // nothing of it is left
+	CHECK(items[1].flags == SOSC_DATA_UNREADABLE && items[2].flags == SOSC_DATA_UNREADABLE);
+}
+
+static void errno_at_the_entry(void)
+{
+	const struct sosc_op op = {.op = SOSC_OP_ERRNO, .item = SOSC_ITEM_ERRNO};
+	int32_t error = 77;
+
+	sosc_errno_offsets[0] = (int64_t)((uint64_t)&errno - thread->key);
+	errno = error;
+	enter(&op, 1);
+	CHECK(is(&items[0], SOSC_DATA_BYTES, 0, &error, 4) && items[0].item == SOSC_ITEM_ERRNO);
+	program(EXIT)[0] = (struct sosc_op){.op = SOSC_OP_END};
+	errno = 78;
+	CHECK(leave(&op, 0, 0)->errno_value == 78);
 }
 
 int main(void)
@@ -242,7 +340,7 @@ int main(void)
 	edge = (char *)map + 2 * SOSC_PAGE;
 	for (int i = 0; i < 2 * SOSC_PAGE; i++)
 		map[i] = (uint8_t)(i * 7 + 1);
-	host_control(SOSC_MODE_TRACE, 256);
+	host_control(SOSC_INSTRUMENT_TRACE, 256);
 	sosc_control->when_full = SOSC_FULL_OVERWRITE;
 	host_section(SOSC_SEC_FUNCTIONS, functions, sizeof(functions));
 	function = (void *)program(256);
@@ -256,6 +354,8 @@ int main(void)
 	words();
 	lengths();
 	until_the_exit();
+	no_more_than_was_written();
+	errno_at_the_entry();
 	CHECK(!sosc_control->dropped[SOSC_DROP_FULL]);
 	return 0;
 }

@@ -3,6 +3,9 @@
 
 #include "host.h"
 
+#include "changes.h"
+#include "image.h"
+
 static uint64_t words[64];
 
 int main(void)

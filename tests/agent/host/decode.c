@@ -3,7 +3,8 @@
 // with PAIRS, u32 offset and length each (0 = to be refused).
 // decode garbage SEED: any bytes, in any room.
 #include "host.h"
-#include "decode.h"
+
+#include "code_x86_64_decode.h"
 
 static int lengths(const char *code_path, const char *pairs_path)
 {

@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host.h"
 
+#include "cell.h"
+#include "counts.h"
+#include "handler.h"
+#include "instrument.h"
+#include "site.h"
+#include "start.h"
+#include "thread.h"
+
 #undef memcpy
 #undef memset
 #undef memcmp
@@ -13,19 +21,15 @@ __asm__(".pushsection .host, \"aw\", @nobits\n"
 	".balign 4096\n"
 	".globl sosc_entries, sosc_sites, sosc_cells, sosc_sitedata\n"
 	".hidden sosc_entries, sosc_sites, sosc_cells, sosc_sitedata\n"
-	"sosc_entries: .skip 0x100000\n"
+	"sosc_entries: .skip 0x400000\n"
 	"sosc_sites: .skip 0x400000\n"
-	"sosc_cells: .skip 0x100000\n"
+	"sosc_cells: .skip 0x400000\n"
 	"sosc_sitedata: .skip 0x400000\n"
 	".popsection\n");
 
 struct sosc_control *sosc_control;
 struct sosc_inside sosc_inside;
-int64_t sosc_errno_offsets[SOSC_NAMESPACES];
-uint8_t sosc_clock_off;
-uint64_t sosc_cost_inner, sosc_cost_outer, sosc_base;
-struct sosc_hook sosc_hooks[SOSC_MAX_SLOTS];
-struct sosc_lazy sosc_lazy[SOSC_MAX_SLOTS];
+uint64_t sosc_base;
 
 // Handlers are only known by their address.
 #define HANDLER(name)    \
@@ -35,9 +39,27 @@ struct sosc_lazy sosc_lazy[SOSC_MAX_SLOTS];
 	}
 HANDLER(sosc_h_jump)
 HANDLER(sosc_h_call)
+HANDLER(sosc_h_call_six)
+HANDLER(sosc_h_count)
+HANDLER(sosc_h_entry)
+HANDLER(sosc_h_entry_six)
+HANDLER(sosc_h_program)
+HANDLER(sosc_h_stats)
+HANDLER(sosc_h_stats_entry)
+HANDLER(sosc_h_layer)
 HANDLER(sosc_x_call)
+HANDLER(sosc_x_layer)
+HANDLER(sosc_return_now)
+HANDLER(sosc_x_plain)
 HANDLER(sosc_x_stats)
 HANDLER(sosc_empty)
+
+uint64_t sosc_call_often(uint64_t function, uint64_t times)
+{
+	(void)function;
+	(void)times;
+	abort();
+}
 
 // What the agent copies is copied where the sanitizer can see it.
 void *agent_memcpy(void *restrict to, const void *restrict from, size_t size);
@@ -77,7 +99,7 @@ static void *place(enum sosc_section section, uint64_t size)
 	return block + sosc_control->section[section].offset;
 }
 
-struct sosc_control *host_control(enum sosc_mode mode, uint32_t chunks)
+struct sosc_control *host_control(enum sosc_instrument_kind kind, uint32_t chunks)
 {
 	static const uint32_t no_patterns;
 	struct {
@@ -87,14 +109,17 @@ struct sosc_control *host_control(enum sosc_mode mode, uint32_t chunks)
 				 .default_function = offsetof(typeof(functions), cells[1])}};
 	void *map = mmap(NULL, 1ul << 30, PROT_READ | PROT_WRITE,
 			 MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	uint64_t cell = mode == SOSC_MODE_COUNT ? 8 : sizeof(struct sosc_stats);
+	uint64_t cell = kind == SOSC_INSTRUMENT_COUNT ? 8 : sizeof(struct sosc_stats);
 
 	CHECK(map != MAP_FAILED);
 	block = (uint8_t *)(((uint64_t)map + SOSC_CHUNK_SIZE - 1) &
 			    ~(uint64_t)(SOSC_CHUNK_SIZE - 1));
 	used = SOSC_PAGE;
 	sosc_control = (void *)block;
-	sosc_control->mode = mode;
+	sosc_control->plans = 1;
+	sosc_control->plan[0].instrument = kind;
+	sosc_control->plan[0].rules = UINT32_MAX; // as many as there are
+	sosc_instruments_init();
 	sosc_control->chunks = chunks;
 	sosc_control->count_arrays = HOST_ARRAYS;
 	sosc_control->string_limit = 32;
@@ -104,11 +129,12 @@ struct sosc_control *host_control(enum sosc_mode mode, uint32_t chunks)
 	(void)place(SOSC_SEC_SLOTS, SOSC_MAX_SLOTS * sizeof(struct sosc_slot));
 	(void)place(SOSC_SEC_STRINGS, HOST_STRINGS);
 	(void)place(SOSC_SEC_COUNTS, HOST_ARRAYS * cell * SOSC_MAX_SLOTS);
+	sosc_counts_start(used, 0);
 	(void)place(SOSC_SEC_CHUNK_STATES, chunks * 4ul);
 	(void)place(SOSC_SEC_RING, (uint64_t)chunks * SOSC_CHUNK_SIZE);
 	host_section(SOSC_SEC_PATTERNS, &no_patterns, sizeof(no_patterns));
 	host_section(SOSC_SEC_FUNCTIONS, &functions, sizeof(functions));
-	CHECK(sosc_threads_init() == 0);
+	CHECK(sosc_threads_init(0) == 0);
 	sosc_sites_init();
 	return sosc_control;
 }
@@ -134,7 +160,8 @@ void *host_read(const char *path, uint64_t *size)
 
 struct sosc_cell *host_cell(uint32_t index, const struct sosc_function *function)
 {
-	sosc_hooks[index].function = function;
+	sosc_layers[index].function = function;
+	sosc_layers[index].instrument = (uint8_t)sosc_control->plan[0].instrument;
 	sosc_cells[index].original = (uint64_t)sosc_empty;
 	sosc_cells[index].handler = (uint64_t)sosc_h_call;
 	return &sosc_cells[index];

@@ -11,13 +11,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+struct sosc_cell;
+
 enum {
 	HOST_STRINGS = 1 << 20,
 	HOST_ARRAYS = 4,
 };
 
 /** A control block with all sections; of SEC_FUNCTIONS only a default function. */
-struct sosc_control *host_control(enum sosc_mode mode, uint32_t chunks);
+struct sosc_control *host_control(enum sosc_instrument_kind kind, uint32_t chunks);
 
 /** Put @size bytes of a section where the agent looks for them. */
 void host_section(enum sosc_section section, const void *bytes, uint64_t size);

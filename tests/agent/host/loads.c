@@ -9,7 +9,11 @@
 // BEFORE and AFTER are results: what a function sees of the address must not change.
 // CALLS is how often the cell was called through afterwards.
 #include "host.h"
-#include "decode.h"
+
+#include "image.h"
+#include "loads.h"
+#include "scan.h"
+#include "shadow.h"
 
 #include <dlfcn.h>
 #include <string.h>
@@ -117,7 +121,7 @@ int main(int argc, char **argv)
 	CHECK(library && dlinfo(library, RTLD_DI_LINKMAP, &map) == 0);
 	reset = (void (*)(void))dlsym(library, "reset");
 	CHECK(reset);
-	host_control(SOSC_MODE_COUNT, 1);
+	host_control(SOSC_INSTRUMENT_COUNT, 1);
 	image.bias = map->l_addr;
 	dl_iterate_phdr(fill, &found);
 	CHECK(found);

@@ -3,6 +3,9 @@
 // dlvsym do.
 #include "host.h"
 
+#include "image.h"
+#include "lookup.h"
+
 #include <dlfcn.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -78,7 +81,7 @@ int main(int argc, char **argv)
 	struct link_map *map;
 	uint32_t compared = 0;
 
-	host_control(SOSC_MODE_COUNT, 1);
+	host_control(SOSC_INSTRUMENT_COUNT, 1);
 	for (int i = 1; i < argc; i++)
 		CHECK(dlopen(argv[i], RTLD_NOW | RTLD_GLOBAL));
 	CHECK(dlinfo(dlopen(NULL, RTLD_NOW), RTLD_DI_LINKMAP, &map) == 0);

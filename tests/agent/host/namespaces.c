@@ -3,6 +3,9 @@
 // them in _rtld_global, which LIBRARY has in the size of 2.31's.
 #include "host.h"
 
+#include "image.h"
+#include "namespace.h"
+
 #include <dlfcn.h>
 #include <string.h>
 
@@ -98,7 +101,7 @@ int main(int argc, char **argv)
 	uint8_t *table;
 
 	CHECK(argc == 2);
-	host_control(SOSC_MODE_COUNT, 1);
+	host_control(SOSC_INSTRUMENT_COUNT, 1);
 	library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
 	CHECK(library && dlinfo(library, RTLD_DI_LINKMAP, &loader.map) == 0);
 	table = dlvsym(library, "_rtld_global", "GLIBC_PRIVATE");

@@ -4,6 +4,10 @@
 // long as there was a place for it; what is found must be what was put there.
 #include "host.h"
 
+#include "cell.h"
+#include "park.h"
+#include "thread.h"
+
 enum { STEPS = 400000, DEPTH = 6000 };
 
 struct frame {
@@ -28,7 +32,7 @@ static void enter(struct sosc_thread *thread, uint64_t *seed, bool tail)
 	fresh->cell = (uint64_t)&sosc_cells[host_random(seed) % 8];
 	fresh->stamp = ++stamp;
 	fresh->shared = tail;
-	place = sosc_parked_place(thread, fresh->sp, tail);
+	place = sosc_parked_place(thread, fresh->sp, (void *)fresh->cell, tail);
 	fresh->has_place = place;
 	missing += !place;
 	if (place) {
@@ -67,7 +71,7 @@ int main(int argc, char **argv)
 	struct sosc_thread *thread;
 
 	CHECK(argc == 2);
-	host_control(SOSC_MODE_STATS, 1);
+	host_control(SOSC_INSTRUMENT_STATS, 1);
 	thread = sosc_thread_self();
 	CHECK(thread && thread->parked && thread == sosc_thread_self());
 	for (uint32_t step = 0; step < STEPS; step++) {

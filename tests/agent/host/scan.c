@@ -4,6 +4,10 @@
 // for which the text is looked through at a time, 0 = to the end.
 #include "host.h"
 
+#include "clock.h"
+#include "image.h"
+#include "scan.h"
+
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -52,7 +56,7 @@ int main(int argc, char **argv)
 		memcpy(text + at - 2, chance() & 1 ? "\xff\x15" : "\xff\x25", 2);
 		memcpy(text + at, &displacement, 4);
 	}
-	host_control(SOSC_MODE_COUNT, 1);
+	host_control(SOSC_INSTRUMENT_COUNT, 1);
 	sosc_scan_sort(&scan);
 	turn = strtoull(argv[4], NULL, 10);
 	while (!sosc_scan_text(&scan, turn ? sosc_clock_ns(CLOCK_MONOTONIC_RAW) + turn : 0))

@@ -7,6 +7,9 @@
 // says: flags, prototype.
 #include "host.h"
 
+#include "image.h"
+#include "select.h"
+
 #include <string.h>
 
 static char *field(char **line)
@@ -30,7 +33,7 @@ int main(int argc, char **argv)
 	FILE *queries;
 
 	CHECK(argc == 5);
-	host_control(SOSC_MODE_COUNT, 1);
+	host_control(SOSC_INSTRUMENT_COUNT, 1);
 	for (int i = 0; i < 3; i++) {
 		uint64_t size;
 		void *bytes = host_read(argv[i + 1], &size);
@@ -51,7 +54,7 @@ int main(int argc, char **argv)
 		wanted = sosc_select_slot(symbol, strcmp(callee.name, "-") ? &callee : NULL,
 					  &choice);
 		if (wanted)
-			printf("1 %u %u\n", choice.flags, choice.function->prototype);
+			printf("1 %u %u\n", choice.of[0].flags, choice.of[0].function->prototype);
 		else
 			puts("0");
 	}

@@ -3,6 +3,10 @@
 // table's end or a chain of eight tail calls; from several threads at once.
 #include "host.h"
 
+#include "cell.h"
+#include "handler.h"
+#include "site.h"
+
 #include <pthread.h>
 
 enum { THREADS = 4, PAIRS = 4000 };
@@ -106,7 +110,7 @@ int main(void)
 {
 	static const struct sosc_function plain;
 
-	host_control(SOSC_MODE_TRACE, 1);
+	host_control(SOSC_INSTRUMENT_TRACE, 1);
 	for (uint32_t i = 0; i < 4; i++)
 		host_cell(i, &plain);
 	same_for_all();
