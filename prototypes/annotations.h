@@ -21,28 +21,39 @@
 #define SIGNED // an unsigned type whose -1 has a meaning: uid_t
 #define CHAR // 'a', where it is one
 #define BOOL // true, false
-#define ENUM(set) // one name of a set in constants.txt
+#define ENUM(...) // one name of a set in constants.txt; `set, parameter`: of the set
+		  // that constants.txt has for the value of that parameter
 #define FLAGS(set) // names of a set in constants.txt, joined by |
 
 // What a pointer leads to.
 #define POINTER // shown as an address, although it could be followed
 #define STRING // shown as a string, although it is not const
 #define IN // shown as it is at the call
-#define OUT // shown as it is at the return, unless the call failed
+#define OUT(...) // shown as it is at the return, if the call has written it: `always`,
+		 // or where all of these hold: `success`, the call did not fail by
+		 // FAILS; `result` or a parameter compared with 0 or NULL by >, >=,
+		 // != or ==; `result != NAN`. What a call leaves alone is the
+		 // program's own, and often looks like an answer
 #define BYTES(length) // so many bytes: a parameter, two of them multiplied,
-		      // `result`, or `result` times a parameter
+		      // `result`, `result * parameter`, `min(result, parameter)`, or
+		      // `*parameter`: the int it leads to, at most what that was at
+		      // the call
+#define LIMIT(parameter) // a string of at most so many bytes, which need not end
 #define FOLLOW // the function reads it, whatever happens: a NULL or wild pointer
 	       // would be the program's own crash, so that no check is needed
 
 // What follows the fixed parameters of a variadic function.
 #define FORMAT(language) // a format: `printf` or `scanf`
-#define OPTIONAL(parameter, condition) // one more, if `name & A | B` or
-				       // `name == A | B`; the first that holds
-#define WORDS(n) // so many words of unknown type, marked `?`
+#define OPTIONAL(...) // (parameter, condition): one more, if `name & A | B` or
+				       // `name == A | B`; the first that holds.
+				       // Several parameters: all of them; `void`: none
+#define WORDS(n) // so many words of unknown type, marked `?`, where nothing OPTIONAL holds
 
 // When a call failed, and where its errno is.
 #define FAILS(condition) // `< 0`, `== NULL`, `== -1`, `!= 0` or `== 0`
-#define ERRNO(where) // `result`: it is the result itself; `none`: there is none
+#define ERRNO(where) // `result`: it is the result itself; `none`: there is none;
+		     // `changed`: some failures leave errno alone, so that only one that
+		     // is another than before the call says why. Without: all set it
 
 // More names of the same function.
 #define ALSO(...)

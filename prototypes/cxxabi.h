@@ -23,6 +23,6 @@ int __cxa_guard_acquire(void *guard);
 void __cxa_guard_release(void *guard);
 void __cxa_guard_abort(void *guard);
 void __cxa_pure_virtual(void);
-char *__cxa_demangle(const char *name, char *to, unsigned long *size, int *status OUT);
+char *__cxa_demangle(const char *name, char *to, unsigned long *size, int *status OUT(always));
 int __cxa_thread_atexit(void (*function)(void *), void *data, void *object);
 void *__dynamic_cast(const void *object, const void *from, const void *to, long hint);

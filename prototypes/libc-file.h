@@ -14,9 +14,9 @@ int creat(const char *path, mode_t mode) FAILS(< 0) ALSO(creat64);
 int close(int fd) FAILS(< 0) ALSO(__close);
 int close_range(unsigned int first, unsigned int last, int flags FLAGS(close_range)) FAILS(< 0);
 void closefrom(int first);
-ssize_t read(int fd, void *buffer OUT BYTES(result), size_t size) FAILS(< 0) ALSO(__read);
+ssize_t read(int fd, void *buffer OUT(success) BYTES(result), size_t size) FAILS(< 0) ALSO(__read);
 ssize_t write(int fd, const void *buffer BYTES(size), size_t size) FAILS(< 0) ALSO(__write);
-ssize_t pread(int fd, void *buffer OUT BYTES(result), size_t size, off_t offset)
+ssize_t pread(int fd, void *buffer OUT(success) BYTES(result), size_t size, off_t offset)
 	FAILS(< 0) ALSO(pread64);
 ssize_t pwrite(int fd, const void *buffer BYTES(size), size_t size, off_t offset)
 	FAILS(< 0) ALSO(pwrite64);
@@ -26,18 +26,29 @@ ssize_t preadv(int fd, const struct iovec *buffers, int count, off_t offset)
 	FAILS(< 0) ALSO(preadv64);
 ssize_t pwritev(int fd, const struct iovec *buffers, int count, off_t offset)
 	FAILS(< 0) ALSO(pwritev64);
-off_t lseek(int fd, off_t offset, int whence ENUM(whence)) FAILS(< 0) ALSO(lseek64);
+off_t lseek(int fd, off_t offset, int whence ENUM(whence)) FAILS(== -1) ALSO(lseek64);
 int dup(int fd) FAILS(< 0);
 int dup2(int fd, int new_fd) FAILS(< 0);
 int dup3(int fd, int new_fd, int flags FLAGS(new_fd)) FAILS(< 0);
-int pipe(int fds[2] OUT) FAILS(< 0);
-int pipe2(int fds[2] OUT, int flags FLAGS(new_fd)) FAILS(< 0);
-int fcntl(int fd, int command ENUM(fcntl), ...
+int pipe(int fds[2] OUT(success)) FAILS(< 0);
+int pipe2(int fds[2] OUT(success), int flags FLAGS(new_fd)) FAILS(< 0);
+// F_GETOWN of a process group is its negative number.
+int fcntl(int fd, int command ENUM(fcntl), ... WORDS(1)
+	  OPTIONAL(void, command == F_GETFD | F_GETFL | F_GETOWN | F_GETSIG | F_GETLEASE |
+		   F_GETPIPE_SZ | F_GET_SEALS)
 	  OPTIONAL(int flags FLAGS(fd), command == F_SETFD)
 	  OPTIONAL(int flags FLAGS(open), command == F_SETFL)
 	  OPTIONAL(int number, command == F_DUPFD | F_DUPFD_CLOEXEC | F_SETOWN | F_SETPIPE_SZ)
-	  OPTIONAL(void *lock, command == F_GETLK | F_SETLK | F_SETLKW | F_OFD_SETLK | F_OFD_SETLKW))
-	FAILS(< 0) ALSO(fcntl64, __fcntl);
+	  OPTIONAL(int signal ENUM(signal), command == F_SETSIG)
+	  OPTIONAL(int lease ENUM(lease), command == F_SETLEASE)
+	  OPTIONAL(unsigned int events FLAGS(notify), command == F_NOTIFY)
+	  OPTIONAL(unsigned int seals FLAGS(seals), command == F_ADD_SEALS)
+	  OPTIONAL(void *lock, command == F_GETLK | F_SETLK | F_SETLKW | F_OFD_GETLK |
+		   F_OFD_SETLK | F_OFD_SETLKW)
+	  OPTIONAL(void *owner, command == F_SETOWN_EX | F_GETOWN_EX)
+	  OPTIONAL(void *hint, command == F_GET_RW_HINT | F_SET_RW_HINT | F_GET_FILE_RW_HINT |
+		   F_SET_FILE_RW_HINT))
+	FAILS(== -1) ALSO(fcntl64, __fcntl);
 int flock(int fd, int operation FLAGS(flock)) FAILS(< 0);
 int lockf(int fd, int command, off_t size) FAILS(< 0) ALSO(lockf64);
 int fsync(int fd) FAILS(< 0);
@@ -107,15 +118,18 @@ int fstatfs64(int fd, struct statfs64 *status) FAILS(< 0);
 int statvfs(const char *path, struct statvfs *status) FAILS(< 0);
 int fstatvfs(int fd, struct statvfs *status) FAILS(< 0);
 int statvfs64(const char *path, struct statvfs64 *status) FAILS(< 0);
-ssize_t getxattr(const char *path, const char *name, void *value OUT BYTES(result), size_t size)
-	FAILS(< 0);
-ssize_t lgetxattr(const char *path, const char *name, void *value OUT BYTES(result), size_t size)
-	FAILS(< 0);
-ssize_t fgetxattr(int fd, const char *name, void *value OUT BYTES(result), size_t size) FAILS(< 0);
+ssize_t getxattr(const char *path, const char *name,
+		 void *value OUT(success) BYTES(min(result, size)), size_t size) FAILS(< 0);
+ssize_t lgetxattr(const char *path, const char *name,
+		  void *value OUT(success) BYTES(min(result, size)), size_t size) FAILS(< 0);
+ssize_t fgetxattr(int fd, const char *name, void *value OUT(success) BYTES(min(result, size)),
+		  size_t size) FAILS(< 0);
 int setxattr(const char *path, const char *name, const void *value BYTES(size), size_t size,
 	     int flags HEX) FAILS(< 0);
-ssize_t listxattr(const char *path, char *names OUT BYTES(result), size_t size) FAILS(< 0);
-ssize_t llistxattr(const char *path, char *names OUT BYTES(result), size_t size) FAILS(< 0);
+ssize_t listxattr(const char *path, char *names OUT(success) BYTES(min(result, size)), size_t size)
+	FAILS(< 0);
+ssize_t llistxattr(const char *path, char *names OUT(success) BYTES(min(result, size)), size_t size)
+	FAILS(< 0);
 
 // Names of files.
 int rename(const char *from, const char *to) FAILS(< 0);
@@ -131,8 +145,8 @@ int linkat(int from_dir ENUM(at_fd), const char *from, int to_dir ENUM(at_fd), c
 	   int flags FLAGS(at)) FAILS(< 0);
 int symlink(const char *target, const char *path) FAILS(< 0);
 int symlinkat(const char *target, int dir ENUM(at_fd), const char *path) FAILS(< 0);
-ssize_t readlink(const char *path, char *target OUT BYTES(result), size_t size) FAILS(< 0);
-ssize_t readlinkat(int dir ENUM(at_fd), const char *path, char *target OUT BYTES(result),
+ssize_t readlink(const char *path, char *target OUT(success) BYTES(result), size_t size) FAILS(< 0);
+ssize_t readlinkat(int dir ENUM(at_fd), const char *path, char *target OUT(success) BYTES(result),
 		   size_t size) FAILS(< 0);
 char *realpath(const char *path, char *resolved) FAILS(== NULL);
 char *canonicalize_file_name(const char *path) FAILS(== NULL);
@@ -164,7 +178,7 @@ DIR *fdopendir(int fd) FAILS(== NULL);
 struct dirent *readdir(DIR *dir);
 struct dirent64 *readdir64(DIR *dir);
 void rewinddir(DIR *dir);
-long telldir(DIR *dir) FAILS(< 0);
+long telldir(DIR *dir) FAILS(== -1);
 void seekdir(DIR *dir, long position);
 int closedir(DIR *dir) FAILS(< 0);
 int dirfd(DIR *dir) FAILS(< 0);
@@ -190,6 +204,6 @@ int endmntent(FILE *stream);
 
 // Being told.
 int inotify_init(void) FAILS(< 0);
-int inotify_init1(int flags FLAGS(new_fd)) FAILS(< 0);
-int inotify_add_watch(int fd, const char *path, uint32_t mask HEX) FAILS(< 0);
+int inotify_init1(int flags FLAGS(inotify_init)) FAILS(< 0);
+int inotify_add_watch(int fd, const char *path, uint32_t mask FLAGS(inotify)) FAILS(< 0);
 int inotify_rm_watch(int fd, int watch) FAILS(< 0);

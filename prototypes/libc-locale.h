@@ -95,18 +95,19 @@ wctype_t wctype(const char *name FOLLOW);
 int iswctype(wint_t c, wctype_t type);
 wint_t fgetwc(FILE *stream) ALSO(getwc);
 wint_t fputwc(wchar_t c, FILE *stream) ALSO(putwc);
-int fputws(const wchar_t *s, FILE *stream) FAILS(< 0);
+int fputws(const wchar_t *s, FILE *stream) FAILS(< 0) ERRNO(changed);
 int fwide(FILE *stream, int mode);
-int wprintf(const wchar_t *format, ...) FAILS(< 0);
-int fwprintf(FILE *stream, const wchar_t *format, ...) FAILS(< 0);
-int swprintf(wchar_t *to, size_t size, const wchar_t *format, ...) FAILS(< 0);
+int wprintf(const wchar_t *format, ...) FAILS(< 0) ERRNO(changed);
+int fwprintf(FILE *stream, const wchar_t *format, ...) FAILS(< 0) ERRNO(changed);
+int swprintf(wchar_t *to, size_t size, const wchar_t *format, ...) FAILS(< 0) ERRNO(changed);
 
 // Regular expressions.
 int regcomp(regex_t *compiled, const char *pattern FOLLOW, int flags FLAGS(regcomp))
 	ENUM(regerror) FAILS(!= 0) ERRNO(none);
 int regexec(const regex_t *compiled, const char *s, size_t count, regmatch_t *matches,
 	    int flags FLAGS(regexec)) ENUM(regerror);
-size_t regerror(int error ENUM(regerror), const regex_t *compiled, char *to OUT, size_t size);
+size_t regerror(int error ENUM(regerror), const regex_t *compiled,
+		char *to OUT(size > 0) LIMIT(size), size_t size);
 void regfree(regex_t *compiled);
 int re_search(struct re_pattern_buffer *compiled, const char *s BYTES(size), int size, int start,
 	      int range, struct re_registers *registers);

@@ -4,16 +4,19 @@
 // Sockets.
 int socket(int domain ENUM(address_family), int type FLAGS(socket_type), int protocol) FAILS(< 0);
 int socketpair(int domain ENUM(address_family), int type FLAGS(socket_type), int protocol,
-	       int fds[2] OUT) FAILS(< 0);
+	       int fds[2] OUT(success)) FAILS(< 0);
 int bind(int fd, const struct sockaddr *address IN BYTES(size), socklen_t size) FAILS(< 0);
 int connect(int fd, const struct sockaddr *address IN BYTES(size), socklen_t size)
 	FAILS(< 0) ALSO(__connect);
 int listen(int fd, int backlog) FAILS(< 0);
-int accept(int fd, struct sockaddr *address OUT, socklen_t *size) FAILS(< 0);
-int accept4(int fd, struct sockaddr *address OUT, socklen_t *size, int flags FLAGS(socket_type))
-	FAILS(< 0);
-int getsockname(int fd, struct sockaddr *address OUT, socklen_t *size) FAILS(< 0);
-int getpeername(int fd, struct sockaddr *address OUT, socklen_t *size) FAILS(< 0);
+int accept(int fd, struct sockaddr *address OUT(success) BYTES(*size),
+	   socklen_t *size OUT(success, address != NULL)) FAILS(< 0);
+int accept4(int fd, struct sockaddr *address OUT(success) BYTES(*size),
+	    socklen_t *size OUT(success, address != NULL), int flags FLAGS(accept)) FAILS(< 0);
+int getsockname(int fd, struct sockaddr *address OUT(success) BYTES(*size),
+		socklen_t *size OUT(success, address != NULL)) FAILS(< 0);
+int getpeername(int fd, struct sockaddr *address OUT(success) BYTES(*size),
+		socklen_t *size OUT(success, address != NULL)) FAILS(< 0);
 int shutdown(int fd, int how ENUM(shutdown)) FAILS(< 0);
 ssize_t send(int fd, const void *buffer BYTES(size), size_t size, int flags FLAGS(message))
 	FAILS(< 0) ALSO(__send);
@@ -23,15 +26,17 @@ ssize_t sendto(int fd, const void *buffer BYTES(size), size_t size, int flags FL
 ssize_t sendmsg(int fd, const struct msghdr *message, int flags FLAGS(message)) FAILS(< 0);
 int sendmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags FLAGS(message))
 	FAILS(< 0);
-ssize_t recv(int fd, void *buffer OUT BYTES(result), size_t size, int flags FLAGS(message))
-	FAILS(< 0);
-ssize_t recvfrom(int fd, void *buffer OUT BYTES(result), size_t size, int flags FLAGS(message),
-		 struct sockaddr *address OUT, socklen_t *address_size) FAILS(< 0);
+ssize_t recv(int fd, void *buffer OUT(success) BYTES(min(result, size)), size_t size,
+	     int flags FLAGS(message)) FAILS(< 0);
+ssize_t recvfrom(int fd, void *buffer OUT(success) BYTES(min(result, size)), size_t size,
+		 int flags FLAGS(message),
+		 struct sockaddr *address OUT(success) BYTES(*address_size),
+		 socklen_t *address_size OUT(success, address != NULL)) FAILS(< 0);
 ssize_t recvmsg(int fd, struct msghdr *message, int flags FLAGS(message)) FAILS(< 0);
-int setsockopt(int fd, int level ENUM(socket_level), int option ENUM(socket_option),
+int setsockopt(int fd, int level ENUM(socket_level), int option ENUM(socket_option, level),
 	       const void *value BYTES(size), socklen_t size) FAILS(< 0);
-int getsockopt(int fd, int level ENUM(socket_level), int option ENUM(socket_option), void *value,
-	       socklen_t *size) FAILS(< 0);
+int getsockopt(int fd, int level ENUM(socket_level), int option ENUM(socket_option, level),
+	       void *value, socklen_t *size) FAILS(< 0);
 
 // Waiting.
 int poll(struct pollfd *fds, nfds_t count, int limit) FAILS(< 0) ALSO(__poll);
@@ -43,7 +48,7 @@ int pselect(int count, fd_set *read, fd_set *write, fd_set *except,
 	    const struct timespec *limit IN, const sigset_t *mask) FAILS(< 0);
 long __fdelt_chk(long fd);
 int epoll_create(int size) FAILS(< 0);
-int epoll_create1(int flags FLAGS(new_fd)) FAILS(< 0);
+int epoll_create1(int flags FLAGS(epoll_create)) FAILS(< 0);
 int epoll_ctl(int epoll, int operation ENUM(epoll), int fd, struct epoll_event *event) FAILS(< 0);
 int epoll_wait(int epoll, struct epoll_event *events, int count, int limit) FAILS(< 0);
 int epoll_pwait(int epoll, struct epoll_event *events, int count, int limit,
@@ -52,7 +57,7 @@ int eventfd(unsigned int value, int flags FLAGS(eventfd)) FAILS(< 0);
 
 // Hosts, services, addresses.
 int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
-		struct addrinfo **found OUT) ENUM(address_error) FAILS(!= 0) ERRNO(none);
+		struct addrinfo **found OUT(success)) ENUM(address_error) FAILS(!= 0) ERRNO(none);
 void freeaddrinfo(struct addrinfo *found);
 int getnameinfo(const struct sockaddr *address IN BYTES(size), socklen_t size, char *host,
 		socklen_t host_size, char *service, socklen_t service_size, int flags HEX)
@@ -66,7 +71,7 @@ struct servent *getservbyport(int port, const char *protocol);
 struct protoent *getprotobyname(const char *name FOLLOW);
 int *__h_errno_location(void);
 const char *hstrerror(int error);
-int getifaddrs(struct ifaddrs **found OUT) FAILS(< 0);
+int getifaddrs(struct ifaddrs **found OUT(success)) FAILS(< 0);
 void freeifaddrs(struct ifaddrs *found);
 unsigned int if_nametoindex(const char *name FOLLOW) FAILS(== 0);
 char *if_indextoname(unsigned int index, char *name) FAILS(== NULL);
@@ -80,4 +85,4 @@ uint16_t htons(uint16_t n);
 uint16_t ntohs(uint16_t n);
 uint32_t htonl(uint32_t n);
 uint32_t ntohl(uint32_t n);
-int __res_init(void) FAILS(< 0);
+int __res_init(void) FAILS(< 0) ERRNO(changed);

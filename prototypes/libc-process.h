@@ -12,12 +12,12 @@ int execl(const char *path, const char *argument, ...) FAILS(< 0);
 int execlp(const char *file, const char *argument, ...) FAILS(< 0);
 int execle(const char *path, const char *argument, ...) FAILS(< 0);
 int fexecve(int fd, char *const *arguments, char *const *environment) FAILS(< 0);
-int posix_spawn(pid_t *pid OUT, const char *path, const posix_spawn_file_actions_t *actions,
-		const posix_spawnattr_t *attributes, char *const *arguments,
-		char *const *environment) FAILS(!= 0) ERRNO(result);
-int posix_spawnp(pid_t *pid OUT, const char *file, const posix_spawn_file_actions_t *actions,
-		 const posix_spawnattr_t *attributes, char *const *arguments,
-		 char *const *environment) FAILS(!= 0) ERRNO(result);
+int posix_spawn(pid_t *pid OUT(success), const char *path,
+		const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
+		char *const *arguments, char *const *environment) FAILS(!= 0) ERRNO(result);
+int posix_spawnp(pid_t *pid OUT(success), const char *file,
+		 const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
+		 char *const *arguments, char *const *environment) FAILS(!= 0) ERRNO(result);
 int posix_spawn_file_actions_init(posix_spawn_file_actions_t *actions) FAILS(!= 0) ERRNO(result);
 int posix_spawn_file_actions_destroy(posix_spawn_file_actions_t *actions)
 	FAILS(!= 0) ERRNO(result);
@@ -43,13 +43,14 @@ int clone(int (*function)(void *), void *stack, int flags FLAGS(clone), void *ar
 int unshare(int flags FLAGS(clone)) FAILS(< 0);
 int setns(int fd, int type FLAGS(clone)) FAILS(< 0);
 int system(const char *command) FAILS(< 0);
-pid_t wait(int *status OUT HEX) FAILS(< 0);
-pid_t waitpid(pid_t pid, int *status OUT HEX, int options FLAGS(wait)) FAILS(< 0)
+pid_t wait(int *status OUT(result > 0) HEX) FAILS(< 0);
+pid_t waitpid(pid_t pid, int *status OUT(result > 0) HEX, int options FLAGS(wait)) FAILS(< 0)
 	ALSO(__waitpid);
-pid_t wait3(int *status OUT HEX, int options FLAGS(wait), struct rusage *usage) FAILS(< 0);
-pid_t wait4(pid_t pid, int *status OUT HEX, int options FLAGS(wait), struct rusage *usage)
+pid_t wait3(int *status OUT(result > 0) HEX, int options FLAGS(wait), struct rusage *usage)
 	FAILS(< 0);
-int waitid(idtype_t type ENUM(idtype), id_t id, siginfo_t *info, int options FLAGS(wait))
+pid_t wait4(pid_t pid, int *status OUT(result > 0) HEX, int options FLAGS(wait),
+	    struct rusage *usage) FAILS(< 0);
+int waitid(idtype_t type ENUM(idtype), id_t id, siginfo_t *info, int options FLAGS(waitid))
 	FAILS(< 0);
 pid_t getpid(void) ALSO(__getpid);
 pid_t getppid(void);
@@ -80,7 +81,8 @@ int sched_get_priority_max(int policy ENUM(sched)) FAILS(< 0);
 int sched_get_priority_min(int policy ENUM(sched)) FAILS(< 0);
 int sched_getcpu(void) FAILS(< 0);
 int __sched_cpucount(size_t size, const cpu_set_t *set);
-int getrlimit(__rlimit_resource_t resource ENUM(rlimit), struct rlimit *limit OUT) FAILS(< 0);
+int getrlimit(__rlimit_resource_t resource ENUM(rlimit), struct rlimit *limit OUT(success))
+	FAILS(< 0);
 int setrlimit(__rlimit_resource_t resource ENUM(rlimit), const struct rlimit *limit IN) FAILS(< 0);
 int getrlimit64(__rlimit_resource_t resource ENUM(rlimit), struct rlimit64 *limit) FAILS(< 0);
 int setrlimit64(__rlimit_resource_t resource ENUM(rlimit), const struct rlimit64 *limit) FAILS(< 0);
@@ -96,7 +98,7 @@ int sigaction(int signal ENUM(signal), const struct sigaction *action, struct si
 int sigprocmask(int how ENUM(sigmask), const sigset_t *set, sigset_t *old) FAILS(< 0);
 int sigpending(sigset_t *set) FAILS(< 0);
 int sigsuspend(const sigset_t *mask) FAILS(< 0) ALSO(__sigsuspend);
-int sigwait(const sigset_t *set, int *signal OUT ENUM(signal)) FAILS(!= 0) ERRNO(result);
+int sigwait(const sigset_t *set, int *signal OUT(success) ENUM(signal)) FAILS(!= 0) ERRNO(result);
 int sigwaitinfo(const sigset_t *set, siginfo_t *info) FAILS(< 0);
 int sigtimedwait(const sigset_t *set, siginfo_t *info, const struct timespec *limit IN) FAILS(< 0);
 int sigaltstack(const stack_t *stack, stack_t *old) FAILS(< 0);
@@ -106,7 +108,7 @@ int sigaddset(sigset_t *set, int signal ENUM(signal)) FAILS(< 0);
 int sigdelset(sigset_t *set, int signal ENUM(signal)) FAILS(< 0);
 int sigismember(const sigset_t *set, int signal ENUM(signal)) FAILS(< 0);
 int siginterrupt(int signal ENUM(signal), int interrupt) FAILS(< 0);
-int signalfd(int fd, const sigset_t *mask, int flags FLAGS(new_fd)) FAILS(< 0);
+int signalfd(int fd, const sigset_t *mask, int flags FLAGS(signalfd)) FAILS(< 0);
 int kill(pid_t pid, int signal ENUM(signal)) FAILS(< 0);
 int killpg(pid_t group, int signal ENUM(signal)) FAILS(< 0);
 int tgkill(pid_t pid, pid_t tid, int signal ENUM(signal)) FAILS(< 0);
@@ -165,4 +167,4 @@ void setgrent(void);
 void endgrent(void);
 struct spwd *getspnam(const char *name FOLLOW);
 char *getlogin(void);
-int getlogin_r(char *name OUT, size_t size) FAILS(!= 0) ERRNO(result);
+int getlogin_r(char *name OUT(success) LIMIT(size), size_t size) FAILS(!= 0) ERRNO(result);

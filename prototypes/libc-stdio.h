@@ -16,21 +16,22 @@ int fclose(FILE *stream) FAILS(< 0);
 int fcloseall(void) FAILS(< 0);
 
 // Reading and writing.
-size_t fread(void *buffer OUT BYTES(result * size), size_t size, size_t count, FILE *stream)
+size_t fread(void *buffer OUT(always) BYTES(result * size), size_t size, size_t count, FILE *stream)
 	ALSO(fread_unlocked);
 size_t fwrite(const void *buffer BYTES(size * count) FOLLOW, size_t size, size_t count,
 	      FILE *stream) ALSO(fwrite_unlocked);
-char *fgets(char *s OUT, int size, FILE *stream) POINTER ALSO(fgets_unlocked);
-int fputs(const char *s FOLLOW, FILE *stream) FAILS(< 0) ALSO(fputs_unlocked);
-int puts(const char *s FOLLOW) FAILS(< 0);
+char *fgets(char *s OUT(result != NULL) LIMIT(size), int size, FILE *stream) POINTER
+	ALSO(fgets_unlocked);
+int fputs(const char *s FOLLOW, FILE *stream) FAILS(< 0) ERRNO(changed) ALSO(fputs_unlocked);
+int puts(const char *s FOLLOW) FAILS(< 0) ERRNO(changed);
 int fgetc(FILE *stream) CHAR ALSO(getc, _IO_getc, fgetc_unlocked, getc_unlocked);
 int getchar(void) CHAR ALSO(getchar_unlocked);
 int ungetc(int c CHAR, FILE *stream) CHAR;
 int fputc(int c CHAR, FILE *stream) CHAR FAILS(< 0)
 	ALSO(putc, _IO_putc, fputc_unlocked, putc_unlocked);
 int putchar(int c CHAR) CHAR FAILS(< 0) ALSO(putchar_unlocked);
-ssize_t getline(char **line OUT, size_t *size OUT, FILE *stream);
-ssize_t getdelim(char **line OUT, size_t *size, int delimiter CHAR, FILE *stream)
+ssize_t getline(char **line OUT(result >= 0), size_t *size OUT(result >= 0), FILE *stream);
+ssize_t getdelim(char **line OUT(result >= 0), size_t *size, int delimiter CHAR, FILE *stream)
 	ALSO(__getdelim);
 int __uflow(FILE *stream) CHAR;
 int __underflow(FILE *stream) CHAR;
@@ -49,7 +50,8 @@ size_t __fpending(FILE *stream);
 int __freading(FILE *stream);
 int __fwriting(FILE *stream);
 int __fsetlocking(FILE *stream, int type);
-int setvbuf(FILE *stream, char *buffer, int mode ENUM(buffering), size_t size) FAILS(!= 0);
+int setvbuf(FILE *stream, char *buffer, int mode ENUM(buffering), size_t size) FAILS(!= 0)
+	ERRNO(changed);
 void setbuf(FILE *stream, char *buffer);
 void setlinebuf(FILE *stream);
 int feof(FILE *stream) ALSO(feof_unlocked);
@@ -61,20 +63,21 @@ void funlockfile(FILE *stream);
 int ftrylockfile(FILE *stream);
 
 // Formats.
-int printf(const char *format FORMAT(printf) FOLLOW, ...) FAILS(< 0);
-int fprintf(FILE *stream, const char *format FORMAT(printf) FOLLOW, ...) FAILS(< 0);
+int printf(const char *format FORMAT(printf) FOLLOW, ...) FAILS(< 0) ERRNO(changed);
+int fprintf(FILE *stream, const char *format FORMAT(printf) FOLLOW, ...) FAILS(< 0) ERRNO(changed);
 int dprintf(int fd, const char *format FORMAT(printf) FOLLOW, ...) FAILS(< 0);
-int sprintf(char *to OUT, const char *format FORMAT(printf) FOLLOW, ...) FAILS(< 0);
-int snprintf(char *to OUT, size_t size, const char *format FORMAT(printf) FOLLOW, ...) FAILS(< 0);
-int asprintf(char **to OUT, const char *format FORMAT(printf) FOLLOW, ...)
+int sprintf(char *to OUT(success), const char *format FORMAT(printf) FOLLOW, ...) FAILS(< 0);
+int snprintf(char *to OUT(success, size > 0) LIMIT(size), size_t size,
+	     const char *format FORMAT(printf) FOLLOW, ...) FAILS(< 0);
+int asprintf(char **to OUT(success), const char *format FORMAT(printf) FOLLOW, ...)
 	FAILS(< 0) ALSO(__asprintf);
-int vprintf(const char *format FOLLOW, va_list arguments) FAILS(< 0);
-int vfprintf(FILE *stream, const char *format FOLLOW, va_list arguments) FAILS(< 0);
+int vprintf(const char *format FOLLOW, va_list arguments) FAILS(< 0) ERRNO(changed);
+int vfprintf(FILE *stream, const char *format FOLLOW, va_list arguments) FAILS(< 0) ERRNO(changed);
 int vdprintf(int fd, const char *format FOLLOW, va_list arguments) FAILS(< 0);
-int vsprintf(char *to OUT, const char *format FOLLOW, va_list arguments) FAILS(< 0);
-int vsnprintf(char *to OUT, size_t size, const char *format FOLLOW, va_list arguments)
-	FAILS(< 0) ALSO(__vsnprintf);
-int vasprintf(char **to OUT, const char *format FOLLOW, va_list arguments) FAILS(< 0);
+int vsprintf(char *to OUT(success), const char *format FOLLOW, va_list arguments) FAILS(< 0);
+int vsnprintf(char *to OUT(success, size > 0) LIMIT(size), size_t size, const char *format FOLLOW,
+	      va_list arguments) FAILS(< 0) ALSO(__vsnprintf);
+int vasprintf(char **to OUT(success), const char *format FOLLOW, va_list arguments) FAILS(< 0);
 int scanf(const char *format FORMAT(scanf) FOLLOW, ...) ALSO(__isoc99_scanf, __isoc23_scanf);
 int fscanf(FILE *stream, const char *format FORMAT(scanf) FOLLOW, ...)
 	ALSO(__isoc99_fscanf, __isoc23_fscanf);

@@ -9,7 +9,7 @@ void *reallocarray(void *p, size_t count, size_t size);
 void free(void *p) ALSO(__libc_free);
 void *memalign(size_t alignment, size_t size) FAILS(== NULL) ALSO(__libc_memalign);
 void *aligned_alloc(size_t alignment, size_t size) FAILS(== NULL);
-int posix_memalign(void **p OUT, size_t alignment, size_t size) FAILS(!= 0) ERRNO(result);
+int posix_memalign(void **p OUT(success), size_t alignment, size_t size) FAILS(!= 0) ERRNO(result);
 void *valloc(size_t size) FAILS(== NULL);
 void *pvalloc(size_t size) FAILS(== NULL);
 size_t malloc_usable_size(void *p);
@@ -22,7 +22,8 @@ int mprotect(void *addr, size_t size, int protection FLAGS(mmap_protection)) FAI
 void *mremap(void *addr, size_t size, size_t new_size, int flags FLAGS(mremap), ...
 	     OPTIONAL(void *new_addr, flags & MREMAP_FIXED)) FAILS(== -1);
 int madvise(void *addr, size_t size, int advice ENUM(madvise)) FAILS(< 0);
-int posix_madvise(void *addr, size_t size, int advice ENUM(madvise)) FAILS(!= 0) ERRNO(result);
+int posix_madvise(void *addr, size_t size, int advice ENUM(posix_madvise)) FAILS(!= 0)
+	ERRNO(result);
 int msync(void *addr, size_t size, int flags FLAGS(msync)) FAILS(< 0);
 int mlock(const void *addr, size_t size) FAILS(< 0);
 int munlock(const void *addr, size_t size) FAILS(< 0);
@@ -72,15 +73,15 @@ int getopt_long(int argc, char *const *argv, const char *options,
 int getopt_long_only(int argc, char *const *argv, const char *options,
 		     const struct option *long_options, int *index) CHAR;
 int getsubopt(char **options, char *const *tokens, char **value);
-size_t confstr(int name, char *buffer OUT, size_t size);
+size_t confstr(int name, char *buffer OUT(result > 0, size > 0) LIMIT(size), size_t size);
 long sysconf(int name ENUM(sysconf)) ALSO(__sysconf);
 long pathconf(const char *path, int name);
 long fpathconf(int fd, int name);
 int getpagesize(void);
 unsigned long getauxval(unsigned long type ENUM(auxv)) HEX;
 int uname(struct utsname *name) FAILS(< 0);
-int gethostname(char *name OUT, size_t size) FAILS(< 0);
-int getdomainname(char *name OUT, size_t size) FAILS(< 0);
+int gethostname(char *name OUT(success, size > 0) LIMIT(size), size_t size) FAILS(< 0);
+int getdomainname(char *name OUT(success, size > 0) LIMIT(size), size_t size) FAILS(< 0);
 int sethostname(const char *name BYTES(size), size_t size) FAILS(< 0);
 int getloadavg(double *averages, int count);
 int get_nprocs(void);
@@ -99,8 +100,8 @@ double drand48(void);
 long lrand48(void);
 long mrand48(void);
 void srand48(long seed);
-ssize_t getrandom(void *buffer OUT BYTES(result), size_t size, unsigned int flags FLAGS(getrandom))
-	FAILS(< 0);
+ssize_t getrandom(void *buffer OUT(success) BYTES(result), size_t size,
+		  unsigned int flags FLAGS(getrandom)) FAILS(< 0);
 int getentropy(void *buffer, size_t size) FAILS(< 0);
 uint32_t arc4random(void);
 void arc4random_buf(void *buffer, size_t size);

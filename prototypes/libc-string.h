@@ -36,7 +36,7 @@ char *strdup(const char *s FOLLOW) FAILS(== NULL) ALSO(__strdup);
 char *strndup(const char *s, size_t limit) FAILS(== NULL) ALSO(__strndup);
 char *strerror(int error ENUM(errno));
 char *strerror_r(int error ENUM(errno), char *buffer, size_t size);
-int __xpg_strerror_r(int error ENUM(errno), char *buffer OUT, size_t size)
+int __xpg_strerror_r(int error ENUM(errno), char *buffer OUT(success) LIMIT(size), size_t size)
 	FAILS(!= 0) ERRNO(result);
 const char *strerrorname_np(int error ENUM(errno));
 const char *strerrordesc_np(int error ENUM(errno));

@@ -3,14 +3,15 @@
 
 // Clocks.
 time_t time(time_t *seconds) FAILS(< 0);
-int gettimeofday(struct timeval *time OUT, void *zone) FAILS(< 0);
+int gettimeofday(struct timeval *time OUT(success), void *zone) FAILS(< 0);
 int settimeofday(const struct timeval *time IN, const struct timezone *zone IN) FAILS(< 0);
-int clock_gettime(clockid_t clock, struct timespec *time OUT) FAILS(< 0) ALSO(__clock_gettime);
-int clock_getres(clockid_t clock, struct timespec *resolution OUT) FAILS(< 0);
+int clock_gettime(clockid_t clock, struct timespec *time OUT(success)) FAILS(< 0)
+	ALSO(__clock_gettime);
+int clock_getres(clockid_t clock, struct timespec *resolution OUT(success)) FAILS(< 0);
 int clock_settime(clockid_t clock, const struct timespec *time IN) FAILS(< 0);
 int clock_nanosleep(clockid_t clock, int flags FLAGS(timer), const struct timespec *time IN,
 		    struct timespec *left) FAILS(!= 0) ERRNO(result);
-int timespec_get(struct timespec *time OUT, int base) FAILS(== 0) ERRNO(none);
+int timespec_get(struct timespec *time OUT(success), int base) FAILS(== 0) ERRNO(none);
 clock_t clock(void) FAILS(< 0);
 clock_t times(struct tms *usage) FAILS(== -1);
 int nanosleep(const struct timespec *time IN, struct timespec *left)
@@ -21,13 +22,13 @@ unsigned int alarm(unsigned int seconds);
 useconds_t ualarm(useconds_t first, useconds_t interval);
 int setitimer(__itimer_which_t which ENUM(itimer), const struct itimerval *value IN,
 	      struct itimerval *old) FAILS(< 0);
-int getitimer(__itimer_which_t which ENUM(itimer), struct itimerval *value OUT) FAILS(< 0);
-int timer_create(clockid_t clock, struct sigevent *event, timer_t *timer OUT) FAILS(< 0);
+int getitimer(__itimer_which_t which ENUM(itimer), struct itimerval *value OUT(success)) FAILS(< 0);
+int timer_create(clockid_t clock, struct sigevent *event, timer_t *timer OUT(success)) FAILS(< 0);
 int timer_settime(timer_t timer, int flags FLAGS(timer), const struct itimerspec *value,
 		  struct itimerspec *old) FAILS(< 0);
 int timer_delete(timer_t timer) FAILS(< 0);
-int timerfd_create(clockid_t clock, int flags FLAGS(new_fd)) FAILS(< 0);
-int timerfd_settime(int fd, int flags FLAGS(timer), const struct itimerspec *value,
+int timerfd_create(clockid_t clock, int flags FLAGS(timerfd)) FAILS(< 0);
+int timerfd_settime(int fd, int flags FLAGS(timerfd_set), const struct itimerspec *value,
 		    struct itimerspec *old) FAILS(< 0);
 int timerfd_gettime(int fd, struct itimerspec *value) FAILS(< 0);
 
@@ -36,24 +37,25 @@ struct tm *gmtime(const time_t *time IN FOLLOW) FAILS(== NULL);
 struct tm *localtime(const time_t *time IN FOLLOW) FAILS(== NULL);
 struct tm *gmtime_r(const time_t *time IN FOLLOW, struct tm *date) FAILS(== NULL);
 struct tm *localtime_r(const time_t *time IN FOLLOW, struct tm *date) FAILS(== NULL);
-time_t mktime(struct tm *date) FAILS(== -1);
-time_t timegm(struct tm *date) FAILS(== -1);
-time_t timelocal(struct tm *date) FAILS(== -1);
+time_t mktime(struct tm *date); // -1 is the second before 1970, too: no rule
+time_t timegm(struct tm *date);
+time_t timelocal(struct tm *date);
 double difftime(time_t end, time_t start);
 char *asctime(const struct tm *date);
 char *asctime_r(const struct tm *date, char *buffer);
 char *ctime(const time_t *time IN FOLLOW);
 char *ctime_r(const time_t *time IN FOLLOW, char *buffer);
-size_t strftime(char *to OUT, size_t size, const char *format FOLLOW, const struct tm *date);
-size_t strftime_l(char *to OUT, size_t size, const char *format FOLLOW, const struct tm *date,
-		  locale_t locale) ALSO(__strftime_l);
+size_t strftime(char *to OUT(result > 0) LIMIT(size), size_t size, const char *format FOLLOW,
+		const struct tm *date);
+size_t strftime_l(char *to OUT(result > 0) LIMIT(size), size_t size, const char *format FOLLOW,
+		  const struct tm *date, locale_t locale) ALSO(__strftime_l);
 char *strptime(const char *s FOLLOW, const char *format FOLLOW, struct tm *date);
 void tzset(void);
 
 // Terminals.
 int isatty(int fd) FAILS(== 0);
 char *ttyname(int fd) FAILS(== NULL);
-int ttyname_r(int fd, char *name OUT, size_t size) FAILS(!= 0) ERRNO(result);
+int ttyname_r(int fd, char *name OUT(success) LIMIT(size), size_t size) FAILS(!= 0) ERRNO(result);
 char *ctermid(char *name);
 int tcgetattr(int fd, struct termios *settings) FAILS(< 0);
 int tcsetattr(int fd, int when ENUM(tcsetattr), const struct termios *settings) FAILS(< 0);
@@ -71,10 +73,10 @@ int posix_openpt(int flags FLAGS(open)) FAILS(< 0);
 int grantpt(int fd) FAILS(< 0);
 int unlockpt(int fd) FAILS(< 0);
 char *ptsname(int fd) FAILS(== NULL);
-int ptsname_r(int fd, char *name OUT, size_t size) FAILS(!= 0) ERRNO(result);
-int openpty(int *controller OUT, int *terminal OUT, char *name, const struct termios *settings,
-	    const struct winsize *size IN) FAILS(< 0);
-pid_t forkpty(int *controller OUT, char *name, const struct termios *settings,
+int ptsname_r(int fd, char *name OUT(success) LIMIT(size), size_t size) FAILS(!= 0) ERRNO(result);
+int openpty(int *controller OUT(success), int *terminal OUT(success), char *name,
+	    const struct termios *settings, const struct winsize *size IN) FAILS(< 0);
+pid_t forkpty(int *controller OUT(result > 0), char *name, const struct termios *settings,
 	      const struct winsize *size IN) FAILS(< 0);
 int login_tty(int fd) FAILS(< 0);
 char *getpass(const char *prompt) POINTER FAILS(== NULL);

@@ -34,7 +34,7 @@ int deflateSetDictionary(z_streamp stream, const Bytef *dictionary, uInt size)
 	ENUM(zlib) FAILS(< 0) ERRNO(none);
 int deflateCopy(z_streamp to, z_streamp from) ENUM(zlib) FAILS(< 0) ERRNO(none);
 uLong deflateBound(z_streamp stream, uLong size);
-int deflatePending(z_streamp stream, unsigned int *bytes OUT, int *bits OUT)
+int deflatePending(z_streamp stream, unsigned int *bytes OUT(success), int *bits OUT(success))
 	ENUM(zlib) FAILS(< 0) ERRNO(none);
 int deflatePrime(z_streamp stream, int bits, int value) ENUM(zlib) FAILS(< 0) ERRNO(none);
 int deflateTune(z_streamp stream, int good, int lazy, int nice, int chain)
@@ -58,30 +58,31 @@ int inflateBackInit_(z_streamp stream, int window_bits, unsigned char *window, c
 int inflateBackEnd(z_streamp stream) ENUM(zlib) FAILS(< 0) ERRNO(none);
 
 // Whole buffers.
-int compress(Bytef *to, uLong *to_size OUT, const Bytef *from, uLong size)
+int compress(Bytef *to, uLong *to_size OUT(success), const Bytef *from, uLong size)
 	ENUM(zlib) FAILS(< 0) ERRNO(none);
-int compress2(Bytef *to, uLong *to_size OUT, const Bytef *from, uLong size,
+int compress2(Bytef *to, uLong *to_size OUT(success), const Bytef *from, uLong size,
 	      int level ENUM(zlib_level)) ENUM(zlib) FAILS(< 0) ERRNO(none);
 uLong compressBound(uLong size);
-int uncompress(Bytef *to, uLong *to_size OUT, const Bytef *from, uLong size)
+int uncompress(Bytef *to, uLong *to_size OUT(success), const Bytef *from, uLong size)
 	ENUM(zlib) FAILS(< 0) ERRNO(none);
-int uncompress2(Bytef *to, uLong *to_size OUT, const Bytef *from, uLong *size OUT)
+int uncompress2(Bytef *to, uLong *to_size OUT(success), const Bytef *from, uLong *size OUT(success))
 	ENUM(zlib) FAILS(< 0) ERRNO(none);
 
 // Files. What gzread and its relatives fail of says gzerror, not errno.
-gzFile gzopen(const char *path, const char *mode) FAILS(== NULL) ALSO(gzopen64);
-gzFile gzdopen(int fd, const char *mode) FAILS(== NULL);
+gzFile gzopen(const char *path, const char *mode) FAILS(== NULL) ERRNO(changed) ALSO(gzopen64);
+gzFile gzdopen(int fd, const char *mode) FAILS(== NULL) ERRNO(changed);
 int gzbuffer(gzFile file, unsigned int size) FAILS(< 0) ERRNO(none);
 int gzsetparams(gzFile file, int level ENUM(zlib_level), int strategy ENUM(zlib_strategy))
 	ENUM(zlib) FAILS(< 0) ERRNO(none);
-int gzread(gzFile file, void *buffer OUT BYTES(result), unsigned int size)
+int gzread(gzFile file, void *buffer OUT(success) BYTES(result), unsigned int size)
 	FAILS(< 0) ERRNO(none);
-size_t gzfread(void *buffer OUT BYTES(result * size), size_t size, size_t count, gzFile file);
+size_t gzfread(void *buffer OUT(always) BYTES(result * size), size_t size, size_t count,
+	       gzFile file);
 int gzwrite(gzFile file, const void *buffer BYTES(size), unsigned int size);
 size_t gzfwrite(const void *buffer BYTES(size * count), size_t size, size_t count, gzFile file);
 int gzprintf(gzFile file, const char *format FORMAT(printf), ...) FAILS(< 0) ERRNO(none);
 int gzputs(gzFile file, const char *s) FAILS(< 0) ERRNO(none);
-char *gzgets(gzFile file, char *s OUT, int size) POINTER;
+char *gzgets(gzFile file, char *s OUT(result != NULL) LIMIT(size), int size) POINTER;
 int gzputc(gzFile file, int c CHAR) CHAR FAILS(< 0) ERRNO(none);
 int gzgetc(gzFile file) CHAR ALSO(gzgetc_);
 int gzungetc(int c CHAR, gzFile file) CHAR;
@@ -94,7 +95,7 @@ long gzoffset(gzFile file) FAILS(< 0) ERRNO(none) ALSO(gzoffset64);
 int gzeof(gzFile file);
 int gzdirect(gzFile file);
 int gzclose(gzFile file) ENUM(zlib) FAILS(< 0) ERRNO(none) ALSO(gzclose_r, gzclose_w);
-const char *gzerror(gzFile file, int *error OUT ENUM(zlib));
+const char *gzerror(gzFile file, int *error OUT(result != NULL) ENUM(zlib));
 void gzclearerr(gzFile file);
 
 // About itself.

@@ -2,7 +2,7 @@
 // Threads: pthread_*, semaphores, C11's threads. They return their errors
 // instead of setting errno.
 
-int pthread_create(pthread_t *thread OUT, const pthread_attr_t *attributes,
+int pthread_create(pthread_t *thread OUT(success), const pthread_attr_t *attributes,
 		   void *(*function)(void *), void *argument) FAILS(!= 0) ERRNO(result);
 int pthread_join(pthread_t thread, void **result) FAILS(!= 0) ERRNO(result);
 int pthread_tryjoin_np(pthread_t thread, void **result) FAILS(!= 0) ERRNO(result);
@@ -26,7 +26,8 @@ int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)
 int pthread_once(pthread_once_t *once, void (*function)(void))
 	FAILS(!= 0) ERRNO(result) ALSO(__pthread_once);
 int pthread_setname_np(pthread_t thread, const char *name) FAILS(!= 0) ERRNO(result);
-int pthread_getname_np(pthread_t thread, char *name OUT, size_t size) FAILS(!= 0) ERRNO(result);
+int pthread_getname_np(pthread_t thread, char *name OUT(success) LIMIT(size), size_t size)
+	FAILS(!= 0) ERRNO(result);
 int pthread_getcpuclockid(pthread_t thread, clockid_t *clock) FAILS(!= 0) ERRNO(result);
 int pthread_setaffinity_np(pthread_t thread, size_t size, const cpu_set_t *set)
 	FAILS(!= 0) ERRNO(result);
@@ -34,7 +35,7 @@ int pthread_getaffinity_np(pthread_t thread, size_t size, cpu_set_t *set)
 	FAILS(!= 0) ERRNO(result);
 int pthread_setschedparam(pthread_t thread, int policy ENUM(sched),
 			  const struct sched_param *parameter) FAILS(!= 0) ERRNO(result);
-int pthread_getschedparam(pthread_t thread, int *policy OUT ENUM(sched),
+int pthread_getschedparam(pthread_t thread, int *policy OUT(success) ENUM(sched),
 			  struct sched_param *parameter) FAILS(!= 0) ERRNO(result);
 int pthread_setconcurrency(int level) FAILS(!= 0) ERRNO(result);
 
@@ -43,17 +44,18 @@ int pthread_attr_init(pthread_attr_t *attributes) FAILS(!= 0) ERRNO(result);
 int pthread_attr_destroy(pthread_attr_t *attributes) FAILS(!= 0) ERRNO(result);
 int pthread_attr_setdetachstate(pthread_attr_t *attributes, int state ENUM(detach_state))
 	FAILS(!= 0) ERRNO(result);
-int pthread_attr_getdetachstate(const pthread_attr_t *attributes, int *state OUT ENUM(detach_state))
-	FAILS(!= 0) ERRNO(result);
+int pthread_attr_getdetachstate(const pthread_attr_t *attributes,
+				int *state OUT(success) ENUM(detach_state)) FAILS(!= 0)
+	ERRNO(result);
 int pthread_attr_setstacksize(pthread_attr_t *attributes, size_t size) FAILS(!= 0) ERRNO(result);
-int pthread_attr_getstacksize(const pthread_attr_t *attributes, size_t *size OUT)
+int pthread_attr_getstacksize(const pthread_attr_t *attributes, size_t *size OUT(success))
 	FAILS(!= 0) ERRNO(result);
 int pthread_attr_setstack(pthread_attr_t *attributes, void *addr, size_t size)
 	FAILS(!= 0) ERRNO(result);
-int pthread_attr_getstack(const pthread_attr_t *attributes, void **addr OUT, size_t *size OUT)
-	FAILS(!= 0) ERRNO(result);
+int pthread_attr_getstack(const pthread_attr_t *attributes, void **addr OUT(success),
+			  size_t *size OUT(success)) FAILS(!= 0) ERRNO(result);
 int pthread_attr_setguardsize(pthread_attr_t *attributes, size_t size) FAILS(!= 0) ERRNO(result);
-int pthread_attr_getguardsize(const pthread_attr_t *attributes, size_t *size OUT)
+int pthread_attr_getguardsize(const pthread_attr_t *attributes, size_t *size OUT(success))
 	FAILS(!= 0) ERRNO(result);
 int pthread_attr_setscope(pthread_attr_t *attributes, int scope) FAILS(!= 0) ERRNO(result);
 int pthread_attr_setschedpolicy(pthread_attr_t *attributes, int policy ENUM(sched))
@@ -134,7 +136,7 @@ int pthread_barrier_destroy(pthread_barrier_t *barrier) FAILS(!= 0) ERRNO(result
 int pthread_barrier_wait(pthread_barrier_t *barrier);
 
 // Data of threads.
-int pthread_key_create(pthread_key_t *key OUT, void (*destroy)(void *))
+int pthread_key_create(pthread_key_t *key OUT(success), void (*destroy)(void *))
 	FAILS(!= 0) ERRNO(result) ALSO(__pthread_key_create);
 int pthread_key_delete(pthread_key_t key) FAILS(!= 0) ERRNO(result);
 void *pthread_getspecific(pthread_key_t key) ALSO(__pthread_getspecific);
@@ -144,8 +146,8 @@ int pthread_setspecific(pthread_key_t key, const void *value)
 // Semaphores. These do set errno.
 int sem_init(sem_t *semaphore, int shared, unsigned int value) FAILS(< 0);
 int sem_destroy(sem_t *semaphore) FAILS(< 0);
-sem_t *sem_open(const char *name FOLLOW, int flags FLAGS(open), ...
-		OPTIONAL(mode_t mode, flags & O_CREAT)) FAILS(== NULL);
+sem_t *sem_open(const char *name FOLLOW, int flags FLAGS(sem_open), ...
+		OPTIONAL(mode_t mode, unsigned int value, flags & O_CREAT)) FAILS(== NULL);
 int sem_close(sem_t *semaphore) FAILS(< 0);
 int sem_unlink(const char *name FOLLOW) FAILS(< 0);
 int sem_wait(sem_t *semaphore) FAILS(< 0);
@@ -153,20 +155,21 @@ int sem_trywait(sem_t *semaphore) FAILS(< 0);
 int sem_timedwait(sem_t *semaphore, const struct timespec *until IN) FAILS(< 0);
 int sem_clockwait(sem_t *semaphore, clockid_t clock, const struct timespec *until IN) FAILS(< 0);
 int sem_post(sem_t *semaphore) FAILS(< 0);
-int sem_getvalue(sem_t *semaphore, int *value OUT) FAILS(< 0);
+int sem_getvalue(sem_t *semaphore, int *value OUT(success)) FAILS(< 0);
 
-// C11.
-int thrd_create(thrd_t *thread OUT, int (*function)(void *), void *argument) ENUM(thrd);
-int thrd_join(thrd_t thread, int *result OUT) ENUM(thrd);
+// C11. They do not set errno.
+int thrd_create(thrd_t *thread OUT(success), int (*function)(void *), void *argument) ENUM(thrd)
+	FAILS(!= 0) ERRNO(none);
+int thrd_join(thrd_t thread, int *result OUT(success)) ENUM(thrd) FAILS(!= 0) ERRNO(none);
 int thrd_sleep(const struct timespec *time IN, struct timespec *left);
 void thrd_yield(void);
-int mtx_init(mtx_t *mutex, int type) ENUM(thrd);
-int mtx_lock(mtx_t *mutex) ENUM(thrd);
-int mtx_trylock(mtx_t *mutex) ENUM(thrd);
-int mtx_unlock(mtx_t *mutex) ENUM(thrd);
+int mtx_init(mtx_t *mutex, int type) ENUM(thrd) FAILS(!= 0) ERRNO(none);
+int mtx_lock(mtx_t *mutex) ENUM(thrd) FAILS(!= 0) ERRNO(none);
+int mtx_trylock(mtx_t *mutex) ENUM(thrd) FAILS(!= 0) ERRNO(none);
+int mtx_unlock(mtx_t *mutex) ENUM(thrd) FAILS(!= 0) ERRNO(none);
 void mtx_destroy(mtx_t *mutex);
-int cnd_init(cnd_t *condition) ENUM(thrd);
-int cnd_wait(cnd_t *condition, mtx_t *mutex) ENUM(thrd);
-int cnd_signal(cnd_t *condition) ENUM(thrd);
-int cnd_broadcast(cnd_t *condition) ENUM(thrd);
+int cnd_init(cnd_t *condition) ENUM(thrd) FAILS(!= 0) ERRNO(none);
+int cnd_wait(cnd_t *condition, mtx_t *mutex) ENUM(thrd) FAILS(!= 0) ERRNO(none);
+int cnd_signal(cnd_t *condition) ENUM(thrd) FAILS(!= 0) ERRNO(none);
+int cnd_broadcast(cnd_t *condition) ENUM(thrd) FAILS(!= 0) ERRNO(none);
 void call_once(once_flag *once, void (*function)(void));

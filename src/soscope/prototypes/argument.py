@@ -14,12 +14,23 @@ class Argument(Record):
 
     `value` is the number, the string (UTF-8, other bytes as \\xNN) or None where there is no
     single one. Behind the last argument that is known, type and text are "..." where a
-    variadic call has more.
+    variadic call has more. Of a string, `cut` says that `value` is its beginning alone; `data`
+    are the bytes that `value` stands for, None where it is no string of bytes.
     """
 
-    __slots__ = ("text", "type", "value")
+    __slots__ = ("cut", "data", "text", "type", "value")
 
-    def __init__(self, of: str, text: str, value: float | str | None) -> None:
+    def __init__(
+        self,
+        of: str,
+        text: str,
+        value: float | str | None,
+        *,
+        cut: bool = False,
+        data: bytes | None = None,
+    ) -> None:
         self.type = of
         self.text = text
         self.value = value
+        self.cut = cut
+        self.data = data

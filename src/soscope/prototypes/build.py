@@ -12,15 +12,15 @@ import sys
 
 from soscope.errors import FormatError
 from soscope.prototypes import pack, table
-from soscope.prototypes.capture import Programs
+from soscope.prototypes.capture import CapturePrograms
 from soscope.prototypes.constants import ConstantSets
 from soscope.prototypes.describe import Description, how_shown
 from soscope.prototypes.errnos import ERRNOS
 from soscope.prototypes.parser import Declarations
 from soscope.prototypes.row import AutomatonParts, Details
 from soscope.prototypes.special import Special
+from soscope.select.automaton import Automaton, compile_bre
 from soscope.wire import layout
-from soscope.wire.automaton import Automaton, compile_bre
 
 # These come first, in this order: the others use what they declare.
 _FIRST = ("types.h", "structs.h")
@@ -113,7 +113,7 @@ def _known(
     known: dict[str, table.Known] = {}
     for number, description in enumerate(descriptions):
         function = description.function
-        programs = Programs(description)
+        programs = CapturePrograms(description)
         aliases = [name for name in function.words.get("ALSO", []) if name != ","]
         for name in (function.name, *aliases):
             if name in known:

@@ -9,22 +9,26 @@ read needs no pointer beside it.
 
 from __future__ import annotations
 
+from itertools import chain
+from re import fullmatch
+
 from soscope.errors import FormatError
 from soscope.prototypes import row
-from soscope.prototypes.describe import Argument, Description
+from soscope.prototypes.describe import DescribedArgument, Description
 from soscope.wire import layout
 
 RESULT = layout.ARG_RESULT
-_EXIT_WORDS = 2  # arguments that an exit program may use
+_EXIT_WORDS = 6  # words of the entry that an exit program may use: SOSC_KEPT_MAX
 _WIDE_LIMIT = 128  # bytes of a wide string: 32 characters
 _FORMAT_LIMIT = 256  # bytes of a format: more than is shown, to know its arguments
 _POINTER_SIZE = 8
+_INT_SIZE = 4
 
 # op, arg, length, length_arg, limit, flags, item: the fields of struct sosc_op.
 Op = tuple[int, int, int, int, int, int, int]
 
 
-class Programs:
+class CapturePrograms:
     """The programs of one function, ops without OP_END.
 
     `flags` are those of struct sosc_function where exits are seen, `entry_flags` where they
@@ -65,7 +69,7 @@ def _op(
 
 def _entry(description: Description) -> tuple[list[Op], list[Op]]:
     """Return the ops at entry that keep registers and stack, and those that follow pointers."""
-    arguments = [*description.arguments, *description.optionals]
+    arguments = [*description.arguments, *chain.from_iterable(description.optionals)]
     follows: list[Op] = []
     words = stack = floats = 0
     for number, argument in enumerate(description.arguments):
@@ -74,7 +78,7 @@ def _entry(description: Description) -> tuple[list[Op], list[Op]]:
             follows.append(
                 _op(layout.OP_FORMAT, argument.index, item=number, limit=_FORMAT_LIMIT, flags=flags)
             )
-        elif argument.leads and not argument.out:
+        elif argument.leads and argument.writes is None:
             follows.append(_follow(description, argument, number))
     for argument in arguments:
         if argument.place == row.PLACE_INT:
@@ -87,7 +91,8 @@ def _entry(description: Description) -> tuple[list[Op], list[Op]]:
             size = 2 if argument.show[0] == row.SHOW_LONG_DOUBLE else 1
             stack = max(stack, argument.index + size)
     if description.words:
-        words = 1 + description.words
+        named = sum(one.place == row.PLACE_INT for one in description.arguments)
+        words = max(words, named + description.words)
     if description.tail in (row.TAIL_PRINTF, row.TAIL_SCANF):
         words = 6  # the values of a format; OP_FORMAT keeps those that are elsewhere
     ops = []
@@ -97,26 +102,28 @@ def _entry(description: Description) -> tuple[list[Op], list[Op]]:
         ops.append(_op(layout.OP_STACK, stack))
     if floats:
         ops.append(_op(layout.OP_FLOAT, floats))
+    if description.errno == row.ERRNO_CHANGED:
+        follows.append(_op(layout.OP_ERRNO, 0, item=layout.ITEM_ERRNO))
     return ops, follows
 
 
 def _exit(description: Description) -> tuple[list[Op], int]:
     """Return the ops at exit and how many arguments they use."""
     ops: list[Op] = []
-    used: list[int] = []
+    used: set[tuple[int, int]] = set()
     for number, argument in enumerate(description.arguments):
-        if not (argument.leads and argument.out):
+        if not argument.leads or argument.writes is None:
             continue
         op = _follow(description, argument, number)
-        wanted = [op[1]]
-        if op[2] in (layout.LENGTH_ARG, layout.LENGTH_RESULT_PRODUCT):
-            wanted.append(op[3])
-        elif op[2] == layout.LENGTH_PRODUCT:
+        used.add((op[1], layout.LENGTH_LIMIT))
+        if op[2] == layout.LENGTH_PRODUCT:
             raise _fail(description, "a product cannot be a length at the return")
-        wanted = [arg for arg in wanted if arg not in used]
-        if len(used) + len(wanted) > _EXIT_WORDS:
-            raise _fail(description, f"more than {_EXIT_WORDS} arguments are wanted at the return")
-        used += wanted
+        if op[2] not in (layout.LENGTH_LIMIT, layout.LENGTH_RESULT):
+            used.add((op[3], layout.LENGTH_LIMIT))
+        if op[2] == layout.LENGTH_AT:
+            used.add((op[3], layout.LENGTH_AT))
+        if len(used) > _EXIT_WORDS:
+            raise _fail(description, f"more than {_EXIT_WORDS} words are wanted at the return")
         ops.append(op)
     result = description.result
     if result is not None:
@@ -131,11 +138,12 @@ def _exit(description: Description) -> tuple[list[Op], int]:
     return ops, len(used)
 
 
-def _follow(description: Description, argument: Argument, number: int) -> Op:
+def _follow(description: Description, argument: DescribedArgument, number: int) -> Op:
     """Return the op that keeps what `argument` leads to."""
     flags = layout.OP_MUST_FOLLOW if argument.follow else 0
     if argument.length:
-        how, arg = _length(description, argument)
+        how, arg, more = _length(description, argument)
+        flags |= more
         limit = argument.size  # of a socket address; 0 of bytes: as many as of a string
         return _op(
             layout.OP_BYTES,
@@ -147,7 +155,19 @@ def _follow(description: Description, argument: Argument, number: int) -> Op:
             flags=flags,
         )
     if argument.leads == row.LEADS_TO_STRING:
-        return _op(layout.OP_STRING, argument.index, item=number, flags=flags)
+        how, arg = layout.LENGTH_LIMIT, 0
+        if argument.most:
+            how = layout.LENGTH_ARG
+            arg, more = _register(description, " ".join(argument.most))
+            flags |= more
+        return _op(
+            layout.OP_STRING,
+            argument.index,
+            item=number,
+            length=how,
+            length_arg=arg,
+            flags=flags,
+        )
     limit = _WIDE_LIMIT
     if argument.leads != row.LEADS_TO_WIDE:
         limit = argument.size * (argument.count or 1)
@@ -156,29 +176,39 @@ def _follow(description: Description, argument: Argument, number: int) -> Op:
     return _op(layout.OP_BYTES, argument.index, item=number, limit=limit, flags=flags)
 
 
-def _length(description: Description, argument: Argument) -> tuple[int, int]:
-    """Return enum sosc_op_length and the register it names, for BYTES(...)."""
-    tokens = argument.length
-    if tokens == ["result"]:
-        return layout.LENGTH_RESULT, 0
-    names = tokens[::2]
-    if set(tokens[1::2]) - {"*"} or len(names) not in (1, 2):
-        raise _fail(description, f"BYTES({' '.join(tokens)}) is not understood")
-    if names[0] == "result":
-        return layout.LENGTH_RESULT_PRODUCT, _register(description, names[1])
-    first = _register(description, names[0])
+def _length(description: Description, argument: DescribedArgument) -> tuple[int, int, int]:
+    """Return enum sosc_op_length, the register it names and enum sosc_op_flag, for BYTES(...)."""
+    text = "".join(argument.length)
+    result = layout.OP_INT_RESULT if description.function.result.size == _INT_SIZE else 0
+    if text == "result":
+        return layout.LENGTH_RESULT, 0, result
+    if match := fullmatch(r"min\(result,(\w+)\)", text):
+        return layout.LENGTH_RESULT_ARG, *_and_result(_register(description, match[1]), result)
+    if match := fullmatch(r"\*(\w+)", text):
+        return layout.LENGTH_AT, *_register(description, match[1])
+    if match := fullmatch(r"result\*(\w+)", text):
+        return layout.LENGTH_RESULT_PRODUCT, *_and_result(_register(description, match[1]), result)
+    names = text.split("*")
+    if not all(fullmatch(r"\w+", name) for name in names) or len(names) > 2:
+        raise _fail(description, f"BYTES({' '.join(argument.length)}) is not understood")
+    first, flags = _register(description, names[0])
     if len(names) == 1:
-        return layout.LENGTH_ARG, first
-    if _register(description, names[1]) != first + 1:
-        raise _fail(description, "the factors of a product must be neighbours")
-    return layout.LENGTH_PRODUCT, first
+        return layout.LENGTH_ARG, first, flags
+    if _register(description, names[1]) != (first + 1, 0) or flags:
+        raise _fail(description, "the factors of a product must be neighbours of type size_t")
+    return layout.LENGTH_PRODUCT, first, 0
 
 
-def _register(description: Description, name: str) -> int:
+def _and_result(register: tuple[int, int], flags: int) -> tuple[int, int]:
+    return register[0], register[1] | flags
+
+
+def _register(description: Description, name: str) -> tuple[int, int]:
+    """Return the register of the length `name`, and the op flag of its size."""
     argument = description.arguments[description.number_of(name)]
     if argument.place != row.PLACE_INT:
         raise _fail(description, f"length '{name}' is not in an integer register")
-    return argument.index
+    return argument.index, layout.OP_INT_LENGTH if argument.type.size == _INT_SIZE else 0
 
 
 def _fail(description: Description, what: str) -> FormatError:

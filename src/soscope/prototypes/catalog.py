@@ -18,12 +18,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.model.call import Entry, Exit
     from soscope.model.capture import Captured
-    from soscope.model.slot import Slot
+    from soscope.model.slot import TracedSlot
     from soscope.prototypes.argument import Argument
     from soscope.prototypes.printer import Printer
     from soscope.prototypes.row import FunctionRow
-    from soscope.prototypes.show import Names
-    from soscope.wire.automaton import Automaton
+    from soscope.prototypes.show import NamedTypes
+    from soscope.select.automaton import Automaton
 
 _FILE = "prototypes.bin"
 _SOURCES = (".h", ".txt", ".py")
@@ -104,7 +104,7 @@ class Prototypes:
         self._compiled = source
         self._rows: list[FunctionRow] | None = None
         self._by_name: dict[str, int] = {}
-        self._names: Names | None = None
+        self._names: NamedTypes | None = None
         self._printers: dict[str, Printer | None] = {}
 
     # ---- for the agent
@@ -117,7 +117,7 @@ class Prototypes:
         `entry_only`: nothing is asked for at returns. Without `want_arguments` the table
         still says which functions are special and when a result is a failure.
         """
-        from soscope.wire.automaton import Automaton
+        from soscope.select.automaton import Automaton
 
         part = compiled.TABLE_NAMES
         if want_arguments:
@@ -133,7 +133,7 @@ class Prototypes:
     # ---- for people
 
     def format_call(
-        self, slot: Slot, captured: Captured, limit: int, after: Exit | None = None
+        self, slot: TracedSlot, captured: Captured, limit: int, after: Exit | None = None
     ) -> list[Argument]:
         """Show the arguments of a call, strings up to `limit` bytes.
 
@@ -149,7 +149,7 @@ class Prototypes:
 
     def format_result(
         self,
-        slot: Slot,
+        slot: TracedSlot,
         after: Exit,
         entry: Entry | None,
         limit: int = _DEFAULT_LIMIT,
@@ -165,7 +165,7 @@ class Prototypes:
             return unknown_result(after.result)
         return printer.result(after, limit)
 
-    def known_at_entry(self, slot: Slot) -> int | None:
+    def known_at_entry(self, slot: TracedSlot) -> int | None:
         """Return how many arguments do not change by the call; None: all of them.
 
         A line that is interrupted before the call returns shows those.
@@ -173,7 +173,7 @@ class Prototypes:
         printer = self._printer(slot)
         return None if printer is None else printer.known_at_entry
 
-    def failure_errno(self, slot: Slot, after: Exit) -> int | None:
+    def failure_errno(self, slot: TracedSlot, after: Exit) -> int | None:
         """Return the error number that belongs to a failed call.
 
         None where the call did not fail, and where errno says nothing about it. For
@@ -204,14 +204,14 @@ class Prototypes:
 
     def _load(self) -> list[FunctionRow]:
         if self._rows is None:
-            from soscope.prototypes.show import Names
+            from soscope.prototypes.show import NamedTypes
 
             rows, self._by_name, enums, flags, structs = self._compiled.details()
-            self._names = Names(enums, flags, structs)
+            self._names = NamedTypes(enums, flags, structs)
             self._rows = rows
         return self._rows
 
-    def _printer(self, slot: Slot) -> Printer | None:
+    def _printer(self, slot: TracedSlot) -> Printer | None:
         # By name: the index in a recording is that of the soscope that wrote it.
         name = slot.symbol
         if name in self._printers:

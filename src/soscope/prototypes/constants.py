@@ -11,7 +11,11 @@ Names = tuple[str, dict[int, str]] | tuple[str, list[tuple[int, int, str]]]
 
 
 class ConstantSets:
-    """The sets of constants.txt: `sets` by name, `values` of every single constant."""
+    """The sets of constants.txt by name, and the values of every single constant.
+
+    The sets `SET.CONSTANT` are what another argument chooses from by its value: the enum
+    `SET` leads from those values to the names of these sets.
+    """
 
     def __init__(self) -> None:
         self.enums: dict[str, dict[int, str]] = {}
@@ -34,6 +38,7 @@ class ConstantSets:
                     raise FormatError(f"{where}: set '{name}' is there twice", field=name)
                 if kind == "enum":
                     self.enums[name] = {}
+                    self._choose(name, where)
                 else:
                     self.flags[name] = []
             elif words[0] == "field" and len(words) == 2 and kind == "flags":
@@ -43,6 +48,15 @@ class ConstantSets:
             else:
                 for word in words:
                     self._add(kind, name, mask, word, where)
+
+    def _choose(self, name: str, where: str) -> None:
+        """Note that an argument of the value of CONSTANT chooses the set SET.CONSTANT."""
+        choice, dot, constant = name.partition(".")
+        if not dot:
+            return
+        if constant not in self.values:
+            raise FormatError(f"{where}: constant '{constant}' is not known yet", field=constant)
+        self.enums.setdefault(choice, {})[self.values[constant]] = name
 
     def _add(self, kind: str, name: str, mask: int, word: str, where: str) -> None:
         constant, equals, number = word.partition("=")

@@ -80,15 +80,17 @@ class Parameter:
 
 
 class Optional:
-    """A parameter behind `...` that is there if `name` has (`&`) or is (`==`) one of `values`.
+    """Parameters behind `...` that are there if `name` has (`&`) or is (`==`) one of `values`.
 
-    An empty `name` says that it is always there.
+    An empty `name` says that they are always there.
     """
 
-    __slots__ = ("name", "operator", "parameter", "values")
+    __slots__ = ("name", "operator", "parameters", "values")
 
-    def __init__(self, parameter: Parameter, name: str, operator: str, values: list[str]) -> None:
-        self.parameter = parameter
+    def __init__(
+        self, parameters: list[Parameter], name: str, operator: str, values: list[str]
+    ) -> None:
+        self.parameters = parameters
         self.name = name
         self.operator = operator
         self.values = values

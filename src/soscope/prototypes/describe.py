@@ -8,7 +8,7 @@ bytes above the return address.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from _collections_abc import Container
 
 from soscope.errors import FormatError
 from soscope.prototypes import row
@@ -36,15 +36,19 @@ _RULES = {
     ("==", "-1", 8): layout.ERROR_MINUS_ONE,
     ("!=", "0", 4): layout.ERROR_INT_NONZERO,
     ("==", "0", 4): layout.ERROR_INT_ZERO,
+    ("==", "-1", 4): layout.ERROR_INT_MINUS_ONE,
 }
+_COMPARISONS = (">", ">=", "!=", "==")
+_ZEROS = ("0", "NULL")
 # Structures whose content depends on itself; the printer knows them.
 _SOCKET_ADDRESS = "sockaddr"
 
 
-class Argument:
+class DescribedArgument:
     """An argument, or a result, with what decides how it is captured.
 
-    `length` holds the tokens of BYTES; `size` is that of one thing the pointer leads to.
+    `length` holds the tokens of BYTES, `most` those of LIMIT; `size` is that of one thing the
+    pointer leads to; `writes` says when the call has written there, None: never.
     """
 
     __slots__ = (
@@ -54,13 +58,14 @@ class Argument:
         "index",
         "leads",
         "length",
+        "most",
         "name",
-        "out",
         "place",
         "show",
         "size",
         "target",
         "type",
+        "writes",
     )
 
     def __init__(self, name: str, of: Type, place: int, index: int) -> None:
@@ -73,10 +78,11 @@ class Argument:
         self.target: row.Show | None = None
         self.count = 0
         self.size = 0
-        self.out = False
+        self.writes: row.Writes = None
         self.follow = False
         self.format = ""
         self.length: list[str] = []
+        self.most: list[str] = []
 
     def kept(self) -> row.ArgumentRow:
         """Return what printing needs."""
@@ -88,7 +94,7 @@ class Argument:
             self.leads,
             self.target,
             self.count,
-            self.out,
+            self.writes,
         )
 
 
@@ -101,7 +107,10 @@ class Description:
         self._structs = structs
         self._next = [0, 0, 0]
         self.arguments = [self._argument(one) for one in function.parameters]
-        self.optionals = [self._optional(number) for number in range(len(function.optionals))]
+        for argument, parameter in zip(self.arguments, function.parameters, strict=True):
+            if "OUT" in parameter.words:
+                argument.writes = self._writes(parameter.name, parameter.words["OUT"])
+        self.optionals = self._optionals()
         self.tail, self.words = self._tail()
         self.result = self._result()
         self.error_rule = self._error_rule()
@@ -110,8 +119,8 @@ class Description:
     def kept(self) -> row.FunctionRow:
         """Return the row that is kept."""
         optionals = tuple(
-            (*condition, argument.kept())
-            for condition, argument in zip(self._conditions(), self.optionals, strict=True)
+            (*condition, tuple(argument.kept() for argument in arguments))
+            for condition, arguments in zip(self._conditions(), self.optionals, strict=True)
         )
         return (
             self.function.name,
@@ -155,30 +164,32 @@ class Description:
 
     # ---- arguments
 
-    def _argument(self, parameter: Parameter) -> Argument:
-        argument = Argument(parameter.name, parameter.type, *self._place(parameter.type))
+    def _argument(self, parameter: Parameter) -> DescribedArgument:
+        argument = DescribedArgument(parameter.name, parameter.type, *self._place(parameter.type))
         words = {**parameter.type.words, **parameter.words}
         self._fill(argument, words, is_result=False)
         argument.count = parameter.count or argument.count
         argument.follow = "FOLLOW" in words
         if argument.follow and not argument.leads:
             raise self._fail(f"FOLLOW of '{argument.name}', which leads nowhere")
-        argument.out = "OUT" in words
         argument.format = words["FORMAT"][0] if "FORMAT" in words else ""
         if argument.place != row.PLACE_INT and argument.leads:
             # The agent follows registers only.
-            if not {"IN", "OUT", "BYTES", "STRING", "FOLLOW"}.isdisjoint(words):
+            if not {"IN", "OUT", "BYTES", "LIMIT", "STRING", "FOLLOW"}.isdisjoint(words):
                 raise self._fail(f"'{argument.name}' is on the stack and cannot be followed")
             argument.leads = row.LEADS_NOWHERE
         return argument
 
-    def _fill(self, argument: Argument, words: dict[str, list[str]], *, is_result: bool) -> None:
+    def _fill(
+        self, argument: DescribedArgument, words: dict[str, list[str]], *, is_result: bool
+    ) -> None:
         of = argument.type
         if of.kind != POINTER:
             argument.show = self._show(of, words)
             return
         argument.show = self._show(of, {} if "OUT" in words else words)
         argument.length = words.get("BYTES", [])
+        argument.most = words.get("LIMIT", [])
         target = of.target
         if "POINTER" in words or target is None:
             return
@@ -198,7 +209,7 @@ class Description:
         elif follow:
             raise self._fail(f"'{argument.name}' leads to something unknown")
 
-    def _fill_struct(self, argument: Argument, target: Type) -> None:
+    def _fill_struct(self, argument: DescribedArgument, target: Type) -> None:
         name = target.text.split()[-1]
         if name == _SOCKET_ADDRESS:
             argument.leads = row.LEADS_TO_SOCKET
@@ -212,20 +223,63 @@ class Description:
         argument.size = self._structs[name].size
 
     def _show(self, of: Type, words: dict[str, list[str]]) -> row.Show:
+        enum = words.get("ENUM", [])
         try:
+            if enum[1:2] == [","]:
+                # What it depends on has been passed before it: its number is known.
+                names = [one.name for one in self.function.parameters]
+                if enum[2] not in names:
+                    raise self._fail(f"'{enum[2]}' is no parameter")
+                detail = f"{_set(enum[0], self._sets.enums)}:{names.index(enum[2])}"
+                return row.SHOW_BY, of.size, of.signed, detail
             return how_shown(of, words, self._sets, self._structs)
         except FormatError as error:
             raise self._fail(error.message) from None
 
     # ---- the rest of a function
 
-    def _optional(self, number: int) -> Argument:
-        # All alternatives are one argument: the same register.
-        kept = list(self._next)
-        argument = self._argument(self.function.optionals[number].parameter)
-        if number + 1 < len(self.function.optionals):
-            self._next = kept
-        return argument
+    def _writes(self, name: str, tokens: list[str]) -> row.Writes:
+        """Return what OUT(...) says: when the call has written what `name` leads to."""
+        terms = " ".join(tokens).split(",")
+        if not tokens:
+            raise self._fail(
+                f"OUT of '{name}' does not say when it is written: OUT(success), "
+                "OUT(result > 0), OUT(always)"
+            )
+        return tuple(self._term(name, term.split()) for term in terms if term.split() != ["always"])
+
+    def _term(self, name: str, words: list[str]) -> tuple[int, str]:
+        """Return one condition of row.Writes: `success`, or a number compared with 0."""
+        if words == ["success"]:
+            if "FAILS" not in self.function.words:
+                raise self._fail(f"OUT(success) of '{name}', but nothing says when it FAILS")
+            return row.WRITES_SUCCESS, ""
+        operator = "".join(words[1:-1])
+        if len(words) < 3 or (operator not in _COMPARISONS):
+            raise self._fail(f"OUT({' '.join(words)}) of '{name}' is not understood")
+        if words[-1] == "NAN" and words[0] == "result" and operator == "!=":
+            return row.WRITES_RESULT, "number"
+        if words[-1] not in _ZEROS:
+            raise self._fail(f"OUT of '{name}' compares with '{words[-1]}', not with 0 or NULL")
+        if words[0] == "result":
+            if self.function.result.kind not in (INT, POINTER):
+                raise self._fail(f"OUT of '{name}': the result is no integer")
+            return row.WRITES_RESULT, operator
+        number = self.number_of(words[0])
+        if self.arguments[number].place != row.PLACE_INT:
+            raise self._fail(f"OUT of '{name}': '{words[0]}' is not in an integer register")
+        return number, operator
+
+    def _optionals(self) -> list[list[DescribedArgument]]:
+        # All alternatives begin in the same register.
+        start, furthest = list(self._next), list(self._next)
+        found = []
+        for one in self.function.optionals:
+            self._next = list(start)
+            found.append([self._argument(parameter) for parameter in one.parameters])
+            furthest = [max(pair) for pair in zip(furthest, self._next, strict=True)]
+        self._next = furthest
+        return found
 
     def _conditions(self) -> list[tuple[int, str, tuple[int, ...]]]:
         conditions = []
@@ -251,12 +305,13 @@ class Description:
             return formats[0], 0
         if "WORDS" in function.words:
             count = int(function.words["WORDS"][0])
-            if self._next[row.PLACE_INT] + count > _INT_REGISTERS:
+            named = sum(one.place == row.PLACE_INT for one in self.arguments)
+            if named + count > _INT_REGISTERS:
                 raise self._fail("more WORDS than registers")
             return f"{row.TAIL_WORDS}{count}", count
         return (row.TAIL_NONE if self.optionals else row.TAIL_OPEN), 0
 
-    def _result(self) -> Argument | None:
+    def _result(self) -> DescribedArgument | None:
         of = self.function.result
         if of.kind == VOID:
             return None
@@ -265,9 +320,8 @@ class Description:
             place = row.PLACE_FLOAT
         elif of.kind == LONG_DOUBLE or of.size > 8:
             place = row.PLACE_NONE
-        result = Argument("", of, place, index)
+        result = DescribedArgument("", of, place, index)
         words = {**of.words, **self.function.words}
-        words.pop("OUT", None)
         words.pop("IN", None)
         self._fill(result, words, is_result=True)
         return result
@@ -288,7 +342,7 @@ class Description:
 
     def _errno(self) -> str:
         where = self.function.words.get("ERRNO", [row.ERRNO_OWN])[0]
-        if where not in (row.ERRNO_OWN, row.ERRNO_RESULT, row.ERRNO_NONE):
+        if where not in (row.ERRNO_OWN, row.ERRNO_CHANGED, row.ERRNO_RESULT, row.ERRNO_NONE):
             raise self._fail(f"ERRNO({where}) is not known")
         return where
 
@@ -298,6 +352,8 @@ def how_shown(
 ) -> row.Show:
     """Return how a value of the type `of` is shown. Raises FormatError."""
     if "ENUM" in words:
+        if len(words["ENUM"]) > 1:
+            raise FormatError("ENUM by another argument is for arguments alone")
         return row.SHOW_ENUM, of.size, of.signed, _set(words["ENUM"][0], sets.enums)
     if "FLAGS" in words:
         return row.SHOW_FLAGS, of.size, of.signed, _set(words["FLAGS"][0], sets.flags)

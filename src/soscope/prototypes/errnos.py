@@ -137,4 +137,5 @@ ERRNOS: dict[int, tuple[str, str]] = {
     130: ("EOWNERDEAD", "Owner died"),
     131: ("ENOTRECOVERABLE", "State not recoverable"),
     132: ("ERFKILL", "Operation not possible due to RF-kill"),
+    133: ("EHWPOISON", "Memory page has hardware error"),
 }

@@ -45,8 +45,9 @@ ANNOTATIONS = {
     "POINTER": False,
     "STRING": False,
     "IN": False,
-    "OUT": False,
+    "OUT": True,
     "BYTES": True,
+    "LIMIT": True,
     "FOLLOW": False,
     "FORMAT": True,
     "OPTIONAL": True,
@@ -230,6 +231,9 @@ class _Reader:
         words: dict[str, list[str]] = {}
         while (word := self.tokens[self.at]) in ANNOTATIONS and word != "OPTIONAL":
             self.at += 1
+            if word == "OUT" and self.tokens[self.at] != "(":
+                words[word] = []  # a fault that can be told together with the function's name
+                continue
             words[word] = self.group() if ANNOTATIONS[word] else []
         return words
 
@@ -314,11 +318,16 @@ class _Reader:
 
     def optional(self) -> Optional:
         self.expect("(")
-        parameter = self.parameter()
-        self.expect(",")
+        parameters = []
+        if self.tokens[self.at : self.at + 2] == ["void", ","]:
+            self.at += 2
+        # A type is followed by a name or a star, the name in a condition by an operator.
+        while (word := self.tokens[self.at + 1]) == "*" or word[:1].isalpha() or word[:1] == "_":
+            parameters.append(self.parameter())
+            self.expect(",")
         if self.accept("1"):
             self.expect(")")
-            return Optional(parameter, "", "", [])
+            return Optional(parameters, "", "", [])
         name = self.name()
         operator = self.tokens[self.at]
         if operator not in ("&", "=="):
@@ -328,4 +337,4 @@ class _Reader:
         while self.accept("|"):
             values.append(self.name())
         self.expect(")")
-        return Optional(parameter, name, operator, values)
+        return Optional(parameters, name, operator, values)

@@ -3,12 +3,21 @@
 
 from __future__ import annotations
 
+from math import isnan
+
 from soscope.model.call import ENDED_RETURN, Exit
-from soscope.model.capture import DATA_NULL, DATA_TRUNCATED, DATA_UNREADABLE, RESULT_ITEM, Captured
+from soscope.model.capture import (
+    DATA_NULL,
+    DATA_TRUNCATED,
+    DATA_UNREADABLE,
+    ERRNO_ITEM,
+    RESULT_ITEM,
+    Captured,
+)
 from soscope.model.slot import is_error
 from soscope.prototypes import conversion, escape, row, show
 from soscope.prototypes.argument import REST, UNKNOWN_TYPE, Argument
-from soscope.prototypes.show import Names, Shown
+from soscope.prototypes.show import NamedTypes, Shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,44 +45,50 @@ def _guessed(words: tuple[int, ...]) -> list[Argument]:
 
 
 def unknown_result(result: int | None) -> Argument:
-    """Show the result of an unknown function."""
+    """Show the result of an unknown function: a register, which may be no result at all."""
     if result is None:
         return Argument(UNKNOWN_TYPE, _MISSING, None)
-    return Argument(UNKNOWN_TYPE, *show.word(result))
+    text, value = show.word(result)
+    return Argument(UNKNOWN_TYPE, f"{text} {UNKNOWN_TYPE}", value)
 
 
 class Printer:
     """Prints calls of one known function. `known_at_entry` arguments do not change later."""
 
-    def __init__(self, of: row.FunctionRow, names: Names) -> None:
+    def __init__(self, of: row.FunctionRow, names: NamedTypes) -> None:
         _, arguments, optionals, tail, result, error_rule, errno, _ = of
         self._names = names
         self._arguments = [_Place(one, names) for one in arguments]
+        for place in self._arguments:
+            place.is_decided_by(self._arguments)
         self._optionals = [
-            (number, operator, values, _Place(one, names))
-            for number, operator, values, one in optionals
+            (number, operator, values, [_Place(one, names) for one in places])
+            for number, operator, values, places in optionals
         ]
         self._tail = tail
         self._result = None if result is None else _Place(result, names)
         self._error_rule = error_rule
         self._errno = errno
         self._integers = sum(one.place == row.PLACE_INT for one in self._arguments)
-        outs = [number for number, one in enumerate(self._arguments) if one.out]
+        outs = [number for number, one in enumerate(self._arguments) if one.writes is not None]
         self.known_at_entry = outs[0] if outs else None
 
     def arguments(self, captured: Captured, limit: int, after: Exit | None) -> list[Argument]:
         """Show the arguments; with `after`, those that the call filled in as well."""
-        filled = after is not None and self._has_filled(after)
-        at_exit = after.captured if after is not None and filled else None
-        result = after.result if after is not None and filled else None
-        shown = [
-            one.argument(number, captured, at_exit if one.out else captured, limit, result)
-            for number, one in enumerate(self._arguments)
-        ]
-        for number, operator, values, one in self._optionals:
+        shown = []
+        for number, one in enumerate(self._arguments):
+            followed: Captured | None = captured
+            result = None
+            if one.writes is not None:
+                followed = None
+                if after is not None and self._has_written(one.writes, captured, after):
+                    followed, result = after.captured, after.result
+            shown.append(one.argument(number, captured, followed, limit, result))
+        for number, operator, values, places in self._optionals:
             if _holds(number, operator, values, shown):
-                shown.append(one.argument(len(shown), captured, captured, limit, None))
-                break
+                for one in places:
+                    shown.append(one.argument(len(shown), captured, captured, limit, None))
+                return shown
         if self._tail:
             shown += self._rest(captured, limit)
         return shown
@@ -95,16 +110,28 @@ class Printer:
             return None
         if self._errno == row.ERRNO_NONE:
             return None
+        if self._errno == row.ERRNO_CHANGED and not _has_changed(after):
+            return None
         return after.result & 0x7FFF_FFFF if self._errno == row.ERRNO_RESULT else after.errno
 
-    def _has_filled(self, after: Exit) -> bool:
-        if after.ended != ENDED_RETURN or after.result is None:
+    def _has_written(
+        self, writes: tuple[tuple[int, str], ...], before: Captured, end: Exit
+    ) -> bool:
+        """Say whether a call that ended so has written an argument by the rule `writes`."""
+        if end.ended != ENDED_RETURN or end.result is None:
             return False
-        if is_error(self._error_rule, after.result):
-            return False
-        result = self._result
-        # fgets at the end of a file: no failure, and nothing was filled in.
-        return not (result and result.how == row.SHOW_POINTER and after.result == 0)
+        for number, operator in writes:
+            if number == row.WRITES_SUCCESS:
+                holds = not is_error(self._error_rule, end.result)
+            elif operator == "number":
+                holds = not any(map(isnan, end.captured.floats))
+            else:
+                one = self._result if number == row.WRITES_RESULT else self._arguments[number]
+                words = (end.result,) if number == row.WRITES_RESULT else before.words
+                holds = one is not None and one.compares(operator, words)
+            if not holds:
+                return False
+        return True
 
     def _rest(self, captured: Captured, limit: int) -> list[Argument]:
         if self._tail.startswith(row.TAIL_WORDS):
@@ -135,17 +162,52 @@ def _holds(number: int, operator: str, values: tuple[int, ...], shown: list[Argu
     return value in values
 
 
+def _has_changed(after: Exit) -> bool:
+    """Say whether errno is known to be another one than at the entry.
+
+    One that is the same may be that of an earlier call.
+    """
+    kept = after.entry.captured.data.get(ERRNO_ITEM) if after.entry is not None else None
+    return kept is not None and after.errno != int.from_bytes(kept[2], "little", signed=True)
+
+
 class _Place:
     """One argument or the result: where it is and how it is shown."""
 
-    def __init__(self, of: row.ArgumentRow, names: Names) -> None:
-        self.type, self.place, self.index, how, self.leads, self.target, self.count, self.out = of
-        self.how, self.size = how[0], how[1]
+    def __init__(self, of: row.ArgumentRow, names: NamedTypes) -> None:
+        self.type, self.place, self.index, how, self.leads, self.target, _, self.writes = of
+        self.how, self.size, self.signed, self._detail = how
+        self._decider: _Place | None = None
         self._is_bytes = self.leads == row.LEADS_TO_BYTES
         self._names = names
         self._show: Callable[[int], Shown] | None = None
         if self.place != row.PLACE_NONE and self.how != row.SHOW_LONG_DOUBLE:
             self._show = show.scalar(how, names)
+
+    def is_decided_by(self, arguments: list[_Place]) -> None:
+        """Remember which of `arguments` says what the names of this one are."""
+        if self.how == row.SHOW_BY:
+            self._detail, _, number = self._detail.partition(":")
+            self._decider = arguments[int(number)]
+
+    def number(self, words: tuple[int, ...]) -> int | None:
+        """Return its value in the integer registers `words`, None: it was not kept."""
+        if self.index >= len(words):
+            return None
+        bits = 8 * self.size
+        value = words[self.index] & ((1 << bits) - 1)
+        return value - (1 << bits) if self.signed and value >> (bits - 1) else value
+
+    def compares(self, operator: str, words: tuple[int, ...]) -> bool:
+        """Say whether its value in `words` is known and compares so with 0."""
+        value = self.number(words)
+        if value is None:
+            return False
+        if operator == ">":
+            return value > 0
+        if operator == ">=":
+            return value >= 0
+        return (value != 0) == (operator == "!=")
 
     def argument(
         self,
@@ -163,13 +225,18 @@ class _Place:
                 if flags & DATA_NULL:
                     return Argument(self.type, "nil", 0)
                 # No bytes of a call that did return some: how many was not known.
-                lost = self.out and not content and bool(result) and self._is_bytes
+                lost = not content and bool(result) and self._is_bytes
                 if not flags & DATA_UNREADABLE and not lost:
-                    led = self._led(content, bool(flags & DATA_TRUNCATED), limit)
+                    cut = bool(flags & DATA_TRUNCATED)
+                    if self.leads in (row.LEADS_TO_STRING, row.LEADS_TO_BYTES):
+                        return _string(self.type, content, limit, cut=cut)
+                    if self.leads == row.LEADS_TO_WIDE:
+                        return _wide_string(self.type, content, limit)
+                    led = self._led(content, limit)
                     if led is not None:
                         return Argument(self.type, *led)
             elif self._is_bytes and result == 0:
-                return Argument(self.type, '""', "")
+                return _string(self.type, b"", limit)
         return Argument(self.type, *self._own(captured))
 
     def _own(self, captured: Captured) -> Shown:
@@ -184,13 +251,19 @@ class _Place:
         words = captured.words if self.place == row.PLACE_INT else captured.stack
         if self.place == row.PLACE_FLOAT or self.index >= len(words):
             return _MISSING, None
+        if self._decider is not None:
+            return self._decided(words)
         return self._show(words[self.index])
 
-    def _led(self, content: bytes, cut: bool, limit: int) -> Shown | None:
-        if self.leads in (row.LEADS_TO_STRING, row.LEADS_TO_BYTES):
-            return escape.string(content, limit, cut=cut), escape.value(content)
-        if self.leads == row.LEADS_TO_WIDE:
-            return escape.wide_string(content, limit)
+    def _decided(self, words: tuple[int, ...]) -> Shown:
+        """Show a constant that another argument gives its meaning; without one, the number."""
+        decides = self._decider.number(words) if self._decider is not None else None
+        enums = self._names.enums
+        names = enums[enums[self._detail][decides]] if decides in enums[self._detail] else {}
+        value = self.number(words)
+        return names.get(value, str(value)) if value is not None else _MISSING, value
+
+    def _led(self, content: bytes, limit: int) -> Shown | None:
         if self.leads == row.LEADS_TO_SOCKET and len(content) >= 2:
             return show.socket_address(content, self._names, limit), None
         if self.target is None or len(content) < self.target[1]:
@@ -204,7 +277,7 @@ class _Variadic:
     """Walks through the arguments behind a format, as va_arg would."""
 
     def __init__(
-        self, captured: Captured, integers: int, item: int, names: Names, limit: int
+        self, captured: Captured, integers: int, item: int, names: NamedTypes, limit: int
     ) -> None:
         self._captured = captured
         self._integer = integers
@@ -218,14 +291,19 @@ class _Variadic:
         """Show as many as were recorded, up to the first that was not."""
         shown: list[Argument] = []
         for of, how, string in taken:
-            one = self._one(how, string)
+            one = self._one(of, how, string)
             if one is None:
                 break
-            shown.append(Argument(of, *one))
+            shown.append(one)
             self._item += 1
         return shown
 
-    def _one(self, how: row.Show, string: str) -> Shown | None:
+    def _one(self, of: str, how: row.Show, string: str) -> Argument | None:
+        led = self._string(of, string) if string else None
+        shown = self._scalar(how)
+        return led or (None if shown is None else Argument(of, *shown))
+
+    def _scalar(self, how: row.Show) -> Shown | None:
         if how[0] == row.SHOW_LONG_DOUBLE:
             self._stack += self._stack % 2
             pair = self._captured.stack[self._stack : self._stack + 2]
@@ -237,10 +315,6 @@ class _Variadic:
             floats = self._captured.floats
             return (show.number(floats[at]), floats[at]) if at < len(floats) else None
         word = self._word(how[0] == row.SHOW_FLOAT)
-        if string:
-            led = self._string(string)
-            if led is not None:
-                return led
         return None if word is None else show.scalar(how, self._names)(word)
 
     def _word(self, on_stack: bool) -> int | None:
@@ -252,11 +326,20 @@ class _Variadic:
             self._stack += 1
         return words[at] if at < len(words) else None
 
-    def _string(self, string: str) -> Shown | None:
+    def _string(self, of: str, string: str) -> Argument | None:
         data = self._captured.data.get(self._item)
         if data is None or data[1] & (DATA_NULL | DATA_UNREADABLE):
             return None  # nil, or its address
         if string == conversion.WIDE:
-            return escape.wide_string(data[2], self._limit)
-        cut = bool(data[1] & DATA_TRUNCATED)
-        return escape.string(data[2], self._limit, cut=cut), escape.value(data[2])
+            return _wide_string(of, data[2], self._limit)
+        return _string(of, data[2], self._limit, cut=bool(data[1] & DATA_TRUNCATED))
+
+
+def _string(of: str, data: bytes, limit: int, *, cut: bool = False) -> Argument:
+    text = escape.string(data, limit, cut=cut)
+    return Argument(of, text, escape.value(data), cut=cut, data=data)
+
+
+def _wide_string(of: str, data: bytes, limit: int) -> Argument:
+    text, value = escape.wide_string(data, limit)
+    return Argument(of, text, value, cut=text.endswith("..."))

@@ -27,6 +27,7 @@ SHOW_FLOAT = "float"
 SHOW_LONG_DOUBLE = "long double"
 SHOW_STRUCT = "struct"  # by value, in one register
 SHOW_WORD = "word"  # of unknown type
+SHOW_BY = "enum by"  # as "SET:N": the set that the enum SET has for argument number N
 
 # What a pointer leads to.
 LEADS_NOWHERE = ""
@@ -39,11 +40,14 @@ LEADS_TO_SOCKET = "socket address"
 
 # A number: (SHOW_, size in bytes, signed, set or structure).
 Show = tuple[str, int, bool, str]
+# When the call has written what an argument leads to: all of these hold, each a number, as it
+# was at the entry, compared with 0. None: it writes nothing.
+Writes = tuple[tuple[int, str], ...] | None
 # One argument or a result: (C type, place, index there, Show, leads, Show of what it leads
-# to, number of those, is it printed at the return).
-ArgumentRow = tuple[str, int, int, Show, str, Show | None, int, bool]
-# (number of the argument it depends on or -1, "&" or "==", values, the argument).
-OptionalRow = tuple[int, str, tuple[int, ...], ArgumentRow]
+# to, number of those, when it is printed as it is at the return).
+ArgumentRow = tuple[str, int, int, Show, str, Show | None, int, Writes]
+# (number of the argument they depend on or -1, "&" or "==", values, the arguments).
+OptionalRow = tuple[int, str, tuple[int, ...], tuple[ArgumentRow, ...]]
 # (name, arguments, optionals, tail, result, error rule, where errno is, declaration).
 FunctionRow = tuple[
     str,
@@ -75,7 +79,12 @@ TAIL_PRINTF = "printf"
 TAIL_SCANF = "scanf"
 TAIL_WORDS = "words "
 
+# In place of the number of an argument in Writes.
+WRITES_RESULT = -1  # the result; compared with "number" as well: it is none if it is a NaN
+WRITES_SUCCESS = -2  # the call did not fail; compared with nothing
+
 # Where the reason of a failure is.
 ERRNO_OWN = ""  # in errno
+ERRNO_CHANGED = "changed"  # in errno, if that is another one than at the entry
 ERRNO_RESULT = "result"
 ERRNO_NONE = "none"

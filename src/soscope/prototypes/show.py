@@ -20,7 +20,7 @@ _SMALL = 1_000_000  # ltrace's `long`: smaller numbers are decimal, others hexad
 _HEADER_OF_UNIX = 2  # sa_family_t
 
 
-class Names:
+class NamedTypes:
     """Sets of constants and structures, by name."""
 
     __slots__ = ("enums", "flags", "structs")
@@ -91,7 +91,7 @@ def long_double(low: int, high: int) -> Shown:
     return number(value), value
 
 
-def scalar(show: row.Show, names: Names) -> Callable[[int], Shown]:
+def scalar(show: row.Show, names: NamedTypes) -> Callable[[int], Shown]:
     """Return the function that shows one number of up to eight bytes."""
     how, size, signed, detail = show
     if how == row.SHOW_POINTER:
@@ -160,7 +160,7 @@ def _float_bits(size: int) -> Callable[[int], Shown]:
     return shown
 
 
-def structure(data: bytes, name: str, names: Names) -> str:
+def structure(data: bytes, name: str, names: NamedTypes) -> str:
     """Show the structure `name` that lies in `data`."""
     parts = []
     for field, offset, show in names.structs[name]:
@@ -173,7 +173,7 @@ def structure(data: bytes, name: str, names: Names) -> str:
     return "{" + ", ".join(parts) + "}"
 
 
-def values(data: bytes, show: row.Show, names: Names) -> Shown:
+def values(data: bytes, show: row.Show, names: NamedTypes) -> Shown:
     """Show the numbers in `data`, in brackets; the value is that of a single one."""
     shower, size = scalar(show, names), show[1]
     found = [
@@ -184,7 +184,7 @@ def values(data: bytes, show: row.Show, names: Names) -> Shown:
     return "[" + ", ".join(text for text, _ in found) + "]", value
 
 
-def socket_address(data: bytes, names: Names, limit: int) -> str:
+def socket_address(data: bytes, names: NamedTypes, limit: int) -> str:
     """Show a struct sockaddr: family, address and port, or path."""
     family = int.from_bytes(data[:2], "little")
     name = names.enums["address_family"].get(family, str(family))
@@ -198,9 +198,10 @@ def socket_address(data: bytes, names: Names, limit: int) -> str:
         return f"{{AF_INET6, [{host}]:{int.from_bytes(data[2:4], 'big')}}}"
     if name == "AF_UNIX":
         path = data[_HEADER_OF_UNIX:]
-        # An abstract name begins with a zero and may have more of them; a path ends at one.
-        abstract = path[:1] == b"\0" and path.strip(b"\0") != b""
-        shown = b"@" + path[1:].rstrip(b"\0") if abstract else path.split(b"\0", 1)[0]
+        # An abstract name begins with a zero and goes on as long as the address; others are
+        # part of it. A path ends at one.
+        abstract = path[:1] == b"\0"
+        shown = b"@" + path[1:] if abstract else path.split(b"\0", 1)[0]
         cut = not abstract and bool(path) and b"\0" not in path and len(data) < 110
         return f"{{AF_UNIX, {escape.string(shown, limit, cut=cut)}}}"
     return f"{{{name}, ...}}"

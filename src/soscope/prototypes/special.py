@@ -9,7 +9,7 @@ from soscope.wire import layout
 TREATMENTS = {
     "entry-only": layout.FN_ENTRY_ONLY,
     "twice": layout.FN_TWICE,
-    "vfork": layout.FN_TWICE | layout.FN_VFORK,
+    "vfork": layout.FN_TWICE,
     "never": layout.FN_NEVER,
 }
 _WILD = frozenset("*?[")

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.prototypes.capture import Op, Programs
+from soscope.prototypes.capture import CapturePrograms, Op
 from soscope.wire import layout
 
 _MIN_BITS = 4
@@ -23,7 +23,12 @@ class Known:
     __slots__ = ("error_rule", "flags", "name", "programs", "prototype")
 
     def __init__(
-        self, name: str, flags: int, prototype: int, error_rule: int, programs: Programs | None
+        self,
+        name: str,
+        flags: int,
+        prototype: int,
+        error_rule: int,
+        programs: CapturePrograms | None,
     ) -> None:
         self.name = name
         self.flags = flags

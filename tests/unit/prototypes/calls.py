@@ -7,13 +7,13 @@ from pathlib import Path
 
 from soscope.model.call import ENDED_RETURN, Exit
 from soscope.model.capture import DATA_BYTES, DATA_STRING, NOTHING, Captured
-from soscope.model.slot import Slot
-from soscope.prototypes.capture import Programs
+from soscope.model.slot import TracedSlot
+from soscope.prototypes.capture import CapturePrograms
 from soscope.prototypes.constants import ConstantSets
 from soscope.prototypes.describe import Description
 from soscope.prototypes.parser import Declarations
 from soscope.prototypes.printer import Printer
-from soscope.prototypes.show import Names
+from soscope.prototypes.show import NamedTypes
 
 DIRECTORY = Path(__file__).parents[3] / "prototypes"
 WORD = 0xFFFF_FFFF_FFFF_FFFF
@@ -32,6 +32,12 @@ flags protection
     PROT_NONE=0 PROT_READ=1 PROT_WRITE=2
 enum address_family
     AF_UNIX=1 AF_INET=2 AF_INET6=10 AF_NETLINK=16
+enum level
+    SOCKET=1 TCP=6
+enum by_level.SOCKET
+    WORD=2
+enum by_level.TCP
+    NO_DELAY=2
 """
 
 
@@ -52,9 +58,9 @@ def describe(text: str) -> Description:
     return Description(function, sets(), declarations.structs)
 
 
-def programs(text: str) -> Programs:
+def programs(text: str) -> CapturePrograms:
     """Return the capture programs of the one function that `text` declares."""
-    return Programs(describe(text))
+    return CapturePrograms(describe(text))
 
 
 def printer(text: str) -> Printer:
@@ -67,7 +73,7 @@ def printer(text: str) -> Printer:
         ),
         "in_addr": (("s_addr", 0, ("hex", 4, False, "")),),
     }
-    return Printer(describe(text).kept(), Names(known.enums, known.flags, structs))
+    return Printer(describe(text).kept(), NamedTypes(known.enums, known.flags, structs))
 
 
 def at_entry(
@@ -97,9 +103,9 @@ def at_exit(
     return Exit(None, 0, None, word, errno, captured, ended, 1, 1, slot("f"))
 
 
-def slot(name: str, prototype: int | None = None) -> Slot:
+def slot(name: str, prototype: int | None = None) -> TracedSlot:
     """Return a slot of the function `name`."""
-    return Slot(0, 0, name, "", None, None, 0, 1, 0, False, False, prototype, 0)
+    return TracedSlot(0, 0, name, "", None, None, 0, 1, 0, False, False, prototype, 0)
 
 
 def texts(of: Printer, captured: Captured, limit: int = 32, after: Exit | None = None) -> list[str]:

@@ -27,6 +27,10 @@ def op(
     return code, arg, length, of, limit, flags, item
 
 
+def string_of(register: int, flags: int = 0) -> Op:
+    return op(layout.OP_STRING, 0, 0, length=layout.LENGTH_ARG, of=register, flags=flags)
+
+
 def string(arg: int, item: int | None = None, flags: int = 0) -> Op:
     return op(layout.OP_STRING, arg, arg if item is None else item, flags=flags)
 
@@ -76,7 +80,7 @@ def test_bytes_with_a_length() -> None:
 
 
 def test_what_the_call_fills_in_is_kept_at_the_exit() -> None:
-    found = programs("long f(int fd, void *p OUT BYTES(result), size_t n) FAILS(< 0);")
+    found = programs("long f(int fd, void *p OUT(success) BYTES(result), size_t n) FAILS(< 0);")
     assert found.at_entry == [op(layout.OP_WORDS, 3)]
     assert found.at_exit == [op(layout.OP_BYTES, 1, 1, length=layout.LENGTH_RESULT)]
     assert found.exit_words == 1
@@ -85,7 +89,7 @@ def test_what_the_call_fills_in_is_kept_at_the_exit() -> None:
 
 
 def test_the_length_counts_among_the_exit_words() -> None:
-    found = programs("size_t f(void *p OUT BYTES(result * a), size_t a);")
+    found = programs("size_t f(void *p OUT(always) BYTES(result * a), size_t a);")
     assert found.at_exit == [op(layout.OP_BYTES, 0, 0, length=layout.LENGTH_RESULT_PRODUCT, of=1)]
     assert found.exit_words == 2
 
@@ -93,12 +97,14 @@ def test_the_length_counts_among_the_exit_words() -> None:
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        ("int f(int *n OUT);", op(layout.OP_BYTES, 0, 0, limit=4)),
-        ("int f(int fds[2] OUT);", op(layout.OP_WORD_AT, 0, 0)),
-        ("int f(void **p OUT);", op(layout.OP_WORD_AT, 0, 0)),
-        ("int f(char *s OUT);", string(0)),
-        ("int f(struct timespec *t OUT);", op(layout.OP_BYTES, 0, 0, limit=16)),
-        ("int f(struct sockaddr *a OUT);", op(layout.OP_BYTES, 0, 0, limit=28)),
+        ("int f(int *n OUT(always));", op(layout.OP_BYTES, 0, 0, limit=4)),
+        ("int f(int fds[2] OUT(always));", op(layout.OP_WORD_AT, 0, 0)),
+        ("int f(void **p OUT(always));", op(layout.OP_WORD_AT, 0, 0)),
+        ("int f(char *s OUT(always));", string(0)),
+        ("int f(struct timespec *t OUT(always));", op(layout.OP_BYTES, 0, 0, limit=16)),
+        ("int f(struct sockaddr *a OUT(always));", op(layout.OP_BYTES, 0, 0, limit=28)),
+        ("int f(char *s OUT(always) LIMIT(n), size_t n);", string_of(1)),
+        ("int f(char *s OUT(always) LIMIT(n), int n);", string_of(1, layout.OP_INT_LENGTH)),
     ],
 )
 def test_what_an_out_pointer_leads_to(text: str, wanted: Op) -> None:
@@ -109,7 +115,9 @@ def test_a_structure_that_is_read() -> None:
     found = programs("int f(const struct timespec *t IN);")
     assert found.at_entry == [op(layout.OP_BYTES, 0, 0, limit=16)]
     found = programs("int f(int fd, const struct sockaddr *a IN BYTES(n), unsigned int n);")
-    assert found.at_entry[1] == op(layout.OP_BYTES, 1, 1, length=layout.LENGTH_ARG, of=2, limit=110)
+    assert found.at_entry[1] == op(
+        layout.OP_BYTES, 1, 1, length=layout.LENGTH_ARG, of=2, limit=110, flags=layout.OP_INT_LENGTH
+    )
 
 
 def test_results() -> None:
@@ -159,17 +167,66 @@ def test_alternatives_for_an_optional_argument_share_a_register() -> None:
     assert found.at_entry[0] == op(layout.OP_WORDS, 3)
 
 
+def test_no_more_is_kept_than_the_call_can_have_written() -> None:
+    found = programs("long f(void *p OUT(success) BYTES(min(result, n)), size_t n) FAILS(< 0);")
+    assert found.at_exit == [op(layout.OP_BYTES, 0, 0, length=layout.LENGTH_RESULT_ARG, of=1)]
+    assert found.exit_words == 2
+    found = programs(
+        "int f(struct sockaddr *a OUT(success) BYTES(*n), unsigned *n OUT(success)) FAILS(< 0);"
+    )
+    assert found.at_exit == [
+        op(layout.OP_BYTES, 0, 0, length=layout.LENGTH_AT, of=1, limit=110),
+        op(layout.OP_BYTES, 1, 1, limit=4),
+    ]
+    assert found.exit_words == 3  # both pointers, and what the second led to
+
+
+@pytest.mark.parametrize(
+    ("result", "size", "flags"),
+    [
+        ("long", "size_t", 0),
+        ("int", "size_t", layout.OP_INT_RESULT),
+        ("long", "int", layout.OP_INT_LENGTH),
+        ("int", "unsigned", layout.OP_INT_RESULT | layout.OP_INT_LENGTH),
+    ],
+)
+def test_a_length_has_the_size_of_its_type(result: str, size: str, flags: int) -> None:
+    found = programs(f"{result} f(void *p OUT(always) BYTES(min(result, n)), {size} n);")
+    assert found.at_exit[0][5] == flags
+
+
+def test_errno_is_kept_where_a_failure_need_not_set_it() -> None:
+    found = programs("int f(int a) FAILS(< 0) ERRNO(changed);")
+    assert found.at_entry == [op(layout.OP_ERRNO, 0, layout.ITEM_ERRNO)]
+    assert found.at_exit == []
+
+
+OUTS = ", ".join(f"int *{name} OUT(always)" for name in "qrstu")
+
+
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("int f(int *a OUT, int *b OUT, int *c OUT);", "more than 2 arguments are wanted"),
+        ("int f(int *a OUT);", "f: OUT of 'a' does not say when it is written"),
+        ("int f(int *a OUT());", "f: OUT of 'a' does not say when it is written"),
+        ("int f(int *a OUT(success));", r"OUT\(success\) of 'a', but nothing says when it FAILS"),
+        ("int f(int *a OUT(sometimes));", r"OUT\(sometimes\) of 'a' is not understood"),
+        ("int f(int *a OUT(n > 0));", "'n' is no parameter"),
+        ("int f(int *a OUT(result > 1));", "compares with '1', not with 0 or NULL"),
+        ("double f(int *a OUT(result > 0));", "the result is no integer"),
+        ("int f(int *a OUT(x > 0), double x);", "'x' is not in an integer register"),
+        (
+            f"int f(int *p OUT(always) BYTES(*q), {OUTS});",
+            "more than 6 words are wanted at the return",
+        ),
+        ("int f(int a ENUM(whence, b));", "'b' is no parameter"),
         ("int f(void *p BYTES(n));", "'n' is no parameter"),
         ("int f(void *p BYTES(n + 1), size_t n);", "not understood"),
         ("int f(void *p BYTES(a * c), size_t a, size_t b, size_t c);", "must be neighbours"),
-        ("int f(void *p OUT BYTES(a * b), size_t a, size_t b);", "a product cannot be"),
+        ("int f(void *p OUT(always) BYTES(a * b), size_t a, size_t b);", "a product cannot be"),
         ("int f(void *p BYTES(x), double x);", "not in an integer register"),
-        ("int f(void *p OUT);", "leads to something unknown"),
-        ("int f(struct stat *p OUT);", "'struct stat' is not in structs.h"),
+        ("int f(void *p OUT(always));", "leads to something unknown"),
+        ("int f(struct stat *p OUT(always));", "'struct stat' is not in structs.h"),
         ("int f(int a ENUM(nothing));", "there is no set 'nothing'"),
         ("int f(int a FLAGS(whence));", "there is no set 'whence' of this kind"),
         ("int f(int a FOLLOW);", "leads nowhere"),

@@ -24,7 +24,8 @@ sys/auxv sys/epoll sys/eventfd sys/file sys/inotify sys/ioctl sys/mman sys/mount
 sys/prctl sys/ptrace sys/random sys/resource sys/select sys/syscall sys/sendfile sys/socket sys/stat
 sys/statfs sys/statvfs sys/sysinfo sys/time sys/timerfd sys/times sys/types sys/uio sys/utsname
 sys/vfs sys/wait sys/xattr syslog termios threads time ucontext uchar unistd utime utmp wchar
-wctype wordexp zlib linux/close_range linux/fs linux/sockios sys/signalfd
+wctype wordexp zlib linux/close_range linux/fs linux/sockios sys/signalfd netinet/udp
+linux/netlink linux/if_packet linux/vm_sockets linux/tls
 """.split()
 # Not in every glibc: newer than some that are supported, older, or musl's alone.
 ELSEWHERE = re.compile(

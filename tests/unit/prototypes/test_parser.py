@@ -58,7 +58,7 @@ def test_what_a_pointer_leads_to_is_known() -> None:
 
 
 def test_arrays_and_functions_are_pointers() -> None:
-    found = function("int f(int fds[2] OUT, int (*compare)(const void *a, const void *b));")
+    found = function("int f(int fds[2] OUT(always), int (*compare)(const void *a, const void *b));")
     fds, compare = found.parameters
     assert fds.type.text == "int *"
     assert fds.count == 2
@@ -70,11 +70,14 @@ def test_arrays_and_functions_are_pointers() -> None:
 
 def test_annotations_of_parameters_and_of_functions() -> None:
     found = function(
-        "void *f(void *to OUT BYTES(a * b), size_t a, size_t b)\n\tFAILS(== NULL) ALSO(g, h);"
+        "void *f(void *to OUT(always) BYTES(a * b), size_t a, size_t b)\n"
+        "\tFAILS(== NULL) ALSO(g, h);"
     )
-    assert found.parameters[0].words == {"OUT": [], "BYTES": ["a", "*", "b"]}
+    assert found.parameters[0].words == {"OUT": ["always"], "BYTES": ["a", "*", "b"]}
     assert found.words == {"FAILS": ["==", "NULL"], "ALSO": ["g", ",", "h"]}
-    assert found.source.startswith("void *f(void *to OUT BYTES(a * b), size_t a, size_t b) FAILS")
+    assert found.source.startswith(
+        "void *f(void *to OUT(always) BYTES(a * b), size_t a, size_t b) FAILS"
+    )
 
 
 def test_a_variadic_function_and_its_optional_parameters() -> None:
@@ -84,9 +87,13 @@ def test_a_variadic_function_and_its_optional_parameters() -> None:
     assert found.variadic
     mode, always = found.optionals
     assert (mode.name, mode.operator, mode.values) == ("how", "&", ["A", "B"])
-    assert mode.parameter.name == "mode"
-    assert mode.parameter.words == {"OCTAL": []}
+    assert [one.name for one in mode.parameters] == ["mode"]
+    assert mode.parameters[0].words == {"OCTAL": []}
     assert (always.name, always.values) == ("", [])
+    found = function(
+        "int f(int how, ... OPTIONAL(size_t a, struct b *b, how == A) OPTIONAL(void, how == B));"
+    )
+    assert [[one.name for one in each.parameters] for each in found.optionals] == [["a", "b"], []]
 
 
 def test_typedefs_keep_their_annotations() -> None:

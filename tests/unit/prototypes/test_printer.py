@@ -7,13 +7,14 @@ import struct
 
 import pytest
 
-from soscope.model.call import ENDED_KILLED, ENDED_UNWOUND
+from soscope.model.call import ENDED_KILLED, ENDED_UNWOUND, Entry
 from soscope.model.capture import (
     DATA_BYTES,
     DATA_NULL,
     DATA_STRING,
     DATA_TRUNCATED,
     DATA_UNREADABLE,
+    ERRNO_ITEM,
     Captured,
 )
 from soscope.prototypes.printer import unknown_result, unknown_words
@@ -123,7 +124,7 @@ def test_wide_strings() -> None:
 
 
 def test_what_a_call_fills_in_is_an_address_until_it_returns() -> None:
-    of = printer("long f(int fd, void *p OUT BYTES(result), size_t n) FAILS(< 0);")
+    of = printer("long f(int fd, void *p OUT(success) BYTES(result), size_t n) FAILS(< 0);")
     entry = at_entry(3, 0x7000, 4096)
     assert of.known_at_entry == 1
     assert texts(of, entry) == ["3", "0x7000", "4096"]
@@ -135,7 +136,7 @@ def test_what_a_call_fills_in_is_an_address_until_it_returns() -> None:
 
 
 def test_what_a_failed_or_broken_call_left_is_not_shown() -> None:
-    of = printer("long f(int fd, void *p OUT BYTES(result), size_t n) FAILS(< 0);")
+    of = printer("long f(int fd, void *p OUT(success) BYTES(result), size_t n) FAILS(< 0);")
     entry, wanted = at_entry(3, 0x7000, 4096), ["3", "0x7000", "4096"]
     assert texts(of, entry, after=at_exit(-1, data={1: b"old"})) == wanted
     for ended in (ENDED_UNWOUND, ENDED_KILLED):
@@ -143,7 +144,7 @@ def test_what_a_failed_or_broken_call_left_is_not_shown() -> None:
 
 
 def test_nothing_is_filled_in_where_the_result_is_null() -> None:
-    of = printer("char *f(char *s OUT, int n) POINTER;")
+    of = printer("char *f(char *s OUT(result != NULL), int n) POINTER;")
     entry = at_entry(0x7000, 100)
     line = at_exit(0x7000, data={0: b"line\n"})
     assert texts(of, entry, after=line) == [r'"line\n"', "100"]
@@ -151,7 +152,7 @@ def test_nothing_is_filled_in_where_the_result_is_null() -> None:
 
 
 def test_numbers_that_pointers_lead_to() -> None:
-    of = printer("int f(int fds[2] OUT, void **p OUT);")
+    of = printer("int f(int fds[2] OUT(always), void **p OUT(always));")
     data = {0: struct.pack("<ii", 3, -4), 1: struct.pack("<Q", 0x5000)}
     shown = of.arguments(at_entry(1, 2), 32, at_exit(0, data=data))
     assert [one.text for one in shown] == ["[3, -4]", "[0x5000]"]
@@ -173,6 +174,8 @@ def test_structures_name_their_fields() -> None:
         (b"\x0a\0\x01\xbb" + bytes(4) + bytes(15) + b"\1" + bytes(4), "{AF_INET6, [::1]:443}"),
         (b"\1\0/run/x\0garbage", '{AF_UNIX, "/run/x"}'),
         (b"\1\0\0name", '{AF_UNIX, "@name"}'),
+        (b"\1\0\0name\0\0", r'{AF_UNIX, "@name\000\000"}'),
+        (b"\1\0\0", '{AF_UNIX, "@"}'),
         (b"\1\0", '{AF_UNIX, ""}'),
         (b"\x10\0" + bytes(10), "{AF_NETLINK, ...}"),
         (b"\x63\0" + bytes(10), "{99, ...}"),
@@ -353,8 +356,76 @@ def test_an_unknown_function_shows_four_words_and_a_mark() -> None:
     ],
 )
 def test_words_of_unknown_type_follow_ltrace(word: int, text: str) -> None:
-    assert unknown_result(word).text == text
+    shown = unknown_result(word)
+    assert (shown.text, shown.type) == (f"{text} ?", "?")
 
 
 def test_an_unknown_result_that_was_not_seen() -> None:
     assert unknown_result(None).value is None
+
+
+@pytest.mark.parametrize(
+    ("rule", "size", "result", "written"),
+    [
+        ("success", 8, 0, True),
+        ("success", 8, -1, False),
+        ("success, size > 0", 0, 3, False),
+        ("success, size > 0", 1, 3, True),
+        ("result > 0", 8, 0, False),
+        ("result > 0", 8, -1, False),
+        ("result > 0", 8, 0x1_0000_0000, False),  # the result is an int
+        ("result >= 0", 8, 0, True),
+        ("result != 0", 8, 0, False),
+        ("result == 0", 8, 0, True),
+        ("always", 8, -1, True),
+    ],
+)
+def test_a_call_has_written_where_its_rule_says_so(
+    rule: str, size: int, result: int, written: bool
+) -> None:
+    of = printer(f"int f(int *p OUT({rule}), size_t size) FAILS(== -1);")
+    after = at_exit(result, data={0: b"\5\0\0\0"})
+    shown = texts(of, at_entry(0x7000, size), after=after)
+    assert shown == ["[5]" if written else "0x7000", str(size)]
+
+
+def test_a_rule_about_an_argument_that_was_not_kept_does_not_hold() -> None:
+    of = printer("int f(int *p OUT(size > 0), size_t size);")
+    assert texts(of, at_entry(0x7000), after=at_exit(0, data={0: b"\5\0\0\0"}))[0] == "0x7000"
+
+
+def test_a_result_that_is_no_number_has_no_other_result() -> None:
+    of = printer("double f(double x, int *p OUT(result != NAN));")
+    for result, text in ((1.5, "[5]"), (float("nan"), "0x7000")):
+        after = at_exit(0, data={1: b"\5\0\0\0"}, floats=(result,))
+        assert texts(of, at_entry(0x7000, floats=(2.5,)), after=after) == ["2.5", text]
+
+
+def test_an_errno_that_was_there_before_is_not_the_reason() -> None:
+    of = printer("int f(int a) FAILS(< 0) ERRNO(changed);")
+    before = at_entry(1, data={ERRNO_ITEM: (DATA_BYTES, 0, b"\x09\0\0\0")})
+    for errno, known in ((2, 2), (9, None)):
+        after = at_exit(-1, errno=errno)
+        after.entry = Entry(0, 1, 1, after.slot, 0, 0, before, False)
+        assert of.failure_errno(after) == known
+    assert of.failure_errno(at_exit(-1, errno=2)) is None  # its entry was not kept
+
+
+def test_several_optional_arguments_or_none() -> None:
+    of = printer(
+        "int f(int how, ... WORDS(1) OPTIONAL(int a, int b, how == O_CREAT)"
+        " OPTIONAL(void, how == O_CLOEXEC));"
+    )
+    assert texts(of, at_entry(0o100, 7, 8)) == ["64", "7", "8"]
+    assert texts(of, at_entry(0o2000000, 7, 8)) == [str(0o2000000)]
+    assert texts(of, at_entry(1, 7, 8)) == ["1", "7 ?"]
+
+
+def test_a_constant_that_another_argument_gives_its_meaning() -> None:
+    of = printer("int f(int level, int x, int option ENUM(by_level, level));")
+    assert texts(of, at_entry(1, 0, 2)) == ["1", "0", "WORD"]
+    assert texts(of, at_entry(6, 0, 2)) == ["6", "0", "NO_DELAY"]
+    assert texts(of, at_entry(6, 0, 3)) == ["6", "0", "3"]
+    assert texts(of, at_entry(7, 0, 2)) == ["7", "0", "2"]
+    (*_, option) = of.arguments(at_entry(6, 0, 2), 32, None)
+    assert option.value == 2
