@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// target: libs=leaf; timeout=120
+// target: libs=leaf; timeout=120; untimed=yes
 // A million levels of hooked calls on one big stack: entries without end, few
 // call sites.
 #include "leaf.h"

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
-from soscope.model.call import ENDED_EXIT, ENDED_KILLED, Process, ProcessExit
+from soscope.model.call import ENDED_EXIT, ENDED_KILLED, ProcessExit, ProcessStart
 from soscope.recording.sink import Told
 
 
 def ends_calls(event: Told) -> bool:
     """Say whether `event` ends the open calls of its process."""
-    return isinstance(event, ProcessExit) or (isinstance(event, Process) and event.event == "exec")
+    return isinstance(event, ProcessExit) or (
+        isinstance(event, ProcessStart) and event.event == "exec"
+    )
 
 
 def how_ended(event: Told) -> str:

@@ -1,163 +1,200 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of `pairing` for whole arrays of events at once.
+"""The rules of `pairing` for the events of one stack in one window, as arrays.
 
 An entry whose exit is the next event of its stack is a pair; without it, the events around
 are next to each other. Some rounds of that leave what is irregular: calls that were unwound,
-tail calls, exits without entry. Those are looked at one by one.
+tail calls, exits without entry, and what goes on from the window before or into the next one.
+Those are looked at one by one.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from typing import Any
+import numpy as np  # noqa: TID253  only `windows` imports this
 
-import numpy as np  # noqa: TID253  only `columns` imports this
-import numpy.typing as npt  # noqa: TID253
-
+from soscope.recording.arrays import SLOT, Booleans, Events, Integers
+from soscope.recording.pairing import OpenCall, PairedThread
 from soscope.wire import layout
 
-Integers = npt.NDArray[np.signedinteger[Any]]
-Booleans = npt.NDArray[np.bool_]
-
-_STACK_START = 0  # the kind of a mark in front of each stack's events
+_RETURNS = (layout.UNIT_EXIT - layout.UNIT_ENTRY) << 28  # between the words of a pair
 _MOST_ROUNDS = 1000
 _FEW = 64  # a round that removes fewer than one in so many is not worth another
 
-
-def index_type(size: int) -> type[np.signedinteger[Any]]:
-    """Return the smallest type for indices of arrays of `size` elements."""
-    return np.int32 if size < 1 << 31 else np.int64
+One = int | OpenCall  # a call of this window by the index of its entry, or one of those before
 
 
 class Matching:
-    """What became of the events of many stacks.
+    """What became of the events of one thread, or one stack of it; all indices are of events.
 
-    All arrays have one element per event (and per mark, see `match`). `partner`: of an exit
-    its entry, of an entry its exit, -1 = none. `over`: where a call without exit was found
-    to be over, -1 = not at all. `depth`: open calls of its stack around an entry. `orphans`:
-    exits without entry, as indices; `again`: those of them that only return once more.
+    `entries` and `exits` are arrays of pairs, one behind the other. `late` are the exits of calls
+    of earlier windows. `over` are the calls that were found to be over without an exit, with the
+    event that said so; those that `revived` has returned after all. `again`: exits that return
+    once more, each with its call. `orphans`: exits without entry. `open`: the calls that are open
+    at the end, outermost first.
     """
 
-    def __init__(self, size: int) -> None:
-        self.partner: Integers = np.full(size, -1, index_type(size))
-        self.over: Integers = np.full(size, -1, index_type(size))
-        self.depth: Integers = np.zeros(size, np.int32)
+    def __init__(self) -> None:
+        self.entries: list[Integers] = []
+        self.exits: list[Integers] = []
+        self.late: list[tuple[int, OpenCall]] = []
+        self.over: list[tuple[One, int]] = []
+        self.revived: set[One] = set()
+        self.again: list[tuple[int, One]] = []
         self.orphans: list[int] = []
-        self.again: list[int] = []
+        self.open: list[One] = []
+        self.depth: Integers | None = None
+        self.before: dict[int, One] = {}  # the calls that tail-called entries, as far as known
+
+    def pairs(self) -> tuple[Integers, Integers]:
+        """Return entries and exits as one array each."""
+        if len(self.entries) == 1:
+            return self.entries[0], self.exits[0]
+        nothing = np.zeros(0, np.int64)
+        return np.concatenate((nothing, *self.entries)), np.concatenate((nothing, *self.exits))
+
+    def add_pairs(self, pairs: list[tuple[int, int]]) -> None:
+        """Add pairs of an entry and its exit."""
+        if pairs:
+            entries, exits = zip(*pairs, strict=True)
+            self.entries.append(np.array(entries, np.int64))
+            self.exits.append(np.array(exits, np.int64))
 
 
-def match(
-    kind: Integers, sp: Integers, slot: Integers, tail: Booleans, twice: Booleans
-) -> Matching:
-    """Match the events of stacks that stand one behind the other, each behind a mark.
+def match(events: Events, tail: Booleans | None, calls: list[OpenCall], *, deep: bool) -> Matching:
+    """Match the events of one stack, on which `calls` are open at the beginning.
 
-    `kind` is a unit type, 0 for the mark; `tail` marks entries that were tail-called, `twice`
-    exits of functions that may return again.
+    `tail` marks entries that were tail-called; None: no entry was. `deep`: find `depth`, too: the
+    open calls around each entry.
     """
-    matching = Matching(len(kind))
-    if not len(kind):
-        return matching
-    enters = (kind == layout.UNIT_ENTRY) | (kind == layout.UNIT_ENTRY_ONLY)
+    found = Matching()
+    commit = events.commit
+    kind = events.kind()
     # An event ends the open calls whose sp doubled is smaller than this: those below it and,
     # at an entry that was not tail-called, those at the same address.
-    reach = np.where(kind == _STACK_START, -1, 2 * sp + (enters & ~tail))
-    rest, between = _cancel(matching, kind, sp, slot, reach)
-    _one_by_one(matching, kind, sp, slot, reach, rest, between)
-    opened = kind == layout.UNIT_ENTRY
-    closed = np.concatenate(
-        (
-            np.flatnonzero((kind == layout.UNIT_EXIT) & (matching.partner >= 0)),
-            matching.over[matching.over >= 0],
-        )
-    )
-    level = np.cumsum(opened, dtype=np.int32) - opened
-    level -= np.cumsum(np.bincount(closed, minlength=len(kind)), dtype=np.int32)
-    starts = np.flatnonzero(kind == _STACK_START)
-    matching.depth = level - np.repeat(level[starts], np.diff([*starts, len(kind)]))
-    _look_again(matching, kind, sp, slot, twice)
-    return matching
+    reach = events.sp.astype(np.int64) * 2
+    reach += kind != layout.UNIT_EXIT
+    if tail is not None:
+        reach -= tail
+    only = kind == layout.UNIT_ENTRY_ONLY
+    rest, between, head = _cancel(found, commit, events.sp, reach, only)
+    closed = _one_by_one(found, events, reach, rest, between, head, calls)
+    if deep:
+        opened = kind == layout.UNIT_ENTRY
+        gone = np.concatenate((found.pairs()[1], np.array(closed, np.int64)))
+        level = np.cumsum(opened) - opened + len(calls)
+        found.depth = level - np.cumsum(np.bincount(gone, minlength=len(commit)))
+    return found
 
 
 def _cancel(
-    matching: Matching, kind: Integers, sp: Integers, slot: Integers, reach: Integers
-) -> tuple[Integers, Integers]:
+    found: Matching,
+    commit: np.ndarray,
+    sp: np.ndarray,
+    reach: Integers,
+    only: Booleans,
+) -> tuple[Integers, Integers, int]:
     """Match neighbours until hardly any are left.
 
-    Returns the events that are left, and behind each the highest `reach` of those that are
-    gone.
+    Returns the events that are left, behind each the highest `reach` of those that are gone, and
+    the highest in front of the first.
     """
-    rest = np.flatnonzero(kind != layout.UNIT_ENTRY_ONLY)
-    gone = np.where(kind == layout.UNIT_ENTRY_ONLY, reach, -1)
-    between = np.maximum.reduceat(gone, rest)
+    rest = np.arange(len(commit))
+    between = np.full(len(commit), -1, np.int64)
+    head = -1
+    inner = reach  # of what is left
+    if only.any():
+        rest, between, head = _without(rest, between, inner, ~only, head)
+        commit, sp, inner = commit[rest], sp[rest], inner[rest]
     for _ in range(_MOST_ROUNDS):
-        here, behind = rest[:-1], rest[1:]
-        pair = (
-            (kind[here] == layout.UNIT_ENTRY)
-            & (kind[behind] == layout.UNIT_EXIT)
-            & (sp[here] == sp[behind])
-            & (slot[here] == slot[behind])
-            & (between[:-1] <= 2 * sp[here])
-        )
+        if len(rest) < 2:
+            break
+        pair = (commit[1:] - commit[:-1] == _RETURNS) & (sp[1:] == sp[:-1])
+        pair &= between[:-1] <= inner[1:]
         first = np.flatnonzero(pair)
         if not len(first):
             break
-        matching.partner[rest[first]] = rest[first + 1]
-        matching.partner[rest[first + 1]] = rest[first]
+        found.entries.append(rest[first])
+        found.exits.append(rest[first + 1])
         keep = np.ones(len(rest), np.bool_)
         keep[first] = keep[first + 1] = False
-        highest = np.where(keep, between, np.maximum(reach[rest], between))
-        kept = np.flatnonzero(keep)
         many = len(first) * _FEW > len(rest)
-        rest, between = rest[kept], np.maximum.reduceat(highest, kept)
+        rest, between, head = _without(rest, between, inner, keep, head)
+        kept = np.flatnonzero(keep)
+        commit, sp, inner = commit[kept], sp[kept], inner[kept]
         if not many:
             break
-    return rest, between
+    return rest, between, head
+
+
+def _without(
+    rest: Integers, between: Integers, reach: Integers, keep: Booleans, head: int
+) -> tuple[Integers, Integers, int]:
+    """Take events out of `rest`, and their reach into `between` and `head`."""
+    kept = np.flatnonzero(keep)
+    highest = np.where(keep, between, np.maximum(reach, between))
+    front = highest[: kept[0]] if len(kept) else highest
+    if len(front):
+        head = max(head, int(front.max()))
+    if len(kept):
+        between = np.maximum.reduceat(highest, kept)
+    return rest[kept], between[: len(kept)], head
 
 
 def _one_by_one(
-    matching: Matching,
-    kind: Integers,
-    sp: Integers,
-    slot: Integers,
+    found: Matching,
+    events: Events,
     reach: Integers,
     rest: Integers,
     between: Integers,
-) -> None:
-    """Apply the rules to the events that are left."""
-    partner, over = matching.partner, matching.over
-    stack: list[tuple[int, int, int]] = []  # event, sp, slot
+    head: int,
+    calls: list[OpenCall],
+) -> list[int]:
+    """Apply the rules to the events that are left; return those that closed a call, each."""
+    pairs: list[tuple[int, int]] = []
+    closed: list[int] = []
+    stack: list[tuple[One, int, int]] = [(call, call.sp, call.slot) for call in calls]
+    while stack and 2 * stack[-1][1] < head:
+        one, where, _ = stack.pop()
+        closed.append(_first_above(reach, 0, 2 * where))
+        found.over.append((one, closed[-1]))
     rows = zip(
         rest.tolist(),
-        kind[rest].tolist(),
-        sp[rest].tolist(),
-        slot[rest].tolist(),
+        events.commit[rest].tolist(),
+        events.sp[rest].tolist(),
         reach[rest].tolist(),
         between.tolist(),
         strict=True,
     )
-    for event, this, at, function, reaching, later in rows:
-        if this == _STACK_START:
-            stack.clear()
-            continue
+    for event, word, at, reaching, later in rows:
+        function = word & SLOT
         while stack and 2 * stack[-1][1] < reaching:
-            over[stack.pop()[0]] = event
-        if this == layout.UNIT_ENTRY:
+            found.over.append((stack.pop()[0], event))
+            closed.append(event)
+        if word >> 28 == layout.UNIT_ENTRY:
             stack.append((event, at, function))
         else:
-            found = len(stack) - 1
-            while found >= 0 and stack[found][1] == at and stack[found][2] != function:
-                found -= 1
-            if found >= 0 and stack[found][1] == at:
-                for inner, _, _ in stack[found + 1 :]:
-                    over[inner] = event
-                partner[event] = stack[found][0]
-                partner[stack[found][0]] = event
-                del stack[found:]
+            place = len(stack) - 1
+            while place >= 0 and stack[place][1] == at and stack[place][2] != function:
+                place -= 1
+            if place >= 0 and stack[place][1] == at:
+                for inner, _, _ in reversed(stack[place + 1 :]):
+                    found.over.append((inner, event))
+                    closed.append(event)
+                one = stack[place][0]
+                if isinstance(one, OpenCall):
+                    found.late.append((event, one))
+                    closed.append(event)
+                else:
+                    pairs.append((one, event))
+                del stack[place:]
             else:
-                matching.orphans.append(event)
+                found.orphans.append(event)
         while stack and 2 * stack[-1][1] < later:
-            gone, where, _ = stack.pop()
-            over[gone] = _first_above(reach, event + 1, 2 * where)
+            one, where, _ = stack.pop()
+            closed.append(_first_above(reach, event + 1, 2 * where))
+            found.over.append((one, closed[-1]))
+    found.add_pairs(pairs)
+    found.open = [one for one, _, _ in stack]
+    return closed
 
 
 def _first_above(values: Integers, start: int, limit: int) -> int:
@@ -172,37 +209,55 @@ def _first_above(values: Integers, start: int, limit: int) -> int:
         width = min(width * 2, 1 << 16)
 
 
-def _look_again(
-    matching: Matching, kind: Integers, sp: Integers, slot: Integers, twice: Booleans
-) -> None:
+def look_again(found: Matching, events: Events, twice: Booleans, thread: PairedThread) -> None:
     """Find the orphans that return once more, and those of calls taken for unwound."""
-    if not matching.orphans:
-        return
-    stacks = np.cumsum(kind == _STACK_START)
-    place = stacks << 32 | sp
-    places = np.unique(place[matching.orphans])
-    events = np.flatnonzero(np.isin(place, places) & (kind != _STACK_START))
-    unwound: dict[int, list[int]] = defaultdict(list)  # place -> entries without exit
-    returned: set[tuple[int, int]] = set()
-    orphans = []
-    for event in events.tolist():
-        here, function = int(place[event]), int(slot[event])
-        if kind[event] != layout.UNIT_EXIT:
-            unwound[here] = [one for one in unwound[here] if matching.over[one] > event]
-            if kind[event] == layout.UNIT_ENTRY and matching.over[event] >= 0:
-                unwound[here].append(event)
-        elif matching.partner[event] >= 0:
+    sps = np.unique(events.sp[found.orphans])
+    here = np.flatnonzero(np.isin(events.sp, sps))
+    partner = np.full(len(events), -1, np.int64)
+    entries, exits = found.pairs()
+    partner[exits] = entries
+    late = dict(found.late)
+    orphans = set(found.orphans)
+    unwound: dict[int, list[One]] = {sp: list(thread.unwound.get(sp, ())) for sp in sps.tolist()}
+    over = [pair for pair in found.over if _sp(events, pair[0]) in unwound]
+    coming = sorted(over, key=lambda pair: pair[1])
+    coming.reverse()  # the next one is the last
+    returned: dict[tuple[int, int], One] = dict(thread.again)
+    found.orphans = []
+    pairs: list[tuple[int, int]] = []
+    rows = zip(here.tolist(), events.commit[here].tolist(), events.sp[here].tolist(), strict=True)
+    for event, word, sp in rows:
+        slot = word & SLOT
+        is_exit = word >> 28 == layout.UNIT_EXIT
+        while coming and coming[-1][1] <= event:
+            one = coming.pop()[0]
+            unwound[_sp(events, one)].append(one)
+        if not is_exit:
+            unwound[sp] = []
+        elif event not in orphans:
             if twice[event]:
-                returned.add((here, function))
-        elif twice[event] and (here, function) in returned:
-            matching.again.append(event)
+                before = int(partner[event])
+                returned[sp, slot] = before if before >= 0 else late[event]
+        elif twice[event] and (sp, slot) in returned:
+            found.again.append((event, returned[sp, slot]))
         else:
-            for one in reversed(unwound[here]):
-                if slot[one] == function and matching.over[one] < event:
-                    unwound[here].remove(one)
-                    matching.partner[event] = one
-                    matching.partner[one] = event
+            for one in unwound[sp]:
+                if _slot(events, one) == slot:
+                    unwound[sp].remove(one)
+                    found.revived.add(one)
+                    if isinstance(one, OpenCall):
+                        found.late.append((event, one))
+                    else:
+                        pairs.append((one, event))
                     break
             else:
-                orphans.append(event)
-    matching.orphans = orphans + matching.again
+                found.orphans.append(event)
+    found.add_pairs(pairs)
+
+
+def _sp(events: Events, one: One) -> int:
+    return one.sp if isinstance(one, OpenCall) else int(events.sp[one])
+
+
+def _slot(events: Events, one: One) -> int:
+    return one.slot if isinstance(one, OpenCall) else int(events.commit[one]) & SLOT

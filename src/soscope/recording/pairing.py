@@ -10,8 +10,8 @@ A thread can have several stacks (coroutines, signal stacks): addresses more tha
 all that a stack has shown so far are another one. Small coroutine stacks that lie side by
 side look like one; a call that was taken for unwound and returns after all is returned.
 Coroutines can go on in another thread. A forked child returns from calls that its parent
-made, though the parent may have returned from them long before; setjmp returns again and
-again.
+made, though the parent may have returned from them long before: until then the child's own
+calls lie inside them. setjmp returns again and again.
 
 `columns` applies the same rules to arrays; a test compares both.
 """
@@ -34,7 +34,7 @@ AGAIN = 4  # it had returned before (setjmp)
 INHERITED = 5  # of another process, open when that forked this one
 
 
-class Call:
+class OpenCall:
     """A call, the `number`th of all.
 
     `payload` and `overhead` are for those who use it, and theirs to set.
@@ -42,7 +42,7 @@ class Call:
 
     __slots__ = ("holes", "number", "overhead", "payload", "slot", "sp", "thread", "tsc")
 
-    def __init__(self, thread: Thread, slot: int, sp: int, tsc: int, number: int) -> None:
+    def __init__(self, thread: PairedThread, slot: int, sp: int, tsc: int, number: int) -> None:
         self.thread = thread
         self.number = number
         self.slot = slot
@@ -63,10 +63,10 @@ class _Stack:
 
     def __init__(self, sp: int) -> None:
         self.low = self.high = sp
-        self.calls: list[Call] = []  # sp never grows
+        self.calls: list[OpenCall] = []  # sp never grows
 
 
-class Thread:
+class PairedThread:
     """One thread of one program, with its stacks. `holes` counts losses in its stream."""
 
     __slots__ = ("_bounds", "_stacks", "again", "current", "holes", "key", "unwound")
@@ -77,8 +77,8 @@ class Thread:
         self._stacks: list[_Stack] = []  # by address
         self._bounds: list[int] = []  # their low ends
         self.current: _Stack | None = None
-        self.unwound: dict[int, list[Call]] = {}  # by sp: may return after all
-        self.again: dict[tuple[int, int], Call] = {}  # by sp and slot: may return again
+        self.unwound: dict[int, list[OpenCall]] = {}  # by sp: may return after all
+        self.again: dict[tuple[int, int], OpenCall] = {}  # by sp and slot: may return again
 
     def stack(self, sp: int) -> _Stack:
         """Return the stack that `sp` lies in."""
@@ -104,14 +104,36 @@ class Thread:
         self.current = stack
         return stack
 
-    def _calls(self, sp: int) -> list[Call]:
+    def bounds(self) -> list[tuple[int, int]]:
+        """Return the lowest and the highest `sp` that each stack has shown, by address."""
+        return [(stack.low, stack.high) for stack in self._stacks]
+
+    def cover(self, low: int, high: int) -> list[OpenCall]:
+        """Return the open calls of the one stack in [low, high], which shows all of that now."""
+        at = bisect_right(self._bounds, high) - 1
+        if at < 0 or self._bounds[at] < low:
+            at += 1
+            self._stacks.insert(at, _Stack(low))
+            self._bounds.insert(at, low)
+        stack = self._stacks[at]
+        stack.low = self._bounds[at] = low
+        stack.high = high
+        self.current = stack
+        return stack.calls
+
+    def within(self, low: int, high: int) -> list[OpenCall]:
+        """Return the open calls of the one stack in [low, high], outermost first."""
+        at = bisect_right(self._bounds, high) - 1
+        return list(self._stacks[at].calls) if at >= 0 and self._bounds[at] >= low else []
+
+    def _calls(self, sp: int) -> list[OpenCall]:
         """Return the open calls of the stack that `sp` lies in."""
         at = bisect_right(self._bounds, sp) - 1
         if at < 0 or self._stacks[at].high < sp:
             return []
         return self._stacks[at].calls
 
-    def find(self, sp: int, slot: int) -> Call | None:
+    def find(self, sp: int, slot: int) -> OpenCall | None:
         """Return the innermost open call of `slot` at `sp`."""
         for call in reversed(self._calls(sp)):
             if call.sp > sp:
@@ -120,15 +142,19 @@ class Thread:
                 return call
         return None
 
-    def take(self, call: Call) -> None:
+    def take(self, call: OpenCall) -> None:
         """Take an open call off its stack, wherever it stands."""
         self._calls(call.sp).remove(call)
 
-    def open(self) -> list[Call]:
+    def open(self) -> list[OpenCall]:
         """Return all open calls, innermost first."""
         return [call for stack in self._stacks for call in reversed(stack.calls)]
 
-    def close(self) -> list[Call]:
+    def depths(self) -> list[list[int]]:
+        """Return the `sp` of the open calls of each stack that has any, outermost first."""
+        return [[call.sp for call in stack.calls] for stack in self._stacks if stack.calls]
+
+    def close(self) -> list[OpenCall]:
         """Take all open calls off the stacks; return them, innermost first."""
         found = self.open()
         for stack in self._stacks:
@@ -139,21 +165,24 @@ class Thread:
 class Pairing:
     """All threads of all programs."""
 
-    __slots__ = ("_entries", "_families", "_inherited")
+    __slots__ = ("_around", "_entries", "_families", "_inherited")
 
     def __init__(self) -> None:
         self._entries = 0
-        self._families: dict[int, dict[Thread, None]] = {}  # by program, in order
+        self._families: dict[int, dict[PairedThread, None]] = {}  # by program, in order
         # by pid: the calls that its process can return from, although another made them
-        self._inherited: dict[int, dict[tuple[int, int, int], Call]] = {}
+        self._inherited: dict[int, dict[tuple[int, int, int], OpenCall]] = {}
+        # by pid: of these, the `sp` of those that its first thread may still be inside of, by
+        # stack
+        self._around: dict[int, list[list[int]]] = {}
 
-    def thread(self, key: tuple[int, int, int]) -> Thread:
+    def thread(self, key: tuple[int, int, int]) -> PairedThread:
         """Return a new thread; `key` is its program, pid and tid."""
-        thread = Thread(key)
+        thread = PairedThread(key)
         self._families.setdefault(key[0], {})[thread] = None
         return thread
 
-    def end(self, thread: Thread) -> list[Call]:
+    def end(self, thread: PairedThread) -> list[OpenCall]:
         """End all calls of a thread, because it has ended; return them, and forget it."""
         family = self._families.get(thread.key[0], {})
         family.pop(thread, None)
@@ -161,24 +190,35 @@ class Pairing:
             self._families.pop(thread.key[0], None)
         return thread.close()
 
+    def has_elsewhere(self, thread: PairedThread, slot: int, sp: int) -> bool:
+        """Say whether another thread has an open call of `slot` at `sp`."""
+        family = self._families.get(thread.key[0], {})
+        return any(one is not thread and one.find(sp, slot) is not None for one in family)
+
     def fork(self, parent: int, child: int) -> None:
         """Hear that process `parent` has made a copy of itself, `child`."""
-        calls: dict[tuple[int, int, int], Call] = {}
+        calls: dict[tuple[int, int, int], OpenCall] = {}
         calls.update(self._inherited.get(parent, {}))
+        around = [list(stack) for stack in self._around.get(parent, ())]
         for program, family in self._families.items():
             for thread in family:
                 if thread.key[1] == parent:
+                    around += thread.depths()
                     for call in (*thread.again.values(), *reversed(thread.open())):
                         calls[program, call.slot, call.sp] = call
         self._inherited[child] = calls
+        self._around.pop(child, None)
+        if around:
+            self._around[child] = around
 
     def forget(self, pid: int) -> None:
         """Hear that a process has ended, or executed another program."""
         self._inherited.pop(pid, None)
+        self._around.pop(pid, None)
 
     def enter(
-        self, thread: Thread, slot: int, sp: int, tsc: int, *, tail: bool, returns: bool
-    ) -> tuple[Call, int, list[Call], Call | None]:
+        self, thread: PairedThread, slot: int, sp: int, tsc: int, *, tail: bool, returns: bool
+    ) -> tuple[OpenCall, int, list[OpenCall], OpenCall | None]:
         """Begin a call.
 
         `tail`: it was tail-called by a hooked call at the same `sp`. `returns`: its exit
@@ -186,7 +226,7 @@ class Pairing:
         innermost first, and the call that tail-called it, if that is known.
         """
         calls = thread.stack(sp).calls
-        over: list[Call] = []
+        over: list[OpenCall] = []
         while calls and calls[-1].sp < sp:
             over.append(self._unwind(calls.pop()))
         if not tail:
@@ -196,22 +236,24 @@ class Pairing:
         if thread.unwound:
             thread.unwound.pop(sp, None)
         depth = len(calls)
+        if self._around:
+            depth += self._depth_around(thread, sp if tail else sp + 1)
         before = calls[-1] if calls and calls[-1].sp == sp else None
         self._entries += 1
-        call = Call(thread, slot, sp, tsc, self._entries)
+        call = OpenCall(thread, slot, sp, tsc, self._entries)
         if returns:
             calls.append(call)
         return call, depth, over, before
 
     def leave(
-        self, thread: Thread, slot: int, sp: int, *, twice: bool
-    ) -> tuple[Call | None, int, list[Call]]:
+        self, thread: PairedThread, slot: int, sp: int, *, twice: bool
+    ) -> tuple[OpenCall | None, int, list[OpenCall]]:
         """End a call. Return it, how it was found, and those that are over with it.
 
         `twice`: the function may return again. The call is None where its entry is missing.
         """
         calls = thread.stack(sp).calls
-        over: list[Call] = []
+        over: list[OpenCall] = []
         while calls and calls[-1].sp < sp:
             over.append(self._unwind(calls.pop()))
         for index in range(len(calls) - 1, -1, -1):
@@ -225,15 +267,39 @@ class Pairing:
                     thread.again[sp, slot] = call
                 return call, OWN, over
         found, how = self._search(thread, slot, sp, twice=twice)
+        if how == INHERITED and self._around:
+            self._depth_around(thread, sp + 1)
         return found, how, over
 
-    def _unwind(self, call: Call) -> Call:
+    def _depth_around(self, thread: PairedThread, end: int) -> int:
+        """Count the calls of others that a thread is inside of; those below `end` are over.
+
+        Only the first thread of a forked child is inside of any: it is a copy of the one that
+        forked. They lie in the stack whose innermost call is nearest.
+        """
+        _, pid, tid = thread.key
+        stacks = self._around.get(pid) if pid == tid else None
+        if stacks is None:
+            return 0
+        near = [stack for stack in stacks if stack[-1] - REACH <= end <= stack[0] + REACH]
+        if not near:
+            return 0
+        stack = min(near, key=lambda one: max(one[-1] - end, end - one[0]))
+        while stack and stack[-1] < end:
+            stack.pop()
+        if not stack:
+            stacks.remove(stack)
+            if not stacks:
+                del self._around[pid]
+        return len(stack)
+
+    def _unwind(self, call: OpenCall) -> OpenCall:
         call.thread.unwound.setdefault(call.sp, []).append(call)
         return call
 
     def _search(
-        self, thread: Thread, slot: int, sp: int, *, twice: bool
-    ) -> tuple[Call | None, int]:
+        self, thread: PairedThread, slot: int, sp: int, *, twice: bool
+    ) -> tuple[OpenCall | None, int]:
         if twice and (sp, slot) in thread.again:
             return thread.again[sp, slot], AGAIN
         waiting = thread.unwound.get(sp, [])  # the innermost first
@@ -257,5 +323,5 @@ class Pairing:
         return None, 0
 
 
-def _number(call: Call) -> int:
+def _number(call: OpenCall) -> int:
     return call.number

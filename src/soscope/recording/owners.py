@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who owns a chunk: its header has the ids that process and thread have in their own namespace.
+
+Two processes in two pid namespaces may have one number. Then nobody can tell whose a chunk is,
+and it is nobody's only when neither has such a thread.
+"""
+
+from __future__ import annotations
+
+import os
+from _collections_abc import Mapping
+from _collections_abc import Set as AbstractSet
+
+
+class Owners:
+    """The processes that use a block, at one moment.
+
+    `pids` are their ids as we see them, `inner` says what they call themselves where that is
+    another number.
+    """
+
+    __slots__ = ("_inner", "_pids", "_processes", "_threads")
+
+    def __init__(self, pids: AbstractSet[int], inner: Mapping[int, int]) -> None:
+        self._pids = pids
+        self._inner = inner
+        self._processes: dict[int, list[int]] | None = None  # by their own id
+        self._threads: dict[int, set[int] | None] = {}  # their own ids, by our pid
+
+    def _of(self, pid: int) -> list[int]:
+        if not self._inner:
+            return [pid] if pid in self._pids else []
+        if self._processes is None:
+            self._processes = {}
+            for one in self._pids:
+                self._processes.setdefault(self._inner.get(one, one), []).append(one)
+        return self._processes.get(pid, [])
+
+    def may_be(self, pid: int) -> bool:
+        """Say whether one of them calls itself `pid`."""
+        return bool(self._of(pid))
+
+    def have_lost(self, pid: int, tid: int) -> bool:
+        """Say whether a thread has ended that was of one of them: `pid` and `tid` are its own."""
+        processes = self._of(pid)
+        return bool(processes) and not any(self._lives(one, tid) for one in processes)
+
+    def _lives(self, pid: int, tid: int) -> bool:
+        is_inner = pid in self._inner
+        if pid not in self._threads:
+            self._threads[pid] = _inner_tids(pid) if is_inner else _tids(pid)
+        tids = self._threads[pid]
+        if tids is None or tid in tids:
+            return True
+        return not is_inner and _is_there(f"/proc/{pid}/task/{tid}")
+
+
+def _tids(pid: int) -> set[int]:
+    """Return the ids of a process's threads: one look for all of them, and some may be missed."""
+    try:
+        return {int(name) for name in os.listdir(f"/proc/{pid}/task")}
+    except OSError:
+        return set()  # each is looked for by itself
+
+
+def _is_there(path: str) -> bool:
+    try:
+        os.stat(path)
+    except (FileNotFoundError, ProcessLookupError):
+        return not _is_our_proc()  # else it says nothing of our processes
+    except OSError:
+        return True
+    return True
+
+
+def _is_our_proc() -> bool:
+    try:
+        return os.readlink("/proc/self") == str(os.getpid())
+    except OSError:  # no /proc at all
+        return False
+
+
+def _inner_tids(pid: int) -> set[int] | None:
+    """Return the ids that a process's threads have in its namespace, None if that is not told."""
+    found = set()
+    try:
+        tids = os.listdir(f"/proc/{pid}/task")
+    except (FileNotFoundError, ProcessLookupError):
+        return set()  # the process has ended
+    except OSError:
+        return None  # it is not ours to look at
+    for tid in tids:
+        try:
+            with open(f"/proc/{pid}/task/{tid}/status", "rb", buffering=0) as file:
+                _, _, rest = file.read().partition(b"\nNSpid:")
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has ended meanwhile
+        except OSError:
+            return None
+        if not rest:
+            return None
+        found.add(int(rest.split(b"\n", 1)[0].split()[-1]))
+    return found
