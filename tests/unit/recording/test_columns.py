@@ -4,24 +4,31 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np  # noqa: TID253  a test may take its time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from soscope.model.call import Entry, Exit, Process, ProcessExit
-from soscope.recording.columns import ENDED, Columns, columns
+from soscope.model.call import Entry, Exit, ProcessExit, ProcessStart
+from soscope.model.slot import is_error
+from soscope.recording import gather, spans
+from soscope.recording.columns import ENDED, Columns, batches, columns
 from soscope.recording.feed import Feed
-from soscope.recording.reader import Recording
+from soscope.recording.reader import RecordingFile
+from soscope.recording.reduce import stats_of
 from soscope.recording.stream import events
+from soscope.recording.times import failed
 from soscope.recording.writer import Writer
 from soscope.wire import layout
 from tests.unit.recording.fake import EPOCH, FakeAgent, FakeSampler, FakeThread, make_block
 
 NAMES = ("f", "g", "h", "setjmp")
 SETJMP = 3
+SIZES = (1, 60, 700)  # units in a window
+EDGES = [edge + by & 2**64 - 1 for edge in (0, 1 << 31, 1 << 32, 1 << 63) for by in (-1, 0, 1)]
 NEAR = 0x2_0000  # a coroutine's stack so close that it looks like the same
 FAR = 0x4000_0000
 
@@ -66,6 +73,8 @@ class Program:
             )
         self.now = 2000
         self.threads = [self.agent.thread(tid=100 + n) for n in range(threads)]
+        for thread in self.threads:
+            thread.compact = choose(2) == 1
         self.stacks = [Stack(top + n * 16 * FAR // 64) for n in range(threads) for top in stacks]
         self.of_thread = {
             n: self.stacks[n * len(stacks) : (n + 1) * len(stacks)] for n in range(threads)
@@ -132,6 +141,11 @@ class Program:
         self.sampler.now = self.now
         self.feed.drain()
 
+    def fork(self, parent: int, child: FakeThread) -> None:
+        """Tell of a fork as it is done: the clocks are read behind it."""
+        self.sampler.now = max(self.sampler.now, child.tsc)
+        self.feed.event(ProcessStart(EPOCH + child.tsc // 2, child.pid, "fork", parent, "/bin/x"))
+
     def finish(self, *, killed: bool | None = None, close: bool = True) -> None:
         self.now += 100
         self.drain()
@@ -151,20 +165,17 @@ class Program:
 Row = tuple[object, ...]
 
 
-def rows_of_stream(recording: Recording) -> tuple[list[Row], int]:
+def rows_of_stream(recording: RecordingFile) -> list[Row]:
     last: dict[int, Exit] = {}
     entries: list[Entry] = []
-    orphans = 0
     for event in events(recording):
         if isinstance(event, Entry):
             entries.append(event)
         elif isinstance(event, Exit):
             before = last.get(id(event.entry))
-            if event.entry is None:
-                orphans += 1
-            elif event.is_inherited:
+            if event.entry is None or event.is_inherited:
                 continue
-            elif before is None or before.ended != "return":
+            if before is None or before.ended != "return":
                 last[id(event.entry)] = event  # a call that returns again is one call
     rows: list[Row] = []
     for entry in entries:
@@ -186,7 +197,27 @@ def rows_of_stream(recording: Recording) -> tuple[list[Row], int]:
                 entry.entry_only,
             )
         )
-    return rows, orphans
+    return rows
+
+
+def stats_of_stream(recording: RecordingFile) -> dict[tuple[int, int], list[int]]:
+    """Return by program and slot: calls, returns, errors, total, least and most time."""
+    found: dict[tuple[int, int], list[int]] = {}
+    for event in events(recording):
+        if isinstance(event, Entry):
+            found.setdefault((event.slot.process, event.slot.index), [0] * 6)[0] += 1
+        elif isinstance(event, Exit) and event.entry is not None and not event.is_inherited:
+            if event.ended != "return":
+                continue
+            row = found[event.slot.process, event.slot.index]
+            time = event.duration_ns or 0
+            row[4] = min(row[4], time) if row[1] else time
+            row[1] += 1
+            assert event.result is not None
+            row[2] += is_error(event.slot.error_rule, event.result)
+            row[3] += time
+            row[5] = max(row[5], time)
+    return found
 
 
 def rows_of_columns(found: Columns) -> list[Row]:
@@ -210,16 +241,34 @@ def rows_of_columns(found: Columns) -> list[Row]:
     )
 
 
-def compare(path: Path) -> list[Row]:
-    with Recording.open(path) as recording:
-        expected, orphans = rows_of_stream(recording)
-        found = columns(recording)
-        rows = rows_of_columns(found)
-        assert len(found) == len(expected)
+def compare(path: Path, sizes: tuple[int, ...] = SIZES) -> list[Row]:
+    """Compare the arrays with the stream, and windows of some sizes with one of everything."""
+    with RecordingFile.open(path) as recording:
+        expected = rows_of_stream(recording)
+        rows = rows_of_columns(columns(recording, None))
+        assert len(rows) == len(expected)
         for at, (one, other) in enumerate(zip(rows, expected, strict=True)):
             assert one == other, at
-        assert found.orphans == orphans
+        stats = stats_of_stream(recording)
+        for size in (None, *sizes):
+            parts = [rows_of_columns(part) for part in batches(recording, size)]
+            assert [row for part in parts for row in part] == rows, size
+            found = {
+                (program, slot): list(row)
+                for program, slots in stats_of(recording, size).items()
+                for slot, row in slots.items()
+            }
+            assert found == stats, size
         return rows
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _small_scale() -> Iterator[None]:
+    """Let windows end at each pair of clocks, and fold overheads: there are few of them here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gather, "HOLD", 0)
+        patch.setattr(spans, "_MANY", 3)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -239,7 +288,7 @@ def run(directory: Path, seed: int, steps: int, killed: bool | None, **more: obj
         ):
             program.drain()
     program.finish(killed=killed)
-    return compare(path)
+    return compare(path, (SIZES[seed % len(SIZES)],))
 
 
 KILLED = st.sampled_from([None, True, False])
@@ -346,18 +395,18 @@ def test_threads_of_other_processes_and_programs_are_apart(directory: Path) -> N
     parent.enter(0, 1000)
     child = program.agent.thread(pid=200, tid=200)
     child.tsc = parent.tsc
-    program.feed.event(Process(EPOCH + child.tsc // 2, 200, "fork", 100, "/bin/x"))
+    program.fork(100, child)
     child.leave(0, 1000)
     child.enter(1, 900)
     parent.tsc += 50
     parent.leave(0, 1000)
     program.now = parent.tsc + 100
     program.drain()
-    program.feed.event(Process(EPOCH + program.now // 2, 200, "exec", None, "/bin/y"))
+    program.feed.event(ProcessStart(EPOCH + program.now // 2, 200, "exec", None, "/bin/y"))
     program.feed.event(ProcessExit(EPOCH + program.now // 2 + 5, 200, 0, None))
     again = program.agent.thread(pid=200, tid=200)  # the id once more
     again.tsc = program.now + 100
-    program.feed.event(Process(EPOCH + again.tsc // 2, 200, "fork", 100, "/bin/x"))
+    program.fork(100, again)
     again.enter(1, 900)
     program.now = again.tsc
     program.finish()
@@ -373,7 +422,7 @@ def test_a_child_returns_from_what_its_parents_had_open_when_they_forked(directo
         child = program.agent.thread(pid=pid, tid=pid)
         parent.tsc += 10
         child.tsc = parent.tsc
-        program.feed.event(Process(EPOCH + child.tsc // 2, pid, "fork", parent.pid, "/bin/x"))
+        program.fork(parent.pid, child)
         return child
 
     parent = program.threads[0]
@@ -397,8 +446,7 @@ def test_a_child_returns_from_what_its_parents_had_open_when_they_forked(directo
     program.now = grandchild.tsc
     program.finish()
     compare(path)
-    with Recording.open(path) as recording:
-        assert columns(recording).orphans == 1
+    with RecordingFile.open(path) as recording:
         told = [event for event in events(recording) if isinstance(event, Exit)]
     assert [
         (one.slot.symbol, one.pid, one.entry.pid if one.entry else None)
@@ -442,12 +490,21 @@ def test_a_damaged_recording_has_its_calls_up_to_the_damage(directory: Path) -> 
         program.drain()
     program.finish(killed=False)
     data = path.read_bytes()
-    path.write_bytes(data[: len(data) // 2] + b"\xff" + data[len(data) // 2 + 1 :])
+    block = data.index(b"SOSR", len(data) // 2)
+    path.write_bytes(data[:block] + b"\xff" + data[block + 1 :])
     rows = compare(path)
     assert 0 < len(rows) < 3000
-    with Recording.open(path) as recording:
+    with RecordingFile.open(path) as recording:
         columns(recording)
         assert recording.damage is not None
+
+
+@given(st.lists(st.integers(0, 2**64 - 1) | st.sampled_from(EDGES), min_size=1))
+def test_arrays_of_results_fail_as_each_result_does(results: list[int]) -> None:
+    for rule in range(10):
+        rules = np.full(len(results), rule, np.uint8)
+        found = failed(rules, np.array(results, np.uint64)).tolist()
+        assert found == [is_error(rule, result) for result in results], rule
 
 
 def test_a_recording_without_calls_has_no_columns(directory: Path) -> None:

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The calls of a recording for people: columns with the names of functions and images."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np  # noqa: TID253  only those who have columns import this
+import numpy.typing as npt  # noqa: TID253
+
+from soscope.errors import SoscopeError
+from soscope.model.slot import TracedSlot
+from soscope.recording.columns import ENDED, Columns
+from soscope.recording.names import Programs
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+_PLAIN = (
+    "time_ns",
+    "duration_ns",
+    "pid",
+    "tid",
+    "depth",
+    "result",
+    "errno",
+    "failed",
+    "arg0",
+    "return_addr",
+)
+_NAMED = ("symbol", "caller", "callee", "version", "ended")
+# numbers that stand for "not known", or "there is none"
+_NOTHING = {"duration_ns": -1, "errno": 0, "return_addr": 0}
+_FEW = 10  # functions that `repr` names
+
+
+class Calls:
+    """Calls in order of their time: one numpy array for each of `names`, all of one length.
+
+    >>> calls = soscope.open("run.sosr").calls
+    >>> longest = calls.duration_ns[calls.symbol == "read"].max()
+    >>> reads = calls[calls.symbol == "read"]
+    >>> (len(reads), reads.caller[0], reads.callee[0], reads.ended[0])
+    (1, 'cat', 'libc.so.6', 'return')
+
+    `time_ns` is CLOCK_REALTIME at the entry, `duration_ns` -1 where it is not known, `result` an
+    unsigned word, `errno` 0 where the call did not fail. `symbol`, `version`, `caller` and `callee`
+    (names of images) and `ended` ("return", "unwound", "exit", "killed", "lost", or "" for a call
+    that had not ended) are arrays of strings.
+    """
+
+    names = (*_NAMED[:3], *_PLAIN, *_NAMED[3:])
+
+    def __init__(
+        self, columns: Columns, slots: list[TracedSlot], which: npt.NDArray[np.int64]
+    ) -> None:
+        """Take all calls; `which` is the index in `slots` of each."""
+        self._slots = slots
+        self._which = which
+        self._arrays: dict[str, Any] = {name: getattr(columns, name) for name in _PLAIN}
+        self._arrays["_ended"] = columns.ended
+
+    def __len__(self) -> int:
+        return len(self._which)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the array of a column."""
+        if name in _NAMED:
+            values, codes = self._coded(name)
+            return np.array(values, np.object_)[codes] if values else np.empty(0, np.object_)
+        if name in _PLAIN:
+            return self._arrays[name]
+        raise AttributeError(f"no column '{name}': there are {', '.join(self.names)}")
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self.names]
+
+    def __getitem__(self, chosen: Any) -> Calls:
+        """Return some of the calls: a slice, or an array of booleans or indices."""
+        some = object.__new__(Calls)
+        some._slots = self._slots
+        some._which = np.atleast_1d(self._which[chosen])
+        some._arrays = {name: np.atleast_1d(one[chosen]) for name, one in self._arrays.items()}
+        return some
+
+    def __repr__(self) -> str:
+        symbols, codes = self._coded("symbol")
+        counts = np.bincount(codes, minlength=len(symbols)).tolist()
+        ranked = sorted(zip(counts, symbols, strict=True), key=lambda one: (-one[0], one[1]))
+        lines = [f"{count:>12,}  {symbol}" for count, symbol in ranked[:_FEW]]
+        if len(ranked) > _FEW:
+            rest = sum(count for count, _ in ranked[_FEW:])
+            lines.append(f"{rest:>12,}  calls of {len(ranked) - _FEW:,} other functions")
+        return "\n".join([f"<Calls: {len(self):,} in columns {', '.join(self.names)}>", *lines])
+
+    def _coded(self, name: str) -> tuple[list[str], npt.NDArray[np.int64]]:
+        """Return the different values of a column of strings, and the index of each call's."""
+        if name == "ended":
+            return list(ENDED), self._arrays["_ended"].astype(np.int64)
+        known: dict[str, int] = {}
+        texts = [_text(slot, name) for slot in self._slots]
+        used = np.unique(self._which).tolist()
+        codes = np.zeros(len(texts), np.int64)
+        for index in used:
+            codes[index] = known.setdefault(texts[index], len(known))
+        return list(known), codes[self._which]
+
+    def _parts(self) -> Iterator[tuple[str, list[str] | None, npt.NDArray[Any], Any]]:
+        """Yield name, strings (None: numbers), numbers or codes, and where these are unknown."""
+        for name in self.names:
+            if name in _NAMED:
+                yield (name, *self._coded(name), None)
+            else:
+                array = self._arrays[name]
+                yield name, None, array, array == _NOTHING[name] if name in _NOTHING else None
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a DataFrame; strings are categories, what is not known is NA.
+
+        Raises SoscopeError where pandas is not installed.
+
+        >>> frame = soscope.open("run.sosr").calls.to_pandas()
+        >>> frame.groupby("symbol", observed=True).duration_ns.sum().idxmax() in set(frame.symbol)
+        True
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise _missing("pandas") from error
+        data: dict[str, Any] = {}
+        for name, values, array, nothing in self._parts():
+            data[name] = array
+            if values is not None:
+                data[name] = pd.Categorical.from_codes(array, values)
+            elif nothing is not None:
+                data[name] = pd.arrays.IntegerArray(array, nothing)
+        return pd.DataFrame(data)
+
+    def to_arrow(self) -> pa.Table:
+        """Return an Arrow table; strings are dictionaries, what is not known is null.
+
+        Raises SoscopeError where pyarrow is not installed.
+
+        >>> soscope.open("run.sosr").calls.to_arrow().column_names[:3]
+        ['symbol', 'caller', 'callee']
+        """
+        try:
+            import pyarrow as pa
+        except ImportError as error:
+            raise _missing("pyarrow") from error
+        data: dict[str, Any] = {}
+        for name, values, array, nothing in self._parts():
+            if values is None:
+                data[name] = pa.array(array, mask=nothing)
+            else:
+                codes = pa.array(array, pa.int32())
+                data[name] = pa.DictionaryArray.from_arrays(codes, pa.array(values, pa.string()))
+        return pa.table(data)
+
+
+def calls_of(columns: Columns, programs: Programs) -> Calls:
+    """Return the calls of a recording with the names of its programs."""
+    keys, which = np.unique(columns.program << 28 | columns.slot, return_inverse=True)
+    slots = [programs[key >> 28].slot(key & 0xFFF_FFFF) for key in keys.tolist()]
+    return Calls(columns, slots, which.reshape(-1))
+
+
+def _text(slot: TracedSlot, name: str) -> str:
+    if name in ("caller", "callee"):
+        image = getattr(slot, name)
+        return "" if image is None else str(image.name)
+    return str(getattr(slot, name))
+
+
+def _missing(package: str) -> SoscopeError:
+    return SoscopeError(f"{package} is not installed", hint="pip install 'soscope[data]'")

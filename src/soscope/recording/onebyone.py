@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The events of one program and process in one window, through `pairing` one after the other."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+
+import numpy as np  # noqa: TID253  only those who have columns import this
+
+from soscope.recording import pairing
+from soscope.recording.arrays import SLOT, Words
+from soscope.recording.gather import Thread
+from soscope.recording.matched import Matched
+from soscope.recording.matching import Matching, One
+from soscope.recording.pairing import OpenCall
+from soscope.wire import layout
+
+
+class OneByOne:
+    """The events of one program and process in one window, through `pairing`."""
+
+    def __init__(
+        self,
+        pairs: pairing.Pairing,
+        group: list[Matched],
+        ends: list[Thread],
+        close: Callable[[pairing.Pairing, Thread], None],
+    ) -> None:
+        """Prepare; `close` is to be called for each thread of `ends` when it is its turn."""
+        self._close = close
+        self._pairs = pairs
+        self._group = group
+        self._ends = ends
+        self._made: list[OpenCall] = []
+        self._threads = [_Each(one) for one in group]
+
+    def run(self) -> None:
+        """Find what becomes of them."""
+        place = np.concatenate([one.run.place for one in self._group])
+        numbers = np.concatenate([one.run.numbers(slice(None)) for one in self._group])
+        of = np.repeat(np.arange(len(self._group)), [len(one.run) for one in self._group])
+        at = np.concatenate([np.arange(len(one.run)) for one in self._group])
+        order = np.lexsort((numbers, place))
+        keys = list(zip(place[order].tolist(), numbers[order].tolist(), strict=True))
+        ends = [(bisect_left(keys, thread.end), thread) for thread in self._ends]
+        ends.reverse()
+        for count, (group, event) in enumerate(
+            zip(of[order].tolist(), at[order].tolist(), strict=True)
+        ):
+            while ends and ends[-1][0] <= count:
+                self._close(self._pairs, ends.pop()[1])
+            self._event(self._threads[group], event)
+        while ends:
+            self._close(self._pairs, ends.pop()[1])
+        for each in self._threads:
+            each.finish()
+        for call in self._made:
+            each, at_entry, number = call.payload
+            call.payload = number, int(each.addrs[at_entry])
+
+    def _event(self, each: _Each, event: int) -> None:
+        word, sp = each.words[event], each.sps[event]
+        slot = word & SLOT
+        found = each.matched.matching
+        if word >> 28 == layout.UNIT_EXIT:
+            twice = each.twice is not None and bool(each.twice[event])
+            call, how, over = self._pairs.leave(each.state, slot, sp, twice=twice)
+            if call is None or how == pairing.INHERITED:
+                found.orphans.append(event)
+            elif how == pairing.AGAIN:
+                found.again.append((event, each.one(call)))
+            elif how == pairing.MOVED:
+                each.matched.moved.append((event, call))
+            else:
+                one = each.one(call)
+                if how == pairing.REVIVED:
+                    found.revived.add(one)
+                if isinstance(one, OpenCall):
+                    found.late.append((event, one))
+                else:
+                    each.pairs.append((one, event))
+        else:
+            tail = each.matched.tail is not None and bool(each.matched.tail[event])
+            returns = word >> 28 == layout.UNIT_ENTRY
+            call, each.depth[event], over, before = self._pairs.enter(
+                each.state, slot, sp, each.tscs[event], tail=tail, returns=returns
+            )
+            call.holes = each.holes[event]
+            call.payload = each, event, each.numbers[event]
+            self._made.append(call)
+            if tail and before is not None:
+                found.before[event] = each.one(before)
+        for gone in over:
+            found.over.append((each.one(gone), event))
+
+
+class _Each:
+    """One thread's events as lists."""
+
+    def __init__(self, matched: Matched) -> None:
+        run = matched.run
+        self.matched = matched
+        self.state = run.thread.state
+        everything = np.arange(len(run))
+        self.words: list[int] = run.events.commit.tolist()
+        self.sps: list[int] = run.events.sp.tolist()
+        self.tscs: list[int] = run.events.tsc.tolist()
+        self.numbers: list[int] = run.numbers(everything).tolist()
+        self.holes: list[int] = run.holes_at(everything).tolist()
+        self.depth = [0] * len(run)
+        self.pairs: list[tuple[int, int]] = []
+        self.twice = matched.slots.twice(run.events.slot()) if matched.slots.has_twice else None
+        self.addrs: Words = np.zeros(0, np.uint64)
+        matched.matching = Matching()
+
+    def one(self, call: OpenCall) -> One:
+        """Return the index of a call's entry, where that is in this run."""
+        payload = call.payload
+        return payload[1] if len(payload) == 3 and payload[0] is self else call
+
+    def finish(self) -> None:
+        """Make arrays of what was found."""
+        self.matched.matching.add_pairs(self.pairs)
+        self.matched.matching.depth = np.array(self.depth, np.int64)
+        self.addrs = self.matched.return_addrs()

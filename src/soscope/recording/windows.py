@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What becomes of the calls of a recording, window by window, in bounded memory.
+
+Between windows the calls that are open are kept as `pairing` keeps them. Where arrays cannot tell
+(coroutines that go on in another thread, stacks that grow together), the events of a window go
+through `pairing` itself, one by one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from soscope.recording import pairing
+from soscope.recording.arrays import SlotArrays
+from soscope.recording.gather import LOST, Gatherer, Thread
+from soscope.recording.matched import Matched
+from soscope.recording.onebyone import OneByOne
+from soscope.recording.pairing import OpenCall
+from soscope.recording.reader import RecordingFile
+from soscope.recording.stacks import Part, may_have_moved, stacks_of
+
+SIZE = 1 << 18  # units in a window: their arrays stay in the processor's caches
+
+
+class Windows:
+    """The windows of a recording, about `size` units each; None: all in one.
+
+    `deep`: find out what `summary` can do without: depths, and where calls return to. `closed`
+    are the calls that were open when their thread ended, in the window or between it and the
+    last one: with the index of `columns.ENDED`.
+    """
+
+    def __init__(self, recording: RecordingFile, size: int | None = SIZE, *, deep: bool) -> None:
+        self.recording = recording
+        self.closed: list[tuple[OpenCall, int]] = []
+        self._gatherer = Gatherer(recording)
+        self._size = size
+        self._deep = deep
+        self._slots: dict[int, SlotArrays] = {}
+
+    def __iter__(self) -> Iterator[list[Matched]]:
+        """Yield what each window holds, by thread."""
+        for runs in self._gatherer.windows(self._size):
+            self.closed = []
+            over = self._gatherer.threads_over()
+            groups: dict[pairing.Pairing, list[Matched]] = defaultdict(list)
+            for run in runs:
+                key = run.thread.key
+                if key[0] not in self._slots:
+                    self._slots[key[0]] = SlotArrays(self.recording.programs[key[0]])
+                groups[self._gatherer.pairing(key)].append(Matched(run, self._slots[key[0]]))
+            for pairs, group in groups.items():
+                if not self._match(pairs, group):
+                    ends = [one for one in over if self._gatherer.pairing(one.key) is pairs]
+                    over = [one for one in over if one not in ends]
+                    OneByOne(pairs, group, ends, self.close).run()
+            for thread in over:
+                self.close(self._gatherer.pairing(thread.key), thread)
+            yield [one for group in groups.values() for one in group]
+            for run in runs:  # those who have the window ask no more
+                if run.thread.spans.are_many:
+                    _fold(run.thread)
+
+    def close(self, pairs: pairing.Pairing, thread: Thread) -> None:
+        """End the calls of a thread that has ended."""
+        if self._gatherer.has_holes_at_end(thread):
+            thread.state.holes += 1
+        for call in pairs.end(thread.state):
+            lost = call.may_be_lost and thread.fate
+            self.closed.append((call, LOST if lost else thread.fate))
+
+    def _match(self, pairs: pairing.Pairing, group: list[Matched]) -> bool:
+        """Match the events of a program and process by arrays; False: they cannot tell."""
+        parts: list[list[Part]] = []
+        for one in group:
+            split = stacks_of(one.run)
+            if split is None:
+                return False
+            parts.append([Part(one, *stack) for stack in split])
+        for mine in parts:
+            for part in mine:
+                part.match(deep=self._deep)
+        if may_have_moved(pairs, parts):
+            return False
+        for mine in parts:
+            for part in mine:
+                part.keep(deep=self._deep)
+        return True
+
+
+def _fold(thread: Thread) -> None:
+    """Keep of a thread's overheads what calls that may return can ask for."""
+    state = thread.state
+    calls = [*state.open(), *state.again.values()]
+    for some in state.unwound.values():
+        calls += some
+    thread.spans.fold([call.tsc for call in calls], thread.last)
