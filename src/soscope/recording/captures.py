@@ -39,6 +39,10 @@ def captured(first: tuple[int, ...], units: bytes) -> Captured:
     at = 0
     while at < len(units):
         commit, flags = struct.unpack_from("<II", units, at)
+        if commit >> 24 & 15 == layout.DATA_PACKED:
+            words.update(enumerate(_packed(units[at : at + layout.UNIT]), 1))
+            at += layout.UNIT
+            continue
         kind, item, length = commit >> 24 & 15, commit >> 16 & 255, commit & 0xFFFF
         pieces = [units[at + _PAYLOAD : at + _PAYLOAD + min(length, _PAYLOAD_SIZE)]]
         at += layout.UNIT
@@ -61,6 +65,16 @@ def captured(first: tuple[int, ...], units: bytes) -> Captured:
         elif kind != layout.DATA_MORE:
             data[item] = kind, flags, content
     return Captured(_in_a_row(words), _in_a_row(stack), _in_a_row(floats), data)
+
+
+def _packed(unit: bytes) -> tuple[int, ...]:
+    """Return the five words of a DATA_PACKED unit: signed numbers of 48 bits."""
+    # the last lies in front of the others: its lower half behind its upper one
+    pieces = [unit[at : at + 6] for at in range(_PAYLOAD, layout.UNIT, 6)]
+    pieces.append(unit[4:8] + unit[:2])
+    return tuple(
+        int.from_bytes(piece, "little", signed=True) & 0xFFFF_FFFF_FFFF_FFFF for piece in pieces
+    )
 
 
 def _in_a_row(found: dict[int, _Number]) -> tuple[_Number, ...]:

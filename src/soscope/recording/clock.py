@@ -3,8 +3,12 @@
 
 The agent stamps records with the counter alone. soscope reads the counter together with the
 system's clocks now and then; between two such pairs the realtime clock is taken as even.
-Durations use the rate over the whole run, measured by CLOCK_MONOTONIC_RAW, so that a step of
-the realtime clock does not bend them.
+Durations use the rate from the first pair to the one behind the end of the call, measured by
+CLOCK_MONOTONIC_RAW, so that a step of the realtime clock does not bend them.
+
+A time has the same value live and in a report. Pairs replace one another while they lie less
+than `SPACING` apart, so nothing changes in front of a time that is `SPACING` older than the
+newest pair; and the stream asks for no younger time before it has all pairs.
 """
 
 from __future__ import annotations
@@ -13,7 +17,10 @@ import os
 import time
 from bisect import bisect_right
 
-_SPACING = 50_000_000  # ns between kept pairs: the error of one reading spreads over this
+SPACING = 50_000_000  # ns between kept pairs: the error of one reading spreads over this
+# from and to (tsc), realtime there, realtime ns per tick, ns per tick for durations
+_Piece = tuple[int, int, int, float, float]
+_NO_PIECE: _Piece = (1, 0, 0, 0.0, 1.0)
 
 # rdtsc; shl $32, %rdx; or %rdx, %rax; ret
 _RDTSC = bytes.fromhex("0f31 48c1e220 4809d0 c3")
@@ -22,27 +29,30 @@ _RDTSC = bytes.fromhex("0f31 48c1e220 4809d0 c3")
 class Clock:
     """Converts counter values to nanoseconds, from pairs that were read together."""
 
-    __slots__ = ("_monotonic", "_piece", "_rate", "_realtime", "_tsc")
+    __slots__ = ("_early", "_monotonic", "_piece", "_rate", "_realtime", "_tsc")
 
     def __init__(self) -> None:
         self._tsc: list[int] = []
         self._realtime: list[int] = []
         self._monotonic: list[int] = []
         self._rate = 1.0
-        self._piece = (1, 0, 0, 0.0)  # from and to (tsc), realtime there, ns per tick: used last
+        self._early = 0.0  # ns per tick over the first `SPACING`, as soon as that is over
+        self._piece = _NO_PIECE  # used last
 
     def add(self, tsc: int, realtime: int, monotonic: int) -> None:
         """Take a pair (tsc, realtime ns, monotonic raw ns). An older one is ignored."""
         if not tsc or (self._tsc and tsc <= self._tsc[-1]):
             return
-        if len(self._tsc) > 1 and monotonic - self._monotonic[-2] < _SPACING:
+        if len(self._tsc) > 1 and monotonic - self._monotonic[-2] < SPACING:
             del self._tsc[-1], self._realtime[-1], self._monotonic[-1]
-        self._piece = (1, 0, 0, 0.0)
+        self._piece = _NO_PIECE
         self._tsc.append(tsc)
         self._realtime.append(realtime)
         self._monotonic.append(monotonic)
         if len(self._tsc) > 1:
             self._rate = (monotonic - self._monotonic[0]) / (tsc - self._tsc[0])
+            if not self._early and monotonic - self._monotonic[0] >= SPACING:
+                self._early = self._rate
 
     @property
     def is_set(self) -> bool:
@@ -54,39 +64,48 @@ class Clock:
         """Nanoseconds per tick; 1 until two pairs are known."""
         return self._rate
 
-    def segments(self) -> tuple[list[int], list[int], list[float]]:
-        """Return (tsc, realtime, ns per tick) of the pieces, each up to the next one's tsc."""
-        rates = [
-            (realtime - before) / (tsc - start)
-            for start, tsc, before, realtime in zip(
-                self._tsc, self._tsc[1:], self._realtime, self._realtime[1:], strict=False
-            )
-        ]
-        return self._tsc, self._realtime, [*rates, self._rate]
+    def segments(self) -> list[tuple[int, int, float, float]]:
+        """Return the pieces, each up to the next one's tsc.
+
+        (tsc, realtime, realtime ns per tick, ns per tick for durations that end in it)
+        """
+        pieces = map(self._at, range(len(self._tsc)))
+        return [(start, realtime, rate, even) for start, _, realtime, rate, even in pieces]
 
     def time_ns(self, tsc: int) -> int:
         """Return CLOCK_REALTIME ns; 0 for a tsc of 0 (no clock) or without any pair."""
-        start, end, realtime, rate = self._piece
+        start, end, realtime, rate, _ = self._piece
         if not start <= tsc < end:
             if not tsc or not self._tsc:
                 return 0
-            start, end, realtime, rate = self._piece = self._find(tsc)
+            start, end, realtime, rate, _ = self._piece = self._find(tsc)
         return realtime + int((tsc - start) * rate // 1)
 
-    def _find(self, tsc: int) -> tuple[int, int, int, float]:
+    def _find(self, tsc: int) -> _Piece:
         """Return the piece that a time lies in."""
-        known = self._tsc
-        at = bisect_right(known, tsc) - 1
+        at = bisect_right(self._tsc, tsc) - 1
         if at < 0:  # not kept: its times lie outside
-            return known[0], known[0], self._realtime[0], self._rate
-        if at == len(known) - 1:
-            return known[at], 1 << 64, self._realtime[at], self._rate
-        rate = (self._realtime[at + 1] - self._realtime[at]) / (known[at + 1] - known[at])
-        return known[at], known[at + 1], self._realtime[at], rate
+            start, _, realtime, _, even = self._at(0)
+            return start, start, realtime, self._rate, even
+        return self._at(at)
 
-    def duration_ns(self, ticks: int) -> int:
-        """Return the nanoseconds that `ticks` took."""
-        return int(ticks * self._rate // 1)
+    def _at(self, at: int) -> _Piece:
+        known = self._tsc
+        if at == len(known) - 1:
+            return known[at], 1 << 64, self._realtime[at], self._rate, self._rate
+        rate = (self._realtime[at + 1] - self._realtime[at]) / (known[at + 1] - known[at])
+        since = self._monotonic[at + 1] - self._monotonic[0]
+        even = self._early or self._rate
+        if since >= SPACING:
+            even = since / (known[at + 1] - known[0])
+        return known[at], known[at + 1], self._realtime[at], rate, even
+
+    def duration_ns(self, ticks: int, until: int) -> int:
+        """Return the nanoseconds that `ticks` took, which ended at `until` (tsc)."""
+        piece = self._piece
+        if not piece[0] <= until < piece[1] and self._tsc:
+            piece = self._piece = self._find(until)
+        return int(ticks * piece[4] // 1)
 
     def tsc(self, time_ns: int) -> int:
         """Return the counter's value at a realtime; 0 without any pair."""

@@ -10,16 +10,19 @@ A unit that stays zero while later ones are there is a *hole*: a signal handler 
 its writer. What follows waits for it for a moment; then the hole is passed over, and handed
 over by itself should it be filled after all. So the units of a thread keep their order, but
 for a record whose writer was away for long.
+
+An OPEN unit that is a thread's last is handed over as it is: its call may take long. When it has
+become WHOLE it is handed over once more, by itself and as CHUNK_RETURNED.
 """
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable
+from _collections_abc import Callable
 
 from soscope.recording.clock import Sampler
-from soscope.recording.sink import Sink
+from soscope.recording.owners import Owners
+from soscope.recording.sink import Sink, Stop
 from soscope.recording.tables import TableReader
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
@@ -30,22 +33,25 @@ _CHUNK_LONGS = layout.CHUNK_SIZE // 8
 _UNIT_WORDS = layout.UNIT // 4
 _UNITS = (layout.CHUNK_SIZE - layout.CHUNK_HEADER) // layout.UNIT
 _TIMED = (layout.UNIT_ENTRY, layout.UNIT_ENTRY_ONLY, layout.UNIT_EXIT)
+_COUNTED = (layout.UNIT_OPEN, layout.UNIT_WHOLE)  # their times count from the start
+_START = (1 << layout.START_BITS) - 1
 _TID = layout.CHUNK.offset("tid") // 4
 _FLAGS = layout.CHUNK.offset("flags") // 4
 _INTERRUPTED_LIMIT = 0.25  # seconds
 _LOOK = 0.02  # seconds between looks for holes in chunks that are in use,
 _LOOK_SHARE = 20  # or this many times what a look took
 _DEAD_EVERY = 0.25  # seconds between looks at whether owners of idle chunks live
+_STARVING = 1.0  # seconds in which threads that have ended are found
 
 
 class Drainer:
     """Drains one control block, the traced program number `program`, into `sink`.
 
     `path` is the path of the program. `pids` holds the processes that use the block, as this
-    process sees their ids: only their threads are looked up, because ids in the stream may be
-    those of another pid namespace. `units` counts what was handed over (32 bytes each),
-    `starved` says that no chunk is free and living threads own all of them; `newest` is the
-    latest tsc of a chunk that was handed over.
+    process sees their ids. Chunks have the ids of the owners' own pid namespace: `inner_pids`
+    says what it is where that is another one than ours. `units` counts what was handed over
+    (32 bytes each); `news` is set when the sink is told of something that has a time.
+    `newest` is the latest tsc of a chunk that was handed over.
     """
 
     __slots__ = (
@@ -55,22 +61,26 @@ class Drainer:
         "_dead_at",
         "_dropped",
         "_facts",
+        "_held_since",
         "_interrupted",
         "_longs",
         "_look_at",
+        "_open",
         "_passed",
         "_passing",
         "_positions",
         "_ring",
+        "_stopped",
         "_suspects",
         "_tables",
         "_words",
+        "inner_pids",
         "newest",
+        "news",
         "path",
         "pids",
         "program",
         "sink",
-        "starved",
         "units",
     )
 
@@ -82,8 +92,9 @@ class Drainer:
         self.path = path
         self._clock = clock
         self.pids: set[int] = set()
+        self.inner_pids: dict[int, int] = {}
         self.units = 0
-        self.starved = False
+        self.news = False
         self.newest = 0
         self._block = block
         self._ring = block.ring
@@ -91,6 +102,8 @@ class Drainer:
         self._longs = self._ring.cast("Q")
         self._tables = TableReader(block, program, sink)
         self._positions: dict[int, tuple[int, int]] = {}  # chunk -> seq, units handed over
+        # chunk -> seq, OPEN units that were handed over and the ends of their data
+        self._open: dict[int, tuple[int, list[tuple[int, int]]]] = {}
         self._suspects: dict[int, int] = {}  # chunk -> seq, whose owner was not there
         self._passed: dict[int, tuple[int, list[int]]] = {}  # chunk -> seq, units passed over
         self._passing: set[int] = set()  # chunks whose holes are to be passed over
@@ -98,9 +111,11 @@ class Drainer:
         self._interrupted: dict[tuple[int, int], tuple[int, float]] = {}
         self._look_at = 0.0  # for holes in chunks that are written at this moment
         self._dead_at = 0.0
+        self._held_since = 0.0  # nothing was freed since, and threads own every chunk; 0: not so
         self._dropped: tuple[int, ...] = ()
         self._facts: dict[str, object] = {}
         self._begun = False
+        self._stopped = False
 
     # ---- while the target runs ----
 
@@ -121,20 +136,30 @@ class Drainer:
         """
         block = self._block
         self.beat()
-        if not self._begun:
-            if block.state == layout.STATE_NEW:
-                return 0
-            self._begun = True
-            self.tell()
+        if not self._begun and block.state == layout.STATE_NEW:
+            return 0
         before = self.units
         if block.when_full != layout.FULL_OVERWRITE:
             self._drain(ended=False)
         else:
+            self._begin()
             self._tables.update()
         self._tell_dropped()
+        if block.state == layout.STATE_STOPPED and not self._stopped:
+            self._stopped = True
+            if block.when_full == layout.FULL_STOP:  # by itself
+                self.news = True
+                self.sink.stop(Stop(time.time_ns(), program=self.program))
         return self.units - before
 
+    def _begin(self) -> None:
+        """Tell what is known of the program, without which its units cannot be read."""
+        if not self._begun and self._block.state != layout.STATE_NEW:
+            self._begun = True
+            self.tell()
+
     def _drain(self, *, ended: bool) -> None:
+        self._begin()
         states = self._block.chunk_states()  # 4096 chunks: looked at all at once
         longs = self._longs
         found = [
@@ -157,11 +182,9 @@ class Drainer:
         # Names are read after the units that use them have been seen, and go first.
         self._tables.update()
         idle = self._hand_over(work)
-        self.starved = False
         if idle and not ended:
             self._look_for_the_dead(idle)
-            # nothing was freed, and nobody can get anything
-            self.starved = bool(states) and len(idle) == len(states)
+            self._look_for_starvation(all_held=len(idle) == len(states))
 
     def _in_order(
         self, found: list[tuple[int, int, bool]], crowded: bool
@@ -265,6 +288,9 @@ class Drainer:
         idle = []
         run: list[int] = []
         for seq, index, first, end, full in work:
+            # In this order: what is late was interrupted by the calls that have returned.
+            if index in self._open:
+                self._hand_over_returned(index, seq)
             if index in self._passed:
                 self._hand_over_late(index, seq)
             if full and not first:
@@ -278,6 +304,7 @@ class Drainer:
                     self._hand_over_run(run)
                     run = []
                 self._hand_over_units(index, seq, first, end)
+                self.beat()  # a thousand of these take a while
             elif not full:
                 idle.append(index)
             if full:
@@ -288,11 +315,11 @@ class Drainer:
 
     def _hand_over_run(self, run: list[int]) -> None:
         start = run[0] * layout.CHUNK_SIZE
-        # A copy: the target may write where it likes, the file's checksum must hold.
-        data = bytes(self._ring[start : start + len(run) * layout.CHUNK_SIZE])
         self.newest = max(self.newest, self._longs[run[-1] * _CHUNK_LONGS + 2])
-        self.sink.chunks(self.program, data)
+        with self._ring[start : start + len(run) * layout.CHUNK_SIZE] as chunks:
+            self.sink.chunks(self.program, chunks)
         self.units += len(run) * _UNITS
+        self.news = True
         self._release(run)
 
     def _hand_over_units(self, index: int, seq: int, first: int, end: int) -> None:
@@ -302,20 +329,82 @@ class Drainer:
             return  # it has changed hands since: the next time
         at = start + layout.CHUNK_HEADER
         units = bytes(self._ring[at + first * layout.UNIT : at + end * layout.UNIT])
+        units = self._look_at_last(index, seq, first, units)
         self.sink.chunk(self.program, header, first, units)
         if index in self._passing:
             self._pass_over(index, seq, first, units)
         self.units += end - first
+        self.news = True
         self._positions[index] = seq, max(end, self._handed_over(index, seq))
-        if units[-29] >> 4 in _TIMED:
-            self.newest = max(self.newest, int.from_bytes(units[-24:-16], "little"))
+        last = units[-29] >> 4
+        time = int.from_bytes(units[-24:-16], "little")
+        if last in _TIMED:
+            self.newest = max(self.newest, time)
+        elif last in _COUNTED:
+            ticks = time >> layout.START_BITS << layout.TICKS_LOW  # hardly less
+            self.newest = max(self.newest, self._block.tsc_start + (time & _START) + ticks)
+
+    def _look_at_last(self, index: int, seq: int, first: int, units: bytes) -> bytes:
+        """Take note of OPEN units with nothing behind; return `units`, WHOLE ones as they are.
+
+        An exit may have made one WHOLE while they were copied, and the copy have its commit
+        word without its result. A hole is nothing: an exit may have taken it that has not made
+        its entry WHOLE yet.
+        """
+        start = index * layout.CHUNK_SIZE + layout.CHUNK_HEADER
+        commits = memoryview(units).cast("I")[::_UNIT_WORDS]
+        known = self._open.get(index)
+        opened = known[1] if known and known[0] == seq else []
+        ends = [len(commits)]
+        if index in self._passing:
+            ends += [at for at, commit in enumerate(commits.tolist()) if at and not commit]
+        for end in ends:
+            unit = end - 1
+            while unit and commits[unit] >> 28 == layout.UNIT_DATA:
+                unit -= 1
+            kind = commits[unit] >> 28
+            if kind == layout.UNIT_OPEN:
+                opened.append((first + unit, first + end))
+            elif kind == layout.UNIT_WHOLE:
+                at, place = unit * layout.UNIT, start + (first + unit) * layout.UNIT
+                whole = bytes(self._ring[place : place + layout.UNIT])
+                units = units[:at] + whole + units[at + layout.UNIT :]
+        if opened:
+            self._open[index] = seq, opened
+        return units
+
+    def _hand_over_returned(self, index: int, seq: int) -> None:
+        """Hand over OPEN units that have become WHOLE since they were handed over."""
+        known, opened = self._open.pop(index)
+        at = index * _CHUNK_WORDS + layout.CHUNK_HEADER // 4
+        still = []
+        # the innermost first: a handler has made it, in the middle of the exit of another one
+        for unit, end in sorted(opened, reverse=True) if known == seq else ():
+            # The next unit is looked at first: once it is there, the OPEN one never changes.
+            is_last = end >= _UNITS or not self._words[at + end * _UNIT_WORDS]
+            kind = self._words[at + unit * _UNIT_WORDS] >> 28
+            if kind == layout.UNIT_WHOLE:
+                start = index * layout.CHUNK_SIZE
+                header = bytearray(self._ring[start : start + layout.CHUNK_HEADER])
+                header[_FLAGS * 4] |= layout.CHUNK_RETURNED
+                start += layout.CHUNK_HEADER + unit * layout.UNIT
+                whole = bytes(self._ring[start : start + layout.UNIT])
+                self.sink.chunk(self.program, bytes(header), unit, whole)
+                self.units += 1
+                self.news = True
+            elif is_last:
+                still.append((unit, end))
+        if still:
+            self._open[index] = seq, still
 
     def _release(self, indices: list[int]) -> None:
+        self._look_for_starvation(all_held=False)
         for index in indices:
             # A chunk that is taken again is OWNED before it has its new number.
             self._longs[index * _CHUNK_LONGS] = 0
             self._positions.pop(index, None)
             self._passed.pop(index, None)
+            self._open.pop(index, None)
             self._suspects.pop(index, None)
         self._block.free_chunks(indices)
 
@@ -326,15 +415,31 @@ class Drainer:
         if now < self._dead_at:
             return
         self._dead_at = now + _DEAD_EVERY
+        owners = Owners(self.pids, self.inner_pids)
         for index in idle:
             seq, owner = self._longs[index * _CHUNK_LONGS : index * _CHUNK_LONGS + 2]
             tid, pid = owner & 0xFFFF_FFFF, owner >> 32
-            if self._is_borrowed(index) or not tid or pid not in self.pids or _lives(pid, tid):
+            if self._is_borrowed(index) or not tid or not owners.have_lost(pid, tid):
                 self._suspects.pop(index, None)
             elif self._suspects.get(index) != seq:
                 self._suspects[index] = seq  # a second look, later, decides
             elif self._longs[index * _CHUNK_LONGS] == seq:
                 self._bury(pid, tid)
+
+    def _look_for_starvation(self, *, all_held: bool) -> None:
+        """Tell the agent when those that wait for a chunk would wait for ever.
+
+        Threads may all wait for one that waits for a chunk. Those that have ended give theirs
+        back when we have heard of that, and looked twice: within a second.
+        """
+        if not all_held:
+            self._held_since = 0.0
+            self._block.starved = 0
+            return
+        now = time.monotonic()
+        self._held_since = self._held_since or now
+        if now - self._held_since >= _STARVING:
+            self._block.starved = 1
 
     def _is_borrowed(self, index: int) -> bool:
         """Say whether its writer is a vfork child, whose parent gives it back."""
@@ -343,6 +448,7 @@ class Drainer:
     def _bury(self, pid: int, tid: int) -> None:
         """Take all chunks from a thread that has ended."""
         self._take_all(lambda owner: owner == pid << 32 | tid)
+        self.news = True
         self.sink.thread_end(time.time_ns(), pid, tid)
 
     def process_ended(self, pid: int) -> None:
@@ -351,13 +457,18 @@ class Drainer:
         if self._block.when_full == layout.FULL_OVERWRITE:
             return
         self._drain(ended=False)
-        self._take_all(lambda owner: owner >> 32 == pid)
+        inner = self.inner_pids.get(pid, pid)
+        # One of the same number in another namespace may own them: each of its threads will
+        # be looked for.
+        if not Owners(self.pids, self.inner_pids).may_be(inner):
+            self._take_all(lambda owner: owner >> 32 == inner)
 
     def _take_all(self, is_dead: Callable[[int], bool]) -> None:
         """Take the chunks of the dead, in order: those that waited behind a hole, too.
 
         `is_dead` gets the owner of a chunk, its pid in the upper half, its tid in the lower.
         """
+        self._begin()
         found = []
         states = self._block.chunk_states()
         for state in (layout.CHUNK_OWNED, layout.CHUNK_FULL):
@@ -379,15 +490,14 @@ class Drainer:
         `dead`: no process uses the block any more, so units behind one that was never
         finished are whole, too.
         """
-        if self._block.state != layout.STATE_NEW:
-            self._begun = True
         self._drain(ended=dead)
         self._tables.finish()
         self._tell_dropped()
         self.tell()
-        if self._block.mode == layout.MODE_COUNT:
+        instruments = self._block.instruments
+        if layout.INSTRUMENT_COUNT in instruments:
             self.sink.counts(self.program, self._block.counts())
-        elif self._block.mode == layout.MODE_STATS:
+        if layout.INSTRUMENT_STATS in instruments:
             self.sink.stats(self.program, self._block.stats())
 
     def tell(self) -> None:
@@ -397,7 +507,7 @@ class Drainer:
             self.program,
             {
                 "path": self.path,
-                "mode": block.mode,
+                "instruments": block.instruments,
                 "flags": block.flags,
                 "when_full": block.when_full,
                 "string_limit": block.string_limit,
@@ -413,7 +523,7 @@ class Drainer:
                 "cost_outer": block.cost_outer,
                 "sites": block.sites,
                 "slots_left": block.slots_left,
-                "rules_matched": block.rules_matched(),
+                "rules_matched": [block.rules_matched(each) for each in block.instruments],
             },
         )
 
@@ -427,6 +537,7 @@ class Drainer:
         )
         if totals != self._dropped and (self._dropped or any(totals)):
             self._dropped = totals
+            self.news = True
             # the time is read after the counters: what they count happened before it
             self.sink.dropped(self.program, self._clock.sample(self.newest)[0], totals)
 
@@ -445,13 +556,3 @@ def _all(states: bytes, state: int) -> list[int]:
         found.append(at)
         at = states.find(state, at + 1)
     return found
-
-
-def _lives(pid: int, tid: int) -> bool:
-    try:
-        os.stat(f"/proc/{pid}/task/{tid}")
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    except OSError:
-        return True
-    return True

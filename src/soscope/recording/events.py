@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from soscope.model.call import Process, ProcessExit, Signal
-from soscope.recording.sink import Told
+from soscope.model.call import ProcessExit, ProcessStart, Signal
+from soscope.recording.sink import Stop, Told
 
 
 def to_json(event: Told) -> dict[str, object]:
@@ -17,7 +17,7 @@ def to_json(event: Told) -> dict[str, object]:
             "tid": event.tid,
             "signal": event.signal,
         }
-    if isinstance(event, Process):
+    if isinstance(event, ProcessStart):
         return {
             "type": "process",
             "time_ns": event.time_ns,
@@ -40,6 +40,16 @@ def thread_end_to_json(time_ns: int, pid: int, tid: int) -> dict[str, object]:
     return {"type": "thread-end", "time_ns": time_ns, "pid": pid, "tid": tid}
 
 
+def stop_to_json(stop: Stop) -> dict[str, object]:
+    """Return the object that says that the recording ended."""
+    return {
+        "type": "stop",
+        "time_ns": stop.time_ns,
+        "tsc": stop.tsc,
+        "program": stop.program,
+    }
+
+
 def _integer(said: dict[str, object], name: str) -> int:
     value = said.get(name)
     if not isinstance(value, int) or abs(value) >> 63:
@@ -51,7 +61,7 @@ def _integer_or_none(said: dict[str, object], name: str) -> int | None:
     return None if said.get(name) is None else _integer(said, name)
 
 
-def from_json(said: object) -> Told | tuple[int, int, int] | None:
+def from_json(said: object) -> Told | Stop | tuple[int, int, int] | None:
     """Return the event that an object stands for; (time_ns, pid, tid) ends a thread.
 
     None for a type that is not known; raises ValueError where a field is not what it must
@@ -60,6 +70,10 @@ def from_json(said: object) -> Told | tuple[int, int, int] | None:
     if not isinstance(said, dict):
         raise ValueError("an event is not an object")  # noqa: TRY004  the file's fault
     kind = said.get("type")
+    if kind == "stop":
+        return Stop(
+            _integer(said, "time_ns"), _integer(said, "tsc"), _integer_or_none(said, "program")
+        )
     if kind not in {"signal", "process", "exit", "thread-end"}:
         return None
     time_ns, pid = _integer(said, "time_ns"), _integer(said, "pid")
@@ -68,7 +82,7 @@ def from_json(said: object) -> Told | tuple[int, int, int] | None:
     if kind == "thread-end":
         return time_ns, pid, _integer(said, "tid")
     if kind == "process":
-        return Process(
+        return ProcessStart(
             time_ns,
             pid,
             str(said.get("event")),

@@ -6,27 +6,51 @@ One drainer per traced program; a program is an exec, its forked children share 
 
 from __future__ import annotations
 
-from soscope.model.call import Process, ProcessExit, Signal
-from soscope.recording.clock import Sampler
+from soscope.model.call import ProcessExit, ProcessStart, Signal
+from soscope.recording.clock import SPACING, Clock, Sampler
 from soscope.recording.drain import Drainer
-from soscope.recording.sink import Sink, Told
+from soscope.recording.sink import Sink, Stop, Told
 from soscope.wire.block import ControlBlock
 
 _LONGEST = 1_000_000_000  # ns without a clock pair
 
 
 class Feed:
-    """The drainers of one run. Call `drain` at least ten times a second, then `finish`."""
+    """The drainers of one run. Call `drain` at least ten times a second, then `finish`.
 
-    __slots__ = ("_new", "_paired", "_programs", "_sampler", "drainers", "sink")
+    The feed decides which clock pairs there are. The file and the live decoder get the same
+    ones, and so make the same times. `clock` has them, too.
+    """
+
+    __slots__ = (
+        "_before",
+        "_kept",
+        "_new",
+        "_news",
+        "_owed",
+        "_paired",
+        "_programs",
+        "_sampler",
+        "clock",
+        "drainers",
+        "inner_pids",
+        "sink",
+    )
 
     def __init__(self, sink: Sink, sampler: Sampler | None = None) -> None:
         self.sink = sink
         self.drainers: list[Drainer] = []
+        # What processes in another pid namespace than ours call themselves, by our pid.
+        self.inner_pids: dict[int, int] = {}
         self._programs = 0
         self._sampler = sampler or Sampler()
         self._new: dict[int, Drainer] = {}  # by pid: not yet told of its start or exec
-        self._paired = 0  # monotonic ns of the last clock pair
+        self.clock = Clock()
+        self._news = True  # something has been handed over since the last clock pair
+        self._owed = 0  # pairs that must follow
+        self._before: tuple[int, int, int] | None = None  # the last pair, if it was not kept
+        self._kept = 0  # monotonic ns of the last pair that was
+        self._paired = 0  # and of the last of all
         self._pair(self._sampler.sample())
 
     def add(self, block: ControlBlock, path: str, pid: int) -> Drainer:
@@ -36,15 +60,11 @@ class Feed:
         """
         drainer = Drainer(block, self._programs, self.sink, self._sampler, path)
         self._programs += 1
+        drainer.inner_pids = self.inner_pids
         drainer.pids.add(pid)
         self._new[pid] = drainer
         self.drainers.append(drainer)
         return drainer
-
-    @property
-    def starved(self) -> bool:
-        """Say whether some program's ring is full of chunks that living threads own."""
-        return any(drainer.starved for drainer in self.drainers)
 
     def beat(self) -> None:
         """Tell the agents that soscope lives, without taking anything off them.
@@ -64,6 +84,18 @@ class Feed:
             self._pair(sample)
         return units
 
+    def now(self) -> Stop:
+        """Return what ends the recording at this moment, for `stop`. Any thread may ask."""
+        tsc, realtime, _ = self._sample()
+        return Stop(realtime, tsc)
+
+    def stop(self, stop: Stop) -> None:
+        """Take nothing that was done behind `stop`; hand over the rest first."""
+        for drainer in self.drainers:
+            drainer.drain()
+        self._news = True
+        self.sink.stop(stop)
+
     def event(self, event: Told) -> None:
         """Pass on what happened to a process, behind everything it did before.
 
@@ -72,7 +104,7 @@ class Feed:
         if not isinstance(event, Signal):
             self.drain()
         mine = [drainer for drainer in self.drainers if event.pid in drainer.pids]
-        if isinstance(event, Process):
+        if isinstance(event, ProcessStart):
             if event.event == "fork":
                 for drainer in self.drainers:
                     if event.parent in drainer.pids:
@@ -85,11 +117,14 @@ class Feed:
         elif isinstance(event, ProcessExit):
             for drainer in mine:
                 drainer.process_ended(event.pid)
+            self.inner_pids.pop(event.pid, None)
+        self._news = True
         self.sink.event(event)
 
     def retire(self, drainer: Drainer) -> None:
         """Hand over the rest of a program that no process runs any more, and forget it."""
         self.drainers.remove(drainer)
+        self._news = True
         drainer.finish()
         drainer.close()
 
@@ -98,11 +133,45 @@ class Feed:
         sample = self._sample()
         for drainer in self.drainers:
             drainer.finish(dead=dead)
+        self._news = True
         self._pair(sample)
 
+    def close(self) -> None:
+        """Let go of the blocks: they can be closed then."""
+        while self.drainers:
+            self.drainers.pop().close()
+
     def _pair(self, sample: tuple[int, int, int]) -> None:
+        """Hand over a clock pair where it is needed, else only say that it is so late.
+
+        Needed are the pair behind news; the one after it, for it is the first that was read
+        behind all that the news tell of; and one that is `SPACING` later still, which puts the
+        news in order. Where news come after a rest, the pair in front of them bounds it.
+        """
+        before, self._before = self._before, None
         self._paired = sample[2]
-        self.sink.clock(*sample)
+        if self._has_news():
+            if before is not None and before[2] - self._kept >= SPACING:
+                self._keep(before)
+            self._owed = 3
+        if self._owed > 1 or (self._owed and sample[2] - self._kept >= SPACING):
+            self._owed -= 1
+            self._keep(sample)
+        else:
+            self._before = sample
+            self.sink.tick(sample[0], sample[2])
+
+    def _has_news(self) -> bool:
+        news, self._news = self._news, False
+        for drainer in self.drainers:
+            news |= drainer.news
+            drainer.news = False
+        return news
+
+    def _keep(self, pair: tuple[int, int, int]) -> None:
+        self._kept = pair[2]
+        self.clock.add(*pair)
+        self.sink.clock(*pair)
 
     def _sample(self) -> tuple[int, int, int]:
         return self._sampler.sample(max((one.newest for one in self.drainers), default=0))

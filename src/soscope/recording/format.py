@@ -3,8 +3,10 @@
 
 A block is `u32 magic, u32 type, u64 length, u32 crc32, u32 flags`, `length` bytes, and zeros
 up to the next multiple of 8; all integers little-endian. The CRC covers the header (with a
-CRC of 0) and the bytes. The first block is META, its JSON says the schema. A reader skips
-types that it does not know. What the types hold:
+CRC of 0) and the bytes; with flag 1, which CHUNKS have, of each chunk its header alone.
+
+The first block is META, its JSON says the schema. A reader skips types that it does
+not know. What the types hold:
 
 META        JSON object: schema, command, versions, options, start_ns
 PROGRAM     JSON object: what is known of one traced program (an exec starts another); later
@@ -13,6 +15,7 @@ IMAGES      u32 program, u32 first index, then `struct sosc_image[]` of wire.h; 
             replace earlier ones of the same index; a record with `ready` 0 is to be ignored
 SLOTS       the same with `struct sosc_slot[]`
 STRINGS     u32 program, u32 offset, then bytes of the program's strings
+CALL_SITES  as SLOTS with `struct sosc_call_site[]`: what OPEN and WHOLE units name by number
 PROTOTYPES  UTF-8 text: the C declarations that the recording was made with
 CHUNK       u32 program, u32 number of the first unit, `struct sosc_chunk`, then units
 CHUNKS      u32 program, u32 count, then whole chunks with their headers
@@ -54,6 +57,9 @@ LOST = 12
 COUNTS = 13
 STATS = 14
 END = 15
+CALL_SITES = 16
+
+HEADS = 1  # a flag: the CRC covers the headers of chunks, not their units
 
 HEADER = struct.Struct("<IIQII")
 PAIR_HEADER = struct.Struct("<II")  # program, and a number: of IMAGES … CHUNKS
@@ -68,12 +74,29 @@ MAX_LENGTH = 64 << 20
 
 
 def checksum(kind: int, flags: int, parts: tuple[bytes | memoryview, ...]) -> int:
-    """Return the CRC of a block that holds `parts`."""
+    """Return the CRC of a block that holds `parts`.
+
+    With HEADS they are a header and what `heads_and_units` returns. The units go from the ring
+    into the file: to read them here would take as long as that.
+    """
     length = sum(map(len, parts))
     crc = zlib.crc32(HEADER.pack(MAGIC, kind, length, 0, flags))
-    for part in parts:
+    for part in (parts[0], *parts[1::2]) if flags & HEADS else parts:
         crc = zlib.crc32(part, crc)
     return crc
+
+
+def heads_and_units(chunks: bytes | memoryview) -> list[bytes | memoryview]:
+    """Return the header and the units of each chunk, in turns.
+
+    Headers are copies: what a target writes into one meanwhile must not make a wrong CRC.
+    """
+    whole = memoryview(chunks)
+    parts: list[bytes | memoryview] = []
+    for at in range(0, len(whole), layout.CHUNK_SIZE):
+        units = at + layout.CHUNK_HEADER
+        parts += bytes(whole[at:units]), whole[units : at + layout.CHUNK_SIZE]
+    return parts
 
 
 def block(kind: int, *parts: bytes | memoryview, flags: int = 0) -> list[bytes | memoryview]:

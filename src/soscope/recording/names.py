@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import os
 
-from soscope.model.image import Image
-from soscope.model.slot import HOOKED, SLOT_JUMP_SLOT, Slot
+from soscope.model.image import TracedImage
+from soscope.model.slot import HOOKED, SLOT_JUMP_SLOT, TracedSlot
 from soscope.recording import format as form
 from soscope.wire import layout, records
 
@@ -15,7 +15,10 @@ _FUNCTION_FLAGS = layout.SLOT.offset("function_flags")
 _READY = layout.SLOT.offset("ready")
 
 
-class Program:
+NO_SLOT = 0xFFF_FFFF  # of a call site that is not known
+
+
+class RecordedProgram:
     """One traced program: `facts` is what PROGRAM says of it, `index` its number.
 
     Slots that are not known (their names were lost, or the recording is damaged) are called
@@ -23,6 +26,7 @@ class Program:
     """
 
     __slots__ = (
+        "_call_sites",
         "_facts",
         "_image_records",
         "_images",
@@ -33,6 +37,7 @@ class Program:
         "index",
         "knows_errno",
         "sites",
+        "tsc_start",
     )
 
     def __init__(self, index: int) -> None:
@@ -43,11 +48,13 @@ class Program:
         # call whose return address lies there was tail-called by another hooked function
         self.sites = (0, 0)
         self.knows_errno = False  # the agent can read errno
+        self.tsc_start = 0  # what the times of OPEN and WHOLE units are counted from
         self._strings = bytearray()
         self._image_records = bytearray()
         self._slot_records = bytearray()
-        self._images: dict[int, Image] | None = None
-        self._slots: dict[int, Slot] = {}
+        self._call_sites = bytearray()
+        self._images: dict[int, TracedImage] | None = None
+        self._slots: dict[int, TracedSlot] = {}
 
     # ---- what it is made of ----
 
@@ -61,12 +68,17 @@ class Program:
         elif kind == form.IMAGES:
             size = layout.IMAGE.size
             table, start, most = self._image_records, first * size, layout.MAX_IMAGES * size
+        elif kind == form.CALL_SITES:
+            size = layout.CALL_SITE.size
+            table, start, most = self._call_sites, first * size, layout.MAX_CALL_SITES * size
         else:
             size = layout.SLOT.size
             table, start, most = self._slot_records, first * size, layout.MAX_SLOTS * size
         if start > len(table) or start + len(data) > most:
             raise ValueError("records behind a gap or beyond the limit")
         table[start : start + len(data)] = data
+        if kind == form.CALL_SITES:
+            return
         # Slots name their images; made anew, they name the newest ones.
         self._images = None
         self._slots.clear()
@@ -82,6 +94,7 @@ class Program:
         self._facts = facts
         start = self.fact("agent_base") + layout.BLOB_SITES
         self.sites = (start, start + 32 * layout.MAX_SITES) if self.fact("agent_base") else (0, 0)
+        self.tsc_start = self.fact("tsc_start") & 0xFFFF_FFFF_FFFF_FFFF
         self.knows_errno = bool(self.fact("agent_flags") & layout.AGENT_ERRNO)
 
     def fact(self, name: str) -> int:
@@ -103,7 +116,7 @@ class Program:
         end = self._strings.find(0, offset)
         return os.fsdecode(bytes(self._strings[offset : end if end >= 0 else offset]))
 
-    def images(self) -> dict[int, Image]:
+    def images(self) -> dict[int, TracedImage]:
         """Return the images by index."""
         if self._images is None:
             found = {}
@@ -128,7 +141,7 @@ class Program:
         at = index * layout.SLOT.size + _READY
         return at < len(self._slot_records) and self._slot_records[at] != 0
 
-    def slot(self, index: int) -> Slot:
+    def slot(self, index: int) -> TracedSlot:
         """Return slot `index`; one called "?" where it is not known."""
         slot = self._slots.get(index)
         if slot is None:
@@ -136,14 +149,14 @@ class Program:
             self._slots[index] = slot
         return slot
 
-    def _make(self, index: int) -> Slot:
+    def _make(self, index: int) -> TracedSlot:
         at = index * layout.SLOT.size
         if at + layout.SLOT.size <= len(self._slot_records):
             record = bytes(self._slot_records[at : at + layout.SLOT.size])
             slot = records.slot_of(record, 0, index, self.index, self.string, self.images())
             if slot is not None:
                 return slot
-        return Slot(
+        return TracedSlot(
             index,
             self.index,
             "?",
@@ -159,7 +172,22 @@ class Program:
             0,
         )
 
-    def slots(self) -> list[Slot]:
+    @property
+    def call_sites(self) -> bytes | bytearray:
+        """The records of call sites, one behind the other."""
+        return self._call_sites
+
+    def call_site(self, number: int) -> tuple[int, int]:
+        """Return (slot, return address) of a call site; (NO_SLOT, 0) where it is not known."""
+        at = number * layout.CALL_SITE.size
+        if at + layout.CALL_SITE.size <= len(self._call_sites):
+            (word,) = layout.CALL_SITE.struct.unpack_from(self._call_sites, at)
+            if word:
+                slot = (word & (1 << layout.CALL_SITE_SLOT) - 1) - 1
+                return slot & NO_SLOT, word >> layout.CALL_SITE_SLOT
+        return NO_SLOT, 0
+
+    def slots(self) -> list[TracedSlot]:
         """Return all slots whose records are finished, by index."""
         return [self.slot(index) for index in range(self.slot_count) if self.has_slot(index)]
 
@@ -181,9 +209,9 @@ class Programs:
     _MOST = 1 << 20
 
     def __init__(self) -> None:
-        self._programs: dict[int, Program] = {}
+        self._programs: dict[int, RecordedProgram] = {}
 
-    def __getitem__(self, index: int) -> Program:
+    def __getitem__(self, index: int) -> RecordedProgram:
         """Return program `index`; an empty one where nothing is known of it.
 
         Raises ValueError for a number that no run reaches.
@@ -192,9 +220,9 @@ class Programs:
         if program is None:
             if not 0 <= index < self._MOST:
                 raise ValueError("program number beyond the limit")
-            program = self._programs[index] = Program(index)
+            program = self._programs[index] = RecordedProgram(index)
         return program
 
-    def all(self) -> list[Program]:
+    def all(self) -> list[RecordedProgram]:
         """Return the programs by number."""
         return [self._programs[index] for index in sorted(self._programs)]

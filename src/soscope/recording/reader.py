@@ -15,14 +15,14 @@ from collections.abc import Iterator
 from typing import Any, Self
 
 from soscope.errors import FormatError, RecordingError
-from soscope.model.image import Image
-from soscope.model.slot import Slot
+from soscope.model.image import TracedImage
+from soscope.model.slot import TracedSlot
 from soscope.recording import format as form
 from soscope.recording.clock import Clock
 from soscope.recording.events import from_json
 from soscope.recording.losses import Losses
-from soscope.recording.names import Program, Programs
-from soscope.recording.sink import Sink, Told
+from soscope.recording.names import Programs, RecordedProgram
+from soscope.recording.sink import Sink, Stop, Told
 from soscope.recording.units import Piece, pieces_of
 from soscope.wire import layout
 
@@ -31,8 +31,8 @@ _WINDOW = 1 << 16  # bytes read at once while looking for headers
 _RECORDS = (form.CHUNK, form.CHUNKS)
 
 
-class Recording:
-    """An open recording.
+class RecordingFile:
+    """An open recording; `soscope.open` makes something of it for people.
 
     `meta` is the object of its first block. `events` are those of processes, in order of the
     file. `damage` says in words what is wrong with the file and at which offset, or is None;
@@ -46,6 +46,7 @@ class Recording:
 
         Raises FormatError where it is no recording, RecordingError where it cannot be read.
         """
+        self._descriptor = descriptor
         self.path = path
         self.meta: dict[str, Any] = {}
         self.end: dict[str, Any] | None = None
@@ -57,16 +58,19 @@ class Recording:
         self.counts: dict[int, dict[int, int]] = {}
         self.stats: dict[int, dict[int, tuple[int, int, int, int, int, int]]] = {}
         self.damage: str | None = None
-        self._descriptor = descriptor
         self._window = (0, b"")
         self._start = 0  # of the block behind META
         self._read_to = 0  # everything in front of it is known
         self._damaged_at: int | None = None
-        self._open()
-        self.refresh()
+        try:
+            self._open()
+            self.refresh()
+        except BaseException:
+            self.close()
+            raise
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> Recording:
+    def open(cls, path: str | os.PathLike[str]) -> RecordingFile:
         """Open the recording at `path`; see `__init__` for the errors."""
         name = os.fspath(path)
         try:
@@ -75,19 +79,19 @@ class Recording:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             code = error.errno if isinstance(error, OSError) else None
             raise RecordingError(f"cannot open '{name}': {reason}", errno=code) from error
-        try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise RecordingError(f"cannot open '{name}': not a regular file")
-            return cls(descriptor, name)
-        except BaseException:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
-            raise
+            raise RecordingError(f"cannot open '{name}': not a regular file")
+        return cls(descriptor, name)
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file; may be called twice."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+    def __del__(self) -> None:
+        self.close()
 
     def __enter__(self) -> Self:
         return self
@@ -112,12 +116,12 @@ class Recording:
         return str(self.end.get("why") or "")
 
     @property
-    def images(self) -> list[Image]:
+    def images(self) -> list[TracedImage]:
         """The images of all programs."""
         return [image for one in self.programs.all() for image in one.images().values()]
 
     @property
-    def slots(self) -> list[Slot]:
+    def slots(self) -> list[TracedSlot]:
         """The slots of all programs."""
         return [slot for one in self.programs.all() for slot in one.slots()]
 
@@ -234,7 +238,12 @@ class Recording:
             self._damage(offset, "cut off while it was read")
             return None
         _, _, _, crc, flags = form.HEADER.unpack(header)
-        if form.checksum(kind, flags, (body,)) != crc:
+        parts: tuple[bytes | memoryview, ...] = (body,)
+        if flags & form.HEADS:
+            whole = memoryview(body)
+            head = form.PAIR_HEADER.size
+            parts = whole[:head], *form.heads_and_units(whole[head:])
+        if form.checksum(kind, flags, parts) != crc:
             self._damage(offset, f"{_name(kind)} block: crc32 does not match")
             return None
         return body
@@ -245,7 +254,7 @@ class Recording:
             self.damage = f"damaged at offset {offset}: {reason}"
 
     def _take(self, kind: int, body: bytes) -> None:
-        if kind in {form.IMAGES, form.SLOTS, form.STRINGS}:
+        if kind in {form.IMAGES, form.SLOTS, form.STRINGS, form.CALL_SITES}:
             program, first = form.PAIR_HEADER.unpack_from(_at_least(body, 8))
             self.programs[program].add(kind, first, body[8:])
         elif kind == form.PROGRAM:
@@ -256,7 +265,7 @@ class Recording:
             self.clock.add(*_clock(body))
             self.losses.tick(_clock(body)[0])
         elif kind == form.EVENTS:
-            self.events += [told for told in _events(body) if not isinstance(told, tuple)]
+            self.events += [told for told in _events(body) if not isinstance(told, tuple | Stop)]
         elif kind == form.DROPPED:
             self.losses.dropped(*_dropped(body))
         elif kind == form.LOST:
@@ -311,6 +320,8 @@ class Recording:
             for told in _events(body):
                 if isinstance(told, tuple):
                     sink.thread_end(*told)
+                elif isinstance(told, Stop):
+                    sink.stop(told)
                 else:
                     sink.event(told)
 
@@ -330,7 +341,7 @@ class Recording:
                     self._damage(offset, f"{_name(kind)} block: {error}")
                     return
 
-    def program(self, index: int) -> Program:
+    def program(self, index: int) -> RecordedProgram:
         """Return a traced program."""
         return self.programs[index]
 
@@ -369,7 +380,7 @@ _NAMES = {
 
 
 def _name(kind: int) -> str:
-    return _NAMES.get(kind, str(kind)) if kind <= form.END else str(kind)
+    return _NAMES.get(kind, str(kind)) if kind <= form.CALL_SITES else str(kind)
 
 
 def _at_least(body: bytes, size: int) -> bytes:
@@ -398,7 +409,7 @@ def _object(body: bytes) -> dict[str, Any]:
     return said
 
 
-def _events(body: bytes) -> list[Told | tuple[int, int, int]]:
+def _events(body: bytes) -> list[Told | Stop | tuple[int, int, int]]:
     said = json.loads(body)
     if not isinstance(said, list):
         raise ValueError("is not an array")  # noqa: TRY004  the file's fault

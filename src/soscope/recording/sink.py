@@ -7,9 +7,24 @@ in the order in which they were written.
 
 from __future__ import annotations
 
-from soscope.model.call import Process, ProcessExit, Signal
+from soscope.model.call import ProcessExit, ProcessStart, Signal
 
-Told = Signal | Process | ProcessExit
+Told = Signal | ProcessStart | ProcessExit
+
+
+class Stop:
+    """The recording ended, and its programs went on.
+
+    Nothing that was done behind `tsc` is recorded; 0: nothing that comes behind this. If
+    `program` is a program's number, only that one's recording ended.
+    """
+
+    __slots__ = ("program", "time_ns", "tsc")
+
+    def __init__(self, time_ns: int, tsc: int = 0, program: int | None = None) -> None:
+        self.time_ns = time_ns
+        self.tsc = tsc
+        self.program = program
 
 
 class Sink:
@@ -26,8 +41,11 @@ class Sink:
     def chunk(self, program: int, header: bytes, first: int, units: bytes) -> None:
         """Take units of one chunk from number `first` on; `header` is its current header."""
 
-    def chunks(self, program: int, data: bytes) -> None:
-        """Take whole full chunks, with their headers, in the order they were handed out."""
+    def chunks(self, program: int, data: bytes | memoryview) -> None:
+        """Take whole full chunks, with their headers, in the order they were handed out.
+
+        A view is one of the ring: it must not be kept.
+        """
 
     def event(self, event: Told) -> None:
         """Take something that the supervisor of the processes saw."""
@@ -35,8 +53,14 @@ class Sink:
     def thread_end(self, time_ns: int, pid: int, tid: int) -> None:
         """Hear that a thread ended; none of its units follows."""
 
+    def stop(self, stop: Stop) -> None:
+        """Hear that the recording has ended."""
+
     def clock(self, tsc: int, realtime: int, monotonic: int) -> None:
         """Take clocks that were read together (ns); earlier units have been handed over."""
+
+    def tick(self, tsc: int, monotonic: int) -> None:
+        """Hear that earlier units have been handed over, where no clock pair is needed."""
 
     def dropped(self, program: int, tsc: int, totals: tuple[int, ...]) -> None:
         """Take the losses so far: dropped[], dropped_exits, images_ and slots_dropped."""
@@ -71,7 +95,7 @@ class Tee(Sink):
         for sink in self._sinks:
             sink.chunk(program, header, first, units)
 
-    def chunks(self, program: int, data: bytes) -> None:  # noqa: D102
+    def chunks(self, program: int, data: bytes | memoryview) -> None:  # noqa: D102
         for sink in self._sinks:
             sink.chunks(program, data)
 
@@ -83,9 +107,17 @@ class Tee(Sink):
         for sink in self._sinks:
             sink.thread_end(time_ns, pid, tid)
 
+    def stop(self, stop: Stop) -> None:  # noqa: D102
+        for sink in self._sinks:
+            sink.stop(stop)
+
     def clock(self, tsc: int, realtime: int, monotonic: int) -> None:  # noqa: D102
         for sink in self._sinks:
             sink.clock(tsc, realtime, monotonic)
+
+    def tick(self, tsc: int, monotonic: int) -> None:  # noqa: D102
+        for sink in self._sinks:
+            sink.tick(tsc, monotonic)
 
     def dropped(self, program: int, tsc: int, totals: tuple[int, ...]) -> None:  # noqa: D102
         for sink in self._sinks:

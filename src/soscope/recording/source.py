@@ -6,20 +6,26 @@ Until then they are kept as bytes: a ring full of them is two million objects ot
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator
+from _collections_abc import Iterator
 
 from soscope.recording import pairing
-from soscope.recording.names import Program
+from soscope.recording.names import RecordedProgram
 from soscope.recording.overhead import Overhead
 from soscope.recording.units import records_of
 from soscope.wire import layout
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections import deque
+else:
+    from _collections import deque  # the rest of `collections` is slow to import
+
 HOLE = 0  # the kind of a place where units of a thread may be missing
 _OVERHEAD = (layout.UNIT_OVERHEAD << 28).to_bytes(4, "little")
 
-# In order of a thread: (time, number, kind, words of the unit, its data)
-Item = tuple[int, int, int, tuple[int, ...], bytes]
+# In order of a thread: (place in the order of times, number, kind, words of the unit, its
+# data, time)
+Item = tuple[int, int, int, tuple[int, ...], bytes, int]
 
 
 class Source:
@@ -45,7 +51,9 @@ class Source:
         "thread",
     )
 
-    def __init__(self, thread: pairing.Thread, program: Program, waiting: list[int]) -> None:
+    def __init__(
+        self, thread: pairing.PairedThread, program: RecordedProgram, waiting: list[int]
+    ) -> None:
         self.thread = thread
         self.program = program
         self._waiting = waiting  # bytes that wait in all threads
@@ -54,15 +62,16 @@ class Source:
         self.seq = 0
         self.expected = 0
         self.full = 0
-        # units, or the times between which something may have been lost; with a number
-        self._queue: deque[tuple[int, bytes | tuple[int, ...]]] = deque()
+        # units, or the times between which something may have been lost; with a number, and
+        # the place in front of which they do not come
+        self._queue: deque[tuple[int, bytes | tuple[int, ...], int]] = deque()
         self._items: Iterator[Item] | None = None
         self.head: Item | None = None
         self.holes: list[tuple[int, ...]] = []
 
-    def put(self, number: int, what: bytes | tuple[int, ...]) -> None:
-        """Queue units, or a hole."""
-        self._queue.append((number, what))
+    def put(self, number: int, what: bytes | tuple[int, ...], floor: int) -> None:
+        """Queue units, or a hole; what was done before `floor` has been put in order already."""
+        self._queue.append((number, what, floor))
         if isinstance(what, bytes):
             self._waiting[0] += len(what)
             # Exits are to find all overheads in front of them, wherever those stand.
@@ -85,30 +94,31 @@ class Source:
     def _decode(self) -> Iterator[Item]:
         queue = self._queue
         while queue:
-            number, what = queue.popleft()
+            number, what, floor = queue.popleft()
             if isinstance(what, tuple):
-                yield self.last, number, HOLE, what, b""
+                yield max(self.last, floor), number, HOLE, what, b"", self.last
                 continue
             self._waiting[0] -= len(what)
-            for kind, record, data in records_of(what):
+            for kind, record, data in records_of(what, self.program):
                 if kind != layout.UNIT_OVERHEAD:
                     number += 1
                     tsc = record[2]
                     if tsc > self.last:  # noqa: PLR1730  max() takes as long as all the rest
                         self.last = tsc
-                    yield self.last, number, kind, record, data
+                    last = self.last
+                    yield (max(floor, last)), number, kind, record, data, last
 
     def latest(self) -> int:
         """Return the latest time of all that has been queued."""
         latest = self.last
-        for _, what in self._queue:
+        for _, what, _ in self._queue:
             if isinstance(what, bytes):
-                for kind, record, _ in records_of(what):
+                for kind, record, _ in records_of(what, self.program):
                     if kind != layout.UNIT_OVERHEAD:
                         latest = max(latest, record[2])
         # what is decoded at this moment stands in nobody's queue
         if self._items is not None:
             rest = list(self._items)
             self._items = iter(rest)
-            latest = max([latest, *(item[0] for item in rest)])
+            latest = max([latest, *(item[5] for item in rest)])
         return latest

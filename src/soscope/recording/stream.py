@@ -7,12 +7,14 @@ but a thread may lose its processor between reading the clock and writing its re
 wait until a pair is `HOLD` old; what comes later still is given the time of the latest event
 that was told. Within a thread the order of the units counts, not their times: a signal may
 come between reading the clock and taking a place.
+
+The events depend on the order of the input alone, never on the moments at which `take` is called:
+a recording that is fed again gives the same events, with the same times.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator
+from _collections_abc import Iterator
 from heapq import heappop, heappush
 
 from soscope.model.call import (
@@ -24,36 +26,41 @@ from soscope.model.call import (
     Entry,
     Event,
     Exit,
-    Process,
     ProcessExit,
+    ProcessStart,
+    Signal,
 )
 from soscope.model.capture import NOTHING, Captured
 from soscope.model.slot import is_error
 from soscope.recording import pairing
 from soscope.recording.captures import captured
-from soscope.recording.clock import Clock
+from soscope.recording.clock import SPACING, Clock
 from soscope.recording.ends import ends_calls, how_ended
 from soscope.recording.losses import Losses
 from soscope.recording.names import Programs
-from soscope.recording.sink import Sink, Told
+from soscope.recording.sink import Sink, Stop, Told
 from soscope.recording.source import HOLE, Source
-from soscope.recording.units import Piece, pieces_of
+from soscope.recording.units import Piece, exit_of, pieces_of
 from soscope.wire import layout
 
 TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
-    from soscope.recording.reader import Recording
+    from collections import deque
+
+    from soscope.recording.reader import RecordingFile
+else:
+    from _collections import deque  # as typing is the rest of `collections`
 
 _ELSEWHERE = {pairing.MOVED, pairing.INHERITED}  # the entry is another thread's
 _FOREVER = 1 << 80
-HOLD = 50_000_000  # ns that events wait for what was done before them
+HOLD = SPACING  # ns that events wait for what was done before them
 _SLICE = 4096  # events made at once: more than that only costs memory
 
 
 class Stream(Sink):
     """Decodes what it is fed; `take` returns the events that are in order by now.
 
-    `clock` converts times; without one it uses the pairs it is fed.
+    `programs` are known already, if they are given.
     """
 
     __slots__ = (
@@ -63,11 +70,16 @@ class Stream(Sink):
         "_dead",
         "_given",
         "_heap",
+        "_lately",
         "_latest",
         "_losses",
         "_number",
         "_out",
+        "_over",
         "_pairing",
+        "_passed",
+        "_stop",
+        "_stopped",
         "_ticks",
         "_told",
         "_until",
@@ -75,11 +87,11 @@ class Stream(Sink):
         "programs",
     )
 
-    def __init__(self, clock: Clock | None = None, programs: Programs | None = None) -> None:
+    def __init__(self, programs: Programs | None = None) -> None:
         self.programs = programs or Programs()
         self._waiting = [0]
         self._given = programs is not None
-        self._clock = clock or Clock()
+        self._clock = Clock()
         self._pairing = pairing.Pairing()
         self._losses = Losses()
         self._by_thread: dict[tuple[int, int, int], Source] = {}
@@ -87,13 +99,18 @@ class Stream(Sink):
         # the heads of the threads that have any: (time, number, thread)
         self._heap: list[tuple[int, int, Source]] = []
         # (time, number, what happened, the threads that it ended): a heap, too
-        self._told: list[tuple[int, int, Told | int, list[Source]]] = []
+        self._told: list[tuple[int, int, Told | Stop | int, list[Source]]] = []
         self._number = 0
         self._ticks: deque[tuple[int, int]] = deque()  # tsc, monotonic: younger than HOLD
         self._until = 0  # events up to this time are in order
+        self._lately: deque[tuple[int, int]] = deque()  # as `_ticks`, with those of `tick`
+        self._passed = 0  # what was done up to this time has been fed
         self._latest = 0  # ns: of the events that have been told
         self._dead: dict[int, str] = {}  # pid -> how its open calls end
         self._out: list[Event] = []
+        self._stop = 0  # tsc: behind it is what is told from now on, if not 0
+        self._over = False  # the recording has ended: no calls any more
+        self._stopped: set[int] = set()  # programs whose recording has ended
 
     # ---- what it is fed ----
 
@@ -106,7 +123,7 @@ class Stream(Sink):
         if not self._given:
             self.programs[program].add(kind, first, data)
 
-    def chunks(self, program: int, data: bytes) -> None:
+    def chunks(self, program: int, data: bytes | memoryview) -> None:
         """Take whole chunks."""
         for piece in pieces_of(program, data):
             self._piece(piece)
@@ -128,10 +145,30 @@ class Stream(Sink):
         for source in self._alive.get(pid, {}).pop(tid, []):
             self._tell_later(time_ns, time_ns, [source])
 
+    def stop(self, stop: Stop) -> None:
+        """Hear that the recording has ended: calls that are open then may have returned."""
+        tsc = stop.tsc
+        if not tsc:
+            tsc = max([self._clock.tsc(stop.time_ns), *(one.latest() for one in self._sources())])
+        if stop.program is None:
+            self._stop = tsc
+        self._number += 1
+        heappush(self._told, (tsc, self._number, stop, []))
+
+    def _sources(self) -> list[Source]:
+        """Return the threads that have not ended."""
+        return [
+            source
+            for threads in self._alive.values()
+            for found in threads.values()
+            for source in found
+        ]
+
     def _tell_later(self, time_ns: int, what: Told | int, ended: list[Source]) -> None:
         """Queue what happened; units that still come of `ended` are other threads'."""
         # everything they did before has been fed; clocks are less exact than that
-        tsc = max([self._clock.tsc(time_ns), *(source.latest() for source in ended)])
+        latest = [source.latest() for source in ended]
+        tsc = max(self._clock.tsc(time_ns), self._stop, self._until, *latest)
         for source in ended:
             del self._by_thread[source.thread.key]
         self._number += 1
@@ -148,17 +185,25 @@ class Stream(Sink):
     def clock(self, tsc: int, realtime: int, monotonic: int) -> None:
         """Take a clock pair: events up to the pairs that are `HOLD` older are in order now."""
         self._losses.tick(tsc)
-        if not self._given:
-            self._clock.add(tsc, realtime, monotonic)
-        ticks = self._ticks
-        while ticks and monotonic - ticks[0][1] >= HOLD:
-            self._until = max(self._until, ticks.popleft()[0])
-        ticks.append((tsc, monotonic))
+        self._clock.add(tsc, realtime, monotonic)
+        self._until = max(self._until, _older(self._ticks, tsc, monotonic))
+        self.tick(tsc, monotonic)
+
+    def tick(self, tsc: int, monotonic: int) -> None:
+        """Hear that what was done up to `tsc` has been fed."""
+        self._passed = max(self._passed, _older(self._lately, tsc, monotonic))
 
     @property
     def behind(self) -> int:
         """The bytes of units that nobody has begun to decode."""
         return self._waiting[0]
+
+    @property
+    def told_until(self) -> int:
+        """The time (ns) up to which all events have been taken; 0 where some still wait."""
+        if any(heap and heap[0][0] <= self._passed for heap in (self._heap, self._told)):
+            return 0
+        return self._clock.time_ns(self._passed)
 
     def take(self, most: int | None = None) -> list[Event]:
         """Return the events that are in order, `most` of them or hardly more."""
@@ -186,6 +231,8 @@ class Stream(Sink):
     # ---- pieces ----
 
     def _piece(self, piece: Piece) -> None:
+        if self._over:
+            return
         key = piece.program, piece.pid, piece.tid
         source = self._by_thread.get(key)
         if source is None:
@@ -194,16 +241,27 @@ class Stream(Sink):
                 thread, self.programs[piece.program], self._waiting
             )
             self._alive.setdefault(piece.pid, {}).setdefault(piece.tid, []).append(source)
+        elif piece.flags & layout.CHUNK_RETURNED:
+            self._returned(source, piece)
+            return
         elif piece.seq != source.seq or piece.first != source.expected:
             # Between two chunks a thread may have gone without, and lost something.
             whole = piece.first == 0 and piece.seq != source.seq
             self._number += 1
-            source.put(self._number, (source.full, piece.tsc) if whole else ())
+            source.put(self._number, (source.full, piece.tsc) if whole else (), self._until)
         source.seq = piece.seq
         source.expected = piece.first + len(piece.units) // layout.UNIT
         source.full = piece.tsc_full
-        source.put(self._number, piece.units)
-        self._number += len(piece.units) // layout.UNIT + 1
+        self._put(source, piece.units)
+
+    def _returned(self, source: Source, piece: Piece) -> None:
+        """Take the exit of a call whose entry was taken by itself."""
+        if len(piece.units) == layout.UNIT and piece.units[3] >> 4 == layout.UNIT_WHOLE:
+            self._put(source, exit_of(piece.units, source.program))
+
+    def _put(self, source: Source, units: bytes) -> None:
+        source.put(self._number, units, self._until)
+        self._number += 2 * (len(units) // layout.UNIT) + 1  # a WHOLE unit makes two records
         if source.head is None and source.advance() is not None:
             self._wait(source)
 
@@ -225,6 +283,9 @@ class Stream(Sink):
                     break
                 tsc, _, what, ended = heappop(told)
                 self._tell(tsc, what, ended)
+                if self._over:
+                    heap.clear()
+                    self._waiting[0] = 0
                 continue
             if not heap or heap[0][0] > until:
                 break
@@ -237,8 +298,8 @@ class Stream(Sink):
             )
             head = source.head
             while head is not None and len(out) < enough:
-                time, number, kind, record, data = head
-                if time >= until_time and (time > until_time or number > until_number):
+                place, number, kind, record, data, time = head
+                if place >= until_time and (place > until_time or number > until_number):
                     break
                 if kind == HOLE:
                     source.holes.append((record[0] or time, record[1]) if record else ())
@@ -251,7 +312,7 @@ class Stream(Sink):
                 else:
                     self._enter(time, source, kind, record, data)
                 head = source.advance()
-            source.overhead.forget(min(source.last, until) if head is None else head[0])
+            source.overhead.forget(min(source.last, until) if head is None else head[5])
             self._wait(source)
 
     def _pass_holes(self, source: Source) -> None:
@@ -319,7 +380,7 @@ class Stream(Sink):
             ticks = tsc - call.tsc
             if how not in _ELSEWHERE:
                 ticks -= source.overhead.before(tsc) - call.overhead
-            duration = self._clock.duration_ns(max(ticks, 0))
+            duration = self._clock.duration_ns(max(ticks, 0), time)
         self._out.append(
             Exit(
                 call.payload if call is not None else None,
@@ -335,7 +396,7 @@ class Stream(Sink):
             )
         )
 
-    def _end(self, call: pairing.Call, how: str, time_ns: int, source: Source) -> None:
+    def _end(self, call: pairing.OpenCall, how: str, time_ns: int, source: Source) -> None:
         """End a call whose exit was not seen."""
         entry: Entry = call.payload
         self._out.append(
@@ -356,34 +417,59 @@ class Stream(Sink):
     # ---- ends ----
 
     def _close(self, source: Source, how: str, time: int, time_ns: int) -> None:
+        if self._over or source.thread.key[0] in self._stopped:
+            how = ENDED_LOST
         self._pass_holes(source)
         if source.full and self._losses.within(source.full, max(time, source.full)):
             source.thread.holes += 1  # it went without a chunk at the end
         for call in self._pairing.end(source.thread):
             self._end(call, how, time_ns, source)
 
-    def _tell(self, tsc: int, what: Told | int, ended: list[Source]) -> None:
+    def _tell(self, tsc: int, what: Told | Stop | int, ended: list[Source]) -> None:
         if isinstance(what, int):  # the end of a thread, which is nobody's event
             for source in ended:
                 self._close(source, ENDED_EXIT, tsc, max(what, self._latest))
             return
+        if isinstance(what, Stop):
+            self._end_recording(tsc, what)
+            return
+        if self._over and isinstance(what, Signal):
+            return  # as calls: not recorded any more
         self._latest = what.time_ns = max(what.time_ns, self._latest)
         if isinstance(what, ProcessExit):
             self._dead[what.pid] = how_ended(what)
-        elif isinstance(what, Process) and what.event != "exec":
+        elif isinstance(what, ProcessStart) and what.event != "exec":
             self._dead.pop(what.pid, None)
         for source in ended:
             self._close(source, how_ended(what), tsc, what.time_ns)
         if ends_calls(what):
             self._pairing.forget(what.pid)
-        elif isinstance(what, Process) and what.parent is not None:
+        elif isinstance(what, ProcessStart) and what.parent is not None:
             self._pairing.fork(what.parent, what.pid)
         self._out.append(what)
 
+    def _end_recording(self, tsc: int, stop: Stop) -> None:
+        if stop.program is not None:
+            self._stopped.add(stop.program)
+            return
+        self._over = True
+        time_ns = max(self._clock.time_ns(tsc), self._latest)
+        for source in self._sources():
+            self._close(source, ENDED_LOST, tsc, time_ns)
 
-def events(recording: Recording) -> Iterator[Event]:
-    """Decode a recording from its start; what is known at its end is known from the start."""
-    stream = Stream(recording.clock, recording.programs)
+
+def _older(ticks: deque[tuple[int, int]], tsc: int, monotonic: int) -> int:
+    """Add a tick; take out those that are `HOLD` older, and return the last one's tsc, or 0."""
+    last = 0
+    while ticks and monotonic - ticks[0][1] >= HOLD:
+        last = ticks.popleft()[0]
+    ticks.append((tsc, monotonic))
+    return last
+
+
+def events(recording: RecordingFile) -> Iterator[Event]:
+    """Decode a recording from its start; names that it has at its end are known from the start."""
+    stream = Stream(recording.programs)
     for _ in recording.replay(stream):
         while some := stream.take(_SLICE):
             yield from some

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Carries the agent's images, slots and strings from the control block to a sink.
+"""Carries the agent's images, slots, call sites and strings from the control block to a sink.
 
 They are passed on as they lie in memory: a program with tens of thousands of slots costs a
 copy, and names are looked up only for slots that somebody asks about.
@@ -15,34 +15,33 @@ from soscope.wire import layout
 from soscope.wire.block import ControlBlock
 
 _LAYOUTS = {
-    layout.SEC_IMAGES: (form.IMAGES, layout.IMAGE, layout.MAX_IMAGES),
-    layout.SEC_SLOTS: (form.SLOTS, layout.SLOT, layout.MAX_SLOTS),
+    layout.SEC_IMAGES: (form.IMAGES, layout.IMAGE, "ready", layout.MAX_IMAGES),
+    layout.SEC_SLOTS: (form.SLOTS, layout.SLOT, "ready", layout.MAX_SLOTS),
+    layout.SEC_CALL_SITES: (form.CALL_SITES, layout.CALL_SITE, "word", layout.MAX_CALL_SITES),
 }
 
 
 class _Table:
-    """One section of records with a `ready` word."""
+    """One section of records: `ready`, or the lower half of `word`, is 0 in unfinished ones."""
 
     __slots__ = ("_block", "_kind", "_most", "_ready", "_section", "done", "seen", "size")
 
     def __init__(self, block: ControlBlock, section: int) -> None:
         self._block = block
         self._section = section
-        self._kind, record, self._most = _LAYOUTS[section]
+        self._kind, record, ready, self._most = _LAYOUTS[section]
         self.size = record.size
-        self._ready = record.offset("ready") // 4
+        self._ready = record.offset(ready) // 4
         self.done = 0  # all records in front of this one were ready
         self.seen = (0, 0)  # records, and those of them that were ready
 
     def fresh(self) -> tuple[int, int] | None:
         """Return the range of records to pass on, if there are any new ones."""
-        block = self._block
-        count = block.image_count if self._kind == form.IMAGES else block.slot_count
-        count = min(count, self._most)
+        count = min(self._count(), self._most)
         if count == self.seen[0] == self.done:
             return None
         size = self.size
-        view = block.view(self._section, self.done * size, count * size)
+        view = self._block.view(self._section, self.done * size, count * size)
         ready = view.cast("I")[self._ready :: size // 4].tolist() if len(view) else []
         whole = self.done + len(ready) - ready.count(0)
         if (count, whole) == self.seen:
@@ -51,6 +50,13 @@ class _Table:
         self.seen = count, whole
         self.done = first + ready.index(0) if 0 in ready else count
         return first, count
+
+    def _count(self) -> int:
+        if self._kind == form.IMAGES:
+            return self._block.image_count
+        if self._kind == form.SLOTS:
+            return self._block.slot_count
+        return self._block.call_site_count
 
     def data(self, first: int, end: int) -> bytes:
         """Return the bytes of records."""
@@ -61,7 +67,16 @@ class _Table:
 class TableReader:
     """Reads the tables of one control block."""
 
-    __slots__ = ("_block", "_images", "_passed", "_program", "_sink", "_slots", "_tail")
+    __slots__ = (
+        "_block",
+        "_call_sites",
+        "_images",
+        "_passed",
+        "_program",
+        "_sink",
+        "_slots",
+        "_tail",
+    )
 
     def __init__(self, block: ControlBlock, program: int, sink: Sink) -> None:
         self._block = block
@@ -69,12 +84,16 @@ class TableReader:
         self._sink = sink
         self._images = _Table(block, layout.SEC_IMAGES)
         self._slots = _Table(block, layout.SEC_SLOTS)
+        self._call_sites = _Table(block, layout.SEC_CALL_SITES)
         self._tail = (0, 0, 0)  # start, end, CRC of the strings passed on last
         # kind -> end and CRC of what was passed on; a CRC of -1: in pieces that overlap
         self._passed: dict[int, tuple[int, int]] = {}
 
     def update(self) -> None:
         """Pass on what is new since the last time."""
+        sites = self._call_sites.fresh()
+        if sites is not None:
+            self._pass_records(form.CALL_SITES, self._call_sites, *sites)
         images = self._images.fresh()
         slots = self._slots.fresh()
         if images is None and slots is None:
@@ -91,7 +110,11 @@ class TableReader:
         """Pass on everything that has changed since it was passed on."""
         self.update()
         self._pass_if_changed(form.STRINGS, self._block.view(layout.SEC_STRINGS, 0, self._used()))
-        for kind, table in ((form.IMAGES, self._images), (form.SLOTS, self._slots)):
+        for kind, table in (
+            (form.IMAGES, self._images),
+            (form.SLOTS, self._slots),
+            (form.CALL_SITES, self._call_sites),
+        ):
             self._pass_if_changed(kind, table.data(0, table.seen[0]))
 
     def _used(self) -> int:

@@ -14,18 +14,22 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterable
+from _collections_abc import Callable, Iterable
 
 from soscope.errors import RecordingError
 from soscope.recording import format as form
-from soscope.recording.events import thread_end_to_json, to_json
-from soscope.recording.sink import Sink, Told
+from soscope.recording.events import stop_to_json, thread_end_to_json, to_json
+from soscope.recording.sink import Sink, Stop, Told
 from soscope.wire import layout
 
 _OWED_MOST = 64 << 20  # bytes of names and events that wait for a disk with room
 _RETRY = 0.5  # seconds between two attempts on a disk that refused
-_MOST_BUFFERS = 64  # far below IOV_MAX
+_MOST_BUFFERS = 256  # far below IOV_MAX
 _HEADERS = 64  # bytes of a block beside its chunks, at most
+
+# types of units that hold an entry, and that hold an exit
+_ENTRIES = {layout.UNIT_ENTRY, layout.UNIT_ENTRY_ONLY, layout.UNIT_OPEN, layout.UNIT_WHOLE}
+_EXITS = {layout.UNIT_EXIT, layout.UNIT_WHOLE}
 
 
 class Writer(Sink):
@@ -34,11 +38,11 @@ class Writer(Sink):
     `trouble` says in one line what went wrong with the file, or is None; `warn` is called
     with it once, at the first loss. `lost_entries`, `lost_exits` and `lost_bytes` count what
     the file could not take. `limit_reached` turns true when `limit` bytes are reached: from
-    then on calls are no longer recorded, and that is not a loss.
+    then on calls are no longer recorded, and that is not a loss. `file` is (device, inode) of a
+    regular file, None for another one.
     """
 
     __slots__ = (
-        "_changed",
         "_descriptor",
         "_errno",
         "_facts",
@@ -46,10 +50,12 @@ class Writer(Sink):
         "_last_tsc",
         "_limit",
         "_lost",
+        "_meta",
         "_owed",
         "_owed_bytes",
         "_regular",
         "_warn",
+        "file",
         "limit_reached",
         "lost_bytes",
         "lost_entries",
@@ -69,10 +75,12 @@ class Writer(Sink):
         start_ns: int,
         limit: int | None = None,
         warn: Callable[[str], None] | None = None,
+        keep: bool = False,
     ) -> None:
         """Create the file, readable by its owner alone, and write its first block.
 
-        Raises RecordingError where that is not possible.
+        With `keep`, what there is in it already stays until `begin`. Raises RecordingError
+        where that is not possible.
         """
         self.path = path
         self.size = 0
@@ -89,19 +97,17 @@ class Writer(Sink):
         self._failed_at = 0.0
         self._errno = 0
         self._last_tsc = 0
-        self._changed = 2
         self._facts: dict[int, dict[str, object]] = {}
         try:
             self._descriptor = os.open(
-                path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOCTTY, 0o600
+                path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY, 0o600
             )
         except (OSError, ValueError) as error:
             raise _cannot("create", path, error) from error
         try:
             status = os.fstat(self._descriptor)
             self._regular = stat.S_ISREG(status.st_mode)
-            if self._regular:
-                os.fchmod(self._descriptor, 0o600)  # it may have been there before
+            self.file = (status.st_dev, status.st_ino) if self._regular else None
             said = {
                 "schema": form.SCHEMA,
                 "command": command,
@@ -110,11 +116,32 @@ class Writer(Sink):
                 "start_ns": start_ns,
                 "byteorder": sys.byteorder,
             }
-            self._write(form.block(form.META, _json(said)))
+            self._meta: list[bytes | memoryview] | None = form.block(form.META, _json(said))
+            if not (keep and self._regular and status.st_size):
+                self._begin()
         except OSError as error:
             os.close(self._descriptor)
             self._descriptor = -1
             raise _cannot("write", path, error) from error
+
+    def begin(self) -> None:
+        """Replace what the file held before: the trace has begun."""
+        try:
+            self._begin()
+        except OSError as error:
+            self._complain(error)
+            self.close()  # without its first block it cannot be read
+
+    def _begin(self) -> None:
+        meta, self._meta = self._meta, None
+        if meta is None:
+            return
+        if self._regular:
+            # ext4 writes a file that was cut to 0 to the disk when it is closed
+            if os.fstat(self._descriptor).st_size:
+                os.ftruncate(self._descriptor, 0)
+            os.fchmod(self._descriptor, 0o600)
+        self._write(meta)
 
     @property
     def is_readable(self) -> bool:
@@ -139,7 +166,7 @@ class Writer(Sink):
             form.CHUNK, form.PAIR_HEADER.pack(program, first), header, units, units=(units,)
         )
 
-    def chunks(self, program: int, data: bytes) -> None:
+    def chunks(self, program: int, data: bytes | memoryview) -> None:
         """Write whole chunks, as many as the limit allows."""
         size = layout.CHUNK_SIZE
         fits = len(data)
@@ -149,10 +176,12 @@ class Writer(Sink):
             self._records(
                 form.CHUNKS,
                 form.PAIR_HEADER.pack(program, fits // size),
-                data[:fits],
+                *form.heads_and_units(data[:fits]),
+                flags=form.HEADS,
                 units=(data[at + layout.CHUNK_HEADER : at + size] for at in range(0, fits, size)),
             )
-        self.limit_reached |= fits < len(data)
+        if fits < len(data):
+            self._reach_limit()
 
     def event(self, event: Told) -> None:
         """Write an event of a process."""
@@ -162,16 +191,20 @@ class Writer(Sink):
         """Write that a thread ended."""
         self._keep(form.EVENTS, _json([thread_end_to_json(time_ns, pid, tid)]))
 
-    def clock(self, tsc: int, realtime: int, monotonic: int) -> None:
-        """Write a clock pair, if there is anything that needs it.
+    def stop(self, stop: Stop) -> None:
+        """Write that the recording ended. Records from before may still follow."""
+        if not self.limit_reached:  # else it has ended already
+            self._keep(form.EVENTS, _json([stop_to_json(stop)]))
 
-        The pair after the next is needed too: the next was read before what it stands
-        behind had been handed over.
-        """
+    def clock(self, tsc: int, realtime: int, monotonic: int) -> None:
+        """Write a clock pair."""
         self._last_tsc = max(tsc, self._last_tsc)
-        if self._changed and not self._owed and self._lost is None:
-            self._changed -= 1
-            self._attempt(form.block(form.CLOCK, form.CLOCK_BODY.pack(tsc, realtime, monotonic)))
+        if not self._owed and self._lost is None:
+            block = form.block(form.CLOCK, form.CLOCK_BODY.pack(tsc, realtime, monotonic))
+            if self._meta is not None:
+                self._meta += block  # before `begin`
+            else:
+                self._attempt(block)
 
     def dropped(self, program: int, tsc: int, totals: tuple[int, ...]) -> None:
         """Write how much the agent has dropped so far."""
@@ -183,8 +216,7 @@ class Writer(Sink):
         self._keep(form.COUNTS, form.PAIR_HEADER.pack(program, 0), cells)
 
     def stats(self, program: int, stats: dict[int, tuple[int, int, int, int, int, int]]) -> None:
-        """Write statistics by slot; their ticks need the clock."""
-        self._changed = 2
+        """Write statistics by slot."""
         cells = b"".join(form.STATS_CELL.pack(slot, 0, *row) for slot, row in stats.items())
         self._keep(form.STATS, form.PAIR_HEADER.pack(program, 0), cells)
 
@@ -200,18 +232,21 @@ class Writer(Sink):
         status: int | None = None,
         signal: int | None = None,
         totals: dict[str, int] | None = None,
+        untraced: list[tuple[str, str]] | None = None,
     ) -> None:
         """Write the last block and close the file.
 
         `complete` says that the recording goes on to the end of the program; `why` it ended.
+        `untraced` are programs without the agent: (path, reason).
         """
         self._failed_at = 0.0  # one more attempt at what is owed
         said = {
-            "complete": complete and not self._lost and not self.lost_entries,
+            "complete": complete and not (self._lost or self.lost_entries or self.lost_bytes),
             "why": why,
             "status": status,
             "signal": signal,
             "totals": totals or {},
+            "untraced": untraced or [],
             "lost": {
                 "entries": self.lost_entries,
                 "exits": self.lost_exits,
@@ -244,15 +279,20 @@ class Writer(Sink):
         else:
             self.lost_bytes += size
 
-    def _records(self, kind: int, *parts: bytes, units: Iterable[bytes]) -> None:
+    def _records(
+        self,
+        kind: int,
+        *parts: bytes | memoryview,
+        units: Iterable[bytes | memoryview],
+        flags: int = 0,
+    ) -> None:
         """Write a block of records, or count them as lost."""
-        self._changed = 2
         size = form.padded(sum(map(len, parts)))
         if self._limit is not None and self.size + size > self._limit:
-            self.limit_reached = True
+            self._reach_limit()
         if self.limit_reached:
             return
-        if self._pay() and self._attempt(form.block(kind, *parts)):
+        if self._pay() and self._attempt(form.block(kind, *parts, flags=flags)):
             return
         entries, exits = _count(units)
         self.lost_entries += entries
@@ -262,6 +302,12 @@ class Writer(Sink):
             self._lost = [self._last_tsc, 0, 0, 0, self._errno]
         for at, more in enumerate((entries, exits, size), 1):
             self._lost[at] += more
+
+    def _reach_limit(self) -> None:
+        """Write no more records, and say in front of what follows that there are none."""
+        if not self.limit_reached:
+            self.stop(Stop(time.time_ns()))
+            self.limit_reached = True
 
     def _pay(self) -> bool:
         """Write what is owed, in order. Say whether nothing is owed any more."""
@@ -338,12 +384,12 @@ def _cannot(do: str, path: str, error: OSError | ValueError) -> RecordingError:
     return RecordingError(f"cannot {do} recording '{path}': {_reason(error)}", errno=code)
 
 
-def _count(units: Iterable[bytes]) -> tuple[int, int]:
+def _count(units: Iterable[bytes | memoryview]) -> tuple[int, int]:
     """Count the entries and exits in units."""
     entries = exits = 0
     for data in units:
         for word in memoryview(data).cast("I")[:: layout.UNIT // 4]:
             kind = word >> 28
-            entries += kind in {layout.UNIT_ENTRY, layout.UNIT_ENTRY_ONLY}
-            exits += kind == layout.UNIT_EXIT
+            entries += kind in _ENTRIES
+            exits += kind in _EXITS
     return entries, exits

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import struct
 
+from soscope.model.slot import is_error
 from soscope.recording.clock import Sampler
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
-from soscope.wire.plan import Plan
+from soscope.wire.plan import InstrumentPlan, Plan
 
 BASE = 0x7000_0000_0000  # where the blob lies
 SITE = BASE + layout.BLOB_SITES + 14  # a return address that says: tail-called
@@ -31,18 +32,16 @@ class FakeSampler(Sampler):
 
 
 def make_block(
-    chunks: int = 8, when_full: int = layout.FULL_BLOCK, mode: int = layout.MODE_TRACE
+    chunks: int = 8, when_full: int = layout.FULL_BLOCK, mode: int = layout.INSTRUMENT_TRACE
 ) -> ControlBlock:
     return ControlBlock.create(
         Plan(
-            mode=mode,
+            instruments=[InstrumentPlan(mode, rules=b"", functions=b"")],
             patterns=b"",
-            rules=b"",
-            functions=b"",
             main_path="program",
             chunks=chunks,
             when_full=when_full,
-            count_arrays=0 if mode == layout.MODE_TRACE else 2,
+            count_arrays=0 if mode == layout.INSTRUMENT_TRACE else 2,
         )
     )
 
@@ -89,7 +88,7 @@ class FakeAgent:
         at = self.block.slot_count if index is None else index
         record = layout.SLOT.struct.pack(
             self.string(symbol), 0, caller, layout.NONE, 0x4000, 0, 0, layout.NONE,
-            layout.SLOT_JUMP_SLOT, 0, 0, error_rule, ready, flags, 0,
+            layout.SLOT_JUMP_SLOT, 0, 0, error_rule, ready, flags, self.block.instruments[0], 0, 0,
         )  # fmt: skip
         size = layout.SLOT.size
         self.block.view(layout.SEC_SLOTS, at * size, (at + 1) * size)[:] = record
@@ -104,6 +103,8 @@ class FakeAgent:
 class FakeThread:
     """One thread of the target, with a clock of its own (`tsc`)."""
 
+    all_compact = False
+
     def __init__(self, block: ControlBlock, pid: int, tid: int) -> None:
         self.block = block
         self.pid = pid
@@ -112,6 +113,9 @@ class FakeThread:
         self.chunk = -1
         self.at = 0
         self.flags = 0  # of its chunks
+        self.compact = self.all_compact  # calls are OPEN and become WHOLE
+        # what a WHOLE unit needs: chunk, place of the OPEN one and behind it, slot, sp
+        self.last: tuple[int, int, int, int, int] | None = None
         self.lost_entries = 0
         self.lost_exits = 0
 
@@ -186,10 +190,19 @@ class FakeThread:
     ) -> bool:
         self.tsc += 10
         kind = layout.UNIT_ENTRY_ONLY if only else layout.UNIT_ENTRY
-        unit = layout.ENTRY.struct.pack(
-            kind << 28 | slot, sp, self.tsc, SITE if tail else CALLER + sp, arg0
+        returns = SITE if tail else CALLER + sp
+        unit = layout.ENTRY.struct.pack(kind << 28 | slot, sp, self.tsc, returns, arg0)
+        opens = (
+            self.compact and not only and not self._slot(slot)["function_flags"] & layout.FN_TWICE
         )
+        if opens:
+            commit = layout.UNIT_OPEN << 28 | self._site(slot, returns) << layout.TICKS_LOW
+            start = self.tsc - self.block.tsc_start
+            unit = layout.WHOLE.struct.pack(commit, sp, start, 0, arg0)
         if self.write(unit + data):
+            if opens:
+                at = self.at - len(unit + data)
+                self.last = self.chunk, at, self.at, slot, sp
             return True
         self._count(0, 1)
         return False
@@ -198,6 +211,9 @@ class FakeThread:
         self, slot: int, sp: int, *, result: int = 0, errno: int = 0, data: bytes = b""
     ) -> bool:
         self.tsc += 10
+        fails = is_error(self._slot(slot)["error_rule"], result & (1 << 64) - 1)
+        if not (fails or data) and self._is_last(slot, sp):
+            return self._make_whole(result)
         unit = layout.EXIT.struct.pack(
             layout.UNIT_EXIT << 28 | slot, sp, self.tsc, result & (1 << 64) - 1, errno, 0
         )
@@ -205,6 +221,44 @@ class FakeThread:
             return True
         self._count(1, 0)
         return False
+
+    def _slot(self, slot: int) -> dict[str, int]:
+        record = self.block.view(
+            layout.SEC_SLOTS, slot * layout.SLOT.size, (slot + 1) * layout.SLOT.size
+        )
+        values = layout.SLOT.struct.unpack(record)
+        return dict(zip(layout.SLOT.fields, values, strict=True))
+
+    def _site(self, slot: int, returns: int) -> int:
+        """Return the number of a call site."""
+        size = layout.CALL_SITE.size
+        word = returns << layout.CALL_SITE_SLOT | slot + 1
+        count = self.block.call_site_count
+        known = self.block.view(layout.SEC_CALL_SITES, 0, count * size)
+        for number, site in enumerate(layout.CALL_SITE.struct.iter_unpack(known)):
+            if site == (word,):
+                return number
+        place = self.block.view(layout.SEC_CALL_SITES, count * size, (count + 1) * size)
+        place[:] = layout.CALL_SITE.struct.pack(word)
+        self.block.call_site_count = count + 1
+        return count
+
+    def _is_last(self, slot: int, sp: int) -> bool:
+        """Say whether the entry of a call is the thread's last record, and OPEN."""
+        return self.last is not None and self.last == (self.chunk, self.last[1], self.at, slot, sp)
+
+    def _make_whole(self, result: int) -> bool:
+        assert self.last is not None
+        at = self.last[1]
+        self.last = None
+        memory = self.block.chunk(self.chunk)
+        unit = memory[at : at + layout.UNIT]
+        commit, sp, start, _, arg0 = layout.WHOLE.struct.unpack(unit)
+        ticks = self.tsc - self.block.tsc_start - start
+        commit += (1 << 28) + (ticks & (1 << layout.TICKS_LOW) - 1)
+        start |= ticks >> layout.TICKS_LOW << layout.START_BITS
+        unit[:] = layout.WHOLE.struct.pack(commit, sp, start, result & (1 << 64) - 1, arg0)
+        return True
 
     def overhead(self, ticks: int) -> None:
         unit = layout.OVERHEAD.struct.pack(layout.UNIT_OVERHEAD << 28, 0, self.tsc, ticks, 0)

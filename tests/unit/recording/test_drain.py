@@ -14,12 +14,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from soscope.model.call import Process, ProcessExit
+from soscope.model.call import ProcessExit, ProcessStart
 from soscope.recording import drain as drain_module
 from soscope.recording import format as form
 from soscope.recording.drain import Drainer
 from soscope.recording.feed import Feed
-from soscope.recording.names import Programs
+from soscope.recording.names import Programs, RecordedProgram
+from soscope.recording.owners import Owners
 from soscope.recording.sink import Sink, Tee
 from soscope.recording.units import Piece, pieces_of, records_of
 from soscope.wire import layout
@@ -53,7 +54,7 @@ class Kept(Sink):
     def chunk(self, program: int, header: bytes, first: int, units: bytes) -> None:
         self.pieces.append(Piece(program, header, first, units))
 
-    def chunks(self, program: int, data: bytes) -> None:
+    def chunks(self, program: int, data: bytes | memoryview) -> None:
         self.pieces += pieces_of(program, data)
 
     def thread_end(self, time_ns: int, pid: int, tid: int) -> None:
@@ -70,7 +71,7 @@ class Kept(Sink):
             record[4]
             for piece in self.pieces
             if piece.tid == tid
-            for kind, record, _ in records_of(piece.units)
+            for kind, record, _ in records_of(piece.units, RecordedProgram(0))
             if kind == layout.UNIT_ENTRY
         ]
 
@@ -324,18 +325,21 @@ def test_ids_of_another_namespace_are_not_looked_up(target: Target) -> None:
     assert target.states().count(layout.CHUNK_OWNED) == 1
 
 
-def test_a_ring_that_living_threads_own_is_starved() -> None:
+def test_a_ring_that_living_threads_own_is_starved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drain_module, "_STARVING", 0.2)
     target = Target(chunks=2)
     threads = [target.agent.thread(os.getpid(), tid) for tid in (1, 2)]
     for thread in threads:
         target.calls(1, thread)
-    target.drainer.drain()
-    assert not target.drainer.starved
-    target.drainer.drain()
-    assert target.drainer.starved
+    target.drainer.drain()  # takes something: nobody is starved yet
+    began = time.monotonic()
+    while not target.block.starved:
+        assert time.monotonic() < began + 30
+        target.drainer.drain()
+    assert time.monotonic() >= began + 0.2
     threads[0].give_back()
     target.drainer.drain()
-    assert not target.drainer.starved
+    assert not target.block.starved
 
 
 class Interrupted:
@@ -438,7 +442,7 @@ def test_a_record_that_is_finished_late_is_told_late_and_once(
     late = [
         data
         for piece in target.sink.pieces
-        for kind, record, data in records_of(piece.units)
+        for kind, record, data in records_of(piece.units, RecordedProgram(0))
         if kind == layout.UNIT_ENTRY and record[4] == 3
     ]
     assert late == [one.data]
@@ -467,7 +471,7 @@ def test_nothing_of_a_process_comes_behind_its_end(target: Target) -> None:
 def test_nothing_of_a_thread_comes_behind_its_end(
     target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drain_module, "_lives", lambda *_: False)
+    monkeypatch.setattr(Owners, "have_lost", lambda *_: True)
     monkeypatch.setattr(drain_module, "_DEAD_EVERY", 0.0)
     target.drainer.pids.add(target.thread.pid)
     told: list[int] = []
@@ -509,13 +513,13 @@ def test_an_ended_process_gives_its_chunks_back(target: Target) -> None:
     target.calls(3, other)
     feed = Feed(target.sink, FakeSampler())
     feed.drainers.append(target.drainer)
-    feed.event(Process(1, 200, "fork", 100, "/bin/program"))
+    feed.event(ProcessStart(1, 200, "fork", 100, "/bin/program"))
     assert target.drainer.pids == {100, 200}
     feed.event(ProcessExit(2, 200, 0, None))
     assert target.drainer.pids == {100}
     assert target.sink.args(201) == [2, 3, 4]
     assert target.states().count(layout.CHUNK_OWNED) == 1
-    feed.event(Process(3, 100, "exec", None, "/bin/other"))
+    feed.event(ProcessStart(3, 100, "exec", None, "/bin/other"))
     assert target.drainer.pids == set()
     assert target.states().count(layout.CHUNK_OWNED) == 0
 
@@ -525,11 +529,11 @@ def test_an_exec_ends_the_old_program_only() -> None:
     feed = Feed(sink, FakeSampler())
     blocks = [make_block(2), make_block(2)]
     first = feed.add(blocks[0], "/bin/a", 100)
-    feed.event(Process(1, 100, "start", None, "/bin/a"))
+    feed.event(ProcessStart(1, 100, "start", None, "/bin/a"))
     second = feed.add(blocks[1], "/bin/b", 100)
-    feed.event(Process(2, 100, "exec", None, "/bin/b"))
+    feed.event(ProcessStart(2, 100, "exec", None, "/bin/b"))
     assert (first.pids, second.pids) == (set(), {100})
-    feed.event(Process(3, 100, "exec", None, "/bin/static"))
+    feed.event(ProcessStart(3, 100, "exec", None, "/bin/static"))
     assert second.pids == set()
 
 

@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from soscope.errors import FormatError, RecordingError
-from soscope.model.call import Dropped, Entry, Process, ProcessExit, Signal
+from soscope.model.call import Dropped, Entry, ProcessExit, ProcessStart, Signal
 from soscope.recording import format as form
 from soscope.recording import writer as writer_module
 from soscope.recording.feed import Feed
-from soscope.recording.reader import Recording
+from soscope.recording.reader import RecordingFile
 from soscope.recording.stream import events
 from soscope.recording.writer import Writer
 from soscope.wire import layout
@@ -64,7 +64,7 @@ class Recorded:
 
     def finish(self) -> None:
         self.sampler.now = self.thread.tsc + 1000
-        self.feed.event(Process(EPOCH, 100, "start", None, "/bin/program"))
+        self.feed.event(ProcessStart(EPOCH, 100, "start", None, "/bin/program"))
         self.feed.event(Signal(EPOCH + 1, 100, 100, 2))
         self.feed.event(ProcessExit(EPOCH + (1 << 40), 100, None, 9))
         self.feed.finish()
@@ -99,22 +99,22 @@ def offsets(data: bytes) -> list[tuple[int, int, int]]:
     return found
 
 
-def count(recording: Recording) -> int:
+def count(recording: RecordingFile) -> int:
     return sum(isinstance(event, Entry) for event in events(recording))
 
 
 def test_a_recording_says_everything(path: Path) -> None:
     record(path)
-    with Recording.open(path) as recording:
+    with RecordingFile.open(path) as recording:
         assert recording.meta["command"] == ["program", "naïve\udcff"]
         assert recording.meta["schema"] == "soscope/recording/1"
         assert recording.meta["start_ns"] == EPOCH
         assert [image.name for image in recording.images] == ["program", "libc.so.6"]
         assert recording.images[0].path == "/bin/program"
         assert [slot.symbol for slot in recording.slots] == ["malloc"]
-        assert recording.program(0).fact("mode") == layout.MODE_TRACE
+        assert recording.program(0).facts["instruments"] == [layout.INSTRUMENT_TRACE]
         assert [event.values() for event in recording.events] == [
-            Process(EPOCH, 100, "start", None, "/bin/program").values(),
+            ProcessStart(EPOCH, 100, "start", None, "/bin/program").values(),
             Signal(EPOCH + 1, 100, 100, 2).values(),
             ProcessExit(EPOCH + (1 << 40), 100, None, 9).values(),
         ]
@@ -150,7 +150,7 @@ def test_a_growing_file_is_read_as_far_as_it_goes(path: Path) -> None:
     recorded = Recorded(path)
     recorded.call(1000)
     recorded.tick()
-    recording = Recording.open(path)
+    recording = RecordingFile.open(path)
     assert not recording.complete
     assert recording.damage is None
     before = count(recording)
@@ -169,7 +169,7 @@ def test_half_a_block_is_damage_until_the_rest_is_there(path: Path, tmp_path: Pa
     _, offset, size = offsets(data)[-3]
     part = tmp_path / "part.sosr"
     part.write_bytes(data[: offset + size - 8])
-    recording = Recording.open(part)
+    recording = RecordingFile.open(part)
     assert recording.damage is not None
     assert f"offset {offset}" in recording.damage
     part.write_bytes(data)
@@ -185,7 +185,7 @@ def test_a_truncated_file_reads_up_to_the_cut(path: Path, where: int) -> None:
     end = blocks[0][2] + (len(data) - blocks[0][2]) * where // 100
     path.write_bytes(data[:end])
     whole = [offset + size for _, offset, size in blocks if offset + size <= end]
-    with Recording.open(path) as recording:
+    with RecordingFile.open(path) as recording:
         assert not recording.complete
         if end == whole[-1]:
             assert recording.damage is None
@@ -199,13 +199,16 @@ def test_a_flipped_bit_stops_the_reader_there(path: Path) -> None:
     data = record(path)
     for kind, offset, size in offsets(data)[1:]:
         length = form.HEADER.unpack_from(data, offset)[2]
-        for at in {offset, offset + 4, offset + 16, offset + 24, offset + 24 + length - 1}:
+        last = length - 1
+        if kind == form.CHUNKS:  # units go unchecked
+            last = length - layout.CHUNK_SIZE + layout.CHUNK_HEADER - 1
+        for at in {offset, offset + 4, offset + 16, offset + 24, offset + 24 + last}:
             if at >= offset + size:
                 continue
             flipped = bytearray(data)
             flipped[at] ^= 0x10
             path.write_bytes(flipped)
-            with Recording.open(path) as recording:
+            with RecordingFile.open(path) as recording:
                 found = count(recording)
                 assert recording.damage is not None, (kind, at)
                 assert f"offset {offset}:" in recording.damage
@@ -219,7 +222,7 @@ def test_a_block_of_an_unknown_type_is_skipped(path: Path) -> None:
     extra = b"".join(form.block(4711, b"what is this"))
     at = blocks[3][1]
     path.write_bytes(data[:at] + extra + data[at:])
-    with Recording.open(path) as recording:
+    with RecordingFile.open(path) as recording:
         assert recording.complete
         assert count(recording) == 1000
 
@@ -255,7 +258,7 @@ def test_what_is_no_recording_is_a_format_error(
     path.write_bytes(content)
     before = len(os.listdir("/proc/self/fd"))
     with pytest.raises(FormatError, match=f"{field} at offset {offset}") as caught:
-        Recording.open(path)
+        RecordingFile.open(path)
     assert (caught.value.field, caught.value.offset) == (field, offset)
     assert len(os.listdir("/proc/self/fd")) == before
 
@@ -295,7 +298,7 @@ def test_a_malformed_block_is_damage_with_its_offset(path: Path, kind: int, body
     data = record(path)
     at = offsets(data)[2][1]
     path.write_bytes(data[:at] + b"".join(form.block(kind, body)) + data[at:])
-    with Recording.open(path) as recording:
+    with RecordingFile.open(path) as recording:
         list(events(recording))
         assert recording.damage is not None
         assert f"offset {at}:" in recording.damage
@@ -308,7 +311,7 @@ def test_no_block_crashes_the_reader(
 ) -> None:
     path = tmp_path_factory.mktemp("fuzz") / "a.sosr"
     path.write_bytes(meta(b'{"schema":"soscope/recording/1"}') + b"".join(form.block(kind, body)))
-    with Recording.open(path) as recording:
+    with RecordingFile.open(path) as recording:
         list(events(recording))
         assert recording.images is not None
         assert recording.slots is not None
@@ -325,21 +328,21 @@ def test_no_unit_crashes_the_decoder(
     path.write_bytes(
         meta(b'{"schema":"soscope/recording/1"}') + b"".join(form.block(form.CHUNK, body))
     )
-    with Recording.open(path) as recording:
+    with RecordingFile.open(path) as recording:
         list(events(recording))
 
 
 @pytest.mark.parametrize("name", ["missing", ".", "\0"])
 def test_what_cannot_be_opened_is_a_recording_error(tmp_path: Path, name: str) -> None:
     with pytest.raises(RecordingError, match="cannot open"):
-        Recording.open(str(tmp_path) + "/" + name)
+        RecordingFile.open(str(tmp_path) + "/" + name)
 
 
 def test_a_pipe_is_no_recording(tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     with pytest.raises(RecordingError, match="not a regular file"):
-        Recording.open(fifo)
+        RecordingFile.open(fifo)
 
 
 def test_an_unwritable_place_is_a_recording_error(tmp_path: Path) -> None:
@@ -388,7 +391,7 @@ def test_a_disk_that_is_full_for_a_while_costs_only_that_while(
     recorded.tick()
     assert recorded.writer.lost_entries > 0
     assert path.stat().st_size == recorded.writer.size
-    with Recording.open(path) as recording:
+    with RecordingFile.open(path) as recording:
         assert recording.damage is None
     disk.room = 1 << 40
     recorded.slot = late
@@ -397,7 +400,7 @@ def test_a_disk_that_is_full_for_a_while_costs_only_that_while(
     assert len(warnings) == 1
     assert os.strerror(code) in warnings[0]
     lost = recorded.writer.lost_entries
-    with Recording.open(path) as recording:
+    with RecordingFile.open(path) as recording:
         assert recording.damage is None
         assert not recording.complete
         assert count(recording) == 1700 - lost
@@ -406,6 +409,23 @@ def test_a_disk_that_is_full_for_a_while_costs_only_that_while(
         assert [event.count for event in told] == [lost, recorded.writer.lost_exits]
         assert recording.end is not None
         assert recording.end["lost"]["entries"] == lost
+
+
+def test_a_file_that_lost_exits_alone_is_not_complete(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = Disk(monkeypatch)
+    recorded = Recorded(path)
+    recorded.thread.enter(recorded.slot, 1000, arg0=5)
+    recorded.tick()
+    disk.room = 0
+    recorded.thread.leave(recorded.slot, 1000)
+    recorded.tick()
+    disk.room = 1 << 40
+    recorded.finish()
+    assert (recorded.writer.lost_entries, recorded.writer.lost_exits) == (0, 1)
+    with RecordingFile.open(path) as recording:
+        assert not recording.complete
 
 
 def test_a_disk_that_stays_full_never_raises(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -417,7 +437,7 @@ def test_a_disk_that_stays_full_never_raises(path: Path, monkeypatch: pytest.Mon
     recorded.call(500)
     recorded.finish()
     assert recorded.writer.trouble is not None
-    with Recording.open(path) as recording:
+    with RecordingFile.open(path) as recording:
         assert recording.damage is None
         assert not recording.complete
         assert count(recording) == 1000 - recorded.writer.lost_entries
@@ -442,7 +462,7 @@ def test_the_limit_ends_the_recording(path: Path) -> None:
     assert recorded.writer.limit_reached
     assert recorded.writer.lost_entries == 0
     recorded.finish()
-    with Recording.open(path) as recording:
+    with RecordingFile.open(path) as recording:
         assert recording.damage is None
         assert 0 < count(recording) < 10_000
     assert path.stat().st_size < 110_000
@@ -454,7 +474,7 @@ def test_counts_and_statistics_are_kept(path: Path) -> None:
     writer.stats(1, {7: (1, 2, 3, 4, 5, 6)})
     writer.prototypes("int puts(const char *);\n")
     writer.end(complete=True, why="exit", status=0)
-    with Recording.open(path) as recording:
+    with RecordingFile.open(path) as recording:
         assert recording.counts == {0: {3: 1 << 40, 5: 1}}
         assert recording.stats == {1: {7: (1, 2, 3, 4, 5, 6)}}
         assert recording.prototypes == "int puts(const char *);\n"

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from soscope.model.call import Dropped, Entry, Event, Exit, Process, ProcessExit, Signal
+from soscope.model.call import Dropped, Entry, Event, Exit, ProcessExit, ProcessStart, Signal
 from soscope.model.capture import DATA_NULL, DATA_STRING, RESULT_ITEM
 from soscope.recording import drain as drain_module
 from soscope.recording.feed import Feed
@@ -66,6 +66,12 @@ class Run:
             for event in self.events
             if isinstance(event, Entry)
         ]
+
+
+@pytest.fixture(autouse=True, params=[False, True], ids=["pairs", "whole"])
+def units(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every test see calls in units of their own, too."""
+    monkeypatch.setattr(FakeThread, "all_compact", request.param)
 
 
 @pytest.fixture
@@ -288,10 +294,20 @@ def test_open_calls_end_with_their_process(
 
 def test_open_calls_end_with_an_exec(run: Run, thread: FakeThread) -> None:
     thread.enter(F, 1000)
-    run.feed.event(Process(EPOCH + 5000, 100, "exec", None, "/bin/other"))
+    run.feed.event(ProcessStart(EPOCH + 5000, 100, "exec", None, "/bin/other"))
     thread.chunk = -1
     thread.enter(G, 900)
     assert run.calls() == [("f", 0, "exit"), ("g", 0, None)]
+
+
+def test_an_end_told_after_the_stop_lies_behind_it(run: Run, thread: FakeThread) -> None:
+    # The time of the end is that of another clock, which may be late by a reading.
+    thread.enter(F, 1000)
+    run.sampler.now = 5000
+    run.feed.stop(run.feed.now())
+    run.feed.event(ProcessExit(EPOCH + 4900 // GHZ, 100, 0, None))
+    run.finish()
+    assert [one.ended for one in run.events if isinstance(one, Exit)] == ["lost"]
 
 
 def test_open_calls_of_a_living_process_stay_open(run: Run, thread: FakeThread) -> None:
@@ -331,6 +347,21 @@ def test_events_wait_for_what_was_done_before_them(run: Run, thread: FakeThread)
     ]
 
 
+def test_it_is_known_up_to_when_all_has_been_told(run: Run, thread: FakeThread) -> None:
+    thread.tsc = 10_000
+    thread.enter(F, 1000)
+    thread.enter(G, 900)
+    run.tick(20_000)
+    run.tick(20_000 + HOLD * GHZ)
+    assert run.stream.told_until == EPOCH + 20_000 // GHZ
+    thread.enter(H, 800)
+    run.sampler.now = 20_000 + 2 * HOLD * GHZ
+    run.feed.drain()
+    assert run.stream.told_until == 0  # the last entry waits to be taken
+    run.stream.take()
+    assert run.stream.told_until == EPOCH + (20_000 + HOLD * GHZ) // GHZ
+
+
 def test_events_wait_for_what_is_held_back(
     run: Run, thread: FakeThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -368,9 +399,8 @@ def test_what_comes_later_still_has_the_time_of_the_latest(run: Run, thread: Fak
     run.finish()
     times = [event.time_ns for event in run.events if not isinstance(event, Dropped)]
     assert times == [EPOCH + 2_010 // GHZ] + [EPOCH + 2_020 // GHZ] * 4
-    last = run.events[-2]
-    assert isinstance(last, Exit)
-    assert last.duration_ns == 10 // GHZ
+    last = [event for event in run.events if isinstance(event, Exit)][-1]
+    assert (last.tid, last.duration_ns) == (101, 10 // GHZ)
 
 
 def test_the_time_of_a_thread_never_goes_back(run: Run, thread: FakeThread) -> None:

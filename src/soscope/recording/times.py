@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Times, durations and failures of many calls at once: what `clock` and `is_error` say of one."""
+
+from __future__ import annotations
+
+import numpy as np  # noqa: TID253  only those who have columns import this
+import numpy.typing as npt  # noqa: TID253
+
+from soscope.model import slot as rules
+from soscope.recording.arrays import Booleans, Integers, Words
+from soscope.recording.clock import Clock
+from soscope.recording.gather import Run
+
+
+class Times:
+    """Turns the tsc of one recording into nanoseconds."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        pieces = clock.segments()
+        self._starts = np.array([piece[0] for piece in pieces], np.int64)
+        self._realtime = np.array([piece[1] for piece in pieces], np.int64)
+        self._rates = np.array([piece[2] for piece in pieces])
+        self._even = np.array([piece[3] for piece in pieces])
+
+    def ns(self, tsc: Integers) -> Integers:
+        """Return the CLOCK_REALTIME ns of many times: `Clock.time_ns`."""
+        if not len(self._starts):
+            return np.zeros(len(tsc), np.int64)
+        at = np.searchsorted(self._starts, tsc, side="right") - 1
+        rate = self._rates[np.maximum(at, 0)]
+        rate[at < 0] = self._clock.rate
+        at = np.maximum(at, 0)
+        with np.errstate(invalid="ignore"):  # only clocks that a file made up go that far
+            since = np.floor((tsc - self._starts[at]) * rate).astype(np.int64)
+        return np.where(tsc > 0, self._realtime[at] + since, 0)
+
+    def durations(self, run: Run, entries: Integers, exits: Integers) -> Integers:
+        """Return the ns between entries and exits, without what soscope took; -1: not known."""
+        tsc = run.events.tsc
+        begun, ended = tsc[entries], tsc[exits]
+        ticks = ended - begun
+        if run.time is tsc:  # they never go back
+            taken = run.thread.spans.before_each(tsc)
+            if taken is not None:
+                ticks -= taken[exits] - taken[entries]
+        else:
+            before = run.thread.spans.before
+            ticks -= before(ended) - before(begun)
+        found = self._nanoseconds(ticks, run.time[exits])
+        if not tsc.all():
+            found[(begun <= 0) | (ended <= 0)] = -1
+        return found
+
+    def _nanoseconds(self, ticks: Integers, until: Integers) -> Integers:
+        """Return the ns that ticks took, which ended at `until`: `Clock.duration_ns`."""
+        ticks = np.maximum(ticks, 0)
+        if not len(self._starts) or not len(until):
+            return ticks.astype(np.int64)
+        ends = np.searchsorted(self._starts, (until.min(), until.max()), side="right") - 1
+        low, high = np.maximum(ends, 0).tolist()
+        if low == high:
+            return np.asarray(ticks * self._even[low], np.int64)
+        at = np.searchsorted(self._starts[low : high + 1], until, side="right") - 1
+        return np.asarray(ticks * self._even[low : high + 1][np.maximum(at, 0)], np.int64)
+
+    def late(self, run: Run, begun: Integers, exits: Integers, moved: Booleans) -> Integers:
+        """As `durations`, of calls that began at `begun`, in another window or thread (`moved`)."""
+        ended = run.events.tsc[exits]
+        before = run.thread.spans.before
+        ticks = ended - begun - np.where(moved, 0, before(ended) - before(begun))
+        found = self._nanoseconds(ticks, run.time[exits])
+        found[(begun <= 0) | (ended <= 0)] = -1
+        return found
+
+
+def failed(rule: npt.NDArray[np.uint8], result: Words) -> Booleans:
+    """Say of each result whether its function failed: `is_error`."""
+    found = np.zeros(len(rule), np.bool_)
+    for each in np.flatnonzero(np.bincount(rule)).tolist():
+        if each == rules.ERROR_NONE:
+            continue
+        here = np.flatnonzero(rule == each)
+        found[here] = _fails(each, result[here])
+    return found
+
+
+def _fails(rule: int, result: Words) -> Booleans:
+    low = result.astype(np.uint32)
+    if rule == rules.ERROR_INT_NEGATIVE:
+        found = low >= 1 << 31
+    elif rule == rules.ERROR_LONG_NEGATIVE:
+        found = result >= 1 << 63
+    elif rule == rules.ERROR_NULL:
+        found = result == 0
+    elif rule == rules.ERROR_MINUS_ONE:
+        found = ~result == 0
+    elif rule == rules.ERROR_INT_NONZERO:
+        found = low > 0
+    elif rule == rules.ERROR_INT_ZERO:
+        found = low == 0
+    elif rule == rules.ERROR_INT_MINUS_ONE:
+        found = ~low == 0
+    else:
+        found = np.zeros(len(result), np.bool_)
+    return np.asarray(found, np.bool_)
