@@ -18,6 +18,7 @@ import pytest
 
 from tests.support import launching
 from tests.support.launching import launched, mini_agent, state, wait_for, wait_state
+from tests.support.run import kill
 from tests.support.tools import need
 
 MODES = ("plain", "stay", "follow")
@@ -62,11 +63,7 @@ def session(
     try:
         yield one
     finally:
-        for pid in (one.target, process.pid):
-            if pid:
-                with contextlib.suppress(ProcessLookupError):  # it has ended by itself
-                    os.kill(pid, signal.SIGKILL)
-        process.communicate(timeout=30)
+        kill(process, one.target)
 
 
 def read_line(process: subprocess.Popen[str]) -> str:
@@ -219,6 +216,36 @@ def test_ctrl_z_on_a_terminal_stops_both(tmp_path: Path, mode: str) -> None:
             os.kill(pid, signal.SIGKILL)
         os.close(terminal)
         os.waitpid(pid, 0)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_who_stops_and_continues_the_target_alone_on_a_terminal(tmp_path: Path, mode: str) -> None:
+    argv = launching.words(tmp_path / "report", [launched(), "wait", "20"], mode, None)
+    pid, terminal = pty.fork()
+    if not pid:
+        os.execve(argv[0], argv, launching.environment())  # the session's first, in the foreground
+    try:
+        shown = b""
+        while b"ready" not in shown:
+            shown += os.read(terminal, 1000)
+        target = int(wait_for(tmp_path / "report.started"))
+        for _ in range(2):
+            os.kill(target, signal.SIGSTOP)
+            assert wait_state(pid, "T") == "T"  # a shell is to hear of it
+            assert state(target) in ("T", "t")
+            os.kill(target, signal.SIGCONT)
+            assert wait_state(pid, "SR") in ("S", "R")
+            assert wait_state(target, "SR") in ("S", "R")
+        while b"done 0" not in shown:
+            shown += os.read(terminal, 1000)
+        _, last = os.waitpid(pid, 0)
+        pid = 0
+        assert os.WEXITSTATUS(last) == 5
+    finally:
+        if pid:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        os.close(terminal)
 
 
 @pytest.mark.parametrize("mode", ["stay", "follow"])

@@ -13,29 +13,31 @@ import time
 
 from soscope.control import takeout, turns
 from soscope.control.attached import Attached
-from soscope.control.child import Signals
-from soscope.control.events import Events
+from soscope.control.events import SessionEvents
 from soscope.control.filtered import check_filters
 from soscope.control.follow import AgentSource, MakeBlock
-from soscope.control.guard import guarded, is_abandoned
 from soscope.control.program import Program
-from soscope.control.supervise import OWN_SIGNALS
+from soscope.control.shield import is_abandoned, shielded
+from soscope.control.signals import Signals
+from soscope.control.tracer import tell_inner_pid
+from soscope.entry.agent import handover
+from soscope.entry.agent.blob import Blob
+from soscope.entry.agent.install import Install, StartFault, Undo
+from soscope.entry.agent.resident import Resident
+from soscope.entry.agent.undo import Taken
+from soscope.entry.agent.visit import Executed, Visit
+from soscope.entry.isa import arch
+from soscope.entry.stop.borrowed import Borrowed
+from soscope.entry.stop.tracee import Faulted, Gone, Tracee
 from soscope.errors import AttachError, NoSuchProcess
-from soscope.process import arch_x86_64 as arch
-from soscope.process import reasons, status
-from soscope.process.agent import handover
-from soscope.process.agent.blob import Blob
-from soscope.process.agent.install import Install, Undo
-from soscope.process.agent.resident import Resident
-from soscope.process.agent.visit import Executed, Visit
-from soscope.process.reasons import Refused
-from soscope.process.stop.borrowed import Borrowed
-from soscope.process.stop.tracee import Faulted, Gone, Tracee
+from soscope.proc import reasons, status
+from soscope.proc.reasons import Refused
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
 
 _AREA = 64 << 10  # bytes of memory for calls in the process
 _PROT_READ_WRITE, _MAP_PRIVATE_ANONYMOUS = 3, 0x22
+_LETTING_GO = 5.0  # seconds; what a start has changed takes less than one ms
 _TRIES = 3  # a process may execute another program while it is looked at
 
 # Reasons in full, by the words of process.reasons.
@@ -54,24 +56,24 @@ def attach(
     make_block: MakeBlock,
     *,
     follow: bool = False,
-    events: Events | None = None,
+    events: SessionEvents | None = None,
     agent: str | None = None,
 ) -> Attached:
     """Put the agent into process `pid` and return when it is hooked and running.
 
-    `make_block(path, descriptor)` makes the control block, as for `launch`; with `follow` also
+    `make_block(path, descriptor, pid)` makes the control block, as for `launch`; with `follow` also
     for each program that the process and its children execute. Raises
     NoSuchProcess, NotPermitted, AttachError (with the reason; the process is as it was),
-    AgentError where there is no agent, and what `make_block` raises. `Attached.run` has to
-    be called next, from this thread.
+    AgentError where there is no agent, and what `make_block` raises. `Attached.close` has to be
+    called at the end, from this thread.
     """
     signals = Signals()
-    signals.block(OWN_SIGNALS)
+    signals.block()
     try:
         for _ in range(_TRIES):
             try:
                 attachment = _Attachment(pid, make_block, agent)
-                return attachment.run(events or Events(), signals, follow=follow)
+                return attachment.run(events or SessionEvents(), signals, follow=follow)
             except Executed as executed:
                 refused: Refused = executed
             except Refused as other:
@@ -102,7 +104,7 @@ class _Attachment:
             self.blob = self.agents.blob = Blob.build(agent)
             self.old = self._resident(self.blob)
             self.lying = [one.life for one in self.visit.agents]
-            self.program.block = make_block(self.visit.path, None)
+            self.program.block = make_block(self.visit.path, None, pid)
             self.blob.fill()
         except BaseException:
             self.close()
@@ -130,16 +132,18 @@ class _Attachment:
                 ours = one
         return ours
 
-    def run(self, events: Events, signals: Signals, *, follow: bool) -> Attached:
+    def run(self, events: SessionEvents, signals: Signals, *, follow: bool) -> Attached:
         program, visit = self.program, self.visit
         old = program.block
         assert old is not None
         before = status.descendants(self.pid) if follow else {}
         try:
-            made = guarded(lambda: self._go_in(follow=follow), self.made)
+            made = shielded(
+                lambda: self._go_in(follow=follow), self.made, lambda: events.on_wait(self.pid)
+            )
             if self.made:
                 program.block = ControlBlock(self.made[0])
-                program.block.own()
+                program.block.take_over()
                 old.close()
             agent = Resident(visit.memory, made[0])
             if agent.fields:  # else it has ended, or its program has
@@ -158,6 +162,7 @@ class _Attachment:
         visit.agents = [*(one for one in visit.agents if one.base != base), agent]
         program.time_ns = time.time_ns()
         target = Attached(visit, program, self.agents, signals, events)
+        tell_inner_pid(events, self.pid)
         events.on_process("start", self.pid, None, program, program.time_ns)
         if follow:
             target.follow(before)
@@ -205,7 +210,9 @@ class _Attachment:
             with Borrowed(self.visit.worker()) as tracee:
                 try:
                     return self._install(tracee, undo)
-                except (Refused, OSError, Faulted):
+                except (Refused, OSError, Faulted) as error:
+                    if isinstance(error, StartFault):
+                        self._take_back(error.base)
                     for step in reversed(undo):
                         step()
                     raise
@@ -213,6 +220,19 @@ class _Attachment:
             raise Refused(f"its memory: {error.strerror or error}") from error
         except Faulted as error:
             raise Refused(f"a call in it: {error}") from error
+
+    def _take_back(self, base: int) -> None:
+        """Take back what an agent has changed that did not come to the end of its start.
+
+        Its code stays mapped, as what it has given away may lead there.
+        """
+        agent = Resident(self.visit.memory, base)
+        if not agent.is_known:
+            return  # it has changed nothing yet
+        agent.take_back(Taken(), _LETTING_GO)
+        agent.quiet()
+        agent.let_unwinders_go(Taken())
+        agent.done()
 
     def _install(self, tracee: Tracee, undo: Undo) -> Install:
         install = Install(tracee, self.visit.facts, self._mark, layout.START_TURNS)
@@ -238,7 +258,7 @@ class _Attachment:
             except Refused:  # it may open none of ours: another user, or namespace
                 numbers, block = self.agents.bring_copies(there, self.program)
                 self.made.append(os.dup(block.fd))
-            return *numbers, block.size
+            return *numbers, block.target_size
 
         install.run(self.blob, bring, undo)
         undo.clear()
@@ -257,10 +277,8 @@ class _Attachment:
             number, ours = handover.create(tracee)
             block = self.agents.new_block(self.program, ours)
             self.made.append(os.dup(block.fd))
-        if self.visit.is_clear():
-            install.flags |= layout.START_UNMAP
         install.base = old.base
-        install.run_again(old.base, self.blob, (number, block.size))
+        install.run_again(old.base, self.blob, (number, block.target_size))
         self._lend(install)
 
     def _lend(self, install: Install) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process that the agent was put into while it ran: wait, then take the agent out again.
+"""A process that the agent was put into while it ran: look at it, then take the agent out again.
 
 The process belongs to somebody else. Without `-f` soscope does not trace it any more once the
 agent is in, so its signals, its children and its end are not seen; with `-f` a helper of ours
@@ -10,39 +10,34 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 
 from soscope.control import takeout
-from soscope.control.child import Signals
-from soscope.control.events import Events
+from soscope.control.events import SessionEvents
 from soscope.control.exitstatus import ExitStatus
 from soscope.control.follow import AgentSource
 from soscope.control.program import Program
-from soscope.control.supervise import OWN_SIGNALS
+from soscope.control.signals import ENDING, OWN_SIGNALS, Signals
+from soscope.entry.agent.undo import Taken
+from soscope.entry.agent.visit import Executed, Visit
 from soscope.errors import NoSuchProcess, SoscopeError
-from soscope.process import status
-from soscope.process.agent.undo import Taken
-from soscope.process.agent.visit import Executed, Visit
-from soscope.process.reasons import Refused
-from soscope.process.signals import signal
+from soscope.proc import status
+from soscope.proc.reasons import Refused
+from soscope.proc.signals import heeded, signal
 
-_PAUSE = 0.05
 _LOOK = 0.1  # seconds between looks at whether the process still runs its program
-_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.control.following import Following
 
-Tick = Callable[[], float | None]
-
 
 class Attached:
-    """A process that the agent was put into; the counterpart of `Target`.
+    """A process that the agent was put into.
 
     `has_ended` says that it has, `executed` is the path of the program that it executed and
     that is not followed, None before. `taken` says what came of taking the agent out, None
-    before, and where the process ended. `failure` says why that could not be done.
+    before, and where the process ended. `failure` says why that could not be done. `beside` are
+    processes of the same trace, which are let go of by themselves.
     """
 
     def __init__(
@@ -51,7 +46,7 @@ class Attached:
         program: Program,
         agents: AgentSource,
         signals: Signals,
-        events: Events,
+        events: SessionEvents,
     ) -> None:
         self.pid = program.pid
         self._events = events
@@ -60,11 +55,13 @@ class Attached:
         self.executed: str | None = None
         self.taken: Taken | None = None
         self.failure: str | None = None
+        self.beside: set[int] = set()
         self._visit = visit
         self._agents = agents
         self._signals = signals
         self._following: Following | None = None
         self._stop = False
+        self._end_forced = False  # not by the terminal alone: who reads us got its signal, too
         self._next_look = 0.0
         self._closed = False
 
@@ -99,27 +96,23 @@ class Attached:
         return self._visit.threads.longest
 
     def stop(self) -> None:
-        """Let `run` return soon."""
+        """Let the loop end soon."""
         self._stop = True
 
-    # ---- the loop ----
+    @property
+    def is_stopped(self) -> bool:
+        """Say whether the loop is to end."""
+        return self._stop
 
-    def run(self, tick: Tick | None = None) -> None:
-        """Move data until somebody stops us, or the process ends; then take the agent out.
+    @property
+    def is_closed(self) -> bool:
+        """Say whether the process has been let go of."""
+        return self._closed
 
-        With `follow`, until its children have ended, too. `tick` is called again and again,
-        last when nothing is hooked any more.
-        """
-        try:
-            while not self._stop and not self._is_over():
-                pause = tick() if tick is not None else None
-                self._sleep(_PAUSE if pause is None else pause)
-        finally:
-            self.close()
-        if tick is not None:
-            tick()
+    # ---- parts of the loop ----
 
-    def _is_over(self) -> bool:
+    def is_over(self) -> bool:
+        """Say whether the process has ended; with `follow` its children, too."""
         if self._following is None:
             return self._look()
         self._following.poll()
@@ -142,10 +135,12 @@ class Attached:
         self.has_ended = True
         return True
 
-    def _sleep(self, seconds: float) -> None:
+    def wait(self, seconds: float) -> None:
+        """Wait, but not longer than until a signal comes: it may be the one to stop for."""
         received = signal.sigtimedwait(OWN_SIGNALS, max(seconds, 0.0))
         while received is not None:
-            if received.si_signo in _STOPPING:
+            if received.si_signo in heeded(ENDING):
+                self._end_forced = self._stop or received.si_code <= 0
                 self._stop = True
             elif received.si_signo == signal.SIGTSTP:
                 self._suspend()
@@ -156,6 +151,21 @@ class Attached:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTSTP,))
         os.kill(os.getpid(), signal.SIGTSTP)
         signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTSTP,))
+
+    def attend(self) -> bool:
+        """Hear signals while the tick waits for somebody who reads its output.
+
+        Return False where it should not wait any longer.
+        """
+        if self._following is not None:
+            self._following.poll()
+        self.wait(0)
+        return not self._end_forced
+
+    @property
+    def is_asked_to_end(self) -> bool:
+        """Say whether somebody wants soscope to end, so that it waits for no reader any more."""
+        return self._end_forced
 
     # ---- the end ----
 
@@ -202,7 +212,7 @@ class Attached:
         others = set(status.descendants(self.pid))
         if self._following is not None:
             others |= self._following.pids
-        for pid in others - {self.pid}:
+        for pid in others - {self.pid} - self.beside:
             try:
                 _take_out_ours(pid)
             except (Refused, SoscopeError, OSError):

@@ -10,11 +10,12 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-from collections.abc import Callable
+from _collections_abc import Callable
+from _thread import get_native_id
 
-from soscope.control import environment
 from soscope.control.command import Command, is_text
-from soscope.process.signals import signal
+from soscope.control.signals import Signals
+from soscope.proc.signals import signal
 
 _CONTINUE = (errno.ENOENT, errno.ENOTDIR, errno.ESTALE, errno.ENODEV, errno.ETIMEDOUT)
 _SHELL = b"/bin/sh"
@@ -67,41 +68,12 @@ class Child:
         self._go = self._result = -1
 
 
-class Signals:
-    """The signal mask and the action of SIGCHLD that this process had, to be put back.
-
-    Between `block` and `restore` this thread takes its signals with sigtimedwait(2), so that
-    waiting for a signal and for a process is one thing.
-    """
-
-    __slots__ = ("_chld", "_mask")
-
-    def __init__(self) -> None:
-        self._mask: set[int] | None = None
-        self._chld: object = signal.SIG_DFL
-
-    def block(self, numbers: tuple[int, ...]) -> None:
-        """Block signals; children are to be waited for, even if we were told to ignore them."""
-        if self._mask is None:
-            self._mask = set(signal.pthread_sigmask(signal.SIG_BLOCK, numbers))
-            self._chld = signal.getsignal(signal.SIGCHLD)
-            if self._chld == signal.SIG_IGN:
-                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-
-    def restore(self) -> None:
-        """Put both back; may be called twice."""
-        if self._mask is not None:
-            if self._chld == signal.SIG_IGN:
-                signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-            signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
-            self._mask = None
-
-    def restore_actions(self) -> None:
-        """Make the dispositions of a new process what they were before Python and we came."""
-        for number in signal.valid_signals():
-            action = signal.getsignal(number)
-            if callable(action) or (number in _PYTHON_IGNORES and action == signal.SIG_IGN):
-                signal.signal(number, signal.SIG_DFL)
+def restore_actions() -> None:
+    """Make the dispositions of a new process what they were before Python and we came."""
+    for number in signal.valid_signals():
+        action = signal.getsignal(number)
+        if callable(action) or (number in _PYTHON_IGNORES and action == signal.SIG_IGN):
+            signal.signal(number, signal.SIG_DFL)
 
 
 def fork(
@@ -115,7 +87,7 @@ def fork(
     `preload` makes the environment for the order PRELOAD. Raises OSError where there can be
     no process or no pipe.
     """
-    environ = environment.inherited()
+    environ = command.environ
     death_signal = ctypes.c_int(0)
     _libc.prctl(_PR_GET_PDEATHSIG, ctypes.byref(death_signal), 0, 0, 0)
     argv = _vector(command.arguments)
@@ -123,6 +95,8 @@ def fork(
     try:
         pipes += os.pipe2(os.O_CLOEXEC)
         pipes += os.pipe2(os.O_CLOEXEC)
+        if get_native_id() != os.getpid():
+            _allow_fork_beside_threads()
         pid = os.fork()
     except OSError:
         for descriptor in pipes:
@@ -132,7 +106,7 @@ def fork(
     if not pid:
         try:
             os.close(go_write)
-            signals.restore_actions()
+            restore_actions()
             if death_signal.value:  # who dies with its parent dies with us
                 _libc.prctl(_PR_SET_PDEATHSIG, death_signal.value, 0, 0, 0)
             order = os.read(go_read, 1)
@@ -140,8 +114,8 @@ def fork(
                 for descriptor in () if order == BARE else descriptors:
                     os.set_inheritable(descriptor, True)
                 envp = _vector(preload(environ) if order == PRELOAD else environ)
-                signals.restore()
-                os.write(result_write, b"%d" % _execute(command, argv, envp))
+                signals.restore_in_child()
+                os.write(result_write, b"%d" % _go_and_execute(command, argv, envp))
         finally:
             os._exit(_FAILED)
     os.close(go_read)
@@ -149,8 +123,32 @@ def fork(
     return Child(pid, go_write, result_read)
 
 
+def _allow_fork_beside_threads() -> None:
+    """Have Python 3.12 and later not warn of what is no danger here.
+
+    The new process waits for no lock that another thread may have held, and executes.
+    """
+    import warnings
+
+    said = r"This process \(pid=\d+\) is multi-threaded, use of fork"
+    warnings.filterwarnings("ignore", said, DeprecationWarning, __name__.replace(".", r"\."))
+
+
 def _vector(entries: list[bytes]) -> ctypes.Array[ctypes.c_char_p]:
     return (ctypes.c_char_p * (len(entries) + 1))(*entries, None)
+
+
+def _go_and_execute(
+    command: Command,
+    argv: ctypes.Array[ctypes.c_char_p],
+    envp: ctypes.Array[ctypes.c_char_p],
+) -> int:
+    if command.cwd is not None:
+        try:
+            os.chdir(command.cwd)
+        except OSError as error:
+            return error.errno or errno.ENOENT
+    return _execute(command, argv, envp)
 
 
 def _execute(

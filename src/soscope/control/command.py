@@ -12,9 +12,10 @@ import os
 import stat
 
 from soscope.binfmt.elf.image import ElfImage
+from soscope.control import environment
+from soscope.entry.isa import arch
 from soscope.errors import FormatError, LaunchError
-from soscope.process import arch_x86_64 as arch
-from soscope.process import reasons, status
+from soscope.proc import reasons, status
 
 _SHELL = b"/bin/sh"
 _DEFAULT_PATH = b"/bin:/usr/bin"  # confstr(_CS_PATH), for an environment without PATH
@@ -25,23 +26,33 @@ _MAX_SCRIPTS = 5  # scripts that interpret scripts, as in the kernel
 class Command:
     """A command that can be started.
 
-    `arguments` and `files` are bytes; exec tries `files` in order. `program` is the path
+    `arguments` and `files` are bytes; exec tries `files` in order, in the directory `cwd` (None:
+    ours) with the entries `environ`. `program` is the path
     of the program that will probably run: the interpreter, where the file is a script.
     `reason` says why it takes no agent, None where it does. `is_text` marks a file without
     `#!`, which the shell is to run.
     """
 
-    __slots__ = ("arguments", "files", "is_text", "program", "reason")
+    __slots__ = ("arguments", "cwd", "environ", "files", "is_text", "program", "reason")
 
-    def __init__(self, words: list[str]) -> None:
-        """Find the command.
+    def __init__(
+        self, words: list[str], cwd: str | None = None, environ: dict[str, str] | None = None
+    ) -> None:
+        """Find the command, by the PATH of `environ` (None: ours), as it will be seen from `cwd`.
 
-        Raises LaunchError: not found, or not executable.
+        Raises LaunchError: not found, not executable, or `cwd` is no directory.
         """
         self.arguments = [os.fsencode(word) for word in words]
-        self.files = _find(words[0], self.arguments[0])
+        self.cwd = None if cwd is None else os.fsencode(cwd)
+        self.environ = environment.inherited() if environ is None else environment.packed(environ)
+        place = self.cwd or b""
+        if place and not os.path.isdir(place):
+            reason = os.strerror(_no_directory(place)).lower()
+            raise LaunchError(f"cannot run '{words[0]}' in '{cwd}': {reason}")
+        path = os.environb.get(b"PATH") if environ is None else _path(environ)
+        self.files = _find(words[0], self.arguments[0], place, path)
         self.is_text = False
-        self.program, self.reason = self._look(self.files[0])
+        self.program, self.reason = self._look(os.path.join(place, self.files[0]))
 
     def _look(self, file: bytes) -> tuple[str, str | None]:
         head: bytes | None = b""
@@ -54,7 +65,7 @@ class Command:
             interpreter = _interpreter(head)
             if not interpreter:
                 break
-            file = interpreter
+            file = os.path.join(self.cwd or b"", interpreter)
         if head is not None and not head.startswith(b"\x7fELF") and is_text(head):
             self.is_text = True
             file = _SHELL
@@ -109,19 +120,33 @@ def launch_error(command: str, number: int) -> LaunchError:
     return LaunchError.not_executable(command, reason, errno=number)
 
 
-def _find(word: str, name: bytes) -> list[bytes]:
-    """Return the files that exec is to try, in order."""
+def _path(environ: dict[str, str]) -> bytes | None:
+    path = environ.get("PATH")
+    return None if path is None else os.fsencode(path)
+
+
+def _no_directory(place: bytes) -> int:
+    """Return the errno that says why a path is no directory."""
+    try:
+        os.stat(place)
+    except OSError as error:
+        return error.errno or errno.ENOENT
+    return errno.ENOTDIR
+
+
+def _find(word: str, name: bytes, place: bytes, path: bytes | None) -> list[bytes]:
+    """Return the files that exec is to try, in order, as seen from the directory `place`."""
     if not name:
         raise LaunchError.not_found(word, errno=errno.ENOENT)
     if b"/" in name:
         candidates = [name]
     else:
-        path = os.environb.get(b"PATH", _DEFAULT_PATH)
-        candidates = [os.path.join(folder or b".", name) for folder in path.split(b":")]
+        folders = (_DEFAULT_PATH if path is None else path).split(b":")
+        candidates = [os.path.join(folder or b".", name) for folder in folders]
     found = []
     failure = errno.ENOENT
     for file in candidates:
-        number = _executable(file)
+        number = _executable(os.path.join(place, file))
         if not number:
             found.append(file)
         elif number not in (errno.ENOENT, errno.ENOTDIR) and (failure == errno.ENOENT):

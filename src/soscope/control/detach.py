@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from soscope.control import takeout
 from soscope.control.attach import in_full
+from soscope.entry.agent.resident import Resident
+from soscope.entry.agent.undo import Taken
+from soscope.entry.agent.visit import Visit
 from soscope.errors import AttachError
-from soscope.process import reasons
-from soscope.process.agent.resident import Resident
-from soscope.process.agent.undo import Taken
-from soscope.process.agent.visit import Visit
-from soscope.process.reasons import Refused
+from soscope.proc import reasons
+from soscope.proc.reasons import Refused
 
 # No agent can be in these.
 _NEVER = (reasons.STATIC, reasons.FOREIGN, reasons.BY_LOADER)

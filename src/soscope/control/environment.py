@@ -38,6 +38,11 @@ def entries(given: bytes | None, current: dict[bytes, bytes]) -> list[bytes]:
     return [name + b"=" + value for name, value in current.items()]
 
 
+def packed(environ: dict[str, str]) -> list[bytes]:
+    """Return the entries of an environment that somebody made."""
+    return [os.fsencode(name) + b"=" + os.fsencode(value) for name, value in environ.items()]
+
+
 def inherited() -> list[bytes]:
     """Return the entries that an untraced program would get from whoever started soscope."""
     given = None

@@ -6,12 +6,21 @@ from __future__ import annotations
 from soscope.control.program import Program
 
 
-class Events:
+class SessionEvents:
     """Does nothing with every event; override what is of interest.
 
     Called from `launch` and `Target.run`, between a target's stop and its going on: be quick.
     All times are CLOCK_REALTIME ns.
     """
+
+    def on_inner_pid(self, pid: int, inner: int) -> None:
+        """Take note that a process calls itself `inner`, in a pid namespace of its own.
+
+        Comes before its start or fork is told.
+        """
+
+    def on_wait(self, pid: int) -> None:
+        """Hear that going into a process that runs already takes longer than a second."""
 
     def on_process(
         self, event: str, pid: int, parent: int | None, program: Program, time_ns: int

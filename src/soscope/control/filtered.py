@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from soscope.control.guard import guarded
+from soscope.control.shield import shielded
+from soscope.entry.agent.visit import Visit
+from soscope.entry.seccomp import calls, filters
 from soscope.errors import NotPermitted
-from soscope.process.agent.visit import Visit
-from soscope.process.reasons import Refused
-from soscope.process.seccomp import calls, filters
+from soscope.proc.reasons import Refused
 
 
 def check_filters(visit: Visit) -> None:
@@ -25,7 +25,7 @@ def check_filters(visit: Visit) -> None:
             f"and cannot be read: {lack}",
             hint="run soscope as root, outside of containers",
         )
-    for one in guarded(lambda: filters.read(visit.pid, list(found))):
+    for one in shielded(lambda: filters.read(visit.pid, list(found))):
         if said := calls.objection(list(one)):
             raise Refused(said)
     visit.filtered = found

@@ -9,20 +9,21 @@ are made in the target and shared the other way round.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from _collections_abc import Callable
 
 from soscope.control.program import Program
+from soscope.entry.agent import handover
+from soscope.entry.agent.blob import Blob
+from soscope.entry.agent.put_in import PutIn
+from soscope.entry.stop.tracee import Tracee
 from soscope.errors import SoscopeError
-from soscope.process.agent import handover
-from soscope.process.agent.blob import Blob
-from soscope.process.agent.put_in import PutIn
-from soscope.process.reasons import Refused
-from soscope.process.stop.tracee import Tracee
+from soscope.proc.reasons import Refused
 from soscope.wire.block import ControlBlock
 
-# Gets the path of the program and, rarely, the descriptor of an empty shared file that the
-# new block has to use; returns the block of that program.
-MakeBlock = Callable[[str, int | None], ControlBlock]
+# Gets the path of the program, rarely the descriptor of an empty shared file that the new
+# block has to use, and the process that executes it, 0 before there is one: then the limits of
+# this process are its own. Returns the block of that program.
+MakeBlock = Callable[[str, int | None, int], ControlBlock]
 
 
 class AgentSource:
@@ -51,7 +52,7 @@ class AgentSource:
         def bring(tracee: Tracee) -> tuple[int, int, int]:
             nonlocal block
             (blob_there, control_there), block = self.bring(tracee, program, block)
-            return blob_there, control_there, block.size
+            return blob_there, control_there, block.target_size
 
         try:
             put_in.finish(self.blob, bring)
@@ -103,7 +104,7 @@ class AgentSource:
     def new_block(self, program: Program, descriptor: int | None) -> ControlBlock:
         """Make the control block of a program. Raises Refused."""
         try:
-            return self._make_block(program.path, descriptor)
+            return self._make_block(program.path, descriptor, program.pid)
         except SoscopeError as error:
             raise Refused(str(error)) from error
 

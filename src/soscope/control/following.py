@@ -9,7 +9,7 @@ import os
 import time
 
 from soscope.control import helper
-from soscope.control.events import Events
+from soscope.control.events import SessionEvents
 from soscope.control.exitstatus import ExitStatus
 from soscope.control.follow import AgentSource
 from soscope.control.program import Program
@@ -20,6 +20,9 @@ _PACKET = 1 << 16
 _FILES = 4  # bytes of one descriptor
 _BEGIN, _END = 5.0, 5.0  # seconds for the helper to trace, and to let go
 _PAUSE = 0.002
+# The ends on this side. A helper must hold none of another one's: its end tells that soscope
+# has gone.
+_links: list[_socket.socket] = []
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing is slow to import
@@ -38,7 +41,7 @@ class Following:
         self,
         program: Program,
         agents: AgentSource,
-        events: Events,
+        events: SessionEvents,
         before: dict[int, int],
     ) -> None:
         """Begin to follow the process of `program`.
@@ -59,9 +62,11 @@ class Following:
         except OSError as error:
             raise AttachError(f"cannot follow process {self.pid}: {error.strerror}") from error
         if not self._child:
-            self._link.close()
+            for link in (self._link, *_links):
+                link.close()
             _be_the_helper(program, agents, theirs, before)
         theirs.close()
+        _links.append(self._link)
         self._await_begin()
 
     def _await_begin(self) -> None:
@@ -105,6 +110,7 @@ class Following:
         while not self.is_over and time.monotonic() < end:
             if not self.poll():
                 time.sleep(_PAUSE)
+        _links.remove(self._link)
         self._link.close()  # it ends now, if it has not
         self.is_over = True
         child, self._child = self._child, 0
@@ -121,6 +127,8 @@ class Following:
         kind, *rest = packet
         if kind == helper.PROCESS:
             self._process(files, *rest)
+        elif kind == helper.INNER_PID:
+            self._events.on_inner_pid(*rest)
         elif kind == helper.SIGNAL:
             self._events.on_signal(*rest)
         elif kind == helper.EXIT:
@@ -147,7 +155,7 @@ class Following:
         program.note = program.note or note
         for file in files:
             program.block = ControlBlock(file)
-            program.block.own()
+            program.block.take_over()
         self.pids.add(pid)
         self._events.on_process(event, pid, parent, program, time_ns)
 

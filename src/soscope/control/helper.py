@@ -18,17 +18,19 @@ import marshal
 import os
 import time
 
-from soscope.control.events import Events
+from soscope.control.events import SessionEvents
 from soscope.control.follow import AgentSource
 from soscope.control.program import Program
 from soscope.control.task import Task
-from soscope.control.tracer import Tracer
-from soscope.process import ptrace, status
-from soscope.process.signals import signal
-from soscope.process.stop.reaper import Reaper
+from soscope.control.tracer import Tracer, tell_inner_pid
+from soscope.entry import ptrace
+from soscope.entry.stop.reaper import Reaper
+from soscope.proc import status
+from soscope.proc.signals import signal
 
 STOP = b"stop"
 PROCESS, SIGNAL, EXIT, OVER = "process", "signal", "exit", "over"
+INNER_PID = "inner pid"
 MISSED = "it was executed before it could be followed"
 
 _PAUSE = 0.25  # seconds between looks at what nobody tells
@@ -43,12 +45,16 @@ if TYPE_CHECKING:  # typing is slow to import
     from typing import Any
 
 
-class Packets(Events):
+class Packets(SessionEvents):
     """Sends every event to soscope, without ever waiting for it."""
 
     def __init__(self, link: _socket.socket) -> None:
         self._link = link
         self._waiting: list[tuple[bytes, int | None]] = []
+
+    def on_inner_pid(self, pid: int, inner: int) -> None:
+        """Send how a process calls itself: it may have ended when soscope reads this."""
+        self.send((INNER_PID, pid, inner))
 
     def on_process(
         self, event: str, pid: int, parent: int | None, program: Program, time_ns: int
@@ -177,6 +183,7 @@ class Helper:
                     self._seize(child)
                 except PermissionError:
                     continue  # another tracer's, or not ours to trace: it runs unseen
+                tell_inner_pid(self._packets, child)
                 self._packets.on_process("fork", child, parent, program, time.time_ns())
         task = self._tracer.tasks.get(self._pid)
         path = status.program_path(self._pid)
@@ -193,6 +200,7 @@ class Helper:
             pass  # nothing was said: go on
         except OSError:
             return True
+        self._tracer.take_ends()
         self._packets.flush()
         tasks = self._tracer.tasks
         for tid, task in list(tasks.items()):

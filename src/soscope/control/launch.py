@@ -15,14 +15,15 @@ import os
 from soscope.control import child as children
 from soscope.control import preload
 from soscope.control.command import Command, launch_error
-from soscope.control.events import Events
+from soscope.control.events import SessionEvents
 from soscope.control.follow import AgentSource, MakeBlock
 from soscope.control.program import Program
-from soscope.control.supervise import OWN_SIGNALS, Target
+from soscope.control.signals import Signals
+from soscope.control.supervise import Target
 from soscope.control.tracer import Tracer
+from soscope.entry.agent.blob import Blob
 from soscope.errors import LaunchError, NoSharedMemory, SoscopeError
-from soscope.process import reasons, status
-from soscope.process.agent.blob import Blob
+from soscope.proc import reasons, status
 
 _HIGH_DESCRIPTOR = 900  # programs hand out the low ones
 
@@ -31,38 +32,45 @@ def launch(
     command: list[str],
     make_block: MakeBlock,
     *,
+    cwd: str | None = None,
+    environ: dict[str, str] | None = None,
     follow: bool = False,
     stay: bool = False,
-    events: Events | None = None,
+    events: SessionEvents | None = None,
     agent: str | None = None,
 ) -> Target:
     """Start `command`; return when it is about to run its own code.
 
-    `make_block(path, descriptor)` makes the control block for a program: for the command
+    `make_block(path, descriptor, pid)` makes the control block for a program: for the command
     before it starts, with `follow` for each program executed later; `descriptor` is None, or
     a shared file that the block has to use. `stay` keeps tracing the process, to see its
-    signals; `follow` also its children, and puts the agent into what they execute.
+    signals; `follow` also its children, and puts the agent into what they execute. It runs in
+    directory `cwd` with the environment `environ`; None: in ours, with what soscope was given.
+    From here on soscope's own signals are blocked in this thread, until `Target.leave`.
 
     Raises LaunchError where the command cannot be started, AgentError where there is no
     agent, and what `make_block` raises. `Target.run` has to be called next, from this thread.
     """
-    found = Command(command)
+    found = Command(command, cwd, environ)
     outfit = _Outfit(found, make_block, agent, follow=follow)
-    signals = children.Signals()
+    signals = Signals()
     try:
-        signals.block(OWN_SIGNALS)
+        signals.block()
         child = outfit.fork(found, signals)
         tracer = Tracer(
             child.pid,
             outfit.program,
             outfit.agents,
-            events or Events(),
+            events or SessionEvents(),
             follow=follow,
             stay=stay,
         )
         target = Target(tracer, outfit.agents, signals, follow=follow)
         try:
             _start(child, tracer, target, outfit, command[0], wants_trace=follow or stay)
+        except BaseException:
+            target.forget_group()
+            raise
         finally:
             child.close()
     except BaseException:
@@ -92,14 +100,14 @@ class _Outfit:
             if found.reason is None or follow:
                 self.agents.blob = Blob.build(agent)
             if program.reason is None:
-                program.block = make_block(program.path, None)
+                program.block = make_block(program.path, None, 0)
         except NoSharedMemory as error:
             program.reason = str(error)
         except BaseException:
             self.agents.close()
             raise
 
-    def fork(self, found: Command, signals: children.Signals) -> children.Child:
+    def fork(self, found: Command, signals: Signals) -> children.Child:
         """Fork the process. Where descriptors are short, its own pipes come first.
 
         Raises LaunchError.
@@ -168,6 +176,7 @@ def _start(
     if blob is not None and order == children.PRELOAD:
         blob.fill()
     child.go(order)
+    target.watch_group()
     if blob is not None:
         blob.fill()  # while the child executes its command
     if order == children.INHERIT:

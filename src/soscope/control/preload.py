@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 
-from soscope.process.agent.blob import Blob
+from soscope.entry.agent.blob import Blob
 from soscope.wire.block import ControlBlock
 
 NOTE = "the agent went in through LD_PRELOAD; signals and executed programs are not seen"
@@ -37,7 +37,7 @@ def environment(
     agent = f"{_FOLDER}/{descriptors[0]}".encode()
     is_taken = any(entry.startswith(_PRELOAD) for entry in entries)
     strip = len(agent) + 1 if is_taken else 0
-    numbers = (*descriptors, blob.pages_offset, block.size, strip)
+    numbers = (*descriptors, blob.pages_offset, block.target_size, strip)
     ours = [b"SOSCOPE_PRELOAD=" + b",".join(b"%d" % number for number in numbers)]
     ours.append(b"SOSCOPE_PRELOAD_=" if is_taken else _PRELOAD + agent)
     found = [

@@ -10,7 +10,7 @@ class Program:
     """One program that a process executed; forked children share it.
 
     `index` counts from 0, `pid` is the process that executed it. `block` is None where
-    `reason` (see `soscope.process.reasons`) says why there is no agent in it. `note` is a
+    `reason` (see `soscope.proc.reasons`) says why there is no agent in it. `note` is a
     degradation that the user should hear of, None if there is none. `marks` are
     (step, time.perf_counter_ns()) of putting the agent in. `preloaded` says why its loader was
     asked to do that instead, None where nobody did.

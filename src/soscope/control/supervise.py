@@ -2,28 +2,27 @@
 """A launched program, seen from outside: wait for it, pass on signals, stop when it stops.
 
 The loop sleeps in sigtimedwait(2). SIGCHLD wakes it, so a signal of the target is passed on
-at once; the signals that people send to soscope come the same way. The terminal sends its
-own to the whole process group, so the target has those already.
+at once; the signals that people send to soscope come the same way. What the terminal or
+somebody else sends to the whole process group the target has got already (see `witness`).
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from _collections_abc import Callable
+from _thread import get_native_id
 
-from soscope.control.child import Signals
 from soscope.control.exitstatus import ExitStatus
 from soscope.control.follow import AgentSource
 from soscope.control.program import Program
+from soscope.control.signals import ENDING, OWN_SIGNALS, PASSED_ON, Signals
 from soscope.control.tracer import Tracer
+from soscope.control.witness import GRACE, Sending, Witness
+from soscope.entry import ptrace
 from soscope.errors import SoscopeError
-from soscope.process import ptrace, reasons, status
-from soscope.process.signals import signal
-
-_FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-_FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
-OWN_SIGNALS = (signal.SIGCHLD, signal.SIGTSTP, *_FORWARDED, *_FROM_TERMINAL)
+from soscope.proc import reasons, status
+from soscope.proc.signals import heeded, signal
 
 _PAUSE = 0.05  # seconds between ticks that ask for nothing else
 _TURN = 0.02  # seconds of events after which it is somebody else's turn, if there are more
@@ -48,6 +47,10 @@ class Target:
         self._signals = signals
         self._follow = follow
         self._terminal = _terminal()
+        self._witness: Witness | None = None
+        self._unsure: dict[int, Sending] = {}  # signals to pass on, unless the group gets them, too
+        self._end_asked = False  # by a process
+        self._end_forced = False
         self._next_look = 0.0
         self.pid = tracer.pid
 
@@ -87,12 +90,15 @@ class Target:
                     self._sleep(0)  # a storm of events: what people say is heard all the same
                 if self._tracer.job_stop:
                     self._stop_too()
+                self._tracer.take_ends()
                 pause = tick() if tick is not None else None
                 due = time.monotonic() + _TURN
                 # The tick may have taken long: somebody may wait for us by now.
                 if not self._take_events():
                     self._sleep(_PAUSE if pause is None else pause)
                     self._look_at_program()
+            if self._witness is not None:
+                self._witness.dismiss()
             if tick is not None:
                 tick()
         finally:
@@ -100,13 +106,41 @@ class Target:
         assert self._tracer.exit is not None
         return self._tracer.exit
 
+    def attend(self) -> bool:
+        """Do what cannot wait, while the tick waits for somebody who reads its output.
+
+        Return False where it should not wait any longer: somebody wants soscope to end.
+        """
+        if self._tracer.job_stop:
+            self._stop_too()
+        self._take_events()
+        self._sleep(0)
+        return not self._end_forced and not (self._end_asked and self._is_over())
+
+    @property
+    def is_asked_to_end(self) -> bool:
+        """Say whether somebody wants soscope to end, so that it waits for no reader any more.
+
+        That counts once the target has ended: what came before was passed on to it.
+        """
+        return self._end_forced or self._end_asked
+
     def close(self) -> None:
-        """Let go of everything; a target that still lives runs on. May be called twice."""
+        """Let go of everything; a target that still lives runs on. May be called twice.
+
+        What is sent to soscope from here on waits until `leave`.
+        """
+        self._pass_on(float("inf"))
         self._tracer.let_go()
         self._agents.close()
-        # What the terminal sent while the target lived was meant for the target.
-        while signal.sigtimedwait((*_FROM_TERMINAL, signal.SIGTSTP, signal.SIGCHLD), 0):
-            pass  # each is taken away
+        self.forget_group()
+        self._signals.drop()  # what was sent while the target lived was meant for the target
+
+    def leave(self) -> None:
+        """Put soscope's own signals back, when all is written down. May be called twice.
+
+        What has been sent to soscope since `close` does now what it does to any program.
+        """
         self._signals.restore()
 
     def _is_over(self) -> bool:
@@ -114,6 +148,7 @@ class Target:
             return False
         if not self._follow:
             return True
+        self._tracer.take_ends()
         # A thread that ends while its process does may not be reported to us.
         for tid, task in list(self._tracer.tasks.items()):
             if not os.path.exists(f"/proc/{task.pid}/task/{tid}"):
@@ -156,17 +191,71 @@ class Target:
     # ---- signals of our own ----
 
     def _sleep(self, seconds: float) -> None:
+        """Wait for a signal and take all that are there, but only for a moment: more may come."""
+        if self._unsure:
+            seconds = min(seconds, self._pass_on(time.monotonic()))
         received = signal.sigtimedwait(OWN_SIGNALS, max(seconds, 0.0))
+        end = time.monotonic() + _TURN
         while received is not None:
-            self._take_signal(received.si_signo, is_sent=received.si_code <= 0)
+            self._take_signal(received.si_signo, received.si_code, received.si_pid)
+            if time.monotonic() >= end:
+                break
             received = signal.sigtimedwait(OWN_SIGNALS, 0)
 
-    def _take_signal(self, number: int, *, is_sent: bool) -> None:
-        """Take a signal to soscope; `is_sent` by a process, not by the terminal."""
-        if number in _FROM_TERMINAL and self._tracer.exit is not None:
-            self._tracer.let_go()  # only its children are left; the user has waited enough
-        elif is_sent and (number in _FORWARDED or number == signal.SIGTSTP):
-            self._send(number)
+    def _pass_on(self, now: float) -> float:
+        """Pass on what has not gone to the whole group; return for how long that is unsure."""
+        for number, sending in list(self._unsure.items()):
+            if self._witness is not None and self._witness.has_seen(number):
+                del self._unsure[number]
+            elif sending.is_over(now):
+                del self._unsure[number]
+                self._send(number)
+        return min((sending.due for sending in self._unsure.values()), default=now + GRACE) - now
+
+    def watch_group(self) -> None:
+        """From here on know which signals are sent to the whole process group.
+
+        In a program with further threads they are not ours to take.
+        """
+        if get_native_id() == os.getpid():
+            self._witness = Witness()
+
+    def forget_group(self) -> None:
+        """Undo `watch_group`. May be called twice."""
+        if self._witness is not None:
+            self._witness.close()
+
+    def _take_signal(self, number: int, code: int, sender: int) -> None:
+        if number not in PASSED_ON:
+            return
+        self._take_events()  # whether the target lives decides what it means
+        is_shared = self._witness is not None and self._witness.has_seen(number)
+        if is_shared:
+            self._unsure.pop(number, None)
+        if self._tracer.exit is not None:
+            if number in heeded(ENDING):
+                self._end_forced = True
+                self._tracer.let_go()  # only its children are left, and that was for us
+        elif code <= 0:
+            self._end_asked |= number in heeded(ENDING)
+            if is_shared or self._is_below(sender):
+                return
+            # From a process, and to us alone as far as we know.
+            if self._unsure.pop(number, None) or self._witness is None:
+                self._send(number)
+            if self._witness is not None:
+                self._unsure[number] = Sending(sender)
+
+    def _is_below(self, pid: int) -> bool:
+        """Say whether a process is the target or one of its descendants."""
+        while pid > 1:
+            if pid == self.pid:
+                return True
+            try:
+                pid = status.read_stat(pid).parent
+            except SoscopeError:
+                return False  # one of them has ended: who sent it cannot be told
+        return False
 
     def _send(self, number: int) -> None:
         if self._tracer.exit is None:
@@ -180,16 +269,28 @@ class Target:
     def _stop_too(self) -> None:
         """Stop as the target did, so that the shell which started us takes notice.
 
-        Without a terminal there is no such shell, and nobody who would continue us.
+        Without a terminal there is no such shell, and nobody who would continue us. Who
+        continues the target alone wakes us, too.
         """
+        from soscope.control import wake  # most targets never stop
+
         number = self._tracer.job_stop
         self._tracer.job_stop = 0
+        while signal.sigtimedwait((signal.SIGCHLD,), 0):
+            pass  # those that come from now on are for when we are stopped
+        is_news = self._take_events()
         if not self._terminal or not self._target_is_stopped():
             return
+        if is_news:
+            self._tracer.job_stop = number  # there may be more
+            return
+        child = wake.watch(self.pid)
         os.kill(os.getpid(), number)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (number,))  # SIGTSTP stops us here
         if number == signal.SIGTSTP:
             signal.pthread_sigmask(signal.SIG_BLOCK, (number,))
+        if wake.was_woken(child):
+            return
         # `fg` continues the whole process group, `kill -CONT` only us.
         if not self._take_events() and self._target_is_stopped():
             self._send(signal.SIGCONT)
@@ -206,12 +307,20 @@ class Target:
     # ---- what a detached target does ----
 
     def _look_at_program(self) -> None:
-        """Notice that a target which is not traced has executed another program."""
+        """Notice that a target which is not traced has executed another program.
+
+        Without `follow` only its first thread is traced: when another one executes a program,
+        it takes the first one's place, and nobody tells us.
+        """
         task = self._tracer.tasks.get(self.pid)
         now = time.monotonic()
-        if task is None or task.is_seized or now < self._next_look:
+        if task is None or now < self._next_look or (task.is_seized and self._follow):
             return
         self._next_look = now + _LOOK
+        if task.is_seized:
+            task.is_seized = _is_our_tracee(self.pid)
+            if task.is_seized:
+                return
         path = status.program_path(self.pid)
         if path and task.program is not None and path != task.program.path:
             self._tracer.note_exec(task, path, reasons.NOT_FOLLOWED)
@@ -235,6 +344,6 @@ def _terminal() -> int:
 
 def _is_our_tracee(tid: int) -> bool:
     try:
-        return status.read_status(tid).get("TracerPid") == str(os.getpid())
+        return status.read_status(tid).get("TracerPid") == str(get_native_id())
     except SoscopeError:
         return False

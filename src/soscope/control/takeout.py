@@ -10,14 +10,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from soscope.control.guard import guarded
-from soscope.process import maps
-from soscope.process.agent import stacks
-from soscope.process.agent.resident import Resident
-from soscope.process.agent.undo import Taken
-from soscope.process.agent.unwinding import Unwinders
-from soscope.process.agent.visit import Visit
-from soscope.process.reasons import Refused
+from soscope.control.shield import shielded
+from soscope.entry.agent import stacks
+from soscope.entry.agent.resident import Resident
+from soscope.entry.agent.undo import Taken
+from soscope.entry.agent.unwinding import Unwinders
+from soscope.entry.agent.visit import Visit
+from soscope.proc import maps
+from soscope.proc.reasons import Refused
 
 _LIMIT = 15.0  # seconds to wait for a loader that is at work
 _TRIES = 3
@@ -27,7 +27,7 @@ _TURN = 0.006  # seconds of putting back while the process stands still
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.control.guard import Plain
+    from soscope.control.shield import Plain
 
 
 def take_out(visit: Visit, agent: Resident) -> Taken:
@@ -38,7 +38,7 @@ def take_out(visit: Visit, agent: Resident) -> Taken:
         return taken.restored, taken.left, taken.returns, taken.kept, visit.threads.longest
 
     taken = Taken()
-    taken.restored, taken.left, taken.returns, taken.kept, visit.threads.longest = guarded(work)
+    taken.restored, taken.left, taken.returns, taken.kept, visit.threads.longest = shielded(work)
     agent.look()
     return taken
 
@@ -93,7 +93,13 @@ def _stop_prepared(visit: Visit, agent: Resident, session: int) -> None:
 
 
 def _let_calls_return(visit: Visit, agent: Resident, taken: Taken, session: int) -> None:
-    """Let no call return by the agent any more; then unwinders need it no more, either."""
+    """Let no call return by the agent any more; then unwinders need it no more, either.
+
+    Where shadow stacks hold the same return addresses all stay: the agent's code is right.
+    """
+    if visit.has_shadow_stack:
+        agent.disown()
+        return
     asking = agent.prepare().addresses_of_asked()
     unwinders = Unwinders(visit.memory, maps.read(visit.tid), asking)
 

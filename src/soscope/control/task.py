@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 from soscope.control.program import Program
-from soscope.process.agent.put_in import PutIn
+from soscope.entry.agent.put_in import PutIn
 
 
 class Task:
     """One thread; that of a process without further threads has `tid` == `pid`.
 
     `is_seized` says whether we trace it, `put_in` is there while its program is loaded,
-    `stopped` is the signal of the group stop it is in, 0 if none.
+    `stopped` is the signal of the group stop it is in, 0 if none. `has_executed` is false only
+    for the process that soscope forked, until that executes the command.
     """
 
     __slots__ = ("has_executed", "is_seized", "pid", "program", "put_in", "stopped", "tid")

@@ -10,20 +10,21 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from _collections_abc import Callable
 
-from soscope.control import preload
-from soscope.control.events import Events
+from soscope.control import preload, rivalry
+from soscope.control.events import SessionEvents
 from soscope.control.exitstatus import ExitStatus
 from soscope.control.follow import AgentSource
 from soscope.control.program import Program
 from soscope.control.task import Task
+from soscope.entry import ptrace
+from soscope.entry.agent.put_in import PutIn
+from soscope.entry.stop.tracee import Faulted, Gone, Tracee
 from soscope.errors import SoscopeError
-from soscope.process import ptrace, reasons, status
-from soscope.process.agent.put_in import PutIn
-from soscope.process.reasons import Refused
-from soscope.process.signals import signal
-from soscope.process.stop.tracee import Faulted, Gone, Tracee
+from soscope.proc import reasons, status
+from soscope.proc.reasons import Refused
+from soscope.proc.signals import signal
 from soscope.wire import layout
 
 STOP_SIGNALS = frozenset((signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU))
@@ -47,7 +48,7 @@ class Tracer:
         pid: int,
         program: Program,
         agents: AgentSource,
-        events: Events,
+        events: SessionEvents,
         *,
         follow: bool,
         stay: bool,
@@ -59,6 +60,7 @@ class Tracer:
         self.is_ready = False
         self.job_stop = 0
         self._early: set[int] = set()  # threads that were adopted
+        self._alone: dict[int, int] = {}  # programs that we let go of: pid -> start
         self._agents = agents
         self._events = events
         self._follow = follow
@@ -201,10 +203,10 @@ class Tracer:
 
     def _add(self, tid: int, pid: int, parent: int, program: Program | None) -> Task:
         task = self.tasks[tid] = Task(tid, pid, program, is_seized=True)
-        if tid == pid:
-            task.has_executed = True
-            if program is not None:
-                self._events.on_process("fork", pid, parent, program, time.time_ns())
+        task.has_executed = True
+        if tid == pid and program is not None:
+            tell_inner_pid(self._events, pid)
+            self._events.on_process("fork", pid, parent, program, time.time_ns())
         return task
 
     # ---- new programs ----
@@ -238,9 +240,10 @@ class Tracer:
             is_robbed = (
                 refused.reason == reasons.SETUID and not is_first and not status.may_trace_setuid()
             )
+            put_in = task.put_in
             self._refuse(task, reasons.SETUID_LOST if is_robbed else refused.reason)
             self._announce(task)
-            self._let_go_on(task, refused.reason)
+            self._let_go_on(task, refused.reason, put_in)
         else:
             self.resume(task)
 
@@ -293,11 +296,40 @@ class Tracer:
         except Refused as refused:
             self._refuse(task, refused.reason)
         program.marks = put_in.marks
+        is_left = self._stay and rivalry.leaves(program, put_in, follow=self._follow)
         put_in.tracee.close()
         task.put_in = None
         self._announce(task)
-        self._let_go_on(task, program.reason)
+        if is_left:
+            self._leave_alone(task)
+        else:
+            self._let_go_on(task, program.reason, put_in)
         return True
+
+    def _leave_alone(self, task: Task) -> None:
+        """Trace a program no longer that has the agent; its end is looked for by `take_ends`."""
+        self.detach(task)
+        if task.tid != self.pid:
+            try:
+                self._alone[task.tid] = status.read_stat(task.tid).start
+            except SoscopeError:
+                self._alone[task.tid] = 0  # it has ended
+            self.tasks[task.tid] = task
+
+    def take_ends(self) -> None:
+        """Take note of the ends of programs that have the agent and are not traced.
+
+        How they end is for their parents to know.
+        """
+        for pid, start in list(self._alone.items()):
+            try:
+                if status.read_stat(pid).start == start and not status.has_ended(pid):
+                    continue
+            except SoscopeError:
+                pass  # waited for
+            del self._alone[pid]
+            self.tasks.pop(pid, None)
+            self._events.on_exit(pid, None, None, time.time_ns())
 
     def _refuse(self, task: Task, reason: str) -> None:
         """Take note that a program has no agent."""
@@ -310,13 +342,16 @@ class Tracer:
             task.put_in.tracee.close()
             task.put_in = None
 
-    def _let_go_on(self, task: Task, reason: str | None) -> None:
+    def _let_go_on(self, task: Task, reason: str | None, put_in: PutIn | None = None) -> None:
         """Let a program run that has the agent, or will not get it.
 
-        Nobody waits for a set-user-id program: it does not want to be watched.
+        If it was stopped (SIGSTOP) while the agent went in, it stops now. Nobody waits for a
+        set-user-id program: it does not want to be watched.
         """
         if self._stay and reason != reasons.SETUID:
             self._request(self._live_without_us, task)
+            if put_in is not None and put_in.tracee.was_stopped:
+                self._request(ptrace.interrupt, task)
             self.resume(task)
         else:
             self.detach(task)
@@ -344,6 +379,8 @@ class Tracer:
         event = "start" if program.index == 0 else "exec"
         if task.tid == self.pid:
             self.is_ready = True
+        if event == "start":
+            tell_inner_pid(self._events, task.pid)
         self._events.on_process(event, task.pid, None, program, program.time_ns)
 
     # ---- letting go ----
@@ -399,6 +436,13 @@ class Tracer:
             self._ended(task, gone.status)
         except OSError:
             self.detach(task, number)
+
+
+def tell_inner_pid(events: SessionEvents, pid: int) -> None:
+    """Tell how a process calls itself, if that is another number than ours."""
+    inner = status.inner_pid(pid)
+    if inner != pid:
+        events.on_inner_pid(pid, inner)
 
 
 def _process_of(tid: int) -> int:

@@ -10,15 +10,15 @@ from __future__ import annotations
 import time
 
 from soscope.control import takeout
-from soscope.control.guard import is_abandoned
+from soscope.control.shield import is_abandoned
+from soscope.entry.agent.blob import Blob
+from soscope.entry.agent.resident import Resident
+from soscope.entry.agent.visit import Executed, Visit
+from soscope.entry.stop.borrowed import Borrowed
+from soscope.entry.stop.tracee import Faulted, Gone
 from soscope.errors import NoSuchProcess, NotPermitted, SoscopeError
-from soscope.process import status
-from soscope.process.agent.blob import Blob
-from soscope.process.agent.resident import Resident
-from soscope.process.agent.visit import Executed, Visit
-from soscope.process.reasons import Refused
-from soscope.process.stop.borrowed import Borrowed
-from soscope.process.stop.tracee import Faulted, Gone
+from soscope.proc import status
+from soscope.proc.reasons import Refused
 
 _TURN = 6_000_000  # ns of hooking
 _BETWEEN = 0.002  # seconds that the process runs at least

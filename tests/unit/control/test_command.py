@@ -12,7 +12,7 @@ import pytest
 from soscope.control.command import Command, launch_error
 from soscope.control.exitstatus import ExitStatus
 from soscope.errors import LaunchError
-from soscope.process import reasons
+from soscope.proc import reasons
 from tests.support.elfwriter import Writer, sample
 
 

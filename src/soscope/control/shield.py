@@ -17,11 +17,11 @@ import sys
 import time
 from collections.abc import Callable
 
+from soscope.control.signals import end_is_wanted
+from soscope.entry.agent.visit import Executed
+from soscope.entry.stop.tracee import Gone
 from soscope.errors import NoSuchProcess, NotPermitted, SoscopeError
-from soscope.process.agent.visit import Executed
-from soscope.process.reasons import Refused
-from soscope.process.signals import signal
-from soscope.process.stop.tracee import Gone
+from soscope.proc.reasons import Refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing is slow to import
@@ -36,15 +36,20 @@ _INT = 4  # bytes of a descriptor
 _MOST_FILES = 4
 _PAUSE = 0.25  # seconds between looks at signals that are blocked
 _PATIENCE = 2.0  # seconds that the work may go on when soscope is to end
-_ENDING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
+_LONG = 1.0  # seconds of work after which whoever waits is told
 
 _waiting: list[int] = []  # in a child: the process that waits for it
 
 
-def guarded(work: Callable[[], Plain], files: list[int] | None = None) -> Plain:
+def shielded(
+    work: Callable[[], Plain],
+    files: list[int] | None = None,
+    on_long: Callable[[], None] = lambda: None,
+) -> Plain:
     """Do `work` in a child, and return its result.
 
     `files` are descriptors that the work appends to; they come as this process's own.
+    `on_long` is called once, if the work takes longer than a second.
     Raises what the work raises: Refused, Executed, NoSuchProcess, NotPermitted, OSError, and
     SoscopeError for everything else, and where somebody wants soscope to end and the work does
     not: the child goes on alone then. Where no process can be made the work is done here.
@@ -61,7 +66,7 @@ def guarded(work: Callable[[], Plain], files: list[int] | None = None) -> Plain:
         _be_the_child(work, files if files is not None else [], theirs)
     theirs.close()
     try:
-        data, found = _read_all(mine, child)
+        data, found = _read_all(mine, child, on_long)
     finally:
         mine.close()
     _reap(child)
@@ -103,12 +108,18 @@ def _be_the_child(work: Callable[[], Plain], files: list[int], theirs: _socket.s
         os._exit(0)
 
 
-def _read_all(mine: _socket.socket, child: int) -> tuple[bytes, list[int]]:
+def _read_all(
+    mine: _socket.socket, child: int, on_long: Callable[[], None]
+) -> tuple[bytes, list[int]]:
     data, found = b"", []
     end = 0.0
+    long = time.monotonic() + _LONG
     while True:
         while not select.select([mine], [], [], _PAUSE)[0]:
-            if not _ENDING & signal.sigpending():
+            if long and time.monotonic() >= long:
+                long = 0.0
+                on_long()
+            if not end_is_wanted():
                 continue
             end = end or time.monotonic() + _PATIENCE
             if time.monotonic() > end:

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from soscope.control.guard import guarded, is_abandoned
+from soscope.control.shield import is_abandoned, shielded
+from soscope.entry.agent.visit import Executed
 from soscope.errors import NoSuchProcess, NotPermitted, SoscopeError
-from soscope.process.agent.visit import Executed
-from soscope.process.reasons import Refused
+from soscope.proc.reasons import Refused
 
 
 def test_the_result_comes_back() -> None:
     pid = os.getpid()
-    other, names = guarded(lambda: (os.getpid(), [("x", 1), ("y", 1 << 70)]))
+    other, names = shielded(lambda: (os.getpid(), [("x", 1), ("y", 1 << 70)]))
     assert other != pid
     assert names == [("x", 1), ("y", 1 << 70)]
 
@@ -39,14 +39,14 @@ def test_what_it_raises_is_raised(error: Exception) -> None:
         raise error
 
     with pytest.raises(type(error)) as caught:
-        guarded(work)
+        shielded(work)
     assert str(caught.value) == str(error)
 
 
 def test_a_bug_is_an_error() -> None:
     empty: dict[str, int] = {}
     with pytest.raises(SoscopeError, match="KeyError"):
-        guarded(lambda: (empty["x"],))
+        shielded(lambda: (empty["x"],))
 
 
 def test_one_that_is_killed_is_an_error() -> None:
@@ -55,7 +55,7 @@ def test_one_that_is_killed_is_an_error() -> None:
         return ()
 
     with pytest.raises(SoscopeError, match="was killed"):
-        guarded(work)
+        shielded(work)
 
 
 def test_it_knows_when_nobody_waits_for_it_any_more(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_it_knows_when_nobody_waits_for_it_any_more(tmp_path: Path) -> None:
     assert not is_abandoned()
     soscope = os.fork()
     if not soscope:
-        guarded(work)
+        shielded(work)
         os._exit(0)
     end = time.monotonic() + 20
     while not (tmp_path / "begun").exists() and time.monotonic() < end:
@@ -91,9 +91,22 @@ def test_who_is_to_end_does_not_wait_for_ever() -> None:
     try:
         signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
         with pytest.raises(SoscopeError, match="not waited for: process") as caught:
-            guarded(lambda: (signal.sigtimedwait([], 60),))
+            shielded(lambda: (signal.sigtimedwait([], 60),))
         os.kill(int(caught.value.message.split()[4]), signal.SIGKILL)
     finally:
         assert signal.sigtimedwait([signal.SIGTERM], 0) is not None
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
     assert time.monotonic() - began < 30
+
+
+def test_who_waits_for_long_is_told_once() -> None:
+    told: list[int] = []
+
+    def slow() -> tuple[int]:
+        time.sleep(2.0)
+        return (0,)
+
+    shielded(slow, on_long=lambda: told.append(1))
+    assert told == [1]
+    shielded(lambda: (1,), on_long=lambda: told.append(2))
+    assert told == [1]

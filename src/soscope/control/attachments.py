@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The processes of one trace that ran already: one loop for all of them.
+
+Each has an agent, a control block and, with `-f`, a helper of its own. One that cannot be
+traced, or that ends, disturbs none of the others.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+
+from soscope.control.attach import attach
+from soscope.control.attached import Attached
+from soscope.control.events import SessionEvents
+from soscope.control.exitstatus import ExitStatus
+from soscope.control.follow import MakeBlock
+from soscope.control.program import Program
+from soscope.control.signals import Signals, end_is_wanted
+from soscope.errors import AgentError, SoscopeError
+
+_PAUSE = 0.05
+
+Tick = Callable[[], float | None]
+
+
+class Attachments:
+    """Several processes that the agent was put into; the counterpart of `Target`.
+
+    `targets` are the processes that are or were traced, in the order in which they were asked
+    for; `failures` says of others why they are not.
+    """
+
+    def __init__(self, events: SessionEvents) -> None:
+        self.targets: list[Attached] = []
+        self.failures: list[SoscopeError] = []
+        self._events = events
+        self._signals = Signals()
+
+    def attach(
+        self,
+        pids: Sequence[int],
+        make_block: MakeBlock,
+        *,
+        follow: bool = False,
+        between: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Put the agent into each of the processes; `between` is called after each of them.
+
+        Raises what `attach` raises where that concerns all of them, or the only one; nobody is
+        traced then. `run` has to be called next, from this thread.
+        """
+        self._signals.block()  # of each process it stays so until all are over
+        try:
+            for pid in dict.fromkeys(pids):
+                try:
+                    target = attach(pid, make_block, follow=follow, events=self._events)
+                except AgentError:
+                    raise  # there will be none in the next process either
+                except SoscopeError as error:
+                    self.failures.append(error)
+                    if end_is_wanted():
+                        break
+                    continue
+                for other in self.targets:
+                    other.beside.add(pid)
+                    target.beside.add(other.pid)
+                self.targets.append(target)
+                between()
+                if end_is_wanted():
+                    break  # what is there is taken out again
+            if not self.targets:
+                raise self.failures[0]
+        except BaseException:
+            self.close()
+            self.leave()
+            raise
+
+    @property
+    def programs(self) -> list[Program]:
+        """The programs under observation; the first are those that ran already."""
+        return [
+            *(target.programs[0] for target in self.targets),
+            *(program for target in self.targets for program in target.programs[1:]),
+        ]
+
+    @property
+    def exit(self) -> ExitStatus | None:
+        """How the process ended, where there is one alone and that is known."""
+        return self.targets[0].exit if len(self.targets) == 1 else None
+
+    def stop(self) -> None:
+        """Let `run` return soon."""
+        self.targets[0].stop()
+
+    def run(self, tick: Tick | None = None) -> None:
+        """Move data until somebody stops us, or all processes have ended; then take agents out.
+
+        With `follow`, until their children have ended, too. `tick` is called again and again,
+        last when nothing is hooked any more.
+        """
+        first = self.targets[0]  # it takes the signals for all
+        try:
+            while not first.is_stopped and self._are_there():
+                pause = tick() if tick is not None else None
+                first.wait(_PAUSE if pause is None else pause)
+        finally:
+            self.close()
+        if tick is not None:
+            tick()
+
+    def _are_there(self) -> bool:
+        """Say whether any process is left; those that are not are let go of."""
+        left = False
+        for target in self.targets:
+            if target.is_over():
+                self._let_go(target)
+            else:
+                left = True
+        return left
+
+    def _let_go(self, target: Attached) -> None:
+        if target.is_closed:
+            return
+        target.close()
+        if target.has_ended and target.exit is None:
+            self._events.on_exit(target.pid, None, None, time.time_ns())
+
+    def attend(self) -> bool:
+        """Hear signals while the tick waits for somebody who reads its output.
+
+        Return False where it should not wait any longer.
+        """
+        return not self.targets or self.targets[0].attend()
+
+    @property
+    def is_asked_to_end(self) -> bool:
+        """Say whether somebody wants soscope to end, so that it waits for no reader any more."""
+        return bool(self.targets) and self.targets[0].is_asked_to_end
+
+    def close(self) -> None:
+        """Take the agents out and let go of all processes. May be called twice.
+
+        What is sent to soscope from here on waits until `leave`.
+        """
+        with ExitStack() as ends:  # whatever one of them raises, the others are let go of
+            ends.callback(self._signals.drop)  # what was sent to end the trace has done so
+            for target in reversed(self.targets):
+                ends.callback(self._let_go, target)
+
+    def leave(self) -> None:
+        """Put soscope's own signals back, when all is written down. May be called twice.
+
+        What has been sent to soscope since `close` does now what it does to any program.
+        """
+        self._signals.restore()

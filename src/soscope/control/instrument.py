@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an instrument hands in to a session: what is to be hooked with what, and a reduction.
+
+    hooks ─► each program's control block        sinks ◄─ what is drained of all programs
+    take  ◄─ the block of each program that has ended      end ◄─ the outcome of the session
+
+The session launches, attaches, drains, keeps limits and ends; an instrument does none of that.
+"""
+
+from __future__ import annotations
+
+from _collections_abc import Callable, Iterable, Sequence
+
+from soscope.recording.sink import Sink
+from soscope.select.automaton import Automaton
+from soscope.wire import layout
+from soscope.wire.block import ControlBlock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.control.outcome import Outcome, ProgramOutcome
+    from soscope.prototypes import Prototypes
+    from soscope.select.filter import Selection
+
+
+class Hooks:
+    """What an instrument wants hooked, and what is to happen there.
+
+    `kind`, an INSTRUMENT_ of `layout`, is the instrument's half in the agent, and with it the
+    memory that this needs in a control block: the ring, or arrays of counts. `own_size` are
+    bytes of that memory which it fills as it likes (`ControlBlock.own`). `rules` and `functions`
+    are its part of those sections, and `patterns` the automata that they number from 0 on.
+    `flags` are PLAN_ of `layout`; `string_limit` is how many bytes of a string are kept.
+    """
+
+    __slots__ = (
+        "flags",
+        "functions",
+        "kind",
+        "own_size",
+        "patterns",
+        "rules",
+        "string_limit",
+    )
+
+    def __init__(
+        self,
+        kind: int,
+        selection: Selection,
+        prototypes: Prototypes,
+        *,
+        entry_only: bool = False,
+        string_limit: int = 0,
+        own_size: int = 0,
+    ) -> None:
+        """Have the calls that `selection` chooses handled by `kind`.
+
+        `entry_only`: nothing happens at returns.
+        """
+        self.kind = kind
+        self.flags = layout.PLAN_ENTRY_ONLY if entry_only else 0
+        self.string_limit = string_limit
+        self.own_size = own_size
+        self.patterns: list[Automaton] = list(selection.patterns)
+        self.functions = prototypes.function_table(
+            self.patterns, entry_only=entry_only, want_arguments=self.needs_ring
+        )
+        self.rules = selection.rules
+
+    @property
+    def needs_ring(self) -> bool:
+        """Say whether each call is recorded by itself."""
+        return self.kind == layout.INSTRUMENT_TRACE
+
+    @property
+    def needs_counts(self) -> bool:
+        """Say whether each thread counts in an array of its own."""
+        return self.kind in (layout.INSTRUMENT_COUNT, layout.INSTRUMENT_STATS)
+
+
+class Instrument:
+    """Measures something in the programs of one session. This one measures nothing.
+
+    `name` is for people. `hooks` is None where nothing is to be hooked: such an instrument hears
+    of the processes, through its sinks. `wants_signals`: launched processes stay traced, so that
+    their signals are seen. `hears_calls`: its sinks make something of each call, so what a
+    recording beside it cannot take is not lost.
+
+    The calls come in the order `options`, `sinks`, then `started`, `begun`, `check_start`, any
+    number of `catch_up`, `move` and `take`, perhaps `stopped`; `finish`, the last `take`,
+    `totals`, `end`. All but `stopped` come in the session's thread, most of them while the target
+    may be waiting: be quick.
+    """
+
+    name = ""
+    hooks: Hooks | None = None
+    wants_signals = False
+    hears_calls = False
+
+    def options(self) -> dict[str, object]:
+        """Return what a recording has to say of how it was measured."""
+        return {}
+
+    def sinks(self) -> list[Sink]:
+        """Return what hears of everything that is drained."""
+        return []
+
+    def started(self) -> None:
+        """Hear that a process is under observation; with several, of each."""
+
+    def begun(self) -> None:
+        """Hear that the command runs, or that all of the processes are hooked."""
+
+    def check_start(
+        self, blocks: Sequence[ControlBlock], meanwhile: Callable[[], object]
+    ) -> Iterable[str]:
+        """Look at what the programs began with; return what is to be said of it at once.
+
+        Call `meanwhile` often: the target runs already.
+        """
+        del blocks, meanwhile
+        return ()
+
+    def catch_up(self) -> bool:
+        """Work some of what has been drained off, if there is too much of it.
+
+        Return True where that was so: until it is not, the ring is left to fill up.
+        """
+        return False
+
+    def move(self) -> bool:
+        """Work some of what has just been drained off; say whether there was any."""
+        return False
+
+    def stopped(self, block: ControlBlock) -> None:
+        """Hear that what `block` holds now is what counts: its program goes on.
+
+        Called in the thread that asked for the stop. Not called for processes that were attached
+        to: their slots are given back. Raises ValueError where the block is closed meanwhile.
+        """
+
+    def take(self, program: ProgramOutcome, block: ControlBlock, sink: Sink) -> None:
+        """Reduce what is known of a program that has ended; its block is closed next.
+
+        `sink` leads to all sinks, a recording among them.
+        """
+
+    def finish(self) -> list[str]:
+        """Work all that was drained off: nothing follows. Return remarks for the outcome."""
+        return []
+
+    def totals(self) -> dict[str, int]:
+        """Return what a recording has to say at its end of how much there was."""
+        return {}
+
+    def end(self, outcome: Outcome) -> None:
+        """Finish. Soscope's own signals still wait, so that what is shown now is shown whole."""

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known when a session has ended, whatever its instruments have measured."""
+
+from __future__ import annotations
+
+from _collections_abc import Sequence
+
+from soscope.model.image import TracedImage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.control.attached import Attached
+
+# Why a session recorded no more before its programs ended; "" if it did not.
+STOPPED_DURATION = "duration"  # --duration
+STOPPED_LIMIT = "limit"  # --limit
+STOPPED_FULL = "full"  # --when-full=stop
+
+# In the words of who asked for it: no accident.
+_ENDED = {
+    STOPPED_DURATION: "ended by --duration",
+    STOPPED_LIMIT: "ended by --limit",
+    STOPPED_FULL: "ended by --when-full",
+}
+
+
+class ProgramOutcome:
+    """One program that was observed: what one control block held at the end.
+
+    `index` is its number in the recording, and the `process` of its images and slots; `path` is
+    the file that was run. `images` are all that were seen.
+    """
+
+    __slots__ = ("images", "index", "path")
+
+    def __init__(self, index: int, path: str, images: list[TracedImage]) -> None:
+        self.index = index
+        self.path = path
+        self.images = images
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What two runs of one program have in common: the files that were in it."""
+        return (self.path, *((image.name, image.path, image.build_id) for image in self.images))
+
+
+class AttachedOutcome:
+    """A process that ran before it was traced, and goes on.
+
+    `has_ended`: it does not, or it is another program by now: `executed`, None if it ended.
+    `longest_stop_ns` is for how long a thread of it stood still at
+    most. `restored` counts the words that have their old value again, `left` those that
+    somebody else has changed meanwhile, `kept` those by which unwinders still ask the agent,
+    because calls may return through it. `failure` says why it could not be taken out.
+    `is_exit_known`: how it has ended is.
+    """
+
+    __slots__ = (
+        "executed",
+        "failure",
+        "has_ended",
+        "is_exit_known",
+        "kept",
+        "left",
+        "longest_stop_ns",
+        "pid",
+        "restored",
+    )
+
+    def __init__(
+        self,
+        pid: int,
+        *,
+        has_ended: bool,
+        executed: str | None,
+        longest_stop_ns: int,
+        restored: int,
+        kept: int,
+        left: int,
+        failure: str | None,
+        is_exit_known: bool = False,
+    ) -> None:
+        self.pid = pid
+        self.has_ended = has_ended
+        self.executed = executed
+        self.longest_stop_ns = longest_stop_ns
+        self.restored = restored
+        self.kept = kept
+        self.left = left
+        self.failure = failure
+        self.is_exit_known = is_exit_known
+
+
+class Outcome:
+    """The end of a session.
+
+    `status` is the exit status of the command, `signal` the number of the signal that killed it;
+    both are None where the end was not seen. `programs` are those that were observed, in the
+    order in which they ended; what ran again with the same images is there once.
+    `untraced` are pairs of a program and the reason why there was no agent in it (a word of
+    process.reasons). `ns_per_tick` turns ticks of the clock into time.
+    `dropped` are pairs of a count and a reason, for people. `stopped` is one of the STOPPED_
+    constants or "". `remarks` are lines that say what else could not be done. `record` is the
+    recording that was written. `attached` are processes that were not started by us;
+    `not_attached` says why others could not be observed. `lacks_children` says that children
+    of a program were to be followed and are not, as it needs ptrace itself.
+    """
+
+    __slots__ = (
+        "attached",
+        "command",
+        "dropped",
+        "lacks_children",
+        "not_attached",
+        "ns_per_tick",
+        "programs",
+        "record",
+        "remarks",
+        "signal",
+        "status",
+        "stopped",
+        "untraced",
+    )
+
+    def __init__(
+        self,
+        command: list[str],
+        *,
+        status: int | None = None,
+        signal: int | None = None,
+        programs: Sequence[ProgramOutcome] = (),
+        untraced: list[tuple[str, str]] | None = None,
+        ns_per_tick: float = 1.0,
+        dropped: list[tuple[int, str]] | None = None,
+        stopped: str = "",
+        remarks: list[str] | None = None,
+        record: str | None = None,
+    ) -> None:
+        self.command = command
+        self.status = status
+        self.signal = signal
+        self.programs = programs
+        self.untraced = untraced or []
+        self.ns_per_tick = ns_per_tick
+        self.dropped = dropped or []
+        self.stopped = stopped
+        self.remarks = [] if remarks is None else remarks
+        self.record = record
+        self.attached: list[AttachedOutcome] = []
+        self.not_attached: list[str] = []
+        self.lacks_children = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Say whether everything could be observed that was to be."""
+        return not self.untraced and not self.lacks_children
+
+    @property
+    def shortfalls(self) -> list[str]:
+        """Say in a word or two each what the observation lacks; it is complete without any.
+
+        Whoever says that it is complete asks this.
+        """
+        found = []
+        if self.dropped_count:
+            found.append(f"{self.dropped_count:,} dropped")
+        if self.stopped:
+            found.append(_ENDED.get(self.stopped, "cut"))
+        if not self.is_whole:
+            found.append("not complete")
+        return found
+
+    @property
+    def dropped_count(self) -> int:
+        """Return how many events are missing in all."""
+        return sum(count for count, _ in self.dropped)
+
+
+def attached_outcome(target: Attached) -> AttachedOutcome:
+    """Return what is to be said of a process that goes on without us."""
+    taken = target.taken
+    return AttachedOutcome(
+        target.pid,
+        has_ended=target.has_ended,
+        executed=target.executed,
+        longest_stop_ns=target.longest_stop,
+        restored=taken.restored if taken else 0,
+        kept=taken.kept if taken else 0,
+        left=len(taken.left) if taken else 0,
+        failure=target.failure,
+        is_exit_known=target.exit is not None,
+    )

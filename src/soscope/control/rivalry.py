@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that need ptrace themselves are left without a tracer: a process has room for one."""
+
+from __future__ import annotations
+
+from soscope.control.program import Program
+from soscope.entry.agent import rival
+from soscope.entry.agent.put_in import PutIn
+from soscope.wire import layout
+
+LEAKS_FOLLOWED = (
+    "neither its signals nor its children are seen, because its leak check needs ptrace itself: "
+    "ASAN_OPTIONS=detect_leaks=0 (LSAN_OPTIONS for -fsanitize=leak) has it followed"
+)
+LEAKS = "its signals are not shown, because its leak check needs ptrace itself"
+TRACES_FOLLOWED = "what it starts it cannot trace, because -f does, and nobody else can trace it"
+TRACES = "its signals are not shown, because it uses ptrace itself"
+
+
+def leaves(program: Program, put_in: PutIn, *, follow: bool) -> bool:
+    """Say whether a program is to be left without tracer, and note what that means.
+
+    A leak check that fails changes the program's status: it gets its way always. Many programs
+    import ptrace and hardly ever call it; those are followed, where following was asked for.
+    """
+    try:
+        need = put_in.rival()
+    except OSError:
+        return False  # killed
+    if need is None:
+        return False
+    if need == rival.CHECKS_LEAKS:
+        _note(program, LEAKS_FOLLOWED if follow else LEAKS)
+        if program.block is not None:
+            program.block.flags &= ~layout.FLAG_FOLLOW  # its children are quiet
+        return True
+    _note(program, TRACES_FOLLOWED if follow else TRACES)
+    return not follow
+
+
+def _note(program: Program, text: str) -> None:
+    program.note = f"{program.note}; {text}" if program.note else text

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much room a program's control block takes: in the shared file and in address spaces.
+
+Only what is used takes memory, but address space and the sizes of files may be limited
+(setrlimit(2)), for soscope or for the program.
+"""
+
+from __future__ import annotations
+
+import resource
+from _collections_abc import Sequence
+
+from soscope.wire import layout
+from soscope.wire.plan import STRINGS_SIZE
+
+_SPARE, _FEW_SPARE = 4096, 256  # chunks
+# Threads with counters of their own; others share.
+_COUNT_ARRAYS, _FEW_COUNT_ARRAYS = 1024, 64
+_STATS_ARRAYS, _FEW_STATS_ARRAYS = 288, 32
+# Those that take address space of the program from its start
+_COUNT_READY, _STATS_READY, _FEW_READY = 16, 4, 2
+_FEWEST_STRINGS = 4 << 20  # bytes
+
+
+class Room:
+    """The room for process `pid`, 0: one that is to come, under some instruments.
+
+    `kinds` are INSTRUMENT_ of `layout`. `spare_chunks` are chunks for threads that find none left
+    in the buffer. `count_arrays` are for a thread each, of which the program maps `ready_arrays`
+    from its start. `strings_size` is in bytes. `slot_places` are for followed children: without,
+    each has records of its own for what it loads.
+    """
+
+    __slots__ = ("count_arrays", "ready_arrays", "slot_places", "spare_chunks", "strings_size")
+
+    def __init__(self, kinds: Sequence[int], pid: int) -> None:
+        ours, its = _is_limited(0), _is_limited(pid)
+        self.spare_chunks = self.count_arrays = self.ready_arrays = 0
+        if layout.INSTRUMENT_TRACE in kinds:
+            self.spare_chunks = _FEW_SPARE if ours or its else _SPARE
+        if layout.INSTRUMENT_COUNT in kinds:
+            self.count_arrays = _FEW_COUNT_ARRAYS if ours else _COUNT_ARRAYS
+            self.ready_arrays = _FEW_READY if its else _COUNT_READY
+        elif layout.INSTRUMENT_STATS in kinds:
+            self.count_arrays = _FEW_STATS_ARRAYS if ours else _STATS_ARRAYS
+            self.ready_arrays = _FEW_READY if its else _STATS_READY
+        self.strings_size = STRINGS_SIZE
+        self.slot_places = layout.SLOT_PLACES
+        limit = _limit(pid, resource.RLIMIT_AS)
+        if limit != resource.RLIM_INFINITY:
+            room = min(STRINGS_SIZE, limit // 64 & -layout.PAGE)
+            self.strings_size = max(_FEWEST_STRINGS, room)
+            self.slot_places = 0
+
+
+def _is_limited(pid: int) -> bool:
+    """Say whether a process may have little address space, or only small files; 0: ours."""
+    limits = (resource.RLIMIT_AS, resource.RLIMIT_FSIZE)
+    return any(_limit(pid, kind) != resource.RLIM_INFINITY for kind in limits)
+
+
+def _limit(pid: int, kind: int) -> int:
+    """Return a soft limit of a process; 0 is this one."""
+    try:
+        return resource.prlimit(pid, kind)[0]
+    except OSError:  # it has ended, or is another's
+        return 0

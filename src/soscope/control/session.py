@@ -1,0 +1,382 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A session: observe a command or running processes with instruments, to an outcome.
+
+    instruments ─ hooks ─► control block ─ launch or attach ─► target
+    target ─► ring ─ feed ─► recording's writer, instruments' sinks
+
+The loop runs in one thread, between the target's stops; whatever takes long (an instrument
+whose listener prints) is done in slices, so that a signal of the target is never kept waiting.
+"""
+
+from __future__ import annotations
+
+import time
+from _collections_abc import Callable, Sequence
+
+from soscope.control.blocks import Blocks
+from soscope.control.events import SessionEvents
+from soscope.control.instrument import Instrument
+from soscope.control.launch import launch
+from soscope.control.program import Program
+from soscope.control.rivalry import LEAKS_FOLLOWED, TRACES_FOLLOWED
+from soscope.control.settings import SessionSettings
+from soscope.control.signals import end_is_wanted
+from soscope.control.supervise import Target
+from soscope.model.call import ProcessExit, ProcessStart, Signal
+from soscope.recording.clock import Sampler
+from soscope.recording.drain import Drainer
+from soscope.recording.feed import Feed
+from soscope.recording.losses import WHY, WHY_FILE_ENTRIES, WHY_FILE_EXITS
+from soscope.recording.sink import Stop, Tee, Told
+from soscope.wire import layout
+from soscope.wire.block import ControlBlock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.control.attachments import Attachments
+    from soscope.control.outcome import Outcome, ProgramOutcome
+    from soscope.recording.writer import Writer
+
+_BUSY = 0.001  # seconds to the next look when there was much
+_IDLE = 0.02  # and when there was nothing for a while
+
+
+class Session(SessionEvents):
+    """One observation, from launch or attachment to its outcome.
+
+    `writer` writes the recording, None: there is none.
+    """
+
+    def __init__(
+        self,
+        settings: SessionSettings,
+        instruments: Sequence[Instrument],
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
+        """Prepare; `tell` takes what is to be said at once.
+
+        Raises UsageError for instruments that do not go together, RecordingError.
+        """
+        self.settings = settings
+        self._instruments = instruments
+        self._blocks = Blocks(settings, instruments)
+        self._tell = tell
+        self._remarks: list[str] = []
+        self._warned: set[str] = set()  # programs that trace others
+        sinks = [sink for one in instruments for sink in one.sinks()]
+        self.writer: Writer | None = None
+        if settings.record is not None:
+            self.writer = self._make_writer(settings.record)
+            sinks.append(self.writer)
+        self.feed = Feed(sinks[0] if len(sinks) == 1 else Tee(*sinks), Sampler())
+        self._stopped = ""
+        # the first program is here before `launch` has returned
+        self._drainers: dict[Program, Drainer] = {}
+        self._ended: dict[object, ProgramOutcome] = {}  # a script runs some again and again
+        self._lost: dict[str, int] = {}  # by reason
+        self._idle = 0
+        self._has_ended = False
+        self._stop_at = 0.0
+        self._end: Stop | None = None
+        self._target: Target | Attachments | None = None
+        self._attached: Attachments | None = None
+
+    def _make_writer(self, path: str) -> Writer:
+        from soscope.recording.writer import Writer
+
+        settings = self.settings
+        options: dict[str, object] = {}
+        for instrument in self._instruments:
+            options |= instrument.options()
+        options["when_full"] = settings.when_full
+        options["follow"] = settings.follow
+        options["processes"] = settings.pids
+        return Writer(
+            path,
+            command=settings.command,
+            options=options,
+            versions={},
+            start_ns=time.time_ns(),
+            limit=settings.limit,
+            warn=self._remarks.append,
+            keep=True,  # the command may be misspelt
+        )
+
+    # ---- what happens to the processes ----
+
+    def on_inner_pid(self, pid: int, inner: int) -> None:
+        """Take note of how a process calls itself, and so in what it records."""
+        self.feed.inner_pids[pid] = inner
+
+    def on_wait(self, pid: int) -> None:
+        """Say that the observation has not begun yet."""
+        if self._tell is not None:
+            self._tell(f"going into process {pid} takes a while: its calls are being hooked")
+
+    def on_process(
+        self, event: str, pid: int, parent: int | None, program: Program, time_ns: int
+    ) -> None:
+        """Pass on a start, a fork or an exec."""
+        if event == "start":
+            for instrument in self._instruments:
+                instrument.started()
+            if self.writer is not None:
+                self.writer.begin()
+        if event != "fork" and program.note and TRACES_FOLLOWED in program.note:
+            program.note = self._tell_rival(program.path, program.note)
+        if program.block is not None and event != "fork":
+            drainer = self.feed.add(program.block, program.path, pid)
+            self._drainers[program] = drainer
+        self._tell_event(ProcessStart(time_ns, pid, event, parent, program.path))
+        self._retire()
+
+    def _tell_rival(self, path: str, note: str) -> str | None:
+        """Say now, and once, why a program is about to fail; return what else is noted of it."""
+        if path not in self._warned:
+            self._warned.add(path)
+            (self._tell or self._remarks.append)(f"{path}: {TRACES_FOLLOWED}")
+        return note.removesuffix(TRACES_FOLLOWED).removesuffix("; ") or None
+
+    def on_signal(self, pid: int, tid: int, signal: int, time_ns: int) -> None:
+        """Pass on a signal."""
+        self._tell_event(Signal(time_ns, pid, tid, signal))
+
+    def on_exit(self, pid: int, status: int | None, signal: int | None, time_ns: int) -> None:
+        """Pass on the end of a process."""
+        self._tell_event(ProcessExit(time_ns, pid, status, signal))
+        self._retire()
+
+    def _tell_event(self, event: Told) -> None:
+        self._end_calls()  # its own time is less exact than that of the stop
+        self.feed.event(event)
+
+    def _retire(self) -> None:
+        """Let go of programs that nobody runs any more: a script may start thousands."""
+        if not self.settings.follow:
+            return
+        over = [one for one in self._drainers.items() if not one[1].pids]
+        for program, drainer in over:
+            if program.block is not None:
+                self.feed.retire(drainer)
+                self._take(program, program.block)
+                program.block.close()
+                program.block = None
+            del self._drainers[program]
+
+    def _take(self, program: Program, block: ControlBlock) -> None:
+        """Keep what is known of a program that has ended."""
+        from soscope.control.outcome import STOPPED_FULL, ProgramOutcome
+
+        number = self._drainers[program].program
+        outcome = ProgramOutcome(number, program.path, block.images(number))
+        for instrument in self._instruments:
+            instrument.take(outcome, block, self.feed.sink)
+        self._ended.setdefault(outcome.key, outcome)
+        for kind, count in enumerate((*block.dropped, block.dropped_exits)):
+            if count and kind in WHY:
+                self._lost[WHY[kind]] = self._lost.get(WHY[kind], 0) + count
+        if not self._stopped and block.state == layout.STATE_STOPPED:
+            self._stopped = STOPPED_FULL
+
+    # ---- the loop ----
+
+    def run(self) -> Outcome:
+        """Launch the command, or go into the processes; observe them, and say what came of it.
+
+        Raises LaunchError, AttachError and AgentError before anything is observed; afterwards
+        nothing but what an instrument raises, and then the target goes on unobserved.
+        """
+        target = self._begin()
+        for instrument in self._instruments:
+            instrument.begun()
+        if self.settings.duration_ns is not None:
+            self._stop_at = time.monotonic() + self.settings.duration_ns / 1e9
+        try:
+            self._check_start()
+            target.run(self.tick)
+            self._end_calls()
+            self._has_ended = True
+            self.feed.finish()
+            for instrument in self._instruments:
+                self._remarks += instrument.finish()
+            return self._outcome(target)
+        finally:
+            if self._attached is not None:
+                for program in self._attached.programs:
+                    if program.block is not None:
+                        program.block.give_back()
+            self._close(target)
+
+    def _begin(self) -> Target | Attachments:
+        settings = self.settings
+        if settings.pids:
+            from soscope.control.attachments import Attachments
+
+            self._target = self._attached = attached = Attachments(self)
+            attached.attach(
+                settings.pids, self._blocks.make, follow=settings.follow, between=self.feed.drain
+            )
+            return attached
+        self._target = target = launch(
+            settings.command,
+            self._blocks.make,
+            cwd=settings.cwd,
+            environ=settings.environ,
+            follow=settings.follow,
+            stay=any(one.wants_signals for one in self._instruments),
+            events=self,
+        )
+        return target
+
+    def _check_start(self) -> None:
+        """Have said at once what is wrong with what the programs began with."""
+        if self._tell is None:
+            return
+        blocks = [one.block for one in self._programs() if one.block is not None]
+        running = [block for block in blocks if block.state == layout.STATE_RUNNING]
+        for instrument in self._instruments:
+            for line in instrument.check_start(running, self.feed.drain):
+                self._tell(line)
+
+    def _close(self, target: Target | Attachments) -> None:
+        """Let go of files and memory, whatever has happened; then signals may end soscope."""
+        if self.writer is not None:
+            self.writer.close()
+        self.feed.close()
+        for program in target.programs:
+            block, program.block = program.block, None
+            try:
+                if block is not None:
+                    block.close()
+            except BufferError:
+                continue  # an exception on its way up still holds a view; its file is closed
+        target.leave()
+
+    def attend(self) -> bool:
+        """Look after the target while nobody reads the output; False: nobody will."""
+        if self._target is None or self._has_ended:
+            asked = self._target is not None and self._target.is_asked_to_end
+            return not (asked or end_is_wanted())
+        return self._target.attend()
+
+    def tick(self) -> float:
+        """Move data; return how long the loop may sleep."""
+        are_behind = [one.catch_up() for one in self._instruments]
+        if any(are_behind):
+            self.feed.beat()  # the ring fills up, and the target waits or drops
+            return 0.0
+        self._check_limits()
+        self._end_calls()  # before the clock says that all is in order
+        units = self.feed.drain()
+        have_moved = [one.move() for one in self._instruments]
+        if any(have_moved):
+            return 0.0
+        if units:
+            self._idle = 0
+            return _BUSY
+        self._idle += 1
+        return min(_BUSY * (1 << min(self._idle, 5)), _IDLE)
+
+    def _check_limits(self) -> None:
+        if self._stop_at and time.monotonic() >= self._stop_at:
+            from soscope.control.outcome import STOPPED_DURATION
+
+            self.stop(STOPPED_DURATION)
+        elif self.writer is not None and self.writer.limit_reached:
+            from soscope.control.outcome import STOPPED_LIMIT
+
+            self.stop(STOPPED_LIMIT)
+
+    def stop(self, why: str) -> None:
+        """Record nothing more; the target goes on. `why` is a STOPPED_ constant or "".
+
+        Any thread may ask.
+        """
+        self._stop_at = 0.0
+        if not self._stopped:
+            self._stopped = why
+            if self._attached is not None:
+                self._attached.stop()  # its hooks go, and with them what is counted
+                self._end = self.feed.now()
+                return
+            for program in self._programs():
+                block = program.block
+                if block is None:
+                    continue
+                try:
+                    block.command = layout.COMMAND_STOP
+                    # counters go on: what they hold now is what was asked for
+                    for instrument in self._instruments:
+                        instrument.stopped(block)
+                except ValueError:  # closed meanwhile: another thread may ask for the stop
+                    continue
+            self._end = self.feed.now()
+
+    def _end_calls(self) -> None:
+        """Have the feed end the calls where `stop` was asked for."""
+        end, self._end = self._end, None
+        if end is not None:
+            self.feed.stop(end)
+
+    def _programs(self) -> list[Program]:
+        return self._target.programs if self._target is not None else []
+
+    # ---- the end ----
+
+    def _outcome(self, target: Target | Attachments) -> Outcome:
+        from soscope.control.outcome import Outcome, attached_outcome
+
+        settings, ended = self.settings, target.exit
+        for program in target.programs:
+            if program.block is not None and program in self._drainers:
+                self._take(program, program.block)
+        outcome = Outcome(
+            settings.command,
+            status=ended.status if ended else None,
+            signal=ended.signal if ended else None,
+            programs=list(self._ended.values()),
+            untraced=[(one.path, one.reason) for one in target.programs if one.reason],
+            ns_per_tick=self.feed.clock.rate,
+            dropped=[(count, why) for why, count in self._lost.items()],
+            stopped=self._stopped,
+            remarks=self._remarks,
+            record=settings.record if self.writer and self.writer.is_readable else None,
+        )
+        if self._attached is not None:
+            outcome.attached = [attached_outcome(one) for one in self._attached.targets]
+            outcome.not_attached = [str(why) for why in self._attached.failures]
+        for one in target.programs:
+            if one.note:
+                text = f"{one.path}: {one.note}"
+                if text not in outcome.remarks:
+                    outcome.remarks.append(text)
+                outcome.lacks_children |= LEAKS_FOLLOWED in one.note
+        if self.writer is not None:
+            self._close_recording(self.writer, outcome)
+        if settings.follow:
+            from soscope.control.imports import which_trace
+
+            paths = {one.path for one in outcome.programs} - self._warned
+            outcome.remarks += [f"{path}: {TRACES_FOLLOWED}" for path in which_trace(paths)]
+        for instrument in self._instruments:
+            instrument.end(outcome)
+        return outcome
+
+    def _close_recording(self, writer: Writer, outcome: Outcome) -> None:
+        detached = not all(one.has_ended for one in outcome.attached)
+        totals: dict[str, int] = {}
+        for instrument in self._instruments:
+            totals |= instrument.totals()
+        writer.end(
+            complete=not outcome.stopped,
+            why=outcome.stopped or ("detached" if detached else "exit"),
+            status=outcome.status,
+            signal=outcome.signal,
+            totals=totals,
+            untraced=outcome.untraced,
+        )
+        lost = [(writer.lost_entries, WHY_FILE_ENTRIES), (writer.lost_exits, WHY_FILE_EXITS)]
+        if not any(one.hears_calls for one in self._instruments):
+            outcome.dropped += [(count, why) for count, why in lost if count]
+        else:  # who hears it has them
+            outcome.remarks += [f"{count:,} events lost: {why}" for count, why in lost if count]

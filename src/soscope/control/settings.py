@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a session is to do, whatever its instruments measure."""
+
+from __future__ import annotations
+
+WHEN_FULL = ("block", "drop", "overwrite", "stop")  # in the order of enum sosc_when_full
+
+DEFAULT_BUFFER = 16 << 20
+LEAST_BUFFER = 256 << 10  # sixteen chunks: a few threads with one each
+MOST_BUFFER = 64 << 30
+
+
+class SessionSettings:
+    """What to observe, for how long, and where to. Times are nanoseconds, sizes bytes.
+
+    `command` is the program and its arguments; it is empty where `pids` names processes that run
+    already. `follow`: observed programs' children, too. `duration_ns`: stop recording after so
+    long, None: never. `buffer` is the size of the ring, `when_full` one of WHEN_FULL. `record` is
+    the path of the recording to write, None: none is kept; `limit` is its size (None: no limit).
+    `cwd` is the directory that the command runs in, None: ours; `environ` its environment, None:
+    the one that soscope was given.
+    """
+
+    __slots__ = (
+        "buffer",
+        "command",
+        "cwd",
+        "duration_ns",
+        "environ",
+        "follow",
+        "limit",
+        "pids",
+        "record",
+        "when_full",
+    )
+
+    def __init__(
+        self,
+        command: list[str],
+        *,
+        pids: list[int] | None = None,
+        follow: bool = False,
+        duration_ns: int | None = None,
+        buffer: int = DEFAULT_BUFFER,
+        when_full: str = "block",
+        record: str | None = None,
+        limit: int | None = None,
+        cwd: str | None = None,
+        environ: dict[str, str] | None = None,
+    ) -> None:
+        self.command = command
+        self.cwd = cwd
+        self.environ = environ
+        self.pids = pids or []
+        self.follow = follow
+        self.duration_ns = duration_ns
+        self.buffer = buffer
+        self.when_full = when_full
+        self.record = record
+        self.limit = limit
