@@ -7,27 +7,52 @@ listeners. (A *sink* of the recording takes raw chunks; a listener takes calls.)
 
 from __future__ import annotations
 
-from soscope.instruments.trace.filter import Selection
-from soscope.instruments.trace.outcome import Outcome
-from soscope.model.call import Event
-from soscope.prototypes import Prototypes
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # every verb that prints comes by here, and needs none of these
+    from collections.abc import Callable
+
+    from soscope.instruments.trace.outcome import TraceOutcome
+    from soscope.model.call import Event
+    from soscope.prototypes import Prototypes
+    from soscope.select.filter import Selection
 
 
 class Listener:
     """Takes the events of one trace, in order of their time. This one forgets them.
 
-    The calls come in the order begin, any number of `events` and `idle`, end. Nothing that
-    a listener does may disturb the target: errors of its output are its own to keep.
+    The calls come in the order begin, begun, any number of `events` and `caught_up`, end. Nothing
+    that a listener does may disturb the target: errors of its output are its own to keep.
     """
 
     def begin(self, prototypes: Prototypes, selection: Selection) -> None:
         """Get ready for the calls that the filter `selection` chooses."""
 
+    def begun(self) -> None:
+        """Hear that the command runs, or that all of the processes are hooked."""
+
     def events(self, batch: list[Event]) -> None:
         """Take some events that happened."""
 
-    def idle(self) -> None:
-        """Show what is half shown: nothing has happened for a while, or the target waits."""
+    def caught_up(self, time_ns: int) -> None:
+        """Hear that all events up to a time have been handed over."""
 
-    def end(self, outcome: Outcome) -> None:
+    def end(self, outcome: TraceOutcome) -> None:
         """Finish: no event will follow."""
+
+
+class Destination:
+    """Where a listener writes to, as far as the trace is concerned. This one is nowhere."""
+
+    __slots__ = ()
+
+    @property
+    def file(self) -> tuple[int, int] | None:
+        """Device and inode of a regular file; None for what is none."""
+        return None
+
+    def begin(self) -> None:
+        """Let what is there of an earlier trace go: this one has begun."""
+
+    def attend(self, meanwhile: Callable[[], bool]) -> None:
+        """Call `meanwhile` often while nobody reads; where it says False, give up writing."""
+        del meanwhile

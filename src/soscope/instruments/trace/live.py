@@ -1,27 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope.trace(...)`: the calls of a command, as objects, while it runs.
+"""`soscope.trace(...)`: the calls of a command or a process, as objects, while it runs.
 
-    with soscope.trace(["ls", "-l"], select="malloc,free", importer="all") as run:
+    with soscope.trace(["ls", "-l"], select="malloc,free", from_="all") as run:
         for call in run:
             print(call.caller.name, call.symbol, call.args, call.result, call.duration_ns)
     print(run.exit_status, run.dropped)
 
-The command is supervised by a thread of its own; calls come through a bounded queue, so a
+    outcome = soscope.trace(pid=4711, record="run.sosr", duration=5.0).wait()
+
+A thread of its own observes the command or the process; calls come through a bounded queue, so a
 slow reader slows the command down and loses nothing.
 """
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
+from soscope.errors import AgentError
 from soscope.instruments.trace.listener import Listener
-from soscope.instruments.trace.outcome import Outcome
-from soscope.instruments.trace.run import Session
-from soscope.instruments.trace.settings import TraceSettings
+from soscope.instruments.trace.outcome import TraceOutcome
+from soscope.instruments.trace.run import TraceRun
+from soscope.instruments.trace.settings import MODE_SUMMARY, MODE_TRACE, TraceSettings
+from soscope.instruments.trace.summary import SummaryRow, rows_of
 from soscope.model.call import Entry, Event, Exit
-from soscope.model.image import Image
+from soscope.model.image import TracedImage
 from soscope.prototypes import Prototypes
 from soscope.prototypes.argument import Argument
 
@@ -30,13 +35,21 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from soscope.instruments.trace.filter import Selection
+    from soscope.select.filter import Selection
 
 _QUEUED = 10_000  # calls that may wait for the reader
+_LOOK = 0.1  # seconds between looks at whether there will be more
 
 
 class Call:
     """One call that has ended, or whose end cannot be seen.
+
+    >>> with soscope.trace(["cat", "/dev/null"], select="read") as run:
+    ...     (call,) = run
+    >>> call
+    <Call read(3, "", ...) = 0>
+    >>> (call.caller.name, call.callee.name, call.args[0].value, call.result.value, call.ended)
+    ('cat', 'libc.so.6', 3, 0, 'return')
 
     `caller` and `callee` are images or None, `args` and `result` have type, text and value.
     `time_ns` is CLOCK_REALTIME at the entry; `duration_ns` is None where the end was not
@@ -65,8 +78,8 @@ class Call:
         self.time_ns = entry.time_ns
         self.pid = entry.pid
         self.tid = entry.tid
-        self.caller: Image | None = slot.caller
-        self.callee: Image | None = slot.callee
+        self.caller: TracedImage | None = slot.caller
+        self.callee: TracedImage | None = slot.callee
         self.symbol = slot.symbol
         self.version = slot.version
         self.depth = entry.depth
@@ -93,11 +106,16 @@ class _Queue(Listener):
         self._prototypes: Prototypes | None = None
         self._open: set[Entry] = set()
         self.closed = False
+        self.has_begun = threading.Event()
 
     def begin(self, prototypes: Prototypes, selection: Selection) -> None:
         """Keep the prototypes."""
         del selection
         self._prototypes = prototypes
+
+    def begun(self) -> None:
+        """Let whoever waits for that go on."""
+        self.has_begun.set()
 
     def events(self, batch: list[Event]) -> None:
         """Make calls of entries and exits."""
@@ -119,65 +137,135 @@ class _Queue(Listener):
     def _put(self, call: Call) -> None:
         while not self.closed:
             try:
-                self._calls.put(call, timeout=0.1)
+                self._calls.put(call, timeout=_LOOK)
             except queue.Full:
                 continue  # nobody reads: look again whether it is over
             return
 
 
 class trace:  # noqa: N801  used like a function
-    """Trace a command: a context manager, and an iterator of its calls.
+    """Trace a command, or processes that run: a context manager, and an iterator of the calls.
 
-    `select`, `importer` and `provider` are the words of -e, --from and -l: a string or a
-    list of strings. Raises UsageError for a faulty filter; what goes wrong when the command
-    is started is raised by the iterator, or at the end of the `with`.
+    >>> with soscope.trace(["cat", "/dev/null"], select="open*,read", from_="all") as run:
+    ...     seen = {call.symbol for call in run if call.caller.name == "cat"}
+    >>> sorted(seen)
+    ['open', 'read']
+    >>> (run.exit_status, run.outcome.status, run.dropped, run.untraced)
+    (0, 0, 0, [])
+
+    `command` is a list of words, `pid` the id of a process that runs already, or several: one of
+    the two. `select`, `from_` and `to` are the words of -e, --from and -l: a string or a list of
+    strings. `record` is the path of a recording to write as well. After `duration` seconds
+    nothing more is recorded, and a process is let go of. With `summary` calls are counted and
+    timed, and there are none to iterate: see `summary`. The command runs in the directory
+    `cwd` with the environment `env`, as subprocess.Popen's would.
+
+    Without a `with`, the iterator starts the command; a reader who leaves it early lets the
+    command run on unrecorded, and so does the end of the `with`. `wait` reads no calls.
+
+    Raises UsageError for a faulty filter, RecordingError. What goes wrong when the command is
+    started is raised by the iterator, by `wait`, or at the end of the `with`; so is AgentError,
+    where no program could be given the agent, and the command ran untraced.
     """
 
     def __init__(
         self,
-        command: list[str],
+        command: list[str] | None = None,
         *,
+        pid: int | Iterable[int] | None = None,
         select: str | list[str] | None = None,
-        importer: str | list[str] | None = None,
-        provider: str | list[str] | None = None,
+        from_: str | list[str] | None = None,
+        to: str | list[str] | None = None,
+        record: str | os.PathLike[str] | None = None,
+        duration: float | None = None,
+        summary: bool = False,
+        cwd: str | os.PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
         follow: bool = False,
         entry_only: bool = False,
         string_limit: int = 32,
     ) -> None:
+        if (command is None) == (pid is None):
+            raise TypeError("soscope.trace takes a command or a pid")
+        if pid is not None and (cwd is not None or env is not None):
+            raise TypeError("a process that runs has its directory and environment already")
         settings = TraceSettings(
-            command,
+            [] if command is None else _command(command),
+            pids=[] if pid is None else _pids(pid),
             select=_words(select),
-            callers=_words(importer),
-            callees=_words(provider),
+            from_=_words(from_),
+            to=_words(to),
+            mode=MODE_SUMMARY if summary else MODE_TRACE,
+            record=None if record is None else os.fspath(record),
+            duration_ns=None if duration is None else round(duration * 1e9),
+            cwd=None if cwd is None else os.fspath(cwd),
+            environ=None if env is None else dict(env),
             follow=follow,
             entry_only=entry_only,
             string_limit=string_limit,
+            when_full="block" if pid is None else "drop",
+            wants_events=not summary,
         )
         self._calls: queue.Queue[Call | None] = queue.Queue(_QUEUED)
         self._listener = _Queue(self._calls, string_limit)
-        self._session = Session(settings, self._listener)
+        self._trace = TraceRun(settings, self._listener)
         self._thread = threading.Thread(target=self._run, name="soscope", daemon=True)
-        self._outcome: Outcome | None = None
+        self._is_started = False
+        self._outcome: TraceOutcome | None = None
         self._error: BaseException | None = None
 
     def _run(self) -> None:
         try:
-            self._outcome = self._session.run()
+            self._outcome = self._trace.run()
+            self._error = _untraced(self._outcome)
         except BaseException as error:  # noqa: BLE001  raised in the reader's thread
             self._error = error
-        self._calls.put(None)
+        self._listener.has_begun.set()
+        try:
+            self._calls.put_nowait(None)
+        except queue.Full:
+            pass  # the reader finds the end by the thread's, if there is a reader
 
     def __enter__(self) -> Self:
-        """Start the command."""
-        self._thread.start()
+        """Start the command, or go into the processes; return when their calls are seen."""
+        self._start()
+        self._listener.has_begun.wait()
         return self
 
+    def _start(self) -> None:
+        self._is_started = True
+        self._thread.start()
+
     def __iter__(self) -> Iterator[Call]:
-        """Yield calls in the order in which they end, until the command has ended."""
-        while (call := self._calls.get()) is not None:
-            yield call
-        self._calls.put(None)  # a second iteration ends at once
+        """Yield calls in the order in which they end, until the command has ended.
+
+        Starts the command, if that has not been done.
+        """
+        is_ours = not self._is_started
+        if is_ours:
+            self._start()
+        try:
+            while (call := self._next()) is not None:
+                yield call
+        finally:
+            if is_ours:
+                self._stop()
         self._raise()
+
+    def _next(self) -> Call | None:
+        """Wait for the next call; None where there will be none."""
+        while True:
+            is_last = not self._thread.is_alive()
+            try:
+                return self._calls.get(timeout=0 if is_last else _LOOK)
+            except queue.Empty:
+                if is_last:
+                    return None
+
+    def _stop(self) -> None:
+        """Record nothing more; nobody reads."""
+        self._listener.closed = True
+        self._trace.stop("")
 
     def __exit__(
         self,
@@ -186,20 +274,59 @@ class trace:  # noqa: N801  used like a function
         where: TracebackType | None,
     ) -> None:
         """Stop recording and wait for the command's end."""
-        self._listener.closed = True
-        self._session.stop("")
+        self._stop()
         while self._thread.is_alive():
-            try:
-                self._calls.get(timeout=0.05)
-            except queue.Empty:
-                continue  # look again whether the thread has ended
+            self._let_go()
         if error is None:
             self._raise()
+
+    def wait(self) -> TraceOutcome:
+        """Let it run to its end, or to that of `duration`, without reading its calls.
+
+        Starts the command, if that has not been done.
+
+        >>> soscope.trace(["cat", "/dev/null"], record="other.sosr").wait().status
+        0
+        >>> len(soscope.open("other.sosr").calls) > 0
+        True
+        """
+        self._listener.closed = True
+        if not self._is_started:
+            self._start()
+        while self._thread.is_alive():
+            self._let_go()
+        self._raise()
+        assert self._outcome is not None
+        return self._outcome
+
+    def _let_go(self) -> None:
+        """Forget calls that nobody will read."""
+        try:
+            self._calls.get(timeout=0.05)
+        except queue.Empty:
+            pass  # look again whether the thread has ended
 
     def _raise(self) -> None:
         if self._error is not None:
             error, self._error = self._error, None
             raise error
+
+    @property
+    def outcome(self) -> TraceOutcome | None:
+        """What came of it, None while it runs."""
+        return self._outcome
+
+    def summary(self) -> list[SummaryRow]:
+        """Return the rows of `soscope trace -c`: the most time first, then the most calls.
+
+        There are none before the end, and without `summary=True`.
+
+        >>> with soscope.trace(["cat", "/dev/null"], summary=True) as run:
+        ...     outcome = run.wait()
+        >>> {row.symbol: row.calls for row in run.summary()}["read"]
+        1
+        """
+        return [] if self._outcome is None else rows_of(self._outcome.programs)
 
     @property
     def exit_status(self) -> int | None:
@@ -216,6 +343,40 @@ class trace:  # noqa: N801  used like a function
     def dropped(self) -> int:
         """How many events are missing."""
         return 0 if self._outcome is None else self._outcome.dropped_count
+
+    @property
+    def untraced(self) -> list[tuple[str, str]]:
+        """The programs without the agent: (path, reason)."""
+        return [] if self._outcome is None else list(self._outcome.untraced)
+
+
+def _command(words: list[str]) -> list[str]:
+    """Return the words of a command. Raises TypeError."""
+    if isinstance(words, (str, bytes)):
+        raise TypeError(
+            f"a command is a list of words, not {type(words).__name__}: "
+            "shlex.split makes one of a string"
+        )
+    command = [os.fspath(word) for word in words]
+    if not command or not all(isinstance(word, str) for word in command):
+        raise TypeError("a command is a list of words: the program's name, then its arguments")
+    return command
+
+
+def _pids(said: int | Iterable[int]) -> list[int]:
+    """Return the ids of processes. Raises TypeError."""
+    pids = [said] if isinstance(said, int) else list(said)
+    if not pids or not all(isinstance(pid, int) for pid in pids):
+        raise TypeError("pid is the id of a process, or several of them")
+    return pids
+
+
+def _untraced(outcome: TraceOutcome) -> AgentError | None:
+    """Return the error of a command of which nothing could be seen."""
+    if outcome.programs or not outcome.untraced:
+        return None
+    path, reason = outcome.untraced[0]
+    return AgentError(f"'{path}' ran untraced: {reason}")
 
 
 def _words(said: str | list[str] | None) -> list[str]:

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is known when a trace has ended: the programs, what was hooked, what was lost.
 
-A live run and a recording that is read back both end in an `Outcome`; the reports know
+A live run and a recording that is read back both end in an `TraceOutcome`; the reports know
 nothing else.
 """
 
 from __future__ import annotations
 
-from soscope.instruments.trace.filter import Selection
-from soscope.model.image import Image
-from soscope.model.slot import Slot
+from soscope.control import outcome as session
+from soscope.model.image import IMAGE_LATE, IMAGE_UNREADABLE, IMAGE_WRITE_REFUSED, TracedImage
+from soscope.model.slot import TracedSlot
+from soscope.select.filter import Selection
 
-# Why a recording ended before its program; "" if it did not.
-STOPPED_DURATION = "duration"  # --duration
-STOPPED_LIMIT = "limit"  # --limit
-STOPPED_FULL = "full"  # --when-full=stop
 STOPPED_CUT = "cut"  # a recording that ends in the middle: damaged, or soscope was killed
+
+# Flags of images whose calls were not seen, or not all.
+_NOT_WHOLE = IMAGE_LATE | IMAGE_UNREADABLE | IMAGE_WRITE_REFUSED
 
 # What gives pointers away that are then called through no slot.
 DLSYM = frozenset({"dlsym", "dlvsym"})
@@ -25,29 +25,25 @@ Cell = tuple[int, int, int, int, int, int]
 Stats = dict[int, Cell]
 
 
-class ProgramOutcome:
+class TraceProgramOutcome(session.ProgramOutcome):
     """One traced program: what one control block held at the end.
 
-    `index` is the `process` of its images and slots, `path` the file that was run.
-    `images` are all that were seen. `slots` are, of those that the filter chose, the ones
-    that a report may name: called, refused, or of DLSYM; all of them where a word of the
+    `slots` are, of those that the filter chose, the ones
+    that a report may name: called, refused, partial, or of DLSYM; all of them where a word of the
     filter matched nothing.
     `counts` (slot index -> calls) and `stats` are there in their modes only. `ns_per_tick`
     turns the ticks of `stats` into time. `rules_matched` has a number for each rule of the
     filter. `slots_left` counts function slots that nobody asked for, `loader_refused` says
     that images loaded later were not seen, `errno_known` that errno could be read.
-    `cut` counts images and slots for which there was no room.
+    `cut` counts images and slots for which there was no room: see `without_room`.
     """
 
     __slots__ = (
         "counts",
         "cut",
         "errno_known",
-        "images",
-        "index",
         "loader_refused",
         "ns_per_tick",
-        "path",
         "rules_matched",
         "slots",
         "slots_left",
@@ -58,8 +54,8 @@ class ProgramOutcome:
         self,
         index: int,
         path: str,
-        images: list[Image],
-        slots: list[Slot],
+        images: list[TracedImage],
+        slots: list[TracedSlot],
         *,
         counts: dict[int, int] | None = None,
         stats: Stats | None = None,
@@ -70,9 +66,7 @@ class ProgramOutcome:
         errno_known: bool = True,
         cut: int = 0,
     ) -> None:
-        self.index = index
-        self.path = path
-        self.images = images
+        super().__init__(index, path, images)
         self.slots = slots
         self.counts = counts
         self.stats = stats
@@ -83,47 +77,67 @@ class ProgramOutcome:
         self.errno_known = errno_known
         self.cut = cut
 
+    @property
+    def without_room(self) -> dict[int, int]:
+        """Slots that found no room in the table of slots, by the index of their image.
 
-class Programs:
+        The image counts them as refused, but they have no record that could name them.
+        """
+        missing = {image.index: image.slots_refused for image in self.images}
+        for slot in self.slots:
+            if not slot.is_hooked and slot.caller is not None and slot.caller.index in missing:
+                missing[slot.caller.index] -= 1
+        return {index: count for index, count in missing.items() if self.cut and count > 0}
+
+    @property
+    def lacks_calls(self) -> bool:
+        """Say whether calls that were asked for could not be seen."""
+        return (
+            self.loader_refused
+            or self.cut > 0
+            or any(slot.partial or not slot.is_hooked for slot in self.slots)
+            or any(image.flags & _NOT_WHOLE for image in self.images)
+        )
+
+
+class MergedPrograms:
     """Programs one after the other; what ran again and again is taken together.
 
-    A shell script runs a few programs thousands of times: one `ProgramOutcome` for each
+    A shell script runs a few programs thousands of times: one `TraceProgramOutcome` for each
     program with the same images.
     """
 
     def __init__(self) -> None:
-        self._found: dict[tuple[object, ...], tuple[ProgramOutcome, dict[object, int]]] = {}
+        self._found: dict[tuple[object, ...], tuple[TraceProgramOutcome, dict[object, int]]] = {}
 
-    def add(self, program: ProgramOutcome) -> None:
+    def add(self, program: TraceProgramOutcome) -> None:
         """Take a program; it is this object's from here on."""
-        images = [(image.name, image.path, image.build_id) for image in program.images]
-        key = (program.path, *images)
-        known = self._found.get(key)
+        known = self._found.get(program.key)
         if known is None:
-            self._found[key] = program, {_key(slot): slot.index for slot in program.slots}
+            self._found[program.key] = program, {_key(slot): slot.index for slot in program.slots}
         else:
             _merge(program, *known)
 
-    def all(self) -> list[ProgramOutcome]:
-        """Return the programs in the order of their first run."""
+    def all(self) -> list[TraceProgramOutcome]:
+        """Return the programs in the order in which the first run of each ended."""
         return [program for program, _ in self._found.values()]
 
 
-def _key(slot: Slot) -> object:
+def _key(slot: TracedSlot) -> object:
     caller = slot.caller.index if slot.caller else None
     callee = slot.callee.index if slot.callee else None
-    return slot.symbol, slot.version, caller, callee, slot.kind, slot.refusal
+    return slot.symbol, slot.version, caller, callee, slot.kind, slot.refusal, slot.partial
 
 
-def _with_index(slot: Slot, index: int) -> Slot:
-    made = Slot.__new__(Slot)
-    for name in Slot.__slots__:
+def _with_index(slot: TracedSlot, index: int) -> TracedSlot:
+    made = TracedSlot.__new__(TracedSlot)
+    for name in TracedSlot.__slots__:
         setattr(made, name, getattr(slot, name))
     made.index = index
     return made
 
 
-def _merge(one: ProgramOutcome, into: ProgramOutcome, places: dict[object, int]) -> None:
+def _merge(one: TraceProgramOutcome, into: TraceProgramOutcome, places: dict[object, int]) -> None:
     """Add a run of a program to its others; `places` are the slots' indices by what they are."""
     index_of: dict[int, int] = {}  # slots are found in another order each time
     for slot in one.slots:
@@ -170,78 +184,17 @@ def _sum(one: Cell | None, other: Cell) -> Cell:
     )
 
 
-class AttachedOutcome:
-    """A process that ran before it was traced, and goes on.
-
-    `has_ended`: it does not, or it is another program by now: `executed`, None if it ended.
-    `longest_stop_ns` is for how long a thread of it stood still at
-    most. `restored` counts the words that have their old value again, `left` those that
-    somebody else has changed meanwhile, `kept` those by which unwinders still ask the agent,
-    because calls may return through it. `failure` says why it could not be taken out.
-    """
-
-    __slots__ = (
-        "executed",
-        "failure",
-        "has_ended",
-        "kept",
-        "left",
-        "longest_stop_ns",
-        "pid",
-        "restored",
-    )
-
-    def __init__(
-        self,
-        pid: int,
-        *,
-        has_ended: bool,
-        executed: str | None,
-        longest_stop_ns: int,
-        restored: int,
-        kept: int,
-        left: int,
-        failure: str | None,
-    ) -> None:
-        self.pid = pid
-        self.has_ended = has_ended
-        self.executed = executed
-        self.longest_stop_ns = longest_stop_ns
-        self.restored = restored
-        self.kept = kept
-        self.left = left
-        self.failure = failure
-
-
-class Outcome:
+class TraceOutcome(session.Outcome):
     """The end of a trace.
 
-    `status` is the exit status of the command, `signal` the number of the signal that
-    killed it; both are None where the end was not seen. `calls` counts the calls that the
-    event stream held (None: there was none). `dropped` are pairs of a count and a reason,
-    for people. `stopped` is one of the STOPPED_ constants or "". `untraced` are pairs of a
-    program and the reason why it ran untraced (a word of process.reasons), `remarks` lines
-    that say what else could not be done.
-    `imported` are the function symbols that images of the programs import, as far as
-    somebody looked them up: they are the candidates for near misses. `record` is the
-    recording that was written. `attached` is there for a process that was not started by us.
+    `calls` counts the calls that the event stream held (None: there was none). `imported` are
+    the function symbols that images of the programs import, as far as somebody looked them up:
+    they are the candidates for near misses.
     """
 
-    __slots__ = (
-        "attached",
-        "calls",
-        "command",
-        "dropped",
-        "imported",
-        "programs",
-        "record",
-        "remarks",
-        "selection",
-        "signal",
-        "status",
-        "stopped",
-        "untraced",
-    )
+    __slots__ = ("calls", "imported", "selection")
+
+    programs: list[TraceProgramOutcome]
 
     def __init__(
         self,
@@ -250,7 +203,7 @@ class Outcome:
         *,
         status: int | None = None,
         signal: int | None = None,
-        programs: list[ProgramOutcome] | None = None,
+        programs: list[TraceProgramOutcome] | None = None,
         calls: int | None = None,
         dropped: list[tuple[int, str]] | None = None,
         stopped: str = "",
@@ -259,21 +212,39 @@ class Outcome:
         imported: set[str] | None = None,
         record: str | None = None,
     ) -> None:
-        self.command = command
+        super().__init__(
+            command,
+            status=status,
+            signal=signal,
+            programs=programs or [],
+            untraced=untraced,
+            dropped=dropped,
+            stopped=stopped,
+            remarks=remarks,
+            record=record,
+        )
         self.selection = selection
-        self.status = status
-        self.signal = signal
-        self.programs = programs or []
         self.calls = calls
-        self.dropped = dropped or []
-        self.stopped = stopped
-        self.untraced = untraced or []
-        self.remarks = remarks or []
         self.imported = imported or set()
-        self.record = record
-        self.attached: AttachedOutcome | None = None
+
+    @classmethod
+    def of(
+        cls,
+        ended: session.Outcome,
+        selection: Selection,
+        *,
+        programs: list[TraceProgramOutcome],
+        calls: int | None,
+        imported: set[str],
+    ) -> TraceOutcome:
+        """Make the outcome of the trace that a session was, of the session's own."""
+        made = cls(ended.command, selection, programs=programs, calls=calls, imported=imported)
+        for name in session.Outcome.__slots__:
+            if name != "programs":
+                setattr(made, name, getattr(ended, name))
+        return made
 
     @property
-    def dropped_count(self) -> int:
-        """Return how many events are missing in all."""
-        return sum(count for count, _ in self.dropped)
+    def is_whole(self) -> bool:
+        """Say whether all calls could be seen that were asked for."""
+        return super().is_whole and not any(program.lacks_calls for program in self.programs)

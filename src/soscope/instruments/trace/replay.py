@@ -4,25 +4,25 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
+from soscope.control.outcome import STOPPED_DURATION, STOPPED_FULL, STOPPED_LIMIT
 from soscope.errors import SoscopeError
-from soscope.instruments.trace.filter import Selection, compile_selection
 from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.outcome import (
     STOPPED_CUT,
-    STOPPED_DURATION,
-    STOPPED_FULL,
-    STOPPED_LIMIT,
-    Outcome,
-    ProgramOutcome,
-    Programs,
+    MergedPrograms,
+    Stats,
+    TraceOutcome,
+    TraceProgramOutcome,
 )
-from soscope.instruments.trace.settings import MODE_TRACE
+from soscope.instruments.trace.settings import INSTRUMENTS, MODE_TRACE
 from soscope.model.call import Entry, Event
 from soscope.prototypes import load
-from soscope.recording.names import Program
-from soscope.recording.reader import Recording
+from soscope.recording.names import RecordedProgram
+from soscope.recording.reader import RecordingFile
 from soscope.recording.stream import events
+from soscope.select.filter import Selection, compile_selection
 from soscope.wire import layout
 
 _BATCH = 1000
@@ -30,24 +30,31 @@ _WANTED = (STOPPED_DURATION, STOPPED_LIMIT, STOPPED_FULL)
 
 
 class Replay:
-    """An open recording; `mode` says what was recorded (see settings.MODE_)."""
+    """An open recording; `mode` says what was recorded (see settings.MODE_).
+
+    `has_several`: of more than one process from the beginning.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Open it. Raises FormatError or RecordingError."""
-        self.recording = Recording.open(path)
+        self.recording = RecordingFile.open(path)
         options = self.recording.meta.get("options")
         self._options: dict[str, object] = options if isinstance(options, dict) else {}
         self.mode = str(self._options.get("mode") or MODE_TRACE)
         command = self.recording.meta.get("command")
         self.command = [str(word) for word in command] if isinstance(command, list) else []
         self.selection = self._selection()
+        self.has_several = len(self._words("processes")) > 1
 
     def close(self) -> None:
         """Close the file."""
         self.recording.close()
 
-    def run(self, listener: Listener) -> Outcome:
-        """Hand everything to `listener`; return the outcome. Can be done once."""
+    def run(self, listener: Listener, is_heard: Callable[[], bool] = lambda: True) -> TraceOutcome:
+        """Hand everything to `listener`; return the outcome. Can be done once.
+
+        Reads no further where `is_heard` says that nobody listens any more.
+        """
         listener.begin(load(), self.selection)
         calls = 0
         batch: list[Event] = []
@@ -58,9 +65,23 @@ class Replay:
                     calls += sum(isinstance(one, Entry) for one in batch)
                     listener.events(batch)
                     batch = []
+                    if not is_heard():
+                        break
             calls += sum(isinstance(one, Entry) for one in batch)
             listener.events(batch)
-        outcome = self._outcome(calls if self.mode == MODE_TRACE else None)
+        outcome = self.outcome(calls if self.mode == MODE_TRACE else None)
+        listener.end(outcome)
+        return outcome
+
+    def summarize(self, listener: Listener) -> TraceOutcome:
+        """Hand the outcome alone to `listener`, with the statistics of all calls."""
+        listener.begin(load(), self.selection)
+        stats = None
+        if self.mode == MODE_TRACE:
+            from soscope.recording.reduce import stats_of
+
+            stats = stats_of(self.recording)
+        outcome = self.outcome(None, stats)
         listener.end(outcome)
         return outcome
 
@@ -75,7 +96,8 @@ class Replay:
         except SoscopeError:  # another version wrote it, or it is damaged
             return compile_selection([], ["all"])
 
-    def _outcome(self, calls: int | None) -> Outcome:
+    def outcome(self, calls: int | None, stats: dict[int, Stats] | None = None) -> TraceOutcome:
+        """Return what came of the trace; `stats` are those of the calls, in ns, by program."""
         recording = self.recording
         end = recording.end or {}
         why = recording.why
@@ -85,24 +107,32 @@ class Replay:
             stopped = why if why in _WANTED else STOPPED_CUT
         if recording.damage is not None:
             remarks.append(f"{recording.path}: {recording.damage}")
-        programs = Programs()
-        for program in recording.programs.all():
-            programs.add(self._program(program))
-        return Outcome(
+        return TraceOutcome(
             self.command,
             self.selection,
             status=_number(end.get("status")),
             signal=_number(end.get("signal")),
-            programs=programs.all(),
+            programs=self.programs(stats),
             calls=calls,
             dropped=recording.losses.messages(),
             stopped=stopped,
             remarks=remarks,
+            untraced=_untraced(end.get("untraced")),
         )
 
-    def _program(self, program: Program) -> ProgramOutcome:
-        matched = program.facts.get("rules_matched")
-        return ProgramOutcome(
+    def programs(self, stats: dict[int, Stats] | None = None) -> list[TraceProgramOutcome]:
+        """Return what is known of each program; `stats` are those of its calls, in ns."""
+        found = MergedPrograms()
+        for program in self.recording.programs.all():
+            one = self._program(program)
+            if stats is not None:
+                one.stats, one.ns_per_tick = stats.get(program.index, {}), 1.0
+            found.add(one)
+        return found.all()
+
+    def _program(self, program: RecordedProgram) -> TraceProgramOutcome:
+        matched = _rules_matched(program.facts)
+        return TraceProgramOutcome(
             program.index,
             program.path,
             list(program.images().values()),
@@ -110,11 +140,28 @@ class Replay:
             counts=self.recording.counts.get(program.index),
             stats=self.recording.stats.get(program.index),
             ns_per_tick=self.recording.clock.rate,
-            rules_matched=[int(n) for n in matched] if isinstance(matched, list) else [],
+            rules_matched=matched,
             slots_left=program.fact("slots_left"),
             loader_refused=program.fact("loader_hook") == layout.LOADER_REFUSED,
             errno_known=bool(program.fact("agent_flags") & layout.AGENT_ERRNO),
         )
+
+
+def _untraced(value: object) -> list[tuple[str, str]]:
+    """Return the programs without the agent, as far as the file says so: (path, reason)."""
+    pairs = value if isinstance(value, list) else []
+    return [(str(one[0]), str(one[1])) for one in pairs if isinstance(one, list) and len(one) == 2]
+
+
+def _rules_matched(facts: dict[str, object]) -> list[int]:
+    """Return how many slots each rule of this instrument matched; [] where nobody says so."""
+    kinds, matched = facts.get("instruments"), facts.get("rules_matched")
+    if not isinstance(kinds, list) or not isinstance(matched, list):
+        return []
+    for kind, counts in zip(kinds, matched, strict=False):
+        if kind in INSTRUMENTS.values() and isinstance(counts, list):
+            return [int(count) for count in counts]
+    return []
 
 
 def _number(value: object) -> int | None:

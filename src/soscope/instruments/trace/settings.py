@@ -3,50 +3,42 @@
 
 from __future__ import annotations
 
+from soscope.control.settings import DEFAULT_BUFFER, SessionSettings
+from soscope.wire import layout
+
 # What is wanted of the calls.
 MODE_TRACE = "trace"  # every call, as it happens
 MODE_SUMMARY = "summary"  # -c: calls, errors and times by function
 MODE_COUNT = "count"  # --count-only: calls by function
 
-WHEN_FULL = ("block", "drop", "overwrite", "stop")  # in the order of enum sosc_when_full
+INSTRUMENTS = {  # of the agent
+    MODE_TRACE: layout.INSTRUMENT_TRACE,
+    MODE_SUMMARY: layout.INSTRUMENT_STATS,
+    MODE_COUNT: layout.INSTRUMENT_COUNT,
+}
 
 DEFAULT_STRING_LIMIT = 32
-DEFAULT_BUFFER = 16 << 20
-LEAST_BUFFER = 256 << 10  # sixteen chunks: a few threads with one each
-MOST_BUFFER = 64 << 30
 MOST_STRING_LIMIT = 4096
 
 
-class TraceSettings:
-    """What to trace, how, and where to. Times are nanoseconds, sizes bytes.
+class TraceSettings(SessionSettings):
+    """What to trace, and how: beside what every session is told.
 
-    `command` is the program and its arguments; with `pid` those of that process, which runs
-    already. `select`, `callers` and `callees` are the
-    arguments of -e, --from and --to, as the user wrote them. `mode` is one of the MODE_
-    constants of this module, `when_full` one of WHEN_FULL. `follow`: traced programs'
-    children, too. `entry_only`: no exits, hence no results and durations. `duration_ns`:
-    stop recording after so long, None: never. `buffer` is the size of the ring, `limit`
-    that of the recording (None: no limit). `record` is the path of the recording to write,
-    None: none is kept. `wants_events`: somebody reads the events as they come.
+    `select`, `from_` and `to` are the arguments of -e, --from and --to, as the user wrote them.
+    `mode` is one of the MODE_ constants of this module. `entry_only`: no exits, hence no results
+    and durations. `string_limit`: so many bytes of a string are kept. `wants_events`: somebody
+    reads the events as they come.
     """
 
     __slots__ = (
-        "buffer",
-        "callees",
-        "callers",
-        "command",
         "debug",
-        "duration_ns",
         "entry_only",
-        "follow",
-        "limit",
+        "from_",
         "mode",
-        "pid",
-        "record",
         "select",
         "string_limit",
+        "to",
         "wants_events",
-        "when_full",
     )
 
     def __init__(
@@ -54,8 +46,8 @@ class TraceSettings:
         command: list[str],
         *,
         select: list[str] | None = None,
-        callers: list[str] | None = None,
-        callees: list[str] | None = None,
+        from_: list[str] | None = None,
+        to: list[str] | None = None,
         mode: str = MODE_TRACE,
         follow: bool = False,
         entry_only: bool = False,
@@ -65,23 +57,29 @@ class TraceSettings:
         limit: int | None = None,
         when_full: str = "block",
         record: str | None = None,
-        pid: int | None = None,
+        pids: list[int] | None = None,
+        cwd: str | None = None,
+        environ: dict[str, str] | None = None,
         wants_events: bool = True,
         debug: bool = False,
     ) -> None:
-        self.command = command
+        super().__init__(
+            command,
+            pids=pids,
+            follow=follow,
+            duration_ns=duration_ns,
+            buffer=buffer,
+            when_full=when_full,
+            record=record,
+            limit=limit,
+            cwd=cwd,
+            environ=environ,
+        )
         self.select = select or []
-        self.callers = callers or []
-        self.callees = callees or []
+        self.from_ = from_ or []
+        self.to = to or []
         self.mode = mode
-        self.follow = follow
         self.entry_only = entry_only
         self.string_limit = string_limit
-        self.duration_ns = duration_ns
-        self.buffer = buffer
-        self.limit = limit
-        self.when_full = when_full
-        self.record = record
-        self.pid = pid
         self.wants_events = wants_events
         self.debug = debug

@@ -3,19 +3,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from _collections_abc import Iterable
 
-from soscope.instruments.trace.outcome import ProgramOutcome
-from soscope.model.slot import ERROR_NONE, Slot
+from soscope.model.slot import ERROR_NONE, TracedSlot
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.instruments.trace.outcome import TraceProgramOutcome
 
 
-class Row:
+class SummaryRow:
     """The calls of one function.
 
     `caller` and `callee` are names of images, "" where unknown. `returns` are the calls
     whose end was seen: `total_ns`, `min_ns` and `max_ns` are theirs, and None where there
     is none. `errors` is None where failures cannot be told: nothing was timed, or the
-    function is unknown.
+    function is unknown. `is_lower_bound`: further calls may have gone unseen.
     """
 
     __slots__ = (
@@ -23,6 +26,7 @@ class Row:
         "caller",
         "calls",
         "errors",
+        "is_lower_bound",
         "max_ns",
         "min_ns",
         "returns",
@@ -42,11 +46,19 @@ class Row:
         self.total_ns: int | None = None
         self.min_ns: int | None = None
         self.max_ns: int | None = None
+        self.is_lower_bound = False
 
-    def add(self, other: Row) -> None:
+    def __repr__(self) -> str:
+        times = "" if self.total_ns is None else f", {self.total_ns / 1e6:.3f} ms"
+        errors = f", {self.errors:,} errors" if self.errors else ""
+        images = f" ({self.caller or '?'} to {self.callee or '?'})" if self.caller else ""
+        return f"<{self.symbol}: {self.calls:,} calls{times}{errors}{images}>"
+
+    def add(self, other: SummaryRow) -> None:
         """Add the calls of another row."""
         self.calls += other.calls
         self.returns += other.returns
+        self.is_lower_bound |= other.is_lower_bound
         if other.errors is not None:
             self.errors = (self.errors or 0) + other.errors
         if other.total_ns is not None and other.min_ns is not None and other.max_ns is not None:
@@ -56,13 +68,13 @@ class Row:
             self.max_ns = other.max_ns if most is None else max(most, other.max_ns)
 
 
-def rows_of(programs: Iterable[ProgramOutcome]) -> list[Row]:
+def rows_of(programs: Iterable[TraceProgramOutcome]) -> list[SummaryRow]:
     """Return a row for each caller, callee, symbol and version that was called.
 
     Programs are taken together; the rows come with the most time first, or with the most
     calls where nothing was timed.
     """
-    merged: dict[tuple[str, str, str, str], Row] = {}
+    merged: dict[tuple[str, str, str, str], SummaryRow] = {}
     for program in programs:
         slots = {slot.index: slot for slot in program.slots}
         for index, calls in (program.counts or {}).items():
@@ -75,39 +87,42 @@ def rows_of(programs: Iterable[ProgramOutcome]) -> list[Row]:
     return in_order(merged.values())
 
 
-def by_function(rows: Iterable[Row]) -> list[Row]:
+def by_function(rows: Iterable[SummaryRow]) -> list[SummaryRow]:
     """Merge the rows of one symbol, whoever calls it and whichever version."""
-    merged: dict[str, Row] = {}
+    merged: dict[str, SummaryRow] = {}
     for row in rows:
         into = merged.get(row.symbol)
         if into is None:
-            into = merged[row.symbol] = Row("", "", row.symbol, "")
+            into = merged[row.symbol] = SummaryRow("", "", row.symbol, "")
         into.add(row)
     return in_order(merged.values())
 
 
-def in_order(rows: Iterable[Row]) -> list[Row]:
+def in_order(rows: Iterable[SummaryRow]) -> list[SummaryRow]:
     """Sort rows: most time first, then most calls, then by name."""
     return sorted(
         rows, key=lambda r: (-(r.total_ns or 0), -r.calls, r.symbol, r.caller, r.callee, r.version)
     )
 
 
-def _row(merged: dict[tuple[str, str, str, str], Row], slot: Slot) -> Row:
+def _row(merged: dict[tuple[str, str, str, str], SummaryRow], slot: TracedSlot) -> SummaryRow:
     """Find or make the row of a slot."""
     caller = slot.caller.name if slot.caller else ""
     callee = slot.callee.name if slot.callee else ""
     key = (caller, callee, slot.symbol, slot.version)
     row = merged.get(key)
     if row is None:
-        row = merged[key] = Row(*key)
+        row = merged[key] = SummaryRow(*key)
+    row.is_lower_bound |= slot.partial
     return row
 
 
-def _timed(slot: Slot, stats: tuple[int, int, int, int, int, int], ns_per_tick: float) -> Row:
+def _timed(
+    slot: TracedSlot, stats: tuple[int, int, int, int, int, int], ns_per_tick: float
+) -> SummaryRow:
     """Make the row of one cell of the agent's statistics."""
     calls, returns, errors, total, least, most = stats
-    row = Row("", "", slot.symbol, "")
+    row = SummaryRow("", "", slot.symbol, "")
     row.calls, row.returns = calls, returns
     if returns:
         row.total_ns = round(total * ns_per_tick)

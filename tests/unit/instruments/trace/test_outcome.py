@@ -3,28 +3,28 @@
 
 from __future__ import annotations
 
-from soscope.instruments.trace.outcome import ProgramOutcome, Programs, Stats
+from soscope.instruments.trace.outcome import MergedPrograms, Stats, TraceProgramOutcome
 from soscope.instruments.trace.summary import rows_of
-from soscope.model.image import IMAGE_MAIN, Image
-from soscope.model.slot import HOOKED, SLOT_JUMP_SLOT, Slot
+from soscope.model.image import IMAGE_MAIN, TracedImage
+from soscope.model.slot import HOOKED, SLOT_JUMP_SLOT, TracedSlot
 
 
 def run_of(
     path: str, names: list[str], *, counts: dict[int, int] | None = None, stats: Stats | None = None
-) -> ProgramOutcome:
+) -> TraceProgramOutcome:
     """Make a run of a program that has found its slots in this order."""
-    main = Image(0, 0, "true", path, 0, 0, 0, b"id", IMAGE_MAIN, len(names), 5, 0, 1)
+    main = TracedImage(0, 0, "true", path, 0, 0, 0, b"id", IMAGE_MAIN, len(names), 5, 0, 1)
     slots = [
-        Slot(at, 0, name, "", main, None, 0, SLOT_JUMP_SLOT, HOOKED, False, False, None, 0)
+        TracedSlot(at, 0, name, "", main, None, 0, SLOT_JUMP_SLOT, HOOKED, False, False, None, 0)
         for at, name in enumerate(names)
     ]
-    return ProgramOutcome(
+    return TraceProgramOutcome(
         0, path, [main], slots, counts=counts, stats=stats, rules_matched=[1, 0], slots_left=5
     )
 
 
 def test_runs_of_one_program_are_added_up_whatever_the_order_of_their_slots() -> None:
-    programs = Programs()
+    programs = MergedPrograms()
     programs.add(run_of("/bin/true", ["a", "b"], counts={0: 1, 1: 2}))
     programs.add(run_of("/bin/true", ["b", "c", "a"], counts={0: 10, 1: 100, 2: 1000}))
     programs.add(run_of("/bin/other", ["a"], counts={0: 5}))
@@ -38,8 +38,19 @@ def test_runs_of_one_program_are_added_up_whatever_the_order_of_their_slots() ->
     assert (first.rules_matched, first.slots_left, other.path) == ([2, 0], 5, "/bin/other")
 
 
+def test_a_lower_bound_stays_one_among_other_runs() -> None:
+    programs = MergedPrograms()
+    for partial in (False, True):
+        run = run_of("/bin/true", ["a"], counts={0: 1})
+        run.slots[0].partial = partial
+        programs.add(run)
+    (program,) = programs.all()
+    assert program.lacks_calls
+    assert [(row.calls, row.is_lower_bound) for row in rows_of([program])] == [(2, True)]
+
+
 def test_times_are_added_up_and_the_extremes_kept() -> None:
-    programs = Programs()
+    programs = MergedPrograms()
     for cell in ((1, 0, 0, 0, 0, 0), (2, 2, 1, 30, 10, 20), (3, 3, 0, 15, 4, 6)):
         programs.add(run_of("/bin/true", ["a"], stats={0: cell}))
     (program,) = programs.all()

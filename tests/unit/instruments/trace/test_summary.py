@@ -3,22 +3,27 @@
 
 from __future__ import annotations
 
-from soscope.instruments.trace.outcome import ProgramOutcome, Stats
-from soscope.instruments.trace.summary import Row, by_function, rows_of
-from soscope.model.image import IMAGE_MAIN, Image
-from soscope.model.slot import ERROR_NONE, ERROR_NULL, HOOKED, SLOT_JUMP_SLOT, Slot
+from soscope.instruments.trace.outcome import Stats, TraceProgramOutcome
+from soscope.instruments.trace.summary import SummaryRow, by_function, rows_of
+from soscope.model.image import IMAGE_MAIN, TracedImage
+from soscope.model.slot import ERROR_NONE, ERROR_NULL, HOOKED, SLOT_JUMP_SLOT, TracedSlot
 
-PROG = Image(0, 0, "prog", "/bin/prog", 0, 0, 0, b"", IMAGE_MAIN, 2, 5, 0, 1)
-LIBC = Image(1, 0, "libc.so.6", "/lib/libc.so.6", 0, 0, 0, b"", 0, 1, 7, 0, 1)
+PROG = TracedImage(0, 0, "prog", "/bin/prog", 0, 0, 0, b"", IMAGE_MAIN, 2, 5, 0, 1)
+LIBC = TracedImage(1, 0, "libc.so.6", "/lib/libc.so.6", 0, 0, 0, b"", 0, 1, 7, 0, 1)
 
 
 def slot(
-    index: int, symbol: str, caller: Image | None, callee: Image | None, *, known: bool = True
-) -> Slot:
+    index: int,
+    symbol: str,
+    caller: TracedImage | None,
+    callee: TracedImage | None,
+    *,
+    known: bool = True,
+) -> TracedSlot:
     """Make a slot; a known function has a prototype and fails with NULL."""
     rule = ERROR_NULL if known else ERROR_NONE
     prototype = 1 if known else None
-    return Slot(
+    return TracedSlot(
         index,
         0,
         symbol,
@@ -44,14 +49,16 @@ SLOTS = [
 ]
 
 
-def program(*, counts: dict[int, int] | None = None, stats: Stats | None = None) -> ProgramOutcome:
+def program(
+    *, counts: dict[int, int] | None = None, stats: Stats | None = None
+) -> TraceProgramOutcome:
     """Make the outcome of a program whose clock ticks every half nanosecond."""
-    return ProgramOutcome(
+    return TraceProgramOutcome(
         0, "/bin/prog", [PROG, LIBC], SLOTS, counts=counts, stats=stats, ns_per_tick=0.5
     )
 
 
-def shown(rows: list[Row]) -> list[tuple[str, str, str, int]]:
+def shown(rows: list[SummaryRow]) -> list[tuple[str, str, str, int]]:
     """Show what tells rows apart, and their calls."""
     return [(row.caller, row.callee, row.symbol, row.calls) for row in rows]
 

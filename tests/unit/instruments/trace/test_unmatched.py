@@ -5,26 +5,25 @@ from __future__ import annotations
 
 import pytest
 
-from soscope.instruments.trace.filter import compile_selection
-from soscope.instruments.trace.unmatched import explain_unmatched, near_misses
-from soscope.model.image import IMAGE_MAIN, Image
+from soscope.instruments.trace.unmatched import explain_unmatched
+from soscope.model.image import IMAGE_MAIN, TracedImage
+from soscope.select.filter import compile_selection
+from soscope.select.near_misses import near_misses
 
 SYMBOLS = ["malloc", "free", "add", "SSL_read", "SSL_write", "_Z5widthRKSs", "getaddrinfo"]
 
 
-def image(index: int, name: str, flags: int = 0) -> Image:
+def image(index: int, name: str, flags: int = 0) -> TracedImage:
     """Make an image of this name."""
-    return Image(index, 0, name, f"/usr/lib/{name}", 0, 0, 0, b"", flags, 0, 0, 0, 1)
+    return TracedImage(index, 0, name, f"/usr/lib/{name}", 0, 0, 0, b"", flags, 0, 0, 0, 1)
 
 
 IMAGES = [image(0, "prog", IMAGE_MAIN), image(1, "libadd.so"), image(2, "ld-linux-x86-64.so.2")]
 
 
-def explained(*select: str, callers: str = "", callees: str = "") -> list[str]:
+def explained(*select: str, from_: str = "", to: str = "") -> list[str]:
     """Explain a filter of which nothing matched."""
-    selection = compile_selection(
-        list(select), [callers] if callers else [], [callees] if callees else []
-    )
+    selection = compile_selection(list(select), [from_] if from_ else [], [to] if to else [])
     return explain_unmatched(selection, [0] * len(selection.words), SYMBOLS, IMAGES)
 
 
@@ -49,11 +48,11 @@ def test_an_expression_that_matched_nothing_is_named(expression: str, line: str)
 
 
 def test_images_that_matched_nothing_are_named() -> None:
-    assert explained(callers="libadd", callees="ld-linux") == [
+    assert explained(from_="libadd", to="ld-linux") == [
         "--from libadd matches no caller; did you mean libadd.so?",
         "-l ld-linux matches no callee; did you mean ld-linux-x86-64.so.2?",
     ]
-    assert explained(callees="libadd.so") == [
+    assert explained(to="libadd.so") == [
         "-l libadd.so matches no callee: libadd.so has no such calls"
     ]
 

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from time import localtime, strftime
 
-from soscope.instruments.trace.filter import Selection
 from soscope.instruments.trace.listener import Listener
-from soscope.instruments.trace.outcome import Outcome
 from soscope.model.call import (
     ENDED_EXIT,
     ENDED_KILLED,
@@ -21,25 +19,31 @@ from soscope.model.call import (
     Entry,
     Event,
     Exit,
-    Process,
     ProcessExit,
+    ProcessStart,
     Signal,
 )
-from soscope.model.slot import Slot
+from soscope.model.slot import TracedSlot
 from soscope.prototypes import Prototypes
-from soscope.report.display import (
+from soscope.report.output import Output
+from soscope.report.trace.display import (
     RESULT_COLUMN,
     TIME_EPOCH,
     TIME_MICROSECONDS,
     TIME_NONE,
     Display,
 )
-from soscope.report.output import Output
 from soscope.report.words import ending, plural, signal_name, signal_text
+from soscope.select.filter import Selection
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.instruments.trace.outcome import TraceOutcome
 
 _PADDING = RESULT_COLUMN - 1
 _MOST_HEADS = 1 << 16  # slots are made anew when images come: forget the old ones
 
+_LONG = 100_000_000  # ns: what takes longer is shown before it ends
 _UNFINISHED = " <unfinished ...>"
 _NO_RETURN = " <no return ...>"
 
@@ -62,8 +66,8 @@ class TextListener(Listener):
         self._clock = _Clock(display.time) if display.time != TIME_NONE else None
         self._names_caller = False
         self._prototypes: Prototypes
-        self._heads: dict[Slot, str] = {}  # what stands before the arguments
-        self._several = False  # more than one thread or process has appeared
+        self._heads: dict[TracedSlot, str] = {}  # what stands before the arguments
+        self._several = display.several  # more than one thread or process has appeared
         self._tid = 0  # the only thread so far
         self._open: Entry | None = None  # the call that is held back
         self._shown = ""  # what of its line is written already
@@ -113,14 +117,14 @@ class TextListener(Listener):
                 self._other(event)
         self._write()
 
-    def idle(self) -> None:
+    def caught_up(self, time_ns: int) -> None:
         """Show the call that the target is in, as far as it is known."""
         entry = self._open
-        if entry is not None and not self._shown:
+        if entry is not None and not self._shown and time_ns - entry.time_ns >= _LONG:
             self._shown = self._begun(entry)
             self._output.write(self._shown)
 
-    def end(self, outcome: Outcome) -> None:
+    def end(self, outcome: TraceOutcome) -> None:
         """Close a call that is held back."""
         self._close(_UNFINISHED)
         self._write()
@@ -140,7 +144,7 @@ class TextListener(Listener):
         start = f"[pid {tid}] " if self._several else ""
         return start if self._clock is None else start + self._clock.text(time_ns)
 
-    def _head(self, slot: Slot) -> str:
+    def _head(self, slot: TracedSlot) -> str:
         """Return the name of a function up to the parenthesis, and remember it."""
         head = f"{slot.symbol}("
         if self._names_caller:
@@ -157,7 +161,7 @@ class TextListener(Listener):
         known = self._prototypes.known_at_entry(slot)
         shown = ", ".join([argument.text for argument in arguments[:known]])
         if known and len(arguments) > known:
-            shown += ","
+            shown += ", "
         start = self._start(entry.time_ns, entry.tid)
         return f"{start}{self._heads.get(slot) or self._head(slot)}{shown}"
 
@@ -207,7 +211,7 @@ class TextListener(Listener):
         if written:
             known = self._prototypes.known_at_entry(slot)
             late = "" if known is None else ", ".join(texts[known:])
-            line = f"{written}{' ' if known and late else ''}{late}"
+            line = f"{written}{late}"
         else:
             head = self._heads.get(slot) or self._head(slot)
             line = f"{self._start(entry.time_ns, entry.tid)}{head}{', '.join(texts)}"
@@ -238,13 +242,15 @@ class TextListener(Listener):
         """End the line of the call that is held back, without its result."""
         entry, written = self._open, self._shown
         if entry is not None:
-            line = "" if written else self._begun(entry)
-            self._parts.append(f"{line}{how}\n")
+            line = written or self._begun(entry)
+            if line.endswith(" "):
+                how = how.lstrip()
+            self._parts.append(f"{line[len(written) :]}{how}\n")
             self._open, self._shown = None, ""
 
     def _other(self, event: Event) -> None:
         """Add the line of an event that is no call."""
-        if isinstance(event, Process):
+        if isinstance(event, ProcessStart):
             if event.event == "exec":
                 self._tell(event.time_ns, event.pid, "--- Called exec() ---")
             elif event.event == "fork":

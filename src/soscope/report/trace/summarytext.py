@@ -8,12 +8,15 @@ line of words for awk and sort, whatever the terminal is.
 
 from __future__ import annotations
 
-from soscope.instruments.trace.filter import Selection
 from soscope.instruments.trace.listener import Listener
-from soscope.instruments.trace.outcome import Outcome
-from soscope.instruments.trace.summary import Row, by_function, rows_of
+from soscope.instruments.trace.summary import SummaryRow, by_function, rows_of
 from soscope.prototypes import Prototypes
 from soscope.report.output import Output
+from soscope.select.filter import Selection
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.instruments.trace.outcome import TraceOutcome
 
 UNKNOWN = "-"
 
@@ -29,21 +32,21 @@ class SummaryListener(Listener):
         """Take the form of the table."""
         self._by_image = selection.by_image
 
-    def end(self, outcome: Outcome) -> None:
+    def end(self, outcome: TraceOutcome) -> None:
         """Write the table."""
         timed = any(program.stats is not None for program in outcome.programs)
         rows = rows_of(outcome.programs)
         self._output.write(table(rows, timed=timed, by_image=self._by_image))
 
 
-def table(rows: list[Row], *, timed: bool, by_image: bool) -> str:
+def table(rows: list[SummaryRow], *, timed: bool, by_image: bool) -> str:
     """Return the table; `timed`: with times and errors, `by_image`: with both images.
 
     Without images, the rows of one function are taken together.
     """
     if not by_image:
         rows = by_function(rows)
-    total = Row("", "", "total", "")
+    total = SummaryRow("", "", "total", "")
     for row in rows:
         total.add(row)
     columns: list[tuple[str, int, bool]] = []  # title, least width, is a number
@@ -76,7 +79,7 @@ def table(rows: list[Row], *, timed: bool, by_image: bool) -> str:
     return "".join([show(titles), rule, *(show(line) for line in cells), rule, show(end)])
 
 
-def _cells(row: Row, total: Row, *, timed: bool, by_image: bool) -> list[str]:
+def _cells(row: SummaryRow, total: SummaryRow, *, timed: bool, by_image: bool) -> list[str]:
     """Return the words of one row."""
     cells: list[str] = []
     if timed:

@@ -12,9 +12,7 @@ from __future__ import annotations
 import math
 from json.encoder import encode_basestring_ascii as quoted
 
-from soscope.instruments.trace.filter import Selection
 from soscope.instruments.trace.listener import Listener
-from soscope.instruments.trace.outcome import Outcome
 from soscope.model.call import (
     ENDED_LOST,
     ENDED_RETURN,
@@ -22,28 +20,33 @@ from soscope.model.call import (
     Entry,
     Event,
     Exit,
-    Process,
     ProcessExit,
+    ProcessStart,
     Signal,
 )
-from soscope.model.slot import Slot
+from soscope.model.slot import TracedSlot, is_error
 from soscope.prototypes import Prototypes
 from soscope.prototypes.argument import Argument
-from soscope.report.backlog import Backlog
-from soscope.report.display import Display
 from soscope.report.output import Output
+from soscope.report.trace.backlog import Backlog
+from soscope.report.trace.display import Display
 from soscope.report.words import signal_name
+from soscope.select.filter import Selection
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.instruments.trace.outcome import TraceOutcome
 
 _MOST_SLOTS = 1 << 16  # slots are made anew when images come: forget the old ones
 
 
 class JsonLinesListener(Listener):
-    """Writes an object for each call, signal, process and loss."""
+    """Writes an object for each call, further return, signal, process and loss."""
 
     def __init__(self, output: Output, display: Display) -> None:
         self._limit = display.string_limit
         self._prototypes: Prototypes
-        self._slots: dict[Slot, str] = {}
+        self._slots: dict[TracedSlot, str] = {}
         self._backlog = Backlog(output.write)
 
     def begin(self, prototypes: Prototypes, selection: Selection) -> None:
@@ -61,21 +64,24 @@ class JsonLinesListener(Listener):
                     backlog.open(event)
             elif isinstance(event, Exit):
                 entry = event.entry
-                # No call of its own: one whose beginning was lost, one that returns again
-                # (setjmp), a forked child's return from what its parent called.
-                if entry is not None and not event.is_inherited and backlog.is_open(entry):
+                if entry is None:
+                    continue  # its beginning was lost, and has been counted as such
+                if not event.is_inherited and backlog.is_open(entry):
                     backlog.close(entry, self._call(entry, event))
+                elif event.ended == ENDED_RETURN:
+                    # setjmp again, or a forked child's return from what its parent called
+                    backlog.add(self._return(entry, event))
             else:
                 backlog.add(_other(event))
         backlog.write()
 
-    def end(self, outcome: Outcome) -> None:
+    def end(self, outcome: TraceOutcome) -> None:
         """Write what is still held back; a call that nobody closed may have returned."""
         for entry in self._backlog.still_open():
             self._backlog.close(entry, self._call(entry, None, ended=ENDED_LOST))
         self._backlog.write(everything=True)
 
-    def _slot(self, slot: Slot) -> str:
+    def _slot(self, slot: TracedSlot) -> str:
         """Return the members that say which function, and remember them."""
         caller = slot.caller.name if slot.caller else ""
         callee = slot.callee.name if slot.callee else ""
@@ -99,8 +105,19 @@ class JsonLinesListener(Listener):
         )
         return head + self._end(leave, entry.return_addr, ended)
 
+    def _return(self, entry: Entry, leave: Exit) -> str:
+        """Return the object of a return that is not the end of its call."""
+        slot = leave.slot
+        head = (
+            f'{{"type":"return","time_ns":{leave.time_ns},"pid":{leave.pid},"tid":{leave.tid},'
+            f"{self._slots.get(slot) or self._slot(slot)},"
+            f'"call_pid":{entry.pid},"call_tid":{entry.tid},"call_time_ns":{entry.time_ns},'
+        )
+        return head + self._end(leave, entry.return_addr, None)
+
     def _end(self, leave: Exit | None, return_addr: int, ended: str | None) -> str:
         """Return the members that say how a call ended."""
+        failed = ""
         result = errno = duration = "null"
         prototypes = self._prototypes
         if leave is not None:
@@ -112,9 +129,12 @@ class JsonLinesListener(Listener):
                 result = "null" if value is None else _argument(value)
                 code = prototypes.failure_errno(leave.slot, leave)
                 errno = quoted(prototypes.errno_name(code)) if code else "null"
+                rule = leave.slot.error_rule
+                if rule and leave.result is not None and is_error(rule, leave.result):
+                    failed = ',"failed":true'
         return (
             f'"result":{result},"errno":{errno},"duration_ns":{duration},'
-            f'"return_addr":"0x{return_addr:x}","ended":{_string_or_null(ended)}}}\n'
+            f'"return_addr":"0x{return_addr:x}","ended":{_string_or_null(ended)}{failed}}}\n'
         )
 
 
@@ -133,7 +153,22 @@ def _argument(argument: Argument) -> str:
         shown = repr(value) if math.isfinite(value) else "null"
     else:
         shown = str(int(value))
-    return f'{{"type":{quoted(argument.type)},"text":{quoted(argument.text)},"value":{shown}}}'
+    more = ',"cut":true' if argument.cut else ""
+    if argument.data is not None and not _is_utf8(argument.data):
+        more += f',"bytes":"{argument.data.hex()}"'
+    return (
+        f'{{"type":{quoted(argument.type)},"text":{quoted(argument.text)},"value":{shown}{more}}}'
+    )
+
+
+def _is_utf8(data: bytes) -> bool:
+    if data.isascii():
+        return True
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _other(event: Event) -> str:
@@ -143,7 +178,7 @@ def _other(event: Event) -> str:
             f'{{"type":"signal","time_ns":{event.time_ns},"pid":{event.pid},"tid":{event.tid},'
             f'"signal":{quoted(signal_name(event.signal))}}}\n'
         )
-    if isinstance(event, Process):
+    if isinstance(event, ProcessStart):
         parent = "null" if event.parent is None else event.parent
         return (
             f'{{"type":"process","time_ns":{event.time_ns},"pid":{event.pid},'

@@ -18,10 +18,11 @@ class Display:
 
     `time` is one of the TIME_ constants of this module. `durations`: each line ends with
     the time that its call took. `string_limit`: bytes of a string or buffer to show.
-    `quiet`: no notes. `verbose`: more notes.
+    `quiet`: no notes. `verbose`: more notes. `several`: there is more than one process from the
+    beginning, so that each line names its own.
     """
 
-    __slots__ = ("durations", "quiet", "string_limit", "time", "verbose")
+    __slots__ = ("durations", "quiet", "several", "string_limit", "time", "verbose")
 
     def __init__(
         self,
@@ -31,9 +32,11 @@ class Display:
         string_limit: int = 32,
         quiet: bool = False,
         verbose: bool = False,
+        several: bool = False,
     ) -> None:
         self.time = time
         self.durations = durations
         self.string_limit = string_limit
         self.quiet = quiet
         self.verbose = verbose
+        self.several = several

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from soscope.instruments.trace.filter import compile_selection
-from soscope.instruments.trace.outcome import Outcome
-from soscope.model.call import Dropped, Entry, Event, Exit, Process, ProcessExit, Signal
+from soscope.instruments.trace.outcome import TraceOutcome
+from soscope.model.call import Dropped, Entry, Event, Exit, ProcessExit, ProcessStart, Signal
 from soscope.model.capture import (
     DATA_BYTES,
     DATA_STRING,
@@ -20,30 +19,34 @@ from soscope.model.capture import (
     NOTHING,
     Captured,
 )
-from soscope.model.image import IMAGE_MAIN, Image
+from soscope.model.image import IMAGE_MAIN, TracedImage
 from soscope.model.slot import (
     ERROR_INT_NEGATIVE,
     ERROR_LONG_NEGATIVE,
     ERROR_NONE,
     HOOKED,
     SLOT_JUMP_SLOT,
-    Slot,
+    TracedSlot,
 )
 from soscope.prototypes import load
-from soscope.report.display import Display
 from soscope.report.output import Output
-from soscope.report.text import TextListener
+from soscope.report.trace.display import Display
+from soscope.report.trace.text import TextListener
+from soscope.select.filter import compile_selection
 
-PROG = Image(0, 0, "prog", "/bin/prog", 0, 0, 0, b"", IMAGE_MAIN, 2, 5, 0, 1)
+PROG = TracedImage(0, 0, "prog", "/bin/prog", 0, 0, 0, b"", IMAGE_MAIN, 2, 5, 0, 1)
 RULES = {"open": ERROR_INT_NEGATIVE, "read": ERROR_LONG_NEGATIVE}
 SECOND = 1_000_000_000
+LONG = 100_000_000
 PROTOTYPES = load()
 
 
-def slot(symbol: str) -> Slot:
+def slot(symbol: str) -> TracedSlot:
     """Make a slot of the program."""
     rule = RULES.get(symbol, ERROR_NONE)
-    return Slot(0, 0, symbol, "", PROG, None, 0, SLOT_JUMP_SLOT, HOOKED, False, False, 1, rule)
+    return TracedSlot(
+        0, 0, symbol, "", PROG, None, 0, SLOT_JUMP_SLOT, HOOKED, False, False, 1, rule
+    )
 
 
 def called(
@@ -91,7 +94,7 @@ class Screen:
 
     def end(self) -> list[str]:
         """End the trace; return all lines."""
-        self.listener.end(Outcome([], self.selection))
+        self.listener.end(TraceOutcome([], self.selection))
         return self.path.read_text().splitlines()
 
 
@@ -172,7 +175,7 @@ def test_pids_stand_in_front_once_there_are_two_threads(screen: Screen) -> None:
 
 
 def test_a_fork_brings_pids_even_if_the_child_says_nothing(screen: Screen) -> None:
-    fork = Process(SECOND, 9, "fork", 7, "/bin/prog")
+    fork = ProcessStart(SECOND, 9, "fork", 7, "/bin/prog")
     assert screen.show(*whole(called("getpid")), fork, *whole(called("getpid")))[1].startswith(
         "[pid 7] "
     )
@@ -180,9 +183,9 @@ def test_a_fork_brings_pids_even_if_the_child_says_nothing(screen: Screen) -> No
 
 def test_the_end_of_a_process_and_its_signals_are_lines(screen: Screen) -> None:
     lines = screen.show(
-        Process(SECOND, 7, "start", None, "/bin/prog"),
+        ProcessStart(SECOND, 7, "start", None, "/bin/prog"),
         Signal(SECOND, 7, 7, 15),
-        Process(SECOND, 7, "exec", None, "/bin/other"),
+        ProcessStart(SECOND, 7, "exec", None, "/bin/other"),
         ProcessExit(SECOND, 7, 3, None),
     )
     assert lines == [
@@ -236,7 +239,9 @@ def test_a_forked_childs_return_is_a_line_of_the_child(screen: Screen) -> None:
     fork = called("fork")
     child = returned(fork, 0, tid=9)
     child.pid = 9
-    lines = screen.show(fork, Process(SECOND, 9, "fork", 7, "/bin/prog"), child, returned(fork, 9))
+    lines = screen.show(
+        fork, ProcessStart(SECOND, 9, "fork", 7, "/bin/prog"), child, returned(fork, 9)
+    )
     assert [" ".join(line.split()) for line in lines] == [
         "[pid 7] fork( <unfinished ...>",
         "[pid 9] <... fork resumed> ) = 0",
@@ -271,9 +276,12 @@ def test_losses_are_lines(screen: Screen) -> None:
 def test_a_call_that_waits_is_shown_as_far_as_it_is_known(screen: Screen) -> None:
     call = called("read", 0, 0x5000, 10)
     assert screen.show(call) == []
-    screen.listener.idle()
-    screen.listener.idle()
-    assert screen.path.read_text() == "read(0,"
+    screen.listener.caught_up(0)  # some events still wait to be handed over
+    screen.listener.caught_up(SECOND + LONG - 1)
+    assert screen.path.read_text() == ""
+    screen.listener.caught_up(SECOND + LONG)
+    screen.listener.caught_up(SECOND + LONG)
+    assert screen.path.read_text() == "read(0, "
     got = Captured(data={1: (DATA_BYTES, 0, b"hi")})
     lines = screen.show(returned(call, 2, captured=got))
     assert lines == ['read(0, "hi", 10)                                = 2']
@@ -282,7 +290,7 @@ def test_a_call_that_waits_is_shown_as_far_as_it_is_known(screen: Screen) -> Non
 def test_a_call_that_waits_may_be_interrupted(screen: Screen) -> None:
     call = called("read", 0, 0x5000, 10)
     screen.show(call)
-    screen.listener.idle()
+    screen.listener.caught_up(SECOND + LONG)
     lines = screen.show(Signal(SECOND, 7, 7, 10))
     assert lines == ["read(0, <unfinished ...>", "--- SIGUSR1 (User defined signal 1) ---"]
 
@@ -290,7 +298,7 @@ def test_a_call_that_waits_may_be_interrupted(screen: Screen) -> None:
 def test_a_call_without_out_arguments_waits_whole(screen: Screen) -> None:
     call = called("strlen", 1, a0=b"abc")
     screen.show(call)
-    screen.listener.idle()
+    screen.listener.caught_up(SECOND + LONG)
     assert screen.path.read_text() == 'strlen("abc"'
     assert (
         screen.show(returned(call, 3))[0] == 'strlen("abc")                                    = 3'

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
+from _collections_abc import Callable
 
 from soscope.model.call import Entry
 
@@ -20,7 +20,7 @@ MOST_TEXT = 8 << 20  # characters that may wait in memory
 _LONG = 1 << 20  # a piece of text that is not joined with others any more
 
 
-class _Piece:
+class _OutputPiece:
     """A part of the output: text, a stretch of the file, or nothing yet (an open call)."""
 
     __slots__ = ("offset", "size", "text")
@@ -49,8 +49,8 @@ class Backlog:
         self._most_pieces = most_pieces
         self._most_text = most_text
         self._compact_at = most_pieces
-        self._pieces: list[_Piece] = []
-        self._open: dict[Entry, _Piece] = {}  # in the order in which they began
+        self._pieces: list[_OutputPiece] = []
+        self._open: dict[Entry, _OutputPiece] = {}  # in the order in which they began
         self._text = 0  # characters that wait in memory
         self._file = -1
         self._file_end = 0
@@ -58,12 +58,12 @@ class Backlog:
 
     def add(self, line: str) -> None:
         """Add a line that is finished."""
-        self._pieces.append(_Piece(line))
+        self._pieces.append(_OutputPiece(line))
         self._text += len(line)
 
     def open(self, entry: Entry) -> None:
         """Keep the place of a call that has begun."""
-        piece = _Piece(None)
+        piece = _OutputPiece(None)
         self._pieces.append(piece)
         self._open[entry] = piece
 
@@ -116,13 +116,13 @@ class Backlog:
 
     def _compact(self) -> None:
         """Take finished neighbours together, and move long text to the file."""
-        kept: list[_Piece] = []
+        kept: list[_OutputPiece] = []
         run: list[str] = []
 
         def keep(text: str) -> None:
             if self._text > self._most_text and self._spill(text, kept):
                 return
-            kept.append(_Piece(text))
+            kept.append(_OutputPiece(text))
 
         def finish() -> None:
             if run:
@@ -144,7 +144,7 @@ class Backlog:
         # As many calls may be open: the next look is worth it when that has doubled.
         self._compact_at = max(self._most_pieces, 2 * len(kept))
 
-    def _spill(self, text: str, kept: list[_Piece]) -> bool:
+    def _spill(self, text: str, kept: list[_OutputPiece]) -> bool:
         """Move text to the file, as a piece behind those that are kept; False if it cannot."""
         if not self._file_works:
             return False
@@ -164,13 +164,13 @@ class Backlog:
         if before is not None and before.size and before.offset + before.size == self._file_end:
             before.size += len(data)
         else:
-            piece = _Piece(None)
+            piece = _OutputPiece(None)
             piece.offset, piece.size = self._file_end, len(data)
             kept.append(piece)
         self._file_end += len(data)
         return True
 
-    def _copy(self, piece: _Piece) -> None:
+    def _copy(self, piece: _OutputPiece) -> None:
         """Hand on a stretch of the file."""
         at, end = piece.offset, piece.offset + piece.size
         rest = b""

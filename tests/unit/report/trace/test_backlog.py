@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from soscope.model.call import Entry
 from soscope.model.capture import NOTHING
-from soscope.model.slot import HOOKED, SLOT_JUMP_SLOT, Slot
-from soscope.report.backlog import Backlog
+from soscope.model.slot import HOOKED, SLOT_JUMP_SLOT, TracedSlot
+from soscope.report.trace.backlog import Backlog
 
-SLOT = Slot(0, 0, "f", "", None, None, 0, SLOT_JUMP_SLOT, HOOKED, False, False, None, 0)
+SLOT = TracedSlot(0, 0, "f", "", None, None, 0, SLOT_JUMP_SLOT, HOOKED, False, False, None, 0)
 
 
 def entry() -> Entry:

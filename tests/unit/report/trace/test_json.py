@@ -10,31 +10,42 @@ from typing import Any
 
 import pytest
 
-from soscope.instruments.trace.filter import compile_selection
-from soscope.instruments.trace.outcome import Outcome
-from soscope.model.call import Dropped, Entry, Event, Exit, Process, ProcessExit, Signal
-from soscope.model.capture import DATA_STRING, NOTHING, Captured
-from soscope.model.image import IMAGE_MAIN, Image
-from soscope.model.slot import ERROR_INT_NEGATIVE, ERROR_NONE, HOOKED, SLOT_JUMP_SLOT, Slot
+from soscope.instruments.trace.outcome import TraceOutcome
+from soscope.model.call import Dropped, Entry, Event, Exit, ProcessExit, ProcessStart, Signal
+from soscope.model.capture import DATA_STRING, DATA_TRUNCATED, NOTHING, Captured
+from soscope.model.image import IMAGE_MAIN, TracedImage
+from soscope.model.slot import ERROR_INT_NEGATIVE, ERROR_NONE, HOOKED, SLOT_JUMP_SLOT, TracedSlot
 from soscope.prototypes import load
-from soscope.report.display import Display
-from soscope.report.jsonl import JsonLinesListener
 from soscope.report.output import Output
+from soscope.report.trace.display import Display
+from soscope.report.trace.json import JsonLinesListener
+from soscope.select.filter import compile_selection
+from tests.support import schema
 
-PROG = Image(0, 0, "prog", "/bin/prog", 0, 0, 0, b"", IMAGE_MAIN, 2, 5, 0, 1)
-LIBC = Image(1, 0, "libc.so.6", "/lib/libc.so.6", 0, 0, 0, b"", 0, 0, 7, 0, 1)
+PROG = TracedImage(0, 0, "prog", "/bin/prog", 0, 0, 0, b"", IMAGE_MAIN, 2, 5, 0, 1)
+LIBC = TracedImage(1, 0, "libc.so.6", "/lib/libc.so.6", 0, 0, 0, b"", 0, 0, 7, 0, 1)
 PROTOTYPES = load()
 
 
-def slot(symbol: str, callee: Image | None = LIBC) -> Slot:
+def slot(symbol: str, callee: TracedImage | None = LIBC) -> TracedSlot:
     """Make a slot of the program."""
     rule = ERROR_INT_NEGATIVE if symbol == "open" else ERROR_NONE
-    return Slot(0, 0, symbol, "V1", PROG, callee, 0, SLOT_JUMP_SLOT, HOOKED, False, False, 1, rule)
+    return TracedSlot(
+        0, 0, symbol, "V1", PROG, callee, 0, SLOT_JUMP_SLOT, HOOKED, False, False, 1, rule
+    )
 
 
-def called(symbol: str, at: int, *, entry_only: bool = False, **more: Any) -> Entry:
+def called(
+    symbol: str,
+    at: int,
+    *,
+    entry_only: bool = False,
+    text: bytes = b"abc",
+    flags: int = 0,
+    **more: Any,
+) -> Entry:
     """Make an entry with one string."""
-    captured = Captured((0x5000, 0), data={0: (DATA_STRING, 0, b"abc")})
+    captured = Captured((0x5000, 0), data={0: (DATA_STRING, flags, text)})
     return Entry(at, 7, 8, slot(symbol, **more), 1, 0x1234, captured, entry_only)
 
 
@@ -71,7 +82,7 @@ class Page:
 
     def end(self) -> list[dict[str, Any]]:
         """End the trace; return all objects."""
-        self.listener.end(Outcome([], self.selection))
+        self.listener.end(TraceOutcome([], self.selection))
         return self.objects()
 
     def objects(self) -> list[dict[str, Any]]:
@@ -108,6 +119,31 @@ def test_a_call_has_the_members_that_are_promised(page: Page) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "flags", "wanted"),
+    [
+        (b"\xff", 0, {"text": r'"\377"', "value": r"\xff", "bytes": "ff"}),
+        (rb"\xff", 0, {"text": r'"\\xff"', "value": r"\xff"}),
+        ("é".encode(), 0, {"text": r'"\303\251"', "value": "é"}),
+        (b"ab", DATA_TRUNCATED, {"text": '"ab"...', "value": "ab", "cut": True}),
+        # only the line is cut
+        (b"a" * 40, 0, {"text": f'"{"a" * 32}"...', "value": "a" * 40}),
+        (
+            b"a\xc3",
+            DATA_TRUNCATED,
+            {"text": r'"a\303"...', "value": r"a\xc3", "cut": True, "bytes": "61c3"},
+        ),
+    ],
+)
+def test_a_string_is_what_its_bytes_are(
+    text: bytes, flags: int, wanted: dict[str, object], page: Page
+) -> None:
+    entry = called("strlen", 1000, text=text, flags=flags)
+    (line,) = page.show(entry, returned(entry, 3))
+    assert line["args"] == [{"type": "const char *", **wanted}]
+    assert not schema.wrong_members(line, schema.LINES["call"])
+
+
 def test_a_failure_has_the_name_of_its_errno(page: Page) -> None:
     entry = called("open", 1)
     (call,) = page.show(entry, returned(entry, 0xFFFF_FFFF, errno=2))
@@ -140,7 +176,10 @@ def test_objects_are_in_the_order_in_which_calls_began(page: Page) -> None:
 
 def test_a_second_return_is_no_second_call(page: Page) -> None:
     entry = called("strlen", 1)
-    assert len(page.show(entry, returned(entry, 0), returned(entry, 1))) == 1
+    call, again = page.show(entry, returned(entry, 0), returned(entry, 1))
+    assert (call["type"], again["type"]) == ("call", "return")
+    assert (call["result"]["value"], again["result"]["value"]) == (0, 1)
+    assert again["call_time_ns"] == call["time_ns"]
 
 
 def test_an_end_without_a_beginning_is_no_call(page: Page) -> None:
@@ -153,8 +192,10 @@ def test_a_forked_childs_return_does_not_end_its_parents_call(page: Page) -> Non
     fork = called("fork", 1)
     child = returned(fork, 0)
     child.pid = child.tid = 9
-    (call,) = page.show(fork, child, returned(fork, 9))
+    call, other = page.show(fork, child, returned(fork, 9))
     assert (call["pid"], call["tid"], call["result"]["value"]) == (7, 8, 9)
+    assert (other["pid"], other["tid"], other["result"]["value"]) == (9, 9, 0)
+    assert (other["call_pid"], other["call_tid"]) == (7, 8)
 
 
 def test_a_call_that_nobody_closed_is_lost(page: Page) -> None:
@@ -166,8 +207,8 @@ def test_a_call_that_nobody_closed_is_lost(page: Page) -> None:
 
 def test_other_events_have_the_members_that_are_promised(page: Page) -> None:
     assert page.show(
-        Process(1, 7, "start", None, "/bin/prog"),
-        Process(2, 9, "fork", 7, "/bin/prog"),
+        ProcessStart(1, 7, "start", None, "/bin/prog"),
+        ProcessStart(2, 9, "fork", 7, "/bin/prog"),
         Signal(3, 7, 8, 15),
         ProcessExit(4, 9, 3, None),
         ProcessExit(5, 7, None, 9),

@@ -7,16 +7,14 @@ last line is there always.
 
 from __future__ import annotations
 
-from soscope.instruments.trace.outcome import (
-    DLSYM,
-    STOPPED_CUT,
+from soscope.control.outcome import (
     STOPPED_DURATION,
     STOPPED_FULL,
     STOPPED_LIMIT,
-    Outcome,
-    ProgramOutcome,
+    AttachedOutcome,
 )
-from soscope.model.image import IMAGE_LATE, IMAGE_UNREADABLE, IMAGE_WRITE_REFUSED, Image
+from soscope.instruments.trace.outcome import DLSYM, STOPPED_CUT, TraceOutcome, TraceProgramOutcome
+from soscope.model.image import IMAGE_LATE, IMAGE_UNREADABLE, IMAGE_WRITE_REFUSED, TracedImage
 from soscope.model.slot import (
     REFUSED_ADDRESS_TAKEN,
     REFUSED_FOREIGN,
@@ -25,8 +23,9 @@ from soscope.model.slot import (
     REFUSED_TEXT,
     REFUSED_WRITE,
 )
-from soscope.report.display import Display
+from soscope.report.trace.display import Display
 from soscope.report.words import plural
+from soscope.wire import layout
 
 MOST_NAMES = 6  # in one line, without -v
 
@@ -61,7 +60,7 @@ _UNTRACED = {
 }
 
 
-def notes(outcome: Outcome, display: Display) -> list[str]:
+def notes(outcome: TraceOutcome, display: Display) -> list[str]:
     """Return the notes, without their prefix; none if they are not wanted."""
     if display.quiet:
         return []
@@ -70,7 +69,8 @@ def notes(outcome: Outcome, display: Display) -> list[str]:
     if outcome.programs:
         lines += _unmatched(outcome)
         lines += _not_hooked(outcome.programs, verbose=display.verbose)
-        lines += [*_nested(outcome), *_unseen(outcome)]
+        lines += [*_nested(outcome), *_inside(outcome, verbose=display.verbose)]
+        lines += _unseen(outcome)
     lines += [f"{plural(count, 'event')} dropped: {why}" for count, why in outcome.dropped if count]
     if outcome.stopped:
         lines.append(_STOPPED.get(outcome.stopped, outcome.stopped))
@@ -92,15 +92,24 @@ def _untraced(programs: list[tuple[str, str]]) -> list[str]:
     ]
 
 
-def _attached(outcome: Outcome, *, verbose: bool) -> list[str]:
-    """Say how a process that goes on was left."""
-    attached = outcome.attached
-    if attached is None:
-        return []
+def _attached(outcome: TraceOutcome, *, verbose: bool) -> list[str]:
+    """Say of processes which were not traced, and how the others were left."""
+    lines = [f"not traced: {why}" for why in outcome.not_attached]
+    is_alone = len(outcome.attached) == 1
+    for attachment in outcome.attached:
+        about = _left(attachment, verbose=verbose)
+        # a reader of several has to be told which one
+        named = is_alone or attachment.has_ended or attachment.executed is not None
+        lines += about if named else [f"process {attachment.pid}: {line}" for line in about]
+    return lines
+
+
+def _left(attached: AttachedOutcome, *, verbose: bool) -> list[str]:
+    """Say how a process that goes on was left, or that it has ended."""
     if attached.executed is not None:
         what = f"process {attached.pid} has executed {attached.executed}"
         return [f"{what}, which is not traced: -f follows what it executes"]
-    if attached.has_ended and (outcome.status, outcome.signal) != (None, None):
+    if attached.has_ended and attached.is_exit_known:
         return [f"process {attached.pid} has ended"]
     if attached.has_ended:
         return [f"process {attached.pid} has ended; how is for its parent to know"]
@@ -120,13 +129,9 @@ def _attached(outcome: Outcome, *, verbose: bool) -> list[str]:
     return lines
 
 
-def _unmatched(outcome: Outcome) -> list[str]:
+def _unmatched(outcome: TraceOutcome) -> list[str]:
     """Name the words of the filter that matched nothing in any of the programs."""
-    size = len(outcome.selection.words)
-    matched = [0] * size
-    for program in outcome.programs:
-        for index, count in enumerate(program.rules_matched[:size]):
-            matched[index] += count
+    matched = _matched(outcome)
     hooked = sum(image.slots_hooked for program in outcome.programs for image in program.images)
     words = outcome.selection.words
     if hooked and all(count or not word.text for word, count in zip(words, matched, strict=True)):
@@ -139,7 +144,17 @@ def _unmatched(outcome: Outcome) -> list[str]:
     return explain_unmatched(outcome.selection, matched, names, images, hooked=hooked)
 
 
-def _not_hooked(programs: list[ProgramOutcome], *, verbose: bool) -> list[str]:
+def _matched(outcome: TraceOutcome) -> list[int]:
+    """Return how many slots each word of the filter matched in all programs."""
+    size = len(outcome.selection.words)
+    matched = [0] * size
+    for program in outcome.programs:
+        for index, count in enumerate(program.rules_matched[:size]):
+            matched[index] += count
+    return matched
+
+
+def _not_hooked(programs: list[TraceProgramOutcome], *, verbose: bool) -> list[str]:
     """Say what could not be hooked in any of the programs; each once."""
     lines = []
     images = [image for program in programs for image in program.images]
@@ -152,6 +167,16 @@ def _not_hooked(programs: list[ProgramOutcome], *, verbose: bool) -> list[str]:
     for (refusal, caller), symbols in refused.items():
         reason = _REFUSALS.get(refusal, f"reason {refusal}")
         lines.append(f"not hooked in {caller} ({reason}): {_names(symbols, verbose=verbose)}")
+    partial: dict[str, list[str]] = {}
+    for program in programs:
+        for slot in program.slots:
+            if slot.is_hooked and slot.partial:
+                partial.setdefault(slot.caller.label if slot.caller else "?", []).append(
+                    slot.symbol
+                )
+    for caller, symbols in partial.items():
+        reason = f"counts are lower bounds in {caller} (their addresses are loaded, too)"
+        lines.append(f"{reason}: {_names(symbols, verbose=verbose)}")
     for flag, what in (
         (IMAGE_UNREADABLE, "not hooked, their headers cannot be read"),
         (IMAGE_WRITE_REFUSED, "not hooked, their slots cannot be written"),
@@ -162,8 +187,7 @@ def _not_hooked(programs: list[ProgramOutcome], *, verbose: bool) -> list[str]:
             lines.append(f"{what}: {_names(names, verbose=verbose)}")
     if any(program.loader_refused for program in programs):
         lines.append("images that were loaded later are not seen: the loader is of an unknown kind")
-    if cut := sum(program.cut for program in programs):
-        lines.append(f"no room for {plural(cut, 'image or slot', 'images or slots')}")
+    lines += _without_room(programs, verbose=verbose)
     if not all(program.errno_known for program in programs):
         lines.append("errno is not known: the C library keeps it in an unknown place")
     if verbose:
@@ -175,18 +199,63 @@ def _not_hooked(programs: list[ProgramOutcome], *, verbose: bool) -> list[str]:
     return lines
 
 
-def _nested(outcome: Outcome) -> list[str]:
+def _without_room(programs: list[TraceProgramOutcome], *, verbose: bool) -> list[str]:
+    """Say which images have slots that are not hooked as the table of slots is full."""
+    missing: dict[str, int] = {}
+    for program in programs:
+        for image in program.images:
+            if count := program.without_room.get(image.index):
+                missing[image.label] = missing.get(image.label, 0) + count
+    way_out = "choose fewer with -e, --from or -l"
+    if missing:
+        slots = plural(sum(missing.values()), "slot")
+        names = _names(list(missing), verbose=verbose)
+        return [f"not hooked, no room for {slots} of {names}: {way_out}"]
+    if cut := sum(program.cut for program in programs):
+        return [f"no room for {plural(cut, 'image or slot', 'images or slots')}: {way_out}"]
+    return []
+
+
+def _nested(outcome: TraceOutcome) -> list[str]:
     """Say why the times of a table may add up to more than the run."""
     timed = [program for program in outcome.programs if program.stats is not None]
-    callers = {image.name for one in timed for image in one.images if image.slots_hooked}
+    callers = {image.name for program in timed for image in program.images if image.slots_hooked}
     if len(callers) < 2:  # nested calls are rare then
         return []
     return ["times include those of nested calls, so they add up to more than the run took"]
 
 
-def _unseen(outcome: Outcome) -> list[str]:
+def _inside(outcome: TraceOutcome, *, verbose: bool) -> list[str]:
+    """Say that calls inside one image go through no slot, where the filter names such functions.
+
+    It is so for every trace. A user who named no function reads it with -v alone.
+    """
+    if verbose or _names_what_nobody_imports(outcome):
+        return ["not seen: calls inside one image, as they go through no slot"]
+    words = outcome.selection.words
+    if not any(word.text and not word.symbol.is_any for word in words):
+        return []
+    from soscope.instruments.trace.inside import called_inside
+
+    slots = [slot for program in outcome.programs for slot in program.slots]
+    return [
+        f"not seen: calls of {_names(symbols)} inside {image}, as they go through no slot"
+        for image, symbols in called_inside(outcome.selection, slots).items()
+    ]
+
+
+def _names_what_nobody_imports(outcome: TraceOutcome) -> bool:
+    """Say whether a function that the filter names was matched in none of the programs."""
+    matched = _matched(outcome)
+    return any(
+        word.kind == layout.RULE_INCLUDE and word.text and not word.symbol.is_any and not count
+        for word, count in zip(outcome.selection.words, matched, strict=True)
+    )
+
+
+def _unseen(outcome: TraceOutcome) -> list[str]:
     """Say which calls no slot can show."""
-    lines = ["not seen: calls inside one image, as they go through no slot"]
+    lines = []
     users = {
         slot.caller.name if slot.caller else "?"
         for program in outcome.programs
@@ -200,9 +269,9 @@ def _unseen(outcome: Outcome) -> list[str]:
     return lines
 
 
-def _last(outcome: Outcome) -> str:
+def _last(outcome: TraceOutcome) -> str:
     """Return the line that says how much there was and whether it is all."""
-    images: list[Image] = [image for program in outcome.programs for image in program.images]
+    images: list[TracedImage] = [image for program in outcome.programs for image in program.images]
     hooked = [image for image in images if image.slots_hooked]
     others = [image for image in images if not image.slots_hooked and image.slots_left]
     slots = plural(sum(image.slots_hooked for image in hooked), "slot")
@@ -216,16 +285,11 @@ def _last(outcome: Outcome) -> str:
         parts.append(f"{plural(left, 'slot')} of {plural(len(others), 'other image')} left alone")
     else:
         parts.append("0 slots of other images left alone")
-    if outcome.dropped_count:
-        parts.append(f"{outcome.dropped_count:,} dropped")
-    elif outcome.stopped:
-        parts.append("cut")
-    else:
-        parts.append("complete")
+    parts.append(", ".join(outcome.shortfalls) or "complete")
     return "; ".join(parts)
 
 
-def _calls(outcome: Outcome) -> int | None:
+def _calls(outcome: TraceOutcome) -> int | None:
     """Return how many calls were seen; None if nobody counted (a recording alone was made)."""
     if outcome.calls is not None:
         return outcome.calls

@@ -7,25 +7,26 @@ import json
 import os
 from pathlib import Path
 
-from soscope.instruments.trace.filter import compile_selection
-from soscope.instruments.trace.outcome import Outcome, ProgramOutcome, Stats
-from soscope.instruments.trace.summary import Row
-from soscope.model.image import IMAGE_MAIN, Image
+from soscope.instruments.trace.outcome import Stats, TraceOutcome, TraceProgramOutcome
+from soscope.instruments.trace.summary import SummaryRow
+from soscope.model.image import IMAGE_MAIN, TracedImage
 from soscope.model.slot import (
     ERROR_NULL,
     HOOKED,
     REFUSED_ADDRESS_TAKEN,
+    SLOT_CALL_SITES,
     SLOT_JUMP_SLOT,
-    Slot,
+    TracedSlot,
 )
 from soscope.report.output import Output
-from soscope.report.summary import SummaryListener, table
-from soscope.report.summaryjson import SummaryJsonListener, document
+from soscope.report.trace.summaryjson import SummaryJsonListener, document
+from soscope.report.trace.summarytext import SummaryListener, table
+from soscope.select.filter import compile_selection
 
 
-def row(symbol: str, calls: int, *times: int, errors: int | None = None) -> Row:
+def row(symbol: str, calls: int, *times: int, errors: int | None = None) -> SummaryRow:
     """Make a row; `times` are total, min and max."""
-    made = Row("prog", "libc.so.6", symbol, "GLIBC_2.2.5")
+    made = SummaryRow("prog", "libc.so.6", symbol, "GLIBC_2.2.5")
     made.calls = made.returns = calls
     made.errors = errors
     if times:
@@ -72,14 +73,14 @@ def test_a_trace_without_calls_is_a_table_without_rows() -> None:
     assert lines[-1].split() == ["0.00", "-", "-", "0", "-", "-", "-", "total"]
 
 
-PROG = Image(0, 0, "prog", "/bin/prog", 0, 0, 0, b"", IMAGE_MAIN, 1, 5, 1, 1)
-LIBC = Image(1, 0, "libc.so.6", "/lib/libc.so.6", 0, 0, 0, b"", 0, 0, 7, 0, 1)
+PROG = TracedImage(0, 0, "prog", "/bin/prog", 0, 0, 0, b"", IMAGE_MAIN, 1, 5, 1, 1)
+LIBC = TracedImage(1, 0, "libc.so.6", "/lib/libc.so.6", 0, 0, 0, b"", 0, 0, 7, 0, 1)
 
 
-def outcome(*, counts: dict[int, int] | None = None, stats: Stats | None = None) -> Outcome:
+def outcome(*, counts: dict[int, int] | None = None, stats: Stats | None = None) -> TraceOutcome:
     """Make the end of a trace."""
     slots = [
-        Slot(
+        TracedSlot(
             index,
             0,
             symbol,
@@ -98,8 +99,8 @@ def outcome(*, counts: dict[int, int] | None = None, stats: Stats | None = None)
             [("malloc", HOOKED), ("free", REFUSED_ADDRESS_TAKEN)]
         )
     ]
-    program = ProgramOutcome(0, "/bin/prog", [PROG, LIBC], slots, counts=counts, stats=stats)
-    return Outcome(
+    program = TraceProgramOutcome(0, "/bin/prog", [PROG, LIBC], slots, counts=counts, stats=stats)
+    return TraceOutcome(
         ["prog", "-x"],
         compile_selection([]),
         signal=9,
@@ -124,19 +125,65 @@ def test_the_document_has_the_schema_that_is_promised() -> None:
                 "total_ns": 300,
                 "min_ns": 100,
                 "max_ns": 200,
+                "lower_bound": False,
             }
         ],
-        "totals": {"calls": 2, "dropped": 3},
+        "totals": {"calls": 2, "dropped": 3, "complete": False},
         "images": [
             {
                 "name": "prog",
                 "path": "/bin/prog",
                 "hooked_slots": 1,
                 "not_hooked": [{"symbol": "free", "reason": "address-taken"}],
+                "lower_bounds": [],
+                "without_room": 0,
             },
-            {"name": "libc.so.6", "path": "/lib/libc.so.6", "hooked_slots": 0, "not_hooked": []},
+            {
+                "name": "libc.so.6",
+                "path": "/lib/libc.so.6",
+                "hooked_slots": 0,
+                "not_hooked": [],
+                "lower_bounds": [],
+                "without_room": 0,
+            },
         ],
     }
+
+
+def test_a_lower_bound_is_one_in_its_row_and_image_and_the_trace_is_not_complete() -> None:
+    made = outcome(counts={0: 2, 2: 3})
+    first = made.programs[0].slots[0]
+    names = ("malloc", "calloc")  # malloc by a slot that sees all, too; calloc was not called
+    made.programs[0].slots += [
+        TracedSlot(
+            index,
+            0,
+            symbol,
+            "V1",
+            PROG,
+            LIBC,
+            0,
+            SLOT_CALL_SITES,
+            HOOKED,
+            *(False,) * 2,
+            1,
+            0,
+            True,
+        )
+        for index, symbol in enumerate(names, 2)
+    ]
+    made.dropped = []
+    made.programs[0].slots[1:2] = []
+    said = json.loads(json.dumps(document(made)))
+    assert not first.partial
+    assert [(row["symbol"], row["calls"], row["lower_bound"]) for row in said["rows"]] == [
+        ("malloc", 5, True)
+    ]
+    assert [image["lower_bounds"] for image in said["images"]] == [["malloc", "calloc"], []]
+    assert said["totals"]["complete"] is False
+    made.programs[0].slots[1:] = []
+    made.programs[0].counts = {0: 2}
+    assert json.loads(json.dumps(document(made)))["totals"]["complete"] is True
 
 
 def test_counts_alone_have_no_times_and_errors() -> None:

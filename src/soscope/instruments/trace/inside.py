@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which functions a filter names that their own image may call, too: through no slot."""
+
+from __future__ import annotations
+
+from _collections_abc import Iterable
+
+from soscope.model.image import TracedImage
+from soscope.model.slot import TracedSlot
+from soscope.select.filter import Selection, chooses, compile_pattern
+from soscope.wire import layout
+
+
+def called_inside(selection: Selection, slots: Iterable[TracedSlot]) -> dict[str, list[str]]:
+    """Return image -> functions of it that the filter names, and whose calls there it chooses.
+
+    Left out are those that the image calls through a slot of its own, as others do.
+    """
+    named = [
+        compile_pattern(word.symbol)
+        for word in selection.words
+        if word.kind == layout.RULE_INCLUDE and word.text and not word.symbol.is_any
+    ]
+    if not named:
+        return {}
+    known = list(slots)
+    through_slots = {(one.caller, one.symbol) for one in known}
+    found: dict[str, list[str]] = {}
+    for image, symbol in dict.fromkeys((one.callee, one.symbol) for one in known):
+        if image is None or (image, symbol) in through_slots:
+            continue
+        name = symbol.encode("utf-8", "surrogateescape")
+        if any(one.matches(name) for one in named) and _chosen(selection, symbol, image):
+            found.setdefault(image.name, []).append(symbol)
+    return {image: list(dict.fromkeys(symbols)) for image, symbols in found.items()}
+
+
+def _chosen(selection: Selection, symbol: str, image: TracedImage) -> bool:
+    return chooses(
+        selection,
+        symbol,
+        caller=image.name,
+        callee=image.name,
+        caller_path=image.path,
+        callee_path=image.path,
+        caller_is_main=image.is_main,
+        callee_is_main=image.is_main,
+    )

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The trace instrument: which calls are to be hooked, and what becomes of what is seen.
+
+settings ─ filter, prototypes ─► hooks
+drained ─► decoder ─ events ─► listener        a program's block ─► slots, counts, statistics
+"""
+
+from __future__ import annotations
+
+from _collections_abc import Callable, Iterable, Sequence
+
+from soscope.control.instrument import Hooks, Instrument
+from soscope.control.signals import end_is_wanted
+from soscope.instruments.trace.listener import Destination, Listener
+from soscope.instruments.trace.settings import (
+    INSTRUMENTS,
+    MODE_TRACE,
+    TraceSettings,
+)
+from soscope.model.call import Entry, Event
+from soscope.prototypes import load
+from soscope.recording.sink import Sink
+from soscope.select.filter import compile_selection
+from soscope.wire import layout
+from soscope.wire.block import ControlBlock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.control import outcome as session
+    from soscope.instruments.trace.outcome import (
+        MergedPrograms,
+        Stats,
+        TraceOutcome,
+        TraceProgramOutcome,
+    )
+    from soscope.recording.stream import Stream
+
+_SLICE = 2000  # events handed to the listener between looks at the target
+_BEHIND = 8 << 20  # bytes that wait to be decoded before the ring is left to fill up
+
+
+class TraceInstrument(Instrument):
+    """Sees the calls that a filter chooses. `outcome` is there when the session has ended."""
+
+    name = "trace"
+
+    def __init__(self, settings: TraceSettings, listener: Listener, output: Destination) -> None:
+        """Prepare; `output` is where `listener` writes to.
+
+        Raises UsageError for a faulty filter.
+        """
+        self.settings = settings
+        self.listener = listener
+        self._output = output
+        self.selection = compile_selection(settings.select, settings.from_, settings.to)
+        self.prototypes = load()
+        self._kind = INSTRUMENTS[settings.mode]
+        self.hooks = Hooks(
+            self._kind,
+            self.selection,
+            self.prototypes,
+            entry_only=settings.entry_only,
+            string_limit=settings.string_limit,
+        )
+        self.wants_signals = settings.mode == MODE_TRACE
+        self._stream: Stream | None = None
+        if settings.mode == MODE_TRACE and settings.wants_events:
+            from soscope.recording.stream import Stream
+
+            self._stream = Stream()
+        self.hears_calls = self._stream is not None
+        self._calls = 0
+        self._programs: MergedPrograms | None = None
+        # at the moment of a stop
+        self._counted: dict[ControlBlock, tuple[dict[int, int] | None, Stats | None]] = {}
+        self.outcome: TraceOutcome | None = None
+
+    def options(self) -> dict[str, object]:
+        """Return the options that say what was recorded."""
+        settings = self.settings
+        return {
+            "mode": settings.mode,
+            "select": settings.select,
+            "from": settings.from_,
+            "to": settings.to,
+            "entry_only": settings.entry_only,
+            "string_limit": settings.string_limit,
+        }
+
+    def sinks(self) -> list[Sink]:
+        """Return the decoder, where somebody reads the events as they come."""
+        return [] if self._stream is None else [self._stream]
+
+    def started(self) -> None:
+        """Let what an earlier trace has written go."""
+        self._output.begin()
+
+    def begun(self) -> None:
+        """Tell the listener."""
+        self.listener.begun()
+
+    def check_start(
+        self, blocks: Sequence[ControlBlock], meanwhile: Callable[[], object]
+    ) -> Iterable[str]:
+        """Say which words of the filter match nothing in the images at start."""
+        missing = self.selection.unmatched(
+            map(sum, zip(*(one.rules_matched(self._kind) for one in blocks), strict=True))
+        )
+        if not missing:
+            return ()
+        from soscope.instruments.trace.unmatched import explain_so_far
+
+        return explain_so_far(missing, blocks, meanwhile)
+
+    # ---- the events ----
+
+    def catch_up(self) -> bool:
+        """Hand events over, if too much waits to be decoded."""
+        stream = self._stream
+        return stream is not None and stream.behind > _BEHIND and self._hand_over(stream)
+
+    def move(self) -> bool:
+        """Hand events over, and say up to when the listener has them all."""
+        stream = self._stream
+        if stream is None:
+            return False
+        some = self._hand_over(stream)
+        self.listener.caught_up(stream.told_until)
+        return some
+
+    def _hand_over(self, stream: Stream) -> bool:
+        batch = stream.take(_SLICE)
+        if batch:
+            self._pass_on(batch)
+        return bool(batch)
+
+    def _pass_on(self, batch: list[Event]) -> None:
+        self._calls += sum(isinstance(event, Entry) for event in batch)
+        self.listener.events(batch)
+
+    def finish(self) -> list[str]:
+        """Hand over all the rest, unless a signal wants soscope to end."""
+        stream = self._stream
+        if stream is None:
+            return []
+        stream.let_go()
+        while self._hand_over(stream):
+            if end_is_wanted():
+                return ["what was left to be printed is missing: a signal ended it"]
+        self._pass_on(stream.finish())
+        return []
+
+    # ---- the programs ----
+
+    def stopped(self, block: ControlBlock) -> None:
+        """Keep what the counters hold."""
+        self._counted[block] = _counters(block)
+
+    def take(self, program: session.ProgramOutcome, block: ControlBlock, sink: Sink) -> None:
+        """Keep the slots that a report may name, and what was counted."""
+        from soscope.instruments.trace.outcome import MergedPrograms, TraceProgramOutcome
+
+        number, images = program.index, program.images
+        if block not in self._counted:
+            self._counted[block] = _counters(block)
+        counts, stats = self._counted.pop(block)
+        if counts is not None:
+            sink.counts(number, counts)
+        if stats is not None:
+            sink.stats(number, stats)
+        self._programs = self._programs or MergedPrograms()
+        self._programs.add(
+            TraceProgramOutcome(
+                number,
+                program.path,
+                images,
+                block.slots(
+                    number,
+                    images,
+                    chosen=self._worth_naming(block, counts or stats),
+                    instrument=self._kind,
+                ),
+                counts=counts,
+                stats=stats,
+                rules_matched=block.rules_matched(self._kind),
+                slots_left=block.slots_left,
+                loader_refused=block.loader_hook == layout.LOADER_REFUSED,
+                errno_known=bool(block.agent_flags & layout.AGENT_ERRNO),
+                cut=block.images_dropped + block.slots_dropped,
+            )
+        )
+
+    def _worth_naming(
+        self, block: ControlBlock, called: Iterable[int] | None
+    ) -> Iterable[int] | None:
+        """Return which slots a report may name; None: all that the filter chose.
+
+        Those are few where it names functions, and are looked at for calls inside their image;
+        where a word matched nothing, for near misses.
+        """
+        from soscope.instruments.trace.outcome import DLSYM
+
+        words = zip(self.selection.words, block.rules_matched(self._kind), strict=True)
+        if any(word.text and (not count or not word.symbol.is_any) for word, count in words):
+            return None
+        wanted = {*block.refused_slots(), *block.partial_slots(), *block.slots_of(DLSYM)}
+        return wanted.union(called or ())
+
+    # ---- the end ----
+
+    def totals(self) -> dict[str, int]:
+        """Return how many calls the stream held; 0 where there was none."""
+        return {"calls": self._calls}
+
+    def end(self, outcome: session.Outcome) -> None:
+        """Give the listener the outcome of the trace."""
+        from soscope.instruments.trace.outcome import TraceOutcome
+
+        programs = [] if self._programs is None else self._programs.all()
+        for program in programs:
+            program.ns_per_tick = outcome.ns_per_tick
+        self.outcome = TraceOutcome.of(
+            outcome,
+            self.selection,
+            programs=programs,
+            calls=None if self._stream is None else self._calls,
+            imported=self._imported(programs),
+        )
+        self.listener.end(self.outcome)
+
+    def _imported(self, programs: list[TraceProgramOutcome]) -> set[str]:
+        """Look up what the images import, if a word of the filter matched nothing."""
+        matched = [0] * len(self.selection.words)
+        for program in programs:
+            for index, count in enumerate(program.rules_matched):
+                matched[index] += count
+        words = zip(self.selection.words, matched, strict=True)
+        if not programs or not any(word.text and not count for word, count in words):
+            return set()
+        from soscope.control.imports import imported_functions
+
+        return imported_functions(image.path for program in programs for image in program.images)
+
+
+def _counters(block: ControlBlock) -> tuple[dict[int, int] | None, Stats | None]:
+    """Return the counts or the statistics of a block, whichever it keeps."""
+    return (
+        block.counts() if layout.INSTRUMENT_COUNT in block.instruments else None,
+        block.stats() if layout.INSTRUMENT_STATS in block.instruments else None,
+    )

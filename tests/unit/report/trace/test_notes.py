@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The closing lines say what was not seen, what is missing, and how much there was."""
+
+from __future__ import annotations
+
+import pytest
+
+from soscope.instruments.trace.outcome import TraceOutcome, TraceProgramOutcome
+from soscope.model.image import (
+    IMAGE_LATE,
+    IMAGE_MAIN,
+    IMAGE_UNREADABLE,
+    IMAGE_WRITE_REFUSED,
+    TracedImage,
+)
+from soscope.model.slot import HOOKED, REFUSED_ADDRESS_TAKEN, SLOT_JUMP_SLOT, TracedSlot
+from soscope.report.trace.display import Display
+from soscope.report.trace.notes import notes
+from soscope.report.trace.summaryjson import document as document_of
+from soscope.select.filter import compile_selection
+
+UNSEEN = "not seen: calls inside one image, as they go through no slot"
+
+
+def image(index: int, name: str, hooked: int, left: int, flags: int = 0) -> TracedImage:
+    """Make an image with so many slots."""
+    return TracedImage(index, 0, name, f"/usr/lib/{name}", 0, 0, 0, b"", flags, hooked, left, 0, 1)
+
+
+IMAGES = [
+    image(0, "cat", 3, 0, IMAGE_MAIN),
+    image(1, "libc.so.6", 0, 40),
+    image(2, "libm.so", 0, 2),
+]
+
+
+def slot(
+    symbol: str,
+    refusal: int = HOOKED,
+    *,
+    caller: int = 0,
+    callee: int | None = None,
+    partial: bool = False,
+) -> TracedSlot:
+    """Make a slot of one of the images, of cat where none is said."""
+    to = None if callee is None else IMAGES[callee]
+    where = (IMAGES[caller], to, 0, SLOT_JUMP_SLOT)
+    return TracedSlot(0, 0, symbol, "", *where, refusal, False, False, None, 0, partial)
+
+
+def outcome(*slots: TracedSlot, **more: object) -> TraceOutcome:
+    """Make the end of a trace of cat."""
+    program = TraceProgramOutcome(
+        0, "/bin/cat", IMAGES, [slot("open"), *slots], rules_matched=[3, 1]
+    )
+    made = TraceOutcome(["cat"], compile_selection([]), status=0, programs=[program], calls=5)
+    for name, value in more.items():
+        setattr(made, name, value)
+    return made
+
+
+LAST = "5 calls through 3 slots of cat; 42 slots of 2 other images left alone"
+
+
+def test_a_whole_trace_ends_with_how_much_there_was() -> None:
+    assert notes(outcome(), Display()) == [f"{LAST}; complete"]
+    assert UNSEEN in notes(outcome(), Display(verbose=True))
+
+
+def unseen(*slots: TracedSlot, words: list[str], from_: list[str] | None = None) -> list[str]:
+    """Return what is said to be unseen with this filter."""
+    made = outcome(*slots, selection=compile_selection(words, from_))
+    made.programs[0].rules_matched = [1] * len(made.selection.words)
+    return [line for line in notes(made, Display()) if line.startswith("not seen")]
+
+
+@pytest.mark.parametrize("words", [["malloc"], ["mal*"], ["/mal.*/"], ["malloc@libc.so.6"]])
+def test_what_the_filter_names_may_be_called_inside_its_image(words: list[str]) -> None:
+    assert unseen(slot("malloc", callee=1), slot("sin", callee=2), words=words) == [
+        "not seen: calls of malloc inside libc.so.6, as they go through no slot"
+    ]
+
+
+def test_functions_of_each_image_are_one_line() -> None:
+    slots = [slot("malloc", callee=1), slot("free", callee=1), slot("sin", callee=2)]
+    assert unseen(*slots, words=["malloc,free,sin"]) == [
+        "not seen: calls of malloc, free inside libc.so.6, as they go through no slot",
+        "not seen: calls of sin inside libm.so, as they go through no slot",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "from_"),
+    [
+        (["malloc@MAIN"], None),
+        (["malloc"], ["MAIN"]),
+        (["malloc-@libc.so*"], None),
+        (["*-free"], None),  # nobody named it
+        (["@cat"], None),
+        ([], ["all"]),
+    ],
+)
+def test_calls_that_nobody_asked_for_are_not_missing(
+    words: list[str], from_: list[str] | None
+) -> None:
+    assert unseen(slot("malloc", callee=1), words=words, from_=from_) == []
+
+
+def test_an_image_that_calls_its_function_through_a_slot_hides_nothing() -> None:
+    slots = [slot("malloc", callee=1), slot("malloc", caller=1, callee=1)]
+    assert unseen(*slots, words=["malloc"]) == []
+
+
+def test_a_name_that_nobody_imports_may_be_one_of_calls_inside_an_image() -> None:
+    made = outcome(selection=compile_selection(["helper"]))
+    made.programs[0].rules_matched = [0]
+    assert UNSEEN in notes(made, Display())
+
+
+def test_quiet_is_quiet() -> None:
+    assert notes(outcome(dropped=[(1, "why")]), Display(quiet=True)) == []
+
+
+def test_what_is_missing_is_said_with_its_reason() -> None:
+    made = outcome(dropped=[(1204, "the ring was full"), (0, "nothing"), (1, "too many threads")])
+    assert notes(made, Display()) == [
+        "1,204 events dropped: the ring was full",
+        "1 event dropped: too many threads",
+        f"{LAST}; 1,205 dropped",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("stopped", "word"),
+    [("duration", "--duration"), ("limit", "--limit"), ("full", "--when-full"), ("cut", "cut")],
+)
+def test_a_recording_that_ended_early_says_who_wanted_that(stopped: str, word: str) -> None:
+    lines = notes(outcome(stopped=stopped), Display())
+    assert word in lines[-2]
+    assert lines[-1] == f"{LAST}; {'cut' if word == 'cut' else f'ended by {word}'}"
+
+
+def is_complete(made: TraceOutcome) -> object:
+    totals = document_of(made)["totals"]
+    assert isinstance(totals, dict)
+    return totals["complete"]
+
+
+LACKING = {
+    "dropped": {"dropped": [(1, "why")]},
+    "duration": {"stopped": "duration"},
+    "limit": {"stopped": "limit"},
+    "full": {"stopped": "full"},
+    "cut": {"stopped": "cut"},
+    "untraced": {"untraced": [("/bin/su", "setuid")]},
+}
+PROGRAM_LACKING = {
+    "cut": {"cut": 1},
+    "loader": {"loader_refused": True},
+    "refused": {"slots": [slot("memcpy", REFUSED_ADDRESS_TAKEN)]},
+    "lower bound": {"slots": [slot("memcpy", partial=True)]},
+    "late": {"images": [*IMAGES, image(3, "late.so", 1, 0, IMAGE_LATE)]},
+    "unreadable": {"images": [*IMAGES, image(3, "odd.so", 0, 0, IMAGE_UNREADABLE)]},
+    "unwritable": {"images": [*IMAGES, image(3, "odd.so", 0, 0, IMAGE_WRITE_REFUSED)]},
+}
+
+
+@pytest.mark.parametrize("lacking", LACKING.values(), ids=LACKING)
+def test_what_lacks_anything_is_not_complete(lacking: dict[str, object]) -> None:
+    made = outcome(**lacking)
+    last = notes(made, Display())[-1].rpartition("; ")[2]
+    assert last == ", ".join(made.shortfalls) != ""
+    assert last != "complete"
+    assert is_complete(made) is False
+
+
+@pytest.mark.parametrize("lacking", PROGRAM_LACKING.values(), ids=PROGRAM_LACKING)
+def test_a_program_that_lacks_calls_is_not_complete(lacking: dict[str, object]) -> None:
+    made = outcome()
+    for name, value in lacking.items():
+        setattr(made.programs[0], name, value)
+    assert notes(made, Display())[-1].endswith("; not complete")
+    assert is_complete(made) is False
+
+
+def test_only_what_lacks_nothing_is_complete() -> None:
+    assert is_complete(outcome()) is True
+
+
+def test_functions_that_are_not_hooked_are_named() -> None:
+    taken = [slot(name, REFUSED_ADDRESS_TAKEN) for name in "abcdefgh"]
+    lines = notes(outcome(*taken), Display())
+    assert lines[0] == (
+        "not hooked in cat (address taken, calls cannot be told from other uses of it): "
+        "a, b, c, d, e, f and 2 more"
+    )
+    verbose = notes(outcome(*taken), Display(verbose=True))
+    assert "a, b, c, d, e, f, g, h" in verbose[0]
+    assert "libc.so.6: 0 slots hooked, 40 left alone, 0 refused" in verbose
+
+
+def test_many_programs_say_it_once() -> None:
+    made = outcome(slot("a", REFUSED_ADDRESS_TAKEN))
+    made.programs += outcome(*(slot(name, REFUSED_ADDRESS_TAKEN) for name in "ab")).programs
+    lines = [line for line in notes(made, Display()) if line.startswith("not hooked")]
+    assert [line.rpartition(": ")[2] for line in lines] == ["a, b"]
+
+
+def test_pointers_from_dlsym_are_not_seen() -> None:
+    assert "not seen: calls through pointers that dlsym gave to cat" in notes(
+        outcome(slot("dlsym")), Display()
+    )
+    made = outcome(imported={"dlsym", "read"})
+    assert "not seen: calls through pointers that dlsym gave" in notes(made, Display())
+
+
+def test_a_static_program_is_said_and_nothing_else() -> None:
+    made = TraceOutcome(["hello"], compile_selection([]), untraced=[("/bin/hello", "static")])
+    assert notes(made, Display()) == [
+        "/bin/hello ran untraced: it is statically linked, so its calls go through no slots"
+    ]
+
+
+def test_programs_of_one_reason_are_one_line() -> None:
+    made = outcome(untraced=[("a", "not followed"), ("b", "not followed"), ("c", "odd reason")])
+    assert notes(made, Display())[:2] == [
+        "a, b ran untraced: what a command starts is followed with -f",
+        "c ran untraced: odd reason",
+    ]
+
+
+def test_a_filter_that_matched_nothing_is_named() -> None:
+    made = outcome(selection=compile_selection(["opne", "read"]), imported={"open", "read"})
+    made.programs[0].rules_matched = [0, 2]
+    assert notes(made, Display())[0] == "-e opne matches no symbol; did you mean open?"
+
+
+def test_a_word_that_one_program_matched_is_not_named() -> None:
+    made = outcome(selection=compile_selection(["open"]))
+    made.programs[0].rules_matched = [0]
+    made.programs.append(TraceProgramOutcome(1, "/bin/b", [], [], rules_matched=[2]))
+    assert notes(made, Display()) == [f"{LAST}; complete"]
+
+
+def test_images_that_came_late_or_not_at_all_are_named() -> None:
+    made = outcome()
+    made.programs[0].images = [*IMAGES, image(3, "libz.so.1", 1, 0, IMAGE_LATE)]
+    made.programs[0].loader_refused = True
+    made.programs[0].cut = 2
+    made.programs[0].errno_known = False
+    lines = notes(made, Display())
+    assert lines[0] == "hooked late, after code of theirs may have run: libz.so.1"
+    assert lines[1].startswith("images that were loaded later are not seen")
+    assert lines[2] == "no room for 2 images or slots: choose fewer with -e, --from or -l"
+    assert lines[3].startswith("errno is not known")
+
+
+def test_images_whose_slots_found_no_room_are_named_and_the_trace_is_not_complete() -> None:
+    made = outcome(slot("free", REFUSED_ADDRESS_TAKEN))
+    full = TracedImage(3, 0, "libfull.so", "/usr/lib/libfull.so", 0, 0, 0, b"", 0, 2, 0, 40, 1)
+    refused = TracedImage(0, 0, "cat", "/usr/bin/cat", 0, 0, 0, b"", IMAGE_MAIN, 3, 0, 1, 1)
+    made.programs[0].images = [refused, *IMAGES[1:], full]
+    made.programs[0].cut = 40
+    lines = notes(made, Display())
+    way_out = "choose fewer with -e, --from or -l"
+    assert f"not hooked, no room for 40 slots of libfull.so: {way_out}" in lines
+    assert lines[-1].endswith("; not complete")
+    assert not any("no room" in line and "cat" in line for line in lines)
+
+
+def test_counted_calls_are_summed_where_there_is_no_stream() -> None:
+    made = outcome(calls=None)
+    made.programs[0].counts = {0: 7}
+    assert notes(made, Display())[-1].startswith("7 calls through")
+
+
+def test_calls_that_nobody_counted_are_not_said_to_be_none() -> None:
+    last = notes(outcome(calls=None), Display())[-1]
+    assert last.startswith("3 slots of cat hooked; 42 slots of 2 other images")
+
+
+def test_a_recording_is_named_with_what_to_type_next() -> None:
+    lines = notes(outcome(record="run.sosr"), Display())
+    assert "recording: run.sosr; show it: soscope report run.sosr" in lines
+
+
+@pytest.mark.parametrize(("hooked", "said"), [(0, False), (7, True)])
+def test_times_that_overlap_are_explained(hooked: int, said: bool) -> None:
+    made = outcome()
+    images = [IMAGES[0], image(1, "libc.so.6", hooked, 40)]
+    made.programs = [
+        TraceProgramOutcome(0, "/bin/cat", images, [slot("open")], stats={0: (2, 2, 0, 9, 4, 5)})
+    ]
+    assert any("nested" in line for line in notes(made, Display())) == said
