@@ -17,10 +17,10 @@ import pytest
 
 from soscope.binfmt.elf import debuglink
 from soscope.errors import SoscopeError
-from soscope.inspect.resolver import audit as a
-from soscope.inspect.resolver.loader import open_loader
-from soscope.inspect.resolver.reach import Reaching
-from soscope.inspect.resolver.shape import trampolines
+from soscope.inspect.audit import audit as a
+from soscope.inspect.audit.loader import open_loader
+from soscope.inspect.audit.reach import Reaching
+from soscope.inspect.audit.shape import trampolines
 from soscope.linker.search import open_image
 from tests.integration import loaders
 from tests.support import schema

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from soscope.inspect.resolver import audit as a
+from soscope.inspect.audit import audit as a
+from soscope.inspect.audit.isa.x86 import X86
 from soscope.linker.search import open_image
 from tests.support import registers
 from tests.support.elffiles import built, run
@@ -148,3 +149,24 @@ def test_what_a_tls_descriptor_loses(tmp_path: Path) -> None:
     # the second time it is there, and nothing is called
     assert all(line.endswith(" 0") for line in lost)
     assert verdicts == ({a.UNSOUND} if lost else {a.SOUND})
+
+
+NESTED = """
+int outer(int a)
+{
+    int b = a;
+    __attribute__((noinline)) int inner(int c) { return b += c; }
+    return inner(2) + b;
+}"""
+
+
+@pytest.mark.parametrize(
+    ("flag", "bits", "role"), [("-m64", 64, "static-chain"), ("-m32", 32, "regparm")]
+)
+def test_the_static_chain_is_where_the_compiler_has_it(flag: str, bits: int, role: str) -> None:
+    words = [need("gcc"), "-O1", flag, "-S", "-x", "c", "-o", "-", "-"]
+    done = subprocess.run(words, input=NESTED, capture_output=True, text=True, check=True)
+    inner = done.stdout.partition("\ninner.")[2].partition("ret")[0]
+    (register,) = set(re.findall(r"\(%(\w+)\)", inner))  # through which it reaches outer's b
+    groups = {group.name: group.role for group in X86(bits, bits // 8).groups}
+    assert groups[register] == role

@@ -23,7 +23,7 @@ from tests.support.matrix import FOLDER, REPOSITORY, Cell
 from tests.support.others import as_nobody, drop
 from tests.support.run import run
 from tests.support.schema_doctor import DOCTOR
-from tests.support.tools import need, not_here
+from tests.support.tools import kernel_thread, need, not_here
 
 DOCTOR_WORDS = [sys.executable, "-m", "soscope", "doctor"]
 ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="not here: needs root")
@@ -199,7 +199,8 @@ def test_a_process_is_what_readelf_and_proc_say(binding: str, pie: str) -> None:
         state = launching.state(pid)
     assert state == "S"
     assert (subject["pid"], subject["path"]) == (pid, str(program))
-    assert subject["machine"] == "x86_64"
+    mapped = run([sys.executable, "-m", "soscope", "map", "--json", program])
+    assert subject["machine"] == json.loads(mapped.stdout)["images"][0]["arch"] == "x86-64"
     position = "position-independent" if pie == "pie" else "not position-independent"
     assert subject["linkage"] == f"dynamic program, {position}"
     image = subject["images"][0]
@@ -274,13 +275,12 @@ def test_an_agent_in_a_process_is_named_with_its_owner() -> None:
     try:
         assert tracer.stdout is not None
         assert tracer.stdout.readline() == "ready\n"
-        children = Path(f"/proc/{tracer.pid}/task/{tracer.pid}/children").read_text().split()
-        document = ask("-p", children[0], status=1)
+        child, *_ = Path(f"/proc/{tracer.pid}/task/{tracer.pid}/children").read_text().split()
+        document = ask("-p", child, status=1)
         assert findings(document)["soscope"][1] == f"soscope {tracer.pid} has its agent in it"
         assert findings(document)["agent"][1] == f"process {tracer.pid} traces it already"
     finally:
-        for pid in [int(one) for one in children]:
-            os.kill(pid, signal.SIGKILL)
+        os.kill(int(child), signal.SIGKILL)
         tracer.wait(20)
         assert tracer.stdout is not None
         tracer.stdout.close()
@@ -405,13 +405,8 @@ def test_a_zombie_is_called_one() -> None:
 
 
 def test_a_kernel_thread_is_called_one() -> None:
-    try:
-        name = Path("/proc/2/comm").read_text().strip()
-    except OSError:
-        name = ""
-    if name != "kthreadd":
-        not_here("threads of the kernel, in a container")
-    assert "thread of the kernel" in findings(ask("-p", "2", status=1))["agent"][1]
+    pid = str(kernel_thread())
+    assert "thread of the kernel" in findings(ask("-p", pid, status=1))["agent"][1]
 
 
 def test_no_such_process() -> None:

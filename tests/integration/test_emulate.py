@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from soscope.errors import SoscopeError
-from soscope.inspect import emulate
+from soscope.inspect.check import emulate
 from soscope.model.filemap import LAZY
 from tests.support.elffiles import built
 from tests.support.stubs import PROGRAM, differences, opened, without_sections

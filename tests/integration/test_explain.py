@@ -17,6 +17,8 @@ import pytest
 
 from tests.support import launching, mapped
 from tests.support.run import run
+from tests.support.schema import wrong_members
+from tests.support.schema_explain import EXPLAIN_PROCESS
 from tests.support.tools import need
 
 EXPLAIN = [sys.executable, "-m", "soscope", "explain"]
@@ -65,9 +67,13 @@ def ways(pid: int, *words: str) -> list[dict[str, Any]]:
     done = run([*EXPLAIN, "--json", "-p", str(pid), *words])
     assert (done.returncode, done.stderr) == (0, "")
     document = json.loads(done.stdout)
-    assert (document["schema"], document["pid"]) == ("soscope/explain/1", pid)
-    found: list[dict[str, Any]] = document["ways"]
-    return found
+    assert wrong_members(document, EXPLAIN_PROCESS) == []
+    assert document["pid"] == pid
+    listed: list[dict[str, Any]] = document["ways"]
+    assert [(one["name"], one["path"]) for one in document["images"]] == [
+        (listed[0]["importer"], listed[0]["importer_path"])
+    ]
+    return listed
 
 
 def gdb(pid: int, *commands: str) -> str:
@@ -138,16 +144,16 @@ def test_a_hook_is_where_it_was_foretold(binding: str, tmp_path: Path) -> None:
     with process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
-        (after,) = ways(int(children), "strdup", "--from", "MAIN")
-        text = run([*EXPLAIN, "-p", children.strip(), "strdup"]).stdout
+        child, *_ = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        (after,) = ways(int(child), "strdup", "--from", "MAIN")
+        text = run([*EXPLAIN, "-p", child, "strdup"]).stdout
         process.communicate("\n", timeout=60)
     assert "the slot at" in " ".join(before["hook"])
     assert "entry trampoline" in " ".join(before["hook"])
     assert after["slot"]["state"] == "hooked"
     assert after["slot"]["to_image"] == "soscope's agent"
     assert after["hook"] == ["it is hooked already, by soscope's agent"]
-    assert "hooked: it leads to soscope's agent" in text
+    assert "hooked: it leads to soscope's agent" in " ".join(text.split())
     offsets = [int(one["slot"]["addr"], 16) - int(one["load_bias"], 16) for one in (before, after)]
     assert offsets[0] == offsets[1]
 
@@ -201,7 +207,37 @@ def test_the_text_has_the_addresses() -> None:
     ):
         assert address in text
     assert "unbound" in text
-    assert all(step in text for step in way["hook"])
+    said = " ".join(text.split())  # long lines are broken
+    notes = [note for step in way["steps"] for note in step["notes"]]
+    assert all(note in said for note in notes)
+    assert set(way["hook"]) <= set(notes)
+
+
+def test_file_and_process_are_told_in_the_same_words() -> None:
+    """The same slot, told of the file and of the process: members that both know are equal."""
+    program = caller("lazy")
+    with started(program) as pid:
+        (live,) = ways(pid, "abs")
+        texts = [
+            run([*EXPLAIN, *words]).stdout for words in (["-p", str(pid), "abs"], [program, "abs"])
+        ]
+    (plan,) = json.loads(run([*EXPLAIN, "--json", program, "abs"]).stdout)["ways"]
+    assert list(live) == list(plan)
+    assert list(live["slot"]) == list(plan["slot"])
+    both = [name for name in live if live[name] is not None and plan[name] is not None]
+    assert [name for name in both if live[name] != plan[name]] == ["slot", "steps"]
+    shared = ("slot", "kind", "symbol", "version")
+    assert [live["slot"][name] for name in shared] == [plan["slot"][name] for name in shared]
+    for text, way in zip(texts, (live, plan), strict=True):
+        heads = [f"{number:2}  {step['title']}" for number, step in enumerate(way["steps"], 1)]
+        lines = text.splitlines()
+        assert all(any(line.startswith(head) for line in lines) for head in heads)
+
+
+def test_the_text_fits_its_columns() -> None:
+    with started(caller("lazy")) as pid:
+        text = run([*EXPLAIN, "-p", str(pid), "--width", "60", "abs"]).stdout
+    assert max(map(len, text.splitlines())) <= 60
 
 
 @pytest.mark.parametrize(

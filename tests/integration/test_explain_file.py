@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from soscope.cli.main import main
-from soscope.inspect import emulate
+from soscope.inspect.check import emulate
 from tests.support.elffiles import built, run
 from tests.support.explaining import (
     BUILDS,
@@ -30,9 +30,9 @@ def test_every_byte_and_instruction_is_objdumps(
 ) -> None:
     path = made(tmp_path, build)
     truth = objdump(path)
-    (image,) = explain(path, "malloc")["images"]
-    assert image["ways"]
-    for way in image["ways"]:
+    document = explain(path, "malloc")
+    assert document["ways"]
+    for way in document["ways"]:
         assert way["wrong"] == []
         if way["call_sites"]:
             first = way["call_sites"][0]
@@ -50,9 +50,9 @@ def test_who_calls_is_who_calls_in_objdumps_listing(
     tmp_path: Path, build: str, explain: Explain
 ) -> None:
     path = made(tmp_path, build)
-    (image,) = explain(path, "malloc")["images"]
-    stubs = {int(stub["stub"], 16) for way in image["ways"] for stub in way["slot"]["stubs"]}
-    slots = {int(way["slot"]["slot"], 16) for way in image["ways"]}
+    document = explain(path, "malloc")
+    stubs = {int(stub["stub"], 16) for way in document["ways"] for stub in way["slot"]["stubs"]}
+    slots = {int(way["slot"]["slot"], 16) for way in document["ways"]}
     expected = set()
     got = int(
         re.findall(r"^([0-9a-f]+) . _GLOBAL_OFFSET_TABLE_$", run("nm", path), re.MULTILINE)[0], 16
@@ -66,10 +66,10 @@ def test_who_calls_is_who_calls_in_objdumps_listing(
             continue
         if (row[1] and int(row[1], 16) in stubs) or (row[2] and int(row[2], 16) in slots):
             expected.add(vaddr)
-    found = {int(site["vaddr"], 16) for way in image["ways"] for site in way["call_sites"]}
+    found = {int(site["vaddr"], 16) for way in document["ways"] for site in way["call_sites"]}
     assert found == expected
     assert len(found) == 2
-    functions = {site["function"] for way in image["ways"] for site in way["call_sites"]}
+    functions = {site["function"] for way in document["ways"] for site in way["call_sites"]}
     assert all(one.startswith("main+0x") for one in functions)
 
 
@@ -79,8 +79,8 @@ def test_the_resolver_is_given_what_it_gets_when_the_stub_runs(
     tmp_path: Path, build: str, symbol: str, explain: Explain
 ) -> None:
     path = made(tmp_path, build)
-    (image,) = explain(path, symbol)["images"]
-    (way,) = [one for one in image["ways"] if one["slot"]["binding"] == "lazy"]
+    document = explain(path, symbol)
+    (way,) = [one for one in document["ways"] if one["slot"]["binding"] == "lazy"]
     with opened(path) as mapped:
         ran = {one.stub.slot: one for one in emulate.run_stubs(mapped)}
     said = {one["meaning"]: one for one in way["resolver_arguments"]}
@@ -93,8 +93,8 @@ def test_the_resolver_is_given_what_it_gets_when_the_stub_runs(
 def test_the_number_of_instructions_is_gdbs(tmp_path: Path, build: str, explain: Explain) -> None:
     """One step after another, from the call to the resolver."""
     path = made(tmp_path, build)
-    (image,) = explain(path, "malloc")["images"]
-    (way,) = image["ways"]
+    document = explain(path, "malloc")
+    (way,) = document["ways"]
     site = way["call_sites"][0]["function"]
     gdb = need("gdb")
     script = [
@@ -138,11 +138,11 @@ def test_every_slot_of_a_name_is_explained(tmp_path: Path, explain: Explain) -> 
     path = built(
         tmp_path, "two", text, "-fuse-ld=lld", "-fno-builtin", "-Wl,-z,lazy", compiler="clang"
     )
-    (image,) = explain(path, "abs")["images"]
+    document = explain(path, "abs")
     expected = re.findall(
         r"^([0-9a-f]+).*(?:JUMP_SLO|GLOB_DAT).* abs@", run("readelf", "-rW", path), re.MULTILINE
     )
-    assert [one["slot"]["slot"] for one in image["ways"]] == sorted(
+    assert [one["slot"]["slot"] for one in document["ways"]] == sorted(
         (hex(int(one, 16)) for one in expected), key=lambda one: int(one, 16)
     )
     assert len(expected) == 2
@@ -187,5 +187,6 @@ def test_a_loader_that_only_others_have_is_not_glibcs(tmp_path: Path, explain: E
     flags = ("-nostdlib", "-Wl,--unresolved-symbols=ignore-all", "-Wl,-z,lazy")
     for place in ("/usr/libexec/ld.so", "/usr/lib/ld.so.1"):
         path = built(tmp_path, "program", text, *flags, f"-Wl,--dynamic-linker={place}", "-pie")
-        (image,) = explain(path, "away", status=1)["images"]
-        assert image["loader"] is None
+        document = explain(path, "away", status=1)
+        (importer,) = document["images"]
+        assert importer["loader"] is None

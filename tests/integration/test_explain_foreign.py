@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from soscope.inspect import emulate
+from soscope.inspect.check import emulate
 from tests.support.elffiles import run
 from tests.support.explaining import (
     Explain,
@@ -38,8 +38,8 @@ def test_a_call_on_another_processor(tmp_path: Path, arch: str, by: str, explain
     path = program(tmp_path, arch, by, "-pie", "-z", "lazy")
     truth = objdump_of(path, arch)
     for symbol in ("malloc", "atoi"):
-        (image,) = explain(path, symbol)["images"]
-        (way,) = image["ways"]
+        document = explain(path, symbol)
+        (way,) = document["ways"]
         assert way["wrong"] == []
         (site,) = way["call_sites"]
         assert site["function"].startswith("main+0x")
@@ -78,8 +78,8 @@ def test_a_call_on_powerpc(
     truth = objdump_of(path, arch)
     listed = re.findall(r"^([0-9a-f]+) .*_JMP_SLOT", run("readelf", "-rW", path), re.MULTILINE)
     for symbol in ("malloc", "atoi"):
-        (image,) = explain(path, symbol)["images"]
-        (way,) = image["ways"]
+        document = explain(path, symbol)
+        (way,) = document["ways"]
         assert way["wrong"] == []
         (site,) = way["call_sites"]
         assert site["function"].startswith("main+0x")
@@ -103,8 +103,8 @@ def test_a_call_on_mips(tmp_path: Path, arch: str, explain: Explain) -> None:
     truth = objdump_of(path, arch)
     symbols = run("readelf", "--dyn-syms", "-W", path)
     for symbol in ("malloc", "atoi"):
-        (image,) = explain(path, symbol)["images"]
-        (way,) = image["ways"]
+        document = explain(path, symbol)
+        (way,) = document["ways"]
         assert way["wrong"] == []
         (site,) = way["call_sites"]
         assert (site["flow"], site["target"]) == ("call-through", way["slot"]["slot"])
@@ -137,8 +137,8 @@ def test_a_thunk_that_makes_a_call_reach_its_stub(tmp_path: Path, explain: Expla
         .far 0x20000000 : { *(.far) } }""")
     far = ("-T", str(script), "-z", "lazy", "-shared")
     path = linked(tmp_path, "aarch64", "lld", made_by, *far)
-    (image,) = explain(path, "malloc")["images"]
-    (way,) = image["ways"]
+    document = explain(path, "malloc")
+    (way,) = document["ways"]
     (thunk,) = [one for one in way["steps"] if one["step"] == "thunk"]
     assert thunk["where"] == "__AArch64ADRPThunk_malloc"
     (stub,) = way["slot"]["stubs"]
@@ -161,8 +161,8 @@ void *NAME(void) { much++; return (char *)malloc(much) + 1; }
         source = text.replace("NAME", name)
         parts.append(compiled(tmp_path / name, "ppc", source, "-fPIC", "-msecure-plt"))
     path = linked(tmp_path, "ppc", "bfd", parts, "-z", "lazy", "-shared")
-    (image,) = explain(path, "malloc")["images"]
-    (way,) = image["ways"]
+    document = explain(path, "malloc")
+    (way,) = document["ways"]
     first, second = (one["stub"] for one in way["slot"]["stubs"])
     assert [one["target"] for one in way["call_sites"]] == [second, first]
     (stub,) = [one for one in way["steps"] if one["step"] == "stub"]
@@ -179,8 +179,8 @@ def test_calls_from_thumb_code(tmp_path: Path, explain: Explain) -> None:
     unit = compiled(tmp_path, "arm", text, "-fPIC", "-mthumb")
     path = linked(tmp_path, "arm", "bfd", [unit], "-shared", "-z", "lazy")
     truth = objdump_of(path, "arm")
-    (image,) = explain(path, "malloc")["images"]
-    (way,) = image["ways"]
+    document = explain(path, "malloc")
+    (way,) = document["ways"]
     expected = {
         vaddr: said.split()[0]
         for vaddr, (_, said) in truth.items()

@@ -28,13 +28,15 @@ def test_the_way_of_every_lazy_slot_that_mach_o_has_known(
     path = tmp_path / "image"
     path.write_bytes(image.data)
     if image.arch in {"armv7", "arm64_32"}:
-        (found,) = explain("--", path, "_puts")["images"]
-        assert f"no decoder for {image.arch}" in str(found["ways"])
+        document = explain("--", path, "_puts")
+        (importer,) = document["images"]
+        assert f"no decoder for {image.arch}" in str(document["ways"])
         return
     lazy = [one for one in image.rows if one.helper is not None and one.stub is not None]
     for row in lazy[:2]:
-        (found,) = explain("--", path, row.symbol)["images"]
-        (way,) = [one for one in found["ways"] if int(one["slot"]["slot"], 16) == row.slot]
+        document = explain("--", path, row.symbol)
+        (importer,) = document["images"]
+        (way,) = [one for one in document["ways"] if int(one["slot"]["slot"], 16) == row.slot]
         assert way["wrong"] == []
         steps = {one["step"]: one for one in way["steps"]}
         assert int(steps["stub"]["lines"][0]["vaddr"], 16) == row.stub
@@ -43,9 +45,9 @@ def test_the_way_of_every_lazy_slot_that_mach_o_has_known(
         values = [one["value"] for one in way["resolver_arguments"]]
         assert hex(row.argument or 0) in values
         if image.arch.startswith("ppc") or image.arch == "i386":
-            assert "macOS 12" not in found["laziness"]
+            assert "macOS 12" not in importer["laziness"]
         else:
-            assert "dyld3" in found["laziness"]
+            assert "dyld3" in importer["laziness"]
         if name.startswith("classic"):
             meanings = [one["meaning"] for one in way["resolver_arguments"]]
             assert meanings == ["the image's mach_header", "the slot"]
@@ -57,16 +59,16 @@ def test_a_helper_that_names_another_record_is_said_to(tmp_path: Path, explain: 
     (row,) = [one for one in image.rows if one.symbol == "_malloc"]
     path = tmp_path / "image"
     path.write_bytes(image.data)
-    (found,) = explain("--", path, row.symbol)["images"]
-    line = next(one for one in found["ways"][0]["steps"] if one["step"] == "helper")["lines"][0]
+    document = explain("--", path, row.symbol)
+    line = next(one for one in document["ways"][0]["steps"] if one["step"] == "helper")["lines"][0]
     literal = int(line["refers_to"], 16)
     with path.open("rb") as file:
         source = FileSource(file.fileno(), str(path))
         at = MachoMap(source, slices(source)[0]).image.offset_of(literal)
     assert at is not None
     path.write_bytes(image.data[:at] + bytes(4) + image.data[at + 4 :])
-    (found,) = explain("--", path, row.symbol, status=1)["images"]
-    (wrong,) = found["ways"][0]["wrong"]
+    document = explain("--", path, row.symbol, status=1)
+    (wrong,) = document["ways"][0]["wrong"]
     assert f"is given 0x0, but the slot's own record is {row.argument:#x}" in wrong
 
 
@@ -97,8 +99,8 @@ def test_a_stub_of_mach_o_leads_through_its_slot(
     rows = [one for one in image.rows if one.stub is not None]
     assert rows
     for row in (rows[0], rows[-1]):
-        (found,) = explain("--", path, row.symbol)["images"]
-        (way,) = [one for one in found["ways"] if int(one["slot"]["slot"], 16) == row.slot]
+        document = explain("--", path, row.symbol)
+        (way,) = [one for one in document["ways"] if int(one["slot"]["slot"], 16) == row.slot]
         (stub,) = [one for one in way["steps"] if one["step"] == "stub"]
         lines = stub["lines"]
         assert (lines[0]["vaddr"], lines[-1]["target"]) == (hex(row.stub or 0), hex(row.slot))
@@ -113,8 +115,8 @@ def test_the_stub_for_a_selector(tmp_path: Path, arch: str, explain: Explain) ->
     path = tmp_path / "image"
     path.write_bytes(image.data)
     for stub, selector in image.selectors.items():
-        (found,) = explain("--", path, f"_objc_msgSend${selector}")["images"]
-        (way,) = found["ways"]
+        document = explain("--", path, f"_objc_msgSend${selector}")
+        (way,) = document["ways"]
         assert [int(one["stub"], 16) for one in way["slot"]["stubs"]] == [stub]
         (step,) = [one for one in way["steps"] if one["step"] == "stub"]
         assert f"the selector is {selector}" in step["notes"]
@@ -131,9 +133,10 @@ def test_images_of_the_file_that_are_damaged_are_told(
     path = tmp_path / "universal"
     for place, byte in ((at + 12, 0x77), (at + 21, 0xFF)):  # no kind of file; too long commands
         path.write_bytes(data[:place] + bytes([byte]) + data[place + 1 :])
-        (found,) = explain(path, "puts", status=1)["images"]
-        assert found["arch"] == "x86_64"
-        assert [f"offset {at:#x}"[:-2] in why for why in found["partial"]] == [True]
+        document = explain(path, "puts", status=1)
+        (importer,) = document["images"]
+        assert importer["arch"] == "x86_64"
+        assert [f"offset {at:#x}"[:-2] in why for why in importer["partial"]] == [True]
         assert main(["explain", str(path), "puts"]) == 1
         assert f"{path}: partial: " in capfd.readouterr().err
 
@@ -147,7 +150,7 @@ def test_a_slot_that_nothing_binds_is_said_to_be_wrong(tmp_path: Path, explain: 
     # the record's last opcode, which binds, becomes one that sets a type
     end = image.data.index(b"\x90\0", at)
     path.write_bytes(image.data[:end] + b"\x51" + image.data[end + 1 :])
-    (found,) = explain("--", path, row.symbol, status=1)["images"]
-    (way,) = [one for one in found["ways"] if int(one["slot"]["slot"], 16) == row.slot]
+    document = explain("--", path, row.symbol, status=1)
+    (way,) = [one for one in document["ways"] if int(one["slot"]["slot"], 16) == row.slot]
     assert (way["slot"]["binding"], way["provider"]) == ("unbound", None)
     assert way["wrong"] == ["no record binds the slot: a call goes astray"]

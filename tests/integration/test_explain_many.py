@@ -7,6 +7,7 @@ from pathlib import Path
 from struct import pack
 
 from soscope.binfmt.macho import constants as c
+from soscope.model import arch as machines
 from tests.support.explaining import Explain
 from tests.support.machosmall import CODE, DATA, Small
 from tests.unit.binfmt.macho.test_filemap import CELLS
@@ -17,7 +18,7 @@ STUBS = 300
 
 def image(stubs: int, slots: int) -> Small:
     """x86_64: stubs that lead through the slots in turn, all of them of one symbol."""
-    made = Small(c.CPU_X86_64)
+    made = Small(machines.CPU_X86_64)
     code = b"".join(
         b"\xff\x25" + pack("<i", DATA + 8 * (at % slots) - (CODE + 6 * at + 6))
         for at in range(stubs)
@@ -35,16 +36,18 @@ def image(stubs: int, slots: int) -> Small:
 def test_many_slots_of_one_symbol(tmp_path: Path, explain: Explain) -> None:
     path = tmp_path / "image"
     path.write_bytes(image(SLOTS, SLOTS).built())
-    (found,) = explain(path, "puts", status=1)["images"]
-    assert len(found["ways"]) == 32
-    assert found["partial"] == ["68 more slots of _puts are left out"]
+    document = explain(path, "puts", status=1)
+    (importer,) = document["images"]
+    assert len(document["ways"]) == 32
+    assert importer["partial"] == ["68 more slots of _puts are left out"]
 
 
 def test_many_stubs_of_one_slot(tmp_path: Path, explain: Explain) -> None:
     path = tmp_path / "image"
     path.write_bytes(image(STUBS, 1).built())
-    (found,) = explain(path, "puts")["images"]
-    (way,) = found["ways"]
+    document = explain(path, "puts")
+    (importer,) = document["images"]
+    (way,) = document["ways"]
     assert len(way["slot"]["stubs"]) == STUBS
     assert "calls of 44 of its 300 stubs were not looked for" in way["steps"][0]["notes"]
-    assert found["partial"] == []
+    assert importer["partial"] == []

@@ -13,11 +13,11 @@ from soscope.binfmt.macho.fat import slices
 from soscope.binfmt.macho.filemap import MachoMap
 from soscope.binfmt.source import BufferSource
 from soscope.errors import FormatError, SoscopeError
-from soscope.inspect.check import check
-from soscope.inspect.emulate import disagreement
-from soscope.inspect.emulatecpu import cpu_of
-from soscope.inspect.emulatemacho import run_macho
-from soscope.inspect.emulator import Emulator
+from soscope.inspect.check.check import check
+from soscope.inspect.check.emulate import disagreement
+from soscope.inspect.check.emulatemacho import run_macho
+from soscope.inspect.check.emulator import Emulator
+from soscope.inspect.check.isa import x86
 from soscope.linker.image import Image
 from soscope.model.filemap import JUMP_TABLE, LAZY, OBJC_STUB
 from tests.support import damage
@@ -216,8 +216,7 @@ def _file(folder: Path, data: bytes) -> Path:
 
 
 def test_memory_that_the_file_does_not_pay_for() -> None:
-    cpu = cpu_of("x86-64", 64, "<")
-    assert cpu is not None
+    cpu = x86._CPU_64
     end = 1 << 35
     machine = Emulator(cpu, lambda addr, size: bytes(size) if addr < end else b"", end, 1 << 20)
     there = [machine.put(at << 20, 1) for at in range(4096)]

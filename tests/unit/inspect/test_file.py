@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from soscope.errors import FormatError, SoscopeError
-from soscope.inspect import file
-from soscope.inspect.costs import costs
+from soscope.inspect.doctor import file
+from soscope.inspect.doctor.costs import costs
 from tests.support import build
 from tests.support.matrix import REPOSITORY
 
@@ -62,6 +62,7 @@ def test_costs_are_about_those_of_the_benchmarks() -> None:
         "soscope trace -c": "`-c`",
         "soscope trace": "entry and exit, recorded",
     }
+    measured = {}
     for cost in costs():
         row = re.search(
             rf"^\| {re.escape(names[cost.command])} \|[^|]*\| \*\*([\d.]+)\*\* ns",
@@ -69,4 +70,8 @@ def test_costs_are_about_those_of_the_benchmarks() -> None:
             re.MULTILINE,
         )
         assert row is not None
-        assert 0.5 <= cost.ns / float(row[1]) <= 2
+        measured[cost.command] = float(row[1])
+    # The benchmarks may have run on a slower machine, or on a faster one.
+    speed = sum(cost.ns for cost in costs()) / sum(measured.values())
+    for cost in costs():
+        assert 0.4 <= cost.ns / (measured[cost.command] * speed) <= 2.5

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from soscope.inspect.filecode import OVERLAP, PIECE, FileCode
+from soscope.inspect.explain.filecode import OVERLAP, PIECE, FileCode
 
 LENGTH = 1 << 20
 

@@ -10,7 +10,7 @@ import pytest
 
 from soscope.binfmt.elf.ehframe import code_ranges
 from soscope.errors import FormatError, SoscopeError
-from soscope.inspect.resolver import audit as a
+from soscope.inspect.audit import audit as a
 from soscope.linker.search import open_image
 from tests.support.elffiles import built, run
 from tests.support.tools import need

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The instruction sets that resolvers are audited of: a file each, with `machine(header)`."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from soscope.binfmt.elf.header import Header
+from soscope.inspect.audit.machine import InstructionSet
+from soscope.model.arch import ARCHES
+
+_KNOWN = ("aarch64", "x86")
+
+
+def machine_of(header: Header) -> InstructionSet | None:
+    """Return the instruction set of a file, None for one that is not known.
+
+    Raises ImportError where capstone is not installed.
+    """
+    arch = header.arch
+    if arch is None or arch.isa not in _KNOWN:
+        return None
+    machine: InstructionSet | None = import_module(f"{__name__}.{arch.isa}").machine(header)
+    return machine
+
+
+def known() -> str:
+    """Return the names of the machines that are known, in words."""
+    names = list(dict.fromkeys(row.name for row in ARCHES if row.isa in _KNOWN))
+    return f"{', '.join(names[:-1])} and {names[-1]}"

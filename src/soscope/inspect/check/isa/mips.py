@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MIPS under Unicorn: the processor, and what its ABIs say of resolvers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.filemap import ElfMap
+from soscope.binfmt.isa.mips import slots, stubs
+from soscope.inspect.check.emulatecpu import Cpu
+from soscope.inspect.check.emulator import Emulator
+from soscope.model.arch import Arch
+from soscope.model.filemap import Stub
+
+_GP = 0x7FF0  # from the GOT to where %gp leads
+
+
+def cpu(arch: Arch, order: str) -> Cpu | None:
+    """Return the processor for ELF files; n32 is not known."""
+    if arch.bits == 32 and arch.flags[1]:
+        return None
+    mode = f"UC_MODE_MIPS{arch.bits}", f"UC_MODE_{'LITTLE' if order == '<' else 'BIG'}_ENDIAN"
+    return Cpu(
+        "MIPS",
+        mode,
+        arch.bits,
+        order,
+        "SP",
+        "PC",
+        (1,),
+        0,
+        _given,
+        reserved=_got,
+        set_up=_registers,
+        cannot=_is_short,
+        asked_for=_asked_for,
+    )
+
+
+def _given(machine: Emulator) -> tuple[int, int]:
+    # a stub leaves %gp alone, PLT0 has it lead to .got.plt
+    size, got = machine.cpu.bits // 8, machine.register("GP")
+    told = machine.word(got - _GP + size)
+    number = machine.register("T8")
+    # the trampoline for PLT0 makes an offset of it: two words are a relocation
+    return (told, number) if told else (machine.word(got + size), number * 2 * size)
+
+
+def _got(mapped: ElfMap) -> Sequence[int | None]:
+    tags = mapped.image.dynamic
+    return tags.get(stubs.DT_MIPS_PLTGOT), tags.get(c.DT_PLTGOT)
+
+
+def _registers(mapped: ElfMap, _stub: Stub) -> Mapping[str, int]:
+    return {"GP": (mapped.image.dynamic.get(c.DT_PLTGOT) or 0) + _GP}
+
+
+def _is_short(mapped: ElfMap) -> bool:
+    """Say whether the code is of the sets with shorter instructions, which Unicorn cannot enter."""
+    header = mapped.image.header
+    return header is not None and bool(header.flags & stubs.SHORTER)
+
+
+def _asked_for(mapped: ElfMap, machine: Emulator) -> int | None:
+    """Return the word of the GOT for whose symbol a stub asks the resolver."""
+    where = slots.first_word(mapped.image)
+    symbol = machine.register("T8")
+    return None if where is None else where[0] + (symbol - where[1]) * mapped.bits // 8

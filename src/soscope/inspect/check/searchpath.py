@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Folders in which a file has its libraries looked for, and into which anybody may put one."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+
+from soscope.binfmt.elf.filemap import ElfMap
+from soscope.errors import FormatError
+from soscope.inspect.check.fault import FAULT, Fault
+from soscope.linker.search import own_folders
+
+
+def check_search_path(mapped: ElfMap, path: str) -> Iterator[Fault]:
+    """Give a fault for each folder of DT_RPATH and DT_RUNPATH that others can fill."""
+    try:
+        folders = own_folders(mapped.image, path)
+    except FormatError:
+        return
+    for folder in dict.fromkeys(folders):
+        why = _who_may_write(folder)
+        if why:
+            message = f"libraries are looked for in '{folder}': {why}"
+            yield Fault("writable-search-path", FAULT, message)
+
+
+def _who_may_write(folder: str) -> str:
+    """Say why anybody may put a library there, "" where not everybody may."""
+    if not os.path.isabs(folder):
+        return "it depends on the folder that the program is started in"
+    try:
+        real = os.path.realpath(folder)
+    except OSError:
+        return ""
+    at = real
+    while not os.path.lexists(at):
+        at = os.path.dirname(at)
+    if at != real and _is_open(at, even_sticky=True):
+        return f"it is not there, and anybody may make it in {at}"
+    if at == real and _is_open(at, even_sticky=True):
+        return "anybody may write there"
+    # who may rename what a folder holds may put another one in its place, or another link
+    for way in (real, os.path.normpath(folder)):
+        at = way
+        while at not in ("/", "//"):
+            at = os.path.dirname(at)
+            if _is_open(at, even_sticky=False):
+                return f"anybody may put another folder in its place, in {at}"
+    return ""
+
+
+def _is_open(folder: str, *, even_sticky: bool) -> bool:
+    """Say whether anybody may write to a folder; one where only owners remove may not count."""
+    try:
+        mode = os.stat(folder).st_mode
+    except OSError:
+        return False
+    is_sticky = bool(mode & stat.S_ISVTX)
+    return stat.S_ISDIR(mode) and bool(mode & stat.S_IWOTH) and (even_sticky or not is_sticky)

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What works here, and with one process or file: all that `soscope doctor` says."""
+
+from __future__ import annotations
+
+from soscope.inspect.doctor import file, installation, kernel, processor, rights, running, trial
+from soscope.inspect.doctor.finding import MISSING, PagePart
+from soscope.inspect.doctor.subject import FINE, PARTIAL, Subject
+
+
+class Diagnosis:
+    """All findings: of this system by parts, and of the `subject`, None where none was named."""
+
+    __slots__ = ("parts", "subject")
+
+    def __init__(self, parts: list[PagePart], subject: Subject | None) -> None:
+        self.parts = parts
+        self.subject = subject
+
+    @property
+    def status(self) -> int:
+        """The exit status: 0, 1 where something does not work, 3 where it is not permitted."""
+        findings = [finding for part in self.parts for finding in part.findings]
+        if self.subject is not None:
+            if self.subject.status != FINE:
+                return self.subject.status
+            findings += self.subject.findings
+        return PARTIAL if any(finding.state == MISSING for finding in findings) else FINE
+
+
+def diagnose(*, pid: int | None = None, path: str | None = None) -> Diagnosis:
+    """Look at this system, and at process `pid` or the file at `path`.
+
+    Raises NoSuchProcess, and SoscopeError for a file that cannot be looked at.
+    """
+    subject = None
+    if pid is not None:
+        subject = running.examine(pid)
+    elif path is not None:
+        subject = file.examine(path)
+    parts = [
+        PagePart("installation", [*installation.findings(), *trial.findings()]),
+        PagePart("rights", rights.findings()),
+        PagePart("kernel", kernel.findings()),
+        PagePart("processor", processor.findings()),
+    ]
+    return Diagnosis(parts, subject)

@@ -1,0 +1,517 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The life of one call, as a file lays it down: from the call to the resolver, and the second time.
+
+Nothing is run. The code is followed instruction by instruction, from the stub to the slot, and from
+what the slot holds at first to the resolver; what that is given comes out of the same reading.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from soscope.binfmt.listing.arches import lister_of
+from soscope.binfmt.listing.base import (
+    CALL_THROUGH,
+    CELL,
+    JUMP,
+    NUMBER,
+    REGISTER,
+    THROUGH,
+    CallInstruction,
+    Line,
+    Lister,
+    Value,
+    walk,
+)
+from soscope.binfmt.spans import Spans
+from soscope.inspect.explain import isa, resolvers
+from soscope.inspect.explain.disassembly import around
+from soscope.inspect.explain.filecode import FileCode
+from soscope.inspect.explain.model import (
+    AFTER,
+    BEFORE,
+    CALL_SITE,
+    FIRST,
+    HELPER,
+    RESOLVER,
+    SECOND,
+    SLOT,
+    STUB,
+    THUNK,
+    CallSite,
+    CallWay,
+    FilePart,
+    Given,
+    Step,
+)
+from soscope.inspect.explain.resolvers import Resolver, resolvers_of
+from soscope.model.arch import arch_named
+from soscope.model.filemap import (
+    GLINK,
+    IRELATIVE,
+    LAZY,
+    LAZY_HALF,
+    MACHO,
+    MIPS_STUB,
+    NOW,
+    PRELINKED,
+    TLSDESC,
+    UNBOUND,
+    WEAK,
+    FileSlot,
+    Stub,
+)
+
+_MOST_SITES = 3
+_MOST_SEARCHED = 256  # stubs whose callers are looked for
+_MOST_STUBS = 4
+_LATE_STUBS = (MIPS_STUB, LAZY_HALF, GLINK)
+_CLASSIC = "indirect-symbol"  # the kind of slots that only the indirect symbol table names
+
+
+class Follower:
+    """Follows calls through one image; its code is searched once for all slots that are asked."""
+
+    # `format` is what the JSON calls it
+    def __init__(self, code: FileCode, *, format: str, arch: str) -> None:  # noqa: A002
+        self.code = code
+        self.format = format
+        self.arch = arch
+        self._looked_for: dict[int, int] = {}
+
+    def ways(self, asked: list[tuple[FileSlot, str | None, str | None]]) -> list[CallWay]:
+        """Return the way through each slot; beside it stand provider and reason."""
+        stubs = {stub.vaddr: stub.size for slot, _, _ in asked for stub in _called(slot)}
+        slots = {slot.vaddr for slot, _, _ in asked}
+        # each is looked for by itself: Objective-C's may be thousands
+        self._looked_for = dict(islice(stubs.items(), _MOST_SEARCHED))
+        calls, thunks = self._search(self._looked_for, slots, self._base(asked))
+        return [self._way(*entry, calls, thunks) for entry in asked]
+
+    # ---- who calls ----
+
+    def _search(
+        self, stubs: dict[int, int], slots: set[int], base: int
+    ) -> tuple[list[CallInstruction], dict[int, int]]:
+        lister = self._lister(base)
+        if lister is None:
+            return [], {}
+        thunks: dict[int, int] = {}
+        for vaddr, data in self.code.pieces():
+            thunks.update(lister.thunks(data, vaddr, stubs))
+        calls: dict[int, CallInstruction] = {}
+        own = Spans((stub, stub + size) for stub, size in stubs.items())
+        for vaddr, data in self.code.pieces():
+            for call in lister.calls(data, vaddr, {*stubs, *thunks}, slots):
+                if call.start not in thunks and own.at(call.vaddr) is None:
+                    calls.setdefault(call.vaddr, call)
+        return [calls[vaddr] for vaddr in sorted(calls)], thunks
+
+    def _site(self, call: CallInstruction) -> CallSite:
+        function = self.code.function_at(call.vaddr)
+        name = ""
+        if function is not None:
+            name = f"{function.name}+{call.vaddr - function.vaddr:#x}"
+        return CallSite(call, self.code.section(call.vaddr), name, ())
+
+    def _around(self, call: CallInstruction) -> list[Line]:
+        function = self.code.function_at(call.vaddr)
+        start = call.start if function is None else function.vaddr
+        lines = around(self.arch, self.code, start, call.vaddr)
+        if lines:
+            return [
+                line._replace(flow=call.flow, target=call.target)
+                if line.vaddr == call.vaddr
+                else line
+                for line in lines
+            ]
+        if call.text:
+            code = self.code.read(call.vaddr, call.size)
+            return [Line(call.vaddr, code, call.text, call.flow, call.target)]
+        lister = self._lister()
+        assert lister is not None
+        size = call.vaddr + call.size - call.start
+        return _listed(lister, self.code.read(call.start, size), call.start)
+
+    # ---- the way ----
+
+    def _lister(self, base: int = 0) -> Lister | None:
+        lister = lister_of(self.arch, self.code.bits, self.code.order, base)
+        if lister is not None:
+            lister.literals = self._literal
+        return lister
+
+    def _literal(self, vaddr: int, size: int) -> int | None:
+        """Return a number that lies among the code."""
+        data = self.code.read(vaddr, size) if self.code.is_code(vaddr) else b""
+        if len(data) < size:
+            return None
+        return int.from_bytes(data, "little" if self.code.order == "<" else "big")
+
+    def _base(self, asked: list[tuple[FileSlot, str | None, str | None]]) -> int:
+        """Return what position-independent code counts from: a stub of a known slot tells."""
+        for slot, _, _ in asked:
+            for stub in _called(slot):
+                lister = self._lister()
+                if lister is None:
+                    return 0
+                lister.use_base(0)
+                last = walk(lister, self.code.read, stub.vaddr)[-1]
+                if last.flow == THROUGH and last.target is not None:
+                    return slot.vaddr - last.target & lister.mask
+        return self.code.pointer
+
+    def _way(
+        self,
+        slot: FileSlot,
+        provider: str | None,
+        reason: str | None,
+        calls: list[CallInstruction],
+        thunks: dict[int, int],
+    ) -> CallWay:
+        stubs = {stub.vaddr for stub in _called(slot)}
+        mine = {vaddr: stub for vaddr, stub in thunks.items() if stub in stubs}
+        wanted = {*stubs, *mine, slot.vaddr}
+        sites = [self._site(call) for call in calls if call.target in wanted]
+        if sites:
+            sites[0] = sites[0]._replace(lines=tuple(self._around(sites[0].call)))
+        plain = slot
+        if sites:
+            goal = sites[0].call.target or 0
+            slot = _by_way_of(slot, mine.get(goal, goal))
+            mine = {goal: mine[goal], **mine} if goal in mine else mine
+        base = self._base([(slot, provider, reason)])
+        steps = [self._calls(slot, sites)]
+        direct = 0
+        if mine:
+            steps.append(self._thunk(mine))
+        if _called(slot):
+            step = self._stub(slot, base)
+            steps.append(step)
+            direct = len(step.lines)
+        steps.append(self._slot(slot, provider, reason))
+        steps.append(self._before(slot))
+        given: tuple[Given, ...] = ()
+        wrong: list[str] = []
+        if slot.binding == UNBOUND:
+            wrong.append("no record binds the slot: a call goes astray")
+        late = 0
+        generations: tuple[Resolver, ...] = ()
+        if slot.binding == LAZY and slot.helper is not None:
+            generations = self._generations(slot)
+            lazy, lister, cell = self._lazy(slot, base)
+            steps += lazy
+            late = sum(len(lazy_step.lines) for lazy_step in lazy)
+            if lister is not None and cell is not None:
+                given = self._given(lister, generations)
+                steps.append(self._resolver(cell, given))
+                wrong += self._compare(slot, given)
+        steps += [self._after(slot, provider), self._second(slot, sites, direct)]
+        once = 1 + direct
+        return CallWay(
+            vaddr=plain.vaddr,
+            kind=plain.kind,
+            symbol=plain.symbol,
+            version=plain.version,
+            provider=provider,
+            provider_reason=reason,
+            steps=tuple(steps),
+            wrong=tuple(wrong),
+            file=FilePart(
+                plain, tuple(sites), given, generations, (once + late if late else 0, once)
+            ),
+        )
+
+    def _generations(self, slot: FileSlot) -> tuple[Resolver, ...]:
+        if self.code.loader in resolvers.NEVER_LAZY:
+            return ()
+        if self.format == MACHO and slot.kind == _CLASSIC:
+            return resolvers_of(resolvers.CLASSIC, self.arch)
+        return resolvers_of(self.code.loader or resolvers.GLIBC, self.arch)
+
+    def _calls(self, slot: FileSlot, sites: list[CallSite]) -> Step:
+        if not sites:
+            how = "its address is loaded" if not _called(slot) else "nobody in this file calls it"
+            if self._lister() is None:
+                how = f"the code was not searched: no decoder for {self.arch}"
+            return Step(CALL_SITE, "call site", "", (), (how, *self._omitted(slot)))
+        first = sites[0]
+        notes = [f"also at {site.call.vaddr:#x}{_in(site)}" for site in sites[1:_MOST_SITES]]
+        if len(sites) > _MOST_SITES:
+            notes.append(f"and {len(sites) - _MOST_SITES:,} more")
+        notes += self._omitted(slot)
+        return Step(
+            CALL_SITE, "call site", first.function or first.section, first.lines, tuple(notes)
+        )
+
+    def _omitted(self, slot: FileSlot) -> list[str]:
+        """Say which stubs' callers were not looked for."""
+        called = _called(slot)
+        left = sum(stub.vaddr not in self._looked_for for stub in called)
+        if not left or self._lister() is None:
+            return []
+        return [f"calls of {left:,} of its {len(called):,} stubs were not looked for"]
+
+    def _thunk(self, thunks: dict[int, int]) -> Step:
+        vaddr = next(iter(thunks))
+        lister = self._lister()
+        assert lister is not None
+        lines = walk(lister, self.code.read, vaddr)
+        function = self.code.function_at(vaddr)
+        name = function.name if function is not None and function.vaddr == vaddr else ""
+        notes = ["the stub is too far for a branch"]
+        if len(thunks) > 1:
+            notes.append(f"and {len(thunks) - 1} more like it")
+        where = name or self.code.section(vaddr)
+        return Step(THUNK, "range-extension thunk", where, tuple(lines), tuple(notes))
+
+    def _stub(self, slot: FileSlot, base: int) -> Step:
+        called = _called(slot)
+        first = called[0]
+        lines = self._follow(first.vaddr, base, slot.vaddr)[0]
+        notes = []
+        if not lines:
+            notes.append(f"{first.vaddr:#x}, {first.size} bytes: no decoder for {self.arch}")
+        if first.selector is not None:
+            notes.append(f"the selector is {first.selector}")
+        if slot.signed is not None:
+            notes.append(_signature(slot))
+        notes += [
+            f"another stub at {stub.vaddr:#x} in {stub.section or 'code'} ({stub.kind})"
+            for stub in called[1:_MOST_STUBS]
+        ]
+        if len(called) > _MOST_STUBS:
+            notes.append(f"and {len(called) - _MOST_STUBS:,} more")
+        where = first.section or ""
+        return Step(STUB, f"stub ({first.kind})", where, tuple(lines), tuple(notes))
+
+    def _follow(
+        self, vaddr: int, base: int, end: int | None = None, lister: Lister | None = None
+    ) -> tuple[list[Line], int | None, Lister | None]:
+        """Follow code to where it jumps through a cell: (lines, cell, decoder)."""
+        lister = lister or self._lister(base)
+        if lister is None:
+            return [], None, None
+        lines: list[Line] = []
+        for _ in range(4):
+            part = walk(lister, self.code.read, vaddr)
+            lines += part
+            last = part[-1]
+            if last.flow == THROUGH:
+                return lines, last.target, lister
+            if last.flow != JUMP or last.target is None or last.target == end:
+                break
+            vaddr = last.target
+        return lines, None, lister
+
+    def _slot(self, slot: FileSlot, provider: str | None, reason: str | None) -> Step:
+        name = slot.symbol or "(no name)"
+        if slot.version is not None:
+            name += f"@{slot.version}"
+        place = f"{slot.vaddr:#x}"
+        if slot.offset is not None:
+            place += f", at offset {slot.offset:#x} of the file"
+        notes = [place, f"{slot.kind}: {name} ({slot.symbol_type})"]
+        if slot.binding == IRELATIVE:
+            notes.append("a function of this file chooses one of several")
+        elif slot.defined_here:
+            notes.append("this file defines it; another image may come first")
+        elif provider is not None:
+            notes.append(f"from {provider}")
+        elif reason is not None:
+            notes.append(f"from whom is not said: {reason}")
+        if slot.signed is not None and not _called(slot):
+            notes.append(_signature(slot))
+        return Step(SLOT, "slot", slot.section or "", (), tuple(notes))
+
+    def _before(self, slot: FileSlot) -> Step:
+        value = None if slot.offset is None else self.code.word(slot.vaddr)
+        shown = "no bytes in the file" if value is None else f"{value:#x}"
+        if slot.binding == LAZY and slot.helper is not None:
+            shown = f"{slot.helper:#x}: {self._place(slot, slot.helper)}"
+            moved = f"when the image is loaded, {self._bias()} is added"
+            return Step(BEFORE, "holds at first", "", (), (shown, moved))
+        when = {
+            NOW: "the loader writes the address when it loads the image, before any call",
+            WEAK: "the loader writes the address of the first definition of all images",
+            IRELATIVE: "at the start the image's own function is asked which one is to be used",
+            UNBOUND: "nothing in the file tells the loader to write here",
+            PRELINKED: "the address is in the file, good as long as no library has changed",
+            TLSDESC: "the loader writes a function, and what it is given",
+        }.get(slot.binding, "the loader writes the address when it loads the image")
+        if slot.kind.startswith("chained") and value is not None:
+            shown = f"{value:#x}: a link of a chain of fixups, no address"
+        elif value == 0:
+            shown = "0"
+        elif value is not None and slot.kind.endswith(("JUMP_SLOT", "JMP_SLOT")):
+            shown += ": the lazy half, which nobody will use" if self.code.is_code(value) else ""
+        return Step(BEFORE, "holds at first", "", (), (shown, when))
+
+    def _bias(self) -> str:
+        return "its slide" if self.format == MACHO else "the load bias"
+
+    def _place(self, slot: FileSlot, vaddr: int) -> str:
+        for stub in slot.stubs:
+            if stub.vaddr < vaddr < stub.vaddr + max(stub.size, 16):
+                return "the second half of the stub itself"
+        section = self.code.section(vaddr)
+        return f"in {section}" if section else "in the code"
+
+    def _lazy(self, slot: FileSlot, base: int) -> tuple[list[Step], Lister | None, int | None]:
+        """Return the steps from what the slot holds to the resolver's cell."""
+        lister = self._lister(base)
+        if lister is None or slot.helper is None:
+            return [], None, None
+        if _called(slot):  # what it leaves in registers is what the other half goes on with
+            walk(lister, self.code.read, _called(slot)[0].vaddr)
+            for name, value in lister.registers.items():
+                if value == Value(CELL, slot.vaddr):
+                    lister.registers[name] = Value(NUMBER, slot.helper)
+        first = walk(lister, self.code.read, slot.helper)
+        steps = []
+        last = first[-1]
+        where = self.code.section(slot.helper)
+        if last.flow == THROUGH:
+            is_own = any(stub.vaddr == slot.helper for stub in slot.stubs)
+            kind, title = FIRST, self._first_name()
+            if is_own:
+                kind, title = HELPER, self._helper_name()
+            steps.append(Step(kind, title, where, tuple(first), ()))
+            return steps, lister, last.target
+        steps.append(Step(HELPER, self._helper_name(), where, tuple(first), ()))
+        if last.flow != JUMP or last.target is None:
+            return steps, lister, None
+        lines, cell, _ = self._follow(last.target, base, lister=lister)
+        where = self.code.section(last.target)
+        steps.append(Step(FIRST, self._first_name(), where, tuple(lines), ()))
+        return steps, lister, cell
+
+    def _helper_name(self) -> str:
+        return "stub helper" if self.format == MACHO else "lazy half"
+
+    def _first_name(self) -> str:
+        return "what all helpers share" if self.format == MACHO else "PLT0"
+
+    # ---- the resolver ----
+
+    def _given(self, lister: Lister, generations: tuple[Resolver, ...]) -> tuple[Given, ...]:
+        if not generations:
+            return ()
+        given = []
+        for argument in generations[0].arguments:
+            if argument.word < 0:
+                value = lister.get(argument.place)
+            elif argument.word < len(lister.stack):
+                value = lister.stack[-1 - argument.word]
+            else:
+                continue
+            given.append(
+                Given(
+                    argument.place, value, self._text(value), resolvers.MEANINGS[argument.meaning]
+                )
+            )
+        return tuple(given)
+
+    def _text(self, value: Value) -> str:
+        if value.kind == NUMBER:
+            name = self.code.cell(value.number)
+            return f"{value.number:#x} ({name})" if name else f"{value.number:#x}"
+        if value.kind == CELL:
+            name = self.code.cell(value.number)
+            return f"what {name or 'the cell'} at {value.number:#x} holds"
+        return f"what {value.name} held" if value.kind == REGISTER else "not known"
+
+    def _resolver(self, cell: int, given: tuple[Given, ...]) -> Step:
+        name = self.code.cell(cell)
+        through = f"through {name} at {cell:#x}" if name else f"through {cell:#x}"
+        through += ", which the loader fills when it loads the image"
+        notes = [through]
+        notes += [f"{argument.place} = {argument.text}: {argument.meaning}" for argument in given]
+        return Step(RESOLVER, "resolver", "", (), tuple(notes))
+
+    def _compare(self, slot: FileSlot, given: tuple[Given, ...]) -> list[str]:
+        """Say where the resolver is given another record than that of the slot."""
+        wanted = {
+            resolvers.MEANINGS[meaning]: slot.resolver_argument
+            for meaning in (resolvers.INDEX, resolvers.OFFSET, resolvers.LAZY_INFO)
+        }
+        step = isa.known(arch_named(self.arch), "INDEX_STEPS", {}).get(self.arch)
+        if step is not None and slot.resolver_argument is not None:
+            wanted[resolvers.MEANINGS[resolvers.INDEX]] = slot.resolver_argument // step
+        wanted[resolvers.MEANINGS[resolvers.SLOT]] = slot.vaddr
+        return [
+            f"the resolver is given {argument.value.number:#x}, but the slot's own record is"
+            f" {expected:#x}: another symbol would be bound"
+            for argument in given
+            if (expected := wanted.get(argument.meaning)) is not None
+            and argument.value.kind == NUMBER
+            and argument.value.number != expected
+        ]
+
+    # ---- afterwards ----
+
+    def _after(self, slot: FileSlot, provider: str | None) -> Step:
+        if slot.binding == UNBOUND:
+            return Step(AFTER, "holds then", "", (), ("what it held at first",))
+        name = slot.symbol or "the function"
+        owner = "this file" if slot.defined_here else provider or "the first image that has it"
+        value = f"the address of {name} in {owner}"
+        if slot.signed is not None:
+            value += ", signed"
+        return Step(AFTER, "holds then", "", (), (value,))
+
+    def _second(self, slot: FileSlot, sites: list[CallSite], direct: int) -> Step:
+        flow = sites[0].call.flow if sites else ""
+        way = ["call"]
+        if flow not in (CALL_THROUGH, THROUGH) and _called(slot):
+            way.append("stub")
+        way += ["slot", slot.symbol or "the function"]
+        count = 1 + direct
+        notes = [" → ".join(way)]
+        if sites and direct:
+            notes.append(f"{count} instructions: the call and {direct} of the stub")
+        elif sites and sites[0].call.start != sites[0].call.vaddr:
+            notes.append("what loads the slot, and the call")
+        elif sites:
+            notes.append("1 instruction")
+        return Step(
+            SECOND,
+            "every later call" if slot.binding == LAZY else "every call",
+            "",
+            (),
+            tuple(notes),
+        )
+
+
+def _by_way_of(slot: FileSlot, vaddr: int) -> FileSlot:
+    """Return a slot with the stub at `vaddr` in front of its others."""
+    return slot._replace(stubs=tuple(sorted(slot.stubs, key=lambda stub: stub.vaddr != vaddr)))
+
+
+def _called(slot: FileSlot) -> tuple[Stub, ...]:
+    """Return the stubs that calls go through; others are on the way to the resolver alone."""
+    return tuple(stub for stub in slot.stubs if stub.kind not in _LATE_STUBS)
+
+
+def _signature(slot: FileSlot) -> str:
+    assert slot.signed is not None
+    key, diversity, address = slot.signed
+    return f"signed with key {key}, diversity {diversity:#x}" + (
+        " and the slot's address" if address else ""
+    )
+
+
+def _in(site: CallSite) -> str:
+    place = site.function or site.section
+    return f" in {place}" if place else ""
+
+
+def _listed(lister: Lister, code: bytes, vaddr: int) -> list[Line]:
+    """Return the instructions in `code`; what has no row is a line of bytes."""
+    lines = []
+    at = 0
+    while at < len(code):
+        line = lister.line(code[at:], vaddr + at)
+        lines.append(line)
+        at += max(len(line.code), 1)
+    return lines

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The instructions around a call, by the disassembler Capstone where it is installed.
+
+That is the extra `disasm`. Stubs need none: binfmt/listing knows what they are made of.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from soscope.binfmt.listing.base import Line
+from soscope.inspect.explain import isa
+from soscope.inspect.explain.filecode import FileCode
+from soscope.model.arch import arch_named
+
+_BEFORE = 2
+_BEHIND = 1
+_FARTHEST = 1 << 16  # bytes from the beginning of a function
+_SPAN = 32  # bytes behind the call that are read
+
+
+def around(arch: str, code: FileCode, start: int, vaddr: int) -> list[Line]:
+    """Return the instruction at `vaddr` with two before it and one behind it.
+
+    `start` is where instructions are known to begin, the head of the function. Empty where
+    Capstone is not installed, or does not come out at `vaddr`.
+    """
+    try:
+        capstone: Any = import_module("capstone")
+    except ImportError:
+        return []
+    known = arch_named(arch)
+    names = isa.known(known, "CAPSTONE", {}).get("" if known is None else known.name)
+    if names is None or not 0 <= vaddr - start < _FARTHEST:
+        return []
+    machine = capstone.Cs(getattr(capstone, names[0]), getattr(capstone, names[1]))
+    if names[0] == "CS_ARCH_X86":
+        machine.syntax = capstone.CS_OPT_SYNTAX_ATT
+    data = code.read(start, vaddr - start + _SPAN)
+    lines: list[Line] = []
+    left = -1
+    for at, size, name, operands in machine.disasm_lite(data, start):
+        text = f"{name} {operands}".rstrip()
+        lines.append(Line(at, data[at - start : at - start + size], text))
+        if at == vaddr:
+            left = _BEHIND
+            del lines[: -1 - _BEFORE]
+        elif left >= 0:
+            left -= 1
+        if left == 0 or (left < 0 and at > vaddr):
+            break
+    return lines if left >= 0 else []
