@@ -1,10 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small JSON documents, without the standard module: that imports `re` and `enum`.
+"""JSON documents: those of most verbs, and small ones without the standard module.
 
-For an answer that takes ten milliseconds, eight more would be spent on importing a decoder.
+That imports `re` and `enum`: for an answer that takes ten milliseconds, eight more would be spent
+on importing a decoder.
 """
 
 from __future__ import annotations
+
+try:
+    from _json import encode_basestring_ascii as quoted
+except ImportError:  # an interpreter without the compiled half
+    from json.encoder import py_encode_basestring_ascii as quoted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ("dumps", "json_document", "quoted")
 
 
 def dumps(value: object) -> str:
@@ -14,21 +26,12 @@ def dumps(value: object) -> str:
     keys. What is no number ("nan", "inf", "-inf") becomes a string: JSON has no word for it.
     Raises TypeError for everything else.
     """
-    try:
-        from _json import encode_basestring_ascii as quoted
-    except ImportError:  # an interpreter without the compiled half
-        from json.encoder import py_encode_basestring_ascii as quoted
     parts: list[str] = []
-    _write(value, parts, quoted)
+    _write(value, parts)
     return "".join(parts)
 
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-
-def _write(value: object, parts: list[str], quoted: Callable[[str], str]) -> None:
+def _write(value: object, parts: list[str]) -> None:
     if isinstance(value, str):
         parts.append(quoted(value))
     elif value is None:
@@ -42,19 +45,26 @@ def _write(value: object, parts: list[str], quoted: Callable[[str], str]) -> Non
         parts.append(text if value - value == 0 else quoted(text))
     elif isinstance(value, list | tuple):
         parts.append("[")
-        for at, one in enumerate(value):
+        for at, item in enumerate(value):
             if at:
                 parts.append(", ")
-            _write(one, parts, quoted)
+            _write(item, parts)
         parts.append("]")
     elif isinstance(value, dict):
         parts.append("{")
-        for at, (key, one) in enumerate(value.items()):
+        for at, (key, item) in enumerate(value.items()):
             if not isinstance(key, str):
                 raise TypeError(f"{key!r} is no name")
             parts.append(", " if at else "")
             parts.append(quoted(key) + ": ")
-            _write(one, parts, quoted)
+            _write(item, parts)
         parts.append("}")
     else:
         raise TypeError(f"{value!r} cannot be written as JSON")
+
+
+def json_document(value: Mapping[str, object]) -> str:
+    """Return a JSON document for a file or a pipe: its schema is the value's first field."""
+    import json
+
+    return json.dumps(value, indent=1) + "\n"

@@ -3,50 +3,66 @@
 
 The target must not notice that its trace cannot be written: a full disk, a closed
 terminal, a reader that went away. The first error ends the output and is kept for the
-notes.
+notes. A reader that stands still is waited for, but not in write(2): somebody has to look after
+the target, and to hear the signals.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
+from _collections_abc import Callable
 
 from soscope.errors import SoscopeError
+from soscope.instruments.trace.listener import Destination
 
 STDOUT = 1
 STDERR = 2
 
 
-class Output:
+_LITTLE = 512  # bytes for which there is room where there is any
+_PATIENCE = 50  # ms without a reader between looks at the rest
+
+
+class Output(Destination):
     """Text on its way to a descriptor; `name` is what the user calls it.
 
     `error` is what ended it, None as long as it goes well; `lost` counts the lines that
     were not written since.
     """
 
-    __slots__ = ("error", "fd", "lost", "name")
+    __slots__ = ("_is_old", "_meanwhile", "error", "fd", "lost", "name")
 
     def __init__(self, fd: int, name: str) -> None:
         self.fd = fd
         self.name = name
         self.error: OSError | None = None
         self.lost = 0
+        self._is_old = False  # it has the content of an earlier time
+        self._meanwhile: Callable[[], bool] | None = None
 
     @classmethod
-    def open(cls, path: str | None, default: int = STDERR) -> Output:
+    def open(cls, path: str | None, default: int = STDERR, *, wait: bool = True) -> Output:
         """Open what -o names: a file, `-` for stdout, None for the default descriptor.
 
-        Raises SoscopeError where the file cannot be opened.
+        What the file holds stays until `begin`, or until something is written. Raises
+        SoscopeError where the file cannot be opened; without `wait`, that is a pipe that nobody
+        reads.
         """
         if path is None:
             return cls(default, "standard error" if default == STDERR else "standard output")
         if path == "-":
             return cls(STDOUT, "standard output")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOCTTY
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY
         try:
-            fd = os.open(path, flags, 0o666)
+            fd = os.open(path, flags if wait else flags | os.O_NONBLOCK, 0o666)
             if fd <= STDERR:  # it was closed, and is the target's to inherit
                 fd = _above_stderr(fd)
-            return cls(fd, path)
+            output = cls(fd, path)
+            status = os.fstat(fd)
+            output._is_old = stat.S_ISREG(status.st_mode) and status.st_size > 0
+            return output
         except OSError as error:
             raise SoscopeError(
                 f"cannot write '{path}': {(error.strerror or '').lower()}",
@@ -59,8 +75,39 @@ class Output:
         """Say whether what is written still arrives."""
         return self.error is None
 
+    @property
+    def file(self) -> tuple[int, int] | None:
+        """Device and inode of a regular file; None for what is none."""
+        try:
+            status = os.fstat(self.fd)
+        except OSError:
+            return None  # it was closed before soscope began: writing will say so
+        return (status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) else None
+
+    def begin(self) -> None:
+        """Cut off what the file held before."""
+        if self._is_old:
+            self._is_old = False
+            try:
+                os.ftruncate(self.fd, 0)
+            except OSError as error:
+                self.error = error
+
+    def attend(self, meanwhile: Callable[[], bool]) -> None:
+        """Call `meanwhile` often while nobody reads; where it says False, give up writing."""
+        try:
+            mode = os.fstat(self.fd).st_mode
+        except OSError:
+            return  # as above
+        if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(self.fd):
+            self._meanwhile = meanwhile
+            if (fd := _opened_again(self.fd)) >= 0:
+                self.close()
+                self.fd = fd
+
     def write(self, text: str) -> None:
         """Write all of the text, or note why not."""
+        self.begin()
         if self.error is not None:
             self.lost += text.count("\n")
             return
@@ -68,22 +115,50 @@ class Output:
         written = 0
         while written < len(data):
             try:
-                written += os.write(self.fd, data[written:] if written else data)
+                written += self._write(data, written)
             except BlockingIOError:
-                # The target may have made the terminal or pipe that we share nonblocking.
-                self._wait()
+                # Ours is; or the target has made the terminal or pipe that we share so.
+                if not self._wait():
+                    self.error = OSError(errno.EINTR, "nobody read it until a signal came")
+                    self.lost += data.count(b"\n", written)
+                    return
             except OSError as error:
                 self.error = error
                 self.lost += data.count(b"\n", written)
                 return
 
-    def _wait(self) -> None:
-        """Wait until the descriptor takes bytes again."""
+    @property
+    def is_given_up(self) -> bool:
+        """Say whether nobody read it, so that a note on the same pipe would wait, too."""
+        if self.error is None or self.error.errno != errno.EINTR:
+            return False
+        try:
+            return os.path.sameopenfile(self.fd, STDERR)
+        except OSError:
+            return False  # one of them is closed
+
+    def _write(self, data: bytes, start: int) -> int:
+        """Write some of the data from `start` on. Raises BlockingIOError where nobody reads."""
+        if self._meanwhile is None or not os.get_blocking(self.fd):
+            return os.write(self.fd, data[start:] if start else data)
+        # Not ours alone (a socket): see before whether a little would be taken.
+        if not self._is_ready(0):
+            raise BlockingIOError
+        return os.write(self.fd, data[start : start + _LITTLE])
+
+    def _wait(self) -> bool:
+        """Wait until the descriptor may take bytes again; False: give up."""
+        if self._meanwhile is None:
+            self._is_ready(1000)
+            return True
+        return self._is_ready(_PATIENCE) or self._meanwhile()
+
+    def _is_ready(self, milliseconds: int) -> bool:
         import select
 
         poll = select.poll()
         poll.register(self.fd, select.POLLOUT)
-        poll.poll(1000)
+        return bool(poll.poll(milliseconds))
 
     def close(self) -> None:
         """Close the file, if it is one; a late error is kept like any other."""
@@ -94,10 +169,27 @@ class Output:
                 self.error = self.error or error
 
 
+def _opened_again(fd: int) -> int:
+    """Open a pipe or terminal once more, not to wait in write(2); -1 where that cannot be.
+
+    The file description that a descriptor was inherited with is others', too.
+    """
+    flags = os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+    try:
+        opened = os.open(f"/proc/self/fd/{fd}", flags)
+    except OSError:
+        return -1  # a socket, another user's terminal, no /proc
+    try:
+        return opened if opened > STDERR else _above_stderr(opened)
+    except OSError:
+        return -1  # no descriptor is left
+
+
 def _above_stderr(fd: int) -> int:
     """Move a descriptor out of the way of the three standard ones."""
     import fcntl
 
-    moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, STDERR + 1)
-    os.close(fd)
-    return moved
+    try:
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, STDERR + 1)
+    finally:
+        os.close(fd)

@@ -3,10 +3,6 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 def signal_name(number: int) -> str:
     """Return the name of a signal: SIGTERM, SIGRTMIN+2."""
@@ -30,9 +26,9 @@ def signal_text(number: int) -> str:
         return f"Signal {number}"
 
 
-def plural(count: int, one: str, more: str | None = None) -> str:
+def plural(count: int, singular: str, more: str | None = None) -> str:
     """Return the count with its noun: `1 call`, `1,204 calls`."""
-    return f"{count:,} {one if count == 1 else more or one + 's'}"
+    return f"{count:,} {singular if count == 1 else more or singular + 's'}"
 
 
 def ending(status: int | None, signal_number: int | None) -> str:
@@ -48,17 +44,10 @@ def printable(line: str) -> str:
     """Return a line that is one line, and harmless to a terminal, whatever names are in it."""
     if line.isprintable():
         return line
-    return "".join(one if one.isprintable() else f"\\x{_byte(one):02x}" for one in line)
+    return "".join(letter if letter.isprintable() else f"\\x{_byte(letter):02x}" for letter in line)
 
 
-def _byte(one: str) -> int:
+def _byte(letter: str) -> int:
     """Return a letter's number; of what stands for a byte that is no UTF-8, that byte."""
-    number = ord(one)
+    number = ord(letter)
     return number - 0xDC00 if 0xDC80 <= number <= 0xDCFF else number
-
-
-def json_document(value: Mapping[str, object]) -> str:
-    """Return a JSON document for a file or a pipe: its schema is the value's first field."""
-    import json
-
-    return json.dumps(value, indent=1) + "\n"

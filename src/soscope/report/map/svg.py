@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from math import log2
 
-from soscope.process.slots.bindings import BOUND, HOOKED, INTERPOSED, UNBOUND
-from soscope.report.callgraph import COLOURS, Edge, Graph, Node
-from soscope.report.maplayout import BOX, CHAR, LONGEST, MARGIN, Layout, Spot, shortened
+from soscope.live.slots.bindings import BOUND, HOOKED, INTERPOSED, UNBOUND
+from soscope.report.map.callgraph import COLOURS, Edge, Graph, Node
+from soscope.report.map.layout import BOX, CHAR, LONGEST, MARGIN, GraphLayout, Spot
+from soscope.report.picture import escaped, shortened
 
 _HEAD = 92
 _TIP = 7  # length of an arrow's head
@@ -38,7 +39,7 @@ def document(graph: Graph) -> str:
     """Return the text of the picture."""
     title = escaped(shortened(graph.title, 90))
     legend, least = _legend(graph)
-    layout = Layout(graph, _HEAD, max(least, len(title) * 10.0 + 2 * MARGIN))
+    layout = GraphLayout(graph, _HEAD, max(least, len(title) * 10.0 + 2 * MARGIN))
     size = f'width="{layout.width:.0f}" height="{layout.height:.0f}"'
     view = f'viewBox="0 0 {layout.width:.0f} {layout.height:.0f}"'
     font = 'font-family="sans-serif" font-size="12"'
@@ -52,7 +53,7 @@ def document(graph: Graph) -> str:
         *legend,
     ]
     # what is remarkable is drawn over the rest
-    ordered = sorted(graph.edges, key=lambda one: (list(_WORDS).index(one.state), one.total))
+    ordered = sorted(graph.edges, key=lambda edge: (list(_WORDS).index(edge.state), edge.total))
     is_dense = len(graph.edges) > 60
     lines += [_line(edge, layout.ways[edge], is_dense=is_dense) for edge in ordered]
     lines += [_box(node, layout.boxes[node]) for node in graph.nodes]
@@ -124,7 +125,7 @@ def _curve(x: float, y: float, end_x: float, end_y: float) -> str:
     return f"C{x:.1f} {y + bend:.1f} {end_x:.1f} {end_y - bend:.1f} {end_x:.1f} {end_y:.1f}"
 
 
-def _labels(graph: Graph, layout: Layout) -> list[str]:
+def _labels(graph: Graph, layout: GraphLayout) -> list[str]:
     """Write names at lines that are remarkable, and numbers at the others where there is room.
 
     A label stands on the first piece of its line, which it shares with no other.
@@ -135,13 +136,13 @@ def _labels(graph: Graph, layout: Layout) -> list[str]:
     ]
     lines: list[str] = []
     is_small = len(graph.nodes) <= _FEW
-    for edge in sorted(graph.edges, key=lambda one: (one.state not in _SPECIAL, -one.total)):
+    for edge in sorted(graph.edges, key=lambda edge: (edge.state not in _SPECIAL, -edge.total)):
         is_special = edge.state in _SPECIAL
         if len(lines) >= _MOST_LABELS or not (is_special or is_small):
             break
         text = f"{edge.total:,}"
         if is_special:
-            names = [shortened(one, LONGEST) for one in edge.special_names[:_NAMES]]
+            names = [shortened(name, LONGEST) for name in edge.special_names[:_NAMES]]
             if sum(map(len, names)) > _LONG * _NAMES:
                 names = names[:1]
             more = edge.special_total - len(names)
@@ -203,11 +204,3 @@ def _box(node: Node, spot: Spot) -> str:
         f'<text x="{spot.x:.1f}" y="{spot.y + 13:.1f}" text-anchor="middle" font-size="9"'
         f' fill="#6b7682">{slots}</text></g>'
     )
-
-
-def escaped(text: str) -> str:
-    """Return text that XML takes: no markup, no control characters, no lone surrogates."""
-    plain = "".join(one if one.isprintable() or one == "\n" else "?" for one in text)
-    for sign, name in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;")):
-        plain = plain.replace(sign, name)
-    return plain.encode("utf-8", "replace").decode()

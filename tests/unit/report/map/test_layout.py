@@ -8,10 +8,11 @@ from xml.etree import ElementTree as ET
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from soscope.process.slots.bindings import BOUND, HOOKED, INTERPOSED, UNBOUND
-from soscope.report import mapsvg
-from soscope.report.callgraph import Edge, Graph, Node, arrange
-from soscope.report.maplayout import BOX, Layout, shortened
+from soscope.live.slots.bindings import BOUND, HOOKED, INTERPOSED, UNBOUND
+from soscope.report.map import svg as mapsvg
+from soscope.report.map.callgraph import Edge, Graph, Node, arrange
+from soscope.report.map.layout import BOX, GraphLayout
+from soscope.report.picture import shortened
 
 STATES = (BOUND, UNBOUND, INTERPOSED, HOOKED)
 
@@ -47,7 +48,7 @@ PAIRS = st.lists(
 @given(st.integers(1, 40), PAIRS)
 def test_nothing_lies_upon_anything(size: int, pairs: list[tuple[int, int, str]]) -> None:
     made = graph(size, pairs)
-    layout = Layout(made, 90, 500)
+    layout = GraphLayout(made, 90, 500)
     spots = list(layout.boxes.values())
     assert len(spots) == size
     for spot in spots:

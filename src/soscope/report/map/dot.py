@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from soscope.process.slots.bindings import UNBOUND
-from soscope.report.callgraph import COLOURS, Graph
+from soscope.live.slots.bindings import UNBOUND
+from soscope.report.map.callgraph import COLOURS, Graph
 
 
 def document(graph: Graph) -> str:
@@ -33,5 +33,5 @@ def document(graph: Graph) -> str:
 
 def _quoted(text: str) -> str:
     """Return a string of graphviz's: only quotes and backslashes mean something in it."""
-    plain = "".join(one if one.isprintable() else "?" for one in text)
+    plain = "".join(letter if letter.isprintable() else "?" for letter in text)
     return '"' + plain.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -12,14 +12,23 @@ import textwrap
 from itertools import pairwise, zip_longest
 
 from soscope.binfmt.listing.base import Line
-from soscope.inspect.callsteps import CALL_SITE, FIRST, HELPER, RESOLVER, STUB, THUNK, Way
-from soscope.inspect.explainfile import Subject
-from soscope.inspect.resolvers import laziness_of
-from soscope.model.filemap import LAZY, UNBOUND
-from soscope.report.explainfile import code_text, nothing, said
-from soscope.report.explainfile import title as title_of
-from soscope.report.maplayout import shortened
-from soscope.report.mapsvg import escaped
+from soscope.inspect.explain.model import (
+    CALL_SITE,
+    FIRST,
+    HELPER,
+    RESOLVER,
+    STUB,
+    THUNK,
+    CallWay,
+    Explanation,
+    FilePart,
+    Importer,
+)
+from soscope.inspect.explain.resolvers import laziness_of
+from soscope.model.filemap import LAZY, UNBOUND, FileSlot
+from soscope.report.explain.text import code_text, nothing, said
+from soscope.report.explain.text import title as title_of
+from soscope.report.picture import escaped, shortened
 
 FIRST_CALL = "#d9480f"
 LATER = "#2b8a3e"
@@ -96,22 +105,25 @@ class _Card:
 class _Column:
     """One image: its cards by row, the slot and the function, and where the column begins."""
 
-    def __init__(self, subject: Subject) -> None:
-        self.subject = subject
-        self.way: Way | None = subject.ways[0] if subject.ways else None
+    def __init__(self, image: Importer, head: list[str]) -> None:
+        """Make the cards of the first way; `head` are the lines over the column."""
+        self.image = image
+        self.head = head
+        self.way: CallWay | None = image.ways[0] if image.ways else None
+        self.part: FilePart | None = None if self.way is None else self.way.file
         self.cards: dict[str, _Card] = {}
         self.slot: _Card | None = None
         self.function: _Card | None = None
         self.x = 0.0
         self.code = float(_LEAST)
-        if self.way is not None:
-            self._make(self.way)
+        if self.way is not None and self.part is not None:
+            self._make(self.way, self.part)
 
     @property
     def width(self) -> float:
         return self.code + _GUTTER + _RIGHT
 
-    def _make(self, way: Way) -> None:
+    def _make(self, way: CallWay, part: FilePart) -> None:
         longest = max(
             (len(line) for step in way.steps for line in _code_lines(step.lines)), default=0
         )
@@ -122,7 +134,7 @@ class _Column:
             if step is None:
                 continue
             colour = FIRST_CALL if name in (HELPER, FIRST) else BOTH
-            called = way.sites[0].call.vaddr if name == CALL_SITE and way.sites else None
+            called = part.sites[0].call.vaddr if name == CALL_SITE and part.sites else None
             lines = [
                 _Text(
                     _cut(shown, letters), "code", _INK if called in (None, line.vaddr) else _QUIET
@@ -130,35 +142,35 @@ class _Column:
                 for line, shown in zip(step.lines, _code_lines(step.lines), strict=True)
             ]
             if not lines:
-                lines = [_Text(one, colour=_QUIET) for one in self._wrapped(step.notes[0])]
+                lines = [_Text(line, colour=_QUIET) for line in self._wrapped(step.notes[0])]
             self.cards[name] = _Card(step.title, step.where, lines, colour)
-        self.cards[RESOLVER] = self._resolver(way)
-        self.slot = _slot_card(way)
-        name = shortened(way.slot.symbol or "the function", _LONG_NAME)
-        owner = "this file" if way.slot.defined_here else way.provider or "whoever has it first"
+        self.cards[RESOLVER] = self._resolver(part)
+        self.slot = _slot_card(part.slot)
+        name = shortened(way.symbol or "the function", _LONG_NAME)
+        owner = "this file" if part.slot.defined_here else way.provider or "whoever has it first"
         self.function = _Card(name, "", [_Text(f"in {_tail(owner, 34)}", colour=_QUIET)], LATER)
 
     def _wrapped(self, text: str, used: float = 0) -> list[str]:
         letters = int((self.code - 2 * _PAD - used) / _TEXT_WIDE)
         return textwrap.wrap(text, letters, break_on_hyphens=False)
 
-    def _resolver(self, way: Way) -> _Card:
-        if way.slot.binding != LAZY:
+    def _resolver(self, part: FilePart) -> _Card:
+        if part.slot.binding != LAZY:
             text = "writes the address before any call: there is no first call of another kind"
-            if way.slot.binding == UNBOUND:
+            if part.slot.binding == UNBOUND:
                 text = "does nothing about this slot: no record binds it"
-            lines = [_Text(one) for one in self._wrapped(text)]
+            lines = [_Text(line) for line in self._wrapped(text)]
             return _Card("the loader", "when it loads the image", lines, BOTH)
         letters = int((self.code - 2 * _PAD) / _CODE_WIDE)
         lines = []
-        for given in way.given:
+        for given in part.given:
             lines.append(_Text(_cut(f"{given.place} = {given.text}", letters), "code"))
             lines += [
-                _Text(one, colour=_QUIET, key="") for one in self._wrapped(given.meaning, _KEY)
+                _Text(line, colour=_QUIET, key="") for line in self._wrapped(given.meaning, _KEY)
             ]
         name = "the loader's resolver"
-        if way.generations:
-            newest = way.generations[0]
+        if part.generations:
+            newest = part.generations[0]
             name = newest.name.partition(",")[0].partition(" or ")[0]
             for label, text in (
                 ("saves", newest.saves),
@@ -168,53 +180,51 @@ class _Column:
             ):
                 pieces = self._wrapped(text, _KEY)
                 lines += [
-                    _Text(one, key=key) for key, one in zip_longest([label], pieces, fillvalue="")
+                    _Text(line, key=key) for key, line in zip_longest([label], pieces, fillvalue="")
                 ]
-        return _Card(name, way.generations[0].loader if way.generations else "", lines, FIRST_CALL)
-
-    def head(self) -> list[str]:
-        """Return the lines over the column."""
-        return title_of(self.subject)
+        where = part.generations[0].loader if part.generations else ""
+        return _Card(name, where, lines, FIRST_CALL)
 
     def foot(self) -> list[str]:
         """Return who still takes the first way, and what else must be said."""
         letters = int(self.width / _TEXT_WIDE)
-        if self.way is None:
-            return textwrap.wrap(nothing(self.subject), letters)
-        said_ = [f"wrong: {one}" for one in self.way.wrong]
-        if self.way.slot.binding == LAZY:
-            said_.append(laziness_of(self.subject.loader, self.subject.arch) or "")
-            first, later = self.way.instructions
+        if self.way is None or self.part is None:
+            return textwrap.wrap(nothing(self.image), letters)
+        notes = [f"wrong: {fault}" for fault in self.way.wrong]
+        if self.part.slot.binding == LAZY:
+            notes.append(laziness_of(self.image.loader, self.image.arch) or "")
+            first, later = self.part.instructions
             if first:
-                said_.append(
+                notes.append(
                     f"first call: {first} instructions to the resolver; later ones: {later}"
                 )
-        return [line for one in said_ for line in textwrap.wrap(one, letters)]
+        return [line for note in notes for line in textwrap.wrap(note, letters)]
 
 
-def document(subjects: list[Subject]) -> str:
-    """Return the text of the picture."""
-    columns = [_Column(one) for one in subjects]
+def document(explanation: Explanation) -> str:
+    """Return the text of the picture of what is explained of files."""
+    columns = [_Column(image, title_of(explanation, image)) for image in explanation.images]
     bottom = _place(columns)
-    feet = [one.foot() for one in columns]
+    feet = [column.foot() for column in columns]
     width = columns[-1].x + columns[-1].width + _MARGIN
     height = bottom + 34 + max(map(len, feet)) * _LINE + _MARGIN
+    title = _title(explanation.images[-1].symbol, width)
     size = f'width="{width:.0f}" height="{height:.0f}"'
     lines = [
         (
             f'<svg xmlns="http://www.w3.org/2000/svg" {size} viewBox="0 0 {width:.0f} {height:.0f}"'
             ' font-family="Helvetica, Arial, DejaVu Sans, sans-serif">'
         ),
-        f"<title>{escaped(_title(subjects, width))}</title>",
+        f"<title>{escaped(title)}</title>",
         f"<defs>{''.join(map(_marker, (FIRST_CALL, LATER, BOTH)))}</defs>",
         f'<rect {size} fill="{_PAGE}"/>',
-        _text(_MARGIN, 50, _title(subjects, width), size=26, weight="bold"),
+        _text(_MARGIN, 50, title, size=26, weight="bold"),
         *_legend(columns),
     ]
     for column, foot in zip(columns, feet, strict=True):
         lines += _drawn(column)
-        for index, one in enumerate(foot):
-            lines.append(_text(column.x, bottom + 34 + index * _LINE, one, colour=_QUIET))
+        for index, note in enumerate(foot):
+            lines.append(_text(column.x, bottom + 34 + index * _LINE, note, colour=_QUIET))
     if len(columns) > 1:
         x = columns[1].x - _COLUMNS / 2
         lines.append(f'<path d="M{x:.0f} {_TOP - 46}V{height - _MARGIN:.0f}" stroke="{_EDGE}"/>')
@@ -231,9 +241,9 @@ def _place(columns: list[_Column]) -> float:
         column.x = x
         x += column.width + _COLUMNS
     y: float = _TOP
-    has_stub = any(STUB in one.cards for one in columns)
+    has_stub = any(STUB in column.cards for column in columns)
     for name in _ROWS:
-        cards = [one.cards[name] for one in columns if name in one.cards]
+        cards = [column.cards[name] for column in columns if name in column.cards]
         if not cards:
             continue
         tall = max(card.height for card in cards)
@@ -261,26 +271,26 @@ def _place(columns: list[_Column]) -> float:
 
 
 def _drawn(column: _Column) -> list[str]:
-    first, *rest = column.head()
+    first, *rest = column.head
     lines = [
         _text(column.x, _TOP - 32, shortened(first, 48), size=18, weight="bold"),
-        *(_text(column.x, _TOP - 12, _tail(one, 84), colour=_QUIET) for one in rest),
+        *(_text(column.x, _TOP - 12, _tail(line, 84), colour=_QUIET) for line in rest),
     ]
-    way, slot, function = column.way, column.slot, column.function
-    if way is None or slot is None or function is None:
+    part, slot, function = column.part, column.slot, column.function
+    if part is None or slot is None or function is None:
         return lines
-    lines += _arrows(column, way, slot, function)
+    lines += _arrows(column, slot, function, is_lazy=part.slot.binding == LAZY)
     lines += [part for card in column.cards.values() for part in _card(card)]
     return [*lines, *_card(slot), *_card(function)]
 
 
-def _arrows(column: _Column, way: Way, slot: _Card, function: _Card) -> list[str]:
+def _arrows(column: _Column, slot: _Card, function: _Card, *, is_lazy: bool) -> list[str]:
     chain = [column.cards[name] for name in (CALL_SITE, THUNK, STUB) if name in column.cards]
     late = [column.cards[name] for name in (HELPER, FIRST) if name in column.cards]
     resolver = column.cards[RESOLVER]
     lines = []
-    for one, other in pairwise(chain):
-        lines.append(_arrow([(one.x + 60, one.bottom), (other.x + 60, other.y)], BOTH))
+    for card, below in pairwise(chain):
+        lines.append(_arrow([(card.x + 60, card.bottom), (below.x + 60, below.y)], BOTH))
     last = chain[-1]
     if last.y == slot.y:
         y = last.y + _BAND / 2
@@ -294,10 +304,10 @@ def _arrows(column: _Column, way: Way, slot: _Card, function: _Card) -> list[str
         else _label(last.right + 10, y - 8, "through", BOTH)
     )
     down = slot.x + _RIGHT - 60
-    said_ = "every later call" if way.slot.binding == LAZY else "every call"
+    when = "every later call" if is_lazy else "every call"
     lines.append(_arrow([(down, slot.bottom), (down, function.y)], LATER))
-    lines.append(_label(down - 10, (slot.bottom + function.y) / 2, said_, LATER, "end"))
-    if way.slot.binding != LAZY:
+    lines.append(_label(down - 10, (slot.bottom + function.y) / 2, when, LATER, "end"))
+    if not is_lazy:
         y, x = resolver.y + _BAND / 2, slot.x + 60
         lines.append(_arrow([(resolver.right, y), (x, y), (x, slot.bottom)], BOTH, dashed=True))
         lines.append(_label(resolver.right + 10, y - 8, "writes", BOTH))
@@ -313,16 +323,15 @@ def _arrows(column: _Column, way: Way, slot: _Card, function: _Card) -> list[str
         y, x = target.y + _BAND / 2, slot.x + 40
         lines.append(_arrow([(x, slot.bottom), (x, y), (target.right, y)], FIRST_CALL))
         lines.append(_label(target.right + 14, y - 8, "first call", FIRST_CALL))
-        for one, other in zip(late, [*late[1:], resolver], strict=True):
-            lines.append(_arrow([(one.x + 60, one.bottom), (other.x + 60, other.y)], FIRST_CALL))
+        for card, below in zip(late, [*late[1:], resolver], strict=True):
+            lines.append(_arrow([(card.x + 60, card.bottom), (below.x + 60, below.y)], FIRST_CALL))
     y = function.y + _BAND / 2
     lines.append(_arrow([(resolver.right, y), (function.x, y)], FIRST_CALL))
     lines.append(_label((resolver.right + function.x) / 2, y - 8, "jumps", FIRST_CALL, "middle"))
     return lines
 
 
-def _slot_card(way: Way) -> _Card:
-    slot = way.slot
+def _slot_card(slot: FileSlot) -> _Card:
     lines = [
         _Text(f"{slot.vaddr:#x}", "code"),
         _Text(_cut(slot.kind, 32), colour=_QUIET),
@@ -359,15 +368,15 @@ def _card(card: _Card) -> list[str]:
         room = width - 3 * _PAD - len(card.head) * 9.6
         shown = shortened(card.where, max(int(room / _TEXT_WIDE), 12))
         lines.append(_text(x + width - _PAD, y + 21, shown, colour=_QUIET, anchor="end"))
-    for index, one in enumerate(card.lines):
+    for index, line in enumerate(card.lines):
         at = y + _BAND + 20 + index * _LINE
-        is_code = one.kind == "code"
+        is_code = line.kind == "code"
         size = _CODE if is_code else _TEXT
         left = x + _PAD
-        if one.key is not None:
-            lines.append(_text(left, at, one.key, colour=_QUIET))
+        if line.key is not None:
+            lines.append(_text(left, at, line.key, colour=_QUIET))
             left += _KEY
-        lines.append(_text(left, at, one.text, colour=one.colour, size=size, code=is_code))
+        lines.append(_text(left, at, line.text, colour=line.colour, size=size, code=is_code))
     return lines
 
 
@@ -426,30 +435,30 @@ def _marker(colour: str) -> str:
 
 def _legend(columns: list[_Column]) -> list[str]:
     words = [(BOTH, "up to the slot, and the loader"), (LATER, "from the slot to the function")]
-    if any(one.way is not None and one.way.slot.binding == LAZY for one in columns):
+    if any(column.part is not None and column.part.slot.binding == LAZY for column in columns):
         words = [(BOTH, "every call"), (FIRST_CALL, "the first call"), (LATER, "every later call")]
     lines = []
     x: float = _MARGIN
-    for colour, said_ in words:
+    for colour, meaning in words:
         lines.append(f'<path d="M{x:.0f} 75h30" stroke="{colour}" stroke-width="4"/>')
-        lines.append(_text(x + 38, 80, said_, size=15))
-        x += 38 + len(said_) * 8 + 36
+        lines.append(_text(x + 38, 80, meaning, size=15))
+        x += 38 + len(meaning) * 8 + 36
     return lines
 
 
 # ---- words ----
 
 
-def _title(subjects: list[Subject], width: float) -> str:
+def _title(symbol: str, width: float) -> str:
     words = "The life of a call of"
-    name = subjects[-1].symbol.partition("@")[0].lstrip("_")
+    name = symbol.partition("@")[0].lstrip("_")
     room = int((width - 2 * _MARGIN) / _TITLE_WIDE) - len(words) - 1
     return f"{words} {shortened(name, max(room, 12))}"
 
 
 def _code_lines(lines: tuple[Line, ...]) -> list[str]:
-    wide = max((len(code_text(one)) for one in lines), default=0)
-    return [f"{one.vaddr:#x}  {code_text(one):{wide}}  {said(one)}" for one in lines]
+    wide = max((len(code_text(line)) for line in lines), default=0)
+    return [f"{line.vaddr:#x}  {code_text(line):{wide}}  {said(line)}" for line in lines]
 
 
 def _cut(text: str, letters: int) -> str:

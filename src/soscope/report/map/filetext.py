@@ -52,7 +52,7 @@ def text(
             else:
                 lines += _aligned(_NEEDED, _needed_rows(image), lead)
         front = f"{lead}  " if lead else ""
-        lines += [f"{front}# partial: {printable(one)}" for one in image.partial]
+        lines += [f"{front}# partial: {printable(why)}" for why in image.partial]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -63,13 +63,13 @@ def _facts(image: Image, slots: Sequence[Slot], without_slot: Sequence[Stub]) ->
         lines.append(f"  build-id {image.build_id}")
     if image.needed:
         lines.append(f"  needs    {printable(' '.join(image.needed))}")
-    bindings = Counter(one.binding for one in slots)
+    bindings = Counter(slot.binding for slot in slots)
     lines.append(f"  slots    {_counted(len(slots), bindings)}")
-    kinds = Counter(stub.kind for one in slots for stub in one.stubs)
+    kinds = Counter(stub.kind for slot in slots for stub in slot.stubs)
     lines.append(f"  stubs    {_counted(kinds.total(), kinds)}")
     if without_slot:
         lines.append(f"           {len(without_slot):,} more lead through no slot")
-    lines += [f"  partial  {printable(one)}" for one in image.partial]
+    lines += [f"  partial  {printable(why)}" for why in image.partial]
     return lines
 
 
@@ -83,22 +83,22 @@ def _counted(total: int, parts: Counter[str]) -> str:
 
 
 def _slot_rows(image: Image, slots: Iterable[Slot]) -> Iterable[Sequence[str]]:
-    for one in slots:
+    for slot in slots:
         yield (
-            hex(one.vaddr),
-            _field(one.section),
-            _field(one.kind),
-            _field(one.binding),
-            ",".join(hex(stub.vaddr) for stub in one.stubs) or "-",
-            _symbol(one),
-            _provider(image, one),
+            hex(slot.vaddr),
+            _field(slot.section),
+            _field(slot.kind),
+            _field(slot.binding),
+            ",".join(hex(stub.vaddr) for stub in slot.stubs) or "-",
+            _symbol(slot),
+            _provider(image, slot),
         )
 
 
 def _stub_rows(
     image: Image, slots: Iterable[Slot], without_slot: Iterable[Stub]
 ) -> Iterable[Sequence[str]]:
-    slot_of = {stub: one for one in slots for stub in one.stubs}
+    slot_of = {stub: slot for slot in slots for stub in slot.stubs}
     for stub in sorted({*slot_of, *without_slot}):
         slot = slot_of.get(stub)
         yield (
@@ -115,15 +115,15 @@ def _selected(slot: Slot, stub: Stub) -> str:
     return _symbol(slot) if stub.selector is None else _field(f"{slot.symbol}${stub.selector}")
 
 
-def _symbol_row(one: Symbol) -> Sequence[str]:
-    name = one.name if one.version is None else f"{one.name}@{one.version}"
+def _symbol_row(symbol: Symbol) -> Sequence[str]:
+    name = symbol.name if symbol.version is None else f"{symbol.name}@{symbol.version}"
     return (
-        hex(one.vaddr) if one.defined_here else "-",
-        str(one.size),
-        one.type,
-        one.binding,
+        hex(symbol.vaddr) if symbol.defined_here else "-",
+        str(symbol.size),
+        symbol.type,
+        symbol.binding,
         _field(name),
-        _field(one.library),
+        _field(symbol.library),
     )
 
 
@@ -132,12 +132,12 @@ def _needed_rows(image: Image) -> Iterable[Sequence[str]]:
         yield _field(name), _field(image.where(name))
 
 
-def _symbol(one: Slot) -> str:
-    return _field(one.symbol if one.version is None else f"{one.symbol}@{one.version}")
+def _symbol(slot: Slot) -> str:
+    return _field(slot.symbol if slot.version is None else f"{slot.symbol}@{slot.version}")
 
 
-def _provider(image: Image, one: Slot) -> str:
-    return _field(image.provider(one).name)
+def _provider(image: Image, slot: Slot) -> str:
+    return _field(image.provider(slot).name)
 
 
 def _field(value: str | None) -> str:

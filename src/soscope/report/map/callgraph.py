@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from soscope.inspect.processmap import ProcessMap
-from soscope.process.slots.bindings import BOUND, HOOKED, INTERPOSED, UNBOUND
+from soscope.inspect.map.processmap import ProcessMap
+from soscope.live.slots.bindings import BOUND, HOOKED, INTERPOSED, UNBOUND
 
 COLOURS = {BOUND: "#4c6a92", UNBOUND: "#9aa5b1", INTERPOSED: "#c77700", HOOKED: "#c0241c"}
 _WORST = (UNBOUND, BOUND, INTERPOSED, HOOKED)  # the last one gives an edge its colour
@@ -63,7 +63,9 @@ class Edge:
     @property
     def label(self) -> str:
         """What it is in words."""
-        said = ", ".join(f"{self.counts[one]:,} {one}" for one in _WORST if one in self.counts)
+        said = ", ".join(
+            f"{self.counts[state]:,} {state}" for state in _WORST if state in self.counts
+        )
         return f"{self.start.name} → {self.end.name}: {said}"
 
 
@@ -83,18 +85,18 @@ class Graph:
 
     def layers(self) -> list[list[Node]]:
         """Return the nodes by layers, in the order in which they are to stand."""
-        found: list[list[Node]] = [[] for _ in range(1 + max(n.layer for n in self.nodes))]
-        for node in sorted(self.nodes, key=lambda one: (one.order, one.index)):
-            found[node.layer].append(node)
-        return [layer for layer in found if layer]
+        layers: list[list[Node]] = [[] for _ in range(1 + max(n.layer for n in self.nodes))]
+        for node in sorted(self.nodes, key=lambda node: (node.order, node.index)):
+            layers[node.layer].append(node)
+        return [layer for layer in layers if layer]
 
 
 _MOST_NAMES = 12
 
 
-def graph_of(found: ProcessMap) -> Graph:
+def graph_of(process_map: ProcessMap) -> Graph:
     """Make the graph of a map's slots; images without any edge are left out."""
-    graph = Graph(f"process {found.pid}: {found.path}")
+    graph = Graph(f"process {process_map.pid}: {process_map.path}")
     by_key: dict[object, Node] = {}
 
     def node(key: object, name: str, *, is_image: bool, is_main: bool = False) -> Node:
@@ -102,14 +104,18 @@ def graph_of(found: ProcessMap) -> Graph:
             by_key[key] = Node(len(by_key), name, is_image=is_image, is_main=is_main)
         return by_key[key]
 
-    for image in found.images:
+    for image in process_map.images:
         node(image, image.name, is_image=True, is_main=image.is_main)
     edges: dict[tuple[Node, Node], Edge] = {}
-    for image in found.images:
+    for image in process_map.images:
         start = by_key[image]
-        for row in found.rows[image]:
-            one = row.binding
-            callee = one.to_image if one.state == HOOKED else one.to_image or one.expected
+        for row in process_map.rows[image]:
+            binding = row.binding
+            callee = (
+                binding.to_image
+                if binding.state == HOOKED
+                else binding.to_image or binding.expected
+            )
             if callee is not None:
                 end = node(callee, callee.name, is_image=True)
             elif row.to_image is not None:
@@ -118,16 +124,18 @@ def graph_of(found: ProcessMap) -> Graph:
                 continue
             edge = edges.setdefault((start, end), Edge(start, end))
             graph.ranks.add((start, end))
-            if one.state == HOOKED and one.expected is not None:  # where it would stand
-                graph.ranks.add((start, node(one.expected, one.expected.name, is_image=True)))
-            edge.counts[one.state] = edge.counts.get(one.state, 0) + 1
+            if binding.state == HOOKED and binding.expected is not None:  # where it would stand
+                graph.ranks.add(
+                    (start, node(binding.expected, binding.expected.name, is_image=True))
+                )
+            edge.counts[binding.state] = edge.counts.get(binding.state, 0) + 1
             start.slots += 1
-            for names in (edge.names, edge.by_state.setdefault(one.state, [])):
+            for names in (edge.names, edge.by_state.setdefault(binding.state, [])):
                 if len(names) < _MOST_NAMES:
-                    names.append(one.symbol)
+                    names.append(binding.symbol)
     graph.edges = [edge for edge in edges.values() if edge.start is not edge.end]
     used = {end for edge in graph.edges for end in (edge.start, edge.end)}
-    graph.nodes = [one for one in by_key.values() if one in used or one.is_main]
+    graph.nodes = [node for node in by_key.values() if node in used or node.is_main]
     if not graph.nodes:
         graph.nodes = list(by_key.values())[:1]
     arrange(graph)
@@ -140,9 +148,9 @@ def arrange(graph: Graph) -> None:
     The program stands above all. Where images call each other in a circle, the loader's order
     decides.
     """
-    below: dict[Node, list[Node]] = {one: [] for one in graph.nodes}
-    ranks = [one for one in graph.ranks if one[0] in below and one[1] in below]
-    for start, end in sorted(ranks, key=lambda one: (one[0].index, one[1].index)):
+    below: dict[Node, list[Node]] = {node: [] for node in graph.nodes}
+    ranks = [rank for rank in graph.ranks if rank[0] in below and rank[1] in below]
+    for start, end in sorted(ranks, key=lambda rank: (rank[0].index, rank[1].index)):
         is_mutual = (end, start) in graph.ranks
         if start is end or end.is_main or (is_mutual and start.index > end.index):
             continue
@@ -156,41 +164,41 @@ def arrange(graph: Graph) -> None:
         done.add(root)
         path.add(root)
         while stack:
-            one, rest = stack[-1]
+            node, rest = stack[-1]
             step = next(rest, None)
             if step is None:
-                order.append(one)
-                path.discard(one)
+                order.append(node)
+                path.discard(node)
                 stack.pop()
             elif step in path:
-                below[one] = [other for other in below[one] if other is not step]
+                below[node] = [other for other in below[node] if other is not step]
             elif step not in done:
                 done.add(step)
                 path.add(step)
                 stack.append((step, iter(below[step])))
         path.discard(root)
-    for one in reversed(order):
-        for other in below[one]:
-            other.layer = max(other.layer, one.layer + 1)
+    for node in reversed(order):
+        for other in below[node]:
+            other.layer = max(other.layer, node.layer + 1)
     _order_layers(graph)
 
 
 def _order_layers(graph: Graph) -> None:
     """Put nodes near those that they have edges with: a few rounds of averages."""
-    near: dict[Node, list[Node]] = {one: [] for one in graph.nodes}
+    near: dict[Node, list[Node]] = {node: [] for node in graph.nodes}
     for edge in graph.edges:
         near[edge.start].append(edge.end)
         near[edge.end].append(edge.start)
     for layer in graph.layers():
-        for place, one in enumerate(layer):
-            one.order = (place + 0.5) / len(layer)
+        for place, node in enumerate(layer):
+            node.order = (place + 0.5) / len(layer)
     for _ in range(8):
         for layer in graph.layers():
             wish = {
-                one: sum(other.order for other in near[one]) / len(near[one])
-                if near[one]
-                else one.order
-                for one in layer
+                node: sum(other.order for other in near[node]) / len(near[node])
+                if near[node]
+                else node.order
+                for node in layer
             }
-            for place, one in enumerate(sorted(layer, key=lambda n: (wish[n], n.index))):
-                one.order = (place + 0.5) / len(layer)
+            for place, node in enumerate(sorted(layer, key=lambda n: (wish[n], n.index))):
+                node.order = (place + 0.5) / len(layer)

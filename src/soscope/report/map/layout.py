@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from itertools import pairwise
 
-from soscope.report.callgraph import Edge, Graph, Node
+from soscope.report.map.callgraph import Edge, Graph, Node
+from soscope.report.picture import shortened
 
 BOX = 40  # height of a box
 MARGIN = 24
@@ -41,7 +42,7 @@ class Spot:
         self.below: dict[Spot, None] = {}
 
 
-class Layout:
+class GraphLayout:
     """The places of the nodes, and for each edge the points that its line goes through.
 
     A way has the point at its start, a point for the middle of each gate, and the one at its end.
@@ -68,11 +69,6 @@ class Layout:
                 spot.y = top + BOX / 2 + spot.row * _ROW
         self.height = top + (len(rows) - 1) * _ROW + BOX + MARGIN
         self.ways = _ways(chains)
-
-
-def shortened(name: str, most: int) -> str:
-    """Return a name of at most `most` letters: its beginning says more than its end."""
-    return name if len(name) <= most else f"{name[: most - 9]}…{name[-8:]}"
 
 
 def _width(node: Node) -> float:
@@ -117,8 +113,8 @@ def _chains(
             chain.append(gates[key])
         chain.append(end)
         chains[edge] = chain
-        for one, other in pairwise(chain):
-            upper, lower = (one, other) if one.row <= other.row else (other, one)
+        for spot, other in pairwise(chain):
+            upper, lower = (spot, other) if spot.row <= other.row else (other, spot)
             if upper.row != lower.row:
                 upper.below[lower] = None
                 lower.above[upper] = None
@@ -140,7 +136,7 @@ def _order(rows: list[list[Spot]]) -> None:
 
 
 def _mean(spots: Collection[Spot], otherwise: float) -> float:
-    return sum(one.x for one in spots) / len(spots) if spots else otherwise
+    return sum(spot.x for spot in spots) / len(spots) if spots else otherwise
 
 
 def _straighten(rows: list[list[Spot]]) -> None:
@@ -194,12 +190,12 @@ def _ways(chains: dict[Edge, list[Spot]]) -> dict[Edge, list[tuple[float, float]
     for chain in chains.values():
         for box, other, is_end in ends(chain):
             ports.setdefault(side(box, other), {})[other, is_end] = 0.0
-    for (box, _), found in ports.items():
-        step = min(_PORT, (box.width - 20) / max(len(found) - 1, 1))
+    for (box, _), places in ports.items():
+        step = min(_PORT, (box.width - 20) / max(len(places) - 1, 1))
         # two boxes have the lines between them in the same order
-        ordered = sorted(found, key=lambda one: (one[0].x, one[1] == (one[0].row > box.row)))
+        ordered = sorted(places, key=lambda end: (end[0].x, end[1] == (end[0].row > box.row)))
         for place, key in enumerate(ordered):
-            found[key] = box.x + (place - (len(ordered) - 1) / 2) * step
+            places[key] = box.x + (place - (len(ordered) - 1) / 2) * step
     ways = {}
     for edge, chain in chains.items():
         first, last = (

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.process.lookup.answer import Answer, Candidate
+from soscope.live.lookup.answer import OK, Answer, Candidate
 
 
 def lines(answer: Answer, *, why: bool, every: bool, value: bool) -> str:
@@ -12,10 +12,8 @@ def lines(answer: Answer, *, why: bool, every: bool, value: bool) -> str:
     `why` adds the steps, `every` all definitions; with `value` only the value is shown.
     """
     text = ""
-    if answer and value:
-        text = f"{_value(answer.value)}\n"
-    elif answer:
-        text = f"{_found(answer)}\n"
+    if answer.status == OK:
+        text = f"{_value(answer.value)}\n" if value else _found(answer)
     if why:
         text += "".join(f"    {line}\n" for line in answer.why)
     if every:
@@ -26,16 +24,18 @@ def lines(answer: Answer, *, why: bool, every: bool, value: bool) -> str:
 def complaint(answer: Answer) -> list[str]:
     """Return what is said of an answer without an address, on standard error."""
     reason = answer.why[-1] if answer.why else answer.status
-    said = [f"{answer.query}: {answer.status}: {reason}"]
+    is_named = f"'{answer.query}'" in reason
+    said = [reason if is_named else f"{answer.query}: {reason}"]
     return said + [f"    {_one(one)}" for one in answer.candidates]
 
 
 def _found(answer: Answer) -> str:
-    name = named(answer.symbol or "", answer.version)
-    if answer.offset:
-        name += f"+{answer.offset:#x}"
+    """Return the line of one that is found: there may be thousands."""
+    addr = "-" if answer.addr is None else hex(answer.addr)
+    name = named(answer.symbol or "", answer.version) if answer.version else answer.symbol or ""
+    offset = f"+{hex(answer.offset)}" if answer.offset else ""
     image = answer.image.name if answer.image is not None else "-"
-    return f"{answer.addr:#x}  {name}  {image}  {answer.kind}  {answer.rule}"
+    return f"{addr}  {name}{offset}  {image}  {answer.kind}  {answer.rule}\n"
 
 
 def _one(one: Candidate) -> str:

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `soscope check` has found: a line each for people."""
+
+from __future__ import annotations
+
+from soscope.inspect.check.check import Checked
+from soscope.inspect.check.fault import FAULT
+from soscope.report.words import plural, printable
+
+
+def text(checked: Checked) -> str:
+    """Return a line for each fault and each remark of an image, as compilers write them."""
+    name = checked.image.path
+    if checked.image.is_slice:
+        name += f" ({checked.image.arch})"
+    lines = [f"{name}: {fault.severity}: {fault.slug}: {fault.message}" for fault in checked.faults]
+    lines += [
+        f"{name}: not run: {plural(count, 'stub')}: {why}"
+        for why, count in (checked.not_run or {}).items()
+    ]
+    lines += [f"{name}: partial: {why}" for why in checked.image.partial]
+    return "".join(f"{printable(line)}\n" for line in lines)
+
+
+class Totals:
+    """Numbers of all that were checked."""
+
+    def __init__(self) -> None:
+        self._images = self._slots = self._faults = self._remarks = 0
+        self._ran: int | None = None
+        self._left = 0
+
+    def add(self, checked: Checked) -> None:
+        """Count an image."""
+        self._images += 1
+        self._slots += len(checked.image.slots)
+        faults = sum(fault.severity == FAULT for fault in checked.faults)
+        self._faults += faults
+        self._remarks += len(checked.faults) - faults
+        if checked.ran is not None:
+            self._ran = (self._ran or 0) + checked.ran
+        self._left += sum((checked.not_run or {}).values())
+
+    def text(self) -> str:
+        """Return the last line."""
+        said = f"{plural(self._images, 'image')}, {plural(self._slots, 'slot')}"
+        if self._ran is not None:
+            said += f", {plural(self._ran, 'stub')} run"
+            said += f", {self._left} not" if self._left else ""
+        return f"{said}: {plural(self._faults, 'fault')}, {plural(self._remarks, 'remark')}\n"

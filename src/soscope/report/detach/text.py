@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `soscope detach` has done, for people."""
+
+from __future__ import annotations
+
+from soscope.report.words import plural
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.control.detach import Removed
+
+
+def text(removed: Removed) -> str:
+    """Return the lines for people."""
+    if not removed.agents:
+        what = "nothing to undo"
+        if removed.inert:
+            what += "; the agent that lies there does nothing"
+        return f"process {removed.pid}: {what}\n"
+    lines = ""
+    for agent, taken in removed.agents:
+        lines += f"process {removed.pid}: {plural(taken.restored, 'word')} restored"
+        lines += f", those of the agent at {agent.base:#x}"
+        if taken.returns:
+            lines += f"; {plural(taken.returns, 'call')} that had not returned let go"
+        lines += "\n"
+        for addr, value in taken.left:
+            lines += f"  {addr:#x} left alone: somebody else has made it {value:#x}\n"
+        if taken.kept:
+            lines += (
+                f"  {plural(taken.kept, 'slot')} of unwinders left: "
+                "calls may still return through the agent\n"
+            )
+    return lines

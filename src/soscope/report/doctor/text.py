@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The doctor's page, for people."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from soscope import __version__
+from soscope.inspect.doctor.doctor import Diagnosis
+from soscope.inspect.doctor.finding import INFO, LIMITED, MISSING, OK, Finding
+from soscope.inspect.doctor.images import HOOKED, ImageReport
+from soscope.inspect.doctor.subject import Subject
+from soscope.report.words import printable
+
+_MARKS = {OK: "ok", LIMITED: "part", MISSING: "NO", INFO: "-"}
+_NAME = 26  # columns of a finding's name
+_MOST = 12  # images that are shown; --json has all
+
+
+def system() -> str:
+    """Return soscope's, Python's and the system's version in one line."""
+    python = ".".join(map(str, sys.version_info[:3]))
+    name = os.uname()
+    return f"soscope {__version__}, Python {python}, {name.sysname} {name.release} {name.machine}"
+
+
+def text(diagnosis: Diagnosis) -> str:
+    """Return the page."""
+    lines: list[str] = []
+    if diagnosis.subject is not None:
+        lines += [*_subject(diagnosis.subject), ""]
+    lines.append(system())
+    if diagnosis.subject is not None:
+        lines += _short(diagnosis)
+    else:
+        for part in diagnosis.parts:
+            lines += ["", part.title]
+            lines += [line for finding in part.findings for line in _finding(finding)]
+    return "\n".join(map(printable, lines)) + "\n"
+
+
+def _short(diagnosis: Diagnosis) -> list[str]:
+    """Return what is not well with the system, where the page is about something else."""
+    findings = [finding for part in diagnosis.parts for finding in part.findings]
+    bad = [finding for finding in findings if finding.state in (LIMITED, MISSING)]
+    lines = [line for finding in bad for line in _finding(finding)]
+    how = "the rest is fine" if bad else "all is fine with it"
+    return [*lines, f"  {how}: soscope doctor tells more"]
+
+
+def _finding(finding: Finding) -> list[str]:
+    lines = [f"  {_MARKS[finding.state]:4}  {finding.name:{_NAME}} {finding.text}"]
+    if finding.repair is not None:
+        lines.append(f"        {'':{_NAME}} > {finding.repair}")
+    return lines
+
+
+def _subject(subject: Subject) -> list[str]:
+    lines = [subject.path or f"process {subject.pid}"]
+    lines += [line for finding in subject.findings for line in _finding(finding)]
+    if subject.images:
+        lines += ["", "images"]
+        # what is in the way first, the program before its libraries
+        ordered = sorted(subject.images, key=lambda image: image.state == HOOKED)
+        lines += [_image(image) for image in ordered[:_MOST]]
+        if len(ordered) > _MOST:
+            lines.append(
+                f"        and {len(ordered) - _MOST} more, all of them hookable: --json lists them"
+            )
+    if subject.costs:
+        lines += ["", "what it costs a call, about"]
+        width = max(len(cost.command) for cost in subject.costs)
+        lines += [
+            f"  {cost.ns:3} ns  {cost.command:{width}}  {cost.shows}" for cost in subject.costs
+        ]
+    return lines
+
+
+def _image(image: ImageReport) -> str:
+    mark = "ok" if image.state == HOOKED else "-"
+    if image.state != HOOKED:
+        return f"  {mark:4}  {image.name:{_NAME}} {image.why}"
+    words = [f"{image.calls + image.loads:,} slots"]
+    if image.binding != "none":
+        words.append(f"bound {'at once' if image.binding == 'now' else 'lazily'}")
+    else:
+        words.append("no stubs")
+    words.append("no RELRO" if image.relro == "none" else f"{image.relro} RELRO")
+    words += image.features
+    return f"  {mark:4}  {image.name:{_NAME}} {', '.join(words)}"

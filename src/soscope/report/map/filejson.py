@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""soscope/map/1: the map of files for programs, a slot a line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from soscope.linker.image import Image, Slot
+from soscope.model.filemap import Stub
+
+SCHEMA = "soscope/map/1"
+HEAD = f'{{"schema":"{SCHEMA}","images":['
+TAIL = "\n]}\n"
+
+_dumps = json.JSONEncoder(separators=(",", ":")).encode
+_quote = json.encoder.encode_basestring_ascii
+_BOOL = {False: "false", True: "true"}
+
+
+def image(
+    image: Image, slots: Iterable[Slot], without_slot: Iterable[Stub], *, is_first: bool
+) -> str:
+    """Return one image of the document; a comma stands before all but the first."""
+    rows = ",\n".join([_slot(image, slot) for slot in slots])
+    without = ",".join([_stub(stub) for stub in without_slot])
+    head = _dumps(
+        {
+            "path": image.path,
+            "format": image.format,
+            "arch": image.arch,
+            "bits": image.bits,
+            "endian": image.endian,
+            "kind": image.kind,
+            "build_id": image.build_id or None,
+            "needed": list(image.needed),
+            "partial": list(image.partial),
+        }
+    )
+    comma = "" if is_first else ","
+    return f'{comma}\n{head[:-1]},"slots":[\n{rows}\n],"stubs_without_slot":[{without}]}}'
+
+
+# The rows are many: put together by hand they take a fifth of what an encoder takes.
+
+
+def _slot(image: Image, slot: Slot) -> str:
+    provider, _, reason = image.provider(slot)
+    stubs = ",".join([_stub(stub) for stub in slot.stubs])
+    signed = "null" if slot.signed is None else _dumps(slot.signed._asdict())
+    argument = "null" if slot.resolver_argument is None else slot.resolver_argument
+    return (
+        f'{{"slot":"{slot.vaddr:#x}","offset":{_address(slot.offset)},"section":{_text(slot.section)},'
+        f'"kind":{_quote(slot.kind)},"symbol":{_text(slot.symbol or None)},'
+        f'"version":{_text(slot.version)},"symbol_type":"{slot.symbol_type}",'
+        f'"defined_here":{_BOOL[slot.defined_here]},"provider":{_text(provider)},'
+        f'"provider_reason":{_text(reason)},"binding":"{slot.binding}",'
+        f'"resolver_argument":{argument},"helper":{_address(slot.helper)},"signed":{signed},'
+        f'"stubs":[{stubs}]}}'
+    )
+
+
+def _stub(stub: Stub) -> str:
+    return (
+        f'{{"stub":"{stub.vaddr:#x}","section":{_text(stub.section)},"kind":{_quote(stub.kind)},'
+        f'"selector":{_text(stub.selector)}}}'
+    )
+
+
+def _text(value: str | None) -> str:
+    return "null" if value is None else _quote(value)
+
+
+def _address(value: int | None) -> str:
+    return "null" if value is None else f'"{value:#x}"'

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The map of a process, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from soscope.inspect.map.processmap import ProcessMap
+from soscope.live.images.loadedimage import LoadedImage
+from soscope.live.slots.bindings import HOOKED, INTERPOSED
+from soscope.live.slots.row import SlotRow
+from soscope.report.words import plural, printable
+
+_SYMBOL = 40  # columns of a symbol's name
+
+
+def lines_of(process_map: ProcessMap, *, only_slots: bool) -> Iterator[str]:
+    """Give the lines. `only_slots` leaves out images without a slot to show, and mappings."""
+    images = [image for image in process_map.images if process_map.rows[image]]
+    shown = images if only_slots else process_map.images
+    counts = process_map.counts()
+    said = ", ".join(f"{number:,} {state}" for state, number in counts.items() if number)
+    total = sum(counts.values())
+    of = "" if total == process_map.total else f" of {process_map.total:,}"
+    count = plural(len(process_map.images), "image")
+    yield (
+        f"process {process_map.pid} ({printable(process_map.path)}): {count},"
+        f" {plural(total, 'slot')}{of}{': ' if said else ''}{said}"
+    )
+    for image in shown:
+        yield ""
+        yield _head(image)
+        if not only_slots:
+            for mapping in process_map.mappings[image]:
+                place = f"{mapping.start:012x}-{mapping.end:012x}"
+                yield f"  {place} {mapping.flags} {mapping.offset:8x}"
+        for row in process_map.rows[image]:
+            yield _slot(row)
+    for name, why in process_map.damaged:
+        yield f"\n{printable(name)}: not all of its slots could be read: {printable(why)}"
+
+
+def _head(image: LoadedImage) -> str:
+    where = f"{image.name} at {image.load_bias:#x}"
+    if image.namespace:
+        where += f", namespace {image.namespace}"
+    if image.path and image.path != image.name:
+        where += f": {image.path}"
+    return printable(where)
+
+
+def _slot(row: SlotRow) -> str:
+    binding = row.binding
+    name = binding.symbol if binding.version is None else f"{binding.symbol}@{binding.version}"
+    line = f"  {binding.addr:012x} {binding.state:10} {name:{_SYMBOL}} {_leads(row)}"
+    return printable(line.rstrip())
+
+
+def _leads(row: SlotRow) -> str:
+    binding = row.binding
+    if binding.state == HOOKED:
+        symbol = f" {row.to_symbol}" if row.to_symbol is not None else ""
+        where = f"{row.to_image}{symbol} ({binding.target:#x})"
+        if binding.sites:
+            where += f" through {plural(len(binding.sites), 're-aimed instruction')}"
+        return f"{where}, not {row.expected_image}" if row.expected_image else where
+    if binding.state == INTERPOSED:
+        return f"{row.to_image}, not {row.expected_image}"
+    if row.to_image is not None:
+        return row.to_image
+    return f"will be {row.expected_image}" if row.expected_image else "nothing"

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`soscope resolve --json`: one document, schema "soscope/resolve/1"."""
+
+from __future__ import annotations
+
+from soscope.live.lookup.answer import Answer, Candidate
+from soscope.report.jsontext import dumps, quoted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.live.images.loadedimage import LoadedImage
+
+SCHEMA = "soscope/resolve/1"
+
+
+def document(pid: int, answers: list[Answer]) -> str:
+    """Return the document: one result for each query, in order."""
+    images: dict[int, str] = {}
+    results = ", ".join([_result(one, images) for one in answers])
+    return f'{{"schema": {quoted(SCHEMA)}, "pid": {pid}, "results": [{results}]}}\n'
+
+
+def _result(answer: Answer, images: dict[int, str]) -> str:
+    """Return one result; what is said of its image is made once, and kept in `images` by id.
+
+    There may be thousands: the text is put together here.
+    """
+    image = answer.image
+    where = images.get(id(image))
+    if where is None:
+        where = images[id(image)] = _image(image)
+    addr = "null" if answer.addr is None else f'"{hex(answer.addr)}"'
+    offset = "null" if answer.offset is None else answer.offset
+    value = "null" if answer.value is None else dumps(answer.value)
+    candidates = (
+        dumps([_candidate(one) for one in answer.candidates]) if answer.candidates else "[]"
+    )
+    return (
+        f'{{"query": {quoted(answer.query)}, "status": {quoted(answer.status)}, "addr": {addr}, '
+        f'"symbol": {_text(answer.symbol)}, "version": {_text(answer.version)}, {where}, '
+        f'"offset": {offset}, "kind": {quoted(answer.kind)}, "rule": {_text(answer.rule)}, '
+        f'"candidates": {candidates}, "value": {value}}}'
+    )
+
+
+def _image(image: LoadedImage | None) -> str:
+    """Return what is said of the image of a result."""
+    if image is None:
+        return '"image": null, "image_path": null, "load_bias": null'
+    bias = hex(image.load_bias & (1 << image.space.bits) - 1)
+    name, path = quoted(image.name), quoted(image.path)
+    return f'"image": {name}, "image_path": {path}, "load_bias": "{bias}"'
+
+
+def _text(value: str | None) -> str:
+    return "null" if value is None else quoted(value)
+
+
+def _candidate(one: Candidate) -> dict[str, object]:
+    return {
+        "addr": _hex(one.addr),
+        "symbol": one.symbol,
+        "version": one.version,
+        "image": None if one.image is None else one.image.name,
+        "rule": one.rule,
+    }
+
+
+def _hex(addr: int | None) -> str | None:
+    return None if addr is None else hex(addr)
