@@ -14,13 +14,14 @@ def run(invocation: Invocation) -> int:
 
     # --help and usage errors need none of these
     from soscope.cli.output import show
-    from soscope.inspect.resolver.audit import UNSOUND, audit
-    from soscope.report import auditresolver as report
+    from soscope.inspect.audit.audit import UNSOUND, audit
+    from soscope.report.audit_resolver.json import document
+    from soscope.report.audit_resolver.text import text
 
-    found = audit(options.path)
-    if not show(report.document(found) if options.json else report.text(found, why=options.why)):
+    audited = audit(options.path)
+    if not show(document(audited) if options.json else text(audited, why=options.why)):
         return 1
-    if found.binds_lazily and found.verdict is None:
+    if audited.binds_lazily and audited.verdict is None:
         note("partial: no trampoline of lazy binding was found in this file")
         return 1
-    return 1 if found.verdict == UNSOUND else 0
+    return 1 if audited.verdict == UNSOUND else 0

@@ -14,14 +14,15 @@ def run(invocation: Invocation) -> int:
 
     # --help and usage errors need none of these
     from soscope.cli.output import finish
-    from soscope.inspect.check import check
+    from soscope.inspect.check.check import check
     from soscope.linker.collect import files_below, images_of, shortfall
-    from soscope.report import check as report
+    from soscope.report.check.json import HEAD, TAIL, document
+    from soscope.report.check.text import Totals, text
     from soscope.report.output import STDOUT, Output
 
     paths = list(files_below(options.files))
     output = Output.open(None, STDOUT)
-    totals = report.Totals()
+    totals = Totals()
     is_whole = is_fine = is_first = True
     for image, error in images_of(paths, options.arch):
         if image is None:
@@ -29,23 +30,23 @@ def run(invocation: Invocation) -> int:
             is_whole = False
             continue
         try:
-            one = check(image, run=options.run)
-            text = report.document(one, is_first=is_first) if options.json else report.text(one)
+            checked = check(image, run=options.run)
+            said = document(checked, is_first=is_first) if options.json else text(checked)
         except (OSError, MemoryError) as lack:
             note(f"{image.path}: {shortfall(lack)}")
             is_whole = False
             continue
         if options.json and is_first:
-            output.write(report.HEAD)
-        output.write(text)
-        totals.add(one)
+            output.write(HEAD)
+        output.write(said)
+        totals.add(checked)
         is_first = False
         is_whole &= not image.partial
-        is_fine &= not one.faults if options.strict else one.is_sound
+        is_fine &= not checked.faults if options.strict else checked.is_sound
         if not output.is_open:
             break
     if options.json:
-        output.write((report.HEAD if is_first else "") + report.TAIL)
+        output.write((HEAD if is_first else "") + TAIL)
     elif paths:
         output.write(totals.text())
     if not finish(output):

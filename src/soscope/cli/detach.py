@@ -15,12 +15,13 @@ def run(invocation: Invocation) -> int:
     # --help and usage errors need none of these
     from soscope.cli.output import show
     from soscope.control.detach import detach
-    from soscope.report.detach import document, lines
+    from soscope.report.detach.json import document
+    from soscope.report.detach.text import text
 
     removed = detach(options.pid)
     is_told = True
     if not options.quiet:
-        is_told = show(document(removed) if options.json else lines(removed))
+        is_told = show(document(removed) if options.json else text(removed))
     if not is_told or any(taken.left or taken.kept for _, taken in removed.agents):
         return 1
     return 0

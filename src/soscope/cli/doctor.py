@@ -14,10 +14,11 @@ def run(invocation: Invocation) -> int:
 
     # --help and usage errors need none of these
     from soscope.cli.output import show
-    from soscope.inspect.doctor import diagnose
-    from soscope.report import doctor
+    from soscope.inspect.doctor.doctor import diagnose
+    from soscope.report.doctor.json import document
+    from soscope.report.doctor.text import text
 
     diagnosis = diagnose(pid=options.pid, path=options.path)
-    if not show(doctor.document(diagnosis) if options.json else doctor.text(diagnosis)):
+    if not show(document(diagnosis) if options.json else text(diagnosis)):
         return 1
     return diagnosis.status

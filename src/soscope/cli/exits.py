@@ -54,7 +54,7 @@ def _forbid_core() -> None:
     try:
         import resource
 
-        from soscope.process import ptrace
+        from soscope.entry import ptrace
 
         _, most = resource.getrlimit(resource.RLIMIT_CORE)
         resource.setrlimit(resource.RLIMIT_CORE, (0, most))

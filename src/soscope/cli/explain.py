@@ -3,44 +3,108 @@
 
 from __future__ import annotations
 
+import os
+
 from soscope.cli.main import Invocation, note
+from soscope.errors import SoscopeError
 from soscope.options.explain import ExplainOptions, parse
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # imported when the words are fine
+    from soscope.inspect.explain.model import Explanation, Importer
+
+_NO_TERMINAL = 132  # columns of a pipe or a file
 
 
 def run(invocation: Invocation) -> int:
-    """Run the verb; return 0, or 1 where no slot leads to the symbol."""
+    """Run the verb; return 0, or 1 where no slot leads to the symbol, or a file is damaged."""
     options = parse(invocation.words)
     invocation.debug |= options.debug
-    if options.pid is None:
-        from soscope.cli.explainfile import explain_in_files
-
-        return explain_in_files(options)
-    return _explain_process(options, options.pid)
-
-
-def _explain_process(options: ExplainOptions, pid: int) -> int:
-    # --help and usage errors need none of these
-    from soscope.cli.output import show
-    from soscope.inspect.explainlive import explain
-    from soscope.report import explainlive as report
-
-    found = explain(pid, options.symbol, options.importer)
-    text = ""
-    if options.json:
-        text = report.document(found)
-    elif found.ways:
-        text = report.text(found)
-    if not show(text):
+    explanation = _explained(options)
+    if not _show(explanation, options):
         return 1
-    if found.is_changing:
+    is_whole = explanation.has_ways and not explanation.is_changing
+    if explanation.is_changing:
         note("libraries come and go in this process: what is said may be of two moments")
-    if found.ways:
-        return 1 if found.is_changing else 0
-    who = "no image" if options.importer is None else options.importer
-    said = f"{who} has a slot for '{found.symbol}'"
-    if options.importer is not None:
-        said = f"{who} has no slot for '{found.symbol}'"
-    if found.others:
-        said += f"; {', '.join(found.others)} {'has' if len(found.others) == 1 else 'have'} one"
-    note(said)
-    return 1
+    if explanation.pid is not None:
+        if not explanation.has_ways:
+            note(_nothing_in_process(explanation, options.from_))
+        return 0 if is_whole else 1
+    for image in explanation.images:
+        is_whole &= _is_whole(image)
+    return 0 if is_whole else 1
+
+
+def _explained(options: ExplainOptions) -> Explanation:
+    # --help and usage errors need none of these
+    if options.pid is not None:
+        from soscope.inspect.explain.process import explain_process
+
+        return explain_process(options.pid, options.symbol, options.from_)
+    from soscope.inspect.explain.files import explain_files
+
+    try:
+        return explain_files(options.files, options.symbol, options.arch)
+    except OSError as error:
+        reason = (error.strerror or "").lower()
+        raise SoscopeError(
+            f"{error.filename}: {reason}", slug="no-such-file", errno=error.errno
+        ) from error
+
+
+def _show(explanation: Explanation, options: ExplainOptions) -> bool:
+    """Write what was asked for; say whether it is written whole."""
+    from soscope.cli.output import finish, show
+
+    said = ""
+    if options.json:
+        from soscope.report.explain.json import document
+
+        said = document(explanation)
+    elif options.svg is None and explanation.has_ways:
+        from soscope.report.explain.text import text
+
+        said = text(explanation, options.width or _columns())
+    is_written = True
+    if options.svg is not None and explanation.has_ways:
+        from soscope.report.explain import svg
+        from soscope.report.output import Output
+
+        output = Output.open(options.svg)
+        output.write(svg.document(explanation))
+        is_written = finish(output)
+    return show(said) and is_written
+
+
+def _is_whole(image: Importer) -> bool:
+    """Say whether all there is to say of a file was said; tell what is missing."""
+    from soscope.report.explain.text import nothing
+
+    if not image.ways:
+        note(f"{image.path}: {nothing(image)}")
+    for reason in image.partial:
+        note(f"{image.path}: partial: {reason}")
+    return bool(image.ways) and not image.partial and not any(way.wrong for way in image.ways)
+
+
+def _nothing_in_process(explanation: Explanation, importer: str | None) -> str:
+    """Say that no slot leads to the symbol: of `importer`, or where that is None of any image."""
+    said = f"no image has a slot for '{explanation.symbol}'"
+    if importer is not None:
+        said = f"{importer} has no slot for '{explanation.symbol}'"
+    others = explanation.others
+    if others:
+        said += f"; {', '.join(others)} {'has' if len(others) == 1 else 'have'} one"
+    return said
+
+
+def _columns() -> int:
+    """Return the width of the terminal on standard output, enough for two columns elsewhere."""
+    try:
+        return int(os.environ["COLUMNS"])
+    except (KeyError, ValueError):
+        pass  # not said: the terminal is asked
+    try:
+        return os.get_terminal_size(1).columns or _NO_TERMINAL
+    except OSError:
+        return _NO_TERMINAL

@@ -5,24 +5,24 @@ from __future__ import annotations
 
 from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.settings import MODE_TRACE
-from soscope.report.display import Display
 from soscope.report.output import Output
+from soscope.report.trace.display import Display
 
 
 def make(mode: str, output: Output, display: Display, *, json: bool) -> Listener:
     """Return the listener that shows a trace of this mode on `output`."""
     if mode != MODE_TRACE:
         if json:
-            from soscope.report.summaryjson import SummaryJsonListener
+            from soscope.report.trace.summaryjson import SummaryJsonListener
 
             return SummaryJsonListener(output)
-        from soscope.report.summary import SummaryListener
+        from soscope.report.trace.summarytext import SummaryListener
 
         return SummaryListener(output)
     if json:
-        from soscope.report.jsonl import JsonLinesListener
+        from soscope.report.trace.json import JsonLinesListener
 
         return JsonLinesListener(output, display)
-    from soscope.report.text import TextListener
+    from soscope.report.trace.text import TextListener
 
     return TextListener(output, display)

@@ -68,7 +68,10 @@ class Invocation:
 def start() -> NoReturn:
     """Be the command `soscope`: run it and end the process."""
     # Thousands of objects are made at the start, and none of them is garbage.
-    gc.set_threshold(_COLLECT_AFTER)
+    if sys.argv[1:2] == ["resolve"]:
+        gc.disable()  # nor later: it holds all its answers until it ends with them
+    else:
+        gc.set_threshold(_COLLECT_AFTER)
     from soscope.cli.exits import end  # the end is no time to lack a descriptor
 
     end(main())

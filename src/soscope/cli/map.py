@@ -8,8 +8,8 @@ from soscope.options.map import MapOptions, parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # imported when the words are fine
-    from soscope.inspect.processmap import Chooses, ProcessMap
-    from soscope.process.images.loadedimage import LoadedImage
+    from soscope.inspect.map.processmap import Chooses, ProcessMap
+    from soscope.live.images.loadedimage import LoadedImage
 
 
 def run(invocation: Invocation) -> int:
@@ -26,37 +26,40 @@ def run(invocation: Invocation) -> int:
 def _show_process(options: MapOptions, pid: int) -> int:
     # --help and usage errors need none of these
     from soscope.cli.output import show
-    from soscope.inspect.processmap import read_map
-    from soscope.report import processmap
+    from soscope.inspect.map.processmap import read_map
 
-    found = read_map(pid, _chooser(options))
-    chosen = sum(found.counts().values())
+    process_map = read_map(pid, _chooser(options))
+    chosen = sum(process_map.counts().values())
     if options.changed:
-        found.keep_changed()
-    is_drawn = _write_pictures(options, found)
+        process_map.keep_changed()
+    is_drawn = _write_pictures(options, process_map)
     text = ""
     if options.json:
-        text = processmap.document(found)
+        from soscope.report.map.processjson import document
+
+        text = document(process_map)
     elif options.svg is None and options.dot is None:
-        lines = processmap.text(found, only_slots=options.is_filtered)
+        from soscope.report.map.processtext import lines_of
+
+        lines = lines_of(process_map, only_slots=options.is_filtered)
         text = "".join(f"{line}\n" for line in lines)
     if not (show(text) and is_drawn):
         return 1
-    if found.is_changing:
+    if process_map.is_changing:
         note("libraries come and go in this process: only those that stay are shown")
-    elif found.is_guessed:
+    elif process_map.is_guessed:
         note("the loader's own scopes were not found: interposed and hooked may be wrong")
     if options.is_filtered and not chosen:
         note("no slot matches")
         return 1
-    return 1 if found.damaged or found.is_changing else 0
+    return 1 if process_map.damaged or process_map.is_changing else 0
 
 
 def _chooser(options: MapOptions) -> Chooses:
     """Return what says whether a slot was asked for. Raises UsageError."""
-    from soscope.instruments.trace.filter import chooses, compile_selection
+    from soscope.select.filter import chooses, compile_selection
 
-    selection = compile_selection(options.select, options.callers or ["all"], options.callees)
+    selection = compile_selection(options.select, options.from_ or ["all"], options.to)
 
     def wanted(symbol: str, caller: LoadedImage, callee: LoadedImage | None) -> bool:
         return chooses(
@@ -70,21 +73,22 @@ def _chooser(options: MapOptions) -> Chooses:
             callee_is_main=callee is not None and callee.is_main,
         )
 
-    if options.select or options.callers or options.callees:
+    if options.select or options.from_ or options.to:
         return wanted
     return lambda *_: True
 
 
-def _write_pictures(options: MapOptions, found: ProcessMap) -> bool:
+def _write_pictures(options: MapOptions, process_map: ProcessMap) -> bool:
     """Write the files that were asked for; say whether they are whole. Raises SoscopeError."""
     if options.svg is None and options.dot is None:
         return True
     from soscope.cli.output import finish
-    from soscope.report import mapdot, mapsvg
-    from soscope.report.callgraph import graph_of
+    from soscope.report.map import dot as mapdot
+    from soscope.report.map import svg as mapsvg
+    from soscope.report.map.callgraph import graph_of
     from soscope.report.output import Output
 
-    graph = graph_of(found)
+    graph = graph_of(process_map)
     is_whole = True
     for path, write in ((options.svg, mapsvg.document), (options.dot, mapdot.document)):
         if path is None:

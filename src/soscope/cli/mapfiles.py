@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import AbstractContextManager, nullcontext
+from time import monotonic
 from typing import Protocol
 
 from soscope.cli.main import note
@@ -12,10 +14,14 @@ from soscope.cli.output import finish
 from soscope.linker.collect import files_below, images_of, shortfall
 from soscope.linker.image import Image, Slot
 from soscope.options.map import MapOptions
-from soscope.report import filemap
-from soscope.report.output import STDOUT, Output
+from soscope.report.map import filetext as filemap
+from soscope.report.output import STDERR, STDOUT, Output
+from soscope.report.words import printable
 
 _MANY = 20  # files from which on a terminal shows how far it is
+_PERIOD = 0.1  # seconds in which that line does not change
+_COLUMNS = 80  # of a terminal that does not say
+_TO_END = "\x1b[K"  # clears the rest of the line
 
 
 class _Tick(Protocol):
@@ -35,24 +41,24 @@ def show_files(options: MapOptions) -> int:
     paths = list(files_below(options.files))
     is_one = len(paths) == 1
     if options.json:
-        from soscope.report import filemapjson
+        from soscope.report.map import filejson as filemapjson
 
         output.write(filemapjson.HEAD)
     with _progress(len(paths)) as tick:
-        found = images_of(
+        images = images_of(
             paths,
             options.arch,
             sysroot=options.sysroot,
             embedded=options.embedded,
             tick=tick,
         )
-        for image, error in found:
+        for image, error in images:
             if image is None:
                 note(error)
                 is_whole = False
                 continue
             try:
-                slots = [one for one in image.slots if chooses(image, one)]
+                slots = [slot for slot in image.slots if chooses(image, slot)]
                 is_shown = bool(slots) or is_one or not options.is_filtered
                 text = ""
                 if is_shown:
@@ -90,7 +96,7 @@ def _text(
     """Return what is printed of an image. Raises OSError where it cannot be read any more."""
     stubs = () if options.is_filtered else image.stubs_without_slot
     if options.json:
-        from soscope.report import filemapjson
+        from soscope.report.map import filejson as filemapjson
 
         return filemapjson.image(image, slots, stubs, is_first=is_first)
     text = filemap.text(image, slots, stubs, options.tables, is_alone=is_one)
@@ -102,12 +108,12 @@ def _chooser(options: MapOptions) -> _Chooses:
     if not options.is_filtered:
         return lambda *_: True
 
-    from soscope.instruments.trace.filter import chooses, compile_selection
+    from soscope.select.filter import chooses, compile_selection
 
-    selection = compile_selection(options.select, options.callers or ["all"], options.callees)
+    selection = compile_selection(options.select, options.from_ or ["all"], options.to)
 
     def wanted(image: Image, slot: Slot) -> bool:
-        callee = (slot.provider or "") if options.callees else ""
+        callee = (slot.provider or "") if options.to else ""
         return chooses(
             selection,
             slot.symbol,
@@ -126,32 +132,32 @@ def _progress(count: int) -> AbstractContextManager[_Tick]:
     """Show how far we are on a terminal whose standard output is not one."""
     if count < _MANY or sys.stdout.isatty() or not sys.stderr.isatty():
         return nullcontext(lambda *_: None)
-    return _Bar(count)
+    return _Line(count)
 
 
-class _Bar:
-    """A progress bar on standard error that goes away when all is done."""
+class _Line:
+    """How far we are, in a line on standard error that goes away when all is done."""
 
     def __init__(self, count: int) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn as Bar
-        from rich.progress import MofNCompleteColumn, Progress, TextColumn
-
-        self._progress = Progress(
-            Bar(),
-            MofNCompleteColumn(),
-            TextColumn("{task.description}", markup=False),
-            console=Console(stderr=True),
-            transient=True,
-        )
-        self._task = self._progress.add_task("", total=count)
+        self._count = count
+        self._done = 0
+        self._next = 0.0
 
     def __enter__(self) -> _Tick:
-        self._progress.start()
         return self._tick
 
     def _tick(self, path: str) -> None:
-        self._progress.update(self._task, advance=1, description=path)
+        self._done += 1
+        now = monotonic()
+        if now >= self._next:
+            self._next = now + _PERIOD
+            text = f"{self._done:,} of {self._count:,}  {printable(path)}"
+            columns = os.get_terminal_size(STDERR).columns or _COLUMNS
+            self._show(text[: columns - 1])
 
     def __exit__(self, *_: object) -> None:
-        self._progress.stop()
+        self._show("")
+
+    def _show(self, text: str) -> None:
+        sys.stderr.write(f"\r{text}{_TO_END}")
+        sys.stderr.flush()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from soscope.cli.main import Invocation, note
+from soscope.errors import UsageError
 from soscope.options.report import parse
 
 
@@ -14,17 +15,27 @@ def run(invocation: Invocation) -> int:
 
     # --help and usage errors need none of these
     from soscope.cli import listeners
+    from soscope.instruments.trace.files import file_at
     from soscope.instruments.trace.outcome import STOPPED_CUT
     from soscope.instruments.trace.replay import Replay
-    from soscope.report.notes import notes
+    from soscope.instruments.trace.settings import MODE_SUMMARY
     from soscope.report.output import STDOUT, Output
+    from soscope.report.trace.notes import notes
 
     replay = Replay(options.path)
     try:
         output = Output.open(options.output, STDOUT)
+        options.display.several = replay.has_several
         try:
-            listener = listeners.make(replay.mode, output, options.display, json=options.json)
-            outcome = replay.run(listener)
+            if output.file == file_at(options.path):
+                raise UsageError("-o names the recording itself")
+            output.begin()
+            mode = MODE_SUMMARY if options.summary else replay.mode
+            listener = listeners.make(mode, output, options.display, json=options.json)
+            if options.summary:
+                outcome = replay.summarize(listener)
+            else:
+                outcome = replay.run(listener, lambda: output.is_open)
         finally:
             output.close()
     finally:

@@ -10,9 +10,10 @@ from soscope.options.resolve import ResolveOptions, parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.process.live import Process
-    from soscope.process.lookup.answer import Answer
-    from soscope.process.lookup.values import ValueFormat
+    from soscope.live.lookup.answer import Answer
+    from soscope.live.lookup.values import ValueFormat
+    from soscope.live.process import Process
+    from soscope.report.output import Output
 
 
 def run(invocation: Invocation) -> int:
@@ -22,54 +23,61 @@ def run(invocation: Invocation) -> int:
 
     # --help and usage errors need none of these
     from soscope.cli.output import finish
-    from soscope.process.live import Process
-    from soscope.process.lookup.answer import NO_PERMISSION
+    from soscope.live.lookup.answer import NO_PERMISSION, OK
+    from soscope.live.process import Process
     from soscope.report.output import STDOUT, Output
 
     layout = None
     if options.read is not None:
-        from soscope.process.lookup.values import ValueFormat
+        from soscope.live.lookup.values import ValueFormat
 
         layout = ValueFormat(options.read)
     with Process(options.pid) as process:
         answers = _answers(process, options, layout)
         output = Output.open(None, STDOUT)
         if options.json:
-            from soscope.report.resolvejson import document
+            from soscope.report.resolve.json import document
 
             output.write(document(options.pid, answers))
         else:
-            from soscope.report.resolve import complaint, lines
-
-            for answer in answers:
-                text = lines(answer, why=options.why, every=options.all, value=layout is not None)
-                if text:
-                    output.write(text)
-                if not answer:
-                    for line in complaint(answer):
-                        note(line)
+            _say(output, answers, options)
     if not finish(output):
         return 1
-    if any(answer.status == NO_PERMISSION for answer in answers):
+    statuses = {answer.status for answer in answers}
+    if NO_PERMISSION in statuses:
         return 3
-    return 0 if all(answers) else 1
+    return 0 if statuses <= {OK} else 1
+
+
+def _say(output: Output, answers: list[Answer], options: ResolveOptions) -> None:
+    """Print all answers: in one piece, but for what notes on standard error stand between."""
+    from soscope.live.lookup.answer import OK
+    from soscope.report.resolve.text import complaint, lines
+
+    why, every, value = options.why, options.all, options.read is not None
+    said: list[str] = []
+    for answer in answers:
+        said.append(lines(answer, why=why, every=every, value=value))
+        if answer.status != OK:
+            output.write("".join(said))
+            said.clear()
+            for line in complaint(answer):
+                note(line)
+    output.write("".join(said))
 
 
 def _answers(process: Process, options: ResolveOptions, layout: ValueFormat | None) -> list[Answer]:
     """Ask all queries; read the values that are wanted."""
-    from soscope.process.lookup.query import parse as parse_query
-
-    queries = [parse_query(text) for text in _texts(options.queries)]
     answers = process.answers(
-        queries,
+        _texts(options.queries),
         thread=options.thread,
         namespace=options.namespace,
         lists=options.all,
         seen_from=options.seen_from,
     )
     if layout is not None:
-        from soscope.process.lookup.answer import NO_PERMISSION, NONE
-        from soscope.process.lookup.values import Unreadable
+        from soscope.live.lookup.answer import NO_PERMISSION, NONE
+        from soscope.live.lookup.values import Unreadable
 
         for answer in answers:
             if answer.addr is None:
@@ -90,7 +98,7 @@ def _texts(words: list[str]) -> list[str]:
     texts: list[str] = []
     for word in words:
         if word == "-":
-            texts += [line.strip() for line in sys.stdin if line.strip()]
+            texts += [text for line in sys.stdin if (text := line.strip())]
         else:
             texts.append(word)
     return texts

@@ -3,21 +3,63 @@
 
 from __future__ import annotations
 
+import os
+
 from soscope.cli.main import Invocation, note
-from soscope.errors import UsageError
+from soscope.errors import SoscopeError
 from soscope.options.trace import names_process, parse
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.instruments.trace.outcome import TraceOutcome
+    from soscope.report.output import Output
+    from soscope.report.trace.display import Display
+
+_STDERR = 2
+_AT_ONCE = 4096  # bytes that a pipe takes at once if it takes any: PIPE_BUF
+
+
+class _Early:
+    """Says what cannot wait for the end, or keeps it where nobody takes it at this moment.
+
+    The target has to be looked after meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._kept: list[str] = []
+
+    def __call__(self, text: str) -> None:
+        """Say `text` now, if that is possible without waiting."""
+        if len(os.fsencode(text)) < _AT_ONCE // 2 and _takes_more(_STDERR):
+            note(text)
+        else:
+            self._kept.append(text)
+
+    def finish(self) -> None:
+        """Say what has been kept."""
+        for text in self._kept:
+            note(text)
+
+
+def _takes_more(fd: int) -> bool:
+    """Say whether writing a little does not wait."""
+    import select
+
+    poll = select.poll()
+    poll.register(fd, select.POLLOUT)
+    return bool(poll.poll(0))
 
 
 def run(invocation: Invocation) -> int:
     """Run the verb; return the command's exit status, or die of its signal."""
     try:
         options = parse(invocation.words)
-    except UsageError:
+    except SoscopeError:
         invocation.wraps = not names_process(invocation.words)
         raise
     options.settings.debug |= invocation.debug
     invocation.debug = options.settings.debug
-    invocation.wraps = options.settings.pid is None
+    invocation.wraps = not options.settings.pids
 
     # --help and usage errors need none of these
     from soscope.cli import listeners
@@ -26,23 +68,49 @@ def run(invocation: Invocation) -> int:
     from soscope.instruments.trace.run import run_trace
     from soscope.report.output import Output
 
-    output = Output.open(options.output)
-    listener = Listener()
-    if options.prints:
-        mode = options.settings.mode
-        listener = listeners.make(mode, output, options.display, json=options.json)
-    try:
-        outcome = run_trace(options.settings, listener)
-    finally:
-        output.close()
-    if output.error is not None:
-        reason = (output.error.strerror or "").lower()
-        note(f"cannot write {output.name}: {reason}; {output.lost:,} lines are missing")
-    if not options.display.quiet:
-        from soscope.report.notes import notes
+    def make(output: Output) -> Listener:
+        return listeners.make(options.settings.mode, output, options.display, json=options.json)
 
-        for line in notes(outcome, options.display):
-            note(line)
-    if outcome.attached is not None:
-        return 1 if outcome.attached.failure else 0
+    early = _Early()
+    tell = None if options.display.quiet else early
+    listener = Listener()
+    is_silent = False  # nobody would read a note
+    outputs: list[Output] = []  # what of them is missing is noted
+    if options.separately and options.output is not None:
+        from soscope.report.trace.separate import SeparateListener
+
+        listener = separate = SeparateListener(options.output, make)
+        outputs = separate.failed
+        outcome = run_trace(options.settings, listener, separate.destination, tell)
+    else:
+        output = Output.open(options.output)
+        outputs.append(output)
+        if options.prints:
+            listener = make(output)
+        try:
+            outcome = run_trace(options.settings, listener, output, tell)
+            is_silent = output.is_given_up
+        finally:
+            output.close()
+    if not is_silent:
+        early.finish()
+        _say_notes(outcome, outputs, options.display)
+    if outcome.attached:
+        return (
+            1
+            if outcome.not_attached or any(attachment.failure for attachment in outcome.attached)
+            else 0
+        )
     return leave(outcome.status, outcome.signal)
+
+
+def _say_notes(outcome: TraceOutcome, outputs: list[Output], display: Display) -> None:
+    for output in outputs:
+        if output.error is not None:
+            reason = (output.error.strerror or "").lower()
+            note(f"cannot write {output.name}: {reason}; {output.lost:,} lines are missing")
+    if not display.quiet:
+        from soscope.report.trace.notes import notes
+
+        for line in notes(outcome, display):
+            note(line)

@@ -22,7 +22,6 @@ def version_text() -> str:
         f"python {python} on {system.sysname} {system.release} {system.machine}",
         f"agent: {agent if os.path.exists(agent) else 'none in this installation: no tracing'}",
     ]
-    missing = [name for name in ("numpy", "rich") if find_spec(name) is None]
-    if missing:
-        lines.append(f"missing: {', '.join(missing)}")
+    if find_spec("numpy") is None:
+        lines.append("missing: numpy")
     return "\n".join(lines) + "\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from soscope.options.table import COUNT, VALUE, Option, Values
 from soscope.options.units import parse_count
-from soscope.report.display import TIME_EPOCH, Display
+from soscope.report.trace.display import TIME_EPOCH, Display
 
 _GROUP = "how to show them"
 
@@ -58,12 +58,13 @@ DISPLAY = [
 DEBUG = Option("--debug", dest="debug", group="", help="show tracebacks of soscope's own errors")
 
 
-def display_from(values: Values) -> Display:
-    """Return what the display options say."""
+def display_from(values: Values, *, several: bool = False) -> Display:
+    """Return what the display options say; `several` processes are traced from the beginning."""
     return Display(
         time=min(values.time, TIME_EPOCH),
         durations=values.durations,
         string_limit=values.string_limit,
         quiet=values.quiet,
         verbose=values.verbose,
+        several=several,
     )

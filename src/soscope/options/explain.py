@@ -23,8 +23,8 @@ the call to the dynamic linker; or in a running process, and how a hook gets the
 
   --arch ARCH   of a fat file this image
   --svg FILE    the same as a picture
-  --width N     for so many columns
   --from IMAGE  (-p) the calls of this image; MAIN is the program
+  --width N     for so many columns
   --json        for programs
 
   soscope explain /bin/ls malloc
@@ -54,7 +54,7 @@ OPTIONS = [
     pid_option(group=_WHAT),
     Option(
         "--from",
-        dest="importer",
+        dest="from_",
         kind=VALUE,
         metavar="IMAGE",
         group=_WHAT,
@@ -82,7 +82,7 @@ OPTIONS = [
         kind=VALUE,
         metavar="N",
         convert=parse_count,
-        group=_FILES,
+        group=_SHOW,
         help="write for N columns instead of the terminal's",
     ),
     JSON,
@@ -92,15 +92,15 @@ OPTIONS = [
 class ExplainOptions:
     """What `soscope explain` was told.
 
-    `pid` is None where `files`, one or two, are to be looked at. `importer`, `arch`, `svg` and
+    `pid` is None where `files`, one or two, are to be looked at. `from_`, `arch`, `svg` and
     `width` are None where nothing was said of them.
     """
 
-    __slots__ = ("arch", "debug", "files", "importer", "json", "pid", "svg", "symbol", "width")
+    __slots__ = ("arch", "debug", "files", "from_", "json", "pid", "svg", "symbol", "width")
 
     def __init__(self, values: Values, words: list[str]) -> None:
         self.pid: int | None = values.pid
-        self.importer: str | None = values.importer
+        self.from_: str | None = values.from_
         self.arch: str | None = values.arch
         self.svg: str | None = values.svg
         self.width: int | None = values.width
@@ -126,10 +126,10 @@ class ExplainOptions:
     def _check(self) -> None:
         if self.width is not None and self.width < 1:
             raise UsageError("--width: at least one column")
-        if self.pid is None and self.importer is not None:
+        if self.pid is None and self.from_ is not None:
             raise UsageError("--from needs -p PID")
         if self.pid is not None:
-            for name in ("arch", "svg", "width"):
+            for name in ("arch", "svg"):
                 if getattr(self, name) is not None:
                     raise UsageError(f"--{name} is for files")
 

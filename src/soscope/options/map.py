@@ -117,8 +117,8 @@ OPTIONS = [
     *selection_options(
         _WHICH,
         select="only slots of the symbols that the filter expression chooses",
-        callers="only slots of this image; MAIN is the program",
-        callees="only slots that lead to this image, or would",
+        from_="only slots of this image; MAIN is the program",
+        to="only slots that lead to this image, or would",
     ),
     *_FILES_ALONE,
     *_PROCESS_ALONE,
@@ -136,19 +136,19 @@ class MapOptions:
 
     __slots__ = (
         "arch",
-        "callees",
-        "callers",
         "changed",
         "debug",
         "dot",
         "embedded",
         "files",
+        "from_",
         "json",
         "pid",
         "select",
         "svg",
         "sysroot",
         "tables",
+        "to",
     )
 
     def __init__(self, values: Values, files: list[str]) -> None:
@@ -159,19 +159,19 @@ class MapOptions:
         if self.pid is not None and files:
             raise UsageError(f"either -p or files: '{files[0]}'", hint=f"usage: {USAGE}")
         alone = _FILES_ALONE if self.pid is not None else _PROCESS_ALONE
-        for one in alone:
-            if getattr(values, one.dest) != one.default and (
-                one.kind == FLAG or getattr(values, one.dest)
+        for option in alone:
+            if getattr(values, option.dest) != option.default and (
+                option.kind == FLAG or getattr(values, option.dest)
             ):
                 is_file = self.pid is not None
                 raise UsageError(
-                    f"{one.flags[-1]} is for {'files' if is_file else 'processes (-p)'}"
+                    f"{option.flags[-1]} is for {'files' if is_file else 'processes (-p)'}"
                 )
         self.select: list[str] = values.select
-        self.callers: list[str] = values.callers
-        self.callees: list[str] = values.callees
+        self.from_: list[str] = values.from_
+        self.to: list[str] = values.to
         self.changed: bool = values.changed
-        self.tables = [one.dest for one in _TABLES if getattr(values, one.dest)]
+        self.tables = [option.dest for option in _TABLES if getattr(values, option.dest)]
         self.arch: str | None = values.arch
         self.embedded: bool = values.embedded
         self.sysroot: str = values.sysroot
@@ -183,7 +183,7 @@ class MapOptions:
     @property
     def is_filtered(self) -> bool:
         """Say whether some slots alone are wanted."""
-        return bool(self.select or self.callers or self.callees or self.changed)
+        return bool(self.select or self.from_ or self.to or self.changed)
 
 
 VERB = Verb(

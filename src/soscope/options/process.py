@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.errors import UsageError
-from soscope.options.table import VALUE, Option, Values
+from soscope.options.table import LIST, ONCE, Option, Values
 from soscope.options.units import parse_count
 
 _MOST = 1 << 31  # pid_t
@@ -18,7 +18,7 @@ def pid_option(*, group: str = "what to look at", about: str = "it is not stoppe
         "-p",
         "--pid",
         dest="pid",
-        kind=VALUE,
+        kind=ONCE,
         metavar="PID",
         convert=parse_pid,
         group=group,
@@ -26,8 +26,30 @@ def pid_option(*, group: str = "what to look at", about: str = "it is not stoppe
     )
 
 
+def pids_option(*, group: str, about: str) -> Option:
+    """Return -p for several processes; its values are lists of their numbers."""
+    return Option(
+        "-p",
+        "--pid",
+        dest="pids",
+        kind=LIST,
+        metavar="PID",
+        convert=_parse_processes,
+        group=group,
+        help=about,
+    )
+
+
+def _parse_processes(text: str) -> list[int]:
+    from soscope.options.processes import parse_processes  # late: a command has none
+
+    return parse_processes(text)
+
+
 def parse_pid(text: str) -> int:
     """Return the number of a process, which need not exist. Raises UsageError."""
+    if "," in text:
+        raise UsageError(f"'{text}': one process at a time")
     pid = parse_count(text)
     if not 0 < pid < _MOST:
         raise UsageError(f"{pid} is no process id")

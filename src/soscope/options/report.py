@@ -6,7 +6,7 @@ from __future__ import annotations
 from soscope.options.display import DEBUG, DISPLAY, display_from
 from soscope.options.table import VALUE, Option
 from soscope.options.verb import Verb
-from soscope.report.display import Display
+from soscope.report.trace.display import Display
 
 USAGE = "soscope report [options] FILE"
 
@@ -15,6 +15,7 @@ usage: {USAGE}
 
 Show a recording that soscope trace --record made, as the trace would have been.
 
+  -c       a table of the functions, as soscope trace -c prints it
   -T       the time each call took
   -t       the time of each call; -tt with microseconds
   -s N     bytes of a string to show (as far as they were recorded)
@@ -26,9 +27,9 @@ soscope report --help lists all options.
 """
 
 DESCRIPTION = """\
-Show a recording on standard output: the calls as soscope trace prints them, or the table
-of one that was made with -c or --count-only. A recording that is still being written, or
-that ends in the middle, is shown as far as it goes.
+Show a recording on standard output: the calls as soscope trace prints them, or the table of
+one that was made with -c or --count-only. With -c, the calls become a table, too. A recording
+that is still being written, or that ends in the middle, is shown as far as it goes.
 """
 
 EPILOG = """\
@@ -37,15 +38,23 @@ exit status: 0 fine, 1 the recording is damaged or not complete, 2 wrong usage.
 
 
 class ReportOptions:
-    """What `soscope report` was told: the file and how to show it."""
+    """What `soscope report` was told: the file and how to show it; `summary`: as a table."""
 
-    __slots__ = ("debug", "display", "json", "output", "path")
+    __slots__ = ("debug", "display", "json", "output", "path", "summary")
 
     def __init__(
-        self, path: str, display: Display, *, output: str | None, json: bool, debug: bool
+        self,
+        path: str,
+        display: Display,
+        *,
+        summary: bool,
+        output: str | None,
+        json: bool,
+        debug: bool,
     ) -> None:
         self.path = path
         self.display = display
+        self.summary = summary
         self.output = output
         self.json = json
         self.debug = debug
@@ -53,6 +62,13 @@ class ReportOptions:
 
 OPTIONS = [
     DEBUG,
+    Option(
+        "-c",
+        "--summary",
+        dest="summary",
+        group="what to show",
+        help="a table of calls, times and errors instead of the calls",
+    ),
     *DISPLAY,
     Option(
         "-o",
@@ -86,6 +102,7 @@ def parse(arguments: list[str]) -> ReportOptions:
     return ReportOptions(
         path,
         display_from(values),
+        summary=values.summary,
         output=values.output,
         json=values.json,
         debug=values.debug,

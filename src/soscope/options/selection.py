@@ -7,7 +7,7 @@ from soscope.options.table import LIST, Option
 
 
 def selection_options(
-    group: str, *, select: str, callers: str, callees: str
+    group: str, *, select: str, from_: str, to: str
 ) -> tuple[Option, Option, Option]:
     """Return -e, --from and -l; each takes the words of its help."""
     return (
@@ -20,14 +20,14 @@ def selection_options(
             group=group,
             help=select,
         ),
-        Option("--from", dest="callers", kind=LIST, metavar="IMAGE", group=group, help=callers),
+        Option("--from", dest="from_", kind=LIST, metavar="IMAGE", group=group, help=from_),
         Option(
             "-l",
             "--to",
-            dest="callees",
+            dest="to",
             kind=LIST,
             metavar="IMAGE",
             group=group,
-            help=callees,
+            help=to,
         ),
     )

@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # typing and collections.abc are slow to import
 FLAG = "flag"  # is there or not
 COUNT = "count"  # how often it is there
 VALUE = "value"  # takes the next word; the last one counts
+ONCE = "once"  # takes the next word, and may be there once
 LIST = "list"  # takes the next word, each time
 
 
@@ -69,7 +70,7 @@ class Option:
     @property
     def takes_word(self) -> bool:
         """Say whether a value follows."""
-        return self.kind in (VALUE, LIST)
+        return self.kind in (VALUE, ONCE, LIST)
 
     def value(self, word: str) -> Any:
         """Return what a word is as the option's value. Raises UsageError."""
@@ -103,6 +104,8 @@ class Values:
             value = option.value(word)
             if option.kind == LIST:
                 getattr(self, option.dest).append(value)
+            elif option.kind == ONCE and getattr(self, option.dest) != option.default:
+                raise UsageError(f"{option.flags[-1]}: it is given twice")
             else:
                 setattr(self, option.dest, value)
         elif option.kind == COUNT:

@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
+from soscope.control import settings as session
 from soscope.errors import UsageError
 from soscope.instruments.trace import settings
 from soscope.instruments.trace.settings import TraceSettings
 from soscope.options.display import DEBUG, DISPLAY, display_from
-from soscope.options.process import pid_option
+from soscope.options.process import pids_option
 from soscope.options.selection import selection_options
-from soscope.options.table import VALUE, Option, Values, joined, names, scan
+from soscope.options.table import COUNT, VALUE, Option, Values, joined, names, scan
 from soscope.options.units import parse_duration, parse_size, size_text
-from soscope.report.display import Display
+from soscope.report.trace.display import Display
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # argparse is for help and mistakes
@@ -24,7 +25,8 @@ usage: {USAGE}
 
 Run COMMAND and show the calls it makes into shared libraries; -p: of a process.
 
-  -p PID        a process that runs already; Ctrl-C ends the trace, not the process
+  -p PID        a process that runs already; Ctrl-C ends the trace, not the process;
+                several: -p PID,PID; by name: -p nginx
   -e EXPR       only these calls: -e 'open*,read', -e malloc@libfoo.so, -e '/SSL_.*/'
   --from IMAGE  calls made by this image; all: by every image (else the program's own)
   -l IMAGE      calls into this image
@@ -48,7 +50,8 @@ with -o.
 EPILOG = """\
 With -p PID, a process that runs already is traced, until --duration is over, Ctrl-C or
 SIGTERM: then everything in it is put back as it was. soscope detach -p PID does that where
-soscope itself was killed.
+soscope itself was killed. -p PID,PID and -p again trace several; -p NAME the one that is
+called so (as pgrep -x finds it).
 
 EXPR is ltrace's filter expression: rules [+-]SYMBOL@CALLER one after the other; the last
 one that matches a call decides. Patterns are globs on the whole name, or POSIX basic
@@ -76,10 +79,11 @@ class TraceOptions:
 
     `settings` is for the instrument, `display` for the report. `output` is the argument
     of -o (None: standard error), `json` asks for JSON, `prints` says whether anything but
-    notes is to be printed: --record alone prints nothing.
+    notes is to be printed: --record alone prints nothing. `separately`: each process has a file
+    of its own.
     """
 
-    __slots__ = ("display", "json", "output", "prints", "settings")
+    __slots__ = ("display", "json", "output", "prints", "separately", "settings")
 
     def __init__(
         self,
@@ -89,19 +93,24 @@ class TraceOptions:
         output: str | None,
         json: bool,
         prints: bool,
+        separately: bool,
     ) -> None:
         self.settings = trace
         self.display = display
         self.output = output
         self.json = json
         self.prints = prints
+        self.separately = separately
 
 
 _WHICH = "which calls"
 _WHAT = "what to keep of them"
 _WHERE = "where to"
 
-_PID = pid_option(group=_WHICH, about="it runs already, and is traced instead of a command")
+_PID = pids_option(
+    group=_WHICH,
+    about="a process that runs already, by number or name; several: -p A -p B, -p A,B",
+)
 
 OPTIONS = [
     DEBUG,
@@ -109,10 +118,17 @@ OPTIONS = [
     *selection_options(
         _WHICH,
         select="calls that this filter expression chooses (repeatable: one of them)",
-        callers="calls made by this image; all: every image",
-        callees="calls to functions of this image",
+        from_="calls made by this image; all: every image",
+        to="calls to functions of this image",
     ),
-    Option("-f", "--follow-forks", dest="follow", group=_WHICH, help="children, too"),
+    Option(
+        "-f",
+        "--follow-forks",
+        dest="follow",
+        kind=COUNT,
+        group=_WHICH,
+        help="children, too; -ff -o FILE: a file for each process, FILE.PID",
+    ),
     Option(
         "-c",
         "--summary",
@@ -167,10 +183,10 @@ OPTIONS = [
         dest="buffer",
         kind=VALUE,
         metavar="SIZE",
-        default=settings.DEFAULT_BUFFER,
+        default=session.DEFAULT_BUFFER,
         convert=parse_size,
         group=_WHERE,
-        help=f"memory between command and soscope ({size_text(settings.DEFAULT_BUFFER)})",
+        help=f"memory between command and soscope ({size_text(session.DEFAULT_BUFFER)})",
     ),
     Option(
         "--limit",
@@ -186,7 +202,7 @@ OPTIONS = [
         dest="when_full",
         kind=VALUE,
         metavar="POLICY",
-        choices=settings.WHEN_FULL,
+        choices=session.WHEN_FULL,
         group=_WHERE,
         help="when the buffer is full: block (the command waits; not with -p), drop (with -p),"
         " overwrite, stop",
@@ -214,37 +230,44 @@ def parse(arguments: list[str]) -> TraceOptions:
         values, command = scanned
     else:
         values, command = parse_slowly(arguments)
-    _check_target(values, command)
+    pids = [pid for some in values.pids for pid in some]
+    _check_target(pids, command)
     _check_sizes(values.buffer, values.string_limit)
+    if values.limit is not None and values.record is None:
+        raise UsageError("--limit is about the size of a recording", hint="add --record FILE")
     mode = settings.MODE_TRACE
     if values.summary:
         mode = settings.MODE_SUMMARY
     elif values.count_only:
         mode = settings.MODE_COUNT
+    separately = values.follow > 1
+    if separately:
+        _check_separate(values.output, mode)
     prints = values.record is None or values.output is not None
     return TraceOptions(
         TraceSettings(
             command,
             select=values.select,
-            callers=values.callers,
-            callees=values.callees,
+            from_=values.from_,
+            to=values.to,
             mode=mode,
-            follow=values.follow,
+            follow=bool(values.follow),
             entry_only=values.entry_only,
             string_limit=values.string_limit,
             duration_ns=values.duration,
             buffer=values.buffer,
             limit=values.limit,
-            when_full=values.when_full or ("block" if values.pid is None else "drop"),
+            when_full=values.when_full or ("drop" if pids else "block"),
             record=values.record,
-            pid=values.pid,
+            pids=pids,
             wants_events=prints and mode == settings.MODE_TRACE,
             debug=values.debug,
         ),
-        display_from(values),
+        display_from(values, several=len(pids) > 1),
         output=values.output,
         json=values.json,
         prints=prints,
+        separately=separately,
     )
 
 
@@ -263,9 +286,9 @@ def parse_slowly(arguments: list[str]) -> tuple[Values, list[str]]:
     return values, command
 
 
-def _check_target(values: Values, command: list[str]) -> None:
-    """Make sure that there is one thing to trace."""
-    if values.pid is None:
+def _check_target(pids: list[int], command: list[str]) -> None:
+    """Make sure that there are processes to trace, or a command."""
+    if not pids:
         if not command:
             raise UsageError("no command to run", hint=f"usage: {USAGE}")
         return
@@ -273,9 +296,22 @@ def _check_target(values: Values, command: list[str]) -> None:
         raise UsageError("-p PID and a command are two things to trace", hint=f"usage: {USAGE}")
 
 
+def _check_separate(output: str | None, mode: str) -> None:
+    """Make sure that -ff has something to write for each process, and where to."""
+    if mode != settings.MODE_TRACE:
+        raise UsageError(
+            "-ff is for calls, and a table is that of all processes", hint="-f follows children"
+        )
+    if output is None or output == "-":
+        raise UsageError(
+            "-ff writes a file for each process: -o FILE is missing",
+            hint="-ff -o FILE writes FILE.PID; -f shows all processes in one trace",
+        )
+
+
 def _check_sizes(buffer: int, string_limit: int) -> None:
     """Refuse sizes that cannot work."""
-    least, most = settings.LEAST_BUFFER, settings.MOST_BUFFER
+    least, most = session.LEAST_BUFFER, session.MOST_BUFFER
     if not least <= buffer <= most:
         raise UsageError(
             f"--buffer: {size_text(buffer)} is not between {size_text(least)} and {size_text(most)}"

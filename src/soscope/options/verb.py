@@ -93,7 +93,7 @@ class Verb:
                 return scanned
         values = Values(self.options)
         self.make_parser().parse_args(joined(self.options, ordered), values)
-        found: str | list[str] | None = getattr(values, "arguments", None)
-        if isinstance(found, list):
-            return values, found
-        return values, [] if found is None else [found]
+        positional: str | list[str] | None = getattr(values, "arguments", None)
+        if isinstance(positional, list):
+            return values, positional
+        return values, [] if positional is None else [positional]

@@ -13,6 +13,7 @@ import pytest
 import soscope
 from soscope.cli.main import VERBS, main
 from soscope.errors import AgentError, SoscopeError
+from tests.support.run import imported
 
 ROOT = Path(__file__).parents[3]
 
@@ -50,7 +51,7 @@ def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> N
         (["trace", "--", "-p"], 127, "-p"),
         (["trace", "-p", "1", "ls"], 2, "two things to trace"),
         (["trace", "-p", "1", "--", "ls"], 2, "two things to trace"),
-        (["trace", "-cp", "x"], 2, "--pid"),
+        (["trace", "-cp", "-x"], 2, "--pid"),
         (["trace", "--pid=0"], 2, "no process id"),
         (["trace", "-p"], 2, "-p"),
         (["trace", "-p", "1", "--bogus"], 2, "--bogus"),
@@ -99,26 +100,10 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_help_imports_no_heavy_module() -> None:
-    code = (
-        "import sys; before = set(sys.modules); from soscope.cli.main import main; "
-        "main(['--help']); print(*sorted(set(sys.modules) - before), file=sys.stderr)"
-    )
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-I",
-            "-S",
-            "-c",
-            f"import sys; sys.path.insert(0, {str(ROOT / 'src')!r}); {code}",
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    imported = set(done.stderr.split())
-    ours = {name for name in imported if name.startswith("soscope")}
+    found = imported("from soscope.cli.main import main; main(['--help'])")
+    ours = {name for name in found if name.startswith("soscope")}
     assert ours == {"soscope", "soscope.cli", "soscope.cli.main", "soscope.errors"}
-    assert not imported & {"argparse", "json", "logging", "numpy", "re", "rich", "typing"}
+    assert not found & {"argparse", "json", "logging", "numpy", "re", "rich", "typing"}
 
 
 def test_a_closed_standard_error_is_no_crash() -> None:

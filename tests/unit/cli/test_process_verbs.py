@@ -37,7 +37,6 @@ def test_a_process_must_be_named(verb: str, capfd: pytest.CaptureFixture[str]) -
     [
         ("0", "--pid: 0 is no process id"),
         ("2147483648", "--pid: 2147483648 is no process id"),
-        ("abc", "--pid: 'abc' is not a number"),
         ("-5", "--pid: '-5' is not a number"),
         ("", "--pid: '' is not a number"),
     ],
@@ -46,6 +45,30 @@ def test_what_is_no_process_id(
     verb: str, word: str, said: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert main([verb, "-p", word, *VERBS[verb]]) == 2
+    assert capfd.readouterr().err == f"soscope: error: {said}\n"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_name_that_nobody_has(verb: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """Only trace takes names."""
+    status, said = (4, "no process is called 'a b'") if verb == "trace" else (2, None)
+    assert main([verb, "-p", "a b", *VERBS[verb]]) == status
+    said = said or "--pid: 'a b' is not a number"
+    assert capfd.readouterr().err == f"soscope: error: {said}\n"
+
+
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "trace"])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["-p", "1,2"], "--pid: '1,2': one process at a time"),
+        (["-p", "1", "-p", "2"], "--pid: it is given twice"),
+    ],
+)
+def test_several_processes_are_refused(
+    verb: str, words: list[str], said: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main([verb, *words, *VERBS[verb]]) == 2
     assert capfd.readouterr().err == f"soscope: error: {said}\n"
 
 

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from soscope.cli.main import main
-from soscope.model.call import Process, ProcessExit
+from soscope.instruments.trace.listener import Listener
+from soscope.instruments.trace.replay import Replay
+from soscope.model.call import Event, ProcessExit, ProcessStart
 from soscope.recording import format as form
 from soscope.recording.feed import Feed
 from soscope.recording.writer import Writer
@@ -19,13 +21,15 @@ from tests.unit.recording.fake import EPOCH, FakeAgent, FakeSampler, make_block
 
 
 class Recorded:
-    """A recording of a fake program that calls malloc three times."""
+    """A recording of a fake program that calls malloc `calls` times."""
 
-    def __init__(self, path: Path, *, mode: str = "trace", finish: bool = True) -> None:
+    def __init__(
+        self, path: Path, *, mode: str = "trace", finish: bool = True, calls: int = 3
+    ) -> None:
         wire_mode = {
-            "trace": layout.MODE_TRACE,
-            "count": layout.MODE_COUNT,
-            "summary": layout.MODE_STATS,
+            "trace": layout.INSTRUMENT_TRACE,
+            "count": layout.INSTRUMENT_COUNT,
+            "summary": layout.INSTRUMENT_STATS,
         }[mode]
         options: dict[str, object] = {"mode": mode, "select": ["malloc"], "from": [], "to": []}
         writer = Writer(
@@ -41,10 +45,10 @@ class Recorded:
         agent.image("libc.so.6")
         slot = agent.slot("malloc", error_rule=layout.ERROR_NULL)
         self.feed = feed
-        feed.event(Process(EPOCH, 100, "start", None, "/bin/program"))
+        feed.event(ProcessStart(EPOCH, 100, "start", None, "/bin/program"))
         if mode == "trace":
             thread = agent.thread()
-            for number in range(3):
+            for number in range(calls):
                 thread.enter(slot, 1000, arg0=64)
                 thread.leave(slot, 1000, result=0x5000 + number)
         feed.drain()
@@ -67,6 +71,21 @@ class Recorded:
 def path(tmp_path: Path) -> Path:
     """Say where the recording is."""
     return tmp_path / "run.sosr"
+
+
+def test_nothing_more_is_read_when_nobody_listens(path: Path) -> None:
+    Recorded(path, calls=3000)
+    batches: list[int] = []
+
+    class Gone(Listener):
+        def events(self, batch: list[Event]) -> None:
+            batches.append(len(batch))
+
+    replay = Replay(path)
+    replay.run(Gone(), lambda: not batches)
+    replay.close()
+    assert len(batches) <= 2  # the first one, and what was in hand
+    assert sum(batches) < 2000
 
 
 def test_the_text_is_that_of_the_trace(path: Path, capfd: pytest.CaptureFixture[str]) -> None:

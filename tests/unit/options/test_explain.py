@@ -17,8 +17,9 @@ def test_a_file_or_two() -> None:
 
 
 def test_a_process() -> None:
-    found = parse(["-p", "7", "malloc", "--from", "MAIN"])
-    assert (found.pid, found.symbol, found.files, found.importer) == (7, "malloc", [], "MAIN")
+    options = parse(["-p", "7", "malloc", "--from", "MAIN", "--width", "80"])
+    assert (options.pid, options.symbol, options.files) == (7, "malloc", [])
+    assert (options.from_, options.width) == ("MAIN", 80)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +31,6 @@ def test_a_process() -> None:
         (["program", "@V1"], "'@V1' is no symbol"),
         (["program", "malloc", "--from", "MAIN"], "--from needs -p PID"),
         (["-p", "7", "malloc", "--svg", "x"], "--svg is for files"),
-        (["-p", "7", "malloc", "--width", "80"], "--width is for files"),
         (["program", "malloc", "--width", "0"], "--width: at least one column"),
         (["-p", "7", "malloc", "--arch", "arm64"], "--arch is for files"),
     ],

@@ -30,8 +30,8 @@ def test_all_options_arrive() -> None:
     )
     settings, display = options.settings, options.display
     assert settings.select == ["a", "bc"]
-    assert settings.callers == ["all", "X"]
-    assert settings.callees == ["libz*", "libm*"]
+    assert settings.from_ == ["all", "X"]
+    assert settings.to == ["libz*", "libm*"]
     assert settings.mode == "summary"
     assert settings.follow
     assert settings.string_limit == 100
@@ -97,6 +97,7 @@ def test_repeated_t_means_more_of_the_time(letters: str) -> None:
         ("--duration soon ls", "soon"),
         ("-s 100000 ls", "-s"),
         ("-s x ls", "number"),
+        ("--limit 1m ls", "--limit"),
     ],
 )
 def test_wrong_words_are_usage_errors(words: str, reason: str) -> None:
