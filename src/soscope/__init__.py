@@ -9,19 +9,41 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.errors import SoscopeError
-    from soscope.instruments.trace.live import trace
-    from soscope.linker.image import Image
-    from soscope.process.live import Process
+    from soscope.instruments.trace.live import Call, trace
+    from soscope.instruments.trace.opened import Recording
+    from soscope.instruments.trace.opened import open_recording as open  # noqa: A004  soscope.open
+    from soscope.linker.image import Image, Slot
+    from soscope.live.lookup.answer import Answer
+    from soscope.live.process import Process
+    from soscope.live.slots.bindings import Binding
 
 __version__ = "0.1.0"
 
-__all__ = ["Image", "Process", "SoscopeError", "__version__", "trace"]
+__all__ = [
+    "Answer",
+    "Binding",
+    "Call",
+    "Image",
+    "Process",
+    "Recording",
+    "Slot",
+    "SoscopeError",
+    "__version__",
+    "open",
+    "trace",
+]
 
 # name -> (module, name there)
 _LAZY = {
+    "Answer": ("soscope.live.lookup.answer", "Answer"),
+    "Binding": ("soscope.live.slots.bindings", "Binding"),
+    "Call": ("soscope.instruments.trace.live", "Call"),
     "Image": ("soscope.linker.image", "Image"),
-    "Process": ("soscope.process.live", "Process"),
+    "Process": ("soscope.live.process", "Process"),
+    "Recording": ("soscope.instruments.trace.opened", "Recording"),
+    "Slot": ("soscope.linker.image", "Slot"),
     "SoscopeError": ("soscope.errors", "SoscopeError"),
+    "open": ("soscope.instruments.trace.opened", "open_recording"),
     "trace": ("soscope.instruments.trace.live", "trace"),
 }
 

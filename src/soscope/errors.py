@@ -23,6 +23,14 @@ from __future__ import annotations
 class SoscopeError(Exception):
     """Base of all errors that are not a bug in soscope.
 
+    >>> try:
+    ...     soscope.Image.open("/etc/passwd")
+    ... except soscope.SoscopeError as error:
+    ...     print(error.slug, error.exit_status, error.hint)
+    ...     print(error)
+    format 1 None
+    /etc/passwd: magic at offset 0x0: neither an ELF nor a Mach-O file
+
     `slug` is a stable word for the error (and the anchor of its paragraph in the
     documentation), `exit_status` what the command line ends with, `errno` the
     system's reason where there was one: it is kept, never flattened into the text.
@@ -67,6 +75,13 @@ class FormatError(SoscopeError):
 
     `field` names what was wrong and `offset` is where it lies, in bytes from the start
     of the source that was read; both are in the message already.
+
+    >>> from soscope.errors import FormatError
+    >>> try:
+    ...     soscope.open("/etc/passwd")
+    ... except FormatError as error:
+    ...     (error.field, error.offset)
+    ('magic', 0)
     """
 
     slug = "format"
@@ -107,7 +122,14 @@ class RecordingError(SoscopeError):
 
 
 class NoSuchProcess(SoscopeError, ProcessLookupError):  # noqa: N818  named as psutil's is
-    """There is no process of this id, or no longer."""
+    """There is no process of this id, or no longer.
+
+    >>> try:
+    ...     soscope.Process(1 << 30)
+    ... except ProcessLookupError as error:
+    ...     print(error)
+    no process 1073741824
+    """
 
     slug = "no-such-process"
     exit_status = 4
