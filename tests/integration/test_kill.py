@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from soscope.recording.reader import Recording
+from soscope.recording.reader import RecordingFile
 from tests.support import build, recorded
 from tests.support.run import run
 
@@ -49,8 +49,8 @@ def stop(process: subprocess.Popen[str]) -> None:
 
 
 def child(pid: int) -> int:
-    """Return the program that soscope started."""
-    [found] = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    """Return the program that soscope started; its helpers come later."""
+    found, *_ = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return int(found)
 
 
@@ -116,7 +116,7 @@ def kill_soscope(number: int, folder: Path) -> None:
         time.sleep(0.05)
     assert not running(target)
     if "--record" in options:
-        with Recording.open(output) as found:
+        with RecordingFile.open(output) as found:
             assert not found.complete
             assert "cut off" in found.why
 
