@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from soscope.recording.reader import Recording
+from soscope.recording.reader import RecordingFile
 from tests.support import build, tracing
 from tests.support.run import run, soscope
 
@@ -41,7 +41,7 @@ def test_a_recording_knows_the_namespace(tmp_path: Path) -> None:
     file = tmp_path / "run.sosr"
     done = soscope("trace", "-q", "--from", "all", "--record", file, "--", *command)
     assert done.returncode == 0, done.stderr
-    with Recording.open(file) as recording:
+    with RecordingFile.open(file) as recording:
         spaces = {(image.name, image.namespace) for image in recording.images}
         loaders = [image for image in recording.images if image.name.startswith("ld-linux")]
     assert {("libspace.so", 1), ("libspace.so", 2), ("libplug_a.so", 0)} <= spaces
