@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""-fno-plt: every call is counted, or its function is named as one with a lower bound.
+
+gcc and clang keep addresses of functions in registers over loops, and copy them from one to
+another. The program's own count is the truth.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support import tracing
+from tests.support.run import run
+from tests.support.tools import need
+
+PROGRAM = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static long made, freed, printed;
+
+int main(int argc, char **argv)
+{
+	char *p[40], line[200];
+	int sum = 0;
+
+	for (int i = 0; i < 30; i++) {
+		made++;
+		p[i] = malloc(10 + i);
+		printed++;
+		snprintf(p[i], 8, "%d", i);
+	}
+	for (int i = 0; i < 30; i++) {
+		printed++;
+		sum += snprintf(line, sizeof(line), "%s %d %d %d", p[i], i, argc, sum);
+	}
+	for (int i = 0; i < 30; i++) {
+		if (sum++ & 1 && argv[0])
+			puts(line);
+		freed++;
+		free(p[i]);
+	}
+	for (int i = 0; argc > 1 && i < 20; i++) {
+		made++;
+		void *more = malloc(strlen(argv[1]));
+		freed++;
+		free(more);
+	}
+	fprintf(stderr, "malloc %ld\nfree %ld\nsnprintf %ld\n", made, freed, printed);
+	return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("level", ["-O0", "-O1", "-O2", "-O3", "-Os"])
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_calls_by_registers_are_counted_or_named(compiler: str, level: str, tmp_path: Path) -> None:
+    source, program, output = tmp_path / "a.c", tmp_path / "a", tmp_path / "a.json"
+    source.write_text(PROGRAM)
+    words = [need(compiler), level, "-w", "-fno-plt", "-fno-builtin", str(source), "-o"]
+    assert run([*words, str(program)]).returncode == 0
+    options = [
+        "--count-only",
+        "--json",
+        "-e",
+        "malloc@MAIN,free@MAIN,snprintf@MAIN",
+        "-o",
+        str(output),
+    ]
+    done = run([*tracing.SOSCOPE, *options, "--", str(program), "again"])
+    truth = dict(re.findall(r"^(malloc|free|snprintf) (\d+)$", done.stderr, re.MULTILINE))
+    assert len(truth) == 3
+    named = set(re.findall(r"\w+", "".join(re.findall(r"loaded, too\): (.*)", done.stderr))))
+    document = json.loads(output.read_text())
+    counted = {row["symbol"]: row["calls"] for row in document["rows"]}
+    wrong = {name for name, calls in truth.items() if counted.get(name, 0) != int(calls)}
+    assert wrong <= named, done.stderr
+    assert set(document["images"][0]["lower_bounds"]) == named
+    assert {row["symbol"] for row in document["rows"] if row["lower_bound"]} <= named
+    assert {row["symbol"] for row in document["rows"]} & wrong <= {
+        row["symbol"] for row in document["rows"] if row["lower_bound"]
+    }
+    assert document["totals"]["complete"] == (not named)
+    assert done.stderr.rstrip().endswith("; not complete" if named else "; complete")
+    assert all(counted.get(name, 0) <= int(truth[name]) for name in truth)
+
+
+LIBRARY = r"""
+#include <stdlib.h>
+int (*volatile taken)(int);
+
+void take(void)
+{
+	taken = abs;
+}
+
+int calls(int number)
+{
+	return abs(number) + 1;
+}
+"""
+LOADS = r"""
+#include <dlfcn.h>
+#include <stdio.h>
+
+int main(int argc, char **argv)
+{
+	void *library = dlopen(argv[1], RTLD_NOW);
+	int (*calls)(int) = (int (*)(int))dlsym(library, "calls");
+
+	printf("%d\n", calls(-1) + calls(-2) + calls(argc));
+}
+"""
+
+
+def test_a_library_that_is_loaded_later_has_room_near_it(tmp_path: Path) -> None:
+    """Its calls are re-aimed, at cells in reach of its code: the agent lies between others."""
+    gcc, library, program = need("gcc"), tmp_path / "libcalls.so", tmp_path / "loads"
+    (tmp_path / "calls.c").write_text(LIBRARY)
+    (tmp_path / "loads.c").write_text(LOADS)
+    for words in (
+        ["-shared", "-fPIC", "-fno-plt", str(tmp_path / "calls.c"), "-o", str(library)],
+        [str(tmp_path / "loads.c"), "-o", str(program), "-ldl"],
+    ):
+        assert run([gcc, "-O1", "-fno-builtin", *words]).returncode == 0
+    output = tmp_path / "out.json"
+    options = ["--count-only", "--json", "-e", "abs", "--from", "libcalls.so", "-o", str(output)]
+    done = run([*tracing.SOSCOPE, *options, "--", str(program), str(library)])
+    assert (done.returncode, done.stdout) == (0, "8\n"), done.stderr
+    assert json.loads(output.read_text())["totals"]["calls"] == 3, done.stderr
