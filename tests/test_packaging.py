@@ -58,7 +58,7 @@ def test_a_wheel_without_agent_fits_every_system(pure: Path) -> None:
     assert pure.name.endswith("-py3-none-any.whl")
     with zipfile.ZipFile(pure) as wheel:
         names = wheel.namelist()
-    assert "soscope/cli/main.py" in names
+    assert {"soscope/cli/main.py", "soscope/py.typed"} <= set(names)
     assert "soscope/_agent/prototypes.bin" in names
     caches = [name for name in names if "cache" in name and name != "soscope/linker/cache.py"]
     assert not [*caches, *(name for name in names if name.endswith((".so", ".pyc")))]

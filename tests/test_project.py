@@ -21,6 +21,15 @@ from tests.support.tools import need
 REPOSITORY = Path(__file__).parents[1]
 NOT_OURS = {".git", ".venv", "build", "dist", "_agent", "__pycache__", ".hypothesis"}
 TOO_LONG = 600
+# Here variables still have names that say nothing; the list only gets shorter.
+TO_RENAME = tuple(
+    f"src/soscope/{part}"
+    for part in (
+        *("binfmt/dwarf.py", "binfmt/elf/", "binfmt/spans.py", "control/"),
+        *("entry/", "instruments/", "live/", "prototypes/", "recording/", "report/resolve/"),
+        *("report/trace/text.py", "wire/"),
+    )
+)
 
 
 def files(*suffixes: str, under: tuple[str, ...] = (".",)) -> list[Path]:
@@ -79,6 +88,41 @@ def test_no_file_is_too_long() -> None:
     sources = files(".py", ".c", ".h", ".S", ".cc", ".hh", ".sh", ".lds")
     lengths = {path: len(path.read_text().splitlines()) for path in sources}
     assert not names(path for path, lines in lengths.items() if lines > TOO_LONG)
+
+
+def test_no_two_classes_share_a_name() -> None:
+    places: dict[str, list[str]] = {}
+    for path in files(".py", under=("src",)):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(f"{names([path])[0]}:{node.lineno}")
+    assert len(places) > 300
+    assert not {name: where for name, where in places.items() if len(where) > 1}
+
+
+def nameless(path: Path) -> list[int]:
+    """Return the lines of a file where something gets a name that says nothing of it."""
+    lines = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Name):
+            name = node.id if isinstance(node.ctx, ast.Store) else ""
+        elif isinstance(node, ast.arg):
+            name = node.arg
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            name = node.name
+        else:
+            continue
+        if name in {"one", "found"}:
+            lines.append(node.lineno)
+    return lines
+
+
+def test_nothing_is_called_one_or_found() -> None:
+    paths = {name: REPOSITORY / name for name in names(files(".py", under=("src",)))}
+    lines = {name: nameless(path) for name, path in paths.items()}
+    wrong = {name: where for name, where in lines.items() if where}
+    assert not {name: where for name, where in wrong.items() if not name.startswith(TO_RENAME)}
+    assert all(any(name.startswith(part) for name in wrong) for part in TO_RENAME)
 
 
 def test_every_source_names_its_licence() -> None:
@@ -143,8 +187,9 @@ def test_every_block_of_a_recording_is_documented() -> None:
 
     page = (REPOSITORY / "docs" / "reference" / "recording.md").read_text()
     names = [name for name, value in vars(form).items() if name.isupper() and type(value) is int]
-    types = {name: getattr(form, name) for name in names if name not in {"MAGIC", "MAX_LENGTH"}}
-    documented = dict(re.findall(r"^\| `([A-Z]+)` \| (\d+) \|", page, re.MULTILINE))
+    others = {"MAGIC", "MAX_LENGTH", "HEADS"}
+    types = {name: getattr(form, name) for name in names if name not in others}
+    documented = dict(re.findall(r"^\| `([A-Z_]+)` \| (\d+) \|", page, re.MULTILINE))
     assert {name: int(number) for name, number in documented.items()} == types
 
 
@@ -152,6 +197,28 @@ def test_every_block_of_a_recording_is_documented() -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
     assert not [link for link in links if not (page.parent / link).exists()]
+
+
+def test_the_glossary_leads_to_files_and_has_each_word_once() -> None:
+    page = (REPOSITORY / "ARCHITECTURE.md").read_text()
+    section = page.partition("\n## Glossary\n")[2].partition("\n## ")[0]
+    rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| ")]
+    words = [
+        word
+        for row in rows
+        for word in row[0].removeprefix("| ").split(", ")
+        if word not in {"word", "---"}
+    ]
+    assert sorted(words) == sorted(set(words))
+    assert len(words) > 50
+    folders = [REPOSITORY / name for name in ("src/soscope", "agent/src", "agent/include")]
+    missing = {
+        path
+        for row in rows
+        for path in re.findall(r"`([^`]+)`", row[-1])
+        if not any((folder / path).is_file() for folder in folders)
+    }
+    assert not missing
 
 
 def test_every_make_target_is_in_the_help() -> None:

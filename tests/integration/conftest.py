@@ -12,7 +12,7 @@ import pytest
 from soscope.cli.main import main
 from tests.support.explaining import Explain
 from tests.support.schema import wrong_members
-from tests.support.schema_explain import EXPLAIN_FILE
+from tests.support.schema_explain import EXPLAIN
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def explain(capfd: pytest.CaptureFixture[str]) -> Explain:
     def said(*words: str | Path, status: int = 0) -> Any:
         assert main(["explain", "--json", *map(str, words)]) == status
         document = json.loads(capfd.readouterr().out)
-        assert wrong_members(document, EXPLAIN_FILE) == []
+        assert wrong_members(document, EXPLAIN) == []
         return document
 
     return said

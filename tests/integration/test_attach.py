@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from soscope.recording.reader import Recording
+from soscope.recording.reader import RecordingFile
 from tests.support import attached, build
 from tests.support.launching import environment
 from tests.support.matrix import PLAIN, Cell
 from tests.support.others import as_nobody
-from tests.support.tools import need, not_here
+from tests.support.tools import namespaces, need, not_here
 
 # Ways to look, each with the options that make it look at everything or at much.
 MODES = {
@@ -89,7 +89,7 @@ def test_a_recording_of_a_process_is_whole(tmp_path: Path) -> None:
         done = attached.trace(process.pid, *words)
         assert done.returncode == 0, done.stderr
         assert attached.finish(process)[0] == 7
-    with Recording.open(record) as found:
+    with RecordingFile.open(record) as found:
         assert not found.damage
 
 
@@ -265,12 +265,16 @@ def test_images_that_are_loaded_meanwhile_are_seen(tmp_path: Path) -> None:
 
 def test_an_exec_ends_the_trace(tmp_path: Path) -> None:
     with attached.running(
-        [need("sh"), "-c", "echo ready; sleep 2; exec cat"]  # its agent goes with its memory
+        [need("sh"), "-c", "echo ready; read line; exec cat"]  # its agent goes with its memory
     ) as process:
         record = tmp_path / "run.sosr"
-        done = attached.trace(process.pid, "--record", str(record), "--duration", "30s")
-        assert done.returncode == 0, done.stderr
-        assert "has executed" in done.stderr
+        tracer = attached.begin(process.pid, "--record", str(record), "--duration", "30s")
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+        _, notes = tracer.communicate(timeout=60)
+        assert tracer.returncode == 0, notes
+        assert "has executed" in notes
         assert attached.finish(process) == (0, "end\n", "")
 
 
@@ -289,7 +293,7 @@ def test_a_process_that_cannot_reach_us(how: str, tmp_path: Path) -> None:
         ids = ["--reuid", "65534", "--regid", "65534", "--clear-groups"]
         words = [need("setpriv"), *ids, *program]
     else:
-        words = [need("unshare"), "--pid", "--fork", "--kill-child", *program]
+        words = [*namespaces("--pid", "--fork", "--kill-child"), *program]
     with attached.running(words) as process:
         pid = process.pid
         if how == "namespace":

@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from soscope.model.call import Process
-from soscope.recording.reader import Recording
+from soscope.model.call import ProcessStart
+from soscope.recording.reader import RecordingFile
 from tests.support import attached, build
 from tests.support.launching import compiled, environment
 from tests.support.others import drop
 from tests.support.recorded import by_columns
 from tests.support.run import run
-from tests.support.tools import need
+from tests.support.tools import namespaces, need
 
 # Does what a line says: threads, forks and execs, each of which says what it did.
 _FAMILY = r"""
@@ -113,40 +113,11 @@ def tracing(pid: int, *options: str) -> Iterator[subprocess.Popen[str]]:
     )
     try:
         attached.wait_until("memfd:soscope", pid)
-        wait_for_helper(tracer.pid, pid)
+        attached.wait_for_helper(tracer.pid, pid)
         yield tracer
     finally:
         tracer.kill()
         tracer.communicate(timeout=60)
-
-
-_RT_SIGTIMEDWAIT = "128"  # on x86-64
-
-
-def tracer_of(pid: int) -> int:
-    text = Path(f"/proc/{pid}/status").read_text()
-    return int(text.partition("TracerPid:")[2].split()[0])
-
-
-def wait_for_helper(soscope: int, pid: int) -> int:
-    """Wait until the child of soscope that stays traces the process; return its pid.
-
-    Another one does so before, for a moment or, where others work, too, for long; when that has
-    ended and the helper has begun, soscope itself waits for signals.
-    """
-    end = time.monotonic() + 30
-    seen = 0
-    while True:
-        tracer, before = tracer_of(pid), seen
-        seen = tracer
-        if tracer and tracer == before:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-            parent = Path(f"/proc/{tracer}/stat").read_text().rpartition(")")[2].split()[1]
-            call = Path(f"/proc/{soscope}/syscall").read_text().split()[0]
-            if int(parent) == soscope and call == _RT_SIGTIMEDWAIT and state != "t":
-                return tracer
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def say(process: subprocess.Popen[str], line: str) -> str:
@@ -182,7 +153,7 @@ def test_calls_of_all_that_it_starts_are_counted(tmp_path: Path) -> None:
             assert say(process, "spawn") == "5\n"
             finished(tracer)
         assert calls_of(output) == 4 + 100 + 10 + 2 * 10_000
-        assert tracer_of(process.pid) == 0
+        assert attached.tracer_of(process.pid) == 0
         assert attached.differences(before, process.pid) == []
         assert say(process, "fork") == "3\n"
         assert attached.finish(process) == (7, "", "")
@@ -210,7 +181,7 @@ def test_programs_that_can_open_none_of_our_files(how: str, public_path: Path) -
     """Their control blocks are made in them, and come to soscope by way of its helper."""
     program = shutil.copy(family(), public_path / "family")
     output = public_path / "table.json"
-    words = drop() if how == "user" else [need("unshare"), "--pid", "--fork", "--kill-child"]
+    words = drop() if how == "user" else namespaces("--pid", "--fork", "--kill-child")
     with attached.running([*words, program]) as process:
         pid = process.pid
         if how == "namespace":
@@ -236,12 +207,12 @@ def test_the_recording_has_all_processes(tmp_path: Path) -> None:
             assert say(process, "exec") == ""
             tracer.communicate(timeout=60)
         assert process.wait(30) == 5
-    with Recording.open(record) as found:
+    with RecordingFile.open(record) as found:
         assert not found.damage
         told = [
             (event.event, event.pid == process.pid)
             for event in found.events
-            if isinstance(event, Process)
+            if isinstance(event, ProcessStart)
         ]
     assert told == [("start", True), *[("fork", False)] * 2, ("exec", False), ("exec", True)]
     calls = dict(by_columns(record).by_process)
@@ -320,7 +291,7 @@ def test_children_that_live_on_are_let_go_of(tmp_path: Path) -> None:
             time.sleep(0.3)
             text = finished(tracer)
         assert "memset" in text  # which bash does not call thus often
-        assert tracer_of(child) == tracer_of(process.pid) == 0
+        assert attached.tracer_of(child) == attached.tracer_of(process.pid) == 0
         assert attached.differences(before, process.pid) == []
         done = attached.detach(child)
         assert "does nothing" in done.stdout, done.stdout + done.stderr
@@ -339,11 +310,11 @@ def test_a_killed_soscope_leaves_all_running(seconds: float) -> None:
     with attached.running([need("python3"), "-c", text, family()]) as process:
         with tracing(process.pid, "-c", "-e", "abs@family") as tracer:
             time.sleep(seconds)
-            helper = tracer_of(process.pid)
+            helper = attached.tracer_of(process.pid)
             tracer.kill()
             tracer.communicate(timeout=60)
         end = time.monotonic() + 20
-        while os.path.exists(f"/proc/{helper}") and tracer_of(process.pid):
+        while os.path.exists(f"/proc/{helper}") and attached.tracer_of(process.pid):
             assert time.monotonic() < end
             time.sleep(0.01)
         time.sleep(0.3)
@@ -388,7 +359,6 @@ def test_without_follow_an_exec_ends_what_can_be_seen() -> None:
     script = "echo ready; read line; exec cat"
     with attached.running([need("dash"), "-c", script]) as process:
         tracer = attached.begin(process.pid, "-c")
-        time.sleep(0.5)
         assert process.stdin is not None
         process.stdin.write("go\n")
         process.stdin.flush()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from soscope.process import ptrace
+from soscope.entry import ptrace
 from tests.support import attached, build
 from tests.support.launching import compiled
 
@@ -86,7 +86,7 @@ int main(void)
 	puts("ready");
 	fflush(stdout);
 	clock_gettime(CLOCK_MONOTONIC, &began);
-	found = epoll_wait(poll, &event, 1, 2000);
+	found = epoll_wait(poll, &event, 1, 5000);
 	clock_gettime(CLOCK_MONOTONIC, &ended);
 	printf("%d %d %ld\n", found, found ? errno : 0,
 		(ended.tv_sec - began.tv_sec) * 10 + (ended.tv_nsec - began.tv_nsec) / 100000000);
@@ -98,7 +98,7 @@ int main(void)
 def test_a_refused_one_goes_on_waiting() -> None:
     """One of its threads is traced by somebody else: all are let go of, as if nothing had been."""
     with attached.running([compiled("waits.c", "-pthread", text=WAITS)]) as process:
-        time.sleep(0.1)
+        time.sleep(1.5)  # by so much a wait that begins again is longer
         (other,) = {int(one) for one in os.listdir(f"/proc/{process.pid}/task")} - {process.pid}
         ptrace.seize(other, 0)
         done = attached.trace(process.pid, "-c")
@@ -107,4 +107,4 @@ def test_a_refused_one_goes_on_waiting() -> None:
         result, number, tenths = map(int, process.stdout.readline().split())
         os.waitpid(other, ptrace.WALL)  # it ends with the others, and that is ours to hear
         assert (result, number) == (0, 0)
-        assert 19 <= tenths <= 22
+        assert 49 <= tenths < 64

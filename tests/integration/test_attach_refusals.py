@@ -18,7 +18,7 @@ import pytest
 from tests.support import attached, build, turns
 from tests.support.launching import compiled, environment
 from tests.support.others import as_nobody, drop
-from tests.support.tools import need, not_here
+from tests.support.tools import namespaces, need, not_here
 
 ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 
@@ -311,8 +311,8 @@ def test_a_process_of_another_user(public_path: Path) -> None:
 @contextlib.contextmanager
 def in_a_container(*more: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """Run the test program as pid 1 of a process namespace; yields (unshare, its pid)."""
-    words = ["--pid", "--mount-proc", "--fork", "--kill-child", *more]
-    with attached.running([need("unshare"), *words, build.program("attached"), "2"]) as process:
+    words = namespaces("--pid", "--mount-proc", "--fork", "--kill-child", *more)
+    with attached.running([*words, build.program("attached"), "2"]) as process:
         yield process, child_of(process.pid)
 
 
@@ -332,15 +332,7 @@ def test_numbers_of_another_process_namespace() -> None:
     """Without a /proc of its own soscope would mix up two processes of one number."""
     with attached.running([build.program("attached"), "1"]) as process:
         before = attached.snapshot(process.pid)
-        words = [
-            need("unshare"),
-            "--pid",
-            "--fork",
-            "--kill-child",
-            sys.executable,
-            "-m",
-            "soscope",
-        ]
+        words = [*namespaces("--pid", "--fork", "--kill-child"), sys.executable, "-m", "soscope"]
         for verb in (["trace", "-c"], ["detach"]):
             done = subprocess.run(
                 [*words, *verb, "-p", str(process.pid)],
@@ -360,9 +352,9 @@ def test_numbers_of_another_process_namespace() -> None:
 def test_a_number_that_only_the_container_knows() -> None:
     """Inside a container, the processes outside have no number at all."""
     with attached.running([build.program("attached"), "1"]) as process:
-        words = ["--pid", "--mount-proc", "--fork", "--kill-child", sys.executable, "-m", "soscope"]
+        words = namespaces("--pid", "--mount-proc", "--fork", "--kill-child")
         done = subprocess.run(
-            [need("unshare"), *words, "trace", "-c", "-p", str(process.pid)],
+            [*words, sys.executable, "-m", "soscope", "trace", "-c", "-p", str(process.pid)],
             env=environment(),
             capture_output=True,
             text=True,

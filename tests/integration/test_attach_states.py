@@ -6,10 +6,12 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
-from tests.support import attached, build
+from soscope.entry.stop.stopping import Threads
+from tests.support import attached, build, busy
 from tests.support.launching import compiled, environment
 
 _SHORT = ("-c", "--duration", "200ms")
@@ -185,3 +187,24 @@ def test_who_shares_its_memory_is_refused() -> None:
         assert f"shares its memory with process {child}" in done.stderr
         assert Path(f"/proc/{process.pid}/maps").read_text() == before
         assert attached.finish(process) == (7, "", "")
+
+
+BUSY = f"""{busy.SHARE}
+print("ready", flush=True)
+while True:
+    pass
+"""
+
+
+def test_one_that_has_no_processor_is_waited_for() -> None:
+    """It stops as soon as it gets one, and has not refused to until then."""
+    with (
+        busy.processor() as number,
+        attached.running([sys.executable, "-c", BUSY, number]) as process,
+    ):
+        threads = Threads(process.pid)
+        for _ in range(20):
+            threads.stop(limit=0.0)
+            assert [one.is_stopped for one in threads.stopped.values()] == [True]
+            threads.resume()
+            time.sleep(0.01)

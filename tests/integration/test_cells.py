@@ -30,7 +30,10 @@ def check(target: str, cell: Cell, mode: str, folder: Path) -> None:
     follow = case.wish.get("follow") == "yes"
     select = tracing.selection(case, wanted.truth)
     orphans = case.wish.get("orphans") == "yes"
-    got = tracing.traced(command, folder, mode=mode, select=select, follow=follow, orphans=orphans)
+    untimed = case.wish.get("untimed") == "yes"
+    got = tracing.traced(
+        command, folder, mode=mode, select=select, follow=follow, orphans=orphans, untimed=untimed
+    )
     # Without stubs, a compiler may keep a function's address in a register: such calls are
     # nobody's, and soscope says that it sees fewer.
     at_most = cell.binding == "no-plt" and target == "identity"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from soscope.process.agent.blob import agent_path
+from soscope.entry.agent.blob import agent_path
 from tests.support import build
 from tests.support.run import run
 from tests.support.tools import need, not_here

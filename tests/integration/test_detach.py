@@ -66,7 +66,7 @@ def test_the_next_trace_takes_over(tmp_path: Path) -> None:
     with attached.running([build.program("attached"), "2"]) as process:
         before = attached.snapshot(process.pid)
         tracer = start(process.pid, tmp_path, "times")
-        time.sleep(0.2)
+        attached.wait_for_hooks(tracer)
         tracer.kill()
         tracer.communicate(timeout=60)
         done = attached.trace(process.pid, "-c", "--duration", "100ms")
@@ -83,7 +83,7 @@ def test_the_next_trace_takes_over(tmp_path: Path) -> None:
 def test_a_living_owner_is_named(tmp_path: Path) -> None:
     with attached.running([build.program("attached"), "1"]) as process:
         tracer = start(process.pid, tmp_path, "count")
-        time.sleep(0.3)
+        attached.wait_for_hooks(tracer)
         for done in (attached.trace(process.pid, "-c"), attached.detach(process.pid)):
             assert done.returncode == 1
             assert f"soscope {tracer.pid} traces it" in done.stderr
@@ -98,7 +98,8 @@ def test_signals_end_the_trace_and_leave_nothing(number: int, tmp_path: Path) ->
     with attached.running([build.program("attached"), "2"]) as process:
         before = attached.snapshot(process.pid)
         tracer = start(process.pid, tmp_path, "times")
-        time.sleep(0.3)
+        attached.wait_for_hooks(tracer)
+        time.sleep(0.3)  # for calls to be made
         tracer.send_signal(number)
         _, text = tracer.communicate(timeout=60)
         assert tracer.returncode == 0, text
@@ -121,7 +122,7 @@ def test_nothing_to_undo_is_said() -> None:
 def test_the_document(tmp_path: Path) -> None:
     with attached.running([build.program("attached"), "1"]) as process:
         tracer = start(process.pid, tmp_path, "count")
-        time.sleep(0.2)
+        attached.wait_for_hooks(tracer)
         tracer.kill()
         tracer.communicate(timeout=60)
         found = json.loads(attached.detach(process.pid, "--json").stdout)
@@ -147,7 +148,7 @@ def test_a_launched_program_is_cleaned_up_after() -> None:
     try:
         assert tracer.stdout is not None
         assert tracer.stdout.readline() == "ready\n"
-        [child] = Path(f"/proc/{tracer.pid}/task/{tracer.pid}/children").read_text().split()
+        child = Path(f"/proc/{tracer.pid}/task/{tracer.pid}/children").read_text().split()[0]
         tracer.kill()
         tracer.wait(60)
         done = attached.detach(int(child))

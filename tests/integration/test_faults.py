@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from soscope.recording.reader import Recording
+from soscope.recording.reader import RecordingFile
 from tests.support import launching
 from tests.support.others import NOBODY, as_nobody
 from tests.support.run import run
@@ -59,7 +60,7 @@ def test_a_recording_on_a_full_disk_says_what_it_lost(small_disk: Path) -> None:
     assert "events dropped: the recording could not be written" in done.stderr
     last = done.stderr.splitlines()[-1]
     assert last.endswith("dropped")
-    with Recording.open(file) as recording:
+    with RecordingFile.open(file) as recording:
         assert not recording.complete
         assert recording.losses.file_entries > 0
 
@@ -142,6 +143,64 @@ def test_counts_where_addresses_are_scarce(tmp_path: Path) -> None:
         assert rows or "ran untraced" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("mode", "limit"), [("-c", 190_000), ("--count-only", 140_000), ("-T", 150_000)]
+)
+def test_a_followed_program_whose_addresses_are_scarce(
+    mode: str, limit: int, tmp_path: Path
+) -> None:
+    """The limit is that of the program alone: soscope's own says nothing of it."""
+    out = tmp_path / "out"
+    program = busy()
+    shell = ["sh", "-c", f'ulimit -v {limit}; exec "$@"', "sh"]
+    words = ["-f", mode, "-e", "strdup", "--from", os.path.basename(program), "-o", str(out)]
+    done = run([*TRACE, *words, "--", *shell, program])
+    assert (done.returncode, done.stdout) == (6, "done\n"), done.stderr
+    assert "ran untraced" not in done.stderr
+    text = out.read_text()
+    if mode == "-T":
+        assert len(re.findall(r"\bstrdup\(", text)) == 20000
+    else:
+        assert re.search(r"\b20,?000\b.* strdup", text), text
+
+
+LIMITED = """
+    #include <pthread.h>
+    #include <stdio.h>
+    #include <stdlib.h>
+    #include <sys/resource.h>
+    static void *take(void *room) { return malloc(200000); }
+    int main(void)
+    {
+        struct rlimit limit = {6000000, 6000000};
+        pthread_attr_t small;
+        pthread_t threads[4];
+        setrlimit(RLIMIT_DATA, &limit);
+        pthread_attr_init(&small);
+        pthread_attr_setstacksize(&small, 65536);
+        for (int i = 0; i < 4; i++) {
+            void *got = NULL;
+            if (pthread_create(&threads[i], &small, take, NULL) ||
+                pthread_join(threads[i], &got) || !got)
+                return 1;
+            free(got);
+        }
+        void *more = malloc(1500000);
+        puts(more ? "room" : "none");
+        free(more);
+        return 5;
+    }"""
+
+
+@pytest.mark.parametrize("mode", ["-c", "--count-only", "-T"])
+def test_the_agent_takes_nothing_of_a_small_data_limit(mode: str) -> None:
+    program = launching.compiled("limited.c", "-pthread", text=LIMITED)
+    done = run([*TRACE, mode, "-e", "malloc,free", "-o", os.devnull, "--", str(program)])
+    assert (done.returncode, done.stdout) == (5, "room\n"), done.stderr
+    assert "complete" in done.stderr
+    assert "ran untraced" not in done.stderr
+
+
 LOCKS = """
     #include <stdio.h>
     #include <sys/mman.h>
@@ -170,6 +229,33 @@ def test_memory_that_can_be_locked_is_locked(tmp_path: Path) -> None:
         assert f"{program} ran untraced: it calls mlockall" in done.stderr
     done = run([*TRACE, "-o", os.devnull, "--", str(program), "x"])
     assert done.stdout == run([str(program), "x"]).stdout
+
+
+LOCKED = """
+    #include <stdio.h>
+    #include <string.h>
+    #include <sys/mman.h>
+    int main(void)
+    {
+        char line[128];
+        FILE *status;
+        if (mlockall(MCL_CURRENT | MCL_FUTURE) || !(status = fopen("/proc/self/status", "r")))
+            return 1;
+        while (fgets(line, sizeof(line), status))
+            if (!strncmp(line, "RssShmem:", 9))
+                fputs(line, stdout);
+        return 3;
+    }"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="not here: needs root")
+@pytest.mark.parametrize("mode", [[], ["-c"], ["--count-only"]])
+def test_a_program_that_locks_its_memory_fills_few_count_arrays(mode: list[str]) -> None:
+    """There are a thousand of them, and each has room for every slot."""
+    program = str(launching.compiled("locked.c", text=LOCKED))
+    done = run([*TRACE, *mode, "-o", os.devnull, "--", program])
+    assert done.returncode == 3, done.stderr
+    assert int(done.stdout.split()[1]) < 400 << 10  # KiB
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="not here: needs root")

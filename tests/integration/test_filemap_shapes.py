@@ -17,9 +17,9 @@ import pytest
 
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.isa.x86.at import X86Stubs
 from soscope.binfmt.source import BufferSource
-from soscope.binfmt.stubs.x86 import Stubs
-from soscope.model.filemap import IRELATIVE, LAZY, NOW, PRELINKED, TLSDESC, Slot, Stub
+from soscope.model.filemap import IRELATIVE, LAZY, NOW, PRELINKED, TLSDESC, FileSlot, Stub
 from tests.support.elffiles import run
 from tests.support.elfshapes import SHAPES, VARIANTS, Shape, build
 from tests.support.elftruth import got_of, slots_by_readelf, stubs_by_objdump
@@ -78,7 +78,7 @@ def _stubs(found: ElfMap) -> list[Stub]:
     return sorted(stub for slot in found.slots for stub in slot.stubs)
 
 
-def _binding(shape: Shape, slot: Slot) -> str:
+def _binding(shape: Shape, slot: FileSlot) -> str:
     if slot.kind.endswith("IRELATIVE"):
         return IRELATIVE
     if shape.name == "prelinked":
@@ -131,7 +131,7 @@ def _check_single_stubs(found: ElfMap) -> None:
     """Ask for the stub at one address, as it is done for processes."""
     if not found.image.dynamic.entries:
         return
-    single = Stubs(found.image, found.sections)
+    single = X86Stubs(found.image, found.sections)
     for stub in _stubs(found):
         for vaddr in (stub.vaddr, stub.vaddr + stub.size - 1):
             one = single.at(vaddr)

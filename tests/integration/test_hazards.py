@@ -19,8 +19,18 @@ NOT_ALONE = {
     "attached_cleanup",
     "attached_mixed",
     "attached_waits",
+    "clocks",
+    "fork_steps",
     "forking",
+    "interrupted",
+    "on_demand",
     "parked",
+    "returns",
+    "rseq",
+    "stopping",
+    "thread_exec",
+    "told",
+    "waiting_child",
     "waits",
 }
 TARGETS = [name for name in tracing.all_targets() if name not in NOT_ALONE]
@@ -48,6 +58,7 @@ def check(
         select=select,
         follow=follow,
         orphans=case.wish.get("orphans") == "yes",
+        untimed=case.wish.get("untimed") == "yes",
         options=options,
         limit=limit,
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from soscope.process.live import Process
+from soscope.live.process import Process
 from tests.support.asking import asked
 from tests.support.elffiles import built, nm, run
 from tests.support.telling import running

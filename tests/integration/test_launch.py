@@ -14,6 +14,7 @@ import pytest
 from soscope.wire import layout
 from tests.support import launching
 from tests.support.launching import Outcome, launch, launched, mini_agent, plain
+from tests.support.run import imported
 from tests.support.tools import need, not_here
 
 MODES = ("plain", "stay", "follow")
@@ -274,6 +275,7 @@ def test_the_agent_is_told_what_it_needs() -> None:
     assert min(answer["control_fd"], answer["blob_fd"]) >= 900
     assert answer["pages_offset"] % 4096 == 0
     assert -(1 << 16) < answer["errno_offset"] < 1 << 16
+    assert answer["tid_offset"] == 0x2D0  # of glibc on x86-64, since 2.4
     events, rsp, entry_page, site_page = outcome.programs[0]["answer"][layout.START.size // 8 :][:4]
     assert events == 1  # the event at which we came in
     assert rsp % 16 == 0
@@ -385,3 +387,11 @@ def test_twenty_launches_at_once(tmp_path: Path) -> None:
     assert [process.wait(timeout=100) for process in running] == list(range(20))
     for index in range(20):
         assert '"reason": null' in (tmp_path / f"report{index}").read_text()
+
+
+def test_a_start_imports_no_heavy_module(tmp_path: Path) -> None:
+    words = ["trace", "-c", "-q", "-o", str(tmp_path / "table"), need("true")]
+    found = imported(f"from soscope.cli.main import main; main({words!r})")
+    assert "soscope.instruments.trace.run" in found
+    heavy = {"argparse", "dataclasses", "enum", "json", "logging", "numpy", "re", "typing"}
+    assert not (heavy | {"collections", "functools"}) & found

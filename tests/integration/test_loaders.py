@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from soscope.recording.reader import Recording
+from soscope.recording.reader import RecordingFile
 from tests.integration.loaders import SUITES, Loader, program, version
 from tests.support import tracing
 from tests.support.tracing import Case
@@ -84,7 +84,7 @@ def test_threads_one_after_another_are_told_apart(loader: Loader, tmp_path: Path
     # each has the stack, and so the thread pointer, of the one before
     command = [str(program("cancel", "lazy", loader))]
     tracing.traced(command, tmp_path, mode="record", select="f0,f1")
-    with Recording.open(tmp_path / "run.sosr") as recording:
+    with RecordingFile.open(tmp_path / "run.sosr") as recording:
         threads = {piece.tid for piece in recording.chunks()}
     assert len(threads) > 10
 

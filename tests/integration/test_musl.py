@@ -57,6 +57,7 @@ def check(case: Case, cell: Cell, mode: str, folder: Path, *, preload: bool = Fa
         select=tracing.selection(case, wanted.truth),
         follow=follow,
         orphans=preload or case.wish.get("orphans") == "yes",
+        untimed=case.wish.get("untimed") == "yes",
         limit=limit,
         prefix=FORBIDDEN if preload else (),
         env={"PYTHONPATH": launching.python_path()},

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from soscope.process.live import Process
-from soscope.process.lookup.query import Query, parse
+from soscope.live.lookup.query import Query, parse
+from soscope.live.process import Process
 from tests.support.asking import asked
 from tests.support.elffiles import build_id, built, pack, run, split
 from tests.support.telling import running

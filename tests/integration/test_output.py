@@ -24,7 +24,6 @@ LINES = {
     "everything": ["--from", "all"],
     "followed": ["-f"],
     "entries": ["--entry-only"],
-    "limited": ["--limit", "64k"],
     "short": ["-s", "3"],
 }
 SHOWN = {
@@ -57,7 +56,7 @@ def test_json_lines_are_what_is_promised(options: list[str], tmp_path: Path) -> 
     assert calls
     if "--entry-only" in options:
         assert {call["ended"] for call in calls} == {None}
-    elif "--limit" not in options:
+    else:
         (puts,) = [call for call in calls if call["symbol"] == "puts" and not call["depth"]]
         assert puts["result"] == {"type": "int", "text": "6", "value": 6}
 

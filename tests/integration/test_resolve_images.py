@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from soscope.process.images.images import Images
-from soscope.process.images.loadedimage import LoadedImage
+from soscope.live.images.images import Images
+from soscope.live.images.loadedimage import LoadedImage
 from tests.support.resolving import LIBRARY, SOURCES, Teller, made, teller
-from tests.support.tools import need, not_here
+from tests.support.tools import namespaces, need, not_here
 
 PLAIN = ("-pie", "-fPIE")
 TEXT = """
@@ -225,7 +225,7 @@ def test_a_library_whose_file_cannot_be_had_is_read_from_memory(
     truth = running.tell("handle", handle, "code")
     copy.unlink()
     # what an ordinary user sees: no map_files, and the path is gone
-    from soscope.process.images import imagefile
+    from soscope.live.images import imagefile
 
     image = image_of(running, "code")
     before = imagefile._open
@@ -257,7 +257,7 @@ def test_the_same_path_in_another_mount_namespace_is_another_file(tmp_path: Path
     shutil.copy(library(), inside / "libfile.so")
     shutil.copy(made("libfile.so", OTHER % 3, *LIBRARY), outside)
     script = f"mount --bind '{inside}/libfile.so' '{outside}' && exec '{teller(*PLAIN)}'"
-    with Teller(need("unshare"), "-m", "/bin/sh", "-c", script) as running:
+    with Teller(*namespaces("-m"), "/bin/sh", "-c", script) as running:
         handle = running.open(outside)
         looked_up(running, handle)
         running.check("other", 0)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from soscope.process.live import Process
+from soscope.live.process import Process
 from tests.integration.loaders import SUITES, Loader
 from tests.support.asking import asked
 from tests.support.resolving import LIBRARY, SOURCES, Teller, made, teller

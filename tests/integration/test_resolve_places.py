@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from soscope.process.live import Process
+from soscope.live.process import Process
 from tests.integration.loaders import Loader
 from tests.integration.test_resolve_loaders import linking
 from tests.support.asking import asked
 from tests.support.resolving import LIBRARY, Teller, made, teller
-from tests.support.tools import need, not_here
+from tests.support.tools import namespaces, not_here
 
 PLAIN = ("-pie", "-fPIE")
 TEXT = """
@@ -98,7 +98,7 @@ def test_a_library_on_an_overlay(tmp_path: Path) -> None:
     shutil.copy(made("libfile.so", TEXT, *LIBRARY), tmp_path / "lower" / "libfile.so")
     options = ",".join(f"{name}dir={tmp_path / name}" for name in ("lower", "upper", "work"))
     script = f"mount -t overlay overlay -o '{options}' '{tmp_path / 'merged'}' && exec "
-    words = (need("unshare"), "-m", "/bin/sh", "-c")
+    words = (*namespaces("-m"), "/bin/sh", "-c")
     tried = subprocess.run([*words, script + "true"], capture_output=True, check=False)
     if tried.returncode:
         not_here("no overlay can be mounted")
@@ -130,7 +130,7 @@ def test_a_container_with_a_root_and_ids_of_its_own(tmp_path: Path) -> None:
     )
     (tmp_path / outside.parent.relative_to("/")).mkdir(parents=True, exist_ok=True)
     shutil.copy(library, tmp_path / outside.relative_to("/"))
-    words = (need("unshare"), "--mount", "--pid", "--fork", "--kill-child", "chroot")
+    words = (*namespaces("--mount", "--pid", "--fork", "--kill-child"), "chroot")
     with Teller(*words, tmp_path, program) as running:
         children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
         running.pid = int(children[0])

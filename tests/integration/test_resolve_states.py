@@ -17,13 +17,13 @@ from pathlib import Path
 import pytest
 
 import soscope
+from soscope.entry import ptrace
 from soscope.errors import NoSuchProcess, NotPermitted, SoscopeError
-from soscope.process import ptrace
-from soscope.process.live import Process
+from soscope.live.process import Process
 from tests.support import launching, schema
 from tests.support.launching import wait_state
 from tests.support.resolving import LIBRARY, Teller, made, teller
-from tests.support.tools import need, not_here
+from tests.support.tools import kernel_thread, need, not_here
 
 PLAIN = ("-pie", "-fPIE")
 
@@ -235,7 +235,7 @@ def nobody() -> tuple[str, ...]:
 def may_nobody_run() -> bool:
     """Say whether an unprivileged user can start this interpreter at all."""
     done = subprocess.run(
-        [*nobody(), sys.executable, "-c", "import soscope.process.live"],
+        [*nobody(), sys.executable, "-c", "import soscope.live.process"],
         env=launching.environment(),
         capture_output=True,
         check=False,
@@ -256,7 +256,7 @@ def test_somebody_elses_process_is_refused_with_the_reason(running: Teller) -> N
 
 def test_what_is_not_dumpable_is_named() -> None:
     """The reason is decided by what /proc shows; here we are root and may look."""
-    from soscope.process.rights import missing_right
+    from soscope.proc.rights import missing_right
 
     with Teller(teller(*PLAIN)) as running:
         assert running.say("undumpable") == "0"
@@ -274,7 +274,7 @@ def test_maps_and_files_stand_in_where_memory_is_refused(
     running: Teller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What Yama's ptrace_scope 1 leaves: mappings and files, but not /proc/PID/mem."""
-    from soscope.process.images import space
+    from soscope.live.images import space
 
     def refused(_tid: int) -> None:
         raise PermissionError(13, "refused")
@@ -299,15 +299,8 @@ def test_maps_and_files_stand_in_where_memory_is_refused(
 
 
 def test_a_kernel_thread_has_no_symbols() -> None:
-    from soscope.process.status import read_stat
-
-    try:
-        if not read_stat(2).flags & 0x0020_0000:
-            not_here("kernel threads are in another namespace")
-    except NoSuchProcess:
-        not_here("kernel threads are in another namespace")
     with pytest.raises(SoscopeError, match="kernel thread"):
-        Process(2)
+        Process(kernel_thread())
 
 
 # ---- the command ----
@@ -320,7 +313,7 @@ def test_the_command_answers_in_order_and_says_what_it_did_not_find(running: Tel
     lines = done.stdout.splitlines()
     assert [line.split()[0] for line in lines[:2]] == [hex(malloc), hex(puts)]
     assert len(lines) == 3
-    assert "nosuch: none:" in done.stderr
+    assert "soscope: symbol 'nosuch' not found in any image\n" in done.stderr
     done = resolve("malloc", "-p", str(running.pid), "--all", "--why")
     assert done.returncode == 0
     assert f"  * {malloc:#x}" in done.stdout
@@ -422,3 +415,41 @@ def test_it_is_a_public_name(running: Teller) -> None:
         )
         assert process.images[0].is_main
         assert not process.resolve("nosuch")
+
+
+def test_lines_stand_in_the_order_of_the_queries(running: Teller) -> None:
+    """On one pipe for both: what is not found stands where it was asked for."""
+    start = running.tell("default", "malloc")
+    words = [hex(start + at) for at in range(12)]
+    words[3:3] = ["nosuch"]
+    words[9:9] = ["0x10", "malloc"]
+    words.append("nosuch")
+    done = subprocess.run(
+        [sys.executable, "-m", "soscope", "resolve", "-p", str(running.pid), "-"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        input="\n".join(words),
+        env=launching.environment(),
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    lines = done.stdout.splitlines()
+    assert len(lines) == len(words)
+    for word, line in zip(words, lines, strict=True):
+        if word in ("nosuch", "0x10"):
+            assert line.startswith("soscope: ")
+            assert word in line
+        else:
+            addr = hex(start) if word == "malloc" else word
+            assert line.split()[0] == addr
+            assert "malloc" in line.split()[1]
+
+
+def test_one_wrong_query_among_many_says_nothing_else(running: Teller) -> None:
+    start = running.tell("default", "malloc")
+    words = [*(hex(start + at) for at in range(12)), "0xzz", "malloc"]
+    done = resolve("-p", str(running.pid), "-", text="\n".join(words))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "'0xzz' is not an address" in done.stderr

@@ -11,7 +11,8 @@ import struct
 
 import pytest
 
-from soscope.process.seccomp import bpf, calls
+from soscope.entry.isa import arch
+from soscope.entry.seccomp import bpf, calls
 
 _NUMBER = 1000  # no system call has it
 _ALLOW = (0x06, 0, 0, bpf.ALLOW)
@@ -92,7 +93,7 @@ def test_the_kernel_agrees() -> None:
         truth = kernel_says(code, arguments)
         if truth > 1000:
             continue
-        words = bpf.call(_NUMBER, calls.AUDIT_ARCH, dict(enumerate(arguments)))
+        words = bpf.call(_NUMBER, arch.AUDIT_ARCH, dict(enumerate(arguments)))
         assert bpf.verdicts(bpf.parse(packed(code)), words) == {bpf.ERRNO | truth}
         compared += 1
         some = dict(list(enumerate(arguments))[:2])
@@ -104,7 +105,7 @@ def test_the_kernel_agrees() -> None:
 def _verdicts(code: bpf.Code, known: dict[int, int]) -> set[int]:
     """Return what may be said where only some arguments are known; all where nobody knows."""
     try:
-        return bpf.verdicts(code, bpf.call(_NUMBER, calls.AUDIT_ARCH, known))
+        return bpf.verdicts(code, bpf.call(_NUMBER, arch.AUDIT_ARCH, known))
     except bpf.TooLong:
         return set(range(bpf.ERRNO, bpf.ERRNO + 4096))
 

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from soscope.binfmt.elf.exports import Exports, Wanted
+from soscope.binfmt.elf.symbols.lookup import Name
+from soscope.binfmt.elf.symbols.match import CALL
+from soscope.binfmt.elf.symbols.table import SymbolTable
 from tests.support.elffiles import run
 from tests.support.stubs import FOREIGN, LIBRARY, compiled, linked, opened
 
@@ -39,8 +41,10 @@ def test_all_symbols(tmp_path: Path, arch: str, style: str) -> None:
         assert mapped.slots
         assert mapped.partial == []
         here = {name for name, vaddr in listed.items() if vaddr}
-        exports = Exports(mapped.image)
-        assert {name for name in listed if exports.has(Wanted(name), None)} == here
+        exports = SymbolTable(mapped.image)
+        exports.read_all()
+        found_here = {name for name in listed if exports.find(Name(name.encode()), use=CALL)}
+        assert found_here == here
         for name in here:
             assert mapped.image.symbols.addr(name) == listed[name]
         assert mapped.image.symbols.addr("far") is None

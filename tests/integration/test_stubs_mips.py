@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from soscope.errors import SoscopeError
-from soscope.inspect.checkelf import check_elf
-from soscope.inspect.lazycode import argument_of
+from soscope.inspect.check.checkelf import check_elf
+from soscope.inspect.check.lazycode import argument_of
 from soscope.model import filemap as words
 from tests.support.elffiles import run
 from tests.support.stubs import (

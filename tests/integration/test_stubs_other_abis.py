@@ -7,8 +7,8 @@ import struct
 from pathlib import Path
 
 from soscope.binfmt.elf import constants as c
-from soscope.binfmt.elf.machines import EM_RISCV
 from soscope.model import filemap as words
+from soscope.model.arch import EM_RISCV
 from tests.support.elffiles import run
 from tests.support.elfhostile import File, rela, symbol
 from tests.support.stubs import compiled, linked, opened

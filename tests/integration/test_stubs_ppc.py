@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from soscope.binfmt.elf.filemap import ElfMap
-from soscope.inspect.checkelf import check_elf
-from soscope.inspect.lazycode import argument_of
+from soscope.inspect.check.checkelf import check_elf
+from soscope.inspect.check.lazycode import argument_of
 from soscope.model import filemap as words
 from tests.support import damage
 from tests.support.stubs import (

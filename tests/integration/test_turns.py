@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from soscope.process import maps
-from soscope.process.agent.resident import Resident, find
-from soscope.process.memory import RemoteMemory
+from soscope.entry.agent.resident import Resident, find
+from soscope.entry.memory import RemoteMemory
+from soscope.proc import maps
 from tests.support import attached, build, turns
 from tests.support.launching import environment
 from tests.support.tools import need

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from multiprocessing import Pool
 from pathlib import Path
 
-from soscope.binfmt.elf import constants as c
+from soscope.model import arch as machines
 from tests.support.elftruth import Row, got_of, slots_by_readelf, stubs_by_objdump
 from tests.support.mapcompare import Ours, ours, slot_differences, stub_differences
 from tests.support.stubrun import StubRunner
@@ -27,7 +27,7 @@ from tests.support.stubrun import StubRunner
 _FOLDERS = ("/usr/lib", "/usr/bin")
 _BATCH = 60
 _SHOWN = 3  # examples of each class
-_CODE = (c.EM_X86_64, c.EM_386)  # what the system's objdump disassembles
+_CODE = (machines.EM_X86_64, machines.EM_386)  # what the system's objdump disassembles
 _MOST = 300 << 20  # bytes of a file that is run: it is in memory twice
 
 # class -> whose fault it is, and why

@@ -14,7 +14,7 @@ from soscope.binfmt.macho.fat import embedded
 from soscope.binfmt.macho.filemap import MachoMap
 from soscope.binfmt.source import BufferSource
 from soscope.cli.main import main
-from soscope.inspect.check import check
+from soscope.inspect.check.check import check
 from soscope.linker.image import Image
 from soscope.model.filemap import JUMP_TABLE
 from tests.support import machofiles

@@ -165,7 +165,7 @@ def start(pid: int, *options: str) -> subprocess.Popen[str]:
 
 
 def begin(pid: int, *options: str) -> subprocess.Popen[str]:
-    """Begin to trace a process, and return when the agent lies in it."""
+    """Begin to trace a process, and return when it is hooked."""
     tracer = subprocess.Popen(
         words(pid, *options),
         env=environment(),
@@ -174,7 +174,21 @@ def begin(pid: int, *options: str) -> subprocess.Popen[str]:
         text=True,
     )
     wait_until("memfd:soscope", pid)
+    wait_for_hooks(tracer)
     return tracer
+
+
+def wait_for_hooks(soscope: subprocess.Popen[str], seconds: float = 30) -> None:
+    """Wait until soscope has gone into its process and out again: it waits for signals then."""
+    end = time.monotonic() + seconds
+    while not _waits_for_signals(soscope.pid):
+        assert soscope.poll() is None, "it has ended"
+        assert time.monotonic() < end, "it does not come out of the process"
+        time.sleep(0.005)
+
+
+def _waits_for_signals(soscope: int) -> bool:
+    return Path(f"/proc/{soscope}/syscall").read_text().split()[0] == _RT_SIGTIMEDWAIT
 
 
 def detach(pid: int, *options: str, limit: float = LIMIT) -> subprocess.CompletedProcess[str]:
@@ -196,3 +210,32 @@ def wait_until(what: str, pid: int, seconds: float = 20) -> None:
     while what not in Path(f"/proc/{pid}/maps").read_text():
         assert time.monotonic() < end, f"no {what}"
         time.sleep(0.01)
+
+
+_RT_SIGTIMEDWAIT = "128"  # on x86-64
+
+
+def tracer_of(pid: int) -> int:
+    """Return who traces a process, 0 for nobody."""
+    text = Path(f"/proc/{pid}/status").read_text()
+    return int(text.partition("TracerPid:")[2].split()[0])
+
+
+def wait_for_helper(soscope: int, pid: int) -> int:
+    """Wait until the child of soscope that stays traces the process; return its pid.
+
+    Another one does so before, for a moment or, where others work, too, for long; when that has
+    ended and the helper has begun, soscope itself waits for signals.
+    """
+    end = time.monotonic() + 30
+    seen = 0
+    while True:
+        tracer, before = tracer_of(pid), seen
+        seen = tracer
+        if tracer and tracer == before:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+            parent = Path(f"/proc/{tracer}/stat").read_text().rpartition(")")[2].split()[1]
+            if int(parent) == soscope and state != "t" and _waits_for_signals(soscope):
+                return tracer
+        assert time.monotonic() < end
+        time.sleep(0.02)

@@ -14,16 +14,16 @@ import os
 import sys
 
 from soscope.cli.exits import end, leave
-from soscope.control.events import Events
+from soscope.control.events import SessionEvents
 from soscope.control.launch import launch
 from soscope.control.program import Program
 from soscope.errors import SoscopeError
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
-from soscope.wire.plan import Plan
+from soscope.wire.plan import InstrumentPlan, Plan
 
 
-class Notes(Events):
+class Notes(SessionEvents):
     """Keeps every event as a list."""
 
     def __init__(self) -> None:
@@ -44,13 +44,17 @@ class Notes(Events):
         self.events.append(["exit", pid, status, signal])
 
 
-def make_block(path: str, descriptor: int | None) -> ControlBlock:
+def make_block(path: str, descriptor: int | None, _: int) -> ControlBlock:
     """Make a block that asks for nothing: an empty filter."""
     plan = Plan(
-        mode=layout.MODE_COUNT,
+        instruments=[
+            InstrumentPlan(
+                layout.INSTRUMENT_COUNT,
+                rules=b"",
+                functions=bytes(layout.FUNCTION_TABLE.size + 16 + layout.FUNCTION.size),
+            )
+        ],
         patterns=(0).to_bytes(4, "little"),
-        rules=b"",
-        functions=bytes(layout.FUNCTION_TABLE.size + 16 + layout.FUNCTION.size),
         main_path=path,
         count_arrays=1,
     )
@@ -61,7 +65,7 @@ def describe(program: Program) -> dict[str, object]:
     """Return what is known of a program, and the mini agent's answer."""
     answer: list[int] = []
     if program.block is not None:
-        answer = list(program.block._u64[512 : 512 + 16])
+        answer = list(program.block._u64[512 : 512 + 32])
     return {
         "pid": program.pid,
         "path": program.path,

@@ -33,8 +33,8 @@ def compiled(source: str, *flags: str, text: str = "") -> Path:
     """Compile a C file of this folder, or `text`, and return the program's path."""
     compiler = need("gcc")
     text = text or (SUPPORT / source).read_text()
-    wire = (INCLUDE / "soscope" / "wire.h").read_text()
-    parts = "\0".join([text, wire, *flags])
+    wire = [file.read_text() for file in sorted((INCLUDE / "soscope").iterdir())]
+    parts = "\0".join([text, *wire, *flags])
     folder = FOLDER / "launch" / hashlib.sha256(parts.encode()).hexdigest()[:16]
     program = folder / Path(source).stem
     if not program.exists():

@@ -43,6 +43,30 @@ def started(
         process.stdout.close()
 
 
+@contextlib.contextmanager
+def said(
+    *words: str | Path, sign: str = "ready"
+) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+    """Run a program; give it with the lines that it prints before `sign`."""
+    process = subprocess.Popen(
+        [*map(str, words)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        lines = []
+        for line in process.stdout:
+            if line.strip() == sign:
+                break
+            lines.append(line.rstrip("\n"))
+        yield process, lines
+    finally:
+        process.kill()
+        process.wait()
+        process.stdin.close()
+        process.stdout.close()
+
+
 def read(pid: int, *words: str, status: int = 0) -> dict[str, Any]:
     """Ask for the document; check it and the exit status."""
     done = run([*MAP_WORDS, "--json", "-p", str(pid), *words])

@@ -14,7 +14,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from soscope.process.lookup.query import parse
+from soscope.live.lookup.query import parse
 
 CANNOT = "cannot be asked"
 Said = int | str | None  # an address, CANNOT, or nothing

@@ -68,18 +68,18 @@ def _macho(source: ByteSource, part: Slice) -> tuple[str, ...]:
 
 def explained(path: str) -> tuple[str, ...]:
     """Follow the calls of every fifth slot, and write all that can be written of them."""
-    from soscope.inspect.explainfile import explain_files
+    from soscope.inspect.explain.files import explain_files
     from soscope.linker.image import Image
-    from soscope.report import explainfile, explainfilejson, explainsvg
+    from soscope.report.explain import json, svg, text
 
     reasons = []
     for image in Image.open(path).slices:
         for name in dict.fromkeys(one.symbol for one in image.slots[::5][:20] if one.symbol):
-            found = explain_files([path], name, image.arch)
-            assert isinstance(explainfile.text(found, 120), str)
-            assert isinstance(explainfilejson.document(name, found), str)
-            assert isinstance(explainsvg.document(found), str)
-            reasons += [reason for one in found for reason in one.partial]
+            explanation = explain_files([path], name, image.arch)
+            assert isinstance(text.text(explanation, 120), str)
+            assert isinstance(json.document(explanation), str)
+            assert isinstance(svg.document(explanation), str)
+            reasons += [reason for importer in explanation.images for reason in importer.partial]
     return tuple(reasons)
 
 

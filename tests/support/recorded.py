@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np  # noqa: TID253  a test may take its time
 
+from soscope.model.call import Exit
 from soscope.recording.columns import columns
-from soscope.recording.reader import Recording
+from soscope.recording.reader import RecordingFile
+from soscope.recording.stream import events
 from tests.support.run import run
 from tests.support.truth import Truth
 
@@ -38,7 +40,7 @@ def by_columns(path: Path) -> Recorded:
     problems = []
     by_name: Counter[str] = Counter()
     by_process: Counter[tuple[int, str]] = Counter()
-    with Recording.open(path) as recording:
+    with RecordingFile.open(path) as recording:
         found = columns(recording)
         if not recording.complete:
             problems.append(f"not complete: {recording.why}")
@@ -49,7 +51,8 @@ def by_columns(path: Path) -> Recorded:
             by_name[row.symbol] += calls
             by_name[f"{row.symbol}@{row.version}"] += calls
             by_process[pid, row.symbol] += calls
-    return Recorded(len(found), by_name, by_process, found.orphans, problems)
+        orphans = sum(isinstance(one, Exit) and one.entry is None for one in events(recording))
+    return Recorded(len(found), by_name, by_process, orphans, problems)
 
 
 def by_report(path: Path, status: int, other: Recorded) -> Recorded:

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from soscope.process.live import Process
-from soscope.process.lookup.answer import Answer
+from soscope.live.lookup.answer import Answer
+from soscope.live.process import Process
 from tests.support.asking import asked
 from tests.support.matrix import FOLDER
 from tests.support.tools import need
@@ -86,13 +86,21 @@ class Teller:
             errors="surrogateescape",
         )
         self.pid = self.child.pid  # of a program in a container: to be set by the test
-        self.wait_ready()
         self._process: Process | None = None
+        try:
+            self.wait_ready()
+        except BaseException:
+            self.close()  # a child that is left behind fails whichever test comes next
+            raise
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the program."""
         if self._process is not None:
             self._process.close()
         self.child.kill()

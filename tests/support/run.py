@@ -54,6 +54,24 @@ def run(
     return subprocess.CompletedProcess(argv, process.returncode, out or "", err or "")
 
 
+def kill(process: subprocess.Popen[str], *others: int | None) -> None:
+    """Kill `process` and the processes of `others` that still run; wait for `process`."""
+    for pid in (*others, process.pid):
+        if pid:
+            with contextlib.suppress(ProcessLookupError):  # it has ended by itself
+                os.kill(pid, signal.SIGKILL)
+    process.communicate(timeout=30)
+
+
+def imported(code: str) -> set[str]:
+    """Return the modules that `code` imports, in an interpreter without site packages' hooks."""
+    start = f"import sys; sys.path[:0] = {sys.path!r}; before = set(sys.modules); "
+    end = "\nprint(*(set(sys.modules) - before), file=sys.stderr)"
+    done = run([sys.executable, "-I", "-S", "-c", start + code + end])
+    assert done.returncode == 0, done.stderr
+    return set(done.stderr.splitlines()[-1].split())
+
+
 def soscope(
     *argv: str | os.PathLike[str],
     timeout: float = TIMEOUT,

@@ -33,7 +33,17 @@ NONE = type(None)
 TEXT, NUMBER = _is(str), _is(int)
 TEXT_OR_NULL, NUMBER_OR_NULL = _is(str, NONE), _is(int, NONE)
 VALUE = {"type": TEXT, "text": TEXT, "value": _is(int, float, str, NONE)}
+STRING = {
+    "cut": lambda value: value is True,
+    "bytes": lambda value: bytes.fromhex(value).hex() == value,
+}
 FUNCTION = {"caller": TEXT, "callee": TEXT, "symbol": TEXT, "version": TEXT}
+
+
+def _value(value: dict[str, Any]) -> bool:
+    more = {name: check for name, check in STRING.items() if name in value}
+    return not wrong_members(value, {**VALUE, **more})
+
 
 LINES: dict[str, dict[str, Check]] = {
     "call": {
@@ -43,12 +53,27 @@ LINES: dict[str, dict[str, Check]] = {
         "tid": NUMBER,
         **FUNCTION,
         "depth": NUMBER,
-        "args": _list_of(_object(VALUE)),
-        "result": lambda value: value is None or _object(VALUE)(value),
+        "args": _list_of(_value),
+        "result": lambda value: value is None or _value(value),
         "errno": TEXT_OR_NULL,
         "duration_ns": NUMBER_OR_NULL,
         "return_addr": _address,
         "ended": _one_of("return", "unwound", "exit", "killed", "lost", None),
+    },
+    "return": {
+        "type": TEXT,
+        "time_ns": NUMBER,
+        "pid": NUMBER,
+        "tid": NUMBER,
+        **FUNCTION,
+        "call_pid": NUMBER,
+        "call_tid": NUMBER,
+        "call_time_ns": NUMBER,
+        "result": lambda value: value is None or _value(value),
+        "errno": TEXT_OR_NULL,
+        "duration_ns": NUMBER_OR_NULL,
+        "return_addr": _address,
+        "ended": _one_of("return"),
     },
     "signal": {
         "type": TEXT,
@@ -88,10 +113,13 @@ SUMMARY: dict[str, Check] = {
                 "total_ns": NUMBER_OR_NULL,
                 "min_ns": NUMBER_OR_NULL,
                 "max_ns": NUMBER_OR_NULL,
+                "lower_bound": _is(bool),
             }
         )
     ),
-    "totals": _object({"calls": NUMBER, "dropped": NUMBER}),
+    "totals": _object(
+        {"calls": NUMBER, "dropped": NUMBER, "complete": lambda value: isinstance(value, bool)}
+    ),
     "images": _list_of(
         _object(
             {
@@ -99,6 +127,8 @@ SUMMARY: dict[str, Check] = {
                 "path": TEXT,
                 "hooked_slots": NUMBER,
                 "not_hooked": _list_of(_object({"symbol": TEXT, "reason": TEXT})),
+                "lower_bounds": _list_of(TEXT),
+                "without_room": NUMBER,
             }
         )
     ),
@@ -184,6 +214,8 @@ def wrong_line(line: Mapping[str, Any]) -> list[str]:
     promised = LINES.get(line.get("type", ""))
     if promised is None:
         return [f"unknown type in {line}"]
+    if "failed" in line:
+        promised = {**promised, "failed": lambda value: value is True}
     wrong = wrong_members(line, promised)
     if line["type"] == "call":
         has_end = line["ended"] == "return"
@@ -191,6 +223,8 @@ def wrong_line(line: Mapping[str, Any]) -> list[str]:
             wrong.append("a call that did not return has a result, an error or a duration")
         if line["errno"] is not None and line["result"] is None:
             wrong.append("a call without a result has failed")
+        if "failed" in line and not has_end:
+            wrong.append("a call that did not return has failed")
         if line["depth"] < 0:
             wrong.append(f"depth is {line['depth']}")
     if line["type"] == "exit" and (line["status"] is None) == (line["signal"] is None):

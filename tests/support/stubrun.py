@@ -17,6 +17,7 @@ import pytest
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.source import BufferSource
+from soscope.model import arch as machines
 
 _TARGETS = 0x6000_0000  # where nothing of a test's file lies; 16 bytes for each slot
 _RESOLVER = 0x5000_0000
@@ -45,7 +46,7 @@ class StubRunner:
         self._x86 = x86
         image = ElfImage.from_source(BufferSource(path.read_bytes(), str(path)))
         machine = image.header.machine if image.header else 0
-        self._is_64 = machine == c.EM_X86_64
+        self._is_64 = machine == machines.EM_X86_64
         # x32 has short addresses, but its slots and its stack are those of 64-bit code
         self._size = 8 if self._is_64 else 4
         mode = unicorn.UC_MODE_64 if self._is_64 else unicorn.UC_MODE_32

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from soscope.binfmt.elf.filemap import ElfMap
 from soscope.binfmt.elf.image import ElfImage
-from soscope.inspect import emulate
+from soscope.inspect.check import emulate
 from tests.support.elffiles import run
 from tests.support.tools import need
 

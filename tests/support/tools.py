@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import os
 import shutil
+from pathlib import Path
 
 import pytest
+
+from soscope.proc import status
 
 # A reason that begins so is accepted in CI too (see conftest.py).
 NOT_HERE = "not here: "
@@ -44,3 +47,58 @@ def need(*tools: str) -> str:
 def not_here(reason: str) -> None:
     """Skip, in CI too: the kernel or the processor cannot do what the test looks at."""
     pytest.skip(NOT_HERE + reason)
+
+
+# ---- what a container takes away -------------------------------------------
+
+_CAP_SYS_ADMIN = 21
+_PF_KTHREAD = 0x0020_0000
+
+
+def namespaces(*flags: str) -> list[str]:
+    """Return unshare(1) with `flags`; skip where a container lets nobody make such namespaces.
+
+    On a whole machine nothing is skipped: an unshare that fails there fails its test.
+    """
+    words = [need("unshare"), *flags]
+    if "--user" not in flags:
+        need_admin("new namespaces")
+    if {"--mount", "-m", "--mount-proc"} & set(flags) and not _root_is_a_mount():
+        not_here("the root folder is no mount point, so there are no mount namespaces")
+    return words
+
+
+def need_admin(what: str) -> None:
+    """Skip where root itself may not do `what`: it lacks CAP_SYS_ADMIN, as in a container."""
+    if not _is_admin():
+        not_here(f"{what}: CAP_SYS_ADMIN is missing")
+
+
+def for_admin(what: str) -> pytest.MarkDecorator:
+    """Return a mark for tests that need `what`: for root, where no container forbids it."""
+    if os.geteuid() != 0:
+        return pytest.mark.skipif(True, reason=f"{what}: only for root")
+    reason = f"{NOT_HERE}{what}: CAP_SYS_ADMIN is missing"
+    return pytest.mark.skipif(not _is_admin(), reason=reason)
+
+
+def _is_admin() -> bool:
+    capabilities = int(status.read_status(os.getpid())["CapEff"], 16)
+    return bool(capabilities >> _CAP_SYS_ADMIN & 1)
+
+
+def _root_is_a_mount() -> bool:
+    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+    return any(line.split()[4] == "/" for line in mounts)
+
+
+def kernel_thread() -> int:
+    """Return the number of a thread of the kernel; skip where a process namespace hides them."""
+    for word in sorted(filter(str.isdigit, os.listdir("/proc")), key=int):
+        try:
+            if status.read_stat(int(word)).flags & _PF_KTHREAD:
+                return int(word)
+        except ProcessLookupError:
+            continue  # it has ended
+    not_here("threads of the kernel are in another process namespace")
+    raise AssertionError

@@ -149,6 +149,7 @@ def traced(
     select: str = "",
     follow: bool = False,
     orphans: bool = False,
+    untimed: bool = False,
     options: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
     limit: float = 60,
@@ -156,6 +157,7 @@ def traced(
 ) -> Traced:
     """Run `command` under soscope in one of MODES; `problems` is empty when all went well.
 
+    `untimed`: -c may lack the times of some calls: there are more at once than it can keep.
     `orphans`: there may be exits without an entry: of calls that a forked child inherited,
     and of those whose stack was copied back after another call had taken their place.
     `prefix` is a command that runs soscope.
@@ -174,7 +176,8 @@ def traced(
     outcome = _outcome([*words, "--", *command], facts, env, limit)
     truth = Truth.read(facts)
     if mode in {"count", "summary"}:
-        return Traced(outcome, truth, *_summary(output, outcome, mode))
+        counted, problems = _summary(output, outcome, mode, untimed=orphans or untimed)
+        return Traced(outcome, truth, counted, problems)
     if not recording.exists():
         return Traced(outcome, truth, {}, [f"no recording; soscope said: {outcome.stderr}"])
     found = recorded.by_columns(recording)
@@ -188,7 +191,9 @@ def traced(
     return Traced(outcome, truth, found.by_name, problems)
 
 
-def _summary(output: Path, outcome: Outcome, mode: str) -> tuple[dict[str, int], list[str]]:
+def _summary(
+    output: Path, outcome: Outcome, mode: str, *, untimed: bool
+) -> tuple[dict[str, int], list[str]]:
     if not output.exists():
         return {}, [f"nothing written; soscope said: {outcome.stderr}"]
     document: dict[str, Any] = json.loads(output.read_text())
@@ -196,7 +201,7 @@ def _summary(output: Path, outcome: Outcome, mode: str) -> tuple[dict[str, int],
     problems = []
     if document["schema"] != "soscope/trace-summary/1":
         problems.append(f"schema is {document['schema']}")
-    if document["totals"]["dropped"]:
+    if document["totals"]["dropped"] and not (untimed and mode == "summary"):
         problems.append(f"dropped {document['totals']['dropped']}")
     for row in document["rows"]:
         counted[row["symbol"]] += row["calls"]

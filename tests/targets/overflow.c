@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// target: libs=leaf; cflags=-fno-optimize-sibling-calls
+// target: libs=leaf; cflags=-fno-optimize-sibling-calls; untimed=yes
 // A stack overflow in hooked recursion reaches the program's own handler, on its
 // alternate stack, and the handler jumps out.
 #define _GNU_SOURCE
