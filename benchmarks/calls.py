@@ -9,7 +9,7 @@ from benchmarks.measure import Figure, rounds, run, typical
 from benchmarks.rows import Row, Table
 from benchmarks.tools import Tools
 
-# KIND -> (functions that are hooked, calls of a burst: 16 MiB hold 64 or 128 bytes of each)
+# KIND -> (functions that are hooked, calls of a burst: 16 MiB hold 32 or 64 bytes of each)
 _KINDS = {"one": ("labs", 100_000), "six": ("bench_six", 90_000), "pair": ("malloc,free", 90_000)}
 _PARTS = 20
 _PAUSE = "100"  # ms, in which what was recorded is drained
@@ -24,14 +24,15 @@ class Case:
         self.slow = slow
 
 
-def _workload(tools: Tools, kind: str, threads: int, bursts: int, *, slow: bool) -> list[str]:
+def workload(tools: Tools, kind: str, threads: int, bursts: int, *, slow: bool) -> list[str]:
+    """Return the command that times calls of one KIND."""
     calls = _SLOW_CALLS if slow else _KINDS[kind][1] // _PARTS // threads
     words = [kind, threads, 1 if slow else bursts, 3 if slow else _PARTS, calls]
     return [tools.path("calls"), *map(str, words), _PAUSE]
 
 
 def _timer(tools: Tools, case: Case, kind: str, threads: int, bursts: int) -> Callable[[], float]:
-    command = [*case.tracer, *_workload(tools, kind, threads, bursts, slow=case.slow)]
+    command = [*case.tracer, *workload(tools, kind, threads, bursts, slow=case.slow)]
     return lambda: typical(run(command, timeout=60).output)
 
 

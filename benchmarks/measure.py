@@ -49,13 +49,19 @@ class Figure:
 
 
 class Ended:
-    """What one run of a command was: output, seconds, peak memory of its largest process."""
+    """What one run of a command was: output, seconds, peak memory of its largest process.
 
-    def __init__(self, output: str, errors: str, seconds: float, peak_kib: int) -> None:
+    `processor` are the seconds that it had a processor for.
+    """
+
+    def __init__(
+        self, output: str, errors: str, seconds: float, peak_kib: int, processor: float = 0
+    ) -> None:
         self.output = output
         self.errors = errors
         self.seconds = seconds
         self.peak_kib = peak_kib
+        self.processor = processor
 
 
 def run(
@@ -85,10 +91,15 @@ def run(
     return Ended(output, errors, time.perf_counter() - start, 0)
 
 
-def timed(command: Sequence[str]) -> Ended:
-    """Run a command with as little of our own around it as can be; its output is thrown away."""
+def timed(command: Sequence[str], reads: str = os.devnull) -> Ended:
+    """Run a command with as little of our own around it as can be; its output is thrown away.
+
+    Its standard input is the file `reads`.
+    """
     null = os.open(os.devnull, os.O_RDWR)
-    actions = [(os.POSIX_SPAWN_DUP2, null, one) for one in (0, 1, 2)]
+    actions: list[tuple[int, ...] | tuple[int, int, str, int, int]]
+    actions = [(os.POSIX_SPAWN_DUP2, null, one) for one in (1, 2)]
+    actions.append((os.POSIX_SPAWN_OPEN, 0, reads, os.O_RDONLY, 0))
     try:
         start = time.perf_counter()
         pid = os.posix_spawnp(command[0], list(command), os.environ, file_actions=actions)
@@ -98,7 +109,7 @@ def timed(command: Sequence[str]) -> Ended:
         os.close(null)
     if status:
         raise Failed(f"{command[0]} ended with {os.waitstatus_to_exitcode(status)}")
-    return Ended("", "", seconds, usage.ru_maxrss)
+    return Ended("", "", seconds, usage.ru_maxrss, usage.ru_utime + usage.ru_stime)
 
 
 def typical(output: str) -> float:

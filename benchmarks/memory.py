@@ -11,9 +11,9 @@ from collections.abc import Callable
 from benchmarks.measure import Failed, Figure
 from benchmarks.rows import Row, Table
 from benchmarks.tools import Tools
+from soscope.wire import layout
 
 _RING = 1 << 20  # --buffer: small enough to be there as a whole
-_BEHIND = 4096 * 16384  # spare chunks for threads, which nobody needs here
 _FEW, _MANY = 16, 16 + 4 * 4096
 
 
@@ -22,20 +22,27 @@ class _Memory:
 
     def __init__(self, pid: int) -> None:
         self.resident = self.ring = self.proportional = 0
-        start = end = 0
-        name = ""
         with open(f"/proc/{pid}/smaps", encoding="utf-8", errors="replace") as file:
             for line in file:
                 word, _, rest = line.partition(" ")
                 if "-" in word and ":" not in word:
                     start, end = (int(part, 16) for part in word.split("-"))
-                    name = line.split(None, 5)[5].strip() if len(line.split()) > 5 else ""
+                    offset = int(rest.split()[1], 16)
+                    if "memfd:soscope" in rest and offset == 0 and end - start > _RING:
+                        self.ring += _present(pid, *_ring(pid, start))
                 elif word == "Rss:":
                     self.resident += int(rest.split()[0]) * 1024
-                    if "memfd:soscope" in name and end - start > _RING + _BEHIND:
-                        self.ring += _present(pid, end - _BEHIND - _RING, end)
                 elif word == "Pss:":
                     self.proportional += int(rest.split()[0]) * 1024
+
+
+def _ring(pid: int, block: int) -> tuple[int, int]:
+    """Return [start, end) of the ring in the control block at `block`, as the block says."""
+    where = layout.CONTROL.offset("section") + layout.SEC_RING * layout.RANGE.size
+    with open(f"/proc/{pid}/mem", "rb") as memory:
+        memory.seek(block + where)
+        offset, size = struct.unpack("<QQ", memory.read(layout.RANGE.size))
+    return block + offset, block + offset + size
 
 
 def _present(pid: int, start: int, end: int) -> int:

@@ -72,9 +72,9 @@ class _Running:
         self._child.stdout.close()
 
 
-def _command(words: list[str]) -> Callable[[], float]:
-    """Return a case: the milliseconds of a whole command."""
-    return lambda: timed(words).seconds * 1e3
+def _command(words: list[str], reads: str = os.devnull) -> Callable[[], float]:
+    """Return a case: the milliseconds of a whole command, with the file `reads` as its input."""
+    return lambda: timed(words, reads).seconds * 1e3
 
 
 def _peers(tools: Tools, pid: int, name: str) -> dict[str, list[str]]:
@@ -116,7 +116,7 @@ def _api(*words: str) -> dict[str, float]:
 
 def _cold(tools: Tools, count: int, pid: int, table: Table) -> None:
     """Measure one symbol, by the whole command."""
-    from soscope.process.live import Process
+    from soscope.live.process import Process
 
     name = f"f{_LIBRARIES // 2}_of_7"
     with Process(pid) as process:
@@ -148,8 +148,8 @@ def _cold(tools: Tools, count: int, pid: int, table: Table) -> None:
 
 
 def _many(tools: Tools, count: int, pid: int, table: Table) -> None:
-    """Measure ten thousand names and addresses, through the API."""
-    from soscope.process.live import Process
+    """Measure ten thousand names and addresses, through the API and by the whole command."""
+    from soscope.live.process import Process
 
     dice = random.Random(1)
     every = [f"f{number}_of_{index}" for number in range(_LIBRARIES) for index in range(_FUNCTIONS)]
@@ -169,6 +169,17 @@ def _many(tools: Tools, count: int, pid: int, table: Table) -> None:
             values.append(found["ms"])
         title = f"API: {len(names):,} {what}, {_LIBRARIES} libraries, opening included"
         table.rows.append(Row(title, goal, Figure(values), unit="ms"))
+    ask = [*tools.soscope, "resolve", "-p", str(pid)]
+    cases = {
+        "addresses": _command([*ask, "-"], tools.path("addresses")),
+        "addresses, `--json`": _command([*ask, "--json", "-"], tools.path("addresses")),
+        "names": _command([*ask, "-"], tools.path("names")),
+    }
+    figures, failed = rounds(count, cases)
+    table.failed({f"{_MANY:,} {what}, whole command": why for what, why in failed.items()})
+    for what, figure in figures.items():
+        title = f"`soscope resolve -`, {_MANY:,} {what}, {_LIBRARIES} libraries, whole"
+        table.rows.append(Row(title, 250 if what == "addresses" else None, figure, unit="ms"))
 
 
 def _few(count: int, table: Table) -> None:

@@ -21,9 +21,11 @@ if __package__ in (None, ""):
 from benchmarks import (
     attach,
     calls,
+    layers,
     machine,
     memory,
     python_json,
+    reading,
     resolve,
     results,
     startup,
@@ -34,7 +36,9 @@ from benchmarks.measure import Failed
 from benchmarks.rows import Table
 from benchmarks.tools import HERE, PEERS, TOP, Tools
 
-PARTS = ["calls", "json", "stream", "memory", "startup", "resolve", "attach", "map"]
+PARTS = [
+    "calls", "layers", "json", "stream", "reading", "memory", "startup", "resolve", "attach", "map",
+]  # fmt: skip
 
 
 def _say(text: str) -> None:
@@ -65,10 +69,14 @@ def _measure(tools: Tools, parts: list[str], count: int, *, quick: bool) -> list
     tables = []
     if "calls" in parts:
         tables.append(calls.measure(tools, count, 2 if quick else 5, _say))
+    if "layers" in parts:
+        tables.append(layers.measure(tools, count, 2 if quick else 5, _say))
     if "json" in parts:
         tables.append(python_json.measure(tools, count, _say))
     if "stream" in parts:
         tables.append(stream.measure(tools, count, 1_000_000 if quick else 8_000_000, _say))
+    if "reading" in parts:
+        tables.append(reading.measure(tools, count, (2 if quick else 30) * 1_000_000, _say))
     if "startup" in parts:
         tables.append(startup.measure(tools, count if quick else 3 * count, _say))
     if "memory" in parts:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recording without a pause: how fast events get to a file, and that none is lost."""
+"""Recording without a pause: how fast calls get to a file, and that none is lost."""
 
 from __future__ import annotations
 
@@ -12,19 +12,27 @@ from benchmarks.rows import Row, Table
 from benchmarks.tools import Tools
 
 _UNIT = 32
-_CHUNK, _HEAD, _OF_CALLS = 16384, 64, 4  # wire.h: entries, exits and their data
+_GO, _GO_PARTS = 10_000_000, 40  # calls in one go, timed in parts
+_CHUNK, _HEAD = 16384, 64
+_OF_CALLS = {1, 2, 3, 4, 6, 7}  # stream.h: entries, exits, both, and their data
+# one go of ten million calls: (name, kind, function, threads, goal in ns)
+_LONG = (
+    ("known function, 10,000,000 calls in one go", "one", "labs", 1, 40),
+    ("known function, 10,000,000 calls, 2 threads", "one", "labs", 2, 100),
+    ("unknown function, 10,000,000 calls in one go", "six", "bench_six", 1, 60),
+)
 
 
 def _recorded(path: str) -> tuple[int, int]:
     """Return (calls with entry and exit, of `labs`) and how many events a recording lost."""
-    from soscope.recording.columns import columns
-    from soscope.recording.reader import Recording
+    from soscope.recording.columns import batches
+    from soscope.recording.reader import RecordingFile
 
-    recording = Recording.open(path)
+    recording = RecordingFile.open(path)
     try:
-        found = columns(recording)
+        whole = sum(int((part.duration_ns >= 0).sum()) for part in batches(recording))
         lost = sum(count for count, _ in recording.losses.messages())
-        return int((found.duration_ns >= 0).sum()), lost
+        return whole, lost
     finally:
         recording.close()
 
@@ -42,21 +50,53 @@ def measure(tools: Tools, count: int, calls: int, say: Callable[[str], None]) ->
     def stream() -> float:
         ended = timed([*record, "-e", "labs", "--", *words])
         peaks.append(ended.peak_kib / 1024)
-        return 2 * calls / ended.seconds / 1e6
+        return calls / ended.seconds / 1e6
 
     figures, failed = rounds(count, {"stream": stream})
     table.failed({f"sustained, {name}": why for name, why in failed.items()})
-    name = "sustained, `block`: million records of 32 bytes a second, to a file"
-    table.rows.append(Row(name, 5, figures.get("stream"), unit="M/s", at_least=True))
+    name = "sustained, `block`: million calls a second, to a file"
+    table.rows.append(Row(name, 10, figures.get("stream"), unit="M/s", at_least=True))
     if peaks:
         name = "sustained: peak memory of soscope, its 16 MiB of ring included"
         table.rows.append(Row(name, None, Figure(peaks), unit="MiB"))
     if "stream" in figures:
         table.remarks.append(_check(path, calls))
+    _in_one_go(tools, table, count, say)
     _bytes_of_a_call(tools, table)
     table.remarks.append(_exact(tools))
     _remove(path)
     return table
+
+
+def _in_one_go(tools: Tools, table: Table, count: int, say: Callable[[str], None]) -> None:
+    """Measure more calls than any buffer holds, timed by the program itself."""
+    for name, kind, function, threads, goal in _LONG:
+        say(name)
+        words = [tools.path("calls"), kind, threads, 1, _GO_PARTS, _GO // _GO_PARTS // threads, 0]
+        command = list(map(str, words))
+        cases = {"base": command, "full": [*tools.record("-e", function), *command]}
+        if "uftrace" in tools.peers:
+            cases["uftrace record --force"] = [*tools.uftrace(), *command]
+        timers = {case: _mean_of(words) for case, words in cases.items()}
+        figures, failed = rounds(count, timers)
+        table.failed({f"{name}, {case}": why for case, why in failed.items()})
+        base = figures.get("base")
+        if base is None:
+            continue
+        full, peer = figures.get("full"), figures.get("uftrace record --force")
+        row = Row(name, goal, full and full.minus(base), base=base)
+        row.peers = [("uftrace record --force", peer.minus(base))] if peer else []
+        table.rows.append(row)
+
+
+def _mean_of(command: list[str]) -> Callable[[], float]:
+    """Return what runs a command and returns the mean of its parts: none may hide in a median."""
+
+    def timer() -> float:
+        parts = [float(word) for word in run(command, timeout=120).output.split()]
+        return sum(parts) / len(parts)
+
+    return timer
 
 
 def _check(path: str, calls: int) -> str:
@@ -75,7 +115,7 @@ def _bytes_of_a_call(tools: Tools, table: Table) -> None:
 
     Two recordings are compared: what is there once falls out.
     """
-    for kind, select, goal in (("one", "labs", 64), ("six", "bench_six", 128)):
+    for kind, select, goal in (("one", "labs", 32), ("six", "bench_six", 64)):
         path = tools.path("size.sosr")
         sizes, records = [], []
         try:
@@ -101,7 +141,7 @@ def _bytes_of_a_call(tools: Tools, table: Table) -> None:
 
 def _records(path: str) -> int:
     """Return how many records of 32 bytes a recording holds."""
-    from soscope.recording.reader import Recording
+    from soscope.recording.reader import RecordingFile
     from soscope.recording.sink import Sink
 
     class Counter(Sink):
@@ -118,10 +158,10 @@ def _records(path: str) -> int:
 
         def count(self, units: bytes) -> None:
             commits = memoryview(units).cast("I")[:: _UNIT // 4]
-            self.records += sum(1 for word in commits.tolist() if 1 <= word >> 28 <= _OF_CALLS)
+            self.records += sum(1 for word in commits.tolist() if word >> 28 in _OF_CALLS)
 
     counter = Counter()
-    recording = Recording.open(path)
+    recording = RecordingFile.open(path)
     try:
         for _ in recording.replay(counter):
             pass  # the counter keeps what it is given

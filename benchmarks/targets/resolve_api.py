@@ -7,7 +7,7 @@ import json
 import sys
 import time
 
-from soscope.process.live import Process
+from soscope.live.process import Process
 
 
 def _few(pid: int) -> dict[str, float]:
