@@ -175,7 +175,7 @@ class Drainer:
         crowded = layout.CHUNK_FREE not in states
         for seq, index, full in found if ended else self._in_order(found, crowded):
             first = self._handed_over(index, seq)
-            end = _UNITS if full else self._committed(index, first)
+            end = self._used(index) if full else self._committed(index, first)
             if index in self._passing:
                 end = max(end, self._last(index))
             work.append((seq, index, first, end, full))
@@ -283,6 +283,18 @@ class Drainer:
         except ValueError:
             return _UNITS
 
+    def _used(self, index: int) -> int:
+        """Return the number behind the last unit of a chunk that was given back.
+
+        The chunk of a thread that has ended may be nearly empty. One that is half full counts as
+        full: it costs less to write it all than to look for its end.
+        """
+        at = index * _CHUNK_WORDS + layout.CHUNK_HEADER // 4
+        if self._words[at + _UNITS // 2 * _UNIT_WORDS]:
+            return _UNITS
+        commits = self._words[at : at + _UNITS * _UNIT_WORDS : _UNIT_WORDS].tolist()
+        return max((unit + 1 for unit, commit in enumerate(commits) if commit), default=0)
+
     def _hand_over(self, work: list[tuple[int, int, int, int, bool]]) -> list[int]:
         """Hand over chunks in order; return the owned ones without anything new."""
         idle = []
@@ -293,7 +305,7 @@ class Drainer:
                 self._hand_over_returned(index, seq)
             if index in self._passed:
                 self._hand_over_late(index, seq)
-            if full and not first:
+            if full and not first and end == _UNITS:
                 if run and (index != run[-1] + 1 or len(run) == _RUN):
                     self._hand_over_run(run)
                     run = []

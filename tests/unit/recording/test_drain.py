@@ -144,6 +144,29 @@ def test_chunks_are_freed_and_used_again(target: Target) -> None:
     assert target.block.ring_drained > 0
 
 
+@pytest.mark.parametrize("calls", [1, 7, PER_CHUNK // 3, PER_CHUNK // 2 + 9, PER_CHUNK])
+@pytest.mark.parametrize("drained", [False, True])
+def test_what_a_thread_gives_back_is_handed_over_as_far_as_it_goes(
+    target: Target, calls: int, drained: bool
+) -> None:
+    for tid in range(200, 230):
+        thread = target.agent.thread(tid=tid)
+        target.calls(calls, thread)
+        if drained:
+            target.drainer.drain()
+            target.calls(3, thread)
+        thread.give_back()
+        target.drainer.drain()
+    assert target.sink.args() == []
+    each = calls + 3 * drained
+    for place, tid in enumerate(range(200, 230)):
+        assert target.sink.args(tid) == list(range(place * each, (place + 1) * each))
+    handed = sum(len(piece.units) for piece in target.sink.pieces)
+    used = 30 * each * layout.UNIT
+    assert handed == used if calls < PER_CHUNK // 2 else handed <= 30 * 2 * layout.CHUNK_SIZE
+    assert target.states().count(layout.CHUNK_FREE) == len(target.states())
+
+
 def test_chunks_of_many_threads_keep_the_order_of_each(target: Target) -> None:
     threads = [target.agent.thread(tid=tid) for tid in range(100, 104)]
     choose = random.Random(3)
