@@ -2,9 +2,7 @@
 """Empties the ring of a control block into a sink.
 
 Full chunks are handed over whole, in the order they were given out, and freed. Of a chunk
-that a thread still writes, the committed units are handed over; how far is remembered. The
-agent commits a unit by storing its first word last, and an entry or exit after the data units
-behind it, so everything in front of the first zero word is whole.
+that a thread still writes, the committed units are handed over; how far is remembered.
 
 A unit that stays zero while later ones are there is a *hole*: a signal handler has interrupted
 its writer. What follows waits for it for a moment; then the hole is passed over, and handed
@@ -20,6 +18,7 @@ from __future__ import annotations
 import time
 from _collections_abc import Callable
 
+from soscope.recording.chunks import UNITS, Chunks, in_state
 from soscope.recording.clock import Sampler
 from soscope.recording.owners import Owners
 from soscope.recording.sink import Sink, Stop
@@ -28,15 +27,9 @@ from soscope.wire import layout
 from soscope.wire.block import ControlBlock
 
 _RUN = 64  # chunks copied and handed over at once
-_CHUNK_WORDS = layout.CHUNK_SIZE // 4
-_CHUNK_LONGS = layout.CHUNK_SIZE // 8
-_UNIT_WORDS = layout.UNIT // 4
-_UNITS = (layout.CHUNK_SIZE - layout.CHUNK_HEADER) // layout.UNIT
 _TIMED = (layout.UNIT_ENTRY, layout.UNIT_ENTRY_ONLY, layout.UNIT_EXIT)
 _COUNTED = (layout.UNIT_OPEN, layout.UNIT_WHOLE)  # their times count from the start
 _START = (1 << layout.START_BITS) - 1
-_TID = layout.CHUNK.offset("tid") // 4
-_FLAGS = layout.CHUNK.offset("flags") // 4
 _INTERRUPTED_LIMIT = 0.25  # seconds
 _LOOK = 0.02  # seconds between looks for holes in chunks that are in use,
 _LOOK_SHARE = 20  # or this many times what a look took
@@ -57,23 +50,21 @@ class Drainer:
     __slots__ = (
         "_begun",
         "_block",
+        "_chunks",
         "_clock",
         "_dead_at",
         "_dropped",
         "_facts",
         "_held_since",
         "_interrupted",
-        "_longs",
         "_look_at",
         "_open",
         "_passed",
         "_passing",
         "_positions",
-        "_ring",
         "_stopped",
         "_suspects",
         "_tables",
-        "_words",
         "inner_pids",
         "newest",
         "news",
@@ -97,9 +88,7 @@ class Drainer:
         self.news = False
         self.newest = 0
         self._block = block
-        self._ring = block.ring
-        self._words = self._ring.cast("I")
-        self._longs = self._ring.cast("Q")
+        self._chunks = Chunks(block)
         self._tables = TableReader(block, program, sink)
         self._positions: dict[int, tuple[int, int]] = {}  # chunk -> seq, units handed over
         # chunk -> seq, OPEN units that were handed over and the ends of their data
@@ -161,23 +150,21 @@ class Drainer:
     def _drain(self, *, ended: bool) -> None:
         self._begin()
         states = self._block.chunk_states()  # 4096 chunks: looked at all at once
-        longs = self._longs
-        found = [
-            (longs[index * _CHUNK_LONGS], index, True) for index in _all(states, layout.CHUNK_FULL)
-        ]
-        for index in _all(states, layout.CHUNK_OWNED):
-            seq = longs[index * _CHUNK_LONGS]
-            if seq:  # 0 while its new owner prepares it
-                found.append((seq, index, ended))
-        found.sort()
+        chunks = self._chunks
+        taken = [(chunks.seq(index), index, True) for index in in_state(states, layout.CHUNK_FULL)]
+        for index in in_state(states, layout.CHUNK_OWNED):
+            seq = chunks.seq(index)
+            if seq:
+                taken.append((seq, index, ended))
+        taken.sort()
         work = []
         self._passing.clear()
         crowded = layout.CHUNK_FREE not in states
-        for seq, index, full in found if ended else self._in_order(found, crowded):
+        for seq, index, full in taken if ended else self._in_order(taken, crowded):
             first = self._handed_over(index, seq)
-            end = self._used(index) if full else self._committed(index, first)
+            end = chunks.used(index) if full else chunks.committed(index, first)
             if index in self._passing:
-                end = max(end, self._last(index))
+                end = max(end, chunks.last_record(index))
             work.append((seq, index, first, end, full))
         # Names are read after the units that use them have been seen, and go first.
         self._tables.update()
@@ -187,7 +174,7 @@ class Drainer:
             self._look_for_starvation(all_held=len(idle) == len(states))
 
     def _in_order(
-        self, found: list[tuple[int, int, bool]], crowded: bool
+        self, taken: list[tuple[int, int, bool]], crowded: bool
     ) -> list[tuple[int, int, bool]]:
         """Leave out chunks whose thread still has an earlier one in use.
 
@@ -197,16 +184,16 @@ class Drainer:
         been waited for long enough to `_passing`; nobody waits where threads wait for
         chunks (`crowded`).
         """
-        words, last = self._words, {}
-        for seq, index, _ in found:
-            last[words[index * _CHUNK_WORDS + _TID]] = seq
+        chunks, last = self._chunks, {}
+        for seq, index, _ in taken:
+            last[chunks.tid(index)] = seq
         waits: set[int] = set()
         wanted = []
         before, self._interrupted = self._interrupted, {}
         now = time.monotonic()
         look = now >= self._look_at
-        for seq, index, full in found:
-            tid = words[index * _CHUNK_WORDS + _TID]
+        for seq, index, full in taken:
+            tid = chunks.tid(index)
             if tid in waits:
                 continue
             wanted.append((seq, index, full))
@@ -214,8 +201,8 @@ class Drainer:
             earlier = last[tid] != seq
             if full or not (earlier or look or key in before):
                 continue
-            missing = self._committed(index, self._handed_over(index, seq))
-            if not earlier and self._last(index) <= missing:
+            missing = chunks.committed(index, self._handed_over(index, seq))
+            if not earlier and chunks.last_record(index) <= missing:
                 continue
             unit, since = before.get(key, (missing, now))
             if unit != missing and not earlier:  # another hole
@@ -230,18 +217,9 @@ class Drainer:
             self._look_at = done + max(_LOOK, _LOOK_SHARE * (done - now))
         return wanted
 
-    def _last(self, index: int) -> int:
-        """Return the number behind the last entry, exit or overhead that is committed."""
-        at = index * _CHUNK_WORDS + layout.CHUNK_HEADER // 4
-        commits = self._words[at : at + _UNITS * _UNIT_WORDS : _UNIT_WORDS].tolist()
-        for unit in range(_UNITS - 1, -1, -1):
-            if commits[unit] and commits[unit] >> 28 != layout.UNIT_DATA:
-                return self._committed(index, unit)
-        return 0
-
     def _pass_over(self, index: int, seq: int, first: int, units: bytes) -> None:
         """Take note of the holes in units that have been handed over, from `first` on."""
-        commits = memoryview(units).cast("I")[::_UNIT_WORDS].tolist()
+        commits = memoryview(units).cast("I")[:: layout.UNIT // 4].tolist()
         holes = [first + at for at, commit in enumerate(commits) if not commit]
         known = self._passed.get(index)
         self._passed[index] = seq, holes + (known[1] if known and known[0] == seq else [])
@@ -251,18 +229,16 @@ class Drainer:
         known = self._passed.get(index)
         if known is None or known[0] != seq:
             return
-        at = index * _CHUNK_WORDS + layout.CHUNK_HEADER // 4
+        chunks = self._chunks
         first = self._handed_over(index, seq)
         still = []
         for unit in sorted(known[1]):
-            commit = self._words[at + unit * _UNIT_WORDS]
+            commit = chunks.commit(index, unit)
             if not commit:
                 still.append(unit)
             elif commit >> 28 != layout.UNIT_DATA:  # which goes with its entry or exit
                 end = unit + 1
-                while end < first and (
-                    self._words[at + end * _UNIT_WORDS] >> 28 == layout.UNIT_DATA
-                ):
+                while end < first and chunks.commit(index, end) >> 28 == layout.UNIT_DATA:
                     end += 1
                 self._hand_over_units(index, seq, unit, end)
         self._passed[index] = seq, still
@@ -270,30 +246,6 @@ class Drainer:
     def _handed_over(self, index: int, seq: int) -> int:
         known = self._positions.get(index)
         return known[1] if known is not None and known[0] == seq else 0
-
-    def _committed(self, index: int, first: int) -> int:
-        """Return the number of the first unit from `first` on that is not committed."""
-        at = index * _CHUNK_WORDS + layout.CHUNK_HEADER // 4
-        words = self._words
-        if first >= _UNITS or not words[at + first * _UNIT_WORDS]:
-            return first  # nothing new, as with most idle threads
-        commits = words[at + first * _UNIT_WORDS : at + _UNITS * _UNIT_WORDS : _UNIT_WORDS]
-        try:
-            return first + commits.tolist().index(0)
-        except ValueError:
-            return _UNITS
-
-    def _used(self, index: int) -> int:
-        """Return the number behind the last unit of a chunk that was given back.
-
-        The chunk of a thread that has ended may be nearly empty. One that is half full counts as
-        full: it costs less to write it all than to look for its end.
-        """
-        at = index * _CHUNK_WORDS + layout.CHUNK_HEADER // 4
-        if self._words[at + _UNITS // 2 * _UNIT_WORDS]:
-            return _UNITS
-        commits = self._words[at : at + _UNITS * _UNIT_WORDS : _UNIT_WORDS].tolist()
-        return max((unit + 1 for unit, commit in enumerate(commits) if commit), default=0)
 
     def _hand_over(self, work: list[tuple[int, int, int, int, bool]]) -> list[int]:
         """Hand over chunks in order; return the owned ones without anything new."""
@@ -305,7 +257,7 @@ class Drainer:
                 self._hand_over_returned(index, seq)
             if index in self._passed:
                 self._hand_over_late(index, seq)
-            if full and not first and end == _UNITS:
+            if full and not first and end == UNITS:
                 if run and (index != run[-1] + 1 or len(run) == _RUN):
                     self._hand_over_run(run)
                     run = []
@@ -326,22 +278,18 @@ class Drainer:
         return idle
 
     def _hand_over_run(self, run: list[int]) -> None:
-        start = run[0] * layout.CHUNK_SIZE
-        self.newest = max(self.newest, self._longs[run[-1] * _CHUNK_LONGS + 2])
-        with self._ring[start : start + len(run) * layout.CHUNK_SIZE] as chunks:
-            self.sink.chunks(self.program, chunks)
-        self.units += len(run) * _UNITS
+        self.newest = max(self.newest, self._chunks.given_back(run[-1]))
+        with self._chunks.row(run[0], len(run)) as row:
+            self.sink.chunks(self.program, row)
+        self.units += len(run) * UNITS
         self.news = True
         self._release(run)
 
     def _hand_over_units(self, index: int, seq: int, first: int, end: int) -> None:
-        start = index * layout.CHUNK_SIZE
-        header = bytes(self._ring[start : start + layout.CHUNK_HEADER])
+        header = self._chunks.header(index)
         if int.from_bytes(header[:8], "little") != seq:
             return  # it has changed hands since: the next time
-        at = start + layout.CHUNK_HEADER
-        units = bytes(self._ring[at + first * layout.UNIT : at + end * layout.UNIT])
-        units = self._look_at_last(index, seq, first, units)
+        units = self._look_at_last(index, seq, first, self._chunks.units(index, first, end))
         self.sink.chunk(self.program, header, first, units)
         if index in self._passing:
             self._pass_over(index, seq, first, units)
@@ -363,8 +311,7 @@ class Drainer:
         word without its result. A hole is nothing: an exit may have taken it that has not made
         its entry WHOLE yet.
         """
-        start = index * layout.CHUNK_SIZE + layout.CHUNK_HEADER
-        commits = memoryview(units).cast("I")[::_UNIT_WORDS]
+        commits = memoryview(units).cast("I")[:: layout.UNIT // 4]
         known = self._open.get(index)
         opened = known[1] if known and known[0] == seq else []
         ends = [len(commits)]
@@ -378,8 +325,8 @@ class Drainer:
             if kind == layout.UNIT_OPEN:
                 opened.append((first + unit, first + end))
             elif kind == layout.UNIT_WHOLE:
-                at, place = unit * layout.UNIT, start + (first + unit) * layout.UNIT
-                whole = bytes(self._ring[place : place + layout.UNIT])
+                at = unit * layout.UNIT
+                whole = self._chunks.units(index, first + unit, first + unit + 1)
                 units = units[:at] + whole + units[at + layout.UNIT :]
         if opened:
             self._open[index] = seq, opened
@@ -388,20 +335,16 @@ class Drainer:
     def _hand_over_returned(self, index: int, seq: int) -> None:
         """Hand over OPEN units that have become WHOLE since they were handed over."""
         known, opened = self._open.pop(index)
-        at = index * _CHUNK_WORDS + layout.CHUNK_HEADER // 4
+        chunks = self._chunks
         still = []
         # the innermost first: a handler has made it, in the middle of the exit of another one
         for unit, end in sorted(opened, reverse=True) if known == seq else ():
             # The next unit is looked at first: once it is there, the OPEN one never changes.
-            is_last = end >= _UNITS or not self._words[at + end * _UNIT_WORDS]
-            kind = self._words[at + unit * _UNIT_WORDS] >> 28
+            is_last = end >= UNITS or not chunks.commit(index, end)
+            kind = chunks.commit(index, unit) >> 28
             if kind == layout.UNIT_WHOLE:
-                start = index * layout.CHUNK_SIZE
-                header = bytearray(self._ring[start : start + layout.CHUNK_HEADER])
-                header[_FLAGS * 4] |= layout.CHUNK_RETURNED
-                start += layout.CHUNK_HEADER + unit * layout.UNIT
-                whole = bytes(self._ring[start : start + layout.UNIT])
-                self.sink.chunk(self.program, bytes(header), unit, whole)
+                header = chunks.header(index, layout.CHUNK_RETURNED)
+                self.sink.chunk(self.program, header, unit, chunks.units(index, unit, unit + 1))
                 self.units += 1
                 self.news = True
             elif is_last:
@@ -412,8 +355,7 @@ class Drainer:
     def _release(self, indices: list[int]) -> None:
         self._look_for_starvation(all_held=False)
         for index in indices:
-            # A chunk that is taken again is OWNED before it has its new number.
-            self._longs[index * _CHUNK_LONGS] = 0
+            self._chunks.clear_seq(index)
             self._positions.pop(index, None)
             self._passed.pop(index, None)
             self._open.pop(index, None)
@@ -427,15 +369,14 @@ class Drainer:
         if now < self._dead_at:
             return
         self._dead_at = now + _DEAD_EVERY
-        owners = Owners(self.pids, self.inner_pids)
+        chunks, owners = self._chunks, Owners(self.pids, self.inner_pids)
         for index in idle:
-            seq, owner = self._longs[index * _CHUNK_LONGS : index * _CHUNK_LONGS + 2]
-            tid, pid = owner & 0xFFFF_FFFF, owner >> 32
-            if self._is_borrowed(index) or not tid or not owners.have_lost(pid, tid):
+            seq, pid, tid = chunks.seq(index), chunks.pid(index), chunks.tid(index)
+            if chunks.is_borrowed(index) or not tid or not owners.have_lost(pid, tid):
                 self._suspects.pop(index, None)
             elif self._suspects.get(index) != seq:
                 self._suspects[index] = seq  # a second look, later, decides
-            elif self._longs[index * _CHUNK_LONGS] == seq:
+            elif chunks.seq(index) == seq:
                 self._bury(pid, tid)
 
     def _look_for_starvation(self, *, all_held: bool) -> None:
@@ -453,13 +394,9 @@ class Drainer:
         if now - self._held_since >= _STARVING:
             self._block.starved = 1
 
-    def _is_borrowed(self, index: int) -> bool:
-        """Say whether its writer is a vfork child, whose parent gives it back."""
-        return bool(self._words[index * _CHUNK_WORDS + _FLAGS] & layout.CHUNK_BORROWED)
-
     def _bury(self, pid: int, tid: int) -> None:
         """Take all chunks from a thread that has ended."""
-        self._take_all(lambda owner: owner == pid << 32 | tid)
+        self._take_all(lambda owner: owner == (pid, tid))
         self.news = True
         self.sink.thread_end(time.time_ns(), pid, tid)
 
@@ -473,26 +410,26 @@ class Drainer:
         # One of the same number in another namespace may own them: each of its threads will
         # be looked for.
         if not Owners(self.pids, self.inner_pids).may_be(inner):
-            self._take_all(lambda owner: owner >> 32 == inner)
+            self._take_all(lambda owner: owner[0] == inner)
 
-    def _take_all(self, is_dead: Callable[[int], bool]) -> None:
+    def _take_all(self, is_dead: Callable[[tuple[int, int]], bool]) -> None:
         """Take the chunks of the dead, in order: those that waited behind a hole, too.
 
-        `is_dead` gets the owner of a chunk, its pid in the upper half, its tid in the lower.
+        `is_dead` gets the owner of a chunk, its pid and its tid.
         """
         self._begin()
-        found = []
+        chunks, taken = self._chunks, []
         states = self._block.chunk_states()
         for state in (layout.CHUNK_OWNED, layout.CHUNK_FULL):
-            for index in _all(states, state):
-                at = index * _CHUNK_LONGS
-                seq, owner = self._longs[at : at + 2]
-                if not seq or not is_dead(owner):
+            for index in in_state(states, state):
+                seq = chunks.seq(index)
+                if not seq or not is_dead((chunks.pid(index), chunks.tid(index))):
                     continue
-                if state == layout.CHUNK_FULL or not self._is_borrowed(index):
-                    found.append((seq, index, self._handed_over(index, seq), _UNITS, True))
+                if state == layout.CHUNK_FULL or not chunks.is_borrowed(index):
+                    first = self._handed_over(index, seq)
+                    taken.append((seq, index, first, chunks.used(index), True))
         self._tables.update()
-        self._hand_over(sorted(found))
+        self._hand_over(sorted(taken))
 
     # ---- the end ----
 
@@ -556,15 +493,4 @@ class Drainer:
     def close(self) -> None:
         """Let go of the block's memory."""
         self._tables.close()
-        for view in (self._words, self._longs, self._ring):
-            view.release()
-
-
-def _all(states: bytes, state: int) -> list[int]:
-    """Return the indices of chunks in `state`."""
-    found = []
-    at = states.find(state)
-    while at >= 0:
-        found.append(at)
-        at = states.find(state, at + 1)
-    return found
+        self._chunks.close()

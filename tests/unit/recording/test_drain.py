@@ -541,6 +541,7 @@ def test_an_ended_process_gives_its_chunks_back(target: Target) -> None:
     feed.event(ProcessExit(2, 200, 0, None))
     assert target.drainer.pids == {100}
     assert target.sink.args(201) == [2, 3, 4]
+    assert sum(len(piece.units) for piece in target.sink.pieces) == 5 * layout.UNIT
     assert target.states().count(layout.CHUNK_OWNED) == 1
     feed.event(ProcessStart(3, 100, "exec", None, "/bin/other"))
     assert target.drainer.pids == set()

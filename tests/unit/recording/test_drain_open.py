@@ -12,6 +12,7 @@ import pytest
 
 from soscope.model.call import ENDED_RETURN, Entry, Exit
 from soscope.recording.captures import captured
+from soscope.recording.chunks import Chunks
 from soscope.recording.sink import Tee
 from soscope.recording.stream import Stream
 from soscope.wire import layout
@@ -168,20 +169,18 @@ def test_a_copy_that_is_made_while_an_exit_writes(
     target.drainer.sink = Tee(target.sink, stream)
     thread.compact = True
     thread.enter(0, 1000, arg0=1)
-    ring = target.drainer._ring
+    read = Chunks.units
 
-    class Ring:
-        """Gives the unit with its new commit word, the rest as it was: memcpy may do so."""
-
-        def __getitem__(self, where: slice) -> bytes:
-            before = bytes(ring[where])
-            if len(before) == layout.UNIT and thread.last:
-                thread.leave(0, 1000, result=7)
-                return bytes(ring[where])[:8] + before[8:]
-            return before
+    def torn(chunks: Chunks, index: int, first: int, end: int) -> bytes:
+        """Give the unit with its new commit word, the rest as it was: memcpy may do so."""
+        before = read(chunks, index, first, end)
+        if len(before) == layout.UNIT and thread.last:
+            thread.leave(0, 1000, result=7)
+            return read(chunks, index, first, end)[:8] + before[8:]
+        return before
 
     with monkeypatch.context() as patched:
-        patched.setattr(target.drainer, "_ring", Ring())
+        patched.setattr(Chunks, "units", torn)
         target.drainer.drain()
     target.drainer.finish()
     assert ends(stream) == [(1, 7, ENDED_RETURN)]
