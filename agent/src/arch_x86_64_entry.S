@@ -229,6 +229,13 @@ FUNCTION \name
 	jmp	\none
 .endm
 
+// To the trampoline in rcx, which calls the function.
+.macro CALL_THROUGH
+	mov	%rcx, %r11
+	RESTORE_FOUR
+	jmp	*%r11
+.endm
+
 // An entry that no exit can make whole: rax = unit, rcx = trampoline.
 .macro CALL_PLAIN
 	mov	SOSC_DISTANCE + SITE_CELL(%rcx), %r11
@@ -274,9 +281,7 @@ FUNCTION \name
 	call	sosc_slow_reserve
 	test	%rax, %rax
 	jnz	\plain
-	mov	%rcx, %r11
-	RESTORE_FOUR
-	jmp	*%r11
+	CALL_THROUGH
 	.cfi_adjust_cfa_offset 32
 .endm
 
@@ -289,9 +294,7 @@ FUNCTION sosc_h_call
 1:	FIND_SITE 6f
 2:	RESERVE	32, 8f
 3:	WRITE_OPEN 32, 9f, 5f
-	mov	%rcx, %r11
-	RESTORE_FOUR
-	jmp	*%r11
+	CALL_THROUGH
 4:	.cfi_adjust_cfa_offset 32
 	RESTORE_FOUR
 	jmp	*CELL_ORIGINAL(%r11)
@@ -344,16 +347,12 @@ FUNCTION sosc_h_call_six
 	or	$UNIT_PACKED, %edx
 	mov	%edx, 32(%rax)
 	WRITE_OPEN 64, 9f, 5f
-	mov	%rcx, %r11
-	RESTORE_FOUR
-	jmp	*%r11
+	CALL_THROUGH
 10:	.cfi_adjust_cfa_offset 32
 	RESERVE	96, 12f
 11:	WRITE_SIX
 	WRITE_OPEN 96, 9f, 5f
-	mov	%rcx, %r11
-	RESTORE_FOUR
-	jmp	*%r11
+	CALL_THROUGH
 4:	.cfi_adjust_cfa_offset 32
 	RESTORE_FOUR
 	jmp	*CELL_ORIGINAL(%r11)
