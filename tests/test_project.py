@@ -25,9 +25,15 @@ TOO_LONG = 600
 TO_RENAME = tuple(
     f"src/soscope/{part}"
     for part in (
-        *("binfmt/dwarf.py", "binfmt/elf/", "binfmt/spans.py", "control/"),
-        *("entry/", "instruments/", "live/", "prototypes/", "recording/", "report/resolve/"),
-        *("report/trace/text.py", "wire/"),
+        "control/",
+        "entry/",
+        "instruments/",
+        "live/",
+        "prototypes/",
+        "recording/",
+        "report/resolve/",
+        "report/trace/text.py",
+        "wire/",
     )
 )
 

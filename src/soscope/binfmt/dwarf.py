@@ -55,9 +55,9 @@ class Dwarf:
             self._file = ELFFile(file)
             self._alternate = None if alternate is None else ELFFile(alternate)
             self._strings = [
-                _section(one, ".debug_str")
-                for one in (self._file, self._alternate)
-                if one is not None
+                _section(elf, ".debug_str")
+                for elf in (self._file, self._alternate)
+                if elf is not None
             ]
         except Exception as error:
             raise _broken(error) from error
@@ -110,7 +110,7 @@ class Dwarf:
 
     def _find(self, raw: bytes, until: float) -> list[DwarfName]:
         info = self._load()
-        found: dict[int, DwarfName] = {}
+        by_start: dict[int, DwarfName] = {}
         for unit in self._units_with(raw):
             for entry in _walk(unit.get_top_DIE(), until):
                 if entry.tag not in ("DW_TAG_subprogram", "DW_TAG_variable"):
@@ -122,10 +122,10 @@ class Dwarf:
                 name = raw.decode("utf-8", "surrogateescape")
                 if ranges:
                     start, end = ranges[0]
-                    found[start] = DwarfName(name, start, end - start, is_function=True)
+                    by_start[start] = DwarfName(name, start, end - start, is_function=True)
                 elif place is not None:
-                    found[place] = DwarfName(name, place, 0, is_function=False)
-        return list(found.values())
+                    by_start[place] = DwarfName(name, place, 0, is_function=False)
+        return list(by_start.values())
 
     def _units_with(self, raw: bytes) -> Iterator[Any]:
         """Give the units that may name something `raw`."""
@@ -156,9 +156,9 @@ class Dwarf:
     def _at(self, vaddr: int, until: float) -> DwarfName | None:
         best: DwarfName | None = None
         for unit in self._units_at(vaddr):
-            for start, end, one in self._functions(unit, until):
-                if start <= vaddr < end and (best is None or one.size < best.size):
-                    best = one
+            for start, end, name in self._functions(unit, until):
+                if start <= vaddr < end and (best is None or name.size < best.size):
+                    best = name
         return best
 
     def _functions(self, unit: Any, until: float) -> list[tuple[int, int, DwarfName]]:
@@ -173,8 +173,8 @@ class Dwarf:
                 if names:
                     start, end = ranges[0]
                     name = names[0].decode("utf-8", "surrogateescape")
-                    one = DwarfName(name, start, end - start, is_function=True)
-                    known += [(low, high, one) for low, high in ranges]
+                    function = DwarfName(name, start, end - start, is_function=True)
+                    known += [(low, high, function) for low, high in ranges]
             self._known[unit.cu_offset] = known
         return known
 
@@ -248,7 +248,7 @@ def _names(entry: Any, *, plain: bool = False) -> list[bytes]:
                 break
         else:
             break
-    return [one for one in (linkage, name) if one]
+    return [raw for raw in (linkage, name) if raw]
 
 
 def _ranges(info: Any, entry: Any) -> list[tuple[int, int]]:
@@ -263,15 +263,15 @@ def _ranges(info: Any, entry: Any) -> list[tuple[int, int]]:
         return []
     top = entry.cu.get_top_DIE().attributes.get("DW_AT_low_pc")
     base = 0 if top is None else top.value
-    found = []
+    ranges = []
     lists = info.range_lists()
-    for one in lists.get_range_list_at_offset(attributes["DW_AT_ranges"].value, entry.cu):
-        if hasattr(one, "base_address"):
-            base = one.base_address
+    for piece in lists.get_range_list_at_offset(attributes["DW_AT_ranges"].value, entry.cu):
+        if hasattr(piece, "base_address"):
+            base = piece.base_address
             continue
-        add = 0 if getattr(one, "is_absolute", False) else base
-        found.append((one.begin_offset + add, one.end_offset + add))
-    return found
+        add = 0 if getattr(piece, "is_absolute", False) else base
+        ranges.append((piece.begin_offset + add, piece.end_offset + add))
+    return ranges
 
 
 def _variable(info: Any, entry: Any) -> int | None:

@@ -15,7 +15,7 @@ class Spans:
 
     def __init__(self, ranges: Iterable[tuple[int, int]]) -> None:
         rising = sorted((start, number, end) for number, (start, end) in enumerate(ranges))
-        rising = [one for one in rising if one[0] < one[2]]
+        rising = [span for span in rising if span[0] < span[2]]
         edges = sorted({edge for start, _, end in rising for edge in (start, end)})
         self._edges: list[int] = []
         self._holders: list[int] = []  # from each edge on, -1 for none

@@ -62,9 +62,9 @@ class _Cursor:
         end = self.data.find(b"\0", self.at, self.end)
         if end < 0:
             raise self.broken("a string without end")
-        found = self.data[self.at : end]
+        text = self.data[self.at : end]
         self.at = end + 1
-        return found
+        return text
 
     def pointer(self, encoding: int, base: int) -> int:
         """Read an encoded pointer; `base` is what those relative to data are relative to."""
@@ -98,16 +98,16 @@ def code_ranges(image: ElfReader) -> list[tuple[int, int]]:
     is empty where the file has no PT_GNU_EH_FRAME. Raises FormatError where the tables are
     damaged.
     """
-    segment = next((one for one in image.segments if one.type == c.PT_GNU_EH_FRAME), None)
+    segment = next((header for header in image.segments if header.type == c.PT_GNU_EH_FRAME), None)
     if segment is None:
         return []
     start, places = _header(image, segment)
     lowest = min([start, *places]) if places else start
     home = next(
         (
-            one
-            for one in image.segments
-            if one.type == c.PT_LOAD and 0 <= lowest - one.vaddr < one.filesz
+            load
+            for load in image.segments
+            if load.type == c.PT_LOAD and 0 <= lowest - load.vaddr < load.filesz
         ),
         None,
     )
@@ -145,7 +145,7 @@ def _header(image: ElfReader, segment: Segment) -> tuple[int, list[int]]:
 
 def _ranges(cursor: _Cursor, places: list[int]) -> list[tuple[int, int]]:
     """Read the entries at `places`; where there are none, all up to a length of zero."""
-    found: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     encodings: dict[int, int] = {}
     whole = cursor.end
     following = iter(places)
@@ -175,9 +175,9 @@ def _ranges(cursor: _Cursor, places: list[int]) -> list[tuple[int, int]]:
             # the size has the format of the address, and is relative to nothing
             size = cursor.pointer(encodings[owner] & 0x0F, 0)
             if vaddr and size:
-                found.append((vaddr, size))
+                ranges.append((vaddr, size))
         cursor.at = start + length
-    return found
+    return ranges
 
 
 def _pointer_encoding(cursor: _Cursor, owner: int) -> int:

@@ -57,7 +57,7 @@ _KNOWN: dict[tuple[int, str], Encoding] = {}  # functools.cache is slow to impor
 
 def encoding(bits: int, order: str) -> Encoding:
     """Return the encoding for `bits` (32, 64) and `order` ("<", ">")."""
-    found = _KNOWN.get((bits, order))
-    if found is None:
-        found = _KNOWN[bits, order] = Encoding(bits, order)
-    return found
+    known = _KNOWN.get((bits, order))
+    if known is None:
+        known = _KNOWN[bits, order] = Encoding(bits, order)
+    return known

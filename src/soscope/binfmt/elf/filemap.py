@@ -90,7 +90,7 @@ class ElfMap:
             return "relocatable"
         if kind == c.ET_CORE:
             return "core"
-        has_loader = any(one.type == c.PT_INTERP for one in self.image.segments)
+        has_loader = any(segment.type == c.PT_INTERP for segment in self.image.segments)
         if kind == c.ET_EXEC:
             return "executable" if has_loader or self._dynamic.get(c.DT_NEEDED) else "static"
         if kind != c.ET_DYN:
@@ -113,11 +113,11 @@ class ElfMap:
 
         What its program headers say, then, is true of the file that it was split from.
         """
-        code = [one for one in self.sections.all if one.flags & c.SHF_EXECINSTR]
-        found = bool(code) and all(one.type == c.SHT_NOBITS for one in code)
-        if found:
+        code = [section for section in self.sections.all if section.flags & c.SHF_EXECINSTR]
+        is_hollow = bool(code) and all(section.type == c.SHT_NOBITS for section in code)
+        if is_hollow:
             self._say(_HOLLOW)
-        return found
+        return is_hollow
 
     def code(self, vaddr: int) -> bytes:
         """Return the first bytes of code at a link-time address, none where the file has none."""
@@ -143,20 +143,20 @@ class ElfMap:
     @cached_property
     def sections(self) -> Sections:
         """The section headers, as far as there are any."""
-        found = Sections.read(self.image)
-        if not found.all and self.image.header is not None and self.image.header.shoff:
-            self._say(f"section headers: {found.why}")
-        return found
+        sections = Sections.read(self.image)
+        if not sections.all and self.image.header is not None and self.image.header.shoff:
+            self._say(f"section headers: {sections.why}")
+        return sections
 
     @cached_property
     def machine(self) -> Arch | None:
         """What is known of its processor."""
         header = self.image.header
-        found = header.arch if header is not None else None
-        if found is None or not found.relocations.types:
+        machine = header.arch if header is not None else None
+        if machine is None or not machine.relocations.types:
             self._say(f"e_machine {self._number} is not known: no slots, no stubs")
             return None
-        return found
+        return machine
 
     # ---- slots and stubs ----
 
@@ -174,8 +174,8 @@ class ElfMap:
     def filled_again(self) -> tuple[tuple[int, str], ...]:
         """(vaddr, symbol) of each relocation that fills a slot that another one fills, too."""
         _ = self._rows
-        named = Names(self.image, [one.symbol for one in self._again]).named
-        return tuple((one.vaddr, named[one.symbol][0]) for one in self._again)
+        named = Names(self.image, [relocation.symbol for relocation in self._again]).named
+        return tuple((relocation.vaddr, named[relocation.symbol][0]) for relocation in self._again)
 
     @cached_property
     def _rows(self) -> tuple[tuple[FileSlot, ...], tuple[Stub, ...]]:
@@ -189,7 +189,7 @@ class ElfMap:
         relocations = Relocations(self.image, machine, self.sections)
         filled = relocations.read()
         if machine.relocations.words:
-            filled = [one for one in filled if self._is_slot(one, machine)]
+            filled = [relocation for relocation in filled if self._is_slot(relocation, machine)]
         self._say(*relocations.partial)
         self._again = relocations.again
         by_slot, astray = self._stubs(filled, machine)
@@ -251,17 +251,17 @@ class ElfMap:
         self._say(*names.partial)
         return tuple(slots), tuple(astray)
 
-    def _is_slot(self, one: Filled, machine: Arch) -> bool:
-        if one.kind not in machine.relocations.words:
+    def _is_slot(self, relocation: Filled, machine: Arch) -> bool:
+        if relocation.kind not in machine.relocations.words:
             return True
-        if not one.symbol:
+        if not relocation.symbol:
             return False
-        section = self.sections.containing(one.vaddr)
+        section = self.sections.containing(relocation.vaddr)
         if section is not None:
             return section.name.startswith(_GOT)
         start, end = self._got_without_sections
         if start < end:
-            return start <= one.vaddr < end
+            return start <= relocation.vaddr < end
         self._say("no section headers: pointers in the GOT are not told from other data")
         return False
 
@@ -300,21 +300,34 @@ class ElfMap:
     def _bases(self) -> list[int]:
         """Return where distances in position-independent code may count from."""
         told = self._dynamic.get(c.DT_PLTGOT)
-        listed = [one.vaddr for one in self.sections.all if one.name in (".got.plt", ".got")]
+        listed = [
+            section.vaddr for section in self.sections.all if section.name in (".got.plt", ".got")
+        ]
         return list(dict.fromkeys([*([] if told is None else [told]), *listed]))
 
     def _helpers(self, filled: list[Filled], machine: Arch) -> dict[int, int]:
         """Return where lazy slots lead before they are bound: what the file has there."""
-        lazy = sorted(one.vaddr for one in filled if one.kind == machine.relocations.jump_slot)
+        lazy = sorted(
+            relocation.vaddr
+            for relocation in filled
+            if relocation.kind == machine.relocations.jump_slot
+        )
         word = self.image.encoding.word
-        loads = [one for one in self.image.segments if one.type == c.PT_LOAD]
-        code = [(one.vaddr, one.vaddr + one.filesz) for one in loads if one.flags & c.PF_X]
+        loads = [segment for segment in self.image.segments if segment.type == c.PT_LOAD]
+        code = [
+            (segment.vaddr, segment.vaddr + segment.filesz)
+            for segment in loads
+            if segment.flags & c.PF_X
+        ]
         start, end = code[0] if code else (0, 0)
-        found = {}
+        helpers = {}
         data, origin, stop = b"", 0, 0
         for vaddr in lazy:
             if not origin <= vaddr <= stop - word.size:
-                held = next((one for one in loads if 0 <= vaddr - one.vaddr < one.filesz), None)
+                held = next(
+                    (segment for segment in loads if 0 <= vaddr - segment.vaddr < segment.filesz),
+                    None,
+                )
                 if held is None:
                     continue  # the loader fills it from nothing
                 origin = vaddr
@@ -327,20 +340,20 @@ class ElfMap:
                 break
             (value,) = word.unpack_from(data, place)
             if start <= value < end or any(first <= value < last for first, last in code[1:]):
-                found[vaddr] = value
-        return found
+                helpers[vaddr] = value
+        return helpers
 
     def _resolvers(self, filled: list[Filled], machine: Arch) -> dict[int, str]:
         """Return the names of the functions that IRELATIVE relocations ask, by slot."""
         asked = {
-            one.vaddr: self._resolver(one)
-            for one in filled
-            if one.kind in machine.relocations.irelative and not one.symbol
+            relocation.vaddr: self._resolver(relocation)
+            for relocation in filled
+            if relocation.kind in machine.relocations.irelative and not relocation.symbol
         }
         wanted = set(asked.values()) - {0}
         if not wanted:
             return {}
-        found: dict[int, tuple[tuple[bool, bool, int], str]] = {}
+        best: dict[int, tuple[tuple[bool, bool, int], str]] = {}
         for read in (
             lambda: dynamic_table(self.image),
             lambda: static_table(self.image.source, self.sections, self.image.encoding),
@@ -355,16 +368,16 @@ class ElfMap:
                 # the function before its resolver, and of its names the one for everybody
                 marks = len(text) - len(text.lstrip("_"))
                 rank = info & 15 != c.STT_GNU_IFUNC, info >> 4 != c.STB_GLOBAL, marks
-                if text and (value not in found or rank < found[value][0]):
-                    found[value] = rank, text
-        return {slot: found[addr][1] for slot, addr in asked.items() if addr in found}
+                if text and (value not in best or rank < best[value][0]):
+                    best[value] = rank, text
+        return {slot: best[addr][1] for slot, addr in asked.items() if addr in best}
 
-    def _resolver(self, one: Filled) -> int:
+    def _resolver(self, relocation: Filled) -> int:
         """Return the function that an IRELATIVE relocation asks; REL has it in the slot."""
         word = self.image.encoding.word
-        at = None if one.addend else self._offset(one.vaddr)
+        at = None if relocation.addend else self._offset(relocation.vaddr)
         data = b"" if at is None else self.image.source.read(at, word.size)
-        (value,) = word.unpack(data) if len(data) == word.size else (one.addend,)
+        (value,) = word.unpack(data) if len(data) == word.size else (relocation.addend,)
         return int(value) & (1 << self.bits) - 1
 
     def _offset(self, vaddr: int) -> int | None:
@@ -391,27 +404,27 @@ class ElfMap:
             table = self._try(lambda: dynamic_table(self.image))
         if table is None or table.versions is None:
             return ()
-        found = []
+        symbols = []
         for index in range(1, len(table)):
-            one = table.symbol(index)
-            is_here = one.section != c.SHN_UNDEF
+            symbol = table.symbol(index)
+            is_here = symbol.section != c.SHN_UNDEF
             library = ""
             if not is_here:
                 library = self._try(partial(_library_of, table.versions, index)) or ""
-            found.append(
+            symbols.append(
                 Symbol(
-                    one.name,
-                    one.version,
-                    SYMBOL_TYPES.get(one.type, "unknown"),
-                    _BINDINGS.get(one.binding, "unknown"),
-                    one.value if is_here else 0,
-                    one.size,
+                    symbol.name,
+                    symbol.version,
+                    SYMBOL_TYPES.get(symbol.type, "unknown"),
+                    _BINDINGS.get(symbol.binding, "unknown"),
+                    symbol.value if is_here else 0,
+                    symbol.size,
                     is_here,
                     library,
                 )
             )
         self._say(*table.partial)
-        return tuple(found)
+        return tuple(symbols)
 
     # ---- pieces ----
 

@@ -41,25 +41,25 @@ class Relocations:
         image = self._image
         if not image.dynamic.entries:
             return staticslots.read(image, self._arch, self._sections, self.partial.append)
-        found: dict[int, Filled] = {}
+        filled: dict[int, Filled] = {}
         for table in tables(image, self.partial.append):
             rows = self._rows(self._behind_relative(table))
-            fresh = {one[0]: one for one in rows}
-            if len(fresh) == len(rows) and fresh.keys().isdisjoint(found):
-                found |= fresh
+            fresh = {row[0]: row for row in rows}
+            if len(fresh) == len(rows) and fresh.keys().isdisjoint(filled):
+                filled |= fresh
                 continue
-            put = found.setdefault
-            self.again += [one for one in rows if put(one[0], one) is not one]
+            put = filled.setdefault
+            self.again += [row for row in rows if put(row[0], row) is not row]
         beside = part(self._arch, "slots")
         if beside is not None:
-            slots, helpers = beside.more(image, found.values(), self._arch, self.partial)
-            for one in slots:
-                found.setdefault(one.vaddr, one)
+            slots, helpers = beside.more(image, filled.values(), self._arch, self.partial)
+            for slot in slots:
+                filled.setdefault(slot.vaddr, slot)
             self.helpers.update(helpers)
         for tag, name in _PACKED.items():
             if image.dynamic.get(tag) is not None:
                 self.partial.append(f"relocations in {name} are not read")
-        return list(found.values())
+        return list(filled.values())
 
     def _behind_relative(self, table: Table) -> Table:
         """Leave out the entries without a symbol, which come first: DT_RELACOUNT of them."""
@@ -119,7 +119,7 @@ def is_bound_now(image: ElfImage) -> bool:
     if not interpreter and not needed and soname.startswith(_LOADERS):
         return True
     return "/ld-musl-" in interpreter or any(
-        one == "libc.so" or one.startswith("libc.musl-") for one in (soname, *needed)
+        name == "libc.so" or name.startswith("libc.musl-") for name in (soname, *needed)
     )
 
 

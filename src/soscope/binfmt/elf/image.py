@@ -130,9 +130,9 @@ class ElfImage(ElfReader):
         """The GNU build-id, empty where there is none."""
         for segment in self.segments:
             if segment.type == c.PT_NOTE:
-                found = notes.build_id(self, segment)
-                if found:
-                    return found
+                build_id = notes.build_id(self, segment)
+                if build_id:
+                    return build_id
         return b""
 
     def symbol(self, name: str) -> ElfSymbol | None:

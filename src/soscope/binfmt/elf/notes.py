@@ -20,10 +20,10 @@ def build_id(image: ElfReader, segment: Segment) -> bytes:
     size = min(segment.filesz, _MAX_NOTES)
     data = image.read(segment.vaddr, size, "PT_NOTE")
     # Notes are 4-aligned, but for .note.gnu.property of ELF64, whose segment says 8.
-    found = find_build_id(data, image.encoding, 8 if segment.align == 8 else 4)
-    if found is None:
+    identity = find_build_id(data, image.encoding, 8 if segment.align == 8 else 4)
+    if identity is None:
         raise broken(image.source, "PT_NOTE", image.locate(segment.vaddr), "cut note")
-    return found
+    return identity
 
 
 def find_build_id(data: bytes, encoding: Encoding, align: int) -> bytes | None:

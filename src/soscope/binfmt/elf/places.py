@@ -22,11 +22,11 @@ class Places:
 
     def __init__(self, image: ElfReader, sections: Sections) -> None:
         self._sections = sorted(
-            (one for one in sections.all if one.flags & c.SHF_ALLOC and one.size),
-            key=lambda one: one.vaddr,
+            (section for section in sections.all if section.flags & c.SHF_ALLOC and section.size),
+            key=lambda section: section.vaddr,
         )
-        self._starts = [one.vaddr for one in self._sections]
-        self._segments = [one for one in image.segments if one.type == c.PT_LOAD]
+        self._starts = [section.vaddr for section in self._sections]
+        self._segments = [segment for segment in image.segments if segment.type == c.PT_LOAD]
 
     def around(self, vaddr: int) -> Place:
         """Return the stretch around an address of which all is in one place."""
@@ -35,8 +35,8 @@ class Places:
         if index >= 0 and vaddr - self._starts[index] < self._sections[index].size:
             section = self._sections[index]
             start, end, name = section.vaddr, section.vaddr + section.size, section.name
-        for one in self._segments:
-            if one.vaddr <= vaddr < one.vaddr + one.filesz:
-                start, end = max(start, one.vaddr), min(end, one.vaddr + one.filesz)
-                return start, end, name, one.offset - one.vaddr
+        for segment in self._segments:
+            if segment.vaddr <= vaddr < segment.vaddr + segment.filesz:
+                start, end = max(start, segment.vaddr), min(end, segment.vaddr + segment.filesz)
+                return start, end, name, segment.offset - segment.vaddr
         return vaddr, vaddr + 1, name, None

@@ -37,9 +37,9 @@ def _bits(image: ElfReader, wanted: int) -> int:
             continue
         data = image.source.read(image.locate(segment.vaddr), segment.filesz)
         align = 8 if segment.align == 8 else 4
-        found = _in_notes(data, image.encoding.u32, align, word, wanted)
-        if found:
-            return found
+        bits = _in_notes(data, image.encoding.u32, align, word, wanted)
+        if bits:
+            return bits
     return 0
 
 

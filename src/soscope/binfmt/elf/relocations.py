@@ -31,14 +31,14 @@ def tables(image: ElfReader, say: Say | None = None) -> list[Table]:
     """
     has_addend = image.dynamic.get(c.DT_PLTREL) != c.DT_REL
     start, end = _range(image, c.DT_JMPREL, c.DT_PLTRELSZ, say)
-    found = [(start, end, has_addend, True)]
+    stretches = [(start, end, has_addend, True)]
     for tag, size in ((c.DT_RELA, c.DT_RELASZ), (c.DT_REL, c.DT_RELSZ)):
         first, last = _range(image, tag, size, say)
         if first < end and start < last:
-            found.append((first, start, tag == c.DT_RELA, False))
+            stretches.append((first, start, tag == c.DT_RELA, False))
             first = end
-        found.append((first, last, tag == c.DT_RELA, False))
-    return [one for one in found if one[0] < one[1]]
+        stretches.append((first, last, tag == c.DT_RELA, False))
+    return [table for table in stretches if table[0] < table[1]]
 
 
 def _range(image: ElfReader, tag: int, size: int, say: Say | None) -> tuple[int, int]:
@@ -125,11 +125,11 @@ def _has_split_info(image: ElfReader) -> bool:
 
 def plt_symbols(image: ElfReader) -> set[int]:
     """Return the indices of the symbols that DT_JMPREL names: all of them are called."""
-    listed = [symbols_of(image, one) for one in tables(image) if one[3]]
+    listed = [symbols_of(image, table) for table in tables(image) if table[3]]
     return {symbol for rows in listed for _, symbol in rows} - {0}
 
 
 def all_symbols(image: ElfReader) -> set[int]:
     """Return the indices of the symbols that any relocation names."""
-    listed = [symbols_of(image, one) for one in tables(image)]
+    listed = [symbols_of(image, table) for table in tables(image)]
     return {symbol for rows in listed for _, symbol in rows} - {0}

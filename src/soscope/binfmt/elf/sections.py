@@ -116,8 +116,10 @@ class Sections:
     def containing(self, vaddr: int) -> Section | None:
         """Return the first section that is loaded over `vaddr`, None where there is none."""
         if self._owners is None:
-            self._loaded = [one for one in self.all if one.flags & c.SHF_ALLOC]
-            self._owners = StretchOwners((one.vaddr, one.vaddr + one.size) for one in self._loaded)
+            self._loaded = [section for section in self.all if section.flags & c.SHF_ALLOC]
+            self._owners = StretchOwners(
+                (section.vaddr, section.vaddr + section.size) for section in self._loaded
+            )
         index = self._owners.of(vaddr)
         return self._loaded[index] if index >= 0 else None
 
@@ -148,10 +150,10 @@ class Sections:
 
         unpacker = zlib.decompressobj()
         try:
-            found = unpacker.decompress(data[24 if coding.bits == 64 else 12 :], limit)
+            unpacked = unpacker.decompress(data[24 if coding.bits == 64 else 12 :], limit)
         except zlib.error:
             return None
-        return found if unpacker.eof else None
+        return unpacked if unpacker.eof else None
 
 
 def _text(strings: bytes, at: int) -> str:

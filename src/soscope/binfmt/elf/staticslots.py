@@ -22,18 +22,20 @@ def read(image: ElfImage, arch: Arch, sections: Sections, say: Say) -> list[Fill
     """Return the relocations that fill slots; what cannot be read is told to `say`."""
     if not arch.relocations.irelative:
         return []
-    found: dict[int, Filled] = {}
+    filled: dict[int, Filled] = {}
     for section in sections.all:
         if section.type in (c.SHT_RELA, c.SHT_REL) and section.flags & c.SHF_ALLOC:
             has_addend = section.type == c.SHT_RELA
             table = section.offset, section.offset + section.size, has_addend, True
             data, _ = entries(image, table, (), say)
-            for one in filled_by(arch, image.encoding, data, has_addend=has_addend, in_plt=True):
-                found.setdefault(one.vaddr, one)
+            for relocation in filled_by(
+                arch, image.encoding, data, has_addend=has_addend, in_plt=True
+            ):
+                filled.setdefault(relocation.vaddr, relocation)
     if not sections.all:
-        for one in _Looks(image, arch).find():
-            found.setdefault(one.vaddr, one)
-    return [one for one in found.values() if one.kind in arch.relocations.irelative]
+        for relocation in _Looks(image, arch).find():
+            filled.setdefault(relocation.vaddr, relocation)
+    return [entry for entry in filled.values() if entry.kind in arch.relocations.irelative]
 
 
 class _Looks:
@@ -55,12 +57,12 @@ class _Looks:
     def find(self) -> list[Filled]:
         """Return the entries of the one table that a static program begins with."""
         image, coding = self._image, self._image.encoding
-        segment = next((one for one in image.segments if one.type == c.PT_LOAD), None)
+        segment = next((load for load in image.segments if load.type == c.PT_LOAD), None)
         if segment is None:
             return []
         data = image.source.read(segment.offset, min(segment.filesz, _SCANNED))
         for layout in (coding.rela, coding.rel):
-            found = []
+            filled = []
             for kind in self._types.irelative:
                 info = coding.word.pack(kind)
                 at = data.find(info)
@@ -71,18 +73,18 @@ class _Looks:
                         vaddr, _, *rest = layout.unpack(row)
                         addend = rest[0] if rest else self._word(vaddr)
                         if self._is_slot(vaddr) and self._is_function(addend):
-                            found.append(Filled(vaddr, kind, 0, addend, -1))
+                            filled.append(Filled(vaddr, kind, 0, addend, -1))
                     at = data.find(info, at + 1)
-            if found:
-                return found
+            if filled:
+                return filled
         return []
 
     def _is_slot(self, vaddr: int) -> bool:
         return any(
-            one.type == c.PT_LOAD
-            and one.flags & c.PF_W
-            and one.vaddr <= vaddr < one.vaddr + one.memsz
-            for one in self._image.segments
+            segment.type == c.PT_LOAD
+            and segment.flags & c.PF_W
+            and segment.vaddr <= vaddr < segment.vaddr + segment.memsz
+            for segment in self._image.segments
         )
 
     def _is_function(self, vaddr: int) -> bool:
@@ -95,8 +97,8 @@ class _Looks:
 
     def _is_code(self, vaddr: int) -> bool:
         return any(
-            one.type == c.PT_LOAD
-            and one.flags & c.PF_X
-            and one.vaddr <= vaddr < one.vaddr + one.memsz
-            for one in self._image.segments
+            segment.type == c.PT_LOAD
+            and segment.flags & c.PF_X
+            and segment.vaddr <= vaddr < segment.vaddr + segment.memsz
+            for segment in self._image.segments
         )

@@ -139,7 +139,7 @@ class SymbolArray:
         raw = self.encoding.symbol.iter_unpack(self.table)
         if bits == 64 and not shift:  # nearly always, and many: as they stand there
             return raw
-        return (in_order(one, bits, shift) for one in raw)
+        return (in_order(row, bits, shift) for row in raw)
 
     def columns(self) -> tuple[list[int], list[int], list[int]]:
         """Return of every symbol, in order: a head, value and size.
@@ -235,22 +235,22 @@ class SymbolArray:
 
         Undefined ones are among them.
         """
-        found: set[int] = set()
+        indices: set[int] = set()
         for ending in (b"\0",) if self.versions is not None else (b"\0", b"@"):
             at = self.strings.find(wanted + ending)
             while at >= 0:
-                found.update(self._with_name(at))
+                indices.update(self._with_name(at))
                 at = self.strings.find(wanted + ending, at + 1)
-        return sorted(found)
+        return sorted(indices)
 
     def _index(self) -> dict[bytes, list[int]]:
         """Return all symbols by name: worth its while from some names on."""
-        found: dict[bytes, list[int]] = {}
+        by_name: dict[bytes, list[int]] = {}
         is_versioned = self.versions is None
         for index, name in self.names():
             base = name.partition(b"@")[0] if is_versioned else name
-            found.setdefault(base or name, []).append(index)
-        return found
+            by_name.setdefault(base or name, []).append(index)
+        return by_name
 
     def _with_name(self, offset: int) -> Iterator[int]:
         """Give the indices of the symbols whose st_name is `offset`: the first field of each."""

@@ -75,9 +75,9 @@ def numbers(data: bytes, size: int, order: str) -> Numbers:
         return memoryview(data).cast(_CODES[size])
     from array import array
 
-    found = array(next(code for code in "HILQ" if array(code).itemsize == size), data)
-    found.byteswap()
-    return found
+    values = array(next(code for code in "HILQ" if array(code).itemsize == size), data)
+    values.byteswap()
+    return values
 
 
 class GnuHash:
@@ -154,13 +154,13 @@ class GnuHash:
             return []
         if index < self.first:
             raise self._broken(f"a bucket points to symbol {index}")
-        found: list[int] = []
+        indices: list[int] = []
         for place in range(self._buckets + index - self.first, _MAX_SYMBOLS):
             link = self._number(place)
             if link | 1 == value | 1:
-                found.append(place - self._buckets + self.first)
+                indices.append(place - self._buckets + self.first)
             if link & 1:
-                return found
+                return indices
         raise self._broken("a chain has no end")
 
     def read_all(self) -> None:
@@ -244,19 +244,19 @@ class SysvHash:
 
     def indices(self, name: Name) -> list[int]:
         """Return the symbols that may be called so, in order. Raises FormatError."""
-        found: list[int] = []
+        indices: list[int] = []
         if not self._buckets:
-            return found
+            return indices
         end = min(self.end, _MAX_SYMBOLS)
         index = self._number(2 + name.sysv % self._buckets)
         while index:
             if index >= end:
                 raise self._broken(f"a chain points to symbol {index}")
-            if len(found) >= end:
+            if len(indices) >= end:
                 raise self._broken("a chain runs in a circle")
-            found.append(index)
+            indices.append(index)
             index = self._number(2 + self._buckets + index)
-        return found
+        return indices
 
     def _broken(self, why: str) -> Exception:
         return broken(self._source, "DT_HASH", self._at, why)

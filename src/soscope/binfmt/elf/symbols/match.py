@@ -83,8 +83,8 @@ def choose(
     """
     if musl:
         return _musl_choice(entries, version, versions, use)
-    found = _checked(entries, version, versions, use)
-    return found if found is not None and _is_bound_to(found) else None
+    entry = _checked(entries, version, versions, use)
+    return entry if entry is not None and _is_bound_to(entry) else None
 
 
 def is_definition(entry: SymbolEntry, *, musl: bool = False) -> bool:

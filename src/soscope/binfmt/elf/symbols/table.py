@@ -87,8 +87,8 @@ class SymbolTable:
         self, name: Name, version: str | None = None, *, use: str = match.DLSYM, musl: bool = False
     ) -> SymbolEntry | None:
         """Return the symbol that a loader takes here, None if none: see `match.choose`."""
-        found = self.named(name)
-        return self.choose(found, version, use=use, musl=musl) if found else None
+        entries = self.named(name)
+        return self.choose(entries, version, use=use, musl=musl) if entries else None
 
     def choose(
         self,
@@ -103,7 +103,7 @@ class SymbolTable:
 
     def definitions(self, name: Name, *, musl: bool = False) -> list[SymbolEntry]:
         """Return all of this name that any version would get."""
-        return [one for one in self.named(name) if match.is_definition(one, musl=musl)]
+        return [entry for entry in self.named(name) if match.is_definition(entry, musl=musl)]
 
     def version_of(self, entry: SymbolEntry) -> str | None:
         """Return the name of a symbol's version, None where it has none."""
@@ -113,21 +113,21 @@ class SymbolTable:
 
     def lookup(self, name: str) -> ElfSymbol | None:
         """Return the definition of `name`, the default version first, None if there is none."""
-        found = self._definition(name)
-        return None if found is None else self._symbol(found, name)
+        entry = self._definition(name)
+        return None if entry is None else self._symbol(entry, name)
 
     def addr(self, name: str) -> int | None:
         """Return the run-time address of `name`, None where it is not defined here.
 
         Cheaper than `lookup`: the names of versions are not read.
         """
-        found = self._definition(name)
-        return None if found is None else found.value + self._image.load_bias
+        entry = self._definition(name)
+        return None if entry is None else entry.value + self._image.load_bias
 
     def _definition(self, name: str) -> SymbolEntry | None:
         """Return what dlsym takes, else the first that is there for some version."""
-        entries = [one for one in self.named(Name(os.fsencode(name))) if not one.is_stub]
-        every = [one for one in entries if match.is_definition(one)]
+        entries = [entry for entry in self.named(Name(os.fsencode(name))) if not entry.is_stub]
+        every = [entry for entry in entries if match.is_definition(entry)]
         return self.choose(entries) or next(iter(every), None)
 
     def _symbol(self, entry: SymbolEntry, name: str) -> ElfSymbol:
@@ -275,17 +275,17 @@ class SymbolTable:
         that have it; so have the keys of the result.
         """
         table = self.hash
-        found: dict[bytes, list[SymbolEntry]] = {}
+        entries: dict[bytes, list[SymbolEntry]] = {}
         if not isinstance(table, GnuHash):
             if not self._said_count():
-                return found
+                return entries
             every = {name for names in wanted.values() for name in names}
             here = {(self.array.bytes_at(row[0]) or b"") + b"\0" for row in self.array.rows()}
             return {name: self.named(Name(name[:-1])) for name in every & here}
         first, hashes = table.first, table.hashes
         hits = [at + first for at, value in enumerate(hashes) if value | 1 in wanted]
         if not hits:
-            return found
+            return entries
         array, low = self._array, 0
         if array is None or len(array) <= hits[-1]:
             low = hits[0]
@@ -298,8 +298,8 @@ class SymbolTable:
                 if is_called(name, offset):
                     number = numbers[index] if numbers else None
                     entry = SymbolEntry(index, info, other, section, value, size, number)
-                    found.setdefault(name, []).append(entry)
-        return found
+                    entries.setdefault(name, []).append(entry)
+        return entries
 
     def _stretch(self, low: int, high: int) -> SymbolArray:
         """Return the symbols from `low` on up to `high` alone."""

@@ -97,10 +97,10 @@ class Versions:
 
         Raises FormatError where they are not all there.
         """
-        found = self.read_numbers(count)
-        if len(found) < count and self.are_there:
-            self.raw(len(found))  # which says what is missing
-        return found
+        entries = self.read_numbers(count)
+        if len(entries) < count and self.are_there:
+            self.raw(len(entries))  # which says what is missing
+        return entries
 
     def read_own(self) -> None:
         """Read which versions the image defines. Raises FormatError where that is damaged."""
@@ -117,8 +117,8 @@ class Versions:
         try:
             return self._names[key]
         except KeyError:
-            found = self._names[key] = self._find_name(number, is_defined=is_defined)
-            return found
+            name = self._names[key] = self._find_name(number, is_defined=is_defined)
+            return name
 
     def _find_name(self, number: int, *, is_defined: bool) -> str | None:
         # 0 is local and 1 without a version, unless the file defines them
@@ -135,11 +135,11 @@ class Versions:
 
         Raises FormatError where the tables of versions are damaged.
         """
-        found = self._others().get(number) if number > 1 else None
-        if found is None:
+        entry = self._others().get(number) if number > 1 else None
+        if entry is None:
             return ""
         try:
-            return self._string(found[1], "vn_file")
+            return self._string(entry[1], "vn_file")
         except FormatError:
             return ""  # the versions are right without it
 
@@ -156,10 +156,10 @@ class Versions:
     def _read_needed(self) -> _Entries:
         # Elfxx_Verneed: version, count, file, aux, next; Elfxx_Vernaux: hash, flags, other,
         # name, next. The same in both classes; `aux` and `next` are relative.
-        found: _Entries = {}
+        needed: _Entries = {}
         at = self._image.locate_pointer(c.DT_VERNEED)
         if at is None:
-            return found
+            return needed
         need = Struct(self._image.encoding.order + "HHIII")
         aux = Struct(self._image.encoding.order + "IHHII")
         walked: set[int] = set()  # chains may run into each other: each entry says one thing
@@ -177,22 +177,22 @@ class Versions:
                     raise broken(source, "DT_VERNEED", entry, f"over {_MAX} entries")
                 data = take(source, entry, aux.size, "DT_VERNEED")
                 _, _, other, name, more = aux.unpack(data)
-                found[other & ~c.VERSYM_HIDDEN] = name, file
+                needed[other & ~c.VERSYM_HIDDEN] = name, file
                 if not more:
                     break
                 entry += more
             if not following:
                 break
             at += following
-        return found
+        return needed
 
     def _read_defined(self) -> _Entries:
         # Elfxx_Verdef: version, flags, ndx, count, hash, aux, next; its first Elfxx_Verdaux
         # (name, next) is its own name, the others are its parents.
-        found: _Entries = {}
+        defined: _Entries = {}
         at = self._image.locate_pointer(c.DT_VERDEF)
         if at is None:
-            return found
+            return defined
         define = Struct(self._image.encoding.order + "HHHHIII")
         source = AheadSource(self._image.source)
         for _ in range(_MAX):
@@ -201,11 +201,11 @@ class Versions:
             )
             if count and not flags & _VER_FLG_BASE:
                 (name,) = self._image.encoding.u32.unpack(take(source, at + aux, 4, "DT_VERDEF"))
-                found[number & ~c.VERSYM_HIDDEN] = int(name), 0
+                defined[number & ~c.VERSYM_HIDDEN] = int(name), 0
             if not following:
                 break
             at += following
-        return found
+        return defined
 
     def _string(self, offset: int, field: str) -> str:
         end = self.strings.find(b"\0", offset, offset + SHORT)
