@@ -28,7 +28,6 @@ TO_RENAME = tuple(
         "control/",
         "entry/",
         "instruments/",
-        "live/",
         "prototypes/",
         "recording/",
         "report/resolve/",

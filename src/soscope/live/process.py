@@ -203,7 +203,7 @@ class Process:
         tid = self._space.tid if thread is None else thread
         self._space.forget()  # mappings come and go without the loader
         for turn in range(_TRIES):
-            found = Answerer(
+            answer = Answerer(
                 self._images,
                 tid,
                 self._names,
@@ -211,11 +211,11 @@ class Process:
                 lists=lists,
                 seen_from=seen_from,
             ).answer(query)
-            if self._watch.holds(thoroughly=not found and not turn):
+            if self._watch.holds(thoroughly=not answer and not turn):
                 break
             self._renew()  # it has changed: the answer may be wrong
         self._space.check()
-        return found
+        return answer
 
     def locate(self, addr: int) -> Answer:
         """Answer with the symbol that contains the run-time address, and how far into it that is.
@@ -246,12 +246,12 @@ class Process:
         self._refresh()
         for _ in range(_TRIES):
             with _WithoutCollection():
-                found = self._names().by_addrs(queries)
+                answers = self._names().by_addrs(queries)
             if self._watch.holds():
                 break
             self._refresh()  # it changed meanwhile
         self._space.check()
-        return found
+        return answers
 
     def answers(
         self,
@@ -267,7 +267,7 @@ class Process:
         Raises NoSuchProcess, UsageError.
 
         >>> with soscope.Process(pid) as process:
-        ...     [one.status for one in process.answers(["malloc", "libc.so.6!free", "nobody"])]
+        ...     [each.status for each in process.answers(["malloc", "libc.so.6!free", "nobody"])]
         ['ok', 'ok', 'none']
         """
         batch = Batch(queries)
@@ -292,15 +292,15 @@ class Process:
     def _named(self, names: set[str], answerer: Answerer) -> dict[str, Answer]:
         """Answer many names at once; some may be left out, and all where the picture changed."""
         with _WithoutCollection():
-            found = answerer.by_names(names)
-            rest = names - found.keys()
+            answers = answerer.by_names(names)
+            rest = names - answers.keys()
             if len(rest) > _FEW:
-                found |= answerer.by_other_names(rest)
+                answers |= answerer.by_other_names(rest)
         # what is nowhere may have come without the loader
         if not self._watch.holds(thoroughly=bool(rest)):
-            found = {}
+            answers = {}
         self._space.check()
-        return found
+        return answers
 
     def bindings(self, *, image: str | None = None, symbol: str | None = None) -> list[Binding]:
         """Return what the slots hold now, image by image in link-map order.
@@ -310,7 +310,7 @@ class Process:
 
         >>> with soscope.Process(pid) as process:
         ...     start = process.bindings(image="sleep", symbol="__libc_start_main")
-        >>> [(one.state, one.to_image.name) for one in start]
+        >>> [(slot.state, slot.to_image.name) for slot in start]
         [('bound', 'libc.so.6')]
         """
         from soscope.live.slots.bindings import Bindings
@@ -320,18 +320,18 @@ class Process:
 
         for _ in range(_TRIES):
             images = self.picture
-            wanted = None if image is None else {id(one) for one in images.named(image)}
-            found = [
-                one
+            wanted = None if image is None else {id(owner) for owner in images.named(image)}
+            bindings = [
+                binding
                 for owner, slots in Bindings(images).by_image.items()
                 if wanted is None or id(owner) in wanted
-                for one in slots
-                if symbol is None or one.symbol == symbol
+                for binding in slots
+                if symbol is None or binding.symbol == symbol
             ]
             if self._watch.holds():
                 break
         self._space.check()
-        return found
+        return bindings
 
     def read(self, addr: int, size: int) -> bytes:
         """Return up to `size` bytes at the run-time address; fewer where a page is missing.

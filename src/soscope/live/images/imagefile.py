@@ -74,12 +74,12 @@ def open_file(image: LoadedImage) -> ImageFile | None:
     descriptor = _open(image, mapping)
     if descriptor is None:
         return None
-    found = _elf_in(image, mapping, descriptor)
-    if found is None:
+    member = _elf_in(image, mapping, descriptor)
+    if member is None:
         os.close(descriptor)
         return None
     try:
-        file = ImageFile(descriptor, image.path, mapping.inode, *found)
+        file = ImageFile(descriptor, image.path, mapping.inode, *member)
     except FormatError:
         return None
     return file if _agrees(image, file) else None
@@ -123,7 +123,7 @@ def _elf_in(image: LoadedImage, mapping: Mapping, descriptor: int) -> tuple[int,
     None where no ELF header of the file can be that of the image.
     """
     whole = FileSource(descriptor, image.path)
-    starts = [one.offset for one in image.space.mappings_of(mapping.inode) if one.offset]
+    starts = [piece.offset for piece in image.space.mappings_of(mapping.inode) if piece.offset]
     for start in (0, *starts):
         source = SliceSource(whole, start) if start else whole
         try:
@@ -142,8 +142,13 @@ def _agrees(image: LoadedImage, file: ImageFile) -> bool:
     """Say whether the file is what is in memory, by the build-id and the program headers."""
     if image.has_no_segments_yet:  # the file itself may be where they are to come from
         return True
-    ours = [(one.type, one.offset, one.vaddr, one.filesz) for one in image.segments]
-    theirs = [(one.type, one.offset, one.vaddr, one.filesz) for one in file.elf.segments]
+    ours = [
+        (segment.type, segment.offset, segment.vaddr, segment.filesz) for segment in image.segments
+    ]
+    theirs = [
+        (segment.type, segment.offset, segment.vaddr, segment.filesz)
+        for segment in file.elf.segments
+    ]
     if ours != theirs:
         return False
     try:

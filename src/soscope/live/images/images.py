@@ -116,8 +116,8 @@ class Images:
         `scope_is_guessed` says afterwards that the loader's own list was not found.
         """
         if namespace not in self._scopes:
-            found, guessed, watched = global_scope(self, namespace)
-            self._scopes[namespace] = found
+            scope, guessed, watched = global_scope(self, namespace)
+            self._scopes[namespace] = scope
             self.watched += watched
             self.scope_is_guessed |= guessed
         return self._scopes[namespace]
@@ -125,8 +125,8 @@ class Images:
     @property
     def private_addr(self) -> int | None:
         """The address of glibc's `_rtld_global`, None with another loader."""
-        found = rtld_global(self)
-        return None if found is None else found[0]
+        place = rtld_global(self)
+        return None if place is None else place[0]
 
     def at(self, addr: int) -> LoadedImage | None:
         """Return the image one of whose PT_LOADs holds `addr`, None where none does."""
@@ -142,13 +142,13 @@ class Images:
                 for image in self.all
                 for start, end in image.ranges
             )
-            self._ranges = [one[0] for one in ranges], [(one[1], one[3]) for one in ranges]
+            self._ranges = [row[0] for row in ranges], [(row[1], row[3]) for row in ranges]
         starts, rest = self._ranges
-        found: list[LoadedImage | None] = []
+        images: list[LoadedImage | None] = []
         for addr in addrs:
             at = bisect_right(starts, addr) - 1
-            found.append(rest[at][1] if at >= 0 and addr < rest[at][0] else None)
-        return found
+            images.append(rest[at][1] if at >= 0 and addr < rest[at][0] else None)
+        return images
 
     def named(self, text: str) -> list[LoadedImage]:
         """Return the images whose soname, file name or path is `text`, in order."""
@@ -214,7 +214,7 @@ def _find_debug(main: LoadedImage, segments: list[Segment]) -> int:
         return 0
     if debug:
         return debug
-    if debug is None and not any(one.type == c.PT_INTERP for one in segments):
+    if debug is None and not any(segment.type == c.PT_INTERP for segment in segments):
         return _exported_debug(main)  # it may be the loader, started as a program
     return 0
 
@@ -223,9 +223,9 @@ def _exported_debug(loader: LoadedImage) -> int:
     """Return the address of the `struct r_debug` that a loader exports, 0 if it does not."""
     try:
         for name, is_pointer in ((b"_r_debug", False), (b"_dl_debug_addr", True)):
-            found = loader.symbols.find(Name(name))
-            if found is not None:
-                addr = found.value + loader.load_bias
+            symbol = loader.symbols.find(Name(name))
+            if symbol is not None:
+                addr = symbol.value + loader.load_bias
                 return (loader.space.word(addr) or 0) if is_pointer else addr
     except FormatError:
         pass  # a damaged loader tells nothing

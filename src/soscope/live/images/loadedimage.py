@@ -173,7 +173,7 @@ class LoadedImage:
         """The mapping that holds its dynamic section, else its first segment."""
         addr = self.dynamic
         if not addr:
-            loads = [one for one in self.segments if one.type == c.PT_LOAD]
+            loads = [segment for segment in self.segments if segment.type == c.PT_LOAD]
             addr = loads[0].vaddr + self.load_bias if loads else 0
         return self.space.mapping_at(addr)
 
@@ -309,9 +309,9 @@ class LoadedImage:
         if self._ranges is None:
             bias = self.load_bias
             self._ranges = sorted(
-                (one.vaddr + bias, one.vaddr + one.memsz + bias)
-                for one in self.segments
-                if one.type == c.PT_LOAD
+                (segment.vaddr + bias, segment.vaddr + segment.memsz + bias)
+                for segment in self.segments
+                if segment.type == c.PT_LOAD
             )
         return self._ranges
 
@@ -324,8 +324,8 @@ class LoadedImage:
         every = self.space.mappings
         if not ranges:
             return []
-        low = bisect_right(every, ranges[0][0], key=lambda one: one.end)
-        high = bisect_left(every, ranges[-1][1], low, key=lambda one: one.start)
+        low = bisect_right(every, ranges[0][0], key=lambda mapping: mapping.end)
+        high = bisect_left(every, ranges[-1][1], low, key=lambda mapping: mapping.start)
         return [
             mapping
             for mapping in every[low:high]
@@ -335,10 +335,10 @@ class LoadedImage:
     def executes(self, addr: int) -> bool:
         """Say whether `addr` lies in one of its executable segments."""
         return any(
-            one.type == c.PT_LOAD
-            and one.flags & c.PF_X
-            and 0 <= addr - self.load_bias - one.vaddr < one.memsz
-            for one in self.segments
+            segment.type == c.PT_LOAD
+            and segment.flags & c.PF_X
+            and 0 <= addr - self.load_bias - segment.vaddr < segment.memsz
+            for segment in self.segments
         )
 
     def contains(self, addr: int) -> bool:
@@ -357,16 +357,16 @@ class LoadedImage:
 
     def _find_segments(self) -> list[Segment]:
         """Read the program headers where the image begins, which l_addr says nearly always."""
-        found = self._segments_at(self.load_bias)
-        if found is not None:
-            return found
+        segments = self._segments_at(self.load_bias)
+        if segments is not None:
+            return segments
         mapping = self.space.mapping_at(self.dynamic)
         if mapping is not None and mapping.inode:
             same = self.space.mappings_of(mapping.inode)
-            for one in reversed([one for one in same if one.start <= mapping.start]):
-                found = self._segments_at(one.start)
-                if found is not None:
-                    return found
+            for candidate in reversed([piece for piece in same if piece.start <= mapping.start]):
+                segments = self._segments_at(candidate.start)
+                if segments is not None:
+                    return segments
         # its file is found by its dynamic section, or by these segments
         file = self.file if self.dynamic else None
         return [] if file is None else file.elf.segments

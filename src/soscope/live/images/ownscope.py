@@ -22,16 +22,16 @@ _MOST_LISTS = 1 << 14  # one for each time that somebody opened it, or what need
 
 def own_scope(images: Images, image: LoadedImage) -> tuple[list[LoadedImage], bool]:
     """Return the images in which the loader looks for imports of `image`; and if guessed."""
-    found = _of_link_map(images, image) if image.link_map else None
-    if found is not None:
-        return found, False
+    told = _of_link_map(images, image) if image.link_map else None
+    if told is not None:
+        return told, False
     listed = list(images.scope(image.namespace))
     if image not in listed:
         for root in images.namespaces[image.namespace] if images.namespaces else []:
             if root not in listed:
                 came = breadth_first(images, root)
                 if image in came:
-                    listed += [one for one in came if one not in listed]
+                    listed += [member for member in came if member not in listed]
         listed += [] if image in listed else [image]
     return listed, True
 
@@ -50,9 +50,9 @@ def _of_link_map(images: Images, image: LoadedImage) -> list[LoadedImage] | None
         inside = image.link_map + (index - 4) * size
         if most == 4 and place != inside:
             continue
-        found = _lists(images, place, most)
-        if found is not None:
-            return found
+        scope = _lists(images, place, most)
+        if scope is not None:
+            return scope
     return None
 
 
@@ -60,11 +60,11 @@ def _lists(images: Images, place: int, most: int) -> list[LoadedImage] | None:
     space = images.space
     size = space.bits // 8
     data = space.read(place, most * size)
-    found: dict[int, LoadedImage] = {}
+    by_link_map: dict[int, LoadedImage] = {}
     for at in range(0, len(data), size):
         element = int.from_bytes(data[at : at + size], "little")
         if not element:
-            return list(found.values()) or None
+            return list(by_link_map.values()) or None
         raw = space.read(element, size + 4)
         if len(raw) < size + 4:
             return None
@@ -74,9 +74,9 @@ def _lists(images: Images, place: int, most: int) -> list[LoadedImage] | None:
         entries = entries_of(images, pointer, count)
         if entries is None:
             return None
-        for one in entries:
-            found.setdefault(one.link_map, one)
-    return list(found.values()) or None
+        for entry in entries:
+            by_link_map.setdefault(entry.link_map, entry)
+    return list(by_link_map.values()) or None
 
 
 def promised(images: Images, image: LoadedImage, *, musl: bool) -> list[LoadedImage]:
@@ -85,9 +85,9 @@ def promised(images: Images, image: LoadedImage, *, musl: bool) -> list[LoadedIm
     With musl the C library is the loader, whatever name it was linked under.
     """
     try:
-        found = breadth_first(images, image)
+        listed = breadth_first(images, image)
     except FormatError:
-        found = [image]
-    if musl and images.loader is not None and images.loader not in found:
-        found.append(images.loader)
-    return found
+        listed = [image]
+    if musl and images.loader is not None and images.loader not in listed:
+        listed.append(images.loader)
+    return listed

@@ -34,9 +34,9 @@ class Patchwork(ByteSource):
 
     def read(self, offset: int, size: int) -> bytes:
         """Return up to `size` bytes at run-time address `offset`; fewer at a mapping's end."""
-        found = bytearray()
-        while len(found) < size:
-            addr = offset + len(found)
+        data = bytearray()
+        while len(data) < size:
+            addr = offset + len(data)
             at = bisect_right(self._starts, addr) - 1
             if at < 0 or addr >= self._mappings[at].end:
                 break
@@ -44,12 +44,12 @@ class Patchwork(ByteSource):
             descriptor = self._open(mapping)
             if descriptor is None:
                 break
-            wanted = min(size - len(found), mapping.end - addr)
+            wanted = min(size - len(data), mapping.end - addr)
             piece = os.pread(descriptor, wanted, mapping.offset + addr - mapping.start)
-            found += piece
+            data += piece
             if len(piece) < wanted:
                 break
-        return bytes(found)
+        return bytes(data)
 
     def _open(self, mapping: Mapping) -> int | None:
         """Open the file of a mapping, if it is still the same; once for each inode."""
@@ -78,5 +78,5 @@ def open_same(paths: tuple[str, ...], inode: int) -> int | None:
     return None
 
 
-def _is_same(found: os.stat_result, inode: int) -> bool:
-    return stat.S_ISREG(found.st_mode) and found.st_ino == inode
+def _is_same(status: os.stat_result, inode: int) -> bool:
+    return stat.S_ISREG(status.st_mode) and status.st_ino == inode

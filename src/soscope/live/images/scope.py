@@ -36,9 +36,9 @@ def global_scope(images: Images, namespace: int) -> tuple[list[LoadedImage], boo
     if images.is_static:
         return listed[:1], False, []
     if not images.is_guessed:
-        found = _glibc_scope(images, listed) or _musl_scope(images, listed)
-        if found is not None:
-            return found[0], False, found[1]
+        told = _glibc_scope(images, listed) or _musl_scope(images, listed)
+        if told is not None:
+            return told[0], False, told[1]
     return breadth_first(images, listed[0]), True, []
 
 
@@ -64,23 +64,23 @@ def search_list(images: Images, image: LoadedImage) -> tuple[list[LoadedImage], 
 
 def breadth_first(images: Images, first: LoadedImage) -> list[LoadedImage]:
     """Return an image and what its DT_NEEDED lead to, in the order of a loader."""
-    found = [first]
+    ordered = [first]
     by_name: dict[str, LoadedImage] = {}
     namespaces = images.namespaces
     peers = namespaces[first.namespace] if first.namespace < len(namespaces) else [first]
     for image in peers:
         for name in (image.loader_name, image.name, image.soname):
             by_name.setdefault(name, image)
-    for image in found:  # grows while it is walked
+    for image in ordered:  # grows while it is walked
         try:
             needed = image.reader.needed
         except FormatError:
             continue  # half loaded: nothing is known to be needed
         for name in needed:
             provider = by_name.get(name)
-            if provider is not None and provider not in found:
-                found.append(provider)
-    return found
+            if provider is not None and provider not in ordered:
+                ordered.append(provider)
+    return ordered
 
 
 def is_musl(images: Images) -> bool:
@@ -104,10 +104,10 @@ def rtld_global(images: Images) -> tuple[int, int] | None:
         if loader is None:
             continue
         try:
-            found = loader.symbols.named(Name(_RTLD_GLOBAL))
+            symbols = loader.symbols.named(Name(_RTLD_GLOBAL))
         except FormatError:
             continue  # no symbols: not the loader
-        for symbol in found:
+        for symbol in symbols:
             if symbol.section != c.SHN_UNDEF:
                 return symbol.value + loader.load_bias, min(symbol.size, _MAX_PRIVATE)
     return None
@@ -120,13 +120,13 @@ def entries_of(images: Images, pointer: int, count: int) -> list[LoadedImage] | 
     if len(data) < count * size:
         return None
     known = images.by_link_map
-    found = []
+    entries = []
     for at in range(0, count * size, size):
         image = known.get(int.from_bytes(data[at : at + size], "little"))
         if image is None:
             return None
-        found.append(image)
-    return found
+        entries.append(image)
+    return entries
 
 
 def _glibc_scope(
@@ -154,12 +154,12 @@ def _glibc_scope(
             int.from_bytes(raw[size:], "little"),
         )
         if len(raw) == size + 4 and 0 < entries <= len(listed):
-            found = entries_of(images, pointer, entries)
-            if found is not None and found[0] is listed[0]:
-                return found, [(element, raw), (pointer, space.read(pointer, entries * size))]
+            scope = entries_of(images, pointer, entries)
+            if scope is not None and scope[0] is listed[0]:
+                return scope, [(element, raw), (pointer, space.read(pointer, entries * size))]
     # A namespace made by dlmopen whose first image is its scope.
-    found, _ = search_list(images, listed[0])
-    return (found, []) if listed[0].namespace else None
+    scope, _ = search_list(images, listed[0])
+    return (scope, []) if listed[0].namespace else None
 
 
 def older_namespaces(images: Images) -> list[tuple[int, int]]:
@@ -201,7 +201,7 @@ def has_same_namespaces(images: Images) -> bool:
 def _namespaces_in(images: Images, data: bytes) -> list[tuple[int, int]]:
     """Return number and head of the namespaces in `_rtld_global` that are not known yet."""
     size = images.space.bits // 8
-    found: dict[int, int] = {}
+    heads: dict[int, int] = {}
     for at in range(size, len(data) - size, size):
         head = int.from_bytes(data[at : at + size], "little")
         if not head or head % size or head in images.by_link_map:
@@ -209,8 +209,8 @@ def _namespaces_in(images: Images, data: bytes) -> list[tuple[int, int]]:
         count = int.from_bytes(data[at + size : at + size + 4], "little")
         namespace = _namespace(images, head, count)
         if namespace:
-            found.setdefault(namespace, head)
-    return sorted(found.items())
+            heads.setdefault(namespace, head)
+    return sorted(heads.items())
 
 
 def _tells_namespaces(images: Images) -> bool:
@@ -250,11 +250,11 @@ def _musl_scope(
     offset = _syms_next(images, head)
     if offset is None:
         return None
-    found: list[LoadedImage] = []
+    scope: list[LoadedImage] = []
     watched: Watched = []
     image: LoadedImage | None = head
-    while image is not None and image not in found:
-        found.append(image)
+    while image is not None and image not in scope:
+        scope.append(image)
         place = image.link_map + offset
         data = space.read(place, size)
         watched.append((place, data))
@@ -262,7 +262,7 @@ def _musl_scope(
         image = images.by_link_map.get(following)
         if following and image is None:
             return None
-    return found, watched
+    return scope, watched
 
 
 def _syms_next(images: Images, image: LoadedImage) -> int | None:

@@ -200,7 +200,7 @@ class Space:
         """
         if self._mappings is None:
             self._mappings = maps.parse(self.maps_text)
-            self._starts = [one.start for one in self._mappings]
+            self._starts = [mapping.start for mapping in self._mappings]
         return self._mappings
 
     def forget(self) -> None:
@@ -227,12 +227,12 @@ class Space:
             if self._lines is None:
                 self._lines = [line for line in self.maps_text.split(b"\n") if line]
             at = bisect_right(self._lines, addr, key=maps.start_of)
-            one = maps.parse_line(self._lines[at - 1]) if at else None
-            return one if one is not None and addr < one.end else None
-        found = self.mappings
+            mapping = maps.parse_line(self._lines[at - 1]) if at else None
+            return mapping if mapping is not None and addr < mapping.end else None
+        mappings = self.mappings
         at = bisect_right(self._starts, addr)
-        if at and addr < found[at - 1].end:
-            return found[at - 1]
+        if at and addr < mappings[at - 1].end:
+            return mappings[at - 1]
         return None
 
     @property
@@ -242,7 +242,7 @@ class Space:
         Raises NoSuchProcess.
         """
         try:
-            found = sorted(map(int, os.listdir(f"/proc/{self.pid}/task")))
+            tids = sorted(map(int, os.listdir(f"/proc/{self.pid}/task")))
         except OSError as error:
             raise self._gone(error.errno) from error
-        return [tid for tid in found if status.state_of(tid) not in status.ENDED]
+        return [tid for tid in tids if status.state_of(tid) not in status.ENDED]

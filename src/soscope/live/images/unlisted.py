@@ -29,13 +29,13 @@ def unlisted_images(images: Images) -> list[LoadedImage]:
     One pass: mappings and the ranges of images both rise.
     """
     space = images.space
-    found: list[LoadedImage] = []
+    unlisted: list[LoadedImage] = []
     known = [pair for image in images.linked for pair in image.ranges]
     vdso = space.auxv.get(auxv.AT_SYSINFO_EHDR, 0)
     if vdso and not any(image.is_vdso for image in images.linked):
         image = image_at(space, vdso, index=len(images.linked), is_vdso=True)
         if image is not None:
-            found.append(image)
+            unlisted.append(image)
             known += image.ranges
     known.sort()
     place = 0
@@ -46,12 +46,12 @@ def unlisted_images(images: Images) -> list[LoadedImage]:
             continue
         if mapping.flags[0] != "r" or mapping.path.startswith("[v"):
             continue
-        image = image_at(space, mapping.start, index=len(images.linked) + len(found))
+        image = image_at(space, mapping.start, index=len(images.linked) + len(unlisted))
         if image is not None and _is_mapped(image, mapping):
-            found.append(image)
+            unlisted.append(image)
             for pair in image.ranges:
                 insort(known, pair, place)
-    return found
+    return unlisted
 
 
 def image_at(space: Space, addr: int, *, index: int, is_vdso: bool = False) -> LoadedImage | None:
@@ -75,8 +75,8 @@ def image_at(space: Space, addr: int, *, index: int, is_vdso: bool = False) -> L
 
 def _is_mapped(image: LoadedImage, first: Mapping) -> bool:
     """Say whether every PT_LOAD is where it belongs, code executable."""
-    loads = [one for one in image.segments if one.type == c.PT_LOAD and one.filesz]
-    return bool(loads) and all(_holds(image, one, first) for one in loads)
+    loads = [segment for segment in image.segments if segment.type == c.PT_LOAD and segment.filesz]
+    return bool(loads) and all(_holds(image, segment, first) for segment in loads)
 
 
 def _holds(image: LoadedImage, load: Segment, first: Mapping) -> bool:

@@ -90,11 +90,11 @@ class _WatchedPlaces:
     def holds(self, space: Space) -> bool:
         """Say whether every place has what it had."""
         start = self.start
-        found = space.read(start, self.end - start)
-        if start + len(found) == self.end:
-            return all(found[begin:end] == data for begin, end, data in self._places)
+        now = space.read(start, self.end - start)
+        if start + len(now) == self.end:
+            return all(now[begin:end] == data for begin, end, data in self._places)
         # what lies between them is no memory any more
-        return all(space.read(start + one, len(data)) == data for one, _, data in self._places)
+        return all(space.read(start + begin, len(data)) == data for begin, _, data in self._places)
 
 
 class _Batch:
@@ -137,12 +137,12 @@ class _Batch:
 
 
 def _pieces(watched: list[tuple[int, bytes]]) -> list[_WatchedPlaces]:
-    found: list[_WatchedPlaces] = []
+    pieces: list[_WatchedPlaces] = []
     for addr, data in sorted(watched):
-        if not found or addr - found[-1].end > _NEAR:
-            found.append(_WatchedPlaces(addr))
-        found[-1].take(addr, data)
-    return found
+        if not pieces or addr - pieces[-1].end > _NEAR:
+            pieces.append(_WatchedPlaces(addr))
+        pieces[-1].take(addr, data)
+    return pieces
 
 
 def _batches(watched: list[tuple[int, bytes]]) -> list[_Batch]:

@@ -120,10 +120,10 @@ class Answerer:
         images = self._called(result, text)
         if images is None:
             return result
-        found = [seen_from(self.images, image, query) for image in images]
-        if len({(one.status, one.addr) for one in found}) == 1:
-            return found[0]
-        result.candidates = [one.as_candidate() for one in found]
+        answers = [seen_from(self.images, image, query) for image in images]
+        if len({(answer.status, answer.addr) for answer in answers}) == 1:
+            return answers[0]
+        result.candidates = [answer.as_candidate() for answer in answers]
         return result.refuse(words.AMBIGUOUS, f"{len(images)} images are called {text}")
 
     # ---- the global scope ----
@@ -138,7 +138,7 @@ class Answerer:
         name = os.fsencode(query.name)
         hit = self.lookup.first(scope, name, query.version)
         if hit is not None:
-            place = next(at for at, one in enumerate(scope) if one is hit[0])
+            place = next(at for at, image in enumerate(scope) if image is hit[0])
             result.why.append(f"image {place + 1} of the scope, {hit[0].name}, defines it")
             self.lookup.settle(result, hit, query.name, words.RULE_DLSYM)
             return
@@ -160,8 +160,10 @@ class Answerer:
             # A static program's own symbols are all static; what it has loaded is no better.
             own = self._names().statics(self.lookup, query, [self.images.main])
             if own:
-                found = [self.lookup.candidate(hit, query.name, rule_of(hit[0])) for hit in hits]
-                result.candidates = [one.as_candidate() for one in own] + found
+                candidates = [
+                    self.lookup.candidate(hit, query.name, rule_of(hit[0])) for hit in hits
+                ]
+                result.candidates = [answer.as_candidate() for answer in own] + candidates
                 result.refuse(words.AMBIGUOUS, "the program and what it has loaded define it")
                 return
         if len(hits) == 1:
@@ -174,12 +176,15 @@ class Answerer:
             self._hidden_or_static(result, query)
 
     def _ambiguous(self, result: Answer, name: str, hits: list[Hit]) -> None:
-        found = [self.lookup.candidate(hit, name, rule_of(hit[0])) for hit in hits]
-        if len({one.addr for one in found}) == 1 and found[0].addr is not None:
+        candidates = [self.lookup.candidate(hit, name, rule_of(hit[0])) for hit in hits]
+        if (
+            len({candidate.addr for candidate in candidates}) == 1
+            and candidates[0].addr is not None
+        ):
             self.lookup.settle(result, hits[0], name, rule_of(hits[0][0]))
             return
-        result.candidates = found
-        result.refuse(words.AMBIGUOUS, f"{len(found)} images define it: say IMAGE!{name}")
+        result.candidates = candidates
+        result.refuse(words.AMBIGUOUS, f"{len(candidates)} images define it: say IMAGE!{name}")
 
     def _hidden_or_static(self, result: Answer, query: Query) -> None:
         """Answer for a name that no loader would find."""
@@ -195,7 +200,7 @@ class Answerer:
         result.candidates = [
             self.lookup.candidate(hit, query.name, rule_of(hit[0])) for hit in hits
         ]
-        versions = ", ".join(sorted({str(one.version) for one in result.candidates}))
+        versions = ", ".join(sorted({str(candidate.version) for candidate in result.candidates}))
         result.refuse(words.NONE, f"only with these versions: {versions}")
 
     # ---- static symbols ----
@@ -217,8 +222,10 @@ class Answerer:
             from soscope.live.names.cxxnames import mangled_names
 
             mangled = mangled_names(query.name, images, result.why)
-            queries = [Query(query.text, one, image=query.image) for one in mangled]
-            answers = [one for one in map(self.by_name, queries) if one.status != words.NONE]
+            queries = [Query(query.text, name, image=query.image) for name in mangled]
+            answers = [
+                answer for answer in map(self.by_name, queries) if answer.status != words.NONE
+            ]
         if not answers:
             answers = names.described(query, images)
         if not answers:
@@ -226,23 +233,23 @@ class Answerer:
             images = images[:1] if query.image is not None else []
             where = images[0].name if images else "any image"
             result.refuse(words.NONE, f"symbol '{query.name}' not found in {where}")
-        elif len({one.addr for one in answers}) == 1 and answers[0].status != words.NONE:
+        elif len({answer.addr for answer in answers}) == 1 and answers[0].status != words.NONE:
             result.take(answers[0])
         else:
-            result.candidates = [one.as_candidate() for one in answers]
+            result.candidates = [answer.as_candidate() for answer in answers]
             result.refuse(words.AMBIGUOUS, f"{len(answers)} definitions that no loader knows")
 
     # ---- one image ----
 
     def _called(self, result: Answer, text: str) -> list[LoadedImage] | None:
         """Return the images called `text`; None where the answer is already there."""
-        found = self.images.named(text)
+        images = self.images.named(text)
         if self.namespace is not None:
-            found = [one for one in found if one.namespace == self.namespace]
-        if not found:
+            images = [image for image in images if image.namespace == self.namespace]
+        if not images:
             result.refuse(words.NONE, f"no image is called {text}")
             return None
-        return found
+        return images
 
     def _on_handle(self, result: Answer, query: Query, images: list[LoadedImage]) -> None:
         """Answer with what dlsym returns for handles of these images."""
@@ -293,21 +300,23 @@ class Answerer:
         """List every definition: in scope order first, then in the other images."""
         scope = self.images.scope(self.namespace or 0)
         known = set(map(id, scope))
-        where = scope + [one for one in self.images.all if id(one) not in known]
+        where = scope + [image for image in self.images.all if id(image) not in known]
         name = os.fsencode(query.name)
         candidates: list[Candidate] = []
         for hit in self.lookup.every(where, name):
             rule = words.RULE_DLSYM if id(hit[0]) in known else rule_of(hit[0])
-            one = self.lookup.candidate(hit, query.name, rule)
-            one.wins = result.addr is not None and (
-                one.addr == result.addr and hit[0] is result.image and one.version == result.version
+            candidate = self.lookup.candidate(hit, query.name, rule)
+            candidate.wins = result.addr is not None and (
+                candidate.addr == result.addr
+                and hit[0] is result.image
+                and candidate.version == result.version
             )
-            candidates.append(one)
-        listed = {(id(one.image), one.addr) for one in candidates}
-        for found in self._names().statics(self.lookup, query, where):
-            one = found.as_candidate()
-            if (id(one.image), one.addr) not in listed:
-                one.wins = one.addr == result.addr and one.addr is not None
-                candidates.append(one)
+            candidates.append(candidate)
+        listed = {(id(definition.image), definition.addr) for definition in candidates}
+        for answer in self._names().statics(self.lookup, query, where):
+            candidate = answer.as_candidate()
+            if (id(candidate.image), candidate.addr) not in listed:
+                candidate.wins = candidate.addr == result.addr and candidate.addr is not None
+                candidates.append(candidate)
         # those of a C++ name are listed already: each mangled name has been asked for
         result.candidates = candidates or result.candidates

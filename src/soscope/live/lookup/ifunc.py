@@ -32,12 +32,12 @@ class IfuncTarget:
         self.others = others or []
 
 
-def target(images: Images, image: LoadedImage, name: str, found: SymbolEntry) -> IfuncTarget:
-    """Return where the IFUNC `found` of `image` leads."""
-    resolver = found.value + image.load_bias
-    version = image.symbols.version_of(found)
+def target(images: Images, image: LoadedImage, name: str, entry: SymbolEntry) -> IfuncTarget:
+    """Return where the IFUNC `entry` of `image` leads."""
+    resolver = entry.value + image.load_bias
+    version = image.symbols.version_of(entry)
     seen: dict[int, str] = {}
-    for value, why in _irelative(image, found.value):
+    for value, why in _irelative(image, entry.value):
         seen.setdefault(value, why)
     if not seen:
         for value, why in _named(images, image, os.fsencode(name), version):
@@ -56,24 +56,24 @@ def target(images: Images, image: LoadedImage, name: str, found: SymbolEntry) ->
 
 def _irelative(image: LoadedImage, resolver: int) -> list[tuple[int, str]]:
     """Return what the IRELATIVE slots with this resolver hold."""
-    found = []
+    held = []
     try:
         for slot in slots.slots_of(image):
             if slot.kind == slots.IRELATIVE and slot.addend == resolver:
                 value = image.space.word(slot.addr)
                 if value and value not in (resolver, resolver + image.load_bias):
-                    found.append((value, f"IRELATIVE slot {slot.addr:#x} of {image.name}"))
+                    held.append((value, f"IRELATIVE slot {slot.addr:#x} of {image.name}"))
     except FormatError:
         pass  # damaged tables name no slot: less evidence
-    return [one for one in found if image.executes(one[0])]
+    return [pair for pair in held if image.executes(pair[0])]
 
 
 def _named(
     images: Images, image: LoadedImage, name: bytes, version: str | None
 ) -> list[tuple[int, str]]:
     """Return what slots for this name and version hold, where it can come from `image`."""
-    found = []
-    vdso = next((one for one in images.linked if one.is_vdso), None)
+    held = []
+    vdso = next((candidate for candidate in images.linked if candidate.is_vdso), None)
     for user in images.linked:
         if user.namespace != image.namespace:
             continue
@@ -86,8 +86,8 @@ def _named(
             if user is image and slot.kind == slots.JUMP and _is_own_stub(image, slot, value):
                 continue
             if image.executes(value) or (vdso is not None and vdso.contains(value)):
-                found.append((value, f"slot {slot.addr:#x} of {user.name}"))
-    return found
+                held.append((value, f"slot {slot.addr:#x} of {user.name}"))
+    return held
 
 
 def _is_own_stub(image: LoadedImage, slot: slots.RelocatedWord, value: int) -> bool:
@@ -125,7 +125,7 @@ def _ask_here(
     from soscope.live.images.images import find_images
 
     ours = find_images(own)
-    twin = next((one for one in ours.linked if one.name == image.name), None)
+    twin = next((candidate for candidate in ours.linked if candidate.name == image.name), None)
     if twin is None or not twin.build_id or twin.build_id != image.build_id:
         return None
     libc = ctypes.CDLL(None)
@@ -138,8 +138,8 @@ def _ask_here(
         return None
     if twin.contains(here):
         return int(here) - twin.load_bias + image.load_bias
-    vdso = next((one for one in images.all if one.is_vdso), None)
-    own_vdso = next((one for one in ours.all if one.is_vdso), None)
+    vdso = next((candidate for candidate in images.all if candidate.is_vdso), None)
+    own_vdso = next((candidate for candidate in ours.all if candidate.is_vdso), None)
     if vdso is not None and own_vdso is not None and own_vdso.contains(here):
         return int(here) - own_vdso.load_bias + vdso.load_bias
     return None
@@ -152,4 +152,4 @@ def _has_tunables(space: Space) -> bool:
             theirs = file.read().split(b"\0")
     except OSError:
         return True
-    return any(one.startswith(_TUNABLES) for one in theirs) or "GLIBC_TUNABLES" in os.environ
+    return any(entry.startswith(_TUNABLES) for entry in theirs) or "GLIBC_TUNABLES" in os.environ

@@ -54,11 +54,11 @@ class Lookup:
         musl = self.is_musl
         for image in where:
             try:
-                found = image.symbols.find(wanted, version, musl=musl)
+                entry = image.symbols.find(wanted, version, musl=musl)
             except FormatError:
                 continue  # not loaded to the end, or damaged: ld.so has no symbols of it either
-            if found is not None:
-                return image, found
+            if entry is not None:
+                return image, entry
         return None
 
     def first_all(self, where: Iterable[LoadedImage], names: Iterable[str]) -> dict[str, Hit]:
@@ -71,7 +71,7 @@ class Lookup:
             word += b"\0"
             texts[word] = name, hashed
             wanted.setdefault(hashed, []).append(word)
-        found: dict[str, Hit] = {}
+        hits: dict[str, Hit] = {}
         musl = self.is_musl
         for image in where:
             if not wanted:
@@ -80,11 +80,11 @@ class Lookup:
                 symbols = image.symbols
                 for word, several in symbols.named_all(wanted).items():
                     name, hashed = texts[word]
-                    if name in found:
+                    if name in hits:
                         continue
                     chosen = symbols.choose(several, musl=musl)
                     if chosen is not None:
-                        found[name] = image, chosen
+                        hits[name] = image, chosen
                         left = wanted[hashed]
                         if len(left) == 1:
                             del wanted[hashed]
@@ -92,7 +92,7 @@ class Lookup:
                             left.remove(word)
             except FormatError:
                 continue  # half loaded: the loader would find nothing in it
-        return found
+        return hits
 
     def exported(self, where: Iterable[LoadedImage], names: Iterable[str]) -> set[str]:
         """Return those of many names that any of these images defines, in whatever version."""
@@ -100,25 +100,25 @@ class Lookup:
         texts = {os.fsencode(name) + b"\0": name for name in names}
         for word in texts:
             wanted.setdefault(gnu_hash(word[:-1]) | 1, []).append(word)
-        found: set[str] = set()
+        exported: set[str] = set()
         for image in where:
             try:
-                found.update(map(texts.__getitem__, image.symbols.named_all(wanted)))
+                exported.update(map(texts.__getitem__, image.symbols.named_all(wanted)))
             except FormatError:
                 continue  # as above
-        return found
+        return exported
 
     def every(self, where: Iterable[LoadedImage], name: bytes) -> list[Hit]:
         """Return all definitions of a name, of every version, in this order of images."""
         wanted = Name(name)
-        found: list[Hit] = []
+        hits: list[Hit] = []
         for image in where:
             try:
                 every = image.symbols.definitions(wanted, musl=self.is_musl)
-                found += [(image, one) for one in every]
+                hits += [(image, entry) for entry in every]
             except FormatError:
                 continue  # as above
-        return found
+        return hits
 
     def beyond(self, name: bytes, version: str | None, namespace: int) -> list[Hit]:
         """Return the definitions in images that the global scope does not have.
@@ -126,10 +126,10 @@ class Lookup:
         The namespace's own first; others only if it has none; what no link map names last.
         """
         scope = set(map(id, self.images.scope(namespace)))
-        rest = [one for one in self.images.linked if id(one) not in scope]
+        rest = [image for image in self.images.linked if id(image) not in scope]
         groups = [
-            [one for one in rest if one.namespace == namespace],
-            [one for one in rest if one.namespace != namespace],
+            [image for image in rest if image.namespace == namespace],
+            [image for image in rest if image.namespace != namespace],
         ]
         for group in groups:
             hits = self._each(group, name, version)
@@ -145,63 +145,63 @@ class Lookup:
 
     def settle(self, result: Answer, hit: Hit, name: str, rule: str) -> Answer:
         """Fill an answer in: the definition `hit`, and where it is now."""
-        image, found = hit
+        image, entry = hit
         if self.images.space.is_patchwork and (
-            found.binding == c.STB_GNU_UNIQUE
-            or found.type == c.STT_TLS
-            or (found.type == c.STT_GNU_IFUNC and not found.is_stub)
+            entry.binding == c.STB_GNU_UNIQUE
+            or entry.type == c.STT_TLS
+            or (entry.type == c.STT_GNU_IFUNC and not entry.is_stub)
         ):
-            result.symbol, result.image, result.kind = name, image, kind_of(found)
+            result.symbol, result.image, result.kind = name, image, kind_of(entry)
             why = "where it is stands in the memory of the process, which may not be read"
             return result.refuse(words.NO_PERMISSION, why)
-        if found.binding == c.STB_GNU_UNIQUE:
-            image, found = self._unique(result, image, found, name)
+        if entry.binding == c.STB_GNU_UNIQUE:
+            image, entry = self._unique(result, image, entry, name)
         result.status = words.OK
         result.symbol = name
-        result.version = self.version_of(image, found)
+        result.version = self.version_of(image, entry)
         result.image = image
         result.rule = rule
-        result.size = found.size
-        result.kind = kind_of(found)
-        if found.type == c.STT_TLS:
-            self._settle_tls(result, image, found)
-        elif found.type == c.STT_GNU_IFUNC and not found.is_stub:
-            self._settle_ifunc(result, image, found, name)
+        result.size = entry.size
+        result.kind = kind_of(entry)
+        if entry.type == c.STT_TLS:
+            self._settle_tls(result, image, entry)
+        elif entry.type == c.STT_GNU_IFUNC and not entry.is_stub:
+            self._settle_ifunc(result, image, entry, name)
         else:
-            base = 0 if found.section == c.SHN_ABS and not self.is_musl else image.load_bias
-            addr = found.value + base & self._mask
+            base = 0 if entry.section == c.SHN_ABS and not self.is_musl else image.load_bias
+            addr = entry.value + base & self._mask
             result.addr = addr
-            result.why.append(f"load bias {base:#x} + st_value {found.value:#x} = {addr:#x}")
+            result.why.append(f"load bias {base:#x} + st_value {entry.value:#x} = {addr:#x}")
         return result
 
-    def _unique(self, result: Answer, image: LoadedImage, found: SymbolEntry, name: str) -> Hit:
+    def _unique(self, result: Answer, image: LoadedImage, entry: SymbolEntry, name: str) -> Hit:
         from soscope.live.lookup.unique import unique_owner
 
         owner = unique_owner(self.images, image.namespace, os.fsencode(name))
         if owner is None:
             result.why.append("STB_GNU_UNIQUE, not looked up by anybody yet")
-            return image, found
+            return image, entry
         chosen = owner[0].symbols.entry(owner[1])
         result.why.append(f"STB_GNU_UNIQUE: the namespace uses that of {owner[0].name}")
         return owner[0], chosen
 
-    def _settle_tls(self, result: Answer, image: LoadedImage, found: SymbolEntry) -> None:
+    def _settle_tls(self, result: Answer, image: LoadedImage, entry: SymbolEntry) -> None:
         from soscope.live.lookup.tls import Unknown, tls_addr
 
         try:
-            result.addr, why = tls_addr(self.images, image, found.value, self.tid)
+            result.addr, why = tls_addr(self.images, image, entry.value, self.tid)
         except Unknown as error:
             status = words.NOT_ALLOCATED if error.is_unallocated else words.UNBOUND
             result.refuse(status, f"thread {self.tid}: {error}")
         else:
-            result.why.append(f"thread {self.tid}: {why}, st_value {found.value:#x}")
+            result.why.append(f"thread {self.tid}: {why}, st_value {entry.value:#x}")
 
     def _settle_ifunc(
-        self, result: Answer, image: LoadedImage, found: SymbolEntry, name: str
+        self, result: Answer, image: LoadedImage, entry: SymbolEntry, name: str
     ) -> None:
         from soscope.live.lookup.ifunc import target
 
-        bound = target(self.images, image, name, found)
+        bound = target(self.images, image, name, entry)
         if bound.addr is None:
             result.refuse(words.UNBOUND, bound.why)
             result.candidates += [
@@ -212,26 +212,26 @@ class Lookup:
             result.addr = bound.addr
             result.why.append(f"an IFUNC, bound: {bound.why}")
 
-    def version_of(self, image: LoadedImage, found: SymbolEntry) -> str | None:
+    def version_of(self, image: LoadedImage, entry: SymbolEntry) -> str | None:
         """Return the name of a definition's version, None where it has none."""
         try:
-            return image.symbols.version_of(found)
+            return image.symbols.version_of(entry)
         except FormatError:
             return None
 
     def candidate(self, hit: Hit, name: str, rule: str) -> Candidate:
         """Describe one definition; its address is looked up as for an answer."""
-        one = self.settle(Answer(name), hit, name, rule)
-        return Candidate(one.addr, name, one.version, one.image, rule, one.kind)
+        answer = self.settle(Answer(name), hit, name, rule)
+        return Candidate(answer.addr, name, answer.version, answer.image, rule, answer.kind)
 
 
-def kind_of(found: SymbolEntry) -> str:
+def kind_of(entry: SymbolEntry) -> str:
     """Return what a definition is, in the words of answers."""
-    if found.is_stub:
+    if entry.is_stub:
         return words.KIND_PLT
-    if found.section == c.SHN_ABS and found.type != c.STT_TLS:
+    if entry.section == c.SHN_ABS and entry.type != c.STT_TLS:
         return words.KIND_ABSOLUTE
-    return _KINDS.get(found.type, words.KIND_UNKNOWN)
+    return _KINDS.get(entry.type, words.KIND_UNKNOWN)
 
 
 def rule_of(image: LoadedImage) -> str:

@@ -60,22 +60,22 @@ class PictureNames:
 
     def find(self, name: str, version: str | None, where: list[LoadedImage]) -> list[Found]:
         """Return the static symbols called `name` in these images, in order."""
-        found: list[Found] = []
+        statics: list[Found] = []
         for image in where:
-            found += [(image, *one) for one in image.names.find(name, version)]
-        return found
+            statics += [(image, *definition) for definition in image.names.find(name, version)]
+        return statics
 
     def having(self, wanted: set[str], where: list[LoadedImage]) -> dict[str, list[LoadedImage]]:
         """Return which of these images have static symbols with these names, in order."""
         texts = {os.fsencode(name): name for name in wanted}
-        found: dict[str, list[LoadedImage]] = {}
+        by_name: dict[str, list[LoadedImage]] = {}
         for image in where:
             known: set[bytes] = set()
             for _, symbols in image.names.parts():
                 known |= symbols.known(texts.keys())
             for word in known:
-                found.setdefault(texts[word], []).append(image)
-        return found
+                by_name.setdefault(texts[word], []).append(image)
+        return by_name
 
     def described_images(self, where: list[LoadedImage]) -> list[LoadedImage]:
         """Return those of these images of which DWARF may have names."""
@@ -86,10 +86,10 @@ class PictureNames:
 
         A query that names no image is for code made at run time, too, if there are none.
         """
-        found = self.find(query.name, query.version, where)
-        answers = [self._settled(lookup, one, query.text) for one in found]
+        statics = self.find(query.name, query.version, where)
+        answers = [self._settled(lookup, static, query.text) for static in statics]
         if not answers and query.image is None and query.version is None:
-            answers = [_made(one, query.text) for one in self._find_made(query.name)]
+            answers = [_made(made, query.text) for made in self._find_made(query.name)]
         return answers
 
     def described(self, query: Query, where: list[LoadedImage]) -> list[Answer]:
@@ -98,14 +98,14 @@ class PictureNames:
             return []
         answers = []
         for image in where:
-            for found in self._dwarf(image).find(query.name):
-                one = Answer(query.text, words.OK)
-                one.addr = found.vaddr + image.load_bias & (1 << self._images.space.bits) - 1
-                one.symbol, one.size, one.image = found.name, found.size, image
-                one.rule = DWARF
-                one.kind = words.KIND_FUNCTION if found.is_function else words.KIND_OBJECT
-                one.why.append(f"{image.name}: described by DWARF alone")
-                answers.append(one)
+            for described in self._dwarf(image).find(query.name):
+                answer = Answer(query.text, words.OK)
+                answer.addr = described.vaddr + image.load_bias & (1 << self._images.space.bits) - 1
+                answer.symbol, answer.size, answer.image = described.name, described.size, image
+                answer.rule = DWARF
+                answer.kind = words.KIND_FUNCTION if described.is_function else words.KIND_OBJECT
+                answer.why.append(f"{image.name}: described by DWARF alone")
+                answers.append(answer)
         return answers
 
     def _dwarf(self, image: LoadedImage) -> DwarfNames:
@@ -121,36 +121,36 @@ class PictureNames:
         notes = [note for image in images for note in image.names.notes]
         return list(dict.fromkeys(notes + self.notes))
 
-    def _settled(self, lookup: Lookup, found: Found, query: str) -> Answer:
+    def _settled(self, lookup: Lookup, static: Found, query: str) -> Answer:
         """Return the answer that one static symbol is."""
-        image, rule, symbol = found
+        image, rule, symbol = static
         info = symbol.binding << 4 | symbol.type
         entry = SymbolEntry(0, info, 0, symbol.section, symbol.value, symbol.size, None)
-        one = Answer(query)
-        one.why.append(f"{image.name}: a symbol of {self._source(image, rule)}")
+        answer = Answer(query)
+        answer.why.append(f"{image.name}: a symbol of {self._source(image, rule)}")
         if symbol.type == c.STT_GNU_IFUNC:
-            return self._settled_ifunc(one, found)
-        lookup.settle(one, (image, entry), symbol.name, rule)
-        one.version = symbol.version
-        return one
+            return self._settled_ifunc(answer, static)
+        lookup.settle(answer, (image, entry), symbol.name, rule)
+        answer.version = symbol.version
+        return answer
 
-    def _settled_ifunc(self, one: Answer, found: Found) -> Answer:
+    def _settled_ifunc(self, answer: Answer, static: Found) -> Answer:
         """Answer with what an IFUNC was resolved to."""
-        image, one.rule, symbol = found
-        one.symbol, one.version, one.image = symbol.name, symbol.version, image
-        one.kind = words.KIND_IFUNC
+        image, answer.rule, symbol = static
+        answer.symbol, answer.version, answer.image = symbol.name, symbol.version, image
+        answer.kind = words.KIND_IFUNC
         if self._images.space.is_patchwork:
-            return one.refuse(words.NO_PERMISSION, "an IFUNC, and slots may not be read")
+            return answer.refuse(words.NO_PERMISSION, "an IFUNC, and slots may not be read")
         from soscope.live.lookup.staticifunc import targets
 
         addrs = targets(image, symbol.value)
         if len(addrs) != 1:
             resolver = symbol.value + image.load_bias
             why = "slots that do not agree" if addrs else "nothing bound to it"
-            return one.refuse(words.UNBOUND, f"an IFUNC (resolver {resolver:#x}) with {why}")
-        one.status, one.addr = words.OK, addrs[0]
-        one.why.append("an IFUNC, bound: what its IRELATIVE slot holds")
-        return one
+            return answer.refuse(words.UNBOUND, f"an IFUNC (resolver {resolver:#x}) with {why}")
+        answer.status, answer.addr = words.OK, addrs[0]
+        answer.why.append("an IFUNC, bound: what its IRELATIVE slot holds")
+        return answer
 
     def _source(self, image: LoadedImage, rule: str) -> str:
         if rule == "debug-file":
@@ -243,11 +243,15 @@ class PictureNames:
             size = min(place.offset, _MOST_PADDING)
             if is_padding(image.space.read(addr - size, size + _LONGEST_NOP), size):
                 return False
-        found = self._dwarf(image).at(vaddr)
-        if found is None:
+        function = self._dwarf(image).at(vaddr)
+        if function is None:
             return False
         result.status, result.addr, result.rule = words.OK, addr, DWARF
-        result.symbol, result.size, result.offset = found.name, found.size, vaddr - found.vaddr
+        result.symbol, result.size, result.offset = (
+            function.name,
+            function.size,
+            vaddr - function.vaddr,
+        )
         result.kind = words.KIND_FUNCTION
         return True
 
@@ -259,21 +263,21 @@ class PictureNames:
         if mapping is None:
             return result.refuse(words.NONE, "nothing is mapped there")
         for names in self._made_names():
-            one = names.at(addr)
-            if one is not None:
+            made = names.at(addr)
+            if made is not None:
                 result.status = words.OK
                 result.addr = addr
-                result.symbol = one.name
-                result.offset = addr - one.start
-                result.size = one.size
-                result.rule = one.rule
-                result.kind = words.KIND_FUNCTION if one.is_function else words.KIND_OBJECT
+                result.symbol = made.name
+                result.offset = addr - made.start
+                result.size = made.size
+                result.rule = made.rule
+                result.kind = words.KIND_FUNCTION if made.is_function else words.KIND_OBJECT
                 return result
         what = mapping.path or "memory without a file"
         return result.refuse(words.NONE, f"in no image: {what}, {mapping.flags}")
 
     def _find_made(self, name: str) -> list[JitName]:
-        return [one for names in self._made_names() for one in names.find(name)]
+        return [made for names in self._made_names() for made in names.find(name)]
 
     def _made_names(self) -> list[JitNames]:
         """Return the tables of code made at run time: what is registered first."""
@@ -292,7 +296,7 @@ class PictureNames:
         from soscope.binfmt.elf.symbols.lookup import Name
 
         name = Name(os.fsencode(_JIT_DESCRIPTOR))
-        found: list[int] = []
+        addrs: list[int] = []
         for image in self._images.all:
             try:
                 dynamic = image.symbols.find(name) if image.dynamic else None
@@ -302,17 +306,24 @@ class PictureNames:
                 values = [dynamic.value]
             else:
                 own = image.names.own
-                values = [] if own is None else [one.value for one in own.find(_JIT_DESCRIPTOR)]
-            found += [value + image.load_bias for value in values]
-        return list(dict.fromkeys(found))
+                values = (
+                    [] if own is None else [symbol.value for symbol in own.find(_JIT_DESCRIPTOR)]
+                )
+            addrs += [value + image.load_bias for value in values]
+        return list(dict.fromkeys(addrs))
 
 
-def _made(one: JitName, query: str) -> Answer:
+def _made(made: JitName, query: str) -> Answer:
     """Return the answer that a piece of code made at run time is."""
-    found = Answer(query, words.OK)
-    found.addr, found.symbol, found.size, found.rule = one.start, one.name, one.size, one.rule
-    found.kind = words.KIND_FUNCTION if one.is_function else words.KIND_OBJECT
-    return found
+    answer = Answer(query, words.OK)
+    answer.addr, answer.symbol, answer.size, answer.rule = (
+        made.start,
+        made.name,
+        made.size,
+        made.rule,
+    )
+    answer.kind = words.KIND_FUNCTION if made.is_function else words.KIND_OBJECT
+    return answer
 
 
 def _kind(symbol: ElfSymbol) -> str:

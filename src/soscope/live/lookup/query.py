@@ -78,23 +78,23 @@ class Batch:
         self.keys: list[str] = []
         self.names: set[str] = set()
         self.addrs: dict[str, int] = {}
-        for one in queries:
-            if not isinstance(one, str):
-                self._take(one)
+        for query in queries:
+            if not isinstance(query, str):
+                self._take(query)
                 continue
-            if one.isidentifier():
-                self.names.add(one)
-            elif one.startswith(_HEXADECIMAL) or one.lstrip().startswith(_HEXADECIMAL):
+            if query.isidentifier():
+                self.names.add(query)
+            elif query.startswith(_HEXADECIMAL) or query.lstrip().startswith(_HEXADECIMAL):
                 try:
-                    self.addrs[one] = int(one, 16)
+                    self.addrs[query] = int(query, 16)
                 except ValueError:
-                    parse(one)  # says what is wrong
+                    parse(query)  # says what is wrong
                     raise
             else:
-                self._take(parse(one))
+                self._take(parse(query))
                 continue
-            self.queries.append(one)
-            self.keys.append(one)
+            self.queries.append(query)
+            self.keys.append(query)
 
     def _take(self, query: Query) -> None:
         text, key = query.text, ""

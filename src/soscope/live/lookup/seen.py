@@ -24,13 +24,13 @@ def seen_from(images: Images, image: LoadedImage, query: Query) -> Answer:
     if images.space.is_patchwork:
         return result.refuse(words.NO_PERMISSION, "slots are memory, which may not be read")
     try:
-        found = slots.slots_named(image, name)
-        own = [one.value + image.load_bias for one in image.symbols.definitions(Name(name))]
+        named = slots.slots_named(image, name)
+        own = [entry.value + image.load_bias for entry in image.symbols.definitions(Name(name))]
     except FormatError as error:
         return result.refuse(words.NONE, error.message)
     values: dict[int, tuple[str, str | None]] = {}
     unbound = []
-    for slot, version in found:
+    for slot, version in named:
         if slot.kind not in _NAMES or query.version not in (None, version):
             continue
         value = images.space.word(slot.addr)

@@ -22,7 +22,7 @@ def targets(image: LoadedImage, resolver: int) -> list[int]:
     file = image.file
     if file is None or file.elf.encoding.bits != 64:
         return []
-    found: dict[int, None] = {}
+    values: dict[int, None] = {}
     try:
         sections = Sections.read(file.elf)
         for section in sections.all:
@@ -34,7 +34,7 @@ def targets(image: LoadedImage, resolver: int) -> list[int]:
                 if info & 0xFFFF_FFFF == _IRELATIVE and addend == resolver:
                     value = image.space.word(slot + image.load_bias)
                     if value and value != resolver + image.load_bias and image.executes(value):
-                        found[value] = None
+                        values[value] = None
     except FormatError:
         return []
-    return list(found)
+    return list(values)

@@ -87,7 +87,7 @@ def _search(space: Space, inner: int, tid_offset: int | None) -> int | None:
     if tid_offset is None and size == 4:
         offsets = _MUSL_TIDS_32
     left = _MOST
-    for mapping in sorted(_writable(space), key=lambda one: one.end - one.start):
+    for mapping in sorted(_writable(space), key=lambda area: area.end - area.start):
         left -= mapping.end - mapping.start
         if left < 0:
             return None
@@ -119,5 +119,7 @@ def _search(space: Space, inner: int, tid_offset: int | None) -> int | None:
 
 def _writable(space: Space) -> list[Mapping]:
     return [
-        one for one in space.mappings if one.flags.startswith("rw") and "[stack" not in one.path
+        mapping
+        for mapping in space.mappings
+        if mapping.flags.startswith("rw") and "[stack" not in mapping.path
     ]

@@ -55,7 +55,7 @@ class Private:
         self._images = images
         first = images.namespaces[0] if images.namespaces else []
         names = ("libc.so", "libpthread")
-        self._libraries = [one for one in first if one.name.startswith(names)]
+        self._libraries = [image for image in first if image.name.startswith(names)]
 
     @property
     def is_there(self) -> bool:
@@ -79,11 +79,11 @@ class Private:
     def _value(image: LoadedImage, symbol: bytes) -> int | None:
         """Return the link-time address of a description; before glibc 2.34 it is static."""
         try:
-            found = image.symbols.named(Name(symbol))
+            entries = image.symbols.named(Name(symbol))
         except FormatError:
             return None
-        if found:
-            return found[0].value
+        if entries:
+            return entries[0].value
         if not image.name.startswith("libpthread"):
             return None
         statics = image.names.find(symbol.decode())
@@ -91,8 +91,8 @@ class Private:
 
     def offset(self, name: str) -> int | None:
         """Return the offset in bytes of a described field, None where there is none."""
-        found = self.field(name)
-        return None if found is None else found[0]
+        field = self.field(name)
+        return None if field is None else field[0]
 
 
 def _word(images: Images, addr: int) -> int:
@@ -154,7 +154,7 @@ def _generation(images: Images, private: Private, module: int) -> int:
     place = images.private_addr
     if None in fields or inside is None or place is None:
         return 0
-    root, length, following, slots, generation = (one or 0 for one in fields)
+    root, length, following, slots, generation = (offset or 0 for offset in fields)
     element = 2 * images.space.bits // 8  # struct dtv_slotinfo: generation, link map
     at = _word(images, place + root)
     for _ in range(1024):
@@ -179,7 +179,7 @@ def _program_offset(image: LoadedImage) -> int:
 
 def _musl(images: Images, image: LoadedImage, value: int, pointer: int) -> tuple[int, str]:
     size = images.space.bits // 8
-    segment = next((one for one in image.segments if one.type == c.PT_TLS), None)
+    segment = next((header for header in image.segments if header.type == c.PT_TLS), None)
     if segment is None or not image.link_map:
         raise Unknown(f"{image.name} has no thread-local storage that is known")
     data = images.space.read(image.link_map, 1024)

@@ -48,11 +48,11 @@ def _entries(
     data = images.space.read(table, room * 4 * size)
     if len(data) < room * 4 * size:
         return None
-    found = []
+    entries = []
     for at in range(0, len(data), 4 * size):
         _, name, symbol, owner = (
-            int.from_bytes(data[at + one * size : at + (one + 1) * size], "little")
-            for one in range(4)
+            int.from_bytes(data[at + field * size : at + (field + 1) * size], "little")
+            for field in range(4)
         )
         if not name:
             continue
@@ -60,5 +60,5 @@ def _entries(
         if image is None or symbol < image.symbols.places[0]:
             return None
         text = images.space.read(name, 4096).split(b"\0", 1)[0]
-        found.append((text, symbol, image))
-    return found if len(found) == used else None
+        entries.append((text, symbol, image))
+    return entries if len(entries) == used else None

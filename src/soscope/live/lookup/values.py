@@ -86,8 +86,8 @@ class ValueFormat:
             return hex(int.from_bytes(self._take(space, addr, space.bits // 8), "little"))
         layout = _expanded(self._layout, space.bits)
         values = struct.unpack(layout, self._take(space, addr, struct.calcsize(layout)))
-        found = [one.hex() if isinstance(one, bytes) else one for one in values]
-        return found[0] if len(found) == 1 else found
+        shown = [value.hex() if isinstance(value, bytes) else value for value in values]
+        return shown[0] if len(shown) == 1 else shown
 
     @staticmethod
     def _take(space: Space, addr: int, size: int) -> bytes:

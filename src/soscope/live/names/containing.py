@@ -175,9 +175,9 @@ class SymbolIndex:
 
 def _surrounding(ends: list[int]) -> dict[int, int]:
     """Return for each symbol that ends before an earlier one the nearest such."""
-    found: dict[int, int] = {}
+    nearest: dict[int, int] = {}
     if all(map(le, ends, islice(ends, 1, None))):  # nearly always
-        return found
+        return nearest
     highest = 0
     for at, end in enumerate(ends):
         if end >= highest:
@@ -185,9 +185,9 @@ def _surrounding(ends: list[int]) -> dict[int, int]:
             continue
         other = at - 1
         while ends[other] <= end:
-            other = found[other]
-        found[at] = other
-    return found
+            other = nearest[other]
+        nearest[at] = other
+    return nearest
 
 
 def _sized(
@@ -235,7 +235,7 @@ def _sized(
 
 def _sorted(tables: list[SymbolArray], bounds: list[tuple[int, int]]) -> list[Key]:
     """Return all symbols by what is before an address, the best last."""
-    found: list[Key] = []
+    keys: list[Key] = []
     start = limit = 0
     for table, symbols in enumerate(tables):
         strings = symbols.strings
@@ -247,9 +247,9 @@ def _sorted(tables: list[SymbolArray], bounds: list[tuple[int, int]]) -> list[Ke
                 if not limit:
                     continue
             rank = RANK_OF[info] + starts_plain(strings, name)
-            found.append((value, size if value + size <= limit else 0, rank, -table, -row))
-    found.sort()
-    return found
+            keys.append((value, size if value + size <= limit else 0, rank, -table, -row))
+    keys.sort()
+    return keys
 
 
 def _sorted_fast(tables: list[SymbolArray], bounds: list[tuple[int, int]]) -> tuple[Array, Array]:

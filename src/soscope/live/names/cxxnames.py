@@ -15,13 +15,13 @@ def mangled_names(query: str, where: list[LoadedImage], why: list[str]) -> list[
     `why` gets what they are, or that this machine has no demangler.
     """
     part = part_of(query)
-    found: dict[bytes, str] = {}
+    texts: dict[bytes, str] = {}
     demangler: Demangler | None = None
     for image in where:
         for _, symbols in image.locator.parts:
             for _, name in symbols.names(part):
                 mangled = name.partition(b"@")[0]
-                if mangled in found or not mangled.startswith(b"_Z"):
+                if mangled in texts or not mangled.startswith(b"_Z"):
                     continue
                 if demangler is None:
                     try:
@@ -31,6 +31,6 @@ def mangled_names(query: str, where: list[LoadedImage], why: list[str]) -> list[
                         return []
                 text = demangler(mangled)
                 if text is not None and is_meant(query, text):
-                    found[mangled] = text
-    why += [f"{text} is {os.fsdecode(mangled)}" for mangled, text in found.items()]
-    return [os.fsdecode(mangled) for mangled in found]
+                    texts[mangled] = text
+    why += [f"{text} is {os.fsdecode(mangled)}" for mangled, text in texts.items()]
+    return [os.fsdecode(mangled) for mangled in texts]

@@ -61,7 +61,10 @@ class DwarfNames:
         if dwarf is None:
             return []
         try:
-            return [self._shifted(one) for one in dwarf.find(name, time.monotonic() + _SECONDS)]
+            return [
+                self._shifted(described)
+                for described in dwarf.find(name, time.monotonic() + _SECONDS)
+            ]
         except DwarfError as error:
             self._note(str(error))
             return []
@@ -72,18 +75,18 @@ class DwarfNames:
         if dwarf is None:
             return None
         try:
-            found = dwarf.at(vaddr - self._shift, time.monotonic() + _SECONDS)
+            function = dwarf.at(vaddr - self._shift, time.monotonic() + _SECONDS)
         except DwarfError as error:
             self._note(str(error))
             return None
-        return None if found is None else self._shifted(found)
+        return None if function is None else self._shifted(function)
 
     def _loaded(self) -> Dwarf | None:
         """Return the DWARF, None where there is none, or none that can be read."""
         if not self._is_open and self._descriptors:
             self._is_open = True
             # not theirs to close: of garbage that goes together, they may go first
-            files = [open(one, "rb", closefd=False) for one in self._descriptors]  # noqa: SIM115
+            files = [open(descriptor, "rb", closefd=False) for descriptor in self._descriptors]  # noqa: SIM115
             try:
                 self._dwarf = Dwarf(files[0], files[1] if files[1:] else None)
             except ImportError:
@@ -92,9 +95,9 @@ class DwarfNames:
                 self._note(str(error))
         return self._dwarf
 
-    def _shifted(self, one: DwarfName) -> DwarfName:
-        vaddr = one.vaddr + self._shift
-        return DwarfName(one.name, vaddr, one.size, is_function=one.is_function)
+    def _shifted(self, described: DwarfName) -> DwarfName:
+        vaddr = described.vaddr + self._shift
+        return DwarfName(described.name, vaddr, described.size, is_function=described.is_function)
 
     def _note(self, text: str) -> None:
         if text not in self._names.notes:
@@ -122,8 +125,8 @@ class DwarfNames:
             if strings:
                 self._descriptors, self._strings, owned = owned, strings, []
         finally:
-            for one in owned:
-                os.close(one)
+            for unused in owned:
+                os.close(unused)
         return bool(strings)
 
     def _strings_of(self, owned: list[int], path: str) -> list[bytes | None]:
@@ -155,15 +158,15 @@ class DwarfNames:
                 paths.append(root + name)
             if len(build_id) > 1:
                 paths.append(root + debuglink.build_id_path(build_id))
-        for one in paths:
-            descriptor = open_regular(one)
+        for candidate in paths:
+            descriptor = open_regular(candidate)
             if descriptor is None:
                 continue
             try:
-                elf = ElfImage.from_descriptor(descriptor, one)
+                elf = ElfImage.from_descriptor(descriptor, candidate)
                 if debuglink.file_build_id(elf, Sections.read(elf)) == build_id:
                     return descriptor
-                self._note(f"{one}: not used: it is of another build-id")
+                self._note(f"{candidate}: not used: it is of another build-id")
             except (FormatError, OSError) as error:
                 self._note(str(error))
             os.close(descriptor)

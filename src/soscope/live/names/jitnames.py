@@ -59,8 +59,8 @@ class JitNames:
         self._starts: list[int] = []
         self._ends: list[int] = []
         self._owners: list[JitName] = []
-        self._unsized = {one.start: one for one in names if not one.size}
-        self._sweep([(one.start, order) for order, one in enumerate(names) if one.size])
+        self._unsized = {name.start: name for name in names if not name.size}
+        self._sweep([(name.start, order) for order, name in enumerate(names) if name.size])
 
     def _sweep(self, begins: list[tuple[int, int]]) -> None:
         """Cut the address space into ranges that have one owner each."""
@@ -93,9 +93,9 @@ class JitNames:
         """Return all that is called `name` and has not been overwritten."""
         if self._by_name is None:
             self._by_name = {}
-            for one in self._names:
-                self._by_name.setdefault(one.name, []).append(one)
-        return [one for one in self._by_name.get(name, []) if self.at(one.start) is one]
+            for code in self._names:
+                self._by_name.setdefault(code.name, []).append(code)
+        return [same for same in self._by_name.get(name, []) if self.at(same.start) is same]
 
 
 # ---- perf maps ----
@@ -143,20 +143,20 @@ def perf_map(space: Space, notes: list[str]) -> JitNames:
 
 def _owners(tid: int) -> set[int]:
     """Return root and the users that a process runs as."""
-    found = {0}
+    users = {0}
     try:
         with open(f"/proc/{tid}/status", "rb") as file:
             for line in file:
                 if line.startswith(b"Uid:"):
-                    found.update(map(int, line.split()[1:]))
+                    users.update(map(int, line.split()[1:]))
     except OSError:
         pass  # it has ended: root's alone would be used
-    return found
+    return users
 
 
 def parse_perf_map(text: bytes) -> list[JitName]:
     """Parse the lines of a perf map; those that are none, a half written last one too, are left."""
-    found = []
+    names = []
     for line in text.split(b"\n"):
         fields = line.split(None, 2)
         if len(fields) < 3:
@@ -166,8 +166,8 @@ def parse_perf_map(text: bytes) -> list[JitName]:
         except ValueError:
             continue  # no line of a map
         name = os.fsdecode(fields[2].rstrip(b"\r"))
-        found.append(JitName(start, size, name, PERF_MAP, is_function=True))
-    return found
+        names.append(JitName(start, size, name, PERF_MAP, is_function=True))
+    return names
 
 
 # ---- GDB's interface ----
@@ -184,7 +184,7 @@ def registered(space: Space, descriptor: int, notes: list[str]) -> list[JitName]
         if version:
             notes.append(f"process {space.pid}: JIT interface of unknown version {version}")
         return []
-    found: list[JitName] = []
+    names: list[JitName] = []
     seen: set[int] = set()
     while at and at not in seen and len(seen) < _MAX_FILES:
         seen.add(at)
@@ -196,10 +196,10 @@ def registered(space: Space, descriptor: int, notes: list[str]) -> list[JitName]
         if not content:
             continue
         try:
-            found += _symbols(BufferSource(content, f"JIT file at {addr:#x}"))
+            names += _symbols(BufferSource(content, f"JIT file at {addr:#x}"))
         except FormatError as error:
             notes.append(str(error))
-    return found
+    return names
 
 
 def _symbols(source: BufferSource) -> list[JitName]:
@@ -208,7 +208,7 @@ def _symbols(source: BufferSource) -> list[JitName]:
     sections = Sections.read(elf)
     table = static_table(source, sections, elf.encoding)
     is_relative = elf.header is not None and elf.header.type == c.ET_REL
-    found = []
+    names = []
     for name, info, _, section, value, size in table.rows():
         kind = info & 15
         if not name or section == c.SHN_UNDEF or kind not in (c.STT_FUNC, c.STT_OBJECT):
@@ -219,5 +219,5 @@ def _symbols(source: BufferSource) -> list[JitName]:
                 continue
             start += sections.all[section].vaddr
         is_function = kind == c.STT_FUNC
-        found.append(JitName(start, size, table.text(name), JIT, is_function=is_function))
-    return found
+        names.append(JitName(start, size, table.text(name), JIT, is_function=is_function))
+    return names

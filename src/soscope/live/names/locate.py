@@ -182,12 +182,12 @@ class Locator:
 
     def _bounds(self) -> list[tuple[int, int]]:
         """Return (start, end) of the PT_LOADs; no symbol reaches beyond its own."""
-        found = [
+        bounds = [
             (segment.vaddr, segment.vaddr + segment.memsz)
             for segment in self._elf.segments
             if segment.type == c.PT_LOAD
         ]
-        return found or [(0, 1 << 63)]
+        return bounds or [(0, 1 << 63)]
 
     def _place(self, vaddr: int, hit: Hit) -> Place:
         what, part, row, offset = hit
@@ -204,10 +204,10 @@ class Locator:
 
     def _symbol(self, part: int, row: int) -> ElfSymbol:
         key = part, row
-        found = self._cache.get(key)
-        if found is None:
-            found = self._cache[key] = self.parts[part][1].symbol(row)
-        return found
+        symbol = self._cache.get(key)
+        if symbol is None:
+            symbol = self._cache[key] = self.parts[part][1].symbol(row)
+        return symbol
 
     def _stub(self, vaddr: int) -> Place | None:
         segment = _segment_at(self._elf.segments, vaddr)

@@ -48,15 +48,15 @@ class _SymbolRows:
         table = bisect_right(self.firsts, number) - 1
         return table, number - self.firsts[table]
 
-    def is_better(self, one: int, other: int) -> bool:
+    def is_better(self, row: int, other: int) -> bool:
         """Say whether one of two symbols of the same value is meant, not the other."""
-        if one < other and self.sizes[one] == self.sizes[other]:
-            head, info = self.heads[one], self.heads[other] >> 32 & 255
+        if row < other and self.sizes[row] == self.sizes[other]:
+            head, info = self.heads[row], self.heads[other] >> 32 & 255
             if head >> 32 & 255 == info:  # one that is exported, nearly always: the same twice
-                strings = self.tables[bisect_right(self.firsts, one) - 1].strings
+                strings = self.tables[bisect_right(self.firsts, row) - 1].strings
                 if starts_plain(strings, head & 0xFFFF_FFFF):
                     return True
-        return self._key(one) > self._key(other)
+        return self._key(row) > self._key(other)
 
     def _key(self, number: int) -> tuple[int, int, int]:
         strings = self.tables[self.place(number)[0]].strings

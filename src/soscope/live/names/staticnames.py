@@ -124,9 +124,9 @@ class ImageNames:
     def find(self, name: str, version: str | None = None) -> list[tuple[str, ElfSymbol]]:
         """Return (rule, symbol) of the definitions of `name` in the first table that has any."""
         for rule, symbols in self.parts():
-            found = symbols.find(name, version)
-            if found:
-                return [(rule, symbol) for symbol in found]
+            definitions = symbols.find(name, version)
+            if definitions:
+                return [(rule, symbol) for symbol in definitions]
         return []
 
     # ---- the tables ----
@@ -292,7 +292,7 @@ class ImageNames:
 
 def _different(roots: list[str]) -> list[str]:
     """Leave out roots that are the same folder, or cannot be looked at."""
-    seen, found = set(), []
+    seen, kept = set(), []
     for root in roots:
         try:
             status = os.stat(root or "/")
@@ -300,15 +300,15 @@ def _different(roots: list[str]) -> list[str]:
             continue  # cannot be looked at
         if (status.st_dev, status.st_ino) not in seen:
             seen.add((status.st_dev, status.st_ino))
-            found.append(root)
-    return found
+            kept.append(root)
+    return kept
 
 
 def _shift(image: ElfImage, debug: ElfImage) -> int:
     """Return how much further up `image` is linked than its debug file: prelink moves one only."""
     ours, theirs = (
-        [segment.vaddr for segment in one.segments if segment.type == c.PT_LOAD]
-        for one in (image, debug)
+        [segment.vaddr for segment in elf.segments if segment.type == c.PT_LOAD]
+        for elf in (image, debug)
     )
     if len(ours) != len(theirs):
         return 0

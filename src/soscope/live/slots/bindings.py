@@ -151,13 +151,15 @@ class Bindings:
             self._first[image.dynamic] = image
             try:
                 array = image.symbols.array
-                found = self._relocations(image)
+                relocations = self._relocations(image)
             except FormatError as error:
                 self.damaged[image] = str(error)
                 continue
             self._tables[image] = image.symbols
-            raw[image] = [one for one in found if one.symbol < len(array)]
-            asked = {one.symbol for one in raw[image]}
+            raw[image] = [
+                relocation for relocation in relocations if relocation.symbol < len(array)
+            ]
+            asked = {relocation.symbol for relocation in raw[image]}
             here = {index: array.bytes_at(array.row(index)[0]) or b"" for index in asked}
             self._names[image] = here
             names.update(here.values())
@@ -184,50 +186,55 @@ class Bindings:
 
     def _vdso(self) -> list[LoadedImage]:
         """Return the vDSO, whose symbols are definitions, too."""
-        found = []
+        images = []
         for image in self.images.all:
             if image.is_vdso and image not in self._tables:
                 try:
                     self._tables[image] = image.symbols
                 except FormatError:
                     continue  # it defines nothing that can be read
-                found.append(image)
-        return found
+                images.append(image)
+        return images
 
     def _relocations(self, image: LoadedImage) -> list[SlotRelocation]:
         """Return an image's slots. An agent aims relocations elsewhere: then the file knows."""
         if part(image.arch, "at") is None:
             return []  # what an unbound slot holds is not known there
-        found = list(slot_relocations(image.elf))
+        relocations = list(slot_relocations(image.elf))
         places = [(low - image.load_bias, high - image.load_bias) for low, high in image.ranges]
-        aimed = {one for one in found if not any(low <= one.vaddr < high for low, high in places)}
+        aimed = {
+            relocation
+            for relocation in relocations
+            if not any(low <= relocation.vaddr < high for low, high in places)
+        }
         if not aimed:
-            return found
+            return relocations
         file = image.file
         if file is not None:
             told = list(slot_relocations(file.elf))
-            if len(told) == len(found):
+            if len(told) == len(relocations):
                 return [
-                    other if one in aimed else one for one, other in zip(found, told, strict=True)
+                    other if relocation in aimed else relocation
+                    for relocation, other in zip(relocations, told, strict=True)
                 ]
         self.damaged[image] = (
             f"relocations that name no slot of it: {len(aimed)}, and its file is gone"
         )
-        return [one for one in found if one not in aimed]
+        return [relocation for relocation in relocations if relocation not in aimed]
 
     def _note_copies(self) -> None:
         """Note what the program holds copies of: data of libraries, by COPY relocations."""
         main = self.images.main
         if main not in self._tables:
             return
-        for one in copies_of(main.elf):
-            self._copied.add(one.vaddr + main.load_bias)  # several names may be its
+        for copy in copies_of(main.elf):
+            self._copied.add(copy.vaddr + main.load_bias)  # several names may be its
 
     def _bind(self, image: LoadedImage, slots: list[SlotRelocation]) -> list[Binding]:
         names = self._names[image]
-        values = _words(image, [one.vaddr + image.load_bias for one in slots])
+        values = _words(image, [slot.vaddr + image.load_bias for slot in slots])
         versions: dict[int, str | None] = {}
-        found = []
+        bindings = []
         for relocation, value in zip(slots, values, strict=True):
             index = relocation.symbol
             name = names[index]
@@ -237,8 +244,8 @@ class Bindings:
                 versions[index] = self._version(image, index)
             binding = Binding(image, relocation, _text(name), versions[index], value)
             self._judge(binding, name)
-            found.append(binding)
-        return found
+            bindings.append(binding)
+        return bindings
 
     def _version(self, image: LoadedImage, index: int) -> str | None:
         table = self._tables[image]
@@ -256,20 +263,20 @@ class Bindings:
         """Return the definition that the image and its DT_NEEDED would give."""
         return self._find(self._order(image, own=True), name, version, call=True)
 
-    def address(self, found: Found) -> int:
+    def address(self, definition: Found) -> int:
         """Return the run-time address of a definition; of an IFUNC that of its resolver."""
-        image, entry = found
+        image, entry = definition
         is_absolute = entry.section == c.SHN_ABS and not self._musl  # musl adds its bias to all
         return entry.value if is_absolute else entry.value + image.load_bias
 
-    def is_ifunc(self, found: Found) -> bool:
+    def is_ifunc(self, definition: Found) -> bool:
         """Say whether a definition is an IFUNC's resolver."""
-        return found[1].type == c.STT_GNU_IFUNC
+        return definition[1].type == c.STT_GNU_IFUNC
 
     def images_defining(self, name: bytes) -> list[LoadedImage]:
         """Return the images that define an imported name, stubs of the program not counted."""
-        found = [image for image, entry in self._definitions(name) if not entry.is_stub]
-        return list(dict.fromkeys(found))
+        images = [image for image, entry in self._definitions(name) if not entry.is_stub]
+        return list(dict.fromkeys(images))
 
     def _definitions(self, name: bytes) -> list[Found]:
         """Return all definitions of an imported name, of any version."""
@@ -290,9 +297,9 @@ class Bindings:
                 listed, guessed = own_scope(self.images, image)
                 is_loader = image is self.images.loader
                 self.scope_is_guessed |= guessed and not self._musl and not is_loader
-            listed = [self._first.get(one.dynamic, one) for one in listed]
+            listed = [self._first.get(member.dynamic, member) for member in listed]
             same = tuple(map(id, listed))  # most images share one list
-            order = {one: place for place, one in reversed(list(enumerate(listed)))}
+            order = {member: place for place, member in reversed(list(enumerate(listed)))}
             self._orders[key] = self._same.setdefault(same, order)
         return self._orders[key]
 
@@ -316,34 +323,34 @@ class Bindings:
 
     def _judge(self, binding: Binding, name: bytes) -> None:
         image, value = binding.importer, binding.value
-        found = self.winner(image, name, binding.version, call=binding.is_call)
-        if found is not None:
-            binding.expected = found[0]
-            binding.expected_addr = self.address(found)
+        definition = self.winner(image, name, binding.version, call=binding.is_call)
+        if definition is not None:
+            binding.expected = definition[0]
+            binding.expected_addr = self.address(definition)
         if self.is_unbound(binding):
             binding.state = UNBOUND
             return
-        if not value and (found is None or not binding.is_call):
+        if not value and (definition is None or not binding.is_call):
             binding.expected = None  # weak, and nobody defined it when it was looked for
             return
-        if found is not None and not self._leads_to(found, value, name):
-            found = self._unique(found, value, name)
-        if found is None:
+        if definition is not None and not self._leads_to(definition, value, name):
+            definition = self._unique(definition, value, name)
+        if definition is None:
             self._is_hooked(binding)
             return
-        binding.to_image, binding.to_symbol = found[0], binding.symbol
-        if found[1].binding == c.STB_GNU_UNIQUE:
-            binding.expected, binding.expected_addr = found[0], value
+        binding.to_image, binding.to_symbol = definition[0], binding.symbol
+        if definition[1].binding == c.STB_GNU_UNIQUE:
+            binding.expected, binding.expected_addr = definition[0], value
             return
         where = self.images.at(value)
-        if where is not None and where is not found[0]:  # an IFUNC that chose the vDSO's
+        if where is not None and where is not definition[0]:  # an IFUNC that chose the vDSO's
             binding.to_image, binding.to_symbol = where, self.symbol_at(where, value)
         if image is self.images.loader and not self._musl:
             return  # it has functions of libc's until that is there
         promise = self.provider(image, name, binding.version)
-        if promise is None or promise[0] is found[0]:
+        if promise is None or promise[0] is definition[0]:
             return
-        if found[0] is self.images.main and (value in self._copied or found[1].is_stub):
+        if definition[0] is self.images.main and (value in self._copied or definition[1].is_stub):
             return
         binding.state = INTERPOSED
         binding.expected = promise[0]
@@ -368,41 +375,44 @@ class Bindings:
         name = self._addresses[image].get(addr - image.load_bias)
         return None if name is None else _text(name)
 
-    def _leads_to(self, found: Found, value: int, name: bytes) -> bool:
+    def _leads_to(self, definition: Found, value: int, name: bytes) -> bool:
         """Say whether `value` is what the loader writes for a definition."""
-        image, entry = found
+        image, entry = definition
         if entry.type != c.STT_GNU_IFUNC:
-            if value == self.address(found):
+            if value == self.address(definition):
                 return True
             # another version of the same name, from a time when that was the default
             others = self._definitions(name)
-            return any(value == self.address(one) for one in others if one[0] is image)
+            return any(value == self.address(other) for other in others if other[0] is image)
         where = self.images.at(value)
         if where is not None and (where.is_vdso or where is image) and where.executes(value):
             return True
         return value == self._resolved(image).get(entry.value)
 
-    def _unique(self, found: Found, value: int, name: bytes) -> Found | None:
+    def _unique(self, definition: Found, value: int, name: bytes) -> Found | None:
         """Return the definition that `value` is, of a symbol that a namespace has once.
 
         The first one that was ever asked for counts, in whatever scope (STB_GNU_UNIQUE).
         """
-        for one in [found, *self._definitions(name)]:
-            if one[1].binding != c.STB_GNU_UNIQUE:
-                if one is found:
+        for candidate in [definition, *self._definitions(name)]:
+            if candidate[1].binding != c.STB_GNU_UNIQUE:
+                if candidate is definition:
                     break
-            elif value == self.address(one) and one[0].namespace == found[0].namespace:
-                return one
+            elif (
+                value == self.address(candidate)
+                and candidate[0].namespace == definition[0].namespace
+            ):
+                return candidate
         return None
 
     def _resolved(self, image: LoadedImage) -> dict[int, int]:
         """Return resolver -> target of the IFUNCs that the image itself has slots for."""
         if image not in self._ifuncs:
             rows = ifuncs_of(image.elf)
-            values = _words(image, [one.vaddr + image.load_bias for one in rows])
+            values = _words(image, [row.vaddr + image.load_bias for row in rows])
             self._ifuncs[image] = {
-                one.addend: value
-                for one, value in zip(rows, values, strict=True)
+                row.addend: value
+                for row, value in zip(rows, values, strict=True)
                 if value is not None
             }
         return self._ifuncs[image]
@@ -430,13 +440,13 @@ def _words(image: LoadedImage, addrs: list[int]) -> list[int | None]:
     size = image.space.bits // 8
     low, high = min(addrs), max(addrs) + size
     data = image.space.read(low, high - low) if high - low <= _MOST_AT_ONCE else b""
-    found: list[int | None] = []
+    words: list[int | None] = []
     for addr in addrs:
         word = data[addr - low : addr - low + size]
-        found.append(
+        words.append(
             int.from_bytes(word, "little") if len(word) == size else image.space.word(addr)
         )
-    return found
+    return words
 
 
 def _text(name: bytes) -> str:
@@ -449,11 +459,11 @@ def _by_address(array: SymbolArray) -> dict[int, bytes]:
     Of several a global one counts before others, then one without an underscore in front,
     then the first: as for whoever asks what an address is.
     """
-    found: dict[int, tuple[bool, bool, bytes]] = {}
+    best: dict[int, tuple[bool, bool, bytes]] = {}
     for at, info, _, section, value, _ in array.rows():
         if value and section != c.SHN_UNDEF and info & 15 != c.STT_TLS:
             name = array.bytes_at(at) or b""
             rank = info >> 4 != c.STB_GLOBAL, name[:1] == b"_"
-            if value not in found or rank < found[value][:2]:
-                found[value] = *rank, name
-    return {value: name for value, (_, _, name) in found.items()}
+            if value not in best or rank < best[value][:2]:
+                best[value] = *rank, name
+    return {value: name for value, (_, _, name) in best.items()}

@@ -23,7 +23,8 @@ _HEAD = re.compile(rb"([0-9a-f]+)-([0-9a-f]+) ")
 
 def note_reaimed(bindings: Bindings, images: list[LoadedImage]) -> None:
     """Look for re-aimed code in `images` and note what it leads to."""
-    images = [one for one in images if one.space.bits == 64]  # others name slots in other ways
+    # others name slots in other ways
+    images = [candidate for candidate in images if candidate.space.bits == 64]
     changed = _changed_ranges(images)
     for image in images:
         ranges = [
@@ -42,9 +43,9 @@ def note_reaimed(bindings: Bindings, images: list[LoadedImage]) -> None:
 def _code(image: LoadedImage) -> list[tuple[int, int]]:
     """Return the run-time ranges of an image's code, as far as its file has them."""
     return [
-        (one.vaddr + image.load_bias, one.vaddr + one.filesz + image.load_bias)
-        for one in image.segments
-        if one.type == c.PT_LOAD and one.flags & c.PF_X
+        (segment.vaddr + image.load_bias, segment.vaddr + segment.filesz + image.load_bias)
+        for segment in image.segments
+        if segment.type == c.PT_LOAD and segment.flags & c.PF_X
     ]
 
 
@@ -60,19 +61,21 @@ def _changed_ranges(images: list[LoadedImage]) -> list[tuple[int, int]]:
             text = file.read()
     except OSError:
         return [(0, 1 << 64)]
-    found: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     current = (0, 0)
     for line in text.splitlines():
         head = _HEAD.match(line)
         if head is not None:
             current = int(head[1], 16), int(head[2], 16)
         elif line.startswith(b"Anonymous:") and line.split()[1] != b"0":
-            found.append(current)
-    return found
+            ranges.append(current)
+    return ranges
 
 
 def _look(bindings: Bindings, image: LoadedImage, ranges: list[tuple[int, int]]) -> None:
-    slots = {one.addr: one for one in bindings.by_image.get(image, ()) if not one.is_call}
+    slots = {
+        binding.addr: binding for binding in bindings.by_image.get(image, ()) if not binding.is_call
+    }
     file = image.file
     if not slots or file is None:
         return
@@ -91,16 +94,16 @@ def _look(bindings: Bindings, image: LoadedImage, ranges: list[tuple[int, int]])
 
 def _differences(old: bytes, new: bytes) -> list[int]:
     """Return the offsets of bytes that differ."""
-    found = []
+    offsets = []
     for page in range(0, min(len(old), len(new)), _PAGE):
-        one, other = old[page : page + _PAGE], new[page : page + _PAGE]
-        if one != other:
-            found += [
+        before, other = old[page : page + _PAGE], new[page : page + _PAGE]
+        if before != other:
+            offsets += [
                 page + at
-                for at, pair in enumerate(zip(one, other, strict=False))
+                for at, pair in enumerate(zip(before, other, strict=False))
                 if pair[0] != pair[1]
             ]
-    return found
+    return offsets
 
 
 def _judge(

@@ -58,7 +58,7 @@ def slots_named(image: LoadedImage, name: bytes) -> list[tuple[RelocatedWord, st
     Raises FormatError.
     """
     symbols = image.symbols
-    found: list[tuple[RelocatedWord, str | None]] = []
+    named: list[tuple[RelocatedWord, str | None]] = []
     is_named: dict[int, bool] = {0: False}
     indices = set(symbols.indices_named(name))
     for slot in slots_of(image):
@@ -66,8 +66,8 @@ def slots_named(image: LoadedImage, name: bytes) -> list[tuple[RelocatedWord, st
             is_named[slot.symbol] = slot.symbol in indices
         if is_named[slot.symbol]:
             entry = symbols.entry(slot.symbol)
-            found.append((slot, symbols.version_of(entry)))
-    return found
+            named.append((slot, symbols.version_of(entry)))
+    return named
 
 
 def _kinds(image: LoadedImage) -> dict[int, int]:

@@ -63,7 +63,7 @@ def uses_of(image: LoadedImage, slot: int) -> list[Use]:
             return file.source.read(file.elf.locate(segment_at + at), size)
         return image.space.read(segment_at + bias + at, size)
 
-    found = []
+    uses = []
     for segment in image.segments:
         if segment.type != c.PT_LOAD or not segment.flags & c.PF_X:
             continue
@@ -81,5 +81,5 @@ def uses_of(image: LoadedImage, slot: int) -> list[Use]:
                 if place < _PIECE:  # the rest overlaps with the next piece
                     now = image.space.read(addr + start, _CODE)
                     text = known.instruction(now, addr + start, base)
-                    found.append(Use(kind, addr + start, addr + place, name, now, text))
-    return found
+                    uses.append(Use(kind, addr + start, addr + place, name, now, text))
+    return uses
