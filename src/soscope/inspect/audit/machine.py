@@ -103,7 +103,7 @@ def _merge(ours: dict[Any, Value], theirs: dict[Any, Value]) -> bool:
 
 
 def joined(first: Value, other: Value) -> Value:
-    """Return what is known where a place holds `one` or `other`."""
+    """Return what is known where a place holds `first` or `other`."""
     if first == other:
         return first
     for value in (first, other):

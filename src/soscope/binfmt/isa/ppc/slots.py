@@ -30,7 +30,7 @@ def is_elfv2(image: ElfReader) -> bool:
 def more(
     image: ElfReader, filled: Iterable[Filled], arch: Arch, _partial: list[str]
 ) -> tuple[list[Filled], dict[int, int]]:
-    """Return no further slots, and where the lazy ones among `found` lead at first."""
+    """Return no further slots, and where the lazy ones among `filled` lead at first."""
     if arch.bits == 32:
         return [], {}
     lazy = [entry.vaddr for entry in filled if entry.kind == arch.relocations.jump_slot]
