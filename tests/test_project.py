@@ -26,7 +26,6 @@ TO_RENAME = tuple(
     f"src/soscope/{part}"
     for part in (
         "control/",
-        "entry/",
         "instruments/",
         "prototypes/",
         "recording/",

@@ -193,20 +193,20 @@ class Resident:
 
 def _words(data: bytes) -> list[int]:
     """Return the first word of each field of a `struct sosc_control`."""
-    found = []
+    words = []
     for offset, size, code in layout.CONTROL.fields.values():
         width = 1 if code == "s" else min(size, 8 if code in "Qq" else 4)
-        found.append(int.from_bytes(data[offset : offset + width], "little"))
-    return found
+        words.append(int.from_bytes(data[offset : offset + width], "little"))
+    return words
 
 
 def find(memory: RemoteMemory, mappings: list[maps.Mapping]) -> list[Resident]:
     """Return the agents in a process; more than one where an older soscope has left its own."""
-    found = []
+    residents = []
     magic = layout.INSIDE_MAGIC.to_bytes(8, "little")
     for mapping in mappings:
         if mapping.flags[2] != "x" or mapping.offset or mapping.start + layout.BLOB_DATA >> 47:
             continue
         if memory.read(mapping.start + layout.BLOB_DATA, 8) == magic:
-            found.append(Resident(memory, mapping.start))
-    return found
+            residents.append(Resident(memory, mapping.start))
+    return residents

@@ -29,7 +29,7 @@ def find(pid: int, memory: RemoteMemory, first: int) -> str | None:
 
     `first` is the address of the first link map, that of the program.
     """
-    found = None
+    need = None
     for entry in linkmap.walk(memory, first):
         try:
             image = entry.image(memory)
@@ -37,11 +37,11 @@ def find(pid: int, memory: RemoteMemory, first: int) -> str | None:
                 pid, is_address=image.symbols.addr(_ADDRESS_SANITIZER) is not None
             ):
                 return CHECKS_LEAKS
-            if found is None:
-                found = TRACES if _imports_ptrace(pid, image) else ""
+            if need is None:
+                need = TRACES if _imports_ptrace(pid, image) else ""
         except (FormatError, OSError):
             continue  # an image that cannot be read is none of a sanitizer
-    return found or None
+    return need or None
 
 
 def _imports_ptrace(pid: int, program: ElfImage) -> bool:

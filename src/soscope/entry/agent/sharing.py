@@ -47,7 +47,7 @@ def _shares_now(pid: int) -> int:
     return 0
 
 
-def _has_same_memory(one: int, other: int) -> bool:
+def _has_same_memory(pid: int, other: int) -> bool:
     # of two processes without memory (zombies, threads of the kernel) the answer is "the same"
-    same = _libc.syscall(arch.KCMP, one, other, _KCMP_VM, 0, 0) == 0
+    same = _libc.syscall(arch.KCMP, pid, other, _KCMP_VM, 0, 0) == 0
     return same and bool(os.path.exists(f"/proc/{other}/exe"))

@@ -40,7 +40,9 @@ def put_back(
     low, high = _sites(agent)
     for tid, registers in threads.registers().items():
         start = registers.sp - _RED_ZONE & -8
-        end = next((one.end for one in mappings if one.start <= registers.sp < one.end), 0)
+        end = next(
+            (mapping.end for mapping in mappings if mapping.start <= registers.sp < mapping.end), 0
+        )
         data = memory.read(start, min(end - start, _MOST_STACK)) if end > start else b""
         places = [
             start + offset
@@ -77,9 +79,9 @@ def find_anywhere(memory: RemoteMemory, agent: Resident, pid: int) -> list[int] 
     Takes some time, and no thread has to be stopped for it. Returns where they are, None
     where there is too much memory to look through.
     """
-    found: list[int] = []
+    places: list[int] = []
     if agent.fields["site_count"] <= 1:
-        return found
+        return places
     left = _MOST_MEMORY
     for mapping in maps.read(pid):
         if mapping.flags[1] != "w" or mapping.flags[3] != "p":
@@ -92,5 +94,5 @@ def find_anywhere(memory: RemoteMemory, agent: Resident, pid: int) -> list[int] 
             if left < 0:
                 return None
             words = words_between(memory.read(at, size), *_sites(agent))
-            found += [at + offset for offset, word in words if agent.is_return(word)]
-    return found
+            places += [at + offset for offset, word in words if agent.is_return(word)]
+    return places

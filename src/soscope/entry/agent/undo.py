@@ -57,10 +57,10 @@ class Page:
         Raises OSError where memory cannot be written.
         """
         size = self.end - self.start
-        found = memory.read(self.start, size)
-        if len(found) < size:  # its image is gone
+        content = memory.read(self.start, size)
+        if len(content) < size:  # its image is gone
             return
-        data = bytearray(found)
+        data = bytearray(content)
         whole = size // _WORD * _WORD
         with memoryview(data)[:whole] as part, part.cast("Q") as words:
             now = [words[at] for at in self.indexes]
@@ -82,7 +82,7 @@ class Page:
                 taken.restored += 1
             elif word != old_bytes:
                 taken.left.append((addr, int.from_bytes(word, "little")))
-        if data != found:
+        if data != content:
             memory.write(self.start, bytes(data))
 
     def _single(self) -> Iterable[Change]:

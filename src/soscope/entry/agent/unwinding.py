@@ -55,9 +55,14 @@ class Unwinders:
         """Find the unwinders of the images that have slots at the addresses `asking`."""
         self.ranges: list[Range] = []
         self._seen: dict[int, tuple[int, int, int]] = {}  # tid -> (sp, pc, how often)
-        paths = {one.path for addr in asking for one in mappings if one.start <= addr < one.end}
+        paths = {
+            mapping.path
+            for addr in asking
+            for mapping in mappings
+            if mapping.start <= addr < mapping.end
+        }
         for path in paths:
-            own = [one for one in mappings if one.path == path]
+            own = [mapping for mapping in mappings if mapping.path == path]
             self.ranges += _ranges(memory, own)
 
     def hold(self, tid: int, registers: arch.Registers, stack: bytes) -> bool:
@@ -76,18 +81,22 @@ class Unwinders:
 
 def _ranges(memory: RemoteMemory, mappings: list[Mapping]) -> list[Range]:
     """Return where the unwinder of one image has its code; all of it where that is not told."""
-    code = [(one.start, one.end) for one in mappings if one.flags[2] == "x"]
+    code = [(mapping.start, mapping.end) for mapping in mappings if mapping.flags[2] == "x"]
     try:
         image = ElfImage.from_memory(memory, mappings[0].start)
         is_known = image.symbol(_RAISE) is not None
         if not is_known and any(
-            one.name.startswith(_PREFIX) for one in image.undefined_functions()
+            function.name.startswith(_PREFIX) for function in image.undefined_functions()
         ):
             return []  # its unwinder is another's
         if not is_known or sum(end - start for start, end in code) <= _SMALL:
             return code
-        found = [one for one in image.symbols if one.name.startswith(_PREFIX) and one.is_defined]
-        addrs = [(image.locate(one.value), one.size) for one in found]
+        functions = [
+            symbol
+            for symbol in image.symbols
+            if symbol.name.startswith(_PREFIX) and symbol.is_defined
+        ]
+        addrs = [(image.locate(function.value), function.size) for function in functions]
     except FormatError:
         return code
     return [(min(addr for addr, _ in addrs), max(addr + size for addr, size in addrs))]

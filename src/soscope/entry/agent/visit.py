@@ -115,9 +115,9 @@ class Visit:
         Raises Executed where another soscope has been in it meanwhile.
         """
         # most lines are none of code that begins its file: reading them all takes milliseconds
-        lines = [one for one in maps.text_of(self.tid).split(b"\n") if b"x" in one[:80]]
+        lines = [line for line in maps.text_of(self.tid).split(b"\n") if b"x" in line[:80]]
         now = resident.find(self.memory, maps.parse(b"\n".join(lines)))
-        if [one.life for one in now] != known:
+        if [agent.life for agent in now] != known:
             raise Executed("another soscope has put its agent in meanwhile")
 
     def check_seccomp(self) -> None:
@@ -128,11 +128,11 @@ class Visit:
     def mind_filters(self) -> None:
         """Stop threads so that it does no harm where filters are that nobody has asked."""
         try:
-            found = filters.suspects(self.pid)
+            counts = filters.suspects(self.pid)
         except Refused:
-            found = {}  # strict: it only reads and writes, which is made again anyway
+            counts = {}  # strict: it only reads and writes, which is made again anyway
         self.threads.makes_again = any(
-            self.filtered.get(tid) != count for tid, count in found.items()
+            self.filtered.get(tid) != count for tid, count in counts.items()
         )
 
     def worker(self) -> int:
@@ -143,8 +143,8 @@ class Visit:
         tid, known = self.threads.worker(), self.filtered
         if status.has_shadow_stack(status.read_status(tid)):
             raise Refused("it has a shadow stack, and no call can be made in its place")
-        for one, count in filters.suspects(self.pid, None if known else [tid]).items():
-            if known.get(one, count) != count or count not in known.values():
+        for other, count in filters.suspects(self.pid, None if known else [tid]).items():
+            if known.get(other, count) != count or count not in known.values():
                 raise Refused("it has installed another seccomp filter meanwhile")
         return tid
 

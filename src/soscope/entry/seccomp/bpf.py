@@ -59,7 +59,7 @@ def verdicts(code: Code, words: dict[int, int]) -> set[int]:
 
     Raises TooLong.
     """
-    found: set[int] = set()
+    values: set[int] = set()
     seen: set[State] = set()
     todo: list[State] = [(0, 0, 0, (0,) * _WORDS)]
     while todo:
@@ -69,12 +69,12 @@ def verdicts(code: Code, words: dict[int, int]) -> set[int]:
         seen.add(state)
         if len(seen) > _MOST_STEPS or state[0] >= len(code):
             raise TooLong
-        todo += _step(code, words, state, found)
-    return found
+        todo += _step(code, words, state, values)
+    return values
 
 
-def _step(code: Code, words: dict[int, int], state: State, found: set[int]) -> list[State]:
-    """Return what follows one instruction; a verdict goes to `found`."""
+def _step(code: Code, words: dict[int, int], state: State, values: set[int]) -> list[State]:
+    """Return what follows one instruction; a verdict goes to `values`."""
     at, a, x, memory = state
     op, if_true, if_false, k = code[at]
     kind = op & 7
@@ -82,7 +82,7 @@ def _step(code: Code, words: dict[int, int], state: State, found: set[int]) -> l
         value = a if op & 0x18 == _A else k
         if value is None:
             raise TooLong
-        found.add(value)
+        values.add(value)
         return []
     if kind == _JMP:
         return [(at + 1 + by, a, x, memory) for by in _jumps(op, if_true, if_false, k, a, x)]

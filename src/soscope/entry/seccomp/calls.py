@@ -91,13 +91,13 @@ def objection(filters: list[bytes], *, starts: bool = False) -> str | None:
 def _said(call: SystemCall, code: bpf.Code, words: dict[int, int]) -> str | None:
     """Return what a filter says against a call, None where it lets it pass."""
     try:
-        found = bpf.verdicts(code, words)
+        verdicts = bpf.verdicts(code, words)
     except bpf.TooLong:
         return f"its seccomp filter is too complicated to tell whether it allows {call.name}"
-    bad = [verdict for verdict in found if not _is_borne(call, verdict)]
+    bad = [verdict for verdict in verdicts if not _is_borne(call, verdict)]
     if not bad:
         return None
-    may = "may depend on arguments, and " if len(found) > 1 else ""
+    may = "may depend on arguments, and " if len(verdicts) > 1 else ""
     worst = min(bad, key=_severity)
     if bpf.action(worst) == bpf.ERRNO:
         number = bpf.errno_of(worst)

@@ -41,7 +41,7 @@ def suspects(pid: int, tids: list[int] | None = None) -> dict[int, int]:
     Raises Refused for strict seccomp, which allows nothing.
     """
     ours = count(status.read_status(os.getpid()))
-    found: dict[int, int] = {}
+    counts: dict[int, int] = {}
     for tid in status.threads(pid) if tids is None else tids:
         try:
             fields = status.read_status(tid)
@@ -51,8 +51,8 @@ def suspects(pid: int, tids: list[int] | None = None) -> dict[int, int]:
         if kind == STRICT:
             raise Refused("strict seccomp: it may only read, write and end")
         if kind == FILTER and count(fields) > ours:
-            found[tid] = count(fields)
-    return found
+            counts[tid] = count(fields)
+    return counts
 
 
 def missing_right() -> str | None:
@@ -88,16 +88,16 @@ def of_stopped(tid: int) -> tuple[bytes, ...]:
 
     Raises Refused where the kernel does not tell.
     """
-    found: list[bytes] = []
+    filters: list[bytes] = []
     buffer = ctypes.create_string_buffer(_MOST * _INSTRUCTION)
     while True:
         try:
-            size = ptrace.seccomp_filter(tid, len(found), buffer)
+            size = ptrace.seccomp_filter(tid, len(filters), buffer)
         except OSError as error:
-            if error.errno == errno.ENOENT and found:
-                return tuple(found)
+            if error.errno == errno.ENOENT and filters:
+                return tuple(filters)
             raise Refused(f"its seccomp filter cannot be read: {error.strerror}") from error
-        found.append(buffer.raw[: size * _INSTRUCTION])
+        filters.append(buffer.raw[: size * _INSTRUCTION])
 
 
 def read(pid: int, tids: list[int]) -> Filters:
@@ -105,16 +105,16 @@ def read(pid: int, tids: list[int]) -> Filters:
 
     To be called where nobody is killed in the middle. Raises Refused.
     """
-    found: set[tuple[bytes, ...]] = set()
+    lists: set[tuple[bytes, ...]] = set()
     for tid in tids:
         thread = _One(pid)
         thread.stop_one(tid)
         try:
             if thread.stopped:
-                found.add(of_stopped(tid))
+                lists.add(of_stopped(tid))
         finally:
             thread.resume()
-    return tuple(found)
+    return tuple(lists)
 
 
 class _One(Threads):

@@ -42,10 +42,10 @@ class LoaderLock:
     @classmethod
     def find(cls, memory: RemoteMemory, loader: ElfImage, r_debug: int) -> LoaderLock | None:
         """Find the locks of `loader`; None where it is of an unknown kind."""
-        found = loader.symbol("_rtld_global")
-        if found is not None:
-            start = loader.locate(found.value)
-            at = _first_mutex(memory.read(start, min(found.size, _GLOBAL_SIZE)))
+        symbol = loader.symbol("_rtld_global")
+        if symbol is not None:
+            start = loader.locate(symbol.value)
+            at = _first_mutex(memory.read(start, min(symbol.size, _GLOBAL_SIZE)))
             if at is None:
                 return None
             return cls(memory, r_debug, (start + at, start + at + _MUTEX), 0)

@@ -101,10 +101,10 @@ def _take_end(tid: int, tracer: int) -> bool:
     too, whether asked for or not.
     """
     try:
-        found = os.waitid(os.P_PID, tid, _ENDED | os.WNOWAIT)
-        if found is None:
+        end = os.waitid(os.P_PID, tid, _ENDED | os.WNOWAIT)
+        if end is None:
             return False
-        if found.si_code in _ENDS and is_traced(tid, tracer):
+        if end.si_code in _ENDS and is_traced(tid, tracer):
             os.waitid(os.P_PID, tid, _ENDED)
     except OSError:
         pass  # somebody else has waited for it: it is gone all the same

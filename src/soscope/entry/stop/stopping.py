@@ -122,7 +122,7 @@ class Threads:
                 raise Refused("its threads come and go faster than they can be stopped")
             for tid in new:
                 self._seize(tid)
-            for thread in [one for one in self.stopped.values() if not one.is_stopped]:
+            for thread in [seized for seized in self.stopped.values() if not seized.is_stopped]:
                 self._wait(thread)
 
     def _is_alone(self) -> bool:
@@ -135,14 +135,14 @@ class Threads:
         They were killed. Or another thread has executed a program and with it taken the number
         of the first, by which it has to be asked to stop.
         """
-        found = False
+        are_running = False
         for thread in self.stopped.values():
             try:
                 ptrace.signal_mask(thread.tid)
             except OSError:
-                thread.is_stopped, found = False, True
+                thread.is_stopped, are_running = False, True
                 self._interrupt(thread.tid)
-        return found
+        return are_running
 
     def _find_began(self) -> None:
         """Find out since when the threads that are stopped have been waiting."""
@@ -161,12 +161,12 @@ class Threads:
 
     def _new(self) -> list[int]:
         try:
-            found = os.listdir(f"/proc/{self.pid}/task")
+            names = os.listdir(f"/proc/{self.pid}/task")
         except OSError as error:
             raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH)) from error
         return [
             tid
-            for tid in map(int, found)
+            for tid in map(int, names)
             if tid not in self.stopped and _state(self.pid, tid) not in _GONE
         ]
 
@@ -209,11 +209,11 @@ class Threads:
         had = None
         while True:
             try:
-                found, status = os.waitpid(thread.tid, _WAIT)
+                tid, status = os.waitpid(thread.tid, _WAIT)
             except ChildProcessError:
                 del self.stopped[thread.tid]
                 return
-            if not found:
+            if not tid:
                 looks += 1
                 if looks > _SPIN:
                     had = running_time(thread.tid) if had is None else had
@@ -253,13 +253,13 @@ class Threads:
 
     def resume(self) -> None:
         """Let all threads go on, untraced."""
-        running = [one for one in self.stopped.values() if not one.is_stopped]
-        killed = [one.tid for one in running if not self._catch(one)]  # perhaps
+        running = [seized for seized in self.stopped.values() if not seized.is_stopped]
+        killed = [seized.tid for seized in running if not self._catch(seized)]  # perhaps
         if running:
             self._find_began()
-        threads = [one for one in self.stopped.values() if one.is_stopped]
+        threads = [seized for seized in self.stopped.values() if seized.is_stopped]
         # what a SIGSTOP has interrupted is not ours to mend
-        self._mend([one for one in threads if not one.was_stopped])
+        self._mend([seized for seized in threads if not seized.was_stopped])
         for thread in threads:
             try:
                 ptrace.detach(thread.tid)
@@ -281,15 +281,15 @@ class Threads:
         end = time.monotonic() + 0.02
         while time.monotonic() < end:
             try:
-                found, status = os.waitpid(thread.tid, _WAIT)
+                tid, status = os.waitpid(thread.tid, _WAIT)
             except ChildProcessError:
                 return False
-            if found and not os.WIFSTOPPED(status):
+            if tid and not os.WIFSTOPPED(status):
                 return False
-            if found and status >> 16 == ptrace.EVENT_STOP:
+            if tid and status >> 16 == ptrace.EVENT_STOP:
                 thread.note_stop(status)
                 return True
-            if found:
+            if tid:
                 try:
                     ptrace.detach(thread.tid, 0 if status >> 16 else os.WSTOPSIG(status))
                 except ProcessLookupError:
@@ -300,22 +300,22 @@ class Threads:
 
     def _mend(self, threads: list[SeizedThread]) -> None:
         """Let calls that the stop has ended with EINTR go on."""
-        found = self.registers()
+        by_tid = self.registers()
         # A time-out may lie in what is lent already, since an earlier stop; also that of a
         # thread that has not come to make its call again.
-        used = {waits.timespec(registers) for registers in found.values()}
+        used = {waits.timespec(registers) for registers in by_tid.values()}
         calls = [
-            (one, found[one.tid])
-            for one in threads
-            if one.tid in found and arch.is_interrupted(found[one.tid])
+            (seized, by_tid[seized.tid])
+            for seized in threads
+            if seized.tid in by_tid and arch.is_interrupted(by_tid[seized.tid])
         ]
         owed, self._owed = self._owed, {}
         lent = range(self.scratch, self.scratch + _TIMESPEC * self.scratch_count, _TIMESPEC)
         free = (place for place in lent if place not in used)
         for thread in threads if self.makes_again else ():
-            if thread.tid in found and arch.is_restarting(found[thread.tid]):
+            if thread.tid in by_tid and arch.is_restarting(by_tid[thread.tid]):
                 before = owed.get(thread.tid, (0, 0))
-                self._owed[thread.tid] = _make_again(thread, found[thread.tid], before)
+                self._owed[thread.tid] = _make_again(thread, by_tid[thread.tid], before)
         for thread, registers in calls:
             place = waits.timespec(registers)
             if place and place not in lent:
@@ -333,13 +333,13 @@ class Threads:
 
     def registers(self) -> dict[int, arch.Registers]:
         """Return the registers of all stopped threads, by tid, without those that were killed."""
-        found = {}
+        by_tid = {}
         for tid in self.stopped:
             try:
-                found[tid] = arch.get_registers(tid)
+                by_tid[tid] = arch.get_registers(tid)
             except OSError:
                 continue  # killed
-        return found
+        return by_tid
 
     def worker(self) -> int:
         """Return the thread in whose place system calls are made best: one that waits itself.
@@ -347,8 +347,8 @@ class Threads:
         Such a one is in no critical section of its own (rseq(2)), and its call goes on by the
         kernel's means. What it did before it was stopped may have been another thing.
         """
-        found = self.registers()
-        waiting = {tid for tid, registers in found.items() if arch.waits(registers)}
+        by_tid = self.registers()
+        waiting = {tid for tid, registers in by_tid.items() if arch.waits(registers)}
 
         def rank(thread: SeizedThread) -> int:
             return thread.rank if thread.tid in waiting else max(thread.rank, waits.RUNS)

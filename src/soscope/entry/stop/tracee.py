@@ -18,7 +18,7 @@ from soscope.proc.signals import signal
 _STOP_SIGNALS = frozenset((signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU))
 _FAULTS = frozenset((signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGSYS))
 _LEFT = (signal.SIGTRAP, *_FAULTS)
-_BLOCKED = ~sum(1 << one - 1 for one in _LEFT) & 0xFFFF_FFFF_FFFF_FFFF
+_BLOCKED = ~sum(1 << number - 1 for number in _LEFT) & 0xFFFF_FFFF_FFFF_FFFF
 _SLICE = 0.02  # seconds between looks at a thread whose SIGCHLD somebody else took
 
 

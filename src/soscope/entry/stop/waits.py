@@ -125,7 +125,7 @@ def _offset(processor: int) -> int:
     Our own account has just been renewed when we have slept. Who is interrupted between
     the two clocks tries again.
     """
-    best, found = _NS, 0
+    best, offset = _NS, 0
     allowed = os.sched_getaffinity(0)
     try:
         os.sched_setaffinity(0, {processor})
@@ -135,11 +135,11 @@ def _offset(processor: int) -> int:
             ran_at = _account("thread-self")[0]
             took = time.monotonic_ns() - before
             if ran_at and took < best:
-                best, found = took, before - ran_at
+                best, offset = took, before - ran_at
         os.sched_setaffinity(0, allowed)
     except OSError:  # not one of ours
         return 0
-    return found
+    return offset
 
 
 def timespec(registers: arch.Registers) -> int:
