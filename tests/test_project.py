@@ -25,7 +25,6 @@ TOO_LONG = 600
 TO_RENAME = tuple(
     f"src/soscope/{part}"
     for part in (
-        "control/",
         "instruments/",
         "prototypes/",
         "recording/",

@@ -103,7 +103,7 @@ class _Attachment:
             self.program = Program(0, pid, self.visit.path, 0)
             self.blob = self.agents.blob = Blob.build(agent)
             self.old = self._resident(self.blob)
-            self.lying = [one.life for one in self.visit.agents]
+            self.lying = [resident.life for resident in self.visit.agents]
             self.program.block = make_block(self.visit.path, None, pid)
             self.blob.fill()
         except BaseException:
@@ -120,16 +120,16 @@ class _Attachment:
         Raises Refused where a living soscope owns one. What a dead one has left is undone.
         """
         ours = None
-        for one in self.visit.agents:
-            owner = one.owner
+        for resident in self.visit.agents:
+            owner = resident.owner
             if owner:
                 raise Refused(f"soscope {owner} traces it already")
-            if one.is_hooked:
-                if not one.is_known:
+            if resident.is_hooked:
+                if not resident.is_known:
                     raise Refused("another version of soscope has left its hooks in it")
-                takeout.take_out(self.visit, one)
-            if one.is_known and one.build_id == blob.build_id:
-                ours = one
+                takeout.take_out(self.visit, resident)
+            if resident.is_known and resident.build_id == blob.build_id:
+                ours = resident
         return ours
 
     def run(self, events: SessionEvents, signals: Signals, *, follow: bool) -> Attached:
@@ -159,7 +159,7 @@ class _Attachment:
             program.note = "images that it loads later are not seen: unknown loader"
         if waiting:
             program.note = f"{waiting} of its images are not hooked: {in_full(reason)}"
-        visit.agents = [*(one for one in visit.agents if one.base != base), agent]
+        visit.agents = [*(resident for resident in visit.agents if resident.base != base), agent]
         program.time_ns = time.time_ns()
         target = Attached(visit, program, self.agents, signals, events)
         tell_inner_pid(events, self.pid)

@@ -228,9 +228,9 @@ def _take_out_ours(pid: int) -> Taken:
     total = Taken()
     visit = Visit(pid)
     try:
-        for one in visit.agents:
-            if one.owner in (0, os.getpid()) and one.is_hooked and one.is_known:
-                taken = takeout.take_out(visit, one)
+        for resident in visit.agents:
+            if resident.owner in (0, os.getpid()) and resident.is_hooked and resident.is_known:
+                taken = takeout.take_out(visit, resident)
                 total.restored += taken.restored
                 total.left += taken.left
                 total.returns += taken.returns

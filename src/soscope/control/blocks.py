@@ -25,7 +25,9 @@ class Blocks:
     def __init__(self, settings: SessionSettings, instruments: Sequence[Instrument]) -> None:
         """Raise UsageError where no instrument hooks calls, or some do not go together."""
         self._settings = settings
-        self._hooks = _in_order([(one.name, one.hooks) for one in instruments if one.hooks])
+        self._hooks = _in_order(
+            [(instrument.name, instrument.hooks) for instrument in instruments if instrument.hooks]
+        )
         patterns: list[Automaton] = []
         self._plans: list[InstrumentPlan] = []
         for hooks in self._hooks:

@@ -143,16 +143,16 @@ def _find(word: str, name: bytes, place: bytes, path: bytes | None) -> list[byte
     else:
         folders = (_DEFAULT_PATH if path is None else path).split(b":")
         candidates = [os.path.join(folder or b".", name) for folder in folders]
-    found = []
+    files = []
     failure = errno.ENOENT
     for file in candidates:
         number = _executable(os.path.join(place, file))
         if not number:
-            found.append(file)
+            files.append(file)
         elif number not in (errno.ENOENT, errno.ENOTDIR) and (failure == errno.ENOENT):
             failure = number
-    if found:
-        return found
+    if files:
+        return files
     if failure == errno.ENOENT:
         raise LaunchError.not_found(word, errno=failure)
     raise LaunchError.not_executable(word, os.strerror(failure).lower(), errno=failure)
@@ -194,13 +194,15 @@ def _real(file: bytes) -> str:
 def _gains_privileges(file: bytes) -> bool:
     """Say whether exec gives the program rights that we lack (execve(2), capabilities(7))."""
     try:
-        found = os.stat(file)
+        file_status = os.stat(file)
         is_ignored = os.statvfs(file).f_flag & os.ST_NOSUID
     except OSError:
         return False
-    changes_user = found.st_mode & stat.S_ISUID and found.st_uid != os.getuid()
+    changes_user = file_status.st_mode & stat.S_ISUID and file_status.st_uid != os.getuid()
     group_bits = stat.S_ISGID | stat.S_IXGRP
-    changes_group = found.st_mode & group_bits == group_bits and found.st_gid != os.getgid()
+    changes_group = (
+        file_status.st_mode & group_bits == group_bits and file_status.st_gid != os.getgid()
+    )
     if not (changes_user or changes_group or (os.getuid() and _has_capabilities(file))):
         return False
     return not is_ignored and status.read_status(os.getpid()).get("NoNewPrivs") != "1"

@@ -16,8 +16,8 @@ def check_filters(visit: Visit) -> None:
     Raises Refused where they forbid something, NotPermitted where we may not read them, and
     NoSuchProcess.
     """
-    found = filters.suspects(visit.pid)
-    if not found:
+    counts = filters.suspects(visit.pid)
+    if not counts:
         return
     if lack := filters.missing_right():
         raise NotPermitted(
@@ -25,7 +25,7 @@ def check_filters(visit: Visit) -> None:
             f"and cannot be read: {lack}",
             hint="run soscope as root, outside of containers",
         )
-    for one in shielded(lambda: filters.read(visit.pid, list(found))):
-        if said := calls.objection(list(one)):
+    for listed in shielded(lambda: filters.read(visit.pid, list(counts))):
+        if said := calls.objection(list(listed)):
             raise Refused(said)
-    visit.filtered = found
+    visit.filtered = counts

@@ -80,23 +80,23 @@ class Following:
 
     def poll(self) -> bool:
         """Take what the helper has told; say whether there was something."""
-        found = False
+        has_taken = False
         while not self.is_over:
             try:
                 data, rights, _, _ = self._link.recvmsg(
                     _PACKET, _socket.CMSG_SPACE(_FILES), _socket.MSG_DONTWAIT
                 )
             except BlockingIOError:
-                return found
+                return has_taken
             except OSError:
                 data, rights = b"", []
             if not data:
                 self.is_over = True
-                return found
-            found = True
+                return has_taken
+            has_taken = True
             files = [int.from_bytes(numbers[:_FILES], "little") for _, _, numbers in rights]
             self._take(marshal.loads(data), files)  # noqa: S302  our own child wrote it
-        return found
+        return has_taken
 
     def stop(self) -> None:
         """Let the helper let go of everybody, and wait until it has. May be called twice."""

@@ -212,7 +212,7 @@ class Helper:
     def _take_events(self) -> bool:
         """Handle the wait statuses that are there, for a moment; say whether there was one."""
         end = time.monotonic() + _TURN
-        found = False
+        has_handled = False
         while time.monotonic() < end:
             try:
                 tid, wait_status = os.waitpid(-1, _WAIT)
@@ -220,9 +220,9 @@ class Helper:
                 break
             if not tid:
                 break
-            found = True
+            has_handled = True
             self._tracer.handle(tid, wait_status)
-        return found
+        return has_handled
 
 
 def _threads(pid: int) -> list[int]:

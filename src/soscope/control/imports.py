@@ -15,7 +15,7 @@ def imported_functions(paths: Iterable[str]) -> set[str]:
 
     Files that cannot be read, and images without a file, add nothing.
     """
-    found: set[str] = set()
+    names: set[str] = set()
     for path in dict.fromkeys(paths):
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -23,12 +23,12 @@ def imported_functions(paths: Iterable[str]) -> set[str]:
             continue  # it imports nothing that we could hook
         try:
             image = ElfImage.from_descriptor(descriptor, path)
-            found.update(symbol.name for symbol in image.undefined_functions())
+            names.update(symbol.name for symbol in image.undefined_functions())
         except (FormatError, OSError):
             pass  # not one whose imports can be said: it gives no names
         finally:
             os.close(descriptor)
-    return found
+    return names
 
 
 def which_trace(paths: Iterable[str]) -> list[str]:

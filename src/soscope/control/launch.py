@@ -51,12 +51,12 @@ def launch(
     Raises LaunchError where the command cannot be started, AgentError where there is no
     agent, and what `make_block` raises. `Target.run` has to be called next, from this thread.
     """
-    found = Command(command, cwd, environ)
-    outfit = _Outfit(found, make_block, agent, follow=follow)
+    resolved = Command(command, cwd, environ)
+    outfit = _Outfit(resolved, make_block, agent, follow=follow)
     signals = Signals()
     try:
         signals.block()
-        child = outfit.fork(found, signals)
+        child = outfit.fork(resolved, signals)
         tracer = Tracer(
             child.pid,
             outfit.program,
@@ -90,14 +90,14 @@ class _Outfit:
     __slots__ = ("agents", "descriptors", "program")
 
     def __init__(
-        self, found: Command, make_block: MakeBlock, agent: str | None, *, follow: bool
+        self, command: Command, make_block: MakeBlock, agent: str | None, *, follow: bool
     ) -> None:
-        self.program = program = Program(0, 0, found.program, 0)
-        program.reason = found.reason
+        self.program = program = Program(0, 0, command.program, 0)
+        program.reason = command.reason
         self.agents = AgentSource(None, make_block)
         self.descriptors: tuple[int, ...] = ()
         try:
-            if found.reason is None or follow:
+            if command.reason is None or follow:
                 self.agents.blob = Blob.build(agent)
             if program.reason is None:
                 program.block = make_block(program.path, None, 0)
@@ -107,7 +107,7 @@ class _Outfit:
             self.agents.close()
             raise
 
-    def fork(self, found: Command, signals: Signals) -> children.Child:
+    def fork(self, command: Command, signals: Signals) -> children.Child:
         """Fork the process. Where descriptors are short, its own pipes come first.
 
         Raises LaunchError.
@@ -117,7 +117,7 @@ class _Outfit:
         try:
             while True:
                 try:
-                    child = children.fork(found, self.descriptors, signals, self._preloading)
+                    child = children.fork(command, self.descriptors, signals, self._preloading)
                     break
                 except OSError as error:
                     if not self._can_do_with_less(error):
@@ -222,14 +222,14 @@ def _high_descriptors(files: tuple[int, int]) -> tuple[int, ...]:
     lowest = _HIGH_DESCRIPTOR
     if 0 <= limit < _HIGH_DESCRIPTOR + len(files):
         lowest = max(limit - 2 * len(files), 3)
-    found: list[int] = []
+    high: list[int] = []
     for file in files:
         try:
-            found.append(fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, lowest))
+            high.append(fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, lowest))
         except OSError:
-            _close_all(tuple(found))
+            _close_all(tuple(high))
             return ()
-    return tuple(found)
+    return tuple(high)
 
 
 def _who_traces(pid: int) -> str | None:

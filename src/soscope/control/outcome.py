@@ -161,14 +161,14 @@ class Outcome:
 
         Whoever says that it is complete asks this.
         """
-        found = []
+        shortfalls = []
         if self.dropped_count:
-            found.append(f"{self.dropped_count:,} dropped")
+            shortfalls.append(f"{self.dropped_count:,} dropped")
         if self.stopped:
-            found.append(_ENDED.get(self.stopped, "cut"))
+            shortfalls.append(_ENDED.get(self.stopped, "cut"))
         if not self.is_whole:
-            found.append("not complete")
-        return found
+            shortfalls.append("not complete")
+        return shortfalls
 
     @property
     def dropped_count(self) -> int:

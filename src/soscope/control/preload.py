@@ -40,8 +40,8 @@ def environment(
     numbers = (*descriptors, blob.pages_offset, block.target_size, strip)
     ours = [b"SOSCOPE_PRELOAD=" + b",".join(b"%d" % number for number in numbers)]
     ours.append(b"SOSCOPE_PRELOAD_=" if is_taken else _PRELOAD + agent)
-    found = [
+    theirs = [
         _PRELOAD + agent + b":" + entry[len(_PRELOAD) :] if entry.startswith(_PRELOAD) else entry
         for entry in entries
     ]
-    return found + ours
+    return theirs + ours

@@ -63,7 +63,7 @@ class Session(SessionEvents):
         self._tell = tell
         self._remarks: list[str] = []
         self._warned: set[str] = set()  # programs that trace others
-        sinks = [sink for one in instruments for sink in one.sinks()]
+        sinks = [sink for instrument in instruments for sink in instrument.sinks()]
         self.writer: Writer | None = None
         if settings.record is not None:
             self.writer = self._make_writer(settings.record)
@@ -154,7 +154,7 @@ class Session(SessionEvents):
         """Let go of programs that nobody runs any more: a script may start thousands."""
         if not self.settings.follow:
             return
-        over = [one for one in self._drainers.items() if not one[1].pids]
+        over = [pair for pair in self._drainers.items() if not pair[1].pids]
         for program, drainer in over:
             if program.block is not None:
                 self.feed.retire(drainer)
@@ -223,7 +223,7 @@ class Session(SessionEvents):
             cwd=settings.cwd,
             environ=settings.environ,
             follow=settings.follow,
-            stay=any(one.wants_signals for one in self._instruments),
+            stay=any(instrument.wants_signals for instrument in self._instruments),
             events=self,
         )
         return target
@@ -232,7 +232,7 @@ class Session(SessionEvents):
         """Have said at once what is wrong with what the programs began with."""
         if self._tell is None:
             return
-        blocks = [one.block for one in self._programs() if one.block is not None]
+        blocks = [program.block for program in self._programs() if program.block is not None]
         running = [block for block in blocks if block.state == layout.STATE_RUNNING]
         for instrument in self._instruments:
             for line in instrument.check_start(running, self.feed.drain):
@@ -261,14 +261,14 @@ class Session(SessionEvents):
 
     def tick(self) -> float:
         """Move data; return how long the loop may sleep."""
-        are_behind = [one.catch_up() for one in self._instruments]
+        are_behind = [instrument.catch_up() for instrument in self._instruments]
         if any(are_behind):
             self.feed.beat()  # the ring fills up, and the target waits or drops
             return 0.0
         self._check_limits()
         self._end_calls()  # before the clock says that all is in order
         units = self.feed.drain()
-        have_moved = [one.move() for one in self._instruments]
+        have_moved = [instrument.move() for instrument in self._instruments]
         if any(have_moved):
             return 0.0
         if units:
@@ -335,7 +335,9 @@ class Session(SessionEvents):
             status=ended.status if ended else None,
             signal=ended.signal if ended else None,
             programs=list(self._ended.values()),
-            untraced=[(one.path, one.reason) for one in target.programs if one.reason],
+            untraced=[
+                (started.path, started.reason) for started in target.programs if started.reason
+            ],
             ns_per_tick=self.feed.clock.rate,
             dropped=[(count, why) for why, count in self._lost.items()],
             stopped=self._stopped,
@@ -343,27 +345,27 @@ class Session(SessionEvents):
             record=settings.record if self.writer and self.writer.is_readable else None,
         )
         if self._attached is not None:
-            outcome.attached = [attached_outcome(one) for one in self._attached.targets]
+            outcome.attached = [attached_outcome(attached) for attached in self._attached.targets]
             outcome.not_attached = [str(why) for why in self._attached.failures]
-        for one in target.programs:
-            if one.note:
-                text = f"{one.path}: {one.note}"
+        for program in target.programs:
+            if program.note:
+                text = f"{program.path}: {program.note}"
                 if text not in outcome.remarks:
                     outcome.remarks.append(text)
-                outcome.lacks_children |= LEAKS_FOLLOWED in one.note
+                outcome.lacks_children |= LEAKS_FOLLOWED in program.note
         if self.writer is not None:
             self._close_recording(self.writer, outcome)
         if settings.follow:
             from soscope.control.imports import which_trace
 
-            paths = {one.path for one in outcome.programs} - self._warned
+            paths = {run.path for run in outcome.programs} - self._warned
             outcome.remarks += [f"{path}: {TRACES_FOLLOWED}" for path in which_trace(paths)]
         for instrument in self._instruments:
             instrument.end(outcome)
         return outcome
 
     def _close_recording(self, writer: Writer, outcome: Outcome) -> None:
-        detached = not all(one.has_ended for one in outcome.attached)
+        detached = not all(attached.has_ended for attached in outcome.attached)
         totals: dict[str, int] = {}
         for instrument in self._instruments:
             totals |= instrument.totals()
@@ -376,7 +378,7 @@ class Session(SessionEvents):
             untraced=outcome.untraced,
         )
         lost = [(writer.lost_entries, WHY_FILE_ENTRIES), (writer.lost_exits, WHY_FILE_EXITS)]
-        if not any(one.hears_calls for one in self._instruments):
+        if not any(hearer.hears_calls for hearer in self._instruments):
             outcome.dropped += [(count, why) for count, why in lost if count]
         else:  # who hears it has them
             outcome.remarks += [f"{count:,} events lost: {why}" for count, why in lost if count]

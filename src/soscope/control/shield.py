@@ -66,7 +66,7 @@ def shielded(
         _be_the_child(work, files if files is not None else [], theirs)
     theirs.close()
     try:
-        data, found = _read_all(mine, child, on_long)
+        data, descriptors = _read_all(mine, child, on_long)
     finally:
         mine.close()
     _reap(child)
@@ -76,7 +76,7 @@ def shielded(
     if not is_done:
         raise _error(value)
     if files is not None:
-        files += found
+        files += descriptors
     result: Plain = value
     return result
 
@@ -111,7 +111,7 @@ def _be_the_child(work: Callable[[], Plain], files: list[int], theirs: _socket.s
 def _read_all(
     mine: _socket.socket, child: int, on_long: Callable[[], None]
 ) -> tuple[bytes, list[int]]:
-    data, found = b"", []
+    data, descriptors = b"", []
     end = 0.0
     long = time.monotonic() + _LONG
     while True:
@@ -128,12 +128,12 @@ def _read_all(
         for _, kind, numbers in rights:
             if kind == _socket.SCM_RIGHTS:
                 size = len(numbers) - len(numbers) % _INT
-                found += [
+                descriptors += [
                     int.from_bytes(numbers[at : at + _INT], sys.byteorder)
                     for at in range(0, size, _INT)
                 ]
         if not piece:
-            return data, found
+            return data, descriptors
         data += piece
 
 

@@ -158,14 +158,14 @@ class Target:
     def _take_events(self) -> bool:
         """Handle the wait statuses that are there, for a moment; say whether there was one."""
         end = time.monotonic() + _TURN
-        found = False
+        has_handled = False
         while time.monotonic() < end:
             event = self._next_event()
             if event is None:
                 break
-            found = True
+            has_handled = True
             self._tracer.handle(*event)
-        return found
+        return has_handled
 
     def _next_event(self) -> tuple[int, int] | None:
         if not self._follow:
@@ -328,10 +328,10 @@ class Target:
 
 def _poll(tid: int) -> tuple[int, int] | None:
     try:
-        found, wait_status = os.waitpid(tid, _WAIT)
+        waited, wait_status = os.waitpid(tid, _WAIT)
     except ChildProcessError:
         return None
-    return (found, wait_status) if found else None
+    return (waited, wait_status) if waited else None
 
 
 def _terminal() -> int:

@@ -402,11 +402,11 @@ class Tracer:
         while waiting and time.monotonic() < end:
             for tid in waiting:
                 try:
-                    found, wait_status = os.waitpid(tid, ptrace.WALL | os.WNOHANG)
+                    waited, wait_status = os.waitpid(tid, ptrace.WALL | os.WNOHANG)
                 except ChildProcessError:
                     self.tasks.pop(tid, None)
                     continue
-                if found:
+                if waited:
                     self._release(self.tasks.get(tid) or self._adopt(tid), wait_status)
             waiting = [task.tid for task in self.tasks.values() if task.is_seized]
             if waiting:
