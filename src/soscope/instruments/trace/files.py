@@ -32,7 +32,7 @@ def check_files(settings: TraceSettings, output: File | None, recording: File | 
 def file_at(path: str | bytes) -> File | None:
     """Return which file a path names, None where there is none."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None  # whoever opens it says why
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino

@@ -24,15 +24,15 @@ def called_inside(selection: Selection, slots: Iterable[TracedSlot]) -> dict[str
     if not named:
         return {}
     known = list(slots)
-    through_slots = {(one.caller, one.symbol) for one in known}
-    found: dict[str, list[str]] = {}
-    for image, symbol in dict.fromkeys((one.callee, one.symbol) for one in known):
+    through_slots = {(slot.caller, slot.symbol) for slot in known}
+    functions: dict[str, list[str]] = {}
+    for image, symbol in dict.fromkeys((slot.callee, slot.symbol) for slot in known):
         if image is None or (image, symbol) in through_slots:
             continue
         name = symbol.encode("utf-8", "surrogateescape")
-        if any(one.matches(name) for one in named) and _chosen(selection, symbol, image):
-            found.setdefault(image.name, []).append(symbol)
-    return {image: list(dict.fromkeys(symbols)) for image, symbols in found.items()}
+        if any(pattern.matches(name) for pattern in named) and _chosen(selection, symbol, image):
+            functions.setdefault(image.name, []).append(symbol)
+    return {image: list(dict.fromkeys(symbols)) for image, symbols in functions.items()}
 
 
 def _chosen(selection: Selection, symbol: str, image: TracedImage) -> bool:

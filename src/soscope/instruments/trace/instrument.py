@@ -104,7 +104,7 @@ class TraceInstrument(Instrument):
     ) -> Iterable[str]:
         """Say which words of the filter match nothing in the images at start."""
         missing = self.selection.unmatched(
-            map(sum, zip(*(one.rules_matched(self._kind) for one in blocks), strict=True))
+            map(sum, zip(*(block.rules_matched(self._kind) for block in blocks), strict=True))
         )
         if not missing:
             return ()

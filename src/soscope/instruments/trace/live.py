@@ -92,7 +92,7 @@ class Call:
 
     def __repr__(self) -> str:
         """Show the call as a line of text would."""
-        shown = ", ".join(one.text for one in self.args)
+        shown = ", ".join(argument.text for argument in self.args)
         result = "" if self.result is None else f" = {self.result.text}"
         return f"<Call {self.symbol}({shown}){result}>"
 

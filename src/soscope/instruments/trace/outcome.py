@@ -137,39 +137,39 @@ def _with_index(slot: TracedSlot, index: int) -> TracedSlot:
     return made
 
 
-def _merge(one: TraceProgramOutcome, into: TraceProgramOutcome, places: dict[object, int]) -> None:
+def _merge(run: TraceProgramOutcome, into: TraceProgramOutcome, places: dict[object, int]) -> None:
     """Add a run of a program to its others; `places` are the slots' indices by what they are."""
     index_of: dict[int, int] = {}  # slots are found in another order each time
-    for slot in one.slots:
+    for slot in run.slots:
         key = _key(slot)
         if key not in places:
             places[key] = max(places.values(), default=-1) + 1
             into.slots.append(_with_index(slot, places[key]))
         index_of[slot.index] = places[key]
-    for index, calls in (one.counts or {}).items():
+    for index, calls in (run.counts or {}).items():
         if into.counts is not None and index in index_of:
             at = index_of[index]
             into.counts[at] = into.counts.get(at, 0) + calls
-    for index, stats in (one.stats or {}).items():
+    for index, stats in (run.stats or {}).items():
         if into.stats is not None and index in index_of:
             at = index_of[index]
             into.stats[at] = _sum(into.stats.get(at), stats)
-    size = max(len(one.rules_matched), len(into.rules_matched))
+    size = max(len(run.rules_matched), len(into.rules_matched))
     into.rules_matched = [
-        sum(matched[at] for matched in (one.rules_matched, into.rules_matched) if at < len(matched))
+        sum(matched[at] for matched in (run.rules_matched, into.rules_matched) if at < len(matched))
         for at in range(size)
     ]
-    into.slots_left = max(into.slots_left, one.slots_left)
-    into.loader_refused |= one.loader_refused
-    into.errno_known &= one.errno_known
-    into.cut += one.cut
+    into.slots_left = max(into.slots_left, run.slots_left)
+    into.loader_refused |= run.loader_refused
+    into.errno_known &= run.errno_known
+    into.cut += run.cut
 
 
-def _sum(one: Cell | None, other: Cell) -> Cell:
+def _sum(cell: Cell | None, other: Cell) -> Cell:
     """Add two cells of statistics; who has no returns has no shortest call either."""
-    if one is None:
+    if cell is None:
         return other
-    calls, returns, errors, total, least, most = one
+    calls, returns, errors, total, least, most = cell
     if returns and other[1]:
         least = min(least, other[4])
     elif other[1]:

@@ -62,12 +62,12 @@ class Replay:
             for event in events(self.recording):
                 batch.append(event)
                 if len(batch) == _BATCH:
-                    calls += sum(isinstance(one, Entry) for one in batch)
+                    calls += sum(isinstance(batched, Entry) for batched in batch)
                     listener.events(batch)
                     batch = []
                     if not is_heard():
                         break
-            calls += sum(isinstance(one, Entry) for one in batch)
+            calls += sum(isinstance(batched, Entry) for batched in batch)
             listener.events(batch)
         outcome = self.outcome(calls if self.mode == MODE_TRACE else None)
         listener.end(outcome)
@@ -122,13 +122,13 @@ class Replay:
 
     def programs(self, stats: dict[int, Stats] | None = None) -> list[TraceProgramOutcome]:
         """Return what is known of each program; `stats` are those of its calls, in ns."""
-        found = MergedPrograms()
+        merged = MergedPrograms()
         for program in self.recording.programs.all():
-            one = self._program(program)
+            outcome = self._program(program)
             if stats is not None:
-                one.stats, one.ns_per_tick = stats.get(program.index, {}), 1.0
-            found.add(one)
-        return found.all()
+                outcome.stats, outcome.ns_per_tick = stats.get(program.index, {}), 1.0
+            merged.add(outcome)
+        return merged.all()
 
     def _program(self, program: RecordedProgram) -> TraceProgramOutcome:
         matched = _rules_matched(program.facts)
@@ -150,7 +150,9 @@ class Replay:
 def _untraced(value: object) -> list[tuple[str, str]]:
     """Return the programs without the agent, as far as the file says so: (path, reason)."""
     pairs = value if isinstance(value, list) else []
-    return [(str(one[0]), str(one[1])) for one in pairs if isinstance(one, list) and len(one) == 2]
+    return [
+        (str(pair[0]), str(pair[1])) for pair in pairs if isinstance(pair, list) and len(pair) == 2
+    ]
 
 
 def _rules_matched(facts: dict[str, object]) -> list[int]:

@@ -69,11 +69,11 @@ def _explain(
 ) -> list[str]:
     """Explain one word; no line if it is an exclusion that had nothing to exclude."""
     shown = f"{word.option} {word.text}"
-    found = [image for image in images if _matches_image(word.image, image)]
+    matching = [image for image in images if _matches_image(word.image, image)]
     if word.kind in (layout.RULE_FROM, layout.RULE_TO):
         what = "caller" if word.kind == layout.RULE_FROM else "callee"
-        if found:
-            return [f"{shown} matches no {what}{so_far}: {found[0].name} has no such calls"]
+        if matching:
+            return [f"{shown} matches no {what}{so_far}: {matching[0].name} has no such calls"]
         return [
             f"{shown} matches no {what}{so_far}{_did_you_mean(_near_images(word.image, images))}"
         ]
@@ -86,7 +86,7 @@ def _explain(
     if not known:
         misses = near_misses(_literal(word.symbol), symbols)
         return [f"{shown} matches no symbol{so_far}{_did_you_mean(misses)}"]
-    if not found:
+    if not matching:
         # In an expression a sign begins a rule: @ld-linux.so.2 has been cut short.
         misses = [
             name.replace("-", r"\-").replace("+", r"\+")
