@@ -24,7 +24,7 @@ TOO_LONG = 600
 # Here variables still have names that say nothing; the list only gets shorter.
 TO_RENAME = tuple(
     f"src/soscope/{part}"
-    for part in ("prototypes/", "recording/", "report/resolve/", "report/trace/text.py", "wire/")
+    for part in ("recording/", "report/resolve/", "report/trace/text.py", "wire/")
 )
 
 

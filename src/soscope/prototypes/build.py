@@ -38,7 +38,9 @@ def compile_directory(directory: str) -> bytes:
     special = Special()
     special.read(_text(directory, "special.txt"), "special.txt")
     declarations = read_declarations(directory)
-    descriptions = [Description(one, sets, declarations.structs) for one in declarations.functions]
+    descriptions = [
+        Description(function, sets, declarations.structs) for function in declarations.functions
+    ]
 
     # What must not be hooked comes first: the first match wins.
     automata = {
@@ -49,7 +51,7 @@ def compile_directory(directory: str) -> bytes:
     globs = list(automata)
     known = _known(descriptions, special, automata)
     structs = {
-        one.name: tuple(
+        struct.name: tuple(
             (
                 field.name,
                 field.offset,
@@ -57,13 +59,17 @@ def compile_directory(directory: str) -> bytes:
                     field.type, {**field.type.words, **field.words}, sets, declarations.structs
                 ),
             )
-            for field in one.fields
+            for field in struct.fields
         )
-        for one in declarations.structs.values()
+        for struct in declarations.structs.values()
     }
     details: Details = (
-        [one.kept() for one in descriptions],
-        {one.name: one.prototype for one in known if one.prototype != layout.NONE},
+        [description.kept() for description in descriptions],
+        {
+            function.name: function.prototype
+            for function in known
+            if function.prototype != layout.NONE
+        },
         sets.enums,
         sets.flags,
         structs,
@@ -128,7 +134,7 @@ def _known(
 
 def _glob_flag(name: str, automata: dict[int, Automaton]) -> int:
     encoded = name.encode()
-    return next((flag for flag, one in automata.items() if one.matches(encoded)), 0)
+    return next((flag for flag, automaton in automata.items() if automaton.matches(encoded)), 0)
 
 
 def _union(globs: list[str]) -> Automaton:

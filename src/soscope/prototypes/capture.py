@@ -91,7 +91,7 @@ def _entry(description: Description) -> tuple[list[Op], list[Op]]:
             size = 2 if argument.show[0] == row.SHOW_LONG_DOUBLE else 1
             stack = max(stack, argument.index + size)
     if description.words:
-        named = sum(one.place == row.PLACE_INT for one in description.arguments)
+        named = sum(passed.place == row.PLACE_INT for passed in description.arguments)
         words = max(words, named + description.words)
     if description.tail in (row.TAIL_PRINTF, row.TAIL_SCANF):
         words = 6  # the values of a format; OP_FORMAT keeps those that are elsewhere

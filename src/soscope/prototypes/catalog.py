@@ -38,10 +38,10 @@ def load(path: str | None = None) -> Prototypes:
     declaration.
     """
     if path is not None:
-        found = compiled.opened(path)
-        if found is None:
+        content = compiled.opened(path)
+        if content is None:
             raise FormatError(f"{path}: no compiled prototypes, or of another version")
-        return Prototypes(found)
+        return Prototypes(content)
     here = os.path.dirname(os.path.abspath(__file__))
     package = os.path.dirname(here)
     # soscope/prototypes/, soscope/, src/, the checkout.
@@ -51,9 +51,9 @@ def load(path: str | None = None) -> Prototypes:
     for candidate in (os.path.join(package, "_agent", _FILE), cache):
         if newest and _mtime(candidate) < newest:
             continue
-        found = compiled.opened(candidate)
-        if found is not None:
-            return Prototypes(found)
+        content = compiled.opened(candidate)
+        if content is not None:
+            return Prototypes(content)
     if not newest:
         raise FormatError(
             "the compiled prototypes are missing", hint="install soscope again: a file is missing"
@@ -68,7 +68,7 @@ def _newest(declarations: str, here: str) -> int:
         times = [0]
         for directory in (declarations, here):
             with os.scandir(directory) as files:
-                times += [one.stat().st_mtime_ns for one in files if one.name.endswith(_SOURCES)]
+                times += [file.stat().st_mtime_ns for file in files if file.name.endswith(_SOURCES)]
         return max(times)
     except OSError:
         return 0
@@ -220,8 +220,8 @@ class Prototypes:
 
         rows = self._load()
         index = self._by_name.get(name)
-        found = None
+        printer = None
         if index is not None and self._names is not None:
-            found = Printer(rows[index], self._names)
-        self._printers[name] = found
-        return found
+            printer = Printer(rows[index], self._names)
+        self._printers[name] = printer
+        return printer

@@ -54,13 +54,13 @@ class Compiled:
 
     def automata(self) -> tuple[AutomatonParts, ...]:
         """Return the automata of the table's globs."""
-        found: tuple[AutomatonParts, ...] = marshal.loads(self.part(AUTOMATA))  # noqa: S302  our own file
-        return found
+        automata: tuple[AutomatonParts, ...] = marshal.loads(self.part(AUTOMATA))  # noqa: S302  our own file
+        return automata
 
     def details(self) -> Details:
         """Return what printing needs."""
-        found: Details = marshal.loads(self.part(DETAILS))  # noqa: S302  our own file
-        return found
+        details: Details = marshal.loads(self.part(DETAILS))  # noqa: S302  our own file
+        return details
 
 
 def opened(path: str) -> Compiled | None:
@@ -76,6 +76,6 @@ def opened(path: str) -> Compiled | None:
         os.close(file)
     if len(header) < HEADER.size or not header.startswith(MAGIC):
         return None
-    found = Compiled(header, path)
+    compiled = Compiled(header, path)
     # A file that was cut off is none.
-    return found if size == sum(found._offsets[-2:]) else None
+    return compiled if size == sum(compiled._offsets[-2:]) else None

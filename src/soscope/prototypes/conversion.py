@@ -56,7 +56,7 @@ class _Conversion:
         self.taken: list[Taken] = []
         scanf = language == row.TAIL_SCANF
         suppressed = self.scanf_width() if scanf else self.printf_width()
-        size = next((one for one in _LONGEST if text.startswith(one, self.at)), b"")
+        size = next((modifier for modifier in _LONGEST if text.startswith(modifier, self.at)), b"")
         self.at += len(size)
         letter = text[self.at : self.at + 1]
         self.at += 1

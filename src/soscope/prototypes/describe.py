@@ -106,7 +106,7 @@ class Description:
         self._sets = sets
         self._structs = structs
         self._next = [0, 0, 0]
-        self.arguments = [self._argument(one) for one in function.parameters]
+        self.arguments = [self._argument(declared) for declared in function.parameters]
         for argument, parameter in zip(self.arguments, function.parameters, strict=True):
             if "OUT" in parameter.words:
                 argument.writes = self._writes(parameter.name, parameter.words["OUT"])
@@ -124,7 +124,7 @@ class Description:
         )
         return (
             self.function.name,
-            tuple(one.kept() for one in self.arguments),
+            tuple(argument.kept() for argument in self.arguments),
             optionals,
             self.tail,
             self.result.kept() if self.result else None,
@@ -227,7 +227,7 @@ class Description:
         try:
             if enum[1:2] == [","]:
                 # What it depends on has been passed before it: its number is known.
-                names = [one.name for one in self.function.parameters]
+                names = [parameter.name for parameter in self.function.parameters]
                 if enum[2] not in names:
                     raise self._fail(f"'{enum[2]}' is no parameter")
                 detail = f"{_set(enum[0], self._sets.enums)}:{names.index(enum[2])}"
@@ -273,28 +273,28 @@ class Description:
     def _optionals(self) -> list[list[DescribedArgument]]:
         # All alternatives begin in the same register.
         start, furthest = list(self._next), list(self._next)
-        found = []
-        for one in self.function.optionals:
+        alternatives = []
+        for optional in self.function.optionals:
             self._next = list(start)
-            found.append([self._argument(parameter) for parameter in one.parameters])
+            alternatives.append([self._argument(parameter) for parameter in optional.parameters])
             furthest = [max(pair) for pair in zip(furthest, self._next, strict=True)]
         self._next = furthest
-        return found
+        return alternatives
 
     def _conditions(self) -> list[tuple[int, str, tuple[int, ...]]]:
         conditions = []
-        for one in self.function.optionals:
-            number = self.number_of(one.name) if one.name else -1
-            for value in one.values:
+        for optional in self.function.optionals:
+            number = self.number_of(optional.name) if optional.name else -1
+            for value in optional.values:
                 if value not in self._sets.values:
                     raise self._fail(f"constant '{value}' is not in constants.txt")
-            values = tuple(self._sets.values[value] for value in one.values)
-            conditions.append((number, one.operator, values))
+            values = tuple(self._sets.values[value] for value in optional.values)
+            conditions.append((number, optional.operator, values))
         return conditions
 
     def _tail(self) -> tuple[str, int]:
         function = self.function
-        formats = [one.format for one in self.arguments if one.format]
+        formats = [argument.format for argument in self.arguments if argument.format]
         if not function.variadic:
             if formats:
                 raise self._fail("FORMAT of a function without '...'")
@@ -305,7 +305,7 @@ class Description:
             return formats[0], 0
         if "WORDS" in function.words:
             count = int(function.words["WORDS"][0])
-            named = sum(one.place == row.PLACE_INT for one in self.arguments)
+            named = sum(argument.place == row.PLACE_INT for argument in self.arguments)
             if named + count > _INT_REGISTERS:
                 raise self._fail("more WORDS than registers")
             return f"{row.TAIL_WORDS}{count}", count

@@ -47,10 +47,10 @@ def write(path: str, content: bytes) -> None:
 
 def _shared(value: Any, known: dict[tuple[type, str], Any]) -> Any:
     if isinstance(value, list):
-        return [_shared(one, known) for one in value]
+        return [_shared(element, known) for element in value]
     if isinstance(value, dict):
-        return {_shared(key, known): _shared(one, known) for key, one in value.items()}
+        return {_shared(key, known): _shared(held, known) for key, held in value.items()}
     if isinstance(value, tuple):
-        value = tuple(_shared(one, known) for one in value)
+        value = tuple(_shared(element, known) for element in value)
     # True == 1 and (True,) == (1,): the type and the text tell them apart.
     return known.setdefault((type(value), repr(value)), value)

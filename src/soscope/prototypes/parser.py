@@ -294,22 +294,22 @@ class _Reader:
         self,
     ) -> tuple[list[Parameter], bool, list[Optional], dict[str, list[str]]]:
         self.expect("(")
-        found: list[Parameter] = []
+        parameters: list[Parameter] = []
         optionals: list[Optional] = []
         words: dict[str, list[str]] = {}
         if self.tokens[self.at : self.at + 2] == ["void", ")"]:
             self.at += 2
-            return found, False, optionals, words
+            return parameters, False, optionals, words
         while True:
             if self.accept("..."):
                 words = self.annotations()
                 while self.accept("OPTIONAL"):
                     optionals.append(self.optional())
                 self.expect(")")
-                return found, True, optionals, words
-            found.append(self.parameter())
+                return parameters, True, optionals, words
+            parameters.append(self.parameter())
             if self.accept(")"):
-                return found, False, optionals, words
+                return parameters, False, optionals, words
             self.expect(",")
 
     def parameter(self) -> Parameter:

@@ -38,7 +38,7 @@ def unknown_words(captured: Captured) -> list[Argument]:
 
 
 def _guessed(words: tuple[int, ...]) -> list[Argument]:
-    arguments = [Argument(UNKNOWN_TYPE, *show.word(one)) for one in words]
+    arguments = [Argument(UNKNOWN_TYPE, *show.word(word)) for word in words]
     if arguments:
         arguments[-1].text += f" {UNKNOWN_TYPE}"
     return arguments
@@ -58,36 +58,38 @@ class Printer:
     def __init__(self, of: row.FunctionRow, names: NamedTypes) -> None:
         _, arguments, optionals, tail, result, error_rule, errno, _ = of
         self._names = names
-        self._arguments = [_Place(one, names) for one in arguments]
+        self._arguments = [_Place(argument, names) for argument in arguments]
         for place in self._arguments:
             place.is_decided_by(self._arguments)
         self._optionals = [
-            (number, operator, values, [_Place(one, names) for one in places])
+            (number, operator, values, [_Place(argument, names) for argument in places])
             for number, operator, values, places in optionals
         ]
         self._tail = tail
         self._result = None if result is None else _Place(result, names)
         self._error_rule = error_rule
         self._errno = errno
-        self._integers = sum(one.place == row.PLACE_INT for one in self._arguments)
-        outs = [number for number, one in enumerate(self._arguments) if one.writes is not None]
+        self._integers = sum(argument.place == row.PLACE_INT for argument in self._arguments)
+        outs = [
+            number for number, argument in enumerate(self._arguments) if argument.writes is not None
+        ]
         self.known_at_entry = outs[0] if outs else None
 
     def arguments(self, captured: Captured, limit: int, after: Exit | None) -> list[Argument]:
         """Show the arguments; with `after`, those that the call filled in as well."""
         shown = []
-        for number, one in enumerate(self._arguments):
+        for number, place in enumerate(self._arguments):
             followed: Captured | None = captured
             result = None
-            if one.writes is not None:
+            if place.writes is not None:
                 followed = None
-                if after is not None and self._has_written(one.writes, captured, after):
+                if after is not None and self._has_written(place.writes, captured, after):
                     followed, result = after.captured, after.result
-            shown.append(one.argument(number, captured, followed, limit, result))
+            shown.append(place.argument(number, captured, followed, limit, result))
         for number, operator, values, places in self._optionals:
             if _holds(number, operator, values, shown):
-                for one in places:
-                    shown.append(one.argument(len(shown), captured, captured, limit, None))
+                for place in places:
+                    shown.append(place.argument(len(shown), captured, captured, limit, None))
                 return shown
         if self._tail:
             shown += self._rest(captured, limit)
@@ -95,14 +97,14 @@ class Printer:
 
     def result(self, after: Exit, limit: int) -> Argument | None:
         """Show the result; None where the function has none."""
-        one = self._result
-        if one is None:
+        place = self._result
+        if place is None:
             return None
         if after.result is None:
-            return Argument(one.type, _MISSING, None)
+            return Argument(place.type, _MISSING, None)
         captured = after.captured
         words = Captured((after.result,), (), captured.floats, captured.data)
-        return one.argument(RESULT_ITEM, words, words, limit, None)
+        return place.argument(RESULT_ITEM, words, words, limit, None)
 
     def failure_errno(self, after: Exit) -> int | None:
         """Return the errno that tells why the call failed; None: it did not, or none does."""
@@ -126,9 +128,9 @@ class Printer:
             elif operator == "number":
                 holds = not any(map(isnan, end.captured.floats))
             else:
-                one = self._result if number == row.WRITES_RESULT else self._arguments[number]
+                place = self._result if number == row.WRITES_RESULT else self._arguments[number]
                 words = (end.result,) if number == row.WRITES_RESULT else before.words
-                holds = one is not None and one.compares(operator, words)
+                holds = place is not None and place.compares(operator, words)
             if not holds:
                 return False
         return True
@@ -139,7 +141,7 @@ class Printer:
             return _guessed(captured.words[self._integers : count])
         if self._tail == row.TAIL_OPEN:
             return [_REST]
-        numbers = [n for n, one in enumerate(self._arguments) if one.type == "const char *"]
+        numbers = [n for n, place in enumerate(self._arguments) if place.type == "const char *"]
         data = captured.data.get(numbers[-1])
         if data is None or data[1] & (DATA_NULL | DATA_UNREADABLE):
             return [_REST]
@@ -158,7 +160,7 @@ def _holds(number: int, operator: str, values: tuple[int, ...], shown: list[Argu
     if not isinstance(value, int):
         return False
     if operator == "&":
-        return any(value & one for one in values)
+        return any(value & flag for flag in values)
     return value in values
 
 
@@ -291,10 +293,10 @@ class _Variadic:
         """Show as many as were recorded, up to the first that was not."""
         shown: list[Argument] = []
         for of, how, string in taken:
-            one = self._one(of, how, string)
-            if one is None:
+            argument = self._one(of, how, string)
+            if argument is None:
                 break
-            shown.append(one)
+            shown.append(argument)
             self._item += 1
         return shown
 

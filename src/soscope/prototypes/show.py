@@ -176,12 +176,12 @@ def structure(data: bytes, name: str, names: NamedTypes) -> str:
 def values(data: bytes, show: row.Show, names: NamedTypes) -> Shown:
     """Show the numbers in `data`, in brackets; the value is that of a single one."""
     shower, size = scalar(show, names), show[1]
-    found = [
+    shown = [
         shower(int.from_bytes(data[at : at + size], "little"))
         for at in range(0, len(data) - size + 1, size)
     ]
-    value = found[0][1] if len(found) == 1 else None
-    return "[" + ", ".join(text for text, _ in found) + "]", value
+    value = shown[0][1] if len(shown) == 1 else None
+    return "[" + ", ".join(text for text, _ in shown) + "]", value
 
 
 def socket_address(data: bytes, names: NamedTypes, limit: int) -> str:

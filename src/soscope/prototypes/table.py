@@ -54,13 +54,13 @@ def build(known: list[Known], globs: list[int], *, arguments: bool, exits: bool)
 
     pack = layout.FUNCTION.struct.pack
     pool = _Pool(programs_at)
-    wanted = [_wanted(one, pool, arguments=arguments, exits=exits) for one in known]
+    wanted = [_wanted(described, pool, arguments=arguments, exits=exits) for described in known]
     names = bytearray()
     names_at = programs_at + len(pool.content)
     cells = [bytes(layout.FUNCTION.size)] * (1 << bits)
     mask = (1 << bits) - 1
-    for one, (flags, entry, leave, words) in zip(known, wanted, strict=True):
-        name = one.name.encode()
+    for function, (flags, entry, leave, words) in zip(known, wanted, strict=True):
+        name = function.name.encode()
         value = gnu_hash(name)
         index = (value >> 4) & mask
         while cells[index][4:8] != b"\0\0\0\0":
@@ -70,9 +70,9 @@ def build(known: list[Known], globs: list[int], *, arguments: bool, exits: bool)
             names_at + len(names),
             entry,
             leave,
-            one.prototype,
+            function.prototype,
             flags,
-            one.error_rule,
+            function.error_rule,
             words,
         )
         names += name + b"\0"
@@ -91,15 +91,17 @@ def build(known: list[Known], globs: list[int], *, arguments: bool, exits: bool)
     return section + bytes(pool.content) + bytes(names)
 
 
-def _wanted(one: Known, pool: _Pool, *, arguments: bool, exits: bool) -> tuple[int, int, int, int]:
+def _wanted(
+    function: Known, pool: _Pool, *, arguments: bool, exits: bool
+) -> tuple[int, int, int, int]:
     """Return flags, entry program, exit program and exit words of one name."""
-    flags = one.flags
+    flags = function.flags
     if not arguments or flags & layout.FN_NEVER:
         return flags, 0, 0, 0
-    if one.programs is None:
+    if function.programs is None:
         # A special function without a declaration is shown as unknown ones are.
         return flags | layout.FN_SIX, 0, 0, 0
-    programs = one.programs
+    programs = function.programs
     if exits and not flags & layout.FN_ENTRY_ONLY:
         flags |= programs.flags
         entry = pool.add(programs.at_entry) if flags & layout.FN_PROGRAM else 0
