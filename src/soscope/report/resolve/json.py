@@ -16,7 +16,7 @@ SCHEMA = "soscope/resolve/1"
 def document(pid: int, answers: list[Answer]) -> str:
     """Return the document: one result for each query, in order."""
     images: dict[int, str] = {}
-    results = ", ".join([_result(one, images) for one in answers])
+    results = ", ".join([_result(answer, images) for answer in answers])
     return f'{{"schema": {quoted(SCHEMA)}, "pid": {pid}, "results": [{results}]}}\n'
 
 
@@ -33,7 +33,9 @@ def _result(answer: Answer, images: dict[int, str]) -> str:
     offset = "null" if answer.offset is None else answer.offset
     value = "null" if answer.value is None else dumps(answer.value)
     candidates = (
-        dumps([_candidate(one) for one in answer.candidates]) if answer.candidates else "[]"
+        dumps([_candidate(candidate) for candidate in answer.candidates])
+        if answer.candidates
+        else "[]"
     )
     return (
         f'{{"query": {quoted(answer.query)}, "status": {quoted(answer.status)}, "addr": {addr}, '
@@ -56,13 +58,13 @@ def _text(value: str | None) -> str:
     return "null" if value is None else quoted(value)
 
 
-def _candidate(one: Candidate) -> dict[str, object]:
+def _candidate(candidate: Candidate) -> dict[str, object]:
     return {
-        "addr": _hex(one.addr),
-        "symbol": one.symbol,
-        "version": one.version,
-        "image": None if one.image is None else one.image.name,
-        "rule": one.rule,
+        "addr": _hex(candidate.addr),
+        "symbol": candidate.symbol,
+        "version": candidate.version,
+        "image": None if candidate.image is None else candidate.image.name,
+        "rule": candidate.rule,
     }
 
 

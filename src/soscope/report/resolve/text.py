@@ -17,7 +17,10 @@ def lines(answer: Answer, *, why: bool, every: bool, value: bool) -> str:
     if why:
         text += "".join(f"    {line}\n" for line in answer.why)
     if every:
-        text += "".join(f"  {'*' if one.wins else ' '} {_one(one)}\n" for one in answer.candidates)
+        text += "".join(
+            f"  {'*' if candidate.wins else ' '} {_one(candidate)}\n"
+            for candidate in answer.candidates
+        )
     return text
 
 
@@ -26,7 +29,7 @@ def complaint(answer: Answer) -> list[str]:
     reason = answer.why[-1] if answer.why else answer.status
     is_named = f"'{answer.query}'" in reason
     said = [reason if is_named else f"{answer.query}: {reason}"]
-    return said + [f"    {_one(one)}" for one in answer.candidates]
+    return said + [f"    {_one(candidate)}" for candidate in answer.candidates]
 
 
 def _found(answer: Answer) -> str:
@@ -38,10 +41,10 @@ def _found(answer: Answer) -> str:
     return f"{addr}  {name}{offset}  {image}  {answer.kind}  {answer.rule}\n"
 
 
-def _one(one: Candidate) -> str:
-    addr = "-" if one.addr is None else hex(one.addr)
-    image = one.image.name if one.image is not None else "-"
-    return f"{addr}  {named(one.symbol, one.version)}  {image}  {one.rule}"
+def _one(candidate: Candidate) -> str:
+    addr = "-" if candidate.addr is None else hex(candidate.addr)
+    image = candidate.image.name if candidate.image is not None else "-"
+    return f"{addr}  {named(candidate.symbol, candidate.version)}  {image}  {candidate.rule}"
 
 
 def named(symbol: str, version: str | None) -> str:
