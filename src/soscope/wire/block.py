@@ -352,14 +352,14 @@ class ControlBlock:
 
     def images(self, process: int, start: int = 0) -> list[TracedImage]:
         """Return the images from index `start` on that the agent has finished writing."""
-        found = []
+        images = []
         count = min(self.image_count, layout.MAX_IMAGES)
         table = self.view(layout.SEC_IMAGES, 0, count * layout.IMAGE.size)
         for index in range(start, count):
             image = records.image_of(table, index * layout.IMAGE.size, index, process, self.string)
             if image is not None:
-                found.append(image)
-        return found
+                images.append(image)
+        return images
 
     def slots(
         self,
@@ -383,7 +383,7 @@ class ControlBlock:
                 name = names[offset] = self.string(offset)
             return name
 
-        found = []
+        slots = []
         count = min(self.slot_count, layout.MAX_SLOTS)
         table = self.view(layout.SEC_SLOTS, 0, count * layout.SLOT.size)
         by = layout.SLOT.offset("instrument")
@@ -395,8 +395,8 @@ class ControlBlock:
                 continue
             slot = records.slot_of(table, at, index, process, string, by_index)
             if slot is not None:
-                found.append(slot)
-        return found
+                slots.append(slot)
+        return slots
 
     def refused_slots(self) -> list[int]:
         """Return the indices of slots that were asked for and are not hooked."""
