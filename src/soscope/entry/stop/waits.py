@@ -129,6 +129,9 @@ def _offset(processor: int) -> int:
     allowed = os.sched_getaffinity(0)
     try:
         os.sched_setaffinity(0, {processor})
+    except OSError:  # not one of ours
+        return 0
+    try:
         for _ in range(_SAMPLES):
             time.sleep(0.00002)
             before = time.monotonic_ns()
@@ -136,9 +139,11 @@ def _offset(processor: int) -> int:
             took = time.monotonic_ns() - before
             if ran_at and took < best:
                 best, offset = took, before - ran_at
-        os.sched_setaffinity(0, allowed)
-    except OSError:  # not one of ours
-        return 0
+    finally:
+        try:
+            os.sched_setaffinity(0, allowed)
+        except OSError:
+            pass  # they were taken from us meanwhile
     return offset
 
 
