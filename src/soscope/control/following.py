@@ -84,7 +84,9 @@ class Following:
         while not self.is_over:
             try:
                 data, rights, _, _ = self._link.recvmsg(
-                    _PACKET, _socket.CMSG_SPACE(_FILES), _socket.MSG_DONTWAIT
+                    _PACKET,
+                    _socket.CMSG_SPACE(_FILES),
+                    _socket.MSG_DONTWAIT | _socket.MSG_CMSG_CLOEXEC,
                 )
             except BlockingIOError:
                 return has_taken

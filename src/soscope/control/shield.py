@@ -72,7 +72,12 @@ def shielded(
     _reap(child)
     if not data:
         raise SoscopeError("the process that does the work was killed")
-    is_done, value = marshal.loads(data)  # noqa: S302  our own child wrote it
+    try:
+        is_done, value = marshal.loads(data)  # noqa: S302  our own child wrote it
+    except (EOFError, ValueError, TypeError) as error:  # it had not sent all of it
+        for descriptor in descriptors:
+            os.close(descriptor)
+        raise SoscopeError("the process that does the work was killed") from error
     if not is_done:
         raise _error(value)
     if files is not None:
@@ -124,7 +129,9 @@ def _read_all(
             end = end or time.monotonic() + _PATIENCE
             if time.monotonic() > end:
                 raise SoscopeError(f"not waited for: process {child} goes on, and ends by itself")
-        piece, rights, _, _ = mine.recvmsg(_PIECE, _socket.CMSG_SPACE(_MOST_FILES * _INT))
+        piece, rights, _, _ = mine.recvmsg(
+            _PIECE, _socket.CMSG_SPACE(_MOST_FILES * _INT), _socket.MSG_CMSG_CLOEXEC
+        )
         for _, kind, numbers in rights:
             if kind == _socket.SCM_RIGHTS:
                 size = len(numbers) - len(numbers) % _INT

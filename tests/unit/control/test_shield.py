@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from soscope.control import shield
 from soscope.control.shield import is_abandoned, shielded
 from soscope.entry.agent.visit import Executed
 from soscope.errors import NoSuchProcess, NotPermitted, SoscopeError
@@ -56,6 +57,46 @@ def test_one_that_is_killed_is_an_error() -> None:
 
     with pytest.raises(SoscopeError, match="was killed"):
         shielded(work)
+
+
+def test_files_that_it_opens_come_with_the_result(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    files: list[int] = []
+
+    def work() -> tuple[object, ...]:
+        files.append(os.open(path, os.O_RDWR | os.O_CREAT))
+        os.write(files[0], b"written")
+        return ()
+
+    shielded(work, files)
+    (descriptor,) = files
+    try:
+        assert os.pread(descriptor, 10, 0) == b"written"
+        assert not os.get_inheritable(descriptor)  # nor what a user of the module executes
+    finally:
+        os.close(descriptor)
+
+
+def test_one_that_is_killed_while_it_answers_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    files: list[int] = []
+    before = os.listdir("/proc/self/fd")
+
+    def work() -> tuple[object, ...]:
+        files.append(os.open(path, os.O_RDWR | os.O_CREAT))
+        threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGKILL]).start()
+        return (bytes(1 << 20),)  # more than the socket holds
+
+    def stand_still() -> None:
+        time.sleep(0.5)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(shield, "_LONG", 1e-9)
+        patched.setattr(shield, "_PAUSE", 0.0)
+        with pytest.raises(SoscopeError, match="was killed"):
+            shielded(work, files, stand_still)
+    assert not files
+    assert os.listdir("/proc/self/fd") == before
 
 
 def test_it_knows_when_nobody_waits_for_it_any_more(tmp_path: Path) -> None:
