@@ -17,6 +17,7 @@ from benchmarks.rows import Row, Table
 from benchmarks.tools import TOP, Tools
 
 _NOTHING = """
+#include "handler.h"
 #include "instrument.h"
 
 static uint64_t handler(const struct sosc_chosen *chosen, bool entry_only)

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parts of the benchmarks: those whose figures hang on no clock, and an agent of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks import layers, memory
+from benchmarks.tools import Tools
+from tests.support.tools import need
+
+
+@pytest.fixture
+def tools(tmp_path: Path) -> Tools:
+    need("gcc")
+    tools = Tools(str(tmp_path), [], "", "")
+    tools.build()
+    return tools
+
+
+def test_another_layer_can_be_measured(tools: Tools) -> None:
+    table = layers.measure(tools, 1, 1, lambda _: None)
+    assert [row.figure is not None for row in table.rows] == [True], table.remarks
+
+
+def test_the_agent_is_small_however_many_call_sites(tools: Tools) -> None:
+    """At most 1 MiB and 64 bytes a call site."""
+    table = memory.measure(tools, 1, lambda _: None)
+    seen = {row.name: (row.figure.median, row.goal) for row in table.rows if row.figure}
+    assert len(seen) == 6, table.remarks
+    assert not {name for name, (extra, goal) in seen.items() if goal and extra > goal}, seen
