@@ -57,11 +57,11 @@ def measure(tools: Tools, count: int, say: Callable[[str], None]) -> Table:
         ("`--count-only`", 1.4, "count"),
         ("`-c`", 2.2, "summary"),
         ("entries recorded to a file", None, "entry"),
-        ("everything recorded to a file, `block`", None, "full"),
+        ("everything recorded to a file, `block`", 4.0, "full"),
     ):
         figure = figures[what].over(base) if what in figures else None
         row = Row(f"Python json, every image: {name}", goal, figure, unit="x", base=base)
-        row.peers = peers if goal else []
+        row.peers = peers if what != "entry" else []
         table.rows.append(row)
     _calls_of_an_operation(tools, table, base)
     return table
