@@ -151,11 +151,21 @@ def _one_by_one(
     """Apply the rules to the events that are left; return those that closed a call, each."""
     pairs: list[tuple[int, int]] = []
     closed: list[int] = []
-    stack: list[tuple[One, int, int]] = [(call, call.sp, call.slot) for call in calls]
-    while stack and 2 * stack[-1][1] < head:
-        one, where, _ = stack.pop()
-        closed.append(_first_above(reach, 0, 2 * where))
-        found.over.append((one, closed[-1]))
+    # What is open, in three lists of which the collector of garbage knows nothing: of a deep
+    # recursion they are long. Calls that were open before are numbered -1, -2 and so on.
+    which = list(range(-1, -len(calls) - 1, -1))
+    sps = [call.sp for call in calls]
+    slots = [call.slot for call in calls]
+
+    def pop(event: int) -> None:
+        """Have `event` close the innermost call without an exit of its own."""
+        number = which.pop()
+        del sps[-1], slots[-1]
+        found.over.append((calls[-number - 1] if number < 0 else number, event))
+        closed.append(event)
+
+    while sps and 2 * sps[-1] < head:
+        pop(_first_above(reach, 0, 2 * sps[-1]))
     rows = zip(
         rest.tolist(),
         events.commit[rest].tolist(),
@@ -166,34 +176,33 @@ def _one_by_one(
     )
     for event, word, at, reaching, later in rows:
         function = word & SLOT
-        while stack and 2 * stack[-1][1] < reaching:
-            found.over.append((stack.pop()[0], event))
-            closed.append(event)
+        while sps and 2 * sps[-1] < reaching:
+            pop(event)
         if word >> 28 == layout.UNIT_ENTRY:
-            stack.append((event, at, function))
+            which.append(event)
+            sps.append(at)
+            slots.append(function)
         else:
-            place = len(stack) - 1
-            while place >= 0 and stack[place][1] == at and stack[place][2] != function:
+            place = len(sps) - 1
+            while place >= 0 and sps[place] == at and slots[place] != function:
                 place -= 1
-            if place >= 0 and stack[place][1] == at:
-                for inner, _, _ in reversed(stack[place + 1 :]):
-                    found.over.append((inner, event))
-                    closed.append(event)
-                one = stack[place][0]
-                if isinstance(one, OpenCall):
-                    found.late.append((event, one))
+            if place >= 0 and sps[place] == at:
+                while len(sps) > place + 1:
+                    pop(event)
+                number = which.pop()
+                del sps[-1], slots[-1]
+                if number < 0:
+                    found.late.append((event, calls[-number - 1]))
                     closed.append(event)
                 else:
-                    pairs.append((one, event))
-                del stack[place:]
+                    pairs.append((number, event))
             else:
                 found.orphans.append(event)
-        while stack and 2 * stack[-1][1] < later:
-            one, where, _ = stack.pop()
-            closed.append(_first_above(reach, event + 1, 2 * where))
-            found.over.append((one, closed[-1]))
+        while sps and 2 * sps[-1] < later:
+            pop(_first_above(reach, event + 1, 2 * sps[-1]))
     found.add_pairs(pairs)
-    found.open = [one for one, _, _ in stack]
+    before = sum(number < 0 for number in which)
+    found.open = [*calls[:before], *which[before:]]
     return closed
 
 
