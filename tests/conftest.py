@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 
 from tests.support import tools
 from tests.support.gaps import gap
+
+_COLLECT_AFTER = 20_000  # new objects; Python's own is made for short programs
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -29,6 +32,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.xdist_group("serial"))
         if (reason := gap(item.nodeid)) is not None:
             item.add_marker(pytest.mark.xfail(reason=reason, strict=False))
+
+
+def pytest_collection_finish() -> None:
+    """Have the collector of garbage leave thousands of tests alone: it would look at them all."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_COLLECT_AFTER)
 
 
 @pytest.fixture
