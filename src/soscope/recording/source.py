@@ -6,12 +6,10 @@ Until then they are kept as bytes: a ring full of them is two million objects ot
 
 from __future__ import annotations
 
-from _collections_abc import Iterator
-
 from soscope.recording import pairing
 from soscope.recording.names import RecordedProgram
 from soscope.recording.overhead import Overhead
-from soscope.recording.units import records_of
+from soscope.recording.units import latest_of, record_at
 from soscope.wire import layout
 
 TYPE_CHECKING = False
@@ -31,15 +29,22 @@ Item = tuple[int, int, int, tuple[int, ...], bytes, int]
 class Source:
     """One thread: its stacks, and its units that wait for their turn.
 
-    `head` is the next item, None while there is none; `holes` are those in front of it.
+    `head` is the next item, None while there is none; `holes` are those in front of it; `back` is
+    the exit of a WHOLE unit whose entry it is, () otherwise.
     `last` is the latest time so far; `seq`, `expected` and `full` describe the thread's
     current chunk: its number, the number of its next unit, when it was given back.
     """
 
     __slots__ = (
-        "_items",
+        "_at",
+        "_begun",
+        "_floor",
+        "_number",
         "_queue",
+        "_tsc",
+        "_units",
         "_waiting",
+        "back",
         "expected",
         "full",
         "head",
@@ -65,7 +70,11 @@ class Source:
         # units, or the times between which something may have been lost; with a number, and
         # the place in front of which they do not come
         self._queue: deque[tuple[int, bytes | tuple[int, ...], int]] = deque()
-        self._items: Iterator[Item] | None = None
+        self._units = b""  # in the middle of these
+        self._begun = self._at = 0  # bytes: where the head is in them, and what is behind it
+        self._number = self._floor = 0
+        self._tsc = 0  # of the record in front of the next one
+        self.back: tuple[int, ...] = ()
         self.head: Item | None = None
         self.holes: list[tuple[int, ...]] = []
 
@@ -84,41 +93,43 @@ class Source:
 
     def advance(self) -> Item | None:
         """Move to the next item; return it, None where there is none."""
-        if self._items is None:
-            self._items = self._decode()
-        self.head = next(self._items, None)
-        if self.head is None:
-            self._items = None
-        return self.head
-
-    def _decode(self) -> Iterator[Item]:
-        queue = self._queue
-        while queue:
-            number, what, floor = queue.popleft()
+        if self.back:
+            record, self.back = self.back, ()
+            return self._item(layout.UNIT_EXIT, record, b"")
+        while True:
+            while self._at < len(self._units):
+                at = self._begun = self._at
+                kind, record, self.back, self._at = record_at(self._units, at, self.program)
+                if kind and kind != layout.UNIT_OVERHEAD:
+                    data = self._units[at + layout.UNIT : self._at]
+                    return self._item(kind, record, data)
+            if not self._queue:
+                self.head = None
+                return None
+            self._number, what, self._floor = self._queue.popleft()
             if isinstance(what, tuple):
-                yield max(self.last, floor), number, HOLE, what, b"", self.last
-                continue
+                place = max(self.last, self._floor)
+                self.head = place, self._number, HOLE, what, b"", self.last
+                return self.head
             self._waiting[0] -= len(what)
-            for kind, record, data in records_of(what, self.program):
-                if kind != layout.UNIT_OVERHEAD:
-                    number += 1
-                    tsc = record[2]
-                    if tsc > self.last:  # noqa: PLR1730  max() takes as long as all the rest
-                        self.last = tsc
-                    last = self.last
-                    yield (max(floor, last)), number, kind, record, data, last
+            self._units, self._at = what, 0
+            # here, not whenever somebody else has his turn: durations must not depend on that
+            self.overhead.forget(self._tsc)
+
+    def _item(self, kind: int, record: tuple[int, ...], data: bytes) -> Item:
+        self._number += 1
+        tsc, last = record[2], self.last
+        if tsc > last:  # max() takes as long as all the rest
+            last = self.last = tsc
+        self._tsc = tsc
+        self.head = item = max(self._floor, last), self._number, kind, record, data, last
+        return item
 
     def latest(self) -> int:
         """Return the latest time of all that has been queued."""
-        latest = self.last
-        for _, what, _ in self._queue:
-            if isinstance(what, bytes):
-                for kind, record, _ in records_of(what, self.program):
-                    if kind != layout.UNIT_OVERHEAD:
-                        latest = max(latest, record[2])
+        latest = max(self.last, self.back[2] if self.back else 0)
         # what is decoded at this moment stands in nobody's queue
-        if self._items is not None:
-            rest = list(self._items)
-            self._items = iter(rest)
-            latest = max([latest, *(item[5] for item in rest)])
+        for what in (self._units[self._at :], *(what for _, what, _ in self._queue)):
+            if isinstance(what, bytes):
+                latest = max(latest, latest_of(what, self.program))
         return latest

@@ -312,7 +312,6 @@ class Stream(Sink):
                 else:
                     self._enter(time, source, kind, record, data)
                 head = source.advance()
-            source.overhead.forget(min(source.last, until) if head is None else head[5])
             self._wait(source)
 
     def _pass_holes(self, source: Source) -> None:

@@ -12,10 +12,11 @@ TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
     from soscope.recording.names import RecordedProgram
 
-_UNIT = struct.Struct("<IIQQQ")
-_TICKS_LOW = (1 << layout.TICKS_LOW) - 1
-_NUMBER = layout.MAX_CALL_SITES - 1
-_START = (1 << layout.START_BITS) - 1
+UNIT = struct.Struct("<IIQQQ")
+KIND = 3  # the byte of a unit whose upper half is its type
+TICKS_LOW = (1 << layout.TICKS_LOW) - 1
+NUMBER = layout.MAX_CALL_SITES - 1
+START = (1 << layout.START_BITS) - 1
 _WORD = (1 << 64) - 1
 
 
@@ -54,40 +55,56 @@ def records_of(
     the data behind them. OPEN units are yielded as ENTRY, WHOLE ones as ENTRY and EXIT, by the
     call sites of `program`.
     """
-    entry_type, exit_type = layout.UNIT_ENTRY, layout.UNIT_EXIT
-    opened, whole = layout.UNIT_OPEN, layout.UNIT_WHOLE
-    data_type = layout.UNIT_DATA
     at = 0
-    kind = 0
-    record: tuple[int, ...] = ()
-    back: tuple[int, ...] = ()  # the exit of a WHOLE unit, behind its data
-    start = end = 0  # of the data of the record before
-    for unit in _UNIT.iter_unpack(units):
-        at += layout.UNIT
-        this = unit[0] >> 28
-        if this == data_type:
-            if kind:
-                end = at
-            continue
+    while at < len(units):
+        kind, record, back, end = record_at(units, at, program)
         if kind:
-            yield kind, record, units[start:end]
+            yield kind, record, units[at + layout.UNIT : end]
             if back:
-                yield exit_type, back, b""
-                back = ()
-        # types that are not known, and 0, hide the data behind them
-        kind = this if this <= layout.UNIT_OVERHEAD else 0
-        record = unit
-        if this == whole:
-            kind = entry_type
-            record, back = both_of(unit, program)
-        elif this == opened:
-            kind = entry_type
-            record, _ = both_of(unit, program)
-        start = end = at
-    if kind:
-        yield kind, record, units[start:end]
-        if back:
-            yield exit_type, back, b""
+                yield layout.UNIT_EXIT, back, b""
+        at = end
+
+
+def record_at(
+    units: bytes, at: int, program: RecordedProgram
+) -> tuple[int, tuple[int, ...], tuple[int, ...], int]:
+    """Return (type, words, words of its exit, where the next one begins) of the record at `at`.
+
+    The exit is that of a WHOLE unit, () for others. The type is 0 for types that are not known,
+    for a unit that was never finished, and for data in front of all records: nobody's.
+    """
+    unit = UNIT.unpack_from(units, at)
+    end = at + layout.UNIT
+    while end < len(units) and units[end + KIND] >> 4 == layout.UNIT_DATA:
+        end += layout.UNIT
+    kind = unit[0] >> 28
+    if kind == layout.UNIT_WHOLE:
+        record, back = both_of(unit, program)
+        return layout.UNIT_ENTRY, record, back, end
+    if kind == layout.UNIT_OPEN:
+        return layout.UNIT_ENTRY, both_of(unit, program)[0], (), end
+    known = kind <= layout.UNIT_OVERHEAD and kind != layout.UNIT_DATA
+    return kind if known else 0, unit, (), end
+
+
+def latest_of(units: bytes, program: RecordedProgram) -> int:
+    """Return the latest time (tsc) of all entries and exits in `units`, 0 where there are none."""
+    latest, origin = 0, program.tsc_start
+    whole, opened, last = layout.UNIT_WHOLE, layout.UNIT_OPEN, layout.UNIT_EXIT
+    for commit, _, time, _, _ in UNIT.iter_unpack(units):
+        kind = commit >> 28
+        tsc = time
+        if kind == whole:
+            tsc = origin + (time & START) & _WORD
+            ticks = commit & TICKS_LOW | time >> layout.START_BITS << layout.TICKS_LOW
+            if ticks != layout.NO_TICKS:
+                tsc = max(tsc, tsc + ticks & _WORD)
+        elif kind == opened:
+            tsc = origin + (time & START) & _WORD
+        elif not 0 < kind <= last:
+            continue
+        latest = max(latest, tsc)
+    return latest
 
 
 def both_of(
@@ -95,9 +112,9 @@ def both_of(
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the words of the ENTRY and of the EXIT that a WHOLE unit stands for."""
     commit, sp, times, result, arg0 = unit
-    slot, return_addr = program.call_site(commit >> layout.TICKS_LOW & _NUMBER)
-    start = program.tsc_start + (times & _START) & _WORD
-    ticks = commit & _TICKS_LOW | times >> layout.START_BITS << layout.TICKS_LOW
+    slot, return_addr = program.call_site(commit >> layout.TICKS_LOW & NUMBER)
+    start = program.tsc_start + (times & START) & _WORD
+    ticks = commit & TICKS_LOW | times >> layout.START_BITS << layout.TICKS_LOW
     end = 0 if ticks == layout.NO_TICKS else start + ticks & _WORD
     return (
         (layout.UNIT_ENTRY << 28 | slot, sp, start, return_addr, arg0),
@@ -107,5 +124,5 @@ def both_of(
 
 def exit_of(unit: bytes, program: RecordedProgram) -> bytes:
     """Return the EXIT unit for a WHOLE one that was handed over before, as OPEN."""
-    _, back = both_of(_UNIT.unpack(unit), program)
-    return _UNIT.pack(*back)
+    _, back = both_of(UNIT.unpack(unit), program)
+    return UNIT.pack(*back)

@@ -447,6 +447,25 @@ def test_many_overheads_are_folded(run: Run, thread: FakeThread) -> None:
     assert exits == [10 // GHZ] * 3 + [3 * HOLD + 70 // GHZ]
 
 
+def test_what_the_agent_took_is_known_behind_a_time_far_ahead(run: Run, thread: FakeThread) -> None:
+    ahead = 1 << 20
+    thread.tsc += ahead
+    thread.enter(F, 1000)
+    thread.leave(F, 1000)
+    thread.tsc -= ahead
+    for _ in range(100):
+        thread.enter(F, 1000)
+        thread.overhead(40)
+        thread.leave(F, 1000)
+    run.sampler.now = 1 << 40
+    run.feed.finish()
+    run.stream.let_go()
+    while some := run.stream.take(1):  # others' calls come in between
+        run.events += some
+    exits = [event.duration_ns for event in run.events if isinstance(event, Exit)]
+    assert exits == [10 // GHZ] * 101
+
+
 def test_without_a_clock_there_are_no_times(run: Run, thread: FakeThread) -> None:
     for sp in (1000, 900):
         thread.write(layout.ENTRY.struct.pack(layout.UNIT_ENTRY << 28, sp, 0, CALLER, 0))
