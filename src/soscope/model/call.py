@@ -164,4 +164,42 @@ class Dropped(Record):
         self.why = why
 
 
-Event = Entry | Exit | Signal | ProcessStart | ProcessExit | Dropped
+# slot, start (tsc), ticks until the exit, first argument, result, DATA units of the entry
+WholeCall = tuple[TracedSlot, int, int, int, int, bytes]
+
+
+class Stretch(Record):
+    """Calls of one thread with nothing in between: each has returned before the next began.
+
+    It comes only to those who ask for it, and stands for an Entry and an Exit of each call,
+    `ENDED_RETURN`, with nothing captured at the exit and no errno. All times lie on one `piece` of
+    the clock: from and to (tsc), realtime there, realtime ns per tick, ns per tick for durations.
+    """
+
+    __slots__ = ("calls", "pid", "piece", "tid")
+
+    def __init__(
+        self,
+        pid: int,
+        tid: int,
+        piece: tuple[int, int, int, float, float],
+        calls: list[WholeCall],
+    ) -> None:
+        self.pid = pid
+        self.tid = tid
+        self.piece = piece
+        self.calls = calls
+
+
+Event = Entry | Exit | Signal | ProcessStart | ProcessExit | Dropped | Stretch
+
+
+def calls_in(batch: list[Event]) -> int:
+    """Return how many calls begin in some events."""
+    calls = 0
+    for event in batch:
+        if isinstance(event, Entry):
+            calls += 1
+        elif isinstance(event, Stretch):
+            calls += len(event.calls)
+    return calls

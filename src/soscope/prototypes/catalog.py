@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from soscope.prototypes.argument import Argument
     from soscope.prototypes.printer import Printer
     from soscope.prototypes.row import FunctionRow
-    from soscope.prototypes.show import NamedTypes
+    from soscope.prototypes.show import NamedTypes, Shower
     from soscope.select.automaton import Automaton
 
 _FILE = "prototypes.bin"
@@ -164,6 +164,20 @@ class Prototypes:
 
             return unknown_result(after.result)
         return printer.result(after, limit)
+
+    def showers(self, slot: TracedSlot) -> tuple[list[Shower] | None, Shower | None, str]:
+        """Return what shows single registers of a call as `format_call` and `format_result` do.
+
+        There is one function for each argument and one for the result; None in place of either:
+        its text does not depend on that register alone. The string is a mark, to be put behind the
+        last argument and the result. Where there is one, fewer registers than arguments will do.
+        """
+        printer = self._printer(slot)
+        if printer is None:
+            from soscope.prototypes.printer import unknown_showers
+
+            return unknown_showers()
+        return printer.arguments_alone(), None if slot.error_rule else printer.result_alone(), ""
 
     def known_at_entry(self, slot: TracedSlot) -> int | None:
         """Return how many arguments do not change by the call; None: all of them.

@@ -21,7 +21,7 @@ from soscope.prototypes.show import NamedTypes, Shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from soscope.prototypes.show import Shower
 
 _UNKNOWN_WORDS = 4
 _INT_REGISTERS = 6
@@ -50,6 +50,11 @@ def unknown_result(result: int | None) -> Argument:
         return Argument(UNKNOWN_TYPE, _MISSING, None)
     text, value = show.word(result)
     return Argument(UNKNOWN_TYPE, f"{text} {UNKNOWN_TYPE}", value)
+
+
+def unknown_showers() -> tuple[list[Shower], Shower, str]:
+    """Return what shows each word of an unknown function, its result, the mark behind both."""
+    return [show.word] * _UNKNOWN_WORDS, show.word, f" {UNKNOWN_TYPE}"
 
 
 class Printer:
@@ -105,6 +110,17 @@ class Printer:
         captured = after.captured
         words = Captured((after.result,), (), captured.floats, captured.data)
         return place.argument(RESULT_ITEM, words, words, limit, None)
+
+    def arguments_alone(self) -> list[Shower] | None:
+        """Return what shows each argument by its integer register; None: it takes more."""
+        shows = [one.alone(number) for number, one in enumerate(self._arguments)]
+        if self._optionals or self._tail or None in shows:
+            return None
+        return [one for one in shows if one is not None]
+
+    def result_alone(self) -> Shower | None:
+        """Return what shows the result by its register; None: it takes more, or there is none."""
+        return None if self._result is None else self._result.alone(0)
 
     def failure_errno(self, after: Exit) -> int | None:
         """Return the errno that tells why the call failed; None: it did not, or none does."""
@@ -182,7 +198,7 @@ class _Place:
         self._decider: _Place | None = None
         self._is_bytes = self.leads == row.LEADS_TO_BYTES
         self._names = names
-        self._show: Callable[[int], Shown] | None = None
+        self._show: Shower | None = None
         if self.place != row.PLACE_NONE and self.how != row.SHOW_LONG_DOUBLE:
             self._show = show.scalar(how, names)
 
@@ -191,6 +207,12 @@ class _Place:
         if self.how == row.SHOW_BY:
             self._detail, _, number = self._detail.partition(":")
             self._decider = arguments[int(number)]
+
+    def alone(self, index: int) -> Shower | None:
+        """Return what shows it by integer register `index`; None: it is not there, or leads on."""
+        if self.place != row.PLACE_INT or self.index != index or self.leads or self._decider:
+            return None
+        return self._show
 
     def number(self, words: tuple[int, ...]) -> int | None:
         """Return its value in the integer registers `words`, None: it was not kept."""

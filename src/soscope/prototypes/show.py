@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 Shown = tuple[str, float | str | None]  # text and value
+if TYPE_CHECKING:
+    Shower = Callable[[int], Shown]
 
 _WORD = 0xFFFF_FFFF_FFFF_FFFF
 _SMALL = 1_000_000  # ltrace's `long`: smaller numbers are decimal, others hexadecimal

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
     _Number = TypeVar("_Number", int, float)
 
+_WORDS = struct.Struct("<IIQQQ")
+_KIND = 3  # the byte of a unit whose lower half is the kind of its data
+_MASK = (1 << 48) - 1
+_SIGN = 1 << 47
+_SIGNS = 0xFFFF << 48
 _PAYLOAD = layout.DATA.offset("payload")
 _PAYLOAD_SIZE = layout.UNIT - _PAYLOAD
 
@@ -32,6 +37,8 @@ def captured(first: tuple[int, ...], units: bytes) -> Captured:
     """
     if not units:
         return Captured(first) if first else NOTHING
+    if len(first) == 1 and _is_packed(units):  # most have no more
+        return Captured(first + _packed(units))
     words: dict[int, int] = dict(enumerate(first))
     stack: dict[int, int] = {}
     floats: dict[int, float] = {}
@@ -67,14 +74,29 @@ def captured(first: tuple[int, ...], units: bytes) -> Captured:
     return Captured(_in_a_row(words), _in_a_row(stack), _in_a_row(floats), data)
 
 
+def words_of(first: int, units: bytes) -> tuple[int, ...]:
+    """Return the integer registers alone of what `captured` returns."""
+    if not units:
+        return (first,)
+    return (first, *_packed(units)) if _is_packed(units) else captured((first,), units).words
+
+
+def _is_packed(units: bytes) -> bool:
+    return len(units) == layout.UNIT and units[_KIND] & 15 == layout.DATA_PACKED
+
+
 def _packed(unit: bytes) -> tuple[int, ...]:
     """Return the five words of a DATA_PACKED unit: signed numbers of 48 bits."""
     # the last lies in front of the others: its lower half behind its upper one
-    pieces = [unit[at : at + 6] for at in range(_PAYLOAD, layout.UNIT, 6)]
-    pieces.append(unit[4:8] + unit[:2])
-    return tuple(
-        int.from_bytes(piece, "little", signed=True) & 0xFFFF_FFFF_FFFF_FFFF for piece in pieces
+    commit, high, a, b, c = _WORDS.unpack(unit)
+    words = (
+        a & _MASK,
+        (a >> 48 | b << 16) & _MASK,
+        (b >> 32 | c << 32) & _MASK,
+        c >> 16,
+        high | (commit & 0xFFFF) << 32,
     )
+    return tuple([word if word < _SIGN else word | _SIGNS for word in words])
 
 
 def _in_a_row(found: dict[int, _Number]) -> tuple[_Number, ...]:

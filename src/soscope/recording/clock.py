@@ -19,8 +19,8 @@ from bisect import bisect_right
 
 SPACING = 50_000_000  # ns between kept pairs: the error of one reading spreads over this
 # from and to (tsc), realtime there, realtime ns per tick, ns per tick for durations
-_Piece = tuple[int, int, int, float, float]
-_NO_PIECE: _Piece = (1, 0, 0, 0.0, 1.0)
+Piece = tuple[int, int, int, float, float]
+_NO_PIECE: Piece = (1, 0, 0, 0.0, 1.0)
 
 # rdtsc; shl $32, %rdx; or %rdx, %rax; ret
 _RDTSC = bytes.fromhex("0f31 48c1e220 4809d0 c3")
@@ -81,7 +81,16 @@ class Clock:
             start, end, realtime, rate, _ = self._piece = self._find(tsc)
         return realtime + int((tsc - start) * rate // 1)
 
-    def _find(self, tsc: int) -> _Piece:
+    def piece(self, tsc: int) -> Piece | None:
+        """Return the piece that a time lies in; None where it lies in none, or time goes back."""
+        if not self._piece[0] <= tsc < self._piece[1]:
+            if not self._tsc:
+                return None
+            self._piece = self._find(tsc)
+        piece = self._piece
+        return piece if piece[0] <= tsc < piece[1] and piece[3] >= 0 else None
+
+    def _find(self, tsc: int) -> Piece:
         """Return the piece that a time lies in."""
         at = bisect_right(self._tsc, tsc) - 1
         if at < 0:  # not kept: its times lie outside
@@ -89,7 +98,7 @@ class Clock:
             return start, start, realtime, self._rate, even
         return self._at(at)
 
-    def _at(self, at: int) -> _Piece:
+    def _at(self, at: int) -> Piece:
         known = self._tsc
         if at == len(known) - 1:
             return known[at], 1 << 64, self._realtime[at], self._rate, self._rate

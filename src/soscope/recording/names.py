@@ -37,6 +37,7 @@ class RecordedProgram:
         "index",
         "knows_errno",
         "sites",
+        "slots_once",
         "tsc_start",
     )
 
@@ -49,6 +50,8 @@ class RecordedProgram:
         self.sites = (0, 0)
         self.knows_errno = False  # the agent can read errno
         self.tsc_start = 0  # what the times of OPEN and WHOLE units are counted from
+        # by the number of a call site: its slot, None where a call may return again
+        self.slots_once = _SlotsOnce(self)
         self._strings = bytearray()
         self._image_records = bytearray()
         self._slot_records = bytearray()
@@ -77,6 +80,7 @@ class RecordedProgram:
         if start > len(table) or start + len(data) > most:
             raise ValueError("records behind a gap or beyond the limit")
         table[start : start + len(data)] = data
+        self.slots_once.clear()
         if kind == form.CALL_SITES:
             return
         # Slots name their images; made anew, they name the newest ones.
@@ -199,6 +203,21 @@ class RecordedProgram:
             flags = int.from_bytes(self._slot_records[at : at + 4], "little")
             twice = self._twice[index] = bool(flags & layout.FN_TWICE)
         return twice
+
+
+class _SlotsOnce(dict[int, TracedSlot | None]):
+    """What is asked for each call, found when it is asked for the first time."""
+
+    def __init__(self, program: RecordedProgram) -> None:
+        super().__init__()
+        self._program = program
+
+    def __missing__(self, number: int) -> TracedSlot | None:
+        """Look a call site up: None where its function may return several times."""
+        program = self._program
+        index, _ = program.call_site(number)
+        slot = self[number] = None if program.returns_twice(index) else program.slot(index)
+        return slot
 
 
 class Programs:

@@ -35,6 +35,11 @@ class Overhead:
             return self._folded
         return self._folded + sum(self._ticks[: bisect_left(self._starts, tsc)])
 
+    def next(self, tsc: int) -> int | None:
+        """Return when the first span from `tsc` on began, None where there is none."""
+        at = bisect_left(self._starts, tsc)
+        return self._starts[at] if at < len(self._starts) else None
+
     def forget(self, tsc: int) -> None:
         """Hear that all further questions are about `tsc` and later."""
         if len(self._starts) > self._MANY:

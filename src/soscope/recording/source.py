@@ -6,10 +6,11 @@ Until then they are kept as bytes: a ring full of them is two million objects ot
 
 from __future__ import annotations
 
+from soscope.model.call import WholeCall
 from soscope.recording import pairing
 from soscope.recording.names import RecordedProgram
 from soscope.recording.overhead import Overhead
-from soscope.recording.units import latest_of, record_at
+from soscope.recording.units import KIND, NUMBER, START, TICKS_LOW, UNIT, latest_of, record_at
 from soscope.wire import layout
 
 TYPE_CHECKING = False
@@ -124,6 +125,45 @@ class Source:
         self._tsc = tsc
         self.head = item = max(self._floor, last), self._number, kind, record, data, last
         return item
+
+    def wholes(
+        self, until: int, low: int, high: int, apart: dict[int, list[pairing.OpenCall]]
+    ) -> list[WholeCall]:
+        """Take the WHOLE units from the head on whose calls need no pairing, and nothing else.
+
+        They end before `until`, and none ends before the one in front of it; their `sp` is from
+        `low` to `high`, and not in `apart`. The head must be the entry of a WHOLE unit.
+        """
+        units, at, program = self._units, self._begun, self.program
+        size, whole, data_type = len(units), layout.UNIT_WHOLE, layout.UNIT_DATA
+        unpack_from = UNIT.unpack_from
+        sites, origin = program.slots_once, program.tsc_start
+        last = self.last
+        calls: list[WholeCall] = []
+        while at < size:
+            commit, sp, times, result, arg0 = unpack_from(units, at)
+            if commit >> 28 != whole:
+                break
+            start = origin + (times & START)
+            ticks = commit & TICKS_LOW | times >> layout.START_BITS << layout.TICKS_LOW
+            if start < last or start + ticks >= until or not low <= sp <= high or sp in apart:
+                break
+            slot = sites[commit >> layout.TICKS_LOW & NUMBER]
+            if slot is None or ticks == layout.NO_TICKS:
+                break
+            last = start + ticks
+            at += layout.UNIT
+            data = b""
+            if at < size and units[at + KIND] >> 4 == data_type:
+                first = at
+                while at < size and units[at + KIND] >> 4 == data_type:
+                    at += layout.UNIT
+                data = units[first:at]
+            calls.append((slot, start, ticks, arg0, result, data))
+        if calls:
+            self._at, self.last, self._tsc, self.back = at, last, last, ()
+            self.advance()
+        return calls
 
     def latest(self) -> int:
         """Return the latest time of all that has been queued."""

@@ -29,6 +29,7 @@ from soscope.model.call import (
     ProcessExit,
     ProcessStart,
     Signal,
+    Stretch,
 )
 from soscope.model.capture import NOTHING, Captured
 from soscope.model.slot import is_error
@@ -39,7 +40,7 @@ from soscope.recording.ends import ends_calls, how_ended
 from soscope.recording.losses import Losses
 from soscope.recording.names import Programs
 from soscope.recording.sink import Sink, Stop, Told
-from soscope.recording.source import HOLE, Source
+from soscope.recording.source import HOLE, Item, Source
 from soscope.recording.units import Piece, exit_of, pieces_of
 from soscope.wire import layout
 
@@ -54,13 +55,14 @@ else:
 _ELSEWHERE = {pairing.MOVED, pairing.INHERITED}  # the entry is another thread's
 _FOREVER = 1 << 80
 HOLD = SPACING  # ns that events wait for what was done before them
-_SLICE = 4096  # events made at once: more than that only costs memory
+_SLICE = 1000  # events made at once: more than that only costs memory
 
 
 class Stream(Sink):
     """Decodes what it is fed; `take` returns the events that are in order by now.
 
-    `programs` are known already, if they are given.
+    `programs` are known already, if they are given. With `stretches`, calls in a row that need
+    no pairing are one Stretch instead of an Entry and an Exit each.
     """
 
     __slots__ = (
@@ -80,6 +82,7 @@ class Stream(Sink):
         "_passed",
         "_stop",
         "_stopped",
+        "_stretches",
         "_ticks",
         "_told",
         "_until",
@@ -87,8 +90,9 @@ class Stream(Sink):
         "programs",
     )
 
-    def __init__(self, programs: Programs | None = None) -> None:
+    def __init__(self, programs: Programs | None = None, *, stretches: bool = False) -> None:
         self.programs = programs or Programs()
+        self._stretches = stretches
         self._waiting = [0]
         self._given = programs is not None
         self._clock = Clock()
@@ -307,6 +311,12 @@ class Stream(Sink):
                     continue
                 if source.holes:
                     self._pass_holes(source)
+                if source.back and self._stretches:
+                    calls = self._stretch(source, head, until_time)
+                    if calls:
+                        enough -= 2 * calls - 1
+                        head = source.head
+                        continue
                 if kind == layout.UNIT_EXIT:
                     self._leave(time, source, record, data)
                 else:
@@ -320,6 +330,31 @@ class Stream(Sink):
             if not span or self._losses.within(span[0], span[1]):
                 source.thread.holes += 1
         source.holes.clear()
+
+    def _stretch(self, source: Source, head: Item, until: int) -> int:
+        """Put whole calls from the head on into one event; return how many there are.
+
+        All of them end before `until` (tsc). 0: the next one needs more than that.
+        """
+        if source.back[2] >= until:  # what most often is in the way: another thread's call
+            return 0
+        tsc = head[3][2]
+        piece, gap = self._clock.piece(tsc), self._pairing.gap(source.thread)
+        if piece is None or gap is None:
+            return 0
+        start, end, realtime, rate, _ = piece
+        if realtime + int((tsc - start) * rate // 1) < self._latest:
+            return 0
+        until = min(until, end)
+        overhead = source.overhead.next(tsc)
+        if overhead is not None:
+            until = min(until, overhead)
+        calls = source.wholes(until, *gap, source.thread.unwound)
+        if calls:
+            _, pid, tid = source.thread.key
+            self._latest = realtime + int((calls[-1][1] + calls[-1][2] - start) * rate // 1)
+            self._out.append(Stretch(pid, tid, piece, calls))
+        return len(calls)
 
     def _enter(
         self, time: int, source: Source, kind: int, record: tuple[int, ...], data: bytes
@@ -466,13 +501,19 @@ def _older(ticks: deque[tuple[int, int]], tsc: int, monotonic: int) -> int:
     return last
 
 
-def events(recording: RecordingFile) -> Iterator[Event]:
+def batches(recording: RecordingFile, *, stretches: bool = False) -> Iterator[list[Event]]:
     """Decode a recording from its start; names that it has at its end are known from the start."""
-    stream = Stream(recording.programs)
+    stream = Stream(recording.programs, stretches=stretches)
     for _ in recording.replay(stream):
         while some := stream.take(_SLICE):
-            yield from some
+            yield some
     stream.let_go()
     while some := stream.take(_SLICE):
-        yield from some
-    yield from stream.finish()
+        yield some
+    yield stream.finish()
+
+
+def events(recording: RecordingFile) -> Iterator[Event]:
+    """Yield the events of a recording, one by one."""
+    for batch in batches(recording):
+        yield from batch

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from soscope.model.call import Entry, Exit, ProcessExit, ProcessStart
 from soscope.model.slot import is_error
-from soscope.recording import gather, spans
+from soscope.recording import gather, spans, stream
 from soscope.recording.columns import ENDED, Columns, batches, columns
 from soscope.recording.feed import Feed
 from soscope.recording.reader import RecordingFile
@@ -23,6 +23,7 @@ from soscope.recording.stream import events
 from soscope.recording.times import failed
 from soscope.recording.writer import Writer
 from soscope.wire import layout
+from tests.support import stretches
 from tests.unit.recording.fake import EPOCH, FakeAgent, FakeSampler, FakeThread, make_block
 
 NAMES = ("f", "g", "h", "setjmp")
@@ -244,6 +245,8 @@ def rows_of_columns(found: Columns) -> list[Row]:
 def compare(path: Path, sizes: tuple[int, ...] = SIZES) -> list[Row]:
     """Compare the arrays with the stream, and windows of some sizes with one of everything."""
     with RecordingFile.open(path) as recording:
+        stretched = [one for batch in stream.batches(recording, stretches=True) for one in batch]
+        assert stretches.rows(stretched) == stretches.rows(events(recording))
         expected = rows_of_stream(recording)
         rows = rows_of_columns(columns(recording, None))
         assert len(rows) == len(expected)

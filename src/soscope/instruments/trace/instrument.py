@@ -17,7 +17,7 @@ from soscope.instruments.trace.settings import (
     MODE_TRACE,
     TraceSettings,
 )
-from soscope.model.call import Entry, Event
+from soscope.model.call import Event, calls_in
 from soscope.prototypes import load
 from soscope.recording.sink import Sink
 from soscope.select.filter import compile_selection
@@ -67,7 +67,7 @@ class TraceInstrument(Instrument):
         if settings.mode == MODE_TRACE and settings.wants_events:
             from soscope.recording.stream import Stream
 
-            self._stream = Stream()
+            self._stream = Stream(stretches=listener.takes_stretches)
         self.hears_calls = self._stream is not None
         self._calls = 0
         self._programs: MergedPrograms | None = None
@@ -135,7 +135,7 @@ class TraceInstrument(Instrument):
         return bool(batch)
 
     def _pass_on(self, batch: list[Event]) -> None:
-        self._calls += sum(isinstance(event, Entry) for event in batch)
+        self._calls += calls_in(batch)
         self.listener.events(batch)
 
     def finish(self) -> list[str]:

@@ -17,15 +17,14 @@ from soscope.instruments.trace.outcome import (
     TraceProgramOutcome,
 )
 from soscope.instruments.trace.settings import INSTRUMENTS, MODE_TRACE
-from soscope.model.call import Entry, Event
+from soscope.model.call import calls_in
 from soscope.prototypes import load
 from soscope.recording.names import RecordedProgram
 from soscope.recording.reader import RecordingFile
-from soscope.recording.stream import events
+from soscope.recording.stream import batches
 from soscope.select.filter import Selection, compile_selection
 from soscope.wire import layout
 
-_BATCH = 1000
 _WANTED = (STOPPED_DURATION, STOPPED_LIMIT, STOPPED_FULL)
 
 
@@ -57,18 +56,12 @@ class Replay:
         """
         listener.begin(load(), self.selection)
         calls = 0
-        batch: list[Event] = []
         if self.mode == MODE_TRACE:
-            for event in events(self.recording):
-                batch.append(event)
-                if len(batch) == _BATCH:
-                    calls += sum(isinstance(batched, Entry) for batched in batch)
-                    listener.events(batch)
-                    batch = []
-                    if not is_heard():
-                        break
-            calls += sum(isinstance(batched, Entry) for batched in batch)
-            listener.events(batch)
+            for batch in batches(self.recording, stretches=listener.takes_stretches):
+                calls += calls_in(batch)
+                listener.events(batch)
+                if not is_heard():
+                    break
         outcome = self.outcome(calls if self.mode == MODE_TRACE else None)
         listener.end(outcome)
         return outcome

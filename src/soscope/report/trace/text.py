@@ -22,6 +22,7 @@ from soscope.model.call import (
     ProcessExit,
     ProcessStart,
     Signal,
+    Stretch,
 )
 from soscope.model.slot import TracedSlot
 from soscope.prototypes import Prototypes
@@ -33,6 +34,7 @@ from soscope.report.trace.display import (
     TIME_NONE,
     Display,
 )
+from soscope.report.trace.stretchtext import StretchText, duration
 from soscope.report.words import ending, plural, signal_name, signal_text
 from soscope.select.filter import Selection
 
@@ -59,6 +61,8 @@ NO_RETURN = frozenset(
 class TextListener(Listener):
     """Writes a line for each call, signal and end of a process."""
 
+    takes_stretches = True
+
     def __init__(self, output: Output, display: Display) -> None:
         self._output = output
         self._limit = display.string_limit
@@ -77,6 +81,7 @@ class TextListener(Listener):
         """Take what decides how calls look."""
         self._prototypes = prototypes
         self._names_caller = selection.names_caller
+        self._stretches = StretchText(prototypes, self._limit, self._head, self._result)
 
     def events(self, batch: list[Event]) -> None:
         """Add the lines of some events and write what is complete."""
@@ -103,7 +108,7 @@ class TextListener(Listener):
                 if self._several or not plain or entry.tid != self._tid:
                     line = self._start(entry.time_ns, entry.tid) + line
                 if durations:
-                    add(f"{line:{_PADDING}}= {result_of(event)}{_duration(event)}\n")
+                    add(f"{line:{_PADDING}}= {result_of(event)}{_duration(event)}")
                 else:
                     add(f"{line:{_PADDING}}= {result_of(event)}\n")
             elif isinstance(event, Entry):
@@ -113,9 +118,21 @@ class TextListener(Listener):
                     self._entry_only(event)
                 else:
                     self._open = event
+            elif isinstance(event, Stretch):
+                self._stretch(event)
             else:
                 self._other(event)
         self._write()
+
+    def _stretch(self, stretch: Stretch) -> None:
+        """Add the lines of calls that have each returned before the next one."""
+        if self._open is not None:
+            self._close(_UNFINISHED)
+        whose = self._whose(stretch.tid)
+        time = self._clock.text if self._clock is not None else None
+        self._stretches.add(
+            self._parts, stretch, whose, _PADDING - len(whose), time, self._durations
+        )
 
     def caught_up(self, time_ns: int) -> None:
         """Show the call that the target is in, as far as it is known."""
@@ -138,11 +155,15 @@ class TextListener(Listener):
 
     def _start(self, time_ns: int, tid: int) -> str:
         """Return what stands at the beginning of a line."""
+        start = self._whose(tid)
+        return start if self._clock is None else start + self._clock.text(time_ns)
+
+    def _whose(self, tid: int) -> str:
+        """Return what names a thread, where there is more than one."""
         if tid != self._tid:
             self._several |= self._tid != 0
             self._tid = tid
-        start = f"[pid {tid}] " if self._several else ""
-        return start if self._clock is None else start + self._clock.text(time_ns)
+        return f"[pid {tid}] " if self._several else ""
 
     def _head(self, slot: TracedSlot) -> str:
         """Return the name of a function up to the parenthesis, and remember it."""
@@ -234,9 +255,8 @@ class TextListener(Listener):
         """Add a line with its result, without the characters that are written already."""
         line = f"{line}) "
         line = f"{line:{_PADDING}}= {self._result(leave)}"
-        if self._durations:
-            line += _duration(leave)
-        self._parts.append(f"{line[written:]}\n")
+        line += _duration(leave) if self._durations else "\n"
+        self._parts.append(line[written:])
 
     def _close(self, how: str) -> None:
         """End the line of the call that is held back, without its result."""
@@ -270,11 +290,8 @@ class TextListener(Listener):
 
 
 def _duration(leave: Exit) -> str:
-    """Return how long a call took, as the end of its line."""
-    if leave.duration_ns is None:
-        return ""
-    seconds, ns = divmod(leave.duration_ns, 1_000_000_000)
-    return f" <{seconds}.{ns:09}>"
+    """Return how long a call took, if that is known, as the end of its line."""
+    return "\n" if leave.duration_ns is None else duration(leave.duration_ns)
 
 
 class _Clock:

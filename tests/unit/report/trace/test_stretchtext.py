@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lines of a stretch are those of its calls, one after the other, to the byte."""
+
+from __future__ import annotations
+
+import os
+import random
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from soscope.model.call import Event, Stretch
+from soscope.model.capture import DATA_NULL, DATA_TRUNCATED, ERRNO_ITEM
+from soscope.prototypes import load
+from soscope.recording.feed import Feed
+from soscope.recording.sink import Tee
+from soscope.recording.stream import Stream
+from soscope.report.output import Output
+from soscope.report.trace import stretchtext
+from soscope.report.trace.display import Display
+from soscope.report.trace.text import TextListener
+from soscope.select.filter import compile_selection
+from soscope.wire import layout
+from tests.unit.recording.fake import FakeAgent, FakeSampler, FakeThread, data_units, make_block
+
+PROTOTYPES = load()
+VALUES = [0, 1, 7, 64, 999_999, 1_000_000, 0x5000, 0x7FFF_FFFF_F000, 1 << 31, 1 << 32, 1 << 63]
+VALUES += [-one & (1 << 64) - 1 for one in VALUES[1:]]
+NAMES = [
+    "labs",
+    "malloc",
+    "free",
+    "getpid",
+    "strlen",
+    "memcpy",
+    "read",
+    "write",
+    "open",
+    "close",
+    "printf",
+    "sin",
+    "isatty",
+    "signal",
+    "toupper",
+    "pthread_mutex_lock",
+    "dlsym",
+    "nobody_knows_this",
+]
+ERRORS = {"malloc": layout.ERROR_NULL, "open": layout.ERROR_INT_NEGATIVE}
+DISPLAYS = [
+    {"time": time, "durations": durations, "string_limit": limit, "several": several}
+    for time, durations, limit, several in (
+        (0, False, 32, False),
+        (0, True, 5, True),
+        (1, False, 32, True),
+        (2, True, 100, False),
+        (3, False, 0, False),
+        (3, True, 32, True),
+    )
+]
+
+
+def packed(words: list[int]) -> bytes:
+    """Make the unit of the second to the sixth word, of 48 bits each."""
+    low = [word & (1 << 48) - 1 for word in words]
+    payload = b"".join(word.to_bytes(6, "little") for word in low[:4])
+    commit = layout.UNIT_DATA << 28 | layout.DATA_PACKED << 24 | low[4] >> 32
+    return layout.DATA.struct.pack(commit, low[4] & 0xFFFF_FFFF, payload)
+
+
+class Program:
+    """Calls functions with all kinds of arguments, decoded both ways."""
+
+    def __init__(self, seed: int) -> None:
+        self.choice = random.Random(seed).choice
+        self.block = make_block(64)
+        agent = FakeAgent(self.block)
+        agent.image("program", flags=layout.IMAGE_MAIN)
+        self.slots = [agent.slot(name, error_rule=ERRORS.get(name, 0)) for name in NAMES]
+        self.threads = [agent.thread(100, tid) for tid in (100, 101)]
+        plain, stretched = Stream(), Stream(stretches=True)
+        feed = Feed(Tee(plain, stretched), FakeSampler())
+        feed.add(self.block, "/bin/program", 100)
+        for _ in range(40):
+            thread = self.choice(self.threads)
+            thread.compact = True
+            thread.tsc = max(one.tsc for one in self.threads)
+            for _ in range(self.choice(range(20))):
+                self.call(thread)
+        feed.finish()
+        self.plain = plain.take() + plain.finish()
+        self.stretched = stretched.take() + stretched.finish()
+        feed.close()
+        self.block.close()
+
+    def call(self, thread: FakeThread) -> None:
+        slot = self.choice(self.slots)
+        thread.enter(slot, 1000, arg0=self.choice(VALUES), data=self.data())
+        thread.tsc += self.choice((0, 3, 70_000, 1 << 24))
+        thread.leave(slot, 1000, result=self.choice(VALUES), errno=self.choice((0, 2)))
+
+    def data(self) -> bytes:
+        choice = self.choice
+        words = [choice(VALUES) for _ in range(5)]
+        kept = choice(
+            (
+                b"",
+                packed(words),
+                data_units(layout.DATA_WORDS, 1, struct.pack("<5Q", *words)),
+                data_units(layout.DATA_WORDS, 1, struct.pack("<1Q", words[0])),
+            )
+        )
+        if choice((True, False)):
+            return kept
+        text = choice((b"", b"%d %s\n", b"/etc/hostname", b"\x01\xff" * 300))
+        flags = choice((0, DATA_TRUNCATED, DATA_NULL))
+        kept += data_units(layout.DATA_STRING, choice((0, 1)), text, flags)
+        if choice((True, False)):
+            kept += data_units(layout.DATA_FLOATS, 0, struct.pack("<d", 2.5))
+        if choice((True, False)):
+            kept += data_units(layout.DATA_BYTES, ERRNO_ITEM, struct.pack("<i", 2))
+        return kept
+
+
+def written(path: Path, events: list[Event], display: dict[str, int], *, each: int) -> bytes:
+    """Return what a listener writes of events, `each` of them at once."""
+    output = Output.open(os.fspath(path))
+    output.begin()
+    listener = TextListener(output, Display(**display))  # type: ignore[arg-type]  # as in DISPLAYS
+    listener.begin(PROTOTYPES, compile_selection([], ["all"]))
+    for at in range(0, len(events), each):
+        listener.events(events[at : at + each])
+    output.close()
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_each_line_is_that_of_the_events(seed: int, tmp_path: Path) -> None:
+    program = Program(seed)
+    stretches = [one for one in program.stretched if isinstance(one, Stretch)]
+    assert sum(len(one.calls) for one in stretches) > 50
+    for number, display in enumerate(DISPLAYS):
+        expected = written(tmp_path / "plain", program.plain, display, each=100)
+        found = written(tmp_path / f"{number}", program.stretched, display, each=7)
+        assert found == expected
+
+
+def test_what_is_kept_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = Program(99)
+    expected = written(tmp_path / "plain", program.plain, DISPLAYS[1], each=100)
+    monkeypatch.setattr(stretchtext, "_MOST", 10)
+    made: list[int] = []
+
+    class Counted(stretchtext._Form):
+        """Counts how often the look of a slot's calls is found out."""
+
+        def __init__(self, *words: Any) -> None:
+            made.append(1)
+            super().__init__(*words)
+
+    monkeypatch.setattr(stretchtext, "_Form", Counted)
+    assert written(tmp_path / "out", program.stretched, DISPLAYS[1], each=100) == expected
+    assert len(made) > 2 * len(NAMES)
