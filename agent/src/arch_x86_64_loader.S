@@ -108,6 +108,45 @@ FUNCTION sosc_h_iterate
 1:	ret
 	.cfi_endproc
 
+// ---- backtraces ---------------------------------------------------------------
+
+// In place of a function of two arguments that walks over the stack: \function(rdi, rsi, cell)
+// does it; where that says -1, the function is called as if nobody were here.
+.macro IN_PLACE name, function
+FUNCTION \name
+	.cfi_startproc
+	endbr64
+	KEEP	%rdi
+	KEEP	%rsi
+	KEEP	%r11
+	mov	%r11, %rdx
+	call	\function
+	BACK	%r11
+	BACK	%rsi
+	BACK	%rdi
+	cmp	$-1, %eax
+	je	1f
+	ret
+1:	jmp	*CELL_ORIGINAL(%r11)
+	.cfi_endproc
+.endm
+	IN_PLACE sosc_h_backtrace, sosc_backtrace
+	IN_PLACE sosc_h_walk, sosc_walk
+
+FUNCTION sosc_h_walk_ip
+	.cfi_startproc
+	endbr64
+	mov	%r11, %rdx
+	jmp	sosc_walk_ip
+	.cfi_endproc
+
+FUNCTION sosc_h_walk_ip_info
+	.cfi_startproc
+	endbr64
+	mov	%r11, %rdx
+	jmp	sosc_walk_ip_info
+	.cfi_endproc
+
 // ---- calibration -----------------------------------------------------------
 
 FUNCTION sosc_empty

@@ -3,13 +3,17 @@
 // the function in every image. By some a program forbids itself what the agent does:
 // the clock (strict seccomp, prctl(PR_SET_TSC)) and system calls (seccomp). They are seen
 // before they are made, and again when they have failed; a raw system instruction is not
-// seen. vfork returns in a child first, which goes on as its parent's thread.
+// seen. vfork returns in a child first, which goes on as its parent's thread. And where
+// calls return through trampolines, walks over the stack leave these out (backtrace.c).
 
 #include "guard.h"
 #include "arch.h"
 #include "cell.h"
 #include "clock.h"
+#include "handler.h"
 #include "instrument.h"
+#include "lookup.h"
+#include "slot.h"
 #include "sys.h"
 #include "thread.h"
 
@@ -24,17 +28,78 @@ enum { // linux/prctl.h, linux/seccomp.h
 	SECCOMP_SET_MODE_FILTER = 1,
 };
 
-enum { GUARD_PRCTL = 1, GUARD_SECCOMP = 2, GUARD_SYSCALL = 3, GUARD_VFORK = 4 };
+enum {
+	GUARD_PRCTL = 1,
+	GUARD_SECCOMP,
+	GUARD_SYSCALL,
+	GUARD_VFORK,
+	GUARD_BACKTRACE,
+	GUARD_WALK,
+	GUARD_WALK_IP,
+	GUARD_WALK_IP_INFO,
+};
 
-uint32_t sosc_guard_kind(const char *symbol)
+// Functions of other libraries may have the name: they do not do the same.
+static bool is_of_libc(const struct sosc_candidate *at)
 {
+	const char prefix[] = "GLIBC_";
+	uint32_t same = 0;
+
+	while (at->version && prefix[same] && at->version[same] == prefix[same])
+		same++;
+	return !prefix[same];
+}
+
+static bool asks_for_walks(const struct sosc_candidate *at)
+{
+	return sosc_imports(at->image, "_Unwind_Backtrace");
+}
+
+// Addresses are asked for in walks over the stack, and by those who throw: these get what
+// they always got.
+static uint32_t walk_kind(const struct sosc_candidate *at)
+{
+	if (sosc_same(at->symbol, "_Unwind_Backtrace"))
+		return GUARD_WALK;
+	if (sosc_same(at->symbol, "_Unwind_GetIP"))
+		return asks_for_walks(at) ? GUARD_WALK_IP : 0;
+	if (sosc_same(at->symbol, "_Unwind_GetIPInfo"))
+		return asks_for_walks(at) ? GUARD_WALK_IP_INFO : 0;
+	if (sosc_same(at->symbol, "backtrace") || sosc_same(at->symbol, "__backtrace"))
+		return is_of_libc(at) ? GUARD_BACKTRACE : 0;
+	return 0;
+}
+
+/** Which guard stands in front of the function of this slot; 0: none. */
+uint32_t sosc_guard_kind(const struct sosc_candidate *at)
+{
+	const char *symbol = at->symbol;
+
 	if (sosc_control->chunks && (sosc_same(symbol, "vfork") || sosc_same(symbol, "__vfork")))
 		return GUARD_VFORK;
 	if (sosc_same(symbol, "prctl"))
 		return GUARD_PRCTL;
 	if (sosc_same(symbol, "seccomp"))
 		return GUARD_SECCOMP;
-	return sosc_same(symbol, "syscall") ? GUARD_SYSCALL : 0;
+	if (sosc_same(symbol, "syscall"))
+		return GUARD_SYSCALL;
+	return sosc_instruments_see_exits() ? walk_kind(at) : 0;
+}
+
+uint64_t sosc_guard_handler(uint32_t kind)
+{
+	switch (kind) {
+	case GUARD_BACKTRACE:
+		return (uint64_t)sosc_h_backtrace;
+	case GUARD_WALK:
+		return (uint64_t)sosc_h_walk;
+	case GUARD_WALK_IP:
+		return (uint64_t)sosc_h_walk_ip;
+	case GUARD_WALK_IP_INFO:
+		return (uint64_t)sosc_h_walk_ip_info;
+	default:
+		return (uint64_t)sosc_h_layer;
+	}
 }
 
 static void no_clock(void)

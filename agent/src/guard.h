@@ -9,6 +9,8 @@
 
 #pragma GCC visibility push(hidden)
 
+struct sosc_candidate;
+
 // Above 0: system calls may be forbidden. How often it has been asked for and not been
 // refused.
 extern uint32_t sosc_sealed;
@@ -19,7 +21,8 @@ static inline bool sosc_is_sealed(const struct sosc_thread *thread)
 	return __atomic_load_n(&sosc_sealed, __ATOMIC_RELAXED) || (thread && thread->sealed);
 }
 
-uint32_t sosc_guard_kind(const char *symbol);
+uint32_t sosc_guard_kind(const struct sosc_candidate *at);
+uint64_t sosc_guard_handler(uint32_t kind);
 
 #pragma GCC visibility pop
 

@@ -35,6 +35,22 @@ void sosc_instruments_init(void)
 	}
 }
 
+/** Whether calls of this session return through trampolines, those of guards aside. */
+bool sosc_instruments_see_exits(void)
+{
+	for (uint32_t i = 0; i < sosc_control->plans && i < SOSC_PLANS; i++) {
+		const struct sosc_plan *plan = &sosc_control->plan[i];
+		const struct sosc_instrument *instrument;
+
+		if (plan->instrument >= SOSC_INSTRUMENT_KINDS || plan->flags & SOSC_PLAN_ENTRY_ONLY)
+			continue;
+		instrument = &sosc_instruments[plan->instrument];
+		if (instrument->exit || instrument->exit_handler)
+			return true;
+	}
+	return false;
+}
+
 /** A session begins: its instruments have their memory, and threads can be told. */
 void sosc_instruments_start(void)
 {

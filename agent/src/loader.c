@@ -10,6 +10,7 @@
 
 #include "loader.h"
 #include "arch.h"
+#include "backtrace.h"
 #include "cell.h"
 #include "changes.h"
 #include "handler.h"
@@ -199,6 +200,7 @@ static void forget(struct sosc_loaded *image)
 
 	disarm_init(image); // its load has failed
 	sosc_turns_forget(image);
+	sosc_unwinder_forget(image);
 	sosc_changes_forget(image);
 	if (image->index != SOSC_NONE && !image->loader)
 		images[image->index].flags |= SOSC_IMAGE_CLOSED;
@@ -248,18 +250,35 @@ static void look_at(uint32_t ns, struct link_map *first)
 	}
 }
 
+// A process that records nothing takes note of nothing but unwinders that have gone.
+static void look_for_gone(uint32_t ns, const struct link_map *first)
+{
+	for (uint32_t i = 0; i < sosc_loaded_count; i++) {
+		const struct sosc_loaded *image = &sosc_loaded[i];
+		const struct link_map *map = first;
+
+		if (!image->map || image->ns != ns)
+			continue;
+		while (map && (map != image->map || map->l_addr != image->bias ||
+			       map->l_ld != image->dynamic))
+			map = map->l_next;
+		if (!map)
+			sosc_unwinder_forget(image);
+	}
+}
+
 // The list of a namespace is consistent: take note of what came and went. That of
 // another may be half made; its own event is to come.
 void sosc_loader_changed(void)
 {
 	struct sosc_namespace all[SOSC_NAMESPACES];
-	uint32_t count;
+	bool quiet = sosc_is_quiet() && !has_ended();
+	uint32_t count = sosc_namespaces(all);
 
-	if (sosc_is_quiet() && !has_ended())
-		return;
-	count = sosc_namespaces(all);
 	for (uint32_t ns = 0; ns < count; ns++)
-		if (all[ns].consistent)
+		if (all[ns].consistent && quiet)
+			look_for_gone(ns, all[ns].first);
+		else if (all[ns].consistent)
 			look_at(ns, all[ns].first);
 }
 
@@ -274,6 +293,7 @@ int sosc_images_start(const struct sosc_start *start)
 
 	memset(sosc_loaded, 0, sosc_loaded_count * sizeof(sosc_loaded[0]));
 	sosc_loaded_count = 0;
+	sosc_unwinders_forget();
 	loader_bias = start->loader;
 	for (struct link_map *map = r_debug->r_map; map; map = map->l_next)
 		(void)add(map, start, 0);

@@ -170,3 +170,29 @@ const Elf64_Sym *sosc_lookup_all(uint32_t ns, const char *name, const char *vers
 	*provider = NULL;
 	return NULL;
 }
+
+// Whether @name is @wanted, or begins with it where that ends with an underscore.
+static bool is_called(const char *name, const char *wanted)
+{
+	for (; *wanted && *name == *wanted; wanted++)
+		name++;
+	return !*wanted && (!*name || wanted[-1] == '_');
+}
+
+/** Whether @image asks for a symbol that is, or begins with, @wanted (see is_called). */
+bool sosc_imports(const struct sosc_loaded *image, const char *wanted)
+{
+	for (int table = 0; table < 2; table++) {
+		const Elf64_Rela *rela = table ? image->rela : image->jmprel;
+		uint64_t count = table ? image->relacount : image->jmprelcount;
+
+		for (uint64_t i = 0; i < count; i++) {
+			uint32_t symbol = (uint32_t)ELF64_R_SYM(rela[i].r_info);
+
+			if (symbol && image->symtab[symbol].st_shndx == SHN_UNDEF &&
+			    is_called(sosc_symbol_name(image, symbol), wanted))
+				return true;
+		}
+	}
+	return false;
+}

@@ -82,7 +82,7 @@ void sosc_hook_jump_slot(struct sosc_hooking *work, uint64_t i)
 		leave(image);
 		if (past)
 			(void)sosc_change_word(image, at.addr, past);
-		if (sosc_guard_kind(at.symbol))
+		if (sosc_guard_kind(&at))
 			sosc_slot_guard(&at);
 	} else if (sosc_slot_is_wanted(&at)) {
 		work->lazy |= at.lazy != BOUND;
@@ -114,7 +114,7 @@ static bool wanted_glob_dat(struct sosc_candidate *at, struct sosc_loaded *image
 	if (sosc_select_slot(at->symbol, at->callee, &at->choice))
 		return true;
 	leave(image);
-	return sosc_guard_kind(at->symbol);
+	return sosc_guard_kind(at);
 }
 
 // Finds out where calls are told from looks at the address; false: nowhere.
@@ -191,6 +191,6 @@ void sosc_hook_data_slot(struct sosc_hooking *work, uint64_t i)
 	at.uses = slot;
 	if (sosc_select_slot(at.symbol, at.callee, &at.choice))
 		hook_glob_dat(&at);
-	else if (sosc_guard_kind(at.symbol) && find_kind(&at))
+	else if (sosc_guard_kind(&at) && find_kind(&at))
 		sosc_slot_guard(&at);
 }

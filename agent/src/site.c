@@ -117,6 +117,22 @@ static uint32_t take(uint32_t kind)
 	}
 }
 
+/** Where a call goes back to that returns to @addr in a trampoline; 0: it is in none. */
+uint64_t sosc_site_returns_to(uint64_t addr)
+{
+	const uint64_t size = (uint64_t)SOSC_MAX_SITES * SOSC_SITE_SIZE;
+	uint64_t ret = 0;
+
+	for (int depth = 0; depth <= DEPTH_MAX + SOSC_PLANS; depth++) {
+		uint64_t at = addr - (uint64_t)sosc_sites;
+
+		if (at >= size)
+			return ret;
+		addr = ret = sosc_sitedata[at / SOSC_SITE_SIZE].ret;
+	}
+	return 0;
+}
+
 // How many tail calls lie behind this return address.
 static uint32_t depth_of(uint64_t ret)
 {

@@ -29,6 +29,7 @@ void sosc_sites_init(void);
 void sosc_sites_refresh(void);
 bool sosc_is_tail_called(uint64_t ret, const struct sosc_cell *cell);
 uint64_t sosc_site_find(uint64_t ret, struct sosc_cell *cell);
+uint64_t sosc_site_returns_to(uint64_t addr);
 void sosc_sites_retarget(struct sosc_cell *cell, uint64_t original);
 
 #pragma GCC visibility pop

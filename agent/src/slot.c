@@ -215,12 +215,11 @@ uint64_t sosc_past_canonical(uint64_t value)
 }
 
 // Where a hook's calls go at first, and the cell that the loader is to bind. A
-// guard stands behind the hook of a function that may forbid the clock or system
-// calls: it sees the call before it is made.
+// guard stands behind the hook: it sees the call last.
 static uint64_t original_of(const struct sosc_candidate *at, uint64_t **bind)
 {
 	uint64_t original = at->value;
-	uint32_t guarded = sosc_guard_kind(at->symbol);
+	uint32_t guarded = sosc_guard_kind(at);
 
 	if (at->lazy == LAZY_REGISTER) {
 		uint32_t resolve = sosc_cell_of(at->addr, RESOLVE_CELL);
@@ -239,7 +238,7 @@ static uint64_t original_of(const struct sosc_candidate *at, uint64_t **bind)
 			return original;
 		sosc_lazy[guard].index = guarded;
 		sosc_cells[guard].original = original;
-		sosc_cells[guard].handler = (uint64_t)sosc_h_layer;
+		sosc_cells[guard].handler = sosc_guard_handler(guarded);
 		sosc_layers[guard].session = sosc_inside.sessions;
 		sosc_layers[guard].instrument = SOSC_INSTRUMENT_GUARD;
 		sosc_layers[guard].ns = (uint8_t)at->image->ns;

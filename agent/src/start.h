@@ -13,6 +13,12 @@ extern uint64_t sosc_base; // of the blob
 extern uint8_t sosc_end[]; // behind its last variable
 extern uint8_t sosc_scratch[SOSC_SCRATCH];
 
+/** Whether @addr is in the agent's code, trampolines included. */
+static inline bool sosc_is_ours(uint64_t addr)
+{
+	return addr - sosc_base < SOSC_BLOB_DATA;
+}
+
 #pragma GCC visibility pop
 
 long soscope_agent_start(const struct sosc_start *start);

@@ -6,6 +6,7 @@
 
 #include "unwind.h"
 #include "arch.h"
+#include "backtrace.h"
 #include "cell.h"
 #include "changes.h"
 #include "handler.h"
@@ -30,14 +31,9 @@ static find_function *find_original;
 static sosc_iterate *iterate_original;
 static Elf64_Phdr own_headers[2];
 
-static bool is_ours(uint64_t addr)
-{
-	return addr - sosc_base < SOSC_BLOB_DATA;
-}
-
 static int find_object(void *pc, struct find_object *result)
 {
-	if (!is_ours((uint64_t)pc))
+	if (!sosc_is_ours((uint64_t)pc))
 		return find_original(pc, result);
 	result->flags = 0;
 	result->map_start = (void *)sosc_base;
@@ -136,25 +132,7 @@ void sosc_unwind_init(void)
 
 static bool imports_unwinder(const struct sosc_loaded *image)
 {
-	const char prefix[] = "_Unwind_";
-
-	for (int table = 0; table < 2; table++) {
-		const Elf64_Rela *rela = table ? image->rela : image->jmprel;
-		uint64_t count = table ? image->relacount : image->jmprelcount;
-
-		for (uint64_t i = 0; i < count; i++) {
-			uint32_t symbol = (uint32_t)ELF64_R_SYM(rela[i].r_info);
-			const char *name = symbol ? sosc_symbol_name(image, symbol) : "";
-			uint32_t same = 0;
-
-			while (prefix[same] && name[same] == prefix[same])
-				same++;
-			if ((!prefix[same] && image->symtab[symbol].st_shndx == SHN_UNDEF) ||
-			    sosc_same(name, "_dl_find_object"))
-				return true;
-		}
-	}
-	return false;
+	return sosc_imports(image, "_Unwind_") || sosc_imports(image, "_dl_find_object");
 }
 
 static void answer(struct sosc_loaded *image, const char *name, uint64_t with)
@@ -213,6 +191,7 @@ void sosc_unwind_hook(struct sosc_loaded *image)
 {
 	uint64_t with = iterate_of(image->ns);
 
+	sosc_unwinder_learn(image);
 	if (find_original)
 		answer(image, "_dl_find_object", (uint64_t)find_object);
 	if (with && !imports_unwinder(image))

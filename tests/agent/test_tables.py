@@ -32,6 +32,11 @@ def test_statistics_add_up(compiler: str) -> None:
     hosted.check("stats", compiler=compiler)
 
 
+@pytest.mark.parametrize("compiler", hosted.COMPILERS)
+def test_the_agents_frames_are_left_out_of_walks(compiler: str) -> None:
+    assert hosted.check("backtrace", compiler=compiler) == "done\n"
+
+
 @pytest.mark.parametrize("style", ["gnu", "sysv", "both"])
 def test_symbols_are_found_as_the_loader_finds_them(style: str, tmp_path: Path) -> None:
     source = tmp_path / "many.c"
