@@ -19,6 +19,7 @@ NOT_ALONE = {
     "attached_cleanup",
     "attached_mixed",
     "attached_waits",
+    "attached_walks",
     "clocks",
     "fork_steps",
     "forking",

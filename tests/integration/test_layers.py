@@ -18,6 +18,7 @@ TARGETS = [
     *("abi_values", "backtrace", "canonical", "churn", "clone_stack", "contexts", "coroutines"),
     *("cxx_throw", "cxx_tail", "cxx_threads", "dlopen", "errno", "exec", "fork", "fork_handler"),
     *("ifunc", "lazy_race", "longjmp", "nested", "pointers", "prefork", "registers"),
+    *("walks", "walks_cxx", "walks_dlopen", "walks_fork"),
     *("seccomp_filter", "setjmp", "signals", "stackcopy", "threads", "unwind", "vfork", "weak"),
 ]
 CASES = [case for name in TARGETS for case in tracing.cases(name)]

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What programs hear of their own stack, while soscope comes and goes, and in other builds.
+
+The program alone is the truth. tests/targets/walks*.c are compared with it in test_hazards.py.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support import attached, build, tracing
+from tests.support.matrix import PLAIN, REPOSITORY, Cell
+from tests.support.run import run
+from tests.support.tools import need
+
+WAYS = {
+    "times": ["-c", "--from", "all"],
+    "fcall": ["-c", "-e", "fcall"],
+    "walks": ["-c", "-e", "fcall,backtrace,_Unwind*"],
+    "record": ["--from", "all", "--record", "{}"],
+}
+
+
+def ask(process: subprocess.Popen[str]) -> str:
+    """Hear how many walks were different since it was asked last."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write("?\n")
+    process.stdin.flush()
+    return process.stdout.readline()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_walks_of_four_threads_that_are_attached_to(way: str, tmp_path: Path) -> None:
+    options = [word.format(tmp_path / "output") for word in WAYS[way]]
+    with attached.running([build.program("attached_walks"), "4"]) as process:
+        for _ in range(4):
+            tracer = attached.begin(process.pid, *options)
+            time.sleep(0.05)  # walks that were under way
+            ask(process)
+            time.sleep(0.2)
+            assert ask(process) == "0 more, busy\n"
+            tracer.send_signal(signal.SIGINT)
+            _, err = tracer.communicate(timeout=60)
+            assert tracer.returncode == 0, err
+            time.sleep(0.05)
+            ask(process)
+            time.sleep(0.05)
+            assert ask(process) == "0 more, busy\n"
+        assert attached.finish(process) == (7, "wrong 0\n", "")
+
+
+def test_walks_of_a_process_that_a_killed_soscope_left() -> None:
+    with attached.running([build.program("attached_walks"), "2"]) as process:
+        before = attached.snapshot(process.pid)
+        for _ in range(3):
+            tracer = attached.begin(process.pid, "-c", "-e", "fcall")
+            tracer.kill()
+            tracer.communicate(timeout=60)
+            time.sleep(0.05)
+            ask(process)
+            time.sleep(0.1)
+            assert ask(process) == "0 more, busy\n"
+            assert attached.detach(process.pid).returncode == 0
+            assert attached.differences(before, process.pid) == []
+        assert attached.finish(process) == (7, "wrong 0\n", "")
+
+
+CELLS = [
+    PLAIN._replace(binding="no-plt"),
+    PLAIN._replace(binding="no-plt", compiler="clang"),
+    PLAIN._replace(binding="no-plt", pie="nopie"),
+    PLAIN._replace(binding="ibt"),
+    PLAIN._replace(binding="now", linker="lld"),
+    PLAIN._replace(linker="mold"),
+    PLAIN._replace(pie="nopie"),
+]
+
+
+@pytest.mark.parametrize("mode", ["summary", "everything"])
+@pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.name)
+def test_walks_of_programs_that_are_built_otherwise(cell: Cell, mode: str, tmp_path: Path) -> None:
+    case = tracing.Case("walks", ("1",))
+    command = tracing.program(case, cell)
+    wanted = tracing.plain(command, tmp_path)
+    assert wanted.outcome.status == 0, wanted.outcome
+    got = tracing.traced(command, tmp_path, mode=mode, select="fcall")
+    assert tracing.faults(wanted, got, mode=mode, follow=False) == []
+
+
+def outputs(folder: Path, program: Path | str, *options: str) -> list[str]:
+    """Return what a program prints alone, and under soscope; where it lies is the same."""
+    same_place = ["setarch", "-R"]
+    words = [*tracing.SOSCOPE, "-q", "-o", str(folder / "output"), *options, "--", str(program)]
+    texts = []
+    for command in ([*same_place, str(program)], [*same_place, *words]):
+        done = run(command, timeout=60, env={"RUST_BACKTRACE": "full", "LC_ALL": "C"})
+        assert done.returncode == 0, done.stderr
+        texts.append(re.sub(r"thread 'main' \(\d+\)", "thread 'main'", done.stdout + done.stderr))
+    return texts
+
+
+RUST = """
+use std::backtrace::Backtrace;
+extern "C" {
+    fn qsort(base: *mut i32, n: usize, size: usize, f: Compare);
+}
+type Compare = extern "C" fn(*const i32, *const i32) -> i32;
+extern "C" fn compare(a: *const i32, b: *const i32) -> i32 {
+    println!("{}", Backtrace::force_capture());
+    let _ = std::panic::catch_unwind(|| panic!("caught"));
+    unsafe { *a - *b }
+}
+fn main() {
+    let mut values = [2, 1];
+    unsafe { qsort(values.as_mut_ptr(), 2, 4, compare) };
+    println!("{:?}", values);
+}
+"""
+
+
+@pytest.mark.parametrize("options", [("-c", "-e", "qsort"), ("-c", "--from", "all")])
+def test_a_backtrace_of_rust(options: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "walk.rs").write_text(RUST)
+    program = tmp_path / "walk"
+    made = run([need("rustc"), "-O", "-o", program, tmp_path / "walk.rs"], timeout=120)
+    assert made.returncode == 0, made.stderr
+    alone, traced = outputs(tmp_path, program, *options)
+    assert "walk::main" in alone
+    assert traced == alone
+
+
+C_CODE = """
+#include <execinfo.h>
+#include <stdio.h>
+#include <stdlib.h>
+static int compare(const void *a, const void *b)
+{
+	void *frames[40];
+	for (int size = 1; size < 20; size++) {
+		int count = backtrace(frames, size);
+		for (int i = 0; i < count; i++)
+			printf("%p ", frames[i]);
+		puts("");
+	}
+	return *(const int *)a - *(const int *)b;
+}
+int main(void)
+{
+	int values[] = {2, 1};
+	qsort(values, 2, sizeof(int), compare);
+	return 0;
+}
+"""
+OTHERS = {  # C library's backtrace loads its unwinder at the first call
+    "lazy": ("", ["-Wl,-z,lazy"]),
+    "now": ("", ["-Wl,-z,now"]),
+    "no-plt": ("", ["-fno-plt"]),
+    "loaded": ("", ["-Wl,--no-as-needed", "-lgcc_s"]),
+    # a function of another's with the name, of another shape
+    "own": (
+        """
+#include <stdio.h>
+#include <stdlib.h>
+double backtrace(int a, int b, int c, double d) { return a + b + c + d; }
+static int compare(const void *a, const void *b)
+{
+	printf("%f\\n", backtrace(1, 2, 3, 4.5));
+	return *(const int *)a - *(const int *)b;
+}
+int main(void)
+{
+	int values[] = {2, 1};
+	qsort(values, 2, sizeof(int), compare);
+	return 0;
+}
+""",
+        ["-fno-builtin", "-Wl,--export-dynamic", "-fPIC", "-fno-inline"],
+    ),
+}
+
+
+@pytest.mark.parametrize("options", [("-c", "-e", "qsort"), ("-c", "--from", "all"), ("-f",)])
+@pytest.mark.parametrize("other", OTHERS)
+def test_a_program_in_c(other: str, options: tuple[str, ...], tmp_path: Path) -> None:
+    code, flags = OTHERS[other]
+    (tmp_path / "walk.c").write_text(code or C_CODE)
+    program = tmp_path / "walk"
+    made = run([need("gcc"), "-O1", "-o", program, tmp_path / "walk.c", *flags], timeout=120)
+    assert made.returncode == 0, made.stderr
+    alone, traced = outputs(tmp_path, program, *options)
+    assert alone
+    assert traced == alone
+
+
+def test_a_program_where_ptrace_is_forbidden(tmp_path: Path) -> None:
+    forbidden = [sys.executable, "-m", "tests.support.forbid", "ptrace"]
+    command = tracing.program(tracing.Case("walks"))
+    wanted = tracing.plain(command, tmp_path)
+    env = {"PYTHONPATH": str(REPOSITORY)}
+    got = tracing.traced(
+        command, tmp_path, mode="summary", select="fcall", prefix=forbidden, env=env
+    )
+    assert wanted.outcome.stdout.startswith("1: ")
+    assert got.outcome.stdout == wanted.outcome.stdout
+    assert got.counted["fcall"]
+
+
+def test_nothing_is_hooked_where_no_exits_are_seen() -> None:
+    """The slots of a program hold what they would, but for the function that is counted."""
+    with attached.running([build.program("attached_walks"), "1"]) as process:
+        for options in (("--count-only",), ("--entry-only",)):
+            before = attached.snapshot(process.pid)
+            tracer = attached.begin(process.pid, "-e", "usleep", "-o", "/dev/null", *options)
+            changed = [line for line in attached.differences(before, process.pid) if "got" in line]
+            own = [line for line in changed if "/attached_walks" in line]
+            tracer.send_signal(signal.SIGINT)
+            tracer.communicate(timeout=60)
+            assert len(own) == 1, own
+        assert attached.finish(process)[0] == 7
