@@ -113,10 +113,10 @@ class Printer:
 
     def arguments_alone(self) -> list[Shower] | None:
         """Return what shows each argument by its integer register; None: it takes more."""
-        shows = [one.alone(number) for number, one in enumerate(self._arguments)]
+        shows = [place.alone(number) for number, place in enumerate(self._arguments)]
         if self._optionals or self._tail or None in shows:
             return None
-        return [one for one in shows if one is not None]
+        return [show for show in shows if show is not None]
 
     def result_alone(self) -> Shower | None:
         """Return what shows the result by its register; None: it takes more, or there is none."""

@@ -82,13 +82,15 @@ class Calls:
         some = object.__new__(Calls)
         some._slots = self._slots
         some._which = np.atleast_1d(self._which[chosen])
-        some._arrays = {name: np.atleast_1d(one[chosen]) for name, one in self._arrays.items()}
+        some._arrays = {
+            name: np.atleast_1d(values[chosen]) for name, values in self._arrays.items()
+        }
         return some
 
     def __repr__(self) -> str:
         symbols, codes = self._coded("symbol")
         counts = np.bincount(codes, minlength=len(symbols)).tolist()
-        ranked = sorted(zip(counts, symbols, strict=True), key=lambda one: (-one[0], one[1]))
+        ranked = sorted(zip(counts, symbols, strict=True), key=lambda row: (-row[0], row[1]))
         lines = [f"{count:>12,}  {symbol}" for count, symbol in ranked[:_FEW]]
         if len(ranked) > _FEW:
             rest = sum(count for count, _ in ranked[_FEW:])

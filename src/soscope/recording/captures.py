@@ -99,9 +99,9 @@ def _packed(unit: bytes) -> tuple[int, ...]:
     return tuple([word if word < _SIGN else word | _SIGNS for word in words])
 
 
-def _in_a_row(found: dict[int, _Number]) -> tuple[_Number, ...]:
+def _in_a_row(values: dict[int, _Number]) -> tuple[_Number, ...]:
     """Return the values of 0, 1, 2 … up to the first that is missing."""
     row: list[_Number] = []
-    while len(row) in found:
-        row.append(found[len(row)])
+    while len(row) in values:
+        row.append(values[len(row)])
     return tuple(row)

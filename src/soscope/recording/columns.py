@@ -87,11 +87,11 @@ def columns(recording: RecordingFile, size: int | None = SIZE) -> Columns:
     rows = _Rows(recording)
     parts = list(rows.windows(size))
     names = Columns.__slots__
-    found = Columns(
+    calls = Columns(
         {name: np.concatenate([_EMPTY[name], *(part[name] for part in parts)]) for name in names}
     )
-    rows.end(found)
-    return found
+    rows.end(calls)
+    return calls
 
 
 def batches(recording: RecordingFile, size: int | None = SIZE) -> Iterator[Columns]:
@@ -104,9 +104,9 @@ def batches(recording: RecordingFile, size: int | None = SIZE) -> Iterator[Colum
     first.find_ends(size)
     second = _Rows(recording)
     for part in second.windows(size):
-        found = Columns(part)
-        first.end(found)
-        yield found
+        calls = Columns(part)
+        first.end(calls)
+        yield calls
 
 
 class _Rows:
@@ -129,12 +129,14 @@ class _Rows:
         """Yield the arrays of the calls that began in each window."""
         windows = Windows(self._recording, size, deep=True)
         for window in windows:
-            found = [self._arrays(matched) for matched in window]
+            threads = [self._arrays(matched) for matched in window]
             for matched in window:
                 self._find_ends(matched)
             self._close(windows)
-            if found:
-                arrays = {name: np.concatenate([one[name] for one in found]) for name in found[0]}
+            if threads:
+                arrays = {
+                    name: np.concatenate([part[name] for part in threads]) for name in threads[0]
+                }
                 order = np.lexsort((arrays["number"], arrays.pop("place")))
                 yield {name: array[order] for name, array in arrays.items()}
 
@@ -158,29 +160,31 @@ class _Rows:
 
     def _find_ends(self, matched: Matched) -> None:
         """Take what became of calls that began before, or in another thread."""
-        run, found = matched.run, matched.matching
-        gone = [(one, event) for one, event in found.over if isinstance(one, OpenCall)]
+        run, matching = matched.run, matched.matching
+        gone = [(opened, event) for opened, event in matching.over if isinstance(opened, OpenCall)]
         holes = run.holes_at(np.array([event for _, event in gone], np.int64)).tolist()
         for (call, _), lost in zip(gone, holes, strict=True):
             self.ends[call.payload[0]] = _LOST if call.holes != lost else _UNWOUND, -1, 0, 0, False
-        late = [(event, one.tsc, one.payload[0], False) for event, one in found.late]
-        late += [(event, one.tsc, one.payload[0], True) for event, one in matched.moved]
+        late = [(event, opened.tsc, opened.payload[0], False) for event, opened in matching.late]
+        late += [(event, opened.tsc, opened.payload[0], True) for event, opened in matched.moved]
         if late:
             exits, begun, numbers, moved = (np.array(some) for some in zip(*late, strict=True))
             spent = self._times.late(run, begun, exits, moved)
-            ends = zip(*(one.tolist() for one in (spent, *_results(matched, exits))), strict=True)
+            ends = zip(
+                *(values.tolist() for values in (spent, *_results(matched, exits))), strict=True
+            )
             for number, end in zip(numbers.tolist(), ends, strict=True):
                 self.ends[number] = RETURNED, *end
 
     def _arrays(self, matched: Matched) -> dict[str, Any]:
         """Return a row for each entry of one thread in one window."""
-        run, found = matched.run, matched.matching
+        run, matching = matched.run, matched.matching
         events = run.events
         kind = events.kind()
         entries = np.flatnonzero(kind != layout.UNIT_EXIT)
         size = len(entries)
         program, pid, tid = run.thread.key
-        assert found.depth is not None
+        assert matching.depth is not None
         arrays: dict[str, Any] = {
             "program": np.full(size, program, np.int64),
             "pid": np.full(size, pid, np.int64),
@@ -188,7 +192,7 @@ class _Rows:
             "slot": events.slot()[entries],
             "time_ns": self._times.ns(run.time[entries]),
             "arg0": events.second(entries),
-            "depth": found.depth[entries].astype(np.int64),
+            "depth": matching.depth[entries].astype(np.int64),
             "entry_only": kind[entries] == layout.UNIT_ENTRY_ONLY,
             "return_addr": matched.return_addrs()[entries],
             "number": run.numbers(entries),
@@ -200,12 +204,12 @@ class _Rows:
             "failed": np.zeros(size, np.bool_),
         }
         row = np.cumsum(kind != layout.UNIT_EXIT) - 1  # of each entry
-        over = [(one, event) for one, event in found.over if not isinstance(one, OpenCall)]
+        over = [(call, event) for call, event in matching.over if not isinstance(call, OpenCall)]
         if over:
             gone, at = (np.array(some, np.int64) for some in zip(*over, strict=True))
             lost = run.holes_at(gone) != run.holes_at(at)
             arrays["ended"][row[gone]] = np.where(lost, _LOST, _UNWOUND)
-        begun, exits = found.pairs()
+        begun, exits = matching.pairs()
         back = row[begun]
         arrays["ended"][back] = RETURNED
         arrays["duration_ns"][back] = self._times.durations(run, begun, exits)

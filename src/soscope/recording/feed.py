@@ -174,4 +174,4 @@ class Feed:
         self.sink.clock(*pair)
 
     def _sample(self) -> tuple[int, int, int]:
-        return self._sampler.sample(max((one.newest for one in self.drainers), default=0))
+        return self._sampler.sample(max((drainer.newest for drainer in self.drainers), default=0))

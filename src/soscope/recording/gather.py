@@ -220,10 +220,10 @@ class Gatherer(Sink):
 
     def pairing(self, key: tuple[int, int, int]) -> pairing.Pairing:
         """Return the calls of a program and process: no other can end them."""
-        found = self._groups.get(key[:2])
-        if found is None:
-            found = self._groups[key[:2]] = pairing.Pairing()
-        return found
+        pairs = self._groups.get(key[:2])
+        if pairs is None:
+            pairs = self._groups[key[:2]] = pairing.Pairing()
+        return pairs
 
     def event(self, event: Told) -> None:  # noqa: D102  see `Sink`
         if ends_calls(event):
@@ -347,7 +347,7 @@ class Gatherer(Sink):
         events = Events(joined([piece.units for piece in pieces]))
         overhead = events.overhead
         if pieces[0].known:
-            overhead = Events(joined([one.units for one in pieces if not one.known])).overhead
+            overhead = Events(joined([piece.units for piece in pieces if not piece.known])).overhead
         if len(overhead[0]):
             thread.spans.add(*overhead)
         run = Run(thread, events, pieces)

@@ -88,6 +88,6 @@ class Losses:
 
     def messages(self) -> list[tuple[int, str]]:
         """Return (count, why) of everything that was lost."""
-        found = [(self.total(kind), why) for kind, why in WHY.items()]
-        found += [(self.file_entries, WHY_FILE_ENTRIES), (self.file_exits, WHY_FILE_EXITS)]
-        return [(count, why) for count, why in found if count]
+        counts = [(self.total(kind), why) for kind, why in WHY.items()]
+        counts += [(self.file_entries, WHY_FILE_ENTRIES), (self.file_exits, WHY_FILE_EXITS)]
+        return [(count, why) for count, why in counts if count]

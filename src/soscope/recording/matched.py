@@ -39,6 +39,6 @@ class Matched:
         addrs = np.asarray(self.run.events.first(slice(None)))
         if self.tail is not None:
             addrs = np.where(self.tail, np.uint64(0), addrs)
-            for event, one in sorted(self.matching.before.items()):  # a caller stands in front
-                addrs[event] = one.payload[1] if isinstance(one, OpenCall) else addrs[one]
+            for event, caller in sorted(self.matching.before.items()):  # a caller stands in front
+                addrs[event] = caller.payload[1] if isinstance(caller, OpenCall) else addrs[caller]
         return addrs

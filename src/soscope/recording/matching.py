@@ -19,7 +19,7 @@ _RETURNS = (layout.UNIT_EXIT - layout.UNIT_ENTRY) << 28  # between the words of 
 _MOST_ROUNDS = 1000
 _FEW = 64  # a round that removes fewer than one in so many is not worth another
 
-One = int | OpenCall  # a call of this window by the index of its entry, or one of those before
+AnyCall = int | OpenCall  # a call of this window by the index of its entry, or one of those before
 
 
 class Matching:
@@ -36,13 +36,13 @@ class Matching:
         self.entries: list[Integers] = []
         self.exits: list[Integers] = []
         self.late: list[tuple[int, OpenCall]] = []
-        self.over: list[tuple[One, int]] = []
-        self.revived: set[One] = set()
-        self.again: list[tuple[int, One]] = []
+        self.over: list[tuple[AnyCall, int]] = []
+        self.revived: set[AnyCall] = set()
+        self.again: list[tuple[int, AnyCall]] = []
         self.orphans: list[int] = []
-        self.open: list[One] = []
+        self.open: list[AnyCall] = []
         self.depth: Integers | None = None
-        self.before: dict[int, One] = {}  # the calls that tail-called entries, as far as known
+        self.before: dict[int, AnyCall] = {}  # the calls that tail-called entries, as far as known
 
     def pairs(self) -> tuple[Integers, Integers]:
         """Return entries and exits as one array each."""
@@ -65,7 +65,7 @@ def match(events: Events, tail: Booleans | None, calls: list[OpenCall], *, deep:
     `tail` marks entries that were tail-called; None: no entry was. `deep`: find `depth`, too: the
     open calls around each entry.
     """
-    found = Matching()
+    matching = Matching()
     commit = events.commit
     kind = events.kind()
     # An event ends the open calls whose sp doubled is smaller than this: those below it and,
@@ -75,18 +75,18 @@ def match(events: Events, tail: Booleans | None, calls: list[OpenCall], *, deep:
     if tail is not None:
         reach -= tail
     only = kind == layout.UNIT_ENTRY_ONLY
-    rest, between, head = _cancel(found, commit, events.sp, reach, only)
-    closed = _one_by_one(found, events, reach, rest, between, head, calls)
+    rest, between, head = _cancel(matching, commit, events.sp, reach, only)
+    closed = _one_by_one(matching, events, reach, rest, between, head, calls)
     if deep:
         opened = kind == layout.UNIT_ENTRY
-        gone = np.concatenate((found.pairs()[1], np.array(closed, np.int64)))
+        gone = np.concatenate((matching.pairs()[1], np.array(closed, np.int64)))
         level = np.cumsum(opened) - opened + len(calls)
-        found.depth = level - np.cumsum(np.bincount(gone, minlength=len(commit)))
-    return found
+        matching.depth = level - np.cumsum(np.bincount(gone, minlength=len(commit)))
+    return matching
 
 
 def _cancel(
-    found: Matching,
+    matching: Matching,
     commit: np.ndarray,
     sp: np.ndarray,
     reach: Integers,
@@ -112,8 +112,8 @@ def _cancel(
         first = np.flatnonzero(pair)
         if not len(first):
             break
-        found.entries.append(rest[first])
-        found.exits.append(rest[first + 1])
+        matching.entries.append(rest[first])
+        matching.exits.append(rest[first + 1])
         keep = np.ones(len(rest), np.bool_)
         keep[first] = keep[first + 1] = False
         many = len(first) * _FEW > len(rest)
@@ -140,7 +140,7 @@ def _without(
 
 
 def _one_by_one(
-    found: Matching,
+    matching: Matching,
     events: Events,
     reach: Integers,
     rest: Integers,
@@ -161,7 +161,7 @@ def _one_by_one(
         """Have `event` close the innermost call without an exit of its own."""
         number = which.pop()
         del sps[-1], slots[-1]
-        found.over.append((calls[-number - 1] if number < 0 else number, event))
+        matching.over.append((calls[-number - 1] if number < 0 else number, event))
         closed.append(event)
 
     while sps and 2 * sps[-1] < head:
@@ -192,17 +192,17 @@ def _one_by_one(
                 number = which.pop()
                 del sps[-1], slots[-1]
                 if number < 0:
-                    found.late.append((event, calls[-number - 1]))
+                    matching.late.append((event, calls[-number - 1]))
                     closed.append(event)
                 else:
                     pairs.append((number, event))
             else:
-                found.orphans.append(event)
+                matching.orphans.append(event)
         while sps and 2 * sps[-1] < later:
             pop(_first_above(reach, event + 1, 2 * sps[-1]))
-    found.add_pairs(pairs)
+    matching.add_pairs(pairs)
     before = sum(number < 0 for number in which)
-    found.open = [*calls[:before], *which[before:]]
+    matching.open = [*calls[:before], *which[before:]]
     return closed
 
 
@@ -218,29 +218,31 @@ def _first_above(values: Integers, start: int, limit: int) -> int:
         width = min(width * 2, 1 << 16)
 
 
-def look_again(found: Matching, events: Events, twice: Booleans, thread: PairedThread) -> None:
+def look_again(matching: Matching, events: Events, twice: Booleans, thread: PairedThread) -> None:
     """Find the orphans that return once more, and those of calls taken for unwound."""
-    sps = np.unique(events.sp[found.orphans])
+    sps = np.unique(events.sp[matching.orphans])
     here = np.flatnonzero(np.isin(events.sp, sps))
     partner = np.full(len(events), -1, np.int64)
-    entries, exits = found.pairs()
+    entries, exits = matching.pairs()
     partner[exits] = entries
-    late = dict(found.late)
-    orphans = set(found.orphans)
-    unwound: dict[int, list[One]] = {sp: list(thread.unwound.get(sp, ())) for sp in sps.tolist()}
-    over = [pair for pair in found.over if _sp(events, pair[0]) in unwound]
+    late = dict(matching.late)
+    orphans = set(matching.orphans)
+    unwound: dict[int, list[AnyCall]] = {
+        sp: list(thread.unwound.get(sp, ())) for sp in sps.tolist()
+    }
+    over = [pair for pair in matching.over if _sp(events, pair[0]) in unwound]
     coming = sorted(over, key=lambda pair: pair[1])
     coming.reverse()  # the next one is the last
-    returned: dict[tuple[int, int], One] = dict(thread.again)
-    found.orphans = []
+    returned: dict[tuple[int, int], AnyCall] = dict(thread.again)
+    matching.orphans = []
     pairs: list[tuple[int, int]] = []
     rows = zip(here.tolist(), events.commit[here].tolist(), events.sp[here].tolist(), strict=True)
     for event, word, sp in rows:
         slot = word & SLOT
         is_exit = word >> 28 == layout.UNIT_EXIT
         while coming and coming[-1][1] <= event:
-            one = coming.pop()[0]
-            unwound[_sp(events, one)].append(one)
+            call = coming.pop()[0]
+            unwound[_sp(events, call)].append(call)
         if not is_exit:
             unwound[sp] = []
         elif event not in orphans:
@@ -248,25 +250,25 @@ def look_again(found: Matching, events: Events, twice: Booleans, thread: PairedT
                 before = int(partner[event])
                 returned[sp, slot] = before if before >= 0 else late[event]
         elif twice[event] and (sp, slot) in returned:
-            found.again.append((event, returned[sp, slot]))
+            matching.again.append((event, returned[sp, slot]))
         else:
-            for one in unwound[sp]:
-                if _slot(events, one) == slot:
-                    unwound[sp].remove(one)
-                    found.revived.add(one)
-                    if isinstance(one, OpenCall):
-                        found.late.append((event, one))
+            for call in unwound[sp]:
+                if _slot(events, call) == slot:
+                    unwound[sp].remove(call)
+                    matching.revived.add(call)
+                    if isinstance(call, OpenCall):
+                        matching.late.append((event, call))
                     else:
-                        pairs.append((one, event))
+                        pairs.append((call, event))
                     break
             else:
-                found.orphans.append(event)
-    found.add_pairs(pairs)
+                matching.orphans.append(event)
+    matching.add_pairs(pairs)
 
 
-def _sp(events: Events, one: One) -> int:
-    return one.sp if isinstance(one, OpenCall) else int(events.sp[one])
+def _sp(events: Events, call: AnyCall) -> int:
+    return call.sp if isinstance(call, OpenCall) else int(events.sp[call])
 
 
-def _slot(events: Events, one: One) -> int:
-    return one.slot if isinstance(one, OpenCall) else int(events.commit[one]) & SLOT
+def _slot(events: Events, call: AnyCall) -> int:
+    return call.slot if isinstance(call, OpenCall) else int(events.commit[call]) & SLOT

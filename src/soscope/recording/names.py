@@ -123,7 +123,7 @@ class RecordedProgram:
     def images(self) -> dict[int, TracedImage]:
         """Return the images by index."""
         if self._images is None:
-            found = {}
+            images = {}
             data = bytes(self._image_records)
             size = layout.IMAGE.size
             for index in range(len(data) // size):
@@ -131,8 +131,8 @@ class RecordedProgram:
                     data, index * size, index, self.index, self.string, self.path
                 )
                 if image is not None:
-                    found[index] = image
-            self._images = found
+                    images[index] = image
+            self._images = images
         return self._images
 
     @property

@@ -12,7 +12,7 @@ from soscope.recording import pairing
 from soscope.recording.arrays import SLOT, Words
 from soscope.recording.gather import Thread
 from soscope.recording.matched import Matched
-from soscope.recording.matching import Matching, One
+from soscope.recording.matching import AnyCall, Matching
 from soscope.recording.pairing import OpenCall
 from soscope.wire import layout
 
@@ -33,14 +33,14 @@ class OneByOne:
         self._group = group
         self._ends = ends
         self._made: list[OpenCall] = []
-        self._threads = [_Each(one) for one in group]
+        self._threads = [_Each(matched) for matched in group]
 
     def run(self) -> None:
         """Find what becomes of them."""
-        place = np.concatenate([one.run.place for one in self._group])
-        numbers = np.concatenate([one.run.numbers(slice(None)) for one in self._group])
-        of = np.repeat(np.arange(len(self._group)), [len(one.run) for one in self._group])
-        at = np.concatenate([np.arange(len(one.run)) for one in self._group])
+        place = np.concatenate([matched.run.place for matched in self._group])
+        numbers = np.concatenate([matched.run.numbers(slice(None)) for matched in self._group])
+        of = np.repeat(np.arange(len(self._group)), [len(matched.run) for matched in self._group])
+        at = np.concatenate([np.arange(len(matched.run)) for matched in self._group])
         order = np.lexsort((numbers, place))
         keys = list(zip(place[order].tolist(), numbers[order].tolist(), strict=True))
         ends = [(bisect_left(keys, thread.end), thread) for thread in self._ends]
@@ -62,24 +62,24 @@ class OneByOne:
     def _event(self, each: _Each, event: int) -> None:
         word, sp = each.words[event], each.sps[event]
         slot = word & SLOT
-        found = each.matched.matching
+        matching = each.matched.matching
         if word >> 28 == layout.UNIT_EXIT:
             twice = each.twice is not None and bool(each.twice[event])
             call, how, over = self._pairs.leave(each.state, slot, sp, twice=twice)
             if call is None or how == pairing.INHERITED:
-                found.orphans.append(event)
+                matching.orphans.append(event)
             elif how == pairing.AGAIN:
-                found.again.append((event, each.one(call)))
+                matching.again.append((event, each.here(call)))
             elif how == pairing.MOVED:
                 each.matched.moved.append((event, call))
             else:
-                one = each.one(call)
+                place = each.here(call)
                 if how == pairing.REVIVED:
-                    found.revived.add(one)
-                if isinstance(one, OpenCall):
-                    found.late.append((event, one))
+                    matching.revived.add(place)
+                if isinstance(place, OpenCall):
+                    matching.late.append((event, place))
                 else:
-                    each.pairs.append((one, event))
+                    each.pairs.append((place, event))
         else:
             tail = each.matched.tail is not None and bool(each.matched.tail[event])
             returns = word >> 28 == layout.UNIT_ENTRY
@@ -90,9 +90,9 @@ class OneByOne:
             call.payload = each, event, each.numbers[event]
             self._made.append(call)
             if tail and before is not None:
-                found.before[event] = each.one(before)
+                matching.before[event] = each.here(before)
         for gone in over:
-            found.over.append((each.one(gone), event))
+            matching.over.append((each.here(gone), event))
 
 
 class _Each:
@@ -114,7 +114,7 @@ class _Each:
         self.addrs: Words = np.zeros(0, np.uint64)
         matched.matching = Matching()
 
-    def one(self, call: OpenCall) -> One:
+    def here(self, call: OpenCall) -> AnyCall:
         """Return the index of a call's entry, where that is in this run."""
         payload = call.payload
         return payload[1] if len(payload) == 3 and payload[0] is self else call

@@ -32,8 +32,8 @@ class Owners:
             return [pid] if pid in self._pids else []
         if self._processes is None:
             self._processes = {}
-            for one in self._pids:
-                self._processes.setdefault(self._inner.get(one, one), []).append(one)
+            for ours in self._pids:
+                self._processes.setdefault(self._inner.get(ours, ours), []).append(ours)
         return self._processes.get(pid, [])
 
     def may_be(self, pid: int) -> bool:
@@ -43,7 +43,7 @@ class Owners:
     def have_lost(self, pid: int, tid: int) -> bool:
         """Say whether a thread has ended that was of one of them: `pid` and `tid` are its own."""
         processes = self._of(pid)
-        return bool(processes) and not any(self._lives(one, tid) for one in processes)
+        return bool(processes) and not any(self._lives(process, tid) for process in processes)
 
     def _lives(self, pid: int, tid: int) -> bool:
         is_inner = pid in self._inner
@@ -82,7 +82,7 @@ def _is_our_proc() -> bool:
 
 def _inner_tids(pid: int) -> set[int] | None:
     """Return the ids that a process's threads have in its namespace, None if that is not told."""
-    found = set()
+    inner = set()
     try:
         tids = os.listdir(f"/proc/{pid}/task")
     except (FileNotFoundError, ProcessLookupError):
@@ -99,5 +99,5 @@ def _inner_tids(pid: int) -> set[int] | None:
             return None
         if not rest:
             return None
-        found.add(int(rest.split(b"\n", 1)[0].split()[-1]))
-    return found
+        inner.add(int(rest.split(b"\n", 1)[0].split()[-1]))
+    return inner

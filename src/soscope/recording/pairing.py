@@ -156,10 +156,10 @@ class PairedThread:
 
     def close(self) -> list[OpenCall]:
         """Take all open calls off the stacks; return them, innermost first."""
-        found = self.open()
+        calls = self.open()
         for stack in self._stacks:
             stack.calls.clear()
-        return found
+        return calls
 
 
 class Pairing:
@@ -193,7 +193,7 @@ class Pairing:
     def has_elsewhere(self, thread: PairedThread, slot: int, sp: int) -> bool:
         """Say whether another thread has an open call of `slot` at `sp`."""
         family = self._families.get(thread.key[0], {})
-        return any(one is not thread and one.find(sp, slot) is not None for one in family)
+        return any(other is not thread and other.find(sp, slot) is not None for other in family)
 
     def fork(self, parent: int, child: int) -> None:
         """Hear that process `parent` has made a copy of itself, `child`."""
@@ -266,10 +266,10 @@ class Pairing:
                 if twice:
                     thread.again[sp, slot] = call
                 return call, OWN, over
-        found, how = self._search(thread, slot, sp, twice=twice)
+        known, how = self._search(thread, slot, sp, twice=twice)
         if how == INHERITED and self._around:
             self._depth_around(thread, sp + 1)
-        return found, how, over
+        return known, how, over
 
     def gap(self, thread: PairedThread) -> tuple[int, int] | None:
         """Return the lowest and the highest `sp` of its stack at which calls disturb no others.
@@ -296,7 +296,7 @@ class Pairing:
         near = [stack for stack in stacks if stack[-1] - REACH <= end <= stack[0] + REACH]
         if not near:
             return 0
-        stack = min(near, key=lambda one: max(one[-1] - end, end - one[0]))
+        stack = min(near, key=lambda edges: max(edges[-1] - end, end - edges[0]))
         while stack and stack[-1] < end:
             stack.pop()
         if not stack:
@@ -315,13 +315,13 @@ class Pairing:
         if twice and (sp, slot) in thread.again:
             return thread.again[sp, slot], AGAIN
         waiting = thread.unwound.get(sp, [])  # the innermost first
-        for index, one in enumerate(waiting):
-            if one.slot == slot:
+        for index, unwound in enumerate(waiting):
+            if unwound.slot == slot:
                 return waiting.pop(index), REVIVED
         program, pid, _ = thread.key
         family = self._families.get(program, {})
-        found = [call for other in family if (call := other.find(sp, slot)) is not None]
-        moved = [call for call in found if call.thread.key[1] == pid]
+        calls = [call for other in family if (call := other.find(sp, slot)) is not None]
+        moved = [call for call in calls if call.thread.key[1] == pid]
         if moved:
             latest = max(moved, key=_number)
             latest.thread.take(latest)
@@ -330,8 +330,8 @@ class Pairing:
         if inherited is not None:
             call = inherited.get((program, slot, sp))
             return call, INHERITED if call is not None else 0
-        if found:  # nobody has told of a fork
-            return max(found, key=_number), INHERITED
+        if calls:  # nobody has told of a fork
+            return max(calls, key=_number), INHERITED
         return None, 0
 
 

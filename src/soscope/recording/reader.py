@@ -118,12 +118,12 @@ class RecordingFile:
     @property
     def images(self) -> list[TracedImage]:
         """The images of all programs."""
-        return [image for one in self.programs.all() for image in one.images().values()]
+        return [image for program in self.programs.all() for image in program.images().values()]
 
     @property
     def slots(self) -> list[TracedSlot]:
         """The slots of all programs."""
-        return [slot for one in self.programs.all() for slot in one.slots()]
+        return [slot for program in self.programs.all() for slot in program.slots()]
 
     @property
     def size(self) -> int:

@@ -38,7 +38,7 @@ def stats_of(recording: RecordingFile, size: int | None = SIZE) -> dict[int, dic
 
 def _add(table: _Sums, matched: Matched, times: Times) -> None:
     """Add the calls of one thread in one window."""
-    run, slots, found = matched.run, matched.slots, matched.matching
+    run, slots, matching = matched.run, matched.slots, matched.matching
     events = run.events
     slot = events.slot()
     table.count_calls(slot[events.kind() != layout.UNIT_EXIT])
@@ -47,18 +47,20 @@ def _add(table: _Sums, matched: Matched, times: Times) -> None:
         rule = slots.error_rule(of) if slots.has_rules else None
         return failed(rule, events.first(exits)) if rule is not None and rule.any() else None
 
-    entries, exits = found.pairs()
+    entries, exits = matching.pairs()
     if len(exits):
         of = slot[exits]
         table.add(of, times.durations(run, entries, exits), fails(exits, of))
-    again = [(one, event) for event, one in found.again if not isinstance(one, OpenCall)]
+    again = [(call, event) for event, call in matching.again if not isinstance(call, OpenCall)]
     if again:
         entries, exits = (np.array(some, np.int64) for some in zip(*again, strict=True))
         of = slot[exits]
         table.add(of, times.durations(run, entries, exits), fails(exits, of))
-    late = [(event, one.tsc, False) for event, one in found.late]
-    late += [(event, one.tsc, False) for event, one in found.again if isinstance(one, OpenCall)]
-    late += [(event, one.tsc, True) for event, one in matched.moved]
+    late = [(event, call.tsc, False) for event, call in matching.late]
+    late += [
+        (event, call.tsc, False) for event, call in matching.again if isinstance(call, OpenCall)
+    ]
+    late += [(event, call.tsc, True) for event, call in matched.moved]
     if late:
         exits, begun, moved = (np.array(some) for some in zip(*late, strict=True))
         of = slot[exits]
@@ -78,8 +80,8 @@ class _Sums:
         if last >= layout.MAX_SLOTS:
             far = np.flatnonzero(slot >= layout.MAX_SLOTS)
             places = [
-                self._beyond.setdefault(one, layout.MAX_SLOTS + len(self._beyond))
-                for one in slot[far].tolist()
+                self._beyond.setdefault(index, layout.MAX_SLOTS + len(self._beyond))
+                for index in slot[far].tolist()
             ]
             slot = slot.copy()
             slot[far] = places

@@ -10,7 +10,7 @@ import numpy as np  # noqa: TID253  only those who have columns import this
 from soscope.recording.arrays import SLOT, Booleans, Integers
 from soscope.recording.gather import Run
 from soscope.recording.matched import Matched
-from soscope.recording.matching import Matching, One, look_again, match
+from soscope.recording.matching import AnyCall, Matching, look_again, match
 from soscope.recording.pairing import REACH, OpenCall, Pairing
 from soscope.wire import layout
 
@@ -26,37 +26,39 @@ class Part:
         self.events = of.run.events if which is None else of.run.events.some(which)
         self.tail = of.tail if which is None or of.tail is None else of.tail[which]
         self.twice: Booleans | None = None
-        self.found = Matching()
+        self.matching = Matching()
 
     def match(self, *, deep: bool) -> None:
         """Find what becomes of the events, and change nothing."""
         thread = self.of.run.thread.state
         calls = thread.within(self.low, self.high)
-        self.found = match(self.events, self.tail, calls, deep=deep)
+        self.matching = match(self.events, self.tail, calls, deep=deep)
         if self.of.slots.has_twice:
             twice = self.of.slots.twice(self.events.slot())
             twice &= self.events.kind() == layout.UNIT_EXIT
             self.twice = twice if twice.any() else None
-        if self.found.orphans and (self.twice is not None or self.found.over or thread.unwound):
+        if self.matching.orphans and (
+            self.twice is not None or self.matching.over or thread.unwound
+        ):
             twice = np.zeros(len(self.events), np.bool_) if self.twice is None else self.twice
-            look_again(self.found, self.events, twice, thread)
+            look_again(self.matching, self.events, twice, thread)
         if deep and self.tail is not None:
             self._find_callers(calls)
 
     def _find_callers(self, calls: list[OpenCall]) -> None:
         """Set `before` of tail-called entries: the open call at the same address, if any."""
         assert self.tail is not None
-        found, events = self.found, self.events
+        matching, events = self.matching, self.events
         sps = np.unique(events.sp[np.flatnonzero(self.tail)])
         kind = events.kind()
         here = np.flatnonzero(np.isin(events.sp, sps) & (kind != layout.UNIT_EXIT))
-        end: dict[One, int] = {}
-        entries, exits = found.pairs()
+        end: dict[AnyCall, int] = {}
+        entries, exits = matching.pairs()
         inside = np.flatnonzero(np.isin(events.sp[entries], sps))
         end.update(zip(entries[inside].tolist(), exits[inside].tolist(), strict=True))
-        end.update((call, event) for event, call in found.late)
-        end.update(found.over)
-        chains: dict[int, list[One]] = {sp: [] for sp in sps.tolist()}
+        end.update((call, event) for event, call in matching.late)
+        end.update(matching.over)
+        chains: dict[int, list[AnyCall]] = {sp: [] for sp in sps.tolist()}
         for call in calls:
             if call.sp in chains:
                 chains[call.sp].append(call)
@@ -65,53 +67,55 @@ class Part:
             while chain and end.get(chain[-1], event + 1) <= event:
                 chain.pop()
             if self.tail[event] and chain:
-                found.before[event] = chain[-1]
+                matching.before[event] = chain[-1]
             if kind[event] == layout.UNIT_ENTRY:
                 chain.append(event)
 
     def keep(self, *, deep: bool) -> None:
         """Make what was found the state of the thread, and part of the window."""
-        thread, found = self.of.run.thread.state, self.found
+        thread, matching = self.of.run.thread.state, self.matching
         made: dict[int, OpenCall] = {}
-        wanted = [one for one in found.open if not isinstance(one, OpenCall)]
-        over = [(one, event) for one, event in found.over if one not in found.revived]
+        wanted = [call for call in matching.open if not isinstance(call, OpenCall)]
+        over = [(call, event) for call, event in matching.over if call not in matching.revived]
         last = self._last_entries(over)
-        over = [(one, event) for one, event in over if last.get(self._sp(one), -1) < event]
-        wanted += [one for one, _ in over if not isinstance(one, OpenCall)]
-        returned: dict[tuple[int, int], One] = {}
+        over = [(call, event) for call, event in over if last.get(self._sp(call), -1) < event]
+        wanted += [call for call, _ in over if not isinstance(call, OpenCall)]
+        returned: dict[tuple[int, int], AnyCall] = {}
         if self.twice is not None:
             exits = np.flatnonzero(self.twice)
-            partner = dict(zip(*(array.tolist() for array in reversed(found.pairs())), strict=True))
-            late = dict(found.late)
-            revived = found.revived
+            partner = dict(
+                zip(*(array.tolist() for array in reversed(matching.pairs())), strict=True)
+            )
+            late = dict(matching.late)
+            revived = matching.revived
             for event in exits.tolist():
-                one = partner.get(event, late.get(event))
-                if one is not None and one not in revived:
+                returning = partner.get(event, late.get(event))
+                if returning is not None and returning not in revived:
                     word = int(self.events.commit[event])
-                    returned[int(self.events.sp[event]), word & SLOT] = one
-            wanted += [one for one in returned.values() if not isinstance(one, OpenCall)]
+                    returned[int(self.events.sp[event]), word & SLOT] = returning
+            wanted += [call for call in returned.values() if not isinstance(call, OpenCall)]
         self._join(deep=deep)
         self._make(wanted, made, deep=deep)
 
-        def call_of(one: One) -> OpenCall:
-            return one if isinstance(one, OpenCall) else made[one]
+        def call_of(call: AnyCall) -> OpenCall:
+            return call if isinstance(call, OpenCall) else made[call]
 
-        thread.cover(self.low, self.high)[:] = [call_of(one) for one in found.open]
+        thread.cover(self.low, self.high)[:] = [call_of(call) for call in matching.open]
         for sp in [sp for sp in thread.unwound if sp in last]:
             del thread.unwound[sp]
-        for one in found.revived:
-            if isinstance(one, OpenCall) and one in thread.unwound.get(one.sp, ()):
-                thread.unwound[one.sp].remove(one)
-        for one, _ in over:
-            thread.unwound.setdefault(self._sp(one), []).append(call_of(one))
-        thread.again.update((key, call_of(one)) for key, one in returned.items())
+        for back in matching.revived:
+            if isinstance(back, OpenCall) and back in thread.unwound.get(back.sp, ()):
+                thread.unwound[back.sp].remove(back)
+        for gone, _ in over:
+            thread.unwound.setdefault(self._sp(gone), []).append(call_of(gone))
+        thread.again.update((key, call_of(call)) for key, call in returned.items())
 
-    def _sp(self, one: One) -> int:
-        return one.sp if isinstance(one, OpenCall) else int(self.events.sp[one])
+    def _sp(self, call: AnyCall) -> int:
+        return call.sp if isinstance(call, OpenCall) else int(self.events.sp[call])
 
-    def _last_entries(self, over: list[tuple[One, int]]) -> dict[int, int]:
+    def _last_entries(self, over: list[tuple[AnyCall, int]]) -> dict[int, int]:
         """Return the last entry at each address where calls were unwound, if there is one."""
-        sps = {self._sp(one) for one, _ in over} | set(self.of.run.thread.state.unwound)
+        sps = {self._sp(call) for call, _ in over} | set(self.of.run.thread.state.unwound)
         if not sps:
             return {}
         kind = self.events.kind()
@@ -144,27 +148,27 @@ class Part:
 
     def _join(self, *, deep: bool) -> None:
         """Add what was found to that of the whole run."""
-        found, into, which = self.found, self.of.matching, self.which
+        matching, into, which = self.matching, self.of.matching, self.which
         if which is None:
-            self.of.matching = found
+            self.of.matching = matching
             return
 
-        def there(one: One) -> One:
-            return one if isinstance(one, OpenCall) else int(which[one])
+        def there(call: AnyCall) -> AnyCall:
+            return call if isinstance(call, OpenCall) else int(which[call])
 
-        entries, exits = found.pairs()
+        entries, exits = matching.pairs()
         into.entries.append(which[entries])
         into.exits.append(which[exits])
-        into.late += [(int(which[event]), call) for event, call in found.late]
-        into.over += [(there(one), int(which[event])) for one, event in found.over]
-        into.revived |= {there(one) for one in found.revived}
-        into.again += [(int(which[event]), there(one)) for event, one in found.again]
-        into.before.update((int(which[at]), there(one)) for at, one in found.before.items())
+        into.late += [(int(which[event]), call) for event, call in matching.late]
+        into.over += [(there(call), int(which[event])) for call, event in matching.over]
+        into.revived |= {there(call) for call in matching.revived}
+        into.again += [(int(which[event]), there(call)) for event, call in matching.again]
+        into.before.update((int(which[at]), there(call)) for at, call in matching.before.items())
         if deep:
             if into.depth is None:
                 into.depth = np.zeros(len(self.of.run), np.int64)
-            assert found.depth is not None
-            into.depth[which] = found.depth
+            assert matching.depth is not None
+            into.depth[which] = matching.depth
 
 
 def stacks_of(run: Run) -> list[tuple[int, int, Integers | None]] | None:
@@ -209,28 +213,28 @@ def stacks_of(run: Run) -> list[tuple[int, int, Integers | None]] | None:
         return None
     highs = np.array([group[1] for group in joined], np.int64)
     of = np.searchsorted(highs, sp)
-    found: list[tuple[int, int, Integers | None]] = []
+    stacks: list[tuple[int, int, Integers | None]] = []
     for number, (first, last, _, added) in enumerate(joined):
         which = np.flatnonzero(of == number)
         if not len(which):
             continue
         if added and last - first > REACH:
-            start = [one for one in near if first <= one[0] <= last]
+            start = [edges for edges in near if first <= edges[0] <= last]
             mine = sp[which].astype(np.int64)
             begin = start[0] if start else (int(mine[0]), int(mine[0]))
             lows = np.minimum.accumulate(np.concatenate(([begin[0]], mine)))[:-1]
             highest = np.maximum.accumulate(np.concatenate(([begin[1]], mine)))[:-1]
             if ((mine < lows - REACH) | (mine > highest + REACH)).any():
                 return None
-        found.append((first, last, which))
-    return found
+        stacks.append((first, last, which))
+    return stacks
 
 
 def may_have_moved(pairs: Pairing, parts: list[list[Part]]) -> bool:
     """Say whether an exit without entry could be that of another thread's call."""
     for number, mine in enumerate(parts):
         for part in mine:
-            for event in part.found.orphans:
+            for event in part.matching.orphans:
                 sp, slot = int(part.events.sp[event]), int(part.events.commit[event]) & SLOT
                 if pairs.has_elsewhere(part.of.run.thread.state, slot, sp):
                     return True

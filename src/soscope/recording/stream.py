@@ -141,7 +141,7 @@ class Stream(Sink):
         ended: list[Source] = []
         if ends_calls(event):
             threads = self._alive.pop(event.pid, {})
-            ended = [source for found in threads.values() for source in found]
+            ended = [source for sources in threads.values() for source in sources]
         self._tell_later(event.time_ns, event, ended)
 
     def thread_end(self, time_ns: int, pid: int, tid: int) -> None:
@@ -153,7 +153,9 @@ class Stream(Sink):
         """Hear that the recording has ended: calls that are open then may have returned."""
         tsc = stop.tsc
         if not tsc:
-            tsc = max([self._clock.tsc(stop.time_ns), *(one.latest() for one in self._sources())])
+            tsc = max(
+                [self._clock.tsc(stop.time_ns), *(source.latest() for source in self._sources())]
+            )
         if stop.program is None:
             self._stop = tsc
         self._number += 1
@@ -164,8 +166,8 @@ class Stream(Sink):
         return [
             source
             for threads in self._alive.values()
-            for found in threads.values()
-            for source in found
+            for sources in threads.values()
+            for source in sources
         ]
 
     def _tell_later(self, time_ns: int, what: Told | int, ended: list[Source]) -> None:
@@ -225,7 +227,7 @@ class Stream(Sink):
         self._process(_FOREVER, None)
         for pid, threads in self._alive.items():
             if pid in self._dead:  # what came late
-                for source in (source for found in threads.values() for source in found):
+                for source in (source for sources in threads.values() for source in sources):
                     time_ns = max(self._clock.time_ns(source.last), self._latest)
                     self._close(source, self._dead[pid], source.last, time_ns)
         for count, why in self._losses.messages():

@@ -47,10 +47,10 @@ class Times:
         else:
             before = run.thread.spans.before
             ticks -= before(ended) - before(begun)
-        found = self._nanoseconds(ticks, run.time[exits])
+        spent = self._nanoseconds(ticks, run.time[exits])
         if not tsc.all():
-            found[(begun <= 0) | (ended <= 0)] = -1
-        return found
+            spent[(begun <= 0) | (ended <= 0)] = -1
+        return spent
 
     def _nanoseconds(self, ticks: Integers, until: Integers) -> Integers:
         """Return the ns that ticks took, which ended at `until`: `Clock.duration_ns`."""
@@ -69,38 +69,38 @@ class Times:
         ended = run.events.tsc[exits]
         before = run.thread.spans.before
         ticks = ended - begun - np.where(moved, 0, before(ended) - before(begun))
-        found = self._nanoseconds(ticks, run.time[exits])
-        found[(begun <= 0) | (ended <= 0)] = -1
-        return found
+        spent = self._nanoseconds(ticks, run.time[exits])
+        spent[(begun <= 0) | (ended <= 0)] = -1
+        return spent
 
 
 def failed(rule: npt.NDArray[np.uint8], result: Words) -> Booleans:
     """Say of each result whether its function failed: `is_error`."""
-    found = np.zeros(len(rule), np.bool_)
+    fails = np.zeros(len(rule), np.bool_)
     for each in np.flatnonzero(np.bincount(rule)).tolist():
         if each == rules.ERROR_NONE:
             continue
         here = np.flatnonzero(rule == each)
-        found[here] = _fails(each, result[here])
-    return found
+        fails[here] = _fails(each, result[here])
+    return fails
 
 
 def _fails(rule: int, result: Words) -> Booleans:
     low = result.astype(np.uint32)
     if rule == rules.ERROR_INT_NEGATIVE:
-        found = low >= 1 << 31
+        fails = low >= 1 << 31
     elif rule == rules.ERROR_LONG_NEGATIVE:
-        found = result >= 1 << 63
+        fails = result >= 1 << 63
     elif rule == rules.ERROR_NULL:
-        found = result == 0
+        fails = result == 0
     elif rule == rules.ERROR_MINUS_ONE:
-        found = ~result == 0
+        fails = ~result == 0
     elif rule == rules.ERROR_INT_NONZERO:
-        found = low > 0
+        fails = low > 0
     elif rule == rules.ERROR_INT_ZERO:
-        found = low == 0
+        fails = low == 0
     elif rule == rules.ERROR_INT_MINUS_ONE:
-        found = ~low == 0
+        fails = ~low == 0
     else:
-        found = np.zeros(len(result), np.bool_)
-    return np.asarray(found, np.bool_)
+        fails = np.zeros(len(result), np.bool_)
+    return np.asarray(fails, np.bool_)

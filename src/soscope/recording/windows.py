@@ -52,12 +52,12 @@ class Windows:
                 groups[self._gatherer.pairing(key)].append(Matched(run, self._slots[key[0]]))
             for pairs, group in groups.items():
                 if not self._match(pairs, group):
-                    ends = [one for one in over if self._gatherer.pairing(one.key) is pairs]
-                    over = [one for one in over if one not in ends]
+                    ends = [ended for ended in over if self._gatherer.pairing(ended.key) is pairs]
+                    over = [ended for ended in over if ended not in ends]
                     OneByOne(pairs, group, ends, self.close).run()
             for thread in over:
                 self.close(self._gatherer.pairing(thread.key), thread)
-            yield [one for group in groups.values() for one in group]
+            yield [matched for group in groups.values() for matched in group]
             for run in runs:  # those who have the window ask no more
                 if run.thread.spans.are_many:
                     _fold(run.thread)
@@ -73,11 +73,11 @@ class Windows:
     def _match(self, pairs: pairing.Pairing, group: list[Matched]) -> bool:
         """Match the events of a program and process by arrays; False: they cannot tell."""
         parts: list[list[Part]] = []
-        for one in group:
-            split = stacks_of(one.run)
+        for matched in group:
+            split = stacks_of(matched.run)
             if split is None:
                 return False
-            parts.append([Part(one, *stack) for stack in split])
+            parts.append([Part(matched, *stack) for stack in split])
         for mine in parts:
             for part in mine:
                 part.match(deep=self._deep)

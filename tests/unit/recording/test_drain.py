@@ -21,7 +21,7 @@ from soscope.recording.drain import Drainer
 from soscope.recording.feed import Feed
 from soscope.recording.names import Programs, RecordedProgram
 from soscope.recording.owners import Owners
-from soscope.recording.sink import Sink, Tee
+from soscope.recording.sink import Sink
 from soscope.recording.units import Piece, pieces_of, records_of
 from soscope.wire import layout
 from tests.unit.recording.fake import (
@@ -585,17 +585,3 @@ def test_a_waiting_writer_is_woken() -> None:
         time.sleep(0.05)
         target.drainer.drain()
         assert waiting.wait(timeout=10) == 0
-
-
-def test_a_tee_tells_everybody() -> None:
-    one, other = Kept(), Kept()
-    target = Target()
-    target.drainer.sink = Tee(one, other)
-    target.calls(5)
-    target.drainer.drain()
-    assert one.args() == other.args() == list(range(5))
-
-
-def test_a_tee_knows_every_method() -> None:
-    methods = {name for name, value in vars(Sink).items() if callable(value)} - {"__init__"}
-    assert methods <= set(vars(Tee))

@@ -103,7 +103,9 @@ class TextListener(Listener):
                 # Most calls: the end of the call before, in one line with it.
                 self._open = None
                 slot = entry.slot
-                texts = [one.text for one in format_call(slot, entry.captured, limit, event)]
+                texts = [
+                    argument.text for argument in format_call(slot, entry.captured, limit, event)
+                ]
                 line = f"{heads.get(slot) or self._head(slot)}{', '.join(texts)}) "
                 if self._several or not plain or entry.tid != self._tid:
                     line = self._start(entry.time_ns, entry.tid) + line
