@@ -115,8 +115,25 @@ static void disarm_init(struct sosc_loaded *image)
 	image->init_cell = SOSC_NONE;
 }
 
+// Nothing more is recorded, and soscope may have gone: what comes is left alone.
+static bool has_ended(void)
+{
+	return sosc_control->command == SOSC_COMMAND_STOP;
+}
+
+// In a child that is not followed: the tables of the record are its parent's.
+static bool is_unrecorded(void)
+{
+	return sosc_is_quiet() && !has_ended();
+}
+
 static void hook_new(struct sosc_loaded *image)
 {
+	if (is_unrecorded()) { // calls from before the fork may lie on its stacks
+		sosc_image_wait(image);
+		image->waits = false;
+		return;
+	}
 	if (!sosc_turns_hold()) {
 		sosc_image_hook(image, false);
 		return;
@@ -134,7 +151,7 @@ uint64_t sosc_image_init(struct sosc_cell *cell)
 
 	*info(image->map, DT_INIT) = own;
 	disarm_init(image);
-	if (!sosc_is_quiet())
+	if (!has_ended())
 		hook_new(image);
 	return own ? image->bias + own->d_un.d_ptr : 0;
 }
@@ -173,7 +190,8 @@ static struct sosc_loaded *add(struct link_map *map, const struct sosc_start *st
 	uint32_t flags = start ? SOSC_IMAGE_STARTUP : 0;
 
 	if (!image) {
-		__atomic_fetch_add(&sosc_control->images_dropped, 1, __ATOMIC_RELAXED);
+		if (!is_unrecorded())
+			__atomic_fetch_add(&sosc_control->images_dropped, 1, __ATOMIC_RELAXED);
 		return NULL;
 	}
 	memset(image, 0, sizeof(*image));
@@ -188,6 +206,9 @@ static struct sosc_loaded *add(struct link_map *map, const struct sosc_start *st
 	// in the list of every namespace that needs them
 	image->loader = !image->main && (image->bias == loader_bias || image->bias == sosc_base);
 	image->seen = true;
+	image->index = SOSC_NONE;
+	if (!start && is_unrecorded())
+		return image;
 	if (image->loader && (image->index = index_of_loader(image)) != SOSC_NONE)
 		return image;
 	sosc_image_record(image, flags);
@@ -202,7 +223,7 @@ static void forget(struct sosc_loaded *image)
 	sosc_turns_forget(image);
 	sosc_unwinder_forget(image);
 	sosc_changes_forget(image);
-	if (image->index != SOSC_NONE && !image->loader)
+	if (image->index != SOSC_NONE && !image->loader && !is_unrecorded())
 		images[image->index].flags |= SOSC_IMAGE_CLOSED;
 	image->map = NULL;
 }
@@ -210,12 +231,6 @@ static void forget(struct sosc_loaded *image)
 static bool wants_hooks(const struct sosc_loaded *image)
 {
 	return image && !image->loader && image->symtab && image->strtab;
-}
-
-// Nothing more is recorded, and soscope may have gone: what comes is left alone.
-static bool has_ended(void)
-{
-	return sosc_control->command == SOSC_COMMAND_STOP;
 }
 
 // What came and went in namespace @ns, whose list starts with @first.
@@ -250,35 +265,15 @@ static void look_at(uint32_t ns, struct link_map *first)
 	}
 }
 
-// A process that records nothing takes note of nothing but unwinders that have gone.
-static void look_for_gone(uint32_t ns, const struct link_map *first)
-{
-	for (uint32_t i = 0; i < sosc_loaded_count; i++) {
-		const struct sosc_loaded *image = &sosc_loaded[i];
-		const struct link_map *map = first;
-
-		if (!image->map || image->ns != ns)
-			continue;
-		while (map && (map != image->map || map->l_addr != image->bias ||
-			       map->l_ld != image->dynamic))
-			map = map->l_next;
-		if (!map)
-			sosc_unwinder_forget(image);
-	}
-}
-
 // The list of a namespace is consistent: take note of what came and went. That of
 // another may be half made; its own event is to come.
 void sosc_loader_changed(void)
 {
 	struct sosc_namespace all[SOSC_NAMESPACES];
-	bool quiet = sosc_is_quiet() && !has_ended();
 	uint32_t count = sosc_namespaces(all);
 
 	for (uint32_t ns = 0; ns < count; ns++)
-		if (all[ns].consistent && quiet)
-			look_for_gone(ns, all[ns].first);
-		else if (all[ns].consistent)
+		if (all[ns].consistent)
 			look_at(ns, all[ns].first);
 }
 

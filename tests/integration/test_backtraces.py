@@ -225,3 +225,85 @@ def test_nothing_is_hooked_where_no_exits_are_seen() -> None:
             tracer.communicate(timeout=60)
             assert len(own) == 1, own
         assert attached.finish(process)[0] == 7
+
+
+THROWS = """
+#include <unwind.h>
+static _Unwind_Reason_Code step(struct _Unwind_Context *, void *data)
+{
+	++*static_cast<int *>(data);
+	return _URC_NO_REASON;
+}
+extern "C" int walks()
+{
+	int count = 0;
+	_Unwind_Backtrace(step, &count);
+	return count;
+}
+extern "C" void throws() { throw walks(); }
+"""
+CATCHES = """
+#include <cstdio>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static const char *plugin;
+static int compare(const void *, const void *)
+{
+	void *frames[64];
+	int status;
+	pid_t child = fork();
+	if (child) {
+		waitpid(child, &status, 0);
+		printf("child: %x\\n", status);
+		return 0;
+	}
+	for (int time = 0; time < 2; time++) {
+		void *handle = dlopen(plugin, RTLD_NOW);
+		reinterpret_cast<int (*)()>(dlsym(handle, "walks"))();
+		printf("%d frames\\n", backtrace(frames, 64));
+		if (time)
+			reinterpret_cast<void (*)()>(dlsym(handle, "throws"))();
+		dlclose(handle);
+	}
+	return 0;
+}
+int main(int, char **argv)
+{
+	int values[] = {2, 1};
+	plugin = argv[1];
+	setvbuf(stdout, nullptr, _IONBF, 0);
+	try {
+		throw 1; // the program's own unwinder makes its tables
+	} catch (int) {
+	}
+	try {
+		qsort(values, 2, sizeof(int), compare);
+	} catch (...) {
+		puts("caught");
+		return 3;
+	}
+	return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("options", [("-c", "-e", "qsort"), ("-c", "--from", "all"), ()])
+def test_a_child_that_is_not_followed_loads_its_unwinder(
+    options: tuple[str, ...], tmp_path: Path
+) -> None:
+    """What it throws passes the calls that were open at the fork; the program has no unwinder."""
+    for name, code, flags in (
+        ("throws", THROWS, ["-shared", "-fPIC"]),
+        ("catches", CATCHES, ["-static-libgcc", "-static-libstdc++"]),
+    ):
+        (tmp_path / f"{name}.cc").write_text(code)
+        words = [need("g++"), "-O1", "-o", tmp_path / name, tmp_path / f"{name}.cc", *flags]
+        assert run(words, timeout=120).returncode == 0
+    command = [str(tmp_path / "catches"), str(tmp_path / "throws")]
+    traced = [*tracing.SOSCOPE, "-q", "-o", str(tmp_path / "output"), *options, "--", *command]
+    alone, under = (run(words, timeout=60) for words in (command, traced))
+    assert "caught\nchild: 300\n" in alone.stdout, alone
+    assert (under.returncode, under.stdout) == (0, alone.stdout)
