@@ -35,8 +35,8 @@ struct unwinder {
 
 static struct unwinder unwinders[UNWINDERS];
 static uint32_t next_unwinder; // the place that is taken when none is free
-static uint64_t libc_backtrace; // of the program's own namespace, 0 = none
-static uint64_t libgcc_walk; // of the libgcc that it uses
+static uint64_t libc_backtrace[SOSC_NAMESPACES]; // of each one's C library, 0 = none
+static uint64_t libgcc_walk[SOSC_NAMESPACES]; // of the libgcc that it uses
 
 // Return addresses that trampolines stand for and walks have come by, each by a hash.
 static uint64_t returns[1 << RETURN_BITS];
@@ -78,8 +78,8 @@ void sosc_unwinder_learn(const struct sosc_loaded *image)
 	};
 	struct unwinder *place;
 
-	if (!image->ns && sosc_same(image->name, "libc.so.6"))
-		store(&libc_backtrace, address_of(image, "backtrace"));
+	if (sosc_same(image->name, "libc.so.6"))
+		store(&libc_backtrace[image->ns], address_of(image, "backtrace"));
 	if (!new.walk || !new.ip || !new.cfa)
 		return;
 	place = place_for(new.walk);
@@ -87,8 +87,8 @@ void sosc_unwinder_learn(const struct sosc_loaded *image)
 	store(&place->ip, new.ip);
 	store(&place->cfa, new.cfa);
 	store(&place->walk, new.walk);
-	if (!image->ns && sosc_same(image->name, "libgcc_s.so.1"))
-		store(&libgcc_walk, new.walk);
+	if (sosc_same(image->name, "libgcc_s.so.1"))
+		store(&libgcc_walk[image->ns], new.walk);
 }
 
 /** @image is no longer there. */
@@ -99,10 +99,10 @@ void sosc_unwinder_forget(const struct sosc_loaded *image)
 	for (uint32_t i = 0; i < UNWINDERS; i++)
 		if (unwinders[i].walk - image->start < size)
 			store(&unwinders[i].walk, 0);
-	if (libgcc_walk - image->start < size)
-		store(&libgcc_walk, 0);
-	if (libc_backtrace - image->start < size)
-		store(&libc_backtrace, 0);
+	if (libgcc_walk[image->ns] - image->start < size)
+		store(&libgcc_walk[image->ns], 0);
+	if (libc_backtrace[image->ns] - image->start < size)
+		store(&libc_backtrace[image->ns], 0);
 }
 
 /** Another session: all images are looked at again. */
@@ -110,8 +110,10 @@ void sosc_unwinders_forget(void)
 {
 	for (uint32_t i = 0; i < UNWINDERS; i++)
 		store(&unwinders[i].walk, 0);
-	store(&libgcc_walk, 0);
-	store(&libc_backtrace, 0);
+	for (uint32_t ns = 0; ns < SOSC_NAMESPACES; ns++) {
+		store(&libgcc_walk[ns], 0);
+		store(&libc_backtrace[ns], 0);
+	}
 }
 
 // The unwinder whose _Unwind_Backtrace is at @walk. Its place may become another's meanwhile.
@@ -273,16 +275,24 @@ static int add(void *context, void *data)
 	return ++list->count == list->size ? STOP : 0;
 }
 
+// What the C library walks with whose backtrace is at @backtrace; 0: it is another's.
+static uint64_t libgcc_of(uint64_t backtrace)
+{
+	for (uint32_t ns = 0; ns < SOSC_NAMESPACES; ns++)
+		if (__atomic_load_n(&libc_backtrace[ns], __ATOMIC_ACQUIRE) == backtrace)
+			return __atomic_load_n(&libgcc_walk[ns], __ATOMIC_ACQUIRE);
+	return 0;
+}
+
 // Fills a buffer that is full only with frames of the agent's: there is no room to ask for
 // more than @size at once, so libgcc is asked itself. It stays where it is, as backtrace has
 // just used it and never gives it back. How many there are now; AS_IT_IS: that is no way.
 static int fill(void **buffer, int kept, int size, uint64_t backtrace)
 {
-	uint64_t walk = __atomic_load_n(&libgcc_walk, __ATOMIC_ACQUIRE);
 	struct list list = {.buffer = buffer, .size = size, .kept = kept};
+	uint64_t walk = libgcc_of(backtrace);
 
-	if (backtrace != __atomic_load_n(&libc_backtrace, __ATOMIC_ACQUIRE) ||
-	    !find_unwinder(walk, &list.walk.unwinder))
+	if (!find_unwinder(walk, &list.walk.unwinder))
 		return AS_IT_IS;
 	list.walk.step = add;
 	list.walk.data = &list;

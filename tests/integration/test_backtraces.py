@@ -227,6 +227,41 @@ def test_nothing_is_hooked_where_no_exits_are_seen() -> None:
         assert attached.finish(process)[0] == 7
 
 
+IN_A_NAMESPACE = C_CODE.replace("int main(void)", "void go(void)").replace(
+    "return 0;\n}\n", "fflush(stdout);\n}\n"
+)
+MAKES_A_NAMESPACE = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+int main(void)
+{
+	for (int time = 0; time < 2; time++) {
+		void *handle = dlmopen(LM_ID_NEWLM, PLUGIN, RTLD_NOW);
+		((void (*)(void))dlsym(handle, "go"))();
+		dlclose(handle);
+	}
+	return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("options", [("-c", "-e", "qsort"), ("-c", "--from", "all")])
+def test_another_namespace(options: tuple[str, ...], tmp_path: Path) -> None:
+    """Its C library has a backtrace, and an unwinder, of its own."""
+    plugin = f'-DPLUGIN="{tmp_path / "in"}"'
+    for name, code, flags in (
+        ("in", IN_A_NAMESPACE, ["-shared", "-fPIC"]),
+        ("makes", MAKES_A_NAMESPACE, [plugin]),
+    ):
+        (tmp_path / f"{name}.c").write_text(code)
+        words = [need("gcc"), "-O1", "-o", tmp_path / name, tmp_path / f"{name}.c", *flags]
+        assert run(words, timeout=120).returncode == 0
+    alone, traced = outputs(tmp_path, tmp_path / "makes", *options)
+    assert alone.count(" ") > 200
+    frames = [[line.count(" ") for line in text.splitlines()] for text in (alone, traced)]
+    assert frames[1] == frames[0]
+
+
 THROWS = """
 #include <unwind.h>
 static _Unwind_Reason_Code step(struct _Unwind_Context *, void *data)
