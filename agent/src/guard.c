@@ -11,6 +11,7 @@
 #include "cell.h"
 #include "clock.h"
 #include "handler.h"
+#include "image.h"
 #include "instrument.h"
 #include "lookup.h"
 #include "slot.h"
@@ -39,15 +40,23 @@ enum {
 	GUARD_WALK_IP_INFO,
 };
 
+static bool begins(const char *text, const char *prefix)
+{
+	while (*prefix && *text == *prefix)
+		text++, prefix++;
+	return !*prefix;
+}
+
 // Functions of other libraries may have the name: they do not do the same.
 static bool is_of_libc(const struct sosc_candidate *at)
 {
-	const char prefix[] = "GLIBC_";
-	uint32_t same = 0;
+	return at->version && begins(at->version, "GLIBC_");
+}
 
-	while (at->version && prefix[same] && at->version[same] == prefix[same])
-		same++;
-	return !prefix[same];
+static bool is_of_unwinder(const struct sosc_candidate *at)
+{
+	return (at->version && begins(at->version, "GCC_")) ||
+	       (at->callee && begins(at->callee->name, "libunwind"));
 }
 
 static bool asks_for_walks(const struct sosc_candidate *at)
@@ -59,14 +68,16 @@ static bool asks_for_walks(const struct sosc_candidate *at)
 // they always got.
 static uint32_t walk_kind(const struct sosc_candidate *at)
 {
+	if (sosc_same(at->symbol, "backtrace") || sosc_same(at->symbol, "__backtrace"))
+		return is_of_libc(at) ? GUARD_BACKTRACE : 0;
+	if (!is_of_unwinder(at))
+		return 0;
 	if (sosc_same(at->symbol, "_Unwind_Backtrace"))
 		return GUARD_WALK;
 	if (sosc_same(at->symbol, "_Unwind_GetIP"))
 		return asks_for_walks(at) ? GUARD_WALK_IP : 0;
 	if (sosc_same(at->symbol, "_Unwind_GetIPInfo"))
 		return asks_for_walks(at) ? GUARD_WALK_IP_INFO : 0;
-	if (sosc_same(at->symbol, "backtrace") || sosc_same(at->symbol, "__backtrace"))
-		return is_of_libc(at) ? GUARD_BACKTRACE : 0;
 	return 0;
 }
 

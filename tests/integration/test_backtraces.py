@@ -227,6 +227,49 @@ def test_nothing_is_hooked_where_no_exits_are_seen() -> None:
         assert attached.finish(process)[0] == 7
 
 
+def compile_(compiler: str, source: Path, *flags: str) -> None:
+    """Make the file that is called as @source is, without the ending."""
+    made = run(
+        [compiler, "-O1", "-o", str(source.with_suffix("")), str(source), *flags], timeout=120
+    )
+    assert made.returncode == 0, made.stderr
+
+
+OWN_UNWINDER = """
+long _Unwind_Backtrace(long a, long b, long c, double d) { return a + b + c + (long)(d * 2); }
+long _Unwind_GetIP(long a, long b, long c) { return 0x700000000 + a + b + c; }
+"""
+CALLS_OWN_UNWINDER = """
+#include <stdio.h>
+#include <stdlib.h>
+long _Unwind_Backtrace(long a, long b, long c, double d);
+long _Unwind_GetIP(long a, long b, long c);
+static int compare(const void *a, const void *b)
+{
+	printf("%lx %lx\\n", _Unwind_Backtrace(1, 2, 0x100000003, .5), _Unwind_GetIP(5, 6, 7));
+	return *(const int *)a - *(const int *)b;
+}
+int main(void)
+{
+	int values[] = {2, 1};
+	qsort(values, 2, sizeof(int), compare);
+	return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("binding", ["lazy", "now"])
+def test_functions_of_another_shape_with_an_unwinders_names(binding: str, tmp_path: Path) -> None:
+    (tmp_path / "libown.c").write_text(OWN_UNWINDER)
+    (tmp_path / "calls.c").write_text(CALLS_OWN_UNWINDER)
+    compile_(need("gcc"), tmp_path / "libown.c", "-shared", "-fPIC")
+    own = str(tmp_path / "libown")
+    compile_(need("gcc"), tmp_path / "calls.c", f"-Wl,-z,{binding}", own)
+    alone, traced = outputs(tmp_path, tmp_path / "calls", "-c", "-e", "qsort")
+    assert alone == "100000007 700000012\n"
+    assert traced == alone
+
+
 IN_A_NAMESPACE = C_CODE.replace("int main(void)", "void go(void)").replace(
     "return 0;\n}\n", "fflush(stdout);\n}\n"
 )
@@ -254,8 +297,7 @@ def test_another_namespace(options: tuple[str, ...], tmp_path: Path) -> None:
         ("makes", MAKES_A_NAMESPACE, [plugin]),
     ):
         (tmp_path / f"{name}.c").write_text(code)
-        words = [need("gcc"), "-O1", "-o", tmp_path / name, tmp_path / f"{name}.c", *flags]
-        assert run(words, timeout=120).returncode == 0
+        compile_(need("gcc"), tmp_path / f"{name}.c", *flags)
     alone, traced = outputs(tmp_path, tmp_path / "makes", *options)
     assert alone.count(" ") > 200
     frames = [[line.count(" ") for line in text.splitlines()] for text in (alone, traced)]
@@ -335,8 +377,7 @@ def test_a_child_that_is_not_followed_loads_its_unwinder(
         ("catches", CATCHES, ["-static-libgcc", "-static-libstdc++"]),
     ):
         (tmp_path / f"{name}.cc").write_text(code)
-        words = [need("g++"), "-O1", "-o", tmp_path / name, tmp_path / f"{name}.cc", *flags]
-        assert run(words, timeout=120).returncode == 0
+        compile_(need("g++"), tmp_path / f"{name}.cc", *flags)
     command = [str(tmp_path / "catches"), str(tmp_path / "throws")]
     traced = [*tracing.SOSCOPE, "-q", "-o", str(tmp_path / "output"), *options, "--", *command]
     alone, under = (run(words, timeout=60) for words in (command, traced))
