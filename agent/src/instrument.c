@@ -51,6 +51,17 @@ bool sosc_instruments_see_exits(void)
 	return false;
 }
 
+/** Have no call return through a trampoline. Before anything is hooked. */
+void sosc_instruments_see_no_exits(void)
+{
+	if (!sosc_instruments_see_exits())
+		return;
+	for (uint32_t i = 0; i < sosc_control->plans && i < SOSC_PLANS; i++)
+		sosc_control->plan[i].flags |= SOSC_PLAN_ENTRY_ONLY;
+	__atomic_fetch_or(&sosc_control->agent_flags, (uint32_t)SOSC_AGENT_NO_EXITS,
+			  __ATOMIC_RELAXED);
+}
+
 /** A session begins: its instruments have their memory, and threads can be told. */
 void sosc_instruments_start(void)
 {

@@ -77,6 +77,7 @@ static inline bool sosc_holds(uint32_t kind)
 
 void sosc_instruments_init(void);
 bool sosc_instruments_see_exits(void);
+void sosc_instruments_see_no_exits(void);
 void sosc_instruments_start(void);
 void sosc_instruments_thread(struct sosc_thread *thread);
 void sosc_instruments_forked(void);

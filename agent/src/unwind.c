@@ -11,6 +11,7 @@
 #include "changes.h"
 #include "handler.h"
 #include "image.h"
+#include "instrument.h"
 #include "lookup.h"
 #include "start.h"
 
@@ -112,6 +113,24 @@ static uint64_t look_up(uint32_t ns, const char *name)
 	return provider->bias + symbol->st_value;
 }
 
+// Whether somebody throws exceptions with nongnu.org's libunwind. To have a frame go on in a
+// handler it writes into the place of its caller's return address, and takes the rule of a
+// trampoline, which gives a value, for such a place.
+static bool writes_return_addresses(void)
+{
+	const char raise[] = "_Unwind_RaiseException", only_there[] = "_U_dyn_register";
+	struct sosc_loaded *unwinder;
+
+	if (!sosc_lookup_all(0, raise, NULL, &unwinder) ||
+	    !sosc_lookup(unwinder, only_there, sosc_gnu_hash(only_there), NULL))
+		return false;
+	for (uint32_t i = 0; i < sosc_loaded_count; i++)
+		if (&sosc_loaded[i] != unwinder && sosc_loaded[i].map &&
+		    sosc_imports(&sosc_loaded[i], raise))
+			return true;
+	return false;
+}
+
 void sosc_unwind_init(void)
 {
 	uint64_t table = (uint64_t)sosc_eh_frame_hdr - sosc_base;
@@ -128,6 +147,8 @@ void sosc_unwind_init(void)
 				      .p_align = 4};
 	find_original = (find_function *)look_up(0, "_dl_find_object");
 	iterate_original = (sosc_iterate *)look_up(0, "dl_iterate_phdr");
+	if (writes_return_addresses())
+		sosc_instruments_see_no_exits();
 }
 
 static bool imports_unwinder(const struct sosc_loaded *image)

@@ -18,7 +18,7 @@ import pytest
 from tests.support import attached, build, tracing
 from tests.support.matrix import PLAIN, REPOSITORY, Cell
 from tests.support.run import run
-from tests.support.tools import need
+from tests.support.tools import need, not_here
 
 WAYS = {
     "times": ["-c", "--from", "all"],
@@ -383,3 +383,39 @@ def test_a_child_that_is_not_followed_loads_its_unwinder(
     alone, under = (run(words, timeout=60) for words in (command, traced))
     assert "caught\nchild: 300\n" in alone.stdout, alone
     assert (under.returncode, under.stdout) == (0, alone.stdout)
+
+
+UNWOUND = """
+    #include <cstdio>
+    #include <cstdlib>
+    static int compare(const void *, const void *) { throw 5; }
+    int main()
+    {
+        int words[2] = {2, 1};
+        for (int i = 0; i < 3; i++)
+            try {
+                qsort(words, 2, sizeof(int), compare);
+            } catch (int number) {
+                printf("caught %d\\n", number);
+            }
+        return 3;
+    }"""
+
+
+@pytest.mark.parametrize("way", ["-c", "-T", "--record", "--count-only"])
+def test_exceptions_by_another_unwinder_pass_hooked_calls(way: str, tmp_path: Path) -> None:
+    """The libunwind of nongnu.org writes where it takes return addresses to be."""
+    source, program = tmp_path / "thrown.cc", tmp_path / "thrown"
+    source.write_text(UNWOUND)
+    library = ["-Wl,--no-as-needed", "-l:libunwind.so.8"]
+    done = run([need("g++"), "-O1", "-o", str(program), str(source), *library])
+    if done.returncode:
+        not_here(f"libunwind.so.8 is not installed: {done.stderr}")
+    words = [way, *([str(tmp_path / "run.sosr")] if way == "--record" else [])]
+    traced = run([*tracing.SOSCOPE, *words, "-e", "qsort", "-o", str(tmp_path / "out"), program])
+    assert (traced.stdout, traced.returncode) == ("caught 5\n" * 3, 3), traced.stderr
+    misses_returns = "results and times are not known in thrown" in traced.stderr
+    assert misses_returns == (way != "--count-only")
+    assert traced.stderr.splitlines()[-1].endswith(
+        "; complete" if way == "--count-only" else "; not complete"
+    )

@@ -186,6 +186,7 @@ class TraceInstrument(Instrument):
                 slots_left=block.slots_left,
                 loader_refused=block.loader_hook == layout.LOADER_REFUSED,
                 errno_known=bool(block.agent_flags & layout.AGENT_ERRNO),
+                exits_known=not block.agent_flags & layout.AGENT_NO_EXITS,
                 cut=block.images_dropped + block.slots_dropped,
             )
         )

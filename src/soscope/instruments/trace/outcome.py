@@ -34,7 +34,8 @@ class TraceProgramOutcome(session.ProgramOutcome):
     `counts` (slot index -> calls) and `stats` are there in their modes only. `ns_per_tick`
     turns the ticks of `stats` into time. `rules_matched` has a number for each rule of the
     filter. `slots_left` counts function slots that nobody asked for, `loader_refused` says
-    that images loaded later were not seen, `errno_known` that errno could be read.
+    that images loaded later were not seen, `errno_known` that errno could be read, `exits_known`
+    that calls could be seen to return.
     `cut` counts images and slots for which there was no room: see `without_room`.
     """
 
@@ -42,6 +43,7 @@ class TraceProgramOutcome(session.ProgramOutcome):
         "counts",
         "cut",
         "errno_known",
+        "exits_known",
         "loader_refused",
         "ns_per_tick",
         "rules_matched",
@@ -64,6 +66,7 @@ class TraceProgramOutcome(session.ProgramOutcome):
         slots_left: int = 0,
         loader_refused: bool = False,
         errno_known: bool = True,
+        exits_known: bool = True,
         cut: int = 0,
     ) -> None:
         super().__init__(index, path, images)
@@ -75,6 +78,7 @@ class TraceProgramOutcome(session.ProgramOutcome):
         self.slots_left = slots_left
         self.loader_refused = loader_refused
         self.errno_known = errno_known
+        self.exits_known = exits_known
         self.cut = cut
 
     @property
@@ -91,9 +95,10 @@ class TraceProgramOutcome(session.ProgramOutcome):
 
     @property
     def lacks_calls(self) -> bool:
-        """Say whether calls that were asked for could not be seen."""
+        """Say whether calls that were asked for, or their returns, could not be seen."""
         return (
             self.loader_refused
+            or not self.exits_known
             or self.cut > 0
             or any(slot.partial or not slot.is_hooked for slot in self.slots)
             or any(image.flags & _NOT_WHOLE for image in self.images)
@@ -162,6 +167,7 @@ def _merge(run: TraceProgramOutcome, into: TraceProgramOutcome, places: dict[obj
     into.slots_left = max(into.slots_left, run.slots_left)
     into.loader_refused |= run.loader_refused
     into.errno_known &= run.errno_known
+    into.exits_known &= run.exits_known
     into.cut += run.cut
 
 

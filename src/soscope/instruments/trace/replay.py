@@ -137,6 +137,7 @@ class Replay:
             slots_left=program.fact("slots_left"),
             loader_refused=program.fact("loader_hook") == layout.LOADER_REFUSED,
             errno_known=bool(program.fact("agent_flags") & layout.AGENT_ERRNO),
+            exits_known=not program.fact("agent_flags") & layout.AGENT_NO_EXITS,
         )
 
 

@@ -190,6 +190,12 @@ def _not_hooked(programs: list[TraceProgramOutcome], *, verbose: bool) -> list[s
     lines += _without_room(programs, verbose=verbose)
     if not all(program.errno_known for program in programs):
         lines.append("errno is not known: the C library keeps it in an unknown place")
+    lines += [
+        f"results and times are not known in {program.path.rpartition('/')[2]}: "
+        "its exceptions are libunwind's, which stands no return trampolines"
+        for program in programs
+        if not program.exits_known
+    ]
     if verbose:
         lines += [
             f"{image.label}: {plural(image.slots_hooked, 'slot')} hooked, "

@@ -248,11 +248,13 @@ def test_images_that_came_late_or_not_at_all_are_named() -> None:
     made.programs[0].loader_refused = True
     made.programs[0].cut = 2
     made.programs[0].errno_known = False
+    made.programs[0].exits_known = False
     lines = notes(made, Display())
     assert lines[0] == "hooked late, after code of theirs may have run: libz.so.1"
     assert lines[1].startswith("images that were loaded later are not seen")
     assert lines[2] == "no room for 2 images or slots: choose fewer with -e, --from or -l"
     assert lines[3].startswith("errno is not known")
+    assert lines[4].startswith("results and times are not known in ")
 
 
 def test_images_whose_slots_found_no_room_are_named_and_the_trace_is_not_complete() -> None:
