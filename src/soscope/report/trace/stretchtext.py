@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-_MOST = 1 << 16  # texts to keep
+_MOST = 1 << 14  # texts to keep: with the longest ones some 25 MB
 _LONG = 256  # bytes: what was captured with a call is kept up to this
 
 
