@@ -195,7 +195,7 @@ enum sosc_agent_flag {
 	SOSC_AGENT_TSC_OFF = 2, // the program switched rdtsc off
 	SOSC_AGENT_SEALED = 4, // seccomp: the agent makes no system call
 	SOSC_AGENT_TEXT_REFUSED = 8, // text could not be written (re-aimed stubs)
-	SOSC_AGENT_NO_EXITS = 16, // its unwinder stands no trampolines: entries alone
+	SOSC_AGENT_NO_EXITS = 16, // no returns seen: its unwinder would crash at a trampoline
 };
 
 // ---- what soscope compiles -------------------------------------------------

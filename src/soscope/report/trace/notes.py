@@ -192,7 +192,7 @@ def _not_hooked(programs: list[TraceProgramOutcome], *, verbose: bool) -> list[s
         lines.append("errno is not known: the C library keeps it in an unknown place")
     lines += [
         f"results and times are not known in {program.path.rpartition('/')[2]}: "
-        "its exceptions are libunwind's, which stands no return trampolines"
+        "libunwind, which throws its exceptions, would crash at a return trampoline"
         for program in programs
         if not program.exits_known
     ]
