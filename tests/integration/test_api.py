@@ -163,7 +163,7 @@ say([*found, one, sum(1 for _ in run) <= 10, run.exit_status])
 @pytest.mark.parametrize("command", ["ls -l", b"ls", [], ["ls", 3]])
 def test_what_is_no_list_of_words_is_said(command: object) -> None:
     with pytest.raises(TypeError):
-        soscope.trace(command)  # type: ignore[arg-type]
+        soscope.trace(command)  # type: ignore[arg-type]  # the error that is wanted
 
 
 def test_no_python_warns_of_the_fork() -> None:

@@ -128,7 +128,7 @@ def waiting(pid: int) -> bool:
     """Say whether one of the signals waits in a process."""
     try:
         fields = status.read_status(pid)
-    except SoscopeError:
+    except SoscopeError:  # it has ended
         return False
     bits = int(fields.get("SigPnd", "0"), 16) | int(fields.get("ShdPnd", "0"), 16)
     return any(bits >> (number - 1) & 1 for number in SENT)
@@ -408,7 +408,7 @@ def test_a_note_that_nobody_reads_holds_up_no_trace(tmp_path: Path) -> None:
     while True:
         try:
             os.write(writer, bytes(1 << 12))
-        except BlockingIOError:
+        except BlockingIOError:  # full, as it is to be
             break
     os.set_blocking(writer, True)
     shown = tmp_path / "calls"

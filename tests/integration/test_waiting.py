@@ -60,7 +60,7 @@ def test_a_call_that_waits_is_shown(where: str, tmp_path: Path) -> None:
             if where == "file":
                 return path.read_text() if path.exists() else ""
             try:
-                written[0] += os.read(process.stderr.fileno(), 4096).decode()  # type: ignore[union-attr]
+                written[0] += os.read(process.stderr.fileno(), 4096).decode()  # type: ignore[union-attr]  # a pipe
             except BlockingIOError:
                 pass  # nothing new
             return written[0]

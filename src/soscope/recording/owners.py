@@ -95,7 +95,7 @@ def _inner_tids(pid: int) -> set[int] | None:
                 _, _, rest = file.read().partition(b"\nNSpid:")
         except (FileNotFoundError, ProcessLookupError):
             continue  # it has ended meanwhile
-        except OSError:
+        except OSError:  # not ours to look at, either
             return None
         if not rest:
             return None

@@ -83,55 +83,55 @@ class Tee(Sink):
     def __init__(self, *sinks: Sink) -> None:
         self._sinks = sinks
 
-    def program(self, index: int, facts: dict[str, object]) -> None:  # noqa: D102
+    def program(self, index: int, facts: dict[str, object]) -> None:  # noqa: D102  see Sink
         for sink in self._sinks:
             sink.program(index, facts)
 
-    def table(self, kind: int, program: int, first: int, data: bytes) -> None:  # noqa: D102
+    def table(self, kind: int, program: int, first: int, data: bytes) -> None:  # noqa: D102  see Sink
         for sink in self._sinks:
             sink.table(kind, program, first, data)
 
-    def chunk(self, program: int, header: bytes, first: int, units: bytes) -> None:  # noqa: D102
+    def chunk(self, program: int, header: bytes, first: int, units: bytes) -> None:  # noqa: D102  see Sink
         for sink in self._sinks:
             sink.chunk(program, header, first, units)
 
-    def chunks(self, program: int, data: bytes | memoryview) -> None:  # noqa: D102
+    def chunks(self, program: int, data: bytes | memoryview) -> None:  # noqa: D102  see Sink
         for sink in self._sinks:
             sink.chunks(program, data)
 
-    def event(self, event: Told) -> None:  # noqa: D102
+    def event(self, event: Told) -> None:  # noqa: D102  see Sink
         for sink in self._sinks:
             sink.event(event)
 
-    def thread_end(self, time_ns: int, pid: int, tid: int) -> None:  # noqa: D102
+    def thread_end(self, time_ns: int, pid: int, tid: int) -> None:  # noqa: D102  see Sink
         for sink in self._sinks:
             sink.thread_end(time_ns, pid, tid)
 
-    def stop(self, stop: Stop) -> None:  # noqa: D102
+    def stop(self, stop: Stop) -> None:  # noqa: D102  see Sink
         for sink in self._sinks:
             sink.stop(stop)
 
-    def clock(self, tsc: int, realtime: int, monotonic: int) -> None:  # noqa: D102
+    def clock(self, tsc: int, realtime: int, monotonic: int) -> None:  # noqa: D102  see Sink
         for sink in self._sinks:
             sink.clock(tsc, realtime, monotonic)
 
-    def tick(self, tsc: int, monotonic: int) -> None:  # noqa: D102
+    def tick(self, tsc: int, monotonic: int) -> None:  # noqa: D102  see Sink
         for sink in self._sinks:
             sink.tick(tsc, monotonic)
 
-    def dropped(self, program: int, tsc: int, totals: tuple[int, ...]) -> None:  # noqa: D102
+    def dropped(self, program: int, tsc: int, totals: tuple[int, ...]) -> None:  # noqa: D102  see Sink
         for sink in self._sinks:
             sink.dropped(program, tsc, totals)
 
-    def lost(self, start: int, end: int, entries: int, exits: int) -> None:  # noqa: D102
+    def lost(self, start: int, end: int, entries: int, exits: int) -> None:  # noqa: D102  see Sink
         for sink in self._sinks:
             sink.lost(start, end, entries, exits)
 
-    def counts(self, program: int, counts: dict[int, int]) -> None:  # noqa: D102
+    def counts(self, program: int, counts: dict[int, int]) -> None:  # noqa: D102  see Sink
         for sink in self._sinks:
             sink.counts(program, counts)
 
-    def stats(  # noqa: D102
+    def stats(  # noqa: D102  see Sink
         self, program: int, stats: dict[int, tuple[int, int, int, int, int, int]]
     ) -> None:
         for sink in self._sinks:
