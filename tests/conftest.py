@@ -13,7 +13,7 @@ import pytest
 from tests.support import tools
 from tests.support.gaps import gap
 
-_COLLECT_AFTER = 20_000  # new objects; Python's own is made for short programs
+_COLLECT_AFTER = 20_000  # new objects; Python's own limit suits short programs
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -35,7 +35,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Have the collector of garbage leave thousands of tests alone: it would look at them all."""
+    """Keep the garbage collector away from the tests: it would look at all of them each time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECT_AFTER)

@@ -151,8 +151,8 @@ def _one_by_one(
     """Apply the rules to the events that are left; return those that closed a call, each."""
     pairs: list[tuple[int, int]] = []
     closed: list[int] = []
-    # What is open, in three lists of which the collector of garbage knows nothing: of a deep
-    # recursion they are long. Calls that were open before are numbered -1, -2 and so on.
+    # The open calls, as three lists of numbers: a deep recursion makes them long, and the garbage
+    # collector does not look at numbers. Calls that were open before have -1, -2 and so on.
     which = list(range(-1, -len(calls) - 1, -1))
     sps = [call.sp for call in calls]
     slots = [call.slot for call in calls]
