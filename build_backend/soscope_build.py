@@ -7,7 +7,7 @@
   zig's C compiler, which is a package on PyPI: a machine with Python alone can build.
 - The declarations in prototypes/ are compiled to one file, which is all that is read at a
   start.
-- An editable install is one `.pth` line and the agent built into the source tree: no
+- An editable install is a `.pth` file and the agent built into the source tree: no
   import hook, because the start of soscope is measured in milliseconds.
 """
 
@@ -181,6 +181,7 @@ def build_editable(
 ) -> str:
     """Build the wheel, keep its agent here and its metadata, and point to the sources."""
     source = Path("src").resolve()
+    paths = f"{source}\n{Path('integrations', 'python').resolve()}\n"
     with tempfile.TemporaryDirectory() as folder:
         name = build_wheel(folder, config_settings)
         with (
@@ -195,7 +196,7 @@ def build_editable(
                     record += _add(editable, member, full.read(member))
                 elif member.endswith("/RECORD"):
                     record_name = member
-            record += _add(editable, "__editable__.soscope.pth", f"{source}\n".encode())
+            record += _add(editable, "__editable__.soscope.pth", paths.encode())
             editable.writestr(record_name, f"{record}{record_name},,\n")
     return name
 

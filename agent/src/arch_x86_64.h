@@ -11,6 +11,9 @@
 struct sosc_cell;
 struct sosc_site;
 
+// The program's addresses end here, unless it asks for others by a hint to mmap.
+#define SOSC_ADDRESSES_END (1ull << 47)
+
 // ---- calls (psABI, 3.2.3) --------------------------------------------------
 
 enum {
@@ -106,6 +109,11 @@ static inline uint32_t sosc_thread_word(int64_t offset)
 	return value;
 }
 
+static inline void sosc_set_thread_word(int64_t offset, uint32_t value)
+{
+	__asm__ volatile("movl %0, %%fs:(%1)" : : "r"(value), "r"(offset) : "memory");
+}
+
 // Each of these is one instruction without a lock: whole for the signal handlers of the
 // thread, and for nobody else.
 
@@ -171,6 +179,7 @@ static inline void sosc_fill_bytes(void *to, int byte, size_t size)
 enum {
 	SOSC_RELOCATION_JUMP_SLOT = R_X86_64_JUMP_SLOT, // a function's address, lazily
 	SOSC_RELOCATION_GLOB_DAT = R_X86_64_GLOB_DAT, // any symbol's address
+	SOSC_RELOCATION_ABSOLUTE = R_X86_64_64, // the same, in data of the program's own
 	SOSC_RELOCATION_RELATIVE = R_X86_64_RELATIVE, // an address of the image itself
 };
 
@@ -180,6 +189,7 @@ enum {
 	SYS_MMAP = 9,
 	SYS_MPROTECT = 10,
 	SYS_MUNMAP = 11,
+	SYS_BRK = 12,
 	SYS_CLOSE = 3,
 	SYS_OPEN = 2,
 	SYS_PREAD64 = 17,
@@ -192,6 +202,7 @@ enum {
 	SYS_GETTID = 186,
 	SYS_FUTEX = 202,
 	SYS_CLOCK_GETTIME = 228,
+	SYS_EXIT_GROUP = 231,
 	SYS_TGKILL = 234,
 	SYS_PROCESS_VM_READV = 310,
 	SYS_READ = 0,

@@ -21,8 +21,8 @@ FUNCTION sosc_x_plain
 
 FUNCTION sosc_x_call
 	EXIT_START
-	testb	$SITE_FLAGS_C, SOSC_DISTANCE + SITE_FLAGS(%r11)
-	jnz	9f
+	testb	$(SITE_FLAGS_C | SITE_FLAG_BRIEF), SOSC_DISTANCE + SITE_FLAGS(%r11)
+	jnz	20f
 	xor	%ecx, %ecx
 	cmpb	$0, sosc_clock_off(%rip)
 	jne	1f
@@ -54,7 +54,7 @@ FUNCTION sosc_x_call
 	jnz	15f
 12:	mov	$NO_TICKS, %edx
 	test	%rcx, %rcx
-	jz	13f
+	jz	21f
 	mov	%rcx, %rdx
 	sub	sosc_tsc_start(%rip), %rdx
 	sub	8(%rsi), %rdx
@@ -85,7 +85,9 @@ FUNCTION sosc_x_call
 14:	.cfi_adjust_cfa_offset 40
 	BACK	%rsi
 	IF_NOT_LAST 32, 19f
-3:	mov	%rcx, 8(%rax)
+3:	test	%rcx, %rcx
+	jz	22f
+23:	mov	%rcx, 8(%rax)
 	mov	SAVED_RAX(%rsp), %rdx
 	mov	%rdx, 16(%rax)
 	movzbl	SOSC_DISTANCE + SITE_NAMESPACE(%r11), %edx
@@ -118,6 +120,11 @@ FUNCTION sosc_x_call
 18:	.cfi_adjust_cfa_offset 8
 	BACK	%rdi
 	jmp	12b
+	// the clock was not read: there is none, or nobody asks
+21:	testb	$SITE_FLAG_BRIEF, SOSC_DISTANCE + SITE_FLAGS(%r11)
+	jz	13b
+	xor	%edx, %edx
+	jmp	13b
 	// a signal handler has taken more behind it
 17:	lea	sosc_ring_unneeded(%rip), %rax
 	call	sosc_slow_reserve
@@ -130,6 +137,16 @@ FUNCTION sosc_x_call
 	test	%rax, %rax
 	jnz	3b
 	jmp	8f
+	// an exit of its own has a time that orders it, asked for or not
+22:	cmpb	$0, sosc_clock_off(%rip)
+	jne	23b
+	mov	%rax, %rcx
+	rdtsc
+	shl	$32, %rdx
+	or	%rax, %rdx
+	mov	%rcx, %rax
+	mov	%rdx, %rcx
+	jmp	23b
 7:	SLOW	sosc_thread_slow_exit
 	mov	%rax, %r10
 	test	%rax, %rax
@@ -141,36 +158,23 @@ FUNCTION sosc_x_call
 	test	%rax, %rax
 	jnz	3b
 	jmp	4b
-9:	KEEP	%rsi
-	KEEP	%rdi
-	KEEP	%r8
-	KEEP	%r9
-	KEEP	%r11
+20:	xor	%ecx, %ecx
+	testb	$SITE_FLAGS_C, SOSC_DISTANCE + SITE_FLAGS(%r11)
+	jz	1b
+	SAVE_REST
 	mov	%rsp, %rdi
 	CALL_C	sosc_trace_exit
-	BACK	%r11
-	BACK	%r9
-	BACK	%r8
-	BACK	%rdi
-	BACK	%rsi
+	RESTORE_REST
 	jmp	4b
 	.cfi_endproc
 
 // An instrument whose exit handler is in C.
 FUNCTION sosc_x_layer
 	EXIT_START
-	KEEP	%rsi
-	KEEP	%rdi
-	KEEP	%r8
-	KEEP	%r9
-	KEEP	%r11
+	SAVE_REST
 	mov	%rsp, %rdi
 	CALL_C	sosc_layer_exit
-	BACK	%r11
-	BACK	%r9
-	BACK	%r8
-	BACK	%rdi
-	BACK	%rsi
+	RESTORE_REST
 	RESTORE_FOUR
 	ret
 	.cfi_endproc

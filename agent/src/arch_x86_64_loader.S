@@ -73,19 +73,11 @@ FUNCTION sosc_h_layer
 	.cfi_startproc
 	endbr64
 	SAVE_FOUR
-	KEEP	%rsi
-	KEEP	%rdi
-	KEEP	%r8
-	KEEP	%r9
-	KEEP	%r11
+	SAVE_REST
 	mov	%rsp, %rdi
 	CALL_C	sosc_layer_entry
 	mov	%rax, (%rsp)
-	BACK	%r11
-	BACK	%r9
-	BACK	%r8
-	BACK	%rdi
-	BACK	%rsi
+	RESTORE_REST
 	RESTORE_FOUR
 	jmp	*%r11
 	.cfi_endproc

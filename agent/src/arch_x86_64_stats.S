@@ -141,19 +141,11 @@ FUNCTION sosc_x_stats
 	jmp	10b
 	// a shared array, another place, returns twice, no clock: C does it all,
 	// with the clock as it was read
-7:	KEEP	%rsi
-	KEEP	%rdi
-	KEEP	%r8
-	KEEP	%r9
-	KEEP	%r11
+7:	SAVE_REST
 	mov	%rsp, %rdi
 	mov	%rcx, %rsi
 	CALL_C	sosc_stats_exit
-	BACK	%r11
-	BACK	%r9
-	BACK	%r8
-	BACK	%rdi
-	BACK	%rsi
+	RESTORE_REST
 	jmp	9f
 8:	SLOW	sosc_site_rebound
 9:	RESTORE_FOUR

@@ -9,52 +9,106 @@
 #include "arch.h"
 #include "guard.h"
 #include "memory.h"
+#include "park.h"
+#include "thread.h"
 
 enum {
 	PIECE = 256, // bytes of a checked read
 	PIECES = 32, // units that one system call reads for
+	LONG = 512, // bytes
 };
 
-// Copies at most @size bytes from the target's @from; how many could be read.
+static const uint64_t LOWEST = 0x10000; // vm.mmap_min_addr as it usually is
+
+// Whether memory is there for certain: on a page that the function reads itself, or on that of
+// the stack pointer. What can be nobody's memory is checked in any case: where the program is
+// about to crash, its last call is to be told.
+static bool is_there(const struct sosc_capture *capture, uint64_t from, uint64_t size, bool is_read)
+{
+	uint64_t page = from / SOSC_PAGE;
+
+	if (from - LOWEST >= SOSC_ADDRESSES_END - LOWEST)
+		return false;
+	return (is_read || page == (uint64_t)&capture->regs->ret / SOSC_PAGE) &&
+	       (from + size - 1) / SOSC_PAGE == page;
+}
+
+/** Copy at most @size bytes from the target's @from; how many could be read. */
 uint64_t sosc_checked_copy(const struct sosc_capture *capture, void *to, uint64_t from,
 			   uint64_t size)
 {
+	if (is_there(capture, from, size, false)) {
+		memcpy(to, (const void *)from, size);
+		return size;
+	}
 	if (sosc_is_sealed(capture->thread))
 		return 0;
 	return sosc_read(capture->thread->tid, to, from, size);
 }
 
-// The length of the string at @from, at most @limit + 1.
-uint32_t sosc_string_size(const struct sosc_capture *capture, uint64_t from, uint32_t limit,
-			  bool checked, uint8_t *flags)
+/** Copy what was measured; how many bytes could be read. */
+uint64_t sosc_capture_copy(const struct sosc_capture *capture, void *to,
+			   const struct sosc_item *item)
 {
+	if (item->checked)
+		return sosc_checked_copy(capture, to, item->from, item->size);
+	memcpy(to, (const void *)item->from, item->size);
+	return item->size;
+}
+
+static void keep_copy(struct sosc_capture *capture, struct sosc_item *item, const uint8_t *piece)
+{
+	uint8_t *copy = capture->copies + capture->copied;
+
+	if (item->size > sizeof(capture->copies) - capture->copied)
+		return;
+	memcpy(copy, piece, item->size);
+	capture->copied += item->size;
+	item->from = (uint64_t)copy;
+	item->checked = false;
+}
+
+/**
+ * Measure the string at item->from, at most @limit + 1 bytes of it. Without item->checked the
+ * function reads its beginning itself, so that all of its first page is there.
+ */
+void sosc_capture_string(struct sosc_capture *capture, struct sosc_item *item, uint32_t limit)
+{
+	bool is_read = !item->checked;
 	uint8_t piece[PIECE];
-	uint32_t size = 0;
 
-	if (!checked) {
-		while (size <= limit && ((const char *)from)[size])
-			size++;
-		return size;
-	}
-	while (size <= limit) {
-		// never across a page: the next one may not be there
-		uint64_t want = SOSC_PAGE - ((from + size) & (SOSC_PAGE - 1));
-		uint64_t got, i;
+	item->checked = false;
+	item->size = 0;
+	while (item->size <= limit) {
+		uint64_t from = item->from + item->size;
+		uint64_t want = SOSC_PAGE - (from & (SOSC_PAGE - 1)), got = 0, i = 0;
+		const uint8_t *bytes = piece;
 
-		if (want > PIECE)
-			want = PIECE;
-		if (want > limit + 1 - size)
-			want = limit + 1 - size;
-		got = sosc_checked_copy(capture, piece, from + size, want);
-		if (!got) {
-			*flags |= SOSC_DATA_UNREADABLE;
-			return size;
+		if (want > limit + 1 - item->size)
+			want = limit + 1 - item->size;
+		if (is_there(capture, from, want, is_read)) {
+			bytes = (const uint8_t *)from;
+			got = want;
+		} else {
+			if (want > PIECE)
+				want = PIECE;
+			item->checked = true;
+			got = sosc_checked_copy(capture, piece, from, want);
 		}
-		for (i = 0; i < got; i++, size++)
-			if (!piece[i])
-				return size;
+		if (!got) {
+			item->flags |= item->size ? SOSC_DATA_TRUNCATED : SOSC_DATA_UNREADABLE;
+			return;
+		}
+		is_read = false;
+		while (i < got && bytes[i])
+			i++;
+		item->size += (uint32_t)i;
+		if (i < got || item->size > limit) {
+			if (item->checked && i == item->size)
+				keep_copy(capture, item, piece);
+			return;
+		}
 	}
-	return size;
 }
 
 // False: the word was not kept from the entry on.
@@ -147,13 +201,36 @@ void sosc_capture_add(struct sosc_capture *capture, struct sosc_item item)
 		capture->items[capture->count++] = item;
 }
 
+/** Add the first @count words of the arguments in memory. */
+void sosc_capture_stack(struct sosc_capture *capture, uint32_t count)
+{
+	struct sosc_item item = {.from = (uint64_t)capture->regs->stack,
+				 .size = 8u * count,
+				 .kind = SOSC_DATA_STACK};
+
+	item.checked = !is_there(capture, item.from, item.size, false);
+	sosc_capture_add(capture, item);
+}
+
+/** Whether the function reads the first byte of what @op is about itself. */
+bool sosc_capture_is_read(const struct sosc_capture *capture, const struct sosc_op *op)
+{
+	uint64_t length;
+
+	if (!(op->flags & SOSC_OP_IS_READ) || !capture->of_libc)
+		return false;
+	return !(op->flags & SOSC_OP_UNLESS_0) ||
+	       (word_of(capture, op->length_arg, &length) &&
+		as_length(length, op->flags & SOSC_OP_INT_LENGTH));
+}
+
 static void add_memory(struct sosc_capture *capture, const struct sosc_op *op)
 {
 	uint32_t limit = op->limit ? op->limit : sosc_control->string_limit;
 	uint64_t from = 0, length = 0;
 	bool known = word_of(capture, op->arg, &from) && (!from || length_of(capture, op, &length));
-	struct sosc_item item = {
-		.from = from, .item = op->item, .checked = !(op->flags & SOSC_OP_MUST_FOLLOW)};
+	bool checked = !sosc_capture_is_read(capture, op);
+	struct sosc_item item = {.from = from, .item = op->item, .checked = checked};
 
 	if (limit > SOSC_BYTES_MAX)
 		limit = SOSC_BYTES_MAX;
@@ -169,14 +246,14 @@ static void add_memory(struct sosc_capture *capture, const struct sosc_op *op)
 	} else if (item.kind == SOSC_DATA_BYTES) {
 		item.size = length > limit ? limit + 1 : (uint32_t)length;
 	} else if (length) { // with a length, the string need not end
-		item.size = sosc_string_size(capture, from,
-					     length <= limit ? (uint32_t)length - 1 : limit,
-					     item.checked, &item.flags);
+		sosc_capture_string(capture, &item, length <= limit ? (uint32_t)length - 1 : limit);
 	}
 	if (item.kind != SOSC_DATA_WORD_AT && item.size > limit) {
 		item.size = limit;
 		item.flags |= SOSC_DATA_TRUNCATED;
 	}
+	if (item.kind != SOSC_DATA_STRING)
+		item.checked = !is_there(capture, from, item.size, !checked);
 	sosc_capture_add(capture, item);
 }
 
@@ -217,8 +294,8 @@ void sosc_capture_measure(struct sosc_capture *capture, const struct sosc_op *at
 		case SOSC_OP_STACK:
 			item = (struct sosc_item){.from = (uint64_t)capture->regs->stack,
 						  .size = 8u * op->arg,
-						  .kind = SOSC_DATA_STACK,
-						  .checked = true};
+						  .kind = SOSC_DATA_STACK};
+			item.checked = !is_there(capture, item.from, item.size, false);
 			sosc_capture_add(capture, item);
 			break;
 		case SOSC_OP_FLOAT:
@@ -273,29 +350,59 @@ uint32_t sosc_capture_total(struct sosc_capture *capture)
 	return bytes;
 }
 
+// Whether the units are this process's still, and not those of its parent, which goes on.
+static bool are_ours(const struct sosc_capture *capture)
+{
+	return sosc_process() == capture->process;
+}
+
 // Copies at most @size bytes from the target's @from into the payloads of @unit and those
 // behind it; how many could be read.
 static __attribute__((noinline)) uint32_t checked_units(const struct sosc_capture *capture,
 							struct sosc_data *unit, uint64_t from,
 							uint32_t size)
 {
-	uint8_t bytes[PIECES * sizeof(unit->payload)];
+	uint8_t few[PIECES * sizeof(unit->payload)], *bytes = few;
+	struct sosc_scratch *scratch = NULL;
+	uint64_t room = sizeof(few);
 	uint32_t done = 0;
 
+	if (size > sizeof(few))
+		scratch = sosc_scratch_take(capture->thread);
+	if (scratch) {
+		bytes = scratch->bytes;
+		room = sizeof(scratch->bytes);
+	}
 	while (done < size) {
-		uint64_t wanted = smaller(size - done, sizeof(bytes));
+		uint64_t wanted = smaller(size - done, room);
 		uint64_t got = sosc_checked_copy(capture, bytes, from + done, wanted);
 
-		for (uint64_t at = 0; at < got; at += sizeof(unit->payload), unit++)
+		for (uint64_t at = 0; at < got && are_ours(capture);
+		     at += sizeof(unit->payload), unit++)
 			memcpy(unit->payload, bytes + at, smaller(got - at, sizeof(unit->payload)));
 		done += (uint32_t)got;
 		if (got < wanted)
 			break;
 	}
+	if (scratch)
+		sosc_scratch_give(scratch);
 	return done;
 }
 
-void sosc_capture_write(const struct sosc_capture *capture, struct sosc_data *unit)
+/** Whether the copy takes longer than to hold signals back. */
+bool sosc_capture_is_long(const struct sosc_capture *capture)
+{
+	for (uint32_t i = 0; i < capture->count; i++)
+		if (capture->items[i].size >= LONG)
+			return true;
+	return false;
+}
+
+/**
+ * Write what was measured from @unit on. False: a signal handler has forked, and this is the
+ * child. The units are its parent's, who may have handed them over long ago.
+ */
+bool sosc_capture_write(const struct sosc_capture *capture, struct sosc_data *unit)
 {
 	for (uint32_t i = 0; i < capture->count; i++) {
 		const struct sosc_item *item = &capture->items[i];
@@ -313,6 +420,8 @@ void sosc_capture_write(const struct sosc_capture *capture, struct sosc_data *un
 		for (uint32_t u = 0; u < units; u++, unit++) {
 			uint32_t size = left > 24 ? 24 : left;
 
+			if (!are_ours(capture))
+				return false;
 			if (!item->checked)
 				memcpy(unit->payload, (const void *)(item->from + u * 24ull), size);
 			unit->aux = flags;
@@ -322,4 +431,5 @@ void sosc_capture_write(const struct sosc_capture *capture, struct sosc_data *un
 			kind = SOSC_DATA_MORE;
 		}
 	}
+	return are_ours(capture);
 }

@@ -16,6 +16,7 @@ enum {
 	SOSC_KEPT_MAX = 6, // words kept from an entry to its exit
 	SOSC_KEPT_INT = 8, // added to a register: the int that it leads to
 	SOSC_KEPT_ALL = (1 << SOSC_REGISTER_ARGUMENTS) - 1, // registers alone
+	SOSC_COPIED_MAX = 136, // bytes of strings that were copied to be measured
 };
 
 struct sosc_item {
@@ -27,9 +28,12 @@ struct sosc_item {
 	bool checked; // copy by a read that does not fault
 };
 
+_Static_assert(SOSC_COPIED_MAX % 8 == 0, "no padding");
+
 struct sosc_capture {
 	const struct sosc_regs *regs;
 	const struct sosc_thread *thread;
+	uint32_t process; // whose units it writes: a handler may fork in the middle
 	uint64_t words[SOSC_REGISTER_ARGUMENTS];
 	uint32_t before[SOSC_REGISTER_ARGUMENTS]; // exit: the int that each register led to at the entry
 	uint16_t known; // bit n: words[n], bit KEPT_INT + n: before[n]
@@ -37,21 +41,28 @@ struct sosc_capture {
 	uint64_t result;
 	int32_t error; // errno as the program has it
 	bool at_exit;
+	bool of_libc; // the function reads and returns what its prototype says
 	uint32_t count;
+	uint32_t copied; // bytes of `copies` in use
+	uint8_t copies[SOSC_COPIED_MAX]; // no second system call for what one has read
 	struct sosc_item items[SOSC_ITEMS_MAX];
 };
 
 #pragma GCC visibility push(hidden)
 void sosc_capture_measure(struct sosc_capture *capture, const struct sosc_op *at);
 uint32_t sosc_capture_total(struct sosc_capture *capture);
-void sosc_capture_write(const struct sosc_capture *capture, struct sosc_data *unit);
+bool sosc_capture_is_long(const struct sosc_capture *capture);
+bool sosc_capture_write(const struct sosc_capture *capture, struct sosc_data *unit);
 bool sosc_capture_int(const struct sosc_capture *capture, uint64_t from, uint32_t *ret);
+bool sosc_capture_is_read(const struct sosc_capture *capture, const struct sosc_op *op);
 void sosc_capture_add(struct sosc_capture *capture, struct sosc_item item);
+void sosc_capture_stack(struct sosc_capture *capture, uint32_t count);
 void sosc_capture_floats(struct sosc_capture *capture);
+uint64_t sosc_capture_copy(const struct sosc_capture *capture, void *to,
+			   const struct sosc_item *item);
 uint64_t sosc_checked_copy(const struct sosc_capture *capture, void *to, uint64_t from,
 			   uint64_t size);
-uint32_t sosc_string_size(const struct sosc_capture *capture, uint64_t from, uint32_t limit,
-			  bool checked, uint8_t *flags);
+void sosc_capture_string(struct sosc_capture *capture, struct sosc_item *item, uint32_t limit);
 void sosc_capture_format(struct sosc_capture *capture, const struct sosc_op *op);
 #pragma GCC visibility pop
 

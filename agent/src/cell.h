@@ -29,10 +29,11 @@ struct sosc_layer {
 	uint32_t key; // with addr, tells it from all others: image, symbol, instrument
 	uint8_t instrument; // enum sosc_instrument_kind
 	uint8_t ns; // namespace of the image
-	uint16_t reserved;
+	uint8_t of_libc; // the C library's function, whose arguments are known
+	uint8_t reserved;
 };
 
-enum sosc_cell_use { RESOLVE_CELL = 1, GUARD_CELL = 2, ALIAS_CELL = 3 };
+enum sosc_cell_use { RESOLVE_CELL = 1, GUARD_CELL = 2, ALIAS_CELL = 3, SHARED_CELL = 4 };
 
 extern struct sosc_cell sosc_cells[SOSC_MAX_SLOTS];
 extern const uint8_t sosc_entries[];

@@ -20,29 +20,44 @@ static void squeeze(void)
 	sosc_inside.change_count = kept;
 }
 
-/**
- * Take note that @size bytes at @addr, of @image or of nobody's (NULL), are about
- * to change; false: there is no room, leave them alone.
- */
-bool sosc_change_note(const struct sosc_loaded *image, uint64_t addr, uint64_t before,
-		      uint64_t after, uint32_t size)
+// Takes a change down; false: there is no room, leave the word alone.
+static bool note(const struct sosc_loaded *image, struct sosc_change change)
 {
-	struct sosc_change *change;
-
-	if (before == after)
+	if (change.before == change.after)
 		return true;
 	if (sosc_inside.change_count == SOSC_MAX_CHANGES)
 		squeeze();
 	if (sosc_inside.change_count == SOSC_MAX_CHANGES)
 		return false;
-	change = &sosc_changes[sosc_inside.change_count];
-	change->addr = addr;
-	change->before = before;
-	change->after = after;
-	change->size = size;
-	change->image = image ? (uint32_t)(image - sosc_loaded) : SOSC_NONE;
+	change.image = image ? (uint32_t)(image - sosc_loaded) : SOSC_NONE;
+	sosc_changes[sosc_inside.change_count] = change;
 	__atomic_store_n(&sosc_inside.change_count, sosc_inside.change_count + 1, __ATOMIC_RELEASE);
 	return true;
+}
+
+/**
+ * Take note that @size bytes at @addr, of @image or of nobody's (NULL), are about
+ * to change; false: there is no room, leave them alone.
+ */
+bool sosc_change_note(const struct sosc_loaded *image, uint64_t addr, uint64_t before,
+		      uint64_t after, uint8_t size)
+{
+	return note(image, (struct sosc_change){
+				   .addr = addr, .before = before, .after = after, .size = size});
+}
+
+/** The same of the loader's function, which patches that stand may have left changed. */
+bool sosc_change_loader(uint64_t addr, uint64_t before, uint64_t after)
+{
+	for (uint64_t i = 0; i < sosc_inside.change_count; i++)
+		if (sosc_changes[i].flags & SOSC_CHANGE_LOADER && sosc_changes[i].addr == addr &&
+		    sosc_changes[i].after == after)
+			return true;
+	return note(NULL, (struct sosc_change){.addr = addr,
+					       .before = before,
+					       .after = after,
+					       .size = 8,
+					       .flags = SOSC_CHANGE_LOADER});
 }
 
 /** Change an aligned word that can be written; return whether that was done. */
@@ -54,6 +69,59 @@ bool sosc_change_word(const struct sosc_loaded *image, uint64_t addr, uint64_t v
 		return false;
 	__atomic_store_n(word, value, __ATOMIC_RELEASE);
 	return true;
+}
+
+/** The same for a patch, whose change outlives the session. */
+bool sosc_change_patch(const struct sosc_loaded *image, uint64_t addr, uint64_t value,
+		       uint32_t patch)
+{
+	uint64_t *word = (uint64_t *)addr;
+
+	if (!note(image, (struct sosc_change){.addr = addr,
+					      .before = *word,
+					      .after = value,
+					      .size = sizeof(*word),
+					      .flags = SOSC_CHANGE_STANDS,
+					      .patch = (uint16_t)patch}))
+		return false;
+	__atomic_store_n(word, value, __ATOMIC_RELEASE);
+	return true;
+}
+
+/** Give a word back that patches have changed, if it still has what they wrote. */
+bool sosc_change_revert(uint64_t addr)
+{
+	uint64_t *word = (uint64_t *)addr;
+	bool done = false;
+
+	for (uint64_t i = sosc_inside.change_count; i--;) { // newest first
+		struct sosc_change *change = &sosc_changes[i];
+
+		if (change->addr != addr || !(change->flags & SOSC_CHANGE_STANDS) ||
+		    change->after != *word)
+			continue;
+		__atomic_store_n(word, change->before, __ATOMIC_RELEASE);
+		change->addr = 0;
+		done = true;
+	}
+	return done;
+}
+
+/** Another session begins, with a new list of images: whose are the changes that stand? */
+void sosc_changes_again(void)
+{
+	for (uint64_t i = 0; i < sosc_inside.change_count; i++) {
+		struct sosc_change *change = &sosc_changes[i];
+		const struct sosc_loaded *image;
+
+		if (!(change->flags & SOSC_CHANGE_STANDS) || !change->addr)
+			continue;
+		image = sosc_image_of(change->addr);
+		if (image)
+			change->image = (uint32_t)(image - sosc_loaded);
+		else
+			change->addr = 0; // its image has gone while nobody looked
+	}
 }
 
 /** @image is gone, and its memory may be another's. */

@@ -14,8 +14,13 @@ struct sosc_loaded;
 extern struct sosc_change sosc_changes[SOSC_MAX_CHANGES];
 
 bool sosc_change_note(const struct sosc_loaded *image, uint64_t addr, uint64_t before,
-		      uint64_t after, uint32_t size);
+		      uint64_t after, uint8_t size);
 bool sosc_change_word(const struct sosc_loaded *image, uint64_t addr, uint64_t value);
+bool sosc_change_loader(uint64_t addr, uint64_t before, uint64_t after);
+bool sosc_change_patch(const struct sosc_loaded *image, uint64_t addr, uint64_t value,
+		       uint32_t patch);
+bool sosc_change_revert(uint64_t addr);
+void sosc_changes_again(void);
 void sosc_changes_forget(const struct sosc_loaded *image);
 
 #pragma GCC visibility pop

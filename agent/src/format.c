@@ -10,10 +10,24 @@ enum { FORMAT_MAX = 256, STACK_MAX = 16 };
 struct arguments {
 	struct sosc_capture *capture;
 	uint64_t stack[STACK_MAX];
-	uint32_t stack_known; // words of it that could be read
+	uint32_t stack_known; // words of it that could be read, once one was wanted
+	bool stack_wanted;
 	uint32_t words, floats, memory; // how many of each have been named
 	uint8_t item; // number of the next argument in the call
 };
+
+static uint32_t stack_known(struct arguments *arguments)
+{
+	const struct sosc_capture *capture = arguments->capture;
+
+	if (!arguments->stack_wanted)
+		arguments->stack_known = (uint32_t)sosc_checked_copy(capture, arguments->stack,
+								     (uint64_t)capture->regs->stack,
+								     sizeof(arguments->stack)) /
+					 8;
+	arguments->stack_wanted = true;
+	return arguments->stack_known;
+}
 
 static uint64_t next_word(struct arguments *arguments)
 {
@@ -21,7 +35,7 @@ static uint64_t next_word(struct arguments *arguments)
 
 	if (arguments->words < SOSC_REGISTER_ARGUMENTS)
 		word = arguments->capture->words[arguments->words++];
-	else if (arguments->memory < arguments->stack_known)
+	else if (arguments->memory < stack_known(arguments))
 		word = arguments->stack[arguments->memory++];
 	else
 		arguments->memory++;
@@ -43,6 +57,7 @@ static void next_float(struct arguments *arguments, bool is_long)
 static void add_string(struct arguments *arguments, uint64_t from, uint32_t precision)
 {
 	uint32_t limit = sosc_control->string_limit;
+	// checked: the function may fail before it comes to them, and scanf writes there
 	struct sosc_item item = {
 		.from = from, .kind = SOSC_DATA_STRING, .item = arguments->item, .checked = true};
 
@@ -52,7 +67,7 @@ static void add_string(struct arguments *arguments, uint64_t from, uint32_t prec
 		// with a precision the string need not end
 		uint32_t most = precision < limit ? precision : limit + 1;
 
-		item.size = sosc_string_size(arguments->capture, from, most - 1, true, &item.flags);
+		sosc_capture_string(arguments->capture, &item, most - 1);
 		if (item.size > limit && precision > limit) {
 			item.size = limit;
 			item.flags |= SOSC_DATA_TRUNCATED;
@@ -124,21 +139,17 @@ void sosc_capture_format(struct sosc_capture *capture, const struct sosc_op *op)
 {
 	struct arguments arguments = {
 		.capture = capture, .words = op->arg + 1u, .item = (uint8_t)(op->item + 1)};
+	struct sosc_item item = {
+		.from = op->arg < SOSC_REGISTER_ARGUMENTS ? capture->words[op->arg] : 0,
+		.checked = !sosc_capture_is_read(capture, op)};
 	char format[FORMAT_MAX];
-	uint64_t from = op->arg < SOSC_REGISTER_ARGUMENTS ? capture->words[op->arg] : 0;
-	uint8_t flags = 0;
-	uint32_t size;
 
-	if (!from || capture->at_exit)
+	if (!item.from || capture->at_exit)
 		return;
-	size = sosc_string_size(capture, from, FORMAT_MAX - 2, true, &flags);
-	if (!size || sosc_checked_copy(capture, format, from, size) != size)
+	sosc_capture_string(capture, &item, FORMAT_MAX - 2);
+	if (!item.size || sosc_capture_copy(capture, format, &item) != item.size)
 		return;
-	format[size] = 0;
-	arguments.stack_known = (uint32_t)sosc_checked_copy(capture, arguments.stack,
-							    (uint64_t)capture->regs->stack,
-							    sizeof(arguments.stack)) /
-				8;
+	format[item.size] = 0;
 	for (const char *at = format; at && *at;)
 		at = *at == '%' ? convert(&arguments, at + 1) : at + 1;
 	if (arguments.floats) {
@@ -147,11 +158,10 @@ void sosc_capture_format(struct sosc_capture *capture, const struct sosc_op *op)
 							     .size = 8 * arguments.floats,
 							     .kind = SOSC_DATA_FLOATS});
 	}
-	if (arguments.memory > arguments.stack_known)
+	if (!arguments.memory)
+		return;
+	if (arguments.memory > stack_known(&arguments))
 		arguments.memory = arguments.stack_known;
 	if (arguments.memory)
-		sosc_capture_add(capture, (struct sosc_item){.from = (uint64_t)capture->regs->stack,
-							     .size = 8 * arguments.memory,
-							     .kind = SOSC_DATA_STACK,
-							     .checked = true});
+		sosc_capture_stack(capture, arguments.memory);
 }

@@ -4,7 +4,8 @@
 // the clock (strict seccomp, prctl(PR_SET_TSC)) and system calls (seccomp). They are seen
 // before they are made, and again when they have failed; a raw system instruction is not
 // seen. vfork returns in a child first, which goes on as its parent's thread. And where
-// calls return through trampolines, walks over the stack leave these out (backtrace.c).
+// calls return through trampolines, walks over the stack leave these out (backtrace.c). A
+// program that is to have other functions than its own gets them when it calls its start.
 
 #include "guard.h"
 #include "arch.h"
@@ -14,6 +15,7 @@
 #include "image.h"
 #include "instrument.h"
 #include "lookup.h"
+#include "patch.h"
 #include "slot.h"
 #include "sys.h"
 #include "thread.h"
@@ -38,6 +40,7 @@ enum {
 	GUARD_WALK,
 	GUARD_WALK_IP,
 	GUARD_WALK_IP_INFO,
+	GUARD_START,
 };
 
 static bool begins(const char *text, const char *prefix)
@@ -45,12 +48,6 @@ static bool begins(const char *text, const char *prefix)
 	while (*prefix && *text == *prefix)
 		text++, prefix++;
 	return !*prefix;
-}
-
-// Functions of other libraries may have the name: they do not do the same.
-static bool is_of_libc(const struct sosc_candidate *at)
-{
-	return at->version && begins(at->version, "GLIBC_");
 }
 
 static bool is_of_unwinder(const struct sosc_candidate *at)
@@ -69,7 +66,7 @@ static bool asks_for_walks(const struct sosc_candidate *at)
 static uint32_t walk_kind(const struct sosc_candidate *at)
 {
 	if (sosc_same(at->symbol, "backtrace") || sosc_same(at->symbol, "__backtrace"))
-		return is_of_libc(at) ? GUARD_BACKTRACE : 0;
+		return sosc_is_of_libc(at->version, at->callee) ? GUARD_BACKTRACE : 0;
 	if (!is_of_unwinder(at))
 		return 0;
 	if (sosc_same(at->symbol, "_Unwind_Backtrace"))
@@ -86,6 +83,10 @@ uint32_t sosc_guard_kind(const struct sosc_candidate *at)
 {
 	const char *symbol = at->symbol;
 
+	if (sosc_patches_wait() && at->image->main && sosc_same(symbol, "__libc_start_main"))
+		return GUARD_START;
+	if (!sosc_control->plans)
+		return 0;
 	if (sosc_control->chunks && (sosc_same(symbol, "vfork") || sosc_same(symbol, "__vfork")))
 		return GUARD_VFORK;
 	if (sosc_same(symbol, "prctl"))
@@ -174,6 +175,8 @@ static enum sosc_next entry(struct sosc_call *call)
 {
 	uint64_t kind = sosc_lazy[call->cell].index;
 
+	if (kind == GUARD_START)
+		sosc_patches_begin();
 	if (forbids(kind, call->regs))
 		seal(1);
 	else if (kind != GUARD_VFORK || !call->thread)

@@ -31,6 +31,7 @@ void sosc_h_program(void);
 void sosc_h_init(void);
 void sosc_h_resolve(void);
 void sosc_h_layer(void);
+void sosc_h_inject(void);
 void sosc_h_iterate(void);
 void sosc_h_backtrace(void);
 void sosc_h_walk(void);
@@ -60,11 +61,11 @@ void sosc_stats_slow(struct sosc_cell *cell);
 struct sosc_parked *sosc_park_slow(struct sosc_cell *cell, struct sosc_thread *thread, uint64_t sp);
 void sosc_stats_exit(struct sosc_regs *regs, uint64_t now);
 uint64_t sosc_layer_entry(struct sosc_regs *regs);
+uint64_t sosc_layer_entry_counted(struct sosc_regs *regs, uint64_t number);
 void sosc_layer_exit(struct sosc_regs *regs);
 uint64_t sosc_trace_entry(struct sosc_regs *regs);
 void sosc_trace_exit(struct sosc_regs *regs);
 uint64_t sosc_image_init(struct sosc_cell *cell);
-void sosc_loader_changed(void);
 void sosc_preload(int argc, char **argv, char **envp);
 
 #pragma GCC visibility pop

@@ -105,8 +105,9 @@ bool sosc_hook_some(struct sosc_hooking *work, uint64_t until, bool alone)
 		return true;
 	}
 	sosc_write_often(alone);
-	sosc_select_image(image, image->hooked);
-	if (!image->hooked) {
+	if (!work->only_patches)
+		sosc_select_image(image, image->hooked);
+	if (!image->hooked && !work->only_patches) {
 		image->hooked = true;
 		if (image->ns && sosc_same(image->name, "libc.so.6"))
 			(void)sosc_errno_find(image);
@@ -139,4 +140,13 @@ void sosc_image_hook(struct sosc_loaded *image, bool alone)
 
 	if (!image->hooked && !image->loader && image->symtab && image->strtab)
 		(void)sosc_hook_some(&work, 0, alone);
+}
+
+/** Lead slots to what stands in the place of their functions, and do nothing else. */
+void sosc_image_patch(struct sosc_loaded *image)
+{
+	struct sosc_hooking work = {.image = image, .scan = {.image = image}, .only_patches = true};
+
+	if (image->map && !image->loader && image->symtab && image->strtab)
+		(void)sosc_hook_some(&work, 0, false);
 }

@@ -107,7 +107,7 @@ const struct sosc_plan *sosc_plan_in(const struct sosc_control *control,
 void *sosc_own(enum sosc_instrument_kind kind, uint64_t size)
 {
 	struct sosc_control *control = __atomic_load_n(&sosc_control, __ATOMIC_RELAXED);
-	const struct sosc_plan *plan = sosc_plan_in(control, kind);
+	const struct sosc_plan *plan = control ? sosc_plan_in(control, kind) : NULL;
 
 	return plan && plan->own.size >= size ? (uint8_t *)control + plan->own.offset : NULL;
 }
@@ -148,8 +148,18 @@ static bool describe(struct sosc_call *call, const struct sosc_cell *cell, struc
 	return !call->thread || !call->thread->quiet || instrument->needs & SOSC_NEEDS_EVERY_CALL;
 }
 
-/** A call is coming; return where it goes on. */
-uint64_t sosc_layer_entry(struct sosc_regs *regs)
+// A return trampoline would be in the way of these calls, whatever the instrument asks for.
+static bool comes_back(const struct sosc_call *call)
+{
+	return call->layer->instrument == SOSC_INSTRUMENT_GUARD ||
+	       !(sosc_slot(call->cell)->flags & SOSC_SLOT_ENTRY_ONLY);
+}
+
+/**
+ * A call is coming; return where it goes on. @number is what the assembly has counted it as, 0:
+ * it has not.
+ */
+uint64_t sosc_layer_entry_counted(struct sosc_regs *regs, uint64_t number)
 {
 	struct sosc_cell *cell = sosc_entered_by(regs);
 	uint64_t original = __atomic_load_n(&cell->original, __ATOMIC_ACQUIRE), site;
@@ -157,9 +167,10 @@ uint64_t sosc_layer_entry(struct sosc_regs *regs)
 
 	if (!describe(&call, cell, regs))
 		return original;
+	call.number = number;
 	switch (sosc_instruments[call.layer->instrument].entry(&call)) {
 	case SOSC_GO_ON_AND_COME_BACK:
-		site = sosc_site_find(regs->ret, cell);
+		site = comes_back(&call) ? sosc_site_find(regs->ret, cell) : 0;
 		return site ? site : original;
 	case SOSC_RETURN_NOW:
 		return (uint64_t)sosc_return_now;
@@ -168,6 +179,12 @@ uint64_t sosc_layer_entry(struct sosc_regs *regs)
 	default:
 		return original;
 	}
+}
+
+/** The same, of a call that nobody has counted. */
+uint64_t sosc_layer_entry(struct sosc_regs *regs)
+{
+	return sosc_layer_entry_counted(regs, 0);
 }
 
 /** The call has returned. */

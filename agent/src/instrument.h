@@ -12,6 +12,7 @@
 
 #pragma GCC visibility push(hidden)
 
+struct sosc_candidate;
 struct sosc_chosen;
 struct sosc_layer;
 struct sosc_thread;
@@ -23,6 +24,7 @@ struct sosc_call { // what a handler in C gets
 	struct sosc_regs *regs; // of the call, or at its return; what is changed is carried out
 	uint64_t sp; // where the return address lies
 	uint64_t target; // for SOSC_GO_TO
+	uint64_t number; // of the call, where the assembly has counted it; else 0
 };
 
 enum sosc_next { // after a handler of entries
@@ -41,8 +43,12 @@ enum sosc_need { // what an instrument wants to be there
 
 struct sosc_instrument {
 	uint32_t needs; // enum sosc_need
+	bool addresses; // calls through pointers, too: where it alone has chosen a function,
+		// its address becomes another one, everywhere the same
 	// which handler of entries a cell gets; NULL: `entry` is called
 	uint64_t (*handler)(const struct sosc_chosen *chosen, bool entry_only);
+	// the same, for an instrument that makes something of each slot
+	uint64_t (*hooked)(const struct sosc_candidate *at, uint32_t cell);
 	// handler of exits, for all return trampolines of this instrument; 0: `exit` is called
 	uint64_t exit_handler;
 	enum sosc_next (*entry)(struct sosc_call *call);
@@ -58,7 +64,10 @@ struct sosc_instrument {
 	ONE(GUARD, guard)     \
 	ONE(COUNT, count)     \
 	ONE(STATS, stats)     \
-	ONE(TRACE, trace)
+	ONE(TRACE, trace)     \
+	ONE(INJECT, inject)   \
+	ONE(BLOCKS, blocks)   \
+	ONE(OBJECTS, objects)
 
 #define SOSC_DECLARE(name, file) void sosc_instrument_##file(struct sosc_instrument *instrument);
 SOSC_INSTRUMENTS(SOSC_DECLARE)

@@ -28,6 +28,7 @@
 
 #define SITE_FLAG_PROGRAM 1 // the exit runs a capture program
 #define SITE_FLAG_TWICE 2 // may return again: keep what was parked
+#define SITE_FLAG_BRIEF 4 // nobody asks how long it took
 #define SITE_FLAG_OLD 8 // of an earlier session: its exits are nobody's
 #define SITE_FLAGS_C 9 // of these, an exit of TRACE is done in C
 
@@ -44,6 +45,7 @@
 #define THREAD_OVERHEAD 32
 #define THREAD_PARKED 40
 #define THREAD_TID 48
+#define THREAD_QUIET 121
 
 // parked calls of a thread (-c, and exits that want arguments): 32 bytes each
 #define PARKED_SHIFT 5
@@ -59,6 +61,12 @@
 #define PARKED_A 16 // -c: tsc of the entry; trace: first word kept
 #define PARKED_B 24 // -c: overhead at the entry; trace: second word kept
 
+// struct sosc_link
+#define LINK_SIZE 40
+#define LINK_POINT 0
+#define LINK_FIRST 8
+#define LINK_SPAN 16
+
 // struct sosc_stats
 #define STATS_SHIFT 6
 #define STATS_CALLS 0
@@ -67,6 +75,21 @@
 #define STATS_TOTAL 24
 #define STATS_MIN 32
 #define STATS_MAX 40
+
+// struct sosc_block_thread
+#define BLOCK_THREAD_SP 8
+#define BLOCK_THREAD_RET 16
+#define BLOCK_THREAD_LOW 48
+#define BLOCK_THREAD_HIGH 56
+#define BLOCK_THREAD_TP 80
+#define BLOCK_THREAD_LEFT 88
+#define BLOCK_THREAD_BY 112
+#define BLOCK_NEAR 1024 // bytes of stack that an allocator takes until it calls another
+
+// marks of sampled blocks: a bit for each 8 bytes, in leaves
+#define MARK_BITS 30 // of the addresses of a leaf
+#define MARK_LEAVES (1 << (47 - MARK_BITS))
+#define MARK_ALL 1 // in the place of a leaf: there is no memory for one
 
 // ring
 #define CHUNK_MASK 0x3fff

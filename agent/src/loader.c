@@ -18,6 +18,7 @@
 #include "image.h"
 #include "lookup.h"
 #include "namespace.h"
+#include "patch.h"
 #include "record.h"
 #include "site.h"
 #include "start.h"
@@ -115,7 +116,8 @@ static void disarm_init(struct sosc_loaded *image)
 	image->init_cell = SOSC_NONE;
 }
 
-// Nothing more is recorded, and soscope may have gone: what comes is left alone.
+// Nothing more is recorded, and soscope may have gone: what comes is left to the patches that
+// stand.
 static bool has_ended(void)
 {
 	return sosc_control->command == SOSC_COMMAND_STOP;
@@ -127,11 +129,24 @@ static bool is_unrecorded(void)
 	return sosc_is_quiet() && !has_ended();
 }
 
+// Whether anybody has something to do with an image that comes.
+static bool wants_looks(void)
+{
+	return !has_ended() || sosc_patches_stand();
+}
+
 static void hook_new(struct sosc_loaded *image)
 {
+	sosc_patches_find();
+	if (has_ended()) {
+		sosc_image_patch(image);
+		return;
+	}
 	if (is_unrecorded()) { // calls from before the fork may lie on its stacks
 		sosc_image_wait(image);
 		image->waits = false;
+		if (sosc_patches_stand())
+			sosc_image_patch(image);
 		return;
 	}
 	if (!sosc_turns_hold()) {
@@ -151,7 +166,7 @@ uint64_t sosc_image_init(struct sosc_cell *cell)
 
 	*info(image->map, DT_INIT) = own;
 	disarm_init(image);
-	if (!has_ended())
+	if (wants_looks())
 		hook_new(image);
 	return own ? image->bias + own->d_un.d_ptr : 0;
 }
@@ -207,7 +222,7 @@ static struct sosc_loaded *add(struct link_map *map, const struct sosc_start *st
 	image->loader = !image->main && (image->bias == loader_bias || image->bias == sosc_base);
 	image->seen = true;
 	image->index = SOSC_NONE;
-	if (!start && is_unrecorded())
+	if (!start && (is_unrecorded() || has_ended()))
 		return image;
 	if (image->loader && (image->index = index_of_loader(image)) != SOSC_NONE)
 		return image;
@@ -223,7 +238,8 @@ static void forget(struct sosc_loaded *image)
 	sosc_turns_forget(image);
 	sosc_unwinder_forget(image);
 	sosc_changes_forget(image);
-	if (image->index != SOSC_NONE && !image->loader && !is_unrecorded())
+	sosc_patches_lose(image);
+	if (image->index != SOSC_NONE && !image->loader && !is_unrecorded() && !has_ended())
 		images[image->index].flags |= SOSC_IMAGE_CLOSED;
 	image->map = NULL;
 }
@@ -250,7 +266,8 @@ static void look_at(uint32_t ns, struct link_map *first)
 	for (uint32_t i = 0; i < sosc_loaded_count; i++)
 		if (sosc_loaded[i].map && !sosc_loaded[i].seen)
 			forget(&sosc_loaded[i]);
-	for (map = has_ended() ? NULL : first; map; map = map->l_next) {
+	sosc_patches_find();
+	for (map = wants_looks() ? first : NULL; map; map = map->l_next) {
 		struct sosc_loaded *image = known(map, ns);
 
 		if (image)
@@ -302,6 +319,7 @@ int sosc_images_start(const struct sosc_start *start)
 	for (uint32_t ns = 1; ns < count; ns++)
 		for (struct link_map *map = all[ns].first; map; map = map->l_next)
 			(void)add(map, start, ns);
+	sosc_changes_again();
 	sosc_unwind_init();
 	sosc_turns_begin();
 	for (uint32_t i = 0; i < sosc_loaded_count; i++) {

@@ -9,6 +9,7 @@
 
 #pragma GCC visibility push(hidden)
 
+void sosc_loader_changed(void);
 int sosc_images_start(const struct sosc_start *start);
 
 #pragma GCC visibility pop

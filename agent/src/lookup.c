@@ -196,3 +196,17 @@ bool sosc_imports(const struct sosc_loaded *image, const char *wanted)
 	}
 	return false;
 }
+
+/**
+ * Whether a function that is wanted in @version, NULL = none, and that @callee provides, NULL =
+ * nobody knows, is the C library's. Those of other libraries may have the name.
+ */
+bool sosc_is_of_libc(const char *version, const struct sosc_loaded *callee)
+{
+	static const char prefix[] = "GLIBC_";
+
+	for (uint32_t i = 0; version && version[i] == prefix[i]; i++)
+		if (!prefix[i + 1])
+			return true;
+	return callee && callee->loader; // musl's is both
+}

@@ -89,3 +89,19 @@ struct sosc_parked *sosc_parked_place(struct sosc_thread *thread, uint64_t sp,
 	}
 	return place;
 }
+
+/** The thread's room for a long read; NULL where it is taken, or where there is none. */
+struct sosc_scratch *sosc_scratch_take(const struct sosc_thread *thread)
+{
+	struct sosc_parked *parked = __atomic_load_n(&thread->parked, __ATOMIC_RELAXED);
+	struct sosc_scratch *scratch = (void *)((uint8_t *)parked + SOSC_PARKED_ROOM);
+
+	if (!parked || parked == sosc_parked_fallback)
+		return NULL;
+	return __atomic_exchange_n(&scratch->is_taken, 1, __ATOMIC_ACQUIRE) ? NULL : scratch;
+}
+
+void sosc_scratch_give(struct sosc_scratch *scratch)
+{
+	__atomic_store_n(&scratch->is_taken, 0, __ATOMIC_RELEASE);
+}

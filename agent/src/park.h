@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
  * Parked calls: what a thread keeps of a call until it returns, found by where the return address
- * lies.
+ * lies. Behind them the thread has room for one long read.
  */
 #ifndef SOSC_PARK_H
 #define SOSC_PARK_H
@@ -17,7 +17,15 @@ struct sosc_parked {
 	uint64_t b;
 };
 
-enum { SOSC_PARKED_SIZE = (PARKED_COUNT + PARKED_PROBES) * sizeof(struct sosc_parked) };
+struct sosc_scratch {
+	uint8_t bytes[171 * 24]; // 4096 in whole units
+	uint32_t is_taken; // a signal handler finds it taken by who was interrupted
+};
+
+enum {
+	SOSC_PARKED_ROOM = (PARKED_COUNT + PARKED_PROBES) * sizeof(struct sosc_parked),
+	SOSC_PARKED_SIZE = SOSC_PARKED_ROOM + sizeof(struct sosc_scratch),
+};
 
 struct sosc_cell;
 struct sosc_thread;
@@ -28,6 +36,8 @@ void sosc_parked_give(struct sosc_thread *thread);
 struct sosc_parked *sosc_parked_find(struct sosc_thread *thread, uint64_t sp, uint64_t cell);
 struct sosc_parked *sosc_parked_place(struct sosc_thread *thread, uint64_t sp,
 				      const struct sosc_cell *cell, bool tail_called);
+struct sosc_scratch *sosc_scratch_take(const struct sosc_thread *thread);
+void sosc_scratch_give(struct sosc_scratch *scratch);
 
 #pragma GCC visibility pop
 

@@ -156,8 +156,7 @@ static void hook_loader(uint64_t brk)
 		return;
 	memcpy(&before, old, sizeof(before));
 	memcpy(&after, code, sizeof(after));
-	if (sosc_change_note(NULL, brk, before, after, sizeof(code)) &&
-	    sosc_write(brk, code, sizeof(code), true))
+	if (sosc_change_loader(brk, before, after) && sosc_write(brk, code, sizeof(code), true))
 		sosc_control->loader_hook = SOSC_LOADER_HOOKED;
 }
 
@@ -181,6 +180,8 @@ void sosc_preload(int argc, char **argv, char **envp)
 		.phnum = (uint32_t)auxv_value(auxv, AT_PHNUM),
 		.errno_offset = INT64_MIN,
 	};
+	if (!start.loader)
+		return; // the vector is about a loader that was told to start the program
 	start.r_debug = find_r_debug(start.phdr, start.phnum);
 	if (!start.r_debug || !(envp = find_environment(&start, envp)))
 		return;

@@ -8,8 +8,10 @@
 #include "guard.h"
 #include "hook.h"
 #include "image.h"
+#include "instrument.h"
 #include "lazy.h"
 #include "lookup.h"
+#include "patch.h"
 #include "scan.h"
 #include "select.h"
 #include "slot.h"
@@ -65,6 +67,7 @@ void sosc_hook_jump_slot(struct sosc_hooking *work, uint64_t i)
 {
 	struct sosc_loaded *image = work->image;
 	struct sosc_candidate at;
+	enum sosc_patched patched;
 	uint64_t past;
 
 	if (ELF64_R_TYPE(image->jmprel[i].r_info) != SOSC_RELOCATION_JUMP_SLOT ||
@@ -72,7 +75,10 @@ void sosc_hook_jump_slot(struct sosc_hooking *work, uint64_t i)
 		return;
 	at.kind = SOSC_SLOT_JUMP_SLOT;
 	at.index = i;
-	at.lazy = sosc_lazy_way(image, at.value, i);
+	patched = sosc_patch_slot(&at, true);
+	if (work->only_patches)
+		return;
+	at.lazy = patched == SOSC_PATCHED ? BOUND : sosc_lazy_way(image, at.value, i);
 	past = at.lazy ? 0 : sosc_past_canonical(at.value);
 	if (past)
 		at.value = past;
@@ -95,12 +101,40 @@ static bool in_jmprel(const struct sosc_loaded *image, const Elf64_Rela *rela)
 	return image->jmprel && rela >= image->jmprel && rela < image->jmprel + image->jmprelcount;
 }
 
+// Whether an instrument alone has chosen the function that wants calls through pointers, too.
+static bool wants_address(const struct sosc_candidate *at)
+{
+	const struct sosc_choice *choice = &at->choice;
+
+	return choice->count == 1 &&
+	       sosc_instruments[sosc_control->plan[choice->of[0].plan].instrument].addresses;
+}
+
+static bool is_absolute(const Elf64_Rela *rela)
+{
+	return ELF64_R_TYPE(rela->r_info) == SOSC_RELOCATION_ABSOLUTE && !rela->r_addend;
+}
+
+// A word of data that holds the address of a function of another image.
+static bool wanted_address(struct sosc_candidate *at, struct sosc_loaded *image,
+			   const Elf64_Rela *rela)
+{
+	const Elf64_Sym *symbol = &image->symtab[ELF64_R_SYM(rela->r_info)];
+
+	return is_absolute(rela) && ELF64_R_SYM(rela->r_info) &&
+	       ELF64_ST_TYPE(symbol->st_info) != STT_OBJECT &&
+	       ELF64_ST_TYPE(symbol->st_info) != STT_TLS && describe_data(at, image, rela) &&
+	       at->callee && sosc_addr_executable(sosc_image_of(at->value), at->value) &&
+	       sosc_select_slot(at->symbol, at->callee, &at->choice) && wants_address(at);
+}
+
 // A GLOB_DAT that leads to a function and is wanted, if only for a guard.
 static bool wanted_glob_dat(struct sosc_candidate *at, struct sosc_loaded *image,
-			    const Elf64_Rela *rela)
+			    const Elf64_Rela *rela, bool only_patches)
 {
 	uint32_t type = (uint32_t)ELF64_R_TYPE(rela->r_info);
 	uint32_t symbol = (uint32_t)ELF64_R_SYM(rela->r_info), kind;
+	bool may_be_left;
 
 	if ((type != SOSC_RELOCATION_GLOB_DAT && type != SOSC_RELOCATION_JUMP_SLOT) ||
 	    in_jmprel(image, rela))
@@ -111,10 +145,15 @@ static bool wanted_glob_dat(struct sosc_candidate *at, struct sosc_loaded *image
 	if (!at->callee || !sosc_addr_executable(sosc_image_of(at->value), at->value))
 		return false;
 	at->kind = type == SOSC_RELOCATION_JUMP_SLOT ? SOSC_SLOT_JUMP_SLOT : SOSC_SLOT_GLOB_DAT;
+	if (sosc_patch_is_about(at))
+		return true;
+	may_be_left = sosc_patch_is_library(at->callee); // by a patch that was replaced
+	if (only_patches)
+		return may_be_left;
 	if (sosc_select_slot(at->symbol, at->callee, &at->choice))
 		return true;
 	leave(image);
-	return sosc_guard_kind(at);
+	return may_be_left || sosc_guard_kind(at);
 }
 
 // Finds out where calls are told from looks at the address; false: nowhere.
@@ -133,6 +172,15 @@ static bool find_kind(struct sosc_candidate *at)
 	return uses & (SOSC_USE_STUB | SOSC_USE_CALL | SOSC_USE_JUMP | SOSC_USE_CALLED_LOAD);
 }
 
+// The same for what stands in the function's place, which changes no code.
+static void patch_data_slot(struct sosc_candidate *at)
+{
+	enum sosc_slot_kind kind = at->kind;
+
+	(void)sosc_patch_slot(at, find_kind(at) && at->kind == kind);
+	at->kind = kind;
+}
+
 static void hook_glob_dat(struct sosc_candidate *at)
 {
 	uint64_t past = sosc_past_canonical(at->value);
@@ -141,7 +189,9 @@ static void hook_glob_dat(struct sosc_candidate *at)
 		at->value = past;
 	if (!sosc_slot_is_wanted(at))
 		return;
-	if (find_kind(at)) {
+	at->shared = !past && at->kind == SOSC_SLOT_GLOB_DAT && wants_address(at) &&
+		     (!at->uses->uses || at->uses->uses & SOSC_USE_LOAD);
+	if (at->shared || find_kind(at)) {
 		sosc_slot_hook(at);
 	} else {
 		at->kind = SOSC_SLOT_GLOB_DAT;
@@ -159,7 +209,8 @@ void sosc_find_data_slots(struct sosc_hooking *work)
 
 	for (uint64_t i = 0; i < image->relacount; i++)
 		wanted += ELF64_R_TYPE(image->rela[i].r_info) == SOSC_RELOCATION_GLOB_DAT ||
-			  ELF64_R_TYPE(image->rela[i].r_info) == SOSC_RELOCATION_JUMP_SLOT;
+			  ELF64_R_TYPE(image->rela[i].r_info) == SOSC_RELOCATION_JUMP_SLOT ||
+			  is_absolute(&image->rela[i]);
 	if (!wanted)
 		return;
 	work->size = (uint64_t)wanted * sizeof(*scan->slots);
@@ -170,7 +221,8 @@ void sosc_find_data_slots(struct sosc_hooking *work)
 		return;
 	}
 	for (uint64_t i = 0; i < image->relacount; i++)
-		if (wanted_glob_dat(&at, image, &image->rela[i])) {
+		if (wanted_glob_dat(&at, image, &image->rela[i], work->only_patches) ||
+		    (!work->only_patches && wanted_address(&at, image, &image->rela[i]))) {
 			scan->slots[scan->count].addr = at.addr;
 			scan->slots[scan->count++].relocation = (uint32_t)i;
 		}
@@ -189,6 +241,10 @@ void sosc_hook_data_slot(struct sosc_hooking *work, uint64_t i)
 									       SOSC_SLOT_GLOB_DAT;
 	at.scan = &work->scan;
 	at.uses = slot;
+	if (!is_absolute(at.rela))
+		patch_data_slot(&at);
+	if (work->only_patches)
+		return;
 	if (sosc_select_slot(at.symbol, at.callee, &at.choice))
 		hook_glob_dat(&at);
 	else if (sosc_guard_kind(&at) && find_kind(&at))

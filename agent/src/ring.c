@@ -13,7 +13,7 @@
 #include "clock.h"
 #include "guard.h"
 #include "handler.h"
-#include "sys.h"
+#include "signals.h"
 #include "thread.h"
 
 enum {
@@ -321,22 +321,24 @@ static void retire(struct sosc_thread *thread, uint32_t index, uint64_t end, uin
 		give_back(index, process);
 }
 
-static void prepare(uint32_t index, const struct sosc_thread *thread, uint32_t process)
+static void populate(uint32_t index)
+{
+	// sixteen chunks' page faults in one call
+	uint32_t end = index >= usual_chunks()	   ? index + 1 :
+		       index + 16 > usual_chunks() ? usual_chunks() :
+						     index + 16;
+
+	(void)sosc_sys3(SYS_MADVISE, (long)chunk_at(index), (long)(end - index) * SOSC_CHUNK_SIZE,
+			MADV_POPULATE_WRITE);
+	populated = end;
+}
+
+static void clear(uint32_t index, const struct sosc_thread *thread, uint32_t process)
 {
 	struct sosc_chunk *chunk = chunk_at(index);
 	uint32_t tid = thread->tid, pid = thread->pid, borrowed = thread->borrowed;
 	uint64_t none = 0, now, number;
 
-	if (index >= populated && !sosc_is_sealed(thread)) {
-		// sixteen chunks' page faults in one call
-		uint32_t end = index >= usual_chunks()	   ? index + 1 :
-			       index + 16 > usual_chunks() ? usual_chunks() :
-							     index + 16;
-
-		(void)sosc_sys3(SYS_MADVISE, (long)chunk, (long)(end - index) * SOSC_CHUNK_SIZE,
-				MADV_POPULATE_WRITE);
-		populated = end;
-	}
 	if (chunk->tsc || chunk->seq) { // it has been used before
 		// soscope has cleared seq before it freed the chunk, or it would take
 		// what is still there for new
@@ -358,6 +360,19 @@ static void prepare(uint32_t index, const struct sosc_thread *thread, uint32_t p
 	// once, whoever is forked here: another number would make its units new ones
 	(void)__atomic_compare_exchange_n(&chunk->seq, &none, number, false, __ATOMIC_RELEASE,
 					  __ATOMIC_RELAXED);
+}
+
+static void prepare(uint32_t index, const struct sosc_thread *thread, uint32_t process)
+{
+	uint64_t before;
+	bool are_held;
+
+	if (index >= populated && !sosc_is_sealed(thread))
+		populate(index);
+	are_held = sosc_signals_hold(thread, &before);
+	clear(index, thread, process);
+	if (are_held)
+		sosc_signals_release(&before);
 }
 
 // pos may be changed by a signal handler at any instruction, by nobody else.

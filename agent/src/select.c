@@ -9,23 +9,27 @@ enum { RULES_MAX = 1024 };
 
 static uint8_t image_matches[RULES_MAX]; // of the image selected last, per rule
 
+/** Whether the whole of @name matches. */
+bool sosc_automaton_matches(const struct sosc_automaton *automaton, const char *name)
+{
+	const uint16_t *next = (const void *)((const uint8_t *)automaton + automaton->next);
+	uint32_t state = 1;
+
+	for (; *name && state; name++)
+		state = next[state * automaton->classes + automaton->class_of[(uint8_t)*name]];
+	return ((const uint8_t *)automaton + automaton->accept)[state];
+}
+
 static bool pattern_matches(uint32_t pattern, const char *name)
 {
 	const uint8_t *patterns = sosc_section(SOSC_SEC_PATTERNS);
 	const uint32_t *offsets = (const void *)(patterns + 4);
-	const struct sosc_automaton *automaton;
-	const uint16_t *next;
-	uint32_t state = 1;
 
 	if (pattern == SOSC_PATTERN_ANY)
 		return true;
 	if (pattern >= *(const uint32_t *)patterns)
 		return false;
-	automaton = (const void *)(patterns + offsets[pattern]);
-	next = (const void *)((const uint8_t *)automaton + automaton->next);
-	for (; *name && state; name++)
-		state = next[state * automaton->classes + automaton->class_of[(uint8_t)*name]];
-	return ((const uint8_t *)automaton + automaton->accept)[state];
+	return sosc_automaton_matches((const void *)(patterns + offsets[pattern]), name);
 }
 
 static struct sosc_rule *rules(uint32_t *count)
@@ -48,6 +52,13 @@ static bool image_rule(const struct sosc_rule *rule, const struct sosc_loaded *i
 		return false;
 	return pattern_matches(rule->image,
 			       rule->flags & SOSC_RULE_PATH ? image->path : image->name);
+}
+
+/** Whether a rule is about calls of @symbol from @image. */
+bool sosc_rule_holds(const struct sosc_rule *rule, const struct sosc_loaded *image,
+		     const char *symbol)
+{
+	return image_rule(rule, image) && pattern_matches(rule->symbol, symbol);
 }
 
 /** Prepare sosc_select_slot for the slots of @image, or for more of them (@again). */

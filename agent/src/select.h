@@ -22,7 +22,10 @@ struct sosc_choice { // those that want to see a slot's calls
 	struct sosc_chosen of[SOSC_PLANS];
 };
 
+bool sosc_automaton_matches(const struct sosc_automaton *automaton, const char *name);
 void sosc_select_image(const struct sosc_loaded *image, bool again);
+bool sosc_rule_holds(const struct sosc_rule *rule, const struct sosc_loaded *image,
+		     const char *symbol);
 bool sosc_select_slot(const char *symbol, const struct sosc_loaded *callee,
 		      struct sosc_choice *choice);
 

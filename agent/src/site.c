@@ -165,6 +165,13 @@ bool sosc_is_tail_called(uint64_t ret, const struct sosc_cell *cell)
 	return false;
 }
 
+static bool asks_for_durations(void)
+{
+	const struct sosc_plan *plan = sosc_plan_in(sosc_control, SOSC_INSTRUMENT_TRACE);
+
+	return !plan || !(plan->flags & SOSC_PLAN_NO_DURATIONS);
+}
+
 // What an exit of this cell's function, to @ret, has to do.
 static void describe(struct sosc_site *site, uint64_t ret, uint32_t slot)
 {
@@ -182,6 +189,8 @@ static void describe(struct sosc_site *site, uint64_t ret, uint32_t slot)
 	site->open = 0;
 	if (sosc_layers[slot].instrument == SOSC_INSTRUMENT_TRACE && !site->flags)
 		number = sosc_call_site(ret, slot);
+	if (number != SOSC_NONE && flags & SOSC_FN_BRIEF && !asks_for_durations())
+		site->flags |= SITE_FLAG_BRIEF;
 	if (number != SOSC_NONE)
 		site->open = (uint32_t)SOSC_UNIT_OPEN << 28 | number << SOSC_TICKS_LOW;
 }

@@ -11,6 +11,7 @@
 #include "instrument.h"
 #include "known.h"
 #include "lazy.h"
+#include "lookup.h"
 #include "record.h"
 #include "scan.h"
 #include "shadow.h"
@@ -258,13 +259,16 @@ static uint64_t set_cell(const struct sosc_candidate *at, const struct sosc_plac
 
 	layer->function = place->chosen->function;
 	layer->ns = (uint8_t)at->image->ns;
+	layer->of_libc = sosc_is_of_libc(at->version, at->callee);
 	if (place->known && layer->session != sosc_inside.sessions)
 		again = true;
 	else if (place->known && cell->original != original)
 		sosc_sites_retarget(cell, original);
 	layer->session = sosc_inside.sessions;
 	cell->original = original;
-	if (!sosc_quiet)
+	if (!sosc_quiet && sosc_instruments[place->instrument].hooked)
+		handler = sosc_instruments[place->instrument].hooked(at, place->index);
+	else if (!sosc_quiet)
 		handler = sosc_handler_of(place->chosen, is_entry_only(place->chosen));
 	__atomic_store_n(&cell->handler, handler, __ATOMIC_RELEASE);
 	return sosc_entry_of(place->index);
@@ -296,6 +300,23 @@ static void finish_record(const struct sosc_candidate *at, const struct sosc_pla
 	__atomic_store_n(&slot->ready, 1, __ATOMIC_RELEASE);
 }
 
+// The entry trampoline for all words that hold the function's address, so that who compares two
+// of them still finds them equal. It does what that of @place does.
+static uint64_t shared_entry(const struct sosc_candidate *at, const struct sosc_place *place)
+{
+	uint32_t cell = sosc_cell_of(at->value, SHARED_CELL);
+
+	if (cell == SOSC_NONE)
+		return at->value;
+	sosc_cells[cell].original = at->value;
+	sosc_layers[cell].session = sosc_inside.sessions;
+	sosc_layers[cell].instrument = (uint8_t)place->instrument;
+	sosc_layers[cell].ns = (uint8_t)at->image->ns;
+	__atomic_store_n(&sosc_cells[cell].handler, sosc_cells[place->index].handler,
+			 __ATOMIC_RELEASE);
+	return sosc_entry_of(cell);
+}
+
 /** Lead the slot's calls through the cells of all that have chosen it. */
 void sosc_slot_hook(struct sosc_candidate *at)
 {
@@ -323,6 +344,8 @@ void sosc_slot_hook(struct sosc_candidate *at)
 		next = set_cell(at, &places[i], next);
 	for (uint32_t i = 0; i < count; i++)
 		(void)write_record(at, &places[i], SOSC_HOOKED);
+	if (at->shared)
+		next = shared_entry(at, &places[0]);
 	refusal = aim(at, bind, next);
 	note_canonical(at, places[count - 1].index);
 	if (refusal)

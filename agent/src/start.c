@@ -12,6 +12,8 @@
 #include "instrument.h"
 #include "loader.h"
 #include "namespace.h"
+#include "objects.h"
+#include "patch.h"
 #include "record.h"
 #include "ring.h"
 #include "site.h"
@@ -149,9 +151,10 @@ static bool look_inside(const struct sosc_start *start)
 	sosc_inside.plain_jump = (uint64_t)sosc_h_jump;
 	sosc_inside.plain_exit = (uint64_t)sosc_x_plain;
 	sosc_inside.scratch = (uint64_t)sosc_scratch;
+	sosc_inside.program = (uint64_t)soscope_agent_program;
 	sosc_inside.sessions++;
 	__atomic_store_n(&sosc_inside.magic, SOSC_INSIDE_MAGIC, __ATOMIC_RELEASE);
-	return sosc_change_note(NULL, start->brk, start->brk_before, start->brk_after, 8);
+	return sosc_change_loader(start->brk, start->brk_before, start->brk_after);
 }
 
 static long start_all(const struct sosc_start *start)
@@ -179,6 +182,7 @@ static long start_all(const struct sosc_start *start)
 	if (!control->strings)
 		control->strings = 1; // offset 0 is the empty string
 	sosc_sites_init();
+	sosc_patches_start();
 	if (!(start->flags & SOSC_START_AGAIN)) {
 		error = sosc_threads_init(start->tid_offset);
 		if (error)

@@ -56,5 +56,6 @@ _Static_assert(offsetof(struct sosc_thread, stats) == THREAD_STATS, "layout.h");
 _Static_assert(offsetof(struct sosc_thread, overhead) == THREAD_OVERHEAD, "layout.h");
 _Static_assert(offsetof(struct sosc_thread, parked) == THREAD_PARKED, "layout.h");
 _Static_assert(offsetof(struct sosc_thread, tid_check) == THREAD_TID, "layout.h");
+_Static_assert(offsetof(struct sosc_thread, quiet) == THREAD_QUIET, "layout.h");
 
 #endif

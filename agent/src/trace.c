@@ -12,16 +12,19 @@
 #include "park.h"
 #include "ring.h"
 #include "select.h"
+#include "signals.h"
 #include "site.h"
 #include "thread.h"
+#include "trace.h"
 
 // The program whose place in SEC_FUNCTIONS is said in a struct sosc_function: read after
 // the section's own, which may be that of the next session, where the struct is zeros.
-static const struct sosc_op *program(const uint32_t *offset)
+static const struct sosc_op *program(const struct sosc_cell *cell, const uint32_t *offset)
 {
 	static const struct sosc_op nothing = {.op = SOSC_OP_END};
 	const struct sosc_control *control = __atomic_load_n(&sosc_control, __ATOMIC_RELAXED);
-	const struct sosc_plan *plan = sosc_plan_in(control, SOSC_INSTRUMENT_TRACE);
+	const struct sosc_plan *plan =
+		sosc_plan_in(control, sosc_layers[sosc_cell_index(cell)].instrument);
 	const uint8_t *functions = (const uint8_t *)control;
 	uint32_t place;
 
@@ -77,7 +80,7 @@ static void park(struct sosc_thread *thread, struct sosc_cell *cell,
 	uint64_t sp = (uint64_t)&capture->regs->ret;
 	bool tail_called = sosc_is_tail_called(capture->regs->ret, cell);
 	uint8_t kept[SOSC_KEPT_MAX];
-	uint32_t count = wanted(program(&function->exit_program), kept);
+	uint32_t count = wanted(program(cell, &function->exit_program), kept);
 
 	for (uint32_t i = 0; i < count; i += 2) {
 		uint64_t key = (uint64_t)cell + i / 2;
@@ -100,7 +103,7 @@ static void take(struct sosc_thread *thread, const struct sosc_site *site,
 {
 	uint64_t sp = (uint64_t)&capture->regs->ret;
 	uint8_t kept[SOSC_KEPT_MAX];
-	uint32_t count = wanted(program(&function->exit_program), kept);
+	uint32_t count = wanted(program((void *)site->cell, &function->exit_program), kept);
 
 	for (uint32_t i = 0; i < count; i++) {
 		struct sosc_parked *parked = sosc_parked_find(thread, sp, site->cell + i / 2);
@@ -128,41 +131,36 @@ static int32_t errno_of(uint32_t ns)
 	return (int32_t)sosc_thread_word(sosc_errno_offsets[ns]);
 }
 
-/**
- * The entry of a call with a capture program. Returns where to go on: the
- * return trampoline, or the function itself when no exit is to be seen.
- */
-uint64_t sosc_trace_entry(struct sosc_regs *regs)
+// Room for what was measured, and whose it is.
+static uint64_t reserve(struct sosc_capture *capture, struct sosc_thread *thread,
+			enum sosc_loss loss)
 {
-	struct sosc_cell *cell = sosc_entered_by(regs);
-	uint32_t index = sosc_cell_index(cell);
-	const struct sosc_function *function = sosc_layers[index].function;
-	uint64_t site = 0, target = cell->original, start, end;
-	uint32_t commit = 0;
-	struct sosc_thread *thread = sosc_thread_slow(cell);
-	struct sosc_capture capture;
-	struct sosc_entry *unit;
+	uint32_t process = sosc_process(), total = sosc_capture_total(capture);
+	uint64_t unit = sosc_ring_reserve(thread, total, loss);
 
-	if (!thread)
-		return target;
-	capture.regs = regs;
-	capture.thread = thread;
-	capture.at_exit = false;
-	capture.count = 0;
-	capture.known = SOSC_KEPT_ALL;
-	sosc_arguments(regs, capture.words);
-	if (!(sosc_slot(index)->flags & SOSC_SLOT_ENTRY_ONLY))
-		site = sosc_site_find(regs->ret, cell);
-	capture.error = errno_of(sosc_layers[index].ns);
-	if (function->flags & SOSC_FN_PROGRAM)
-		sosc_capture_measure(&capture, program(&function->entry_program));
-	unit = (void *)sosc_ring_reserve(thread, sosc_capture_total(&capture), SOSC_LOSS_ENTRY);
-	if (!unit)
-		return target;
-	end = (uint64_t)unit + sosc_capture_total(&capture);
-	sosc_capture_write(&capture, (struct sosc_data *)(unit + 1));
+	capture->process = process;
+	// A handler has forked meanwhile: before, or behind. Then the parent has taken the unit, and
+	// its chunk may be ours by now.
+	if (unit && sosc_process() != process &&
+	    __atomic_load_n(&thread->pos, __ATOMIC_RELAXED) == unit + total &&
+	    sosc_ring_is_ours(NULL, thread, unit))
+		capture->process = sosc_process();
+	return unit;
+}
+
+// What was taken for the entry is written; returns as sosc_record_entry.
+static uint64_t write_entry(struct sosc_entry *unit, struct sosc_regs *regs,
+			    struct sosc_thread *thread, struct sosc_cell *cell, uint64_t site,
+			    uint64_t target, struct sosc_capture *capture)
+{
+	uint32_t index = sosc_cell_index(cell), commit = 0;
+	const struct sosc_function *function = sosc_layers[index].function;
+	uint64_t end = (uint64_t)unit + sosc_capture_total(capture), start;
+
+	if (!sosc_capture_write(capture, (struct sosc_data *)(unit + 1)))
+		return site ? site : target;
 	if (site && function->flags & SOSC_FN_EXIT_PROGRAM && function->exit_words)
-		park(thread, cell, function, &capture);
+		park(thread, cell, function, capture);
 	unit->sp = (uint32_t)(uint64_t)&regs->ret;
 	unit->arg0 = *sosc_argument(regs, 0);
 	if (site)
@@ -183,12 +181,95 @@ uint64_t sosc_trace_entry(struct sosc_regs *regs)
 	}
 	unit->return_addr = regs->ret;
 	unit->tsc = sosc_ticks();
-	commit = (uint32_t)(site ? SOSC_UNIT_ENTRY : SOSC_UNIT_ENTRY_ONLY) << 28 | index;
+	commit = (uint32_t)(site || !target ? SOSC_UNIT_ENTRY : SOSC_UNIT_ENTRY_ONLY) << 28 | index;
 	__atomic_store_n(&unit->commit, commit, __ATOMIC_RELEASE);
+	if (!target)
+		return commit;
 	return site ? site : target;
 }
 
-void sosc_trace_exit(struct sosc_regs *regs)
+/**
+ * The entry of a call. Returns where to go on: the return trampoline, or the function itself
+ * when no exit is to be seen. @injected, not NULL, is kept with it; where that says that the
+ * function is not called, an exit is to follow at once: returns 0 if there is no room for one.
+ */
+uint64_t sosc_record_entry(struct sosc_regs *regs, const struct sosc_injected *injected)
+{
+	struct sosc_cell *cell = sosc_entered_by(regs);
+	uint32_t index = sosc_cell_index(cell);
+	const struct sosc_function *function = sosc_layers[index].function;
+	bool returns = injected && injected->flags & SOSC_INJECT_RETURN;
+	uint64_t site = 0, target = returns ? 0 : cell->original, before;
+	bool are_held;
+	struct sosc_thread *thread = sosc_thread_slow(cell);
+	static const struct sosc_op six[] = {{.op = SOSC_OP_WORDS, .arg = SOSC_REGISTER_ARGUMENTS},
+					     {.op = SOSC_OP_END}};
+	struct sosc_capture capture;
+	struct sosc_entry *unit;
+
+	if (!thread)
+		return target;
+	capture.regs = regs;
+	capture.thread = thread;
+	capture.at_exit = false;
+	capture.of_libc = sosc_layers[index].of_libc;
+	capture.count = capture.copied = 0;
+	capture.known = SOSC_KEPT_ALL;
+	sosc_arguments(regs, capture.words);
+	if (!returns && !(sosc_slot(index)->flags & SOSC_SLOT_ENTRY_ONLY))
+		site = sosc_site_find(regs->ret, cell);
+	capture.error = errno_of(sosc_layers[index].ns);
+	if (function->flags & SOSC_FN_PROGRAM)
+		sosc_capture_measure(&capture, program(cell, &function->entry_program));
+	else if (function->flags & SOSC_FN_SIX)
+		sosc_capture_measure(&capture, six);
+	if (injected)
+		sosc_capture_add(&capture, (struct sosc_item){.from = (uint64_t)injected,
+							      .size = sizeof(*injected),
+							      .kind = SOSC_DATA_BYTES,
+							      .item = SOSC_ITEM_INJECTED});
+	unit = (void *)reserve(&capture, thread, SOSC_LOSS_ENTRY);
+	if (!unit)
+		return target;
+	are_held = sosc_capture_is_long(&capture) && sosc_signals_hold(thread, &before);
+	target = write_entry(unit, regs, thread, cell, site, target, &capture);
+	if (are_held)
+		sosc_signals_release(&before);
+	return target;
+}
+
+/** The same, for the assembly: of a call with a capture program. */
+uint64_t sosc_trace_entry(struct sosc_regs *regs)
+{
+	return sosc_record_entry(regs, NULL);
+}
+
+static void write_exit(struct sosc_exit *unit, struct sosc_regs *regs, uint64_t tsc, int32_t error,
+		       uint32_t index)
+{
+	unit->sp = (uint32_t)(uint64_t)&regs->ret;
+	unit->tsc = tsc;
+	unit->result = *sosc_result(regs);
+	unit->errno_value = (uint32_t)error;
+	unit->reserved = 0;
+	__atomic_store_n(&unit->commit, (uint32_t)SOSC_UNIT_EXIT << 28 | index, __ATOMIC_RELEASE);
+}
+
+/** The result of a call of @cell that no function has made. */
+void sosc_record_result(struct sosc_regs *regs, const struct sosc_cell *cell, int32_t error)
+{
+	uint64_t tsc = sosc_ticks();
+	struct sosc_thread *thread = sosc_thread_self();
+	struct sosc_exit *unit = NULL;
+
+	if (thread)
+		unit = (void *)sosc_ring_reserve(thread, SOSC_UNIT, SOSC_LOSS_EXIT);
+	if (unit)
+		write_exit(unit, regs, tsc, error, sosc_cell_index(cell));
+}
+
+/** The exit of a call: its result, and what its capture program asks for. */
+void sosc_record_exit(struct sosc_regs *regs)
 {
 	uint64_t tsc = sosc_ticks();
 	struct sosc_site *site = sosc_returned_to(regs);
@@ -198,6 +279,8 @@ void sosc_trace_exit(struct sosc_regs *regs)
 	struct sosc_thread *thread = sosc_thread_self();
 	struct sosc_capture capture;
 	struct sosc_exit *unit;
+	uint64_t before;
+	bool are_held;
 
 	capture.error = errno_of(site->ns);
 	site->original = __atomic_load_n(&cell->original, __ATOMIC_ACQUIRE);
@@ -211,21 +294,26 @@ void sosc_trace_exit(struct sosc_regs *regs)
 	capture.regs = regs;
 	capture.thread = thread;
 	capture.at_exit = true;
-	capture.count = 0;
+	capture.of_libc = sosc_layers[index].of_libc;
+	capture.count = capture.copied = 0;
 	capture.result = *sosc_result(regs);
 	capture.known = 0;
 	take(thread, site, function, &capture);
-	sosc_capture_measure(&capture, program(&function->exit_program));
-	unit = (void *)sosc_ring_reserve(thread, sosc_capture_total(&capture), SOSC_LOSS_EXIT);
+	sosc_capture_measure(&capture, program(cell, &function->exit_program));
+	unit = (void *)reserve(&capture, thread, SOSC_LOSS_EXIT);
 	if (!unit)
 		return;
-	sosc_capture_write(&capture, (struct sosc_data *)(unit + 1));
-	unit->sp = (uint32_t)(uint64_t)&regs->ret;
-	unit->tsc = tsc;
-	unit->result = *sosc_result(regs);
-	unit->errno_value = (uint32_t)capture.error;
-	unit->reserved = 0;
-	__atomic_store_n(&unit->commit, (uint32_t)SOSC_UNIT_EXIT << 28 | index, __ATOMIC_RELEASE);
+	are_held = sosc_capture_is_long(&capture) && sosc_signals_hold(thread, &before);
+	if (sosc_capture_write(&capture, (struct sosc_data *)(unit + 1)))
+		write_exit(unit, regs, tsc, capture.error, index);
+	if (are_held)
+		sosc_signals_release(&before);
+}
+
+/** The same, for the assembly. */
+void sosc_trace_exit(struct sosc_regs *regs)
+{
+	sosc_record_exit(regs);
 }
 
 static uint64_t handler(const struct sosc_chosen *chosen, bool entry_only)

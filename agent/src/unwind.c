@@ -212,6 +212,8 @@ void sosc_unwind_hook(struct sosc_loaded *image)
 {
 	uint64_t with = iterate_of(image->ns);
 
+	if (!sosc_control->plans)
+		return; // no call goes through the agent
 	sosc_unwinder_learn(image);
 	if (find_original)
 		answer(image, "_dl_find_object", (uint64_t)find_object);

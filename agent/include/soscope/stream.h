@@ -51,6 +51,15 @@ enum sosc_unit_type {
 	SOSC_UNIT_OPEN = 6, // an entry that becomes WHOLE, or an EXIT is to follow
 	SOSC_UNIT_WHOLE = 7, // an entry and its exit
 	SOSC_UNIT_NOTHING = 8, // room that nobody needs
+	SOSC_UNIT_BLOCK = 9, // a block is there; it may become BLOCK_OVER
+	SOSC_UNIT_BLOCK_OVER = 10, // one was, and its thread has freed it: low 28 bits: ticks
+	// later, 0: before anything else was recorded
+	SOSC_UNIT_FREED =
+		11, // a block is about to be freed; where blocks are sampled its size is 1
+	// if the thread that frees it has made it, and none since
+	SOSC_UNIT_MAPPED = 12, // addresses are mapped
+	SOSC_UNIT_UNMAPPED = 13, // addresses are about to be unmapped
+	SOSC_UNIT_KEPT = 14, // the thread's last FREED or UNMAPPED has failed: all is as before
 };
 
 struct sosc_entry { // low 28 bits: slot index
@@ -81,6 +90,16 @@ struct sosc_whole {
 	uint64_t start; // 48 bits: ticks since control.tsc_start; 16 bits: high bits of ticks
 	uint64_t result; // rax; 0 while it is OPEN
 	uint64_t arg0;
+};
+
+// BLOCK … KEPT. A BLOCK that is the last record of its thread when that frees it becomes
+// BLOCK_OVER, by the rules of OPEN and WHOLE; nothing but its commit word changes.
+struct sosc_block { // low 28 bits: 0, but for the ticks of BLOCK_OVER
+	uint32_t commit;
+	uint32_t stack; // of BLOCK and MAPPED: its number, see blocks.h
+	uint64_t tsc;
+	uint64_t addr;
+	uint64_t size; // bytes: of BLOCK and MAPPED that were asked for; of UNMAPPED that go
 };
 
 enum {

@@ -19,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "patches.h"
 #include "stream.h"
 
 #define SOSC_MAGIC 0x3165706f63736f73ull // "soscope1"
@@ -49,7 +50,10 @@ enum sosc_instrument_kind {
 	SOSC_INSTRUMENT_COUNT = 1, // calls alone, per thread array of u64
 	SOSC_INSTRUMENT_STATS = 2, // calls, errors, times: struct sosc_stats per slot
 	SOSC_INSTRUMENT_TRACE = 3, // a stream of records
-	SOSC_INSTRUMENT_KINDS = 4,
+	SOSC_INSTRUMENT_INJECT = 4, // calls that fail or wait, and a record of each
+	SOSC_INSTRUMENT_BLOCKS = 5, // blocks and mappings, by the stacks that made them
+	SOSC_INSTRUMENT_OBJECTS = 6, // objects that stay alive
+	SOSC_INSTRUMENT_KINDS = 7,
 };
 
 enum sosc_flag {
@@ -61,6 +65,7 @@ enum { SOSC_PLANS = 4 }; // instruments of one session
 
 enum sosc_plan_flag {
 	SOSC_PLAN_ENTRY_ONLY = 1, // no exits at all
+	SOSC_PLAN_NO_DURATIONS = 2, // nobody asks how long a SOSC_FN_BRIEF call took: 0
 };
 
 enum sosc_when_full { // what a writer does when no chunk is free
@@ -99,7 +104,8 @@ enum sosc_section {
 	SOSC_SEC_CALL_SITES = 10, // agent: struct sosc_call_site[SOSC_MAX_CALL_SITES]
 	SOSC_SEC_CALL_SITE_CHAINS = 11, // agent: where children are followed, indices + 1: u32 the
 	// newest of each chain[SOSC_CALL_SITE_HEADS], u32 the one before[SOSC_MAX_CALL_SITES]
-	SOSC_SECTIONS = 12,
+	SOSC_SEC_PATCHES = 12, // py: struct sosc_patches; empty: those that stand are kept
+	SOSC_SECTIONS = 13,
 };
 
 struct sosc_range {
@@ -223,6 +229,7 @@ enum sosc_rule_kind {
 	SOSC_RULE_EXCLUDE = 2,
 	SOSC_RULE_FROM = 3, // image (the caller)
 	SOSC_RULE_TO = 4, // image (the callee: provider of the symbol)
+	SOSC_RULE_CALLER = 5, // image (the caller): an instrument asks, the choice does not
 };
 
 enum sosc_rule_flag {
@@ -260,6 +267,7 @@ enum sosc_function_flag {
 	SOSC_FN_SIX = 8, // keep six register words, nothing else
 	SOSC_FN_PROGRAM = 16, // run entry_program at entry
 	SOSC_FN_EXIT_PROGRAM = 32, // run exit_program at exit
+	SOSC_FN_BRIEF = 64, // waits for nobody, and nobody for it
 };
 
 enum sosc_error_rule { // when is a result a failure
@@ -304,6 +312,7 @@ enum sosc_op_code {
 
 enum { SOSC_ARG_RESULT = 0xff }; // as sosc_op.arg at exit: the result
 enum { SOSC_ITEM_ERRNO = 0xfe }; // as sosc_op.item: errno
+enum { SOSC_ITEM_INJECTED = 0xfd }; // item of an entry: struct sosc_injected
 
 enum sosc_op_length { // for SOSC_OP_BYTES; the first two for SOSC_OP_STRING
 	SOSC_LENGTH_LIMIT = 0, // .limit bytes
@@ -317,9 +326,10 @@ enum sosc_op_length { // for SOSC_OP_BYTES; the first two for SOSC_OP_STRING
 };
 
 enum sosc_op_flag {
-	SOSC_OP_MUST_FOLLOW = 1, // the callee itself reads it: no checked read
+	SOSC_OP_IS_READ = 1, // the callee itself reads its beginning: that page is not checked
 	SOSC_OP_INT_LENGTH = 2, // register .length_arg is an int: 32 bits
 	SOSC_OP_INT_RESULT = 4, // the result is an int
+	SOSC_OP_UNLESS_0 = 8, // IS_READ where register .length_arg is not 0
 };
 
 struct sosc_op {
@@ -330,6 +340,60 @@ struct sosc_op {
 	uint16_t limit; // most bytes to keep; 0 = control.string_limit
 	uint8_t flags; // enum sosc_op_flag
 	uint8_t item; // argument number shown by soscope (0-based); 0xff = result
+};
+
+// ---- what INJECT has of its own ----------------------------------------------
+
+// This header, struct sosc_inject_rule[rules], struct sosc_inject_outcome for each rule of the
+// filter in its plan, then places: struct sosc_inject_point[points] for each process.
+struct sosc_inject {
+	uint32_t rules;
+	uint32_t outcomes;
+	uint32_t points; // a place has
+	uint32_t places;
+	uint32_t places_used; // agent adds: processes
+	uint32_t points_lost; // agent: pairs of rule and function without room, not injected
+	uint64_t first_rule; // offsets from this struct
+	uint64_t first_outcome;
+	uint64_t first_place;
+};
+
+enum sosc_inject_flag {
+	SOSC_INJECT_RETURN = 1, // the function is not called
+	SOSC_INJECT_ERRNO = 2, // errno is set
+	SOSC_INJECT_CHANCE = 4, // of a rule: chosen by `chance`
+};
+
+struct sosc_inject_rule { // which calls of a point, by their numbers from 1 on
+	uint64_t first;
+	uint64_t last;
+	uint64_t step;
+	uint64_t seed;
+	uint64_t chance; // a call is chosen when its number, mixed with the seed, is below
+	uint64_t delay_enter; // ns
+	uint64_t delay_exit; // ns
+	uint64_t site; // vaddr of the instruction after the call, 0 = any
+	uint32_t site_rule; // the plan's rule whose image that is, SOSC_NONE
+	uint32_t flags; // enum sosc_inject_flag
+};
+
+struct sosc_inject_outcome { // what a rule of the filter leads to
+	uint64_t value;
+	int32_t error;
+	uint16_t rule; // struct sosc_inject_rule
+	uint16_t flags; // enum sosc_inject_flag
+};
+
+struct sosc_inject_point { // a rule and a function, in one process
+	uint64_t calls;
+	uint64_t injected;
+	uint32_t rule; // plus one; 0 = not in use
+	uint32_t reserved;
+};
+
+struct sosc_injected { // what a record of a chosen call holds
+	uint32_t flags; // enum sosc_inject_flag
+	int32_t error; // what errno became
 };
 
 // ---- what the agent finds --------------------------------------------------
@@ -485,6 +549,8 @@ struct sosc_inside {
 	uint64_t scratch; // addr of SOSC_SCRATCH bytes for soscope's own use
 	uint64_t sessions; // how often it was started
 	uint64_t waiting; // images that soscope_agent_hook has still to hook
+	uint64_t patches; // addr of struct sosc_patches; SOSC_PATCHES_SIZE bytes
+	uint64_t program; // addr of soscope_agent_program
 };
 
 #define SOSC_INSIDE_MAGIC 0x3169706f63736f73ull // "soscopi1"
@@ -501,8 +567,15 @@ struct sosc_change {
 	uint64_t addr; // 0 = its image is gone
 	uint64_t before;
 	uint64_t after;
-	uint32_t size; // 8, or 4: a displacement in code
+	uint8_t size; // 8, or 4: a displacement in code
+	uint8_t flags; // enum sosc_change_flag
+	uint16_t patch; // of SOSC_CHANGE_STANDS: whose it is
 	uint32_t image; // place in the agent's own list, SOSC_NONE
+};
+
+enum sosc_change_flag {
+	SOSC_CHANGE_STANDS = 1, // a patch's: it outlives the session
+	SOSC_CHANGE_LOADER = 2, // the loader's function: it stays as long as patches stand
 };
 
 #endif

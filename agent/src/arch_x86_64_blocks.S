@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Handlers of BLOCKS for x86-64: each goes on to a C function that stands in the place of the
+// program's, and calls that itself. Functions of up to three arguments keep them where they are
+// (System V psABI, 3.2.3); behind them come where the return address lies, the caller's frame
+// pointer, and the cell.
+
+#include "arch_x86_64.inc"
+
+	.text
+
+.macro BLOCK_THREE name
+FUNCTION sosc_h_block_\name
+	.cfi_startproc
+	endbr64
+	mov	%rsp, %rcx
+	mov	%rbp, %r8
+	mov	%r11, %r9
+	jmp	sosc_block_\name
+	.cfi_endproc
+.endm
+
+// Functions of up to six arguments get them as struct sosc_mapping_call.
+.macro BLOCK_SIX name
+FUNCTION sosc_h_block_\name
+	.cfi_startproc
+	endbr64
+	KEEP	%r9
+	KEEP	%r8
+	KEEP	%rcx
+	KEEP	%rdx
+	KEEP	%rsi
+	KEEP	%rdi
+	KEEP	%rbp
+	KEEP	%r11
+	mov	%rsp, %rdi
+	lea	-8(%rsp), %rsp
+	.cfi_adjust_cfa_offset 8
+	call	sosc_block_\name
+	lea	72(%rsp), %rsp
+	.cfi_adjust_cfa_offset -72
+	ret
+	.cfi_endproc
+.endm
+
+	BLOCK_THREE malloc
+	BLOCK_THREE calloc
+	BLOCK_THREE realloc
+	BLOCK_THREE reallocarray
+	BLOCK_THREE posix_memalign
+	BLOCK_THREE aligned_alloc
+	BLOCK_THREE memalign
+	BLOCK_THREE valloc
+	BLOCK_THREE pvalloc
+	BLOCK_THREE new
+	BLOCK_THREE new_array
+	BLOCK_THREE free
+	BLOCK_THREE delete
+	BLOCK_THREE munmap
+	BLOCK_THREE brk
+	BLOCK_THREE sbrk
+	BLOCK_SIX mmap
+	BLOCK_SIX mremap
+
+// ---- SAMPLE ------------------------------------------------------------------
+//
+// What is not chosen goes on to the function from here, and what has no mark. All else is done
+// in C (sample.c), as if this had done nothing: it has the arguments, and all of it to do.
+
+// r10 = what is known of this thread. Clobbers rax.
+.macro FIND_BLOCK_THREAD miss
+	mov	%fs:0, %rax
+	mov	%rax, %r10
+	shr	$12, %r10
+	imul	$THREAD_FACTOR, %r10d, %r10d
+	shr	$(32 - THREAD_BITS), %r10d
+	shl	$THREAD_SHIFT, %r10
+	add	sosc_block_threads(%rip), %r10
+	cmp	%rax, BLOCK_THREAD_TP(%r10)
+	jne	\miss
+.endm
+
+// Count rax bytes down, if the next one that is chosen is not among them. An add without lock is
+// whole for signal handlers: what one counts in between makes the next block the chosen one.
+.macro COUNT_DOWN chosen
+	test	%rax, %rax
+	js	\chosen
+	cmp	%rax, BLOCK_THREAD_LEFT(%r10)
+	jle	\chosen
+	sub	%rax, BLOCK_THREAD_LEFT(%r10)
+.endm
+
+// Whether operator new makes this call, which has counted it. Clobbers rax. new[] may jump to new,
+// and so leave the return address where it was; but what is the same call once more is another one.
+.macro IF_NOT_INSIDE no
+	mov	BLOCK_THREAD_SP(%r10), %rax
+	cmp	%rax, BLOCK_THREAD_HIGH(%r10)
+	jbe	\no
+	sub	%rsp, %rax
+	jnz	97f
+	cmp	%r11, BLOCK_THREAD_BY(%r10)
+	je	\no
+97:	cmp	$BLOCK_NEAR, %rax
+	jae	\no
+	mov	(%rsp,%rax), %rax
+	cmp	%rax, BLOCK_THREAD_RET(%r10)
+	jne	\no
+.endm
+
+// Whether the block at rdi has a mark. \alike: no leaf; then all have one if the flags say equal,
+// else none has. Clobbers rax, r10.
+.macro IF_MARKED yes, alike
+	mov	%rdi, %rax
+	shr	$MARK_BITS, %rax
+	and	$(MARK_LEAVES - 1), %eax
+	mov	sosc_block_marks(%rip), %r10
+	mov	(%r10,%rax,8), %r10
+	cmp	$MARK_ALL, %r10
+	jbe	\alike
+	mov	%edi, %eax
+	and	$((1 << MARK_BITS) - 1), %eax
+	shr	$8, %eax
+	mov	(%r10,%rax,4), %r10d
+	mov	%edi, %eax
+	shr	$3, %eax
+	bt	%eax, %r10d
+	jc	\yes
+.endm
+
+.macro SAMPLE_BEGIN name
+FUNCTION sosc_h_sample_\name
+	.cfi_startproc
+	endbr64
+.endm
+
+.macro SAMPLE_IN_C name
+	mov	%rsp, %rcx
+	mov	%rbp, %r8
+	mov	%r11, %r9
+	jmp	sosc_sample_\name
+	.cfi_endproc
+.endm
+
+// rax bytes are asked for. \alike: where realloc goes on from IF_MARKED.
+.macro SAMPLE_OTHERS name, alike
+	cmpq	$0, BLOCK_THREAD_SP(%r10)
+	jne	2f
+	COUNT_DOWN 1f
+3:	jmp	*CELL_ORIGINAL(%r11)
+2:	IF_NOT_INSIDE 1f
+	movq	$0, BLOCK_THREAD_SP(%r10)
+	jmp	3b
+.ifnb \alike
+\alike:	jne	4b
+.endif
+1:	SAMPLE_IN_C \name
+.endm
+
+	SAMPLE_BEGIN malloc
+	FIND_BLOCK_THREAD 1f
+	lea	1(%rdi), %rax
+	SAMPLE_OTHERS malloc
+
+	SAMPLE_BEGIN calloc
+	FIND_BLOCK_THREAD 1f
+	mov	%rdi, %rax
+	mul	%rsi
+	jo	1f
+	inc	%rax
+	SAMPLE_OTHERS calloc
+
+	SAMPLE_BEGIN realloc
+	IF_MARKED 1f, 5f
+4:	FIND_BLOCK_THREAD 1f
+	lea	1(%rsi), %rax
+	SAMPLE_OTHERS realloc, 5
+
+	SAMPLE_BEGIN free
+	IF_MARKED 1f, 2f
+3:	jmp	*CELL_ORIGINAL(%r11)
+2:	jne	3b
+1:	SAMPLE_IN_C free
+
+// operator new calls malloc, new[] both: these say that they have counted the block.
+.macro SAMPLE_NEW name
+	SAMPLE_BEGIN \name
+	FIND_BLOCK_THREAD 1f
+	cmpq	$0, BLOCK_THREAD_SP(%r10)
+	jne	2f
+	cmp	%rsp, BLOCK_THREAD_LOW(%r10)
+	ja	1f
+	cmp	%rsp, BLOCK_THREAD_HIGH(%r10)
+	jbe	1f
+	lea	1(%rdi), %rax
+	COUNT_DOWN 1f
+	mov	(%rsp), %rax
+	mov	%rax, BLOCK_THREAD_RET(%r10)
+	mov	%r11, BLOCK_THREAD_BY(%r10)
+	mov	%rsp, BLOCK_THREAD_SP(%r10)
+3:	jmp	*CELL_ORIGINAL(%r11)
+2:	IF_NOT_INSIDE 1f
+	jmp	3b
+1:	SAMPLE_IN_C \name
+.endm
+
+	SAMPLE_NEW new
+	SAMPLE_NEW new_array
+
+.macro SAMPLE_RARE name
+	SAMPLE_BEGIN \name
+	SAMPLE_IN_C \name
+.endm
+
+	SAMPLE_RARE reallocarray
+	SAMPLE_RARE posix_memalign
+	SAMPLE_RARE aligned_alloc
+	SAMPLE_RARE memalign
+	SAMPLE_RARE valloc
+	SAMPLE_RARE pvalloc

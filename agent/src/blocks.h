@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * Blocks and mappings: what a thread's calls have in common.
+ */
+#ifndef SOSC_BLOCKS_H
+#define SOSC_BLOCKS_H
+
+#include "arch.h"
+#include "cell.h"
+#include "soscope/blocks.h"
+#include "thread.h"
+
+#pragma GCC visibility push(hidden)
+
+// What is known of a thread: it has the thread's index, and is wiped in a forked child, too.
+struct sosc_block_thread {
+	uint32_t tid; // whose it is
+	uint32_t stack; // of the outermost call that is under way
+	uint64_t sp; // where the return address of that lies; 0: there is none
+	uint64_t ret; // what stands there
+	uint64_t recorded; // a block that a call inside it has recorded
+	uint64_t freeing; // the block that it frees
+	uint64_t last; // the unit of the newest BLOCK
+	uint64_t low, high; // addrs that can be read: a part of the stack that it runs on
+	uint64_t wall; // what lies there cannot; 0: not known
+	void *memos; // what was walked; NULL: there is no memory for it
+	uint64_t tp; // its thread pointer; set last
+	uint64_t left; // bytes that it allocates until one is sampled
+	uint64_t drawn; // what `left` was behind the newest block that was
+	uint64_t seed; // of its random numbers
+	uint64_t by; // the cell of the call at `sp`, where blocks are sampled
+	uint64_t reserved;
+};
+
+struct sosc_block_call { // of one of the functions
+	struct sosc_cell *cell;
+	struct sosc_thread *thread;
+	struct sosc_block_thread *state;
+	uint64_t sp; // where the return address lies
+	uint64_t fp; // the caller's frame pointer, if it has one
+};
+
+static inline uint64_t sosc_returns_to(const struct sosc_block_call *call)
+{
+	return *(const uint64_t *)call->sp;
+}
+
+static inline uint64_t sosc_block_go_on(const struct sosc_cell *cell, uint64_t a, uint64_t b,
+					uint64_t c)
+{
+	uint64_t (*original)(uint64_t, uint64_t, uint64_t) =
+		(void *)__atomic_load_n(&cell->original, __ATOMIC_ACQUIRE);
+
+	return original(a, b, c);
+}
+
+static inline uint64_t sosc_block_product(uint64_t a, uint64_t b)
+{
+	uint64_t all;
+
+	return __builtin_mul_overflow(a, b, &all) ? UINT64_MAX : all;
+}
+
+// What a function allocated: its result, or for posix_memalign what lies at @out.
+static inline uint64_t sosc_block_addr(uint64_t result, const uint64_t *out)
+{
+	return !out ? result : (uint32_t)result ? 0 : *out;
+}
+
+// What defines the program's malloc, where that records no calls that are under way; else NULL.
+extern const struct sosc_loaded *sosc_block_allocator;
+extern struct sosc_block_thread *sosc_block_threads; // by the index of a struct sosc_thread
+
+bool sosc_block_call_begin(struct sosc_block_call *call);
+bool sosc_block_is_inside(const struct sosc_block_call *call, uint64_t near);
+struct sosc_block *sosc_block_write(const struct sosc_block_call *call, uint32_t type,
+				    uint64_t addr, uint64_t size, uint32_t stack);
+
+// walk.c
+void sosc_block_find_stack(const struct sosc_block_call *call);
+void *sosc_block_memos(void);
+uint32_t sosc_block_stack(const struct sosc_block_call *call, enum sosc_block_api api);
+
+// stacks.c
+struct sosc_blocks *sosc_stacks_start(void);
+uint32_t sosc_stack_of(const uint64_t *frames, uint32_t count, uint64_t head, uint64_t hash);
+
+// sample.c
+bool sosc_sample_start(const struct sosc_blocks *own);
+void sosc_sample_thread(struct sosc_block_thread *state, uint32_t tid);
+extern uint64_t *sosc_block_marks;
+
+// Functions that make a block, of arguments a, b and c: the block that they free, the size of the
+// new one, and where its address lies if it is not the result.
+#define SOSC_BLOCK_ALLOCATORS(ONE)                                                  \
+	ONE(malloc, 0, a, NULL, SOSC_API_MALLOC)                                    \
+	ONE(calloc, 0, sosc_block_product(a, b), NULL, SOSC_API_CALLOC)             \
+	ONE(realloc, a, b, NULL, SOSC_API_REALLOC)                                  \
+	ONE(reallocarray, a, sosc_block_product(b, c), NULL, SOSC_API_REALLOCARRAY) \
+	ONE(posix_memalign, 0, c, (const uint64_t *)a, SOSC_API_POSIX_MEMALIGN)     \
+	ONE(aligned_alloc, 0, b, NULL, SOSC_API_ALIGNED_ALLOC)                      \
+	ONE(memalign, 0, b, NULL, SOSC_API_MEMALIGN)                                \
+	ONE(valloc, 0, a, NULL, SOSC_API_VALLOC)                                    \
+	ONE(pvalloc, 0, a, NULL, SOSC_API_PVALLOC)                                  \
+	ONE(new, 0, a, NULL, SOSC_API_NEW)                                          \
+	ONE(new_array, 0, a, NULL, SOSC_API_NEW_ARRAY)
+
+// Handlers, in the assembly and where they go on: those of EXACT, and those of SAMPLE.
+#define SOSC_DECLARE(name, ...)                                                                  \
+	void sosc_h_block_##name(void);                                                          \
+	uint64_t sosc_block_##name(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint64_t fp, \
+				   struct sosc_cell *cell);
+#define SOSC_DECLARE_BOTH(name, ...)                                                              \
+	SOSC_DECLARE(name)                                                                        \
+	void sosc_h_sample_##name(void);                                                          \
+	uint64_t sosc_sample_##name(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint64_t fp, \
+				    struct sosc_cell *cell);
+SOSC_BLOCK_ALLOCATORS(SOSC_DECLARE_BOTH)
+SOSC_DECLARE_BOTH(free)
+SOSC_DECLARE(delete)
+SOSC_DECLARE(munmap)
+SOSC_DECLARE(brk)
+SOSC_DECLARE(sbrk)
+#undef SOSC_DECLARE_BOTH
+#undef SOSC_DECLARE
+
+struct sosc_mapping_call { // as the assembly saves it
+	struct sosc_cell *cell;
+	uint64_t fp;
+	uint64_t arg[6];
+	uint64_t ret; // in its place
+};
+
+void sosc_h_block_mmap(void);
+void sosc_h_block_mremap(void);
+uint64_t sosc_block_mmap(struct sosc_mapping_call *call);
+uint64_t sosc_block_mremap(struct sosc_mapping_call *call);
+
+#pragma GCC visibility pop
+
+_Static_assert(sizeof(struct sosc_block_thread) == 1 << THREAD_SHIFT, "layout.h");
+_Static_assert(offsetof(struct sosc_block_thread, sp) == BLOCK_THREAD_SP, "layout.h");
+_Static_assert(offsetof(struct sosc_block_thread, ret) == BLOCK_THREAD_RET, "layout.h");
+_Static_assert(offsetof(struct sosc_block_thread, low) == BLOCK_THREAD_LOW, "layout.h");
+_Static_assert(offsetof(struct sosc_block_thread, high) == BLOCK_THREAD_HIGH, "layout.h");
+_Static_assert(offsetof(struct sosc_block_thread, tp) == BLOCK_THREAD_TP, "layout.h");
+_Static_assert(offsetof(struct sosc_block_thread, by) == BLOCK_THREAD_BY, "layout.h");
+_Static_assert(offsetof(struct sosc_block_thread, left) == BLOCK_THREAD_LEFT, "layout.h");
+_Static_assert(sizeof(struct sosc_block) == SOSC_UNIT, "stream.h");
+
+#endif

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+// Objects that stay alive: an instrument that needs calls only to find its way in. It waits at
+// calls that an interpreter makes until that can be asked for what it makes and frees.
+//
+// What is known lies in the process's own memory, and soscope reads it there: when the program
+// has ended of itself or is about to execute another one it asks for that, and waits.
+
+#include "objects.h"
+#include "arch.h"
+#include "cell.h"
+#include "clock.h"
+#include "guard.h"
+#include "handler.h"
+#include "image.h"
+#include "instrument.h"
+#include "lookup.h"
+#include "origin.h"
+#include "python.h"
+#include "ruby.h"
+#include "slot.h"
+#include "sys.h"
+#include "thread.h"
+
+enum {
+	SLICE = 5000000, // ns of waiting between looks at whether soscope is done
+	PATIENCE = 600, // slices without a heartbeat
+};
+
+bool sosc_objects_count;
+bool sosc_objects_types;
+bool sosc_objects_asked;
+uint32_t sosc_objects_since;
+struct sosc_objects_tally sosc_objects_tally;
+
+static struct sosc_objects_place without_place, *place;
+static uint32_t asking;
+static uint32_t runtime_now, minor_now; // of the interpreter whose objects are counted
+static enum sosc_objects_refusal refusal_now;
+static const struct sosc_python *own_layouts; // what the program itself has said
+static uint32_t own_layout_count;
+
+/** What soscope has said, NULL: the session is over, or there was none. */
+const struct sosc_objects *sosc_objects_plan(void)
+{
+	return sosc_own(SOSC_INSTRUMENT_OBJECTS, sizeof(struct sosc_objects));
+}
+
+/** What is known of versions of CPython. */
+const struct sosc_python *sosc_objects_layouts(uint32_t *count)
+{
+	const struct sosc_objects *plan = sosc_objects_plan();
+
+	*count = plan ? plan->layouts : own_layout_count;
+	return plan ? (const void *)((const uint8_t *)plan + plan->first_layout) : own_layouts;
+}
+
+static struct sosc_objects_place *free_place(void)
+{
+	struct sosc_objects *plan = sosc_own(SOSC_INSTRUMENT_OBJECTS, sizeof(*plan));
+	uint32_t taken;
+
+	if (!plan)
+		return &without_place;
+	taken = __atomic_fetch_add(&plan->places_used, 1, __ATOMIC_RELAXED);
+	if (taken >= plan->places)
+		return &without_place;
+	return (struct sosc_objects_place *)((uint8_t *)plan + plan->first_place) + taken;
+}
+
+static void take_place(void)
+{
+	struct sosc_objects_place *mine = free_place();
+
+	if (place) { // our parent's: all that it says is true of our copy
+		*mine = *place;
+		mine->answered = mine->asked;
+	}
+	if (refusal_now) { // a child's, which had not found out that it is one
+		mine->refusal = refusal_now;
+		mine->state = SOSC_OBJECTS_REFUSED;
+	}
+	mine->side = (uint64_t)sosc_side;
+	mine->tally = (uint64_t)&sosc_objects_tally;
+	mine->ruby = (uint64_t)&sosc_ruby;
+	__atomic_store_n(&mine->pid, (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0), __ATOMIC_RELEASE);
+	place = mine;
+}
+
+// Counting goes on without any session.
+static void start(void)
+{
+	place = NULL;
+	refusal_now = SOSC_OBJECTS_FINE;
+	take_place();
+	if (!sosc_objects_count)
+		return;
+	place->runtime = runtime_now;
+	place->minor = minor_now;
+	place->state = SOSC_OBJECTS_COUNTING;
+}
+
+// What the program itself asks for has nothing to do with a session.
+static void quiet(void)
+{
+	sosc_objects_count = (sosc_objects_count && sosc_objects_asked) || sosc_objects_since;
+	place = &without_place;
+}
+
+/** From now on objects are counted; whether there is memory for that. */
+bool sosc_objects_begin(enum sosc_objects_runtime runtime, uint32_t minor)
+{
+	const struct sosc_objects *plan = sosc_objects_plan();
+
+	if (!sosc_origins_init())
+		return false;
+	sosc_objects_tally.origins = (uint64_t)sosc_origins;
+	sosc_objects_types = plan && plan->flags & SOSC_OBJECTS_TYPES;
+	place->runtime = runtime_now = runtime;
+	place->minor = minor_now = minor;
+	refusal_now = SOSC_OBJECTS_FINE;
+	sosc_objects_count = true;
+	return true;
+}
+
+/** All is in place, and has been tried. */
+void sosc_objects_ready(void)
+{
+	sosc_objects_tally.created = sosc_objects_tally.destroyed = 0;
+	__atomic_store_n(&place->state, SOSC_OBJECTS_COUNTING, __ATOMIC_RELEASE);
+}
+
+/** An order of soscope's has been carried out. */
+void sosc_objects_done(enum sosc_objects_order order)
+{
+	if (order == SOSC_OBJECTS_END && place->state == SOSC_OBJECTS_COUNTING)
+		place->state = SOSC_OBJECTS_WAITING;
+	__atomic_store_n(&place->done, order, __ATOMIC_RELEASE);
+}
+
+/** Why the interpreter's objects cannot be counted. */
+enum sosc_objects_refusal sosc_objects_refused(void)
+{
+	return refusal_now;
+}
+
+// A forked child has its parent's place until it makes a call that is hooked.
+static bool is_place_ours(void)
+{
+	return (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0) == place->pid;
+}
+
+/** The interpreter's objects cannot be counted; @text is what is missing, or NULL. */
+void sosc_objects_refuse(enum sosc_objects_refusal why, const char *text)
+{
+	uint32_t i = 0;
+
+	sosc_objects_count = false;
+	refusal_now = why;
+	if (!is_place_ours())
+		return;
+	for (; text && text[i] && i < SOSC_OBJECTS_TEXT - 1; i++)
+		place->text[i] = (uint8_t)text[i];
+	place->text[i] = 0;
+	place->refusal = why;
+	__atomic_store_n(&place->state, SOSC_OBJECTS_REFUSED, __ATOMIC_RELEASE);
+}
+
+/** Where @image has a symbol of its own, 0: it has none of that name. */
+uint64_t sosc_function_of(const struct sosc_loaded *image, const char *name)
+{
+	const Elf64_Sym *symbol = sosc_lookup(image, name, sosc_gnu_hash(name), NULL);
+
+	return symbol ? image->bias + symbol->st_value : 0;
+}
+
+/** The program asks for its objects itself; soscope may know nothing of them. */
+void sosc_objects_alone(const struct sosc_python *layouts, uint32_t count)
+{
+	own_layouts = layouts;
+	own_layout_count = count;
+	if (!place)
+		place = &without_place;
+	if (place == &without_place) // a child may have come from whoever said this before
+		place->pid = (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
+}
+
+/** Tell the program how it stands. */
+void sosc_objects_tell(struct sosc_program *program)
+{
+	program->state = sosc_objects_count ? SOSC_OBJECTS_COUNTING :
+			 refusal_now	    ? SOSC_OBJECTS_REFUSED :
+					      SOSC_OBJECTS_WAITING;
+	program->refusal = refusal_now;
+	memcpy(program->text, place->text, sizeof(program->text));
+}
+
+// ---- soscope is to look ----------------------------------------------------------
+
+static bool is_over(void)
+{
+	return sosc_is_quiet() || sosc_control->command == SOSC_COMMAND_STOP;
+}
+
+/** Have soscope look at the objects, and wait until it has. */
+void sosc_objects_ask(enum sosc_objects_reason reason)
+{
+	uint64_t heartbeat = 0;
+	uint32_t number, still = 0;
+
+	if (is_over() || place == &without_place || place->state != SOSC_OBJECTS_COUNTING ||
+	    !is_place_ours())
+		return;
+	if (__atomic_exchange_n(&asking, 1, __ATOMIC_ACQUIRE))
+		return; // another thread does
+	place->reason = reason;
+	number = place->asked + 1;
+	__atomic_store_n(&place->asked, number, __ATOMIC_RELEASE);
+	while (still < PATIENCE && !is_over()) {
+		uint32_t answered = __atomic_load_n(&place->answered, __ATOMIC_ACQUIRE);
+		uint64_t seen = __atomic_load_n(&sosc_control->heartbeat, __ATOMIC_ACQUIRE);
+
+		if (answered == number)
+			break;
+		still = seen == heartbeat ? still + 1 : 0;
+		heartbeat = seen;
+		(void)sosc_wait(&place->answered, answered, SLICE);
+	}
+	__atomic_store_n(&asking, 0, __ATOMIC_RELEASE);
+}
+
+// ---- the way in ------------------------------------------------------------------
+
+static bool is_exec(const char *symbol)
+{
+	if (symbol[0] == 'f')
+		symbol++;
+	return symbol[0] == 'e' && symbol[1] == 'x' && symbol[2] == 'e' && symbol[3] == 'c';
+}
+
+// Where Ruby makes such a call, it may not have begun with what we need of it.
+static bool is_of_memory(const char *symbol)
+{
+	return symbol[0] == 'm' || symbol[0] == 'c'; // malloc, calloc, mmap
+}
+
+static bool is_way_in(const struct sosc_candidate *at)
+{
+	if (sosc_python_is_in(at->image))
+		return true;
+	return !is_of_memory(at->symbol) && sosc_ruby_is_in(at->image);
+}
+
+static uint64_t hooked(const struct sosc_candidate *at, uint32_t cell)
+{
+	(void)cell;
+	if (is_exec(at->symbol) || is_way_in(at))
+		return (uint64_t)sosc_h_layer;
+	return (uint64_t)sosc_h_jump;
+}
+
+static const char *name_of(const struct sosc_call *call)
+{
+	return (const char *)sosc_section(SOSC_SEC_STRINGS) + sosc_slot(call->cell)->symbol;
+}
+
+static enum sosc_next entry(struct sosc_call *call)
+{
+	const struct sosc_loaded *image;
+
+	// a vfork child is in its parent's place: the objects stay its parent's
+	if (sosc_is_sealed(call->thread) || !is_place_ours())
+		return SOSC_GO_ON;
+	if (is_exec(name_of(call))) {
+		sosc_objects_ask(SOSC_OBJECTS_AT_EXEC);
+		return SOSC_GO_ON;
+	}
+	image = sosc_image_of(call->layer->addr);
+	if (place->state == SOSC_OBJECTS_WAITING && image) {
+		if (sosc_python_is_in(image))
+			sosc_python_try(image);
+		else
+			sosc_ruby_try(image);
+	}
+	if (place->state != SOSC_OBJECTS_WAITING)
+		__atomic_store_n(&sosc_cells[call->cell].handler, (uint64_t)sosc_h_jump,
+				 __ATOMIC_RELEASE);
+	return SOSC_GO_ON;
+}
+
+/**
+ * Have the interpreter carry out an order. Called by soscope in the place of one thread, while the
+ * others go on. Return: 1, or 0 where there is no interpreter.
+ */
+__attribute__((visibility("default"))) long
+soscope_agent_objects(const struct sosc_objects_call *call)
+{
+	return place && (sosc_python_order(call) || sosc_ruby_order(call));
+}
+
+void sosc_instrument_objects(struct sosc_instrument *instrument)
+{
+	instrument->needs = SOSC_NEEDS_IDS;
+	instrument->hooked = hooked;
+	instrument->entry = entry;
+	instrument->start = start;
+	instrument->forked = take_place;
+	instrument->quiet = quiet;
+}

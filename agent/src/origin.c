@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// A code object may be gone when its objects are looked at, and another one may have its address.
+// So an origin is told by all that a code object points to, and what is needed of it is copied
+// when it is seen first.
+
+#include "origin.h"
+#include "objects.h"
+#include "sys.h"
+
+enum {
+	ORIGINS_MAX = 1 << 19,
+	BUCKET_BITS = 20,
+	BUCKETS = 1 << BUCKET_BITS,
+	PIECE = 1 << 20, // bytes that copies are cut from
+	TEXT_MAX = 1 << 16, // bytes of a name
+	LINES_MAX = 1 << 22, // bytes of a line table
+	WHOLE_CODE = INT32_MIN, // no instruction
+};
+
+struct sosc_origin *sosc_origins;
+
+static uint32_t *buckets; // numbers of origins, 0 = free
+static uint8_t *piece, *piece_end;
+static uint32_t busy;
+
+static void *map(uint64_t size)
+{
+	void *made = sosc_mmap(NULL, size, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return sosc_mmap_failed(made) ? NULL : made;
+}
+
+/** Return whether there is memory for them. */
+bool sosc_origins_init(void)
+{
+	if (!sosc_origins)
+		sosc_origins = map(sizeof(*sosc_origins) * ORIGINS_MAX);
+	if (!buckets)
+		buckets = map(sizeof(*buckets) * BUCKETS);
+	if (!sosc_objects_tally.origin_count)
+		sosc_objects_tally.origin_count = ORIGINS_FIRST;
+	return sosc_origins && buckets;
+}
+
+// One address may be that of many code objects, one after the other.
+static uint32_t bucket_of(const struct sosc_origin *wanted)
+{
+	uint64_t lines = (uint64_t)wanted->first_line << 32 | (uint32_t)wanted->instr;
+	uint64_t word = (wanted->code >> 4) * 0x9e3779b97f4a7c15 + lines * 0xc2b2ae3d27d4eb4f;
+
+	word ^= word >> 29;
+	word += (wanted->lines >> 4) * 0x165667b19e3779f9 +
+		(wanted->file >> 4) * 0x27d4eb2f165667c5 + (wanted->name >> 4);
+	word *= 0x9e3779b97f4a7c15;
+	return (uint32_t)(word >> (64 - BUCKET_BITS));
+}
+
+static bool is_code(const struct sosc_origin *a, const struct sosc_origin *b)
+{
+	return a->code == b->code && a->lines == b->lines && a->file == b->file &&
+	       a->name == b->name && a->first_line == b->first_line;
+}
+
+/** The number of an origin that has been seen before, 0: it has not. */
+uint32_t sosc_origin_find(const struct sosc_origin *wanted)
+{
+	for (uint32_t at = bucket_of(wanted);; at = (at + 1) & (BUCKETS - 1)) {
+		uint32_t number = __atomic_load_n(&buckets[at], __ATOMIC_ACQUIRE);
+
+		if (!number)
+			return 0;
+		if (sosc_origins[number].instr == wanted->instr &&
+		    is_code(&sosc_origins[number], wanted))
+			return number;
+	}
+}
+
+static uint8_t *take(uint64_t size)
+{
+	uint64_t room = (size + 7) & ~7ull;
+	uint8_t *taken;
+
+	if ((uint64_t)(piece_end - piece) < room) {
+		uint64_t whole = room > PIECE ? room : PIECE;
+
+		taken = map(whole);
+		if (!taken)
+			return NULL;
+		piece = taken;
+		piece_end = taken + whole;
+	}
+	taken = piece;
+	piece += room;
+	return taken;
+}
+
+static uint32_t capped(uint32_t size, uint32_t most)
+{
+	return size < most ? size : most;
+}
+
+static uint64_t make_copy(uint32_t first_line, const struct sosc_code_texts *texts)
+{
+	uint32_t file = capped(texts->file.size, TEXT_MAX);
+	uint32_t name = capped(texts->name.size, TEXT_MAX);
+	uint32_t lines = capped(texts->lines.size, LINES_MAX);
+	struct sosc_code *code = (void *)take(sizeof(*code) + file + name + lines);
+	uint8_t *to = (uint8_t *)(code + 1);
+
+	if (!code)
+		return 0;
+	*code = (struct sosc_code){first_line,	      file, texts->file.width, name,
+				   texts->name.width, lines};
+	memcpy(to, texts->file.data, file);
+	memcpy(to + file, texts->name.data, name);
+	memcpy(to + file + name, texts->lines.data, lines);
+	return (uint64_t)code;
+}
+
+static uint32_t add(const struct sosc_origin *wanted, uint64_t copy)
+{
+	uint32_t number = (uint32_t)sosc_objects_tally.origin_count, at = bucket_of(wanted);
+
+	if (!copy)
+		return ORIGIN_UNKNOWN;
+	sosc_origins[number] = *wanted;
+	sosc_origins[number].copy = copy;
+	while (buckets[at])
+		at = (at + 1) & (BUCKETS - 1);
+	sosc_objects_tally.origin_count = number + 1;
+	__atomic_store_n(&buckets[at], number, __ATOMIC_RELEASE);
+	return number;
+}
+
+// The copy stands at an origin of its own, which no object has.
+static uint64_t copy_of(const struct sosc_origin *wanted, const struct sosc_code_texts *texts)
+{
+	struct sosc_origin code = *wanted;
+	uint32_t number;
+
+	code.instr = WHOLE_CODE;
+	number = sosc_origin_find(&code);
+	if (!number)
+		number = add(&code, make_copy(code.first_line, texts));
+	return number ? sosc_origins[number].copy : 0;
+}
+
+/**
+ * Number an origin that was not found. Interpreters that have a lock each may come here at once:
+ * whoever is second does without.
+ */
+uint32_t sosc_origin_make(const struct sosc_origin *wanted, const struct sosc_code_texts *texts)
+{
+	uint32_t number = ORIGIN_UNKNOWN;
+
+	for (int tries = 0; __atomic_exchange_n(&busy, 1, __ATOMIC_ACQUIRE); tries++)
+		if (tries == 1 << 16)
+			return ORIGIN_UNKNOWN;
+	number = sosc_origin_find(wanted);
+	if (!number && sosc_objects_tally.origin_count <= ORIGINS_MAX - 2) // a copy's and its own
+		number = add(wanted, copy_of(wanted, texts));
+	__atomic_store_n(&busy, 0, __ATOMIC_RELEASE);
+	return number;
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program that counts its own objects (soscope_mem, integrations/python). It calls us as any
+// function of C, with its interpreter's lock held. Where soscope is at work in it, objects may be
+// counted already: then the program's own are those that it makes from its beginning on. Else it
+// has loaded us as a library, and we know of the interpreter's image alone.
+
+#include "image.h"
+#include "objects.h"
+#include "python.h"
+#include "sys.h"
+
+static bool is_begun; // by the program, not by soscope
+
+static void know_interpreter(const struct sosc_program *program)
+{
+	struct sosc_loaded *image = &sosc_loaded[0];
+
+	if (sosc_loaded_count)
+		return;
+	for (struct link_map *map = (void *)program->images; map; map = map->l_next) {
+		memset(image, 0, sizeof(*image));
+		image->map = map;
+		if (sosc_image_parse(image, NULL) == 0 && sosc_python_is_in(image)) {
+			sosc_loaded_count = 1;
+			return;
+		}
+	}
+	image->map = NULL;
+}
+
+static void mark_older(uint64_t block, uint32_t *word, void *data)
+{
+	(void)block;
+	(void)data;
+	*word &= ~(uint32_t)SOSC_SIDE_SINCE;
+}
+
+static void begin(const struct sosc_program *program)
+{
+	know_interpreter(program);
+	sosc_objects_alone((const void *)program->layouts, program->layout_count);
+	if (!sosc_objects_count)
+		is_begun = sosc_python_begin() && sosc_objects_count;
+	else if (sosc_objects_types)
+		return;
+	sosc_side_each(mark_older, NULL);
+	sosc_objects_since = sosc_objects_count ? SOSC_SIDE_SINCE : 0;
+}
+
+static void end(void)
+{
+	sosc_objects_since = 0;
+	if (is_begun)
+		sosc_python_end();
+	is_begun = false;
+}
+
+static bool look(struct sosc_program *program)
+{
+	if (sosc_objects_count && !sosc_python_is_told())
+		sosc_objects_refuse(SOSC_OBJECTS_REPLACED, NULL);
+	if (sosc_objects_count)
+		sosc_python_look(program);
+	return sosc_objects_count;
+}
+
+/**
+ * Do what the program asks for, which holds the interpreter's lock. Return: 0, or -EINVAL where it
+ * speaks another language than we do.
+ */
+__attribute__((visibility("default"))) long soscope_agent_program(struct sosc_program *program)
+{
+	if (program->size != sizeof(*program))
+		return -EINVAL;
+	switch ((enum sosc_program_order)program->order) {
+	case SOSC_PROGRAM_BEGIN:
+		begin(program);
+		break;
+	case SOSC_PROGRAM_LOOK:
+		(void)look(program);
+		break;
+	case SOSC_PROGRAM_LOOK_AND_BEGIN:
+		if (look(program))
+			sosc_side_each(mark_older, NULL);
+		break;
+	case SOSC_PROGRAM_END:
+		end();
+		break;
+	}
+	sosc_objects_tell(program);
+	if (sosc_objects_count && sosc_objects_types) {
+		program->state = SOSC_OBJECTS_REFUSED;
+		program->refusal = SOSC_OBJECTS_NO_LINES;
+	}
+	return 0;
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which line of Python makes an object: read from the interpreter's own frame, by a table of where
+// its version keeps things (soscope/objects.h).
+
+#include "origin.h"
+#include "python.h"
+
+enum {
+	SHIMS_MAX = 8,
+	RECENT = 1024, // a power of two
+	TYPE = 8, // ob_type
+	SIZE = 16, // ob_size of a bytes object
+	STATE_SHIFT = 2, // bits of a str's state that are not about its characters,
+	STATE_LATER = 14, // and more of them in some builds
+	STATE_KIND = 7,
+	STATE_COMPACT = 1 << 3,
+	STATE_ASCII = 1 << 4,
+};
+
+static inline uint64_t word_at(uint64_t addr)
+{
+	return *(const uint64_t *)addr;
+}
+
+static uint64_t frame_of(const struct sosc_python *at)
+{
+	uint64_t frame = (uint64_t)sosc_python.thread_state();
+
+	if (frame)
+		frame = word_at(frame + at->state_frame);
+	if (frame && at->inner_frame != SOSC_NONE)
+		frame = word_at(frame + at->inner_frame);
+	if (at->frame_owner == SOSC_NONE)
+		return frame;
+	for (int i = 0; frame && *(const uint8_t *)(frame + at->frame_owner) >= at->shim; i++)
+		frame = i < SHIMS_MAX ? word_at(frame + at->frame_previous) : 0;
+	return frame;
+}
+
+static int32_t instr_of(const struct sosc_python *at, uint64_t instr, uint64_t code)
+{
+	switch (at->instr_kind) {
+	case SOSC_INSTR_POINTER:
+		return (int32_t)(instr - code - at->code_bytes);
+	case SOSC_INSTR_UNITS:
+		return (int32_t)instr * 2;
+	default:
+		return (int32_t)instr;
+	}
+}
+
+static struct sosc_text text_of(const struct sosc_python *at, uint64_t object)
+{
+	uint32_t state = *(const uint32_t *)(object + at->text_state) >> STATE_SHIFT;
+	uint32_t width;
+	uint64_t length = word_at(object + at->text_length);
+
+	if (!(state & STATE_KIND)) // never 0: an early 3.14
+		state >>= STATE_LATER;
+	width = state & STATE_KIND;
+
+	if (!(state & STATE_COMPACT) || !width || length > 1 << 20)
+		return (struct sosc_text){NULL, 0, 1};
+	return (struct sosc_text){
+		(const void *)(object + (state & STATE_ASCII ? at->text_ascii : at->text_compact)),
+		(uint32_t)length * width,
+		width,
+	};
+}
+
+static uint32_t make(const struct sosc_python *at, const struct sosc_origin *origin)
+{
+	struct sosc_code_texts texts = {
+		text_of(at, origin->file),
+		text_of(at, origin->name),
+		{(const void *)(origin->lines + at->bytes_data),
+		 (uint32_t)word_at(origin->lines + SIZE), 1},
+	};
+
+	return sosc_origin_make(origin, &texts);
+}
+
+// An origin that was asked for not long ago.
+static struct recent {
+	uint32_t version; // odd: it is being written
+	uint32_t number;
+	uint64_t instr; // as the frame has it
+	struct sosc_origin origin;
+} recent[RECENT];
+
+static uint32_t look_up(const struct sosc_python *at, uint64_t code, uint64_t instr)
+{
+	struct sosc_origin origin = {
+		.code = code,
+		.file = word_at(code + at->code_file),
+		.name = word_at(code + at->code_name),
+		.lines = word_at(code + at->code_lines),
+		.first_line = *(const uint32_t *)(code + at->code_first_line),
+		.instr = instr_of(at, instr, code),
+	};
+	struct recent *entry = &recent[(instr >> 1 ^ code >> 4) & (RECENT - 1)];
+	uint32_t version = entry->version & ~1u, number = sosc_origin_find(&origin);
+
+	if (!number)
+		number = make(at, &origin);
+	if (number && __atomic_compare_exchange_n(&entry->version, &version, version + 1, false,
+						  __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+		entry->number = number;
+		entry->instr = instr;
+		entry->origin = origin;
+		__atomic_store_n(&entry->version, version + 2, __ATOMIC_RELEASE);
+	}
+	return number;
+}
+
+// Its number, 0: it has not been asked for lately.
+static inline uint32_t look_back(const struct sosc_python *at, uint64_t code, uint64_t instr)
+{
+	const struct recent *entry = &recent[(instr >> 1 ^ code >> 4) & (RECENT - 1)];
+	uint32_t version = __atomic_load_n(&entry->version, __ATOMIC_ACQUIRE);
+	uint32_t number = entry->number;
+
+	if (entry->instr != instr || entry->origin.code != code ||
+	    entry->origin.lines != word_at(code + at->code_lines) ||
+	    entry->origin.file != word_at(code + at->code_file) ||
+	    entry->origin.name != word_at(code + at->code_name) ||
+	    entry->origin.first_line != *(const uint32_t *)(code + at->code_first_line))
+		return 0;
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return version & 1 || entry->version != version ? 0 : number;
+}
+
+/** Whether the thread that holds the GIL runs any code of Python. */
+bool sosc_python_runs(void)
+{
+	return frame_of(&sosc_python_layout) != 0;
+}
+
+/** Where the thread that holds the GIL makes an object: a number of an origin. */
+uint32_t sosc_python_origin(void)
+{
+	const struct sosc_python *at = &sosc_python_layout;
+	uint64_t frame, code, instr;
+	uint32_t number;
+
+	if (sosc_objects_types)
+		return ORIGIN_NOWHERE;
+	frame = frame_of(at);
+	if (!frame)
+		return ORIGIN_NOWHERE;
+	code = word_at(frame + at->frame_code) & ~(uint64_t)at->frame_tag;
+	if (!code)
+		return ORIGIN_NOWHERE;
+	instr = word_at(frame + at->frame_instr);
+	if (at->instr_kind != SOSC_INSTR_POINTER)
+		instr = (uint32_t)instr;
+	number = look_back(at, code, instr);
+	if (number)
+		return number;
+	if (word_at(code + TYPE) != (uint64_t)sosc_python.PyCode_Type)
+		return ORIGIN_NOWHERE;
+	return look_up(at, code, instr);
+}

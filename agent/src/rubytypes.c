@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names of the classes that have had objects. Ruby may only be asked for them where it runs
+// nothing else; so a class is noted when it has its first object, and asked for soon. What is
+// known stays readable from outside when the process is killed.
+
+#include "ruby.h"
+#include "sys.h"
+
+enum {
+	WAITING = 1024,
+	NAME_MAX = 4096, // bytes
+	NIL_MAX = 8, // nil is 4 or 8
+	PIECE = 1 << 16, // bytes that names are cut from
+};
+
+struct sosc_ruby_type *sosc_ruby_types;
+bool sosc_ruby_unasked;
+
+static uint32_t waiting[WAITING], waiting_count; // places of classes to ask for
+static uint8_t *piece, *piece_end;
+
+/** Return whether there is memory for them. */
+bool sosc_ruby_types_init(void)
+{
+	void *made = sosc_ruby_types;
+
+	if (made)
+		return true;
+	made = sosc_mmap(NULL, sizeof(*sosc_ruby_types) * SOSC_RUBY_TYPES, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (sosc_mmap_failed(made))
+		return false;
+	sosc_ruby_types = made;
+	sosc_ruby.types = (uint64_t)made;
+	return true;
+}
+
+static uint64_t copy_of(const char *name, uint32_t size)
+{
+	uint8_t *taken;
+
+	if ((uint64_t)(piece_end - piece) < size) {
+		piece = sosc_mmap(NULL, PIECE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+				  -1, 0);
+		if (sosc_mmap_failed(piece)) {
+			piece = piece_end = NULL;
+			return 0;
+		}
+		piece_end = piece + PIECE;
+	}
+	taken = piece;
+	memcpy(taken, name, size);
+	piece += size;
+	return (uint64_t)taken;
+}
+
+/**
+ * The place of @class among the classes that were seen, SOSC_RUBY_TYPES: there is no room. A new
+ * one waits to be asked for its name.
+ */
+uint32_t sosc_ruby_type_make(sosc_value class)
+{
+	uint32_t first = sosc_ruby_type_first(class), room = SOSC_RUBY_TYPES;
+
+	for (uint32_t i = 0; i < TYPES_TRIED; i++) {
+		uint32_t at = (first + i) & (SOSC_RUBY_TYPES - 1);
+		uint64_t there = sosc_ruby_types[at].class;
+
+		if (there == class)
+			return at;
+		if (room == SOSC_RUBY_TYPES && there <= SOSC_RUBY_FREED)
+			room = at;
+		if (!there)
+			break;
+	}
+	if (room == SOSC_RUBY_TYPES)
+		return room;
+	sosc_ruby_types[room].name = 0;
+	sosc_ruby_types[room].size = 0;
+	sosc_ruby_types[room].asked = 0;
+	__atomic_store_n(&sosc_ruby_types[room].class, class, __ATOMIC_RELEASE);
+	if (waiting_count < WAITING)
+		waiting[waiting_count++] = room;
+	sosc_ruby_unasked = true;
+	return room;
+}
+
+/** The class at place @at has another address now. */
+void sosc_ruby_type_move(uint32_t at, sosc_value class)
+{
+	struct sosc_ruby_type was = sosc_ruby_types[at];
+	uint32_t place;
+
+	sosc_ruby_types[at].class = SOSC_RUBY_FREED;
+	place = sosc_ruby_type_make(class);
+	if (place == SOSC_RUBY_TYPES)
+		return;
+	was.class = class;
+	sosc_ruby_types[place] = was;
+}
+
+/** A class is about to be freed. */
+void sosc_ruby_types_forget(sosc_value class)
+{
+	uint32_t first = sosc_ruby_type_first(class);
+
+	for (uint32_t i = 0; i < TYPES_TRIED; i++) {
+		struct sosc_ruby_type *type = &sosc_ruby_types[(first + i) & (SOSC_RUBY_TYPES - 1)];
+
+		if (type->class == class)
+			type->class = SOSC_RUBY_FREED;
+		if (!type->class)
+			return;
+	}
+}
+
+// Objects of a singleton class are of the class behind it.
+static void ask(struct sosc_ruby_type *type)
+{
+	volatile sosc_value name;
+	const char *text;
+	long size;
+
+	type->asked = 1;
+	name = sosc_rb.rb_class_real(type->class);
+	name = name ? sosc_rb.rb_mod_name(name) : 0;
+	if (name <= NIL_MAX || name & 7 || sosc_ruby_kind(name) != KIND_STRING)
+		return; // nil: it has none
+	size = (long)sosc_rb.rb_str_length(name) >> 1; // a Fixnum
+	text = sosc_rb.rb_string_value_ptr(&name);
+	if (size <= 0 || size > NAME_MAX)
+		return;
+	type->name = copy_of(text, (uint32_t)size);
+	__atomic_store_n(&type->size, type->name ? (uint32_t)size : 0, __ATOMIC_RELEASE);
+}
+
+static bool is_there(const struct sosc_ruby_type *type)
+{
+	return type->class > SOSC_RUBY_FREED;
+}
+
+/**
+ * Ask Ruby for the names of new classes; @again: for those of all that have none, too. The thread
+ * holds the GVL, and may make objects.
+ */
+void sosc_ruby_types_ask(bool again)
+{
+	bool all = again || waiting_count == WAITING;
+	uint32_t count = all ? SOSC_RUBY_TYPES : waiting_count;
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct sosc_ruby_type *type = &sosc_ruby_types[all ? i : waiting[i]];
+
+		if (is_there(type) && !type->name && (again || !type->asked))
+			ask(type);
+	}
+	waiting_count = 0;
+	sosc_ruby_unasked = false;
+}

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocks of which some are recorded: each byte that a thread allocates is chosen by chance, one in
+// so many, and a block with a chosen byte is recorded as it would be in EXACT.
+//
+// How many bytes it is until the next one that is chosen is drawn beforehand: the assembly counts
+// them down, and comes here when a block has it. So what is not chosen costs a few instructions.
+// One byte is added to each block: those of size 0 are chosen, too.
+//
+// A block that is recorded has a mark: a bit of its address, in tables that cover what addresses
+// there are. Its end is recorded by who takes the mark away, before the block is freed: whoever
+// gets the memory next finds no mark, and may set one. So no mark is ever another block's, and a
+// free that finds none has nothing to say. Blocks lie at multiples of 8.
+
+#include "blocks.h"
+#include "clock.h"
+#include "guard.h"
+#include "image.h"
+#include "sys.h"
+
+enum {
+	MARKS_SIZE = MARK_LEAVES * 8,
+	LEAF_SIZE = 1 << (MARK_BITS - 6),
+	MADV_NOHUGEPAGE = 15, // a mark is to take one page
+	FRACTION = 32, // bits of a logarithm behind the point
+};
+
+uint64_t *sosc_block_marks; // addrs of leaves, MARK_ALL, or 0: there is no mark
+static uint64_t scale; // bytes, times 2^16, per unit of a logarithm to base 2
+
+static void *map_zeros(uint64_t size)
+{
+	void *map = sosc_mmap(NULL, size, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (sosc_mmap_failed(map))
+		return NULL;
+	(void)sosc_sys3(SYS_MADVISE, (long)map, (long)size, MADV_NOHUGEPAGE);
+	return map;
+}
+
+/** A session begins that samples; whether there is memory for it. */
+bool sosc_sample_start(const struct sosc_blocks *own)
+{
+	scale = own->scale;
+	if (!sosc_block_marks) {
+		sosc_block_marks = map_zeros(MARKS_SIZE);
+		return sosc_block_marks;
+	}
+	for (uint32_t i = 0; i < MARK_LEAVES; i++)
+		if (sosc_block_marks[i] > MARK_ALL)
+			(void)sosc_sys3(SYS_MADVISE, (long)sosc_block_marks[i], LEAF_SIZE,
+					MADV_DONTNEED);
+	return true;
+}
+
+// ---- marks -------------------------------------------------------------------
+
+static inline uint64_t *leaf_of(uint64_t addr)
+{
+	return &sosc_block_marks[addr >> MARK_BITS & (MARK_LEAVES - 1)];
+}
+
+static inline uint32_t *word_of(uint64_t leaf, uint64_t addr)
+{
+	return (uint32_t *)leaf + ((addr & ((1ull << MARK_BITS) - 1)) >> 8);
+}
+
+static inline uint32_t bit_of(uint64_t addr)
+{
+	return 1u << (addr >> 3 & 31);
+}
+
+// Where no leaf can be made, all blocks count as marked: then an end is recorded too often.
+static uint64_t make_leaf(const struct sosc_thread *thread, uint64_t *place)
+{
+	void *map = sosc_is_sealed(thread) ? NULL : map_zeros(LEAF_SIZE);
+	uint64_t mine = map ? (uint64_t)map : MARK_ALL, theirs = 0;
+
+	if (__atomic_compare_exchange_n(place, &theirs, mine, false, __ATOMIC_ACQ_REL,
+					__ATOMIC_ACQUIRE))
+		return mine;
+	if (map)
+		(void)sosc_sys3(SYS_MUNMAP, (long)map, LEAF_SIZE, 0);
+	return theirs;
+}
+
+static void mark(const struct sosc_block_call *call, uint64_t addr)
+{
+	uint64_t *place = leaf_of(addr), leaf = __atomic_load_n(place, __ATOMIC_ACQUIRE);
+
+	if (!leaf)
+		leaf = make_leaf(call->thread, place);
+	if (leaf != MARK_ALL)
+		__atomic_fetch_or(word_of(leaf, addr), bit_of(addr), __ATOMIC_RELEASE);
+}
+
+// Whether the block at @addr may have been recorded: it has no mark any more.
+static bool take_mark(uint64_t addr)
+{
+	uint64_t leaf = __atomic_load_n(leaf_of(addr), __ATOMIC_ACQUIRE);
+	uint32_t bit = bit_of(addr);
+
+	if (leaf <= MARK_ALL)
+		return leaf == MARK_ALL;
+	if (!(__atomic_load_n(word_of(leaf, addr), __ATOMIC_RELAXED) & bit))
+		return false;
+	return __atomic_fetch_and(word_of(leaf, addr), ~bit, __ATOMIC_ACQ_REL) & bit;
+}
+
+// ---- chance ------------------------------------------------------------------
+
+// Marsaglia's xorshift with Vigna's multiplier: 64 bits, never 0.
+static uint64_t next_random(struct sosc_block_thread *state)
+{
+	uint64_t x = state->seed;
+
+	x ^= x >> 12;
+	x ^= x << 25;
+	x ^= x >> 27;
+	state->seed = x;
+	return x * 0x2545f4914f6cdd1dull;
+}
+
+// -log2(@x / 2^64), as a fixed-point number: the bits behind the point by squaring.
+static uint64_t minus_log2(uint64_t x)
+{
+	uint32_t zeros = (uint32_t)__builtin_clzll(x);
+	uint64_t rest = x << zeros >> 1, log = 63 - zeros; // rest: in [1, 2), times 2^62
+
+	for (uint32_t i = 0; i < FRACTION; i++) {
+		rest = (uint64_t)((unsigned __int128)rest * rest >> 62);
+		log = log << 1 | rest >> 63;
+		rest >>= rest >> 63;
+	}
+	return (64ull << FRACTION) - log;
+}
+
+// How many bytes it is to the next one that is chosen: exponentially distributed and rounded up,
+// each byte is as likely as any other.
+static uint64_t draw(struct sosc_block_thread *state)
+{
+	unsigned __int128 bytes = (unsigned __int128)minus_log2(next_random(state)) * scale;
+
+	state->left = 1 + (uint64_t)(bytes >> (FRACTION + 16));
+	return state->left;
+}
+
+/** A thread makes its first call. */
+void sosc_sample_thread(struct sosc_block_thread *state, uint32_t tid)
+{
+	uint64_t seed = sosc_ticks() ^ (uint64_t)tid << 40 ^ (uint64_t)state;
+
+	// as in splitmix64: threads whose seeds are alike draw what is not
+	seed = (seed ^ seed >> 30) * 0xbf58476d1ce4e5b9ull;
+	seed = (seed ^ seed >> 27) * 0x94d049bb133111ebull;
+	state->seed = (seed ^ seed >> 31) | 1;
+	(void)draw(state);
+	__atomic_store_n(&state->tp, sosc_thread_pointer(), __ATOMIC_RELEASE);
+}
+
+// Whether a block of so many bytes is chosen.
+static bool is_chosen(struct sosc_block_thread *state, uint64_t size)
+{
+	uint64_t bytes = size + 1, left;
+
+	if ((int64_t)bytes < 0)
+		return true;
+	left = sosc_local_add(&state->left, -bytes);
+	return (int64_t)left <= (int64_t)bytes;
+}
+
+// ---- calls -------------------------------------------------------------------
+
+// The block at @addr is about to be freed, which may have been recorded.
+static void freed(const struct sosc_block_call *call, uint64_t addr)
+{
+	struct sosc_block_thread *state = call->state;
+	bool is_last = state->recorded == addr && state->left == state->drawn;
+
+	if (state->recorded == addr)
+		state->recorded = 0;
+	(void)sosc_block_write(call, SOSC_UNIT_FREED, addr, is_last, 0);
+}
+
+static void made(const struct sosc_block_call *call, uint64_t addr, uint64_t size, uint32_t stack)
+{
+	if (!sosc_block_write(call, SOSC_UNIT_BLOCK, addr, size, stack))
+		return;
+	mark(call, addr);
+	call->state->recorded = addr;
+	call->state->drawn = call->state->left;
+}
+
+// As the assembly says it.
+static bool is_inside(const struct sosc_block_call *call)
+{
+	const struct sosc_block_thread *state = call->state;
+
+	if (state->sp == call->sp)
+		return state->ret == sosc_returns_to(call) && state->by != (uint64_t)call->cell;
+	return sosc_block_is_inside(call, BLOCK_NEAR);
+}
+
+// As in EXACT; but a function that calls another one does what there is to do for both. It says
+// where its return address lies, and the other one takes that away: the assembly does, too.
+static uint64_t allocate(const uint64_t arg[3], uint64_t sp, uint64_t fp, struct sosc_cell *cell,
+			 uint64_t old, uint64_t size, const uint64_t *out, enum sosc_block_api api)
+{
+	struct sosc_block_call call = {.cell = cell, .sp = sp, .fp = fp};
+	struct sosc_block_thread *state;
+	bool chosen = false, ends = false;
+	uint64_t result, addr;
+	uint32_t stack = 0;
+
+	if (!sosc_block_call_begin(&call))
+		return sosc_block_go_on(cell, arg[0], arg[1], arg[2]);
+	state = call.state;
+	if (old && take_mark(old)) {
+		freed(&call, old);
+		ends = true;
+	}
+	if (is_inside(&call)) {
+		state->sp = 0;
+	} else {
+		chosen = is_chosen(state, size);
+		if (chosen) {
+			(void)draw(state);
+			stack = sosc_block_stack(&call, api);
+		}
+		state->ret = sosc_returns_to(&call);
+		state->by = (uint64_t)cell;
+		state->sp = sp;
+	}
+	result = sosc_block_go_on(cell, arg[0], arg[1], arg[2]);
+	state->sp = 0;
+	addr = sosc_block_addr(result, out);
+	if (addr && chosen) {
+		made(&call, addr, size, stack);
+	} else if (!addr && ends && size) {
+		(void)sosc_block_write(&call, SOSC_UNIT_KEPT, old, 0, 0);
+		mark(&call, old);
+	}
+	return result;
+}
+
+#define ALLOCATES(name, old, size, out, api)                                                      \
+	uint64_t sosc_sample_##name(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint64_t fp, \
+				    struct sosc_cell *cell)                                       \
+	{                                                                                         \
+		const uint64_t arg[3] = {a, b, c};                                                \
+                                                                                                  \
+		return allocate(arg, sp, fp, cell, old, size, out, api);                          \
+	}
+
+SOSC_BLOCK_ALLOCATORS(ALLOCATES)
+
+/** free, and what it is called besides, of a block that has a mark. */
+uint64_t sosc_sample_free(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint64_t fp,
+			  struct sosc_cell *cell)
+{
+	struct sosc_block_call call = {.cell = cell, .sp = sp, .fp = fp};
+
+	if (a && sosc_block_call_begin(&call) && take_mark(a))
+		freed(&call, a);
+	return sosc_block_go_on(cell, a, b, c);
+}

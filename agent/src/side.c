@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// The side table grows by what is touched, and never shrinks: a forked child has a copy.
+
+#include "side.h"
+#include "sys.h"
+
+uint32_t **sosc_side[SOSC_SIDE_TOPS];
+uint64_t sosc_side_recent[SIDE_RECENT];
+
+/** The word of the block at @addr, as sosc_side_at. */
+uint32_t *sosc_side_find(uint64_t addr)
+{
+	uint64_t top = addr >> 34;
+	uint32_t **leaves = top < SOSC_SIDE_TOPS ? sosc_side[top] : NULL;
+	uint32_t *words = leaves ? leaves[addr >> 20 & (SOSC_SIDE_LEAVES - 1)] : NULL;
+
+	if (!words)
+		return NULL;
+	__atomic_store_n(&sosc_side_recent[addr >> 20 & (SIDE_RECENT - 1)],
+			 (uint64_t)words | sosc_side_tag(addr), __ATOMIC_RELAXED);
+	return &words[addr >> 4 & (SOSC_SIDE_WORDS - 1)];
+}
+
+// Another thread may have been faster: then its memory is used.
+static void *map_into(void **place, uint64_t size)
+{
+	void *mine = sosc_mmap(NULL, size, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void *theirs = NULL;
+
+	if (sosc_mmap_failed(mine))
+		return __atomic_load_n(place, __ATOMIC_ACQUIRE);
+	if (__atomic_compare_exchange_n(place, &theirs, mine, false, __ATOMIC_ACQ_REL,
+					__ATOMIC_ACQUIRE))
+		return mine;
+	(void)sosc_sys3(SYS_MUNMAP, (long)mine, (long)size, 0);
+	return theirs;
+}
+
+/** The word of the block at @addr, NULL: there is no memory for it. */
+uint32_t *sosc_side_make(uint64_t addr)
+{
+	uint64_t top = addr >> 34;
+	uint32_t **leaves, *words;
+
+	if (top >= SOSC_SIDE_TOPS)
+		return NULL;
+	leaves = sosc_side[top];
+	if (!leaves)
+		leaves = map_into((void **)&sosc_side[top], sizeof(*leaves) * SOSC_SIDE_LEAVES);
+	if (!leaves)
+		return NULL;
+	words = leaves[addr >> 20 & (SOSC_SIDE_LEAVES - 1)];
+	if (!words)
+		words = map_into((void **)&leaves[addr >> 20 & (SOSC_SIDE_LEAVES - 1)],
+				 sizeof(*words) * SOSC_SIDE_WORDS);
+	return words ? &words[addr >> 4 & (SOSC_SIDE_WORDS - 1)] : NULL;
+}
+
+/** Call @visit for each block that holds an object. Nobody may be told of any meanwhile. */
+void sosc_side_each(sosc_side_visit *visit, void *data)
+{
+	for (uint32_t top = 0; top < SOSC_SIDE_TOPS; top++)
+		for (uint32_t leaf = 0; sosc_side[top] && leaf < SOSC_SIDE_LEAVES; leaf++) {
+			uint64_t start = (uint64_t)top << 34 | (uint64_t)leaf << 20;
+			uint32_t *words = sosc_side[top][leaf];
+
+			for (uint32_t i = 0; words && i < SOSC_SIDE_WORDS; i++)
+				if (words[i])
+					visit(start | (uint64_t)i << 4, &words[i], data);
+		}
+}
+
+static void clear(uint64_t block, uint32_t *word, void *data)
+{
+	(void)block;
+	(void)data;
+	*word = 0;
+}
+
+/** Forget all objects. Nobody may be told of any meanwhile. */
+void sosc_side_clear(void)
+{
+	sosc_side_each(clear, NULL);
+}
+
+static void change_word(uint64_t block, uint32_t *word, void *data)
+{
+	uint32_t (**change)(uint32_t word) = data;
+
+	(void)block;
+	*word = (*change)(*word);
+}
+
+/** Give each object the word that @change makes of its word. Nobody may be told of any meanwhile. */
+void sosc_side_change(uint32_t (*change)(uint32_t word))
+{
+	sosc_side_each(change_word, &change);
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stacks of calls, each of them once, in memory that all processes of the control block share.
+//
+// A stack is written before a bucket leads to it, and never changes: whoever finds it can read
+// it, without a lock, in a signal handler, and from outside when its writer has been killed. Two
+// threads may write the same one at once: then the room of one is wasted.
+
+#include "blocks.h"
+#include "instrument.h"
+
+static struct sosc_blocks nowhere, *table = NULL;
+static uint64_t *buckets, *words;
+static uint32_t shift; // of a hash, to the number of a bucket
+static uint64_t mask, room;
+
+/** A session begins; what it says. */
+struct sosc_blocks *sosc_stacks_start(void)
+{
+	struct sosc_blocks *own = sosc_own(SOSC_INSTRUMENT_BLOCKS, sizeof(*own));
+
+	room = 0;
+	table = own ? own : &nowhere;
+	if (!own || !own->bits)
+		return table;
+	buckets = (uint64_t *)((uint8_t *)own + own->first_bucket);
+	words = (uint64_t *)((uint8_t *)own + own->first_word);
+	shift = 64 - own->bits;
+	mask = (1ull << own->bits) - 1;
+	room = own->words;
+	return table;
+}
+
+static bool is_at(uint32_t number, const uint64_t *frames, uint32_t count, uint64_t head)
+{
+	const uint64_t *at = words + number;
+
+	if (at[0] != head)
+		return false;
+	for (uint32_t i = 0; i < count; i++)
+		if (at[1 + i] != frames[i])
+			return false;
+	return true;
+}
+
+static uint32_t write(const uint64_t *frames, uint32_t count, uint64_t head)
+{
+	uint64_t at = __atomic_fetch_add(&table->words_used, count + 1, __ATOMIC_RELAXED);
+
+	if (at + count + 1 > room) {
+		__atomic_fetch_sub(&table->words_used, count + 1, __ATOMIC_RELAXED);
+		return 0;
+	}
+	for (uint32_t i = 0; i < count; i++)
+		words[at + 1 + i] = frames[i];
+	__atomic_store_n(&words[at], head, __ATOMIC_RELEASE);
+	return (uint32_t)at;
+}
+
+/**
+ * The number of a stack: @count return addresses with the innermost first, @head without their
+ * count. 0: there is no room for another one, which is counted.
+ */
+uint32_t sosc_stack_of(const uint64_t *frames, uint32_t count, uint64_t head, uint64_t hash)
+{
+	uint64_t upper = hash & ~(uint64_t)UINT32_MAX, first = hash >> shift;
+	uint32_t mine = 0;
+
+	if (!room)
+		return 0;
+	head |= count;
+	for (uint64_t i = 0; i <= mask; i++) {
+		uint64_t *bucket = &buckets[(first + i) & mask];
+		uint64_t seen = __atomic_load_n(bucket, __ATOMIC_ACQUIRE);
+
+		if (!seen) {
+			if (!mine)
+				mine = write(frames, count, head);
+			if (!mine)
+				break;
+			if (__atomic_compare_exchange_n(bucket, &seen, upper | mine, false,
+							__ATOMIC_RELEASE, __ATOMIC_ACQUIRE))
+				return mine;
+		}
+		if ((seen & ~(uint64_t)UINT32_MAX) == upper &&
+		    is_at((uint32_t)seen, frames, count, head))
+			return (uint32_t)seen;
+	}
+	if (mine)
+		return mine; // no bucket leads there: it is written once more the next time
+	__atomic_fetch_add(&table->stacks_lost, 1, __ATOMIC_RELAXED);
+	return 0;
+}
