@@ -10,6 +10,7 @@
     ├── NotPermitted             the kernel says no             (also a PermissionError)
     ├── LaunchError              the command could not be started
     ├── AttachError              a running process could not be traced
+    ├── HookError                a function of this process could not be hooked
     └── AgentError               the agent could not be put into the process, or gave up
         └── NoSharedMemory       no memory to share with it
 
@@ -173,6 +174,13 @@ class AttachError(SoscopeError):
     """A running process cannot have the agent; it goes on as if nothing had happened."""
 
     slug = "attach"
+    exit_status = 1
+
+
+class HookError(SoscopeError):
+    """`soscope.hook` cannot lead calls of a function to this callable: nothing was changed."""
+
+    slug = "hook"
     exit_status = 1
 
 

@@ -12,7 +12,10 @@ from collections.abc import Iterator
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import ModuleType
     from typing import IO, Any
+
+    from soscope.model.signature import Signature
 
 _ARTIFICIAL = b"<artificial>"  # what gcc calls units that it made at link time
 _MAX_STEPS = 8  # from a definition to the entry that has its name
@@ -85,6 +88,23 @@ class Dwarf:
         except Exception as error:
             raise _broken(error) from error
 
+    def signature(
+        self, vaddr: int | None, name: str, until: float, passing: ModuleType
+    ) -> Signature | None:
+        """Return the types of the function `name` that begins at `vaddr`, None where none does.
+
+        Without `vaddr` the name is all that counts. `passing` is the machine's part of binfmt/isa.
+        Raises DwarfError with the reason where its types are not described.
+        """
+        from soscope.binfmt.dwarfsignature import signature_at
+
+        try:
+            return signature_at(self, vaddr, name, until, passing)
+        except DwarfError:
+            raise
+        except Exception as error:
+            raise _broken(error) from error
+
     def at(self, vaddr: int, until: float) -> DwarfName | None:
         """Return the function that holds link-time address `vaddr`, None where none does.
 
@@ -111,7 +131,7 @@ class Dwarf:
     def _find(self, raw: bytes, until: float) -> list[DwarfName]:
         info = self._load()
         by_start: dict[int, DwarfName] = {}
-        for unit in self._units_with(raw):
+        for unit in self._units_with(raw, until):
             for entry in _walk(unit.get_top_DIE(), until):
                 if entry.tag not in ("DW_TAG_subprogram", "DW_TAG_variable"):
                     continue
@@ -127,10 +147,13 @@ class Dwarf:
                     by_start[place] = DwarfName(name, place, 0, is_function=False)
         return list(by_start.values())
 
-    def _units_with(self, raw: bytes) -> Iterator[Any]:
+    def _units_with(self, raw: bytes, until: float) -> Iterator[Any]:
         """Give the units that may name something `raw`."""
         info = self._load()
-        units = list(info.iter_CUs())
+        units = []
+        for unit in info.iter_CUs():
+            _check_time(until)
+            units.append(unit)
         # by index, or in units that others import: only reading tells
         if info.debug_str_offsets_sec is not None or len(self._strings) > 1:
             yield from units
@@ -155,7 +178,7 @@ class Dwarf:
 
     def _at(self, vaddr: int, until: float) -> DwarfName | None:
         best: DwarfName | None = None
-        for unit in self._units_at(vaddr):
+        for unit in self._units_at(vaddr, until):
             for start, end, name in self._functions(unit, until):
                 if start <= vaddr < end and (best is None or name.size < best.size):
                     best = name
@@ -178,7 +201,7 @@ class Dwarf:
             self._known[unit.cu_offset] = known
         return known
 
-    def _units_at(self, vaddr: int) -> Iterator[Any]:
+    def _units_at(self, vaddr: int, until: float) -> Iterator[Any]:
         """Give the units that have code at `vaddr`."""
         info = self._load()
         if self._aranges is False:
@@ -188,6 +211,7 @@ class Dwarf:
             yield info.get_CU_at(offset)
             return
         for unit in info.iter_CUs():
+            _check_time(until)
             if any(start <= vaddr < end for start, end in _ranges(info, unit.get_top_DIE())):
                 yield unit
 
@@ -195,6 +219,12 @@ class Dwarf:
 def _broken(error: Exception) -> DwarfError:
     """Make the error for whatever went wrong in pyelftools, which raises all kinds."""
     return DwarfError(f"DWARF: {type(error).__name__}: {error}")
+
+
+def _check_time(until: float) -> None:
+    """Raise DwarfError where it is too late."""
+    if time.monotonic() > until:
+        raise DwarfError("DWARF: there is too much of it to be read to the end")
 
 
 def _section(file: Any, name: str) -> bytes:
@@ -223,8 +253,7 @@ def _is_linked(unit: Any) -> bool:
 def _walk(entry: Any, until: float) -> Iterator[Any]:
     """Give what a unit defines, outside of functions. Raises DwarfError when it takes too long."""
     for child in entry.iter_children():
-        if time.monotonic() > until:
-            raise DwarfError("DWARF: there is too much of it to be read to the end")
+        _check_time(until)
         yield child
         if child.tag in _NESTS:
             yield from _walk(child, until)

@@ -40,9 +40,14 @@ def _names(pid: str) -> list[str]:
 
 def command_line(pid: int) -> str:
     """Return the words that a process was started with; its program's path where it has none."""
+    return " ".join(command_words(pid))
+
+
+def command_words(pid: int) -> list[str]:
+    """Return the same, word by word."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
-            words = os.fsdecode(file.read()).rstrip("\0").replace("\0", " ")
+            words = os.fsdecode(file.read()).rstrip("\0")
     except OSError:
         words = ""  # it has ended
-    return words or status.program_path(pid)
+    return (words or status.program_path(pid)).split("\0")

@@ -152,6 +152,7 @@ class ControlBlock:
             layout.SEC_PLACES: plan.slot_places * 4,
             layout.SEC_CALL_SITES: (layout.MAX_CALL_SITES if chunks else 0) * layout.CALL_SITE.size,
             layout.SEC_CALL_SITE_CHAINS: chains * 4,
+            layout.SEC_PATCHES: len(plan.patches),
             layout.SEC_COUNTS: plan.count_arrays * layout.MAX_SLOTS * cell,  # the last one
         }
         sections = [0] * (2 * layout.SECTIONS)
@@ -208,6 +209,7 @@ class ControlBlock:
             count = len(instrument.rules) // layout.RULE.size
             words = (instrument.instrument, instrument.flags, first_rule, count, tables, 0)
             layout.PLAN.struct.pack_into(self._u8, at, *words, start, size)
+            self._u8[start : start + len(instrument.own)] = instrument.own
             at += layout.PLAN.size
             first_rule += count
             tables += len(instrument.functions)
@@ -216,6 +218,7 @@ class ControlBlock:
             (layout.SEC_PATTERNS, plan.patterns),
             (layout.SEC_RULES, b"".join(each.rules for each in plan.instruments)),
             (layout.SEC_FUNCTIONS, functions),
+            (layout.SEC_PATCHES, plan.patches),
         ):
             start, _ = self.section(section)
             self._u8[start : start + len(content)] = content
@@ -314,6 +317,19 @@ class ControlBlock:
         first = layout.CONTROL.offset("plan")
         end = first + min(self.plans, layout.PLANS) * layout.PLAN.size
         return [self._u32[at // 4] for at in range(first, end, layout.PLAN.size)]
+
+    @property
+    def words(self) -> memoryview:
+        """All of it as words of 8 bytes."""
+        return self._u64
+
+    def own_start(self, instrument: int) -> int:
+        """Return where the bytes that are the instrument's own begin, 0 where there are none."""
+        if instrument not in self.instruments:
+            return 0
+        at = layout.CONTROL.offset("plan") + self.instruments.index(instrument) * layout.PLAN.size
+        *_, start, size = layout.PLAN.struct.unpack_from(self._u8, at)
+        return int(start) if size else 0
 
     def own(self, instrument: int) -> memoryview:
         """Return the bytes that are the instrument's own, none where the plan has not got it.

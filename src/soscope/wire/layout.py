@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants and struct layouts of the control block: the mirror of wire.h and stream.h.
+"""Constants and struct layouts of the control block: the mirror of wire.h and what it includes.
 
 Every `SOSC_X` of wire.h is `X` here, every `struct sosc_x` the `Layout` `X`; a test compiles
 wire.h and compares all of them. What they mean is written there, and only there. Imported at
@@ -70,7 +70,11 @@ INSTRUMENT_GUARD = 0
 INSTRUMENT_COUNT = 1
 INSTRUMENT_STATS = 2
 INSTRUMENT_TRACE = 3
-INSTRUMENT_KINDS = 4
+INSTRUMENT_INJECT = 4
+INSTRUMENT_BLOCKS = 5
+INSTRUMENT_OBJECTS = 6
+INSTRUMENT_KINDS = 7
+RING_INSTRUMENTS = (INSTRUMENT_TRACE, INSTRUMENT_INJECT, INSTRUMENT_BLOCKS)  # record each call
 
 # Control flags.
 FLAG_FOLLOW = 1
@@ -78,6 +82,7 @@ FLAG_NO_CLOCK = 4
 
 PLANS = 4  # instruments of one session
 PLAN_ENTRY_ONLY = 1
+PLAN_NO_DURATIONS = 2
 
 # What a writer does when no chunk is free.
 FULL_BLOCK = 0
@@ -108,7 +113,8 @@ SEC_RING = 8
 SEC_PLACES = 9
 SEC_CALL_SITES = 10
 SEC_CALL_SITE_CHAINS = 11
-SECTIONS = 12
+SEC_PATCHES = 12
+SECTIONS = 13
 
 # Reasons for which calls were not seen; indices of control.dropped.
 DROP_FULL = 0
@@ -140,9 +146,15 @@ RULE_INCLUDE = 1
 RULE_EXCLUDE = 2
 RULE_FROM = 3
 RULE_TO = 4
+RULE_CALLER = 5
 
 RULE_FIRST = 1
 RULE_PATH = 2
+
+# What INJECT does to a call.
+INJECT_RETURN = 1
+INJECT_ERRNO = 2
+INJECT_CHANCE = 4
 
 # What soscope knows of a function.
 FN_ENTRY_ONLY = 1
@@ -151,6 +163,7 @@ FN_TWICE = 4
 FN_SIX = 8
 FN_PROGRAM = 16
 FN_EXIT_PROGRAM = 32
+FN_BRIEF = 64
 
 # When a result is a failure.
 ERROR_NONE = 0
@@ -175,6 +188,7 @@ OP_ERRNO = 8
 
 ARG_RESULT = 0xFF
 ITEM_ERRNO = 0xFE
+ITEM_INJECTED = 0xFD
 
 # How long OP_BYTES reads.
 LENGTH_LIMIT = 0
@@ -185,9 +199,10 @@ LENGTH_RESULT_PRODUCT = 4
 LENGTH_RESULT_ARG = 5
 LENGTH_AT = 6
 
-OP_MUST_FOLLOW = 1
+OP_IS_READ = 1
 OP_INT_LENGTH = 2
 OP_INT_RESULT = 4
+OP_UNLESS_0 = 8
 
 # What became of an image.
 IMAGE_MAIN = 1
@@ -236,6 +251,12 @@ UNIT_OVERHEAD = 5
 UNIT_OPEN = 6
 UNIT_WHOLE = 7
 UNIT_NOTHING = 8
+UNIT_BLOCK = 9
+UNIT_BLOCK_OVER = 10
+UNIT_FREED = 11
+UNIT_MAPPED = 12
+UNIT_UNMAPPED = 13
+UNIT_KEPT = 14
 
 # How OPEN and WHOLE units hold a time.
 TICKS_LOW = 10
@@ -270,8 +291,36 @@ START_TURNS = 2
 
 INSIDE_MAGIC = 0x3169706F63736F73  # "soscopi1"
 MAX_CHANGES = 655360
+
+# How a change differs from others.
+CHANGE_STANDS = 1
+CHANGE_LOADER = 2
 SCRATCH = 16384
 SITES_A_PAGE = 128
+
+# Functions in the place of others.
+PATCHES_SIZE = 262144
+MAX_PATCHES = 256
+MAX_PATCH_LIBRARIES = 64
+PATCHES_TEXT = 512
+
+PATCHES_NONE = 0
+PATCHES_WAITING = 1
+PATCHES_STAND = 2
+PATCHES_FAILED = 3
+
+PATCHES_FINE = 0
+PATCHES_NO_LOADER = 1
+PATCHES_NO_LIBRARY = 2
+PATCHES_NOT_SEEN = 3
+PATCHES_NO_FUNCTION = 4
+PATCHES_NO_SYMBOL = 5
+
+PATCHES_MUST = 1
+
+PATCH_FROM_NAME = 0
+PATCH_FROM_PATH = 1
+PATCH_FROM_MAIN = 2
 
 RANGE = Layout(
     "sosc_range",
@@ -285,7 +334,7 @@ CONTROL = Layout(
     "sosc_control",
     "magic:Q wire_version:I control_size:I build_id:32s owner_pid:I command:I "
     "owner_start:Q heartbeat:Q plans:I flags:I when_full:I string_limit:I chunks:I "
-    "count_arrays:I main_name:I main_path:I section:24Q plan:20Q state:I error:i error_at:I "
+    "count_arrays:I main_name:I main_path:I section:26Q plan:20Q state:I error:i error_at:I "
     "agent_flags:I agent_base:Q agent_size:Q tsc_start:Q realtime_start:Q "
     "monotonic_start:Q cost_inner:I cost_outer:I images:I slots:I strings:I counts_used:I "
     "sites:I loader_hook:I ring_seq:Q ring_waiters:I ring_drained:I dropped:8Q "
@@ -334,6 +383,27 @@ STATS = Layout(
     "sosc_stats",
     "calls:Q returns:Q errors:Q total:Q min:Q max:Q reserved:2Q",
 )
+INJECT = Layout(
+    "sosc_inject",
+    "rules:I outcomes:I points:I places:I places_used:I points_lost:I first_rule:Q "
+    "first_outcome:Q first_place:Q",
+)
+INJECT_RULE = Layout(
+    "sosc_inject_rule",
+    "first:Q last:Q step:Q seed:Q chance:Q delay_enter:Q delay_exit:Q site:Q site_rule:I flags:I",
+)
+INJECT_OUTCOME = Layout(
+    "sosc_inject_outcome",
+    "value:Q error:i rule:H flags:H",
+)
+INJECT_POINT = Layout(
+    "sosc_inject_point",
+    "calls:Q injected:Q rule:I reserved:I",
+)
+INJECTED = Layout(
+    "sosc_injected",
+    "flags:I error:i",
+)
 CHUNK = Layout(
     "sosc_chunk",
     "seq:Q tid:I pid:I tsc:Q tsc_full:Q flags:I reserved0:I reserved:3Q",
@@ -349,6 +419,10 @@ EXIT = Layout(
 WHOLE = Layout(
     "sosc_whole",
     "commit:I sp:I start:Q result:Q arg0:Q",
+)
+BLOCK = Layout(
+    "sosc_block",
+    "commit:I stack:I tsc:Q addr:Q size:Q",
 )
 DATA = Layout(
     "sosc_data",
@@ -367,9 +441,25 @@ INSIDE = Layout(
     "sosc_inside",
     "magic:Q wire_version:I size:I control:Q control_size:Q changes:Q change_count:Q "
     "cells:Q cell_count:Q sitedata:Q site_count:Q plain_jump:Q plain_exit:Q scratch:Q "
-    "sessions:Q waiting:Q",
+    "sessions:Q waiting:Q patches:Q program:Q",
 )
 CHANGE = Layout(
     "sosc_change",
-    "addr:Q before:Q after:Q size:I image:I",
+    "addr:Q before:Q after:Q size:B flags:B patch:H image:I",
+)
+PATCHES = Layout(
+    "sosc_patches",
+    "size:I flags:I count:I libraries:I first_library:I state:I why:I failed:I text:512s",
+)
+PATCH = Layout(
+    "sosc_patch",
+    "function:Q original:Q symbol:I name:I variable:I library:I from:I from_count:I slots:I left:I",
+)
+PATCH_LIBRARY = Layout(
+    "sosc_patch_library",
+    "handle:Q path:I kept:I",
+)
+PATCH_FROM = Layout(
+    "sosc_patch_from",
+    "kind:I automaton:I",
 )

@@ -13,10 +13,10 @@ class InstrumentPlan:
 
     `rules` and `functions` are its part of those sections, as bytes; the patterns that they
     name are among those of the whole plan. `flags` are PLAN_ constants. `own_size` are the
-    bytes of shared memory that it fills as it likes.
+    bytes of shared memory that it fills as it likes; `own` is what they begin with.
     """
 
-    __slots__ = ("flags", "functions", "instrument", "own_size", "rules")
+    __slots__ = ("flags", "functions", "instrument", "own", "own_size", "rules")
 
     def __init__(
         self,
@@ -26,12 +26,14 @@ class InstrumentPlan:
         functions: bytes,
         flags: int = 0,
         own_size: int = 0,
+        own: bytes = b"",
     ) -> None:
         self.instrument = instrument
         self.rules = rules
         self.functions = functions
         self.flags = flags
         self.own_size = own_size
+        self.own = own
 
 
 class Plan:
@@ -43,7 +45,8 @@ class Plan:
     thread have some), `ready_arrays` how many of them the program maps at its start.
     `strings_size` is the room for names; `slot_places` what followed children find each other's
     slots in, 0 or SLOT_PLACES. `patterns` is the content of its section, `main_path`
-    is the path of the program; its file name is its image's name.
+    is the path of the program; its file name is its image's name. `patches` is a table of
+    functions that are to stand in the place of others, empty: those that stand are kept.
     """
 
     __slots__ = (
@@ -53,6 +56,7 @@ class Plan:
         "flags",
         "instruments",
         "main_path",
+        "patches",
         "patterns",
         "ready_arrays",
         "slot_places",
@@ -78,6 +82,7 @@ class Plan:
         strings_size: int = STRINGS_SIZE,
         slot_places: int = 0,
         build_id: bytes = b"",
+        patches: bytes = b"",
     ) -> None:
         self.instruments = instruments
         self.flags = flags
@@ -92,6 +97,7 @@ class Plan:
         self.patterns = patterns
         self.main_path = main_path
         self.build_id = build_id
+        self.patches = patches
 
 
 def renumber_patterns(rules: bytes, functions: bytes, first: int) -> tuple[bytes, bytes]:

@@ -24,8 +24,11 @@ _FIXED |= {0x0A: (2, True), 0x0B: (4, True), 0x0C: (8, True)}
 _MAX_TABLE = 1 << 28
 
 
-class _Cursor:
-    """Bytes of a table that lies at link-time address `vaddr` and at `offset` of its source."""
+class Cursor:
+    """Bytes of a table that lies at link-time address `vaddr` and at `offset` of its source.
+
+    `at` is where it stands, and `end` where what is read ends.
+    """
 
     __slots__ = ("at", "data", "end", "image", "offset", "vaddr")
 
@@ -38,9 +41,11 @@ class _Cursor:
         self.end = len(data)
 
     def broken(self, why: str) -> FormatError:
+        """Return the error for where it stands."""
         return broken(self.image.source, ".eh_frame", self.offset + self.at, why)
 
     def number(self, size: int, *, signed: bool = False) -> int:
+        """Read a number of `size` bytes."""
         if self.at + size > self.end:
             raise self.broken(f"{size} bytes expected, {self.end - self.at} found")
         raw = self.data[self.at : self.at + size]
@@ -49,6 +54,7 @@ class _Cursor:
         return int.from_bytes(raw, "little" if is_little else "big", signed=signed)
 
     def leb(self, *, signed: bool = False) -> int:
+        """Read a LEB128 number."""
         value = shift = 0
         while shift < 70:  # ten bytes hold 64 bits
             byte = self.number(1)
@@ -59,6 +65,7 @@ class _Cursor:
         raise self.broken("a number without end")
 
     def text(self) -> bytes:
+        """Read a string up to its zero."""
         end = self.data.find(b"\0", self.at, self.end)
         if end < 0:
             raise self.broken("a string without end")
@@ -115,7 +122,7 @@ def code_ranges(image: ElfReader) -> list[tuple[int, int]]:
         raise broken(image.source, "eh_frame_ptr", segment.offset, f"leads nowhere: {lowest:#x}")
     # nothing says where it ends but the table of its entries, or a length of zero
     size = min(home.vaddr + home.filesz - lowest, _MAX_TABLE)
-    cursor = _Cursor(image, image.source.read(image.locate(lowest), size), lowest)
+    cursor = Cursor(image, image.source.read(image.locate(lowest), size), lowest)
     return sorted(set(_ranges(cursor, [place - lowest for place in places])))
 
 
@@ -128,7 +135,7 @@ def _header(image: ElfReader, segment: Segment) -> tuple[int, list[int]]:
     if head[1] == _OMIT:
         raise broken(image.source, "eh_frame_ptr", at + 1, "there is none")
     size = min(segment.filesz, _MAX_TABLE)
-    cursor = _Cursor(image, image.source.read(at, size), segment.vaddr)
+    cursor = Cursor(image, image.source.read(at, size), segment.vaddr)
     cursor.at = 4
     start = cursor.pointer(head[1], segment.vaddr)
     if _OMIT in (head[2], head[3]):
@@ -143,7 +150,7 @@ def _header(image: ElfReader, segment: Segment) -> tuple[int, list[int]]:
     return start, sorted(places)
 
 
-def _ranges(cursor: _Cursor, places: list[int]) -> list[tuple[int, int]]:
+def _ranges(cursor: Cursor, places: list[int]) -> list[tuple[int, int]]:
     """Read the entries at `places`; where there are none, all up to a length of zero."""
     ranges: list[tuple[int, int]] = []
     encodings: dict[int, int] = {}
@@ -180,7 +187,7 @@ def _ranges(cursor: _Cursor, places: list[int]) -> list[tuple[int, int]]:
     return ranges
 
 
-def _pointer_encoding(cursor: _Cursor, owner: int) -> int:
+def _pointer_encoding(cursor: Cursor, owner: int) -> int:
     """Return how the FDEs of the CIE that begins at `owner` write their addresses."""
     if not 0 <= owner < len(cursor.data):
         raise cursor.broken("an FDE that belongs to no CIE")
@@ -189,32 +196,63 @@ def _pointer_encoding(cursor: _Cursor, owner: int) -> int:
     try:
         if cursor.number(4) == 0xFFFFFFFF:
             cursor.number(8)
+        return CommonEntry(cursor).encoding
+    finally:
+        cursor.end = ends
+
+
+class CommonEntry:
+    """A CIE: what its FDEs share (LSB Core, 10.6.1.1).
+
+    `code` and `data` are the factors of advances and offsets, `returns` is the column of the
+    return address, `encoding` how addresses are written. `has_size`: the FDEs say how long their
+    augmentation data is, as the CIE does. `signal`: the kernel calls their code. `program` is
+    the place of the entry and where in it the instructions begin.
+    """
+
+    __slots__ = (
+        "augmentation",
+        "code",
+        "data",
+        "encoding",
+        "has_size",
+        "program",
+        "returns",
+        "signal",
+    )
+
+    def __init__(self, cursor: Cursor) -> None:
+        """Read it from behind its length on. Raises FormatError."""
         if cursor.number(4):
             raise cursor.broken("an FDE that belongs to another FDE")
         version = cursor.number(1)
         if version not in (1, 3, 4):
             raise cursor.broken(f"unknown version {version} of a CIE")
-        augmentation = cursor.text()
+        self.augmentation = cursor.text()
         if version == 4:
             cursor.number(2)
-        cursor.leb()
-        cursor.leb(signed=True)
-        if version == 1:
-            cursor.number(1)
-        else:
-            cursor.leb()
-        if not augmentation.startswith(b"z"):
-            return 0
-        cursor.leb()
-        for letter in augmentation[1:]:
+        self.code = cursor.leb()
+        self.data = cursor.leb(signed=True)
+        self.returns = cursor.number(1) if version == 1 else cursor.leb()
+        self.encoding = 0
+        self.has_size = self.augmentation.startswith(b"z")
+        self.signal = False
+        self.program = (0, 0)
+        if self.has_size:
+            size = cursor.leb()
+            rest = cursor.at + size
+            self._augment(cursor)
+            cursor.at = rest
+
+    def _augment(self, cursor: Cursor) -> None:
+        for letter in self.augmentation[1:]:
             if letter == ord("R"):
-                return cursor.number(1)
-            if letter == ord("P"):
+                self.encoding = cursor.number(1)
+            elif letter == ord("P"):
                 cursor.pointer(cursor.number(1) & 0x7F, 0)
             elif letter == ord("L"):
                 cursor.number(1)
-            elif letter not in b"SB":
-                raise cursor.broken(f"unknown augmentation {augmentation!r}")
-        return 0
-    finally:
-        cursor.end = ends
+            elif letter == ord("S"):
+                self.signal = True
+            elif letter != ord("B"):
+                raise cursor.broken(f"unknown augmentation {self.augmentation!r}")

@@ -1,0 +1,357 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How to get from a frame to its caller's, by the unwind tables.
+
+DWARF 5, 6.4 "Call Frame Information", in the form of .eh_frame: LSB Core, "Exception Frames".
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from bisect import bisect_right
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.ehframe import CommonEntry, Cursor
+from soscope.binfmt.elf.reader import ElfReader
+from soscope.errors import FormatError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Register = Callable[[int], int | None]
+    Word = Callable[[int], int | None]
+
+# How the caller's value of a register is found.
+AT_CFA = "at cfa"  # it lies so many bytes from the CFA
+CFA_PLUS = "cfa plus"  # it is that address
+IN_REGISTER = "register"
+AT_EXPRESSION = "at expression"
+EXPRESSION = "expression"
+UNDEFINED = "undefined"
+
+Rule = tuple[str, int | bytes]
+Rules = dict[int, Rule]
+Registers = dict[int, int | None]  # by column; None: not known
+
+_TABLE = 0x3B  # DW_EH_PE_datarel | DW_EH_PE_sdata4: what all linkers write
+_MOST_STEPS = 100_000
+
+
+class Row:
+    """What holds at one place of code.
+
+    The canonical frame address is `register` plus `offset`, or what `expression` says.
+    `returns` is the number of the column that holds the return address. `is_signal`: the frame
+    was made by the kernel for a signal handler, so the caller's address is no return address.
+    """
+
+    __slots__ = ("expression", "is_signal", "offset", "register", "returns", "rules")
+
+    @property
+    def is_last(self) -> bool:
+        """Say whether there is no caller: its return address is said to be none."""
+        return self.rules.get(self.returns, (None,))[0] == UNDEFINED
+
+    def __init__(self) -> None:
+        self.register = 0
+        self.offset = 0
+        self.expression: bytes | None = None
+        self.rules: Rules = {}
+        self.returns = 0
+        self.is_signal = False
+
+
+class FrameTable:
+    """The unwind tables of one image. Raises FormatError where they are damaged, or of no use."""
+
+    __slots__ = ("_base", "_image", "_places", "_starts")
+
+    def __init__(self, image: ElfReader) -> None:
+        self._image = image
+        # both count from `_base`; large programs have a million entries, so nothing is done to each
+        self._base = 0
+        self._starts = self._places = memoryview(array("i"))
+        segment = next((entry for entry in image.segments if entry.type == c.PT_GNU_EH_FRAME), None)
+        if segment is None:
+            return
+        data = image.source.read(image.locate(segment.vaddr), segment.filesz)
+        cursor = Cursor(image, data, segment.vaddr)
+        if data[:1] != b"\x01" or data[3:4] != bytes((_TABLE,)):
+            raise cursor.broken("no table of its entries")
+        cursor.at = 4
+        cursor.pointer(data[1], segment.vaddr)
+        count = cursor.pointer(data[2], segment.vaddr)
+        if count > (len(data) - cursor.at) // 8:
+            raise cursor.broken(f"a table of {count} entries")
+        table = array("i", data[cursor.at : cursor.at + 8 * count])
+        if (image.encoding.order == "<") != (sys.byteorder == "little"):
+            table.byteswap()
+        self._base = segment.vaddr
+        self._starts, self._places = memoryview(table)[::2], memoryview(table)[1::2]
+
+    def row(self, vaddr: int) -> Row | None:
+        """Return what holds at a link-time address; None where nothing is said of it."""
+        at = bisect_right(self._starts, vaddr - self._base) - 1
+        if at < 0:
+            return None
+        place = self._base + self._places[at]
+        cursor = self._entry(place)
+        body = cursor.at
+        back = cursor.number(4)
+        if not back:
+            raise cursor.broken("an FDE that belongs to no CIE")
+        common = self._common(place + body - back)
+        start = cursor.pointer(common.encoding, 0)
+        size = cursor.pointer(common.encoding & 0x0F, 0)
+        if not start <= vaddr < start + size:
+            return None
+        if common.has_size:
+            cursor.at += cursor.leb()
+        owner = self._entry(common.program[0])
+        owner.at = common.program[1]
+        machine = _RowMachine(common)
+        machine.run(owner, common.encoding, 0, -1)
+        machine.initial = dict(machine.row.rules)
+        machine.run(cursor, common.encoding, start, vaddr)
+        machine.row.returns, machine.row.is_signal = common.returns, common.signal
+        return machine.row
+
+    def _entry(self, place: int) -> Cursor:
+        """Return a cursor behind the length of the entry at a link-time address."""
+        source, offset = self._image.source, self._image.locate(place)
+        head = Cursor(self._image, source.read(offset, 12), place)
+        length = head.number(4)
+        if length == 0xFFFFFFFF:
+            length = head.number(8)
+        if not 0 < length < 1 << 24:
+            raise head.broken(f"an entry of {length} bytes")
+        cursor = Cursor(self._image, source.read(offset, head.at + length), place)
+        cursor.at = head.at
+        return cursor
+
+    def _common(self, place: int) -> CommonEntry:
+        cursor = self._entry(place)
+        common = CommonEntry(cursor)
+        if common.augmentation and not common.has_size:
+            raise cursor.broken(f"unknown augmentation {common.augmentation!r}")
+        common.program = place, cursor.at
+        return common
+
+
+class _RowMachine:
+    """Runs the instructions of an entry up to one place of code."""
+
+    __slots__ = ("_common", "_kept", "initial", "row")
+
+    def __init__(self, common: CommonEntry) -> None:
+        self._common = common
+        self._kept: list[tuple[int, int, bytes | None, Rules]] = []
+        self.initial: Rules = {}
+        self.row = Row()
+
+    def run(self, cursor: Cursor, encoding: int, start: int, until: int) -> None:
+        """Run what is left of the entry; `until` -1: all of it."""
+        place = start
+        for _ in range(_MOST_STEPS):
+            if cursor.at >= cursor.end:
+                return
+            code = cursor.number(1)
+            high, low = code & 0xC0, code & 0x3F
+            if high == 0x40 or code in (0x01, 0x02, 0x03, 0x04):
+                if high:
+                    place += low * self._common.code
+                elif code == 0x01:
+                    place = cursor.pointer(encoding, 0)
+                else:
+                    place += cursor.number(1 << code - 2) * self._common.code
+                if 0 <= until < place:
+                    return
+            elif high == 0x80:
+                self.row.rules[low] = AT_CFA, cursor.leb() * self._common.data
+            elif high == 0xC0:
+                self._restore(low)
+            else:
+                self._take(cursor, code)
+        raise cursor.broken("an entry without end")
+
+    def _restore(self, register: int) -> None:
+        self.row.rules.pop(register, None)
+        if register in self.initial:
+            self.row.rules[register] = self.initial[register]
+
+    def _take(self, cursor: Cursor, code: int) -> None:
+        row, data = self.row, self._common.data
+        if code == 0x00:  # nop
+            return
+        if code == 0x0A:  # remember_state
+            self._kept.append((row.register, row.offset, row.expression, dict(row.rules)))
+        elif code == 0x0B:  # restore_state
+            if not self._kept:
+                raise cursor.broken("it restores what it has not kept")
+            row.register, row.offset, row.expression, row.rules = self._kept.pop()
+        elif code in (0x0C, 0x12):  # def_cfa, def_cfa_sf
+            row.register = cursor.leb()
+            row.offset = cursor.leb() if code == 0x0C else cursor.leb(signed=True) * data
+            row.expression = None
+        elif code == 0x0D:  # def_cfa_register
+            row.register = cursor.leb()
+        elif code in (0x0E, 0x13):  # def_cfa_offset, def_cfa_offset_sf
+            row.offset = cursor.leb() if code == 0x0E else cursor.leb(signed=True) * data
+        elif code == 0x0F:  # def_cfa_expression
+            row.expression = _block(cursor)
+        elif code == 0x2E:  # GNU_args_size
+            cursor.leb()
+        else:
+            self._rule(cursor, code)
+
+    def _rule(self, cursor: Cursor, code: int) -> None:
+        register, data, rules = cursor.leb(), self._common.data, self.row.rules
+        if code == 0x05:  # offset_extended
+            rules[register] = AT_CFA, cursor.leb() * data
+        elif code == 0x06:  # restore_extended
+            self._restore(register)
+        elif code == 0x07:  # undefined
+            rules[register] = UNDEFINED, 0
+        elif code == 0x08:  # same_value
+            rules.pop(register, None)
+        elif code == 0x09:  # register
+            rules[register] = IN_REGISTER, cursor.leb()
+        elif code == 0x10:  # expression
+            rules[register] = AT_EXPRESSION, _block(cursor)
+        elif code == 0x16:  # val_expression
+            rules[register] = EXPRESSION, _block(cursor)
+        elif code == 0x11:  # offset_extended_sf
+            rules[register] = AT_CFA, cursor.leb(signed=True) * data
+        elif code in (0x14, 0x15):  # val_offset, val_offset_sf
+            rules[register] = CFA_PLUS, cursor.leb(signed=code == 0x15) * data
+        else:
+            raise cursor.broken(f"unknown instruction {code:#x}")
+
+
+def _block(cursor: Cursor) -> bytes:
+    size = cursor.leb()
+    if size > cursor.end - cursor.at:
+        raise cursor.broken(f"an expression of {size} bytes")
+    cursor.at += size
+    return cursor.data[cursor.at - size : cursor.at]
+
+
+def caller(row: Row, registers: Registers, read: Word, stack_pointer: int) -> Registers:
+    """Return the registers of the caller of a frame, its program counter in column `row.returns`.
+
+    `stack_pointer` is the column of that one. `read` gives a word of memory, None where it is
+    not known. Raises FormatError where nobody can tell where the caller's frame is.
+    """
+    if row.expression is not None:
+        cfa = evaluate(row.expression, [], registers.get, read)
+    else:
+        base = registers.get(row.register)
+        if base is None:
+            raise FormatError("a register that is not known")
+        cfa = base + row.offset
+    above = registers | {stack_pointer: cfa, row.returns: None}
+    for number, (kind, value) in row.rules.items():
+        above[number] = None
+        if isinstance(value, bytes):
+            place = evaluate(value, [cfa], registers.get, read)
+            if kind == EXPRESSION:
+                above[number] = place
+            elif kind == AT_EXPRESSION:
+                above[number] = read(place)
+        elif kind == AT_CFA:
+            above[number] = read(cfa + value)
+        elif kind == CFA_PLUS:
+            above[number] = cfa + value
+        elif kind == IN_REGISTER:
+            above[number] = registers.get(value)
+    return above
+
+
+def evaluate(code: bytes, stack: list[int], register: Register, read: Word) -> int:
+    """Return the value of an expression of unwind tables: DWARF 5, 2.5.
+
+    `register` and `read` give a register and a word of memory, None where unknown. Raises
+    FormatError for what is not used there, and for what cannot be known.
+    """
+    at = 0
+
+    def leb(*, signed: bool) -> int:
+        nonlocal at
+        value = shift = 0
+        while at < len(code) and shift < 70:
+            byte = code[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if not byte & 0x80:
+                return value - (1 << shift) if signed and byte & 0x40 else value
+        raise FormatError("an expression that ends too soon")
+
+    def known(value: int | None) -> int:
+        if value is None:
+            raise FormatError("an expression of what is not known")
+        return value
+
+    def number(size: int, *, signed: bool = False) -> int:
+        nonlocal at
+        at += size
+        return int.from_bytes(code[at - size : at], "little", signed=signed)
+
+    try:
+        for _ in range(_MOST_STEPS):
+            if at >= len(code):
+                break
+            step = code[at]
+            at += 1
+            if 0x30 <= step < 0x50:  # lit0…
+                stack.append(step - 0x30)
+            elif 0x70 <= step < 0x90:  # breg0…
+                stack.append(known(register(step - 0x70)) + leb(signed=True))
+            elif step in (0x08, 0x0A, 0x0C, 0x0E):  # const1u…
+                stack.append(number(1 << (step - 0x08) // 2))
+            elif step in (0x09, 0x0B, 0x0D, 0x0F):  # const1s…
+                stack.append(number(1 << (step - 0x09) // 2, signed=True))
+            elif step == 0x06:  # deref
+                stack.append(known(read(stack.pop() & _WORD)))
+            elif step == 0x94:  # deref_size
+                mask = (1 << 8 * number(1)) - 1
+                stack.append(known(read(stack.pop() & _WORD)) & mask)
+            elif step == 0x28:  # bra
+                way = number(2, signed=True)
+                at += way if stack.pop() else 0
+                if at < 0:
+                    raise FormatError("an expression that goes before its beginning")
+            elif step == 0x16:  # swap
+                stack[-2:] = stack[-1], stack[-2]
+            elif step == 0x23:  # plus_uconst
+                stack[-1] += leb(signed=False)
+            elif step == 0x12:  # dup
+                stack.append(stack[-1])
+            elif step in _TWO:
+                right, left = stack.pop(), stack.pop()
+                stack.append(_TWO[step](left, right))
+            else:
+                raise FormatError(f"unknown step {step:#x} of an expression")
+        else:
+            raise FormatError("an expression without end")
+        return stack[-1] & _WORD
+    except IndexError:
+        raise FormatError("an expression that takes more than it has") from None
+
+
+_WORD = (1 << 64) - 1
+_TWO: dict[int, Callable[[int, int], int]] = {
+    0x1A: lambda left, right: left & right,
+    0x1C: lambda left, right: left - right,
+    0x21: lambda left, right: left | right,
+    0x22: lambda left, right: left + right,
+    0x24: lambda left, right: left << (right & 63),
+    0x25: lambda left, right: (left & _WORD) >> (right & 63),
+    0x29: lambda left, right: int(left == right),
+    0x2A: lambda left, right: int(left >= right),
+    0x2B: lambda left, right: int(left > right),
+    0x2C: lambda left, right: int(left <= right),
+    0x2D: lambda left, right: int(left < right),
+    0x2E: lambda left, right: int(left != right),
+}

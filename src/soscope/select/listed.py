@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compile a list of names to one automaton: hundreds of them, which no expression may have."""
+
+from __future__ import annotations
+
+from soscope.select.automaton import Automaton
+from soscope.select.dfa import START
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def compile_names(names: Iterable[str]) -> Automaton:
+    """Compile names, which stand for themselves."""
+    wanted = frozenset(name.encode("utf-8", "surrogateescape") for name in names)
+    letters = sorted({byte for name in wanted for byte in name})
+    class_of = bytearray(256)  # class 0: bytes that no name has
+    for number, byte in enumerate(letters, 1):
+        class_of[byte] = number
+    classes = len(letters) + 1
+    # A state is what may still come; names that end alike share the states of their end.
+    states = {frozenset[bytes](): 0, wanted: START}
+    rows: list[frozenset[bytes]] = [frozenset(), wanted]
+    table: list[int] = []
+    for rest in rows:  # which grows
+        following: dict[int, set[bytes]] = {}
+        for name in rest:
+            if name:
+                following.setdefault(name[0], set()).add(name[1:])
+        row = [0] * classes
+        for byte, tails in following.items():
+            key = frozenset(tails)
+            if key not in states:
+                states[key] = len(rows)
+                rows.append(key)
+            row[class_of[byte]] = states[key]
+        table += row
+    accept = bytes(b"" in rest for rest in rows)
+    return Automaton("", bytes(class_of), classes, table, accept)

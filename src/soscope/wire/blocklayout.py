@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The mirror of soscope/blocks.h, as `layout` is that of wire.h: the stacks of blocks."""
+
+from __future__ import annotations
+
+from soscope.wire.layout import Layout
+
+BLOCK_FRAMES = 64
+STACK_API = 8
+STACK_CUT = 16
+BLOCK_TICKS = 28
+
+# sosc_block_mode.
+BLOCKS_EXACT = 0
+BLOCKS_SAMPLE = 1
+BLOCKS_NONE = 3
+
+# sosc_block_api.
+API_NONE = 0
+API_MALLOC = 1
+API_CALLOC = 2
+API_REALLOC = 3
+API_REALLOCARRAY = 4
+API_POSIX_MEMALIGN = 5
+API_ALIGNED_ALLOC = 6
+API_MEMALIGN = 7
+API_VALLOC = 8
+API_PVALLOC = 9
+API_NEW = 10
+API_NEW_ARRAY = 11
+API_MMAP = 12
+API_MREMAP = 13
+API_BRK = 14
+API_SBRK = 15
+
+BLOCKS = Layout(
+    "sosc_blocks",
+    "bits:I mode:I words:Q words_used:Q stacks_lost:Q first_bucket:Q first_word:Q scale:Q",
+)

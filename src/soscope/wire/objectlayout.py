@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the agent knows of objects: the mirror of soscope/objects.h, as `layout` is of wire.h."""
+
+from __future__ import annotations
+
+from soscope.wire.layout import Layout
+
+OBJECTS_PLACES = 4096
+OBJECTS_TEXT = 64
+
+# What soscope asks for.
+OBJECTS_COLLECT = 1
+OBJECTS_TYPES = 2
+
+# What soscope has a running interpreter do.
+OBJECTS_BEGIN = 1
+OBJECTS_GARBAGE = 2
+OBJECTS_END = 3
+
+# What a program asks for that counts its own objects.
+PROGRAM_BEGIN = 1
+PROGRAM_LOOK = 2
+PROGRAM_LOOK_AND_BEGIN = 3
+PROGRAM_END = 4
+
+# Interpreters.
+RUNTIME_NONE = 0
+RUNTIME_PYTHON = 1
+RUNTIME_RUBY = 2
+
+# How far it is.
+OBJECTS_WAITING = 0
+OBJECTS_COUNTING = 1
+OBJECTS_REFUSED = 2
+
+# Why objects cannot be counted.
+OBJECTS_FINE = 0
+OBJECTS_NO_FUNCTION = 1
+OBJECTS_NO_LAYOUT = 2
+OBJECTS_NO_GIL = 3
+OBJECTS_NO_CODE = 4
+OBJECTS_NO_MEMORY = 5
+OBJECTS_NO_END = 6
+OBJECTS_WRONG = 7
+OBJECTS_REPLACED = 8
+OBJECTS_RACTORS = 9
+OBJECTS_TAKEN = 10
+OBJECTS_NO_LINES = 11
+
+# Why a process asks soscope to look.
+OBJECTS_AT_END = 1
+OBJECTS_AT_EXEC = 2
+
+# How a frame says which instruction it executes.
+INSTR_BYTES = 0
+INSTR_UNITS = 1
+INSTR_POINTER = 2
+
+# The side table.
+SIDE_TOPS = 8192
+SIDE_LEAVES = 16384
+SIDE_WORDS = 65536
+SIDE_ORIGIN = 0x07FFFFFF
+SIDE_SINCE = 0x08000000
+SIDE_DYING = 0x10000000
+SIDE_OLDER = 0x10000000
+SIDE_SHIFT = 29
+
+SIDE_USED = 0x8000_0000
+
+# .
+RUBY_TYPES = 65536
+RUBY_BUILTIN = 32
+RUBY_KIND = 31
+RUBY_FREED = 1
+
+PYTHON = Layout(
+    "sosc_python",
+    "minor:I state_frame:I inner_frame:I frame_code:I frame_tag:I frame_previous:I "
+    "frame_instr:I instr_kind:I frame_owner:I shim:I code_file:I code_name:I code_first_line:I "
+    "code_lines:I code_bytes:I text_length:I text_state:I text_ascii:I "
+    "text_compact:I bytes_data:I type_flags:I head_flags:I",
+)
+OBJECTS = Layout(
+    "sosc_objects",
+    "flags:I layouts:I first_layout:I first_place:I places:I places_used:I library:I source:I",
+)
+OBJECTS_PLACE = Layout(
+    "sosc_objects_place",
+    "pid:I state:I runtime:I minor:I refusal:I reason:I asked:I answered:I done:I reserved:I "
+    "side:Q tally:Q text:64s ruby:Q",
+)
+OBJECTS_CALL = Layout(
+    "sosc_objects_call",
+    "order:I waits:I",
+)
+PROGRAM = Layout(
+    "sosc_program",
+    "size:I order:I images:Q layouts:Q layout_count:I state:I refusal:I row_count:I rows:Q "
+    "lost:Q origins:Q origin_count:Q left_out:Q text:64s",
+)
+PROGRAM_ROW = Layout(
+    "sosc_program_row",
+    "type:Q count:Q origin:I reserved:I",
+)
+RUBY = Layout(
+    "sosc_ruby",
+    "types:Q rows:Q row_count:Q rows_lost:Q moved:Q",
+)
+RUBY_TYPE = Layout(
+    "sosc_ruby_type",
+    "class:Q name:Q size:I asked:I",
+)
+RUBY_ROW = Layout(
+    "sosc_ruby_row",
+    "origin:I type:I count:Q bytes:Q",
+)
+OBJECTS_TALLY = Layout(
+    "sosc_objects_tally",
+    "created:Q destroyed:Q lost:Q origins:Q origin_count:Q",
+)
+ORIGIN = Layout(
+    "sosc_origin",
+    "code:Q file:Q name:Q lines:Q copy:Q first_line:I instr:i",
+)
+CODE = Layout(
+    "sosc_code",
+    "first_line:I file_size:I file_width:I name_size:I name_width:I lines_size:I",
+)

@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of functions that stand in the place of others: see `soscope/patches.h`.
+
+soscope writes a whole table, the agent fills in addresses and counts; a later soscope reads it
+back, adds to it or takes away. A patch keeps its place in the table for life: the agent's journal
+names it by its index.
+"""
+
+from __future__ import annotations
+
+from soscope.wire import layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Caller:
+    """Images whose calls are led elsewhere: `kind` is a PATCH_FROM_ of `layout`.
+
+    `automaton` is a packed `struct sosc_automaton`, empty where the kind needs none.
+    """
+
+    __slots__ = ("automaton", "kind")
+
+    def __init__(self, kind: int, automaton: bytes = b"") -> None:
+        self.kind = kind
+        self.automaton = automaton
+
+
+class PatchLibrary:
+    """A library in a process: `handle` is dlopen's there, 0 where it is not loaded.
+
+    `is_kept`: it is never closed.
+    """
+
+    __slots__ = ("handle", "is_kept", "path")
+
+    def __init__(self, path: str, handle: int = 0, *, is_kept: bool = False) -> None:
+        self.path = path
+        self.handle = handle
+        self.is_kept = is_kept
+
+
+class Patch:
+    """Calls of `symbol` reach function `name` of a library of the table, by its index.
+
+    `callers` are those that are led there, none: all. The agent says the rest: `function` and
+    `original` are addresses (0: not yet), `slots` lead to the function, and `left` do not.
+    """
+
+    __slots__ = ("callers", "function", "left", "library", "name", "original", "slots", "symbol")
+
+    def __init__(self, symbol: str, name: str, library: int, callers: list[Caller]) -> None:
+        self.symbol = symbol
+        self.name = name
+        self.library = library
+        self.callers = callers
+        self.function = 0
+        self.original = 0
+        self.slots = 0
+        self.left = 0
+
+
+class PatchTable:
+    """All patches of a process. Places of `patches` and `libraries` may be free (None)."""
+
+    __slots__ = ("failed", "libraries", "patches", "state", "text", "why")
+
+    def __init__(self) -> None:
+        self.patches: list[Patch | None] = []
+        self.libraries: list[PatchLibrary | None] = []
+        self.state = layout.PATCHES_NONE
+        self.why = layout.PATCHES_FINE
+        self.failed = 0
+        self.text = ""
+
+    def add(self, symbol: str, name: str, path: str, callers: list[Caller]) -> Patch:
+        """Have `name` of the library at `path` in the place of a symbol, and of what stands there.
+
+        A library is loaded once for each call of `begin`. Raises ValueError where the table
+        is full.
+        """
+        library = next(
+            (
+                index
+                for index, each in enumerate(self.libraries)
+                if each is not None and each.path == path and not each.handle
+            ),
+            None,
+        )
+        if library is None:
+            library = _place(self.libraries, PatchLibrary(path), layout.MAX_PATCH_LIBRARIES)
+        patch = Patch(symbol, name, library, callers)
+        index = self.index(symbol)
+        if index is None:
+            _place(self.patches, patch, layout.MAX_PATCHES)
+        else:
+            self.patches[index] = patch
+        self.state = layout.PATCHES_WAITING
+        return patch
+
+    def index(self, symbol: str) -> int | None:
+        """Return the place of the patch of a symbol, None where it has none."""
+        for index, patch in enumerate(self.patches):
+            if patch is not None and patch.symbol == symbol:
+                return index
+        return None
+
+    def standing(self) -> list[Patch]:
+        """Return the patches that are in place, in the table's order."""
+        return [patch for patch in self.patches if patch is not None and patch.function]
+
+    def standing_places(self) -> list[int]:
+        """Return the indices of those patches."""
+        return [
+            index
+            for index, patch in enumerate(self.patches)
+            if patch is not None and patch.function
+        ]
+
+    def unused(self) -> list[int]:
+        """Return the indices of libraries that are to be closed: no patch needs them."""
+        used = {patch.library for patch in self.patches if patch is not None}
+        return [
+            index
+            for index, library in enumerate(self.libraries)
+            if library is not None and library.handle and not library.is_kept and index not in used
+        ]
+
+    def keep(self, index: int) -> list[str]:
+        """Never have a library closed: somebody may have addresses of it. Return its path."""
+        library = self.libraries[index]
+        if library is None or library.is_kept:
+            return []
+        library.is_kept = True
+        return [library.path]
+
+    def pack(self, flags: int = 0) -> bytes:
+        """Return the table's bytes. Raises ValueError where they are more than the agent has."""
+        heap = _Heap(
+            layout.PATCHES.size
+            + len(self.patches) * layout.PATCH.size
+            + len(self.libraries) * layout.PATCH_LIBRARY.size
+        )
+        patches = b"".join(self._pack_patch(patch, heap) for patch in self.patches)
+        libraries = b"".join(
+            layout.PATCH_LIBRARY.struct.pack(each.handle, heap.text(each.path), each.is_kept)
+            if each is not None
+            else bytes(layout.PATCH_LIBRARY.size)
+            for each in self.libraries
+        )
+        size = heap.end + -heap.end % 8
+        if size > layout.PATCHES_SIZE:
+            raise ValueError(f"{size} bytes of patches, {layout.PATCHES_SIZE} at most")
+        head = layout.PATCHES.struct.pack(
+            size,
+            flags,
+            len(self.patches),
+            len(self.libraries),
+            layout.PATCHES.size + len(patches),
+            self.state,
+            layout.PATCHES_FINE,
+            0,
+            b"",
+        )
+        return (head + patches + libraries + heap.content).ljust(size, b"\0")
+
+    def _pack_patch(self, patch: Patch | None, heap: _Heap) -> bytes:
+        if patch is None:
+            return bytes(layout.PATCH.size)
+        pairs = [
+            (each.kind, heap.once(each.automaton) if each.automaton else 0)
+            for each in patch.callers
+        ]
+        callers = b"".join(layout.PATCH_FROM.struct.pack(*pair) for pair in pairs)
+        return layout.PATCH.struct.pack(
+            patch.function,
+            patch.original,
+            heap.text(patch.symbol),
+            heap.text(patch.name),
+            heap.text(f"{patch.symbol}_original"),
+            patch.library,
+            heap.once(callers) if callers else 0,
+            len(pairs),
+            patch.slots,
+            patch.left,
+        )
+
+
+class _Heap:
+    """Names and automata behind the fixed part; `end` is the offset behind the last of them."""
+
+    def __init__(self, start: int) -> None:
+        self.end = start
+        self._parts: list[bytes] = []
+        self._places: dict[bytes, int] = {}
+
+    @property
+    def content(self) -> bytes:
+        return b"".join(self._parts)
+
+    def add(self, data: bytes) -> int:
+        padding = -self.end % 8
+        at = self.end + padding
+        self._parts += [bytes(padding), data]
+        self.end = at + len(data)
+        return at
+
+    def once(self, data: bytes) -> int:
+        """As `add`, for what patches have in common: the callers of one command."""
+        if data not in self._places:
+            self._places[data] = self.add(data)
+        return self._places[data]
+
+    def text(self, text: str) -> int:
+        return self.add(text.encode("utf-8", "surrogateescape") + b"\0")
+
+
+def read(data: bytes | memoryview) -> PatchTable:
+    """Read a table; an empty one where there is none."""
+    table = PatchTable()
+    data = bytes(data)
+    if len(data) < layout.PATCHES.size:
+        return table
+    size, _, count, libraries, first, state, why, failed, text = layout.PATCHES.struct.unpack_from(
+        data
+    )
+    if not size or size > len(data):
+        return table
+    table.state, table.why, table.failed = state, why, failed
+    table.text = _text(text, 0)
+    for index in range(min(count, layout.MAX_PATCHES)):
+        at = layout.PATCHES.size + index * layout.PATCH.size
+        table.patches.append(_patch(data, at))
+    for index in range(min(libraries, layout.MAX_PATCH_LIBRARIES)):
+        handle, path, kept = layout.PATCH_LIBRARY.struct.unpack_from(
+            data, first + index * layout.PATCH_LIBRARY.size
+        )
+        library = PatchLibrary(_text(data, path), handle, is_kept=bool(kept)) if path else None
+        table.libraries.append(library)
+    return table
+
+
+def _patch(data: bytes, at: int) -> Patch | None:
+    function, original, symbol, name, _, library, callers, count, slots, left = (
+        layout.PATCH.struct.unpack_from(data, at)
+    )
+    if not symbol:
+        return None
+    patch = Patch(_text(data, symbol), _text(data, name), library, [])
+    patch.function, patch.original = function, original
+    patch.slots, patch.left = slots, left
+    for index in range(count):
+        kind, automaton = layout.PATCH_FROM.struct.unpack_from(
+            data, callers + index * layout.PATCH_FROM.size
+        )
+        patch.callers.append(Caller(kind, _automaton(data, automaton) if automaton else b""))
+    return patch
+
+
+def _automaton(data: bytes, at: int) -> bytes:
+    """Return the bytes of a `struct sosc_automaton`: its accepting states are its last table."""
+    states, _, accept, _, _ = layout.AUTOMATON.struct.unpack_from(data, at)
+    return data[at : at + accept + states]
+
+
+def _text(data: bytes, at: int) -> str:
+    return data[at : data.index(b"\0", at)].decode("utf-8", "surrogateescape")
+
+
+def _place(items: list[Patch | None] | list[PatchLibrary | None], item: object, most: int) -> int:
+    """Put an item into a free place, or behind the last one."""
+    places: list[object] = items  # type: ignore[assignment]  # the caller knows of what
+    for index, each in enumerate(places):
+        if each is None:
+            places[index] = item
+            return index
+    if len(places) == most:
+        raise ValueError(f"{most} are in place already, and no more can be")
+    places.append(item)
+    return len(places) - 1
+
+
+def indices(table: PatchTable, symbols: Iterable[str]) -> list[int]:
+    """Return the places of the patches of symbols. Raises KeyError for one that has none."""
+    places = []
+    for symbol in symbols:
+        index = table.index(symbol)
+        if index is None:
+            raise KeyError(symbol)
+        places.append(index)
+    return places
