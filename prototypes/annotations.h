@@ -39,8 +39,10 @@
 		      // `*parameter`: the int it leads to, at most what that was at
 		      // the call
 #define LIMIT(parameter) // a string of at most so many bytes, which need not end
-#define FOLLOW // the function reads it, whatever happens: a NULL or wild pointer
-	       // would be the program's own crash, so that no check is needed
+#define FOLLOW // the function reads at least the first byte, whatever happens, or has made
+	       // the result: a wild pointer would be the program's own crash, so that
+	       // no check is needed up to the end of its page
+#define FOLLOW_UNLESS_0(parameter) // the same, unless that parameter is 0
 
 // What follows the fixed parameters of a variadic function.
 #define FORMAT(language) // a format: `printf` or `scanf`

@@ -6,7 +6,7 @@
 int __printf_chk(int flag, const char *format FORMAT(printf) FOLLOW, ...) FAILS(< 0) ERRNO(changed);
 int __fprintf_chk(FILE *stream, int flag, const char *format FORMAT(printf) FOLLOW, ...)
 	FAILS(< 0) ERRNO(changed);
-int __dprintf_chk(int fd, int flag, const char *format FORMAT(printf) FOLLOW, ...) FAILS(< 0);
+int __dprintf_chk(int fd, int flag, const char *format FORMAT(printf), ...) FAILS(< 0);
 int __sprintf_chk(char *to OUT(success), int flag, osize_t object,
 		  const char *format FORMAT(printf) FOLLOW, ...) FAILS(< 0);
 int __snprintf_chk(char *to OUT(success, size > 0) LIMIT(size), size_t size, int flag,
@@ -16,7 +16,7 @@ int __asprintf_chk(char **to OUT(success), int flag, const char *format FORMAT(p
 int __vprintf_chk(int flag, const char *format FOLLOW, va_list arguments) FAILS(< 0) ERRNO(changed);
 int __vfprintf_chk(FILE *stream, int flag, const char *format FOLLOW, va_list arguments)
 	FAILS(< 0) ERRNO(changed);
-int __vdprintf_chk(int fd, int flag, const char *format FOLLOW, va_list arguments) FAILS(< 0);
+int __vdprintf_chk(int fd, int flag, const char *format, va_list arguments) FAILS(< 0);
 int __vsprintf_chk(char *to OUT(success), int flag, osize_t object, const char *format FOLLOW,
 		   va_list arguments) FAILS(< 0);
 int __vsnprintf_chk(char *to OUT(success, size > 0) LIMIT(size), size_t size, int flag,
@@ -38,8 +38,10 @@ void *__memset_chk(void *to, int c CHAR, size_t size, osize_t object);
 void __explicit_bzero_chk(void *to, size_t size, osize_t object);
 char *__strcpy_chk(char *to, const char *from FOLLOW, osize_t object) POINTER;
 char *__stpcpy_chk(char *to, const char *from FOLLOW, osize_t object) POINTER;
-char *__strncpy_chk(char *to, const char *from, size_t size, osize_t object) POINTER;
-char *__stpncpy_chk(char *to, const char *from, size_t size, osize_t object) POINTER;
+char *__strncpy_chk(char *to, const char *from FOLLOW_UNLESS_0(size), size_t size,
+		    osize_t object) POINTER;
+char *__stpncpy_chk(char *to, const char *from FOLLOW_UNLESS_0(size), size_t size,
+		    osize_t object) POINTER;
 char *__strcat_chk(char *to, const char *from FOLLOW, osize_t object) POINTER;
 char *__strncat_chk(char *to, const char *from, size_t limit, osize_t object) POINTER;
 wchar_t *__wcscpy_chk(wchar_t *to, const wchar_t *from, osize_t object) POINTER;

@@ -160,7 +160,7 @@ char *tempnam(const char *dir, const char *prefix) FAILS(== NULL);
 int mknod(const char *path, mode_t mode, dev_t device) FAILS(< 0);
 int mkfifo(const char *path, mode_t mode) FAILS(< 0);
 int fnmatch(const char *pattern FOLLOW, const char *name FOLLOW, int flags HEX);
-int glob(const char *pattern FOLLOW, int flags HEX, int (*on_error)(const char *, int),
+int glob(const char *pattern, int flags HEX, int (*on_error)(const char *, int),
 	 glob_t *found);
 void globfree(glob_t *found);
 

@@ -2,14 +2,14 @@
 // libc: locales, messages, character sets, wide characters, regular expressions.
 
 // Locales and messages.
-char *setlocale(int category ENUM(locale), const char *locale) FAILS(== NULL) ERRNO(none);
+char *setlocale(int category ENUM(locale), const char *locale) FOLLOW FAILS(== NULL) ERRNO(none);
 struct lconv *localeconv(void);
 locale_t newlocale(int categories FLAGS(locale_mask), const char *locale, locale_t base)
 	FAILS(== NULL) ALSO(__newlocale);
 locale_t uselocale(locale_t locale) ALSO(__uselocale);
 locale_t duplocale(locale_t locale) FAILS(== NULL) ALSO(__duplocale);
 void freelocale(locale_t locale) ALSO(__freelocale);
-char *nl_langinfo(nl_item item);
+char *nl_langinfo(nl_item item); // or a number, of glibc's own items
 char *nl_langinfo_l(nl_item item, locale_t locale) ALSO(__nl_langinfo_l);
 char *gettext(const char *message);
 char *dgettext(const char *domain, const char *message);

@@ -5,12 +5,12 @@
 // Opening and closing.
 FILE *fopen(const char *path, const char *mode FOLLOW) FAILS(== NULL) ALSO(fopen64);
 FILE *fdopen(int fd, const char *mode FOLLOW) FAILS(== NULL);
-FILE *freopen(const char *path, const char *mode FOLLOW, FILE *stream)
+FILE *freopen(const char *path, const char *mode, FILE *stream)
 	FAILS(== NULL) ALSO(freopen64);
-FILE *fmemopen(void *buffer, size_t size, const char *mode FOLLOW) FAILS(== NULL);
+FILE *fmemopen(void *buffer, size_t size, const char *mode) FAILS(== NULL);
 FILE *open_memstream(char **buffer, size_t *size) FAILS(== NULL);
 FILE *tmpfile(void) FAILS(== NULL) ALSO(tmpfile64);
-FILE *popen(const char *command FOLLOW, const char *mode FOLLOW) FAILS(== NULL);
+FILE *popen(const char *command, const char *mode FOLLOW) FAILS(== NULL);
 int pclose(FILE *stream) FAILS(< 0);
 int fclose(FILE *stream) FAILS(< 0);
 int fcloseall(void) FAILS(< 0);
@@ -65,7 +65,7 @@ int ftrylockfile(FILE *stream);
 // Formats.
 int printf(const char *format FORMAT(printf) FOLLOW, ...) FAILS(< 0) ERRNO(changed);
 int fprintf(FILE *stream, const char *format FORMAT(printf) FOLLOW, ...) FAILS(< 0) ERRNO(changed);
-int dprintf(int fd, const char *format FORMAT(printf) FOLLOW, ...) FAILS(< 0);
+int dprintf(int fd, const char *format FORMAT(printf), ...) FAILS(< 0);
 int sprintf(char *to OUT(success), const char *format FORMAT(printf) FOLLOW, ...) FAILS(< 0);
 int snprintf(char *to OUT(success, size > 0) LIMIT(size), size_t size,
 	     const char *format FORMAT(printf) FOLLOW, ...) FAILS(< 0);
@@ -73,18 +73,18 @@ int asprintf(char **to OUT(success), const char *format FORMAT(printf) FOLLOW, .
 	FAILS(< 0) ALSO(__asprintf);
 int vprintf(const char *format FOLLOW, va_list arguments) FAILS(< 0) ERRNO(changed);
 int vfprintf(FILE *stream, const char *format FOLLOW, va_list arguments) FAILS(< 0) ERRNO(changed);
-int vdprintf(int fd, const char *format FOLLOW, va_list arguments) FAILS(< 0);
+int vdprintf(int fd, const char *format, va_list arguments) FAILS(< 0);
 int vsprintf(char *to OUT(success), const char *format FOLLOW, va_list arguments) FAILS(< 0);
 int vsnprintf(char *to OUT(success, size > 0) LIMIT(size), size_t size, const char *format FOLLOW,
 	      va_list arguments) FAILS(< 0) ALSO(__vsnprintf);
 int vasprintf(char **to OUT(success), const char *format FOLLOW, va_list arguments) FAILS(< 0);
-int scanf(const char *format FORMAT(scanf) FOLLOW, ...) ALSO(__isoc99_scanf, __isoc23_scanf);
-int fscanf(FILE *stream, const char *format FORMAT(scanf) FOLLOW, ...)
+int scanf(const char *format FORMAT(scanf), ...) ALSO(__isoc99_scanf, __isoc23_scanf);
+int fscanf(FILE *stream, const char *format FORMAT(scanf), ...)
 	ALSO(__isoc99_fscanf, __isoc23_fscanf);
 int sscanf(const char *s FOLLOW, const char *format FORMAT(scanf) FOLLOW, ...)
 	ALSO(__isoc99_sscanf, __isoc23_sscanf);
-int vscanf(const char *format FOLLOW, va_list arguments) ALSO(__isoc99_vscanf, __isoc23_vscanf);
-int vfscanf(FILE *stream, const char *format FOLLOW, va_list arguments)
+int vscanf(const char *format, va_list arguments) ALSO(__isoc99_vscanf, __isoc23_vscanf);
+int vfscanf(FILE *stream, const char *format, va_list arguments)
 	ALSO(__isoc99_vfscanf, __isoc23_vfscanf);
 int vsscanf(const char *s FOLLOW, const char *format FOLLOW, va_list arguments)
 	ALSO(__isoc99_vsscanf, __isoc23_vsscanf);

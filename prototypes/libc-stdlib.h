@@ -61,8 +61,8 @@ long labs(long n);
 long a64l(const char *s FOLLOW);
 
 // Environment.
-char *getenv(const char *name FOLLOW);
-char *secure_getenv(const char *name FOLLOW) ALSO(__secure_getenv);
+char *getenv(const char *name FOLLOW) FOLLOW;
+char *secure_getenv(const char *name FOLLOW) FOLLOW ALSO(__secure_getenv);
 int setenv(const char *name, const char *value, int overwrite) FAILS(< 0);
 int unsetenv(const char *name) FAILS(< 0);
 int putenv(char *assignment STRING) FAILS(!= 0);

@@ -3,48 +3,53 @@
 
 // Strings.
 size_t strlen(const char *s FOLLOW);
-size_t strnlen(const char *s, size_t limit);
+size_t strnlen(const char *s FOLLOW_UNLESS_0(limit), size_t limit);
 int strcmp(const char *a FOLLOW, const char *b FOLLOW);
-int strncmp(const char *a, const char *b, size_t limit);
+int strncmp(const char *a FOLLOW_UNLESS_0(limit), const char *b FOLLOW_UNLESS_0(limit),
+	    size_t limit);
 int strcasecmp(const char *a FOLLOW, const char *b FOLLOW) ALSO(__strcasecmp);
-int strncasecmp(const char *a, const char *b, size_t limit);
+int strncasecmp(const char *a FOLLOW_UNLESS_0(limit), const char *b FOLLOW_UNLESS_0(limit),
+		size_t limit);
 int strcoll(const char *a FOLLOW, const char *b FOLLOW);
-int strverscmp(const char *a FOLLOW, const char *b FOLLOW);
+int strverscmp(const char *a, const char *b); // reads nothing where they are the same
 size_t strxfrm(char *to, const char *from FOLLOW, size_t size);
 char *strcpy(char *to, const char *from FOLLOW) POINTER;
-char *strncpy(char *to, const char *from, size_t size) POINTER;
+char *strncpy(char *to, const char *from FOLLOW_UNLESS_0(size), size_t size) POINTER;
 char *stpcpy(char *to, const char *from FOLLOW) POINTER ALSO(__stpcpy);
-char *stpncpy(char *to, const char *from, size_t size) POINTER ALSO(__stpncpy);
+char *stpncpy(char *to, const char *from FOLLOW_UNLESS_0(size),
+	      size_t size) POINTER ALSO(__stpncpy);
 size_t strlcpy(char *to, const char *from FOLLOW, size_t size);
 char *strcat(char *to, const char *from FOLLOW) POINTER;
-char *strncat(char *to, const char *from, size_t limit) POINTER;
+char *strncat(char *to, const char *from FOLLOW_UNLESS_0(limit), size_t limit) POINTER;
 size_t strlcat(char *to, const char *from FOLLOW, size_t size);
-char *strchr(const char *s FOLLOW, int c CHAR);
-char *index(const char *s FOLLOW, int c CHAR);
-char *strrchr(const char *s FOLLOW, int c CHAR);
-char *rindex(const char *s FOLLOW, int c CHAR);
-char *strchrnul(const char *s FOLLOW, int c CHAR);
-char *strstr(const char *s FOLLOW, const char *wanted FOLLOW);
-char *strcasestr(const char *s FOLLOW, const char *wanted FOLLOW) ALSO(__strcasestr);
-char *strpbrk(const char *s FOLLOW, const char *wanted FOLLOW);
+char *strchr(const char *s FOLLOW, int c CHAR) FOLLOW;
+char *index(const char *s FOLLOW, int c CHAR) FOLLOW;
+char *strrchr(const char *s FOLLOW, int c CHAR) FOLLOW;
+char *rindex(const char *s FOLLOW, int c CHAR) FOLLOW;
+char *strchrnul(const char *s FOLLOW, int c CHAR) FOLLOW;
+char *strstr(const char *s FOLLOW, const char *wanted FOLLOW) FOLLOW;
+char *strcasestr(const char *s FOLLOW, const char *wanted FOLLOW) FOLLOW ALSO(__strcasestr);
+char *strpbrk(const char *s FOLLOW, const char *wanted FOLLOW) FOLLOW;
 size_t strspn(const char *s FOLLOW, const char *accept FOLLOW);
 size_t strcspn(const char *s FOLLOW, const char *reject FOLLOW);
-char *strtok(char *s STRING, const char *delimiters FOLLOW);
-char *strtok_r(char *s STRING, const char *delimiters FOLLOW, char **save) ALSO(__strtok_r);
-char *strsep(char **s, const char *delimiters FOLLOW);
-char *strdup(const char *s FOLLOW) FAILS(== NULL) ALSO(__strdup);
-char *strndup(const char *s, size_t limit) FAILS(== NULL) ALSO(__strndup);
-char *strerror(int error ENUM(errno));
+char *strtok(char *s STRING, const char *delimiters FOLLOW) FOLLOW;
+char *strtok_r(char *s STRING, const char *delimiters FOLLOW, char **save) FOLLOW ALSO(__strtok_r);
+char *strsep(char **s, const char *delimiters FOLLOW) FOLLOW;
+char *strdup(const char *s FOLLOW) FOLLOW FAILS(== NULL) ALSO(__strdup);
+char *strndup(const char *s FOLLOW_UNLESS_0(limit),
+	      size_t limit) FOLLOW FAILS(== NULL) ALSO(__strndup);
+char *strerror(int error ENUM(errno)) FOLLOW;
+// The buffer, which may have no room at all; musl's result is a number.
 char *strerror_r(int error ENUM(errno), char *buffer, size_t size);
 int __xpg_strerror_r(int error ENUM(errno), char *buffer OUT(success) LIMIT(size), size_t size)
 	FAILS(!= 0) ERRNO(result);
-const char *strerrorname_np(int error ENUM(errno));
-const char *strerrordesc_np(int error ENUM(errno));
-char *strsignal(int signal ENUM(signal));
-const char *sigabbrev_np(int signal ENUM(signal));
-char *basename(const char *path);
-char *__xpg_basename(char *path STRING);
-char *dirname(char *path STRING);
+const char *strerrorname_np(int error ENUM(errno)) FOLLOW;
+const char *strerrordesc_np(int error ENUM(errno)) FOLLOW;
+char *strsignal(int signal ENUM(signal)) FOLLOW;
+const char *sigabbrev_np(int signal ENUM(signal)) FOLLOW;
+char *basename(const char *path) FOLLOW;
+char *__xpg_basename(char *path STRING) FOLLOW;
+char *dirname(char *path STRING) FOLLOW;
 
 // Memory. The bytes are not shown: they would cost more than the calls.
 void *memcpy(void *to, const void *from, size_t size);

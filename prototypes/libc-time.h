@@ -49,7 +49,7 @@ size_t strftime(char *to OUT(result > 0) LIMIT(size), size_t size, const char *f
 		const struct tm *date);
 size_t strftime_l(char *to OUT(result > 0) LIMIT(size), size_t size, const char *format FOLLOW,
 		  const struct tm *date, locale_t locale) ALSO(__strftime_l);
-char *strptime(const char *s FOLLOW, const char *format FOLLOW, struct tm *date);
+char *strptime(const char *s, const char *format FOLLOW, struct tm *date);
 void tzset(void);
 
 // Terminals.

@@ -11,7 +11,7 @@ import os
 import sys
 
 from soscope.errors import FormatError
-from soscope.prototypes import pack, table
+from soscope.prototypes import failures, pack, table
 from soscope.prototypes.capture import CapturePrograms
 from soscope.prototypes.constants import ConstantSets
 from soscope.prototypes.describe import Description, how_shown
@@ -73,6 +73,7 @@ def compile_directory(directory: str) -> bytes:
         sets.enums,
         sets.flags,
         structs,
+        _failures(directory, known),
     )
     tables = (
         table.build(known, globs, arguments=True, exits=True),
@@ -130,6 +131,14 @@ def _known(
         if name not in known:
             known[name] = table.Known(name, flags, layout.NONE, layout.ERROR_NONE, None)
     return list(known.values())
+
+
+def _failures(directory: str, known: list[table.Known]) -> dict[str, failures.Listed]:
+    file = "failures.txt"
+    listed = failures.read(_text(directory, file), file)
+    for name in listed.keys() - {function.name for function in known}:
+        raise FormatError(f"{file}: '{name}' is declared nowhere", field=name)
+    return listed
 
 
 def _glob_flag(name: str, automata: dict[int, Automaton]) -> int:

@@ -74,7 +74,7 @@ def _entry(description: Description) -> tuple[list[Op], list[Op]]:
     words = stack = floats = 0
     for number, argument in enumerate(description.arguments):
         if argument.format:
-            flags = layout.OP_MUST_FOLLOW if argument.follow else 0
+            flags = layout.OP_IS_READ if argument.follow else 0
             follows.append(
                 _op(layout.OP_FORMAT, argument.index, item=number, limit=_FORMAT_LIMIT, flags=flags)
             )
@@ -83,6 +83,7 @@ def _entry(description: Description) -> tuple[list[Op], list[Op]]:
     for argument in arguments:
         if argument.place == row.PLACE_INT:
             sure = argument.follow and argument.leads == row.LEADS_TO_STRING
+            sure = sure and not argument.unless_0
             if argument.index and not sure:
                 words = max(words, argument.index + 1)
         elif argument.place == row.PLACE_FLOAT:
@@ -130,7 +131,8 @@ def _exit(description: Description) -> tuple[list[Op], int]:
         if result.place == row.PLACE_FLOAT:
             ops.append(_op(layout.OP_FLOAT, 1, item=RESULT))
         elif result.leads == row.LEADS_TO_STRING:
-            ops.append(_op(layout.OP_STRING, RESULT, item=RESULT))
+            flags = layout.OP_IS_READ if result.follow else 0
+            ops.append(_op(layout.OP_STRING, RESULT, item=RESULT, flags=flags))
         elif result.leads == row.LEADS_TO_WIDE:
             ops.append(_op(layout.OP_BYTES, RESULT, item=RESULT, limit=_WIDE_LIMIT))
         elif result.leads:
@@ -140,7 +142,9 @@ def _exit(description: Description) -> tuple[list[Op], int]:
 
 def _follow(description: Description, argument: DescribedArgument, number: int) -> Op:
     """Return the op that keeps what `argument` leads to."""
-    flags = layout.OP_MUST_FOLLOW if argument.follow else 0
+    flags = layout.OP_IS_READ if argument.follow else 0
+    if argument.unless_0 and (argument.length or argument.leads != row.LEADS_TO_STRING):
+        raise _fail(description, f"FOLLOW_UNLESS_0 of '{argument.name}', which is no string")
     if argument.length:
         how, arg, more = _length(description, argument)
         flags |= more
@@ -160,6 +164,9 @@ def _follow(description: Description, argument: DescribedArgument, number: int) 
             how = layout.LENGTH_ARG
             arg, more = _register(description, " ".join(argument.most))
             flags |= more
+        elif argument.unless_0:
+            arg, more = _register(description, " ".join(argument.unless_0))
+            flags |= more | layout.OP_UNLESS_0
         return _op(
             layout.OP_STRING,
             argument.index,

@@ -18,8 +18,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.model.call import Entry, Exit
     from soscope.model.capture import Captured
+    from soscope.model.signature import Signature
     from soscope.model.slot import TracedSlot
     from soscope.prototypes.argument import Argument
+    from soscope.prototypes.failures import Failure, Listed
     from soscope.prototypes.printer import Printer
     from soscope.prototypes.row import FunctionRow
     from soscope.prototypes.show import NamedTypes, Shower
@@ -98,12 +100,13 @@ def _compile(declarations: str, cache: str) -> compiled.Compiled:
 class Prototypes:
     """All known functions. Not for several threads at once."""
 
-    __slots__ = ("_by_name", "_compiled", "_names", "_printers", "_rows")
+    __slots__ = ("_by_name", "_compiled", "_listed", "_names", "_printers", "_rows")
 
     def __init__(self, source: compiled.Compiled) -> None:
         self._compiled = source
         self._rows: list[FunctionRow] | None = None
         self._by_name: dict[str, int] = {}
+        self._listed: dict[str, Listed] = {}
         self._names: NamedTypes | None = None
         self._printers: dict[str, Printer | None] = {}
 
@@ -202,6 +205,21 @@ class Prototypes:
         index = self._by_name.get(name)
         return None if index is None else rows[index][-1]
 
+    def signature(self, name: str) -> Signature | None:
+        """Return what a function takes and gives, None if it is not declared."""
+        from soscope.prototypes.signatures import signature_of
+
+        rows = self._load()
+        index = self._by_name.get(name)
+        return None if index is None else signature_of(rows[index])
+
+    def treatment(self, name: str) -> int:
+        """Return what special.txt says of a function: layout.FN_* flags, 0 for nothing."""
+        from soscope.prototypes.treatment import treatment_of
+
+        table = self._compiled.part(compiled.TABLE_NAMES)
+        return treatment_of(table, self._compiled.automata(), name.encode(errors="replace"))
+
     def errno_name(self, number: int) -> str:
         """Return "ENOENT" for 2; a number without a name is "errno 4095"."""
         from soscope.prototypes.errnos import ERRNOS
@@ -214,13 +232,53 @@ class Prototypes:
 
         return ERRNOS[number][1] if number in ERRNOS else f"Unknown error {number}"
 
+    # ---- for those who make calls fail, or stand for them
+
+    def row(self, name: str) -> FunctionRow | None:
+        """Return what is kept of a declaration, None where there is none."""
+        rows = self._load()
+        index = self._by_name.get(name)
+        return None if index is None else rows[index]
+
+    def flags(self, name: str) -> int:
+        """Return how a function is treated (`layout.FN_*`), by its name or a pattern of it."""
+        from soscope.prototypes.table import flags_in
+        from soscope.select.automaton import Automaton
+
+        globs = [Automaton(*parts) for parts in self._compiled.automata()]
+        return flags_in(self._compiled.part(compiled.TABLE_NAMES), name.encode(), globs)
+
+    def names(self) -> list[str]:
+        """Return the names of all functions that are declared."""
+        self._load()
+        return list(self._by_name)
+
+    def failure(self, name: str) -> Failure | None:
+        """Return how a function fails, None where nobody knows."""
+        from soscope.prototypes.failures import failure_of
+
+        rows = self._load()
+        index = self._by_name.get(name)
+        if index is None or self._names is None:
+            return None
+        return failure_of(name, rows[index], self._listed.get(name), self._names.enums)
+
+    def result_kind(self, name: str) -> str:
+        """Return "float" or "struct" for a result that is in no integer register, else ""."""
+        from soscope.prototypes.failures import result_kind
+
+        rows = self._load()
+        index = self._by_name.get(name)
+        return "" if index is None else result_kind(rows[index])
+
     # ---- details, when they are needed
 
     def _load(self) -> list[FunctionRow]:
         if self._rows is None:
             from soscope.prototypes.show import NamedTypes
 
-            rows, self._by_name, enums, flags, structs = self._compiled.details()
+            details = self._compiled.details()
+            rows, self._by_name, enums, flags, structs, self._listed = details
             self._names = NamedTypes(enums, flags, structs)
             self._rows = rows
         return self._rows

@@ -43,6 +43,9 @@ _ZEROS = ("0", "NULL")
 # Structures whose content depends on itself; the printer knows them.
 _SOCKET_ADDRESS = "sockaddr"
 
+# Words about what a pointer leads to.
+_FOLLOWED = {"IN", "OUT", "BYTES", "LIMIT", "STRING", "FOLLOW", "FOLLOW_UNLESS_0"}
+
 
 class DescribedArgument:
     """An argument, or a result, with what decides how it is captured.
@@ -65,6 +68,7 @@ class DescribedArgument:
         "size",
         "target",
         "type",
+        "unless_0",
         "writes",
     )
 
@@ -80,6 +84,7 @@ class DescribedArgument:
         self.size = 0
         self.writes: row.Writes = None
         self.follow = False
+        self.unless_0: list[str] = []
         self.format = ""
         self.length: list[str] = []
         self.most: list[str] = []
@@ -169,13 +174,14 @@ class Description:
         words = {**parameter.type.words, **parameter.words}
         self._fill(argument, words, is_result=False)
         argument.count = parameter.count or argument.count
-        argument.follow = "FOLLOW" in words
+        argument.unless_0 = words.get("FOLLOW_UNLESS_0", [])
+        argument.follow = "FOLLOW" in words or bool(argument.unless_0)
         if argument.follow and not argument.leads:
             raise self._fail(f"FOLLOW of '{argument.name}', which leads nowhere")
         argument.format = words["FORMAT"][0] if "FORMAT" in words else ""
         if argument.place != row.PLACE_INT and argument.leads:
             # The agent follows registers only.
-            if not {"IN", "OUT", "BYTES", "LIMIT", "STRING", "FOLLOW"}.isdisjoint(words):
+            if not _FOLLOWED.isdisjoint(words):
                 raise self._fail(f"'{argument.name}' is on the stack and cannot be followed")
             argument.leads = row.LEADS_NOWHERE
         return argument
@@ -324,6 +330,9 @@ class Description:
         words = {**of.words, **self.function.words}
         words.pop("IN", None)
         self._fill(result, words, is_result=True)
+        result.follow = "FOLLOW" in words
+        if result.follow and result.leads != row.LEADS_TO_STRING:
+            raise self._fail("FOLLOW of a result that is no string")
         return result
 
     def _error_rule(self) -> int:

@@ -49,6 +49,7 @@ ANNOTATIONS = {
     "BYTES": True,
     "LIMIT": True,
     "FOLLOW": False,
+    "FOLLOW_UNLESS_0": True,
     "FORMAT": True,
     "OPTIONAL": True,
     "WORDS": True,

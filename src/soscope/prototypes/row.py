@@ -63,13 +63,14 @@ FunctionRow = tuple[
 # An automaton as (pattern, class_of, classes, next, accept).
 AutomatonParts = tuple[str, bytes, int, list[int], bytes]
 # All of it: rows, name -> row, sets of constants (names by value; mask, value and name of
-# flags), structures as (field, offset, how it is shown).
+# flags), structures as (field, offset, how it is shown), what failures.txt says by name.
 Details = tuple[
     list[FunctionRow],
     dict[str, int],
     dict[str, dict[int, str]],
     dict[str, list[tuple[int, int, str]]],
     dict[str, tuple[tuple[str, int, Show], ...]],
+    dict[str, tuple[str, tuple[str, ...]]],
 ]
 
 # What follows the named arguments: nothing, a format's, "...", or "words N".

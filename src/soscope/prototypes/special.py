@@ -11,6 +11,7 @@ TREATMENTS = {
     "twice": layout.FN_TWICE,
     "vfork": layout.FN_TWICE,
     "never": layout.FN_NEVER,
+    "brief": layout.FN_BRIEF,
 }
 _WILD = frozenset("*?[")
 
@@ -46,5 +47,7 @@ class Special:
             self.names[word] = flag
         elif flag & layout.FN_TWICE:
             raise FormatError(f"{where}: a pattern cannot return twice", field=word)
+        elif flag == layout.FN_BRIEF:
+            raise FormatError(f"{where}: a pattern cannot be brief", field=word)
         else:
             self.globs.setdefault(flag, []).append(word)

@@ -6,6 +6,10 @@ from __future__ import annotations
 from soscope.prototypes.capture import CapturePrograms, Op
 from soscope.wire import layout
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.select.automaton import Automaton
+
 _MIN_BITS = 4
 
 
@@ -89,6 +93,27 @@ def build(known: list[Known], globs: list[int], *, arguments: bool, exits: bool)
     section = b"".join(parts)
     section += bytes(programs_at - len(section))
     return section + bytes(pool.content) + bytes(names)
+
+
+def flags_in(section: bytes, name: bytes, globs: list[Automaton]) -> int:
+    """Return the flags that a section has for a name; `globs` are the patterns of its globs."""
+    bits, cells, globs_at, count = layout.FUNCTION_TABLE.struct.unpack_from(section)[:4]
+    value, mask = gnu_hash(name), (1 << bits) - 1
+    index = (value >> 4) & mask
+    while True:
+        cell = layout.FUNCTION.struct.unpack_from(section, cells + index * layout.FUNCTION.size)
+        known = dict(zip(layout.FUNCTION.fields, cell, strict=True))
+        at = known["name"]
+        if not at:
+            break
+        if known["hash"] == value and section[at : section.index(0, at)] == name:
+            return int(known["flags"])
+        index = (index + 1) & mask
+    for number, pattern in zip(range(count), globs, strict=True):
+        if pattern.matches(name):
+            at = globs_at + number * layout.FUNCTION_GLOB.size
+            return int(layout.FUNCTION_GLOB.struct.unpack_from(section, at)[1])
+    return 0
 
 
 def _wanted(
