@@ -47,7 +47,8 @@ class Process:
     ['sleep', 'linux-vdso.so.1', 'libc.so.6']
 
     It is read through /proc/PID/mem (proc(5)); where that is forbidden and its files can be
-    read, names can still be looked up. `close` gives back what is held open.
+    read, names can still be looked up. `close` gives back what is held open. With `is_gentle`,
+    reading leaves the resident memory of the process as it is, and takes longer.
 
     Raises NoSuchProcess, and NotPermitted with the right that is missing.
 
@@ -60,9 +61,9 @@ class Process:
 
     __slots__ = ("_images", "_known", "_space", "_watch", "pid")
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, *, is_gentle: bool = False) -> None:
         self.pid = pid
-        self._space, self._images = _opened(pid)
+        self._space, self._images = _opened(pid, is_gentle=is_gentle)
         self._watch = Watch(self._images)
         self._known: PictureNames | None = None
 
@@ -364,7 +365,7 @@ class _WithoutCollection:
             gc.enable()
 
 
-def _opened(pid: int) -> tuple[Space, Images]:
+def _opened(pid: int, *, is_gentle: bool) -> tuple[Space, Images]:
     """Open a process and find its images; one that is just calling exec is waited for.
 
     Raises NoSuchProcess.
@@ -373,7 +374,7 @@ def _opened(pid: int) -> tuple[Space, Images]:
     while True:
         space = None
         try:
-            space = Space(pid)
+            space = Space(pid, is_gentle=is_gentle)
             return space, find_images(space)
         except NoSuchProcess:
             if space is not None:

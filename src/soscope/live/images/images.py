@@ -102,6 +102,9 @@ class Images:
     @property
     def loader(self) -> LoadedImage | None:
         """The dynamic loader's own image, None where there is none."""
+        if not self.loader_base:  # it may have been told to start the program
+            started = (image for image in self.linked if image.dynamic == self.started)
+            return next((image for image in started if image is not self.main), None)
         for image in self.linked:
             if self.loader_base and image.load_bias == self.loader_base:
                 return image

@@ -31,7 +31,8 @@ class Space:
 
     `tid` is a thread of it that lives: the leader, unless that one has ended. `bits` is 32
     or 64, `auxv` the auxiliary vector, `start` the start time in clock ticks since boot.
-    `memory` reads run-time addresses.
+    `memory` reads run-time addresses; if the space `is_gentle`, so that no page comes into
+    memory by that (`gentle.py`).
     """
 
     __slots__ = (
@@ -51,7 +52,7 @@ class Space:
         "tid",
     )
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, *, is_gentle: bool = False) -> None:
         """Open it.
 
         Raises NoSuchProcess for one that is not there or has ended, NotPermitted, and
@@ -75,7 +76,7 @@ class Space:
         except OSError as error:
             raise self._gone(error.errno) from error
         else:
-            self.memory = self._held
+            self.memory = self._gentle(self._held) if is_gentle else self._held
         try:
             self.auxv, self.bits = self._read_auxv()
         except BaseException:
@@ -90,6 +91,15 @@ class Space:
             return Patchwork(self.tid, self.mappings)
         except PermissionError:
             raise missing_right(self.pid, "the memory", refusal.errno) from refusal
+
+    def _gentle(self, held: ProcessMemory) -> ByteSource:
+        """Return the memory that leaves pages where they are, if the kernel tells where."""
+        from soscope.live.images.gentle import GentleMemory
+
+        try:
+            return GentleMemory(self.tid, held, self.mapping_at, lambda: self.mappings)
+        except OSError:
+            return held  # without /proc/PID/pagemap, as any reader
 
     def _read_auxv(self) -> tuple[dict[int, int], int]:
         data = b""

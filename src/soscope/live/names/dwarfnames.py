@@ -15,12 +15,18 @@ from soscope.binfmt.dwarf import Dwarf, DwarfError, DwarfName
 from soscope.binfmt.elf import debuglink
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.sections import Sections
+from soscope.binfmt.isa import part
 from soscope.binfmt.source import FileSource
 from soscope.errors import FormatError
 from soscope.live.names.staticnames import ImageNames, open_regular
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.model.signature import Signature
+
 _SECONDS = 2.0  # that one image's DWARF may take for one query
 _MAX_STRINGS = 1 << 28
+_MAX_FILES = 1 << 29  # bytes of files that are read for types
 _NOT_THERE = "DWARF was not looked at: that needs soscope[lines] (pyelftools)"
 
 
@@ -28,12 +34,14 @@ class DwarfNames:
     """The DWARF of one image; values are link-time addresses of the image.
 
     What is no string there is not looked for: only then are the files given to pyelftools.
+    `has_types`: types are wanted, not names, so a debug file is read that has a .symtab, too.
     """
 
-    __slots__ = ("_descriptors", "_dwarf", "_is_open", "_names", "_shift", "_strings")
+    __slots__ = ("_descriptors", "_dwarf", "_has_types", "_is_open", "_names", "_shift", "_strings")
 
-    def __init__(self, names: ImageNames) -> None:
+    def __init__(self, names: ImageNames, *, has_types: bool = False) -> None:
         self._names = names
+        self._has_types = has_types
         self._shift = 0
         self._dwarf: Dwarf | None = None
         self._descriptors: list[int] = []
@@ -81,6 +89,25 @@ class DwarfNames:
             return None
         return None if function is None else self._shifted(function)
 
+    def signature(self, vaddr: int | None, name: str, seconds: float) -> Signature | None:
+        """Return the types of the function `name` that begins at link-time address `vaddr`.
+
+        None where none does; without `vaddr` the name is all that counts. Raises DwarfError with
+        the reason where they are not known, or not after `seconds`.
+        """
+        own = self._names.elf
+        passing = None if own is None or own.header is None else part(own.header.arch, "passing")
+        if passing is None:
+            raise DwarfError("how this machine passes arguments is not known")
+        if sum(os.fstat(each).st_size for each in self._descriptors) > _MAX_FILES:
+            raise DwarfError(f"DWARF: over {_MAX_FILES >> 20} MiB of it")
+        dwarf = self._loaded()
+        if dwarf is None:
+            raise DwarfError(self._names.notes[-1] if self._names.notes else "no DWARF")
+        if vaddr is not None:
+            vaddr -= self._shift
+        return dwarf.signature(vaddr, name, time.monotonic() + seconds, passing)
+
     def _loaded(self) -> Dwarf | None:
         """Return the DWARF, None where there is none, or none that can be read."""
         if not self._is_open and self._descriptors:
@@ -110,7 +137,9 @@ class DwarfNames:
             descriptor = os.dup(own.source.descriptor)
             if self._take(descriptor, own.source.name):
                 return
-        if self._names.debug_elf is None or self._names.debug is not None:
+        if self._names.debug_elf is None:
+            return
+        if self._names.debug is not None and not self._has_types:
             return
         path = self._names.debug_path
         debug = None if path is None else open_regular(path)

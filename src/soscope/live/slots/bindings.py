@@ -115,13 +115,15 @@ class Binding:
 class Bindings:
     """The slots of a process: what its loader wrote, and what is there.
 
-    `by_image` has those of each image, in the order of the relocations; `damaged` names the
-    images whose tables cannot be read, or not all of them. `scope_is_guessed` says that the
-    loader's own list was not found for an image that matters.
+    `by_image` has those of each image, in the order of the relocations, those for the symbol
+    `only` where that is said; `damaged` names the images whose tables cannot be read, or not all
+    of them. `scope_is_guessed` says that the loader's own list was not found for an image that
+    matters.
     """
 
-    def __init__(self, images: Images) -> None:
+    def __init__(self, images: Images, *, only: bytes = b"") -> None:
         self.images = images
+        self._only = only
         self.by_image: dict[LoadedImage, list[Binding]] = {}
         self.damaged: dict[LoadedImage, str] = {}
         self.scope_is_guessed = False
@@ -161,6 +163,9 @@ class Bindings:
             ]
             asked = {relocation.symbol for relocation in raw[image]}
             here = {index: array.bytes_at(array.row(index)[0]) or b"" for index in asked}
+            if self._only:
+                here = {index: name for index, name in here.items() if name == self._only}
+                raw[image] = [relocation for relocation in raw[image] if relocation.symbol in here]
             self._names[image] = here
             names.update(here.values())
         wanted: dict[int, list[bytes]] = {}

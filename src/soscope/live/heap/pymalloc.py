@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CPython's own allocator of small objects: its pools, read without symbols.
+
+It maps arenas and cuts them into pools, each for blocks of one size (Objects/obmalloc.c). A pool's
+head tells how many of its blocks are in use. What is taken for a head is proved: the last place
+where a block of its size can begin is written there, too.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from soscope.live.heap.ranges import TakenRanges
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.live.heap.pages import Pages, ResidentPages
+    from soscope.live.images.images import Images
+    from soscope.live.images.space import Space
+
+_HEAD = Struct(
+    "<I4xQQQIIII"
+)  # count, free block, next, previous, arena, class, next and last offset
+_OVERHEAD = 48
+_POOLS = (1 << 14, 1 << 12)  # bytes of a pool: from Python 3.10 on, before
+_CLASSES = 32
+_ALIGN = 16
+_PAGE = 4096
+_SURE = 4  # heads in one mapping
+
+# any of them makes an image one of CPython
+_NAMES = (b"_PyRuntime", b"PyObject_Malloc")
+
+
+class Pools:
+    """The pools in one range, [start, end): `used` and `free` resident bytes of them.
+
+    `blocks` counts the blocks in use, `used_size` their bytes, resident or not.
+    """
+
+    __slots__ = ("blocks", "end", "free", "resident", "start", "used", "used_size")
+
+    def __init__(self, start: int, end: int, resident: ResidentPages) -> None:
+        self.start = start
+        self.end = end
+        self.resident = resident
+        self.blocks = self.used = self.used_size = self.free = 0
+
+    def add(self, addr: int, size: int, blocks: int, block_size: int) -> None:
+        """Add a pool of `size` bytes at `addr`."""
+        present = self.resident.count(addr, addr + size)
+        used = min(blocks * block_size, present)
+        self.blocks += blocks
+        self.used_size += blocks * block_size
+        self.used += used
+        self.free += present - used
+
+
+def is_python(images: Images) -> bool:
+    """Say whether CPython runs there."""
+    from soscope.live.heap.allocator import has_symbol
+
+    return any(has_symbol(image, name) for image in images.linked for name in _NAMES)
+
+
+def find_pools(space: Space, pages: Pages, taken: TakenRanges) -> list[Pools]:
+    """Return the pools of all mappings that have some; `taken` are ranges that have none."""
+    areas: list[Pools] = []
+    for mapping in space.mappings:
+        if mapping.flags == "rw-p" and not mapping.path:
+            for start, end in taken.gaps(mapping.start, mapping.end):
+                pools = _read(space, pages, start, end)
+                if pools is not None:
+                    areas.append(pools)
+    return areas
+
+
+def _read(space: Space, pages: Pages, start: int, end: int) -> Pools | None:
+    """Return the pools between two addresses, None where there are none."""
+    resident = pages.of(start, end)
+    for size in _POOLS:
+        heads = []
+        first = start + size - 1 & -size
+        for addr in range(first, end - size + 1, size):
+            if not resident.present[(addr - resident.start) // _PAGE]:
+                continue
+            data = space.read(addr, _HEAD.size)
+            if len(data) == _HEAD.size and (head := _pool(data, size)) is not None:
+                heads.append((addr, *head))
+        if len(heads) >= _SURE:
+            pools = Pools(start, end, resident)
+            for addr, blocks, block_size in heads:
+                pools.add(addr, size, blocks, block_size)
+            return pools
+    return None
+
+
+def _pool(data: bytes, size: int) -> tuple[int, int] | None:
+    """Return how many blocks of a pool are in use, and their size; None where it is no pool."""
+    count, block, _, _, _, index, following, last = _HEAD.unpack(data)
+    block_size = (index + 1) * _ALIGN
+    if index >= _CLASSES or last != size - block_size or block & _ALIGN - 1:
+        return None
+    most = (size - _OVERHEAD) // block_size
+    if count > most or not _OVERHEAD <= following <= size:
+        return None
+    return count, block_size

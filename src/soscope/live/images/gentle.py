@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The memory of a process, read so that its resident memory stays as it is.
+
+A read through /proc/PID/mem touches pages as the process itself would: the kernel maps them, and
+RSS grows. Pages that are not there yet hold what their file has, or zeros; so they are read from
+there. What is swapped out comes back: nobody else has it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from soscope.binfmt.source import ByteSource
+from soscope.live.images.patchwork import Patchwork
+from soscope.proc.maps import Mapping
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_PAGE = 4096
+_KEPT = 0b11 << 62  # present, or swapped out (Documentation/admin-guide/mm/pagemap.rst)
+
+
+class GentleMemory(ByteSource):
+    """Reads like `memory`, that of thread `tid`; `mapping_at` says what is mapped at an address.
+
+    Raises OSError where the kernel does not tell which pages are there.
+    """
+
+    __slots__ = ("_descriptor", "_mapping_at", "_mappings", "_memory", "_patchwork", "_tid")
+
+    def __init__(
+        self,
+        tid: int,
+        memory: ByteSource,
+        mapping_at: Callable[[int], Mapping | None],
+        mappings: Callable[[], list[Mapping]],
+    ) -> None:
+        super().__init__(memory.name)
+        self._descriptor = os.open(f"/proc/{tid}/pagemap", os.O_RDONLY | os.O_CLOEXEC)
+        self._tid = tid
+        self._memory = memory
+        self._mapping_at = mapping_at
+        self._mappings = mappings
+        self._patchwork: Patchwork | None = None
+
+    def __del__(self) -> None:
+        if hasattr(self, "_descriptor"):
+            os.close(self._descriptor)
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return up to `size` bytes at run-time address `offset`; fewer where a page is missing."""
+        if not 0 <= offset < 1 << 47 or size <= 0:
+            return self._memory.read(offset, size)
+        first, last = offset // _PAGE, (offset + size - 1) // _PAGE
+        entries = os.pread(self._descriptor, (last - first + 1) * 8, first * 8)
+        if not entries:  # it has ended: that is the memory's to say
+            return self._memory.read(offset, size)
+        states = [bool(entry & _KEPT) for entry in memoryview(entries).cast("Q")]
+        if all(states):
+            return self._memory.read(offset, size)
+        data = bytearray()
+        end = offset + size
+        while (at := offset + len(data)) < end:
+            page = at // _PAGE - first
+            run = page
+            while run < len(states) and states[run] == states[page]:
+                run += 1
+            stop = min((first + run) * _PAGE, end)
+            piece = self._memory.read(at, stop - at) if states[page] else self._absent(at, stop)
+            data += piece
+            if not piece:
+                break
+        return bytes(data)
+
+    def _absent(self, start: int, end: int) -> bytes:
+        """Return what pages hold that are not there; those of one mapping at most."""
+        mapping = self._mapping_at(start)
+        if mapping is None:
+            return self._memory.read(start, end - start)
+        size = min(end, mapping.end) - start
+        if mapping.inode:
+            if self._patchwork is None:
+                self._patchwork = Patchwork(self._tid, self._mappings())
+            # of a deleted file only the memory is left
+            return self._patchwork.read(start, size) or self._memory.read(start, size)
+        if mapping.path in ("", "[heap]", "[stack]") or mapping.path.startswith("[anon:"):
+            return bytes(size)
+        return self._memory.read(start, size)

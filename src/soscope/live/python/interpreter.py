@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which CPython runs in a process: its image, its version, and whether soscope can read it.
+
+`_PyRuntime` is exported by every CPython, static or shared. 3.11 and newer export Py_Version, too;
+3.9 and 3.10 have their version as text alone. From 3.13 on `_PyRuntime` begins with the offsets
+of its own structs, which then are taken.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.symbols.lookup import Name
+from soscope.errors import FormatError, SoscopeError
+from soscope.live.images.images import Images
+from soscope.live.images.loadedimage import LoadedImage
+from soscope.live.python.offsets import DEBUG_SIZE, PythonLayout, layout_of
+
+_RUNTIME = Name(b"_PyRuntime")
+_VERSION = Name(b"Py_Version")
+_DEBUG_BUILD = Name(b"_Py_NegativeRefcount")  # Py_REF_DEBUG alone has it
+# the linker may have made it the end of a longer string
+_TEXT = re.compile(rb"(?<![\d.])3\.(\d{1,2})\.(\d{1,3})(?:(?:a|b|rc)\d+)?\+?\0")
+_FOLDER = re.compile(rb"python3\.(\d{1,2})\0")
+_MOST = 64 << 20  # bytes of a segment that are looked through
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """A CPython in a process.
+
+    `version` has three numbers; `runtime` is the run-time address of `_PyRuntime`. `is_shared`
+    says that it is a library (libpython) and not in the program itself.
+    """
+
+    image: LoadedImage
+    version: tuple[int, int, int]
+    runtime: int
+    is_shared: bool
+    layout: PythonLayout
+
+    @property
+    def linkage(self) -> str:
+        """The word for `is_shared`: "shared" or "static"."""
+        return "shared" if self.is_shared else "static"
+
+    @property
+    def version_text(self) -> str:
+        """The version as text: "3.11.2"."""
+        return ".".join(map(str, self.version))
+
+
+def find_interpreter(images: Images) -> Interpreter | None:
+    """Return the CPython among the images of a process, None where there is none.
+
+    Of several it is the first in link-map order, as the loader binds to that one.
+
+    Raises SoscopeError, with the reason, for one that soscope cannot read: of an unknown version,
+    without a GIL, a debug build, or in a process of 32 bits.
+    """
+    for image in [*images.linked, *images.all[len(images.linked) :]]:
+        runtime = _addr_of(image, _RUNTIME)
+        if runtime is not None:
+            return _read(images, image, runtime)
+    return None
+
+
+def _read(images: Images, image: LoadedImage, runtime: int) -> Interpreter:
+    space = images.space
+    if space.bits != 64:
+        raise SoscopeError(f"{image.name}: a CPython of {space.bits} bits is not read")
+    version = _version_of(image)
+    if version is None:
+        raise SoscopeError(f"{image.name}: it does not say which version of CPython it is")
+    what = f"CPython {version[0]}.{version[1]}.{version[2]} ({image.name})"
+    if _addr_of(image, _DEBUG_BUILD) is not None:
+        raise SoscopeError(
+            f"{what}: it is a debug build",
+            hint="its objects are laid out in another way, which soscope does not read",
+        )
+    layout = layout_of(version[:2])
+    if layout.version >= (3, 13):
+        layout = PythonLayout.from_debug_offsets(space.read(runtime, DEBUG_SIZE))
+        if layout.version != version[:2]:
+            raise SoscopeError(f"{what}: it says of itself that it is {layout.version}")
+    return Interpreter(image, version, runtime, not image.is_main, layout)
+
+
+def _addr_of(image: LoadedImage, name: Name) -> int | None:
+    """Return the run-time address of a symbol that the image itself defines."""
+    try:
+        entry = image.symbols.find(name)
+    except FormatError:
+        return None  # a damaged image
+    return None if entry is None else image.load_bias + entry.value
+
+
+def _version_of(image: LoadedImage) -> tuple[int, int, int] | None:
+    """Return the three numbers, None where the image does not say them."""
+    addr = _addr_of(image, _VERSION)
+    if addr is not None:
+        data = image.space.read(addr, 4)
+        if len(data) == 4:
+            return data[3], data[2], data[1]
+    data = b"".join(
+        image.space.read(segment.vaddr + image.load_bias, min(segment.filesz, _MOST))
+        for segment in image.segments
+        if segment.type == c.PT_LOAD and not segment.flags & c.PF_W
+    )
+    # other numbers of the kind (of Unicode, of SQLite) have no library folder of that name
+    minors = {int(match[1]) for match in _FOLDER.finditer(data)}
+    numbers = {(3, int(match[1]), int(match[2])) for match in _TEXT.finditer(data)}
+    likely = [version for version in numbers if version[1] in minors]
+    return likely[0] if len(likely) == 1 else None

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The line of an instruction, from a code object's line table.
+
+Three forms: `co_lnotab` of 3.9, the line table of 3.10 (PEP 626), the location table of 3.11 and
+newer (PEP 657; Objects/locations.md, InternalDocs/code_objects.md). Offsets are bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+Line = tuple[int, int, int | None]  # first offset, offset behind the last, line
+
+_NO_LINE = 0x80  # of 3.10: minus 128
+_NOWHERE, _LONG, _NO_COLUMNS, _LAST_ONE_LINE, _FIRST_ONE_LINE = 15, 14, 13, 12, 10
+_MOST = 1 << 62  # lnotab does not say where the code ends
+
+
+def line_of(linetable: bytes, firstlineno: int, lasti: int, version: tuple[int, int]) -> int | None:
+    """Return the line of the instruction at byte `lasti`, None where the table names none.
+
+    `linetable` is `co_linetable`, or `co_lnotab` of 3.9. An offset below 0 is that of a frame that
+    has not begun: it stands at `firstlineno`. A table that is cut off names nothing more.
+
+    >>> from soscope.live.python.lines import line_of
+    >>> line_of(bytes([2, 1, 4, 3]), 10, 4, (3, 9))
+    11
+    """
+    if lasti < 0:
+        return firstlineno
+    for start, end, line in line_ranges(linetable, firstlineno, version):
+        if start <= lasti < end:
+            return line
+    return None
+
+
+def line_ranges(linetable: bytes, firstlineno: int, version: tuple[int, int]) -> Iterator[Line]:
+    """Yield (first offset, offset behind the last, line or None), by rising offset.
+
+    >>> from soscope.live.python.lines import line_ranges
+    >>> list(line_ranges(bytes([4, 0, 2, 0x80]), 7, (3, 10)))
+    [(0, 4, 7), (4, 6, None)]
+    """
+    if version <= (3, 9):
+        return _of_lnotab(linetable, firstlineno)
+    if version == (3, 10):
+        return _of_linetable(linetable, firstlineno)
+    return _of_locations(linetable, firstlineno)
+
+
+def _of_lnotab(table: bytes, line: int) -> Iterator[Line]:
+    """Pairs of bytes: how far the line before reaches, and how far on the next is (signed)."""
+    start = addr = 0
+    for at in range(0, len(table) - 1, 2):
+        addr += table[at]
+        if addr > start:
+            yield start, addr, line
+            start = addr
+        line += _signed(table[at + 1])
+    yield start, _MOST, line
+
+
+def _of_linetable(table: bytes, line: int) -> Iterator[Line]:
+    """Pairs of bytes: how long a range is, and how far on from the line before its own is."""
+    start = 0
+    for at in range(0, len(table) - 1, 2):
+        length, delta = table[at], table[at + 1]
+        if delta != _NO_LINE:
+            line += _signed(delta)
+        if length:
+            yield start, start + length, None if delta == _NO_LINE else line
+            start += length
+
+
+def _of_locations(table: bytes, line: int) -> Iterator[Line]:
+    """Entries that begin with a byte above 127: a kind, and how many units of code it is for."""
+    at = start = 0
+    while at < len(table):
+        kind, units = table[at] >> 3 & 15, (table[at] & 7) + 1
+        at += 1
+        if kind in (_LONG, _NO_COLUMNS):
+            line += _svarint(table, at)
+        elif _FIRST_ONE_LINE <= kind <= _LAST_ONE_LINE:
+            line += kind - _FIRST_ONE_LINE
+        end = start + 2 * units
+        yield start, end, None if kind == _NOWHERE else line
+        start = end
+        while at < len(table) and table[at] < 128:  # what remains are columns
+            at += 1
+
+
+def _svarint(table: bytes, at: int) -> int:
+    """Read a number of six bits a byte, lowest first; bit 6 goes on, the lowest bit is the sign."""
+    value = shift = 0
+    for byte in table[at : at + 10]:
+        value |= (byte & 63) << shift
+        shift += 6
+        if not byte & 64:
+            break
+    return -(value >> 1) if value & 1 else value >> 1
+
+
+def _signed(byte: int) -> int:
+    return byte - 256 if byte > 127 else byte

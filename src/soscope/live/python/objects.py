@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Objects of CPython by their addresses, thousands at once: alive or not, type, size.
+
+    reader = ObjectReader(space.memory, layout_of((3, 11)))
+    objects = reader.look(addresses, dying)
+    names = reader.type_names(np.unique(objects.types[objects.alive]))
+
+Only memory is read, of a process that is stopped or about to end; of one that goes on, what is
+read may be of two moments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from soscope.binfmt.source import ByteSource
+from soscope.live.python.gather import Mask, Words, gather
+from soscope.live.python.offsets import PythonLayout
+from soscope.live.python.sizes import BUFFERS, FIRST_WORDS, INLINE, RULES, ObjectGroup
+from soscope.live.python.types import PLAIN, PythonTypes, TypeInfo
+
+_CHUNK = 1 << 18  # objects that are looked at in one go
+_LOW = np.uint64(0xFFFF_FFFF)
+_CHAINED = np.uint64(1 << 20)  # 3.13: a free list has its next object where the count was
+_HEAD = 2
+
+
+@dataclass(slots=True)
+class Objects:
+    """What is known of each object, in the order of the addresses.
+
+    `types` and `sizes` are u64: addresses of types, and bytes as `sys.getsizeof` says. Both are 0
+    for what is not `alive`, and for what has no type that could be read. A size is `shallow`
+    where it is that of the object's own block alone: how its type counts is not known.
+
+    `starts` and `own` are address and bytes of that block, `buffers` the address of a second one
+    that the object has to itself, of `sizes - own` bytes; 0: it has none that is known.
+    """
+
+    alive: Mask
+    types: Words
+    sizes: Words
+    shallow: Mask
+    starts: Words
+    own: Words
+    buffers: Words
+
+
+class ObjectReader:
+    """The objects in one memory, of one version of CPython."""
+
+    def __init__(self, memory: ByteSource, layout: PythonLayout) -> None:
+        self._memory = memory
+        self._layout = layout
+        self.types = PythonTypes(memory, layout)
+
+    def look(self, addresses: Words, dying: Mask | None = None) -> Objects:
+        """Look at the objects at these addresses (u64; any order, quickest in rising order).
+
+        `dying` marks those whose destruction was announced: they are dead unless their reference
+        count says that they were revived. What cannot be read is not alive.
+        """
+        size = len(addresses)
+        objects = Objects(
+            np.zeros(size, np.bool_),
+            np.zeros(size, np.uint64),
+            np.zeros(size, np.uint64),
+            np.zeros(size, np.bool_),
+            *(np.zeros(size, np.uint64) for _ in range(3)),
+        )
+        for start in range(0, size, _CHUNK):
+            part = slice(start, start + _CHUNK)
+            words, mask = gather(self._memory, addresses[part], FIRST_WORDS)
+            alive = self._alive(words, mask, None if dying is None else dying[part])
+            objects.alive[part] = alive
+            places = np.flatnonzero(alive)
+            sized = self._sized(addresses[part][places], words[places])
+            places += start
+            for name, column in sized.items():
+                getattr(objects, name)[places] = column
+        return objects
+
+    def _alive(self, words: Words, mask: Mask, dying: Mask | None) -> Mask:
+        refcnt = words[:, self._layout.object_refcnt // 8]
+        alive = mask[:, :_HEAD].all(axis=1) & (refcnt & _LOW != 0)
+        if dying is not None and self._layout.version >= (3, 13):
+            alive &= ~(dying & (refcnt >= _CHAINED))
+        return np.asarray(alive, np.bool_)
+
+    def _sized(self, addresses: Words, words: Words) -> dict[str, Words | Mask]:
+        """Return what else is known of objects that are alive, by the names in `Objects`."""
+        unique, which = np.unique(words[:, self._layout.object_type // 8], return_inverse=True)
+        infos = [self.types.info(int(addr)) for addr in unique]
+        presize = np.array([_field(info, "presize") for info in infos], np.uint64)[which]
+        own = np.array([_field(info, "basicsize") for info in infos], np.uint64)[which] + presize
+        item = np.array([_field(info, "itemsize") for info in infos], np.uint64)
+        known = np.array([info is not None for info in infos], np.bool_)
+        names = [PLAIN if info is None else info.rule for info in infos]
+        shallow = np.array([name != PLAIN and name not in RULES for name in names], np.bool_)
+
+        sizes = own.copy()
+        has_items = (item != 0)[which]
+        if has_items.any():
+            count = np.abs(words[has_items, self._layout.var_size // 8].view(np.int64))
+            sizes[has_items] += item[which[has_items]] * count.astype(np.uint64)
+        blocks, buffers = sizes.copy(), np.zeros(len(sizes), np.uint64)
+        for name in {name for name in names if name in RULES}:
+            chosen = np.flatnonzero(np.array([name == other for other in names])[which])
+            group = ObjectGroup(
+                self._memory,
+                self._layout,
+                addresses[chosen],
+                words[chosen],
+                own[chosen],
+                presize[chosen],
+            )
+            sizes[chosen] = RULES[name](group)
+            if name in INLINE:
+                blocks[chosen] = sizes[chosen]
+            elif name in BUFFERS:
+                buffers[chosen] = group.at(BUFFERS[name])
+        sizes[~known[which]] = blocks[~known[which]] = 0
+        return {
+            "types": np.where(known[which], unique[which], 0).astype(np.uint64),
+            "sizes": sizes,
+            "shallow": shallow[which],
+            "starts": addresses - presize,
+            "own": blocks,
+            "buffers": buffers,
+        }
+
+    def type_names(self, types: Iterable[int]) -> list[tuple[str, str] | None]:
+        """Return (name, module and qualified name) of each type; None where it is unreadable.
+
+        The first is what `type(o).__name__` gives, the second `module.qualname`.
+        """
+        infos = [self.types.info(int(addr)) for addr in types]
+        return [None if info is None else (info.name, info.qualified) for info in infos]
+
+
+def _field(info: TypeInfo | None, name: str) -> int:
+    """Return one number of a type, 0 where there is no type or the number is nonsense."""
+    value = 0 if info is None else getattr(info, name)
+    return max(value, 0)

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`str` and `bytes` objects of CPython, read from memory.
+
+A compact `str` has its characters behind its head, in 1, 2 or 4 bytes each; one of a subclass has
+a pointer to them. PEP 393; Include/cpython/unicodeobject.h.
+"""
+
+from __future__ import annotations
+
+from soscope.binfmt.source import ByteSource
+from soscope.live.python.offsets import PythonLayout
+
+BYTES_SUBCLASS = 1 << 27  # of tp_flags
+STR_SUBCLASS = 1 << 28
+KIND = 7 << 2  # of the state: 1, 2 or 4
+_COMPACT, _ASCII = 1 << 5, 1 << 6
+# Some builds of 3.14 keep 16 bits, not 2, for whether a text is interned. The kind is never 0, so
+# each text tells which form its state has.
+WIDE_SHIFT = 14
+_MOST = 1 << 24  # bytes: what is longer is no name
+_FIRST = 256  # bytes that are read first
+_CODING = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}
+
+
+def read_str(memory: ByteSource, layout: PythonLayout, addr: int) -> str | None:
+    """Return the `str` at `addr`, None where there is none or it cannot be read.
+
+    Lone surrogates are kept.
+    """
+    head = memory.read(addr, _FIRST)
+    if not _is_a(memory, layout, head, STR_SUBCLASS):
+        return None
+    length = _word(head, layout.str_length)
+    state = int.from_bytes(head[layout.str_state : layout.str_state + 4], "little")
+    if layout.version >= (3, 14) and not state & KIND:
+        state >>= WIDE_SHIFT
+    kind = state >> 2 & 7
+    if kind not in _CODING or length * kind > _MOST:
+        return None
+    if not state & _COMPACT:
+        at = layout.str_compact_data
+        data = memory.read(_word(head, at), length * kind)
+    else:
+        at = layout.str_ascii_data if state & _ASCII else layout.str_compact_data
+        data = _behind(memory, addr, head, at, length * kind)
+    if len(data) < length * kind:
+        return None
+    try:
+        return data.decode(_CODING[kind], "surrogatepass" if kind > 1 else "strict")
+    except UnicodeDecodeError:
+        return None
+
+
+def read_bytes(memory: ByteSource, layout: PythonLayout, addr: int) -> bytes | None:
+    """Return the `bytes` at `addr`, None where there is none or it cannot be read."""
+    head = memory.read(addr, _FIRST)
+    if not _is_a(memory, layout, head, BYTES_SUBCLASS):
+        return None
+    size = _word(head, layout.var_size)
+    if size > _MOST:
+        return None
+    data = _behind(memory, addr, head, layout.bytes_data, size)
+    return data if len(data) == size else None
+
+
+def c_string(memory: ByteSource, addr: int, most: int = 1024) -> bytes | None:
+    """Return the bytes before the NUL at `addr`, None where there is none within `most`."""
+    data = memory.read(addr, 64)
+    end = data.find(0)
+    if end < 0:
+        data = memory.read(addr, most)
+        end = data.find(0)
+    return None if end < 0 else data[:end]
+
+
+def _is_a(memory: ByteSource, layout: PythonLayout, head: bytes, flag: int) -> bool:
+    """Say whether the object's type has a flag."""
+    if len(head) < 40:
+        return False
+    flags = memory.read(_word(head, layout.object_type) + layout.type_flags, 8)
+    return len(flags) == 8 and bool(_word(flags, 0) & flag)
+
+
+def _behind(memory: ByteSource, addr: int, head: bytes, at: int, size: int) -> bytes:
+    """Return `size` bytes of the object at `addr` from byte `at` on."""
+    if at + size <= len(head):
+        return head[at : at + size]
+    return memory.read(addr + at, size)
+
+
+def _word(data: bytes, at: int) -> int:
+    return int.from_bytes(data[at : at + 8], "little")
