@@ -32,11 +32,15 @@ class RDebug:
 
 
 class LinkMap:
-    """One image of the list: its load bias and the address of its dynamic section."""
+    """One image of the list: its load bias and the address of its dynamic section.
 
-    __slots__ = ("dynamic", "load_bias", "name_addr")
+    `addr` is where its `struct link_map` lies, which is dlopen's handle, too.
+    """
 
-    def __init__(self, load_bias: int, name_addr: int, dynamic: int) -> None:
+    __slots__ = ("addr", "dynamic", "load_bias", "name_addr")
+
+    def __init__(self, addr: int, load_bias: int, name_addr: int, dynamic: int) -> None:
+        self.addr = addr
         self.load_bias = load_bias
         self.name_addr = name_addr
         self.dynamic = dynamic
@@ -66,5 +70,6 @@ def walk(memory: RemoteMemory, first: int) -> Iterator[LinkMap]:
         data = memory.read(addr, _LINK.size)
         if not addr or len(data) < _LINK.size:
             return
-        load_bias, name, dynamic, addr, _ = _LINK.unpack(data)
-        yield LinkMap(load_bias, name, dynamic)
+        load_bias, name, dynamic, following, _ = _LINK.unpack(data)
+        yield LinkMap(addr, load_bias, name, dynamic)
+        addr = following

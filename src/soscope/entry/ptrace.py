@@ -15,9 +15,12 @@ GETREGS = 12
 SETREGS = 13
 POKEDATA = 5
 DETACH = 17
+SYSCALL = 24
 SETOPTIONS = 0x4200
 GETEVENTMSG = 0x4201
 GETSIGINFO = 0x4202
+GETREGSET = 0x4204
+SETREGSET = 0x4205
 SEIZE = 0x4206
 INTERRUPT = 0x4207
 LISTEN = 0x4208
@@ -26,17 +29,21 @@ SETSIGMASK = 0x420B
 SECCOMP_GET_FILTER = 0x420C
 GET_RSEQ_CONFIGURATION = 0x420F
 
+O_TRACESYSGOOD = 1 << 0
 O_TRACEFORK = 1 << 1
 O_TRACEVFORK = 1 << 2
 O_TRACECLONE = 1 << 3
 O_TRACEEXEC = 1 << 4
+O_TRACEEXIT = 1 << 6
 O_EXITKILL = 1 << 20
 
 EVENT_FORK = 1
 EVENT_VFORK = 2
 EVENT_CLONE = 3
 EVENT_EXEC = 4
+EVENT_EXIT = 6
 EVENT_STOP = 128
+AT_SYSCALL = 0x80  # added to SIGTRAP with O_TRACESYSGOOD
 
 _SIGINFO = 128  # bytes; the third int is si_code
 _TKILL = 200
@@ -71,6 +78,11 @@ def resume(tid: int, signal: int = 0) -> None:
 def step(tid: int, signal: int = 0) -> None:
     """Let a stopped thread make one instruction."""
     request(SINGLESTEP, tid, None, signal)
+
+
+def resume_to_syscall(tid: int, signal: int = 0) -> None:
+    """Let a stopped thread go on to the next beginning or end of a system call."""
+    request(SYSCALL, tid, None, signal)
 
 
 def listen(tid: int) -> None:
@@ -146,6 +158,26 @@ def rseq(tid: int) -> tuple[int, int]:
     value = (ctypes.c_uint32 * 6)()  # the address, its size, the signature, flags, nothing
     request(GET_RSEQ_CONFIGURATION, tid, ctypes.sizeof(value), ctypes.byref(value))
     return value[1] << 32 | value[0], value[3]
+
+
+class _Iovec(ctypes.Structure):
+    """`struct iovec` of <sys/uio.h>."""
+
+    _fields_ = (("base", ctypes.c_void_p), ("size", ctypes.c_size_t))
+
+
+def register_set(tid: int, kind: int, most: int) -> bytes:
+    """Return a set of registers of a stopped thread (NT_… of <elf.h>), at most so many bytes."""
+    buffer = ctypes.create_string_buffer(most)
+    piece = _Iovec(ctypes.addressof(buffer), most)
+    request(GETREGSET, tid, kind, ctypes.byref(piece))
+    return buffer.raw[: piece.size]
+
+
+def set_register_set(tid: int, kind: int, data: bytes) -> None:
+    """Replace a set of registers of a stopped thread."""
+    buffer = ctypes.create_string_buffer(data, len(data))
+    request(SETREGSET, tid, kind, ctypes.byref(_Iovec(ctypes.addressof(buffer), len(data))))
 
 
 def poke(tid: int, addr: int, word: int) -> None:

@@ -28,8 +28,8 @@ class Blob:
     """A blob and what must be known to start it.
 
     `fd` is its file; mapped from offset 0, its code lies at its link-time addresses. `start`,
-    `hook`, `trap` and `loader_event` are such. `pages_offset` is the offset of the
-    trampolines' pages in the file.
+    `hook`, `load`, `unload`, `objects`, `trap` and `loader_event` are such. `pages_offset` is the
+    offset of the trampolines' pages in the file.
     """
 
     __slots__ = (
@@ -37,11 +37,14 @@ class Blob:
         "build_id",
         "fd",
         "hook",
+        "load",
         "loader_event",
+        "objects",
         "pages_offset",
         "size",
         "start",
         "trap",
+        "unload",
     )
 
     _content: list[bytes]
@@ -51,6 +54,9 @@ class Blob:
     start: int
     trap: int
     hook: int
+    load: int
+    unload: int
+    objects: int
     loader_event: int
     build_id: bytes
 
@@ -88,6 +94,9 @@ class Blob:
         _check_text(image)
         blob.start = address("soscope_agent_start")
         blob.hook = address("soscope_agent_hook")
+        blob.load = address("soscope_agent_load")
+        blob.unload = address("soscope_agent_unload")
+        blob.objects = address("soscope_agent_objects")
         blob.trap = address("sosc_trap")
         blob.loader_event = address("sosc_loader_event")
         blob.build_id = image.build_id

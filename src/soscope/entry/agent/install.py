@@ -14,7 +14,7 @@ from _collections_abc import Callable
 
 from soscope.binfmt.elf import constants as elf
 from soscope.binfmt.elf.image import ElfImage
-from soscope.entry import linkmap
+from soscope.entry import byloader, linkmap
 from soscope.entry.agent.blob import Blob
 from soscope.entry.isa import arch
 from soscope.entry.memory import RemoteMemory
@@ -45,7 +45,8 @@ Undo = list[Callable[[], object]]
 class Facts:
     """What is known of a process that the agent is to go into.
 
-    `auxv` is its auxiliary vector, `loader` the image of its loader, `function` the address of
+    `auxv` is its auxiliary vector (see `byloader`, where `is_by_loader`: its loader was told to
+    start it), `loader` the image of its loader, `function` the address of
     the function that this calls at its events, `saved` the bytes there without us, `r_debug`
     the address of its `struct r_debug` (0: not known yet). `errno_offset` is errno's place,
     from the thread pointer, INT64_MIN where it is not known; `tid_offset` that of the thread id
@@ -56,6 +57,7 @@ class Facts:
         "auxv",
         "errno_offset",
         "function",
+        "is_by_loader",
         "loader",
         "r_debug",
         "saved",
@@ -67,6 +69,9 @@ class Facts:
 
         Raises Refused where the loader is of an unknown kind.
         """
+        self.is_by_loader = not vector.get(auxv.AT_BASE)
+        if self.is_by_loader:
+            vector = byloader.loader_vector(vector, memory)
         self.auxv = vector
         self.errno_offset = _INT64_MIN
         self.tid_offset = 0
@@ -87,8 +92,20 @@ class Facts:
         """Where the loader lies."""
         return self.auxv[auxv.AT_BASE]
 
+    def see_program(self, pid: int, memory: RemoteMemory) -> byloader.StartedProgram:
+        """Find the program that the loader was told to start, once that is loaded.
+
+        Raises Refused.
+        """
+        program = byloader.StartedProgram(pid, memory, self.r_debug)
+        self.auxv |= program.vector
+        return program
+
     def debug_of_program(self, memory: RemoteMemory) -> int:
         """Return the program's DT_DEBUG, by its program headers; 0 where it has none."""
+        if self.is_by_loader:  # musl says it in a variable, too
+            pointer = self.loader.symbols.addr("_dl_debug_addr")
+            return memory.word(pointer) if pointer else 0
         phdr, count = self.auxv.get(auxv.AT_PHDR, 0), self.auxv.get(auxv.AT_PHNUM, 0)
         layout_ = self.loader.encoding.segment
         bias, dynamic = 0, 0

@@ -20,14 +20,14 @@ import os
 import time
 
 from soscope.binfmt.elf.image import ElfImage
-from soscope.entry import linkmap
+from soscope.entry import byloader, linkmap
 from soscope.entry.agent import locking, rival
 from soscope.entry.agent.blob import Blob
 from soscope.entry.agent.install import Facts, Handover, Install, Undo
 from soscope.entry.isa import arch
 from soscope.entry.stop.tracee import Tracee
 from soscope.errors import FormatError
-from soscope.proc import auxv, reasons, status
+from soscope.proc import auxv, named, reasons, status
 from soscope.proc.reasons import Refused
 
 
@@ -35,7 +35,7 @@ class PutIn:
     """The agent's way into one program. `marks` are (step, time.perf_counter_ns()).
 
     `base` is where the agent lies, 0 before; `hooks_loader` says whether images loaded later
-    will be seen.
+    will be seen. `path` is the program that a loader was told to start, None for any other.
     """
 
     __slots__ = (
@@ -46,6 +46,7 @@ class PutIn:
         "base",
         "hooks_loader",
         "marks",
+        "path",
         "tracee",
     )
 
@@ -56,6 +57,7 @@ class PutIn:
         self.marks: list[tuple[str, int]] = []
         self.base = 0
         self.hooks_loader = False
+        self.path: str | None = None
         self._auxv: dict[int, int] = {}
         self._mask = 0
         self._saw_add = False
@@ -95,6 +97,7 @@ class PutIn:
                 is_native = header.encoding.bits == arch.BITS and header.machine == arch.MACHINE
                 if is_native:
                     self._auxv = auxv.read(self.tracee.tid)
+                    is_loader = not self._auxv.get(auxv.AT_BASE) and byloader.is_loader(program)
                     if self._auxv.get(auxv.AT_BASE) and locking.would_fail(
                         self.tracee.tid, program
                     ):
@@ -107,7 +110,10 @@ class PutIn:
             raise Refused(reasons.FOREIGN)
         if self._auxv.get(auxv.AT_SECURE):
             raise Refused(reasons.SETUID)
-        if not self._auxv.get(auxv.AT_BASE):
+        if is_loader:
+            if byloader.program_of(named.command_words(self.tracee.tid)) is None:
+                raise Refused(reasons.BY_LOADER)
+        elif not self._auxv.get(auxv.AT_BASE):
             raise Refused(reasons.STATIC)
 
     def _find_loader(self) -> None:
@@ -180,6 +186,7 @@ class PutIn:
         undo: Undo = []
         install = Install(self.tracee, self._facts, self.mark)
         try:
+            self._look_at_program()
             self._facts.look_at_libc(self.tracee.memory)
             install.run(blob, handover, undo)
         except (Refused, OSError) as error:
@@ -193,6 +200,15 @@ class PutIn:
             self.base, self.hooks_loader = install.base, install.hooks_loader
         self._restore(registers)
         self.mark("done")
+
+    def _look_at_program(self) -> None:
+        """Look at a program that the loader was told to start. Raises Refused."""
+        if self._facts.is_by_loader:
+            tid = self.tracee.tid
+            program = self._facts.see_program(tid, self.tracee.memory)
+            self.path = program.path
+            if locking.would_fail(tid, program.image):
+                raise Refused(reasons.LOCKS)
 
     def rival(self) -> str | None:
         """Say for what the program needs ptrace itself: a word of `rival`, None for nothing.

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import time
 from array import array
+from collections.abc import Iterable
 
 from soscope.binfmt.elf.image import ElfImage
-from soscope.entry.agent.undo import Taken, UndoPlan
+from soscope.entry.agent.undo import Taken, UndoPlan, count_staying
 from soscope.entry.memory import RemoteMemory
 from soscope.errors import FormatError, NoSuchProcess, SoscopeError
 from soscope.proc import maps, status
-from soscope.wire import layout
+from soscope.wire import layout, patches
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.wire.patches import PatchTable
 
 _SITE_BYTES = 32
 _SITES_END = layout.BLOB_SITES + layout.MAX_SITES * _SITE_BYTES
@@ -31,15 +36,33 @@ class _Fields(dict[str, int]):
 
 
 class Resident:
-    """The agent at `base`. Its fields are those of `struct sosc_inside`, read by `look`."""
+    """The agent at `base`. Its fields are those of `struct sosc_inside`, read by `look`.
 
-    __slots__ = ("_memory", "_plan", "base", "build_id", "fields")
+    `taken_patches` are the patches that are taken out with everything else, by their index:
+    none, unless somebody asks for that; None: all.
+    """
+
+    __slots__ = (
+        "_is_held",
+        "_memory",
+        "_plan",
+        "_standing",
+        "_staying",
+        "base",
+        "build_id",
+        "fields",
+        "taken_patches",
+    )
 
     def __init__(self, memory: RemoteMemory, base: int) -> None:
         self._memory = memory
         self.base = base
         self.fields = _Fields()
+        self._is_held = False
         self._plan: UndoPlan | None = None
+        self._standing: frozenset[int] = frozenset()  # patches, by their index
+        self._staying = 0  # changes that go on with them
+        self.taken_patches: frozenset[int] | None = frozenset()
         try:
             self.build_id = ElfImage.from_memory(memory, base).build_id
         except FormatError:
@@ -52,6 +75,12 @@ class Resident:
         if len(data) == layout.INSIDE.size:
             values = layout.INSIDE.struct.unpack(data)
             self.fields = _Fields(zip(layout.INSIDE.fields, values, strict=True))
+        self._standing = frozenset()
+        self._staying = 0
+        if self.fields.get("change_count") and self.is_known:
+            self._standing = frozenset(self.patches().standing_places())
+        if self._standing:
+            self._staying = count_staying(self.journal(), self._standing)
 
     @property
     def is_known(self) -> bool:
@@ -78,8 +107,59 @@ class Resident:
 
     @property
     def is_hooked(self) -> bool:
-        """Say whether words of the process are changed."""
-        return bool(self.fields.get("change_count"))
+        """Say whether words of the process are changed, but for patches that stand."""
+        return bool(self.fields.get("change_count", 0) > self._staying)
+
+    @property
+    def has_patches(self) -> bool:
+        """Say whether functions stand in the place of others."""
+        return bool(self._standing)
+
+    def patches(self) -> PatchTable:
+        """Read its table of functions that stand in the place of others."""
+        at = self.fields["patches"]
+        size = int.from_bytes(self._memory.read(at, 4), "little") if at else 0
+        return patches.read(self._memory.read(at, min(size, layout.PATCHES_SIZE)) if size else b"")
+
+    def write_patches(self, table: PatchTable) -> None:
+        """Replace the table; what slots lead to is not touched by that."""
+        self._memory.write(self.fields["patches"], table.pack())
+
+    def words_of(self, patches: Iterable[int]) -> set[int]:
+        """Return the addresses of the slots that these patches have changed."""
+        journal, chosen = array("Q", self.journal()), frozenset(patches)
+        return {
+            addr
+            for addr, rest in zip(journal[::4], journal[3::4], strict=True)
+            if addr and rest >> 8 & layout.CHANGE_STANDS and rest >> 16 & 0xFFFF in chosen
+        }
+
+    def leads_into(self, low: int, high: int) -> bool:
+        """Say whether a slot that a patch has changed leads to below `high`, from `low` on."""
+        journal = array("Q", self.journal())
+        return any(
+            low <= after < high and addr and self._memory.word(addr) == after
+            for addr, after, rest in zip(journal[::4], journal[2::4], journal[3::4], strict=True)
+            if rest >> 8 & layout.CHANGE_STANDS
+        )
+
+    def end_patch(self, index: int) -> None:
+        """Lead no more slots to what patch `index` has in the place of its symbol."""
+        at = self.fields["patches"] + layout.PATCHES.size + index * layout.PATCH.size
+        self._memory.write(at + layout.PATCH.offset("function"), bytes(8))
+
+    def loader_before(self, function: int, saved: bytes) -> bytes:
+        """Return what stood at the loader's function before patches changed its first word."""
+        journal = array("Q", self.journal())
+        for at in range(0, len(journal), 4):
+            addr, before, after, rest = journal[at : at + 4]
+            if (
+                addr == function
+                and rest >> 8 & layout.CHANGE_LOADER
+                and after.to_bytes(8, "little") == saved[:8]
+            ):
+                return before.to_bytes(8, "little") + saved[8:]
+        return saved
 
     @property
     def owner(self) -> int:
@@ -98,22 +178,25 @@ class Resident:
             return 0
         return pid if stat.start == start and stat.state not in "ZX" else 0
 
-    def _journal(self) -> bytes:
+    def journal(self) -> bytes:
+        """Return what it has changed: one `struct sosc_change` after the other."""
         count = min(self.fields["change_count"], layout.MAX_CHANGES)
         return self._memory.read(self.fields["changes"], count * layout.CHANGE.size)
 
     def prepare(self) -> UndoPlan:
         """Plan what there is to take back, if that is not done: before the threads are stopped."""
         self.look()
-        journal = self._journal()
+        journal = self.journal()
         if self._plan is None or self._plan.journal != journal:
-            self._plan = UndoPlan(journal, self.base, self.fields["cell_count"])
+            taken = self._standing if self.taken_patches is None else self.taken_patches
+            cells = self.fields["cell_count"]
+            self._plan = UndoPlan(journal, self.base, cells, self._standing - taken)
         return self._plan
 
     @property
     def is_prepared(self) -> bool:
         """Say whether nothing was changed since `prepare`."""
-        return self._plan is not None and self._plan.journal == self._journal()
+        return self._plan is not None and self._plan.journal == self.journal()
 
     def holds(self, addr: int) -> bool:
         """Say whether an address lies in the agent's code or trampolines."""
@@ -167,14 +250,42 @@ class Resident:
                 self._memory.write(at, fields["plain_exit"].to_bytes(8, "little"))
 
     def done(self) -> None:
-        """Say that nothing is changed any more, and that nobody owns the agent."""
-        for field in ("change_count", "waiting"):
+        """Say that nothing is changed but by patches, and that nobody owns the agent."""
+        kept = self.prepare().kept
+        if kept:
+            self._memory.write(self.fields["changes"], kept)
+        for field, value in (("change_count", len(kept) // layout.CHANGE.size), ("waiting", 0)):
             at = self.base + layout.BLOB_DATA + layout.INSIDE.offset(field)
-            self._memory.write(at, bytes(8))
+            self._memory.write(at, value.to_bytes(8, "little"))
         self.disown()
 
+    def own(self, pid: int) -> None:
+        """Say that soscope `pid` works on it, until `let_go`: no other one begins meanwhile.
+
+        All threads are stopped. Raises NoSuchProcess.
+        """
+        start = status.read_stat(pid).start
+        control = self.fields["control"]
+        for field, value, size in (("owner_start", start, 8), ("owner_pid", pid, 4)):
+            at = control + layout.CONTROL.offset(field)
+            self._memory.write(at, value.to_bytes(size, "little"))
+        self.hold()
+
+    def hold(self) -> None:
+        """Keep it for the soscope that owns it, until `let_go`."""
+        self._is_held = True
+
+    def let_go(self) -> None:
+        """End what `own` or `hold` has begun. Raises OSError."""
+        if self._is_held:
+            self._is_held = False
+            self.disown()
+
     def disown(self) -> None:
-        """Say that no soscope reads what the agent writes."""
+        """Say that no soscope reads what the agent writes, unless it is held for one."""
+        if self._is_held:
+            self.look()
+            return
         control = self.fields["control"]
         for field, size in (("owner_pid", 4), ("owner_start", 8)):
             self._memory.write(control + layout.CONTROL.offset(field), bytes(size))

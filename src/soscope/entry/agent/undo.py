@@ -91,15 +91,25 @@ class Page:
 
 
 class UndoPlan:
-    """What there is to put back: `pages`, and `asked`, those by which unwinders ask the agent."""
+    """What there is to put back: `pages`, and `asked`, those by which unwinders ask the agent.
 
-    __slots__ = ("asked", "asked_count", "journal", "pages")
+    `kept` is what stays in the journal: changes by patches that go on.
+    """
 
-    def __init__(self, journal: bytes, base: int, cells: int) -> None:
-        """Plan from an agent at `base` with `cells` cells of slots; `journal` is its own."""
+    __slots__ = ("asked", "asked_count", "journal", "kept", "pages")
+
+    def __init__(
+        self, journal: bytes, base: int, cells: int, patches: frozenset[int] = frozenset()
+    ) -> None:
+        """Plan from an agent at `base` with `cells` cells of slots; `journal` is its own.
+
+        `patches` are those that go on, by their index.
+        """
         self.journal = journal
         size = layout.CHANGE.size
         fields = array("Q", journal[: len(journal) // size * size])
+        staying = _staying(fields, patches)
+        self.kept = b"".join(fields[4 * at : 4 * at + 4].tobytes() for at in staying)
         addrs, afters = fields[0::4], fields[2::4]
         first = base + layout.BLOB_ENTRIES
         others = first + cells * _ENTRY  # cells that belong to no slot
@@ -110,7 +120,7 @@ class UndoPlan:
             if not first <= after < others
             and (others <= after < last or 0 <= after - base < layout.BLOB_TEXT_MAX)
         }
-        order = sorted(range(len(addrs)), key=addrs.__getitem__)
+        order = sorted(set(range(len(addrs))).difference(staying), key=addrs.__getitem__)
         self.pages = _pages(fields, [at for at in order if at not in asked])
         self.asked = _pages(fields, [at for at in order if at in asked])
         self.asked_count = len(asked)
@@ -127,6 +137,27 @@ class UndoPlan:
         ]
 
 
+def count_staying(journal: bytes, patches: frozenset[int]) -> int:
+    """Return how many changes of a journal go on as long as `patches` do."""
+    size = layout.CHANGE.size
+    return len(_staying(array("Q", journal[: len(journal) // size * size]), patches))
+
+
+def _staying(fields: array[int], patches: frozenset[int]) -> list[int]:
+    """Return the places in the journal of changes that go on: those of `patches`.
+
+    As long as there are any, images that are loaded later are to be heard of.
+    """
+    if not patches:
+        return []
+    return [
+        at
+        for at, last in enumerate(fields[3::4])
+        if last >> 8 & layout.CHANGE_LOADER
+        or (last >> 8 & layout.CHANGE_STANDS and fields[4 * at] and last >> 16 & 0xFFFF in patches)
+    ]
+
+
 def _pages(fields: array[int], order: list[int]) -> list[Page]:
     """Return the pages of the changes at these places of the journal, sorted by address."""
     pages: list[Page] = []
@@ -134,7 +165,7 @@ def _pages(fields: array[int], order: list[int]) -> list[Page]:
     page = Page(0)
     for at in order:
         addr, before, after, size = fields[4 * at : 4 * at + 4]
-        size &= 0xFFFF_FFFF
+        size &= 0xFF
         if not addr:  # its image is gone
             continue
         if addr + size > limit and addr != last:
@@ -143,6 +174,9 @@ def _pages(fields: array[int], order: list[int]) -> list[Page]:
             limit = (addr & -_PAGE) + _PAGE
             last = -1
         page.end = max(page.end, addr + size)
+        if addr == last and page.indexes and page.start + page.indexes[-1] * _WORD == addr:
+            page.odd.append((addr, page.before.pop(), page.after.pop(), _WORD))
+            page.indexes.pop()
         if addr == last or size != _WORD or addr % _WORD:
             page.odd.append((addr, before, after, size))
         else:

@@ -13,6 +13,7 @@ import os
 import time
 
 from soscope.binfmt.elf.image import ElfImage
+from soscope.entry import byloader
 from soscope.entry.agent import resident
 from soscope.entry.agent.install import Facts
 from soscope.entry.agent.sharing import who_shares
@@ -100,6 +101,8 @@ class Visit:
         self.facts = facts = Facts(vector, self.memory)
         if not facts.r_debug:
             facts.r_debug = facts.debug_of_program(self.memory)
+        if facts.is_by_loader:
+            self.path = facts.see_program(tid, self.memory).path
         lock = LoaderLock.find(self.memory, facts.loader, facts.r_debug)
         if lock is None:
             raise Refused(f"{reasons.UNKNOWN_LOADER}: its locks were not found")
@@ -150,20 +153,36 @@ class Visit:
 
     # ---- stopping ----
 
-    def stop(self, *, clear_of_loader: bool = False, limit: float = _LIMIT) -> None:
+    def stop(
+        self,
+        *,
+        clear_of_loader: bool = False,
+        limit: float = _LIMIT,
+        idle_for: float | None = None,
+    ) -> None:
         """Stop all threads with the loader idle.
 
         `clear_of_loader`: no thread is in the loader's code, binding a slot, if that can be
         had. No thread is in an agent's code, if that can be had: `is_clear` says. Raises
         Refused, NotPermitted and NoSuchProcess with everything running.
+
+        `idle_for`: after so many seconds the loader may be at work, if it is not always the same
+        work and it tells for whom (`loader_users`).
         """
-        end = time.monotonic() + limit
+        start = time.monotonic()
+        end = start + limit
         pause = _PAUSE
         owner = 0
+        activities = {self._lock.activity}
         while True:
             owner = self._lock.owner or owner
             clear = clear_of_loader and self.tries < _TRIES_CLEAR
-            if self._is_idle() and self._try(clear_of_loader=clear):
+            is_idle = self._is_idle()
+            activities.add(self._lock.activity)
+            may_work = (
+                idle_for is not None and len(activities) > 1 and time.monotonic() > start + idle_for
+            )
+            if (is_idle or may_work) and self._try(clear_of_loader=clear, may_work=may_work):
                 return
             if time.monotonic() > end:
                 self._refuse_busy(owner)
@@ -171,7 +190,7 @@ class Visit:
             time.sleep(pause)
             pause = min(pause * 1.5, _LONGEST_PAUSE)
 
-    def _try(self, *, clear_of_loader: bool) -> bool:
+    def _try(self, *, clear_of_loader: bool, may_work: bool) -> bool:
         self.tries += 1
         try:
             self.threads.stop()
@@ -183,7 +202,7 @@ class Visit:
             raise rights.missing_right(self.pid, "tracing", error.errno) from error
         try:
             self.check_same()
-            if self._is_idle() and (
+            if (self._is_idle() or (may_work and 0 not in self._lock.owners)) and (
                 self.tries > _TRIES_CLEAR or self.is_clear(loader=clear_of_loader)
             ):
                 return True
@@ -195,6 +214,27 @@ class Visit:
 
     def _is_idle(self) -> bool:
         return not self._lock.is_held and self._lock.is_ready
+
+    @property
+    def loader_users(self) -> list[int]:
+        """For whom the loader works, while all threads are stopped: ids in their own namespace.
+
+        0: it is not known for whom.
+        """
+        return self._lock.owners
+
+    def loader_locks(self, tid: int) -> list[tuple[int, int]]:
+        """Return the loader's mutexes that a stopped thread holds, while its lists are whole.
+
+        They are (address, how often).
+        """
+        inner = status.inner_pid(tid)
+        return self._lock.held_by(inner) if self._lock.is_ready else []
+
+    @property
+    def loader_code(self) -> list[tuple[int, int]]:
+        """The address ranges of the loader's code."""
+        return self._loader_code
 
     def is_clear(self, *, loader: bool = False) -> bool:
         """Say whether no stopped thread is in an agent's code (or the loader's)."""
@@ -312,14 +352,6 @@ def _check_program(pid: int) -> dict[int, int]:
             raise Refused(f"its auxiliary vector: {error}") from error
         if vector.get(auxv.AT_SECURE):
             raise Refused(reasons.SETUID)
-        if not vector.get(auxv.AT_BASE):
-            raise Refused(_why_no_loader(program))
+        if not vector.get(auxv.AT_BASE) and not byloader.is_loader(program):
+            raise Refused(reasons.STATIC)
         return vector
-
-
-def _why_no_loader(program: ElfImage) -> str:
-    try:
-        is_loader = program.symbol("_dl_debug_state") is not None
-    except FormatError:
-        is_loader = False
-    return reasons.BY_LOADER if is_loader else reasons.STATIC

@@ -18,6 +18,7 @@ SYSCALL = b"\x0f\x05"
 
 NR_CLOSE = 3
 NR_MMAP = 9
+NR_MPROTECT = 10
 NR_MUNMAP = 11
 NR_OPENAT = 257
 NR_MEMFD_CREATE = 319
@@ -54,6 +55,22 @@ CALLS = {
     "pidfd_getfd": 438,
 }
 
+# what a loader calls to load a library, and malloc for it
+LOADER_CALLS = {
+    "read": 0,
+    "close": 3,
+    "fstat": 5,
+    "mmap": 9,
+    "mprotect": 10,
+    "munmap": 11,
+    "brk": 12,
+    "pread64": 17,
+    "getcwd": 79,
+    "futex": 202,
+    "openat": 257,
+    "newfstatat": 262,
+}
+
 # A stop makes these return EINTR. number -> (register of the time-out, its kind)
 MILLISECONDS, TIMESPEC = "ms", "timespec"
 TIMED = {
@@ -73,7 +90,51 @@ RESTARTED = {
     230: ("rdx", TIMESPEC),  # clock_nanosleep
 }
 
-_RED_ZONE = 128  # psABI x86-64 §3.2.2
+# Calls in which a thread waits for something from outside: neither an allocator nor a loader
+# makes them. A futex is one of them only where `waits_outside` says so.
+_OUTSIDE = frozenset(
+    (
+        # read poll pread64 readv select pause nanosleep accept recvfrom recvmsg wait4
+        *(0, 7, 17, 19, 23, 34, 35, 43, 45, 47, 61),
+        # semop msgrcv flock rt_sigtimedwait rt_sigsuspend io_getevents restart_syscall
+        *(65, 70, 73, 128, 130, 208, 219),
+        # semtimedop clock_nanosleep epoll_wait mq_timedreceive waitid pselect6 ppoll
+        *(220, 230, 232, 243, 247, 270, 271),
+        # epoll_pwait accept4 preadv recvmmsg io_pgetevents epoll_pwait2
+        *(281, 288, 295, 299, 333, 441),
+    )
+)
+# Of them, those by which a lock is waited for where nothing else is at hand; the number of what
+# restart_syscall goes on with is not known.
+_PAUSES = frozenset((35, 230, 202, 219))
+_FUTEX = 202
+_FUTEX_OPERATION = 0x7F
+_FUTEX_WAIT, _FUTEX_WAIT_BITSET = 0, 9
+_FUTEX_TIMED = frozenset((9, 0x80, 0x89))  # the last two with FUTEX_PRIVATE_FLAG
+# the end of musl's __syscall_cp_asm, by which it makes calls that pthread_cancel may end:
+# mov %r11,8(%rsp); syscall
+_CANCELLABLE = bytes.fromhex("4c895c2408 0f05")
+# what a signal handler returns to: mov $15,%rax; syscall
+RESTORER = bytes.fromhex("48c7c00f000000 0f05")
+_RESTORER_SHORT = bytes.fromhex("b80f000000 0f05")  # mov $15,%eax; syscall
+RESTORERS = (RESTORER, _RESTORER_SHORT)
+# `struct rt_sigframe` from the word that leads to the restorer: rsp, cs
+FRAME_SP, FRAME_CS, FRAME_SIZE = 168, 192, 200
+_USER_CS = 0x33
+SLEEPS = {35: 0, 230: 2}  # nanosleep, clock_nanosleep -> the argument that says how long
+
+_NT_PRFPREG, _NT_X86_XSTATE = 2, 0x202
+_MOST_VECTORS = 1 << 15  # bytes; with AMX they are 11008
+_LEGACY, _XSTATE_BV = 512, 512  # bytes of the area that FXSAVE knows, place of XSTATE_BV
+_X87_AND_SSE = 3
+_PROTECTION_KEYS = 1 << 9
+_FCW, _MXCSR = 0x37F, 0x1F80  # psABI x86-64 §3.4.1
+_MXCSR_AT = 24
+
+_COLUMNS = "rax rdx rcx rbx rsi rdi rbp rsp r8 r9 r10 r11 r12 r13 r14 r15 rip".split()
+SP_COLUMN, PC_COLUMN = 7, 16
+
+RED_ZONE = 128  # psABI x86-64 §3.2.2
 _DIRECTION_FLAG = 1 << 10
 _ENDBR64 = b"\xf3\x0f\x1e\xfa"
 _RET = b"\xc3"
@@ -98,6 +159,10 @@ class Registers(ctypes.Structure):
         """Return the values of all of them."""
         return memoryview(bytes(self)).cast("Q").tolist()
 
+    def columns(self) -> dict[int, int | None]:
+        """Return the values by the columns of unwind tables: psABI x86-64, figure 3.36."""
+        return {number: int(getattr(self, name)) for number, name in enumerate(_COLUMNS)}
+
     def copy(self) -> Registers:
         """Return a copy."""
         return Registers.from_buffer_copy(self)
@@ -117,6 +182,11 @@ class Registers(ctypes.Structure):
     def sp(self) -> int:
         """The stack pointer."""
         return int(self.rsp)
+
+    @property
+    def thread_pointer(self) -> int:
+        """The address from which a thread's own variables are counted."""
+        return int(self.fs_base)
 
     @property
     def result(self) -> int:
@@ -154,7 +224,7 @@ def set_syscall(registers: Registers, at: int, number: int, arguments: tuple[int
 
 def scratch(registers: Registers, size: int) -> int:
     """Return the address of `size` free bytes of stack, 64-aligned, below anything in use."""
-    return (int(registers.rsp) - _RED_ZONE - 4096 - size) & -64
+    return (int(registers.rsp) - RED_ZONE - 4096 - size) & -64
 
 
 def set_call(registers: Registers, function: int, argument: int, stack: int) -> None:
@@ -203,6 +273,111 @@ def is_restarting(registers: Registers) -> bool:
 def restart(registers: Registers) -> None:
     """Let the kernel make an interrupted call again, unless a handler runs first."""
     registers.rax = -_ERESTARTNOHAND & 0xFFFF_FFFF_FFFF_FFFF
+
+
+def forget_restart(registers: Registers) -> None:
+    """Let a thread not go on with restart_syscall(2): it makes its own call again.
+
+    Where that is not known the call says EINTR.
+    """
+    if int(registers.orig_rax) == CALLS["restart_syscall"]:
+        registers.rax = -_EINTR & 0xFFFF_FFFF_FFFF_FFFF
+        registers.orig_rax = 0xFFFF_FFFF_FFFF_FFFF  # or it would be mended
+    else:
+        restart(registers)
+
+
+def waits_outside(registers: Registers, before: bytes, *, lends_pauses: bool = True) -> bool:
+    """Say whether a stopped thread waits for something that no allocator and no loader waits for.
+
+    `before` are the bytes in front of its program counter. `lends_pauses`: who only lets time
+    go by is such a one, too.
+    """
+    number = int(registers.orig_rax)
+    if not waits(registers):
+        return False
+    if number == _FUTEX:
+        operation = int(registers.rsi) & _FUTEX_OPERATION
+        # glibc's locks of malloc, stdio and loader use FUTEX_WAIT; musl does so for everything
+        is_wait = operation == _FUTEX_WAIT_BITSET or (
+            operation == _FUTEX_WAIT and before.endswith(_CANCELLABLE)
+        )
+        return is_wait and lends_pauses
+    return number in _OUTSIDE and (lends_pauses or number not in _PAUSES)
+
+
+def waits_for_thread(registers: Registers) -> bool:
+    """Say whether a thread that waits may do so for another thread (a futex with a time-out)."""
+    if int(registers.orig_rax) == _FUTEX:
+        return True
+    # restart_syscall(2) does not say what it goes on with; its arguments are still there
+    return is_restarting(registers) and int(registers.rsi) in _FUTEX_TIMED
+
+
+def interrupted_sp(frame: bytes) -> int:
+    """Return the stack pointer that a handler was called with; 0: this is no signal frame.
+
+    `frame` are the `FRAME_SIZE` bytes where an address of a restorer stands.
+    """
+    if len(frame) < FRAME_SIZE:
+        return 0
+    if int.from_bytes(frame[FRAME_CS : FRAME_CS + 2], "little") != _USER_CS:
+        return 0
+    return int.from_bytes(frame[FRAME_SP : FRAME_SP + 8], "little")
+
+
+class Vectors:
+    """The state of x87, SSE, AVX and whatever else a thread has, in the kernel's layout."""
+
+    __slots__ = ("_data", "_kind")
+
+    def __init__(self, kind: int, data: bytes) -> None:
+        self._kind = kind
+        self._data = data
+
+    @classmethod
+    def of(cls, tid: int) -> Vectors:
+        """Read it of a stopped thread. Raises OSError."""
+        try:
+            return cls(_NT_X86_XSTATE, ptrace.register_set(tid, _NT_X86_XSTATE, _MOST_VECTORS))
+        except ProcessLookupError:
+            raise
+        except OSError:  # a processor without XSAVE
+            return cls(_NT_PRFPREG, ptrace.register_set(tid, _NT_PRFPREG, _LEGACY))
+
+    def give(self, tid: int) -> None:
+        """Let a stopped thread have this state. Raises OSError."""
+        ptrace.set_register_set(tid, self._kind, self._data)
+
+    def fresh(self) -> Vectors:
+        """Return the state in which a program starts, with the same protection keys."""
+        data = bytearray(self._data)
+        data[:_LEGACY] = bytes(_LEGACY)
+        data[:2] = _FCW.to_bytes(2, "little")
+        data[_MXCSR_AT : _MXCSR_AT + 4] = _MXCSR.to_bytes(4, "little")
+        data[_MXCSR_AT + 4 : _MXCSR_AT + 8] = self._data[_MXCSR_AT + 4 : _MXCSR_AT + 8]
+        if self._kind == _NT_X86_XSTATE:
+            # what the kernel says of itself lies at the end of the old area
+            data[464:_LEGACY] = self._data[464:_LEGACY]
+            had = int.from_bytes(data[_XSTATE_BV : _XSTATE_BV + 8], "little")
+            has = _X87_AND_SSE | had & _PROTECTION_KEYS
+            data[_XSTATE_BV : _XSTATE_BV + 8] = has.to_bytes(8, "little")
+        return Vectors(self._kind, bytes(data))
+
+
+def skip_syscall(registers: Registers) -> None:
+    """At the beginning of a system call: let the kernel make none."""
+    registers.orig_rax = 0xFFFF_FFFF_FFFF_FFFF
+
+
+def set_result(registers: Registers, value: int) -> None:
+    """Let a system call, or a function, have returned `value`."""
+    registers.rax = value & 0xFFFF_FFFF_FFFF_FFFF
+
+
+def arguments(registers: Registers) -> tuple[int, ...]:
+    """Return the arguments of the system call that a stopped thread is in."""
+    return tuple(int(getattr(registers, name)) for name in ("rdi", "rsi", "rdx", "r10"))
 
 
 def is_empty_function(code: bytes) -> bool:

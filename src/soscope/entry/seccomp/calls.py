@@ -37,7 +37,7 @@ class SystemCall:
     __slots__ = ("bears", "name", "number", "variants")
 
     def __init__(self, name: str, bears: tuple[int, ...] = (), *variants: dict[int, int]) -> None:
-        self.number = arch.CALLS[name]
+        self.number = {**arch.LOADER_CALLS, **arch.CALLS}[name]
         self.name = name
         self.bears = bears
         self.variants = variants or ({},)
@@ -50,6 +50,7 @@ CALLS = [
     SystemCall("mmap", (), *({2: prot} for prot in (_PROT_NONE, _READ_WRITE, _READ_EXEC))),
     SystemCall("mprotect", (), {2: _READ}, {2: _READ_WRITE}),
     SystemCall("munmap"),
+    SystemCall("brk", (ANY,)),  # asked for nothing but where the heap ends
     SystemCall("rt_sigprocmask"),
     SystemCall("pread64"),
     SystemCall("pwrite64", (ANY,)),  # as open
@@ -67,6 +68,16 @@ CALLS = [
     SystemCall("pidfd_open", (ANY,)),
     SystemCall("pidfd_getfd", (ANY,)),
 ]
+# What a thread calls that loads a library; an error is one of dlopen's then. What the library
+# calls itself nobody knows.
+_KNOWN = {
+    "mmap": tuple({2: prot} for prot in (_READ, _READ_WRITE, _READ_EXEC)),
+    "mprotect": tuple({2: prot} for prot in (_PROT_NONE, _READ, _READ_WRITE)),
+}
+LOADING = [
+    SystemCall(name, () if name in ("futex", "munmap") else (ANY,), *_KNOWN.get(name, ()))
+    for name in arch.LOADER_CALLS
+]
 _NOT_READ = {"read"}  # only a preloaded agent does, at a program's start
 
 
@@ -80,6 +91,18 @@ def objection(filters: list[bytes], *, starts: bool = False) -> str | None:
     for call in CALLS:
         if call.name in _NOT_READ or (starts and call.name == "restart_syscall"):
             continue
+        for known in call.variants:
+            words = bpf.call(call.number, arch.AUDIT_ARCH, known)
+            for code in codes:
+                if said := _said(call, code, words):
+                    return said
+    return None
+
+
+def objection_to_loading(filters: list[bytes]) -> str | None:
+    """Say which call that loads a library these filters do not allow, None where they do."""
+    codes = [bpf.parse(data) for data in filters]
+    for call in LOADING:
         for known in call.variants:
             words = bpf.call(call.number, arch.AUDIT_ARCH, known)
             for code in codes:

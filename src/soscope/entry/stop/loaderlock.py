@@ -69,13 +69,32 @@ class LoaderLock:
         return any(self._memory.read(at, 8) != bytes(8) for at in self._mutexes)
 
     @property
+    def activity(self) -> tuple[object, ...]:
+        """What is different from one moment to the next while the loader is at work."""
+        debug = linkmap.read_debug(self._memory, self._r_debug)
+        return (debug.state if debug else 0, *self.owners)
+
+    @property
     def owner(self) -> int:
         """The thread that holds a lock, in its own process namespace; 0: nobody, or not known."""
+        return next(iter(self.owners), 0)
+
+    @property
+    def owners(self) -> list[int]:
+        """All that hold a lock, in their own process namespace; 0: not known who does."""
+        if self._rwlock:
+            return [0] if self.is_held else []
+        words = (self._memory.read(at, 12) for at in self._mutexes)
+        return [int.from_bytes(data[_OWNER:], "little") for data in words if data[:8] != bytes(8)]
+
+    def held_by(self, tid: int) -> list[tuple[int, int]]:
+        """Return the mutexes that a thread (in its own namespace) holds: (address, how often)."""
+        held = []
         for at in self._mutexes:
             data = self._memory.read(at, 12)
-            if data[:8] != bytes(8):
-                return int.from_bytes(data[_OWNER:], "little")
-        return 0
+            if data[:4] != bytes(4) and int.from_bytes(data[_OWNER:], "little") == tid:
+                held.append((at, int.from_bytes(data[4:8], "little")))
+        return held
 
 
 def _is_mutex(data: bytes, at: int) -> bool:

@@ -18,6 +18,7 @@ import time
 from soscope.entry import ptrace
 from soscope.entry.isa import arch
 from soscope.entry.stop import waits
+from soscope.entry.stop.patience import LookingTime
 from soscope.entry.stop.reaper import Reaper, bury, is_traced
 from soscope.proc.reasons import Refused
 from soscope.proc.signals import signal
@@ -79,9 +80,12 @@ class Threads:
         self.scratch_count = 0
         self.makes_again = False
         self._owed: dict[int, waits.Owed] = {}
+        # where the time-outs lie of those that were let go before the one that was kept
+        self._handed: set[int] | None = None
         self._clock = waits.SchedulerClock()
         self._reaper: Reaper | None = None
-        self._end = self._longest_end = 0.0  # of a stop, by time.monotonic()
+        self._looking = LookingTime()
+        self._end = self._longest_end = 0.0  # of a stop, in that time
 
     def lend(self, addr: int, size: int) -> None:
         """Let memory of the process be used for time-outs of calls that go on."""
@@ -113,12 +117,12 @@ class Threads:
 
     def _limit_to(self, seconds: float) -> None:
         """Begin a stop that may last so long, and longer where processors are lacking."""
-        self._end = time.monotonic() + seconds
+        self._end = self._looking.now() + seconds
         self._longest_end = self._end + _LACKING
 
     def _stop_all(self) -> None:
         while (new := self._new()) or self._run_still() or self._is_alone():
-            if time.monotonic() > self._end + _LETTING_GO:
+            if self._looking.now() > self._end + _LETTING_GO:
                 raise Refused("its threads come and go faster than they can be stopped")
             for tid in new:
                 self._seize(tid)
@@ -127,7 +131,7 @@ class Threads:
 
     def _is_alone(self) -> bool:
         """Say whether no thread has been found of a process that is still there."""
-        return not self.stopped and not has_ended(self.pid) and time.monotonic() < self._end
+        return not self.stopped and not has_ended(self.pid) and self._looking.now() < self._end
 
     def _run_still(self) -> bool:
         """Say whether threads have to be waited for that were taken for stopped.
@@ -217,7 +221,7 @@ class Threads:
                 looks += 1
                 if looks > _SPIN:
                     had = running_time(thread.tid) if had is None else had
-                    if time.monotonic() > self._end and not self._is_starved(thread.tid, had):
+                    if self._looking.now() > self._end and not self._is_starved(thread.tid, had):
                         raise Refused(_why_not_stopped(self.pid, thread.tid))
                     # another may have taken its number, and be none of ours
                     if not looks % _SPIN and not self._interrupt(thread.tid):
@@ -243,34 +247,44 @@ class Threads:
 
         `had` is what it had got when it did not stop at once.
         """
-        now, has = time.monotonic(), running_time(tid)
+        now, has = self._looking.now(), running_time(tid)
         if now > self._longest_end or had is None or has is None or has - had > _ENOUGH:
             return False
         self._end = now + _LETTING_GO
-        return _state(self.pid, tid) == "R"
+        return _state(self.pid, tid) in "Rt"  # it may have stopped just now
 
     # ---- going on ----
 
-    def resume(self) -> None:
-        """Let all threads go on, untraced."""
+    def resume(self, *, but: int = 0) -> None:
+        """Let all threads go on, untraced; the thread `but` stays stopped and in `stopped`.
+
+        To be called once more, then, which lets go of that one.
+        """
         running = [seized for seized in self.stopped.values() if not seized.is_stopped]
         killed = [seized.tid for seized in running if not self._catch(seized)]  # perhaps
         if running:
             self._find_began()
-        threads = [seized for seized in self.stopped.values() if seized.is_stopped]
+        threads = [
+            seized for seized in self.stopped.values() if seized.is_stopped and seized.tid != but
+        ]
+        is_kept = self._handed is not None  # it did not stand still meanwhile
         # what a SIGSTOP has interrupted is not ours to mend
-        self._mend([seized for seized in threads if not seized.was_stopped])
+        self._mend([seized for seized in threads if not seized.was_stopped], but)
         for thread in threads:
             try:
                 ptrace.detach(thread.tid)
             except ProcessLookupError:
                 killed.append(thread.tid)
             thread.let_go = time.monotonic_ns()
-            self.longest = max(self.longest, thread.let_go - thread.asked)
-        if self._reaper is not None:
-            self._reaper.end()
-            self._reaper = None
-        self.stopped.clear()
+            if not is_kept:
+                self.longest = max(self.longest, thread.let_go - thread.asked)
+        for tid in [tid for tid in self.stopped if tid != but]:
+            del self.stopped[tid]
+        if not self.stopped:
+            self._handed = None
+            if self._reaper is not None:
+                self._reaper.end()
+                self._reaper = None
         bury(killed)
 
     def _catch(self, thread: SeizedThread) -> bool:
@@ -298,8 +312,8 @@ class Threads:
             time.sleep(_PAUSE)
         return False  # the kernel lets go of it when this process ends
 
-    def _mend(self, threads: list[SeizedThread]) -> None:
-        """Let calls that the stop has ended with EINTR go on."""
+    def _mend(self, threads: list[SeizedThread], but: int) -> None:
+        """Let calls that the stop has ended with EINTR go on; those of `but` will be later."""
         by_tid = self.registers()
         # A time-out may lie in what is lent already, since an earlier stop; also that of a
         # thread that has not come to make its call again.
@@ -309,9 +323,15 @@ class Threads:
             for seized in threads
             if seized.tid in by_tid and arch.is_interrupted(by_tid[seized.tid])
         ]
-        owed, self._owed = self._owed, {}
+        owed = self._owed
+        if self._handed is not None:  # of the others nothing has changed since
+            self._owed = {tid: left for tid, left in owed.items() if tid not in self.stopped}
+            used |= self._handed
+        else:
+            self._owed = {but: owed[but]} if but in owed else {}
         lent = range(self.scratch, self.scratch + _TIMESPEC * self.scratch_count, _TIMESPEC)
         free = (place for place in lent if place not in used)
+        handed = self._handed = set()
         for thread in threads if self.makes_again else ():
             if thread.tid in by_tid and arch.is_restarting(by_tid[thread.tid]):
                 before = owed.get(thread.tid, (0, 0))
@@ -326,6 +346,7 @@ class Threads:
                 )
                 arch.restart(registers)
                 arch.set_registers(thread.tid, registers)
+                handed.add(waits.timespec(registers))
             except OSError:
                 pass  # killed: nobody will see what it waited for
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+from _collections_abc import Callable
 
 from soscope.entry import ptrace
 from soscope.entry.isa import arch
@@ -19,7 +20,8 @@ _STOP_SIGNALS = frozenset((signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signa
 _FAULTS = frozenset((signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGSYS))
 _LEFT = (signal.SIGTRAP, *_FAULTS)
 _BLOCKED = ~sum(1 << number - 1 for number in _LEFT) & 0xFFFF_FFFF_FFFF_FFFF
-_SLICE = 0.02  # seconds between looks at a thread whose SIGCHLD somebody else took
+# seconds between looks at a thread whose SIGCHLD somebody else took, at first and later
+_SHORTEST, _SLICE = 0.0002, 0.02
 
 
 class Gone(Exception):  # noqa: N818  it is an event, not a mistake
@@ -125,31 +127,52 @@ class Tracee:
 
     # ---- running ----
 
-    def run_to_trap(self, *, step: bool = False, limit: float | None = None) -> None:
+    def run_to_trap(
+        self,
+        *,
+        step: bool = False,
+        limit: float | None = None,
+        on_syscall: Callable[[], None] | None = None,
+    ) -> None:
         """Let the thread go on until a SIGTRAP: a breakpoint, or the end of one step.
 
         All other signals but those of faults are to be blocked; of these such as another process
         has sent are held back. Who would end a stop of the process may wait for us in turn, so
         the thread goes on all the same. Raises Gone, and Faulted (stopped, the signal not
         delivered) for a fault or when `limit` seconds have passed.
+
+        `on_syscall` is called at the beginning and at the end of each system call; it needs
+        PTRACE_O_TRACESYSGOOD. With PTRACE_O_TRACEEXEC who executes another program is Gone.
         """
         end = None if limit is None else time.monotonic() + limit
-        number = 0
+        number, is_late = 0, False
         while True:
             try:
                 if step:
                     ptrace.step(self.tid, number)
+                elif on_syscall is not None:
+                    ptrace.resume_to_syscall(self.tid, number)
                 else:
                     ptrace.resume(self.tid, number)
             except ProcessLookupError:
                 raise self._gone() from None
             status = self._wait(end)
+            if status is None:
+                end, is_late = None, True
+                status = self._interrupted()
             stop, event = os.WSTOPSIG(status), status >> 16
             if event == ptrace.EVENT_STOP:
                 self.was_stopped |= stop in _STOP_SIGNALS
+                if is_late or (end is not None and time.monotonic() > end):
+                    raise Faulted(0, self.registers().pc)
                 number = 0
+            elif event == ptrace.EVENT_EXEC:
+                raise Gone(status)
             elif event:
                 number = 0
+            elif stop == signal.SIGTRAP | ptrace.AT_SYSCALL and on_syscall is not None:
+                number = 0
+                on_syscall()
             elif stop == signal.SIGTRAP:
                 return
             elif stop in _FAULTS:
@@ -166,30 +189,36 @@ class Tracee:
         except ProcessLookupError:
             raise self._gone() from None
 
-    def _wait(self, end: float | None) -> int:
+    def _wait(self, end: float | None) -> int | None:
+        """Wait for a stop, and return its status; None when it is `end`."""
+        pause = _SHORTEST
         try:
-            if end is None:
-                _, status = os.waitpid(self.tid, ptrace.WALL)
-            else:
-                status = self._wait_until(end)
+            while True:
+                options = ptrace.WALL | (0 if end is None else os.WNOHANG)
+                pid, status = os.waitpid(self.tid, options)
+                if pid:
+                    break
+                assert end is not None
+                if time.monotonic() > end:
+                    return None
+                signal.sigtimedwait((signal.SIGCHLD,), pause)
+                pause = min(2 * pause, _SLICE)
         except ChildProcessError:
             raise Gone(signal.SIGKILL) from None  # as in `_gone`
         if not os.WIFSTOPPED(status):
             raise Gone(status)
         return status
 
-    def _wait_until(self, end: float) -> int:
-        interrupted = False
-        while True:
-            pid, status = os.waitpid(self.tid, ptrace.WALL | os.WNOHANG)
-            if pid:
-                if interrupted and os.WIFSTOPPED(status):
-                    raise Faulted(0, self.registers().pc)
-                return status
-            if not interrupted and time.monotonic() > end:
-                interrupted = True
-                ptrace.interrupt(self.tid)
-            signal.sigtimedwait((signal.SIGCHLD,), _SLICE)
+    def _interrupted(self) -> int:
+        """Ask a running thread to stop; return the status of a stop, which may be another."""
+        try:
+            ptrace.interrupt(self.tid)
+        except ProcessLookupError:
+            # it has ended; that of a first thread is told to nobody while there are others
+            raise Gone(signal.SIGKILL) from None
+        status = self._wait(None)
+        assert status is not None
+        return status
 
     # ---- calls in its place ----
 
@@ -220,7 +249,14 @@ class Tracee:
         return self.registers().result
 
     def call(
-        self, function: int, argument: int, stack: int, trap: int, *, limit: float | None = None
+        self,
+        function: int,
+        argument: int,
+        stack: int,
+        trap: int,
+        *,
+        limit: float | None = None,
+        on_syscall: Callable[[], None] | None = None,
     ) -> int:
         """Let the thread call `function(argument)`; return the result.
 
@@ -231,7 +267,7 @@ class Tracee:
         registers = self.registers()
         arch.set_call(registers, function, argument, stack)
         self.set_registers(registers)
-        self.run_to_trap(limit=limit)
+        self.run_to_trap(limit=limit, on_syscall=on_syscall)
         registers = self.registers()
         if registers.pc != trap + arch.BREAKPOINT_SIZE:
             raise Faulted(signal.SIGTRAP, registers.pc)
