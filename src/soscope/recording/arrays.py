@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np  # noqa: TID253  only those who have columns import this
-import numpy.typing as npt  # noqa: TID253
+import numpy as np
+import numpy.typing as npt
 
 from soscope.recording.names import RecordedProgram
 from soscope.wire import layout

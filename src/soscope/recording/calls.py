@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import numpy as np  # noqa: TID253  only those who have columns import this
-import numpy.typing as npt  # noqa: TID253
+import numpy as np
+import numpy.typing as npt
 
 from soscope.errors import SoscopeError
 from soscope.model.slot import TracedSlot

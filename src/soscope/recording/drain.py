@@ -27,9 +27,17 @@ from soscope.wire import layout
 from soscope.wire.block import ControlBlock
 
 _RUN = 64  # chunks copied and handed over at once
-_TIMED = (layout.UNIT_ENTRY, layout.UNIT_ENTRY_ONLY, layout.UNIT_EXIT)
+_TIMED = (
+    layout.UNIT_ENTRY,
+    layout.UNIT_ENTRY_ONLY,
+    layout.UNIT_EXIT,
+    *range(layout.UNIT_BLOCK, layout.UNIT_KEPT + 1),
+)
 _COUNTED = (layout.UNIT_OPEN, layout.UNIT_WHOLE)  # their times count from the start
 _START = (1 << layout.START_BITS) - 1
+# a thread's last unit may become the other kind, in the same place
+_OPEN = (layout.UNIT_OPEN, layout.UNIT_BLOCK)
+_WHOLE = (layout.UNIT_WHOLE, layout.UNIT_BLOCK_OVER)
 _INTERRUPTED_LIMIT = 0.25  # seconds
 _LOOK = 0.02  # seconds between looks for holes in chunks that are in use,
 _LOOK_SHARE = 20  # or this many times what a look took
@@ -322,9 +330,9 @@ class Drainer:
             while unit and commits[unit] >> 28 == layout.UNIT_DATA:
                 unit -= 1
             kind = commits[unit] >> 28
-            if kind == layout.UNIT_OPEN:
+            if kind in _OPEN:
                 opened.append((first + unit, first + end))
-            elif kind == layout.UNIT_WHOLE:
+            elif kind in _WHOLE:
                 at = unit * layout.UNIT
                 whole = self._chunks.units(index, first + unit, first + unit + 1)
                 units = units[:at] + whole + units[at + layout.UNIT :]
@@ -342,7 +350,7 @@ class Drainer:
             # The next unit is looked at first: once it is there, the OPEN one never changes.
             is_last = end >= UNITS or not chunks.commit(index, end)
             kind = chunks.commit(index, unit) >> 28
-            if kind == layout.UNIT_WHOLE:
+            if kind in _WHOLE:
                 header = chunks.header(index, layout.CHUNK_RETURNED)
                 self.sink.chunk(self.program, header, unit, chunks.units(index, unit, unit + 1))
                 self.units += 1

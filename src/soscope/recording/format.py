@@ -29,6 +29,14 @@ LOST        u64 tsc from, u64 tsc to, u64 entries, u64 exits, u64 bytes, u64 err
 COUNTS      u32 program, u32 0, then {u32 slot, u32 0, u64 calls}
 STATS       u32 program, u32 0, then {u32 slot, u32 0, u64 calls, returns, errors, total, min,
             max}; times are ticks of the tsc
+OBJECTS     u32 program, u32 0, then a JSON object: what the interpreter of process `pid` has alive:
+            `rows` of [file, line, type, qualified name, count, bytes], its `runtime`, and
+            whether that is the `last` word of it
+STACKS      u32 program, u32 number of the first word, then u64[]: stacks of calls, as
+            soscope/blocks.h has them; what BLOCK and MAPPED units name by number
+TROUBLE     u32 errno, u32 0, u64 offset: 0, 0, 0, but when writing has failed for the first time,
+            and how long the file was then. The writer changes it in its place: a full disk has
+            no room for more
 END         JSON object: exit status or signal, complete, why, totals; nothing follows
 """
 
@@ -58,6 +66,9 @@ COUNTS = 13
 STATS = 14
 END = 15
 CALL_SITES = 16
+OBJECTS = 17
+STACKS = 18
+TROUBLE = 19
 
 HEADS = 1  # a flag: the CRC covers the headers of chunks, not their units
 

@@ -12,7 +12,7 @@ from bisect import insort
 from collections import deque
 from collections.abc import Iterator
 
-import numpy as np  # noqa: TID253  only those who have columns import this
+import numpy as np
 
 from soscope.model.call import ENDED_KILLED, ProcessStart
 from soscope.recording import pairing

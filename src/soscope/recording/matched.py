@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import numpy as np  # noqa: TID253  only those who have columns import this
+import numpy as np
 
 from soscope.recording.arrays import Booleans, SlotArrays, Words
 from soscope.recording.gather import Run

@@ -9,7 +9,7 @@ Those are looked at one by one.
 
 from __future__ import annotations
 
-import numpy as np  # noqa: TID253  only `windows` imports this
+import numpy as np
 
 from soscope.recording.arrays import SLOT, Booleans, Events, Integers
 from soscope.recording.pairing import OpenCall, PairedThread

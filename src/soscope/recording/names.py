@@ -11,6 +11,7 @@ from soscope.recording import format as form
 from soscope.wire import layout, records
 
 _STRINGS_MOST = 256 << 20
+_STACKS_MOST = 4 << 30
 _FUNCTION_FLAGS = layout.SLOT.offset("function_flags")
 _READY = layout.SLOT.offset("ready")
 
@@ -32,6 +33,7 @@ class RecordedProgram:
         "_images",
         "_slot_records",
         "_slots",
+        "_stacks",
         "_strings",
         "_twice",
         "index",
@@ -56,6 +58,7 @@ class RecordedProgram:
         self._image_records = bytearray()
         self._slot_records = bytearray()
         self._call_sites = bytearray()
+        self._stacks = bytearray(8)  # no stack has number 0
         self._images: dict[int, TracedImage] | None = None
         self._slots: dict[int, TracedSlot] = {}
 
@@ -71,6 +74,8 @@ class RecordedProgram:
         elif kind == form.IMAGES:
             size = layout.IMAGE.size
             table, start, most = self._image_records, first * size, layout.MAX_IMAGES * size
+        elif kind == form.STACKS:
+            table, start, most = self._stacks, first * 8, _STACKS_MOST
         elif kind == form.CALL_SITES:
             size = layout.CALL_SITE.size
             table, start, most = self._call_sites, first * size, layout.MAX_CALL_SITES * size
@@ -81,7 +86,7 @@ class RecordedProgram:
             raise ValueError("records behind a gap or beyond the limit")
         table[start : start + len(data)] = data
         self.slots_once.clear()
-        if kind == form.CALL_SITES:
+        if kind in (form.CALL_SITES, form.STACKS):
             return
         # Slots name their images; made anew, they name the newest ones.
         self._images = None
@@ -180,6 +185,11 @@ class RecordedProgram:
     def call_sites(self) -> bytes | bytearray:
         """The records of call sites, one behind the other."""
         return self._call_sites
+
+    @property
+    def stacks(self) -> bytes | bytearray:
+        """The words of stacks, as soscope/blocks.h has them."""
+        return self._stacks
 
     def call_site(self, number: int) -> tuple[int, int]:
         """Return (slot, return address) of a call site; (NO_SLOT, 0) where it is not known."""

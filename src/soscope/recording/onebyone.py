@@ -6,7 +6,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable
 
-import numpy as np  # noqa: TID253  only those who have columns import this
+import numpy as np
 
 from soscope.recording import pairing
 from soscope.recording.arrays import SLOT, Words

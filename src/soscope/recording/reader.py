@@ -23,12 +23,14 @@ from soscope.recording.events import from_json
 from soscope.recording.losses import Losses
 from soscope.recording.names import Programs, RecordedProgram
 from soscope.recording.sink import Sink, Stop, Told
+from soscope.recording.trouble import Trouble
 from soscope.recording.units import Piece, pieces_of
 from soscope.wire import layout
 
 _SCHEMAS = form.SCHEMA.rpartition("/")[0] + "/"
 _WINDOW = 1 << 16  # bytes read at once while looking for headers
 _RECORDS = (form.CHUNK, form.CHUNKS)
+_TABLES = {form.IMAGES, form.SLOTS, form.STRINGS, form.CALL_SITES, form.STACKS}
 
 
 class RecordingFile:
@@ -38,7 +40,7 @@ class RecordingFile:
     file. `damage` says in words what is wrong with the file and at which offset, or is None;
     what lies behind is not read. `end` is the object of the last block, None while there is
     none. `counts` and `stats` map a program's number to what `Sink.counts` and `Sink.stats`
-    took. `losses` knows what is missing.
+    took; `objects` has (program, what `Sink.objects` took). `losses` knows what is missing.
     """
 
     def __init__(self, descriptor: int, path: str) -> None:
@@ -57,6 +59,8 @@ class RecordingFile:
         self.losses = Losses()
         self.counts: dict[int, dict[int, int]] = {}
         self.stats: dict[int, dict[int, tuple[int, int, int, int, int, int]]] = {}
+        self.objects: list[tuple[int, dict[str, Any]]] = []
+        self.trouble: Trouble | None = None
         self.damage: str | None = None
         self._window = (0, b"")
         self._start = 0  # of the block behind META
@@ -114,6 +118,11 @@ class RecordingFile:
         if self.end is None:
             return "it was cut off, or is still being written"
         return str(self.end.get("why") or "")
+
+    @property
+    def sound_bytes(self) -> int:
+        """How many bytes of it could be read: up to the damage, or its end."""
+        return self._read_to if self._damaged_at is None else self._damaged_at
 
     @property
     def images(self) -> list[TracedImage]:
@@ -254,7 +263,7 @@ class RecordingFile:
             self.damage = f"damaged at offset {offset}: {reason}"
 
     def _take(self, kind: int, body: bytes) -> None:
-        if kind in {form.IMAGES, form.SLOTS, form.STRINGS, form.CALL_SITES}:
+        if kind in _TABLES:
             program, first = form.PAIR_HEADER.unpack_from(_at_least(body, 8))
             self.programs[program].add(kind, first, body[8:])
         elif kind == form.PROGRAM:
@@ -278,6 +287,11 @@ class RecordingFile:
             program, _ = form.PAIR_HEADER.unpack_from(_at_least(body, 8))
             rows = form.STATS_CELL.iter_unpack(_cells(body, form.STATS_CELL.size))
             self.stats[program] = {row[0]: row[2:] for row in rows}
+        elif kind == form.OBJECTS:
+            program, _ = form.PAIR_HEADER.unpack_from(_at_least(body, 8))
+            self.objects.append((program, _object(body[form.PAIR_HEADER.size :])))
+        elif kind == form.TROUBLE:
+            self.trouble = Trouble.unpack(body)
         elif kind == form.PROTOTYPES:
             self.prototypes = body.decode("utf-8", "surrogateescape")
         elif kind == form.END:
@@ -380,7 +394,7 @@ _NAMES = {
 
 
 def _name(kind: int) -> str:
-    return _NAMES.get(kind, str(kind)) if kind <= form.CALL_SITES else str(kind)
+    return _NAMES.get(kind, str(kind)) if kind <= form.TROUBLE else str(kind)
 
 
 def _at_least(body: bytes, size: int) -> bytes:

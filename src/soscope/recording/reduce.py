@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-import numpy as np  # noqa: TID253  only those who have columns import this
-import numpy.typing as npt  # noqa: TID253
+import numpy as np
+import numpy.typing as npt
 
 from soscope.recording.arrays import Booleans, Integers
 from soscope.recording.matched import Matched

@@ -36,7 +36,10 @@ class Sink:
         """Take what is known of the traced program `index`; replaces what was known."""
 
     def table(self, kind: int, program: int, first: int, data: bytes) -> None:
-        """Take records of `format.IMAGES` or SLOTS from index `first` on, or STRINGS."""
+        """Take records of `format.IMAGES`, SLOTS, CALL_SITES or STACKS from index `first` on.
+
+        Or STRINGS, where `first` is an offset.
+        """
 
     def chunk(self, program: int, header: bytes, first: int, units: bytes) -> None:
         """Take units of one chunk from number `first` on; `header` is its current header."""
@@ -73,6 +76,9 @@ class Sink:
 
     def stats(self, program: int, stats: dict[int, tuple[int, int, int, int, int, int]]) -> None:
         """Take statistics by slot index, of mode STATS: see `ControlBlock.stats`."""
+
+    def objects(self, program: int, said: dict[str, object]) -> None:
+        """Take what is said of the objects of one process: see `format.OBJECTS`."""
 
 
 class Tee(Sink):
@@ -136,3 +142,7 @@ class Tee(Sink):
     ) -> None:
         for sink in self._sinks:
             sink.stats(program, stats)
+
+    def objects(self, program: int, said: dict[str, object]) -> None:  # noqa: D102  see Sink
+        for sink in self._sinks:
+            sink.objects(program, said)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import numpy as np  # noqa: TID253  only those who have columns import this
+import numpy as np
 
 from soscope.recording.arrays import SLOT, Booleans, Integers
 from soscope.recording.gather import Run

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Carries the agent's images, slots, call sites and strings from the control block to a sink.
+"""Carries what the agent names in its records from the control block to a sink.
+
+Those are images, slots, call sites, stacks and strings.
 
 They are passed on as they lie in memory: a program with tens of thousands of slots costs a
 copy, and names are looked up only for slots that somebody asks about.
@@ -11,6 +13,7 @@ import zlib
 
 from soscope.recording import format as form
 from soscope.recording.sink import Sink
+from soscope.recording.stacktable import StackTable
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
 
@@ -75,6 +78,7 @@ class TableReader:
         "_program",
         "_sink",
         "_slots",
+        "_stacks",
         "_tail",
     )
 
@@ -85,6 +89,7 @@ class TableReader:
         self._images = _Table(block, layout.SEC_IMAGES)
         self._slots = _Table(block, layout.SEC_SLOTS)
         self._call_sites = _Table(block, layout.SEC_CALL_SITES)
+        self._stacks = StackTable(block)
         self._tail = (0, 0, 0)  # start, end, CRC of the strings passed on last
         # kind -> end and CRC of what was passed on; a CRC of -1: in pieces that overlap
         self._passed: dict[int, tuple[int, int]] = {}
@@ -94,6 +99,9 @@ class TableReader:
         sites = self._call_sites.fresh()
         if sites is not None:
             self._pass_records(form.CALL_SITES, self._call_sites, *sites)
+        stacks = self._stacks.fresh()
+        if stacks is not None:
+            self._sink.table(form.STACKS, self._program, *stacks)
         images = self._images.fresh()
         slots = self._slots.fresh()
         if images is None and slots is None:
@@ -109,6 +117,9 @@ class TableReader:
     def finish(self) -> None:
         """Pass on everything that has changed since it was passed on."""
         self.update()
+        stacks = self._stacks.rest()
+        if stacks is not None:
+            self._sink.table(form.STACKS, self._program, *stacks)
         self._pass_if_changed(form.STRINGS, self._block.view(layout.SEC_STRINGS, 0, self._used()))
         for kind, table in (
             (form.IMAGES, self._images),

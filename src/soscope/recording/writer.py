@@ -18,8 +18,10 @@ from _collections_abc import Callable, Iterable
 
 from soscope.errors import RecordingError
 from soscope.recording import format as form
+from soscope.recording.behind import Behind
 from soscope.recording.events import stop_to_json, thread_end_to_json, to_json
 from soscope.recording.sink import Sink, Stop, Told
+from soscope.recording.trouble import Trouble
 from soscope.wire import layout
 
 _OWED_MOST = 64 << 20  # bytes of names and events that wait for a disk with room
@@ -28,7 +30,13 @@ _MOST_BUFFERS = 256  # far below IOV_MAX
 _HEADERS = 64  # bytes of a block beside its chunks, at most
 
 # types of units that hold an entry, and that hold an exit
-_ENTRIES = {layout.UNIT_ENTRY, layout.UNIT_ENTRY_ONLY, layout.UNIT_OPEN, layout.UNIT_WHOLE}
+_ENTRIES = {
+    layout.UNIT_ENTRY,
+    layout.UNIT_ENTRY_ONLY,
+    layout.UNIT_OPEN,
+    layout.UNIT_WHOLE,
+    *range(layout.UNIT_BLOCK, layout.UNIT_KEPT + 1),
+}
 _EXITS = {layout.UNIT_EXIT, layout.UNIT_WHOLE}
 
 
@@ -43,6 +51,7 @@ class Writer(Sink):
     """
 
     __slots__ = (
+        "_behind",
         "_descriptor",
         "_errno",
         "_facts",
@@ -54,6 +63,7 @@ class Writer(Sink):
         "_owed",
         "_owed_bytes",
         "_regular",
+        "_trouble_at",
         "_warn",
         "file",
         "limit_reached",
@@ -96,8 +106,10 @@ class Writer(Sink):
         self._lost: list[int] | None = None  # [from tsc, entries, exits, bytes, errno]
         self._failed_at = 0.0
         self._errno = 0
+        self._trouble_at = 0
         self._last_tsc = 0
         self._facts: dict[int, dict[str, object]] = {}
+        self._behind: Behind | None
         try:
             self._descriptor = os.open(
                 path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY, 0o600
@@ -108,6 +120,7 @@ class Writer(Sink):
             status = os.fstat(self._descriptor)
             self._regular = stat.S_ISREG(status.st_mode)
             self.file = (status.st_dev, status.st_ino) if self._regular else None
+            self._behind = Behind(self._descriptor) if self._regular else None
             said = {
                 "schema": form.SCHEMA,
                 "command": command,
@@ -141,6 +154,9 @@ class Writer(Sink):
             if os.fstat(self._descriptor).st_size:
                 os.ftruncate(self._descriptor, 0)
             os.fchmod(self._descriptor, 0o600)
+        if self._regular:
+            meta = [*meta, Trouble(0, 0).block()]
+            self._trouble_at = sum(map(len, meta[:-1]))
         self._write(meta)
 
     @property
@@ -173,15 +189,28 @@ class Writer(Sink):
         if self._limit is not None and self.size + fits + _HEADERS > self._limit:
             fits = max(self._limit - self.size - _HEADERS, 0) // size * size
         if fits:
-            self._records(
-                form.CHUNKS,
-                form.PAIR_HEADER.pack(program, fits // size),
-                *form.heads_and_units(data[:fits]),
-                flags=form.HEADS,
-                units=(data[at + layout.CHUNK_HEADER : at + size] for at in range(0, fits, size)),
-            )
+            self._chunks(program, memoryview(data)[:fits])
         if fits < len(data):
             self._reach_limit()
+
+    def _chunks(self, program: int, data: memoryview) -> None:
+        """Write whole chunks; as many of them as a disk has room for that gets full."""
+        size = layout.CHUNK_SIZE
+        is_first = self.trouble is None
+        if self._put_chunks(program, data):
+            return
+        count = len(data) // size // 2 if is_first and self._regular else 0
+        while count:
+            self._failed_at = 0.0  # there may be room for less
+            if self._put_chunks(program, data[: count * size]):
+                data = data[count * size :]
+            count //= 2
+        units = (data[at + layout.CHUNK_HEADER : at + size] for at in range(0, len(data), size))
+        self._lose(form.padded(len(data) + form.PAIR_HEADER.size), units)
+
+    def _put_chunks(self, program: int, data: memoryview) -> bool:
+        head = form.PAIR_HEADER.pack(program, len(data) // layout.CHUNK_SIZE)
+        return self._put(form.CHUNKS, head, *form.heads_and_units(data), flags=form.HEADS)
 
     def event(self, event: Told) -> None:
         """Write an event of a process."""
@@ -220,6 +249,10 @@ class Writer(Sink):
         cells = b"".join(form.STATS_CELL.pack(slot, 0, *row) for slot, row in stats.items())
         self._keep(form.STATS, form.PAIR_HEADER.pack(program, 0), cells)
 
+    def objects(self, program: int, said: dict[str, object]) -> None:
+        """Write what is said of the objects of one process."""
+        self._keep(form.OBJECTS, form.PAIR_HEADER.pack(program, 0), _json(said))
+
     def prototypes(self, text: str) -> None:
         """Write the C declarations that the recording is made with."""
         self._keep(form.PROTOTYPES, text.encode("utf-8", "surrogateescape"))
@@ -231,7 +264,7 @@ class Writer(Sink):
         why: str,
         status: int | None = None,
         signal: int | None = None,
-        totals: dict[str, int] | None = None,
+        totals: dict[str, object] | None = None,
         untraced: list[tuple[str, str]] | None = None,
     ) -> None:
         """Write the last block and close the file.
@@ -273,6 +306,8 @@ class Writer(Sink):
         if (not self._owed or self._pay()) and self._attempt(block):
             return
         size = sum(map(len, block))
+        if kind == form.END:
+            self._note_trouble()
         if self._descriptor >= 0 and self._owed_bytes + size <= _OWED_MOST:
             self._owed.append(block)
             self._owed_bytes += size
@@ -280,20 +315,24 @@ class Writer(Sink):
             self.lost_bytes += size
 
     def _records(
-        self,
-        kind: int,
-        *parts: bytes | memoryview,
-        units: Iterable[bytes | memoryview],
-        flags: int = 0,
+        self, kind: int, *parts: bytes | memoryview, units: Iterable[bytes | memoryview]
     ) -> None:
         """Write a block of records, or count them as lost."""
+        if not self._put(kind, *parts):
+            self._lose(form.padded(sum(map(len, parts))), units)
+
+    def _put(self, kind: int, *parts: bytes | memoryview, flags: int = 0) -> bool:
+        """Write a block of records; say whether they are no loss."""
         size = form.padded(sum(map(len, parts)))
         if self._limit is not None and self.size + size > self._limit:
             self._reach_limit()
         if self.limit_reached:
-            return
-        if self._pay() and self._attempt(form.block(kind, *parts, flags=flags)):
-            return
+            return True
+        return self._pay() and self._attempt(form.block(kind, *parts, flags=flags))
+
+    def _lose(self, size: int, units: Iterable[bytes | memoryview]) -> None:
+        """Count a block of records that cannot be written."""
+        self._note_trouble()
         entries, exits = _count(units)
         self.lost_entries += entries
         self.lost_exits += exits
@@ -349,6 +388,8 @@ class Writer(Sink):
             if rest and done:
                 rest[0] = memoryview(rest[0])[done:]
         self.size += total
+        if self._behind is not None and not self._behind.written(self.size):
+            self._behind = None
 
     def _take_back(self) -> None:
         """Cut the file behind its last whole block."""
@@ -369,6 +410,16 @@ class Writer(Sink):
             self.trouble = f"cannot write '{self.path}': {_reason(error)}"
             if self._warn is not None:
                 self._warn(self.trouble)
+
+    def _note_trouble(self) -> None:
+        """Say in the file, once, that it lacks something from here on, and why."""
+        at, self._trouble_at = self._trouble_at, 0
+        if at and self._descriptor >= 0:
+            try:
+                block = Trouble(self._errno or errno.EIO, self.size).block()
+                os.pwrite(self._descriptor, block, at)
+            except OSError:
+                pass  # what it has can be read all the same
 
 
 def _json(said: object) -> bytes:

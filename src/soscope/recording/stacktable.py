@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Carries the stacks of BLOCKS from the instrument's own memory to a sink.
+
+A thread takes room for a stack and then fills it, the head last. A stack without a head is being
+filled: all from there on is passed on once more, until nothing is missing. Who names a stack has
+found it whole.
+"""
+
+from __future__ import annotations
+
+from soscope.wire import blocklayout, layout
+from soscope.wire.block import ControlBlock
+
+_COUNT = (1 << blocklayout.STACK_API) - 1
+
+
+class StackTable:
+    """The stacks of one control block: none where it has not got the instrument."""
+
+    __slots__ = ("_block", "_first", "_room", "_seen", "_used", "_whole")
+
+    def __init__(self, block: ControlBlock) -> None:
+        self._block = block
+        self._whole = 1  # all words in front of this one belong to whole stacks
+        self._seen = 1  # words when they were passed on last
+        start = block.own_start(layout.INSTRUMENT_BLOCKS)
+        self._room = self._first = self._used = 0
+        if start:
+            fields = blocklayout.BLOCKS
+            words = block.words
+            self._room = words[(start + fields.offset("words")) // 8]
+            self._first = (start + words[(start + fields.offset("first_word")) // 8]) // 8
+            self._used = (start + fields.offset("words_used")) // 8
+
+    def fresh(self) -> tuple[int, bytes] | None:
+        """Return (number of the first word, words) if there are new ones, else None."""
+        if not self._room:
+            return None
+        count = min(self._block.words[self._used], self._room)
+        if count <= self._seen and self._whole >= self._seen:
+            return None
+        first, whole = self._whole, self._skip(self._whole, count)
+        if count <= self._seen and whole == first:
+            return None
+        self._seen, self._whole = max(count, self._seen), whole
+        return first, self._words(first, count)
+
+    def rest(self) -> tuple[int, bytes] | None:
+        """Return what has not been passed on as a whole stack, at the end."""
+        if not self._room or self._whole >= self._seen:
+            return None
+        return self._whole, self._words(self._whole, self._seen)
+
+    def _skip(self, first: int, count: int) -> int:
+        """Return the number of the first word from `first` on that is no whole stack's."""
+        words, start = self._block.words, self._first
+        while first < count:
+            head = words[start + first]
+            if not head:
+                break
+            first += 1 + (head & _COUNT)
+        return min(first, count)
+
+    def _words(self, first: int, end: int) -> bytes:
+        return self._block.words[self._first + first : self._first + end].tobytes()

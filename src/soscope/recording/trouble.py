@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What went wrong with the writing of a recording, kept in the recording.
+
+A full disk takes no new block, but lets one be changed that is there.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+
+from soscope.recording import format as form
+
+_BODY = struct.Struct("<IIQ")
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class Trouble:
+    """The first failure to write: its `code` (errno), and `at_byte`, the file's length then."""
+
+    __slots__ = ("at_byte", "code")
+
+    def __init__(self, code: int, at_byte: int) -> None:
+        self.code = code
+        self.at_byte = at_byte
+
+    @property
+    def is_full(self) -> bool:
+        """Say whether there was no room for more."""
+        return self.code in _FULL
+
+    @property
+    def why(self) -> str:
+        """Say in words what it was."""
+        return os.strerror(self.code)
+
+    def block(self) -> bytes:
+        """Return the block that says so."""
+        return b"".join(form.block(form.TROUBLE, _BODY.pack(self.code, 0, self.at_byte)))
+
+    @classmethod
+    def unpack(cls, body: bytes) -> Trouble | None:
+        """Return what a block says; None: nothing went wrong. Raises ValueError."""
+        if len(body) != _BODY.size:
+            raise ValueError(f"has {len(body)} bytes instead of {_BODY.size}")
+        code, _, at_byte = _BODY.unpack(body)
+        return cls(code, at_byte) if code else None
