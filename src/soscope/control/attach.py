@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import time
+from _collections_abc import Callable
 
 from soscope.control import takeout, turns
 from soscope.control.attached import Attached
@@ -35,6 +36,12 @@ from soscope.proc.reasons import Refused
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing is slow to import
+    from typing import TypeVar
+
+    Result = TypeVar("Result")
+
 _AREA = 64 << 10  # bytes of memory for calls in the process
 _PROT_READ_WRITE, _MAP_PRIVATE_ANONYMOUS = 3, 0x22
 _LETTING_GO = 5.0  # seconds; what a start has changed takes less than one ms
@@ -46,7 +53,7 @@ _SAID = {
     reasons.SETUID: "it gained privileges when it started",
     reasons.FOREIGN: "it is made for another architecture",
     reasons.SECCOMP: "its seccomp filter has to be asked first; soscope trace -p does so",
-    reasons.BY_LOADER: "its loader was started as the program (ld.so PROGRAM)",
+    reasons.BY_LOADER: "it is a loader, and has started no program that can be seen",
     reasons.UNKNOWN_LOADER: "its loader is of an unknown kind",
 }
 
@@ -70,19 +77,31 @@ def attach(
     signals = Signals()
     signals.block()
     try:
-        for _ in range(_TRIES):
-            try:
-                attachment = _Attachment(pid, make_block, agent)
-                return attachment.run(events or SessionEvents(), signals, follow=follow)
-            except Executed as executed:
-                refused: Refused = executed
-            except Refused as other:
-                refused = other
-                break
-        raise AttachError(f"cannot trace process {pid}: {in_full(refused.reason)}") from refused
+        return insisted(
+            lambda: Attachment(pid, make_block, agent).run(
+                events or SessionEvents(), signals, follow=follow
+            ),
+            f"cannot trace process {pid}",
+        )
     except BaseException:
         signals.restore()
         raise
+
+
+def insisted(attempt: Callable[[], Result], failure: str) -> Result:
+    """Return what `attempt` does with a process; again where that has executed another program.
+
+    Raises AttachError, which says `failure` and why, where it is refused.
+    """
+    for _ in range(_TRIES):
+        try:
+            return attempt()
+        except Executed as executed:
+            refused: Refused = executed
+        except Refused as other:
+            refused = other
+            break
+    raise AttachError(f"{failure}: {in_full(refused.reason)}") from refused
 
 
 def in_full(reason: str) -> str:
@@ -90,11 +109,28 @@ def in_full(reason: str) -> str:
     return _SAID.get(reason, reason)
 
 
-class _Attachment:
-    """One try to put the agent into a process."""
+Between = Callable[[Visit, Resident, Blob], None]
 
-    def __init__(self, pid: int, make_block: MakeBlock, agent: str | None) -> None:
+
+class Attachment:
+    """One try to put the agent into a process.
+
+    `old` is an agent of ours that lies there already. `between` is called when the agent has been
+    started and has hooked nothing yet, with the process running.
+    """
+
+    def __init__(
+        self,
+        pid: int,
+        make_block: MakeBlock,
+        agent: str | None = None,
+        *,
+        look: Callable[[Visit, Resident | None], None] = lambda _visit, _old: None,
+        between: Between = lambda _visit, _agent, _blob: None,
+    ) -> None:
+        """Look at the process; `look` gets `old` before `make_block` is called."""
         self.pid = pid
+        self._between = between
         self.agents = AgentSource(None, make_block)
         self.made: list[int] = []  # the shared file, where it had to be made in the process
         self.visit = Visit(pid)
@@ -104,6 +140,7 @@ class _Attachment:
             self.blob = self.agents.blob = Blob.build(agent)
             self.old = self._resident(self.blob)
             self.lying = [resident.life for resident in self.visit.agents]
+            look(self.visit, self.old)
             self.program.block = make_block(self.visit.path, None, pid)
             self.blob.fill()
         except BaseException:
@@ -111,6 +148,7 @@ class _Attachment:
             raise
 
     def close(self) -> None:
+        """Let go of files and memory; what is in the process stays."""
         self.visit.close()
         self.agents.close()
 
@@ -130,13 +168,22 @@ class _Attachment:
                 takeout.take_out(self.visit, resident)
             if resident.is_known and resident.build_id == blob.build_id:
                 ours = resident
+        if ours is not None:
+            facts = self.visit.facts
+            facts.saved = ours.loader_before(facts.function, facts.saved)
         return ours
 
-    def run(self, events: SessionEvents, signals: Signals, *, follow: bool) -> Attached:
+    def go_in(
+        self, events: SessionEvents, *, follow: bool = False
+    ) -> tuple[Resident, bool, list[tuple[str, int]], int, str]:
+        """Put the agent in, in a process of its own that nobody kills.
+
+        Returns the agent, whether the loader calls it, the steps, how many images were not
+        hooked, and why. Raises what `attach` raises, with everything closed.
+        """
         program, visit = self.program, self.visit
         old = program.block
         assert old is not None
-        before = status.descendants(self.pid) if follow else {}
         try:
             made = shielded(
                 lambda: self._go_in(follow=follow), self.made, lambda: events.on_wait(self.pid)
@@ -153,13 +200,21 @@ class _Attachment:
                 program.block.close()
             self.close()
             raise
-        base, hooks_loader, visit.threads.longest, marks, waiting, reason = made
+        _, hooks_loader, visit.threads.longest, marks, waiting, reason = made
+        return agent, hooks_loader, marks, waiting, reason
+
+    def run(self, events: SessionEvents, signals: Signals, *, follow: bool) -> Attached:
+        """Put the agent in; return the process that has it."""
+        program, visit = self.program, self.visit
+        before = status.descendants(self.pid) if follow else {}
+        agent, hooks_loader, marks, waiting, reason = self.go_in(events, follow=follow)
         program.marks += marks
         if not hooks_loader:
             program.note = "images that it loads later are not seen: unknown loader"
         if waiting:
             program.note = f"{waiting} of its images are not hooked: {in_full(reason)}"
-        visit.agents = [*(resident for resident in visit.agents if resident.base != base), agent]
+        others = [resident for resident in visit.agents if resident.base != agent.base]
+        visit.agents = [*others, agent]
         program.time_ns = time.time_ns()
         target = Attached(visit, program, self.agents, signals, events)
         tell_inner_pid(events, self.pid)
@@ -196,6 +251,7 @@ class _Attachment:
         finally:
             visit.threads.resume()
         agent = Resident(visit.memory, install.base)
+        self._between(visit, agent, self.blob)
         waiting, reason = turns.hook(visit, agent, self.blob)
         if follow:
             turns.hook_children(self.pid, agent.base, self.blob)

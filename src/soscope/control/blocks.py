@@ -20,14 +20,17 @@ _PREFAULT = 1 << 20  # bytes of the ring that are there before the target starts
 class Blocks:
     """Makes the control block of each program of one session."""
 
-    __slots__ = ("_hooks", "_patterns", "_plans", "_settings")
+    __slots__ = ("_has_made", "_hooks", "_patches", "_patterns", "_plans", "_settings")
 
     def __init__(self, settings: SessionSettings, instruments: Sequence[Instrument]) -> None:
         """Raise UsageError where no instrument hooks calls, or some do not go together."""
         self._settings = settings
-        self._hooks = _in_order(
-            [(instrument.name, instrument.hooks) for instrument in instruments if instrument.hooks]
-        )
+        tables = [each.patches for each in instruments if each.patches is not None]
+        self._patches = tables[0] if tables else None
+        hooking = [(each.name, each.hooks) for each in instruments if each.hooks]
+        if not hooking and self._patches is None:
+            raise UsageError("no instrument hooks calls")
+        self._hooks = _in_order(hooking)
         patterns: list[Automaton] = []
         self._plans: list[InstrumentPlan] = []
         for hooks in self._hooks:
@@ -39,9 +42,11 @@ class Blocks:
                 functions=functions,
                 flags=hooks.flags,
                 own_size=hooks.own_size,
+                own=hooks.own,
             )
             self._plans.append(plan)
         self._patterns = pack_patterns(patterns)
+        self._has_made = False
 
     def make(self, path: str, descriptor: int | None = None, pid: int = 0) -> ControlBlock:
         """Make the block for a program that process `pid` executes, 0: one to come.
@@ -58,28 +63,35 @@ class Blocks:
             main_path=path,
             flags=layout.FLAG_FOLLOW if settings.follow else 0,
             when_full=WHEN_FULL.index(settings.when_full),
-            string_limit=max(hooks.string_limit for hooks in self._hooks),
+            string_limit=max((hooks.string_limit for hooks in self._hooks), default=0),
             chunks=settings.buffer // layout.CHUNK_SIZE if needs_ring else 0,
             spare_chunks=room.spare_chunks,
             count_arrays=room.count_arrays,
             ready_arrays=room.ready_arrays,
             strings_size=room.strings_size,
             slot_places=room.slot_places if settings.follow else 0,
+            patches=self._pack_patches(),
         )
         block = ControlBlock.create(plan, descriptor)
+        self._has_made = True
         if plan.chunks:
             block.prefault(min(_PREFAULT, settings.buffer))
         return block
+
+    def _pack_patches(self) -> bytes:
+        """Return the table for the next program; the first must not run without it."""
+        if self._patches is None:
+            return b""
+        return self._patches.pack(0 if self._has_made else layout.PATCHES_MUST)
 
 
 def _in_order(hooking: list[tuple[str, Hooks]]) -> list[Hooks]:
     """Return what is to be hooked, the instrument first whose calls come first.
 
     `hooking` has each by its name. The one that records calls sees their return addresses; those
-    behind it see its return trampolines.
+    behind it see its return trampolines. The one that makes calls fail stands last: the others
+    see those calls as the program does.
     """
-    if not hooking:
-        raise UsageError("no instrument hooks calls")
     if len(hooking) > layout.PLANS:
         raise UsageError(f"{len(hooking)} instruments hook calls; {layout.PLANS} can")
     seen: dict[object, str] = {}
@@ -88,4 +100,7 @@ def _in_order(hooking: list[tuple[str, Hooks]]) -> list[Hooks]:
         if what in seen:
             raise UsageError(f"{seen[what]} and {name} cannot hook calls in one session")
         seen[what] = name
-    return sorted((hooks for _, hooks in hooking), key=lambda hooks: not hooks.needs_ring)
+    return sorted(
+        (hooks for _, hooks in hooking),
+        key=lambda hooks: (hooks.kind == layout.INSTRUMENT_INJECT, not hooks.needs_ring),
+    )

@@ -13,6 +13,7 @@ import stat
 
 from soscope.binfmt.elf.image import ElfImage
 from soscope.control import environment
+from soscope.entry.byloader import is_loader, program_of
 from soscope.entry.isa import arch
 from soscope.errors import FormatError, LaunchError
 from soscope.proc import reasons, status
@@ -28,12 +29,23 @@ class Command:
 
     `arguments` and `files` are bytes; exec tries `files` in order, in the directory `cwd` (None:
     ours) with the entries `environ`. `program` is the path
-    of the program that will probably run: the interpreter, where the file is a script.
-    `reason` says why it takes no agent, None where it does. `is_text` marks a file without
+    of the program that will probably run: the interpreter, where the file is a script; what is
+    behind it, where that is a loader.
+    `reason` says why it takes no agent, None where it does; `is_by_loader`: its loader is told to
+    start it. `is_text` marks a file without
     `#!`, which the shell is to run.
     """
 
-    __slots__ = ("arguments", "cwd", "environ", "files", "is_text", "program", "reason")
+    __slots__ = (
+        "arguments",
+        "cwd",
+        "environ",
+        "files",
+        "is_by_loader",
+        "is_text",
+        "program",
+        "reason",
+    )
 
     def __init__(
         self, words: list[str], cwd: str | None = None, environ: dict[str, str] | None = None
@@ -51,7 +63,7 @@ class Command:
             raise LaunchError(f"cannot run '{words[0]}' in '{cwd}': {reason}")
         path = os.environb.get(b"PATH") if environ is None else _path(environ)
         self.files = _find(words[0], self.arguments[0], place, path)
-        self.is_text = False
+        self.is_text = self.is_by_loader = False
         self.program, self.reason = self._look(os.path.join(place, self.files[0]))
 
     def _look(self, file: bytes) -> tuple[str, str | None]:
@@ -69,7 +81,14 @@ class Command:
         if head is not None and not head.startswith(b"\x7fELF") and is_text(head):
             self.is_text = True
             file = _SHELL
-        return _real(file), reason_without_agent(file)
+        reason = reason_without_agent(file)
+        if reason == reasons.BY_LOADER:
+            program = program_of([os.fsdecode(word) for word in self.arguments])
+            if program is not None:
+                self.is_by_loader = True
+                file = os.path.join(self.cwd or b"", os.fsencode(program))
+                reason = reason_without_agent(file)
+        return _real(file), reason
 
 
 def _interpreter(head: bytes) -> bytes:
@@ -101,7 +120,9 @@ def reason_without_agent(file: bytes) -> str | None:
                 or header.machine != arch.MACHINE
             ):
                 return reasons.FOREIGN
-            return None if image.interpreter else reasons.STATIC
+            if image.interpreter:
+                return None
+            return reasons.BY_LOADER if is_loader(image) else reasons.STATIC
     except FormatError:
         return None  # exec will say what it thinks of it
     except PermissionError:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clean up after a soscope that was killed: take its agent out of a process."""
+"""Clean up after a soscope that was killed, and after patches: take agents out of a process."""
 
 from __future__ import annotations
 
-from soscope.control import takeout
+from soscope.control import patch, takeout
 from soscope.control.attach import in_full
+from soscope.control.closing import close_unused, waiting
 from soscope.entry.agent.resident import Resident
 from soscope.entry.agent.undo import Taken
 from soscope.entry.agent.visit import Visit
@@ -19,33 +20,47 @@ _NEVER = (reasons.STATIC, reasons.FOREIGN, reasons.BY_LOADER)
 class Removed:
     """What was done in process `pid`: by agent, where it lies and what came of it.
 
-    `longest_stop` is for how long a thread stood still at most, in ns. `inert` counts agents
-    that had nothing to take out.
+    `closed` are libraries of patches that were taken out, now or before, `left_loaded` those of
+    them that stay: path -> why. `longest_stop` is for how long a thread stood still at most, in
+    ns. `inert` counts agents that had nothing to take out.
     """
 
-    __slots__ = ("agents", "inert", "longest_stop", "pid")
+    __slots__ = ("agents", "closed", "inert", "left_loaded", "longest_stop", "pid")
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self.agents: list[tuple[Resident, Taken]] = []
         self.inert = 0
+        self.closed: list[str] = []
+        self.left_loaded: dict[str, str] = {}
         self.longest_stop = 0
 
 
 def detach(pid: int) -> Removed:
-    """Take every agent out of process `pid` whose soscope has ended.
+    """Take every agent out of process `pid` whose soscope has ended, patches included.
+
+    Libraries of patches are closed where no thread is inside them.
 
     Raises NoSuchProcess, NotPermitted, and AttachError: a living soscope owns one, or the
     process cannot be visited.
     """
     removed = Removed(pid)
+    unused: list[str] = []
     try:
         visit = Visit(pid)
         try:
             for agent in visit.agents:
                 _remove(visit, agent, removed)
+                unused += waiting(agent)
+            if unused:
+                closing = close_unused(pid, unused)
+                removed.closed = closing.closed
+                removed.left_loaded |= closing.left
+                removed.longest_stop = closing.longest_stop
         finally:
-            removed.longest_stop = visit.threads.longest
+            for agent in visit.agents:
+                patch.let_go(agent)
+            removed.longest_stop = max(removed.longest_stop, visit.threads.longest)
             visit.close()
     except Refused as refused:
         if refused.reason in _NEVER:
@@ -62,6 +77,12 @@ def detach(pid: int) -> Removed:
 def _remove(visit: Visit, agent: Resident, removed: Removed) -> None:
     if owner := agent.owner:
         raise Refused(f"soscope {owner} traces it; stop that one")
+    patch.own(visit, agent)
+    if agent.has_patches:
+        undone = patch.take_out(visit, agent, [])
+        removed.agents.append((agent, undone.taken))
+        removed.left_loaded |= undone.kept
+        return
     if not agent.is_hooked:
         removed.inert += 1
         return

@@ -30,5 +30,8 @@ class SessionEvents:
     def on_signal(self, pid: int, tid: int, signal: int, time_ns: int) -> None:
         """Take note of a signal that is about to be delivered."""
 
+    def on_ending(self, pid: int, program: Program) -> None:
+        """Hear that a process is about to end: it stands still, and still has its memory."""
+
     def on_exit(self, pid: int, status: int | None, signal: int | None, time_ns: int) -> None:
         """Take note of the end of a process."""

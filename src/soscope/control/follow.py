@@ -51,6 +51,7 @@ class AgentSource:
 
         def bring(tracee: Tracee) -> tuple[int, int, int]:
             nonlocal block
+            program.path = put_in.path or program.path
             (blob_there, control_there), block = self.bring(tracee, program, block)
             return blob_there, control_there, block.target_size
 

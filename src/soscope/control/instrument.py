@@ -9,7 +9,7 @@ The session launches, attaches, drains, keeps limits and ends; an instrument doe
 
 from __future__ import annotations
 
-from _collections_abc import Callable, Iterable, Sequence
+from _collections_abc import Callable, Iterable, Mapping, Sequence
 
 from soscope.recording.sink import Sink
 from soscope.select.automaton import Automaton
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from soscope.control.outcome import Outcome, ProgramOutcome
     from soscope.prototypes import Prototypes
     from soscope.select.filter import Selection
+    from soscope.wire.patches import PatchTable
 
 
 class Hooks:
@@ -28,7 +29,8 @@ class Hooks:
 
     `kind`, an INSTRUMENT_ of `layout`, is the instrument's half in the agent, and with it the
     memory that this needs in a control block: the ring, or arrays of counts. `own_size` are
-    bytes of that memory which it fills as it likes (`ControlBlock.own`). `rules` and `functions`
+    bytes of that memory which it fills as it likes (`ControlBlock.own`), and `own` is what they
+    begin with. `rules` and `functions`
     are its part of those sections, and `patterns` the automata that they number from 0 on.
     `flags` are PLAN_ of `layout`; `string_limit` is how many bytes of a string are kept.
     """
@@ -37,9 +39,11 @@ class Hooks:
         "flags",
         "functions",
         "kind",
+        "own",
         "own_size",
         "patterns",
         "rules",
+        "selection",
         "string_limit",
     )
 
@@ -50,17 +54,23 @@ class Hooks:
         prototypes: Prototypes,
         *,
         entry_only: bool = False,
+        durations: bool = True,
         string_limit: int = 0,
         own_size: int = 0,
+        own: bytes = b"",
     ) -> None:
         """Have the calls that `selection` chooses handled by `kind`.
 
-        `entry_only`: nothing happens at returns.
+        `entry_only`: nothing happens at returns. `durations`: somebody asks how long calls take.
         """
         self.kind = kind
+        self.selection = selection
         self.flags = layout.PLAN_ENTRY_ONLY if entry_only else 0
+        if not durations:
+            self.flags |= layout.PLAN_NO_DURATIONS
         self.string_limit = string_limit
         self.own_size = own_size
+        self.own = own
         self.patterns: list[Automaton] = list(selection.patterns)
         self.functions = prototypes.function_table(
             self.patterns, entry_only=entry_only, want_arguments=self.needs_ring
@@ -70,7 +80,7 @@ class Hooks:
     @property
     def needs_ring(self) -> bool:
         """Say whether each call is recorded by itself."""
-        return self.kind == layout.INSTRUMENT_TRACE
+        return self.kind in layout.RING_INSTRUMENTS
 
     @property
     def needs_counts(self) -> bool:
@@ -82,19 +92,22 @@ class Instrument:
     """Measures something in the programs of one session. This one measures nothing.
 
     `name` is for people. `hooks` is None where nothing is to be hooked: such an instrument hears
-    of the processes, through its sinks. `wants_signals`: launched processes stay traced, so that
-    their signals are seen. `hears_calls`: its sinks make something of each call, so what a
-    recording beside it cannot take is not lost.
+    of the processes, through its sinks. `patches` are functions to put in the place of others in
+    each program that is launched. `wants_signals`: launched processes stay traced, so that
+    their signals are seen; `wants_ends`: they stand still for `ending`. `hears_calls`: its sinks
+    make something of each call, so what a recording beside it cannot take is not lost.
 
     The calls come in the order `options`, `sinks`, then `started`, `begun`, `check_start`, any
-    number of `catch_up`, `move` and `take`, perhaps `stopped`; `finish`, the last `take`,
-    `totals`, `end`. All but `stopped` come in the session's thread, most of them while the target
-    may be waiting: be quick.
+    number of `catch_up`, `move` and `take`, perhaps `stopping` or `stopped`; `finish`, the last
+    `take`, `totals`, `end`. All but those two come in the session's thread, most of them while the
+    target may be waiting: be quick.
     """
 
     name = ""
     hooks: Hooks | None = None
+    patches: PatchTable | None = None
     wants_signals = False
+    wants_ends = False
     hears_calls = False
 
     def options(self) -> dict[str, object]:
@@ -110,6 +123,12 @@ class Instrument:
 
     def begun(self) -> None:
         """Hear that the command runs, or that all of the processes are hooked."""
+
+    def process(self, pid: int, block: ControlBlock) -> None:
+        """Hear of a process, and of each program that it executes with the agent in it."""
+
+    def ending(self, pid: int, block: ControlBlock) -> None:
+        """Hear that a process is about to end: it stands still, and still has its memory."""
 
     def check_start(
         self, blocks: Sequence[ControlBlock], meanwhile: Callable[[], object]
@@ -132,6 +151,12 @@ class Instrument:
         """Work some of what has just been drained off; say whether there was any."""
         return False
 
+    def stopping(self, block: ControlBlock) -> None:
+        """Hear that slots of a process that was attached to are about to be given back.
+
+        What happens from now on is not heard of. Called in the thread that asked for the stop.
+        """
+
     def stopped(self, block: ControlBlock) -> None:
         """Hear that what `block` holds now is what counts: its program goes on.
 
@@ -149,7 +174,7 @@ class Instrument:
         """Work all that was drained off: nothing follows. Return remarks for the outcome."""
         return []
 
-    def totals(self) -> dict[str, int]:
+    def totals(self) -> Mapping[str, object]:
         """Return what a recording has to say at its end of how much there was."""
         return {}
 

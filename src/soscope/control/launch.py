@@ -36,6 +36,7 @@ def launch(
     environ: dict[str, str] | None = None,
     follow: bool = False,
     stay: bool = False,
+    ends: bool = False,
     events: SessionEvents | None = None,
     agent: str | None = None,
 ) -> Target:
@@ -44,8 +45,9 @@ def launch(
     `make_block(path, descriptor, pid)` makes the control block for a program: for the command
     before it starts, with `follow` for each program executed later; `descriptor` is None, or
     a shared file that the block has to use. `stay` keeps tracing the process, to see its
-    signals; `follow` also its children, and puts the agent into what they execute. It runs in
-    directory `cwd` with the environment `environ`; None: in ours, with what soscope was given.
+    signals, `ends` to see it before its memory is gone; `follow` also its children, and puts the
+    agent into what they execute. It runs in directory `cwd` with the environment `environ`; None:
+    in ours, with what soscope was given.
     From here on soscope's own signals are blocked in this thread, until `Target.leave`.
 
     Raises LaunchError where the command cannot be started, AgentError where there is no
@@ -64,10 +66,11 @@ def launch(
             events or SessionEvents(),
             follow=follow,
             stay=stay,
+            ends=ends,
         )
         target = Target(tracer, outfit.agents, signals, follow=follow)
         try:
-            _start(child, tracer, target, outfit, command[0], wants_trace=follow or stay)
+            _start(child, tracer, target, outfit, command[0], wants_trace=follow or stay or ends)
         except BaseException:
             target.forget_group()
             raise
@@ -84,10 +87,11 @@ class _Outfit:
     """What the new process gets: its program's control block, the agent, numbers for both.
 
     `program.reason` says why it gets none of them. `descriptors` are the numbers of (blob,
-    shared file) that it inherits, () where no number was free.
+    shared file) that it inherits, () where no number was free. `may_preload` says whether the
+    agent can go in by LD_PRELOAD.
     """
 
-    __slots__ = ("agents", "descriptors", "program")
+    __slots__ = ("agents", "descriptors", "may_preload", "program")
 
     def __init__(
         self, command: Command, make_block: MakeBlock, agent: str | None, *, follow: bool
@@ -96,6 +100,7 @@ class _Outfit:
         program.reason = command.reason
         self.agents = AgentSource(None, make_block)
         self.descriptors: tuple[int, ...] = ()
+        self.may_preload = not command.is_by_loader
         try:
             if command.reason is None or follow:
                 self.agents.blob = Blob.build(agent)
@@ -172,7 +177,8 @@ def _start(
             tracer.seize_first()
             order = children.INHERIT
         except OSError as error:
-            order = _without_ptrace(program, child, error, inherits=bool(outfit.descriptors))
+            may_preload = outfit.may_preload and bool(outfit.descriptors)
+            order = _without_ptrace(program, child, error, may_preload=may_preload)
     if blob is not None and order == children.PRELOAD:
         blob.fill()
     child.go(order)
@@ -193,11 +199,11 @@ def _start(
 
 
 def _without_ptrace(
-    program: Program, child: children.Child, error: OSError, *, inherits: bool
+    program: Program, child: children.Child, error: OSError, *, may_preload: bool
 ) -> bytes:
     """Return how the child is to start where it cannot be traced."""
     why = f"{reasons.NO_PTRACE}: {_who_traces(child.pid) or error.strerror}"
-    if program.reason is None and inherits and preload.is_possible():
+    if program.reason is None and may_preload and preload.is_possible():
         program.preloaded = why
         program.note = f"{why}: {preload.NOTE}"
         return children.PRELOAD

@@ -36,7 +36,7 @@ class Room:
     def __init__(self, kinds: Sequence[int], pid: int) -> None:
         ours, its = _is_limited(0), _is_limited(pid)
         self.spare_chunks = self.count_arrays = self.ready_arrays = 0
-        if layout.INSTRUMENT_TRACE in kinds:
+        if any(kind in layout.RING_INSTRUMENTS for kind in kinds):
             self.spare_chunks = _FEW_SPARE if ours or its else _SPARE
         if layout.INSTRUMENT_COUNT in kinds:
             self.count_arrays = _FEW_COUNT_ARRAYS if ours else _COUNT_ARRAYS

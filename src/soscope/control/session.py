@@ -127,6 +127,9 @@ class Session(SessionEvents):
         if program.block is not None and event != "fork":
             drainer = self.feed.add(program.block, program.path, pid)
             self._drainers[program] = drainer
+        if program.block is not None:
+            for instrument in self._instruments:
+                instrument.process(pid, program.block)
         self._tell_event(ProcessStart(time_ns, pid, event, parent, program.path))
         self._retire()
 
@@ -136,6 +139,13 @@ class Session(SessionEvents):
             self._warned.add(path)
             (self._tell or self._remarks.append)(f"{path}: {TRACES_FOLLOWED}")
         return note.removesuffix(TRACES_FOLLOWED).removesuffix("; ") or None
+
+    def on_ending(self, pid: int, program: Program) -> None:
+        """Have instruments look at the memory of a process before it is gone."""
+        if program.block is not None:
+            self.feed.beat()
+            for instrument in self._instruments:
+                instrument.ending(pid, program.block)
 
     def on_signal(self, pid: int, tid: int, signal: int, time_ns: int) -> None:
         """Pass on a signal."""
@@ -224,6 +234,7 @@ class Session(SessionEvents):
             environ=settings.environ,
             follow=settings.follow,
             stay=any(instrument.wants_signals for instrument in self._instruments),
+            ends=any(instrument.wants_ends for instrument in self._instruments),
             events=self,
         )
         return target
@@ -296,6 +307,7 @@ class Session(SessionEvents):
         if not self._stopped:
             self._stopped = why
             if self._attached is not None:
+                self._tell_stopping()
                 self._attached.stop()  # its hooks go, and with them what is counted
                 self._end = self.feed.now()
                 return
@@ -311,6 +323,17 @@ class Session(SessionEvents):
                 except ValueError:  # closed meanwhile: another thread may ask for the stop
                     continue
             self._end = self.feed.now()
+
+    def _tell_stopping(self) -> None:
+        for program in self._programs():
+            block = program.block
+            if block is None:
+                continue
+            try:
+                for instrument in self._instruments:
+                    instrument.stopping(block)
+            except ValueError:  # closed meanwhile, as in `stop`
+                continue
 
     def _end_calls(self) -> None:
         """Have the feed end the calls where `stop` was asked for."""
@@ -366,7 +389,7 @@ class Session(SessionEvents):
 
     def _close_recording(self, writer: Writer, outcome: Outcome) -> None:
         detached = not all(attached.has_ended for attached in outcome.attached)
-        totals: dict[str, int] = {}
+        totals: dict[str, object] = {}
         for instrument in self._instruments:
             totals |= instrument.totals()
         writer.end(

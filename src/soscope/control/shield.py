@@ -19,6 +19,7 @@ from collections.abc import Callable
 
 from soscope.control.signals import end_is_wanted
 from soscope.entry.agent.visit import Executed
+from soscope.entry.guest.call import CallFault
 from soscope.entry.stop.tracee import Gone
 from soscope.errors import NoSuchProcess, NotPermitted, SoscopeError
 from soscope.proc.reasons import Refused
@@ -173,6 +174,8 @@ def _error(failure: Failure) -> Exception:
         return NoSuchProcess("the process has ended")
     if kind == "OSError":
         return OSError(number or 0, text)
+    if kind == CallFault.__name__:
+        return CallFault(text)
     if kind in ("Refused", "StartFault"):
         return Refused(text)
     return SoscopeError(f"{kind}: {text}", hint=hint, errno=number)

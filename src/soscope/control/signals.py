@@ -94,8 +94,9 @@ class Signals:
             _children.keep()
 
     def drop(self) -> None:
-        """Take away what has come so far."""
-        while signal.sigtimedwait(OWN_SIGNALS, 0):
+        """Take away what has come so far, but for signals that somebody had blocked before."""
+        ours = set(OWN_SIGNALS) - (self._mask or set())
+        while signal.sigtimedwait(ours, 0):
             pass  # each is taken away
 
     def restore(self) -> None:

@@ -205,9 +205,10 @@ class Target:
     def _pass_on(self, now: float) -> float:
         """Pass on what has not gone to the whole group; return for how long that is unsure."""
         for number, sending in list(self._unsure.items()):
+            is_over = sending.is_over(now)  # first: its sender may have told the group just now
             if self._witness is not None and self._witness.has_seen(number):
                 del self._unsure[number]
-            elif sending.is_over(now):
+            elif is_over:
                 del self._unsure[number]
                 self._send(number)
         return min((sending.due for sending in self._unsure.values()), default=now + GRACE) - now

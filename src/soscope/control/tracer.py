@@ -52,6 +52,7 @@ class Tracer:
         *,
         follow: bool,
         stay: bool,
+        ends: bool = False,
     ) -> None:
         self.pid = pid
         self.programs = [program]
@@ -64,8 +65,9 @@ class Tracer:
         self._agents = agents
         self._events = events
         self._follow = follow
-        self._stay = stay or follow
+        self._stay = stay or follow or ends
         self.options = ptrace.O_TRACEEXEC | (_FOLLOW if follow else 0)
+        self.options |= ptrace.O_TRACEEXIT if ends else 0
 
     # ---- the first process ----
 
@@ -113,6 +115,9 @@ class Tracer:
         elif event in _NEW_THREAD:
             self._forked(task, event)
             self.resume(task)
+        elif event == ptrace.EVENT_EXIT:
+            self._ending(task)
+            self.resume(task)
         elif event:
             self.resume(task)
         elif number == signal.SIGTRAP and task.put_in is not None and self._loading(task):
@@ -120,6 +125,12 @@ class Tracer:
         else:
             self._events.on_signal(task.pid, task.tid, number, time.time_ns())
             self.resume(task, number)
+
+    def _ending(self, task: Task) -> None:
+        """Tell that a process is about to end; others of its threads may end before it does."""
+        program = task.program
+        if task.tid == task.pid and program is not None and program.block is not None:
+            self._events.on_ending(task.pid, program)
 
     def _note_stop(self, task: Task, number: int) -> None:
         task.stopped = number

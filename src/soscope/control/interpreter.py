@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A running process whose interpreter is asked for its objects, and then is as it was.
+
+The agent goes in as for a trace and hooks nothing. The interpreter itself has to carry orders out,
+under its own lock: a thread that waits for something outside is lent to do so, and where there is
+none the interpreter makes a pending call.
+"""
+
+from __future__ import annotations
+
+import time
+from _collections_abc import Callable
+
+from soscope.control import takeout
+from soscope.control.attach import Attachment, insisted
+from soscope.control.events import SessionEvents
+from soscope.control.follow import MakeBlock
+from soscope.control.shield import shielded
+from soscope.control.signals import Signals
+from soscope.entry.agent.blob import Blob
+from soscope.entry.agent.resident import Resident
+from soscope.entry.agent.visit import Executed, Visit
+from soscope.entry.guest.call import CallFault, call
+from soscope.proc.reasons import Refused
+from soscope.wire import objectlayout as layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.control.shield import Plain
+    from soscope.wire.block import ControlBlock
+
+_TRIES = 3  # a process may execute another program while it is looked at
+_CARRYING_OUT = 60.0  # seconds; with millions of objects the collector takes long
+_WAITING = 20.0  # seconds for an interpreter to make a pending call
+_PAUSE = 0.002
+_BUSY = 15.0  # seconds to wait for a loader that is at work
+
+
+class VisitedInterpreter:
+    """The interpreter of a process that has the agent.
+
+    `block` is shared with that. `stays`: it goes on counting when soscope has gone.
+    """
+
+    __slots__ = ("_agent", "_blob", "_done", "_visit", "block", "stays")
+
+    def __init__(
+        self,
+        visit: Visit,
+        agent: Resident,
+        blob: Blob,
+        block: ControlBlock,
+        done: Callable[[ControlBlock], int],
+    ) -> None:
+        self._visit = visit
+        self._agent = agent
+        self._blob = blob
+        self._done = done
+        self.block = block
+        self.stays = False
+
+    def order(self, number: int) -> None:
+        """Have an order carried out, and wait for that. Raises Refused where nobody does it."""
+        try:
+            has_one = self._call(number, waits=True)
+        except CallFault:
+            raise
+        except Refused:
+            has_one = self._call(number, waits=False)
+        if not has_one:
+            raise Refused("no interpreter is running in it")
+        end = time.monotonic() + _WAITING
+        while self._done(self.block) != number:
+            self._visit.check_same()
+            if time.monotonic() > end:
+                raise Refused("its interpreter runs no code: nothing carries out what it is asked")
+            time.sleep(_PAUSE)
+
+    def _call(self, number: int, *, waits: bool) -> bool:
+        argument = layout.OBJECTS_CALL.struct.pack(number, waits)
+        function = self._agent.base + self._blob.objects
+        trap = self._agent.base + self._blob.trap
+        result, _ = call(
+            self._visit, function, argument, trap, limit=_CARRYING_OUT, has_to_wait=waits
+        )
+        return bool(result)
+
+    def stopped(self, read: Callable[[], Plain]) -> Plain:
+        """Return what `read` does while all threads of the process stand still."""
+        for left in reversed(range(_TRIES)):
+            self._visit.tries = 0
+            try:
+                self._visit.stop(limit=_BUSY)
+                break
+            except Executed:
+                raise
+            except Refused:  # a thread had no processor to stop on
+                if not left:
+                    raise
+        try:
+            return read()
+        finally:
+            self._visit.threads.resume()
+
+
+def visit(
+    pid: int,
+    make_block: MakeBlock,
+    done: Callable[[ControlBlock], int],
+    work: Callable[[VisitedInterpreter], Plain],
+) -> Plain:
+    """Return what `work` does with the interpreter of process `pid`; then it counts no more.
+
+    `done` reads the last order that was carried out from a block. `work` runs in a process of its
+    own, which ends what it has begun when soscope is killed. Raises NoSuchProcess, NotPermitted,
+    AgentError, and AttachError with the reason; then the process is as it was.
+    """
+    signals = Signals()
+    signals.block()
+    try:
+        return insisted(lambda: _visit(pid, make_block, done, work), f"cannot visit process {pid}")
+    finally:
+        signals.drop()
+        signals.restore()
+
+
+def _visit(
+    pid: int,
+    make_block: MakeBlock,
+    done: Callable[[ControlBlock], int],
+    work: Callable[[VisitedInterpreter], Plain],
+) -> Plain:
+    attachment = Attachment(pid, make_block)
+    # `go_in` closes everything where it fails
+    agent, *_ = attachment.go_in(SessionEvents())
+    block = attachment.program.block
+    assert block is not None
+    try:
+        there = VisitedInterpreter(attachment.visit, agent, attachment.blob, block, done)
+
+        def whole() -> Plain:
+            try:
+                try:
+                    return work(there)
+                finally:
+                    if not there.stays:
+                        there.order(layout.OBJECTS_END)
+            finally:
+                takeout.take_out_here(attachment.visit, agent)
+
+        return shielded(whole)
+    except OSError:
+        attachment.visit.check_same()  # it has ended, or its program has
+        raise
+    finally:
+        block.close()
+        attachment.close()
