@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The inject instrument: calls that rules choose fail or wait, and are recorded; none else is.
+
+The records are those of a trace: who hears the trace hears of the injected calls.
+"""
+
+from __future__ import annotations
+
+from soscope.control.instrument import Hooks, Instrument
+from soscope.instruments.inject.spec import CERTAIN, InjectRule
+from soscope.instruments.inject.tables import Tables
+from soscope.prototypes import load
+from soscope.wire import layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.control.outcome import ProgramOutcome
+    from soscope.recording.sink import Sink
+    from soscope.wire.block import ControlBlock
+
+
+class InjectInstrument(Instrument):
+    """Makes calls fail or wait by `rules`; `seed` is for those that choose by chance.
+
+    `calls` and `injected` count, for each rule, those that it saw and those that it chose.
+    """
+
+    name = "inject"
+    wants_signals = True
+
+    def __init__(
+        self, rules: list[InjectRule], seed: int, *, follow: bool, string_limit: int
+    ) -> None:
+        """Compile the rules. Raises UsageError for what can never work."""
+        self.rules = rules
+        self.seed = seed
+        prototypes = load()
+        tables = Tables(rules, prototypes, seed, follow=follow)
+        self.selection = tables.selection
+        self.hooks: Hooks = Hooks(
+            layout.INSTRUMENT_INJECT,
+            tables.selection,
+            prototypes,
+            # a call that fails returns at once, and is recorded with its result
+            entry_only=all(rule.returns for rule in rules),
+            string_limit=string_limit,
+            own_size=tables.own_size,
+            own=tables.own,
+        )
+        self.calls = [0] * len(rules)
+        self.injected = [0] * len(rules)
+        self._without_place = self._without_point = 0
+        self._is_errno_known = True
+
+    @property
+    def uses_chance(self) -> bool:
+        """Say whether the seed matters."""
+        return any(rule.chance < CERTAIN for rule in self.rules)
+
+    def options(self) -> dict[str, object]:
+        """Return the rules, for a recording."""
+        return {"inject": self.summary()}
+
+    def totals(self) -> dict[str, object]:
+        """Return what came of the rules."""
+        return {"inject": self.summary()}
+
+    def summary(self) -> dict[str, object]:
+        """Return the rules, and how many calls each has seen and chosen so far."""
+        rows = zip(self.rules, self.calls, self.injected, strict=True)
+        return {
+            "seed": self.seed,
+            "rules": [
+                {"rule": rule.text, "calls": calls, "injected": injected}
+                for rule, calls, injected in rows
+            ],
+        }
+
+    def stopping(self, block: ControlBlock) -> None:
+        """Let all calls through: what fails after this would be in no trace."""
+        block.command = layout.COMMAND_STOP
+
+    def take(self, program: ProgramOutcome, block: ControlBlock, sink: Sink) -> None:
+        """Add what the processes of one program have counted."""
+        with block.own(layout.INSTRUMENT_INJECT) as own:
+            if len(own) < layout.INJECT.size:
+                return
+            header = layout.INJECT.struct.unpack_from(own)
+            points, places, used, lost, first = *header[2:6], header[8]
+            size = layout.INJECT_POINT.size
+            if first + places * points * size > len(own):
+                return
+            self._without_place += max(0, used - places)
+            self._without_point += lost
+            for at in range(first, first + min(used, places) * points * size, size):
+                calls, injected, rule, _ = layout.INJECT_POINT.struct.unpack_from(own, at)
+                if 0 < rule <= len(self.rules):
+                    self.calls[rule - 1] += calls
+                    self.injected[rule - 1] += injected
+
+    def notes(self) -> list[str]:
+        """Return what is to be said at the end beside the rules."""
+        lines = []
+        if self.uses_chance:
+            lines.append(f"--seed {self.seed} chooses the same calls again")
+        if self._without_place:
+            lines.append(f"calls of {self._without_place:,} processes are not among those counted")
+        if self._without_point:
+            lines.append(f"no room for {self._without_point:,} functions: nothing fails there")
+        return lines

@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sweep: two runs without injection, then one for each site, several at a time."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+from soscope.errors import LaunchError, SoscopeError, UsageError
+from soscope.instruments.inject.spec import InjectRule, parse_rule
+from soscope.instruments.inject.sweep.inside import Order, Report
+from soscope.instruments.inject.sweep.result import (
+    ENDING,
+    OUTPUT,
+    CommandEnd,
+    RunEnd,
+    SiteResult,
+    SweepResult,
+    kind_of,
+)
+from soscope.instruments.inject.sweep.runs import Runs, SweepRun
+from soscope.instruments.inject.sweep.site import SeenSite, Site, named
+from soscope.instruments.inject.tables import Tables
+from soscope.prototypes import load
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import IO, Any
+
+_TIMES, _LEAST = 10, 5.0  # of the first run; seconds
+_TRIES = 2  # runs that soscope itself fails
+
+
+class SweepSettings:
+    """What to sweep.
+
+    `functions` are names and globs, `callers` patterns of images (none: all). `test` are words
+    for a shell that looks at the output, None: it is compared. `jobs` are runs at a time,
+    `timeout` the seconds that one may take, None: it follows from the first run.
+    """
+
+    __slots__ = ("callers", "command", "follow", "functions", "jobs", "test", "timeout")
+
+    def __init__(
+        self,
+        command: list[str],
+        functions: list[str],
+        *,
+        callers: list[str] | None = None,
+        follow: bool = False,
+        test: str | None = None,
+        jobs: int | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        self.command = command
+        self.functions = functions
+        self.callers = callers or []
+        self.follow = follow
+        self.test = test
+        self.jobs = jobs or len(os.sched_getaffinity(0))
+        self.timeout = timeout
+
+    def rule(self) -> InjectRule:
+        """Return the rule that is about all the calls. Raises UsageError."""
+        callers = "".join(f":from={caller}" for caller in self.callers)
+        return parse_rule(f"fault={','.join(self.functions)}{callers}")
+
+
+class Sweep:
+    """One sweep. `result` says what is known so far."""
+
+    def __init__(self, settings: SweepSettings) -> None:
+        """Prepare. Raises UsageError for what can never work."""
+        self._settings = settings
+        rule = settings.rule()
+        try:
+            tables = Tables([rule], load(), 0, follow=settings.follow)
+        except UsageError as error:
+            why = error.message.removeprefix(f"'{rule.text}': ")
+            raise UsageError(f"--sweep: {why}") from error
+        self._selection = tables.selection
+        self._ends: list[CommandEnd] = []
+        self._digest: bytes | None = None
+        self._limit = settings.timeout or 0.0
+        self._tries: dict[Site, int] = {}
+        self.result = SweepResult(
+            settings.command, [symbol.text for symbol in rule.symbols], follow=settings.follow
+        )
+        self.result.is_tested = settings.test is not None
+
+    def run(self) -> SweepResult:
+        """Do it; KeyboardInterrupt ends all runs, and `result` says how far they got.
+
+        Raises SoscopeError where the command cannot be run, or cannot be swept.
+        """
+        runs = Runs()
+        try:
+            sites = self._observe(runs)
+            self.result.sites = len(sites)
+            self._try_all(runs, sites)
+        except KeyboardInterrupt:
+            self.result.is_cut = True
+        finally:
+            runs.close()
+        self.result.results.sort(key=lambda result: result.site.key)
+        self.result.failed.sort(key=lambda failed: failed[0].key)
+        return self.result
+
+    # ---- without injection
+
+    def _observe(self, runs: Runs) -> list[Site]:
+        """Run the command twice; return the sites."""
+        settings, result = self._settings, self.result
+        seen: list[list[SeenSite]] = []
+        digests: list[bytes] = []
+        jumped: set[tuple[str, str]] = set()
+        untraced: set[tuple[str, str]] = set()
+        for _ in range(2):
+            kept = self._room()
+            try:
+                run, report = self._run_without(runs, kept)
+                if settings.test is not None and not self._is_fine(runs, kept):
+                    raise SoscopeError(
+                        f"--test '{settings.test}' fails without injection, too",
+                        hint="it reads the command's output from its standard input",
+                    )
+            finally:
+                if kept is not None:
+                    kept.close()
+            self._ends.append(_end(report))
+            digests.append(run.digest)
+            seen.append([SeenSite(*words) for words in _rows(report, "sites")])
+            jumped.update((name, image) for name, image in _rows(report, "jumped"))
+            untraced.update((path, reason) for path, reason in _rows(report, "untraced"))
+        result.baseline = self._ends[0]
+        result.jumped = sorted(jumped)
+        result.untraced = sorted(untraced)
+        if self._ends[0] != self._ends[1]:
+            result.differs.append(ENDING)
+        if digests[0] == digests[1]:
+            self._digest = digests[0]
+        else:
+            result.differs.append(OUTPUT)
+        first, second = named(seen)
+        result.moved = sorted(first ^ second, key=lambda site: site.key)
+        return sorted(first | second, key=lambda site: site.key)
+
+    def _run_without(self, runs: Runs, kept: IO[bytes] | None) -> tuple[SweepRun, Report]:
+        """Run the command once. Raises SoscopeError where that tells nothing."""
+        settings = self._settings
+        order = Order(settings.command, follow=settings.follow, selection=self._selection)
+        runs.begin(order, self._limit, kept)
+        run = runs.wait()
+        report = run.report
+        if run.is_late:
+            raise SoscopeError(
+                f"the command does not end in {self._limit:g} s without injection, either",
+                hint="--timeout says how long a run may take",
+            )
+        if report is None:
+            raise SoscopeError("the process of a run was killed")
+        if "error" in report:
+            status, hint = report.get("status"), report.get("hint")
+            kind = LaunchError if report.get("is_launch") else SoscopeError
+            raise kind(
+                str(report["error"]),
+                hint=hint if isinstance(hint, str) else None,
+                exit_status=status if isinstance(status, int) else None,
+            )
+        if not report.get("programs"):
+            raise SoscopeError(f"nothing can fail there: {_reasons(report)}")
+        if not self._limit:
+            self._limit = max(_LEAST, _TIMES * run.seconds)
+        self.result.timeout = self._limit
+        self.result.seconds = self.result.seconds or run.seconds
+        return run, report
+
+    # ---- each site
+
+    def _try_all(self, runs: Runs, sites: list[Site]) -> None:
+        waiting = sites[::-1]
+        running: dict[SweepRun, tuple[Site, IO[bytes] | None]] = {}
+        tested: dict[SweepRun, tuple[Site, RunEnd]] = {}
+        while waiting or running or tested:
+            while waiting and len(runs) < self._settings.jobs:
+                site = waiting.pop()
+                kept = self._room()
+                order = Order(self._settings.command, follow=self._settings.follow, site=site)
+                running[runs.begin(order, self._limit, kept)] = site, kept
+            run = runs.wait()
+            if run in tested:
+                site, end = tested.pop(run)
+                end.is_same = run.report == {"is_fine": True}
+                self._add(site, end)
+                continue
+            site, file = running.pop(run)
+            end = self._ended(run)
+            if end.failure:
+                self._tries[site] = self._tries.get(site, 0) + 1
+                if self._tries[site] < _TRIES:
+                    waiting.append(site)
+                else:
+                    self.result.failed.append((site, end.failure))
+            elif file is None or end.end not in self._ends or end.is_late or end.injected == 0:
+                self._add(site, end)
+            else:
+                assert self._settings.test is not None
+                test = runs.begin_test(self._settings.test, file, self._limit)
+                tested[test] = site, end
+            if file is not None:
+                file.close()
+
+    def _ended(self, run: SweepRun) -> RunEnd:
+        report = run.report
+        if report is None or "error" in report:
+            end = RunEnd(CommandEnd(None, None))
+            end.is_late = run.is_late
+            if not run.is_late:
+                error = "its process was killed" if report is None else report["error"]
+                end.failure = str(error)
+            return end
+        end = RunEnd(_end(report))
+        if not report.get("programs"):
+            end.failure = _reasons(report)
+        end.is_late = run.is_late
+        end.injected = _count(report, "injected")
+        stack = report.get("stack")
+        end.stack = [str(frame) for frame in stack] if isinstance(stack, list) else []
+        if self._settings.test is None and self._digest is not None:
+            end.is_same = run.digest == self._digest
+        if end.end == CommandEnd(None, None):
+            end.failure = "how it ended was not seen"
+        return end
+
+    def _add(self, site: Site, run: RunEnd) -> None:
+        kind = kind_of(run, self._ends)
+        end = CommandEnd(None, None) if run.is_late else run.end
+        self.result.results.append(SiteResult(site, kind, end, [] if run.is_late else run.stack))
+
+    # ---- tests
+
+    def _room(self) -> IO[bytes] | None:
+        """Return where the output of a run is kept; None where nobody wants it."""
+        if self._settings.test is None:
+            return None
+        return tempfile.TemporaryFile(buffering=0)
+
+    def _is_fine(self, runs: Runs, kept: IO[bytes] | None) -> bool:
+        assert self._settings.test is not None
+        assert kept is not None
+        runs.begin_test(self._settings.test, kept, self._limit)
+        return runs.wait().report == {"is_fine": True}
+
+
+def _end(report: Report) -> CommandEnd:
+    ended = report.get("ended")
+    return CommandEnd(*ended) if isinstance(ended, list) else CommandEnd(None, None)
+
+
+def _rows(report: Report, name: str) -> list[list[Any]]:
+    rows = report.get(name)
+    return rows if isinstance(rows, list) else []
+
+
+def _reasons(report: Report) -> str:
+    rows = [f"{path}: {reason}" for path, reason in _rows(report, "untraced")]
+    return "; ".join(rows) or "it has not begun"
+
+
+def _count(report: Report, name: str) -> int:
+    count = report.get(name)
+    return count if isinstance(count, int) else 0

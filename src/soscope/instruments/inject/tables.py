@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules as the tables that the agent runs: a filter, and what each of its rules leads to.
+
+Each rule is a chain of the filter's rules, as an argument of `soscope trace -e` is one. Behind
+every rule of the filter stands what becomes of the calls that it is about: functions of one rule
+may fail in different ways.
+"""
+
+from __future__ import annotations
+
+from struct import pack
+
+from soscope.errors import UsageError
+from soscope.instruments.inject.spec import CERTAIN, InjectRule, seed_of
+from soscope.prototypes import Prototypes
+from soscope.prototypes.failures import errno_number
+from soscope.select.automaton import Automaton
+from soscope.select.expression import ANY, Pattern
+from soscope.select.filter import Selection, Word, compile_pattern
+from soscope.select.listed import compile_names
+from soscope.wire import layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+MOST_RULES = 64  # inject.c knows
+_MOST_FILTER_RULES = 1024  # select.c knows
+_MOST_POINTS = 4096  # inject.c knows: pairs of rule and function
+_MOST_PLACES = 4096  # processes whose calls are counted each by itself
+_PLACES_SIZE = 64 << 20  # bytes
+_NO_RULE = 0xFFFF
+
+# Result, what errno becomes (None: it is left alone); None: the function is called.
+_Outcome = tuple[int, int | None] | None
+# What a word becomes: itself, the glob or (behind an empty one) names that it means, a kind of
+# rule, and what the calls lead to.
+_Row = tuple[Pattern, tuple[str, ...], int, _Outcome]
+
+
+class InjectSelection(Selection):
+    """The filter. A word that stands for several of its rules matched if one of them did."""
+
+    __slots__ = ("owners",)
+
+    def __init__(self) -> None:
+        super().__init__(names_caller=True, by_image=False)
+        self.owners: list[int] = []  # of each rule of the filter: which rule it belongs to
+
+    def unmatched(self, matched: Iterable[int]) -> list[Word]:
+        """Return the words that matched nothing, each once."""
+        groups: dict[tuple[int, str], tuple[Word, int]] = {}
+        for owner, word, count in zip(self.owners, self.words, matched, strict=False):
+            if word.text:
+                first, total = groups.get((owner, word.text), (word, 0))
+                groups[owner, word.text] = first, total + count
+        return [word for word, total in groups.values() if not total]
+
+
+class Tables:
+    """What the agent needs of some rules: `selection`, and `own`, its memory's beginning.
+
+    `own_size` is how large that memory is.
+    """
+
+    __slots__ = (
+        "_numbers",
+        "_outcomes",
+        "_packed",
+        "_prototypes",
+        "_sites",
+        "own",
+        "own_size",
+        "selection",
+    )
+
+    def __init__(
+        self, rules: list[InjectRule], prototypes: Prototypes, seed: int, *, follow: bool
+    ) -> None:
+        """Compile. Raises UsageError for what can never work."""
+        if len(rules) > MOST_RULES:
+            raise UsageError(f"{len(rules)} rules; {MOST_RULES} at most")
+        self._prototypes = prototypes
+        self._packed: list[bytes] = []
+        self._outcomes: list[bytes] = []
+        self._numbers: dict[tuple[str, ...], int] = {}
+        self._sites: list[int] = []
+        self.selection = InjectSelection()
+        for number, rule in enumerate(rules):
+            try:
+                self._add(number, rule)
+            except UsageError as error:
+                raise UsageError(f"'{rule.text}': {error.message}", hint=error.hint) from error
+        if len(self._packed) > _MOST_FILTER_RULES:
+            raise UsageError(f"{len(self._packed)} functions and images; {_MOST_FILTER_RULES} can")
+        self.selection.rules = b"".join(self._packed)
+        self.own, self.own_size = self._own(rules, seed, follow=follow)
+
+    # ---- one rule
+
+    def _add(self, number: int, rule: InjectRule) -> None:
+        callers = rule.callers or [rule.site[0] if rule.site else ANY]
+        is_first = True
+        for symbol in rule.symbols:
+            for pattern, automaton, kind, outcome in self._of(rule, symbol):
+                for caller in callers:
+                    flags = layout.RULE_FIRST if is_first else 0
+                    text = symbol.text if kind == layout.RULE_INCLUDE else ""
+                    word = Word("-e", text, kind, pattern, caller)
+                    self._append(word, flags, self._number(automaton), number, outcome)
+                    is_first = False
+        self._sites.append(layout.NONE)
+        if rule.site:
+            self._sites[-1] = len(self._packed)
+            word = Word("-e", "", layout.RULE_CALLER, ANY, rule.site[0])
+            self._append(word, 0, layout.PATTERN_ANY, _NO_RULE, None)
+
+    def _of(self, rule: InjectRule, symbol: Pattern) -> list[_Row]:
+        """Return what a word of a rule becomes."""
+        include = layout.RULE_INCLUDE
+        if symbol.is_plain:
+            outcome = self._outcome(rule, symbol.text)
+            return [(symbol, (symbol.text,), include, outcome)]
+        if not rule.returns:
+            return [(symbol, (symbol.text,), include, None)]
+        automaton = compile_pattern(symbol)
+        names = [name for name in self._prototypes.names() if automaton.matches(name.encode())]
+        if rule.retval is not None:
+            refused = [name for name in names if self._prototypes.result_kind(name)]
+            outcome = rule.retval, self._errno(rule)
+            rows: list[_Row] = [(symbol, (symbol.text,), include, outcome)]
+            if refused:
+                rows.append((symbol, ("", *refused), layout.RULE_EXCLUDE, None))
+            return rows
+        groups: dict[_Outcome, list[str]] = {}
+        for name in names:
+            failure = self._prototypes.failure(name)
+            if failure is None or self._prototypes.result_kind(name):
+                continue
+            try:
+                groups.setdefault(failure.outcome(rule.error), []).append(name)
+            except UsageError:
+                continue  # it has other errors than the rest
+        if not groups:
+            if rule.error is not None and not rule.error.startswith("EAI_"):
+                errno_number(rule.error)
+            raise UsageError(
+                f"no function is known that matches '{symbol.text}' and fails so",
+                hint="retval= says what any function returns",
+            )
+        return [(symbol, ("", *members), include, outcome) for outcome, members in groups.items()]
+
+    def _outcome(self, rule: InjectRule, name: str) -> _Outcome:
+        if not rule.returns:
+            return None
+        kind = self._prototypes.result_kind(name)
+        if kind:
+            raise UsageError(f"'{name}' returns a {kind}, which cannot be injected")
+        if rule.retval is not None:
+            return rule.retval, self._errno(rule)
+        failure = self._prototypes.failure(name)
+        if failure is None:
+            raise UsageError(
+                f"it is not known how '{name}' fails", hint="retval= says what it returns"
+            )
+        return failure.outcome(rule.error)
+
+    def _errno(self, rule: InjectRule) -> int | None:
+        return None if rule.errno is None else errno_number(rule.errno)
+
+    # ---- rules of the filter
+
+    def _append(self, word: Word, flags: int, symbol: int, owner: int, outcome: _Outcome) -> None:
+        image = word.image
+        if image.is_path:
+            flags |= layout.RULE_PATH
+        number = layout.PATTERN_MAIN if image.is_main else self._number((image.text,))
+        self._packed.append(pack("<BBHHHII", word.kind, flags, symbol, number, 0, 0, 0))
+        value, errno, what = 0, None, 0
+        if outcome is not None:
+            value, errno = outcome
+            what = layout.INJECT_RETURN | (0 if errno is None else layout.INJECT_ERRNO)
+        self._outcomes.append(
+            layout.INJECT_OUTCOME.struct.pack(value % (1 << 64), errno or 0, owner, what)
+        )
+        self.selection.words.append(word)
+        self.selection.owners.append(owner)
+
+    def _number(self, key: tuple[str, ...]) -> int:
+        """Return the number of a pattern: a glob, or names behind an empty one."""
+        if key in (("*",), ("",)):
+            return layout.PATTERN_ANY
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self.selection.patterns)
+            self.selection.patterns.append(_automaton(key))
+        return number
+
+    # ---- the agent's memory
+
+    def _own(self, rules: list[InjectRule], seed: int, *, follow: bool) -> tuple[bytes, int]:
+        packed = []
+        for number, (rule, site) in enumerate(zip(rules, self._sites, strict=True)):
+            packed.append(
+                layout.INJECT_RULE.struct.pack(
+                    rule.first,
+                    rule.last,
+                    rule.step,
+                    seed_of(seed, number),
+                    rule.chance % CERTAIN,
+                    rule.delay_enter,
+                    rule.delay_exit,
+                    rule.site[1] if rule.site else 0,
+                    site,
+                    layout.INJECT_CHANCE if rule.chance < CERTAIN else 0,
+                )
+            )
+        has_globs = any(not symbol.is_plain for rule in rules for symbol in rule.symbols)
+        points = _MOST_POINTS if has_globs else sum(len(rule.symbols) for rule in rules)
+        size = layout.INJECT_POINT.size * points
+        places = min(_MOST_PLACES, _PLACES_SIZE // size) if follow else 1
+        first_rule = layout.INJECT.size
+        first_outcome = first_rule + len(rules) * layout.INJECT_RULE.size
+        first_place = first_outcome + len(self._outcomes) * layout.INJECT_OUTCOME.size
+        first_place += -first_place % 64
+        header = layout.INJECT.struct.pack(
+            len(rules),
+            len(self._outcomes),
+            points,
+            places,
+            0,
+            0,
+            first_rule,
+            first_outcome,
+            first_place,
+        )
+        return b"".join([header, *packed, *self._outcomes]), first_place + places * size
+
+
+def _automaton(key: tuple[str, ...]) -> Automaton:
+    if key[0]:
+        return compile_pattern(Pattern(key[0]))
+    return compile_names(key[1:])

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of `soscope inject`: rules, and what every trace is told."""
+
+from __future__ import annotations
+
+from soscope.errors import UsageError
+from soscope.instruments.inject.spec import InjectRule, parse_rule
+from soscope.instruments.trace.settings import TraceSettings
+from soscope.options import trace
+from soscope.options.display import display_from
+from soscope.options.process import pids_option
+from soscope.options.sweep import SWEEP_OPTIONS, SweepOptions, check_rest, sweep_options
+from soscope.options.table import COUNT, LIST, VALUE, Option, Values, names
+from soscope.options.units import parse_count, parse_duration
+from soscope.options.verb import CommandVerb
+from soscope.report.trace.display import Display
+
+USAGE = """\
+soscope inject -e RULE... [options] {[--] COMMAND [ARGUMENT...] | -p PID}
+       soscope inject --sweep SET [options] [--] COMMAND [ARGUMENT...]"""
+
+SHORT = f"""\
+usage: {USAGE}
+
+Run COMMAND, have calls into shared libraries fail, and show those; -p: of a process.
+
+  -e inject=SET[:error=E|:retval=V][:when=N]   which calls, and how they fail
+  -e fault=SET[:when=N]                        the same, by each function's first error
+  -p PID        a process that runs already; Ctrl-C ends the injection, not the process
+  -f            in children, too
+  --sweep SET   fail each call site of these functions once, each in a run of its own
+  -o FILE       write to FILE
+
+  soscope inject -e inject=malloc:error=ENOMEM:when=100 -- ls
+  soscope inject --sweep malloc,calloc,realloc -- ls
+
+soscope inject --help lists all options.
+"""
+
+DESCRIPTION = """\
+Run COMMAND; calls that cross the boundary of its shared libraries and that a rule chooses fail,
+return what the rule says, or wait. Each of them is shown as soscope trace would, with (INJECTED)
+or (DELAYED) at the end of its line; other calls are not. The command's own output, exit status
+and signals stay what they are; the trace goes to standard error, or to FILE with -o.
+
+With --sweep COMMAND is run again and again, and standard output, or FILE, says at which call sites
+a failure makes it crash, hang or give up. Its own output is not shown; its standard input is empty.
+"""
+
+EPILOG = """\
+RULE is strace's: inject=SET or fault=SET, and keys behind colons. SET is names of functions or
+globs, separated by commas. The first rule that chooses a call decides; all count it.
+
+  error=E         the function fails: it returns what it returns when it fails, and errno is E (a
+                  name or number); pthread_* and posix_memalign return E; getaddrinfo: EAI_*
+  retval=V        it returns V (decimal, 0x..., negative); errno=N beside it sets errno
+  when=N          which call: its Nth alone; N..M, N+ and N.. (all from there on), N+STEP, N..M+STEP
+  probability=P   of those, each with this chance: 0 to 1, or 25%; chosen by --seed
+  delay_enter=T   it waits before, delay_exit=T: behind the call: microseconds, or with s, ms,
+                  us, ns; without error= and retval= the function is called
+  from=IMAGE      calls by this image alone; may be repeated
+  site=IMAGE+0xN  calls that return to this link-time address alone
+
+fault= without error= takes the first error that the function's manual lists. Calls are counted
+for each rule and function, by all threads of a process together, from 1 on.
+
+A sweep runs COMMAND twice as it is, then once for each call site, whose first call fails by the
+function's own rule (fault=). That is an error where the status is another one, a crash where a
+signal ends it, a hang where it takes too long, and wrong where the status is the same, but not
+the output.
+
+exit status: that of COMMAND, or soscope dies of the signal that killed it; 125 if soscope
+itself failed or was misused, 126 if COMMAND cannot be executed, 127 if it was not found. Of a
+sweep: 0, or 1 if there was a crash, a hang or wrong output.
+
+examples:
+  soscope inject -e inject=malloc,calloc:error=ENOMEM:when=3.. -- prog
+  soscope inject -e inject=read:retval=1:when=1:from=MAIN -- cat /etc/hostname
+  soscope inject -e fault=open*:probability=10% --seed 7 -f -- make
+  soscope inject -e inject=write:delay_enter=5ms -p 4711
+  soscope inject --sweep malloc,calloc,realloc --from MAIN -- git status
+"""
+
+_GROUP = "which calls"
+_SHOWING = "how to show them"
+_SHARED = {
+    "debug", "time", "durations", "string_limit", "quiet", "verbose", "output",
+    "record", "buffer", "limit", "when_full",
+}  # fmt: skip
+_PID = pids_option(group=_GROUP, about="a process that runs already; several: -p A -p B, -p A,B")
+
+OPTIONS = [
+    _PID,
+    Option(
+        "-e",
+        dest="rules",
+        kind=LIST,
+        metavar="RULE",
+        convert=parse_rule,
+        group=_GROUP,
+        help="calls that fail, return something else, or wait (repeatable)",
+    ),
+    Option(
+        "--seed",
+        dest="seed",
+        kind=VALUE,
+        metavar="N",
+        convert=parse_count,
+        group=_GROUP,
+        help="what probability= chooses by: the same again for the same N",
+    ),
+    Option(
+        "-f", "--follow-forks", dest="follow", kind=COUNT, group=_GROUP, help="in children, too"
+    ),
+    Option(
+        "--duration",
+        dest="duration",
+        kind=VALUE,
+        metavar="TIME",
+        convert=parse_duration,
+        group=_GROUP,
+        help="let all calls through after TIME; the command goes on",
+    ),
+    Option(
+        "--json",
+        dest="json",
+        group=_SHOWING,
+        help="JSON Lines, one for each event, the last one of the rules; of a sweep: one document",
+    ),
+    *SWEEP_OPTIONS,
+    *(option for option in trace.OPTIONS if option.dest in _SHARED),
+]
+
+
+class InjectOptions:
+    """What `soscope inject` was told; `trace` is for the session, `display` for the report.
+
+    `seed` is None where nobody named one.
+    """
+
+    __slots__ = ("display", "json", "output", "prints", "rules", "seed", "trace")
+
+    def __init__(
+        self,
+        settings: TraceSettings,
+        display: Display,
+        rules: list[InjectRule],
+        values: Values,
+        *,
+        prints: bool,
+    ) -> None:
+        self.trace = settings
+        self.display = display
+        self.rules = rules
+        self.seed: int | None = values.seed
+        self.output: str | None = values.output
+        self.json: bool = values.json
+        self.prints = prints
+
+
+VERB = CommandVerb(
+    "inject", OPTIONS, usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG
+)
+make_parser = VERB.make_parser
+
+
+def parse(arguments: list[str]) -> InjectOptions | SweepOptions:
+    """Parse the words behind `soscope inject`. Raises UsageError, or SystemExit for help."""
+    values, command = VERB.read(arguments)
+    check_rest(OPTIONS, values)
+    if values.follow > 1:
+        raise UsageError("-ff is for soscope trace", hint="-f follows children")
+    if values.sweep is not None:
+        return sweep_options(values, command, usage=USAGE)
+    pids = [pid for some in values.pids for pid in some]
+    if not values.rules:
+        raise UsageError(
+            "no rule: -e inject=... or -e fault=... is missing", hint=f"usage: {USAGE}"
+        )
+    trace.check_target(pids, command, usage=USAGE)
+    trace.check_sizes(values)
+    prints = values.record is None or values.output is not None
+    symbols = dict.fromkeys(symbol.text for rule in values.rules for symbol in rule.symbols)
+    return InjectOptions(
+        TraceSettings(
+            command,
+            select=[",".join(symbols)],
+            follow=bool(values.follow),
+            string_limit=values.string_limit,
+            duration_ns=values.duration,
+            buffer=values.buffer,
+            limit=values.limit,
+            when_full=values.when_full or ("drop" if pids else "block"),
+            record=values.record,
+            pids=pids,
+            wants_events=prints,
+            debug=values.debug,
+        ),
+        display_from(values, several=len(pids) > 1),
+        values.rules,
+        values,
+        prints=prints,
+    )
+
+
+def names_process(arguments: list[str]) -> bool:
+    """Say whether words, which may be wrong, are about a process and not a command."""
+    return names(OPTIONS, arguments, _PID)

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a sweep has found, for programs: soscope/inject-sweep/1."""
+
+from __future__ import annotations
+
+from soscope.report.jsontext import json_document
+from soscope.report.words import signal_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.instruments.inject.sweep.result import CommandEnd, SweepResult
+
+SCHEMA = "soscope/inject-sweep/1"
+
+
+def document(result: SweepResult) -> str:
+    """Return the JSON document."""
+    return json_document(
+        {
+            "schema": SCHEMA,
+            "command": result.command,
+            "functions": result.functions,
+            "baseline": _end(result.baseline),
+            "deterministic": result.is_deterministic,
+            "sites": [
+                {
+                    "function": tried.site.function,
+                    "image": tried.site.image,
+                    "offset": f"{tried.site.offset:#x}",
+                    "kind": tried.kind,
+                    **_end(tried.end),
+                    "stack": tried.stack,
+                    "repeat": result.repeat(tried.site),
+                }
+                for tried in result.results
+            ],
+            "totals": result.totals,
+        }
+    )
+
+
+def _end(end: CommandEnd) -> dict[str, object]:
+    name = None if end.signal is None else signal_name(end.signal)
+    return {"status": end.status, "signal": name}

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a sweep has found, for people: the worst first, each with the line that repeats it."""
+
+from __future__ import annotations
+
+from soscope.instruments.inject.sweep.result import (
+    CRASH,
+    ERROR,
+    HANG,
+    KINDS,
+    MOVED,
+    NONE,
+    WRONG,
+    shell_words,
+)
+from soscope.proc.reasons import NOT_FOLLOWED
+from soscope.report.words import plural, printable, signal_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.instruments.inject.sweep.result import CommandEnd, SiteResult, SweepResult
+    from soscope.instruments.inject.sweep.site import Site
+
+_ORDER = (CRASH, HANG, WRONG, MOVED, ERROR)
+_MOST = 10  # sites or functions that a note names
+
+
+def text(result: SweepResult, *, every: bool) -> str:
+    """Return the lines for people; `every`: those that nothing came of, too."""
+    lines = [_head(result)]
+    for kind in (*_ORDER, NONE) if every else _ORDER:
+        for tried in result.results:
+            if tried.kind == kind:
+                lines += ["", *_lines(result, tried)]
+    totals = result.totals
+    kinds = ", ".join(f"{totals[kind]} {kind}" for kind in KINDS if totals[kind])
+    lines += ["", f"{plural(totals['sites'], 'site')}{': ' if kinds else ''}{kinds}"]
+    return "".join(printable(line) + "\n" for line in lines)
+
+
+def _head(result: SweepResult) -> str:
+    how = "without injection" if result.is_deterministic else "without injection, once"
+    return (
+        f"{shell_words(result.command)}: {plural(result.sites, 'call site')} of "
+        f"{', '.join(result.functions)}; {_ended(result.baseline)} {how}"
+    )
+
+
+def _lines(result: SweepResult, tried: SiteResult) -> list[str]:
+    how = ""
+    if tried.kind == HANG:
+        how = f"after {result.timeout:g} s"
+    elif tried.kind in (CRASH, ERROR):
+        how = _ended(tried.end)
+    return [
+        "  ".join(word for word in (f"{tried.kind:5}", how, _name(tried.site)) if word),
+        *(f"         {frame}" for frame in tried.stack),
+        f"    {result.repeat(tried.site)}",
+    ]
+
+
+def _name(site: Site) -> str:
+    return f"{site.function} at {site.image}+{site.offset:#x}"
+
+
+def _ended(end: CommandEnd) -> str:
+    if end.signal is not None:
+        return signal_name(end.signal)
+    return f"status {end.status}"
+
+
+def notes(result: SweepResult) -> list[str]:
+    """Return what is to be said beside the result."""
+    lines = []
+    if result.is_cut:
+        lines.append(f"ended by a signal: {_progress(result)}")
+    if result.differs:
+        lines.append(f"not deterministic: two runs differ in {' and '.join(result.differs)}")
+    if result.has_no_output:
+        lines.append("so nothing can be said of its output; --test CHECKS can")
+    lines += [
+        f"not deterministic: only one of two runs reached {_name(site)}"
+        for site in result.moved[:_MOST]
+    ]
+    lines += _more(len(result.moved), "site")
+    for site, reason in result.failed[:_MOST]:
+        lines.append(f"{_name(site)} could not be tried: {reason}")
+    lines += _more(len(result.failed), "site")
+    for function, image in result.jumped[:_MOST]:
+        lines.append(f"{image}: jumps to {function} return elsewhere, and are not tried")
+    lines += _more(len(result.jumped), "function")
+    left = [path for path, reason in result.untraced if reason == NOT_FOLLOWED]
+    if left:
+        lines.append(f"not followed, without -f: {', '.join(left[:_MOST])}")
+    lines += [
+        f"{path}: nothing fails there: {reason}"
+        for path, reason in result.untraced
+        if reason != NOT_FOLLOWED
+    ]
+    if not result.sites and not result.is_cut:
+        lines.append("no call of these functions went through a slot")
+    elif not result.is_cut:
+        lines.append("calls inside an image go through no slot, and are not tried")
+    return [printable(line) for line in lines]
+
+
+def _progress(result: SweepResult) -> str:
+    if not result.sites:
+        return "its sites were not known yet"
+    return f"{len(result.results)} of {plural(result.sites, 'site')} tried"
+
+
+def _more(count: int, what: str) -> list[str]:
+    return [f"and {plural(count - _MOST, 'more ' + what)}"] if count > _MOST else []
