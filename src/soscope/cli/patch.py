@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`soscope patch`: functions of one's own in a running process, put in place and taken out."""
+
+from __future__ import annotations
+
+from soscope.cli.main import Invocation
+from soscope.options.patch import parse
+
+
+def run(invocation: Invocation) -> int:
+    """Run the verb; return 0, or 1 where something could not be put in place, or undone."""
+    options = parse(invocation.words)
+    invocation.debug |= options.debug
+
+    # --help and usage errors need none of these
+    from soscope.cli.output import show
+    from soscope.control.patch import patch, undo
+    from soscope.instruments.patch.signature import check_replacements
+    from soscope.report.patch.json import document
+    from soscope.report.patch.text import text
+
+    if options.undo:
+        patched = undo(options.pid, options.symbols)
+    else:
+        check_replacements(options.wanted, pid=options.pid, is_asked=options.check)
+        patched = patch(options.pid, options.wanted, options.callers)
+    is_told = True
+    if not options.quiet:
+        is_told = show(document(patched) if options.json else text(patched))
+    return 0 if is_told and not patched.left and not patched.waiting else 1

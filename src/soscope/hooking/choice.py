@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which slots of this process a hook takes, which it leaves, and where their calls go."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.isa import CALL, JUMP, STUB
+from soscope.errors import FormatError, HookError, SoscopeError
+from soscope.hooking import refused
+from soscope.hooking.pins import LoadedPlace
+from soscope.live.images.images import Images, find_images
+from soscope.live.images.loadedimage import LoadedImage
+from soscope.live.images.space import Space
+from soscope.live.slots.bindings import HOOKED, UNBOUND, Binding, Bindings
+from soscope.live.slots.slotuses import uses_of
+from soscope.select.filter import Selection, chooses, compile_selection
+
+_CALLS = frozenset((CALL, JUMP, STUB))
+
+# what is known of a slot's uses: by the file and the slot's place in it
+_uses: dict[tuple[str, int, int], bool] = {}
+
+
+class Left:
+    """A slot that a hook leaves alone: its `image`, its address, and why."""
+
+    __slots__ = ("addr", "image", "reason")
+
+    def __init__(self, image: str, addr: int, reason: str) -> None:
+        self.image = image
+        self.addr = addr
+        self.reason = reason
+
+    def __repr__(self) -> str:
+        """Show all of it."""
+        return f"<slot of {self.image} at {self.addr:#x} left: {self.reason}>"
+
+
+class Chosen:
+    """A slot to be hooked: what it holds, and where its calls go when that is no function's.
+
+    `definition` is the function's own address. `is_inner`: a caller that must hold the GIL.
+    """
+
+    __slots__ = (
+        "addr",
+        "definition",
+        "image",
+        "is_hooked",
+        "is_inner",
+        "is_unbound",
+        "place",
+        "value",
+    )
+
+    def __init__(self, binding: Binding, definition: int, *, is_inner: bool) -> None:
+        image = binding.importer
+        self.addr = binding.addr
+        self.place = LoadedPlace(image.link_map, image.load_bias, image.loader_name)
+        self.image = image.name
+        self.value = binding.value
+        self.definition = definition
+        self.is_unbound = binding.state == UNBOUND
+        self.is_hooked = binding.state == HOOKED
+        self.is_inner = is_inner
+
+
+class Picture:
+    """This process as it is now: its images and slots; also a context manager."""
+
+    def __init__(self, symbol: str) -> None:
+        self.symbol = symbol
+        self.space = Space(int(os.readlink("/proc/self")))
+        try:
+            if self.space.is_patchwork:
+                raise HookError("this process may not read its own memory (/proc/self/mem)")
+            self.images: Images = find_images(self.space)
+            self.bindings = Bindings(self.images, only=os.fsencode(symbol))
+        except BaseException:
+            self.space.close()
+            raise
+
+    def __enter__(self) -> Picture:  # noqa: PYI034  typing is slow to import
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.space.close()
+
+    def callers(self, from_: list[str]) -> list[LoadedImage]:
+        """Return the images whose slots were asked for. Raises HookError, UsageError."""
+        listed = [image for image in self.bindings.by_image if image.link_map]
+        if not from_:
+            return listed
+        selection = compile_selection([], from_)
+        chosen = [image for image in listed if _is_called(selection, image)]
+        if not chosen:
+            from soscope.select.near_misses import near_misses
+
+            names = near_misses(from_[0], [image.name for image in listed])
+            raise HookError(
+                f"no image of this process is called {', '.join(from_)}",
+                hint=f"did you mean {' or '.join(names)}?" if names else None,
+            )
+        return chosen
+
+    def image_at(self, addr: int) -> LoadedImage | None:
+        """Return the image that holds an address, None where none does."""
+        return self.images.at(addr)
+
+    def slots(self, images: list[LoadedImage]) -> list[Binding]:
+        """Return the slots of `images` for the symbol. Raises HookError where there is none."""
+        asking = [binding for image in images for binding in self.bindings.by_image[image]]
+        if asking:
+            return asking
+        from soscope.select.near_misses import near_misses
+
+        symbol, everything = self.symbol, Bindings(self.images).by_image
+        known = {slot.symbol for image in images for slot in everything.get(image, ())}
+        names = near_misses(symbol, sorted(known))
+        hint = f"did you mean {' or '.join(names)}?" if names else None
+        if self.images.is_static:
+            hint = "a static program has no slots"
+        raise HookError(f"{symbol}: no slot of {_named(images)} is for it", hint=hint)
+
+    def definition(self, binding: Binding) -> int:
+        """Return the address of the function that a slot's calls end in, 0 where nobody has it."""
+        image, name = binding.importer, os.fsencode(binding.symbol)
+        bindings = self.bindings
+        winner = bindings.winner(image, name, binding.version, call=True)
+        if binding.state not in (UNBOUND, HOOKED):
+            reference = bindings.winner(image, name, binding.version, call=False)
+            is_own_stub = reference is not None and reference[1].is_stub
+            if not (is_own_stub and not binding.is_call and winner is not None):
+                return binding.value
+        if winner is None:
+            return 0
+        at = bindings.address(winner)
+        if not bindings.is_ifunc(winner):
+            return at
+        # what the loader would do: the resolver takes nothing on this machine
+        chosen: int | None = ctypes.CFUNCTYPE(ctypes.c_void_p)(at)()
+        return chosen or 0
+
+    def is_only_called(self, binding: Binding) -> bool:
+        """Say whether code does nothing with a slot but go through it."""
+        if binding.is_call:
+            return True
+        image, vaddr = binding.importer, binding.relocation.vaddr
+        mapping = image.mapping
+        key = image.path, 0 if mapping is None else mapping.inode, vaddr
+        if key not in _uses:
+            try:
+                uses = uses_of(image, binding.addr)
+            except FormatError:
+                uses = []
+            _uses[key] = bool(uses) and all(use.kind in _CALLS for use in uses)
+        return _uses[key]
+
+    def is_function(self, binding: Binding) -> bool:
+        """Say whether a slot is for a function, as far as its symbol tells."""
+        entry = binding.importer.symbols.entry(binding.relocation.symbol)
+        return entry.type not in (c.STT_OBJECT, c.STT_TLS)
+
+
+def choose(
+    picture: Picture, bindings: list[Binding], *, own: int, is_python: bool, within: int
+) -> tuple[list[Chosen], list[Left]]:
+    """Say which slots are hooked, and why the others are left.
+
+    `own` is the link map of the image that the callable lies in, 0 for none; `is_python` that it
+    is Python code, and `within` where the interpreter's own calls may be led to it.
+    """
+    chosen: list[Chosen] = []
+    left: list[Left] = []
+    for binding in bindings:
+        image = binding.importer
+        is_inner = False
+        why = _why_not(picture, image, own)
+        if not why and is_python and refused.is_libc(image):
+            why = "it is the C library's own, where no Python code can run"
+        elif not why and within != refused.ANYWHERE and refused.is_interpreters(image):
+            is_inner = within == refused.HOLDING
+            why = "" if is_inner else "the interpreter uses it, where no Python code can run"
+        if not why and not picture.is_function(binding):
+            why = "it is for data"
+        elif not why and not picture.is_only_called(binding):
+            why = "the function's address is taken there"
+        definition = 0 if why else picture.definition(binding)
+        if not why and not definition:
+            why = "nobody defines it"
+        if why:
+            left.append(Left(image.name, binding.addr, why))
+        else:
+            chosen.append(Chosen(binding, definition, is_inner=is_inner))
+    return chosen, left
+
+
+def _why_not(picture: Picture, image: LoadedImage, own: int) -> str:
+    """Return why no slot of an image is hooked, "" where they are."""
+    if image.namespace:
+        return "it lies in a namespace of its own (dlmopen)"
+    if image is picture.images.loader:
+        return "it is the loader's own"
+    if own and image.link_map == own:
+        return "the function that is to be called lies in the same image"
+    return ""
+
+
+def _is_called(selection: Selection, image: LoadedImage) -> bool:
+    return chooses(
+        selection,
+        "",
+        caller=image.name,
+        caller_path=image.path,
+        caller_is_main=image.is_main,
+        callee="",
+    )
+
+
+def _named(images: list[LoadedImage]) -> str:
+    names = [image.name for image in images]
+    return " or ".join(names) if len(names) < 4 else f"the {len(names)} images"
+
+
+def is_executable(addr: int) -> bool:
+    """Say whether an address of this process is one of code. Raises SoscopeError."""
+    space = Space(int(os.readlink("/proc/self")))
+    try:
+        mapping = space.mapping_at(addr)
+    except SoscopeError:
+        return False  # nothing is mapped there
+    finally:
+        space.close()
+    return mapping is not None and mapping.flags[2] == "x"

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ctypes of a prototype of the catalogue.
+
+`char *` is a string where the declaration says so (`const char *`, or an annotation); what a
+function fills in, and strings that need not end, are addresses, as every other pointer is.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+from soscope.errors import HookError
+from soscope.prototypes import Prototypes, row
+
+_REGISTERS, _VECTORS = 6, 8  # that pass arguments (System V psABI x86-64 §3.2.3)
+_NEED_NOT_END = ("LIMIT(", "FOLLOW_UNLESS_0(")
+_FLOATS = {4: ctypes.c_float, 8: ctypes.c_double}
+_SIGNED = {1: ctypes.c_int8, 2: ctypes.c_int16, 4: ctypes.c_int32, 8: ctypes.c_int64}
+_UNSIGNED = {1: ctypes.c_uint8, 2: ctypes.c_uint16, 4: ctypes.c_uint32, 8: ctypes.c_uint64}
+
+_C = "a C function pointer (a ctypes function object, or an address) needs no prototype"
+
+
+class CtypesSignature:
+    """How a function is called: ctypes of its `arguments` and `result`, None for void.
+
+    `strings` are the numbers of the arguments that are strings; `returns_string` says the same of
+    the result. `stack_words` is how many words of arguments are passed on the stack.
+    """
+
+    __slots__ = ("arguments", "result", "returns_string", "stack_words", "strings")
+
+    def __init__(
+        self, arguments: list[type], result: type | None, strings: list[int], *, text: bool
+    ) -> None:
+        self.arguments = arguments
+        self.result = result
+        self.strings = strings
+        self.returns_string = text
+        self.stack_words = stack_words(arguments)
+
+
+def stack_words(arguments: list[type]) -> int:
+    """Return how many words of these arguments are passed on the stack."""
+    ints = floats = words = 0
+    for of in arguments:
+        if of is ctypes.c_longdouble:
+            words += words % 2 + 2
+        elif of in (ctypes.c_float, ctypes.c_double):
+            floats += 1
+            words += floats > _VECTORS
+        else:
+            ints += 1
+            words += ints > _REGISTERS
+    return words
+
+
+def signature_of(prototypes: Prototypes, name: str) -> CtypesSignature:
+    """Return how the function `name` is called.
+
+    Raises HookError where nobody has declared it, or no Python callable can stand for it.
+    """
+    known = prototypes.row(name)
+    if known is None:
+        raise HookError(f"{name}: no prototype: what it is called with is not known", hint=f"{_C}")
+    _, arguments, optionals, tail, result, _, _, declaration = known
+    if optionals or tail:
+        raise HookError(f"{name}: a variadic function cannot be a Python callable", hint=_C)
+    chunks = _parameters(declaration)
+    types, strings = [], []
+    for number, (argument, chunk) in enumerate(zip(arguments, chunks, strict=True)):
+        if argument[0] == "va_list":
+            raise HookError(f"{name}: a va_list cannot be given to a Python callable", hint=_C)
+        types.append(_type(name, argument, f"argument {number + 1}"))
+        is_string = argument[4] == row.LEADS_TO_STRING and argument[7] is None
+        if is_string and not any(word in chunk for word in _NEED_NOT_END):
+            strings.append(number)
+    of = None if result is None else _type(name, result, "the result")
+    text = result is not None and result[4] == row.LEADS_TO_STRING
+    return CtypesSignature(types, of, strings, text=text)
+
+
+def _type(name: str, argument: row.ArgumentRow, what: str) -> type:
+    text, place, _, (show, size, signed, _), *_ = argument
+    if show == row.SHOW_LONG_DOUBLE:
+        return ctypes.c_longdouble
+    if show == row.SHOW_STRUCT or place == row.PLACE_NONE:
+        raise HookError(f"{name}: {what} is a structure ({text}), which has no way", hint=_C)
+    if show == row.SHOW_POINTER or text.endswith("*"):
+        return ctypes.c_void_p
+    if show == row.SHOW_FLOAT:
+        return _FLOATS[size]
+    return (_SIGNED if signed else _UNSIGNED)[size]
+
+
+def _parameters(declaration: str) -> list[str]:
+    """Return the parameters of a declaration, each with its words."""
+    start = declaration.index("(") + 1
+    chunks, depth, begin = [], 0, start
+    for at in range(start, len(declaration)):
+        sign = declaration[at]
+        if sign == "(":
+            depth += 1
+        elif sign == ")" and depth:
+            depth -= 1
+        elif not depth and sign in ",)":
+            chunks.append(declaration[begin:at].strip())
+            begin = at + 1
+            if sign == ")":
+                break
+    return [] if chunks in (["void"], [""]) else chunks

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Agents of `soscope trace` in this very process, whose trampolines stand in the same slots.
+
+From outside an agent is put in and taken out while all threads stand still and nobody holds the
+loader's locks. Here it is only looked at; a word of its journal changes by an atomic exchange.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+
+from soscope.entry.agent.resident import Resident, find
+from soscope.entry.memory import RemoteMemory
+from soscope.hooking.thunks import machine
+from soscope.proc import maps
+from soscope.wire import layout
+
+_ENTRY = 16  # bytes of an entry trampoline, and of a cell
+_ORIGINAL = 8  # in a cell
+_MOST = 16  # cells behind one another
+
+
+class Tracers:
+    """The agents that lie in this process; also a context manager."""
+
+    def __init__(self) -> None:
+        pid = int(os.readlink("/proc/self"))
+        self._memory = RemoteMemory(pid)
+        try:
+            residents = find(self._memory, maps.read(pid))
+            self.agents = [agent for agent in residents if agent.is_known]
+        except BaseException:
+            self._memory.close()
+            raise
+
+    def __enter__(self) -> Tracers:  # noqa: PYI034  typing is slow to import
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._memory.close()
+
+    def owner_of(self, value: int) -> Resident | None:
+        """Return the agent whose entry trampoline `value` is, None if it is none."""
+        for agent in self.agents:
+            if 0 <= value - agent.base - layout.BLOB_ENTRIES < layout.MAX_SLOTS * _ENTRY:
+                return agent
+        return None
+
+    def before(self, slot: int, trampoline: int) -> int | None:
+        """Return what an agent found in a slot that leads to its trampoline, None if none did."""
+        agent = self.owner_of(trampoline)
+        if agent is None:
+            return None
+        for _, before, after in self._changes(agent, slot):
+            if after == trampoline:
+                return before
+        return None
+
+    def stands(self, slot: int, trampoline: int) -> bool:
+        """Say whether a trampoline may stand in a slot: whoever takes its agent out will see it."""
+        agent = self.owner_of(trampoline)
+        is_known = agent is not None and self.before(slot, trampoline) is not None
+        return is_known and agent is not None and not self._is_going(agent)
+
+    def session(self, value: int) -> tuple[int, int]:
+        """Return where the agent of a trampoline counts its sessions, and how many there were."""
+        agent = self.owner_of(value)
+        assert agent is not None
+        at = agent.base + layout.BLOB_DATA + layout.INSIDE.offset("sessions")
+        return at, agent.fields["sessions"]
+
+    def replace(self, slot: int, thunk: int, by: int) -> None:
+        """Let agents put `by` into a slot where they found `thunk`, when they are taken out."""
+        field = layout.CHANGE.offset("before")
+        for agent in self.agents:
+            for at, before, _ in self._changes(agent, slot):
+                if before == thunk:
+                    machine().exchange(at + field, thunk, by)
+
+    def bind(self, trampoline: int, unbound: int, definition: int) -> None:
+        """Store in a cell what the loader would, where its slot is not bound yet."""
+        agent = self.owner_of(trampoline)
+        value = trampoline
+        for _ in range(_MOST):
+            if agent is None or self.owner_of(value) is not agent:
+                return
+            index = (value - agent.base - layout.BLOB_ENTRIES) // _ENTRY
+            at = agent.fields["cells"] + index * _ENTRY + _ORIGINAL
+            if machine().exchange(at, unbound, definition) == unbound:
+                return
+            value = self._memory.word(at)
+
+    def _is_going(self, agent: Resident) -> bool:
+        """Say whether an agent is being taken out, or was."""
+        agent.look()
+        at = agent.fields["control"] + layout.CONTROL.offset("command")
+        command = self._memory.read(at, 4)
+        is_told = command == layout.COMMAND_STOP.to_bytes(4, "little")
+        return not agent.is_hooked or is_told
+
+    def _changes(self, agent: Resident, slot: int) -> list[tuple[int, int, int]]:
+        """Return where the entries of a slot are, newest first, and its old and new word."""
+        agent.look()
+        fields = array("Q", agent.journal())
+        words = layout.CHANGE.size // 8
+        first, addrs = agent.fields["changes"], fields[::words]
+        size = layout.CHANGE.size
+        return [
+            (first + at * size, fields[at * words + 1], fields[at * words + 2])
+            for at in range(len(addrs) - 1, -1, -1)
+            if addrs[at] == slot
+        ]

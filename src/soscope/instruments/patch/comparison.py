@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the types of both sides of a replacement come from.
+
+Those of the function are in its library's DWARF. Those of the symbol are declared in soscope's
+prototypes, or stand in the DWARF of what defines it: in a process, or of a program and its
+libraries, as a loader will find them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from soscope.binfmt.dwarf import DwarfError
+from soscope.binfmt.elf import constants as elf
+from soscope.binfmt.elf.image import ElfImage
+from soscope.control.patch import Replacement
+from soscope.errors import SoscopeError
+from soscope.instruments.patch.signature import misfit
+from soscope.live.names.dwarfnames import DwarfNames
+from soscope.live.names.staticnames import ImageNames
+from soscope.model.signature import Signature
+from soscope.prototypes import Prototypes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.live.process import Process
+
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC
+# Whose functions soscope declares: another library's of the same name may be another function.
+_DECLARED = re.compile(
+    r"(libc|libm|libpthread|libdl|librt|libutil|libresolv|libcrypt|libz|libstdc\+\+|libgcc_s)"
+    r"[-.0-9]*\.so.*|ld-.*|libc\.musl-.*"
+)
+
+
+class NotKnown(Exception):  # noqa: N818  nobody's fault, unless somebody asked
+    """The types of a function are not known; the text says why.
+
+    `definer` is the name of the file that defines the function, "" where that is not known either.
+    """
+
+    def __init__(self, text: str, definer: str = "") -> None:
+        super().__init__(text)
+        self.definer = definer
+
+
+class Comparison:
+    """Compares replacements one after the other; every file is read once."""
+
+    def __init__(
+        self, prototypes: Prototypes, pid: int | None, command: str, seconds: float
+    ) -> None:
+        self._prototypes = prototypes
+        self._pid = pid
+        self._command = command
+        self._seconds = seconds
+        self._process: Process | None = None
+        self._libraries: dict[str, _Library] = {}
+
+    def close(self) -> None:
+        """Close what was read."""
+        for library in self._libraries.values():
+            library.close()
+        if self._process is not None:
+            self._process.close()
+
+    def misfit(self, each: Replacement) -> str:
+        """Say why a function does not fit, "" where it does. Raises NotKnown, SoscopeError."""
+        ours = self._of_library(each)
+        theirs = self._prototypes.signature(each.symbol)
+        is_declared = theirs is not None
+        if theirs is None:
+            theirs = self._of_symbol(each.symbol)
+        wrong = misfit(each.function, ours, each.symbol, theirs)
+        if wrong and is_declared:
+            # another function of that name, of the program itself
+            try:
+                theirs = self._of_symbol(each.symbol)
+                wrong = misfit(each.function, ours, each.symbol, theirs)
+            except NotKnown as reason:
+                if reason.definer and not _DECLARED.fullmatch(reason.definer):
+                    raise
+            except (SoscopeError, OSError):
+                pass  # then the declaration is all there is
+        if wrong:
+            return wrong
+        for name, signature in ((each.function, ours), (each.symbol, theirs)):
+            if not signature.is_known:
+                raise NotKnown(f"the types of '{name}' are not known: {_missing(signature)}")
+        return ""
+
+    def _of_library(self, each: Replacement) -> Signature:
+        unknown = f"the types of '{each.function}' are not known: "
+        return self._library(each.library).signature(
+            each.function, self._seconds, unknown, " (compile it with -g)"
+        )
+
+    def _library(self, path: str) -> _Library:
+        library = self._libraries.get(path)
+        if library is None:
+            library = self._libraries[path] = _Library(path)
+        return library
+
+    def _of_symbol(self, symbol: str) -> Signature:
+        """Return the types of what is called by the name `symbol`. Raises NotKnown."""
+        unknown = f"the types of '{symbol}' are not known: "
+        if self._pid is not None:
+            return self._of_process(symbol, self._pid, unknown)
+        try:
+            path = _provider(self._command, symbol)
+        except (SoscopeError, OSError):
+            path = None  # a script, or not there: which is somebody else's to say
+        if path is None:
+            raise NotKnown(f"{unknown}soscope has no declaration of it")
+        return self._library(path).signature(symbol, self._seconds, unknown)
+
+    def _of_process(self, symbol: str, pid: int, unknown: str) -> Signature:
+        if self._process is None:
+            # only for what is declared nowhere, or otherwise
+            from soscope.live.process import Process
+
+            self._process = Process(pid)
+        from soscope.live.lookup.answer import KIND_PLT
+
+        answer = self._process.resolve(symbol)
+        if answer.addr is None or answer.image is None:
+            raise NotKnown(f"{unknown}no image of process {pid} defines it")
+        image = answer.image
+        if answer.kind == KIND_PLT:
+            raise NotKnown(f"{unknown}it is a stub of {image.name}")
+        names = DwarfNames(image.names, has_types=True)
+        if not names.is_there:
+            raise NotKnown(f"{unknown}{image.name} has no debug information", image.name)
+        vaddr = answer.addr - image.load_bias & (1 << self._process.space.bits) - 1
+        return _signature(names, vaddr, symbol, self._seconds, unknown, image.name)
+
+
+class _Library:
+    """The file of a replacement; it stays open until `close`."""
+
+    def __init__(self, path: str) -> None:
+        self.name = os.path.basename(path)
+        self._descriptor = os.open(path, _FLAGS)
+        self._image = ElfImage.from_descriptor(self._descriptor, path)
+        names = ImageNames(self._image, build_id=self._image.build_id, path=path, roots=[""])
+        self._names = DwarfNames(names, has_types=True)
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def signature(self, function: str, seconds: float, unknown: str, remedy: str = "") -> Signature:
+        """Return a function's types. Raises NotKnown with a text that begins with `unknown`."""
+        if not self._names.is_there:
+            raise NotKnown(f"{unknown}{self.name} has no debug information{remedy}", self.name)
+        symbol = self._image.symbol(function)
+        if symbol is None:
+            raise NotKnown(f"{unknown}{self.name} does not define it")
+        # at the address of an IFUNC lies what chooses the function, another one
+        vaddr = None if symbol.type == elf.STT_GNU_IFUNC else symbol.value
+        return _signature(self._names, vaddr, function, seconds, unknown, self.name)
+
+
+def _provider(command: str, symbol: str) -> str | None:
+    """Return the file of a program, or of its libraries, that will define a symbol, None: none.
+
+    Raises OSError, FormatError where the program is no ELF file.
+    """
+    # only for what is declared nowhere, or otherwise
+    from shutil import which
+
+    from soscope.linker.library import open_image
+    from soscope.linker.providers import Providers
+
+    path = which(command)
+    if path is None:
+        return None
+    image = open_image(path)
+    if image.symbol(symbol) is not None:
+        return path
+    library_path = os.environ.get("LD_LIBRARY_PATH", "")
+    return Providers(image, path, library_path=library_path).find(symbol).path
+
+
+def _signature(
+    names: DwarfNames, vaddr: int | None, function: str, seconds: float, unknown: str, where: str
+) -> Signature:
+    try:
+        signature = names.signature(vaddr, function, seconds)
+    except DwarfError as error:
+        raise NotKnown(f"{unknown}{where}: {error}", where) from error
+    if signature is None:
+        raise NotKnown(f"{unknown}{where} does not describe it", where)
+    return signature
+
+
+def _missing(signature: Signature) -> str:
+    """Say what is not known of a signature."""
+    if signature.arguments is None:
+        return "it has no prototype"
+    for number, argument in enumerate(signature.arguments, 1):
+        if not argument.is_known:
+            return f"how its argument {number}, {argument.text}, is passed"
+    return f"how its result, {signature.result.text}, is returned"

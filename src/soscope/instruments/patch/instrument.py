@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The patch instrument: launched programs have functions of one's own in the place of others."""
+
+from __future__ import annotations
+
+import os
+
+from soscope.control.crash import CrashSink
+from soscope.control.instrument import Instrument
+from soscope.control.patch import Replacement, why
+from soscope.control.session import Session
+from soscope.control.settings import SessionSettings
+from soscope.errors import UsageError
+from soscope.wire import layout, patches
+from soscope.wire.patches import Caller, PatchTable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.control.outcome import Outcome, ProgramOutcome
+    from soscope.recording.sink import Sink
+    from soscope.wire.block import ControlBlock
+
+
+class PatchInstrument(Instrument):
+    """Puts `wanted` in place before `main` runs, for calls by `callers` (none: all images).
+
+    `failure` says why the command did not run: one of them could not be put in place. `notes`
+    are of its children, where nothing could be replaced, of symbols that nobody calls, and of a
+    command that died inside one of the libraries.
+    """
+
+    name = "patch"
+    wants_signals = True
+
+    def __init__(self, wanted: list[Replacement], callers: list[Caller]) -> None:
+        """Make the table. Raises UsageError where it is too large."""
+        table = PatchTable()
+        try:
+            for each in wanted:
+                table.add(each.symbol, each.function, each.library, callers)
+            table.pack()
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+        self.patches: PatchTable = table
+        self.failure: str | None = None
+        self.notes: list[str] = []
+        self._has_taken = False
+        self._crash = CrashSink()
+        self._libraries = {os.path.basename(each.library) for each in wanted}
+
+    def sinks(self) -> list[Sink]:
+        """Return what hears of signals."""
+        return [self._crash]
+
+    def end(self, outcome: Outcome) -> None:
+        """Say that a replacement was the end of the command, if it was."""
+        from signal import Signals  # slow to import, and most commands end well
+
+        for frame in self._crash.stack(outcome.signal):
+            if frame.partition("!")[0].partition("+")[0] in self._libraries:
+                name = Signals(outcome.signal or 0).name
+                self.notes.append(f"the command died of {name} inside a replacement: {frame}")
+                return
+
+    def take(self, program: ProgramOutcome, block: ControlBlock, sink: Sink) -> None:
+        """Hear what became of them in one program."""
+        del sink
+        is_first, self._has_taken = not self._has_taken, True
+        _, size = block.section(layout.SEC_PATCHES)
+        with block.view(layout.SEC_PATCHES, 0, size) as view:
+            table = patches.read(view)
+        if table.state == layout.PATCHES_FAILED:
+            reason = why(table)
+            if is_first:
+                self.failure = f"cannot run {program.path}: {reason}"
+            else:
+                self.notes.append(f"{program.path}: nothing was replaced: {reason}")
+        elif table.state == layout.PATCHES_WAITING:
+            self.notes.append(f"{program.path}: nothing was replaced: it has no __libc_start_main")
+        elif is_first:
+            self.notes += [
+                f"no slot leads to {patch.symbol} in {program.path}"
+                for patch in table.standing()
+                if not patch.slots
+            ]
+
+
+def run(
+    command: list[str], wanted: list[Replacement], callers: list[Caller], *, follow: bool
+) -> tuple[Outcome, PatchInstrument]:
+    """Run a command with `wanted` in place. Raises what `Session.run` raises."""
+    instrument = PatchInstrument(wanted, callers)
+    session = Session(SessionSettings(command, follow=follow), [instrument])
+    return session.run(), instrument

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a function can stand in the place of another: what both take and give.
+
+Refused is what surely breaks: another number of arguments, an argument or a result of another
+size or in another kind of register. Where the types of one of them are not known there is
+nothing to compare, which is a fault only where somebody asked for the comparison.
+"""
+
+from __future__ import annotations
+
+import os
+
+from soscope.binfmt.elf import debuglink
+from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.elf.sections import Sections
+from soscope.control.patch import Replacement
+from soscope.errors import SoscopeError, UsageError
+from soscope.model.signature import INTEGER, MEMORY, RECORD, VOID, WORD, PassedType, Signature
+from soscope.prototypes import Prototypes, load
+from soscope.wire import layout
+
+_SECONDS = 2.0  # for the DWARF of one image
+_SECONDS_ASKED = 30.0
+_EXTRA = "pip install 'soscope[lines]'"
+_SECTIONS = (".debug_info", ".zdebug_info", ".gnu_debuglink")
+
+
+def check_replacements(
+    wanted: list[Replacement],
+    *,
+    pid: int | None = None,
+    command: str = "",
+    is_asked: bool = False,
+) -> None:
+    """Make sure that each function can stand in the place of its symbol.
+
+    The symbols are those of process `pid`, or else those that `command` will have when it is
+    loaded. Raises UsageError for what cannot work, where `is_asked` for what is not known, too,
+    and then NoSuchProcess and NotPermitted.
+    """
+    prototypes = load()
+    for each in wanted:
+        _check_special(each, prototypes)
+    if is_asked:
+        _need_reader()
+    else:
+        wanted = [each for each in wanted if _may_have_types(each.library)]
+    if not wanted:
+        return
+
+    # a library without types needs none of it
+    from soscope.instruments.patch.comparison import Comparison, NotKnown
+
+    seconds = _SECONDS_ASKED if is_asked else _SECONDS
+    comparison = Comparison(prototypes, pid, command, seconds)
+    try:
+        for each in wanted:
+            try:
+                wrong = comparison.misfit(each)
+            except NotKnown as reason:
+                wrong = str(reason) if is_asked else ""
+            except (SoscopeError, OSError):
+                if is_asked:
+                    raise
+                continue
+            if wrong:
+                raise _refusal(each, wrong)
+    finally:
+        comparison.close()
+
+
+def _may_have_types(path: str) -> bool:
+    """Say whether a library has debug information, or a file of its own for that."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            image = ElfImage.from_descriptor(file.fileno(), path)
+            sections = Sections.read(image)
+            build_id = image.build_id
+    except (SoscopeError, OSError):
+        return False  # the loader will say what is wrong
+    if any(sections.named(name) is not None for name in _SECTIONS):
+        return True
+    return len(build_id) > 1 and os.path.exists(debuglink.build_id_path(build_id))
+
+
+def misfit(name: str, ours: Signature, symbol: str, theirs: Signature) -> str:
+    """Say why function `name` cannot stand in the place of `symbol`, "" where nothing is known."""
+    if ours.arguments is not None and theirs.arguments is not None:
+        wrong = _misfit_of_arguments(name, ours, symbol, theirs)
+        if wrong:
+            return f"{name} takes {ours.taken}, {symbol} takes {theirs.taken}: {wrong}"
+    result, wanted = ours.result, theirs.result
+    if not result.is_known or not wanted.is_known:
+        return ""
+    if wanted.kind == VOID:
+        # its caller gives no place for what is too large for registers
+        is_misfit = MEMORY in result.classes
+    elif result.kind == VOID:
+        is_misfit = True
+    else:
+        is_misfit = not result.fits(wanted)
+    if not is_misfit:
+        return ""
+    text = f"{name} returns {result.text}, {symbol} returns {wanted.text}"
+    if VOID in (result.kind, wanted.kind):
+        return text
+    return f"{text}: {_difference(result, wanted)}"
+
+
+def _misfit_of_arguments(name: str, ours: Signature, symbol: str, theirs: Signature) -> str:
+    assert ours.arguments is not None
+    assert theirs.arguments is not None
+    wanted = theirs.arguments
+    if theirs.is_variadic and not ours.is_variadic:
+        tail = ours.arguments[len(wanted) :]
+        if not _fits_tail(tail, theirs):
+            return f"{symbol} has '...', {name} has not"
+    elif ours.is_variadic and not theirs.is_variadic:
+        return f"{name} has '...', {symbol} has not"
+    elif len(ours.arguments) != len(wanted):
+        return f"{_count(len(ours.arguments))} for {len(wanted)}"
+    for number, (argument, other) in enumerate(zip(ours.arguments, wanted, strict=False), 1):
+        if not argument.fits(other):
+            return f"argument {number} is {_difference(argument, other)}"
+    return ""
+
+
+def _fits_tail(tail: tuple[PassedType, ...], theirs: Signature) -> bool:
+    """Say whether named arguments can take what a variadic function takes behind its own."""
+    if not tail:
+        return False
+    if any(
+        len(tail) == len(known) and all(map(PassedType.fits, tail, known)) for known in theirs.tails
+    ):
+        return True
+    return len(tail) <= theirs.words and all(
+        argument.kind == WORD and argument.classes == (INTEGER,) for argument in tail
+    )
+
+
+def _count(number: int) -> str:
+    return "1 argument" if number == 1 else f"{number} arguments"
+
+
+def _difference(ours: PassedType, theirs: PassedType) -> str:
+    if ours.size != theirs.size:
+        return f"{_sized(ours)} for {_sized(theirs)}"
+    return f"{ours.text} ({_where(ours)}) for {theirs.text} ({_where(theirs)})"
+
+
+def _sized(of: PassedType) -> str:
+    return f"{of.text} ({of.size} byte{'s' * (of.size != 1)})"
+
+
+def _where(of: PassedType) -> str:
+    """Say what kind of registers a type takes."""
+    if of.kind == RECORD:
+        return f"a structure: {'+'.join(of.classes)}"
+    return {(INTEGER,): "an integer", (INTEGER, INTEGER): "an integer"}.get(of.classes, of.kind)
+
+
+def _refusal(each: Replacement, text: str) -> UsageError:
+    spec = each.text or f"{each.symbol}={each.library}:{each.function}"
+    return UsageError(f"--replace '{spec}': {text}")
+
+
+def _check_special(each: Replacement, prototypes: Prototypes) -> None:
+    """Refuse what no function in C can stand in the place of."""
+    flags = prototypes.treatment(each.symbol)
+    if flags & layout.FN_TWICE:
+        raise _refusal(
+            each,
+            f"{each.symbol} returns several times from one call, "
+            "and a function in its place would be gone after the first",
+        )
+    if flags & layout.FN_NEVER:
+        raise _refusal(
+            each,
+            f"soscope leaves {each.symbol} alone: it is the compiler's own, "
+            "and not called as C calls functions",
+        )
+
+
+def _need_reader() -> None:
+    try:
+        import elftools  # noqa: F401  read further down; here is the place to refuse
+    except ImportError as error:
+        raise UsageError("--check: pyelftools is not installed", hint=_EXTRA) from error

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of `soscope patch`."""
+
+from __future__ import annotations
+
+from soscope.control.patch import Replacement
+from soscope.errors import UsageError
+from soscope.instruments.patch.spec import parse_callers
+from soscope.options.display import DEBUG
+from soscope.options.process import JSON, pid_option, the_pid
+from soscope.options.replace import ABOUT, CHECK, FROM, REPLACE
+from soscope.options.table import Option
+from soscope.options.verb import Verb
+from soscope.wire.patches import Caller
+
+USAGE = """\
+soscope patch -p PID --replace SYMBOL=LIB:FUNCTION... [--from IMAGE]... [--check]
+       soscope patch -p PID --undo [SYMBOL...]"""
+
+SHORT = f"""\
+usage: {USAGE}
+
+Have the calls of a running process reach functions of one's own.
+
+  -p PID                           the process
+  --replace malloc=./mine.so:mine  calls of malloc reach mine, of ./mine.so
+  --from IMAGE                     calls by this image alone
+  --check                          refuse types that cannot be compared
+  --undo [SYMBOL...]               everything is as it was, or these functions are
+  --json                           for programs
+
+soscope patch --help lists all options.
+"""
+
+DESCRIPTION = f"""\
+Load a library into a running process, by the process's own loader, and have calls of a function
+reach one of that library. That stands when patch returns, and goes on without soscope until
+--undo gives each slot its old bytes and closes the library.
+
+{ABOUT}"""
+
+EPILOG = """\
+A second --replace of a symbol takes the place of the first. One command applies all of its
+--replace, or none. soscope trace -p and inject -p go on top of it, and leave it in place.
+soscope detach undoes it, too.
+
+exit status: 0 fine, 1 the library cannot be loaded, something could not be undone, or a living
+soscope traces the process, 2 wrong usage, 3 not permitted, 4 no such process.
+
+examples:
+  soscope patch -p 4711 --replace gettimeofday=./clock.so:slow_clock
+  soscope patch -p 4711 --replace malloc=./count.so:counting --from 'libssl*'
+  soscope patch -p 4711 --undo
+"""
+
+_SHOWING = JSON.group
+
+OPTIONS = [
+    DEBUG,
+    pid_option(about="it stands still for some milliseconds"),
+    REPLACE,
+    FROM,
+    CHECK,
+    Option(
+        "--undo",
+        dest="undo",
+        group=REPLACE.group,
+        help="give slots their old bytes, of all functions or of SYMBOL...",
+    ),
+    JSON,
+    Option("-q", "--quiet", dest="quiet", group=_SHOWING, help="say nothing"),
+]
+
+VERB = Verb(
+    "patch",
+    OPTIONS,
+    usage=USAGE,
+    short=SHORT,
+    description=DESCRIPTION,
+    epilog=EPILOG,
+    argument=("SYMBOL", "with --undo: the functions that are to be as they were"),
+    most=None,
+)
+make_parser = VERB.make_parser
+
+
+class PatchOptions:
+    """What `soscope patch` was told: `wanted`, for calls by `callers`, or to undo `symbols`."""
+
+    __slots__ = ("callers", "check", "debug", "json", "pid", "quiet", "symbols", "undo", "wanted")
+
+    def __init__(
+        self, pid: int, wanted: list[Replacement], callers: list[Caller], symbols: list[str]
+    ) -> None:
+        self.pid = pid
+        self.wanted = wanted
+        self.callers = callers
+        self.symbols = symbols
+        self.undo = False
+        self.check = False
+        self.json = False
+        self.quiet = False
+        self.debug = False
+
+
+def parse(arguments: list[str]) -> PatchOptions:
+    """Parse the words behind `soscope patch`. Raises UsageError, or SystemExit for help."""
+    values, symbols = VERB.read(arguments)
+    pid = the_pid(values, USAGE)
+    hint = f"usage: {USAGE}"
+    if values.undo and (values.replace or values.from_):
+        raise UsageError("--undo and --replace are two things to do", hint=hint)
+    if values.undo and values.check:
+        raise UsageError("--check is for --replace", hint=hint)
+    if not values.undo and not values.replace:
+        raise UsageError("nothing to do: --replace or --undo is missing", hint=hint)
+    if symbols and not values.undo:
+        raise UsageError(f"'{symbols[0]}': SYMBOL is for --undo", hint=hint)
+    options = PatchOptions(pid, values.replace, parse_callers(values.from_), symbols)
+    options.undo, options.check = values.undo, values.check
+    options.json, options.quiet, options.debug = values.json, values.quiet, values.debug
+    return options
