@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent in this process: found where soscope has put it, else loaded as a library.
+
+All that it does for us happens in a call that keeps the interpreter's lock: no other thread makes
+or drops an object meanwhile.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import struct
+import sys
+
+from soscope_mem import _tables as tables
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable
+
+_LIBRARY = "libsoscope-agent.so"
+_PROGRAM = struct.Struct(tables.PROGRAM_FORMAT)
+_INSIDE = struct.Struct(tables.INSIDE_FORMAT)
+_Buffer = ctypes.c_char * _PROGRAM.size
+_Function = ctypes.PYFUNCTYPE(ctypes.c_long, ctypes.c_void_p)
+
+
+class CountingError(RuntimeError):
+    """Objects are not counted, or cannot be; the text says why."""
+
+
+class Agent:
+    """The agent of this process; `ask` has it carry out an order."""
+
+    __slots__ = ("_function", "_images", "_layouts")
+
+    def __init__(self) -> None:
+        """Find it, or load it. Raises CountingError."""
+        if sys.implementation.name != "cpython":
+            raise CountingError(f"objects of {sys.implementation.name} cannot be counted")
+        if hasattr(sys, "gettotalrefcount"):
+            raise CountingError("objects cannot be counted: it is a debug build of CPython")
+        self._function = _resident() or _loaded()
+        # the loader's own handle: its list of images begins there
+        self._images: int = ctypes.PyDLL(None)._handle
+        self._layouts = (ctypes.c_char * len(tables.LAYOUTS)).from_buffer_copy(tables.LAYOUTS)
+
+    def ask(self, order: int, left_out: tuple[int, ...] = ()) -> dict[str, int]:
+        """Return what the agent answers; no row is made of the objects at `left_out`.
+
+        Raises CountingError where objects cannot be counted.
+        """
+        addresses = (ctypes.c_uint64 * (len(left_out) + 1))(*left_out)
+        said = {
+            "size": _PROGRAM.size,
+            "order": order,
+            "images": self._images,
+            "layouts": ctypes.addressof(self._layouts),
+            "layout_count": len(tables.LAYOUTS) // tables.LAYOUT_SIZE,
+            "left_out": ctypes.addressof(addresses),
+        }
+        words = [said.get(name, 0) for name in tables.PROGRAM_FIELDS[:-1]]  # behind them is text
+        buffer = _Buffer.from_buffer_copy(_PROGRAM.pack(*words, b""))
+        if self._function(ctypes.addressof(buffer)) != 0:
+            raise CountingError("the agent in this process is of another version of soscope")
+        *numbers, text = _PROGRAM.unpack(buffer)
+        answer = dict(zip(tables.PROGRAM_FIELDS, numbers))
+        if answer["state"] == tables.REFUSED and order != tables.END:
+            why = tables.REFUSALS.get(answer["refusal"], "the agent has not said why")
+            name = text.split(b"\0")[0].decode("utf-8", "replace")
+            raise CountingError("objects cannot be counted: " + why.format(text=name))
+        return answer
+
+
+def _resident() -> Callable[[int], int] | None:
+    """Return the function of an agent that soscope has put into this process, None without one."""
+    ranges = []
+    with open("/proc/self/maps", "rb") as file:
+        for line in file:
+            span, flags, place = line.split()[:3]
+            start, end = (int(addr, 16) for addr in span.split(b"-"))
+            ranges.append((start, end, flags, int(place, 16)))
+    for start, _, flags, offset in ranges:
+        at = start + tables.INSIDE_AT
+        if flags[2:3] != b"x" or offset or not _is_readable(ranges, at, _INSIDE.size):
+            continue
+        said = _INSIDE.unpack(ctypes.string_at(at, _INSIDE.size))
+        inside = dict(zip(tables.INSIDE_FIELDS, said))
+        if (inside["magic"], inside["wire_version"], inside["size"]) == (
+            tables.INSIDE_MAGIC,
+            tables.WIRE_VERSION,
+            _INSIDE.size,
+        ):
+            return _Function(inside["program"])
+    return None
+
+
+def _is_readable(ranges: list[tuple[int, int, bytes, int]], at: int, size: int) -> bool:
+    return any(
+        start <= at and at + size <= end and flags[:1] == b"r" for start, end, flags, _ in ranges
+    )
+
+
+def _loaded() -> Callable[[int], int]:
+    """Load the agent as a library; it stays. Raises CountingError where there is none."""
+    paths = [os.path.join(os.path.dirname(__file__), _LIBRARY)]
+    spec = importlib.util.find_spec("soscope")
+    if spec is not None and spec.origin is not None:
+        paths.append(os.path.join(os.path.dirname(spec.origin), "_agent", _LIBRARY))
+    for path in paths:
+        if os.path.exists(path):
+            try:
+                return _Function(("soscope_agent_program", ctypes.PyDLL(path)))
+            except (OSError, AttributeError) as error:
+                raise CountingError(f"cannot load the agent: {error}") from error
+    raise CountingError("there is no agent: install soscope, or soscope-mem, for this machine")

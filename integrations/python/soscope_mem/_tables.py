@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known of the agent and of CPython; made by soscope.instruments.mem.inside."""
+
+BEGIN = 1
+LOOK = 2
+LOOK_AND_BEGIN = 3
+END = 4
+COUNTING = 1
+REFUSED = 2
+LAYOUT_SIZE = 88
+WIRE_VERSION = 1
+INSIDE_MAGIC = 3560500604125278067
+INSIDE_AT = 17039360
+
+# Structs: how they are packed, and the names of their fields.
+INSIDE_FORMAT = "<QIIQQQQQQQQQQQQQQQ0x"
+INSIDE_FIELDS = (
+    "magic",
+    "wire_version",
+    "size",
+    "control",
+    "control_size",
+    "changes",
+    "change_count",
+    "cells",
+    "cell_count",
+    "sitedata",
+    "site_count",
+    "plain_jump",
+    "plain_exit",
+    "scratch",
+    "sessions",
+    "waiting",
+    "patches",
+    "program",
+)
+PROGRAM_FORMAT = "<IIQQIIIIQQQQQ64s0x"
+PROGRAM_FIELDS = (
+    "size",
+    "order",
+    "images",
+    "layouts",
+    "layout_count",
+    "state",
+    "refusal",
+    "row_count",
+    "rows",
+    "lost",
+    "origins",
+    "origin_count",
+    "left_out",
+    "text",
+)
+ROW_FORMAT = "<QQII0x"
+ROW_FIELDS = (
+    "type",
+    "count",
+    "origin",
+    "reserved",
+)
+ORIGIN_FORMAT = "<QQQQQIi0x"
+ORIGIN_FIELDS = (
+    "code",
+    "file",
+    "name",
+    "lines",
+    "copy",
+    "first_line",
+    "instr",
+)
+CODE_FORMAT = "<IIIIII0x"
+CODE_FIELDS = (
+    "first_line",
+    "file_size",
+    "file_width",
+    "name_size",
+    "name_width",
+    "lines_size",
+)
+
+REFUSALS = {
+    1: "it does not define {text}",
+    2: "its version is not known: {text}",
+    3: "it is a free-threaded build",
+    4: "its code that announces new objects cannot be changed",
+    5: "there is no memory for the tables",
+    6: "its end cannot be heard of",
+    7: "objects made for a test were not counted right",
+    8: "another tool has taken the interpreter's tracer",
+    9: "it makes Ractors, which are not told of each other's objects",
+    10: "the program counts them itself (soscope_mem), or another tool does",
+    11: "soscope has them counted by type alone",
+}
+
+# Where each version of CPython keeps things.
+LAYOUTS = bytes.fromhex(
+    "0900000018000000ffffffff2000000007000000180000006800000000000000ffffffffffffffff"
+    "68000000700000002800000078000000000000001000000020000000300000004800000020000000"
+    "a8000000000000000a00000018000000ffffffff2000000007000000180000006000000001000000"
+    "ffffffffffffffff6800000070000000280000007800000000000000100000002000000030000000"
+    "4800000020000000a8000000000000000b0000003800000008000000200000000700000030000000"
+    "380000000200000045000000ffffffff70000000780000004800000088000000b800000010000000"
+    "20000000300000004800000020000000a8000000100000000c000000380000000000000000000000"
+    "07000000080000003800000002000000460000000300000070000000780000004400000088000000"
+    "c00000001000000020000000280000003800000020000000a8000000180000000d00000048000000"
+    "ffffffff000000000700000008000000380000000200000046000000030000007000000078000000"
+    "4400000088000000c80000001000000020000000280000003800000020000000a800000018000000"
+    "0e00000048000000ffffffff00000000070000000800000038000000020000004a00000003000000"
+    "70000000780000004400000088000000d00000001000000020000000280000003800000020000000"
+    "a8000000180000000f00000048000000ffffffff0000000007000000080000003800000002000000"
+    "4a0000000300000070000000780000004400000088000000d0000000100000002000000028000000"
+    "3800000020000000a800000018000000"
+)

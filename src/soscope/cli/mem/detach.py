@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`soscope mem detach`: have a process count its objects no more."""
+
+from __future__ import annotations
+
+from soscope.cli.main import Invocation, note
+from soscope.options.mem.detach import parse
+
+
+def run(invocation: Invocation) -> int:
+    """Run the verb; return 0, also where there is nothing to undo."""
+    options = parse(invocation.words)
+    invocation.debug |= options.debug
+
+    # --help and usage errors need none of these
+    from soscope.instruments.mem.snapshot import detach
+
+    was_counting = detach(options.pid)
+    if not options.quiet:
+        said = "counts its objects no more" if was_counting else "did not count its objects"
+        note(f"process {options.pid} {said}")
+    return 0

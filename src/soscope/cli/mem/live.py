@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`soscope mem live`: what grows in a running process."""
+
+from __future__ import annotations
+
+import sys
+
+from soscope.cli.main import Invocation
+from soscope.options.mem.live import MemLiveOptions, parse
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.instruments.mem.live import LiveObjects
+
+_NS = 1_000_000_000
+_IN_PLACE = "\x1b[H\x1b[J"  # to the corner, and the rest cleared
+
+
+def run(invocation: Invocation) -> int:
+    """Run the verb; return 0, or 1 where not all could be printed."""
+    options = parse(invocation.words)
+    invocation.debug |= options.debug
+
+    # --help and usage errors need none of these
+    from soscope.instruments.mem.live import LiveObjects, counting, unhurried
+
+    with unhurried(), counting(options.pid):
+        watch = LiveObjects(options.pid, collect=options.collect, qualname=options.qualname)
+        watch.look()
+        return _show(watch, options)
+
+
+def _show(watch: LiveObjects, options: MemLiveOptions) -> int:
+    from soscope.cli.output import show
+    from soscope.instruments.mem.live import waited
+    from soscope.report.mem.live import document, text
+
+    make = document if options.json else text
+    if options.duration is not None:
+        waited(options.duration / _NS)
+        growth = watch.look()
+        assert growth is not None
+        return 0 if show(make(growth, options.limit)) else 1
+    before = _IN_PLACE if sys.stdout.isatty() else ""
+    while waited(options.every / _NS):
+        growth = watch.look()
+        assert growth is not None
+        if not show(before + make(growth, options.limit) + "\n" * (not before)):
+            return 1
+    return 0

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`soscope mem run`: run a command and say what it leaves alive, and where that was made."""
+
+from __future__ import annotations
+
+import os
+
+from soscope.cli.main import Invocation, note
+from soscope.errors import RecordingError
+from soscope.options.mem.run import COUNT, MemRunOptions, parse
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.cli.trace import Early
+    from soscope.control.outcome import Outcome
+    from soscope.live.heap.blockpages import BlockPages
+
+_STDERR = 2
+
+
+def run(invocation: Invocation) -> int:
+    """Run the verb; return the command's exit status, or die of its signal."""
+    options = parse(invocation.words)
+    invocation.debug |= options.debug
+
+    # --help and usage errors need none of these
+    from soscope.cli.exits import leave
+    from soscope.cli.trace import Early
+
+    early = Early()
+    if options.output is not None:
+        outcome = _record(options, options.output, early)
+    else:
+        descriptor = _nameless()
+        try:
+            path = f"/proc/self/fd/{descriptor}"
+            outcome = _record(options, path, early)
+            _show(path)
+        finally:
+            os.close(descriptor)
+    early.finish()
+    if not options.quiet:
+        _say_notes(outcome, options)
+    return leave(outcome.status, outcome.signal)
+
+
+def _record(options: MemRunOptions, path: str, tell: Early) -> Outcome:
+    from soscope.instruments.mem.run import MemSettings, is_interpreter, run_mem
+
+    objects, blocks = options.objects, options.blocks
+    if not objects and not blocks:
+        objects = is_interpreter(options.command)
+        blocks = not objects
+    settings = MemSettings(
+        options.command,
+        path,
+        objects=objects,
+        blocks=blocks,
+        types=options.mode.name == COUNT,
+        sample_bytes=options.mode.bytes,
+        collect=options.collect,
+        qualname=options.qualname,
+        follow=options.follow,
+        divide=_divide,
+    )
+    return run_mem(settings, None if options.quiet else tell)
+
+
+def _divide(pid: int, objects: BlockPages | None) -> list[int] | None:
+    from soscope.inspect.memory.rss import divide  # slow to import, and needed at the end alone
+
+    return divide(pid, objects)
+
+
+def _nameless() -> int:
+    """Return a file that goes when it is closed, however that comes about."""
+    import tempfile
+
+    folder = tempfile.gettempdir()
+    try:
+        return os.open(folder, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o600)
+    except OSError:
+        pass  # the file system has no such files
+    try:
+        descriptor, name = tempfile.mkstemp(prefix="soscope-")
+        os.unlink(name)
+    except OSError as error:
+        reason = (error.strerror or "").lower()
+        raise RecordingError(
+            f"cannot make a file in '{folder}': {reason}", errno=error.errno, hint="-o names one"
+        ) from error
+    return descriptor
+
+
+def _show(path: str) -> None:
+    """Say on standard error what was recorded."""
+    from soscope.instruments.mem.report import report_of
+    from soscope.recording.reader import RecordingFile
+    from soscope.report.mem.text import text
+    from soscope.report.output import STDERR, Output
+
+    with RecordingFile.open(path) as recording:
+        report = report_of(recording)
+    Output(STDERR, "standard error").write(text(report))
+
+
+def _say_notes(outcome: Outcome, options: MemRunOptions) -> None:
+    """Say what could not be recorded."""
+    for path, reason in outcome.untraced:
+        note(f"{path}: nothing was recorded: {in_full(reason)}")
+    for line in outcome.remarks:
+        note(line)
+    if options.output is None:
+        return  # the report has said so
+    for count, why in outcome.dropped:
+        note(f"{count:,} events lost: {why}")

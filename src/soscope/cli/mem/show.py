@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Show a recording of memory on standard output, as the verbs of `soscope mem` do."""
+
+from __future__ import annotations
+
+import os
+
+from soscope.instruments.mem.model import COMPLETE
+from soscope.instruments.mem.report import report_of
+from soscope.options.mem.show import STATS, ShowOptions
+from soscope.recording.reader import RecordingFile
+from soscope.report.mem.json import document
+from soscope.report.mem.text import stats, text
+
+_STDOUT = 1
+
+
+def show(options: ShowOptions, native: str) -> int:
+    """Show what `native` chooses of a recording; return 0, or 1 where it ends too early.
+
+    Raises FormatError or RecordingError where it is none of soscope mem's.
+    """
+    with RecordingFile.open(options.path) as recording:
+        report = report_of(recording, native)
+    if options.json:
+        shown = document(report, options.limit)
+    elif options.format == STATS:
+        shown = stats(report, options.limit)
+    else:
+        shown = text(report, options.limit)
+    data = memoryview(shown.encode("utf-8", "surrogateescape"))
+    while data:
+        data = data[os.write(_STDOUT, data) :]
+    return 0 if report.state == COMPLETE else 1

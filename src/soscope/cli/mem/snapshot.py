@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`soscope mem snapshot`: the objects of a running process."""
+
+from __future__ import annotations
+
+from soscope.cli.main import Invocation
+from soscope.options.mem.snapshot import parse
+
+
+def run(invocation: Invocation) -> int:
+    """Run the verb; return 0, or 1 where not all could be printed."""
+    options = parse(invocation.words)
+    invocation.debug |= options.debug
+
+    # --help and usage errors need none of these
+    from soscope.cli.output import show
+    from soscope.inspect.memory.rss import divide
+    from soscope.instruments.mem.snapshot import snapshot
+
+    report = snapshot(
+        options.pid, collect=options.collect, qualname=options.qualname, divide=divide
+    )
+    if options.json:
+        from soscope.report.mem.json import document
+
+        said = document(report, options.limit)
+    else:
+        from soscope.report.mem.text import text
+
+        said = text(report, options.limit)
+    return 0 if show(said) else 1

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`soscope mem trim`: have malloc of a process give back what it keeps free."""
+
+from __future__ import annotations
+
+from soscope.cli.main import Invocation
+from soscope.options.mem.trim import parse
+
+
+def run(invocation: Invocation) -> int:
+    """Run the verb; return 0, or 1 where the result could not be written."""
+    options = parse(invocation.words)
+    invocation.debug |= options.debug
+
+    # --help and usage errors need none of these
+    from soscope.cli.output import show
+    from soscope.control.trim import trim
+    from soscope.report.mem.trim import document, text
+
+    trimmed = trim(options.pid)
+    return 0 if show(document(trimmed) if options.json else text(trimmed)) else 1

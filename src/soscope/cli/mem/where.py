@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`soscope mem where`: where the memory of a process is."""
+
+from __future__ import annotations
+
+from soscope.cli.main import Invocation
+from soscope.options.mem.where import parse
+
+_NS = 1_000_000_000
+
+
+def run(invocation: Invocation) -> int:
+    """Run the verb; return 0, or 1 where the result could not be written."""
+    options = parse(invocation.words)
+    invocation.debug |= options.debug
+
+    # --help and usage errors need none of these
+    from soscope.cli.output import show
+    from soscope.inspect.memory.look import look_at, watch
+    from soscope.inspect.memory.verdict import judge
+    from soscope.live.process import Process
+    from soscope.report.mem.where_json import document
+    from soscope.report.mem.where_text import text
+
+    with Process(options.pid, is_gentle=True) as process:
+        looks = [look_at(process)]
+        if options.duration is not None:
+            looks += watch(process, looks[0], options.duration / _NS)
+    verdict = judge(looks)
+    make = document if options.json else text
+    return 0 if show(make(looks[-1], verdict)) else 1

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What malloc_trim(0) would give back, and what would stay.
+
+glibc (malloc/malloc.c, mtrim and systrim) gives back whole pages inside each free chunk of every
+arena, but for the chunk's own head; chunks in fast bins are merged first, those in threads'
+caches stay. Of tops it gives back the main arena's alone, where nothing else moved brk(2).
+"""
+
+from __future__ import annotations
+
+from soscope.live.heap.glibc.heap import ArenaHeap, GlibcHeap
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.live.images.space import Space
+
+_HEAD = 48  # bytes that are kept at the beginning of a free chunk
+_TOP_KEPT = 33
+
+
+def trimmed(space: Space, heap: GlibcHeap, page: int) -> int:
+    """Return how many resident bytes malloc_trim(0) would give back."""
+    return sum(_of_arena(space, arena, page) for arena in heap.arenas)
+
+
+def _of_arena(space: Space, heap: ArenaHeap, page: int) -> int:
+    import numpy as np
+
+    runs, top = _merged(heap)
+    total = 0
+    for part in heap.parts:
+        inside = [(addr, size) for addr, size in runs if part.start <= addr < part.end]
+        if not inside:
+            continue
+        starts = np.array([addr for addr, _ in inside], dtype=np.int64)
+        sizes = np.array([size for _, size in inside], dtype=np.int64)
+        aligned = (starts + _HEAD + page - 1) & -page
+        lengths = (starts + sizes - aligned) & -page
+        is_given = (sizes > page - 1 + _HEAD) & (lengths > 0)
+        aligned, lengths = aligned[is_given], lengths[is_given]
+        total += part.resident.count(aligned, aligned + lengths)
+    if heap.arena.is_main and heap.parts:
+        end = heap.top + heap.top_size
+        mapping = space.mapping_at(end - 1)
+        if mapping is not None and mapping.path == "[heap]" and mapping.end == end:
+            given = max(0, end - top - _TOP_KEPT) & -page
+            total += heap.parts[-1].resident.count(end - given, end)
+    return total
+
+
+def _merged(heap: ArenaHeap) -> tuple[list[tuple[int, int]], int]:
+    """Return the free chunks as they are once merged, and where the top then begins."""
+    if not heap.fast:
+        return heap.free, heap.top
+    runs: list[tuple[int, int]] = []
+    for addr, size in sorted(heap.free + heap.fast):
+        if runs and sum(runs[-1]) == addr:
+            runs[-1] = runs[-1][0], runs[-1][1] + size
+        else:
+            runs.append((addr, size))
+    if runs and sum(runs[-1]) == heap.top:
+        return runs[:-1], runs[-1][0]
+    return runs, heap.top

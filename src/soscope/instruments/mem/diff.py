@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two recordings, or two documents of what they say, compared by file, line and type."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from soscope.errors import RecordingError
+from soscope.instruments.mem.model import COMPLETE, SCHEMA, MemReport, StackFrame
+from soscope.model.record import Record
+from soscope.recording import format as form
+
+OBJECTS, BLOCKS = "objects", "blocks"
+
+_MAGIC = form.MAGIC.to_bytes(4, "little")
+_FIRST = 1 << 12  # bytes that tell what a file is
+
+# file, line, type
+_Place = tuple[str | None, int, str]
+# count, bytes
+_Sum = tuple[int, int]
+_NOTHING: _Sum = (0, 0)
+
+
+class MemSums:
+    """Counts and bytes by file, line and type; `live` is how many there were in all."""
+
+    __slots__ = ("by_place", "live")
+
+    def __init__(self, live: int) -> None:
+        self.live = live
+        self.by_place: dict[_Place, _Sum] = {}
+
+    def add(self, place: _Place, count: int, size: int) -> None:
+        """Add `count` things of `size` bytes in all."""
+        before = self.by_place.get(place, _NOTHING)
+        self.by_place[place] = before[0] + count, before[1] + size
+
+    @property
+    def total(self) -> _Sum:
+        """The count and the bytes of all rows."""
+        rows = self.by_place.values()
+        return sum(count for count, _ in rows), sum(size for _, size in rows)
+
+
+class MemSide:
+    """What the file `path` says: `objects` and `blocks` are None where they were not recorded.
+
+    `state` and `notes` are those of its report.
+    """
+
+    __slots__ = ("blocks", "notes", "objects", "path", "state")
+
+    def __init__(self, path: str, state: str, notes: list[str]) -> None:
+        self.path = path
+        self.state = state
+        self.notes = notes
+        self.objects: MemSums | None = None
+        self.blocks: MemSums | None = None
+
+    def sums(self, what: str) -> MemSums | None:
+        """Return what there is of OBJECTS or BLOCKS."""
+        return self.objects if what == OBJECTS else self.blocks
+
+
+class DiffRow(Record):
+    """A file, line and type, with the counts and bytes on both sides."""
+
+    __slots__ = ("bytes_a", "bytes_b", "count_a", "count_b", "file", "line", "type")
+
+    def __init__(self, place: _Place, a: _Sum, b: _Sum) -> None:
+        self.file, self.line, self.type = place
+        self.count_a, self.bytes_a = a
+        self.count_b, self.bytes_b = b
+
+    @property
+    def growth(self) -> _Sum:
+        """How many more things there are, and how many more bytes."""
+        return self.count_b - self.count_a, self.bytes_b - self.bytes_a
+
+
+class MemDiff:
+    """The `rows` of two sides, what has grown most first; `what` is OBJECTS or BLOCKS.
+
+    `total_a` and `total_b` are count and bytes of all. `is_complete`: both sides go on to the end
+    of what they tell of. `notes` say what is missing.
+    """
+
+    __slots__ = ("is_complete", "notes", "paths", "rows", "total_a", "total_b", "what")
+
+    def __init__(self, what: str, a: MemSide, b: MemSide) -> None:
+        """Compare them. Raises RecordingError where a side does not know of it."""
+        self.what = what
+        self.paths = a.path, b.path
+        of_a, of_b = _sums(a, what), _sums(b, what)
+        self.rows = changes(of_a, of_b)
+        self.total_a, self.total_b = of_a.total, of_b.total
+        self.is_complete = a.state == b.state == COMPLETE
+        self.notes: list[str] = []
+        for side, sums in ((a, of_a), (b, of_b)):
+            if side.state != COMPLETE:
+                self.notes.append(f"'{side.path}' is not complete: {side.state}")
+            self.notes += [f"'{side.path}': {note}" for note in side.notes]
+            count, _ = sums.total
+            if count < sums.live:
+                some = f"{count:,} of {sums.live:,} {what}"
+                self.notes.append(f"'{side.path}' has rows for {some} that were alive")
+
+
+def compare(path_a: str, path_b: str, *, blocks: bool = False) -> MemDiff:
+    """Compare the objects of two files; their blocks if no file has objects, or `blocks` is True.
+
+    Raises RecordingError or FormatError where a file is none of soscope mem's, or where the two
+    have nothing in common.
+    """
+    a, b = read_side(path_a), read_side(path_b)
+    has_objects = a.objects is not None or b.objects is not None
+    return MemDiff(OBJECTS if has_objects and not blocks else BLOCKS, a, b)
+
+
+def _sums(side: MemSide, what: str) -> MemSums:
+    sums = side.sums(what)
+    if sums is None:
+        other = OBJECTS if what == BLOCKS else BLOCKS
+        has = "nothing was" if side.sums(other) is None else f"only {other} were"
+        raise RecordingError(f"'{side.path}' has no {what}: {has} recorded")
+    return sums
+
+
+def changes(a: MemSums, b: MemSums) -> list[DiffRow]:
+    """Return a row for each place of either side, what has grown most first."""
+    rows = [
+        DiffRow(place, a.by_place.get(place, _NOTHING), b.by_place.get(place, _NOTHING))
+        for place in a.by_place.keys() | b.by_place.keys()
+    ]
+    return sorted(rows, key=_order)
+
+
+def _order(row: DiffRow) -> tuple[int, int, str, int, str]:
+    """Put what has grown most in front: by count, then by bytes."""
+    count, size = row.growth
+    return -count, -size, row.file or "", row.line, row.type
+
+
+# ---- either kind of file ---------------------------------------------------------
+
+
+def read_side(path: str) -> MemSide:
+    """Return what a recording, or a document of the schema SCHEMA, says.
+
+    Its content tells which of them it is. Raises RecordingError, FormatError.
+    """
+    try:
+        with open(path, "rb") as file:
+            text = file.read(_FIRST)
+            is_recording = text.startswith(_MAGIC)
+            if text.lstrip().startswith(b"{"):  # what begins otherwise may have no end
+                text += file.read()
+    except OSError as error:
+        reason = (error.strerror or "").lower()
+        raise RecordingError(f"cannot open '{path}': {reason}", errno=error.errno) from error
+    return _of_recording(path) if is_recording else _of_document(path, text)
+
+
+def _of_recording(path: str) -> MemSide:
+    from soscope.instruments.mem.report import report_of  # it needs numpy, a document does not
+    from soscope.recording.reader import RecordingFile
+
+    with RecordingFile.open(path) as recording:
+        report = report_of(recording)
+    side = MemSide(path, report.state, report.notes)
+    side.objects = sums_of(report)
+    if report.native_totals is not None and report.mapped_totals is not None:
+        side.blocks = MemSums(report.native_totals.live + report.mapped_totals.live)
+        for native in report.native:
+            side.blocks.add(_place(native.api, native.frames), native.count, native.bytes)
+    return side
+
+
+def sums_of(report: MemReport) -> MemSums | None:
+    """Return the objects of a report, None where they were not recorded."""
+    if report.object_totals is None:
+        return None
+    sums = MemSums(report.object_totals.live)
+    for row in report.survivors:
+        kind = row.qualname if report.uses_qualname else row.type
+        sums.add((row.file, row.line, kind), row.count, row.bytes)
+    return sums
+
+
+def _of_document(path: str, text: bytes) -> MemSide:
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        said = None
+    if not isinstance(said, dict) or said.get("schema") != SCHEMA:
+        raise RecordingError(f"'{path}' is neither a recording nor a document of soscope mem")
+    try:
+        return _side_of(path, said)
+    except (LookupError, TypeError) as error:
+        raise RecordingError(f"'{path}' is a damaged document of soscope mem") from error
+
+
+def _side_of(path: str, said: dict[str, Any]) -> MemSide:
+    """Return what a document says.
+
+    Raises LookupError or TypeError where a member is missing, or of another type.
+    """
+    side = MemSide(path, _text(said["state"]), [_text(note) for note in said["notes"]])
+    totals = said["totals"]
+    if totals["objects"] is not None:
+        side.objects = MemSums(_number(totals["objects"]["live"]))
+        for row in said["survivors"]:
+            file = None if row["file"] is None else _text(row["file"])
+            place = file, _number(row["line"]), _text(row["type"])
+            side.objects.add(place, _number(row["count"]), _number(row["bytes"]))
+    if totals["native"] is not None:
+        live = _number(totals["native"]["live"]) + _number(totals["mapped"]["live"])
+        side.blocks = MemSums(live)
+        for row in said["native"]:
+            frames = tuple(_frame(frame) for frame in row["frames"])
+            place = _place(_text(row["api"]), frames)
+            side.blocks.add(place, _number(row["count"]), _number(row["bytes"]))
+    return side
+
+
+def _frame(said: dict[str, Any]) -> StackFrame:
+    image, symbol, file = (
+        None if said[name] is None else _text(said[name]) for name in ("image", "symbol", "file")
+    )
+    offset, line = (
+        None if said[name] is None else _number(said[name]) for name in ("offset", "line")
+    )
+    return StackFrame(image, symbol, offset, file, line)
+
+
+def _number(value: object) -> int:
+    if type(value) is not int:
+        raise TypeError
+    return value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _place(api: str, frames: tuple[StackFrame, ...]) -> _Place:
+    """Return where a block was made: at the innermost line that is known, else in a function."""
+    for frame in frames:
+        if frame.file is not None and frame.line is not None:
+            return frame.file, frame.line, api
+    if not frames or frames[0].image is None:
+        return None, 0, api
+    image, symbol, offset = frames[0].image, frames[0].symbol, frames[0].offset
+    if symbol is not None:
+        return f"{image}!{symbol}", 0, api
+    return image if offset is None else f"{image}+{offset:#x}", 0, api

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The units of blocks and mappings in a recording, as columns."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from soscope.recording.arrays import UNITS, units_of, units_of_chunks
+from soscope.recording.reader import RecordingFile
+from soscope.recording.sink import Sink
+from soscope.wire import blocklayout, layout
+
+_UNIT = np.dtype(
+    [("commit", "<u4"), ("stack", "<u4"), ("tsc", "<u8"), ("addr", "<u8"), ("size", "<u8")]
+)
+_KINDS = layout.UNIT_KEPT - layout.UNIT_BLOCK + 1
+_TICKS = (1 << blocklayout.BLOCK_TICKS) - 1
+_PID, _TID = (layout.CHUNK.offset(name) // 4 for name in ("pid", "tid"))
+
+Units = npt.NDArray[np.void]
+
+
+class BlockEvents:
+    """Units BLOCK … KEPT of a recording: those of one thread in its order.
+
+    `units` has columns `commit`, `stack`, `tsc`, `addr` and `size` (of a FREED one, where blocks
+    are sampled: 1 if its thread made none since); `thread` is for each of them
+    an index into `threads`, which are (program, pid, tid). `kind` is the type of each.
+    """
+
+    __slots__ = ("kind", "thread", "threads", "units")
+
+    def __init__(
+        self,
+        units: Units,
+        thread: npt.NDArray[np.int32],
+        threads: list[tuple[int, int, int]],
+    ) -> None:
+        self.units = units
+        self.thread = thread
+        self.threads = threads
+        self.kind: npt.NDArray[np.uint32] = np.asarray(units["commit"] >> 28, np.uint32)
+
+    def __len__(self) -> int:
+        return len(self.units)
+
+    def some(self, which: npt.NDArray[np.bool_]) -> BlockEvents:
+        """Return those that are chosen."""
+        return BlockEvents(self.units[which], self.thread[which], self.threads)
+
+
+class _Collector(Sink):
+    def __init__(self) -> None:
+        self.threads: dict[tuple[int, int, int], int] = {}
+        self.units: list[Units] = []
+        self.thread: list[npt.NDArray[np.int32]] = []
+
+    def _number(self, program: int, pid: int, tid: int) -> int:
+        return self.threads.setdefault((program, pid, tid), len(self.threads))
+
+    def chunks(self, program: int, data: bytes | memoryview) -> None:
+        words = np.frombuffer(data, "<u4").reshape(-1, layout.CHUNK_SIZE // 4)
+        owners = words[:, [_PID, _TID]].tolist()
+        numbers = np.array([self._number(program, pid, tid) for pid, tid in owners], np.int32)
+        units = units_of_chunks(data).view(_UNIT).reshape(-1)
+        self._add(units, np.repeat(numbers, UNITS))
+
+    def chunk(self, program: int, header: bytes, first: int, units: bytes) -> None:
+        del first
+        _, tid, pid, _, _, flags = layout.CHUNK.struct.unpack(header)[:6]
+        rows = units_of(units).view(_UNIT).reshape(-1)
+        if flags & layout.CHUNK_RETURNED:
+            rows = _ends(rows)
+        self._add(rows, np.full(len(rows), self._number(program, pid, tid), np.int32))
+
+    def _add(self, units: Units, thread: npt.NDArray[np.int32]) -> None:
+        which = (units["commit"] >> 28) - layout.UNIT_BLOCK < _KINDS
+        self.units.append(units[which])
+        self.thread.append(thread[which])
+
+
+def _ends(units: Units) -> Units:
+    """Return FREED units for BLOCK_OVER ones that have been handed over before, as BLOCK."""
+    over: Units = units[units["commit"] >> 28 == layout.UNIT_BLOCK_OVER].copy()
+    over["tsc"] += over["commit"] & _TICKS
+    over["commit"] = layout.UNIT_FREED << 28
+    over["size"] = 1
+    return over
+
+
+def collect(recording: RecordingFile) -> BlockEvents:
+    """Return what a recording has of blocks and mappings, up to its damage."""
+    collector = _Collector()
+    for _ in recording.replay(collector):
+        pass
+    units = np.concatenate(collector.units) if collector.units else np.empty(0, _UNIT)
+    thread = np.concatenate(collector.thread) if collector.thread else np.empty(0, np.int32)
+    return _without_failures(BlockEvents(units, thread, list(collector.threads)))
+
+
+def _without_failures(events: BlockEvents) -> BlockEvents:
+    """Take out each FREED and UNMAPPED of a call that has failed, and what says that it has."""
+    failed = np.flatnonzero(events.kind == layout.UNIT_KEPT)
+    if not len(failed):
+        return events
+    keep = np.ones(len(events), np.bool_)
+    keep[failed] = False
+    order = np.argsort(events.thread, kind="stable")
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    for at in failed.tolist():
+        addr = events.units["addr"][at]
+        for before in range(int(place[at]) - 1, -1, -1):
+            other = int(order[before])
+            if events.thread[other] != events.thread[at]:
+                break
+            ends = events.kind[other] in (layout.UNIT_FREED, layout.UNIT_UNMAPPED)
+            if ends and events.units["addr"][other] == addr and keep[other]:
+                keep[other] = False
+                break
+    return events.some(keep)

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What return addresses of a recording are called: by its images, and by the files behind them."""
+
+from __future__ import annotations
+
+import os
+from struct import unpack_from
+
+from soscope.binfmt.dwarflines import DwarfLines
+from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.source import FileSource
+from soscope.errors import SoscopeError
+from soscope.instruments.mem.model import StackFrame
+from soscope.live.names.locate import Locator
+from soscope.live.names.staticnames import ImageNames, open_regular
+from soscope.model.image import TracedImage
+from soscope.recording.names import RecordedProgram
+from soscope.wire import blocklayout
+
+_COUNT = (1 << blocklayout.STACK_API) - 1
+_API_NAMES = {
+    "API_NEW": "operator new",
+    "API_NEW_ARRAY": "operator new[]",
+}
+APIS = {
+    value: _API_NAMES.get(name, name.removeprefix("API_").lower())
+    for name, value in vars(blocklayout).items()
+    if name.startswith("API_")
+}
+HEAP_APIS = (blocklayout.API_BRK, blocklayout.API_SBRK)
+
+
+def stack_at(program: RecordedProgram, number: int) -> tuple[int, tuple[int, ...], bool]:
+    """Return (api, return addresses, whether there were more) of a stack; (0, (), False): none."""
+    words = program.stacks
+    at = number * 8
+    if not number or at + 8 > len(words):
+        return 0, (), False
+    (head,) = unpack_from("<Q", words, at)
+    count = head & _COUNT
+    if at + 8 + 8 * count > len(words):
+        return 0, (), False
+    api = head >> blocklayout.STACK_API & 0xFF
+    return api, unpack_from(f"<{count}Q", words, at + 8), bool(head >> blocklayout.STACK_CUT & 1)
+
+
+class _NamedFile:
+    """The file behind an image; `build_id` is that of the image: another file has no names."""
+
+    def __init__(self, path: str, build_id: bytes) -> None:
+        self._locator: Locator | None = None
+        self._lines: DwarfLines | None = None
+        self.is_other = False
+        self._fd = open_regular(path)
+        if self._fd is None:
+            return
+        try:
+            image = ElfImage.from_source(FileSource(self._fd, path))
+            if build_id and (image.build_id or b"") != build_id:
+                self.is_other = True
+                return
+            names = ImageNames(image, build_id=image.build_id, path=path, roots=[""])
+            self._locator = Locator(image, names)
+        except (SoscopeError, OSError):
+            return  # its functions stay without names
+        try:
+            self._lines = DwarfLines(os.fdopen(os.dup(self._fd), "rb"))
+        except (ImportError, OSError):
+            pass  # lines are not known
+
+    def frame(self, name: str, vaddr: int) -> StackFrame:
+        """Return what a return address is called: the call is in front of it."""
+        place = None
+        if self._locator is not None:
+            try:
+                place = self._locator.at(vaddr - 1)
+            except (SoscopeError, OSError):
+                pass  # its names are damaged
+        line = self._lines.at(vaddr - 1) if self._lines is not None else None
+        file, number = line or (None, None)
+        if place is None or not place.is_found or place.symbol is None:
+            return StackFrame(name, None, vaddr, file, number)
+        return StackFrame(name, place.symbol.name, place.offset + 1, file, number)
+
+
+class FrameNames:
+    """Names of the return addresses in the processes of a recording.
+
+    `others` are the paths of files that have changed since.
+    """
+
+    def __init__(self) -> None:
+        self._files: dict[tuple[str, bytes], _NamedFile] = {}
+        self._known: dict[tuple[int, int, int], StackFrame] = {}
+        self.others: set[str] = set()
+
+    def of(self, program: RecordedProgram, pid: int, addr: int) -> StackFrame:
+        """Return the frame that `addr` is of in process `pid`."""
+        key = program.index, pid, addr
+        frame = self._known.get(key)
+        if frame is None:
+            frame = self._known[key] = self._make(program, pid, addr)
+        return frame
+
+    def _make(self, program: RecordedProgram, pid: int, addr: int) -> StackFrame:
+        image = _image_of(program, pid, addr)
+        if image is None:
+            return StackFrame(None, None, addr)
+        key = image.path, image.build_id
+        file = self._files.get(key)
+        if file is None:
+            file = self._files[key] = _NamedFile(image.path, image.build_id)
+            if file.is_other:
+                self.others.add(image.path)
+        return file.frame(image.name, addr - image.load_bias)
+
+
+def _image_of(program: RecordedProgram, pid: int, addr: int) -> TracedImage | None:
+    """Return the image that lay at an address; the process's own go before its parent's."""
+    there = [image for image in program.images().values() if image.start < addr <= image.end]
+    if not there:
+        return None
+    return max(there, key=lambda image: (image.pid == pid, image.index))

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What grows in a running process, by file, line and type: one look after the other."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from soscope.instruments.mem.diff import DiffRow, MemSums, changes, sums_of
+from soscope.instruments.mem.snapshot import attach, detach, snapshot
+
+_WINDOW = 60.0  # seconds that a rate is about
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_MINUTE = 60.0
+
+
+class Growth:
+    """What has changed within `seconds`: `rows`, what has grown most first, of process `pid`.
+
+    `live` and `live_bytes` are all of its objects at the end, `notes` say what is not known.
+    """
+
+    __slots__ = ("live", "live_bytes", "notes", "pid", "rows", "seconds")
+
+    def __init__(
+        self, pid: int, seconds: float, rows: list[DiffRow], total: tuple[int, int]
+    ) -> None:
+        self.pid = pid
+        self.seconds = seconds
+        self.rows = rows
+        self.live, self.live_bytes = total
+        self.notes: list[str] = []
+
+    def per_minute(self, count: int) -> float:
+        """Return what `count` things within the time are in a minute."""
+        return count * _MINUTE / self.seconds
+
+
+class LiveObjects:
+    """The objects of a process that counts them, watched from the first `look` on.
+
+    A rate is that of the last minute, or of the time since the first look.
+    """
+
+    def __init__(self, pid: int, *, collect: bool, qualname: bool) -> None:
+        """`collect`: garbage is collected before each look; `qualname`: qualified names."""
+        self.pid = pid
+        self._collect = collect
+        self._qualname = qualname
+        self._looks: list[tuple[float, MemSums]] = []
+
+    def look(self) -> Growth | None:
+        """Look, and return what has changed; None at the first look. Raises as `snapshot`."""
+        report = snapshot(self.pid, collect=self._collect, qualname=self._qualname)
+        now, sums = time.monotonic(), sums_of(report)
+        assert sums is not None
+        while len(self._looks) > 1 and self._looks[1][0] <= now - _WINDOW:
+            del self._looks[0]
+        self._looks.append((now, sums))
+        before, first = self._looks[0]
+        if first is sums:
+            return None
+        rows = [row for row in changes(first, sums) if row.growth != (0, 0)]
+        growth = Growth(self.pid, now - before, rows, sums.total)
+        growth.notes = report.notes
+        return growth
+
+
+@contextmanager
+def counting(pid: int) -> Iterator[None]:
+    """Have a process count its objects meanwhile; one that did so before goes on with it.
+
+    Raises as `attach`.
+    """
+    did_before = attach(pid)
+    try:
+        yield
+    finally:
+        if not did_before:
+            detach(pid)
+
+
+@contextmanager
+def unhurried() -> Iterator[None]:
+    """Keep signals that end soscope until `waited` asks for them: nothing is left half done."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def waited(seconds: float) -> bool:
+    """Wait; return False at once where a signal, which is taken, asks for an end."""
+    return signal.sigtimedwait(_ENDING, seconds) is None

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mappings: addresses that come and go in parts."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable
+
+from soscope.instruments.mem.events import BlockEvents
+from soscope.instruments.mem.model import NativeTotals
+from soscope.wire import layout
+
+_PAGE = 4096
+
+
+class MappedArea:
+    """One mapping: `size` is what was asked for, `left` how many bytes of its pages are there.
+
+    `whole` are all bytes of its pages.
+    """
+
+    __slots__ = ("left", "size", "stack", "thread", "whole")
+
+    def __init__(self, size: int, whole: int, stack: int, thread: int) -> None:
+        self.size = size
+        self.whole = self.left = whole
+        self.stack = stack
+        self.thread = thread
+
+    @property
+    def bytes(self) -> int:
+        """The bytes that are there of those that were asked for."""
+        return self.size if self.left == self.whole else self.left
+
+
+class _Space:
+    """The mappings of one process: parts that do not overlap, in order."""
+
+    __slots__ = ("ends", "of", "starts")
+
+    def __init__(self) -> None:
+        self.starts: list[int] = []
+        self.ends: list[int] = []
+        self.of: list[MappedArea] = []
+
+    def cut(self, start: int, end: int) -> list[MappedArea]:
+        """Take [start, end) out; return the mappings that had a part of it."""
+        first = bisect_right(self.ends, start)
+        last = bisect_left(self.starts, end)
+        touched = self.of[first:last]
+        rest: list[tuple[int, int, MappedArea]] = []
+        for at in range(first, last):
+            low, high, mapping = self.starts[at], self.ends[at], self.of[at]
+            mapping.left -= min(high, end) - max(low, start)
+            if low < start:
+                rest.append((low, start, mapping))
+            if high > end:
+                rest.append((end, high, mapping))
+        self.starts[first:last] = [low for low, _, _ in rest]
+        self.ends[first:last] = [high for _, high, _ in rest]
+        self.of[first:last] = [mapping for _, _, mapping in rest]
+        return touched
+
+    def add(self, start: int, end: int, mapping: MappedArea) -> None:
+        """Put a mapping where nothing is."""
+        at = bisect_left(self.starts, start)
+        self.starts.insert(at, start)
+        self.ends.insert(at, end)
+        self.of.insert(at, mapping)
+
+
+class Mappings:
+    """All mappings of a recording; `alive` are those that are left, `peak_tsc` when most were.
+
+    `at_peak` are (mapping, its bytes then).
+    """
+
+    __slots__ = ("_bytes", "_count", "_spaces", "alive", "at_peak", "peak_tsc", "totals")
+
+    def __init__(self, events: BlockEvents, is_heap: Callable[[int, int], bool]) -> None:
+        """`is_heap` says of (program, stack) whether brk or sbrk was called: bytes, not pages."""
+        self.totals = NativeTotals()
+        self.alive: dict[MappedArea, None] = {}
+        self.at_peak: list[tuple[MappedArea, int]] = []
+        self.peak_tsc = 0
+        self._bytes = self._count = 0
+        self._spaces: dict[tuple[int, int], _Space] = {}
+        chosen = events.some(
+            (events.kind == layout.UNIT_MAPPED) | (events.kind == layout.UNIT_UNMAPPED)
+        )
+        order = chosen.units["tsc"].argsort(kind="stable")
+        last: dict[int, MappedArea] = {}  # of each thread
+        for at in order.tolist():
+            _, stack, tsc, addr, size = (int(word) for word in chosen.units[at])
+            thread = int(chosen.thread[at])
+            program, pid, _ = chosen.threads[thread]
+            space = self._spaces.setdefault((program, pid), _Space())
+            is_mapped = int(chosen.kind[at]) == layout.UNIT_MAPPED
+            if is_mapped:
+                end = addr + size
+                if not is_heap(program, stack):
+                    end += -end % _PAGE
+                self._cut(space, addr, end, thread, last)
+                mapping = MappedArea(size, end - addr, stack, thread)
+                last[thread] = mapping
+                space.add(addr, end, mapping)
+                self.alive[mapping] = None
+                self._bytes += size
+                self._count += 1
+                self.totals.allocations += 1
+                self.totals.allocated_bytes += size
+                if self._bytes > self.totals.peak_bytes:
+                    self.peak_tsc = tsc
+            else:
+                self._cut(space, addr, addr + size, thread, last)
+        if self._bytes > self.totals.peak_bytes:
+            self._keep_peak()
+        self.totals.live = len(self.alive)
+        self.totals.live_bytes = self._bytes
+
+    def _keep_peak(self) -> None:
+        self.totals.peak_bytes = self._bytes
+        self.totals.peak = self._count
+        self.at_peak = [(mapping, mapping.bytes) for mapping in self.alive]
+
+    def _cut(
+        self, space: _Space, start: int, end: int, thread: int, last: dict[int, MappedArea]
+    ) -> None:
+        """Unmap; a mapping has gone when none of it is left."""
+        first = bisect_right(space.ends, start)
+        until = bisect_left(space.starts, end)
+        if first < until and self._bytes > self.totals.peak_bytes:
+            self._keep_peak()  # as long as it grows nobody need look
+        before = sum(mapping.bytes for mapping in {*space.of[first:until]})
+        touched = {*space.cut(start, end)}
+        self._bytes += sum(mapping.bytes for mapping in touched) - before
+        for mapping in touched:
+            if not mapping.left and mapping in self.alive:
+                del self.alive[mapping]
+                self._count -= 1
+                self.totals.frees += 1
+                self.totals.temporary += last.get(thread) is mapping

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Blocks with the times at which they came and went, of the events of all processes.
+
+A block belongs to the process that made it. What a forked child frees of its parent's is not its
+own, and no event of its parent's.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from soscope.instruments.mem.events import BlockEvents
+from soscope.instruments.mem.sampled import Chances
+from soscope.wire import blocklayout, layout
+
+Integers = npt.NDArray[np.int64]
+FOREVER = np.iinfo(np.int64).max
+_TICKS = (1 << blocklayout.BLOCK_TICKS) - 1
+# A processor may read its clock some hundred instructions early: the next owner of a block may
+# seem to have it before it was freed by another thread.
+_EARLY = 2000  # ticks
+
+
+class MatchedBlocks:
+    """All blocks of a recording, in columns, and the ends that belong to none of them.
+
+    `start` and `end` are times (tsc; FOREVER: it is alive), `size` bytes, `stack` a number of its
+    program's, `thread` an index into the events' threads, `temporary` whether its thread freed it
+    before it made another. Where blocks were chosen by chance, each stands for `count` of them,
+    else for 1.0; `variance` is that of its bytes. `unseen` counts blocks whose end was not seen,
+    but whose memory came back as another block's; `strange` frees of what is no block here, but
+    for those of forked children: they free what their parent has made.
+    """
+
+    __slots__ = (
+        "_is_sampled",
+        "count",
+        "end",
+        "size",
+        "stack",
+        "start",
+        "strange",
+        "temporary",
+        "thread",
+        "unseen",
+        "variance",
+    )
+
+    def __init__(self, events: BlockEvents, sample_bytes: int | None = None) -> None:
+        self._is_sampled = sample_bytes is not None
+        processes = _processes(events)
+        units, kind = events.units, events.kind
+        is_over = kind == layout.UNIT_BLOCK_OVER
+        made = np.flatnonzero(is_over | (kind == layout.UNIT_BLOCK))
+        self.start: Integers = units["tsc"][made].astype(np.int64)
+        self.size: Integers = units["size"][made].astype(np.int64)
+        chances = Chances(sample_bytes)
+        self.count = chances.count(self.size)
+        self.variance = chances.variance(self.size)
+        self.stack: npt.NDArray[np.uint32] = units["stack"][made]
+        self.thread = events.thread[made]
+        self.temporary = is_over[made]
+        self.end: Integers = np.full(len(made), FOREVER, np.int64)
+        ticks = (units["commit"][made] & _TICKS).astype(np.int64)
+        # a thread that records alone reads no clock then: it is over before all that follows
+        self.end[self.temporary] = (self.start + np.maximum(ticks, 1))[self.temporary]
+        self.unseen = self.strange = 0
+        rank = np.full(len(events), -1, np.int64)
+        rank[made] = np.arange(len(made))
+        self._match(events, processes, rank)
+        self._find_unseen(units["addr"][made], processes[self.thread])
+
+    def _match(self, events: BlockEvents, processes: Integers, rank: Integers) -> None:
+        """Give each BLOCK the end that is the next event of its address."""
+        kind = events.kind
+        rows = np.flatnonzero((kind == layout.UNIT_BLOCK) | (kind == layout.UNIT_FREED))
+        if not len(rows):
+            return
+        addr = events.units["addr"][rows]
+        tsc = events.units["tsc"][rows].astype(np.int64)
+        where = processes[events.thread[rows]]
+        order = np.lexsort((tsc, addr, where))
+        rows, addr, tsc, where = rows[order], addr[order], tsc[order], where[order]
+        frees = kind[rows] == layout.UNIT_FREED
+        same = np.zeros(len(rows), np.bool_)  # the next row is about the same address
+        same[:-1] = (addr[1:] == addr[:-1]) & (where[1:] == where[:-1])
+        _put_right(rows, tsc, frees, same, events.thread)
+        frees = kind[rows] == layout.UNIT_FREED
+        ended = np.flatnonzero(~frees[:-1] & same[:-1] & frees[1:])
+        self.end[rank[rows[ended]]] = tsc[ended + 1]
+        known = np.zeros(len(rows), np.bool_)
+        known[ended + 1] = True
+        others = _first_processes(events)
+        if not self._is_sampled:  # else it may be a free of what was not chosen
+            self.strange = int((frees & ~known & np.isin(where, others)).sum())
+        replaced = np.flatnonzero(~frees[:-1] & same[:-1] & ~frees[1:])
+        self.end[rank[rows[replaced]]] = tsc[replaced + 1]
+        self.unseen = len(replaced)
+        self._find_temporary(events, rank, rows[ended], rows[ended + 1])
+
+    def _find_temporary(
+        self, events: BlockEvents, rank: Integers, made: Integers, freed: Integers
+    ) -> None:
+        """Say of blocks with an event for each end which were their thread's last ones."""
+        own = events.thread[made] == events.thread[freed]
+        if self._is_sampled:  # the agent knows of the blocks in between
+            own &= events.units["size"][freed] == 1
+            self.temporary[rank[made[own]]] = True
+            return
+        made, freed = made[own], freed[own]
+        if not len(made):
+            return
+        order = np.argsort(events.thread, kind="stable")
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        # how many blocks there were in front of each event, in the order of threads
+        count = np.cumsum(rank[order] >= 0)
+        short = count[place[freed]] == count[place[made]]
+        self.temporary[rank[made[short]]] = True
+
+    def _find_unseen(self, addr: npt.NDArray[np.uint64], where: Integers) -> None:
+        """End blocks that seem alive, but whose memory was a temporary block's later."""
+        alive = np.flatnonzero(self.end == FOREVER)
+        over = np.flatnonzero(self.temporary)
+        if not len(alive) or not len(over):
+            return
+        over = over[np.isin(addr[over], addr[alive])]
+        if not len(over):
+            return
+        rows = np.concatenate((alive, over))
+        order = np.lexsort((self.start[rows], addr[rows], where[rows]))
+        rows = rows[order]
+        here, there = rows[:-1], rows[1:]
+        gone = (
+            (self.end[here] == FOREVER)
+            & (addr[here] == addr[there])
+            & (where[here] == where[there])
+        )
+        self.end[here[gone]] = self.start[there[gone]]
+        self.unseen += int(gone.sum())
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @property
+    def bytes(self) -> npt.NDArray[np.float64]:
+        """The bytes that each one stands for."""
+        total: npt.NDArray[np.float64] = self.size * self.count
+        return total
+
+    def alive_at(self, tsc: int) -> npt.NDArray[np.int64]:
+        """Return the blocks that were there behind everything that happened at `tsc`."""
+        return np.flatnonzero((self.start <= tsc) & (self.end > tsc))
+
+    def alive(self) -> npt.NDArray[np.int64]:
+        """Return the blocks that are alive at the end."""
+        return np.flatnonzero(self.end == FOREVER)
+
+    def peak(self) -> tuple[int, int, int]:
+        """Return (bytes, blocks, tsc) of the moment when most bytes were there.
+
+        Bytes and blocks are those that the recorded ones stand for.
+        """
+        if not len(self.start):
+            return 0, 0, 0
+        gone = np.flatnonzero(self.end != FOREVER)
+        times = np.concatenate((self.end[gone], self.start))  # what goes at a time goes first
+        order = np.argsort(times, kind="stable")
+        sizes = self.bytes if self._is_sampled else self.size
+        total = np.cumsum(np.concatenate((-sizes[gone], sizes))[order])
+        at = int(np.argmax(total))
+        tsc = int(times[order[at]])
+        there = np.concatenate((-self.count[gone], self.count))[order[: at + 1]]
+        return round(float(total[at])), round(float(there.sum())), tsc
+
+
+def _processes(events: BlockEvents) -> Integers:
+    """Return a number of the process of each thread."""
+    numbers: dict[tuple[int, int], int] = {}
+    pairs = [(program, pid) for program, pid, _ in events.threads]
+    return np.array([numbers.setdefault(pair, len(numbers)) for pair in pairs], np.int64)
+
+
+def _first_processes(events: BlockEvents) -> list[int]:
+    """Return the numbers of the processes that have executed their program themselves."""
+    first: dict[int, int] = {}
+    numbers = _processes(events).tolist()
+    for (program, _, _), number in zip(events.threads, numbers, strict=True):
+        first.setdefault(program, number)
+    return list(first.values())
+
+
+def _put_right(
+    rows: Integers,
+    tsc: Integers,
+    frees: npt.NDArray[np.bool_],
+    same: npt.NDArray[np.bool_],
+    thread: npt.NDArray[np.int32],
+) -> None:
+    """Put a free in front of the block that came hardly earlier, if another one was there."""
+    third = np.flatnonzero(~frees[:-2] & ~frees[1:-1] & frees[2:] & same[:-2] & same[1:-1]) + 2
+    early = tsc[third] - tsc[third - 1] < _EARLY
+    other = thread[rows[third]] != thread[rows[third - 1]]
+    for at in third[early & other].tolist():
+        rows[at - 1], rows[at] = rows[at], rows[at - 1]
+        tsc[at - 1], tsc[at] = tsc[at], tsc[at - 1]

@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The objects instrument: which objects of an interpreter are alive, and where they were made.
+
+The agent keeps a table in the process's own memory. soscope reads it from outside at moments
+at which the process waits: it asks for that when its program has ended of itself, or stands
+still because a signal, or a call of `_exit`, is about to end it.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+
+from soscope.control.instrument import Hooks, Instrument
+from soscope.errors import SoscopeError
+from soscope.instruments.mem.layouts import agent_layouts, ruby_library
+from soscope.instruments.mem.onpath import finder_source
+from soscope.instruments.mem.rubyobjects import look_at_ruby
+from soscope.instruments.mem.survivors import Survivors, look
+from soscope.proc import status
+from soscope.proc.memory import ProcessMemory
+from soscope.prototypes import load
+from soscope.select.filter import ALL, compile_selection
+from soscope.wire import layout as wire
+from soscope.wire import objectlayout as layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from soscope.binfmt.source import ByteSource
+    from soscope.control.outcome import ProgramOutcome
+    from soscope.instruments.mem.rss import RssInstrument
+    from soscope.recording.sink import Sink
+    from soscope.wire.block import ControlBlock
+
+# Calls at which the agent looks for a way in: an interpreter makes some of them soon after its
+# start. Those of the exec family end a program while its objects are alive.
+_CALLS = (
+    "read,open,open64,openat,openat64,fopen,fopen64,fstat,fstat64,stat,stat64,lseek,lseek64,"
+    "malloc,calloc,mmap,mmap64,readlink,getcwd,"
+    "execv,execve,execveat,execvp,execvpe,execl,execle,execlp,fexecve"
+)
+_NONE = "soscope-hooks-nothing"
+_PULSE = 0.2  # seconds between heartbeats during a look: the agent waits for three without any
+
+REFUSALS = {
+    layout.OBJECTS_NO_FUNCTION: "it does not define {text}",
+    layout.OBJECTS_NO_LAYOUT: "its version is not known: {text}",
+    layout.OBJECTS_NO_GIL: "it is a free-threaded build",
+    layout.OBJECTS_NO_CODE: "its code that announces new objects cannot be changed",
+    layout.OBJECTS_NO_MEMORY: "there is no memory for the tables",
+    layout.OBJECTS_NO_END: "its end cannot be heard of",
+    layout.OBJECTS_WRONG: "objects made for a test were not counted right",
+    layout.OBJECTS_RACTORS: "it makes Ractors, which are not told of each other's objects",
+    layout.OBJECTS_TAKEN: "the program counts them itself (soscope_mem), or another tool does",
+    layout.OBJECTS_NO_LINES: "soscope has them counted by type alone",
+    layout.OBJECTS_REPLACED: "another tool has taken the interpreter's tracer",
+}
+
+
+class ObjectsInstrument(Instrument):
+    """Looks at the objects of all processes of a session when they end.
+
+    `collect`: garbage is collected before. `types`: objects are told by type alone. `qualname`:
+    types are shown by qualified names. `survivors` are those of each process, by its number;
+    `refusals` say why others have none.
+    """
+
+    name = "objects"
+    wants_signals = True
+    wants_ends = True
+
+    def __init__(
+        self,
+        *,
+        collect: bool = False,
+        types: bool = False,
+        qualname: bool = False,
+        is_visit: bool = False,
+        rss: RssInstrument | None = None,
+    ) -> None:
+        """`is_visit`: nothing is hooked; the interpreter is given orders.
+
+        `rss` looks at the memory of each process when its objects are looked at.
+        """
+        flags = layout.OBJECTS_COLLECT * collect | layout.OBJECTS_TYPES * types
+        layouts = agent_layouts()
+        library = b"" if is_visit else ruby_library()
+        source = b"" if is_visit else finder_source()
+        at = layout.OBJECTS.size + len(layouts)
+        first_place = at + len(library) + len(source)
+        first_place += -first_place % 64
+        own = layout.OBJECTS.struct.pack(
+            flags,
+            len(layouts) // layout.PYTHON.size,
+            layout.OBJECTS.size,
+            first_place,
+            layout.OBJECTS_PLACES,
+            0,
+            at if library else 0,
+            at + len(library) if source else 0,
+        )
+        self.hooks: Hooks = Hooks(
+            wire.INSTRUMENT_OBJECTS,
+            compile_selection([_NONE if is_visit else _CALLS], [ALL]),
+            load(),
+            entry_only=True,
+            own_size=first_place + layout.OBJECTS_PLACES * layout.OBJECTS_PLACE.size,
+            own=own + layouts + library + source,
+        )
+        self._types = types
+        self._qualname = qualname
+        self._rss = rss
+        self._has_counted = False
+        self._without_place = 0
+        self._said: list[str] = []
+        self.survivors: dict[int, Survivors] = {}
+        self.refusals: dict[int, str] = {}
+        self._blocks: dict[int, ControlBlock] = {}
+        self._inner: dict[tuple[int, int], int] = {}  # id of a block, a process's own number
+
+    # ---- processes ----
+
+    def process(self, pid: int, block: ControlBlock) -> None:
+        """Take note of a process."""
+        self._blocks[pid] = block
+        try:
+            self._inner[id(block), status.inner_pid(pid)] = pid
+        except SoscopeError:
+            self._inner[id(block), pid] = pid  # it has ended
+
+    def move(self) -> bool:
+        """Look at the objects of the processes that ask for it."""
+        has_moved = False
+        for block in {id(block): block for block in self._blocks.values()}.values():
+            for place in ObjectsPlace.all(block):
+                if place.asked != place.answered:
+                    pid = self._inner.get((id(block), place.pid))
+                    if pid is not None:
+                        with beating(block):
+                            self._look(pid, place)
+                        has_moved = True
+                    place.answer()
+        return has_moved
+
+    def ending(self, pid: int, block: ControlBlock) -> None:
+        """Look at the objects of a process that ends otherwise than by its last statement."""
+        places = ObjectsPlace.all(block)
+        own = [place for place in places if self._inner.get((id(block), place.pid)) == pid]
+        for place in own or places[:1]:  # a forked child may never have noticed that it is one
+            if place.state == layout.OBJECTS_COUNTING and place.reason != layout.OBJECTS_AT_END:
+                self._look(pid, place)
+
+    def _look(self, pid: int, place: ObjectsPlace) -> None:
+        try:
+            memory = ProcessMemory(pid)
+        except OSError as error:
+            self.refusals[pid] = f"its memory cannot be read: {error.strerror}"
+            return
+        try:
+            self.survivors[pid] = survivors = survivors_of(memory, place)
+            if self._rss is not None:
+                self._rss.measure(pid, survivors.blocks)
+        except ValueError as error:
+            self.refusals[pid] = str(error)
+        finally:
+            memory.close()
+
+    def take(self, program: ProgramOutcome, block: ControlBlock, sink: Sink) -> None:
+        """Write the survivors of one program's processes down."""
+        shared = any(image.name.startswith("libpython") for image in program.images)
+        libpython = "shared" if shared else "static"
+        places = ObjectsPlace.all(block)
+        for place in places:
+            pid = self._inner.get((id(block), place.pid), place.pid)
+            if place.state == layout.OBJECTS_REFUSED:
+                self.refusals[pid] = refusal(place)
+            self._has_counted |= place.runtime != layout.RUNTIME_NONE
+        self._without_place += ObjectsPlace.missing(block)
+        for pid in [pid for pid, other in self._blocks.items() if other is block]:
+            del self._blocks[pid]
+            survivors = self.survivors.pop(pid, None)
+            if survivors is not None:
+                self._said += [f"process {pid}: {note}" for note in survivors.notes]
+                for said in survivors.to_json(pid, libpython):
+                    sink.objects(program.index, said)
+
+    def options(self) -> dict[str, object]:
+        """Return how objects are counted, for a recording."""
+        mode = "types" if self._types else "exact"
+        return {"objects": {"mode": mode, "qualname": self._qualname}}
+
+    def totals(self) -> dict[str, object]:
+        """Return what a recording has to say at its end beside the objects."""
+        return {"notes": self.notes()}
+
+    def notes(self) -> list[str]:
+        """Say whose objects are not known, and why."""
+        notes = [
+            f"process {pid}: its objects are not known: {why}" for pid, why in self.refusals.items()
+        ]
+        notes += self._said
+        if not self._has_counted and not self.refusals:
+            notes.append("no interpreter whose objects can be counted has run any code")
+        if self._without_place:
+            notes.append(f"there was no room for the objects of {self._without_place:,} processes")
+        return notes
+
+
+def _head(own: memoryview) -> dict[str, int]:
+    """Return the fields that the instrument's own bytes begin with, zeros where there are none."""
+    fields = layout.OBJECTS.fields
+    if len(own) < layout.OBJECTS.size:
+        return dict.fromkeys(fields, 0)
+    return dict(zip(fields, layout.OBJECTS.struct.unpack_from(own), strict=True))
+
+
+class ObjectsPlace:
+    """What the agent says of one process, as it was when this was made."""
+
+    def __init__(self, block: ControlBlock, own: memoryview, at: int) -> None:
+        self._block = block
+        self._at = at
+        said = layout.OBJECTS_PLACE.struct.unpack_from(own, at)
+        fields = dict(zip(layout.OBJECTS_PLACE.fields, said, strict=True))
+        self.pid: int = fields["pid"]
+        self.state: int = fields["state"]
+        self.runtime: int = fields["runtime"]
+        self.minor: int = fields["minor"]
+        self.refusal: int = fields["refusal"]
+        self.reason: int = fields["reason"]
+        self.asked: int = fields["asked"]
+        self.answered: int = fields["answered"]
+        self.done: int = fields["done"]
+        self.side: int = fields["side"]
+        self.tally: int = fields["tally"]
+        self.ruby: int = fields["ruby"]
+        self.text: str = fields["text"].split(b"\0")[0].decode("utf-8", "replace")
+
+    @classmethod
+    def all(cls, block: ControlBlock) -> list[ObjectsPlace]:
+        """Return what the agent says of each process of a program."""
+        try:
+            with block.own(wire.INSTRUMENT_OBJECTS) as own:
+                head = _head(own)
+                first, count = head["first_place"], min(head["places_used"], head["places"])
+                ats = range(first, first + count * layout.OBJECTS_PLACE.size)
+                return [cls(block, own, at) for at in ats[:: layout.OBJECTS_PLACE.size]]
+        except ValueError:
+            return []  # closed
+
+    @staticmethod
+    def missing(block: ControlBlock) -> int:
+        """Return how many processes of a program found no place."""
+        with block.own(wire.INSTRUMENT_OBJECTS) as own:
+            head = _head(own)
+        return max(head["places_used"] - head["places"], 0)
+
+    def answer(self) -> None:
+        """Let the process go on, which has asked."""
+        with self._block.own(wire.INSTRUMENT_OBJECTS) as own:
+            at = self._at + layout.OBJECTS_PLACE.offset("answered")
+            own[at : at + 4] = self.asked.to_bytes(4, "little")
+
+
+@contextmanager
+def beating(block: ControlBlock) -> Iterator[None]:
+    """Have the agent wait: it goes on where it takes soscope for gone, in the middle of a look."""
+    is_over = threading.Event()
+
+    def beat() -> None:
+        while not is_over.wait(_PULSE):
+            block.heartbeat += 1
+
+    thread = threading.Thread(target=beat, name="heartbeat", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def survivors_of(memory: ByteSource, place: ObjectsPlace) -> Survivors:
+    """Return the survivors of a process that stands still, whichever interpreter it runs.
+
+    Raises ValueError where what the agent keeps in its memory cannot be read.
+    """
+    if place.runtime == layout.RUNTIME_RUBY:
+        return look_at_ruby(memory, place)
+    return look(memory, place)
+
+
+def refusal(place: ObjectsPlace) -> str:
+    """Say why the objects of a process are not counted."""
+    return REFUSALS.get(place.refusal, "the agent has not said why").format(text=place.text)

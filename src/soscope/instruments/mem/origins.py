@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Origins: where in its code a process made objects, as the agent has taken it down."""
+
+from __future__ import annotations
+
+from _collections_abc import Callable
+
+from soscope.binfmt.source import ByteSource
+from soscope.wire import objectlayout as layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.instruments.mem.sidetable import Tally
+
+NO_ROOM = 0  # the number of an origin that had no room
+_FIRST = 2  # of those that have a place: below, there was no room, or no frame ran
+_ENCODINGS = {0: "utf-8", 1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}
+
+Place = tuple[str | None, int]  # file and line; no file: (None, 0)
+
+
+class OriginCode:
+    """What a code object said of itself: `lines` is its line table, as its version has it."""
+
+    __slots__ = ("file", "first_line", "lines", "name")
+
+    def __init__(self, memory: ByteSource, addr: int) -> None:
+        """Read the copy at `addr`. Raises ValueError where it cannot be read."""
+        head = layout.CODE
+        data = memory.read(addr, head.size)
+        if len(data) < head.size:
+            raise ValueError("a copy of a code object cannot be read")
+        first, file_size, file_width, name_size, name_width, lines_size = head.struct.unpack(data)
+        rest = memory.read(addr + head.size, file_size + name_size + lines_size)
+        self.first_line: int = first
+        self.file = _text(rest[:file_size], file_width)
+        self.name = _text(rest[file_size : file_size + name_size], name_width)
+        self.lines = rest[file_size + name_size :]
+
+
+class Origins:
+    """The origins of a process, by number; read once, looked up when they are asked for.
+
+    `line` makes a line of a code object and the bytes between its first instruction and that
+    which ran; None: that instruction belongs to no line.
+    """
+
+    __slots__ = ("_codes", "_data", "_line", "_memory")
+
+    def __init__(
+        self, memory: ByteSource, tally: Tally, line: Callable[[OriginCode, int], int | None]
+    ) -> None:
+        self._memory = memory
+        self._line = line
+        self._codes: dict[int, OriginCode | None] = {}
+        self._data = memory.read(tally.origins, tally.origin_count * layout.ORIGIN.size)
+
+    def place(self, number: int) -> Place:
+        """Return the file and line of an origin."""
+        size = layout.ORIGIN.size
+        if number < _FIRST or (number + 1) * size > len(self._data):
+            return None, 0
+        fields = layout.ORIGIN.struct.unpack_from(self._data, number * size)
+        copy, first_line, instr = fields[4:7]
+        code = self._code(copy)
+        if code is None:
+            return None, 0
+        line = self._line(code, instr)
+        return code.file, first_line if line is None else line
+
+    def _code(self, addr: int) -> OriginCode | None:
+        if addr not in self._codes:
+            try:
+                self._codes[addr] = OriginCode(self._memory, addr)
+            except ValueError:
+                self._codes[addr] = None
+        return self._codes[addr]
+
+
+def _text(data: bytes, width: int) -> str:
+    return data.decode(_ENCODINGS.get(width, "latin-1"), "replace")

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What of each process is resident, at its end: a look from outside while it stands still."""
+
+from __future__ import annotations
+
+import time
+from _collections_abc import Callable
+
+from soscope.control.instrument import Instrument
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.live.heap.blockpages import BlockPages
+    from soscope.wire.block import ControlBlock
+
+# Of a process, and blocks that are known to be objects': the six parts of RssParts, None: not known
+Divide = Callable[[int, "BlockPages | None"], "list[int] | None"]
+
+
+_PATIENCE = 5.0  # seconds for which all processes but the first may be held up together
+
+
+class RssInstrument(Instrument):
+    """Looks at the resident memory of all processes, by `divide`, when they end.
+
+    Where objects are counted, it looks when they are: `measure`. Of thousands of children the last
+    ones are not looked at: that would take longer than they do.
+    """
+
+    name = "rss"
+    wants_signals = True
+    wants_ends = True
+
+    def __init__(self, divide: Divide) -> None:
+        self._divide = divide
+        self._measured: set[int] = set()
+        self._parts: dict[int, list[int] | None] = {}
+        self._left = _PATIENCE
+
+    def process(self, pid: int, block: ControlBlock) -> None:
+        """Take note of a process, or of another program in it."""
+        del block
+        self._measured.discard(pid)
+        self._parts[pid] = None
+
+    def ending(self, pid: int, block: ControlBlock) -> None:
+        """Look at a process whose objects nobody has counted."""
+        del block
+        if pid not in self._measured:
+            self.measure(pid, None)
+
+    def measure(self, pid: int, objects: BlockPages | None) -> None:
+        """Look at a process; `objects` are the blocks of its objects."""
+        self._measured.add(pid)
+        is_first = pid == next(iter(self._parts), pid)
+        if is_first or self._left > 0:
+            begin = time.monotonic()
+            self._parts[pid] = self._divide(pid, objects)
+            self._left -= 0 if is_first else time.monotonic() - begin
+
+    def totals(self) -> dict[str, object]:
+        """Return the parts of each process, for a recording."""
+        return {"rss": [[pid, parts] for pid, parts in self._parts.items()]}

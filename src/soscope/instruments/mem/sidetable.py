@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a process's objects begin, and where in its code each was made.
+
+The agent keeps that in the process's own memory (soscope/objects.h); here it is read from
+outside, as columns.
+"""
+
+from __future__ import annotations
+
+from soscope.binfmt.source import ByteSource
+from soscope.wire import objectlayout as layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_SHIFTS = (0, 16, 32, 8)  # bytes from a block to its object, by what a word says
+_TOP, _LEAF, _WORD = 34, 20, 4  # bits of an address below each level
+_PAGE = 4096
+
+
+class Tally:
+    """What the agent has counted: objects `created` and `destroyed`, those without room."""
+
+    __slots__ = ("created", "destroyed", "lost", "origin_count", "origins")
+
+    def __init__(self, memory: ByteSource, addr: int) -> None:
+        """Read it. Raises ValueError where it cannot be read."""
+        packed = layout.OBJECTS_TALLY
+        data = memory.read(addr, packed.size)
+        if len(data) < packed.size:
+            raise ValueError("the objects' counters cannot be read")
+        words = packed.struct.unpack(data)
+        self.created, self.destroyed, self.lost, self.origins, self.origin_count = words
+
+
+class SideTable:
+    """The objects of a process: parallel columns, one element an object.
+
+    `addrs` are the objects' addresses (u64), `origins` numbers of origins (u32), `dying` is true
+    where the interpreter has announced an end.
+    """
+
+    __slots__ = ("addrs", "dying", "origins")
+
+    def __init__(self, memory: ByteSource, addr: int) -> None:
+        """Read the table at `addr`."""
+        import numpy as np
+
+        blocks, words = [np.empty(0, "<u8")], [np.empty(0, "<u4")]
+        for start, leaf in _leaves(memory, addr):
+            column = np.frombuffer(_read(memory, leaf, 4 * layout.SIDE_WORDS), "<u4")
+            used = np.flatnonzero(column)
+            blocks.append((used.astype("<u8") << _WORD) + np.uint64(start))
+            words.append(column[used])
+        block, word = np.concatenate(blocks), np.concatenate(words)
+        shifts = np.array(_SHIFTS, "<u8")[word >> layout.SIDE_SHIFT & 3]
+        self.addrs: NDArray[np.uint64] = block + shifts
+        self.origins: NDArray[np.uint32] = word & np.uint32(layout.SIDE_ORIGIN)
+        self.dying: NDArray[np.bool_] = (word & np.uint32(layout.SIDE_DYING)) != 0
+
+
+def _leaves(memory: ByteSource, addr: int) -> list[tuple[int, int]]:
+    """Return the lowest tables that there are: (first address that one is about, its own)."""
+    import numpy as np
+
+    leaves = []
+    tops = np.frombuffer(_read(memory, addr, 8 * layout.SIDE_TOPS), "<u8")
+    for top in np.flatnonzero(tops).tolist():
+        table = np.frombuffer(_read(memory, int(tops[top]), 8 * layout.SIDE_LEAVES), "<u8")
+        leaves += [
+            ((top << _TOP) + (leaf << _LEAF), int(table[leaf]))
+            for leaf in np.flatnonzero(table).tolist()
+        ]
+    return leaves
+
+
+def _read(memory: ByteSource, addr: int, size: int) -> bytes:
+    """Return `size` bytes; zeros for what cannot be read."""
+    data = memory.read(addr, size)
+    if len(data) == size:
+        return data
+    parts = [data, *(memory.read(addr + at, _PAGE) for at in range(len(data), size, _PAGE))]
+    return b"".join(parts)[:size].ljust(size, b"\0")

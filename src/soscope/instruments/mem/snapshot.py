@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The objects of a running process, at one moment."""
+
+from __future__ import annotations
+
+from _collections_abc import Callable
+
+from soscope.control.blocks import Blocks
+from soscope.control.interpreter import VisitedInterpreter, visit
+from soscope.control.settings import SessionSettings
+from soscope.instruments.mem.model import COMPLETE, MemProcess, MemReport, RssParts
+from soscope.instruments.mem.objects import ObjectsInstrument, ObjectsPlace, refusal, survivors_of
+from soscope.instruments.mem.report import add_survivors
+from soscope.instruments.mem.rss import Divide
+from soscope.instruments.mem.survivors import Survivors
+from soscope.proc import named
+from soscope.proc.memory import ProcessMemory
+from soscope.proc.reasons import Refused
+from soscope.wire import objectlayout as layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.control.shield import Plain
+    from soscope.wire.block import ControlBlock
+
+
+def attach(pid: int) -> bool:
+    """Have process `pid` count objects from now on, without us; say whether it did so before.
+
+    Raises NoSuchProcess, NotPermitted, AgentError and AttachError, with the process as it was.
+    """
+
+    def work(interpreter: VisitedInterpreter, place: ObjectsPlace) -> Plain:
+        was_counting = place.state == layout.OBJECTS_COUNTING
+        _begin(interpreter)
+        interpreter.stays = True
+        return (was_counting,)
+
+    return bool(_visit(pid, work)[0])
+
+
+def detach(pid: int) -> bool:
+    """Have process `pid` count no more; say whether it did. Raises as `attach`."""
+
+    def work(interpreter: VisitedInterpreter, place: ObjectsPlace) -> Plain:
+        was_counting = place.state == layout.OBJECTS_COUNTING
+        interpreter.stays = not was_counting  # then there is nothing to give back
+        return (was_counting,)
+
+    return bool(_visit(pid, work)[0])
+
+
+def snapshot(
+    pid: int, *, collect: bool = False, qualname: bool = False, divide: Divide | None = None
+) -> MemReport:
+    """Return the objects of process `pid`; those that are older than `attach` have no line.
+
+    `collect`: garbage is collected before. `qualname`: types are shown by their qualified names.
+    `divide` tells the parts of its resident memory, when it goes on again. Raises as `attach`.
+    """
+    command = named.command_words(pid)
+
+    def work(interpreter: VisitedInterpreter, place: ObjectsPlace) -> Plain:
+        interpreter.stays = place.state == layout.OBJECTS_COUNTING
+        place = _begin(interpreter)
+        if collect:
+            interpreter.order(layout.OBJECTS_GARBAGE)
+        memory = ProcessMemory(pid)
+        try:
+            return interpreter.stopped(lambda: survivors_of(memory, place).plain())
+        finally:
+            memory.close()
+
+    survivors = Survivors.of_plain(_visit(pid, work))
+    report = MemReport(command, pid)
+    report.objects_mode, report.state, report.uses_qualname = "exact", COMPLETE, qualname
+    add_survivors(report, {pid: survivors.to_json(pid, None)})
+    report.notes += survivors.notes
+    parts = None if divide is None else divide(pid, survivors.blocks)
+    report.rss = None if parts is None else RssParts(*parts)
+    process = MemProcess(pid, None, command)
+    process.state = COMPLETE
+    report.processes.append(process)
+    return report
+
+
+def _begin(interpreter: VisitedInterpreter) -> ObjectsPlace:
+    interpreter.order(layout.OBJECTS_BEGIN)
+    place = _place(interpreter.block)
+    if place.state != layout.OBJECTS_COUNTING:
+        raise Refused(refusal(place))
+    return place
+
+
+def _visit(pid: int, work: Callable[[VisitedInterpreter, ObjectsPlace], Plain]) -> Plain:
+    blocks = Blocks(SessionSettings([], pids=[pid]), [ObjectsInstrument(is_visit=True)])
+    return visit(
+        pid,
+        blocks.make,
+        lambda block: _place(block).done,
+        lambda interpreter: work(interpreter, _place(interpreter.block)),
+    )
+
+
+def _place(block: ControlBlock) -> ObjectsPlace:
+    places = ObjectsPlace.all(block)
+    if not places:
+        raise Refused("its agent has no place for what it knows")
+    return places[0]

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The objects of one process that are alive, by file, line and type: read from its memory."""
+
+from __future__ import annotations
+
+from soscope.binfmt.source import ByteSource
+from soscope.instruments.mem.origins import NO_ROOM, OriginCode, Origins
+from soscope.instruments.mem.sidetable import SideTable, Tally
+from soscope.live.heap.blockpages import BlockPages
+from soscope.live.python.lines import line_of
+from soscope.live.python.objects import ObjectReader
+from soscope.live.python.offsets import PythonLayout, layout_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from soscope.instruments.mem.objects import ObjectsPlace
+
+_MAJOR = 3
+_AT_ONCE = 20_000  # rows of a block: a recording that is cut has those before
+UNKNOWN = "?"  # a type that cannot be read
+
+PYTHON, RUBY = "python", "ruby"
+
+Row = list[str | int | None]  # file, line, type, qualified type, count, bytes
+
+
+class Survivors:
+    """The survivors of one process: `rows`, most objects first, and how many there were in all.
+
+    `runtime` is the interpreter's name and version. `lost` are objects for which there was no
+    room. `notes` are sentences for whoever reads the rows. `blocks` are those of the objects.
+    """
+
+    __slots__ = ("blocks", "created", "destroyed", "lost", "notes", "rows", "runtime")
+
+    def __init__(
+        self,
+        rows: list[Row],
+        runtime: tuple[str, str],
+        created: int,
+        destroyed: int,
+        lost: int,
+        notes: list[str],
+        blocks: BlockPages,
+    ) -> None:
+        self.blocks = blocks
+        self.rows = sorted(
+            rows,
+            key=lambda row: (-int(row[4] or 0), -int(row[5] or 0), str(row[0]), row[1], row[2]),
+        )
+        self.runtime = runtime
+        self.created = created
+        self.destroyed = destroyed
+        self.lost = lost
+        self.notes = notes
+
+    def plain(self) -> tuple[Any, ...]:
+        """Return all of it as what marshal takes."""
+        said = self.rows, self.runtime, self.created, self.destroyed, self.lost, self.notes
+        return *said, self.blocks.plain()
+
+    @classmethod
+    def of_plain(cls, said: tuple[Any, ...]) -> Survivors:
+        """Return what `plain` has returned elsewhere."""
+        rows, runtime, created, destroyed, lost, notes, blocks = said
+        made = BlockPages.of_plain(*blocks)
+        return cls(rows, runtime, created, destroyed, lost, notes, made)
+
+    def to_json(self, pid: int, libpython: str | None) -> list[dict[str, Any]]:
+        """Return OBJECTS blocks that hold it."""
+        first: dict[str, Any] = {
+            "pid": pid,
+            "runtime": {
+                "name": self.runtime[0],
+                "version": self.runtime[1],
+                "libpython": libpython if self.runtime[0] == PYTHON else None,
+            },
+            "created": self.created,
+            "destroyed": self.destroyed,
+            "lost": self.lost,
+            "rows": self.rows[:_AT_ONCE],
+        }
+        rest = range(_AT_ONCE, len(self.rows), _AT_ONCE)
+        return [first, *({"pid": pid, "rows": self.rows[at : at + _AT_ONCE]} for at in rest)]
+
+
+def look(memory: ByteSource, place: ObjectsPlace) -> Survivors:
+    """Return the survivors of the process whose memory this is, which stands still.
+
+    Raises ValueError where what the agent keeps there cannot be read.
+    """
+    tally = Tally(memory, place.tally)
+    version = _MAJOR, place.minor
+    layout = layout_of(version)
+    table = SideTable(memory, place.side)
+
+    def line(code: OriginCode, instr: int) -> int | None:
+        return line_of(code.lines, code.first_line, instr, version)
+
+    blocks = BlockPages()
+    origins = Origins(memory, tally, line)
+    rows, without_line = _rows(memory, layout, table, origins, blocks)
+    live = sum(int(row[4] or 0) for row in rows)
+    return Survivors(
+        rows,
+        (PYTHON, f"{_MAJOR}.{place.minor}"),
+        tally.created,
+        max(tally.created - live, 0),
+        tally.lost,
+        notes_of_room(tally.lost, without_line),
+        blocks,
+    )
+
+
+def notes_of_room(lost: int, without_line: int) -> list[str]:
+    """Say what the agent's tables had no room for, in sentences.
+
+    >>> from soscope.instruments.mem.survivors import notes_of_room
+    >>> notes_of_room(3, 0)
+    ['3 objects are not counted: there was no room for them']
+    """
+    notes = []
+    if lost:
+        notes.append(f"{lost:,} objects are not counted: there was no room for them")
+    if without_line:
+        notes.append(f"{without_line:,} objects have no line: there was no room for it")
+    return notes
+
+
+def _rows(
+    memory: ByteSource,
+    layout: PythonLayout,
+    table: SideTable,
+    origins: Origins,
+    blocks: BlockPages,
+) -> tuple[list[Row], int]:
+    """Return the rows, and how many objects have no line because there was no room for it.
+
+    Add the objects' blocks.
+    """
+    import numpy as np
+
+    reader = ObjectReader(memory, layout)
+    objects = reader.look(table.addrs, table.dying)
+    blocks.add(objects.starts, objects.own)
+    blocks.add(objects.buffers, np.maximum(objects.sizes, objects.own) - objects.own)
+    alive = np.flatnonzero(objects.alive)
+    types, which = np.unique(objects.types[alive], return_inverse=True)
+    numbers, where = np.unique(table.origins[alive], return_inverse=True)
+    pairs = where * len(types) + which
+    counts = np.bincount(pairs, minlength=len(types) * len(numbers))
+    sizes = np.bincount(pairs, objects.sizes[alive], minlength=len(counts))
+    places = [origins.place(int(number)) for number in numbers]
+    without_line = np.count_nonzero(table.origins[alive] == NO_ROOM)
+    names = [name or (UNKNOWN, UNKNOWN) for name in reader.type_names(types.tolist())]
+    merged: dict[tuple[str | None, int, str, str], list[int]] = {}
+    for pair in np.flatnonzero(counts).tolist():
+        key = (*places[pair // len(types)], *names[pair % len(types)])
+        row = merged.setdefault(key, [0, 0])
+        row[0] += int(counts[pair])
+        row[1] += int(sizes[pair])
+    return [[*key, *row] for key, row in merged.items()], int(without_line)

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of `soscope mem diff`."""
+
+from __future__ import annotations
+
+from soscope.options.display import DEBUG
+from soscope.options.mem.show import JSON, LIMIT
+from soscope.options.table import Option, Values
+from soscope.options.verb import Verb
+
+USAGE = "soscope mem diff [options] A B"
+
+SHORT = f"""\
+usage: {USAGE}
+
+Compare two recordings or snapshots: what has grown from A to B, and where it was made.
+
+  --json     for programs
+  --limit N  the N largest rows alone
+  --blocks   native blocks, where there are objects, too
+
+  soscope mem snapshot -p 4711 --json >a; sleep 60; soscope mem snapshot -p 4711 --json >b
+  soscope mem diff a b
+
+soscope mem diff --help lists all options.
+"""
+
+DESCRIPTION = """\
+Compare two files by file, line and type: what has grown most from A to B comes first. Each is a
+recording that soscope mem run -o REC has made, or a document that soscope mem snapshot --json or
+soscope mem report --json has printed.
+"""
+
+EPILOG = """\
+exit status: 0 fine, 1 a file is none of these, or is not complete, 2 wrong usage.
+"""
+
+OPTIONS = [
+    DEBUG,
+    Option(
+        "--blocks",
+        dest="blocks",
+        group="what to look at",
+        help="native blocks; without it, where no file has objects",
+    ),
+    JSON,
+    LIMIT,
+]
+
+VERB = Verb(
+    "mem diff",
+    OPTIONS,
+    usage=USAGE,
+    short=SHORT,
+    description=DESCRIPTION,
+    epilog=EPILOG,
+    argument=("A B", "the earlier and the later file"),
+    least=2,
+    most=2,
+)
+make_parser = VERB.make_parser
+
+
+class MemDiffOptions:
+    """What `soscope mem diff` was told; `limit` None: all rows."""
+
+    __slots__ = ("blocks", "debug", "json", "limit", "path_a", "path_b")
+
+    def __init__(self, values: Values, paths: list[str]) -> None:
+        self.path_a, self.path_b = paths
+        self.blocks: bool = values.blocks
+        self.json: bool = values.json
+        self.limit: int | None = values.limit
+        self.debug: bool = values.debug
+
+
+def parse(arguments: list[str]) -> MemDiffOptions:
+    """Parse the words behind `soscope mem diff`. Raises UsageError, or SystemExit for help."""
+    return MemDiffOptions(*VERB.read(arguments))

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of `soscope mem flame`."""
+
+from __future__ import annotations
+
+from soscope.errors import UsageError
+from soscope.options.display import DEBUG
+from soscope.options.table import VALUE, Option
+from soscope.options.verb import Verb
+
+USAGE = "soscope mem flame -o FILE REC"
+
+SHORT = f"""\
+usage: {USAGE}
+
+Draw what was alive at the end of a recording that soscope mem run -o REC has made.
+
+  -o FILE  FILE.svg: a picture; FILE.html: a page, in which frames can be widened
+
+  soscope mem flame -o run.svg run.sosr
+
+soscope mem flame --help lists all options.
+"""
+
+DESCRIPTION = """\
+Draw a flame graph of what was alive at the end of a recording that soscope mem run -o REC has made:
+native blocks by stack, objects by file, line and type. The wider a frame, the more bytes.
+"""
+
+EPILOG = """\
+exit status: 0 fine, 1 REC is no recording of soscope mem or is not complete, or FILE cannot be
+written, 2 wrong usage.
+"""
+
+SVG, HTML = ".svg", ".html"
+
+OPTIONS = [
+    DEBUG,
+    Option(
+        "-o",
+        "--output",
+        dest="output",
+        kind=VALUE,
+        metavar="FILE",
+        group="where to",
+        help="write FILE: .svg is a picture, .html a page that needs nothing else",
+    ),
+]
+
+VERB = Verb(
+    "mem flame",
+    OPTIONS,
+    usage=USAGE,
+    short=SHORT,
+    description=DESCRIPTION,
+    epilog=EPILOG,
+    argument=("REC", "the recording"),
+    least=1,
+    most=1,
+)
+make_parser = VERB.make_parser
+
+
+class MemFlameOptions:
+    """What `soscope mem flame` was told; `output` ends with SVG or HTML."""
+
+    __slots__ = ("debug", "is_page", "output", "path")
+
+    def __init__(self, path: str, output: str) -> None:
+        self.path = path
+        self.output = output
+        self.is_page = output.lower().endswith(HTML)
+        self.debug = False
+
+
+def parse(arguments: list[str]) -> MemFlameOptions:
+    """Parse the words behind `soscope mem flame`. Raises UsageError, or SystemExit for help."""
+    values, (path,) = VERB.read(arguments)
+    if values.output is None:
+        raise UsageError("no file to draw into", hint=f"usage: {USAGE}")
+    if not values.output.lower().endswith((SVG, HTML)):
+        raise UsageError(f"'{values.output}' is neither a .svg nor a .html file")
+    options = MemFlameOptions(path, values.output)
+    options.debug = values.debug
+    return options

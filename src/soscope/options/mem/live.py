@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of `soscope mem live`."""
+
+from __future__ import annotations
+
+from soscope.errors import UsageError
+from soscope.options.display import DEBUG
+from soscope.options.mem.show import JSON, LIMIT
+from soscope.options.process import pid_option, the_pid
+from soscope.options.table import ONCE, Option, Values
+from soscope.options.units import parse_duration
+from soscope.options.verb import Verb
+
+_EVERY = 2_000_000_000  # ns
+
+USAGE = "soscope mem live [options] -p PID"
+
+SHORT = f"""\
+usage: {USAGE}
+
+Show which objects of a running process become more, a minute, by file, line and type.
+
+  -p PID        the process
+  --for TIME    look twice, with this time between, and print once
+  --every TIME  refresh so often (2s); Ctrl-C ends it
+  --gc          collect garbage before each look
+  --json        for programs, with --for
+
+  soscope mem live -p 4711
+  soscope mem live -p 4711 --for 60s
+
+soscope mem live --help lists all options.
+"""
+
+DESCRIPTION = """\
+Has the interpreter of a process take note of where each object is made, as soscope mem attach does,
+and shows what grows: at a terminal in one place, else one table after the other. At the end the
+process counts no more, unless it did so before.
+"""
+
+EPILOG = """\
+The process stands still for each look, for the time that it takes to read its objects.
+exit status: 0 fine, 1 the process cannot be visited, 2 wrong usage, 3 not permitted, 4 no such
+process, or it has ended meanwhile.
+"""
+
+_LOOK = "what to look at"
+
+OPTIONS = [
+    DEBUG,
+    pid_option(about="it stands still for some milliseconds at each look"),
+    Option("--gc", dest="gc", group=_LOOK, help="collect garbage before each look"),
+    Option(
+        "--for",
+        dest="duration",
+        kind=ONCE,
+        metavar="TIME",
+        convert=parse_duration,
+        group=_LOOK,
+        help="look twice, with this time between (60s, 5m), and print once",
+    ),
+    Option(
+        "--every",
+        dest="every",
+        kind=ONCE,
+        metavar="TIME",
+        convert=parse_duration,
+        group=_LOOK,
+        help="refresh so often (2s)",
+    ),
+    LIMIT,
+    Option(
+        "--qualname",
+        dest="qualname",
+        group=LIMIT.group,
+        help="types with module and qualified name",
+    ),
+    JSON,
+]
+
+VERB = Verb("mem live", OPTIONS, usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG)
+make_parser = VERB.make_parser
+
+
+class MemLiveOptions:
+    """What `soscope mem live` was told; `duration` (None: to the end) and `every` are in ns."""
+
+    __slots__ = ("collect", "debug", "duration", "every", "json", "limit", "pid", "qualname")
+
+    def __init__(self, values: Values) -> None:
+        """Take them from the parsed words. Raises UsageError."""
+        self.pid = the_pid(values, USAGE)
+        self.duration: int | None = values.duration
+        if self.duration is not None and values.every is not None:
+            raise UsageError("--for prints once, and --every again and again")
+        if self.duration is None and values.json:
+            raise UsageError("--json is for --for TIME, which prints once")
+        self.every: int = values.every or _EVERY
+        self.collect: bool = values.gc
+        self.json: bool = values.json
+        self.limit: int | None = values.limit
+        self.qualname: bool = values.qualname
+        self.debug: bool = values.debug
+
+
+def parse(arguments: list[str]) -> MemLiveOptions:
+    """Parse the words behind `soscope mem live`. Raises UsageError, or SystemExit for help."""
+    values, _ = VERB.read(arguments)
+    return MemLiveOptions(values)

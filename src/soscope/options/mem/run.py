@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of `soscope mem run`."""
+
+from __future__ import annotations
+
+from soscope.errors import UsageError
+from soscope.options.display import DEBUG
+from soscope.options.table import VALUE, Option, Values
+from soscope.options.units import parse_size
+from soscope.options.verb import CommandVerb
+
+EXACT, SAMPLE, COUNT = "exact", "sample", "count"
+_DEFAULT_SAMPLE = 512 << 10  # bytes
+_MOST_SAMPLE = 1 << 40
+
+USAGE = "soscope mem run [options] [--] COMMAND [ARGUMENT...]"
+
+SHORT = f"""\
+usage: {USAGE}
+
+Run COMMAND and record which objects and blocks it leaves alive, and where they were made.
+
+  --objects  objects of Python or Ruby, by file, line and type
+  --blocks   blocks of malloc and its like, and mappings, by stack
+  -f         in children, too
+  -o REC     keep a recording, which soscope mem report shows
+
+  soscope mem run --blocks -- sqlite3 :memory: 'select 1'
+
+soscope mem run --help lists all options.
+"""
+
+DESCRIPTION = """\
+Run COMMAND, and say at its end on standard error what is alive then, and where it was made. With
+-o nothing is said, and a recording is kept. Without --objects and --blocks, it is objects where
+COMMAND is an interpreter of Python or Ruby, else blocks. COMMAND's own output, exit status and
+signals stay what they are.
+"""
+
+EPILOG = """\
+exit status: that of COMMAND, or soscope dies of the signal that killed it; 125 if soscope
+itself failed or was misused, 126 if COMMAND cannot be executed, 127 if it was not found.
+"""
+
+
+class Mode:
+    """How much is recorded: `name` is EXACT, SAMPLE or COUNT; `bytes` the mean between samples."""
+
+    __slots__ = ("bytes", "name")
+
+    def __init__(self, name: str, size: int | None = None) -> None:
+        self.name = name
+        self.bytes = size
+
+
+def parse_mode(text: str) -> Mode:
+    """Return what --mode says. Raises UsageError."""
+    name, equals, size = text.partition("=")
+    if name == SAMPLE:
+        mean = parse_size(size) if equals else _DEFAULT_SAMPLE
+        if mean > _MOST_SAMPLE:
+            raise UsageError(f"'{size}' is no possible size", hint="at most 1TiB")
+        return Mode(SAMPLE, mean)
+    if text in (EXACT, COUNT):
+        return Mode(text)
+    raise UsageError(f"'{text}' is not a mode", hint="exact, sample, sample=SIZE or count")
+
+
+_WHAT, _HOW = "what to record", "how"
+
+OPTIONS = [
+    DEBUG,
+    Option(
+        "--objects",
+        dest="objects",
+        group=_WHAT,
+        help="objects of Python or Ruby, by file, line and type",
+    ),
+    Option("--blocks", dest="blocks", group=_WHAT, help="native blocks and mappings, by stack"),
+    Option(
+        "-f",
+        "--follow-forks",
+        dest="follow",
+        group=_WHAT,
+        help="children, too; without it they change nothing",
+    ),
+    Option(
+        "--mode",
+        dest="mode",
+        kind=VALUE,
+        metavar="exact|sample[=SIZE]|count",
+        default=None,
+        convert=parse_mode,
+        group=_HOW,
+        help="each one; some, one in SIZE bytes (512KiB); or no more than counts",
+    ),
+    Option("--aggregate", dest="aggregate", group=_HOW, help="a recording that does not grow"),
+    Option("--gc", dest="collect", group=_HOW, help="collect garbage once at the end"),
+    Option("--qualname", dest="qualname", group=_HOW, help="types with module and qualified name"),
+    Option(
+        "-o",
+        "--output",
+        dest="output",
+        kind=VALUE,
+        metavar="REC",
+        group="where to",
+        help="keep a recording in the file REC, in place of what it holds",
+    ),
+    Option("-q", "--quiet", dest="quiet", group="where to", help="no notes at the end"),
+]
+
+
+class MemRunOptions:
+    """What `soscope mem run` was told; `objects` and `blocks` both False: it is to choose."""
+
+    __slots__ = (
+        "blocks",
+        "collect",
+        "command",
+        "debug",
+        "follow",
+        "mode",
+        "objects",
+        "output",
+        "qualname",
+        "quiet",
+    )
+
+    def __init__(self, command: list[str], values: Values) -> None:
+        self.command = command
+        self.objects: bool = values.objects
+        self.blocks: bool = values.blocks
+        self.mode: Mode = values.mode or Mode(EXACT)
+        self.follow: bool = values.follow
+        self.collect: bool = values.collect
+        self.qualname: bool = values.qualname
+        self.output: str | None = values.output
+        self.quiet: bool = values.quiet
+        self.debug: bool = values.debug
+
+
+VERB = CommandVerb(
+    "mem run", OPTIONS, usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG
+)
+make_parser = VERB.make_parser
+
+
+def parse(arguments: list[str]) -> MemRunOptions:
+    """Parse the words behind `soscope mem run`. Raises UsageError, or SystemExit for help."""
+    values, command = VERB.read(arguments)
+    if not command:
+        raise UsageError("no command to run", hint=f"usage: {USAGE}")
+    options = MemRunOptions(command, values)
+    if values.aggregate:
+        raise UsageError("--aggregate is not built yet")
+    return options

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the verbs that show a recording of memory have in common: their options."""
+
+from __future__ import annotations
+
+from soscope.errors import UsageError
+from soscope.options.display import DEBUG
+from soscope.options.table import VALUE, Option
+from soscope.options.units import parse_count
+from soscope.options.verb import Verb
+
+STATS, TABLE = "stats", "table"
+_HOW = "how to show it"
+
+JSON = Option("--json", dest="json", group=_HOW, help="one JSON document, for programs")
+LIMIT = Option(
+    "--limit",
+    dest="limit",
+    kind=VALUE,
+    metavar="N",
+    convert=parse_count,
+    group=_HOW,
+    help="the N largest rows alone",
+)
+FORMAT = Option(
+    "--format",
+    dest="format",
+    kind=VALUE,
+    metavar="table|stats",
+    default=TABLE,
+    choices=(TABLE, STATS),
+    group=_HOW,
+    help="stats: lines of COUNT FILE:LINE:TYPE and nothing else",
+)
+
+
+class ShowOptions:
+    """What such a verb was told: the recording, and how to show it; `limit` None: all rows."""
+
+    __slots__ = ("debug", "format", "json", "limit", "path")
+
+    def __init__(self, path: str, *, form: str, json: bool, limit: int | None, debug: bool) -> None:
+        self.path = path
+        self.format = form
+        self.json = json
+        self.limit = limit
+        self.debug = debug
+
+
+def make_verb(name: str, about: str, more: str = "") -> Verb:
+    """Return the verb `soscope mem NAME`, which shows `about` of a recording."""
+    usage = f"soscope mem {name} [options] REC"
+    options = [DEBUG, JSON, LIMIT]
+    if name == "report":
+        options.append(FORMAT)
+    short = [
+        f"usage: {usage}",
+        "",
+        f"Show {about} of a recording that soscope mem run -o REC has made.",
+        "",
+        "  --json     for programs",
+        "  --limit N  the N largest rows alone",
+        "",
+        f"  soscope mem {name} run.sosr",
+        "",
+        f"soscope mem {name} --help lists all options.",
+        "",
+    ]
+    return Verb(
+        f"mem {name}",
+        options,
+        usage=usage,
+        short="\n".join(short),
+        description=f"Show {about} of a recording that soscope mem run -o REC has made.{more}\n",
+        epilog="exit status: 0 fine, 1 REC is no recording of soscope mem, 2 wrong usage.\n",
+        argument=("REC", "the recording"),
+        least=1,
+        most=1,
+    )
+
+
+def parse_show(verb: Verb, words: list[str]) -> ShowOptions:
+    """Parse the words behind such a verb. Raises UsageError, or SystemExit for help."""
+    values, (path,) = verb.read(words)
+    form = getattr(values, "format", TABLE)
+    if values.json and form == STATS:
+        raise UsageError("--json and --format stats are two forms")
+    return ShowOptions(path, form=form, json=values.json, limit=values.limit, debug=values.debug)

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What grows in a running process: a table for people, and soscope/mem-live/1."""
+
+from __future__ import annotations
+
+from soscope.report.jsontext import json_document
+from soscope.report.mem.text import ROWS, size_text
+from soscope.report.words import plural, printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.instruments.mem.diff import DiffRow
+    from soscope.instruments.mem.live import Growth
+
+SCHEMA = "soscope/mem-live/1"
+
+
+def document(growth: Growth, limit: int | None = None) -> str:
+    """Return the JSON document; of the rows the `limit` first, None: all."""
+    return json_document(
+        {
+            "schema": SCHEMA,
+            "pid": growth.pid,
+            "seconds": round(growth.seconds, 3),
+            "rows": [
+                {
+                    "file": row.file,
+                    "line": row.line,
+                    "type": row.type,
+                    "count": row.count_b,
+                    "bytes": row.bytes_b,
+                    "count_per_minute": round(growth.per_minute(row.growth[0]), 1),
+                    "bytes_per_minute": round(growth.per_minute(row.growth[1]), 1),
+                }
+                for row in growth.rows[:limit]
+            ],
+            "notes": growth.notes,
+        }
+    )
+
+
+def text(growth: Growth, limit: int | None = None) -> str:
+    """Return a table of what has changed, the largest growth first."""
+    most = ROWS if limit is None else limit
+    alive = f"{growth.live:,} objects of {size_text(growth.live_bytes)}"
+    lines = [f"process {growth.pid}: {alive}; changes of {growth.seconds:.1f} s", ""]
+    if growth.rows:
+        lines.append(f"{'a minute':>10} {'of bytes':>11} {'alive':>10}  made at")
+    lines += [_line(row, growth) for row in growth.rows[:most]]
+    if len(growth.rows) > most:
+        lines.append(f"{'':10} … {plural(len(growth.rows) - most, 'more row')}: --limit")
+    if not growth.rows:
+        lines.append("nothing has grown or shrunk")
+    return "".join(f"{printable(line)}\n" for line in (*lines, *growth.notes))
+
+
+def _line(row: DiffRow, growth: Growth) -> str:
+    count, size = (round(growth.per_minute(change)) for change in row.growth)
+    grown = f"{'-' if size < 0 else '+'}{size_text(abs(size))}" if size else "0 B"
+    where = f"{row.file or '?'}:{row.line}:{row.type}"
+    return f"{count:>+10,d} {grown:>11} {row.count_b:10,d}  {where}"
