@@ -8,7 +8,9 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from soscope import mem
     from soscope.errors import SoscopeError
+    from soscope.hooking.hook import Hook, hook
     from soscope.instruments.trace.live import Call, trace
     from soscope.instruments.trace.opened import Recording
     from soscope.instruments.trace.opened import open_recording as open  # noqa: A004  soscope.open
@@ -23,26 +25,32 @@ __all__ = [
     "Answer",
     "Binding",
     "Call",
+    "Hook",
     "Image",
     "Process",
     "Recording",
     "Slot",
     "SoscopeError",
     "__version__",
+    "hook",
+    "mem",
     "open",
     "trace",
 ]
 
-# name -> (module, name there)
+# name -> (module, name there; none: the module itself)
 _LAZY = {
     "Answer": ("soscope.live.lookup.answer", "Answer"),
     "Binding": ("soscope.live.slots.bindings", "Binding"),
     "Call": ("soscope.instruments.trace.live", "Call"),
+    "Hook": ("soscope.hooking.hook", "Hook"),
     "Image": ("soscope.linker.image", "Image"),
     "Process": ("soscope.live.process", "Process"),
     "Recording": ("soscope.instruments.trace.opened", "Recording"),
     "Slot": ("soscope.linker.image", "Slot"),
     "SoscopeError": ("soscope.errors", "SoscopeError"),
+    "hook": ("soscope.hooking.hook", "hook"),
+    "mem": ("soscope.mem", ""),
     "open": ("soscope.instruments.trace.opened", "open_recording"),
     "trace": ("soscope.instruments.trace.live", "trace"),
 }
@@ -55,7 +63,9 @@ def __getattr__(name: str) -> object:
     from importlib import import_module
 
     module, attribute = _LAZY[name]
-    value: object = getattr(import_module(module), attribute)
+    value: object = import_module(module)
+    if attribute:
+        value = getattr(value, attribute)
     globals()[name] = value
     return value
 

@@ -9,8 +9,18 @@ from soscope.report.output import Output
 from soscope.report.trace.display import Display
 
 
-def make(mode: str, output: Output, display: Display, *, json: bool) -> Listener:
-    """Return the listener that shows a trace of this mode on `output`."""
+def make(
+    mode: str,
+    output: Output,
+    display: Display,
+    *,
+    json: bool,
+    injected: dict[str, object] | None = None,
+) -> Listener:
+    """Return the listener that shows a trace of this mode on `output`.
+
+    `injected` is what was done to its calls, None: nothing was.
+    """
     if mode != MODE_TRACE:
         if json:
             from soscope.report.trace.summaryjson import SummaryJsonListener
@@ -19,6 +29,10 @@ def make(mode: str, output: Output, display: Display, *, json: bool) -> Listener
         from soscope.report.trace.summarytext import SummaryListener
 
         return SummaryListener(output)
+    if injected is not None:
+        from soscope.report.trace.injected import make as make_injected
+
+        return make_injected(output, display, lambda: injected, json=json)
     if json:
         from soscope.report.trace.json import JsonLinesListener
 

@@ -21,9 +21,14 @@ if TYPE_CHECKING:
 _COLLECT_AFTER = 100_000
 _SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
-# verb -> (what its help says, exit status of a wrong usage)
-VERBS = {
+FAMILIES = {"mem": "show the objects and blocks that stay alive, and where memory went"}
+
+# verb -> (what its help says, exit status of a wrong usage); a family's, of two words
+VERBS: dict[str, tuple[str, int]] = {
     "trace": ("run a command and show its calls into shared libraries", 125),
+    "inject": ("run a command and have calls into shared libraries fail", 125),
+    "patch": ("have calls of a running process reach functions of one's own", 2),
+    "run": ("run a command whose calls reach functions of one's own", 125),
     "report": ("show a recording", 2),
     "detach": ("take out of a process what a killed soscope has left in it", 2),
     "check": ("say what does not fit together in the linking of files", 2),
@@ -31,7 +36,20 @@ VERBS = {
     "map": ("show the slots of files, or of the images of a process", 2),
     "audit-resolver": ("say which registers lazy binding saves, and which it may overwrite", 2),
     "doctor": ("say what works here, and with a process or file", 2),
+    "mem attach": ("have a running process count its objects", 2),
+    "mem snapshot": ("show the objects of a running process", 2),
+    "mem detach": ("have a process count its objects no more", 2),
+    "mem live": ("show which objects of a running process become more, and where", 2),
+    "mem run": ("run a command and say what it leaves alive, and where that was made", 125),
+    "mem report": ("show what a recording says of memory", 2),
+    "mem diff": ("compare two recordings or snapshots: what has grown, and where", 2),
+    "mem flame": ("draw what a recording says is alive, by stack or by line", 2),
+    "mem leaks": ("show the native blocks that were never freed", 2),
+    "mem peak": ("show the native blocks of the moment when most bytes were there", 2),
+    "mem temporary": ("show the native blocks that were freed at once", 2),
     "resolve": ("say where a symbol is in a running process, and back", 2),
+    "mem where": ("say where the memory of a process is, and whether it leaks", 2),
+    "mem trim": ("have malloc of a process give back what it keeps free", 2),
 }
 
 HELP = """\
@@ -87,6 +105,10 @@ def main(arguments: list[str] | None = None) -> int:
     verb = words[0] if words else ""
     if verb in ("-h", "--help", "help", "-V", "--version"):
         return _about(verb, words[1:])
+    if verb in FAMILIES and len(words) > 1:
+        if words[1] in ("-h", "--help"):
+            return _about_family(verb)
+        verb = f"{verb} {words.pop(1)}"
     invocation = Invocation(words[1:], debug=debug)
     try:
         return _run(verb, invocation)
@@ -121,17 +143,29 @@ def _run(verb: str, invocation: Invocation) -> int:
     if verb not in VERBS:
         from difflib import get_close_matches
 
+        family = verb.partition(" ")[0]
+        if verb in FAMILIES:
+            raise UsageError(
+                f"soscope {verb} needs a verb", hint=f"soscope {verb} --help lists them"
+            )
         near = get_close_matches(verb, VERBS, n=1)
         hint = "soscope --help lists the verbs"
         if near:
             hint = f"did you mean soscope {near[0]}?"
+        elif family in FAMILIES:
+            hint = f"soscope {family} --help lists the verbs"
         elif not verb.startswith("-"):
             hint += f"; to trace a command: soscope trace {verb}"
         raise UsageError(f"'{verb}' is not a verb of soscope", hint=hint)
     from importlib import import_module
 
-    status: int = import_module(f"soscope.cli.{verb.replace('-', '_')}").run(invocation)
+    status: int = import_module(f"soscope.cli.{module_name(verb)}").run(invocation)
     return status
+
+
+def module_name(verb: str) -> str:
+    """Return the name of a verb's module, below `cli` and `options`."""
+    return verb.replace("-", "_").replace(" ", ".")
 
 
 def _about(verb: str, rest: list[str]) -> int:
@@ -142,10 +176,24 @@ def _about(verb: str, rest: list[str]) -> int:
         sys.stdout.write(version_text())
         return 0
     if verb == "help" and rest:
-        return main([rest[0], "--help"])
-    lines = [f"  {name:14} {about}" for name, (about, _) in VERBS.items()]
+        return main([*rest, "--help"])
+    single = {name: about for name, (about, _) in VERBS.items() if " " not in name}
+    lines = [f"  {name:14} {about}" for name, about in (single | FAMILIES).items()]
     sys.stdout.write(HELP.format(verbs="\n".join(lines)))
     return 0
+
+
+def _about_family(family: str) -> int:
+    """Print which verbs a family has."""
+    lines = [
+        f"  soscope {name:14} {about}" for name, (about, _) in VERBS.items() if _is_of(name, family)
+    ]
+    sys.stdout.write("\n".join([f"usage: soscope {family} VERB [options] ...", "", *lines, ""]))
+    return 0
+
+
+def _is_of(verb: str, family: str) -> bool:
+    return verb.startswith(f"{family} ")
 
 
 def _status_of(verb: str, invocation: Invocation, error: SoscopeError) -> int:

@@ -31,7 +31,9 @@ def run(invocation: Invocation) -> int:
                 raise UsageError("-o names the recording itself")
             output.begin()
             mode = MODE_SUMMARY if options.summary else replay.mode
-            listener = listeners.make(mode, output, options.display, json=options.json)
+            listener = listeners.make(
+                mode, output, options.display, json=options.json, injected=replay.injected
+            )
             if options.summary:
                 outcome = replay.summarize(listener)
             else:
@@ -48,4 +50,9 @@ def run(invocation: Invocation) -> int:
         return 1
     for line in notes(outcome, options.display):
         note(line)
+    if replay.injected is not None and not options.display.quiet:
+        from soscope.report.trace.injected import rule_notes
+
+        for line in rule_notes(replay.injected):
+            note(line)
     return 1 if outcome.stopped == STOPPED_CUT else 0

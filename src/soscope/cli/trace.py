@@ -19,7 +19,7 @@ _STDERR = 2
 _AT_ONCE = 4096  # bytes that a pipe takes at once if it takes any: PIPE_BUF
 
 
-class _Early:
+class Early:
     """Says what cannot wait for the end, or keeps it where nobody takes it at this moment.
 
     The target has to be looked after meanwhile.
@@ -63,7 +63,6 @@ def run(invocation: Invocation) -> int:
 
     # --help and usage errors need none of these
     from soscope.cli import listeners
-    from soscope.cli.exits import leave
     from soscope.instruments.trace.listener import Listener
     from soscope.instruments.trace.run import run_trace
     from soscope.report.output import Output
@@ -71,7 +70,7 @@ def run(invocation: Invocation) -> int:
     def make(output: Output) -> Listener:
         return listeners.make(options.settings.mode, output, options.display, json=options.json)
 
-    early = _Early()
+    early = Early()
     tell = None if options.display.quiet else early
     listener = Listener()
     is_silent = False  # nobody would read a note
@@ -94,7 +93,14 @@ def run(invocation: Invocation) -> int:
             output.close()
     if not is_silent:
         early.finish()
-        _say_notes(outcome, outputs, options.display)
+        say_notes(outcome, outputs, options.display)
+    return end(outcome)
+
+
+def end(outcome: TraceOutcome) -> int:
+    """Return the exit status of an observation, or die as its command did."""
+    from soscope.cli.exits import leave
+
     if outcome.attached:
         return (
             1
@@ -104,7 +110,8 @@ def run(invocation: Invocation) -> int:
     return leave(outcome.status, outcome.signal)
 
 
-def _say_notes(outcome: TraceOutcome, outputs: list[Output], display: Display) -> None:
+def say_notes(outcome: TraceOutcome, outputs: list[Output], display: Display) -> None:
+    """Say what is missing, and the notes."""
     for output in outputs:
         if output.error is not None:
             reason = (output.error.strerror or "").lower()

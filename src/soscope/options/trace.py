@@ -10,13 +10,10 @@ from soscope.instruments.trace.settings import TraceSettings
 from soscope.options.display import DEBUG, DISPLAY, display_from
 from soscope.options.process import pids_option
 from soscope.options.selection import selection_options
-from soscope.options.table import COUNT, VALUE, Option, Values, joined, names, scan
+from soscope.options.table import COUNT, VALUE, Option, Values, names
 from soscope.options.units import parse_duration, parse_size, size_text
+from soscope.options.verb import CommandVerb
 from soscope.report.trace.display import Display
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:  # argparse is for help and mistakes
-    from soscope.options.parser import VerbParser
 
 USAGE = "soscope trace [options] {[--] COMMAND [ARGUMENT...] | -p PID}"
 
@@ -210,31 +207,18 @@ OPTIONS = [
 ]
 
 
-def make_parser() -> VerbParser:
-    """Make argparse's parser of `soscope trace`."""
-    from argparse import REMAINDER
-
-    from soscope.options.parser import VerbParser
-
-    parser = VerbParser(
-        "trace", OPTIONS, usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG
-    )
-    parser.add_argument("command", nargs=REMAINDER, metavar="COMMAND", help="what to run")
-    return parser
+VERB = CommandVerb(
+    "trace", OPTIONS, usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG
+)
+make_parser = VERB.make_parser
 
 
 def parse(arguments: list[str]) -> TraceOptions:
     """Parse the words behind `soscope trace`. Raises UsageError, or SystemExit for help."""
-    scanned = scan(OPTIONS, arguments)
-    if scanned is not None:
-        values, command = scanned
-    else:
-        values, command = parse_slowly(arguments)
+    values, command = VERB.read(arguments)
     pids = [pid for some in values.pids for pid in some]
-    _check_target(pids, command)
-    _check_sizes(values.buffer, values.string_limit)
-    if values.limit is not None and values.record is None:
-        raise UsageError("--limit is about the size of a recording", hint="add --record FILE")
+    check_target(pids, command, usage=USAGE)
+    check_sizes(values)
     mode = settings.MODE_TRACE
     if values.summary:
         mode = settings.MODE_SUMMARY
@@ -276,24 +260,14 @@ def names_process(arguments: list[str]) -> bool:
     return names(OPTIONS, arguments, _PID)
 
 
-def parse_slowly(arguments: list[str]) -> tuple[Values, list[str]]:
-    """Parse with argparse, which prints help and knows what is wrong."""
-    values = Values(OPTIONS)
-    make_parser().parse_args(joined(OPTIONS, arguments), values)
-    command: list[str] = values.command
-    if command[:1] == ["--"]:  # REMAINDER keeps the one that ends the options
-        command = command[1:]
-    return values, command
-
-
-def _check_target(pids: list[int], command: list[str]) -> None:
+def check_target(pids: list[int], command: list[str], *, usage: str) -> None:
     """Make sure that there are processes to trace, or a command."""
     if not pids:
         if not command:
-            raise UsageError("no command to run", hint=f"usage: {USAGE}")
+            raise UsageError("no command to run", hint=f"usage: {usage}")
         return
     if command:
-        raise UsageError("-p PID and a command are two things to trace", hint=f"usage: {USAGE}")
+        raise UsageError("-p PID and a command are two things to trace", hint=f"usage: {usage}")
 
 
 def _check_separate(output: str | None, mode: str) -> None:
@@ -309,8 +283,11 @@ def _check_separate(output: str | None, mode: str) -> None:
         )
 
 
-def _check_sizes(buffer: int, string_limit: int) -> None:
+def check_sizes(values: Values) -> None:
     """Refuse sizes that cannot work."""
+    buffer, string_limit = values.buffer, values.string_limit
+    if values.limit is not None and values.record is None:
+        raise UsageError("--limit is about the size of a recording", hint="add --record FILE")
     least, most = session.LEAST_BUFFER, session.MOST_BUFFER
     if not least <= buffer <= most:
         raise UsageError(

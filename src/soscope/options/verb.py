@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A verb's table of options with its help: how the words behind the verb are read.
 
-For every verb but `trace`, whose options end at the command: here they may stand anywhere.
+Options may stand anywhere, except where a verb runs a command: there they end at the command.
 """
 
 from __future__ import annotations
@@ -77,6 +77,8 @@ class Verb:
                 more["nargs"] = "+" if self.least else "*"
             elif not self.least:
                 more["nargs"] = "?"
+            elif self.most > 1:
+                more["nargs"] = self.most
             parser.add_argument("arguments", metavar=metavar, help=text, **more)
         return parser
 
@@ -97,3 +99,53 @@ class Verb:
         if isinstance(positional, list):
             return values, positional
         return values, [] if positional is None else [positional]
+
+
+class CommandVerb(Verb):
+    """A verb that runs a command: whatever follows the first word of the command is its own."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        name: str,
+        options: list[Option],
+        *,
+        usage: str,
+        short: str,
+        description: str,
+        epilog: str,
+    ) -> None:
+        super().__init__(
+            name,
+            options,
+            usage=usage,
+            short=short,
+            description=description,
+            epilog=epilog,
+            most=None,
+        )
+
+    def make_parser(self) -> VerbParser:
+        """Make argparse's parser of the verb."""
+        from argparse import REMAINDER
+
+        parser = super().make_parser()
+        parser.add_argument("command", nargs=REMAINDER, metavar="COMMAND", help="what to run")
+        return parser
+
+    def read(self, words: list[str]) -> tuple[Values, list[str]]:
+        """Return the options' values and the command, which may be missing.
+
+        Raises UsageError, or SystemExit where help was printed.
+        """
+        return scan(self.options, words) or self.read_slowly(words)
+
+    def read_slowly(self, words: list[str]) -> tuple[Values, list[str]]:
+        """Read as `read`, with argparse, which prints help and knows what is wrong."""
+        values = Values(self.options)
+        self.make_parser().parse_args(joined(self.options, words), values)
+        command: list[str] = values.command
+        if command[:1] == ["--"]:  # REMAINDER keeps the one that ends the options
+            command = command[1:]
+        return values, command

@@ -51,3 +51,9 @@ def _byte(letter: str) -> int:
     """Return a letter's number; of what stands for a byte that is no UTF-8, that byte."""
     number = ord(letter)
     return number - 0xDC00 if 0xDC80 <= number <= 0xDCFF else number
+
+
+def library_lines(closed: list[str], left: dict[str, str]) -> list[str]:
+    """Say what became of libraries that nobody needs any more; `left` stay: path -> why."""
+    lines = [f"{path} closed" for path in closed]
+    return lines + [f"{path} stays loaded: {why}" for path, why in left.items()]

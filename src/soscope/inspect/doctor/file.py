@@ -129,7 +129,7 @@ def _hindrance(image: ElfImage, path: str) -> str | None:
     if "core dump" in linkage or "object file" in linkage:
         return f"{linkage}: it cannot be run"
     reason = reason_without_agent(os.fsencode(path))
-    if "library" in linkage and reason in (None, reasons.STATIC):
+    if "library" in linkage and reason in (None, reasons.STATIC, reasons.BY_LOADER):
         return None
     if reason is None and locking.would_fail(os.getpid(), image):
         return "it may call mlockall, and `ulimit -l` is too low for the agent's memory, too"

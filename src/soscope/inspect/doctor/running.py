@@ -239,6 +239,10 @@ def _residents(subject: Subject, tid: int, mappings: list[Mapping]) -> None:
             elif agent.is_hooked:
                 text = "a soscope that has ended has left its hooks in it"
                 subject.say("soscope", LIMITED, text, f"soscope detach -p {subject.pid}")
+            elif agent.has_patches:
+                names = ", ".join(patch.symbol for patch in agent.patches().standing())
+                text = f"soscope patch has functions in the place of {names}"
+                subject.say("soscope", INFO, text, f"soscope patch -p {subject.pid} --undo")
             else:
                 subject.say(
                     "soscope", INFO, "an agent lies in it, without hooks: for the next time"

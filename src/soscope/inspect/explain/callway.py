@@ -73,7 +73,7 @@ class Follower:
     """Follows calls through one image; its code is searched once for all slots that are asked."""
 
     # `format` is what the JSON calls it
-    def __init__(self, code: FileCode, *, format: str, arch: str) -> None:  # noqa: A002
+    def __init__(self, code: FileCode, *, format: str, arch: str) -> None:  # noqa: A002  as in JSON
         self.code = code
         self.format = format
         self.arch = arch

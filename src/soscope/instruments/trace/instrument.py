@@ -44,24 +44,36 @@ class TraceInstrument(Instrument):
 
     name = "trace"
 
-    def __init__(self, settings: TraceSettings, listener: Listener, output: Destination) -> None:
+    def __init__(
+        self,
+        settings: TraceSettings,
+        listener: Listener,
+        output: Destination,
+        shows: Hooks | None = None,
+    ) -> None:
         """Prepare; `output` is where `listener` writes to.
+
+        `shows` is what another instrument hooks: then this one hooks nothing, and shows that.
 
         Raises UsageError for a faulty filter.
         """
         self.settings = settings
         self.listener = listener
         self._output = output
-        self.selection = compile_selection(settings.select, settings.from_, settings.to)
         self.prototypes = load()
-        self._kind = INSTRUMENTS[settings.mode]
-        self.hooks = Hooks(
-            self._kind,
-            self.selection,
-            self.prototypes,
-            entry_only=settings.entry_only,
-            string_limit=settings.string_limit,
-        )
+        if shows is not None:
+            self.selection, self._kind = shows.selection, shows.kind
+        else:
+            self.selection = compile_selection(settings.select, settings.from_, settings.to)
+            self._kind = INSTRUMENTS[settings.mode]
+            self.hooks = Hooks(
+                self._kind,
+                self.selection,
+                self.prototypes,
+                entry_only=settings.entry_only,
+                durations=listener.wants_durations or settings.record is not None,
+                string_limit=settings.string_limit,
+            )
         self.wants_signals = settings.mode == MODE_TRACE
         self._stream: Stream | None = None
         if settings.mode == MODE_TRACE and settings.wants_events:

@@ -31,7 +31,8 @@ _WANTED = (STOPPED_DURATION, STOPPED_LIMIT, STOPPED_FULL)
 class Replay:
     """An open recording; `mode` says what was recorded (see settings.MODE_).
 
-    `has_several`: of more than one process from the beginning.
+    `has_several`: of more than one process from the beginning. `injected`: what was done to the
+    calls, the seed and the rules; None: nothing was.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -44,6 +45,7 @@ class Replay:
         self.command = [str(word) for word in command] if isinstance(command, list) else []
         self.selection = self._selection()
         self.has_several = len(self._words("processes")) > 1
+        self.injected = self._injected()
 
     def close(self) -> None:
         """Close the file."""
@@ -77,6 +79,12 @@ class Replay:
         outcome = self.outcome(None, stats)
         listener.end(outcome)
         return outcome
+
+    def _injected(self) -> dict[str, object] | None:
+        totals = (self.recording.end or {}).get("totals")
+        counted = totals.get("inject") if isinstance(totals, dict) else None
+        said = counted or self._options.get("inject")
+        return said if isinstance(said, dict) else None
 
     def _words(self, name: str) -> list[str]:
         words = self._options.get(name)
@@ -125,6 +133,8 @@ class Replay:
 
     def _program(self, program: RecordedProgram) -> TraceProgramOutcome:
         matched = _rules_matched(program.facts)
+        if self.injected is not None:  # those of the filter that it had, which is another one
+            matched = [1] * len(self.selection.words)
         return TraceProgramOutcome(
             program.index,
             program.path,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from _collections_abc import Callable
 
+from soscope.control.instrument import Instrument
 from soscope.control.session import Session
 from soscope.instruments.trace.instrument import TraceInstrument
 from soscope.instruments.trace.listener import Destination, Listener
@@ -26,14 +27,22 @@ class TraceRun:
         listener: Listener,
         output: Destination | None = None,
         tell: Callable[[str], None] | None = None,
+        shows: Instrument | None = None,
     ) -> None:
         """Prepare; `output` is where `listener` writes to, `tell` takes what is to be said at once.
+
+        `shows` is an instrument whose calls are shown in place of the trace's own.
 
         Raises UsageError for a faulty filter, RecordingError for --record.
         """
         self._output = output or Destination()
-        self.instrument = TraceInstrument(settings, listener, self._output)
-        self.session = Session(settings, [self.instrument], tell)
+        self.instrument = TraceInstrument(
+            settings, listener, self._output, None if shows is None else shows.hooks
+        )
+        instruments: list[Instrument] = [self.instrument]
+        if shows is not None:
+            instruments.insert(0, shows)
+        self.session = Session(settings, instruments, tell)
 
     def run(self) -> TraceOutcome:
         """Launch the command, or go into the process; trace it, and say what came of it."""
@@ -59,10 +68,11 @@ def run_trace(
     listener: Listener,
     output: Destination | None = None,
     tell: Callable[[str], None] | None = None,
+    shows: Instrument | None = None,
 ) -> TraceOutcome:
     """Trace a command to its end; see `TraceRun` for the rest.
 
     Raises UsageError, LaunchError, AgentError and RecordingError before the command runs;
     afterwards nothing but what `listener` raises, and then the command goes on untraced.
     """
-    return TraceRun(settings, listener, output, tell).run()
+    return TraceRun(settings, listener, output, tell, shows).run()

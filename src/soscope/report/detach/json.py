@@ -32,6 +32,8 @@ def document(removed: Removed) -> str:
                 for agent, taken in removed.agents
             ],
             "inert": removed.inert,
+            "closed": removed.closed,
+            "left_loaded": list(removed.left_loaded),
             "longest_stop_ns": removed.longest_stop,
         }
     )

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.report.words import plural
+from soscope.report.words import library_lines, plural
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 def text(removed: Removed) -> str:
     """Return the lines for people."""
-    if not removed.agents:
+    libraries = library_lines(removed.closed, removed.left_loaded)
+    if not removed.agents and not libraries:
         what = "nothing to undo"
         if removed.inert:
             what += "; the agent that lies there does nothing"
@@ -31,4 +32,4 @@ def text(removed: Removed) -> str:
                 f"  {plural(taken.kept, 'slot')} of unwinders left: "
                 "calls may still return through the agent\n"
             )
-    return lines
+    return lines + "".join(f"process {removed.pid}: {line}\n" for line in libraries)

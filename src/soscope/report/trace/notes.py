@@ -48,6 +48,7 @@ _STOPPED = {
 # By the words of process.reasons, which reports may not import.
 _UNTRACED = {
     "static": "it is statically linked, so its calls go through no slots",
+    "started by its loader": "it is a loader, and has started no program that can be seen",
     "setuid": "it gains privileges when it starts, and would lose them",
     "setuid, traced": "it should have gained privileges, but -f traces it, which forbids that",
     "foreign architecture": "it is made for another architecture",

@@ -67,6 +67,7 @@ class TextListener(Listener):
         self._output = output
         self._limit = display.string_limit
         self._durations = display.durations
+        self.wants_durations = display.durations or display.time != TIME_NONE
         self._clock = _Clock(display.time) if display.time != TIME_NONE else None
         self._names_caller = False
         self._prototypes: Prototypes
@@ -212,7 +213,12 @@ class TextListener(Listener):
         shown = ", ".join([argument.text for argument in arguments])
         start = self._start(entry.time_ns, entry.tid) + (self._heads.get(slot) or self._head(slot))
         ends = _NO_RETURN if slot.symbol in NO_RETURN else ")"
-        self._parts.append(f"{start}{shown}{ends}\n")
+        self._parts.append(f"{start}{shown}{self._end_of(entry, ends)}\n")
+
+    def _end_of(self, entry: Entry, ends: str) -> str:
+        """Return the end of the line of a call whose end is not to be seen."""
+        del entry
+        return ends
 
     def _exit(self, leave: Exit) -> None:
         """Add the end of a call, behind its beginning if nothing came between."""
