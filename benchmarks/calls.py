@@ -9,10 +9,19 @@ from benchmarks.measure import Figure, rounds, run, typical
 from benchmarks.rows import Row, Table
 from benchmarks.tools import Tools
 
-# KIND -> (functions that are hooked, calls of a burst: 16 MiB hold 32 or 64 bytes of each)
-_KINDS = {"one": ("labs", 100_000), "six": ("bench_six", 90_000), "pair": ("malloc,free", 90_000)}
+# KIND -> (functions that are hooked, calls of a burst: 16 MiB hold 32 or 64 bytes of each, of
+# write 5.5 KiB)
+_KINDS = {
+    "one": ("labs", 100_000),
+    "six": ("bench_six", 90_000),
+    "pair": ("malloc,free", 90_000),
+    "write": ("write", 2_000),
+}
+_CROWDS = (2, 64, 256)  # threads
+_CROWD_CALLS, _CROWD_BURSTS = 4_000_000, 7
 _PARTS = 20
-_PAUSE = "100"  # ms, in which what was recorded is drained
+_PAUSE = 100  # ms, in which what was recorded is drained,
+_PRINTING = 400  # or printed
 _SLOW_CALLS = 100  # of a part, under a tracer that takes microseconds
 
 
@@ -24,11 +33,13 @@ class Case:
         self.slow = slow
 
 
-def workload(tools: Tools, kind: str, threads: int, bursts: int, *, slow: bool) -> list[str]:
+def workload(
+    tools: Tools, kind: str, threads: int, bursts: int, *, slow: bool, pause: int = _PAUSE
+) -> list[str]:
     """Return the command that times calls of one KIND."""
     calls = _SLOW_CALLS if slow else _KINDS[kind][1] // _PARTS // threads
     words = [kind, threads, 1 if slow else bursts, 3 if slow else _PARTS, calls]
-    return [tools.path("calls"), *map(str, words), _PAUSE]
+    return [tools.path("calls"), *map(str, words), str(pause)]
 
 
 def _timer(tools: Tools, case: Case, kind: str, threads: int, bursts: int) -> Callable[[], float]:
@@ -84,7 +95,70 @@ def measure(tools: Tools, count: int, bursts: int, say: Callable[[str], None]) -
         net = {name: figure.minus(base) for name, figure in figures.items() if name != "base"}
         found[kind, threads] = {**net, "base": base}
     _rows(table, found)
+    _untimed(tools, table, count, bursts, say)
+    _buffers(tools, table, count, bursts, say)
+    _crowds(tools, table, count, say)
     return table
+
+
+def _untimed(
+    tools: Tools, table: Table, count: int, bursts: int, say: Callable[[str], None]
+) -> None:
+    """Measure calls that are printed without any time."""
+    say("calls: one, no durations")
+    calls = workload(tools, "one", 1, bursts, slow=False, pause=_PRINTING)
+    cases = {"base": _runner(calls), "text": _runner([*tools.summary("-e", "labs"), *calls])}
+    figures, failed = rounds(count, cases)
+    table.failed(failed)
+    if len(figures) == len(cases):
+        figure, base = figures["text"].minus(figures["base"]), figures["base"]
+        name = "entry and exit, as text without durations"
+        table.rows.append(Row(name, 15, figure, base=base))
+
+
+def _buffers(
+    tools: Tools, table: Table, count: int, bursts: int, say: Callable[[str], None]
+) -> None:
+    """Measure calls of which 4096 bytes are kept."""
+    say("calls: write, 4096 bytes kept")
+    cases = {"base": Case([]), "full": Case(tools.record("-s", "4096", "-e", "write"))}
+    figures, failed = rounds(
+        count, {name: _timer(tools, case, "write", 1, bursts) for name, case in cases.items()}
+    )
+    table.failed(failed)
+    if len(figures) == len(cases):
+        figure, base = figures["full"].minus(figures["base"]), figures["base"]
+        table.rows.append(Row("`write` of 4096 bytes with `-s 4096`", 5000, figure, base=base))
+
+
+def _crowds(tools: Tools, table: Table, count: int, say: Callable[[str], None]) -> None:
+    """Compare what counting costs with many threads and with two."""
+    say("calls: many threads")
+    counting = tools.summary("--count-only", "-e", "labs")
+    timers = {}
+    for threads in _CROWDS:
+        words = ["crowd", threads, _CROWD_BURSTS, 1, _CROWD_CALLS // threads, 10]
+        command = [tools.path("calls"), *map(str, words)]
+        timers[f"{threads}"] = _runner(command)
+        timers[f"{threads}, counted"] = _runner([*counting, *command])
+    figures, failed = rounds(count, timers)
+    table.failed({f"{name} threads": why for name, why in failed.items()})
+    if len(figures) < len(timers):
+        return
+    few = figures[f"{_CROWDS[0]}, counted"]
+    for threads in _CROWDS[1:]:
+        many, alone = figures[f"{threads}, counted"], figures[f"{threads}"]
+        name = f"`--count-only`, {threads} threads: elapsed time a call, beside {_CROWDS[0]}"
+        table.rows.append(Row(name, 1.3, many.over(few), unit="x"))
+        table.remarks.append(
+            f"`--count-only` with {threads} threads: {many.minus(alone).median:.1f} ns of elapsed "
+            f"time a call over untraced; with {_CROWDS[0]}: "
+            f"{few.minus(figures[f'{_CROWDS[0]}']).median:.1f} ns."
+        )
+
+
+def _runner(command: list[str]) -> Callable[[], float]:
+    return lambda: typical(run(command, timeout=60).output)
 
 
 def _rows(table: Table, found: dict[tuple[str, int], dict[str, Figure]]) -> None:

@@ -34,13 +34,13 @@ void sosc_instrument_nothing(struct sosc_instrument *instrument)
 """
 _ROWS = {  # file -> (what stands there, what comes instead)
     "agent/include/soscope/wire.h": (
-        "SOSC_INSTRUMENT_KINDS = 4,",
-        "SOSC_INSTRUMENT_NOTHING = 4, SOSC_INSTRUMENT_KINDS = 5,",
+        "SOSC_INSTRUMENT_KINDS = 7,",
+        "SOSC_INSTRUMENT_NOTHING = 7, SOSC_INSTRUMENT_KINDS = 8,",
     ),
     "agent/src/instrument.h": ("ONE(GUARD, guard)", "ONE(GUARD, guard) ONE(NOTHING, nothing)"),
-    "src/soscope/wire/layout.py": ("INSTRUMENT_KINDS = 4", "INSTRUMENT_KINDS = 5"),
+    "src/soscope/wire/layout.py": ("INSTRUMENT_KINDS = 7", "INSTRUMENT_KINDS = 8"),
 }
-_NUMBER = 4
+_NUMBER = 7
 # Counts calls of labs in the command that follows; NUMBER... are the agent's instruments.
 _START = """
 import sys

@@ -21,9 +21,13 @@ if __package__ in (None, ""):
 from benchmarks import (
     attach,
     calls,
+    hook,
+    inject,
     layers,
     machine,
     memory,
+    objects,
+    patch,
     python_json,
     reading,
     resolve,
@@ -31,13 +35,15 @@ from benchmarks import (
     startup,
     staticmap,
     stream,
+    sweep,
 )
 from benchmarks.measure import Failed
 from benchmarks.rows import Table
 from benchmarks.tools import HERE, PEERS, TOP, Tools
 
 PARTS = [
-    "calls", "layers", "json", "stream", "reading", "memory", "startup", "resolve", "attach", "map",
+    "calls", "layers", "inject", "patch", "hook", "objects", "sweep", "json", "stream", "reading",
+    "memory", "startup", "resolve", "attach", "map",
 ]  # fmt: skip
 
 
@@ -71,6 +77,16 @@ def _measure(tools: Tools, parts: list[str], count: int, *, quick: bool) -> list
         tables.append(calls.measure(tools, count, 2 if quick else 5, _say))
     if "layers" in parts:
         tables.append(layers.measure(tools, count, 2 if quick else 5, _say))
+    if "inject" in parts:
+        tables.append(inject.measure(tools, count, 2 if quick else 5, _say))
+    if "patch" in parts:
+        tables.append(patch.measure(tools, count, 2 if quick else 5, _say))
+    if "hook" in parts:
+        tables.append(hook.measure(tools, count, _say))
+    if "objects" in parts:
+        tables.append(objects.measure(tools, count, _say))
+    if "sweep" in parts:
+        tables.append(sweep.measure(tools, count, _say))
     if "json" in parts:
         tables.append(python_json.measure(tools, count, _say))
     if "stream" in parts:

@@ -14,7 +14,7 @@ from benchmarks.measure import Failed, run
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(HERE)
 TARGETS = os.path.join(HERE, "targets")
-PEERS = ["uftrace", "ltrace", "audit", "frida", "gdb", "lldb", "drgn"]
+PEERS = ["uftrace", "ltrace", "audit", "frida", "gdb", "lldb", "drgn", "fiu-run"]
 
 
 class Tools:
@@ -63,6 +63,8 @@ class Tools:
         link = [f"-L{self.work}", "-lleaf", "-Wl,-rpath,$ORIGIN", "-pthread"]
         for out, flags, libraries in (
             ("libleaf.so", ["-O2", *library], []),
+            ("many.so", ["-O2", "-fno-builtin", *library], []),
+            ("own.so", ["-O2", "-fno-builtin", *library], []),
             ("audit.so", ["-O2", "-ftls-model=initial-exec", *library], []),
             ("calls", ["-O2", "-fno-builtin"], link),
             ("clock", ["-O2"], link),

@@ -4,7 +4,9 @@
 //	calls KIND THREADS BURSTS PARTS CALLS PAUSE
 //
 // KIND: one (labs of libc, one integer argument), leaf (a library's function whose
-// prototype nobody knows), six (the same with six arguments), pair (malloc and free).
+// prototype nobody knows), six (the same with six arguments), pair (malloc and free),
+// write (4096 bytes to /dev/null), crowd (labs, timed from the start of all threads to the
+// end of the last: one number for each burst).
 // A burst is PARTS times CALLS calls by every thread, a part is timed on its own: where
 // the kernel takes the processor away, one part shows it and the median does not. The
 // first burst warms up and is not printed. PAUSE milliseconds between bursts let a tracer
@@ -12,6 +14,7 @@
 #define _GNU_SOURCE
 #include "leaf.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,11 +22,11 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_THREADS = 8, MAX_PARTS = 65536 };
+enum { MAX_THREADS = 256, MAX_PARTS = 65536, BYTES = 4096 };
 
 static const char *kind;
 static int bursts, parts;
-static long calls, pause_ms;
+static long calls, pause_ms, threads;
 static pthread_barrier_t together;
 static double results[MAX_THREADS][MAX_PARTS];
 static volatile long sink;
@@ -74,6 +77,18 @@ static long run_pair(long n)
 	return n;
 }
 
+static long run_write(long n)
+{
+	static char bytes[BYTES];
+	int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	long sum = 0;
+
+	for (long i = 0; i < n; i++)
+		sum += write(fd, bytes, sizeof bytes);
+	close(fd);
+	return sum;
+}
+
 static long (*workload(void))(long)
 {
 	switch (kind[0]) {
@@ -85,13 +100,38 @@ static long (*workload(void))(long)
 		return run_six;
 	case 'p':
 		return run_pair;
+	case 'w':
+		return run_write;
+	case 'c':
+		return run_one;
 	default:
 		return NULL;
 	}
 }
 
+// All threads at once: what each of more threads than processors takes says little.
+static void *member(void *number)
+{
+	double *result = results[0];
+
+	for (int burst = 0; burst <= bursts; burst++) {
+		if (burst)
+			usleep(pause_ms * 1000);
+		pthread_barrier_wait(&together);
+		double start = now();
+		sink = run_one(calls * parts);
+		pthread_barrier_wait(&together);
+		if (burst && !number)
+			*result++ = (now() - start) / calls / parts / threads;
+	}
+	return NULL;
+}
+
 static void *thread(void *number)
 {
+	if (kind[0] == 'c')
+		return member(number);
+
 	double *result = results[(long)number];
 	long (*work)(long) = workload();
 
@@ -113,7 +153,6 @@ static void *thread(void *number)
 int main(int argc, char **argv)
 {
 	pthread_t ids[MAX_THREADS];
-	long threads;
 
 	if (argc != 7) {
 		fprintf(stderr, "usage: calls KIND THREADS BURSTS PARTS CALLS PAUSE\n");
@@ -133,8 +172,10 @@ int main(int argc, char **argv)
 	thread((void *)0);
 	for (long i = 1; i < threads; i++)
 		pthread_join(ids[i], NULL);
-	for (long i = 0; i < threads; i++)
-		for (int part = 0; part < bursts * parts; part++)
+	long rows = kind[0] == 'c' ? 1 : threads,
+	     columns = kind[0] == 'c' ? bursts : bursts * parts;
+	for (long i = 0; i < rows; i++)
+		for (long part = 0; part < columns; part++)
 			printf("%.4f ", results[i][part]);
 	printf("\n");
 	return 0;
