@@ -12,11 +12,21 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.pythons import few_pythons
 from tests.support.run import run, soscope
 from tests.support.tools import need
 
 REPOSITORY = Path(__file__).parents[1]
-PARTS = ("LICENSE", "README.md", "agent", "build_backend", "prototypes", "pyproject.toml", "src")
+PARTS = (
+    "LICENSE",
+    "README.md",
+    "agent",
+    "build_backend",
+    "integrations",
+    "prototypes",
+    "pyproject.toml",
+    "src",
+)
 
 
 @pytest.fixture(scope="module")
@@ -58,8 +68,10 @@ def test_a_wheel_without_agent_fits_every_system(pure: Path) -> None:
     assert pure.name.endswith("-py3-none-any.whl")
     with zipfile.ZipFile(pure) as wheel:
         names = wheel.namelist()
-    assert {"soscope/cli/main.py", "soscope/py.typed"} <= set(names)
+    assert {"soscope/cli/main.py", "soscope/py.typed", "soscope_mem/__init__.py"} <= set(names)
     assert "soscope/_agent/prototypes.bin" in names
+    ruby = {"soscope/_agent/ruby/memprof.rb", "soscope/_agent/ruby/soscope_memprof.rb"}
+    assert ruby <= set(names)
     caches = [name for name in names if "cache" in name and name != "soscope/linker/cache.py"]
     assert not [*caches, *(name for name in names if name.endswith((".so", ".pyc")))]
 
@@ -81,6 +93,22 @@ def test_a_wheel_without_agent_reports(pure: Path, tmp_path: Path) -> None:
     refused = soscope("trace", "true", env=env, cwd=tmp_path)
     assert refused.returncode == 125
     assert refused.stderr.startswith("soscope: error: ")
+
+
+def test_soscope_mem_is_a_wheel_of_its_own(source: Path, tmp_path: Path) -> None:
+    pip = [sys.executable, "-m", "pip"]
+    flags = ["--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
+    words = [*pip, "wheel", *flags, "-w", str(tmp_path), str(source / "integrations" / "python")]
+    done = run(words, timeout=200, env={"CC": need("gcc")})
+    assert done.returncode == 0, done.stdout + done.stderr
+    (wheel,) = tmp_path.glob("soscope_mem-*-py3-none-linux_x86_64.whl")
+    with zipfile.ZipFile(wheel) as packed:
+        packed.extractall(tmp_path)
+    text = "import soscope_mem; soscope_mem.start(); a = bytes(4000); soscope_mem.stats()"
+    for python in few_pythons():
+        said = run([python, "-c", text], env={"PYTHONPATH": str(tmp_path)})
+        assert (said.returncode, said.stderr) == (0, "")
+        assert said.stdout == "      1 <string>:1:bytes\n"
 
 
 def test_a_machine_without_compiler_asks_for_one(source: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import soscope
-from soscope.cli.main import VERBS
+from soscope.cli.main import VERBS, module_name
 from tests.support.run import run
 from tests.support.tools import need
 
@@ -133,8 +133,8 @@ def test_the_command_is_the_entry_point() -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_option_is_documented(verb: str) -> None:
-    made = import_module(f"soscope.options.{verb.replace('-', '_')}").make_parser()
-    page = (REPOSITORY / "docs" / "cli" / f"soscope-{verb}.md").read_text()
+    made = import_module(f"soscope.options.{module_name(verb)}").make_parser()
+    page = (REPOSITORY / "docs" / "cli" / f"soscope-{verb.replace(' ', '-')}.md").read_text()
     listed = re.search(r"^## OPTIONS$(.*?)^## ", page, re.MULTILINE | re.DOTALL)
     assert listed is not None
     documented = set()
@@ -147,7 +147,7 @@ def test_every_option_is_documented(verb: str) -> None:
 
 def test_every_verb_has_a_page() -> None:
     pages = {path.stem.removeprefix("soscope-") for path in (REPOSITORY / "docs/cli").iterdir()}
-    assert pages == set(VERBS)
+    assert pages == {verb.replace(" ", "-") for verb in VERBS}
 
 
 def slugs() -> set[str]:

@@ -25,6 +25,7 @@ INCLUDES = (f"-I{AGENT / 'include'}", f"-I{AGENT / 'src'}", f"-I{HOST}")
 LEFT_OUT = {
     "hook",
     "lazy",
+    "load",
     "loader",
     "preload",
     "relocation",

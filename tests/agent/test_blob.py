@@ -22,6 +22,10 @@ from tests.support.tools import need
 AGENT = Path(agent_path())
 EXPORTS = {
     "soscope_agent_hook",
+    "soscope_agent_load",
+    "soscope_agent_objects",
+    "soscope_agent_program",
+    "soscope_agent_unload",
     "soscope_agent_start",
     "sosc_loader_event",
     "sosc_trap",

@@ -89,3 +89,8 @@ def test_the_lists_of_other_namespaces(compiler: str, tmp_path: Path) -> None:
     made = run([*words, str(source), "-o", str(library)])
     assert made.returncode == 0, made.stderr
     hosted.check("namespaces", library, compiler=compiler)
+
+
+@pytest.mark.parametrize("compiler", hosted.COMPILERS)
+def test_each_sampled_block_ends_once(compiler: str) -> None:
+    hosted.check("sample", compiler=compiler)

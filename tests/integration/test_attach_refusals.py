@@ -254,15 +254,6 @@ def test_who_traces_it_already_is_named(tool: str) -> None:
         assert attached.finish(process) == (7, "wrong 0\n", "")
 
 
-def test_a_program_that_its_loader_was_told_to_start() -> None:
-    loader = "/lib64/ld-linux-x86-64.so.2"
-    with attached.running([need(loader), build.program("attached"), "1"]) as process:
-        refused(process.pid, 1, "its loader was started as the program")
-        done = attached.detach(process.pid)
-        assert (done.returncode, done.stdout) == (0, f"process {process.pid}: nothing to undo\n")
-        assert attached.finish(process) == (7, "wrong 0\n", "")
-
-
 # ---- rights ----------------------------------------------------------------
 
 

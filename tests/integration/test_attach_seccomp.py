@@ -282,6 +282,7 @@ def test_nobody_makes_other_calls() -> None:
         for number in re.findall(r"sosc_sys[36]\(\s*(\w+)", text):
             assert number.startswith("SYS_"), (name, number)
             used.add(number.removeprefix("SYS_"))
+    used.remove("EXIT_GROUP")  # a program's last one, which no filter can do without
     known = {call.name: call.number for call in CALLS}
     assert {name.lower(): numbers[name] for name in used}.items() <= known.items()
     ours = {

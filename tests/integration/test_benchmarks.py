@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import layers, memory
+from benchmarks import hook, inject, layers, memory, patch
 from benchmarks.tools import Tools
 from tests.support.tools import need
 
@@ -23,6 +23,21 @@ def tools(tmp_path: Path) -> Tools:
 def test_another_layer_can_be_measured(tools: Tools) -> None:
     table = layers.measure(tools, 1, 1, lambda _: None)
     assert [row.figure is not None for row in table.rows] == [True], table.remarks
+
+
+def test_calls_that_are_not_chosen_can_be_measured(tools: Tools) -> None:
+    table = inject.measure(tools, 1, 1, lambda _: None)
+    assert [row.figure is not None for row in table.rows] == [True] * 3, table.remarks
+
+
+def test_replaced_functions_can_be_measured(tools: Tools) -> None:
+    table = patch.measure(tools, 1, 1, lambda _: None)
+    assert [row.figure is not None for row in table.rows] == [True, True], table.remarks
+
+
+def test_hooks_can_be_measured(tools: Tools) -> None:
+    table = hook.measure(tools, 1, lambda _: None)
+    assert [row.figure is not None for row in table.rows] == [True] * 3, table.remarks
 
 
 def test_the_agent_is_small_however_many_call_sites(tools: Tools) -> None:

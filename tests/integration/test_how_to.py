@@ -67,6 +67,18 @@ print(outcome.shortfalls, trace.outcome.calls, outcome.attached[0].failure)
 """
 
 
+# The page's instrument, for another function.
+HOOK_DLSYM = """\
+from soscope.instruments import written as made
+written.hooks = made.Hooks(
+    made.layout.INSTRUMENT_WRITTEN,
+    made.compile_selection(["dlsym"], ["MAIN"]),
+    made.load(),
+    own_size=made.layout.MAX_SLOTS * 24,
+)
+"""
+
+
 @functools.cache
 def blocks() -> dict[str, str]:
     """Return what the page shows: a file's text by its path, and the diff by "diff"."""
@@ -132,6 +144,25 @@ def test_what_cannot_be_written_is_passed_and_not_done(place: Path, tmp_path: Pa
     done = run([sys.executable, str(script), *command], env=with_instrument(place), timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "end,8 calls, 704 bytes passed, 4 written\n"
+
+
+def test_a_function_that_looks_at_its_caller_does_not_come_back(
+    place: Path, tmp_path: Path
+) -> None:
+    """dlsym(RTLD_NEXT) asks whose code it returns to: the instrument comes back to none."""
+    program = tmp_path / "next.c"
+    program.write_text(
+        "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stdio.h>\n"
+        'int main(void) { return puts(dlsym(RTLD_NEXT, "puts") ? "next" : dlerror()) < 0; }\n'
+    )
+    done = run([need("gcc"), "-o", str(tmp_path / "next"), str(program), "-ldl"])
+    assert done.returncode == 0, done.stderr
+    script = tmp_path / "use.py"
+    made = 'Written("MAIN")\n'
+    script.write_text(blocks()["use.py"].replace(made, made + HOOK_DLSYM))
+    done = run([sys.executable, str(script), str(tmp_path / "next")], env=with_instrument(place))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("next\n1 calls")
 
 
 @contextmanager

@@ -10,8 +10,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-import numpy as np  # noqa: TID253  a test may take its time
-import pandas as pd  # noqa: TID253
+import numpy as np
+import pandas as pd
 import pytest
 
 import soscope

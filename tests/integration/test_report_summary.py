@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np  # noqa: TID253  a test may take its time
+import numpy as np
 import pytest
 
 from soscope.recording import gather

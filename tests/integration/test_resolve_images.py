@@ -35,7 +35,9 @@ def running() -> Iterator[Teller]:
         yield one
 
 
-def looked_up(running: Teller, handle: str, *, names: tuple[str, ...] = ("data", "code")) -> None:
+def assert_looked_up(
+    running: Teller, handle: str, *, names: tuple[str, ...] = ("data", "code")
+) -> None:
     """Compare exported symbols, a static one, and the way back."""
     for name in names:
         running.check(name, running.tell("handle", handle, name))
@@ -55,7 +57,7 @@ def test_a_library_that_was_deleted(running: Teller, tmp_path: Path) -> None:
     shutil.copy(library(), copy)
     handle = running.open(copy)
     copy.unlink()
-    looked_up(running, handle)
+    assert_looked_up(running, handle)
     assert image_of(running, "data").path == str(copy)
 
 
@@ -65,7 +67,7 @@ def test_a_library_that_was_replaced_by_another(running: Teller, tmp_path: Path)
     handle = running.open(copy)
     copy.unlink()
     shutil.copy(made("libfile.so", OTHER % 3, *LIBRARY), copy)
-    looked_up(running, handle)
+    assert_looked_up(running, handle)
     running.check("other", 0)
 
 
@@ -96,7 +98,7 @@ def test_names_of_files_may_hold_everything(name: str, tmp_path: Path) -> None:
             copy = tmp_path / name.replace("\t", "\v")
         shutil.copy(library(), copy)
         handle = running.open(copy)
-        looked_up(running, handle)
+        assert_looked_up(running, handle)
         assert image_of(running, "data").path == str(copy)
         running.check(f"{copy}!data", running.tell("handle", handle, "data"))
 
@@ -107,7 +109,7 @@ def test_relative_names_and_links(tmp_path: Path) -> None:
     (tmp_path / "libalias.so").symlink_to("real/libreal.so.1.2")
     with Teller(teller(*PLAIN), cwd=tmp_path) as running:
         handle = running.open("./libalias.so")
-        looked_up(running, handle)
+        assert_looked_up(running, handle)
         truth = running.tell("handle", handle, "data")
         for name in ("libalias.so", "libreal.so.1.2", str(tmp_path / "real/libreal.so.1.2")):
             running.check(f"{name}!data", truth)
@@ -116,7 +118,7 @@ def test_relative_names_and_links(tmp_path: Path) -> None:
 
 def test_a_library_in_memory_alone(running: Teller) -> None:
     handle = running.say("memfd", library())
-    looked_up(running, handle)
+    assert_looked_up(running, handle)
 
 
 def test_a_program_in_memory_alone() -> None:
@@ -167,7 +169,7 @@ def test_a_library_that_is_mapped_as_data_too(running: Teller) -> None:
     second = running.tell("map", library())
     assert first
     assert second
-    looked_up(running, handle)
+    assert_looked_up(running, handle)
     assert running.process.locate(first).status == "none"
 
 
@@ -259,7 +261,7 @@ def test_the_same_path_in_another_mount_namespace_is_another_file(tmp_path: Path
     script = f"mount --bind '{inside}/libfile.so' '{outside}' && exec '{teller(*PLAIN)}'"
     with Teller(*namespaces("-m"), "/bin/sh", "-c", script) as running:
         handle = running.open(outside)
-        looked_up(running, handle)
+        assert_looked_up(running, handle)
         running.check("other", 0)
 
 
@@ -271,7 +273,7 @@ def test_a_static_program_that_loads_libraries(linkage: str) -> None:
     with Teller(teller(linkage, "-Wl,--no-warnings")) as running:
         own = running.check("malloc", running.process.resolve("malloc").addr or 0).addr
         handle = running.open(loaded)
-        looked_up(running, handle, names=("loaded_data", "loaded_code"))
+        assert_looked_up(running, handle, names=("loaded_data", "loaded_code"))
         for name in ("own_private", "own_data", "own_tls"):
             running.check(name, running.tell("own", name))
         # Two C libraries are there now: which malloc is meant cannot be known.

@@ -60,7 +60,7 @@ static const void *own_more(const char *name)
 """
 
 
-def looked_up(running: Teller, handle: str) -> None:
+def assert_looked_up(running: Teller, handle: str) -> None:
     """Compare exported symbols and a static one."""
     for name in ("data", "code"):
         truth = running.tell("handle", handle, name)
@@ -104,12 +104,12 @@ def test_a_library_on_an_overlay(tmp_path: Path) -> None:
         not_here("no overlay can be mounted")
     with Teller(*words, script + f"'{teller(*PLAIN)}'") as running:
         handle = running.open(tmp_path / "merged" / "libfile.so")
-        looked_up(running, handle)
+        assert_looked_up(running, handle)
         # written to, it is copied up: what is mapped is another file than its name now is
         path = Path(f"/proc/{running.pid}/root{tmp_path}/merged/libfile.so")
         with path.open("ab") as file:
             file.write(b"more")
-        looked_up(running, handle)
+        assert_looked_up(running, handle)
 
 
 def test_a_container_with_a_root_and_ids_of_its_own(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_a_container_with_a_root_and_ids_of_its_own(tmp_path: Path) -> None:
         children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
         running.pid = int(children[0])
         handle = running.open(outside)
-        looked_up(running, handle)
+        assert_looked_up(running, handle)
         running.check("malloc", running.tell("default", "malloc"))
         running.check("own_private", running.tell("own", "own_private"))
 
@@ -148,7 +148,7 @@ def test_a_library_at_the_address_that_it_was_linked_to() -> None:
     interpreter = f"-Wl,--dynamic-linker={oldest.interpreter}"
     with Teller(teller("-no-pie", "-fno-pie", *linking(oldest), interpreter)) as running:
         handle = running.open(library)
-        looked_up(running, handle)
+        assert_looked_up(running, handle)
         image = running.process.resolve("data").image
         assert image is not None
         if image.load_bias:
@@ -237,7 +237,7 @@ def test_a_program_of_32_bits_and_its_c_library(narrow: Path) -> None:
         tid, truth = running.in_thread("own-in-thread", "own_tls")
         running.check("own_tls", truth, thread=tid)
         handle = running.open(library)
-        looked_up(running, handle)
+        assert_looked_up(running, handle)
         assert running.check("local", 0).status == "not-allocated"
         running.check("local", running.tell("call", handle, "local_addr"))
         space = running.say("space", library)

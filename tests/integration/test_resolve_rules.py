@@ -288,17 +288,17 @@ def two_providers(
 def test_every_verb_takes_the_definition_that_the_loader_takes(
     compiler: str, style: str, tmp_path: Path, *, asks_version: bool
 ) -> None:
-    every_verb_agrees(two_providers(compiler, style, tmp_path, asks_version=asks_version))
+    assert_every_verb_agrees(two_providers(compiler, style, tmp_path, asks_version=asks_version))
 
 
 def test_every_verb_takes_the_definition_of_a_library_that_has_lost_its_versions(
     tmp_path: Path,
 ) -> None:
     program = two_providers("gcc", "gnu", tmp_path, asks_version=False, has_versions=False)
-    every_verb_agrees(program)
+    assert_every_verb_agrees(program)
 
 
-def every_verb_agrees(program: Path, cases: Mapping[str, object] = CASES) -> None:
+def assert_every_verb_agrees(program: Path, cases: Mapping[str, object] = CASES) -> None:
     """Run a program of `two_providers`; compare what it says of itself with what we say.
 
     `cases` has what was changed for each function.
@@ -423,4 +423,4 @@ def test_of_two_symbols_of_one_name_one_decides(
     )
     for one in (program, older[1]):
         shutil.copy(one, tmp_path)
-    every_verb_agrees(tmp_path / "calls", dict(zip(names, PAIRS, strict=True)))
+    assert_every_verb_agrees(tmp_path / "calls", dict(zip(names, PAIRS, strict=True)))

@@ -7,8 +7,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-import numpy as np  # noqa: TID253  a test may take its time
-import numpy.typing as npt  # noqa: TID253
+import numpy as np
+import numpy.typing as npt
 import pytest
 
 import soscope

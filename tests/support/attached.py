@@ -50,10 +50,20 @@ def snapshot(pid: int, *, without: str = "") -> Words:
     `without` is in the names of images that come and go.
     """
     found: Words = {}
+    seen = ("", "")  # path and end of the mapping in front
     with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
         for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
             span, _, offset, _, _, *path = line.split(None, 5)
-            if int(offset, 16) or not path or not path[0].startswith("/") or "memfd" in path[0]:
+            begin, _, end = span.partition("-")
+            is_first = seen != ("".join(path), begin)  # lld maps an image's first page twice
+            seen = ("".join(path), end)
+            if (
+                not is_first
+                or int(offset, 16)
+                or not path
+                or not path[0].startswith("/")
+                or "memfd" in path[0]
+            ):
                 continue
             if without and without in path[0]:
                 continue

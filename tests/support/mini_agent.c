@@ -57,6 +57,24 @@ PUBLIC long soscope_agent_start(const struct sosc_start *start)
 	return 0;
 }
 
+PUBLIC long soscope_agent_load(void *unused)
+{
+	(void)unused;
+	return 0;
+}
+
+PUBLIC long soscope_agent_unload(const uint64_t *handle)
+{
+	(void)handle;
+	return 0;
+}
+
+PUBLIC long soscope_agent_objects(const void *call)
+{
+	(void)call;
+	return 0;
+}
+
 PUBLIC long soscope_agent_hook(uint64_t ns)
 {
 	return (long)ns & 0; // nothing is left

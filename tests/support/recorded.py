@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np  # noqa: TID253  a test may take its time
+import numpy as np
 
 from soscope.model.call import Exit
 from soscope.recording.columns import RETURNED, Columns, columns

@@ -192,6 +192,8 @@ DETACH: dict[str, Check] = {
         )
     ),
     "inert": NUMBER,
+    "closed": _list_of(TEXT),
+    "left_loaded": _list_of(TEXT),
     "longest_stop_ns": NUMBER,
 }
 

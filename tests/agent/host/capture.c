@@ -124,8 +124,12 @@ static void strings(void)
 	CHECK(is(string_at(edge, 32, 0), SOSC_DATA_STRING, SOSC_DATA_UNREADABLE, "", 0));
 	CHECK(is(string_at((char *)8, 32, 0), SOSC_DATA_STRING, SOSC_DATA_UNREADABLE, "", 0));
 	text[5] = '!'; // no end before the page's
-	CHECK(is(string_at(text, 32, 0), SOSC_DATA_STRING, SOSC_DATA_UNREADABLE, "hello!", 6));
-	CHECK(is(string_at(text, 6, 0), SOSC_DATA_STRING, SOSC_DATA_UNREADABLE, "hello!", 6));
+	for (uint8_t must = 0; must < 2; must++) { // what lies behind is nobody's
+		CHECK(is(string_at(text, 32, must), SOSC_DATA_STRING, SOSC_DATA_TRUNCATED, "hello!",
+			 6));
+		CHECK(is(string_at(text, 6, must), SOSC_DATA_STRING, SOSC_DATA_TRUNCATED, "hello!",
+			 6));
+	}
 	CHECK(is(string_at(text, 5, 0), SOSC_DATA_STRING, SOSC_DATA_TRUNCATED, "hello", 5));
 	memset(pattern, 'x', sizeof(pattern)); // longer than any limit
 	for (uint32_t size = 0; size < 400; size += 7) {

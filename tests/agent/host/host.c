@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host.h"
 
+#include "blocks.h"
 #include "cell.h"
 #include "counts.h"
 #include "handler.h"
 #include "instrument.h"
+#include "patch.h"
 #include "site.h"
 #include "start.h"
 #include "thread.h"
@@ -38,6 +40,7 @@ uint64_t sosc_base;
 		abort(); \
 	}
 HANDLER(sosc_h_jump)
+HANDLER(sosc_h_inject)
 HANDLER(sosc_h_call)
 HANDLER(sosc_h_call_six)
 HANDLER(sosc_h_count)
@@ -51,12 +54,22 @@ HANDLER(sosc_h_backtrace)
 HANDLER(sosc_h_walk)
 HANDLER(sosc_h_walk_ip)
 HANDLER(sosc_h_walk_ip_info)
+#define BLOCK_HANDLER(name, ...) HANDLER(sosc_h_block_##name) HANDLER(sosc_h_sample_##name)
+SOSC_BLOCK_ALLOCATORS(BLOCK_HANDLER)
+BLOCK_HANDLER(free)
+HANDLER(sosc_h_block_delete)
+HANDLER(sosc_h_block_munmap)
+HANDLER(sosc_h_block_brk)
+HANDLER(sosc_h_block_sbrk)
+HANDLER(sosc_h_block_mmap)
+HANDLER(sosc_h_block_mremap)
 HANDLER(sosc_x_call)
 HANDLER(sosc_x_layer)
 HANDLER(sosc_return_now)
 HANDLER(sosc_x_plain)
 HANDLER(sosc_x_stats)
 HANDLER(sosc_empty)
+HANDLER(sosc_patches_begin)
 
 uint64_t sosc_call_often(uint64_t function, uint64_t times)
 {
@@ -166,6 +179,7 @@ struct sosc_cell *host_cell(uint32_t index, const struct sosc_function *function
 {
 	sosc_layers[index].function = function;
 	sosc_layers[index].instrument = (uint8_t)sosc_control->plan[0].instrument;
+	sosc_layers[index].of_libc = 1;
 	sosc_cells[index].original = (uint64_t)sosc_empty;
 	sosc_cells[index].handler = (uint64_t)sosc_h_call;
 	return &sosc_cells[index];

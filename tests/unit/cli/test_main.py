@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import soscope
-from soscope.cli.main import VERBS, main
+from soscope.cli.main import FAMILIES, VERBS, main
 from soscope.errors import AgentError, SoscopeError
 from tests.support.run import imported
 
@@ -22,7 +22,16 @@ def test_help_lists_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["--help"], ["-h"], ["help"]):
         assert main(words) == 0
         out = capsys.readouterr().out
-        assert all(f"  {verb} " in out for verb in VERBS)
+        single = [verb for verb in VERBS if " " not in verb]
+        assert all(f"  {verb} " in out for verb in [*single, *FAMILIES])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_help_of_a_family_lists_its_verbs(family: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in ([family, "--help"], [family, "-h"], ["help", family]):
+        assert main(words) == 0
+        out = capsys.readouterr().out
+        assert all(f"soscope {verb} " in out for verb in VERBS if verb.startswith(f"{family} "))
 
 
 def test_help_of_a_verb_is_its_help(capsys: pytest.CaptureFixture[str]) -> None:
@@ -44,6 +53,9 @@ def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> N
         (["trase"], 2, "did you mean soscope trace?"),
         (["ls"], 2, "soscope trace ls"),
         (["--bogus"], 2, "not a verb"),
+        (["mem"], 2, "needs a verb"),
+        (["mem", "bogus"], 2, "soscope mem run"),
+        (["mem", "zzzzzzzz"], 2, "soscope mem --help"),
         (["report"], 2, "FILE"),
         (["report", "--bogus", "x"], 2, "--bogus"),
         (["trace"], 125, "no command"),

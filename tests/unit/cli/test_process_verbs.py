@@ -18,13 +18,15 @@ NEEDS_PID = {
     "resolve": ["malloc"],
     "explain": ["malloc"],
     "detach": [],
+    "mem where": [],
+    "mem trim": [],
 }
 VERBS = {**NEEDS_PID, "map": [], "doctor": [], "trace": []}
 
 
 @pytest.mark.parametrize("verb", NEEDS_PID)
 def test_a_process_must_be_named(verb: str, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main([verb, *NEEDS_PID[verb]]) == 2
+    assert main([*verb.split(), *NEEDS_PID[verb]]) == 2
     first, hint = capfd.readouterr().err.splitlines()
     assert first.startswith("soscope: error: no process: -p PID is missing")
     assert hint.startswith(f"  hint: usage: soscope {verb} [options] ")
@@ -44,7 +46,7 @@ def test_a_process_must_be_named(verb: str, capfd: pytest.CaptureFixture[str]) -
 def test_what_is_no_process_id(
     verb: str, word: str, said: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([verb, "-p", word, *VERBS[verb]]) == 2
+    assert main([*verb.split(), "-p", word, *VERBS[verb]]) == 2
     assert capfd.readouterr().err == f"soscope: error: {said}\n"
 
 
@@ -52,7 +54,7 @@ def test_what_is_no_process_id(
 def test_a_name_that_nobody_has(verb: str, capfd: pytest.CaptureFixture[str]) -> None:
     """Only trace takes names."""
     status, said = (4, "no process is called 'a b'") if verb == "trace" else (2, None)
-    assert main([verb, "-p", "a b", *VERBS[verb]]) == status
+    assert main([*verb.split(), "-p", "a b", *VERBS[verb]]) == status
     said = said or "--pid: 'a b' is not a number"
     assert capfd.readouterr().err == f"soscope: error: {said}\n"
 
@@ -68,13 +70,13 @@ def test_a_name_that_nobody_has(verb: str, capfd: pytest.CaptureFixture[str]) ->
 def test_several_processes_are_refused(
     verb: str, words: list[str], said: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([verb, *words, *VERBS[verb]]) == 2
+    assert main([*verb.split(), *words, *VERBS[verb]]) == 2
     assert capfd.readouterr().err == f"soscope: error: {said}\n"
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_wrong_words_about_a_process(verb: str, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main([verb, "-p", str(os.getpid()), "--bogus", *VERBS[verb]]) == 2
+    assert main([*verb.split(), "-p", str(os.getpid()), "--bogus", *VERBS[verb]]) == 2
     captured = capfd.readouterr()
     assert (captured.out, captured.err[:16]) == ("", "soscope: error: ")
 
@@ -83,7 +85,7 @@ def test_wrong_words_about_a_process(verb: str, capfd: pytest.CaptureFixture[str
 def test_nobody_has_this_number(verb: str, capfd: pytest.CaptureFixture[str]) -> None:
     child = subprocess.Popen(["true"])
     child.wait()
-    assert main([verb, "-p", str(child.pid), *VERBS[verb]]) == 4
+    assert main([*verb.split(), "-p", str(child.pid), *VERBS[verb]]) == 4
     captured = capfd.readouterr()
     assert (captured.out, captured.err) == ("", f"soscope: error: no process {child.pid}\n")
 
@@ -95,7 +97,7 @@ def test_a_zombie(verb: str, capfd: pytest.CaptureFixture[str]) -> None:
         os._exit(0)
     try:
         wait_state(child, "Z")
-        status = main([verb, "-p", str(child), *VERBS[verb]])
+        status = main([*verb.split(), "-p", str(child), *VERBS[verb]])
     finally:
         os.waitpid(child, 0)
     captured = capfd.readouterr()
@@ -109,9 +111,9 @@ def test_a_zombie(verb: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert captured.err == f"soscope: error: {said}\n  hint: {hint}\n"
 
 
-@pytest.mark.parametrize("verb", ["resolve", "map", "explain", "doctor"])
+@pytest.mark.parametrize("verb", ["resolve", "map", "explain", "doctor", "mem where"])
 def test_a_full_disk_is_said(verb: str) -> None:
-    words = ["-m", "soscope", verb, "-p", str(os.getpid()), *VERBS[verb]]
+    words = ["-m", "soscope", *verb.split(), "-p", str(os.getpid()), *VERBS[verb]]
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [sys.executable, *words],

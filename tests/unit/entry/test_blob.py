@@ -13,7 +13,15 @@ from soscope.errors import AgentError
 from soscope.wire import layout
 from tests.support.elfwriter import Sym, Writer
 
-NAMES = ("soscope_agent_start", "sosc_trap", "sosc_loader_event", "soscope_agent_hook")
+NAMES = (
+    "soscope_agent_start",
+    "sosc_trap",
+    "sosc_loader_event",
+    "soscope_agent_hook",
+    "soscope_agent_load",
+    "soscope_agent_objects",
+    "soscope_agent_unload",
+)
 
 
 def write_agent(path: Path, *, without: str = "", vaddr: int = 0) -> bytes:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, cast
 
-from soscope.entry.agent.undo import Change, Taken, UndoPlan
+from soscope.entry.agent.undo import Change, Taken, UndoPlan, count_staying
 from soscope.entry.agent.unwinding import words_between
 from soscope.wire import layout
 
@@ -50,7 +50,7 @@ class Memory:
 
 
 def plan_of(changes: list[Change], cells: int = 100) -> UndoPlan:
-    journal = b"".join(layout.CHANGE.struct.pack(*change, 0) for change in changes)
+    journal = b"".join(layout.CHANGE.struct.pack(*change, 0, 0, 0) for change in changes)
     return UndoPlan(journal, BASE, cells)
 
 
@@ -92,6 +92,15 @@ def test_every_word_is_as_before_whatever_was_changed_in_which_order() -> None:
         assert not taken.left
 
 
+def test_a_word_that_became_again_what_it_was_made_first() -> None:
+    memory = Memory(0x1000, 0x1000)
+    memory.write(0x1000, (1).to_bytes(8, "little"))
+    changes: list[Change] = [(0x1000, 0, 1, 8), (0x1000, 1, 2, 8), (0x1000, 2, 1, 8)]
+    taken = restored(memory, changes)
+    assert (taken.restored, taken.left) == (3, [])
+    assert memory.read(0x1000, 8) == bytes(8)
+
+
 def test_what_somebody_else_has_changed_stays_and_is_said() -> None:
     memory = Memory(0x1000, 0x1000)
     changes = [(0x1000 + 8 * at, at, at + 100, 8) for at in range(10)]
@@ -129,3 +138,48 @@ def test_words_by_which_unwinders_ask_are_kept_apart() -> None:
     assert plan.asked_count == 2
     assert [page.start + 8 * at for at in page.indexes] == [0x1008, 0x1010, 0x1020]
     assert [asked.start + 8 * at for at in asked.indexes] == [0x1000, 0x1018]
+
+
+STANDS, LOADER = layout.CHANGE_STANDS, layout.CHANGE_LOADER
+
+
+def journal_of(changes: list[tuple[int, int, int, int, int]]) -> bytes:
+    """Make a journal of (address, before, after, flags, patch)."""
+    rows = [(addr, old, new, 8, flags, patch, 0) for addr, old, new, flags, patch in changes]
+    return b"".join(layout.CHANGE.struct.pack(*row) for row in rows)
+
+
+def test_changes_of_patches_stay_as_long_as_they_stand() -> None:
+    """A patch's slot with a trace on top, another patch's, the loader's function, a plain slot."""
+    memory = Memory(0x1000, 0x1000)
+    changes = [
+        (0x1100, 0, 90, LOADER, 0),
+        (0x1000, 1, 11, STANDS, 0),
+        (0x1008, 2, 12, STANDS, 5),
+        (0x1000, 11, 21, 0, 0),
+        (0x1010, 3, 23, 0, 0),
+        (0, 4, 14, STANDS, 5),  # its image is gone
+    ]
+    journal = journal_of(changes)
+
+    def words_after(standing: frozenset[int]) -> list[int]:
+        for addr, _, new, _, _ in changes:
+            if addr:
+                memory.write(addr, new.to_bytes(8, "little"))
+        plan = UndoPlan(journal, BASE, 100, standing)
+        for page in plan.pages:
+            page.restore(cast("RemoteMemory", memory), Taken())
+        assert len(plan.kept) == count_staying(journal, standing) * layout.CHANGE.size
+        kept.append(plan.kept)
+        return [
+            int.from_bytes(memory.read(addr, 8), "little")
+            for addr in (0x1000, 0x1008, 0x1010, 0x1100)
+        ]
+
+    kept: list[bytes] = []
+    assert words_after(frozenset((0, 5))) == [11, 12, 3, 90]
+    assert words_after(frozenset((5,))) == [1, 12, 3, 90]
+    assert words_after(frozenset()) == [1, 2, 3, 0]
+    assert kept == [journal_of(changes[:3]), journal_of([changes[0], changes[2]]), b""]
+    # a patch that has no slot yet still wants to hear of images
+    assert words_after(frozenset((7,)))[3] == 90

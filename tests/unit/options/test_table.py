@@ -37,7 +37,7 @@ def test_what_the_quick_parser_takes_argparse_takes_too(words: list[str]) -> Non
             return
         quick = told(*scanned)
     try:
-        slow: object = told(*trace.parse_slowly(words))
+        slow: object = told(*trace.VERB.read_slowly(words))
     except UsageError as error:
         slow = error.message
     assert quick == slow
@@ -52,7 +52,7 @@ def test_what_the_quick_parser_refuses_argparse_explains(words: list[str]) -> No
     except UsageError:
         return
     with pytest.raises(UsageError, match=r"\w"):
-        trace.parse_slowly(words)
+        trace.VERB.read_slowly(words)
 
 
 def test_a_value_may_look_like_an_option() -> None:

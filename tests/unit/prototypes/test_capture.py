@@ -10,7 +10,7 @@ from soscope.prototypes.capture import Op
 from soscope.wire import layout
 from tests.unit.prototypes.calls import describe, programs
 
-FOLLOW = layout.OP_MUST_FOLLOW
+FOLLOW = layout.OP_IS_READ
 RESULT = layout.ARG_RESULT
 
 
@@ -60,6 +60,23 @@ def test_a_string_the_function_reads_is_followed_without_a_check() -> None:
 def test_followed_strings_need_no_pointers() -> None:
     found = programs("int f(const char *a FOLLOW, const char *b FOLLOW);")
     assert found.at_entry == [string(0, flags=FOLLOW), string(1, flags=FOLLOW)]
+
+
+def test_a_string_that_may_not_be_read_at_all_says_by_which_parameter() -> None:
+    flags = FOLLOW | layout.OP_UNLESS_0
+    found = programs("int f(const char *a FOLLOW_UNLESS_0(n), size_t n);")
+    assert found.at_entry == [op(layout.OP_WORDS, 2), op(layout.OP_STRING, 0, of=1, flags=flags)]
+    found = programs("int f(const char *a FOLLOW, const char *b FOLLOW_UNLESS_0(n), int n);")
+    assert found.at_entry == [
+        op(layout.OP_WORDS, 3),
+        string(0, flags=FOLLOW),
+        op(layout.OP_STRING, 1, 1, of=2, flags=flags | layout.OP_INT_LENGTH),
+    ]
+
+
+def test_a_string_that_the_function_has_made_is_followed_without_a_check() -> None:
+    found = programs("char *f(int number) FOLLOW;")
+    assert found.at_exit == [string(RESULT, flags=FOLLOW)]
 
 
 def test_a_string_for_the_kernel_is_checked_and_keeps_its_pointer() -> None:
@@ -230,6 +247,9 @@ OUTS = ", ".join(f"int *{name} OUT(always)" for name in "qrstu")
         ("int f(int a ENUM(nothing));", "there is no set 'nothing'"),
         ("int f(int a FLAGS(whence));", "there is no set 'whence' of this kind"),
         ("int f(int a FOLLOW);", "leads nowhere"),
+        ("int f(const void *p BYTES(n) FOLLOW_UNLESS_0(n), size_t n);", "which is no string"),
+        ("int f(const char *a FOLLOW_UNLESS_0(b));", "no parameter"),
+        ("int f(int a) FOLLOW;", "no string"),
         ("long f(int a) FAILS(!= 0);", r"FAILS\(!= 0\) is not known for 'long'"),
         ("double f(int a) FAILS(< 0);", "FAILS"),
         ("int f(int a) FAILS(< 0) ERRNO(somewhere);", r"ERRNO\(somewhere\)"),

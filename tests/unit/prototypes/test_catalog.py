@@ -218,6 +218,7 @@ def test_a_field_is_shown_once() -> None:
         ("perhaps f", "'perhaps' is no treatment"),
         ("never f\ntwice f", "special:2: 'f' is there twice"),
         ("twice f*", "a pattern cannot return twice"),
+        ("brief f*", "a pattern cannot be brief"),
     ],
 )
 def test_faulty_treatments(text: str, what: str) -> None:

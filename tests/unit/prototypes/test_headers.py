@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from soscope.prototypes import build
+from soscope.model.signature import FLOATING, RECORD, VOID, WORD
+from soscope.prototypes import build, load
 from soscope.prototypes.constants import ConstantSets
 from soscope.prototypes.parser import Declarations
 from tests.support import tools
@@ -72,24 +74,71 @@ def _names(declarations: Declarations) -> list[str]:
     return names
 
 
-@pytest.mark.parametrize("fortify", [False, True])
-def test_every_declaration_is_the_one_of_the_system(
-    declarations: Declarations, tmp_path: Path, fortify: bool
-) -> None:
+def _declared(declarations: Declarations) -> list[str]:
+    """Return the lines of a C file that has all declarations, behind the system's headers."""
     lines = [_includes(), '#include "annotations.h"', '#include "types.h"']
     lines += [f"#undef {name}" for name in _names(declarations)]
     files = sorted(path.name for path in DIRECTORY.glob("*.h"))
-    lines += [
+    return lines + [
         f'#include "{name}"'
         for name in files
         if name not in ("annotations.h", "types.h", "structs.h")
     ]
+
+
+@pytest.mark.parametrize("fortify", [False, True])
+def test_every_declaration_is_the_one_of_the_system(
+    declarations: Declarations, tmp_path: Path, fortify: bool
+) -> None:
+    lines = _declared(declarations)
     for function in declarations.functions:
         for alias in function.words.get("ALSO", []):
             if alias != ",":
                 lines.append(f"extern __typeof__({function.name}) {alias};")
     options = ["-O2", "-D_FORTIFY_SOURCE=2"] if fortify else []
     _compile(tmp_path, "\n".join(lines), *options)
+
+
+# What gdb says of a pointer to each function: code and size of its result and its arguments.
+SAYING = """
+import json
+for name in open("names").read().split():
+    of = gdb.parse_and_eval("leads_to_" + name).type.target()
+    types = [of.target(), *(field.type for field in of.fields())]
+    types = [one.strip_typedefs() for one in types]
+    print(json.dumps([name, "...)" in str(of), [[one.code, one.sizeof] for one in types]]))
+codes = "INT ENUM BOOL CHAR PTR FLT STRUCT VOID".split()
+print(json.dumps({getattr(gdb, "TYPE_CODE_" + code): code for code in codes}))
+"""
+KINDS = {"FLT": FLOATING, "STRUCT": RECORD, "VOID": VOID}
+
+
+def test_signatures_are_those_of_the_headers(declarations: Declarations, tmp_path: Path) -> None:
+    names = [function.name for function in declarations.functions]
+    lines = _declared(declarations) + [f"__typeof__({name}) *leads_to_{name};" for name in names]
+    (tmp_path / "pointers.c").write_text("\n".join(lines))
+    (tmp_path / "names").write_text("\n".join(names))
+    (tmp_path / "saying.py").write_text(SAYING)
+    compiler = [_compiler(), "-g", "-c", "-std=gnu17", "-w", "-fno-builtin"]
+    words = [*compiler, f"-iquote{DIRECTORY}", "pointers.c"]
+    subprocess.run(words, cwd=tmp_path, check=True, timeout=120)
+    debugger = [tools.need("gdb"), "-batch", "-nx", "-x", "saying.py", "pointers.o"]
+    said = subprocess.run(
+        debugger, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=120
+    ).stdout.splitlines()
+    codes = {int(number): code for number, code in json.loads(said.pop()).items()}
+    assert len(said) == len(names) > 700
+    known = load()
+    for name, is_variadic, types in map(json.loads, said):
+        signature = known.signature(name)
+        assert signature is not None
+        assert signature.is_known, name
+        assert signature.is_variadic == is_variadic, name
+        mine = [
+            (of.kind, of.size if of.kind != VOID else 1)
+            for of in (signature.result, *(signature.arguments or ()))
+        ]
+        assert mine == [(KINDS.get(codes[code], WORD), size) for code, size in types], name
 
 
 def test_a_wrong_declaration_would_be_found(tmp_path: Path) -> None:

@@ -79,9 +79,9 @@ def test_the_hash_is_that_of_dt_gnu_hash() -> None:
 def test_a_string_function(prototypes: Prototypes) -> None:
     found = walker(prototypes)
     cell = found.find("strlen")
-    assert cell["flags"] == layout.FN_PROGRAM
+    assert cell["flags"] == layout.FN_PROGRAM | layout.FN_BRIEF
     assert found.program(cell["entry_program"]) == [
-        (layout.OP_STRING, 0, 0, 0, 0, layout.OP_MUST_FOLLOW, 0)
+        (layout.OP_STRING, 0, 0, 0, 0, layout.OP_IS_READ, 0)
     ]
     assert cell["exit_program"] == cell["exit_words"] == 0
     assert cell["error_rule"] == layout.ERROR_NONE
@@ -208,3 +208,17 @@ def test_every_cell_can_be_found_and_every_program_is_sound(prototypes: Prototyp
             assert all(op[6] < 16 or op[0] == layout.OP_ERRNO for op in entry)
     assert known >= 220
     assert known * 4 <= 3 << found.bits
+
+
+def test_treatments_are_those_of_the_table() -> None:
+    known = load()
+    patterns: list[Automaton] = []
+    section = known.function_table(patterns, entry_only=False, want_arguments=False)
+    walker = Walker(section, patterns)
+    names = ["setjmp", "vfork", "dlopen", "mcount", "strlen", "malloc", "nobody", "", "é"]
+    names += ["__sanitizer_cov_trace_pc", "_Unwind_Resume", "__libc_dlopen_mode", "\udcff"]
+    for name in names:
+        flags = walker.find(name)["flags"] if name != "\udcff" else 0
+        assert known.treatment(name) == flags, name
+    assert known.treatment("setjmp") == known.treatment("vfork") == layout.FN_TWICE
+    assert known.treatment("__sanitizer_cov_trace_pc") == layout.FN_NEVER

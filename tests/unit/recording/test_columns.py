@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np  # noqa: TID253  a test may take its time
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

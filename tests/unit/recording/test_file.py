@@ -491,6 +491,10 @@ def test_the_format_is_what_its_page_says(path: Path) -> None:
     assert json.loads(data[24 : 24 + length])["schema"] == "soscope/recording/1"
     at = 24 + length + -length % 8
     _, kind, length, _, _ = struct.unpack_from("<IIQII", data, at)
+    assert (kind, length) == (19, 16)
+    assert data[at + 24 : at + 40] == bytes(16)  # nothing went wrong
+    at += 24 + length
+    _, kind, length, _, _ = struct.unpack_from("<IIQII", data, at)
     assert (kind, length) == (10, 24)
     assert struct.unpack_from("<QQQ", data, at + 24) == (1, 2, 3)
     assert len(data) == at + 48

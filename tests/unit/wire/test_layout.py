@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from soscope.model import capture, image, slot
-from soscope.wire import layout
+from soscope.wire import blocklayout, layout, objectlayout
 from tests.support.tools import need
 
+MIRROR = {**vars(blocklayout), **vars(objectlayout), **vars(layout)}
 REPOSITORY = Path(__file__).parents[3]
 INCLUDE = REPOSITORY / "agent" / "include"
 CODES = {
@@ -30,7 +31,8 @@ CODES = {
 
 
 def _without_comments() -> str:
-    text = "\n".join((INCLUDE / "soscope" / name).read_text() for name in ("stream.h", "wire.h"))
+    names = ("blocks.h", "objects.h", "patches.h", "stream.h", "wire.h")
+    text = "\n".join((INCLUDE / "soscope" / name).read_text() for name in names)
     return re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL)
 
 
@@ -65,7 +67,8 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
     directory = tmp_path_factory.mktemp("wire")
     source = directory / "print.c"
     source.write_text(
-        "#include <soscope/wire.h>\n#include <stdio.h>\n"
+        "#include <soscope/wire.h>\n#include <soscope/blocks.h>\n"
+        "#include <soscope/objects.h>\n#include <stdio.h>\n"
         '#define P(name, value) printf("%s %llu\\n", name, (unsigned long long)(value))\n'
         "int main(void)\n{\n" + "\n".join(lines) + "\nreturn 0;\n}\n"
     )
@@ -88,18 +91,18 @@ def test_wire_h_is_read_completely() -> None:
 
 def test_every_constant_has_its_value(compiled: dict[str, int]) -> None:
     expected = {name: compiled[name] for name in _constants(_without_comments())}
-    found = {name: getattr(layout, name.removeprefix("SOSC_"), None) for name in expected}
+    found = {name: MIRROR.get(name.removeprefix("SOSC_")) for name in expected}
     assert found == expected
 
 
 def test_python_has_no_constant_of_its_own() -> None:
-    names = {f"SOSC_{name}" for name, value in vars(layout).items() if type(value) is int}
+    names = {f"SOSC_{name}" for name, value in MIRROR.items() if type(value) is int}
     assert names == set(_constants(_without_comments()))
 
 
 def test_every_struct_has_its_layout(compiled: dict[str, int]) -> None:
     for name, fields in _structs(_without_comments()).items():
-        mirror = getattr(layout, name.removeprefix("sosc_").upper())
+        mirror = MIRROR[name.removeprefix("sosc_").upper()]
         assert mirror.name == name
         assert mirror.size == mirror.struct.size == compiled[name]
         assert list(mirror.fields) == [field for _, field in fields], name
@@ -111,7 +114,7 @@ def test_every_struct_has_its_layout(compiled: dict[str, int]) -> None:
 
 
 def test_python_has_no_struct_of_its_own() -> None:
-    names = {value.name for value in vars(layout).values() if isinstance(value, layout.Layout)}
+    names = {value.name for value in MIRROR.values() if isinstance(value, layout.Layout)}
     assert names == set(_structs(_without_comments()))
 
 

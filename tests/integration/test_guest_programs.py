@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real programs in which libraries are loaded while they run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from soscope.control.shield import shielded
+from soscope.proc import status
+from tests.support import attached, build, postgres
+from tests.support.guests import Guests
+from tests.support.tools import need
+
+_TURNS = 100
+_FEW = 20  # of a program that ends by itself, however busy the machine is
+
+_PYTHON = """
+import sys, threading, time, zlib
+def work():
+    data = b"soscope" * 1000
+    for _ in range(12000):
+        data = zlib.decompress(zlib.compress(data))
+    print(zlib.crc32(data))
+def nap():
+    for _ in range(50):
+        time.sleep(0.02)
+threads = [threading.Thread(target=f) for f in (work, work, nap)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(sum(i * i % 7 for i in range(3 * 10**7)))
+"""
+_RUBY = "n = 0; 30_000_000.times { |i| n += (i * 0.5).to_s.size % 3 if i % 7 == 0 }; puts n"
+_SQL = (
+    "with recursive n(i) as (select 1 union all select i+1 from n where i < 3000000) "
+    "select sum(i % 7), count(distinct i % 1001) from n;"
+)
+
+
+def library() -> Path:
+    return build.program("guest").with_name("libguest.so")
+
+
+def load_often(pid: int, turns: int = _TURNS, path: Path | None = None) -> int:
+    """Load and unload a library until the program has ended, or often enough; return how often."""
+    done = 0
+    guest = Guests(pid)
+    try:
+        for _ in range(turns):
+            assert shielded(lambda: (guest.load(path or library()),))[0] > 0
+            done += 1
+    finally:
+        guest.close()
+    return done
+
+
+def output(command: list[str], text: str) -> str:
+    return subprocess.run(
+        command, input=text, capture_output=True, text=True, timeout=120, check=True
+    ).stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ([sys.executable, "-c", "print(input())"], "a line\n"),
+        (["sqlite3"], _SQL),
+        (["ruby", "-e", "puts gets"], "a line\n"),
+        (["cat"], "a line\n"),
+        (["bash", "-c", "read x; echo $x"], "a line\n"),
+        (["perl", "-e", "print scalar <STDIN>"], "a line\n"),
+    ],
+    ids=lambda value: os.path.basename(value[0]) if isinstance(value, list) else "",
+)
+def test_programs_that_wait_for_input(command: list[str], text: str) -> None:
+    need(command[0])
+    wanted = output(command, text)
+    with attached.running(command, ready="") as process:
+        time.sleep(0.5)
+        assert load_often(process.pid) == _TURNS
+        assert process.communicate(text, timeout=60) == (wanted, "")
+        assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ([sys.executable, "-c", _PYTHON], ""),
+        (["ruby", "-e", _RUBY], ""),
+        (["sqlite3"], _SQL),
+    ],
+    ids=lambda value: os.path.basename(value[0]) if isinstance(value, list) else "",
+)
+def test_programs_that_work(command: list[str], text: str) -> None:
+    need(command[0])
+    wanted = output(command, text)
+    with attached.running(command, ready="") as process:
+        assert process.stdin is not None
+        process.stdin.write(text)
+        process.stdin.flush()
+        time.sleep(0.5)
+        assert load_often(process.pid, _FEW) == _FEW
+        assert process.poll() is None, "it was to work for longer"
+        assert process.communicate("", timeout=120) == (wanted, "")
+        assert process.returncode == 0
+
+
+def test_sleep_sleeps_as_long_as_it_should() -> None:
+    began = time.monotonic()
+    with attached.running(["sleep", "4"], ready="") as process:
+        time.sleep(0.3)
+        assert load_often(process.pid, _FEW) == _FEW
+        assert process.wait(20) == 0
+        assert 4 <= time.monotonic() - began < 4.6
+
+
+def test_a_database_server_and_its_session() -> None:
+    """Between the transactions of a client, and in them."""
+    with postgres.folder() as place:
+        assert postgres.initdb(place).status == 0
+        with postgres.served(place) as server:
+            postgres.bench(place, "-i", "-q")
+            mine = Path(shutil.copy(library(), place))
+            mine.chmod(0o755)
+            words = [postgres.tool("pgbench"), "-n", "-h", str(place), "-U", "bench", "-T", "10"]
+            with attached.running([*words, "postgres"], ready="") as client:
+                session = _session_of(server.pid)
+                assert load_often(session, _FEW, mine) == _FEW
+                assert load_often(server.pid, _FEW, mine) == _FEW
+                assert client.wait(60) == 0
+            assert len(set(postgres.sums(place))) <= 2
+        assert server.returncode == 0
+
+
+def _session_of(server: int) -> int:
+    """Wait for the process that serves pgbench."""
+    end = time.monotonic() + 20
+    while True:
+        for pid in status.descendants(server):
+            line = Path(f"/proc/{pid}/cmdline").read_bytes()
+            if b"[local]" in line:
+                return pid
+        assert time.monotonic() < end
+        time.sleep(0.02)

@@ -1,0 +1,450 @@
+# SPDX-License-Identifier: Apache-2.0
+"""soscope.hook beside threads, children, signals, images that come and go, and the end."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import attached, build, hooked
+from tests.support.hooked import answer
+from tests.support.matrix import Cell
+from tests.support.tools import NOT_HERE
+
+# ---- where no Python code can run -------------------------------------------
+
+
+def test_malloc_neither_recurses_nor_deadlocks() -> None:
+    script = """
+sizes = []
+def take(size, original):
+    sizes.append(size)
+    return original(size)
+with soscope.hook("malloc", take) as hook:
+    begin(2, 0)
+    threads = [threading.Thread(target=churn, args=(5000,)) for _ in range(4)]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+    wrong = end()[2]
+    print((len(sizes) >= 20000, wrong, reasons(hook)))
+"""
+    enough, wrong, reasons = answer(script)
+    assert enough
+    assert wrong == 0
+    assert any("the interpreter uses it" in why for why in reasons.values())
+
+
+@pytest.mark.parametrize(
+    "symbol", ["pthread_mutex_lock", "pthread_mutex_unlock", "free", "realloc", "memcpy", "strlen"]
+)
+def test_what_the_interpreter_needs_is_left_to_it(symbol: str) -> None:
+    script = f"""
+import json
+def one(*rest):
+    return rest[-1](*rest[:-1])
+def work():
+    for number in range(200):
+        json.dumps(dict.fromkeys(range(number)))
+try:
+    with soscope.hook({symbol!r}, one) as hook:
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads: thread.start()
+        churn(1000)
+        for thread in threads: thread.join()
+        print(reasons(hook))
+except soscope.SoscopeError as error:
+    print({{"error": str(error)}})
+"""
+    assert any("no Python code can run" in why for why in answer(script).values())
+
+
+def test_the_clock_that_threads_ask_on_their_way_to_the_gil() -> None:
+    script = """
+sys.setswitchinterval(1e-6)
+calls = []
+def clock(which, at, original):
+    calls.append(which)
+    return original(which, at)
+def work():
+    end = time.monotonic() + 1
+    while time.monotonic() < end:
+        sum(range(100))
+        time.sleep(0)
+with soscope.hook("clock_gettime", clock):
+    begin(2, 0)
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+    print((end()[2], len(calls) > 1000))
+"""
+    assert answer(script) == (0, True)
+
+
+# ---- many threads, many hooks -----------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["hooking.fixed_pid", "lambda original: 4711"])
+def test_a_hundred_times_under_load(kind: str) -> None:
+    with hooked.told(Cell(binding="now")) as process:
+        process("import numpy")
+        process("refusal('getpid', lambda original: 1)")
+        before = attached.snapshot(process.pid)
+        process("begin(4, 4711)")
+        process(f"""
+for _ in range(100):
+    with soscope.hook("getpid", {kind}) as hook:
+        assert ask_pid() == os.getpid() == 4711
+        assert hook.slots >= 2
+        time.sleep(0.002)
+    assert ask_pid() == os.getpid() != 4711
+""")
+        calls, others, wrong = process("end()")
+        assert (others > 100, calls > others, wrong) == (True, True, 0)
+        assert attached.differences(before, process.pid) == []
+
+
+def test_a_hundred_threads_that_are_none_of_pythons() -> None:
+    script = """
+own = os.getpid()
+with soscope.hook("getpid", lambda original: 4711):
+    begin(100, 4711)
+    time.sleep(1)
+answers = end()
+print((answers[0] > 1000, answers[1] > 100, answers[2], os.getpid() == own))
+"""
+    assert answer(script) == (True, True, 0, True)
+
+
+def test_malloc_is_counted_by_a_c_function() -> None:
+    script = """
+with soscope.hook("malloc", hooking.count_malloc, from_="libhooked.so") as hook:
+    wrong = []
+    threads = [threading.Thread(target=lambda: wrong.append(churn(500000))) for _ in range(4)]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+    inside = allocated.value
+wrong.append(churn(1000))
+print((wrong, inside, allocated.value))
+"""
+    assert answer(script) == ([0] * 5, 2_000_000, 2_000_000)
+
+
+def test_the_last_hook_is_called_first() -> None:
+    script = """
+own = os.getpid()
+told = []
+first = soscope.hook("getpid", lambda original: original() + 1)
+second = soscope.hook("getpid", lambda original: original() * 2)
+third = soscope.hook("getpid", hooking.fixed_pid)
+with first:
+    told.append(ask_pid() - own)
+    with second:
+        told.append(ask_pid() - 2 * own)
+        with third:
+            told.append(ask_pid())
+        told.append(ask_pid() - 2 * own)
+    told.append(ask_pid() - own)
+first.__enter__(); second.__enter__()
+first.__exit__(None, None, None)
+told.append(ask_pid() - 2 * own)
+second.__exit__(None, None, None)
+told.append(ask_pid() - own)
+print(told)
+"""
+    assert answer(script) == [1, 2, 4711, 2, 1, 0, 0]
+
+
+def test_what_the_callable_calls_itself_is_not_hooked() -> None:
+    script = """
+own, calls = os.getpid(), []
+def twice(original):
+    calls.append(len(calls))
+    return os.getpid() + ask_pid() - original()
+with soscope.hook("getpid", twice):
+    print((os.getpid() == own, ask_pid() == own, calls))
+"""
+    assert answer(script) == (True, True, [0, 1])
+
+
+def test_a_hook_begins_once_at_a_time_and_may_begin_again() -> None:
+    script = """
+hook = soscope.hook("getpid", lambda original: 4711)
+assert hook.slots == 0
+told = []
+for _ in range(2):
+    with hook:
+        told.append(ask_pid())
+        try:
+            hook.__enter__()
+        except soscope.SoscopeError as error:
+            told.append(type(error).__name__)
+print(told)
+"""
+    assert answer(script) == [4711, "UsageError"] * 2
+
+
+def test_a_ctypes_object_around_python_is_called() -> None:
+    script = """
+kind = ctypes.CFUNCTYPE(ctypes.c_int)
+function = kind(lambda: 4711)
+with soscope.hook("getpid", function):
+    print((ask_pid(), os.getpid()))
+"""
+    assert answer(script) == (4711, 4711)
+
+
+# ---- children, signals, ends ------------------------------------------------
+
+
+def test_children_of_c_and_of_python() -> None:
+    script = """
+def in_child():
+    child = os.fork()
+    if not child:
+        os._exit(33 if os.getpid() == 4711 and ask_pid() == 4711 else 44)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+import subprocess
+calls = []
+with soscope.hook("getpid", lambda original: 4711):
+    begin(3, 4711)
+    told = [child_pid(), in_child(), child_pid()]
+    told.append(end()[2])
+with soscope.hook("getpid", hooking.fixed_pid):
+    told += [child_pid(), in_child()]
+def count(*rest):
+    calls.append(os.getpid())
+    return rest[-1](*rest[:-1])
+with soscope.hook("dup2", count), soscope.hook("execve", count), soscope.hook("close", count):
+    told.append(subprocess.run(["echo", "heard"], stdout=-1).stdout)
+    told.append(set(calls) <= {os.getpid()})
+print(told)
+"""
+    # a child that C forks has no interpreter that knows of it: the original answers
+    assert answer(script) == [22, 33, 22, 0, 11, 33, b"heard\n", True]
+
+
+def test_a_handler_of_c_may_call_it() -> None:
+    script = """
+with soscope.hook("getpid", lambda original: 4711):
+    print([pid_in_handler() for _ in range(3)])
+"""
+    assert answer(script) == [4711] * 3
+
+
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [
+        ("", 0),
+        ("sys.exit(3)", 3),
+        ("os._exit(4)", 4),
+        ("raise SystemExit(5)", 5),
+        ("import atexit; atexit.register(ask_pid)", 0),
+    ],
+)
+def test_an_interpreter_that_ends_inside(end: str, status: int) -> None:
+    for kind in ("lambda original: 4711", "hooking.fixed_pid"):
+        done = hooked.run(f"""
+hook = soscope.hook("getpid", {kind})
+hook.__enter__()
+begin(4, 4711)
+thread = threading.Thread(target=lambda: [ask_pid() for _ in iter(int, 1)], daemon=True)
+thread.start()
+print(ask_pid(), flush=True)
+{end}
+""")
+        assert (done.returncode, done.stdout, done.stderr) == (status, "4711\n", "")
+
+
+def test_an_image_that_is_closed_meanwhile() -> None:
+    script = f"""
+import _ctypes
+path = {str(build.library("hooked", Cell(binding="now", opt="O0")))!r}
+told = []
+for _ in range(3):
+    other = ctypes.CDLL(path)
+    with soscope.hook("getpid", lambda original: 4711):
+        told.append(other.ask_pid())
+        _ctypes.dlclose(other._handle)
+    other = ctypes.CDLL(path)
+    told.append(other.ask_pid() == os.getpid())
+    _ctypes.dlclose(other._handle)
+print(told)
+"""
+    assert answer(script) == [4711, True] * 3
+
+
+def test_images_come_and_go_meanwhile() -> None:
+    script = f"""
+import _ctypes
+path = {str(build.library("hooked", Cell(binding="now", opt="O0")))!r}
+stop = False
+def load():
+    while not stop:
+        _ctypes.dlclose(ctypes.CDLL(path)._handle)
+threads = [threading.Thread(target=load, daemon=True) for _ in range(2)]
+for thread in threads: thread.start()
+end, count = time.monotonic() + 20, 0
+while count < 60 and time.monotonic() < end:
+    with soscope.hook("getpid", hooking.fixed_pid) as hook:
+        assert ask_pid() == 4711
+    assert ask_pid() == os.getpid()
+    count += 1
+stop = True
+for thread in threads: thread.join()
+print(count > 3)
+"""
+    assert answer(script) is True
+
+
+def test_slots_that_threads_are_binding() -> None:
+    script = f"""
+import shutil, tempfile
+first = {str(build.library("hooked"))!r}
+with tempfile.TemporaryDirectory() as folder:
+    for number in range(25):
+        path = shutil.copy(first, f"{{folder}}/lib{{number}}.so")
+        other = ctypes.CDLL(path)
+        ready = threading.Barrier(3)
+        def call():
+            ready.wait()
+            return other.ask_pid()
+        threads = [threading.Thread(target=call) for _ in range(2)]
+        for thread in threads: thread.start()
+        hook = soscope.hook("getpid", hooking.fixed_pid)
+        ready.wait()
+        with hook:
+            assert other.ask_pid() == 4711
+            for thread in threads: thread.join()
+            assert other.ask_pid() == 4711
+        assert other.ask_pid() == os.getpid() != 4711
+print(True)
+"""
+    assert answer(script) is True
+
+
+def test_a_slot_that_a_thread_binds_behind_us() -> None:
+    script = """
+sys.setswitchinterval(1e-6)
+with soscope.Process(os.getpid()) as process:
+    slot = process.bindings(image="libhooked.so", symbol="getpid")[0]
+    definition = process.resolve("getpid").addr
+assert slot.state == "unbound"
+word = ctypes.c_uint64.from_address(slot.addr)
+late = []
+def bind():
+    while word.value == slot.value:
+        time.sleep(0)
+    late.append(word.value != definition)
+    word.value = definition  # as the loader does, which has begun before
+thread = threading.Thread(target=bind)
+thread.start()
+with soscope.hook("getpid", hooking.fixed_pid):
+    thread.join()
+    time.sleep(0.1)
+    print((late, ask_pid(), word.value != definition))
+    left = word.value
+assert word.value == slot.value != left
+"""
+    assert answer(script) == ([True], 4711, True)
+
+
+def test_all_that_a_program_works_with_at_once() -> None:
+    script = """
+import asyncio, json, multiprocessing, socket, subprocess
+names = (
+    "read write close poll epoll_wait select stat fstat lseek dup2 pipe2 socketpair recv send "
+    "getpid getppid kill getrandom strerror clock_gettime clock_nanosleep nanosleep execve "
+    "opendir readdir closedir sigaction isatty strtod floor pow exp log malloc free sem_post "
+    "pthread_cond_wait pthread_mutex_lock waitpid wait4 chdir getcwd readlink setlocale "
+)
+def through(*rest):
+    return rest[-1](*rest[:-1])
+hooks = []
+for name in names.split():
+    try:
+        hooks.append(soscope.hook(name, through).__enter__())
+    except soscope.SoscopeError:
+        pass  # this C library has no such function, or soscope leaves it alone
+async def child():
+    process = await asyncio.create_subprocess_exec("echo", "x", stdout=-1)
+    return (await process.communicate())[0]
+sys.setswitchinterval(1e-5)
+def dumps():
+    return [json.dumps(list(range(500))) for _ in range(200)]
+threads = [threading.Thread(target=dumps) for _ in range(3)]
+for thread in threads: thread.start()
+told = [len(hooks) > 20, asyncio.run(child()), subprocess.run(["echo", "y"], stdout=-1).stdout]
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    told.append(sum(pool.map(abs, range(10))))
+one, other = socket.socketpair()
+one.send(b"z")
+told += [other.recv(1), float("1.5") ** 2, "root" in open("/etc/passwd").read()]
+one.close(), other.close()
+for thread in threads: thread.join()
+for hook in hooks:
+    hook.end()
+print(told)
+"""
+    assert answer(script) == [True, b"x\n", b"y\n", 45, b"z", 2.25, True]
+
+
+def test_a_thread_that_stays_in_the_callable_when_the_interpreter_ends() -> None:
+    done = hooked.run("""
+hook = soscope.hook("getpid", lambda original: time.sleep(30) or 1).__enter__()
+threading.Thread(target=ask_pid, daemon=True).start()
+time.sleep(0.2)
+print("end")
+""")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
+
+
+def test_a_callable_may_end_its_own_hook() -> None:
+    script = """
+def once(original):
+    hook.end()
+    return 4711
+hook = soscope.hook("getpid", once)
+with hook:
+    print((ask_pid(), ask_pid() == os.getpid() != 4711, hook.slots))
+"""
+    assert answer(script) == (4711, True, 0)
+
+
+def test_a_process_that_has_no_descriptor_left() -> None:
+    script = """
+import resource
+def with_no_descriptors(function):
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+    try:
+        function()
+    except soscope.SoscopeError as error:
+        return error.errno
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+hook = soscope.hook("getpid", lambda original: 4711)
+with hook: pass
+told = [with_no_descriptors(hook.__enter__), ask_pid() == os.getpid()]
+hook.__enter__()
+told += [ask_pid(), with_no_descriptors(hook.end), ask_pid() == os.getpid(), hook.slots > 0]
+hook.end()
+print([*told, hook.slots, ask_pid() == os.getpid()])
+"""
+    assert answer(script) == [errno.EMFILE, True, 4711, errno.EMFILE, True, True, 0, True]
+
+
+def test_other_interpreters() -> None:
+    """The system's own, outside any environment, which is a program at fixed addresses."""
+    python = Path("/usr/bin/python3")
+    if not python.exists() or python.resolve() != Path(sys.executable).resolve():
+        pytest.skip(f"{NOT_HERE}the interpreter is not the system's")
+    folders = [str(build.TARGETS.parents[1] / "src"), *sys.path[1:]]
+    done = hooked.run(
+        "with soscope.hook('getpid', lambda original: 4711): print((ask_pid(), os.getpid()))",
+        python=["/usr/bin/env", "PYTHONPATH=" + os.pathsep.join(folders), str(python)],
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "(4711, 4711)\n", "")

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What grows in a running Python: a minute, by line; the process is what it was afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.integration.test_mem_snapshot import SERVE, code_and_slots, serving
+from tests.support.pythons import few_pythons
+from tests.support.run import kill
+from tests.support.survivors import soscope
+
+LATE = next(
+    number
+    for number, line in enumerate(SERVE.read_text().splitlines(), 1)
+    if line.endswith("# late")
+)
+LIVE = [sys.executable, "-m", "soscope", "mem", "live"]
+CLEARED = "\x1b[H\x1b[J"
+
+
+def was_counting(pid: int) -> bool:
+    """Have a process count no more; say whether it did."""
+    done = soscope("mem", "detach", "-p", str(pid))
+    assert done.returncode == 0
+    return "counts its objects no more" in done.stderr
+
+
+@pytest.mark.parametrize("python", few_pythons())
+def test_the_line_that_grows_comes_first(python: str) -> None:
+    with serving("grow", python) as process:
+        before = code_and_slots(process.pid)
+        done = soscope("mem", "live", "-p", str(process.pid), "--for", "1s", "--json")
+        assert (done.returncode, done.stderr) == (0, "")
+        document = json.loads(done.stdout)
+        assert list(document) == ["schema", "pid", "seconds", "rows", "notes"]
+        assert (document["schema"], document["pid"]) == ("soscope/mem-live/1", process.pid)
+        assert document["seconds"] >= 1
+        first = document["rows"][0]
+        assert (first["file"], first["line"], first["type"]) == (str(SERVE), LATE, "Kept")
+        grown = first["count_per_minute"] * document["seconds"] / 60
+        assert 0 < grown <= first["count"] + 0.1
+        assert first["bytes"] > 0
+        assert first["bytes_per_minute"] > 0
+        assert not was_counting(process.pid)
+        assert code_and_slots(process.pid) == before
+
+
+def test_a_process_that_counted_before_goes_on_with_it() -> None:
+    with serving("grow") as process:
+        assert soscope("mem", "attach", "-q", "-p", str(process.pid)).returncode == 0
+        done = soscope("mem", "live", "-p", str(process.pid), "--for", "100ms", "--limit", "1")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert f"{SERVE}:{LATE}:Kept" in done.stdout
+        assert was_counting(process.pid)
+
+
+@pytest.mark.parametrize(
+    ("number", "every"), [(signal.SIGINT, "100ms"), (signal.SIGINT, "1ms"), (signal.SIGTERM, "1ms")]
+)
+def test_tables_in_one_place_until_a_signal(number: signal.Signals, every: str) -> None:
+    """With 1 ms between looks, the signal nearly always comes in the middle of one."""
+    ours, theirs = pty.openpty()
+    with serving("grow") as process:
+        words = [*LIVE, "-p", str(process.pid), "--every", every, "--limit", "3"]
+        live = subprocess.Popen(words, stdout=theirs, stderr=subprocess.PIPE, text=True)
+        os.close(theirs)
+        try:
+            shown = ""
+            end = time.monotonic() + 60
+            while shown.count(CLEARED) < 3:
+                assert time.monotonic() < end
+                shown += os.read(ours, 1 << 16).decode()
+            time.sleep(0.02)  # into the next look
+            live.send_signal(number)
+            _, err = live.communicate(timeout=60)
+        finally:
+            kill(live)
+            os.close(ours)
+        assert (live.returncode, err) == (0, "")
+        tables = shown.split(CLEARED)
+        assert tables[0] == ""
+        assert f"{SERVE}:{LATE}:Kept" in tables[1]
+        assert not was_counting(process.pid)
+
+
+def test_a_process_that_ends_meanwhile() -> None:
+    with serving("idle") as process:
+        words = [*LIVE, "-p", str(process.pid), "--every", "100ms"]
+        live = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert live.stdout is not None
+        assert live.stdout.readline().startswith(f"process {process.pid}: ")
+        process.send_signal(signal.SIGUSR1)
+        assert process.wait(60) == 0
+        _, err = live.communicate(timeout=60)
+        assert live.returncode == 4
+        assert f"process {process.pid}" in err
+        assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (["-p", "1", "--json"], 2, "--json is for --for"),
+        (["-p", "1", "--for", "1s", "--every", "1s"], 2, "--for prints once"),
+        (["--for", "1s"], 2, "-p"),
+        (["-p", "999999999", "--for", "1s"], 4, "no process"),
+    ],
+)
+def test_bad_usage(words: list[str], status: int, said: str) -> None:
+    done = soscope("mem", "live", *words)
+    assert (done.returncode, done.stdout) == (status, "")
+    assert said in done.stderr

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `soscope mem` shows and says where something is missing, and that programs do not notice."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.integration.test_faults import small_disk  # noqa: F401  a fixture
+from tests.support.accounts import ENDINGS, EVERY, SOSCOPE, built, recorded, rows_of
+from tests.support.run import run
+from tests.support.schema import wrong_members
+from tests.support.schema_mem import REPORT
+
+
+def test_a_full_disk_is_said_in_the_recording(small_disk: Path, tmp_path: Path) -> None:  # noqa: F811  the fixture
+    file = small_disk / "run.sosr"
+    program = built(
+        "many.c",
+        """
+        static void *volatile kept[50000];
+        int main(void)
+        {
+            for (int i = 0; i < 50000; i++)
+                kept[i] = malloc(100);
+            return 6;
+        }""",
+    )
+    report, _ = recorded(tmp_path, [program], status=6, output=str(file))
+    assert report["state"] == "disk-full"
+    assert report["cut"]["by"] == os.strerror(28)
+    assert 0 < report["cut"]["at_byte"] <= file.stat().st_size
+    rows = rows_of(report, "many.c")
+    assert len(rows) == 1
+    assert 0 < rows[0]["count"] < 50000
+
+
+def test_a_recording_that_was_cut_is_shown_up_to_there(tmp_path: Path) -> None:
+    recorded(tmp_path, [built("every.c", EVERY)])
+    file = tmp_path / "run.sosr"
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) * 3 // 4])
+    shown = run([*SOSCOPE, "mem", "report", "--json", str(file)])
+    report = json.loads(shown.stdout)
+    assert not wrong_members(report, REPORT)
+    assert (shown.returncode, report["state"]) == (1, "cut")
+    assert 0 < report["cut"]["at_byte"] <= len(whole) * 3 // 4
+
+
+def test_what_is_no_recording_of_memory_is_refused(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.sosr"
+    done = run([*SOSCOPE, "trace", "--record", str(trace), "--", "true"])
+    assert done.returncode == 0
+    (tmp_path / "text").write_text("no recording")
+    for path in (trace, tmp_path / "text", tmp_path / "missing"):
+        for verb in ("report", "peak", "leaks", "temporary"):
+            shown = run([*SOSCOPE, "mem", verb, str(path)])
+            assert (shown.returncode, shown.stdout) == (1, "")
+            assert shown.stderr.startswith("soscope: error: ")
+            assert shown.stderr.count("\n") == 1
+
+
+def test_without_o_the_report_goes_to_stderr(tmp_path: Path) -> None:
+    done = run([*SOSCOPE, "mem", "run", "--", built("endings.c", ENDINGS), "_"], cwd=tmp_path)
+    assert done.returncode == 3
+    assert len(done.stdout.splitlines()) == 200
+    assert "blocks alive: 200 of 19.6 KiB" in done.stderr
+    assert "endings.c:" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (["run"], 125),
+        (["run", "--mode", "much", "true"], 125),
+        (["run", "--mode", "sample=0", "true"], 125),
+        (["run", "--", "/nonexistent"], 127),
+        (["report"], 2),
+        (["report", "--limit", "x", "y"], 2),
+        (["report", "--json", "--format", "stats", "x"], 2),
+    ],
+)
+def test_misuse_is_said(words: list[str], status: int) -> None:
+    done = run([*SOSCOPE, "mem", *words])
+    assert done.returncode == status
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+
+
+REAL = {
+    "sqlite3": [
+        "sqlite3",
+        ":memory:",
+        "create table t(a,b); insert into t values(1,'x'),(2,'y'); select * from t order by b;",
+    ],
+    "python3": ["/usr/bin/python3", "-c", "print(sum(len(str(i)) for i in range(20000)))"],
+    "perl": ["perl", "-e", 'my %h = map { $_ => "x" x $_ } 1..500; print scalar(keys %h), "\\n"'],
+    "git": ["git", "--version"],
+}
+
+
+@pytest.mark.parametrize("name", sorted(REAL))
+def test_real_programs_do_what_they_always_do(name: str, tmp_path: Path) -> None:
+    command = REAL[name]
+    wanted = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    report, output = recorded(tmp_path, command, status=wanted.returncode)
+    assert output == wanted.stdout
+    totals = report["totals"]["native"]
+    assert totals["allocations"] == totals["frees"] + totals["live"] > 30
+    assert report["notes"] == []

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Objects of Pythons that run already: looked at, counted from now on, let alone again."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support import attached
+from tests.support.pythons import few_pythons
+from tests.support.run import kill
+from tests.support.survivors import TARGETS, soscope
+
+SERVE = TARGETS / "serve.py"
+PYTHON = "/usr/bin/python3"
+_LATE = next(
+    number
+    for number, line in enumerate(SERVE.read_text().splitlines(), 1)
+    if line.endswith("# late")
+)
+
+
+@contextlib.contextmanager
+def serving(way: str, python: str = PYTHON) -> Iterator[subprocess.Popen[str]]:
+    """Run it until it is asked to end, and see that it ends as it always does."""
+    words = [python, str(SERVE), way]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "here\n"
+        yield process
+        process.send_signal(signal.SIGUSR1)
+        out, err = process.communicate(timeout=60)
+        assert (process.returncode, out, err) == (0, "there 500 124750\n", "")
+    finally:
+        if process.poll() is None:
+            kill(process)
+
+
+def snapshot(pid: int, *words: str) -> dict[str, Any]:
+    done = soscope("mem", "snapshot", "-p", str(pid), "--json", *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    document: dict[str, Any] = json.loads(done.stdout)
+    assert (document["pid"], document["state"]) == (pid, "complete")
+    return document
+
+
+def kept(document: dict[str, Any]) -> int:
+    """Return how many Kept there are that were made before we came."""
+    rows = [row for row in document["survivors"] if row["type"] == "Kept"]
+    return sum(row["count"] for row in rows if row["file"] is None)
+
+
+def code_and_slots(pid: int) -> dict[tuple[str, str, int], bytes]:
+    """Return what has to be put back; calls that the interpreter makes for us bind lazy slots."""
+    sections = attached.snapshot(pid)
+    return {key: data for key, data in sections.items() if key[1] != ".got.plt"}
+
+
+WAYS = [("idle", python) for python in few_pythons()]
+WAYS += [(way, python) for way in ("busy", "spin", "threads") for python in few_pythons()]
+
+
+@pytest.mark.parametrize(("way", "python"), WAYS)
+def test_a_look_changes_nothing(way: str, python: str) -> None:
+    with serving(way, python) as process:
+        before = code_and_slots(process.pid)
+        for _ in range(2):
+            assert kept(snapshot(process.pid)) == 500
+        if way == "idle":
+            assert code_and_slots(process.pid) == before
+
+
+@pytest.mark.parametrize("python", few_pythons())
+def test_lines_of_what_is_made_since(python: str) -> None:
+    with serving("grow", python) as process:
+        for _ in range(2):
+            assert soscope("mem", "attach", "-q", "-p", str(process.pid)).returncode == 0
+            seen = []
+            for _ in range(2):
+                document = snapshot(process.pid)
+                rows = [row for row in document["survivors"] if row["type"] == "Kept"]
+                (late,) = [row for row in rows if row["file"] is not None]
+                assert (late["file"], late["line"]) == (str(SERVE), _LATE)
+                seen.append(late["count"])
+                assert kept(document) >= 500
+            assert 0 < seen[0] < seen[1]
+            again = soscope("mem", "attach", "-p", str(process.pid))
+            assert "already" in again.stderr
+            done = soscope("mem", "detach", "-p", str(process.pid))
+            assert (done.returncode, "no more" in done.stderr) == (0, True)
+        done = soscope("mem", "detach", "-p", str(process.pid))
+        assert (done.returncode, "did not" in done.stderr) == (0, True)
+
+
+def test_more_places_than_there_is_room_for() -> None:
+    command = [PYTHON, str(TARGETS / "sources.py"), "270000", "wait"]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline() == "here\n"
+        assert soscope("mem", "attach", "-q", "-p", str(process.pid)).returncode == 0
+        print(file=process.stdin, flush=True)
+        assert process.stdout.readline() == "there\n"
+        document = snapshot(process.pid)
+        rows = [row for row in document["survivors"] if row["type"] == "set"]
+        lines = [row["count"] for row in rows if str(row["file"]).endswith("sources.py")]
+        assert lines == [1] * len(lines)
+        without = 270_000 - len(lines)
+        assert 0 < without < 10_000
+        (note,) = document["notes"]
+        said, words = note.split(" ", 1)
+        assert words == "objects have no line: there was no room for it"
+        assert without <= int(said.replace(",", "")) < without + 100  # sets, and what is beside
+        print(file=process.stdin, flush=True)
+        assert process.wait(60) == 0
+    finally:
+        kill(process)
+
+
+def test_processes_without_a_python() -> None:
+    process = subprocess.Popen(["/bin/sleep", "60"])
+    try:
+        for verb in ("snapshot", "attach"):
+            done = soscope("mem", verb, "-p", str(process.pid))
+            assert (done.returncode, done.stdout) == (1, "")
+            assert "interpreter" in done.stderr
+        assert process.poll() is None
+    finally:
+        process.kill()
+        process.wait()

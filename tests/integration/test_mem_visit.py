@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Visits of running Python processes: each goes on as if nobody had come."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.support.pythons import few_pythons
+from tests.support.survivors import soscope
+
+# A program that executes the lines that it is sent, one at a time.
+_SERVANT = """
+import sys
+for line in sys.stdin:
+    exec(line)
+    print("did", line.strip(), flush=True)
+print("the end", flush=True)
+"""
+_BUSY = """
+import sys, threading
+lines = iter(sys.stdin.readline, "")
+reader = threading.Thread(target=lambda: [None for line in lines])
+reader.start()
+print("busy", flush=True)
+while reader.is_alive():
+    kept = [str(number) for number in range(100)]
+print("the end", flush=True)
+"""
+
+
+class Servant:
+    """A Python process that waits for lines to execute."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.pid = str(process.pid)
+
+    def do(self, line: str) -> list[str]:
+        """Have it execute a line; return what it prints meanwhile."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        said: list[str] = []
+        for text in self.process.stdout:
+            if text.strip() == f"did {line}":
+                return said
+            said.append(text.strip())
+        raise AssertionError(f"it has ended: {self.process.wait(10)}")
+
+    def visit(self, *words: str, status: int = 0) -> str:
+        """Visit it with a verb of `soscope mem`; return what that says."""
+        done = soscope("mem", words[0], "-p", self.pid, *words[1:])
+        assert (done.returncode, "Traceback" in done.stderr) == (status, False), done.stderr
+        return done.stdout + done.stderr
+
+
+@contextmanager
+def servant(python: str, source: str = _SERVANT) -> Iterator[Servant]:
+    """Run a program for a while; it has to end of itself, in its own way."""
+    words = [python, "-c", source]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+        try:
+            yield Servant(process)
+            said, errors = process.communicate(timeout=60)
+            assert (process.returncode, said.splitlines()[-1:], errors) == (0, ["the end"], "")
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("python", few_pythons())
+def test_detach_without_attach(python: str) -> None:
+    with servant(python) as waiting:
+        waiting.do("pass")
+        assert "did not count" in waiting.visit("detach")
+        assert waiting.do("print(len(['x'] * 1000))") == ["1000"]
+    with servant(python, _BUSY) as busy:
+        assert "did not count" in busy.visit("detach")
+
+
+_TABLE = """
+import ctypes
+class Allocator(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_void_p) for name in ("ctx", "malloc", "calloc", "realloc", "free")]
+def allocators():
+    said = []
+    for domain in range(3):
+        now = Allocator()
+        ctypes.pythonapi.PyMem_GetAllocator(domain, ctypes.byref(now))
+        said.append(bytes(now).hex())
+    return said
+def code(name, size=64):
+    at = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
+    return ctypes.string_at(at, size).hex()
+"""
+_STANDS = "print(allocators(), code('_Py_NewReference'), tracemalloc.is_tracing())"
+
+
+def _tell(servant: Servant) -> list[str]:
+    return servant.do(_STANDS)
+
+
+@pytest.mark.parametrize("python", few_pythons())
+def test_tracemalloc_that_starts_between_visits(python: str) -> None:
+    with servant(python, _TABLE + "import tracemalloc\n" + _SERVANT) as process:
+        untouched = _tell(process)
+        process.visit("attach")
+        process.do("tracemalloc.start()")
+        process.do("kept = [str(number) for number in range(2000)]")
+        process.visit("detach")
+        process.do("bytes(1000)")
+        for _ in range(2):
+            process.visit("attach")
+            process.do("later = [complex(number) for number in range(1234)]")
+            rows = json.loads(process.visit("snapshot", "--json"))["survivors"]
+            assert 1234 in [row["count"] for row in rows if row["type"] == "complex"]
+            process.visit("detach")
+            process.do("del later")
+        assert process.do("print(tracemalloc.get_traced_memory()[0] > 50_000)") == ["True"]
+        process.do("tracemalloc.stop()")
+        assert _tell(process) == untouched
+
+
+_ON_TOP = """
+before = Allocator()
+ctypes.pythonapi.PyMem_GetAllocator(2, ctypes.byref(before))
+Free = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+# a thunk in machine code: jump to the one below
+thunk = mmap.mmap(-1, 4096, prot=7)
+thunk.write(b"\\x48\\xb8" + before.free.to_bytes(8, "little") + b"\\xff\\xe0")
+on_top = Allocator.from_buffer_copy(before)
+on_top.free = ctypes.addressof(ctypes.c_char.from_buffer(thunk))
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(thunk))
+ctypes.pythonapi.PyMem_SetAllocator(2, ctypes.byref(on_top))
+"""
+
+
+@pytest.mark.parametrize("python", few_pythons())
+def test_an_allocator_that_is_put_on_top_of_ours(python: str) -> None:
+    with servant(python, _TABLE + "import mmap\n" + _SERVANT) as process:
+        process.visit("attach")
+        process.do(f"exec({_ON_TOP!r})")
+        process.visit("detach")
+        process.do("bytes(1000)")
+        process.visit("attach")
+        process.do("later = [complex(number) for number in range(1234)]; gone = bytes(1000)")
+        process.do("del gone")
+        rows = json.loads(process.visit("snapshot", "--json"))["survivors"]
+        assert 1234 in [row["count"] for row in rows if row["type"] == "complex"]
+        process.visit("detach")
+        assert process.do("print(len([bytes(600) for _ in range(1000)]))") == ["1000"]
+
+
+_THREADS = """
+import select, sys, threading, time
+is_over = False
+def work():
+    while not is_over:
+        kept = [str(number) for number in range(50)]
+        time.sleep(0.0005)
+workers = [threading.Thread(target=work) for _ in range(2)]
+for thread in workers:
+    thread.start()
+while not select.select([sys.stdin], [], [], 0)[0]:
+    kept = [number for number in range(100_000)]
+is_over = True
+for thread in workers:
+    thread.join()
+print("the end", flush=True)
+"""
+
+
+@pytest.mark.parametrize("python", few_pythons())
+def test_threads_that_wait_for_the_lock_of_the_interpreter(python: str) -> None:
+    with servant(python, _THREADS) as busy:
+        for _ in range(6):
+            done = soscope("mem", "snapshot", "--json", "-p", busy.pid)
+            assert done.returncode == 0, done.stderr
+            assert json.loads(done.stdout)["survivors"]

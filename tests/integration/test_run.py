@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`soscope run`: functions of one's own are in place before main, and nothing else is different."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.matrix import PLAIN, Cell
+from tests.support.patching import instead, soscope, target
+from tests.support.tools import need
+
+CELLS = [
+    PLAIN,
+    *(PLAIN._replace(binding=binding) for binding in ("now", "no-plt", "ibt")),
+    *(PLAIN._replace(linker=linker) for linker in ("gold", "lld", "mold")),
+    PLAIN._replace(pie="nopie"),
+]
+COUNT = r"""
+#include <stdio.h>
+#include <unistd.h>
+char *(*getenv_original)(const char *);
+static char *const *environ_at_start;
+char *mine(const char *name)
+{
+	return name[0] == 'S' && name[1] == 'W' ? "swapped" : getenv_original(name);
+}
+"""
+ASK = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+extern char **environ;
+static const char *before;
+__attribute__((constructor)) static void early(void) { before = getenv("SWAP"); }
+int main(int argc, char **argv)
+{
+	int count = 0;
+	while (environ[count])
+		count++;
+	printf("%s %s %d\n", before ? before : "-", getenv("SWAP") ? getenv("SWAP") : "-", count);
+	fflush(stdout);
+	if (argc > 1)
+		execv(argv[1], argv + 1);
+	return 4;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a library that answers getenv("SWAP"), and a program that asks."""
+    folder = tmp_path_factory.mktemp("made")
+    (folder / "mine.c").write_text(COUNT)
+    (folder / "ask.c").write_text(ASK)
+    for words in (["-shared", "-fPIC", "-o", "mine.so", "mine.c"], ["-o", "ask", "ask.c"]):
+        subprocess.run([need("gcc"), *words], cwd=folder, check=True, timeout=60)
+    subprocess.run(
+        [need("gcc"), "-static", "-o", "asks", "ask.c"], cwd=folder, check=True, timeout=60
+    )
+    return folder
+
+
+@pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.name)
+def test_every_caller_reaches_it(cell: Cell) -> None:
+    command = ["run", "--replace", instead(), "--", *target(cell=cell)]
+    done = soscope(*command, says="ask\nload\nask\nfork\nend\n")
+    assert done.stdout.splitlines() == [
+        "ready",
+        "1002 1002 0",
+        "loaded",
+        "1002 1002 1002",
+        "loaded",
+        "1002 1002 1002",
+        "wrong 0",
+    ]
+    assert (done.returncode, done.stderr) == (5, "")
+
+
+def test_it_is_there_at_main_and_the_environment_is_the_commands_own(made: Path) -> None:
+    plain = subprocess.run([made / "ask"], capture_output=True, text=True, check=False, timeout=60)
+    done = soscope("run", "--replace", f"getenv={made}/mine.so:mine", "--", made / "ask")
+    count = int(plain.stdout.split()[2])
+    assert done.stdout.split()[1] == "swapped"
+    assert abs(int(done.stdout.split()[2]) - count) <= 1  # PYTHONPATH of the tests
+    assert (done.returncode, done.stderr) == (4, "")
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_programs_that_it_executes(made: Path, follow: bool) -> None:
+    options = ["-f"] if follow else []
+    words = [made / "ask", made / "ask"]
+    done = soscope("run", "-q", *options, "--replace", f"getenv={made}/mine.so:mine", "--", *words)
+    first, second = (line.split()[1] for line in done.stdout.splitlines())
+    assert (first, second) == ("swapped", "swapped" if follow else "-")
+    assert done.returncode == 4
+
+
+def test_a_static_program_runs_as_it_is_and_that_is_said(made: Path) -> None:
+    done = soscope("run", "--replace", f"getenv={made}/mine.so:mine", "--", made / "asks")
+    assert done.stdout.split()[1] == "-"
+    assert done.returncode == 4
+    assert "nothing was replaced: it is statically linked" in done.stderr
+
+
+def test_signals_and_statuses_are_the_commands() -> None:
+    sh = need("sh")
+    done = soscope("run", "--replace", instead(symbol="getenv"), "--", sh, "-c", "kill -TERM $$")
+    assert done.returncode in (125, -signal.SIGTERM)
+    done = soscope("run", "--replace", instead(), "--", "/nonexistent")
+    assert done.returncode == 127
+
+
+def test_a_target_that_dies_in_the_replacement_dies_of_its_signal() -> None:
+    command = ["run", "--replace", instead("instead_dies"), "--", *target()]
+    done = soscope(*command, says="ask\n")
+    assert done.returncode == -signal.SIGABRT
+    assert "died of SIGABRT inside a replacement: libinstead.so!instead_dies+0x" in done.stderr
+
+
+def test_what_cannot_be_put_in_place_is_said_and_the_command_does_not_run(tmp_path: Path) -> None:
+    source = tmp_path / "bad.c"
+    source.write_text("int nowhere(void); int bad(int x) { return x + nowhere(); }\n")
+    bad = tmp_path / "libbad.so"
+    subprocess.run([need("gcc"), "-shared", "-fPIC", "-o", bad, source], check=True, timeout=60)
+    command = target()
+    for text, said in (
+        (f"patchee={bad}:bad", "undefined symbol: nowhere"),
+        (instead(symbol="nobody"), "symbol 'nobody' not found in any image"),
+    ):
+        done = soscope("run", "--replace", text, "--", *command)
+        assert (done.returncode, done.stdout) == (125, "")
+        assert said in done.stderr
+        assert f"cannot run {os.path.realpath(command[0])}" in done.stderr
+    done = soscope("run", "--replace", instead(symbol="qsort"), "--", "true")
+    assert done.returncode in (0, 125)
+
+
+def test_wrong_words() -> None:
+    assert "nothing to replace" in soscope("run", "true").stderr
+    assert "no command to run" in soscope("run", "--replace", instead()).stderr
+    assert soscope("run", "--replace", "x", "--", "true").returncode == 125

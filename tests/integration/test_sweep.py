@@ -1,0 +1,401 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`soscope inject --sweep`: what is planted is found, and what it says of it can be repeated."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from soscope.proc import status
+from tests.support.launching import compiled, environment
+from tests.support.run import run
+from tests.support.schema import wrong_members
+from tests.support.schema_sweep import KINDS, SWEEP
+from tests.support.tools import need
+
+SET = "malloc,calloc,realloc"
+LIMIT = 120.0
+
+
+def words(*options: str) -> list[str]:
+    return [sys.executable, "-m", "soscope", "--debug", "inject", *options]
+
+
+def sweep(
+    *options: str, cwd: Path | None = None, functions: str = SET
+) -> subprocess.CompletedProcess[str]:
+    argv = words("--sweep", functions, *options)
+    return run(argv, env=environment(), cwd=cwd, timeout=LIMIT)
+
+
+def document(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    assert done.returncode in (0, 1), done.stderr
+    said: dict[str, Any] = json.loads(done.stdout)
+    assert wrong_members(said, SWEEP) == []
+    sites = said["sites"]
+    order = [(site["image"], int(site["offset"], 16), site["function"]) for site in sites]
+    assert order == sorted(order)
+    kinds = [site["kind"] for site in sites]
+    assert said["totals"] == {"sites": len(sites)} | {kind: kinds.count(kind) for kind in KINDS}
+    bad = {"crash", "hang", "wrong"} & set(kinds)
+    assert done.returncode == (1 if bad else 0)
+    return said
+
+
+def made(folder: Path, text: str, *flags: str, name: str = "program") -> Path:
+    """Compile a program, or with -shared a library."""
+    source, program = folder / f"{name}.c", folder / name
+    source.write_text(text)
+    command = [need("gcc"), "-O1", "-fno-builtin", "-o", str(program), str(source), *flags]
+    subprocess.run(command, check=True, timeout=60)
+    return program
+
+
+def planted() -> Path:
+    return compiled("planted.c", "-fno-builtin")
+
+
+def places(program: Path) -> list[tuple[int, int, str]]:
+    """Return (address, end, name) of the functions of a program."""
+    listed = subprocess.run(
+        [need("nm"), "-S", str(program)], check=True, capture_output=True, text=True, timeout=60
+    )
+    rows = [line.split() for line in listed.stdout.splitlines()]
+    return [
+        (int(row[0], 16), int(row[0], 16) + int(row[1], 16), row[3])
+        for row in rows
+        if len(row) == 4 and row[2] in "tT"
+    ]
+
+
+def function_at(program: Path, offset: str) -> str:
+    return next(name for start, end, name in places(program) if start < int(offset, 16) <= end)
+
+
+def left_behind(program: Path) -> list[int]:
+    """Return processes of a program that still run; it is the test's own copy."""
+    return [
+        int(name)
+        for name in os.listdir("/proc")
+        if name.isdigit() and status.program_path(int(name)) == str(program)
+    ]
+
+
+def copied(folder: Path) -> Path:
+    """Return a copy of the planted program: other tests may run it at the same time."""
+    return Path(shutil.copy(planted(), folder))
+
+
+def test_what_is_planted_is_found_and_can_be_repeated(tmp_path: Path) -> None:
+    program = copied(tmp_path)
+    options = ("--timeout", "1s", "--json", "--", str(program))
+    done = sweep(*options)
+    said = document(done)
+    assert said["command"] == [str(program)]
+    assert said["functions"] == SET.split(",")
+    assert said["baseline"] == {"status": 0, "signal": None}
+    assert said["deterministic"] is True
+    of = {function_at(planted(), site["offset"]): site for site in said["sites"]}
+    assert len(of) == 20
+    assert {name: site["kind"] for name, site in of.items()} == {
+        name: name.partition("_")[0] for name in of
+    }
+    statuses = {"error_exit": 1, "error_message": 2, "error_now": 125, "error_child": 3}
+    for name, site in of.items():
+        died = site["kind"] == "crash"
+        assert site["status"] == (None if died or site["kind"] == "hang" else statuses.get(name, 0))
+        assert site["signal"] == (
+            None if not died else "SIGABRT" if name == "crash_abort" else "SIGSEGV"
+        )
+        assert bool(site["stack"]) == died
+        if died:
+            frames = [frame.split("+")[0] for frame in site["stack"]]
+            assert f"planted!{name}" in frames
+            assert "planted!main" in frames
+    assert of["crash_store"]["stack"][0] == "planted!store+0x0"
+    assert of["crash_call"]["stack"][0] == "0x0"
+    assert not left_behind(program)
+    assert sweep(*options).stdout == done.stdout
+    for name, site in of.items():
+        # what the one leaves behind holds our pipes, and nobody ends the others
+        if name != "error_child" and site["kind"] != "hang":
+            repeat(name, site)
+
+
+def repeat(name: str, site: dict[str, Any]) -> None:
+    """Run the line that repeats a site's run."""
+    program, verb, *rest = shlex.split(site["repeat"])
+    assert (program, verb) == ("soscope", "inject")
+    done = run(words(*rest), env=environment(), timeout=LIMIT)
+    assert " (INJECTED)" in done.stderr
+    died = -signal.Signals[site["signal"]] if site["signal"] else None
+    assert done.returncode == (died or site["status"]), name
+
+
+def test_the_text_says_the_worst_first_and_how_to_repeat_it() -> None:
+    done = sweep("--timeout", "1s", "--", str(planted()))
+    assert done.returncode == 1
+    lines = done.stdout.splitlines()
+    name = f"{planted()}: 20 call sites of malloc, calloc, realloc; status 0 without injection"
+    assert lines[0] == name
+    assert lines[-1] == "20 sites: 4 none, 4 error, 4 crash, 4 hang, 4 wrong"
+    heads = [line.split()[0] for line in lines[1:-1] if line and not line.startswith(" ")]
+    assert heads == ["crash"] * 4 + ["hang"] * 4 + ["wrong"] * 4 + ["error"] * 4
+    assert sum(line.startswith("    soscope inject -e fault=") for line in lines) == 16
+    assert re.match(r"crash  SIGSEGV  malloc at planted\+0x[0-9a-f]+$", lines[2])
+
+
+@pytest.mark.parametrize(
+    ("options", "status_", "text"),
+    [
+        (["--sweep", "nope", "--", "true"], 125, "it is not known how 'nope' fails"),
+        (["--sweep", "a b", "--", "true"], 125, "'a b' is no name of a function"),
+        (["--sweep", "malloc:when=3", "--", "true"], 125, "is not names of functions"),
+        (["--sweep", "malloc"], 125, "no command to run"),
+        (["--sweep", "malloc", "-e", "fault=free", "--", "true"], 125, "-e does not go together"),
+        (["--sweep", "malloc", "--record", "x", "--", "true"], 125, "--record does not go"),
+        (["--sweep", "malloc", "-j", "0", "--", "true"], 125, "no possible number of runs"),
+        (["-e", "fault=malloc", "-j", "2", "--", "true"], 125, "-j is for a sweep"),
+        (["--sweep", "malloc", "--", "/nowhere"], 127, "cannot run '/nowhere'"),
+        (["--sweep", "malloc", "--", "/etc/passwd"], 126, "cannot run '/etc/passwd'"),
+        (["--sweep", "malloc", "-o", "/nowhere/x", "--", "true"], 125, "cannot write '/nowhere/x'"),
+        (["--sweep", "malloc", "--timeout", "200ms", "--", "sleep", "9"], 125, "does not end in"),
+        (["--sweep", "malloc", "--test", "false", "--", "ls", "/"], 125, "fails without injection"),
+    ],
+)
+def test_what_cannot_work_is_said(options: list[str], status_: int, text: str) -> None:
+    done = run(words(*options), env=environment(), timeout=LIMIT)
+    assert text in done.stderr
+    assert (done.returncode, done.stdout) == (status_, "")
+
+
+def test_a_function_that_nobody_calls_has_no_sites() -> None:
+    done = sweep("--json", "--", "/bin/true", functions="getaddrinfo")
+    assert document(done)["sites"] == []
+    assert "no call of these functions went through a slot" in done.stderr
+
+
+def test_a_full_disk_is_said() -> None:
+    done = sweep("-o", "/dev/full", "--", str(planted()), functions="getaddrinfo")
+    assert done.returncode == 1
+    assert "cannot write /dev/full: no space left on device" in done.stderr
+
+
+FICKLE = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(void)
+{
+    FILE *file = fopen("count", "a+");
+    int number;
+
+    fputc('.', file);
+    fflush(file);
+    number = (int)ftell(file);
+    if (number <= 2)
+        free(malloc(10)); // before any injection alone
+    if (number == 2)
+        free(calloc(1, 11)); // in one of the two runs
+    if (!realloc(NULL, 12))
+        return 3;
+    printf("%d\\n", number);
+    return 0;
+}
+"""
+
+
+def test_a_program_that_is_not_deterministic_is_told(tmp_path: Path) -> None:
+    program = made(tmp_path, FICKLE)
+    done = sweep("--from", "MAIN", "--json", "--", str(program), cwd=tmp_path)
+    said = document(done)
+    assert said["deterministic"] is False
+    kinds = {site["function"]: site["kind"] for site in said["sites"]}
+    assert kinds == {"malloc": "moved", "calloc": "moved", "realloc": "error"}
+    assert "two runs differ in what they write" in done.stderr
+    assert re.search(r"only one of two runs reached calloc at program\+0x", done.stderr)
+    assert "so nothing can be said of its output" in done.stderr
+
+
+def test_a_test_looks_at_the_output(tmp_path: Path) -> None:
+    program = made(
+        tmp_path,
+        """
+        #include <stdio.h>
+        #include <stdlib.h>
+        #include <unistd.h>
+        int main(void)
+        {
+            void *a = malloc(10), *b = calloc(1, 11), *c = realloc(NULL, 12);
+
+            dprintf(1, "%d %s%s\\n", getpid(), a ? "good" : "bad", b ? " fine" : "");
+            return c ? 0 : 4;
+        }
+        """,
+    )
+    test = "read pid word rest && test $word = good"
+    done = sweep("--from", "MAIN", "--test", test, "--json", "--", str(program))
+    said = document(done)
+    kinds = {site["function"]: site["kind"] for site in said["sites"]}
+    assert kinds == {"malloc": "wrong", "calloc": "none", "realloc": "error"}
+    assert said["deterministic"] is False
+    assert "nothing can be said" not in done.stderr
+
+
+PLUGIN = """
+#include <stdlib.h>
+int work(void)
+{
+    char *p = malloc(40);
+
+    p[0] = 1;
+    free(p);
+    return 0;
+}
+"""
+
+LOADER = """
+#include <dlfcn.h>
+#include <stdio.h>
+int main(int count, char **names)
+{
+    for (int i = 1; i < count; i++) {
+        void *library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+        int (*work)(void) = (int (*)(void))dlsym(library, "work");
+
+        work();
+    }
+    return 0;
+}
+"""
+
+
+def test_images_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    libraries = []
+    for name in ("a b", "b"):
+        folder = tmp_path / name
+        folder.mkdir()
+        library = made(folder, PLUGIN, "-shared", "-fPIC", "-g", name="plug.so")
+        libraries.append(str(library))
+    program = made(tmp_path, LOADER)
+    done = sweep("--json", "--from", "plug.so", "--", str(program), *libraries)
+    sites = document(done)["sites"]
+    assert [site["image"] for site in sites] == libraries
+    assert {site["kind"] for site in sites} == {"crash"}
+    assert all(site["stack"][0].startswith("plug.so!work+") for site in sites)
+    for site in sites:
+        repeat("plug", site)
+
+
+def test_children_are_swept_with_f(tmp_path: Path) -> None:
+    program = made(tmp_path, PLUGIN + "int main(void) { return work(); }")
+    shell = f"{shlex.quote(str(program))}; echo $?"
+    inside = document(sweep("-f", "--json", "--from", "program", "--", "sh", "-c", shell))["sites"]
+    assert [(site["kind"], site["status"]) for site in inside] == [("wrong", 0)]
+    repeat("child", inside[0])
+    outside = sweep("--json", "--from", "program", "--", "sh", "-c", shell)
+    assert document(outside)["sites"] == []
+    assert "no call of these functions went through a slot" in outside.stderr
+    again = sweep("--json", "--from", "MAIN", "--", "sh", "-c", f"exec {shell}")
+    document(again)
+    assert f"not followed, without -f: {program}" in again.stderr
+
+
+def test_a_run_that_soscope_fails_is_no_result(tmp_path: Path) -> None:
+    program = made(
+        tmp_path,
+        """
+        #include <signal.h>
+        #include <stdlib.h>
+        #include <unistd.h>
+        int main(void)
+        {
+            if (!malloc(10)) {
+                kill(getppid(), SIGKILL); // the run's soscope
+                pause();
+            }
+            return calloc(1, 1) ? 0 : 3;
+        }
+        """,
+    )
+    done = sweep("--from", "MAIN", "--json", "--", str(program))
+    assert done.returncode == 125
+    assert [site["function"] for site in json.loads(done.stdout)["sites"]] == ["calloc"]
+    said = r"malloc at program\+0x[0-9a-f]+ could not be tried: its process was killed"
+    assert re.search(said, done.stderr)
+    assert not [
+        name
+        for name in os.listdir("/proc")
+        if name.isdigit() and status.program_path(int(name)) == str(program)
+    ]
+
+
+def test_what_is_long_does_not_matter() -> None:
+    shell = "head -c 100000000 /dev/zero"
+    done = sweep("--json", "--from", "dash", "--from", "bash", "--", "sh", "-c", shell)
+    assert document(done)["deterministic"] is True
+
+
+def test_nobody_has_a_terminal() -> None:
+    shell = "cat; exec 3< /dev/tty; exit 7"
+    done = sweep("--json", "--from", "MAIN", "--", "bash", "-c", shell)
+    assert document(done)["baseline"]["status"] == 7
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_all_of_it(number: int, tmp_path: Path) -> None:
+    program = copied(tmp_path)
+    process = subprocess.Popen(
+        words("--sweep", SET, "--timeout", "30s", "--json", "--", str(program)),
+        env={**os.environ, **environment()},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    end = time.monotonic() + 60
+    while len(left_behind(program)) < 2 and time.monotonic() < end:
+        time.sleep(0.05)
+    time.sleep(2)  # both hang
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == -number
+    match = re.search(r"ended by a signal: (\d+) of 20 sites tried", err)
+    assert match is not None
+    assert json.loads(out)["totals"]["sites"] == int(match[1]) < 20
+    assert not left_behind(program)
+
+
+REAL = {
+    "sqlite3": [
+        "sqlite3",
+        ":memory:",
+        "create table t(a); insert into t values(1); select * from t",
+    ],
+    "git": ["git", "--version"],
+    "bash": ["bash", "-c", "for i in 1 2; do echo $i; done"],
+    "jq": ["jq", "-n", "-c", "[1,2]|add"],
+    "curl": ["curl", "-s", "file:///etc/passwd"],
+}
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_real_programs_end_the_same_twice(name: str) -> None:
+    need(name)
+    options = ("--json", "--timeout", "10s", "--", *REAL[name])
+    done = sweep(*options, functions="malloc,fopen,strdup")
+    said = document(done)
+    assert said["deterministic"] is True
+    assert said["sites"]
+    assert not {site["kind"] for site in said["sites"]} & {"moved", "hang"}
+    assert sweep(*options, functions="malloc,fopen,strdup").stdout == done.stdout

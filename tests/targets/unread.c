@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// target: cflags=-fno-builtin
+// Pointers that the functions they are given to, or that return them, never follow.
+#define _GNU_SOURCE
+#include "truth.h"
+
+#include <errno.h>
+#include <glob.h>
+#include <langinfo.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+// Skips words, as readers of /proc do; other registers than `n` hold what was left there.
+static int scan(const char *line, int *n, long left, long over)
+{
+	(void)left;
+	(void)over;
+	return sscanf(line, "%*s %*d %d", n);
+}
+
+int main(void)
+{
+	char line[64] = "";
+	int n = 0;
+	void *area = mmap(0, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(area != MAP_FAILED);
+	const char *nothing = area;
+
+	CHECK(scan("cpu 41 42", &n, 0x1234567, 0x1234567) == 1 && n == 42);
+	CHECK(sscanf("", "%s", area) == EOF);
+#ifdef __GLIBC__
+	CHECK(nl_langinfo(_NL_TIME_WEEK_1STDAY) != NULL); // a date: 19971130
+	CHECK(strerror_r(99999, area, 0) == area);
+#else
+	CHECK((long)strerror_r(ENOENT, line, 4) == ERANGE);
+#endif
+	FILE *read = fopen("/dev/null", "r");
+	CHECK(read && fprintf(read, "%s", nothing) == -1);
+	CHECK(snprintf(line, sizeof line, "%2147483647d %d%s", 1, 2, nothing) == -1);
+	FILE *written = fopen("/dev/null", "w");
+	CHECK(written && fscanf(written, nothing, line) == EOF);
+	FILE *none = popen(nothing, "r"); // the child could not be made, or has failed
+	CHECK(!none || pclose(none) != 0);
+	CHECK(popen(nothing, "neither") == NULL);
+	struct tm date = {0};
+	CHECK(strptime(nothing, "", &date) == nothing);
+#ifdef __GLIBC__
+	glob_t paths;
+	CHECK(glob(nothing, 1 << 30, NULL, &paths) == -1); // no such flag
+	CHECK(strverscmp(nothing, nothing) == 0);
+	CHECK(dprintf(-1, nothing) == -1);
+#endif
+	CHECK(printf("done\n") == 5);
+	return 0;
+}

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bytes of blocks by page, compared with counting each byte."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+
+from soscope.live.heap.blockpages import BlockPages
+from soscope.live.heap.pages import ResidentPages
+
+PAGE = 4096
+START, END = 16 * PAGE, 400 * PAGE
+
+
+def made(blocks: list[tuple[int, int]], goes: int = 1) -> BlockPages:
+    pages = BlockPages()
+    for number in range(goes):
+        columns = np.array(blocks[number::goes], np.uint64).reshape(-1, 2)
+        pages.add(columns[:, 0], columns[:, 1])
+    return pages
+
+
+def test_bytes_in_resident_pages_are_counted_once() -> None:
+    chance = random.Random(7)
+    present = [chance.random() < 0.5 for _ in range(START, END, PAGE)]
+    resident = ResidentPages(START, PAGE, np.where(present, 2, 0).astype(np.uint8))
+    blocks, at = [], START
+    while at < END - 100 * PAGE:
+        size = chance.choice((16, 500, 5000, 90 * PAGE))
+        blocks.append((at, size))
+        at += size + chance.randrange(9000)
+    truth = sum(
+        min(start + size, page + PAGE) - max(start, page)
+        for start, size in blocks
+        for page, is_there in zip(range(START, END, PAGE), present, strict=True)
+        if is_there and start < page + PAGE and page < start + size
+    )
+    assert truth
+    for goes in (1, 3):
+        pages = made(blocks, goes)
+        assert pages.within(START, END, resident) == truth
+        middle = START + 200 * PAGE
+        halves = pages.within(START, middle, resident), pages.within(middle, END, resident)
+        assert sum(halves) == truth
+        assert BlockPages.of_plain(*pages.plain()).within(START, END, resident) == truth
+
+
+def test_nonsense_does_no_harm() -> None:
+    resident = ResidentPages(START, PAGE, np.full((END - START) // PAGE, 2, np.uint8))
+    pages = made([(0, 100), (START, 0), (START, (1 << 64) - 1), (START, 1 << 62), (START, 10)])
+    assert pages.within(START, END, resident) >= 10
+    assert BlockPages().within(START, END, resident) == 0

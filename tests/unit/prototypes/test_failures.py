@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How functions fail: by their declarations, and by prototypes/failures.txt."""
+
+from __future__ import annotations
+
+import pytest
+
+from soscope.errors import FormatError, UsageError
+from soscope.prototypes import failures, load
+
+PROTOTYPES = load()
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "outcome"),
+    [
+        ("malloc", None, (0, 12)),
+        ("realloc", None, (0, 12)),
+        ("read", "EIO", (-1, 5)),
+        ("mmap", "ENOMEM", (-1, 12)),
+        ("fopen", "2", (0, 2)),
+        ("posix_memalign", "ENOMEM", (12, None)),
+        ("pthread_create", None, (11, None)),
+        ("getaddrinfo", "EAI_NONAME", (-2, None)),
+        ("getaddrinfo", None, (-3, None)),
+        ("dlopen", None, (0, None)),
+    ],
+)
+def test_a_function_fails_by_its_rule(
+    name: str, error: str | None, outcome: tuple[int, int | None]
+) -> None:
+    failure = PROTOTYPES.failure(name)
+    assert failure is not None
+    assert failure.outcome(error) == outcome
+
+
+@pytest.mark.parametrize("name", ["strlen", "free", "nobody_knows", "sqrt"])
+def test_of_others_nobody_knows(name: str) -> None:
+    assert PROTOTYPES.failure(name) is None
+
+
+def test_all_errors_of_the_table_have_numbers() -> None:
+    count = 0
+    for name in PROTOTYPES.names():
+        failure = PROTOTYPES.failure(name)
+        for error in failure.errors if failure is not None else ():
+            assert failure is not None
+            assert failure.number(error)
+            count += 1
+    assert count > 1000
+
+
+def test_results_outside_integer_registers() -> None:
+    assert PROTOTYPES.result_kind("sqrt") == "float"
+    assert PROTOTYPES.result_kind("malloc") == PROTOTYPES.result_kind("free") == ""
+
+
+def test_a_close_name_is_suggested() -> None:
+    with pytest.raises(UsageError) as caught:
+        failures.errno_number("ENOMM")
+    assert caught.value.hint == "did you mean ENOMEM?"
+
+
+def test_the_file_is_read_by_entries() -> None:
+    text = "# said\na b = NULL: ENOMEM # why\nc\n    d: EIO\n    EINVAL\n"
+    assert failures.read(text, "file") == {
+        "a": ("NULL", ("ENOMEM",)),
+        "b": ("NULL", ("ENOMEM",)),
+        "c": ("", ("EIO", "EINVAL")),
+        "d": ("", ("EIO", "EINVAL")),
+    }
+
+
+@pytest.mark.parametrize("text", ["a EIO", "a = 7: EIO", ": EIO", "a: EIO\na: EIO"])
+def test_a_faulty_line_is_named(text: str) -> None:
+    with pytest.raises(FormatError):
+        failures.read(text, "file")

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Automata of lists of names."""
+
+from __future__ import annotations
+
+from soscope.prototypes import load
+from soscope.select.listed import compile_names
+
+
+def test_a_list_matches_its_names_and_no_others() -> None:
+    names = load().names()
+    wanted, others = set(names[::2]), set(names[1::2])
+    automaton = compile_names(wanted)
+    assert all(automaton.matches(name.encode()) for name in wanted)
+    assert not any(automaton.matches(name.encode()) for name in others - wanted)
+    assert automaton.states < 1 << 14
+
+
+def test_beginnings_and_ends_of_names_are_others() -> None:
+    automaton = compile_names(["open", "open64", "reopen"])
+    assert [automaton.matches(name) for name in (b"open", b"open64", b"reopen")] == [True] * 3
+    assert not any(automaton.matches(name) for name in (b"", b"ope", b"open6", b"re", b"opens"))
+    assert not compile_names([]).matches(b"")
