@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -39,6 +40,15 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECT_AFTER)
+
+
+@pytest.fixture(autouse=True)
+def signals_as_before() -> Iterator[None]:
+    """Blame the test that leaves signals blocked, not those that follow in the same worker."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    yield
+    after = signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    assert after == before, "the test has left another signal mask"
 
 
 @pytest.fixture

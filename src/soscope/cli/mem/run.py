@@ -106,6 +106,8 @@ def _show(path: str) -> None:
 
 def _say_notes(outcome: Outcome, options: MemRunOptions) -> None:
     """Say what could not be recorded."""
+    from soscope.control.attach import in_full  # reads and writes processes
+
     for path, reason in outcome.untraced:
         note(f"{path}: nothing was recorded: {in_full(reason)}")
     for line in outcome.remarks:
