@@ -38,6 +38,13 @@ RUNS = [
     ("fork", (), True),
 ]
 MODES = ("count", "summary", "record")
+# Each loader with one binding; `make soak` runs the others, too.
+BUILDS = [
+    ("bullseye", "lazy"),
+    ("trixie", "now"),
+    pytest.param("bullseye", "now", marks=pytest.mark.soak),
+    pytest.param("trixie", "lazy", marks=pytest.mark.soak),
+]
 
 
 @pytest.fixture(scope="module", params=SUITES)
@@ -50,11 +57,12 @@ def test_it_is_the_version_that_it_should_be(loader: Loader) -> None:
     assert version(loader) == SUITES[loader.suite]
 
 
-@pytest.mark.parametrize("binding", ["lazy", "now"])
+@pytest.mark.parametrize(("suite", "binding"), BUILDS)
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: "-".join([run[0], *run[1]]))
 def test_a_target_does_the_same_and_is_counted_right(
-    run: tuple[str, tuple[str, ...], bool], binding: str, loader: Loader, tmp_path: Path
+    run: tuple[str, tuple[str, ...], bool], binding: str, suite: str, tmp_path: Path
 ) -> None:
+    loader = Loader(suite)
     name, arguments, follow = run
     arguments = arguments or tracing.cases(name)[0].arguments
     case = Case(name, arguments)
