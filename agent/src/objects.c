@@ -8,6 +8,7 @@
 #include "objects.h"
 #include "arch.h"
 #include "cell.h"
+#include "picks.h"
 #include "clock.h"
 #include "guard.h"
 #include "handler.h"
@@ -86,6 +87,13 @@ static void take_place(void)
 	place = mine;
 }
 
+static void forked(void)
+{
+	if (sosc_picks.is_on)
+		sosc_picks_forked();
+	take_place();
+}
+
 // Counting goes on without any session.
 static void start(void)
 {
@@ -115,6 +123,9 @@ bool sosc_objects_begin(enum sosc_objects_runtime runtime, uint32_t minor)
 		return false;
 	sosc_objects_tally.origins = (uint64_t)sosc_origins;
 	sosc_objects_types = plan && plan->flags & SOSC_OBJECTS_TYPES;
+	sosc_picks.is_on = sosc_picks.is_wanted = false;
+	if (plan && plan->flags & SOSC_OBJECTS_SAMPLE)
+		sosc_picks_plan(plan->scale);
 	place->runtime = runtime_now = runtime;
 	place->minor = minor_now = minor;
 	refusal_now = SOSC_OBJECTS_FINE;
@@ -126,6 +137,8 @@ bool sosc_objects_begin(enum sosc_objects_runtime runtime, uint32_t minor)
 void sosc_objects_ready(void)
 {
 	sosc_objects_tally.created = sosc_objects_tally.destroyed = 0;
+	if (sosc_picks.is_wanted)
+		sosc_picks_begin();
 	__atomic_store_n(&place->state, SOSC_OBJECTS_COUNTING, __ATOMIC_RELEASE);
 }
 
@@ -303,6 +316,6 @@ void sosc_instrument_objects(struct sosc_instrument *instrument)
 	instrument->hooked = hooked;
 	instrument->entry = entry;
 	instrument->start = start;
-	instrument->forked = take_place;
+	instrument->forked = forked;
 	instrument->quiet = quiet;
 }

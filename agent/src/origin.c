@@ -46,7 +46,8 @@ bool sosc_origins_init(void)
 // One address may be that of many code objects, one after the other.
 static uint32_t bucket_of(const struct sosc_origin *wanted)
 {
-	uint64_t lines = (uint64_t)wanted->first_line << 32 | (uint32_t)wanted->instr;
+	uint64_t lines = (uint64_t)(wanted->first_line ^ wanted->size << 8) << 32 |
+			 (uint32_t)wanted->instr;
 	uint64_t word = (wanted->code >> 4) * 0x9e3779b97f4a7c15 + lines * 0xc2b2ae3d27d4eb4f;
 
 	word ^= word >> 29;
@@ -59,7 +60,7 @@ static uint32_t bucket_of(const struct sosc_origin *wanted)
 static bool is_code(const struct sosc_origin *a, const struct sosc_origin *b)
 {
 	return a->code == b->code && a->lines == b->lines && a->file == b->file &&
-	       a->name == b->name && a->first_line == b->first_line;
+	       a->name == b->name && a->first_line == b->first_line && a->size == b->size;
 }
 
 /** The number of an origin that has been seen before, 0: it has not. */
@@ -140,6 +141,7 @@ static uint64_t copy_of(const struct sosc_origin *wanted, const struct sosc_code
 	uint32_t number;
 
 	code.instr = WHOLE_CODE;
+	code.size = 0;
 	number = sosc_origin_find(&code);
 	if (!number)
 		number = add(&code, make_copy(code.first_line, texts));
@@ -162,4 +164,14 @@ uint32_t sosc_origin_make(const struct sosc_origin *wanted, const struct sosc_co
 		number = add(wanted, copy_of(wanted, texts));
 	__atomic_store_n(&busy, 0, __ATOMIC_RELEASE);
 	return number;
+}
+
+/** The origin of objects that are made where no code runs; @size: see struct sosc_origin. */
+uint32_t sosc_origin_nowhere(uint32_t size)
+{
+	struct sosc_code_texts none = {{NULL, 0, 0}, {NULL, 0, 0}, {NULL, 0, 0}};
+	struct sosc_origin wanted = {.size = size};
+	uint32_t number = size ? sosc_origin_find(&wanted) : ORIGIN_NOWHERE;
+
+	return number ? number : sosc_origin_make(&wanted, &none);
 }

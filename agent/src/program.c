@@ -4,6 +4,7 @@
 // counted already: then the program's own are those that it makes from its beginning on. Else it
 // has loaded us as a library, and we know of the interpreter's image alone.
 
+#include "picks.h"
 #include "image.h"
 #include "objects.h"
 #include "python.h"
@@ -41,7 +42,7 @@ static void begin(const struct sosc_program *program)
 	sosc_objects_alone((const void *)program->layouts, program->layout_count);
 	if (!sosc_objects_count)
 		is_begun = sosc_python_begin() && sosc_objects_count;
-	else if (sosc_objects_types)
+	else if (sosc_objects_types || sosc_picks.is_on)
 		return;
 	sosc_side_each(mark_older, NULL);
 	sosc_objects_since = sosc_objects_count ? SOSC_SIDE_SINCE : 0;
@@ -88,9 +89,10 @@ __attribute__((visibility("default"))) long soscope_agent_program(struct sosc_pr
 		break;
 	}
 	sosc_objects_tell(program);
-	if (sosc_objects_count && sosc_objects_types) {
+	if (sosc_objects_count && (sosc_objects_types || sosc_picks.is_on)) {
 		program->state = SOSC_OBJECTS_REFUSED;
-		program->refusal = SOSC_OBJECTS_NO_LINES;
+		program->refusal = sosc_objects_types ? SOSC_OBJECTS_NO_LINES :
+							SOSC_OBJECTS_SAMPLED;
 	}
 	return 0;
 }

@@ -67,7 +67,7 @@ extern struct sosc_python sosc_python_layout;
 
 void sosc_python_try(const struct sosc_loaded *image);
 bool sosc_python_is_in(const struct sosc_loaded *image);
-uint32_t sosc_python_origin(void);
+uint32_t sosc_python_origin(uint32_t size);
 bool sosc_python_runs(void);
 bool sosc_python_is_a(const void *object, const void *type);
 uint32_t sosc_python_shift(uint64_t object);

@@ -88,7 +88,7 @@ static struct recent {
 	struct sosc_origin origin;
 } recent[RECENT];
 
-static uint32_t look_up(const struct sosc_python *at, uint64_t code, uint64_t instr)
+static uint32_t look_up(const struct sosc_python *at, uint64_t code, uint64_t instr, uint32_t size)
 {
 	struct sosc_origin origin = {
 		.code = code,
@@ -97,14 +97,16 @@ static uint32_t look_up(const struct sosc_python *at, uint64_t code, uint64_t in
 		.lines = word_at(code + at->code_lines),
 		.first_line = *(const uint32_t *)(code + at->code_first_line),
 		.instr = instr_of(at, instr, code),
+		.size = size,
 	};
 	struct recent *entry = &recent[(instr >> 1 ^ code >> 4) & (RECENT - 1)];
 	uint32_t version = entry->version & ~1u, number = sosc_origin_find(&origin);
 
 	if (!number)
 		number = make(at, &origin);
-	if (number && __atomic_compare_exchange_n(&entry->version, &version, version + 1, false,
-						  __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+	if (number && !size &&
+	    __atomic_compare_exchange_n(&entry->version, &version, version + 1, false,
+					__ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
 		entry->number = number;
 		entry->instr = instr;
 		entry->origin = origin;
@@ -136,8 +138,11 @@ bool sosc_python_runs(void)
 	return frame_of(&sosc_python_layout) != 0;
 }
 
-/** Where the thread that holds the GIL makes an object: a number of an origin. */
-uint32_t sosc_python_origin(void)
+/**
+ * Where the thread that holds the GIL makes an object: a number of an origin. @size: see struct
+ * sosc_origin.
+ */
+uint32_t sosc_python_origin(uint32_t size)
 {
 	const struct sosc_python *at = &sosc_python_layout;
 	uint64_t frame, code, instr;
@@ -147,17 +152,17 @@ uint32_t sosc_python_origin(void)
 		return ORIGIN_NOWHERE;
 	frame = frame_of(at);
 	if (!frame)
-		return ORIGIN_NOWHERE;
+		return sosc_origin_nowhere(size);
 	code = word_at(frame + at->frame_code) & ~(uint64_t)at->frame_tag;
 	if (!code)
-		return ORIGIN_NOWHERE;
+		return sosc_origin_nowhere(size);
 	instr = word_at(frame + at->frame_instr);
 	if (at->instr_kind != SOSC_INSTR_POINTER)
 		instr = (uint32_t)instr;
-	number = look_back(at, code, instr);
+	number = size ? 0 : look_back(at, code, instr);
 	if (number)
 		return number;
 	if (word_at(code + TYPE) != (uint64_t)sosc_python.PyCode_Type)
-		return ORIGIN_NOWHERE;
-	return look_up(at, code, instr);
+		return sosc_origin_nowhere(size);
+	return look_up(at, code, instr, size);
 }

@@ -3,13 +3,15 @@
 // of objects frees a block one ends. All of it is told by the thread that holds the interpreter's
 // lock (the GIL).
 
+#include "picks.h"
 #include "python.h"
 
 enum {
 	TYPE = 8, // ob_type
 	TYPE_HAS_GC = 1 << 14, // Py_TPFLAGS_HAVE_GC
 	TYPE_HEAP = 1 << 9, // Py_TPFLAGS_HEAPTYPE
-	TYPE_FINALIZE = 392, // tp_finalize: the same in all versions
+	TYPE_BASIC_SIZE = 32, // tp_basicsize, and tp_finalize: the same in all versions
+	TYPE_FINALIZE = 392,
 	REF_CREATED = 0, // PyRefTracerEvent
 	REF_DESTROYED = 1,
 	TEST_SIZE = 300, // bytes of an object that lies on no free list
@@ -48,6 +50,70 @@ static inline uint64_t block_of(uint64_t object, uint32_t shift)
 	return object - (uint64_t)shift * SOSC_PYTHON_HEAD;
 }
 
+// Its word of the side table, NULL: no object that is counted is in the block.
+static inline uint32_t *word_of(uint64_t block)
+{
+	return !sosc_picks.is_on || sosc_picks_may_be(block) ? sosc_side_at(block) : NULL;
+}
+
+// ---- objects that are chosen by chance -----------------------------------------------
+
+// What the allocator was asked for last is the object's own block, as a rule. Where it is not, the
+// object is of the free list, or the allocator was asked for something else meanwhile.
+static inline uint32_t size_of(uint64_t object)
+{
+	uint64_t asked = sosc_picks.asked;
+
+	sosc_picks.asked = 0;
+	return sosc_picks_size(asked ? asked : word_at(word_at(object + TYPE) + TYPE_BASIC_SIZE));
+}
+
+// The object in @block is not counted any more.
+static void uncount(uint64_t block, uint32_t *word)
+{
+	*word = 0;
+	sosc_picks_unmark(block);
+}
+
+static void choose(uint64_t object, uint32_t shift)
+{
+	uint64_t block = block_of(object, shift);
+	uint32_t size = size_of(object), origin;
+
+	sosc_objects_tally.created++;
+	if (!sosc_picks_take(size))
+		return;
+	origin = sosc_python_origin(size);
+	sosc_picks_made(block, shift, origin);
+}
+
+static void *allocated(void *ctx, size_t size)
+{
+	sosc_picks.asked = size;
+	return allocator.malloc(ctx, size);
+}
+
+static void *allocated_zeros(void *ctx, size_t count, size_t size)
+{
+	sosc_picks.asked = count * size;
+	return allocator.calloc(ctx, count, size);
+}
+
+// ---- announcements -------------------------------------------------------------------
+
+static void created(uint64_t object, uint32_t shift, uint32_t *word)
+{
+	uint64_t block = block_of(object, shift);
+
+	if (!sosc_picks.is_on) {
+		sosc_object_made(block, word, shift, sosc_python_origin(0));
+		return;
+	}
+	if (word && *word)
+		uncount(block, word);
+	choose(object, shift);
+}
+
 /**
  * Stands in the place of _PyTraceMalloc_NewReference. An object that counts references already is
  * one that its finalizer has resurrected: its origin is what it was.
@@ -61,10 +127,10 @@ int sosc_python_referenced(uint64_t object)
 		return -1;
 	shift = shift_of(object);
 	block = block_of(object, shift);
-	word = sosc_side_at(block);
+	word = word_of(block);
 	if (word && *word && *(const uint32_t *)object)
 		return -1;
-	sosc_object_made(block, word, shift, sosc_python_origin());
+	created(object, shift, word);
 	return -1;
 }
 
@@ -89,12 +155,14 @@ static int traced(void *object, int event, void *data)
 	if (sosc_objects_count && addr && event <= REF_DESTROYED) {
 		uint32_t shift = shift_of(addr);
 		uint64_t block = block_of(addr, shift);
-		uint32_t *word = sosc_side_at(block);
+		uint32_t *word = word_of(block);
 
-		if (event == REF_DESTROYED && word && *word)
-			*word |= SOSC_SIDE_DYING;
-		else if (event == REF_CREATED && !is_risen(addr, word))
-			sosc_object_made(block, word, shift, sosc_python_origin());
+		if (event == REF_DESTROYED) {
+			if (word && *word)
+				*word |= SOSC_SIDE_DYING;
+		} else if (!is_risen(addr, word)) {
+			created(addr, shift, word);
+		}
 	}
 	return former ? former(object, event, former_data) : 0;
 }
@@ -119,27 +187,44 @@ bool sosc_python_tracer_is_ours(void)
 
 // ---- blocks ----------------------------------------------------------------------
 
+static void picked_freed(uint64_t block)
+{
+	uint32_t *word = sosc_side_at(block);
+
+	if (word && *word)
+		uncount(block, word);
+}
+
 static void freed(void *ctx, void *block)
 {
-	if (sosc_objects_count)
+	if (sosc_objects_count && !sosc_picks.is_on)
 		sosc_object_freed((uint64_t)block);
+	else if (sosc_objects_count && sosc_picks_may_be((uint64_t)block))
+		picked_freed((uint64_t)block);
 	allocator.free(ctx, block);
 }
 
 // The object that is made of the new block announces itself; if there is none, the old one stays.
 static void *resized(void *ctx, void *block, size_t size)
 {
-	uint32_t *word = sosc_objects_count ? sosc_side_at((uint64_t)block) : NULL, was = 0;
+	uint32_t *word = sosc_objects_count ? word_of((uint64_t)block) : NULL, was = 0;
 	void *made;
 
+	sosc_picks.asked = size;
 	if (word && *word) {
 		was = *word;
-		sosc_object_freed((uint64_t)block);
+		if (sosc_picks.is_on)
+			uncount((uint64_t)block, word);
+		else
+			sosc_object_freed((uint64_t)block);
 	}
 	made = allocator.realloc(ctx, block, size);
 	if (!made && was) {
 		*word = was;
-		sosc_objects_tally.destroyed--;
+		if (sosc_picks.is_on)
+			sosc_picks_mark((uint64_t)block);
+		else
+			sosc_objects_tally.destroyed--;
 	}
 	return made;
 }
@@ -181,6 +266,10 @@ bool sosc_python_allocator(bool is_ours)
 		return true;
 	allocator = now;
 	now.realloc = resized;
+	if (sosc_picks.is_wanted) {
+		now.malloc = allocated;
+		now.calloc = allocated_zeros;
+	}
 	now.free = freed;
 	sosc_python.PyMem_SetAllocator(PYMEM_DOMAIN_OBJ, &now);
 	sosc_python.PyMem_GetAllocator(PYMEM_DOMAIN_OBJ, &now);

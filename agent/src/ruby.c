@@ -5,6 +5,7 @@
 
 #include "ruby.h"
 #include "arch.h"
+#include "picks.h"
 #include "image.h"
 #include "origin.h"
 #include "thread.h"
@@ -146,6 +147,14 @@ static void made(sosc_value point, void *unused)
 	object = object_of(point);
 	class = sosc_ruby_has_class(sosc_ruby_kind(object)) ? sosc_ruby_class(object) : 0;
 	word = sosc_side_at(object);
+	if (sosc_picks.is_on && !sosc_picks_take(SOSC_RUBY_SLOT)) {
+		sosc_objects_tally.created++;
+		if (word)
+			*word = 0;
+		if (class)
+			note_class(class);
+		return;
+	}
 	if (word && *word) // another hook has made Ruby collect: its own events were not told
 		sosc_objects_tally.destroyed++;
 	origin = sosc_ruby_origin();

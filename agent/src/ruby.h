@@ -14,6 +14,8 @@ struct sosc_loaded;
 typedef uint64_t sosc_value; // VALUE: an object's address, or what it says itself
 
 // ruby/internal/value_type.h: RUBY_T_...
+enum { SOSC_RUBY_SLOT = 40 }; // bytes by which objects are chosen by chance
+
 enum sosc_ruby_kind {
 	KIND_NONE = 0,
 	KIND_CLASS = 2,

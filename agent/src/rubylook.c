@@ -55,6 +55,7 @@ static void add(sosc_value object, uint32_t word)
 {
 	uint32_t kind = sosc_ruby_kind(object);
 	struct sosc_ruby_row *row;
+	uint64_t size, square;
 
 	if (!is_object(kind))
 		return;
@@ -65,8 +66,13 @@ static void add(sosc_value object, uint32_t word)
 		return;
 	}
 	row->count++;
-	if (kind != KIND_NODE) // Ruby does not tell the size of one
-		row->bytes += sosc_rb.rb_obj_memsize_of(object);
+	if (kind == KIND_NODE) // Ruby does not tell the size of one
+		return;
+	size = sosc_rb.rb_obj_memsize_of(object);
+	row->bytes += size;
+	if (__builtin_mul_overflow(size, size, &square) ||
+	    __builtin_add_overflow(row->squares, square, &row->squares))
+		row->squares = UINT64_MAX;
 }
 
 // ObjectSpace's own walk: some slots of a page.

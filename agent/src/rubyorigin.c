@@ -2,6 +2,7 @@
 // Which line of Ruby makes an object: Ruby's own answer. The text it gives goes away with its
 // code, and another one may have its address, so that files are told by their names.
 
+#include "picks.h"
 #include "objects.h"
 #include "origin.h"
 #include "ruby.h"
@@ -74,7 +75,8 @@ static uint32_t number_of(const char *text, int32_t line, const struct sosc_code
 	uint32_t size, hash = measure(text, &size), number;
 	struct file *file = find(text, size, hash);
 	struct sosc_code_texts texts = {{text, size, 0}, {"", 0, 0}, {"", 0, 0}};
-	struct sosc_origin origin = {.instr = line};
+	struct sosc_origin origin = {.instr = line,
+				     .size = sosc_picks.is_wanted ? SOSC_RUBY_SLOT : 0};
 	bool is_new;
 
 	*copy = NULL;
@@ -113,7 +115,7 @@ uint32_t sosc_ruby_origin(void)
 		line = sosc_rb.rb_sourceline();
 	}
 	if (!file)
-		return ORIGIN_NOWHERE;
+		return sosc_origin_nowhere(sosc_picks.is_wanted ? SOSC_RUBY_SLOT : 0);
 	entry = &recent[((uint64_t)file >> 3 ^ (uint64_t)line * 0x9e37) & (RECENT - 1)];
 	if (entry->file == file && entry->line == line && is_text(file, entry->name, entry->size))
 		return entry->number;

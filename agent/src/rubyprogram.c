@@ -7,6 +7,7 @@
 // Nothing here raises: the library does.
 
 #include "arch.h"
+#include "picks.h"
 #include "origin.h"
 #include "ruby.h"
 
@@ -27,6 +28,8 @@ static uint32_t why_not(void)
 {
 	if (sosc_objects_refused())
 		return sosc_objects_refused();
+	if (sosc_objects_count && sosc_picks.is_on)
+		return SOSC_OBJECTS_SAMPLED;
 	return sosc_objects_count ? 0 : NOT_COUNTED;
 }
 

@@ -12,7 +12,7 @@
 // free that finds none has nothing to say. Blocks lie at multiples of 8.
 
 #include "blocks.h"
-#include "clock.h"
+#include "chance.h"
 #include "guard.h"
 #include "image.h"
 #include "sys.h"
@@ -21,7 +21,6 @@ enum {
 	MARKS_SIZE = MARK_LEAVES * 8,
 	LEAF_SIZE = 1 << (MARK_BITS - 6),
 	MADV_NOHUGEPAGE = 15, // a mark is to take one page
-	FRACTION = 32, // bits of a logarithm behind the point
 };
 
 uint64_t *sosc_block_marks; // addrs of leaves, MARK_ALL, or 0: there is no mark
@@ -109,52 +108,16 @@ static bool take_mark(uint64_t addr)
 
 // ---- chance ------------------------------------------------------------------
 
-// Marsaglia's xorshift with Vigna's multiplier: 64 bits, never 0.
-static uint64_t next_random(struct sosc_block_thread *state)
+static void draw(struct sosc_block_thread *state)
 {
-	uint64_t x = state->seed;
-
-	x ^= x >> 12;
-	x ^= x << 25;
-	x ^= x >> 27;
-	state->seed = x;
-	return x * 0x2545f4914f6cdd1dull;
-}
-
-// -log2(@x / 2^64), as a fixed-point number: the bits behind the point by squaring.
-static uint64_t minus_log2(uint64_t x)
-{
-	uint32_t zeros = (uint32_t)__builtin_clzll(x);
-	uint64_t rest = x << zeros >> 1, log = 63 - zeros; // rest: in [1, 2), times 2^62
-
-	for (uint32_t i = 0; i < FRACTION; i++) {
-		rest = (uint64_t)((unsigned __int128)rest * rest >> 62);
-		log = log << 1 | rest >> 63;
-		rest >>= rest >> 63;
-	}
-	return (64ull << FRACTION) - log;
-}
-
-// How many bytes it is to the next one that is chosen: exponentially distributed and rounded up,
-// each byte is as likely as any other.
-static uint64_t draw(struct sosc_block_thread *state)
-{
-	unsigned __int128 bytes = (unsigned __int128)minus_log2(next_random(state)) * scale;
-
-	state->left = 1 + (uint64_t)(bytes >> (FRACTION + 16));
-	return state->left;
+	state->left = sosc_chance_draw(&state->seed, scale);
 }
 
 /** A thread makes its first call. */
 void sosc_sample_thread(struct sosc_block_thread *state, uint32_t tid)
 {
-	uint64_t seed = sosc_ticks() ^ (uint64_t)tid << 40 ^ (uint64_t)state;
-
-	// as in splitmix64: threads whose seeds are alike draw what is not
-	seed = (seed ^ seed >> 30) * 0xbf58476d1ce4e5b9ull;
-	seed = (seed ^ seed >> 27) * 0x94d049bb133111ebull;
-	state->seed = (seed ^ seed >> 31) | 1;
-	(void)draw(state);
+	state->seed = sosc_chance_seed((uint64_t)tid << 40 ^ (uint64_t)state);
+	draw(state);
 	__atomic_store_n(&state->tp, sosc_thread_pointer(), __ATOMIC_RELEASE);
 }
 
@@ -224,7 +187,7 @@ static uint64_t allocate(const uint64_t arg[3], uint64_t sp, uint64_t fp, struct
 	} else {
 		chosen = is_chosen(state, size);
 		if (chosen) {
-			(void)draw(state);
+			draw(state);
 			stack = sosc_block_stack(&call, api);
 		}
 		state->ret = sosc_returns_to(&call);

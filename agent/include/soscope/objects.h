@@ -24,6 +24,7 @@ enum {
 enum sosc_objects_flag {
 	SOSC_OBJECTS_COLLECT = 1, // garbage is collected before the last look
 	SOSC_OBJECTS_TYPES = 2, // no lines: all objects have the same origin
+	SOSC_OBJECTS_SAMPLE = 4, // those with a byte that is chosen by chance
 };
 
 enum sosc_objects_order { // what soscope has a running interpreter do
@@ -57,6 +58,7 @@ enum sosc_objects_refusal {
 	SOSC_OBJECTS_RACTORS = 9, // others than the first one, whose objects are not told
 	SOSC_OBJECTS_TAKEN = 10, // another agent in this process counts them
 	SOSC_OBJECTS_NO_LINES = 11, // soscope has them counted by type alone
+	SOSC_OBJECTS_SAMPLED = 12, // soscope has some of them counted
 };
 
 enum sosc_objects_reason { // why a process asks soscope to look at its objects
@@ -107,6 +109,7 @@ struct sosc_objects {
 	uint32_t library; // bytes from this struct: path of soscope_memprof.rb, NUL-terminated; 0: none
 	uint32_t source; // bytes from this struct: what Python is to run first, NUL-terminated; 0:
 		// nothing
+	uint64_t scale; // SAMPLE: bytes, times 2^16, per unit of a logarithm to base 2
 };
 
 struct sosc_objects_place { // what one process has
@@ -199,6 +202,7 @@ struct sosc_ruby_row { // objects of one origin and type
 	uint32_t type; // SOSC_RUBY_BUILTIN + the place of the class, or RUBY_T_...
 	uint64_t count; // 0: an empty row
 	uint64_t bytes;
+	uint64_t squares; // of the objects' sizes, added up; UINT64_MAX: or more
 };
 
 // The side table: addr >> 34 leads to a table by addr >> 20, that to words by addr >> 4.
@@ -216,13 +220,16 @@ enum {
 #define SOSC_SIDE_USED 0x80000000u
 
 struct sosc_origin { // a place in code where objects are made
-	uint64_t code; // the code object, and what else tells it from a later one at its address
+	uint64_t code; // the code object, and what else tells it from a later one at its address;
+		// 0: none ran
 	uint64_t file;
 	uint64_t name;
 	uint64_t lines;
 	uint64_t copy; // addr of struct sosc_code
 	uint32_t first_line;
 	int32_t instr; // bytes from the first instruction; Ruby: the line
+	uint32_t size; // SAMPLE: bytes by which its objects are chosen; 0: each one is counted
+	uint32_t reserved;
 };
 
 // What a code object said of itself when it was first seen. Behind it: the file's name, the code's

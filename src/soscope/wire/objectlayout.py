@@ -11,6 +11,7 @@ OBJECTS_TEXT = 64
 # What soscope asks for.
 OBJECTS_COLLECT = 1
 OBJECTS_TYPES = 2
+OBJECTS_SAMPLE = 4
 
 # What soscope has a running interpreter do.
 OBJECTS_BEGIN = 1
@@ -46,6 +47,7 @@ OBJECTS_REPLACED = 8
 OBJECTS_RACTORS = 9
 OBJECTS_TAKEN = 10
 OBJECTS_NO_LINES = 11
+OBJECTS_SAMPLED = 12
 
 # Why a process asks soscope to look.
 OBJECTS_AT_END = 1
@@ -83,7 +85,8 @@ PYTHON = Layout(
 )
 OBJECTS = Layout(
     "sosc_objects",
-    "flags:I layouts:I first_layout:I first_place:I places:I places_used:I library:I source:I",
+    "flags:I layouts:I first_layout:I first_place:I places:I places_used:I library:I source:I "
+    "scale:Q",
 )
 OBJECTS_PLACE = Layout(
     "sosc_objects_place",
@@ -113,7 +116,7 @@ RUBY_TYPE = Layout(
 )
 RUBY_ROW = Layout(
     "sosc_ruby_row",
-    "origin:I type:I count:Q bytes:Q",
+    "origin:I type:I count:Q bytes:Q squares:Q",
 )
 OBJECTS_TALLY = Layout(
     "sosc_objects_tally",
@@ -121,7 +124,7 @@ OBJECTS_TALLY = Layout(
 )
 ORIGIN = Layout(
     "sosc_origin",
-    "code:Q file:Q name:Q lines:Q copy:Q first_line:I instr:i",
+    "code:Q file:Q name:Q lines:Q copy:Q first_line:I instr:i size:I reserved:I",
 )
 CODE = Layout(
     "sosc_code",

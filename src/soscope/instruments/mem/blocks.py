@@ -7,9 +7,8 @@ what strdup(3) allocates is a block, too. The agent says which function the prog
 
 from __future__ import annotations
 
-import math
-
 from soscope.control.instrument import Hooks, Instrument
+from soscope.instruments.mem.sampled import scale_of
 from soscope.prototypes import load
 from soscope.select.filter import ALL, compile_selection
 from soscope.wire import blocklayout, layout
@@ -60,18 +59,10 @@ def own_memory(sample_bytes: int | None = None) -> tuple[bytes, int]:
     first_bucket = blocklayout.BLOCKS.size
     first_word = first_bucket + (8 << _BITS)
     mode = blocklayout.BLOCKS_EXACT if sample_bytes is None else blocklayout.BLOCKS_SAMPLE
-    scale = 0 if sample_bytes is None else _scale(sample_bytes)
     head = blocklayout.BLOCKS.struct.pack(
-        _BITS, mode, _WORDS, 1, 0, first_bucket, first_word, scale
+        _BITS, mode, _WORDS, 1, 0, first_bucket, first_word, scale_of(sample_bytes)
     )
     return head, first_word + 8 * _WORDS
-
-
-def _scale(sample_bytes: int) -> int:
-    """Return `scale` of struct sosc_blocks: so that a byte is chosen with 1 / `sample_bytes`."""
-    return (
-        0 if sample_bytes == 1 else round(-(1 << 16) * math.log(2) / math.log1p(-1 / sample_bytes))
-    )
 
 
 class BlocksInstrument(Instrument):

@@ -16,6 +16,7 @@ from soscope.errors import SoscopeError
 from soscope.instruments.mem.layouts import agent_layouts, ruby_library
 from soscope.instruments.mem.onpath import finder_source
 from soscope.instruments.mem.rubyobjects import look_at_ruby
+from soscope.instruments.mem.sampled import Chances, scale_of
 from soscope.instruments.mem.survivors import Survivors, look
 from soscope.proc import status
 from soscope.proc.memory import ProcessMemory
@@ -55,6 +56,7 @@ REFUSALS = {
     layout.OBJECTS_RACTORS: "it makes Ractors, which are not told of each other's objects",
     layout.OBJECTS_TAKEN: "the program counts them itself (soscope_mem), or another tool does",
     layout.OBJECTS_NO_LINES: "soscope has them counted by type alone",
+    layout.OBJECTS_SAMPLED: "soscope has some of them counted, by chance",
     layout.OBJECTS_REPLACED: "another tool has taken the interpreter's tracer",
 }
 
@@ -63,8 +65,9 @@ class ObjectsInstrument(Instrument):
     """Looks at the objects of all processes of a session when they end.
 
     `collect`: garbage is collected before. `types`: objects are told by type alone. `qualname`:
-    types are shown by qualified names. `survivors` are those of each process, by its number;
-    `refusals` say why others have none.
+    types are shown by qualified names. One in `sample_bytes` bytes is chosen, and the object that
+    it belongs to is counted; None: each one is. `survivors` are those of each process, by its
+    number; `refusals` say why others have none.
     """
 
     name = "objects"
@@ -77,6 +80,7 @@ class ObjectsInstrument(Instrument):
         collect: bool = False,
         types: bool = False,
         qualname: bool = False,
+        sample_bytes: int | None = None,
         is_visit: bool = False,
         rss: RssInstrument | None = None,
     ) -> None:
@@ -85,6 +89,8 @@ class ObjectsInstrument(Instrument):
         `rss` looks at the memory of each process when its objects are looked at.
         """
         flags = layout.OBJECTS_COLLECT * collect | layout.OBJECTS_TYPES * types
+        if sample_bytes is not None:
+            flags |= layout.OBJECTS_SAMPLE
         layouts = agent_layouts()
         library = b"" if is_visit else ruby_library()
         source = b"" if is_visit else finder_source()
@@ -100,6 +106,7 @@ class ObjectsInstrument(Instrument):
             0,
             at if library else 0,
             at + len(library) if source else 0,
+            scale_of(sample_bytes),
         )
         self.hooks: Hooks = Hooks(
             wire.INSTRUMENT_OBJECTS,
@@ -110,6 +117,7 @@ class ObjectsInstrument(Instrument):
             own=own + layouts + library + source,
         )
         self._types = types
+        self._sample_bytes = sample_bytes
         self._qualname = qualname
         self._rss = rss
         self._has_counted = False
@@ -159,9 +167,10 @@ class ObjectsInstrument(Instrument):
             self.refusals[pid] = f"its memory cannot be read: {error.strerror}"
             return
         try:
-            self.survivors[pid] = survivors = survivors_of(memory, place)
+            chances = None if self._sample_bytes is None else Chances(self._sample_bytes)
+            self.survivors[pid] = survivors = survivors_of(memory, place, chances)
             if self._rss is not None:
-                self._rss.measure(pid, survivors.blocks)
+                self._rss.measure(pid, survivors.blocks if chances is None else None)
         except ValueError as error:
             self.refusals[pid] = str(error)
         finally:
@@ -188,8 +197,9 @@ class ObjectsInstrument(Instrument):
 
     def options(self) -> dict[str, object]:
         """Return how objects are counted, for a recording."""
-        mode = "types" if self._types else "exact"
-        return {"objects": {"mode": mode, "qualname": self._qualname}}
+        mode = "types" if self._types else "exact" if self._sample_bytes is None else "sampled"
+        said = {"mode": mode, "qualname": self._qualname, "sample_bytes": self._sample_bytes}
+        return {"objects": said}
 
     def totals(self) -> dict[str, object]:
         """Return what a recording has to say at its end beside the objects."""
@@ -282,14 +292,17 @@ def beating(block: ControlBlock) -> Iterator[None]:
         thread.join()
 
 
-def survivors_of(memory: ByteSource, place: ObjectsPlace) -> Survivors:
+def survivors_of(
+    memory: ByteSource, place: ObjectsPlace, chances: Chances | None = None
+) -> Survivors:
     """Return the survivors of a process that stands still, whichever interpreter it runs.
 
+    `chances`: how likely each one was to be counted; None: all were.
     Raises ValueError where what the agent keeps in its memory cannot be read.
     """
     if place.runtime == layout.RUNTIME_RUBY:
-        return look_at_ruby(memory, place)
-    return look(memory, place)
+        return look_at_ruby(memory, place, chances)
+    return look(memory, place, chances)
 
 
 def refusal(place: ObjectsPlace) -> str:

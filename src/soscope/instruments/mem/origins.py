@@ -10,6 +10,11 @@ from soscope.wire import objectlayout as layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
+    import numpy as np
+    from numpy.typing import NDArray
+
     from soscope.instruments.mem.sidetable import Tally
 
 NO_ROOM = 0  # the number of an origin that had no room
@@ -45,15 +50,20 @@ class Origins:
     which ran; None: that instruction belongs to no line.
     """
 
-    __slots__ = ("_codes", "_data", "_line", "_memory")
+    __slots__ = ("_codes", "_data", "_line", "_memory", "_sizes")
 
     def __init__(
         self, memory: ByteSource, tally: Tally, line: Callable[[OriginCode, int], int | None]
     ) -> None:
+        import numpy as np
+
         self._memory = memory
         self._line = line
         self._codes: dict[int, OriginCode | None] = {}
-        self._data = memory.read(tally.origins, tally.origin_count * layout.ORIGIN.size)
+        size = layout.ORIGIN.size
+        self._data = memory.read(tally.origins, tally.origin_count * size)
+        words = np.frombuffer(self._data[: len(self._data) // size * size], "<u4")
+        self._sizes = words.reshape(-1, size // 4)[:, layout.ORIGIN.offset("size") // 4]
 
     def place(self, number: int) -> Place:
         """Return the file and line of an origin."""
@@ -62,11 +72,21 @@ class Origins:
             return None, 0
         fields = layout.ORIGIN.struct.unpack_from(self._data, number * size)
         copy, first_line, instr = fields[4:7]
+        if not fields[0]:
+            return None, 0  # no code ran
         code = self._code(copy)
         if code is None:
             return None, 0
         line = self._line(code, instr)
         return code.file, first_line if line is None else line
+
+    def sizes(self, numbers: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+        """Return by which sizes the objects of origins were chosen; 0: each one is counted."""
+        import numpy as np
+
+        there = np.minimum(numbers.astype(np.int64), max(len(self._sizes) - 1, 0))
+        sizes = self._sizes[there].astype(np.int64) if len(self._sizes) else np.zeros_like(there)
+        return np.where(numbers < len(self._sizes), sizes, 0)
 
     def _code(self, addr: int) -> OriginCode | None:
         if addr not in self._codes:

@@ -33,11 +33,13 @@ from soscope.recording.reader import RecordingFile
 
 ALIVE = "alive"  # the native rows: at the end,
 PEAK = "peak"  # when most bytes were there,
+SAMPLED = "sampled"  # the mode of objects that were chosen by chance
 TEMPORARY = "temporary"  # or blocks that were freed at once
 
 # program, pid, api, return addresses
 _Key = tuple[int, int, int, tuple[int, ...]]
 _FIELDS = 6  # of a survivor's row
+_MORE = 2  # of one that is an estimate: what the squares of its errors are expected to be
 _PAIR = 2  # a process and its parts
 
 
@@ -80,6 +82,8 @@ def report_of(recording: RecordingFile, native: str = ALIVE) -> MemReport:
     if isinstance(objects, dict):
         report.objects_mode = str(objects.get("mode") or "exact")
         report.uses_qualname = bool(objects.get("qualname"))
+        size = objects.get("sample_bytes")
+        report.sample_bytes = size if isinstance(size, int) else None
         _add_objects(recording, report)
     if isinstance(blocks, dict):
         report.native_mode = str(blocks.get("mode") or "exact")
@@ -103,6 +107,10 @@ def _add_objects(recording: RecordingFile, report: MemReport) -> None:
             is_further = pid in newest and "runtime" not in said
             newest[pid] = [*newest[pid], said] if is_further else [said]
     add_survivors(report, newest)
+    if report.objects_mode == SAMPLED:
+        report.notes.append(
+            f"objects are estimates: one in {report.sample_bytes:,} bytes was chosen by chance"
+        )
     if isinstance(notes := _totals_of(recording).get("notes"), list):
         report.notes += map(str, notes)
 
@@ -113,21 +121,25 @@ def add_survivors(report: MemReport, by_pid: dict[int, list[dict[str, Any]]]) ->
     Types that are shown by the same name are one.
     """
     rows: dict[tuple[int, str | None, int, str], Survivor] = {}
+    sums: dict[tuple[int, str | None, int, str], list[float]] = {}
     for pid, blocks in by_pid.items():
         runtime = blocks[0].get("runtime")
         if isinstance(runtime, dict) and not report.runtime:
             report.runtime = runtime
-        for file, line, kind, qualname, count, size in itertools.chain(*map(_rows, blocks)):
+        for file, line, kind, qualname, *numbers in itertools.chain(*map(_rows, blocks)):
             path = None if file is None else str(file)
             name = str(qualname if report.uses_qualname else kind)
-            row = rows.setdefault(
-                (pid, path, int(line), name),
-                Survivor(path, int(line), str(kind), str(qualname), 0, 0, pid),
-            )
-            row.count += int(count)
-            row.bytes += int(size)
+            key = (pid, path, int(line), name)
+            rows.setdefault(key, Survivor(path, int(line), str(kind), str(qualname), 0, 0, pid))
+            total = sums.setdefault(key, [0] * (2 + _MORE))
+            for at, number in enumerate(numbers):
+                total[at] += number
         lost = blocks[0].get("lost")
         report.dropped += lost if isinstance(lost, int) else 0
+    for key, row in rows.items():
+        row.count, row.bytes = round(sums[key][0]), round(sums[key][1])
+        if report.objects_mode == SAMPLED:
+            row.error_count, row.error_bytes = map(half_width, sums[key][2:])
     report.survivors = list(rows.values())
     report.survivors.sort(
         key=lambda row: (-row.count, -row.bytes, row.file or "", row.line, row.type)
@@ -145,7 +157,8 @@ def add_survivors(report: MemReport, by_pid: dict[int, list[dict[str, Any]]]) ->
 def _rows(said: dict[str, Any]) -> list[list[Any]]:
     rows = said.get("rows")
     rows = rows if isinstance(rows, list) else []
-    return [row for row in rows if isinstance(row, list) and len(row) == _FIELDS]
+    known = _FIELDS, _FIELDS + _MORE
+    return [row for row in rows if isinstance(row, list) and len(row) in known]
 
 
 def _add_rss(recording: RecordingFile, report: MemReport) -> None:

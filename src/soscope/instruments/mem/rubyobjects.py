@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from soscope.binfmt.source import ByteSource
 from soscope.instruments.mem.origins import NO_ROOM, Origins
+from soscope.instruments.mem.sampled import Chances
 from soscope.instruments.mem.sidetable import SideTable, Tally
-from soscope.instruments.mem.survivors import RUBY, Survivors, notes_of_room
+from soscope.instruments.mem.survivors import RUBY, Survivors, notes_of_room, numbers_of
 from soscope.live.heap.blockpages import BlockPages
 from soscope.live.python.gather import gather
 from soscope.wire import objectlayout as layout
@@ -69,8 +70,12 @@ _HEAP_PAGE = 1 << 16  # bytes of those that have slots of one of several sizes
 _FIRST_WITH_SIZES = 302  # Ruby 3.2
 
 
-def look_at_ruby(memory: ByteSource, place: ObjectsPlace) -> Survivors:
+def look_at_ruby(
+    memory: ByteSource, place: ObjectsPlace, chances: Chances | None = None
+) -> Survivors:
     """Return the survivors of the Ruby process whose memory this is, which stands still.
+
+    `chances`: how likely each one was to be counted; None: all were.
 
     Raises ValueError where what the agent keeps there cannot be read.
     """
@@ -83,24 +88,26 @@ def look_at_ruby(memory: ByteSource, place: ObjectsPlace) -> Survivors:
     blocks.add(slots.addrs, slots.sizes)
     groups = _counted(memory, rows, row_count, names) if rows else _seen(slots, names)
     origins = Origins(memory, tally, lambda _, line: line)
-    merged: dict[tuple[str | None, int, str], list[int]] = {}
+    merged: dict[tuple[str | None, int, str], list[float]] = {}
     without_line = 0
-    for origin, name, count, size in groups:
-        without_line += count if origin == NO_ROOM else 0
-        total = merged.setdefault((*origins.place(origin), name), [0, 0])
-        total[0] += count
-        total[1] += size
+    for group, numbers in zip(groups, _numbers(groups, origins, chances), strict=True):
+        without_line += group[2] if group[0] == NO_ROOM else 0
+        key = (*origins.place(group[0]), group[1])
+        total = merged.setdefault(key, [0] * len(numbers))
+        for at, number in enumerate(numbers):
+            total[at] += number
+    live = round(sum(total[0] for total in merged.values()))
     lost = tally.lost + rows_lost
     notes = notes_of_room(lost, without_line)
-    if moved:
+    if moved and chances is None:  # else it is told of objects that were never counted
         notes.append(f"compaction has moved {moved:,} objects to where nobody knows")
     if names.unknown:
         notes.append(f"{names.unknown:,} objects are told by kind, not by class")
     return Survivors(
-        [[file, line, name, name, *total] for (file, line, name), total in merged.items()],
+        [[*key, key[-1], *numbers_of(total)] for key, total in merged.items()],
         (RUBY, f"{place.minor // 100}.{place.minor % 100}"),
         tally.created,
-        tally.destroyed,
+        tally.destroyed if chances is None else max(tally.created - live, 0),
         lost,
         notes,
         blocks,
@@ -163,17 +170,21 @@ def _hidden(kind: int) -> str:
     return f"__{_KINDS.get(kind, 'unknown')}__"
 
 
-Group = tuple[int, str, int, int]  # origin, type, objects, bytes
+Group = tuple[int, str, int, int, int]  # origin, type, objects, bytes, squares of bytes
 
 
 def _counted(memory: ByteSource, addr: int, count: int, names: _RubyNames) -> list[Group]:
     """Return what Ruby itself has counted."""
     import numpy as np
 
-    fields = [("origin", "<u4"), ("type", "<u4"), ("count", "<u8"), ("bytes", "<u8")]
+    numbers = [(name, "<u8") for name in ("count", "bytes", "squares")]
+    fields = [("origin", "<u4"), ("type", "<u4"), *numbers]
     table = np.frombuffer(_read(memory, addr, count * layout.RUBY_ROW.size), np.dtype(fields))
-    rows: list[tuple[int, int, int, int]] = table[table["count"] > 0].tolist()
-    return [(origin, names.of_row(kind), number, size) for origin, kind, number, size in rows]
+    rows: list[tuple[int, int, int, int, int]] = table[table["count"] > 0].tolist()
+    return [
+        (origin, names.of_row(kind), number, size, squares)
+        for origin, kind, number, size, squares in rows
+    ]
 
 
 class _RubySlots:
@@ -199,11 +210,32 @@ def _seen(slots: _RubySlots, names: _RubyNames) -> list[Group]:
 
     keys = np.stack([slots.origins, slots.kinds, slots.classes], axis=1)
     rows, which, counts = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
-    totals = np.bincount(which.ravel(), slots.sizes, len(rows))
+    sizes = slots.sizes.astype(np.float64)
+    totals = np.bincount(which.ravel(), sizes, len(rows))
+    squares = np.bincount(which.ravel(), sizes * sizes, len(rows))
     return [
-        (origin, names.of_class(kind, addr, count), count, int(total))
-        for (origin, kind, addr), count, total in zip(
-            rows.tolist(), counts.tolist(), totals.tolist(), strict=True
+        (origin, names.of_class(kind, addr, count), count, int(total), int(square))
+        for (origin, kind, addr), count, total, square in zip(
+            rows.tolist(), counts.tolist(), totals.tolist(), squares.tolist(), strict=True
+        )
+    ]
+
+
+def _numbers(
+    groups: list[Group], origins: Origins, chances: Chances | None
+) -> list[tuple[float, ...]]:
+    """Return what each group adds to the numbers of its row."""
+    if chances is None:
+        return [(count, size) for _, _, count, size, _ in groups]
+    import numpy as np
+
+    sizes = origins.sizes(np.array([group[0] for group in groups], "<i8"))
+    weights = np.where(sizes == 0, 1.0, chances.count(sizes)).tolist()
+    variances = np.where(sizes == 0, 0.0, chances.count_variance(sizes)).tolist()
+    return [
+        (count * weight, size * weight, count * variance, squares * variance)
+        for (_, _, count, size, squares), weight, variance in zip(
+            groups, weights, variances, strict=True
         )
     ]
 

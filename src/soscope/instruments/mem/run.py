@@ -24,9 +24,9 @@ class MemSettings:
     """What to record of a command's memory.
 
     `objects` and `blocks`: which of them, `types`: of objects counts by type alone; `collect`:
-    garbage first, `qualname`: types by qualified name. One in `sample_bytes` bytes of blocks is
-    chosen, None: all. `record` is the path of the recording. `divide` tells the parts of a
-    process's resident memory, None: nobody asks.
+    garbage first, `qualname`: types by qualified name. One in `sample_bytes` bytes of objects and
+    blocks is chosen, None: all. `record` is the path of the recording. `divide` tells the
+    parts of a process's resident memory, None: nobody asks.
     """
 
     __slots__ = (
@@ -103,8 +103,6 @@ def instruments_of(settings: MemSettings) -> list[Instrument]:
     instruments: list[Instrument] = []
     rss = None if settings.divide is None else RssInstrument(settings.divide)
     if settings.objects:
-        if settings.sample_bytes is not None:
-            raise UsageError("--mode sample is not built yet for objects")
         instruments.append(_objects(settings, rss))
     if settings.blocks:
         if settings.types:
@@ -121,7 +119,11 @@ def _objects(settings: MemSettings, rss: RssInstrument | None) -> Instrument:
     from soscope.instruments.mem.objects import ObjectsInstrument
 
     return ObjectsInstrument(
-        types=settings.types, collect=settings.collect, qualname=settings.qualname, rss=rss
+        types=settings.types,
+        collect=settings.collect,
+        qualname=settings.qualname,
+        sample_bytes=settings.sample_bytes,
+        rss=rss,
     )
 
 

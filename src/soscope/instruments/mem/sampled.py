@@ -1,22 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What blocks stand for that were chosen by chance, and how far that may be from the truth."""
+"""What objects and blocks stand for that were chosen by chance, and how far off that may be."""
 
 from __future__ import annotations
 
 import math
 
-import numpy as np
-import numpy.typing as npt
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Numbers = npt.NDArray[np.float64]
 
 _NORMAL_95 = 1.959964  # standard deviations: 95 % of a normal distribution lie so near
 
-Numbers = npt.NDArray[np.float64]
+
+def scale_of(sample_bytes: int | None) -> int:
+    """Return what the agent is told of `sample_bytes`, so that a byte is chosen with 1 / that.
+
+    >>> from soscope.instruments.mem.sampled import scale_of
+    >>> scale_of(512 << 10)
+    23816511441
+    """
+    if sample_bytes is None or sample_bytes <= 1:
+        return 0
+    return round(-(1 << 16) * math.log(2) / math.log1p(-1 / sample_bytes))
 
 
 class Chances:
-    """How likely blocks are to be recorded, where one in `sample_bytes` bytes is chosen.
+    """How likely objects and blocks are to be recorded: one in `sample_bytes` bytes is chosen.
 
-    A block of `size` bytes has one more that may be chosen, so that empty ones are seen. None:
+    One of `size` bytes has one more that may be chosen, so that empty ones are seen. None:
     each block is recorded.
 
     >>> from soscope.instruments.mem.sampled import Chances
@@ -33,23 +47,33 @@ class Chances:
         self._rate = -math.inf if certain else math.log1p(-1 / (sample_bytes or 1))
 
     def _chance(self, size: npt.NDArray[np.int64]) -> Numbers:
+        import numpy as np
+
         chance: Numbers = -np.expm1((size + 1) * self._rate)
         return chance
 
     def count(self, size: npt.NDArray[np.int64]) -> Numbers:
-        """Return how many blocks each one of `size` bytes stands for."""
+        """Return how many each one of `size` bytes stands for."""
         weight: Numbers = 1 / self._chance(size)
         return weight
 
+    def count_variance(self, size: npt.NDArray[np.int64]) -> Numbers:
+        """Return what the square of the error of each one's `count` is expected to be."""
+        import numpy as np
+
+        chance = self._chance(size)
+        variance: Numbers = (1 - chance) / np.square(chance)
+        return variance
+
     def variance(self, size: npt.NDArray[np.int64]) -> Numbers:
         """Return what the square of each one's error in bytes is expected to be."""
-        chance = self._chance(size)
-        variance: Numbers = np.square(size / chance) * (1 - chance)
-        return variance
+        import numpy as np
+
+        return np.square(size.astype(np.float64)) * self.count_variance(size)
 
 
 def half_width(variance: float) -> int:
-    """Return half the width of the 95 % interval, in bytes, rounded up.
+    """Return half the width of the 95 % interval, rounded up.
 
     >>> from soscope.instruments.mem.sampled import half_width
     >>> half_width(100.0)

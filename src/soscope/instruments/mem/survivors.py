@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from soscope.binfmt.source import ByteSource
 from soscope.instruments.mem.origins import NO_ROOM, OriginCode, Origins
+from soscope.instruments.mem.sampled import Chances
 from soscope.instruments.mem.sidetable import SideTable, Tally
 from soscope.live.heap.blockpages import BlockPages
 from soscope.live.python.lines import line_of
@@ -15,15 +16,21 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from soscope.instruments.mem.objects import ObjectsPlace
 
 _MAJOR = 3
+_EXACT = 2  # numbers of a row where each object was counted
 _AT_ONCE = 20_000  # rows of a block: a recording that is cut has those before
 UNKNOWN = "?"  # a type that cannot be read
 
 PYTHON, RUBY = "python", "ruby"
 
-Row = list[str | int | None]  # file, line, type, qualified type, count, bytes
+# file, line, type, qualified type, count, bytes; of objects that were chosen by chance also what
+# the squares of the errors of count and bytes are expected to be
+Row = list[str | int | float | None]
 
 
 class Survivors:
@@ -48,7 +55,7 @@ class Survivors:
         self.blocks = blocks
         self.rows = sorted(
             rows,
-            key=lambda row: (-int(row[4] or 0), -int(row[5] or 0), str(row[0]), row[1], row[2]),
+            key=lambda row: (-float(row[4] or 0), -float(row[5] or 0), str(row[0]), row[1], row[2]),
         )
         self.runtime = runtime
         self.created = created
@@ -86,8 +93,10 @@ class Survivors:
         return [first, *({"pid": pid, "rows": self.rows[at : at + _AT_ONCE]} for at in rest)]
 
 
-def look(memory: ByteSource, place: ObjectsPlace) -> Survivors:
+def look(memory: ByteSource, place: ObjectsPlace, chances: Chances | None = None) -> Survivors:
     """Return the survivors of the process whose memory this is, which stands still.
+
+    `chances`: how likely each one was to be counted; None: all were.
 
     Raises ValueError where what the agent keeps there cannot be read.
     """
@@ -101,8 +110,8 @@ def look(memory: ByteSource, place: ObjectsPlace) -> Survivors:
 
     blocks = BlockPages()
     origins = Origins(memory, tally, line)
-    rows, without_line = _rows(memory, layout, table, origins, blocks)
-    live = sum(int(row[4] or 0) for row in rows)
+    rows, without_line = _rows(memory, layout, table, origins, blocks, chances)
+    live = round(sum(float(row[4] or 0) for row in rows))
     return Survivors(
         rows,
         (PYTHON, f"{_MAJOR}.{place.minor}"),
@@ -135,6 +144,7 @@ def _rows(
     table: SideTable,
     origins: Origins,
     blocks: BlockPages,
+    chances: Chances | None,
 ) -> tuple[list[Row], int]:
     """Return the rows, and how many objects have no line because there was no room for it.
 
@@ -150,15 +160,39 @@ def _rows(
     types, which = np.unique(objects.types[alive], return_inverse=True)
     numbers, where = np.unique(table.origins[alive], return_inverse=True)
     pairs = where * len(types) + which
-    counts = np.bincount(pairs, minlength=len(types) * len(numbers))
-    sizes = np.bincount(pairs, objects.sizes[alive], minlength=len(counts))
+    columns = _columns(objects.sizes[alive], origins.sizes(table.origins[alive]), chances)
+    sums = [np.bincount(pairs, column, len(types) * len(numbers)) for column in columns]
     places = [origins.place(int(number)) for number in numbers]
     without_line = np.count_nonzero(table.origins[alive] == NO_ROOM)
     names = [name or (UNKNOWN, UNKNOWN) for name in reader.type_names(types.tolist())]
-    merged: dict[tuple[str | None, int, str, str], list[int]] = {}
-    for pair in np.flatnonzero(counts).tolist():
+    merged: dict[tuple[str | None, int, str, str], list[float]] = {}
+    for pair in np.flatnonzero(sums[0]).tolist():
         key = (*places[pair // len(types)], *names[pair % len(types)])
-        row = merged.setdefault(key, [0, 0])
-        row[0] += int(counts[pair])
-        row[1] += int(sizes[pair])
-    return [[*key, *row] for key, row in merged.items()], int(without_line)
+        row = merged.setdefault(key, [0] * len(sums))
+        for at, column in enumerate(sums):
+            row[at] += column[pair]
+    return [[*key, *numbers_of(row)] for key, row in merged.items()], int(without_line)
+
+
+def _columns(
+    sizes: NDArray[np.uint64], chosen_by: NDArray[np.int64], chances: Chances | None
+) -> list[NDArray[np.float64]]:
+    """Return what each object adds to the numbers of its row."""
+    import numpy as np
+
+    size = sizes.astype(np.float64)
+    if chances is None:
+        return [np.ones(len(size)), size]
+    count = np.where(chosen_by == 0, 1.0, chances.count(chosen_by))
+    variance = np.where(chosen_by == 0, 0.0, chances.count_variance(chosen_by))
+    return [count, size * count, variance, size * size * variance]
+
+
+def numbers_of(row: list[float]) -> list[int | float]:
+    """Return the numbers of a row: whole ones where each object was counted.
+
+    >>> from soscope.instruments.mem.survivors import numbers_of
+    >>> numbers_of([2.0, 112.0])
+    [2, 112]
+    """
+    return [int(number) for number in row] if len(row) == _EXACT else [round(n, 3) for n in row]

@@ -50,7 +50,9 @@ def text(report: MemReport, limit: int | None = None) -> str:
         )
         for row in report.survivors[:most]:
             where = f"{_place(row)}:{_type(row, report)}"
-            lines.append(f"{row.count:9,d} {size_text(row.bytes):>10}  {printable(where)}")
+            count = f"{row.count:9,d}{_plus_minus(row.error_count)}"
+            size = f"{size_text(row.bytes):>10}{_error(row.error_bytes)}"
+            lines.append(f"{count} {size}  {printable(where)}")
         lines += _rest(len(report.survivors) - most)
         lines.append("")
     lines += _totals_lines("blocks", report.native_totals)
@@ -92,6 +94,10 @@ def _totals_lines(what: str, totals: NativeTotals | None) -> list[str]:
 
 def _error(error: int | None) -> str:
     return f" ± {size_text(error)}" if error else ""
+
+
+def _plus_minus(error: int | None) -> str:
+    return f" ± {error:,d}" if error else ""
 
 
 def _native_lines(row: NativeRow) -> list[str]:
