@@ -53,6 +53,7 @@ def _objects(tools: Tools, table: Table, count: int, python: str, version: tuple
         "base": _timer(work),
         "exact": _timer([*mem, "--", *work]),
         "count": _timer([*mem, "--mode", "count", "--", *work]),
+        "sample": _timer([*mem, "--mode", "sample", "--", *work]),
         "tracemalloc, 1 frame": _timer(work, {"PYTHONTRACEMALLOC": "1"}),
     }
     figures, failed = rounds(count, cases)
@@ -62,6 +63,7 @@ def _objects(tools: Tools, table: Table, count: int, python: str, version: tuple
     for what, goal, case in (
         ("file:line:type of survivors", 1.6 if version >= _WITH_TRACER else 1.3, "exact"),
         ("counts by type", 1.2, "count"),
+        ("one in 512 KiB", 1.1, "sample"),
     ):
         _add(table, f"{name}: {what}", goal, figures, case, peers)
 

@@ -17,18 +17,13 @@
 
 enum {
 	MANY = 255, // stays what it is
-	GRAIN = 16, // bytes: sizes differ by no less
-	DIGITS = 5, // bits of a larger size that count
+	DIGITS = 5, // bits of a large size that count
 };
 
 struct sosc_picks sosc_picks;
 
-static uint8_t *mark_of(uint64_t block)
-{
-	return &sosc_picks.marks[(block >> 4 ^ block >> 18) & (PICKS_MARKS - 1)];
-}
-
-static void draw(void)
+/** The next byte that is chosen. */
+void sosc_picks_draw(void)
 {
 	sosc_picks.left = (int64_t)sosc_chance_draw(&sosc_picks.seed, sosc_picks.scale);
 }
@@ -55,50 +50,38 @@ void sosc_picks_forked(void)
 {
 	sosc_picks.seed = sosc_chance_seed((uint64_t)sosc_sys3(SYS_GETPID, 0, 0, 0) << 32);
 	sosc_picks.asked = 0;
-	draw();
+	sosc_picks_draw();
 }
 
-/**
- * The size by which an object of so many bytes is chosen: there are few of them, as each one that
- * a line makes is an origin.
- */
-uint32_t sosc_picks_size(uint64_t bytes)
+/** As sosc_picks_size, of a large object: a sixteenth of it may be left out. */
+uint32_t sosc_picks_coarse(uint64_t bytes)
 {
-	uint32_t shift;
+	uint32_t shift = 64 - DIGITS - (uint32_t)__builtin_clzll(bytes);
 
-	bytes = (bytes + GRAIN - 1) & ~(uint64_t)(GRAIN - 1);
-	if (bytes >= 1ull << 31)
-		return 1u << 31;
-	if (bytes < GRAIN << DIGITS)
-		return (uint32_t)bytes;
-	shift = 64 - DIGITS - (uint32_t)__builtin_clzll(bytes);
-	return (uint32_t)(bytes >> shift << shift);
+	return bytes >= 1ull << 31 ? 1u << 31 : (uint32_t)(bytes >> shift << shift);
 }
 
-/** Whether an object of such a size has a chosen byte, that is not chosen any more. */
-bool sosc_picks_take(uint32_t size)
+// ---- marks -------------------------------------------------------------------
+
+static void mark(uint64_t addr)
 {
-	sosc_picks.left -= (int64_t)size + 1;
-	if (sosc_picks.left > 0)
-		return false;
-	draw();
-	return true;
+	uint8_t *count = &sosc_picks.marks[(addr >> 4 ^ addr >> 18) & (PICKS_MARKS - 1)];
+
+	*count += *count != MANY;
 }
 
-/** The object in @block is counted. */
-void sosc_picks_mark(uint64_t block)
+static void unmark(uint64_t addr)
 {
-	uint8_t *mark = mark_of(block);
+	uint8_t *count = &sosc_picks.marks[(addr >> 4 ^ addr >> 18) & (PICKS_MARKS - 1)];
 
-	*mark += *mark != MANY;
+	*count -= *count && *count != MANY;
 }
 
-/** It is not any more. */
-void sosc_picks_unmark(uint64_t block)
+static uint64_t object_in(uint64_t block, uint32_t word)
 {
-	uint8_t *mark = mark_of(block);
+	static const uint8_t behind[] = {0, 16, 32, 8};
 
-	*mark -= *mark && *mark != MANY;
+	return block + behind[word >> SOSC_SIDE_SHIFT & 3];
 }
 
 /** An object with a chosen byte has been made in @block; as sosc_object_made. */
@@ -106,10 +89,24 @@ void sosc_picks_made(uint64_t block, uint32_t shift, uint32_t origin)
 {
 	uint32_t *word = origin == ORIGIN_UNKNOWN ? NULL : sosc_side_make(block);
 
-	if (!word) { // nobody could say what it stands for
-		sosc_objects_tally.lost++;
-		return;
-	}
-	*word = SOSC_SIDE_USED | shift << SOSC_SIDE_SHIFT | origin;
-	sosc_picks_mark(block);
+	if (word)
+		sosc_picks_stays(block, word, SOSC_SIDE_USED | shift << SOSC_SIDE_SHIFT | origin);
+	else
+		sosc_objects_tally.lost++; // nobody could say what it stands for
+}
+
+/** The object in @block, whose word is @word, is not counted any more. */
+void sosc_picks_gone(uint64_t block, uint32_t *word)
+{
+	unmark(block);
+	unmark(object_in(block, *word));
+	*word = 0;
+}
+
+/** It is counted, again: its word is @was. */
+void sosc_picks_stays(uint64_t block, uint32_t *word, uint32_t was)
+{
+	*word = was;
+	mark(block);
+	mark(object_in(block, was));
 }

@@ -9,20 +9,24 @@
 
 #pragma GCC visibility push(hidden)
 
-enum { PICKS_MARKS = 1 << 14 };
+enum {
+	PICKS_MARKS = 1 << 14,
+	PICKS_GRAIN = 16, // bytes: sizes differ by no less
+	PICKS_FEW = 512, // bytes: larger sizes differ by more
+};
 
 struct sosc_picks {
 	bool is_on;
 	bool is_wanted; // from when objects are counted
 	int64_t left; // bytes until the next one that is chosen
+	uint64_t asked; // bytes of a large block that nobody has said to be an object; 0: there is none
 	uint64_t seed, scale; // see chance.h
-	uint64_t asked; // bytes of a block that nobody has said to be an object; 0: there is none
-	uint8_t marks[PICKS_MARKS]; // how many objects with such a block are counted; 255: many
+	uint8_t marks[PICKS_MARKS]; // how many objects that are counted have such an address; 255: many
 };
 
 extern struct sosc_picks sosc_picks;
 
-/** Whether the block at @addr may be that of an object that is counted. */
+/** Whether an object that is counted, or its block, may be at @addr. */
 static inline bool sosc_picks_may_be(uint64_t addr)
 {
 	return sosc_picks.marks[(addr >> 4 ^ addr >> 18) & (PICKS_MARKS - 1)];
@@ -31,11 +35,29 @@ static inline bool sosc_picks_may_be(uint64_t addr)
 void sosc_picks_plan(uint64_t scale);
 void sosc_picks_begin(void);
 void sosc_picks_forked(void);
-uint32_t sosc_picks_size(uint64_t bytes);
-bool sosc_picks_take(uint32_t size);
+uint32_t sosc_picks_coarse(uint64_t bytes);
+void sosc_picks_draw(void);
 void sosc_picks_made(uint64_t block, uint32_t shift, uint32_t origin);
-void sosc_picks_mark(uint64_t block);
-void sosc_picks_unmark(uint64_t block);
+void sosc_picks_gone(uint64_t block, uint32_t *word);
+void sosc_picks_stays(uint64_t block, uint32_t *word, uint32_t was);
+
+/** The size by which an object is chosen. There are few: those that a line makes have an origin each. */
+static inline uint32_t sosc_picks_size(uint64_t bytes)
+{
+	if (bytes > PICKS_FEW)
+		return sosc_picks_coarse(bytes);
+	return (uint32_t)(bytes + PICKS_GRAIN - 1) & ~(uint32_t)(PICKS_GRAIN - 1);
+}
+
+/** Whether an object of such a size has a chosen byte; that is not chosen any more then. */
+static inline bool sosc_picks_take(uint32_t size)
+{
+	sosc_picks.left -= (int64_t)size + 1;
+	if (__builtin_expect(sosc_picks.left > 0, 1))
+		return false;
+	sosc_picks_draw();
+	return true;
+}
 
 #pragma GCC visibility pop
 

@@ -17,7 +17,7 @@ enum {
 	TEST_SIZE = 300, // bytes of an object that lies on no free list
 };
 
-static struct sosc_allocator allocator; // what there was before
+static struct sosc_allocator allocator, raw; // what there was before
 static sosc_tracer *former;
 static void *former_data;
 
@@ -50,69 +50,65 @@ static inline uint64_t block_of(uint64_t object, uint32_t shift)
 	return object - (uint64_t)shift * SOSC_PYTHON_HEAD;
 }
 
-// Its word of the side table, NULL: no object that is counted is in the block.
-static inline uint32_t *word_of(uint64_t block)
-{
-	return !sosc_picks.is_on || sosc_picks_may_be(block) ? sosc_side_at(block) : NULL;
-}
-
 // ---- objects that are chosen by chance -----------------------------------------------
 
-// What the allocator was asked for last is the object's own block, as a rule. Where it is not, the
-// object is of the free list, or the allocator was asked for something else meanwhile.
+static uint32_t *picked_at(uint64_t block)
+{
+	uint32_t *word = sosc_side_at(block);
+
+	return word && *word ? word : NULL;
+}
+
+// An object's size is that of its type: how much more there is of it, it says after it has announced
+// itself. Where the allocator has been asked for a large block in front of it, that is its own.
 static inline uint32_t size_of(uint64_t object)
 {
 	uint64_t asked = sosc_picks.asked;
 
+	if (__builtin_expect(!asked, 1))
+		return sosc_picks_size(word_at(word_at(object + TYPE) + TYPE_BASIC_SIZE));
 	sosc_picks.asked = 0;
-	return sosc_picks_size(asked ? asked : word_at(word_at(object + TYPE) + TYPE_BASIC_SIZE));
+	return sosc_picks_size(asked);
 }
 
-// The object in @block is not counted any more.
-static void uncount(uint64_t block, uint32_t *word)
+static __attribute__((noinline)) void pick(uint64_t object, uint32_t size)
 {
-	*word = 0;
-	sosc_picks_unmark(block);
+	uint32_t shift = shift_of(object);
+
+	sosc_picks_made(block_of(object, shift), shift, sosc_python_origin(size));
 }
 
-static void choose(uint64_t object, uint32_t shift)
+// An object begins. Whatever object was there before has ended.
+static inline void created(uint64_t object)
 {
-	uint64_t block = block_of(object, shift);
-	uint32_t size = size_of(object), origin;
+	uint32_t size = size_of(object);
 
 	sosc_objects_tally.created++;
-	if (!sosc_picks_take(size))
-		return;
-	origin = sosc_python_origin(size);
-	sosc_picks_made(block, shift, origin);
+	if (sosc_picks_take(size))
+		pick(object, size);
 }
 
-static void *allocated(void *ctx, size_t size)
+static __attribute__((noinline)) bool begins_anew(uint64_t object, bool (*has_risen)(uint64_t))
 {
-	sosc_picks.asked = size;
-	return allocator.malloc(ctx, size);
+	uint64_t block = block_of(object, shift_of(object));
+	uint32_t *word = picked_at(block);
+
+	if (!word)
+		return true;
+	if (has_risen(object)) {
+		*word &= ~(uint32_t)SOSC_SIDE_DYING;
+		return false;
+	}
+	sosc_picks_gone(block, word);
+	return true;
 }
 
-static void *allocated_zeros(void *ctx, size_t count, size_t size)
+static bool is_referenced(uint64_t object)
 {
-	sosc_picks.asked = count * size;
-	return allocator.calloc(ctx, count, size);
+	return *(const uint32_t *)object;
 }
 
 // ---- announcements -------------------------------------------------------------------
-
-static void created(uint64_t object, uint32_t shift, uint32_t *word)
-{
-	uint64_t block = block_of(object, shift);
-
-	if (!sosc_picks.is_on) {
-		sosc_object_made(block, word, shift, sosc_python_origin(0));
-		return;
-	}
-	if (word && *word)
-		uncount(block, word);
-	choose(object, shift);
-}
 
 /**
  * Stands in the place of _PyTraceMalloc_NewReference. An object that counts references already is
@@ -125,26 +121,58 @@ int sosc_python_referenced(uint64_t object)
 
 	if (!sosc_objects_count)
 		return -1;
+	if (sosc_picks.is_on) {
+		if (!sosc_picks_may_be(object) || begins_anew(object, is_referenced))
+			created(object);
+		return -1;
+	}
 	shift = shift_of(object);
 	block = block_of(object, shift);
-	word = word_of(block);
-	if (word && *word && *(const uint32_t *)object)
+	word = sosc_side_at(block);
+	if (word && *word && is_referenced(object))
 		return -1;
-	created(object, shift, word);
+	sosc_object_made(block, word, shift, sosc_python_origin(0));
 	return -1;
 }
 
 // An object that has an entry is announced again when a free list gives it away, and when its
 // finalizer has resurrected it. No class that a program makes has a free list.
-static bool is_risen(uint64_t object, uint32_t *word)
+static bool has_finalizer(uint64_t object)
 {
 	uint64_t type = word_at(object + TYPE);
 
-	if (!word || !*word || !word_at(type + TYPE_FINALIZE) ||
-	    !(word_at(type + sosc_python_layout.type_flags) & TYPE_HEAP))
-		return false;
-	*word &= ~(uint32_t)SOSC_SIDE_DYING;
-	return true;
+	return word_at(type + TYPE_FINALIZE) &&
+	       word_at(type + sosc_python_layout.type_flags) & TYPE_HEAP;
+}
+
+static void traced_one(uint64_t object, bool begins)
+{
+	uint32_t shift = shift_of(object);
+	uint64_t block = block_of(object, shift);
+	uint32_t *word = sosc_side_at(block);
+
+	if (!begins) {
+		if (word && *word)
+			*word |= SOSC_SIDE_DYING;
+	} else if (word && *word && has_finalizer(object)) {
+		*word &= ~(uint32_t)SOSC_SIDE_DYING;
+	} else {
+		sosc_object_made(block, word, shift, sosc_python_origin(0));
+	}
+}
+
+static void traced_pick(uint64_t object, bool begins)
+{
+	bool may_be = sosc_picks_may_be(object);
+	uint32_t *word;
+
+	if (begins && (!may_be || begins_anew(object, has_finalizer))) {
+		created(object);
+	} else if (!begins && may_be) {
+		word = picked_at(block_of(object, shift_of(object)));
+		if (word)
+			*word |= SOSC_SIDE_DYING;
+	}
 }
 
 static int traced(void *object, int event, void *data)
@@ -153,16 +181,10 @@ static int traced(void *object, int event, void *data)
 
 	(void)data;
 	if (sosc_objects_count && addr && event <= REF_DESTROYED) {
-		uint32_t shift = shift_of(addr);
-		uint64_t block = block_of(addr, shift);
-		uint32_t *word = word_of(block);
-
-		if (event == REF_DESTROYED) {
-			if (word && *word)
-				*word |= SOSC_SIDE_DYING;
-		} else if (!is_risen(addr, word)) {
-			created(addr, shift, word);
-		}
+		if (sosc_picks.is_on)
+			traced_pick(addr, event == REF_CREATED);
+		else
+			traced_one(addr, event == REF_CREATED);
 	}
 	return former ? former(object, event, former_data) : 0;
 }
@@ -187,46 +209,81 @@ bool sosc_python_tracer_is_ours(void)
 
 // ---- blocks ----------------------------------------------------------------------
 
-static void picked_freed(uint64_t block)
+static __attribute__((noinline)) void picked_freed(uint64_t block)
 {
-	uint32_t *word = sosc_side_at(block);
+	uint32_t *word = picked_at(block);
 
-	if (word && *word)
-		uncount(block, word);
+	if (word)
+		sosc_picks_gone(block, word);
 }
 
 static void freed(void *ctx, void *block)
 {
-	if (sosc_objects_count && !sosc_picks.is_on)
-		sosc_object_freed((uint64_t)block);
-	else if (sosc_objects_count && sosc_picks_may_be((uint64_t)block))
-		picked_freed((uint64_t)block);
+	if (sosc_objects_count) {
+		if (!sosc_picks.is_on)
+			sosc_object_freed((uint64_t)block);
+		else if (sosc_picks_may_be((uint64_t)block))
+			picked_freed((uint64_t)block);
+	}
 	allocator.free(ctx, block);
 }
 
 // The object that is made of the new block announces itself; if there is none, the old one stays.
 static void *resized(void *ctx, void *block, size_t size)
 {
-	uint32_t *word = sosc_objects_count ? word_of((uint64_t)block) : NULL, was = 0;
+	uint32_t *word = sosc_objects_count ? sosc_side_at((uint64_t)block) : NULL;
+	uint32_t was = word ? *word : 0;
 	void *made;
 
-	sosc_picks.asked = size;
-	if (word && *word) {
-		was = *word;
-		if (sosc_picks.is_on)
-			uncount((uint64_t)block, word);
-		else
-			sosc_object_freed((uint64_t)block);
-	}
+	if (was && sosc_picks.is_on)
+		sosc_picks_gone((uint64_t)block, word);
+	else if (was)
+		sosc_object_freed((uint64_t)block);
 	made = allocator.realloc(ctx, block, size);
-	if (!made && was) {
+	if (made || !was)
+		return made;
+	if (sosc_picks.is_on) {
+		sosc_picks_stays((uint64_t)block, word, was);
+	} else {
 		*word = was;
-		if (sosc_picks.is_on)
-			sosc_picks_mark((uint64_t)block);
-		else
-			sosc_objects_tally.destroyed--;
+		sosc_objects_tally.destroyed--;
 	}
 	return made;
+}
+
+// ---- large blocks --------------------------------------------------------------------
+
+// The allocator of objects has the one of raw memory give it those. Other threads may ask that, too,
+// without the interpreter's lock: then an object is chosen by another size than its own, and says so.
+static void *raw_allocated(void *ctx, size_t size)
+{
+	if (size > PICKS_FEW)
+		sosc_picks.asked = size;
+	return raw.malloc(ctx, size);
+}
+
+static void *raw_resized(void *ctx, void *block, size_t size)
+{
+	if (size > PICKS_FEW)
+		sosc_picks.asked = size;
+	return raw.realloc(ctx, block, size);
+}
+
+static void hear_of_large(bool is_ours)
+{
+	struct sosc_allocator now;
+
+	sosc_python.PyMem_GetAllocator(PYMEM_DOMAIN_RAW, &now);
+	if ((now.malloc == raw_allocated) == is_ours)
+		return;
+	if (!is_ours) {
+		sosc_python.PyMem_SetAllocator(PYMEM_DOMAIN_RAW, &raw);
+		return;
+	}
+	raw = now;
+	now.malloc = raw_allocated;
+	now.realloc = raw_resized;
+	sosc_python.PyMem_SetAllocator(PYMEM_DOMAIN_RAW, &now);
 }
 
 // Whether we are asked when @now frees a block: others may have put theirs on top of ours.
@@ -255,6 +312,7 @@ bool sosc_python_allocator(bool is_ours)
 {
 	struct sosc_allocator now;
 
+	hear_of_large(is_ours && sosc_picks.is_wanted);
 	sosc_python.PyMem_GetAllocator(PYMEM_DOMAIN_OBJ, &now);
 	if ((now.free == freed) == is_ours)
 		return true;
@@ -266,10 +324,6 @@ bool sosc_python_allocator(bool is_ours)
 		return true;
 	allocator = now;
 	now.realloc = resized;
-	if (sosc_picks.is_wanted) {
-		now.malloc = allocated;
-		now.calloc = allocated_zeros;
-	}
 	now.free = freed;
 	sosc_python.PyMem_SetAllocator(PYMEM_DOMAIN_OBJ, &now);
 	sosc_python.PyMem_GetAllocator(PYMEM_DOMAIN_OBJ, &now);

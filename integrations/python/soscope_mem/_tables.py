@@ -58,7 +58,7 @@ ROW_FIELDS = (
     "origin",
     "reserved",
 )
-ORIGIN_FORMAT = "<QQQQQIi0x"
+ORIGIN_FORMAT = "<QQQQQIiII0x"
 ORIGIN_FIELDS = (
     "code",
     "file",
@@ -67,6 +67,8 @@ ORIGIN_FIELDS = (
     "copy",
     "first_line",
     "instr",
+    "size",
+    "reserved",
 )
 CODE_FORMAT = "<IIIIII0x"
 CODE_FIELDS = (
@@ -90,6 +92,7 @@ REFUSALS = {
     9: "it makes Ractors, which are not told of each other's objects",
     10: "the program counts them itself (soscope_mem), or another tool does",
     11: "soscope has them counted by type alone",
+    12: "soscope has some of them counted, by chance",
 }
 
 # Where each version of CPython keeps things.
