@@ -306,10 +306,3 @@ def test_what_an_allocator_maps_for_itself_is_not_told(
     assert done.returncode == 0, done.stderr
     report = json.loads(run([*SOSCOPE, "mem", "report", "--json", "r"], cwd=tmp_path).stdout)
     assert [row["bytes"] for row in report["native"] if row["api"] == "mmap"] == [8192]
-
-
-def test_objects_are_not_sampled_yet(tmp_path: Path) -> None:
-    words = ["run", "--objects", "--mode", "sample", "-o", str(tmp_path / "r"), "--", "true"]
-    done = run([*SOSCOPE, "mem", *words])
-    assert (done.returncode, done.stdout) == (125, "")
-    assert "not built yet for objects" in done.stderr
