@@ -141,6 +141,17 @@ def test_programs_that_children_execute(tmp_path: Path) -> None:
     assert counts(document, "<string>")[1]["str"] == 77
 
 
+def test_a_program_that_a_script_executes_in_its_place(tmp_path: Path) -> None:
+    script = tmp_path / "python"
+    script.write_text(f"#!/bin/sh\nexec {PYTHON} -c 'kept = [turn + 0.5 for turn in range(321)]'\n")
+    script.chmod(0o755)
+    recording = tmp_path / "rec"
+    assert "what a command starts is followed with -f" in record(recording, "--", script).stderr
+    done = record(recording, "-f", "--", script)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert counts(report(recording), "<string>")[1]["float"] == 321
+
+
 @pytest.mark.parametrize("way", ["fork", "run"])
 def test_children_that_are_not_followed_change_nothing(way: str, tmp_path: Path) -> None:
     recording = tmp_path / "rec"

@@ -55,6 +55,7 @@ _SAID = {
     reasons.SECCOMP: "its seccomp filter has to be asked first; soscope trace -p does so",
     reasons.BY_LOADER: "it is a loader, and has started no program that can be seen",
     reasons.UNKNOWN_LOADER: "its loader is of an unknown kind",
+    reasons.NOT_FOLLOWED: "what a command starts is followed with -f",
 }
 
 
