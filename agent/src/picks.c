@@ -67,14 +67,16 @@ static void mark(uint64_t addr)
 {
 	uint8_t *count = &sosc_picks.marks[(addr >> 4 ^ addr >> 18) & (PICKS_MARKS - 1)];
 
-	*count += *count != MANY;
+	if (*count != MANY)
+		++*count;
 }
 
 static void unmark(uint64_t addr)
 {
 	uint8_t *count = &sosc_picks.marks[(addr >> 4 ^ addr >> 18) & (PICKS_MARKS - 1)];
 
-	*count -= *count && *count != MANY;
+	if (*count && *count != MANY)
+		--*count;
 }
 
 static uint64_t object_in(uint64_t block, uint32_t word)

@@ -20,7 +20,7 @@ def scale_of(sample_bytes: int | None) -> int:
 
     >>> from soscope.instruments.mem.sampled import scale_of
     >>> scale_of(512 << 10)
-    23816511441
+    23816333062
     """
     if sample_bytes is None or sample_bytes <= 1:
         return 0
