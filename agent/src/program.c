@@ -87,6 +87,10 @@ __attribute__((visibility("default"))) long soscope_agent_program(struct sosc_pr
 	case SOSC_PROGRAM_END:
 		end();
 		break;
+	case SOSC_PROGRAM_CHILD:
+		sosc_objects_alone((const void *)program->layouts, program->layout_count);
+		sosc_python_child(program);
+		break;
 	}
 	sosc_objects_tell(program);
 	if (sosc_objects_count && (sosc_objects_types || sosc_picks.is_on)) {

@@ -76,6 +76,12 @@ bool sosc_python_begin(void);
 void sosc_python_end(void);
 bool sosc_python_is_told(void);
 void sosc_python_look(struct sosc_program *program);
+void sosc_python_look_anew(void);
+bool sosc_python_is_alive(uint64_t object, uint32_t word, uint64_t head[2]);
+uint64_t sosc_python_object(uint64_t block, uint32_t word);
+void sosc_python_heap(const struct sosc_program *program, struct sosc_program_dump *dump,
+		      bool counted);
+void sosc_python_child(struct sosc_program *program);
 bool sosc_tracemalloc_is_shared(void);
 bool sosc_python_order(const struct sosc_objects_call *call);
 bool sosc_tracemalloc_share(bool is_behind);

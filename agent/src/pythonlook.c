@@ -42,11 +42,30 @@ static bool read_head(uint64_t object, uint64_t head[2])
 	return true;
 }
 
-static bool is_alive(uint64_t count, uint32_t word)
+static bool counts(uint64_t count, uint32_t word)
 {
 	bool is_dying = word & SOSC_SIDE_DYING && sosc_python_layout.minor >= MINOR_WITH_CHAIN;
 
 	return (uint32_t)count && !(is_dying && count >= CHAINED);
+}
+
+/** Before objects are looked at: this thread is to read what may not be there. */
+void sosc_python_look_anew(void)
+{
+	thread = (uint32_t)sosc_sys3(SYS_GETTID, 0, 0, 0);
+	page.at = page.size = 0;
+}
+
+/** Whether the object is alive whose block has the word @word; its count and type: *head. */
+bool sosc_python_is_alive(uint64_t object, uint32_t word, uint64_t head[2])
+{
+	return read_head(object, head) && counts(head[0], word);
+}
+
+/** The object in a block. */
+uint64_t sosc_python_object(uint64_t block, uint32_t word)
+{
+	return block + (word >> SOSC_SIDE_SHIFT & 3) * SOSC_PYTHON_HEAD;
 }
 
 static bool is_type(uint64_t addr)
@@ -95,12 +114,12 @@ static bool is_left_out(uint64_t object, const struct sosc_program *program)
 static void add(uint64_t block, uint32_t *word, void *data)
 {
 	struct sosc_program *program = data;
-	uint64_t object = block + (*word >> SOSC_SIDE_SHIFT & 3) * SOSC_PYTHON_HEAD, head[2];
+	uint64_t object = sosc_python_object(block, *word), head[2];
 	uint32_t origin = *word & SOSC_SIDE_ORIGIN;
 	struct sosc_program_row *row;
 
 	if (is_crowded() || !(*word & SOSC_SIDE_SINCE) || is_left_out(object, program) ||
-	    !read_head(object, head) || !is_alive(head[0], *word))
+	    !sosc_python_is_alive(object, *word, head))
 		return;
 	row = origin == ORIGIN_UNKNOWN ? NULL : row_of(head[1], origin);
 	if (row)
@@ -148,8 +167,7 @@ void sosc_python_look(struct sosc_program *program)
 		rows = made;
 		row_room = ROWS_FIRST;
 	}
-	thread = (uint32_t)sosc_sys3(SYS_GETTID, 0, 0, 0);
-	page.at = page.size = 0;
+	sosc_python_look_anew();
 	for (walk(program); is_crowded(); walk(program))
 		row_room *= 4;
 	program->rows = (uint64_t)rows;

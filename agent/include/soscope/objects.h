@@ -140,6 +140,12 @@ enum sosc_program_order {
 	SOSC_PROGRAM_LOOK = 2, // rows of those that are alive
 	SOSC_PROGRAM_LOOK_AND_BEGIN = 3, // both: no object is made in between
 	SOSC_PROGRAM_END = 4,
+	SOSC_PROGRAM_CHILD = 5, // a forked child with a list of objects: sosc_program_dump
+};
+
+enum sosc_program_dump_flag {
+	SOSC_DUMP_ALL = 1, // not only what was made since the beginning
+	SOSC_DUMP_REACHABLE = 2, // without what the collector would find to be garbage
 };
 
 struct sosc_program { // argument of soscope_agent_program
@@ -158,6 +164,33 @@ struct sosc_program { // argument of soscope_agent_program
 	uint64_t origin_count;
 	uint64_t left_out; // the question: addr of u64[], objects that have no row; the last is 0
 	uint8_t text[SOSC_OBJECTS_TEXT];
+	uint64_t dump; // the question: addr of struct sosc_program_dump
+};
+
+// What the child of a dump is made with: functions of the C library's and of the interpreter's.
+struct sosc_program_dump {
+	uint64_t fork;
+	uint64_t before; // PyOS_BeforeFork
+	uint64_t after_parent; // PyOS_AfterFork_Parent
+	uint64_t after_child; // PyOS_AfterFork_Child
+	uint64_t keep; // Py_IncRef
+	uint64_t call; // PyObject_CallFunctionObjArgs
+	uint64_t disable; // gc.disable
+	uint64_t get_objects; // gc.get_objects
+	uint64_t flags; // enum sosc_program_dump_flag
+	// the answer
+	int64_t between; // the process that the program has to wait for; 0 in the child; -errno
+	int32_t child; // its pid; -1: there is none
+	uint32_t reserved;
+	uint64_t objects; // addr of struct sosc_program_object[]: in the child alone
+	uint64_t object_count;
+	uint64_t lost; // objects for which there was no room
+};
+
+struct sosc_program_object { // one that is alive
+	uint64_t addr;
+	uint32_t origin; // 0, 1: it is not known
+	uint32_t whole; // 1: what it refers to can be asked for
 };
 
 struct sosc_program_row { // objects of one origin and type

@@ -5,6 +5,9 @@ BEGIN = 1
 LOOK = 2
 LOOK_AND_BEGIN = 3
 END = 4
+CHILD = 5
+DUMP_ALL = 1
+DUMP_REACHABLE = 2
 COUNTING = 1
 REFUSED = 2
 LAYOUT_SIZE = 88
@@ -34,7 +37,7 @@ INSIDE_FIELDS = (
     "patches",
     "program",
 )
-PROGRAM_FORMAT = "<IIQQIIIIQQQQQ64s0x"
+PROGRAM_FORMAT = "<IIQQIIIIQQQQQ64sQ0x"
 PROGRAM_FIELDS = (
     "size",
     "order",
@@ -50,6 +53,7 @@ PROGRAM_FIELDS = (
     "origin_count",
     "left_out",
     "text",
+    "dump",
 )
 ROW_FORMAT = "<QQII0x"
 ROW_FIELDS = (
@@ -78,6 +82,30 @@ CODE_FIELDS = (
     "name_size",
     "name_width",
     "lines_size",
+)
+DUMP_FORMAT = "<QQQQQQQQQqiIQQQ0x"
+DUMP_FIELDS = (
+    "fork",
+    "before",
+    "after_parent",
+    "after_child",
+    "keep",
+    "call",
+    "disable",
+    "get_objects",
+    "flags",
+    "between",
+    "child",
+    "reserved",
+    "objects",
+    "object_count",
+    "lost",
+)
+OBJECT_FORMAT = "<QII0x"
+OBJECT_FIELDS = (
+    "addr",
+    "origin",
+    "whole",
 )
 
 REFUSALS = {

@@ -23,6 +23,11 @@ PROGRAM_BEGIN = 1
 PROGRAM_LOOK = 2
 PROGRAM_LOOK_AND_BEGIN = 3
 PROGRAM_END = 4
+PROGRAM_CHILD = 5
+
+# How.
+DUMP_ALL = 1
+DUMP_REACHABLE = 2
 
 # Interpreters.
 RUNTIME_NONE = 0
@@ -100,7 +105,16 @@ OBJECTS_CALL = Layout(
 PROGRAM = Layout(
     "sosc_program",
     "size:I order:I images:Q layouts:Q layout_count:I state:I refusal:I row_count:I rows:Q "
-    "lost:Q origins:Q origin_count:Q left_out:Q text:64s",
+    "lost:Q origins:Q origin_count:Q left_out:Q text:64s dump:Q",
+)
+PROGRAM_DUMP = Layout(
+    "sosc_program_dump",
+    "fork:Q before:Q after_parent:Q after_child:Q keep:Q call:Q disable:Q get_objects:Q flags:Q "
+    "between:q child:i reserved:I objects:Q object_count:Q lost:Q",
+)
+PROGRAM_OBJECT = Layout(
+    "sosc_program_object",
+    "addr:Q origin:I whole:I",
 )
 PROGRAM_ROW = Layout(
     "sosc_program_row",

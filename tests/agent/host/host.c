@@ -71,6 +71,13 @@ HANDLER(sosc_x_stats)
 HANDLER(sosc_empty)
 HANDLER(sosc_patches_begin)
 
+long sosc_fork_apart(uint64_t function, int32_t *child)
+{
+	(void)function;
+	(void)child;
+	abort();
+}
+
 uint64_t sosc_call_often(uint64_t function, uint64_t times)
 {
 	(void)function;

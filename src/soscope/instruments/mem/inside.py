@@ -26,12 +26,17 @@ _STRUCTS = {
     "ROW": layout.PROGRAM_ROW,
     "ORIGIN": layout.ORIGIN,
     "CODE": layout.CODE,
+    "DUMP": layout.PROGRAM_DUMP,
+    "OBJECT": layout.PROGRAM_OBJECT,
 }
 _NUMBERS = {
     "BEGIN": layout.PROGRAM_BEGIN,
     "LOOK": layout.PROGRAM_LOOK,
     "LOOK_AND_BEGIN": layout.PROGRAM_LOOK_AND_BEGIN,
     "END": layout.PROGRAM_END,
+    "CHILD": layout.PROGRAM_CHILD,
+    "DUMP_ALL": layout.DUMP_ALL,
+    "DUMP_REACHABLE": layout.DUMP_REACHABLE,
     "COUNTING": layout.OBJECTS_COUNTING,
     "REFUSED": layout.OBJECTS_REFUSED,
     "LAYOUT_SIZE": layout.PYTHON.size,
