@@ -8,6 +8,29 @@ True
 True
 """
 
-from soscope_mem import CountingError, start, stats, stats_clear, stop, track
+import soscope_mem
+from soscope_mem import CountingError, dump, dump_all, start, stats, stats_clear, stop, track
 
-__all__ = ["CountingError", "start", "stats", "stats_clear", "stop", "track"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope_mem import ASGI, WSGI
+
+__all__ = [
+    "ASGI",
+    "WSGI",
+    "CountingError",
+    "dump",
+    "dump_all",
+    "start",
+    "stats",
+    "stats_clear",
+    "stop",
+    "track",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Return what soscope_mem imports only when it is asked for."""
+    if name in __all__:
+        return getattr(soscope_mem, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,5 +13,35 @@ True
 
 from soscope_mem._agent import CountingError
 from soscope_mem._count import start, stats, stats_clear, stop, track
+from soscope_mem._dump import dump, dump_all
 
-__all__ = ["CountingError", "start", "stats", "stats_clear", "stop", "track"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope_mem._asgi import ASGI
+    from soscope_mem._wsgi import WSGI
+
+__all__ = [
+    "ASGI",
+    "WSGI",
+    "CountingError",
+    "dump",
+    "dump_all",
+    "start",
+    "stats",
+    "stats_clear",
+    "stop",
+    "track",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Import what only web applications need."""
+    if name == "WSGI":
+        from soscope_mem._wsgi import WSGI
+
+        return WSGI
+    if name == "ASGI":
+        from soscope_mem._asgi import ASGI
+
+        return ASGI
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

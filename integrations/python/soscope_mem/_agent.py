@@ -17,6 +17,7 @@ from soscope_mem import _tables as tables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Callable
 
 _LIBRARY = "libsoscope-agent.so"
@@ -24,6 +25,9 @@ _PROGRAM = struct.Struct(tables.PROGRAM_FORMAT)
 _INSIDE = struct.Struct(tables.INSIDE_FORMAT)
 _Buffer = ctypes.c_char * _PROGRAM.size
 _Function = ctypes.PYFUNCTYPE(ctypes.c_long, ctypes.c_void_p)
+_OWN = 4  # objects of a question itself, and the end of the list of those that are left out
+_FEW = 64
+_LeftOut = ctypes.c_uint64 * _FEW  # more are rare: a type for each number would be an object, too
 
 
 class CountingError(RuntimeError):
@@ -46,31 +50,43 @@ class Agent:
         self._images: int = ctypes.PyDLL(None)._handle
         self._layouts = (ctypes.c_char * len(tables.LAYOUTS)).from_buffer_copy(tables.LAYOUTS)
 
-    def ask(self, order: int, left_out: tuple[int, ...] = ()) -> dict[str, int]:
-        """Return what the agent answers; no row is made of the objects at `left_out`.
+    def ask(self, order: int, left_out: Sequence[int] = (), dump: int = 0) -> dict[str, int]:
+        """Return what the agent answers, and under `argument` the address of the question.
 
-        Raises CountingError where objects cannot be counted.
+        The objects at `left_out` are in no answer. `dump` is the address of what the order for a
+        child needs. Raises CountingError where objects cannot be counted.
         """
-        addresses = (ctypes.c_uint64 * (len(left_out) + 1))(*left_out)
+        count = len(left_out) + _OWN
+        kind = _LeftOut if count <= _FEW else ctypes.c_uint64 * count
+        addresses = kind(*left_out)
+        buffer = self._question(order, ctypes.addressof(addresses), dump)
+        # a tuple that is handed over as it is: the call makes no other one
+        arguments = (ctypes.addressof(buffer),)
+        for place, own in enumerate((addresses, buffer, arguments), len(left_out)):
+            addresses[place] = id(own)
+        if self._function(*arguments) != 0:
+            raise CountingError("the agent in this process is of another version of soscope")
+        answer = dict(zip(tables.PROGRAM_FIELDS, _PROGRAM.unpack(buffer)))
+        text = answer.pop("text")
+        if answer["state"] == tables.REFUSED and order not in (tables.END, tables.CHILD):
+            why = tables.REFUSALS.get(answer["refusal"], "the agent has not said why")
+            name = text.split(b"\0")[0].decode("utf-8", "replace")
+            raise CountingError("objects cannot be counted: " + why.format(text=name))
+        return {**answer, "argument": arguments[0]}
+
+    def _question(self, order: int, left_out: int, dump: int) -> ctypes.Array[ctypes.c_char]:
         said = {
             "size": _PROGRAM.size,
             "order": order,
             "images": self._images,
             "layouts": ctypes.addressof(self._layouts),
             "layout_count": len(tables.LAYOUTS) // tables.LAYOUT_SIZE,
-            "left_out": ctypes.addressof(addresses),
+            "left_out": left_out,
+            "text": b"",
+            "dump": dump,
         }
-        words = [said.get(name, 0) for name in tables.PROGRAM_FIELDS[:-1]]  # behind them is text
-        buffer = _Buffer.from_buffer_copy(_PROGRAM.pack(*words, b""))
-        if self._function(ctypes.addressof(buffer)) != 0:
-            raise CountingError("the agent in this process is of another version of soscope")
-        *numbers, text = _PROGRAM.unpack(buffer)
-        answer = dict(zip(tables.PROGRAM_FIELDS, numbers))
-        if answer["state"] == tables.REFUSED and order != tables.END:
-            why = tables.REFUSALS.get(answer["refusal"], "the agent has not said why")
-            name = text.split(b"\0")[0].decode("utf-8", "replace")
-            raise CountingError("objects cannot be counted: " + why.format(text=name))
-        return answer
+        words = [said.get(name, 0) for name in tables.PROGRAM_FIELDS]
+        return _Buffer.from_buffer_copy(_PROGRAM.pack(*words))
 
 
 def _resident() -> Callable[[int], int] | None:

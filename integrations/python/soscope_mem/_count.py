@@ -15,9 +15,10 @@ import struct
 import sys
 from types import FrameType
 
-from soscope_mem import _agent, _tables
+from soscope_mem import _tables
 from soscope_mem._agent import Agent, CountingError
 from soscope_mem._lines import LineTable
+from soscope_mem._origins import UNKNOWN, Origins
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,20 +29,15 @@ if TYPE_CHECKING:
     Function = TypeVar("Function", bound=Callable[..., Any])
     Counts = dict[tuple[str, int, str], int]  # by file, line and type
 
-_FIRST_ORIGIN = 2  # numbers below: no frame ran
-_ENCODINGS = {0: "utf-8", 1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}
-_UNKNOWN = "?"
 _HAS_FRAMES = sys.version_info < (3, 11)  # each call has a frame object, of the caller's line
-_ROW, _ORIGIN, _CODE = (
-    struct.Struct(text) for text in (_tables.ROW_FORMAT, _tables.ORIGIN_FORMAT, _tables.CODE_FORMAT)
-)
+_ROW = struct.Struct(_tables.ROW_FORMAT)
 _name_of = type.__dict__["__name__"].__get__
 _decref = ctypes.pythonapi["Py_DecRef"]
 _decref.argtypes = [ctypes.c_void_p]
 _decref.restype = None
 
 
-class _State:
+class State:
     """What this process is doing: `is_counting` since `start`, with `agent`."""
 
     agent: Agent | None = None
@@ -53,23 +49,23 @@ def start() -> bool:
 
     Raises CountingError, with the reason, where they cannot be counted exactly.
     """
-    if _State.is_counting:
+    if State.is_counting:
         return False
-    if _State.agent is None:
-        _State.agent = Agent()
-    answer = _State.agent.ask(_tables.BEGIN)
+    if State.agent is None:
+        State.agent = Agent()
+    answer = State.agent.ask(_tables.BEGIN)
     if answer["state"] != _tables.COUNTING:
         raise CountingError("objects cannot be counted: the interpreter was not found")
-    _State.is_counting = True
+    State.is_counting = True
     return True
 
 
 def stop() -> bool:
     """Count no more, and forget what was counted. Return whether anything was."""
-    if not _State.is_counting or _State.agent is None:
+    if not State.is_counting or State.agent is None:
         return False
-    _State.is_counting = False
-    _State.agent.ask(_tables.END)
+    State.is_counting = False
+    State.agent.ask(_tables.END)
     return True
 
 
@@ -79,7 +75,7 @@ def stats(file: File = None, *, gc: bool = False) -> None:
     Most come first. `file` is a path, whose file is replaced, or an open text file; None:
     standard output. `gc`: garbage is collected before. Raises CountingError, OSError.
     """
-    if gc and _State.is_counting:
+    if gc and State.is_counting:
         collector.collect()
     _write(file, _look(_tables.LOOK))
 
@@ -87,6 +83,20 @@ def stats(file: File = None, *, gc: bool = False) -> None:
 def stats_clear(file: File = None) -> None:
     """Write what `stats` does, and count from now on only what is made from now on."""
     _write(file, _look(_tables.LOOK_AND_BEGIN))
+
+
+def begin_anew() -> None:
+    """Count, and that only what is made from now on. Raises CountingError."""
+    if not start() and State.agent is not None:
+        State.agent.ask(_tables.BEGIN)
+
+
+def alive() -> Counts:
+    """Return how many objects were made by which line since then and are alive.
+
+    Raises CountingError.
+    """
+    return _look(_tables.LOOK)
 
 
 class _Track:
@@ -135,11 +145,9 @@ def track(file: File = None) -> _Track:
 
 
 def _look(order: int, *left_out: int) -> Counts:
-    if not _State.is_counting or _State.agent is None:
+    if not State.is_counting or State.agent is None:
         raise CountingError("objects are not counted: call start() first")
-    if _HAS_FRAMES:
-        left_out = (*left_out, *_own_frames())
-    answer = _State.agent.ask(order, left_out)
+    answer = State.agent.ask(order, [*left_out, *frames_of_ours()])
     counts = _counts(answer)
     if answer["state"] != _tables.COUNTING:
         raise CountingError("objects are not counted any more: somebody else has ended it")
@@ -148,64 +156,31 @@ def _look(order: int, *left_out: int) -> Counts:
     return counts
 
 
-def _own_frames() -> list[int]:
+def frames_of_ours() -> list[int]:
     """Return the addresses of the frame objects that calls of ours have."""
-    frames = []
-    frame: FrameType | None = sys._getframe()
-    while frame is not None:
-        if frame.f_code.co_filename in _OWN_FILES:
-            frames.append(id(frame))
-        frame = frame.f_back
+    frames: list[int] = []
+    for innermost in sys._current_frames().values() if _HAS_FRAMES else ():
+        frame: FrameType | None = innermost
+        while frame is not None:
+            if frame.f_code.co_filename in OWN_FILES:
+                frames.append(id(frame))
+            frame = frame.f_back
     return frames
 
 
 def _counts(answer: dict[str, int]) -> Counts:
-    origins = _Origins(answer)
+    origins = Origins(answer)
     counts: Counts = {}
     data = ctypes.string_at(answer["rows"], answer["row_count"] * _ROW.size)
     for kind, count, origin, _ in _ROW.iter_unpack(data):
-        name = _UNKNOWN
+        name = UNKNOWN
         if kind:
             name = _name_of(ctypes.cast(kind, ctypes.py_object).value)
             _decref(kind)
         place = origins.place(origin)
-        if place[0] not in _OWN_FILES:
+        if place[0] not in OWN_FILES:
             counts[(*place, name)] = counts.get((*place, name), 0) + count
     return counts
-
-
-class _Origins:
-    """The places in code where objects were made, by the agent's numbers."""
-
-    __slots__ = ("_at", "_codes", "_count", "_places")
-
-    def __init__(self, answer: dict[str, int]) -> None:
-        self._at = answer["origins"]
-        self._count = answer["origin_count"]
-        self._places: dict[int, tuple[str, int]] = {}
-        self._codes: dict[int, tuple[str, LineTable]] = {}
-
-    def place(self, number: int) -> tuple[str, int]:
-        """Return file and line of an origin; `?` and 0 where no code of Python ran."""
-        if not _FIRST_ORIGIN <= number < self._count:
-            return _UNKNOWN, 0
-        if number not in self._places:
-            data = ctypes.string_at(self._at + number * _ORIGIN.size, _ORIGIN.size)
-            fields = dict(zip(_tables.ORIGIN_FIELDS, _ORIGIN.unpack(data)))
-            file, table = self._code(fields["copy"])
-            self._places[number] = file, table.line(fields["instr"])
-        return self._places[number]
-
-    def _code(self, at: int) -> tuple[str, LineTable]:
-        if at not in self._codes:
-            head = ctypes.string_at(at, _CODE.size)
-            code = dict(zip(_tables.CODE_FIELDS, _CODE.unpack(head)))
-            ends = code["file_size"], code["file_size"] + code["name_size"]
-            rest = ctypes.string_at(at + _CODE.size, ends[1] + code["lines_size"])
-            encoding = _ENCODINGS.get(code["file_width"], "latin-1")
-            file = rest[: ends[0]].decode(encoding, "replace")
-            self._codes[at] = file, LineTable(rest[ends[1] :], code["first_line"])
-        return self._codes[at]
 
 
 def _write(file: File, counts: Counts) -> None:
@@ -220,14 +195,14 @@ def _write(file: File, counts: Counts) -> None:
         made.write(text)
 
 
-_OWN_FILES = {
-    code.co_filename
-    for code in (
-        start.__code__,
-        Agent.ask.__code__,
-        _agent._resident.__code__,
-        LineTable.line.__code__,
-    )
-}
+OWN_FILES: set[str] = set()  # of modules of this package
+
+
+def ours(*functions: Any) -> None:
+    """See to it that what the files of these functions make is not the program's."""
+    OWN_FILES.update(function.__code__.co_filename for function in functions)
+
+
+ours(start, Agent.ask, LineTable.line, Origins.place)
 # the interpreter takes itself apart without us
 atexit.register(stop)

@@ -27,7 +27,8 @@ class LineTable:
         else:
             much = bytes(sum(table[::2]) + 2)  # `dis` looks no further than the code
             code = code.replace(co_lnotab=table, co_firstlineno=first_line, co_code=much)
-            pairs = list(dis.findlinestarts(code))
+            # the sum is an int of this file, which is not counted; what dis makes would be
+            pairs = [(start, line + 0) for start, line in dis.findlinestarts(code)]
         self._starts = [start for start, _ in pairs]
         self._lines = [line for _, line in pairs]
 
