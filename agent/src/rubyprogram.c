@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a Ruby program may ask for itself, by `require "memprof"`: the last element of $LOAD_PATH is
-// a folder of two files, memprof.rb and soscope_memprof.rb. The first one requires the second one,
+// a folder with memprof.rb and soscope_memprof.rb. The first one requires the second one,
 // and when that is compiled, Ruby is asked to let us in: then there is Memprof::Agent. So a program
 // that does not ask has no constant, no method and no variable more.
 //

@@ -11,5 +11,5 @@ Gem::Specification.new do |spec|
   spec.authors = ["The soscope authors"]
   spec.license = "Apache-2.0"
   spec.required_ruby_version = ">= 2.7"
-  spec.files = ["lib/memprof.rb", "README.md"]
+  spec.files = Dir.glob("lib/**/*.rb", base: __dir__).sort + ["README.md"]
 end

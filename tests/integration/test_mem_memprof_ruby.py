@@ -353,7 +353,7 @@ def test_a_program_that_does_not_ask_sees_one_more_folder(ruby: str, tmp_path: P
     assert counted[1:] == plain[1:]
     folders, more = json.loads(plain[0]), json.loads(counted[0])
     assert more[:-1] == folders
-    assert sorted(os.listdir(more[-1])) == ["memprof.rb", "soscope_memprof.rb"]
+    assert sorted(os.listdir(more[-1])) == ["memprof", "memprof.rb", "soscope_memprof.rb"]
 
 
 def test_a_file_of_the_programs_own_comes_first(ruby: str, tmp_path: Path) -> None:

@@ -29,8 +29,9 @@ module Memprof
 
   STOPPED = "object tracking disabled, call Memprof.start first"
   TRIES = 3
+  ASIDE = File::WRONLY | File::CREAT | File::TRUNC | File::NOFOLLOW | File::BINARY
 
-  private_constant :REFUSALS, :STOPPED, :TRIES
+  private_constant :REFUSALS, :STOPPED, :TRIES, :ASIDE
 
   begin
     require "soscope_memprof" # is in $LOAD_PATH where soscope counts
@@ -131,7 +132,7 @@ module Memprof
     # Where objects were made, and what ObjectSpace says of all that there are, in the same order.
     def heap(all)
       agent.hide(1)
-      require "objspace"
+      require "objspace" unless ObjectSpace.respond_to?(:dump_all) # a signal handler cannot
       was_off = GC.disable
       TRIES.times do
         count = GC.count
@@ -152,7 +153,7 @@ module Memprof
 
       unfinished = "#{path}.IN_PROGRESS"
       writing do
-        File.open(unfinished, "wb") { |file| yield file }
+        File.open(unfinished, ASIDE, 0o600) { |file| yield file }
         File.rename(unfinished, path)
       end
     end
