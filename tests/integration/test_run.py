@@ -122,6 +122,31 @@ def test_a_target_that_dies_in_the_replacement_dies_of_its_signal() -> None:
     assert "died of SIGABRT inside a replacement: libinstead.so!instead_dies+0x" in done.stderr
 
 
+def test_with_f_whatever_thread_dies_in_a_replacement_is_told(tmp_path: Path) -> None:
+    (tmp_path / "dies.c").write_text("unsigned dies(void) { __builtin_trap(); }")
+    (tmp_path / "calls.c").write_text(
+        """
+        #include <pthread.h>
+        #include <unistd.h>
+        static void *thread(void *nothing) { return getuid() ? nothing : NULL; }
+        int main(void)
+        {
+            pthread_t id;
+
+            pthread_create(&id, NULL, thread, NULL);
+            pthread_join(id, NULL);
+            return 0;
+        }
+        """
+    )
+    library, program = tmp_path / "dies.so", tmp_path / "calls"
+    for words in (["-shared", "-fPIC", "-o", library, "dies.c"], ["-o", program, "calls.c"]):
+        subprocess.run([need("gcc"), "-pthread", *words], cwd=tmp_path, check=True, timeout=60)
+    done = soscope("run", "-f", "--replace", f"getuid={library}:dies", "--", str(program))
+    assert done.returncode == -signal.SIGILL
+    assert "died of SIGILL inside a replacement: dies.so!dies+0x" in done.stderr
+
+
 def test_what_cannot_be_put_in_place_is_said_and_the_command_does_not_run(tmp_path: Path) -> None:
     source = tmp_path / "bad.c"
     source.write_text("int nowhere(void); int bad(int x) { return x + nowhere(); }\n")

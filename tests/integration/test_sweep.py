@@ -298,6 +298,64 @@ def test_images_of_one_name_are_told_apart(tmp_path: Path) -> None:
         repeat("plug", site)
 
 
+THREADS = """
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static char room[1 << 16];
+static int process(void *nothing) { (void)nothing; return puts("a process of clone's") < 0; }
+static void *idle(void *nothing) { return nothing; }
+static void *in_a_thread(void *nothing)
+{
+    volatile int *p = malloc(40);
+
+    *p = 1;
+    free((void *)p);
+    return nothing;
+}
+static void *when_main_is_gone(void *nothing)
+{
+    volatile int *p = calloc(1, 40);
+    int child, status;
+
+    usleep(20000);
+    *p = 1;
+    child = clone(process, room + sizeof(room), CLONE_VM, NULL);
+    if (waitpid(child, &status, __WCLONE) != child || status)
+        abort();
+    puts("the end");
+    exit(0);
+}
+int main(void)
+{
+    pthread_t thread;
+
+    for (int i = 0; i < 50; i++) {
+        pthread_create(&thread, NULL, idle, NULL);
+        pthread_join(thread, NULL);
+    }
+    pthread_create(&thread, NULL, in_a_thread, NULL);
+    pthread_join(thread, NULL);
+    pthread_create(&thread, NULL, when_main_is_gone, NULL);
+    pthread_exit(NULL);
+}
+"""
+
+
+def test_whatever_thread_dies_its_stack_is_known(tmp_path: Path) -> None:
+    program = made(tmp_path, THREADS, "-g", "-pthread")
+    said = document(sweep("--from", "MAIN", "--json", "--", str(program)))
+    assert said["baseline"] == {"status": 0, "signal": None}
+    stacks = {site["function"]: site["stack"] for site in said["sites"]}
+    assert stacks["malloc"][0].startswith("program!in_a_thread+")
+    assert stacks["calloc"][0].startswith("program!when_main_is_gone+")
+    assert {site["kind"] for site in said["sites"]} == {"crash"}
+
+
 def test_children_are_swept_with_f(tmp_path: Path) -> None:
     program = made(tmp_path, PLUGIN + "int main(void) { return work(); }")
     shell = f"{shlex.quote(str(program))}; echo $?"

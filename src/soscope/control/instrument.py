@@ -94,7 +94,8 @@ class Instrument:
     `name` is for people. `hooks` is None where nothing is to be hooked: such an instrument hears
     of the processes, through its sinks. `patches` are functions to put in the place of others in
     each program that is launched. `wants_signals`: launched processes stay traced, so that
-    their signals are seen; `wants_ends`: they stand still for `ending`. `hears_calls`: its sinks
+    their signals are seen, and with `wants_threads` those of all their threads; `wants_ends`: they
+    stand still for `ending`. `hears_calls`: its sinks
     make something of each call, so what a recording beside it cannot take is not lost.
 
     The calls come in the order `options`, `sinks`, then `started`, `begun`, `check_start`, any
@@ -107,6 +108,7 @@ class Instrument:
     hooks: Hooks | None = None
     patches: PatchTable | None = None
     wants_signals = False
+    wants_threads = False
     wants_ends = False
     hears_calls = False
 

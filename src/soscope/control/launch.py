@@ -36,6 +36,7 @@ def launch(
     environ: dict[str, str] | None = None,
     follow: bool = False,
     stay: bool = False,
+    threads: bool = False,
     ends: bool = False,
     events: SessionEvents | None = None,
     agent: str | None = None,
@@ -45,7 +46,8 @@ def launch(
     `make_block(path, descriptor, pid)` makes the control block for a program: for the command
     before it starts, with `follow` for each program executed later; `descriptor` is None, or
     a shared file that the block has to use. `stay` keeps tracing the process, to see its
-    signals, `ends` to see it before its memory is gone; `follow` also its children, and puts the
+    signals (`threads`: those of all its threads), `ends` to see it before its memory is gone;
+    `follow` also its children, and puts the
     agent into what they execute. It runs in directory `cwd` with the environment `environ`; None:
     in ours, with what soscope was given.
     From here on soscope's own signals are blocked in this thread, until `Target.leave`.
@@ -66,11 +68,13 @@ def launch(
             events or SessionEvents(),
             follow=follow,
             stay=stay,
+            threads=threads,
             ends=ends,
         )
-        target = Target(tracer, outfit.agents, signals, follow=follow)
+        target = Target(tracer, outfit.agents, signals, follow=follow, threads=threads)
         try:
-            _start(child, tracer, target, outfit, command[0], wants_trace=follow or stay or ends)
+            is_traced = follow or stay or threads or ends
+            _start(child, tracer, target, outfit, command[0], wants_trace=is_traced)
         except BaseException:
             target.forget_group()
             raise

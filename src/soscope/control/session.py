@@ -234,6 +234,7 @@ class Session(SessionEvents):
             environ=settings.environ,
             follow=settings.follow,
             stay=any(instrument.wants_signals for instrument in self._instruments),
+            threads=any(instrument.wants_threads for instrument in self._instruments),
             ends=any(instrument.wants_ends for instrument in self._instruments),
             events=self,
         )

@@ -40,12 +40,13 @@ class Target:
     """
 
     def __init__(
-        self, tracer: Tracer, agents: AgentSource, signals: Signals, *, follow: bool
+        self, tracer: Tracer, agents: AgentSource, signals: Signals, *, follow: bool, threads: bool
     ) -> None:
         self._tracer = tracer
         self._agents = agents
         self._signals = signals
         self._follow = follow
+        self._is_one = not follow and not threads  # only the first thread is traced
         self._terminal = _terminal()
         self._witness: Witness | None = None
         self._unsure: dict[int, Sending] = {}  # signals to pass on, unless the group gets them, too
@@ -168,7 +169,7 @@ class Target:
         return has_handled
 
     def _next_event(self) -> tuple[int, int] | None:
-        if not self._follow:
+        if self._is_one:
             return _poll(self.pid) if self._tracer.exit is None else None
         # Whose turn it is, without taking it: the caller of a library has other children.
         try:
@@ -310,8 +311,8 @@ class Target:
     def _look_at_program(self) -> None:
         """Notice that a target which is not traced has executed another program.
 
-        Without `follow` only its first thread is traced: when another one executes a program,
-        it takes the first one's place, and nobody tells us.
+        Without `follow` and `threads` only its first thread is traced: when another one executes
+        a program, it takes the first one's place, and nobody tells us.
         """
         task = self._tracer.tasks.get(self.pid)
         now = time.monotonic()

@@ -52,6 +52,7 @@ class Tracer:
         *,
         follow: bool,
         stay: bool,
+        threads: bool = False,
         ends: bool = False,
     ) -> None:
         self.pid = pid
@@ -65,8 +66,9 @@ class Tracer:
         self._agents = agents
         self._events = events
         self._follow = follow
-        self._stay = stay or follow or ends
+        self._stay = stay or follow or threads or ends
         self.options = ptrace.O_TRACEEXEC | (_FOLLOW if follow else 0)
+        self.options |= ptrace.O_TRACECLONE if threads else 0
         self.options |= ptrace.O_TRACEEXIT if ends else 0
 
     # ---- the first process ----
@@ -109,7 +111,7 @@ class Tracer:
                 self._request(ptrace.listen, task)
             else:
                 self._note_stop(task, 0)
-                self.resume(task)
+                self._go_on(task)
         elif event == ptrace.EVENT_EXEC:
             self._executed(task)
         elif event in _NEW_THREAD:
@@ -147,6 +149,13 @@ class Tracer:
             if number in STOP_SIGNALS and _is_stopped(task.tid):
                 task.is_seized = False
                 self._note_stop(task, number)
+
+    def _go_on(self, task: Task) -> None:
+        """Let go on what has stopped without a signal: a process that clone(2) made by itself."""
+        if self._follow or task.pid == self.pid:
+            self.resume(task)
+        else:
+            self.detach(task)  # with `threads` its creation is reported as a thread's is
 
     @staticmethod
     def _request(request: Request, task: Task) -> None:
@@ -215,7 +224,7 @@ class Tracer:
     def _add(self, tid: int, pid: int, parent: int, program: Program | None) -> Task:
         task = self.tasks[tid] = Task(tid, pid, program, is_seized=True)
         task.has_executed = True
-        if tid == pid and program is not None:
+        if tid == pid and program is not None and self._follow:
             tell_inner_pid(self._events, pid)
             self._events.on_process("fork", pid, parent, program, time.time_ns())
         return task

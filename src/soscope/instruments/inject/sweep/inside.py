@@ -60,6 +60,8 @@ class Order:
 class _SiteInjection(InjectInstrument):
     """An injection that also looks where the command dies."""
 
+    wants_threads = True  # any of them may be who dies
+
     def __init__(self, site: Site, *, follow: bool) -> None:
         super().__init__([site.parsed()], 0, follow=follow, string_limit=0)
         self.crash = CrashSink()

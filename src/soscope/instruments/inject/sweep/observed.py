@@ -54,6 +54,7 @@ class SitesInstrument(Instrument):
 
     name = "sites"
     wants_signals = True  # as the runs with injection
+    wants_threads = True
 
     def __init__(self, selection: Selection) -> None:
         self.hooks: Hooks = Hooks(layout.INSTRUMENT_TRACE, selection, load(), entry_only=True)
