@@ -356,6 +356,50 @@ def test_whatever_thread_dies_its_stack_is_known(tmp_path: Path) -> None:
     assert {site["kind"] for site in said["sites"]} == {"crash"}
 
 
+DEEP = """
+#include <pthread.h>
+#include <stdlib.h>
+static volatile int one = 1;
+static int deeper(int depth)
+{
+    volatile char room[4096];
+
+    room[0] = depth;
+    return one ? deeper(depth + 1) + room[0] : 0;
+}
+static void *in_a_thread(void *nothing)
+{
+    void *p = calloc(1, 40);
+
+    if (!p)
+        deeper(0);
+    free(p);
+    return nothing;
+}
+int main(void)
+{
+    pthread_t thread;
+    void *p = malloc(40);
+
+    if (!p)
+        deeper(0);
+    free(p);
+    pthread_create(&thread, NULL, in_a_thread, NULL);
+    pthread_join(thread, NULL);
+    return 0;
+}
+"""
+
+
+def test_a_stack_that_overflows_is_shown(tmp_path: Path) -> None:
+    program = made(tmp_path, DEEP, "-g", "-pthread")
+    sites = document(sweep("--from", "MAIN", "--json", "--", str(program)))["sites"]
+    assert [site["signal"] for site in sites] == ["SIGSEGV", "SIGSEGV"]
+    for site in sites:
+        assert len(site["stack"]) == 64
+        assert all(frame.startswith("program!deeper+") for frame in site["stack"])
+
+
 def test_children_are_swept_with_f(tmp_path: Path) -> None:
     program = made(tmp_path, PLUGIN + "int main(void) { return work(); }")
     shell = f"{shlex.quote(str(program))}; echo $?"

@@ -34,8 +34,9 @@ class Snapshot:
         registers = arch.get_registers(tid)
         self.registers: Registers = registers.columns()
         self.mappings = maps.read(tid)
-        self.start = max(registers.sp - arch.RED_ZONE, 0)
-        home = next((area for area in self.mappings if area.start <= self.start < area.end), None)
+        lowest = max(registers.sp - arch.RED_ZONE, 0)
+        home = next((area for area in self.mappings if _is_stack(area, lowest)), None)
+        self.start = max(lowest, home.start) if home else lowest
         size = min(home.end - self.start, _STACK) if home else 0
         memory = ProcessMemory(tid)
         try:
@@ -49,6 +50,11 @@ class Snapshot:
         if at < 0 or at + _WORD > len(self.memory):
             return None
         return int.from_bytes(self.memory[at : at + _WORD], "little")
+
+
+def _is_stack(area: maps.Mapping, lowest: int) -> bool:
+    """Say whether the bytes from there on are in it; of a stack that overflowed, the next ones."""
+    return area.flags[0] == "r" and area.end > lowest and area.start < lowest + _STACK
 
 
 class _File:
