@@ -115,6 +115,27 @@ def test_signals_and_statuses_are_the_commands() -> None:
     assert done.returncode == 127
 
 
+def test_slots_whose_address_is_taken_are_told(made: Path, tmp_path: Path) -> None:
+    (tmp_path / "taken.c").write_text(
+        """
+        #include <stdlib.h>
+        static char *(*volatile stored)(const char *);
+        int main(void)
+        {
+            stored = getenv;
+            return stored("SWAP") || getenv("SWAP");
+        }
+        """
+    )
+    subprocess.run([need("gcc"), "-o", "taken", "taken.c"], cwd=tmp_path, check=True, timeout=60)
+    replace = ["run", "--replace", f"getenv={made}/mine.so:mine"]
+    done = soscope(*replace, "--", tmp_path / "taken")
+    assert done.returncode == 0
+    told = "getenv: 1 slot left in the images of "
+    assert f"{told}{tmp_path}/taken: the function's address is taken there" in done.stderr
+    assert soscope(*replace, "-q", "--", tmp_path / "taken").stderr == ""
+
+
 def test_a_target_that_dies_in_the_replacement_dies_of_its_signal() -> None:
     command = ["run", "--replace", instead("instead_dies"), "--", *target()]
     done = soscope(*command, says="ask\n")

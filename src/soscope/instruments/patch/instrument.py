@@ -78,11 +78,15 @@ class PatchInstrument(Instrument):
         elif table.state == layout.PATCHES_WAITING:
             self.notes.append(f"{program.path}: nothing was replaced: it has no __libc_start_main")
         elif is_first:
-            self.notes += [
-                f"no slot leads to {patch.symbol} in {program.path}"
-                for patch in table.standing()
-                if not patch.slots
-            ]
+            for patch in table.standing():
+                if patch.left:
+                    slots = f"{patch.left} slot{'s' if patch.left > 1 else ''} left"
+                    self.notes.append(
+                        f"{patch.symbol}: {slots} in the images of {program.path}:"
+                        " the function's address is taken there"
+                    )
+                elif not patch.slots:
+                    self.notes.append(f"no slot leads to {patch.symbol} in {program.path}")
 
 
 def run(
