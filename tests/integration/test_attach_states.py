@@ -208,3 +208,18 @@ def test_one_that_has_no_processor_is_waited_for() -> None:
             assert [one.is_stopped for one in threads.stopped.values()] == [True]
             threads.resume()
             time.sleep(0.01)
+
+
+def test_a_process_that_gives_up_its_memory_has_executed_nothing() -> None:
+    """Much memory takes long to give back: the process has none by then, and is no zombie yet."""
+    code = "import sys; much = b'1' * (400 << 20); print(flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        tracer = attached.begin(process.pid, "-c")
+        process.kill()
+        tracer.terminate()
+        _, said = tracer.communicate(timeout=attached.LIMIT)
+    assert "executed" not in said

@@ -131,7 +131,8 @@ class Attached:
             return True
         if self._visit.is_there:
             return False
-        self.executed = status.program_path(self.pid) or "another program"
+        if status.has_memory(self.pid):
+            self.executed = status.program_path(self.pid) or "another program"
         self.has_ended = True
         return True
 

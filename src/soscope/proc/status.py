@@ -211,6 +211,17 @@ def children(pid: int) -> list[int]:
     return pids
 
 
+def has_memory(pid: int) -> bool:
+    """Say whether a process has memory; one that ends has none, long before it is a zombie."""
+    try:
+        os.readlink(f"/proc/{pid}/exe")
+    except FileNotFoundError:
+        return False
+    except OSError:
+        pass  # it may not be looked at
+    return True
+
+
 def program_path(pid: int) -> str:
     """Return the path of the program that a process runs, "" where it cannot be read."""
     try:

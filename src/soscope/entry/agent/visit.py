@@ -274,7 +274,7 @@ class Visit:
         if stat.start != self._start:
             raise NoSuchProcess(f"process {self.pid} has ended, and another has its number")
         if not self.is_there:
-            if stat.state in "ZX":
+            if not status.has_memory(self.pid):
                 raise NoSuchProcess(f"process {self.pid} has ended")
             raise Executed("it has executed another program meanwhile")
 
