@@ -303,3 +303,19 @@ def test_a_process_that_was_closed_says_so() -> None:
     ):
         with pytest.raises(soscope.SoscopeError, match=f"process {os.getpid()} has been closed"):
             ask()
+
+
+def test_a_trace_shows_how_far_it_is() -> None:
+    body = """
+run = soscope.trace(["sh", "-c", ": a"], select="malloc", from_="all")
+states = [repr(run)]
+with run:
+    states.append(repr(run))
+    run.wait()
+states.append(repr(run))
+say([states, run.outcome.calls])
+"""
+    (begun, running, ended), count = said(body)
+    assert begun == "<trace of sh -c : a: not begun>"
+    assert running.startswith("<trace of sh -c : a: ")
+    assert ended == f"<trace of sh -c : a: ended, {count:,} calls>"

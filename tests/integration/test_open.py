@@ -89,6 +89,9 @@ def test_the_summary_is_that_of_the_report(file: Path) -> None:
             for row in document["rows"]
         ]
         assert f"<{rows[0].symbol}: {rows[0].calls:,} calls, " in repr(rows[0])
+        once = next(row for row in rows if row.calls == 1)
+        assert repr(once).startswith(f"<{once.symbol}: 1 call")
+        assert "1 calls" not in repr(once)
         assert {image.name for image in recording.images} >= {"libc.so.6"}
         assert recording._columns is None  # the table does not need them all at once
         calls = recording.calls

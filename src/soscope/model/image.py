@@ -75,6 +75,11 @@ class TracedImage(Record):
         self.pid = pid
         self.namespace = namespace
 
+    def __repr__(self) -> str:
+        """Show what tells it apart, and whether its calls are seen."""
+        slots = f"{self.slots_hooked:,} slot{'s' * (self.slots_hooked != 1)}"
+        return f"<{self.label} at {self.start:#x} of process {self.pid}: {slots} hooked>"
+
     @property
     def is_main(self) -> bool:
         """Say whether this is the program itself."""

@@ -33,6 +33,10 @@ def test_no_record_has_a_dictionary(kind: type[Record]) -> None:
     assert not hasattr(kind.__new__(kind), "__dict__")
 
 
+def test_an_image_shows_what_tells_it_apart() -> None:
+    assert repr(image()) == "<libz.so.1 at 0x10 of process 5: 2 slots hooked>"
+
+
 def test_the_program_is_the_main_image() -> None:
     assert image(IMAGE_MAIN).is_main
     assert not image().is_main

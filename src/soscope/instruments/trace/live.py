@@ -206,6 +206,7 @@ class trace:  # noqa: N801  used like a function
             when_full="block" if pid is None else "drop",
             wants_events=not summary,
         )
+        self._what = " ".join(settings.command or ["process", *map(str, settings.pids)])
         self._calls: queue.Queue[Call | None] = queue.Queue(_QUEUED)
         self._listener = _Queue(self._calls, string_limit)
         self._trace = TraceRun(settings, self._listener)
@@ -213,6 +214,13 @@ class trace:  # noqa: N801  used like a function
         self._is_started = False
         self._outcome: TraceOutcome | None = None
         self._error: BaseException | None = None
+
+    def __repr__(self) -> str:
+        if self._outcome is not None:
+            state = f"ended, {self._outcome.calls:,} calls"
+        else:
+            state = "runs" if self._thread.is_alive() else "failed" if self._error else "not begun"
+        return f"<trace of {self._what}: {state}>"
 
     def _run(self) -> None:
         try:

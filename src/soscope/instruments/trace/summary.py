@@ -50,9 +50,10 @@ class SummaryRow:
 
     def __repr__(self) -> str:
         times = "" if self.total_ns is None else f", {self.total_ns / 1e6:.3f} ms"
-        errors = f", {self.errors:,} errors" if self.errors else ""
+        calls = f"{self.calls:,} call{'s' * (self.calls != 1)}"
+        errors = f", {self.errors:,} error{'s' * (self.errors != 1)}" if self.errors else ""
         images = f" ({self.caller or '?'} to {self.callee or '?'})" if self.caller else ""
-        return f"<{self.symbol}: {self.calls:,} calls{times}{errors}{images}>"
+        return f"<{self.symbol}: {calls}{times}{errors}{images}>"
 
     def add(self, other: SummaryRow) -> None:
         """Add the calls of another row."""
