@@ -160,10 +160,11 @@ def test_with_f_whatever_thread_dies_in_a_replacement_is_told(tmp_path: Path) ->
         }
         """
     )
-    library, program = tmp_path / "dies.so", tmp_path / "calls"
-    for words in (["-shared", "-fPIC", "-o", library, "dies.c"], ["-o", program, "calls.c"]):
+    for words in (["-shared", "-fPIC", "-o", "dies.so", "dies.c"], ["-o", "calls", "calls.c"]):
         subprocess.run([need("gcc"), "-pthread", *words], cwd=tmp_path, check=True, timeout=60)
-    done = soscope("run", "-f", "--replace", f"getuid={library}:dies", "--", str(program))
+    done = soscope(
+        "run", "-f", "--replace", f"getuid={tmp_path}/dies.so:dies", "--", tmp_path / "calls"
+    )
     assert done.returncode == -signal.SIGILL
     assert "died of SIGILL inside a replacement: dies.so!dies+0x" in done.stderr
 

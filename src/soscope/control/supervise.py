@@ -40,7 +40,13 @@ class Target:
     """
 
     def __init__(
-        self, tracer: Tracer, agents: AgentSource, signals: Signals, *, follow: bool, threads: bool
+        self,
+        tracer: Tracer,
+        agents: AgentSource,
+        signals: Signals,
+        *,
+        follow: bool,
+        threads: bool = False,
     ) -> None:
         self._tracer = tracer
         self._agents = agents

@@ -264,12 +264,16 @@ class Prototypes:
         return failure_of(name, rows[index], self._listed.get(name), self._names.enums)
 
     def result_kind(self, name: str) -> str:
-        """Return "float" or "struct" for a result that is in no integer register, else ""."""
+        """Return what a result is that no integer register holds, "" for all others.
+
+        That is "float", "struct" or "complex number".
+        """
         from soscope.prototypes.failures import result_kind
+        from soscope.prototypes.undeclared import RESULT_KINDS
 
         rows = self._load()
         index = self._by_name.get(name)
-        return "" if index is None else result_kind(rows[index])
+        return RESULT_KINDS.get(name, "") if index is None else result_kind(rows[index])
 
     # ---- details, when they are needed
 

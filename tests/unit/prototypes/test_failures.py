@@ -3,10 +3,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from soscope.errors import FormatError, UsageError
 from soscope.prototypes import failures, load
+from soscope.prototypes.undeclared import RESULT_KINDS
+from tests.support.run import run
+from tests.support.tools import need
 
 PROTOTYPES = load()
 
@@ -53,6 +58,26 @@ def test_all_errors_of_the_table_have_numbers() -> None:
 def test_results_outside_integer_registers() -> None:
     assert PROTOTYPES.result_kind("sqrt") == "float"
     assert PROTOTYPES.result_kind("malloc") == PROTOTYPES.result_kind("free") == ""
+
+
+def test_results_of_undeclared_functions_are_what_the_compiler_says(tmp_path: Path) -> None:
+    arguments = {"mallinfo": 0, "mallinfo2": 0, "inet_makeaddr": 2}
+    classes = {"float": 8, "complex number": 9, "struct": 12}  # __builtin_classify_type
+    lines = ["#define _GNU_SOURCE"]
+    lines += [f"#include <{name}.h>" for name in ("arpa/inet", "complex", "inttypes", "malloc")]
+    lines += ["#include <stdlib.h>", "void check(void) {"]
+    for name, kind in RESULT_KINDS.items():
+        count = arguments.get(name, 2 if name.startswith("cpow") or name.endswith("div") else 1)
+        call = f"{name}({', '.join('1' * count)})"
+        lines.append(
+            f'_Static_assert(__builtin_classify_type({call}) == {classes[kind]}, "{name}");'
+        )
+        assert PROTOTYPES.result_kind(name) == kind
+        assert name not in PROTOTYPES.names()
+    source = tmp_path / "classes.c"
+    source.write_text("\n".join([*lines, "}\n"]))
+    done = run([need("gcc"), "-w", "-fsyntax-only", str(source)])
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_close_name_is_suggested() -> None:

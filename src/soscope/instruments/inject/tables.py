@@ -14,6 +14,7 @@ from soscope.errors import UsageError
 from soscope.instruments.inject.spec import CERTAIN, InjectRule, seed_of
 from soscope.prototypes import Prototypes
 from soscope.prototypes.failures import errno_number
+from soscope.prototypes.undeclared import RESULT_KINDS
 from soscope.select.automaton import Automaton
 from soscope.select.expression import ANY, Pattern
 from soscope.select.filter import Selection, Word, compile_pattern
@@ -124,7 +125,8 @@ class Tables:
         if not rule.returns:
             return [(symbol, (symbol.text,), include, None)]
         automaton = compile_pattern(symbol)
-        names = [name for name in self._prototypes.names() if automaton.matches(name.encode())]
+        known = (*self._prototypes.names(), *RESULT_KINDS)
+        names = [name for name in known if automaton.matches(name.encode())]
         if rule.retval is not None:
             refused = [name for name in names if self._prototypes.result_kind(name)]
             outcome = rule.retval, self._errno(rule)

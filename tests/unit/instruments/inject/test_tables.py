@@ -68,6 +68,12 @@ def test_globs_with_a_result_leave_floats_alone() -> None:
     assert chooses(made.selection, "something", caller="a", callee="b")
 
 
+def test_globs_with_a_result_leave_structures_alone() -> None:
+    made = tables("inject=mall*:retval=0")
+    assert chooses(made.selection, "malloc", caller="a", callee="b")
+    assert not chooses(made.selection, "mallinfo2", caller="a", callee="b")
+
+
 def test_delays_let_calls_through() -> None:
     made = tables("inject=sqrt,nobody_knows:delay_enter=3")
     assert outcome(made, "sqrt") == (0, 0, 0, 0)
@@ -107,6 +113,8 @@ def test_processes_that_are_followed_have_places() -> None:
         ("fault=str*en", "no function is known that matches 'str*en'"),
         ("inject=sqrt:error=EDOM", "'sqrt' returns a float"),
         ("inject=sqrt:retval=1", "'sqrt' returns a float"),
+        ("inject=ldiv:retval=1", "'ldiv' returns a struct"),
+        ("inject=csqrt:retval=1", "'csqrt' returns a complex number"),
         ("inject=read:error=EAI_AGAIN", "'EAI_AGAIN' is no errno"),
         ("inject=*:error=EBOGUS", "'EBOGUS' is no errno"),
         ("inject=read:retval=1:errno=x", "'x' is no errno"),
