@@ -87,6 +87,18 @@ static inline void sosc_float_arguments(uint64_t to[SOSC_FLOAT_ARGUMENTS])
 		memcpy(&to[i], state + 160 + 16 * i, 8);
 }
 
+// ---- frames (psABI, 3.6.2; the kernel's struct rt_sigframe) ------------------
+
+enum {
+	SOSC_DWARF_FP = 6, // columns of unwind tables: rbp,
+	SOSC_DWARF_SP = 7, // rsp
+	// from where the stack pointer is in a handler's caller to what the signal has interrupted
+	SOSC_SIGNAL_FP = 120,
+	SOSC_SIGNAL_SP = 160,
+	SOSC_SIGNAL_ADDR = 168,
+	SOSC_SIGNAL_RETURN_SIZE = 9, // bytes of code that such a caller has
+};
+
 // ---- threads ---------------------------------------------------------------
 
 // Where C libraries have a thread's id, from the thread pointer: glibc, musl, musl 1.1.

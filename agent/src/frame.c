@@ -22,20 +22,6 @@ enum { // DWARF exception header encodings: LSB
 	DATAREL_SDATA4 = 0x3b,
 };
 
-static uint64_t uleb(const uint8_t **at)
-{
-	uint64_t value = 0;
-
-	for (uint32_t shift = 0; shift < 64; shift += 7) {
-		uint8_t byte = *(*at)++;
-
-		value |= (uint64_t)(byte & 0x7f) << shift;
-		if (!(byte & 0x80))
-			break;
-	}
-	return value;
-}
-
 static int32_t word_at(const uint8_t *at)
 {
 	int32_t word;
@@ -52,11 +38,13 @@ static uint32_t size_of(uint8_t encoding)
 	return sizes[encoding & FORMAT];
 }
 
-// How the frames of @cie encode the pointer to the table of landing pads.
-static bool lsda_encoding(const uint8_t *cie, uint8_t *encoding)
+// What a CIE says of the frames that belong to it; @encoding is that of the pointer to the table of
+// landing pads.
+static bool parse_common(const uint8_t *cie, struct sosc_frame *function, uint8_t *encoding)
 {
 	const uint8_t *augmentation = cie + 9, *at = augmentation;
 	uint8_t version = cie[8];
+	uint64_t size;
 
 	*encoding = OMIT;
 	if (!word_at(cie) || word_at(cie) == -1 || (version != 1 && version != 3))
@@ -64,15 +52,15 @@ static bool lsda_encoding(const uint8_t *cie, uint8_t *encoding)
 	while (*at)
 		at++;
 	at++;
+	function->common.end = cie + 4 + (uint32_t)word_at(cie);
+	function->code_step = sosc_uleb(&at);
+	function->data_step = sosc_sleb(&at);
+	function->returns = version == 1 ? *at++ : sosc_uleb(&at);
+	function->common.at = at;
 	if (augmentation[0] != 'z')
 		return !augmentation[0];
-	(void)uleb(&at); // code alignment
-	(void)uleb(&at); // data alignment: its length is all that counts
-	if (version == 1)
-		at++; // return address register
-	else
-		(void)uleb(&at);
-	(void)uleb(&at); // length of what follows
+	size = sosc_uleb(&at);
+	function->common.at = at + size;
 	for (const uint8_t *letter = augmentation + 1; *letter; letter++) {
 		if (*letter == 'L') {
 			*encoding = *at++;
@@ -80,8 +68,7 @@ static bool lsda_encoding(const uint8_t *cie, uint8_t *encoding)
 			if (*at++ != PCREL_SDATA4)
 				return false;
 		} else if (*letter == 'P') {
-			uint32_t size = size_of(*at++);
-
+			size = size_of(*at++);
 			if (!size)
 				return false;
 			at += size;
@@ -124,8 +111,9 @@ bool sosc_has_frames(const struct sosc_loaded *image)
 bool sosc_frame_at(const struct sosc_loaded *image, uint64_t addr, struct sosc_frame *function)
 {
 	const struct eh_frame_hdr *hdr = find_header(image);
-	const uint8_t *fde, *at;
+	const uint8_t *fde, *cie, *at;
 	uint32_t low = 0, high;
+	uint64_t size = 0;
 	uint8_t encoding;
 
 	if (!hdr)
@@ -142,16 +130,22 @@ bool sosc_frame_at(const struct sosc_loaded *image, uint64_t addr, struct sosc_f
 	function->start = (uint64_t)hdr + (uint64_t)(int64_t)hdr->table[low].start;
 	// length, CIE, start, size: 4 bytes each
 	fde = (const uint8_t *)hdr + hdr->table[low].fde;
-	if (!inside(image, fde) || !inside(image, fde + 4 - word_at(fde + 4)) ||
-	    !lsda_encoding(fde + 4 - word_at(fde + 4), &encoding) ||
+	if (!inside(image, fde))
+		return false;
+	cie = fde + 4 - word_at(fde + 4);
+	if (!inside(image, cie) ||
+	    !parse_common(cie, function, &encoding) ||
 	    (uint64_t)(fde + 8) + (uint64_t)(int64_t)word_at(fde + 8) != function->start)
 		return false;
 	function->end = function->start + (uint32_t)word_at(fde + 12);
 	function->lsda = NULL;
+	at = fde + 16;
+	if (cie[9] == 'z')
+		size = sosc_uleb(&at);
+	function->own.at = at + size;
+	function->own.end = fde + 4 + (uint32_t)word_at(fde);
 	if (encoding != OMIT) {
-		at = fde + 16;
-		(void)uleb(&at); // length of the augmentation
-		if ((encoding != PCREL_SDATA4 && encoding != UDATA4 && encoding != SDATA4))
+		if (encoding != PCREL_SDATA4 && encoding != UDATA4 && encoding != SDATA4)
 			return false;
 		if (word_at(at))
 			function->lsda = (encoding & PCREL ? at : (const uint8_t *)image->bias) +
@@ -177,24 +171,24 @@ bool sosc_landing_pad(const struct sosc_frame *function, uint64_t addr, uint64_t
 	if (*at++ != OMIT) // landing pads in another part of the function
 		return false;
 	if (*at++ != OMIT)
-		(void)uleb(&at); // types
+		(void)sosc_uleb(&at); // types
 	encoding = *at++;
 	if (encoding != ULEB128 && encoding != UDATA4)
 		return false;
 	end = at;
-	end += uleb(&at) + (uint64_t)(at - end);
+	end += sosc_uleb(&at) + (uint64_t)(at - end);
 	while (at < end) {
 		uint64_t fields[3]; // start, length, landing pad
 
 		for (int i = 0; i < 3; i++) {
 			if (encoding == ULEB128) {
-				fields[i] = uleb(&at);
+				fields[i] = sosc_uleb(&at);
 			} else {
 				fields[i] = (uint32_t)word_at(at);
 				at += 4;
 			}
 		}
-		(void)uleb(&at); // action
+		(void)sosc_uleb(&at); // action
 		if (offset - fields[0] < fields[1]) {
 			*pad = fields[2] ? function->start + fields[2] : 0;
 			return true;

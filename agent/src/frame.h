@@ -10,10 +10,52 @@
 
 struct sosc_loaded;
 
+struct sosc_cfi { // instructions that say how to get from a frame to its caller's
+	const uint8_t *at, *end;
+};
+
 struct sosc_frame {
 	uint64_t start, end;
 	const uint8_t *lsda; // its table of calls and landing pads, NULL: it has none
+	struct sosc_cfi common, own; // of its CIE, which come first, and of its FDE
+	uint64_t code_step; // factors of what they say
+	int64_t data_step;
+	uint64_t returns; // the column of the return address
 };
+
+/** The number at *@at, unsigned LEB128 (DWARF 5, 7.6). */
+static inline uint64_t sosc_uleb(const uint8_t **at)
+{
+	uint64_t value = 0;
+
+	for (uint32_t shift = 0; shift < 64; shift += 7) {
+		uint8_t byte = *(*at)++;
+
+		value |= (uint64_t)(byte & 0x7f) << shift;
+		if (!(byte & 0x80))
+			break;
+	}
+	return value;
+}
+
+/** The number at *@at, signed LEB128. */
+static inline int64_t sosc_sleb(const uint8_t **at)
+{
+	uint64_t value = 0;
+
+	for (uint32_t shift = 0; shift < 64;) {
+		uint8_t byte = *(*at)++;
+
+		value |= (uint64_t)(byte & 0x7f) << shift;
+		shift += 7;
+		if (byte & 0x80)
+			continue;
+		if (byte & 0x40 && shift < 64)
+			value |= ~0ull << shift;
+		break;
+	}
+	return (int64_t)value;
+}
 
 bool sosc_has_frames(const struct sosc_loaded *image);
 bool sosc_frame_at(const struct sosc_loaded *image, uint64_t addr, struct sosc_frame *function);

@@ -20,6 +20,7 @@
 #include "namespace.h"
 #include "patch.h"
 #include "record.h"
+#include "rules.h"
 #include "site.h"
 #include "start.h"
 #include "sys.h"
@@ -242,6 +243,7 @@ static void forget(struct sosc_loaded *image)
 	if (image->index != SOSC_NONE && !image->loader && !is_unrecorded() && !has_ended())
 		images[image->index].flags |= SOSC_IMAGE_CLOSED;
 	image->map = NULL;
+	sosc_rules_forget();
 }
 
 static bool wants_hooks(const struct sosc_loaded *image)
@@ -306,6 +308,7 @@ int sosc_images_start(const struct sosc_start *start)
 	memset(sosc_loaded, 0, sosc_loaded_count * sizeof(sosc_loaded[0]));
 	sosc_loaded_count = 0;
 	sosc_unwinders_forget();
+	sosc_rules_forget();
 	loader_bias = start->loader;
 	for (struct link_map *map = r_debug->r_map; map; map = map->l_next)
 		(void)add(map, start, 0);

@@ -1,63 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walks over the stack of a call, from frame pointer to frame pointer.
+// Walks over the stack of a call, from frame to frame: by the rules of the unwind tables, and by frame
+// pointers where there are none.
 //
-// Code that keeps no frame pointer may have anything in its place. So nothing is read that is not
-// known to be there: the pages from the return address on, as far as they have been asked for,
+// Code without tables may have anything in the place of a frame pointer. So nothing is read that is
+// not known to be there: the pages from the return address on, as far as they have been asked for,
 // which stay as long as the thread runs on them. And what is no return address ends the walk.
 
+#include "arch.h"
 #include "blocks.h"
 #include "guard.h"
-#include "image.h"
+#include "rules.h"
 #include "sys.h"
 
 enum {
-	KNOWN_BITS = 12,
 	PAGES = 512, // asked for at once
+	BEHIND = 1 << 16, // bytes of stack that the kernel takes for a signal at most
+	WORDS_MAX = 2 * SOSC_BLOCK_FRAMES + 16,
 };
 
 #define FACTOR 0x9e3779b97f4a7c15ull
-
-static uint64_t known[1 << KNOWN_BITS]; // return addresses that have been looked at
 
 // rt_sigprocmask reads the new mask before it looks at how to apply it, and this is no way to.
 static bool is_there(uint64_t addr)
 {
 	return sosc_sys6(SYS_RT_SIGPROCMASK, -1, (long)(addr & ~7ull), 0, 8, 0, 0) == -EINVAL;
-}
-
-// Whether an instruction that calls ends at @code (Intel SDM 2, CALL): by a displacement, or by
-// a register or word, which takes 2, 3, 4, 6 or 7 bytes.
-static bool is_behind_call(const uint8_t *code)
-{
-	static const uint8_t lengths[] = {2, 3, 4, 6, 7};
-
-	if (code[-5] == 0xe8)
-		return true;
-	for (uint32_t i = 0; i < sizeof(lengths); i++) {
-		const uint8_t *at = code - lengths[i];
-
-		if (at[0] == 0xff && (at[1] >> 3 & 7) == 2)
-			return true;
-	}
-	return false;
-}
-
-static bool learn(uint64_t addr, uint64_t *place)
-{
-	const struct sosc_loaded *image = sosc_image_of(addr);
-
-	if (!image || addr - image->start < 8 || !sosc_addr_executable(image, addr - 1) ||
-	    !sosc_addr_executable(image, addr - 8) || !is_behind_call((const uint8_t *)addr))
-		return false;
-	__atomic_store_n(place, addr, __ATOMIC_RELAXED);
-	return true;
-}
-
-static bool is_return_address(uint64_t addr)
-{
-	uint64_t *place = &known[addr * FACTOR >> (64 - KNOWN_BITS)];
-
-	return addr && (__atomic_load_n(place, __ATOMIC_RELAXED) == addr || learn(addr, place));
 }
 
 /** A call on another stack than the thread's last one, or at a deeper place of it. */
@@ -77,37 +43,46 @@ void sosc_block_find_stack(const struct sosc_block_call *call)
 	state->wall = 0;
 }
 
+struct span { // addrs that can be read, from some place of a stack on
+	uint64_t high; // the first that nobody has asked for
+	uint64_t wall; // what lies there cannot be read; 0: not known
+};
+
 // Whether everything below @end is there, too.
-static bool reach(struct sosc_block_thread *state, uint64_t end)
+static bool reach(struct span *span, uint64_t end)
 {
-	if ((state->wall && end > state->wall) || end - state->high > (uint64_t)PAGES * SOSC_PAGE)
+	if ((span->wall && end > span->wall) || end - span->high > (uint64_t)PAGES * SOSC_PAGE)
 		return false;
-	while (state->high < end) {
-		if (!is_there(state->high)) {
-			state->wall = state->high;
+	while (span->high < end) {
+		if (!is_there(span->high)) {
+			span->wall = span->high;
 			return false;
 		}
-		state->high += SOSC_PAGE;
+		span->high += SOSC_PAGE;
 	}
 	return true;
 }
 
 // ---- stacks that were walked before ---------------------------------------------
 
-// What a walk has read, so that the next call from there only has to see whether all of it is the
-// same: the words lie at addresses that are known, and need not wait for each other.
+// What a walk has come to, and what it has read, so that the next call from there only has to see
+// whether all of it is the same: the words lie at addresses that are known, and need not wait for
+// each other.
 struct memo {
 	uint32_t busy; // a walk fills it, or was left in the middle
 	uint32_t number; // of the stack
 	uint32_t count; // of its frames; 0: nothing is here
 	uint32_t api;
+	uint32_t epoch; // of the rules
+	uint32_t words; // that were read
+	bool uses_fp; // as the call had it
+	bool is_cut; // there were more frames
 	uint64_t ret; // frame 0
-	uint64_t low, high; // where the words lie that were read
-	uint64_t end; // the word behind the last frame pointer, if `reads_end`
-	uint64_t reads_end;
-	struct link {
-		uint64_t fp, ret; // a frame pointer, and the return address behind it
-	} link[SOSC_BLOCK_FRAMES]; // the last one's return address is `end`
+	uint64_t sp, fp; // of the call
+	uint64_t high; // behind the words that were read
+	uint64_t frames[SOSC_BLOCK_FRAMES];
+	uint64_t value[WORDS_MAX];
+	uint32_t place[WORDS_MAX]; // bytes from `sp`
 };
 
 enum { MEMO_BITS = 5, MEMOS_SIZE = sizeof(struct memo) << MEMO_BITS };
@@ -123,81 +98,227 @@ void *sosc_block_memos(void)
 
 static inline struct memo *memo_of(const struct sosc_block_call *call, uint64_t ret)
 {
-	uint64_t hash = (ret ^ call->fp << 8) * FACTOR;
+	uint64_t hash = (ret ^ call->sp << 8) * FACTOR;
 
 	return (struct memo *)call->state->memos + (hash >> (64 - MEMO_BITS));
 }
 
-// A frame pointer has led where it leads now: the walk would be the same.
+// Every word that decided the walk is what it was: it would be the same.
 static inline bool is_same(const struct memo *memo, const struct sosc_block_call *call,
 			   uint64_t ret, enum sosc_block_api api)
 {
-	const struct link *link = memo->link;
 	uint64_t other = 0;
 
-	if (memo->busy || !memo->count || memo->ret != ret || link->fp != call->fp ||
-	    memo->api != (uint32_t)api)
+	if (memo->busy || !memo->count || memo->ret != ret || memo->sp != call->sp ||
+	    memo->api != (uint32_t)api || memo->high > call->state->high ||
+	    (memo->uses_fp && memo->fp != call->fp) ||
+	    memo->epoch != __atomic_load_n(&sosc_rules_epoch, __ATOMIC_RELAXED))
 		return false;
-	if (memo->high && (memo->low <= call->sp || memo->low < call->state->low ||
-			   memo->high > call->state->high))
-		return false;
-	for (uint32_t i = 1; i < memo->count; i++, link++) {
-		const uint64_t *words = (const uint64_t *)link->fp;
-
-		other |= (words[0] ^ link[1].fp) | (words[1] ^ link->ret);
-	}
-	if (memo->reads_end)
-		other |= ((const uint64_t *)link->fp)[1] ^ memo->end;
+	for (uint32_t i = 0; i < memo->words; i++)
+		other |= memo->value[i] ^ *(const uint64_t *)(call->sp + memo->place[i]);
 	return !other;
 }
 
 // ---- walking ----------------------------------------------------------------------
 
-static uint32_t walk(const struct sosc_block_call *call, enum sosc_block_api api, struct memo *memo)
+struct walk {
+	struct memo *memo; // NULL: it is not kept
+	uint64_t first; // nothing below was asked for
+	struct span span;
+	uint64_t sp; // of the frame that it has come to
+	uint64_t fp; // its frame pointer, if `fp_at` is 0
+	uint64_t fp_at; // where that lies
+	uint64_t high; // behind what was read
+	bool is_given; // `fp` is the call's
+	bool is_lost; // nobody knows the frame pointer
+	bool sealed;
+};
+
+static void note(struct walk *walk, uint64_t addr, uint64_t value)
+{
+	struct memo *memo = walk->memo;
+	uint64_t place = addr - walk->first;
+
+	if (!memo)
+		return;
+	if (memo->words == WORDS_MAX || place > UINT32_MAX) {
+		walk->memo = NULL;
+		return;
+	}
+	memo->value[memo->words] = value;
+	memo->place[memo->words++] = (uint32_t)place;
+	if (addr + 8 > walk->high)
+		walk->high = addr + 8;
+}
+
+static bool read_word(struct walk *walk, uint64_t addr, uint64_t *value)
+{
+	if (addr & 7 || addr < walk->first || addr >= SOSC_ADDRESSES_END)
+		return false;
+	if (addr + 8 > walk->span.high && (walk->sealed || !reach(&walk->span, addr + 8)))
+		return false;
+	*value = *(const uint64_t *)addr;
+	note(walk, addr, *value);
+	return true;
+}
+
+// The frame pointer is only read where it leads on: code may have anything there.
+static bool find_fp(struct walk *walk)
+{
+	if (walk->is_lost)
+		return false;
+	if (!walk->fp_at) {
+		if (walk->is_given && walk->memo)
+			walk->memo->uses_fp = true;
+		return true;
+	}
+	if (!read_word(walk, walk->fp_at, &walk->fp))
+		return false;
+	walk->fp_at = 0;
+	walk->is_given = false;
+	return true;
+}
+
+static bool find_cfa(struct walk *walk, uint32_t rule, uint64_t *cfa)
+{
+	uint64_t bytes = ((uint64_t)(rule >> RULE_BYTES & RULE_BYTES_MASK) - RULE_MIDDLE) * 8;
+
+	switch (rule >> RULE_KIND) {
+	case RULE_SP:
+		*cfa = walk->sp + bytes;
+		return true;
+	case RULE_FP:
+		if (!find_fp(walk))
+			return false;
+		*cfa = walk->fp + bytes;
+		return true;
+	case RULE_AT_FP:
+		return find_fp(walk) && read_word(walk, walk->fp + bytes, cfa);
+	default:
+		return false;
+	}
+}
+
+// Go on to the caller's frame, and find where the call is that it makes.
+static bool leave(struct walk *walk, uint32_t rule, uint64_t *addr)
+{
+	uint32_t fp = rule & RULE_FP_MASK;
+	uint64_t cfa;
+
+	if (!find_cfa(walk, rule, &cfa) || cfa <= walk->sp || !read_word(walk, cfa - 8, addr))
+		return false;
+	if (fp == RULE_FP_THERE)
+		walk->fp_at = walk->fp;
+	else if (fp == RULE_FP_LOST)
+		walk->is_lost = true;
+	else if (fp)
+		walk->fp_at = cfa - 8ull * fp;
+	walk->sp = cfa;
+	return true;
+}
+
+// Go on to what a signal has interrupted, which may be on another stack.
+static bool leave_handler(struct walk *walk, uint64_t *addr)
+{
+	uint64_t frame = walk->sp, sp;
+
+	if (!read_word(walk, frame + SOSC_SIGNAL_SP, &sp) ||
+	    !read_word(walk, frame + SOSC_SIGNAL_FP, &walk->fp) ||
+	    !read_word(walk, frame + SOSC_SIGNAL_ADDR, addr))
+		return false;
+	walk->fp_at = 0;
+	walk->is_given = walk->is_lost = false;
+	walk->sp = sp;
+	if (sp > frame && sp - frame < BEHIND)
+		return true;
+	walk->memo = NULL; // what lies there may be gone the next time
+	walk->first = sp;
+	walk->span = (struct span){sp & ~(uint64_t)(SOSC_PAGE - 1), 0};
+	return true;
+}
+
+// The return addresses from frame 0 on; how many.
+static uint32_t find_frames(struct walk *walk, uint64_t ret, uint64_t *frames, bool *is_cut)
+{
+	uint32_t count = 0, rule = sosc_rule_of(ret);
+	uint64_t addr;
+
+	if (!rule)
+		rule = RULE_POINTER; // code that no image has
+	frames[count++] = ret;
+	while (leave(walk, rule, &addr)) {
+		rule = sosc_rule_of(addr);
+		if (rule >> RULE_KIND == RULE_SIGNAL) {
+			if (!leave_handler(walk, &addr))
+				break;
+			rule = sosc_rule_interrupted(addr++);
+		}
+		if (!rule)
+			break;
+		*is_cut = count == SOSC_BLOCK_FRAMES;
+		if (*is_cut)
+			break;
+		frames[count++] = addr;
+	}
+	return count;
+}
+
+static uint32_t number_of(const uint64_t *frames, uint32_t count, bool is_cut,
+			  enum sosc_block_api api)
+{
+	uint64_t head = (uint64_t)api << SOSC_STACK_API, hash = api;
+
+	if (is_cut)
+		head |= 1ull << SOSC_STACK_CUT;
+	for (uint32_t i = 0; i < count; i++) {
+		hash = (hash ^ frames[i]) * FACTOR;
+		hash ^= hash >> 29;
+	}
+	return sosc_stack_of(frames, count, head, hash * FACTOR);
+}
+
+static uint32_t walk(const struct sosc_block_call *call, uint64_t ret, struct memo *memo,
+		     uint64_t *frames, enum sosc_block_api api)
 {
 	struct sosc_block_thread *state = call->state;
-	uint64_t frames[SOSC_BLOCK_FRAMES], fp = call->fp, before = call->sp, end = 0;
-	uint64_t head = (uint64_t)api << SOSC_STACK_API, hash = api, reads_end = 0;
-	bool sealed = sosc_is_sealed(call->thread);
-	uint32_t count = 0, number;
+	uint64_t low = state->low;
+	struct walk walk = {
+		.memo = memo,
+		.first = call->sp,
+		.span = {state->high, state->wall},
+		.sp = call->sp + 8,
+		.fp = call->fp,
+		.is_given = true,
+		.sealed = sosc_is_sealed(call->thread),
+	};
+	bool is_cut = false;
+	uint32_t count = find_frames(&walk, ret, frames, &is_cut);
+	uint32_t number = number_of(frames, count, is_cut, api);
 
-	frames[0] = sosc_returns_to(call);
-	for (;;) {
-		hash = (hash ^ frames[count++]) * FACTOR;
-		hash ^= hash >> 29;
-		if (memo)
-			memo->link[count - 1].fp = fp;
-		if (fp <= before || fp & 7 || fp < state->low || fp >= SOSC_ADDRESSES_END)
-			break;
-		if (fp + 16 > state->high && (sealed || !reach(state, fp + 16)))
-			break;
-		end = ((const uint64_t *)fp)[1];
-		reads_end = fp + 16;
-		if (!is_return_address(end))
-			break;
-		if (count == SOSC_BLOCK_FRAMES) {
-			head |= 1ull << SOSC_STACK_CUT;
-			break;
-		}
-		frames[count] = end;
-		if (memo)
-			memo->link[count - 1].ret = end;
-		reads_end = 0;
-		before = fp;
-		fp = *(const uint64_t *)fp;
+	if (walk.first == call->sp && state->low == low) {
+		state->high = walk.span.high;
+		state->wall = walk.span.wall;
 	}
-	number = sosc_stack_of(frames, count, head, hash * FACTOR);
-	if (memo && number) {
-		memo->high = reads_end ? reads_end : count > 1 ? before + 16 : 0;
-		memo->low = call->fp;
-		memo->ret = frames[0];
+	if (walk.memo && number) {
+		memo->high = walk.high;
+		memo->ret = ret;
+		memo->sp = call->sp;
+		memo->fp = call->fp;
 		memo->api = (uint32_t)api;
-		memo->end = end;
-		memo->reads_end = reads_end;
+		memo->is_cut = is_cut;
 		memo->number = number;
 		memo->count = count;
 	}
 	return number;
+}
+
+// Who was interrupted in the middle has the memo, or there is no memory for any.
+static __attribute__((noinline)) uint32_t walk_alone(const struct sosc_block_call *call,
+						     uint64_t ret, enum sosc_block_api api)
+{
+	uint64_t frames[SOSC_BLOCK_FRAMES];
+
+	return walk(call, ret, NULL, frames, api);
 }
 
 /** The number of the stack of a call, 0: there was no room for it. */
@@ -208,19 +329,21 @@ uint32_t sosc_block_stack(const struct sosc_block_call *call, enum sosc_block_ap
 	uint32_t number;
 
 	if (!call->state->memos)
-		return walk(call, api, NULL);
+		return walk_alone(call, ret, api);
 	memo = memo_of(call, ret);
 	// a signal handler may make another one of it meanwhile, which is not the same then
 	number = __atomic_load_n(&memo->number, __ATOMIC_RELAXED);
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	if (is_same(memo, call, ret, api))
 		return number;
-	if (memo->busy) // by who was interrupted
-		return walk(call, api, NULL);
+	if (memo->busy)
+		return walk_alone(call, ret, api);
 	memo->busy = 1;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	memo->count = 0;
-	number = walk(call, api, memo);
+	memo->count = memo->words = 0;
+	memo->uses_fp = false;
+	memo->epoch = __atomic_load_n(&sosc_rules_epoch, __ATOMIC_RELAXED);
+	number = walk(call, ret, memo, memo->frames, api);
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	memo->busy = 0;
 	return number;
