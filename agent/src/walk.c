@@ -80,12 +80,14 @@ struct memo {
 	uint64_t ret; // frame 0
 	uint64_t sp, fp; // of the call
 	uint64_t high; // behind the words that were read
+	struct word {
+		uint64_t place; // bytes from `sp`
+		uint64_t value;
+	} word[WORDS_MAX];
 	uint64_t frames[SOSC_BLOCK_FRAMES];
-	uint64_t value[WORDS_MAX];
-	uint32_t place[WORDS_MAX]; // bytes from `sp`
 };
 
-enum { MEMO_BITS = 5, MEMOS_SIZE = sizeof(struct memo) << MEMO_BITS };
+enum { MEMO_BITS = 7, MEMOS_SIZE = sizeof(struct memo) << MEMO_BITS };
 
 /** Memory for what was walked, NULL: there is none. */
 void *sosc_block_memos(void)
@@ -107,6 +109,7 @@ static inline struct memo *memo_of(const struct sosc_block_call *call, uint64_t 
 static inline bool is_same(const struct memo *memo, const struct sosc_block_call *call,
 			   uint64_t ret, enum sosc_block_api api)
 {
+	const struct word *word = memo->word, *end = word + memo->words;
 	uint64_t other = 0;
 
 	if (memo->busy || !memo->count || memo->ret != ret || memo->sp != call->sp ||
@@ -114,8 +117,9 @@ static inline bool is_same(const struct memo *memo, const struct sosc_block_call
 	    (memo->uses_fp && memo->fp != call->fp) ||
 	    memo->epoch != __atomic_load_n(&sosc_rules_epoch, __ATOMIC_RELAXED))
 		return false;
-	for (uint32_t i = 0; i < memo->words; i++)
-		other |= memo->value[i] ^ *(const uint64_t *)(call->sp + memo->place[i]);
+#pragma GCC unroll 4
+	for (; word < end; word++)
+		other |= word->value ^ *(const uint64_t *)(call->sp + word->place);
 	return !other;
 }
 
@@ -137,16 +141,14 @@ struct walk {
 static void note(struct walk *walk, uint64_t addr, uint64_t value)
 {
 	struct memo *memo = walk->memo;
-	uint64_t place = addr - walk->first;
 
 	if (!memo)
 		return;
-	if (memo->words == WORDS_MAX || place > UINT32_MAX) {
+	if (memo->words == WORDS_MAX) {
 		walk->memo = NULL;
 		return;
 	}
-	memo->value[memo->words] = value;
-	memo->place[memo->words++] = (uint32_t)place;
+	memo->word[memo->words++] = (struct word){addr - walk->first, value};
 	if (addr + 8 > walk->high)
 		walk->high = addr + 8;
 }
