@@ -15,6 +15,7 @@
 #include "handler.h"
 #include "image.h"
 #include "instrument.h"
+#include "pythonstack.h"
 #include "ring.h"
 #include "slot.h"
 #include "sys.h"
@@ -288,6 +289,8 @@ static void start(void)
 
 	mode = own->mode;
 	sosc_block_allocator = NULL;
+	sosc_python_stacks_start((const void *)((const uint8_t *)own + own->first_layout),
+				 (uint32_t)own->layouts);
 	if (mode == SOSC_BLOCKS_SAMPLE && !sosc_sample_start(own)) {
 		mode = SOSC_BLOCKS_NONE;
 		return;
@@ -357,6 +360,7 @@ static uint64_t hooked(const struct sosc_candidate *at, uint32_t cell)
 	(void)cell;
 	if (!sosc_block_threads || mode == SOSC_BLOCKS_NONE)
 		return (uint64_t)sosc_h_jump;
+	sosc_python_stacks_see(at->image);
 	MAPPING_NAMES(HANDLER)
 	if (mode == SOSC_BLOCKS_SAMPLE) {
 		// a program that has an allocator of its own makes mappings of its own, too

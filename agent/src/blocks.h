@@ -12,6 +12,8 @@
 
 #pragma GCC visibility push(hidden)
 
+struct sosc_code;
+
 // What is known of a thread: it has the thread's index, and is wiped in a forked child, too.
 struct sosc_block_thread {
 	uint32_t tid; // whose it is
@@ -84,6 +86,7 @@ uint32_t sosc_block_stack(const struct sosc_block_call *call, enum sosc_block_ap
 // stacks.c
 struct sosc_blocks *sosc_stacks_start(void);
 uint32_t sosc_stack_of(const uint64_t *frames, uint32_t count, uint64_t head, uint64_t hash);
+uint32_t sosc_stack_code(const struct sosc_code *code, uint32_t minor);
 
 // sample.c
 bool sosc_sample_start(const struct sosc_blocks *own);

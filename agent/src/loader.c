@@ -19,6 +19,7 @@
 #include "lookup.h"
 #include "namespace.h"
 #include "patch.h"
+#include "pythonstack.h"
 #include "record.h"
 #include "rules.h"
 #include "site.h"
@@ -242,6 +243,7 @@ static void forget(struct sosc_loaded *image)
 	sosc_patches_lose(image);
 	if (image->index != SOSC_NONE && !image->loader && !is_unrecorded() && !has_ended())
 		images[image->index].flags |= SOSC_IMAGE_CLOSED;
+	sosc_python_stacks_forget(image);
 	image->map = NULL;
 	sosc_rules_forget();
 }

@@ -135,7 +135,7 @@ static uint32_t add(const struct sosc_origin *wanted, uint64_t copy)
 }
 
 // The copy stands at an origin of its own, which no object has.
-static uint64_t copy_of(const struct sosc_origin *wanted, const struct sosc_code_texts *texts)
+static uint32_t code_of(const struct sosc_origin *wanted, const struct sosc_code_texts *texts)
 {
 	struct sosc_origin code = *wanted;
 	uint32_t number;
@@ -143,9 +143,31 @@ static uint64_t copy_of(const struct sosc_origin *wanted, const struct sosc_code
 	code.instr = WHOLE_CODE;
 	code.size = 0;
 	number = sosc_origin_find(&code);
-	if (!number)
-		number = add(&code, make_copy(code.first_line, texts));
-	return number ? sosc_origins[number].copy : 0;
+	return number ? number : add(&code, make_copy(code.first_line, texts));
+}
+
+static bool lock(void)
+{
+	for (int tries = 0; __atomic_exchange_n(&busy, 1, __ATOMIC_ACQUIRE); tries++)
+		if (tries == 1 << 16)
+			return false;
+	return true;
+}
+
+/**
+ * The number of the origin that has the copy of @wanted's code, whatever instruction that names;
+ * ORIGIN_UNKNOWN as sosc_origin_make.
+ */
+uint32_t sosc_origin_code(const struct sosc_origin *wanted, const struct sosc_code_texts *texts)
+{
+	uint32_t number = ORIGIN_UNKNOWN;
+
+	if (!lock())
+		return ORIGIN_UNKNOWN;
+	if (sosc_objects_tally.origin_count < ORIGINS_MAX)
+		number = code_of(wanted, texts);
+	__atomic_store_n(&busy, 0, __ATOMIC_RELEASE);
+	return number;
 }
 
 /**
@@ -154,14 +176,15 @@ static uint64_t copy_of(const struct sosc_origin *wanted, const struct sosc_code
  */
 uint32_t sosc_origin_make(const struct sosc_origin *wanted, const struct sosc_code_texts *texts)
 {
-	uint32_t number = ORIGIN_UNKNOWN;
+	uint32_t number, code;
 
-	for (int tries = 0; __atomic_exchange_n(&busy, 1, __ATOMIC_ACQUIRE); tries++)
-		if (tries == 1 << 16)
-			return ORIGIN_UNKNOWN;
+	if (!lock())
+		return ORIGIN_UNKNOWN;
 	number = sosc_origin_find(wanted);
-	if (!number && sosc_objects_tally.origin_count <= ORIGINS_MAX - 2) // a copy's and its own
-		number = add(wanted, copy_of(wanted, texts));
+	if (!number && sosc_objects_tally.origin_count <= ORIGINS_MAX - 2) { // a copy's and its own
+		code = code_of(wanted, texts);
+		number = add(wanted, code ? sosc_origins[code].copy : 0);
+	}
 	__atomic_store_n(&busy, 0, __ATOMIC_RELEASE);
 	return number;
 }

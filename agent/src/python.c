@@ -90,23 +90,37 @@ static bool says(const char *text, const char *word)
 	return false;
 }
 
+static bool is_free_threaded(const char *version)
+{
+	return says(version, "free-threading");
+}
+
+/** Where a version with a GIL keeps things, NULL: nobody knows. */
+const struct sosc_python *sosc_python_known(const char *version, const struct sosc_python *layouts,
+					    uint32_t count)
+{
+	uint32_t minor = minor_of(version);
+
+	for (uint32_t i = 0; i < count && !is_free_threaded(version); i++)
+		if (layouts[i].minor == minor && minor >= MINOR_OLDEST)
+			return &layouts[i];
+	return NULL;
+}
+
 static bool choose_layout(void)
 {
 	const char *version = sosc_python.Py_GetVersion();
-	uint32_t minor = minor_of(version), count;
+	uint32_t count;
 	const struct sosc_python *layouts = sosc_objects_layouts(&count);
+	const struct sosc_python *known = sosc_python_known(version, layouts, count);
 
-	if (says(version, "free-threading")) {
+	if (known)
+		sosc_python_layout = *known;
+	else if (is_free_threaded(version))
 		sosc_objects_refuse(SOSC_OBJECTS_NO_GIL, NULL);
-		return false;
-	}
-	for (uint32_t i = 0; i < count; i++)
-		if (layouts[i].minor == minor) {
-			sosc_python_layout = layouts[i];
-			return minor >= MINOR_OLDEST;
-		}
-	sosc_objects_refuse(SOSC_OBJECTS_NO_LAYOUT, version);
-	return false;
+	else
+		sosc_objects_refuse(SOSC_OBJECTS_NO_LAYOUT, version);
+	return known;
 }
 
 static bool look_up_of_version(void)

@@ -22,21 +22,6 @@ static inline uint64_t word_at(uint64_t addr)
 	return *(const uint64_t *)addr;
 }
 
-static uint64_t frame_of(const struct sosc_python *at)
-{
-	uint64_t frame = (uint64_t)sosc_python.thread_state();
-
-	if (frame)
-		frame = word_at(frame + at->state_frame);
-	if (frame && at->inner_frame != SOSC_NONE)
-		frame = word_at(frame + at->inner_frame);
-	if (at->frame_owner == SOSC_NONE)
-		return frame;
-	for (int i = 0; frame && *(const uint8_t *)(frame + at->frame_owner) >= at->shim; i++)
-		frame = i < SHIMS_MAX ? word_at(frame + at->frame_previous) : 0;
-	return frame;
-}
-
 static int32_t instr_of(const struct sosc_python *at, uint64_t instr, uint64_t code)
 {
 	switch (at->instr_kind) {
@@ -47,6 +32,52 @@ static int32_t instr_of(const struct sosc_python *at, uint64_t instr, uint64_t c
 	default:
 		return (int32_t)instr;
 	}
+}
+
+/** The newest frame of a thread that holds the GIL, which may be a shim; 0: it has none. */
+uint64_t sosc_python_newest(const struct sosc_python *at, uint64_t thread_state)
+{
+	uint64_t frame = word_at(thread_state + at->state_frame);
+
+	return frame && at->inner_frame != SOSC_NONE ? word_at(frame + at->inner_frame) : frame;
+}
+
+/** Whether a frame has no code. */
+bool sosc_python_is_shim(const struct sosc_python *at, uint64_t frame)
+{
+	return at->frame_owner != SOSC_NONE &&
+	       *(const uint8_t *)(frame + at->frame_owner) >= at->shim;
+}
+
+static uint64_t frame_of(const struct sosc_python *at)
+{
+	uint64_t frame = (uint64_t)sosc_python.thread_state();
+
+	if (frame)
+		frame = sosc_python_newest(at, frame);
+	for (int i = 0; frame && sosc_python_is_shim(at, frame); i++)
+		frame = i < SHIMS_MAX ? word_at(frame + at->frame_previous) : 0;
+	return frame;
+}
+
+/** How far in its code a frame is, bytes from the first instruction; below 0: in front of it. */
+int32_t sosc_python_instr(const struct sosc_python *at, uint64_t frame, uint64_t code)
+{
+	uint64_t instr = word_at(frame + at->frame_instr);
+
+	return instr_of(at, at->instr_kind == SOSC_INSTR_POINTER ? instr : (uint32_t)instr, code);
+}
+
+/** What tells a code object from a later one at its address. */
+struct sosc_origin sosc_python_code(const struct sosc_python *at, uint64_t code)
+{
+	return (struct sosc_origin){
+		.code = code,
+		.file = word_at(code + at->code_file),
+		.name = word_at(code + at->code_name),
+		.lines = word_at(code + at->code_lines),
+		.first_line = *(const uint32_t *)(code + at->code_first_line),
+	};
 }
 
 static struct sosc_text text_of(const struct sosc_python *at, uint64_t object)
@@ -68,14 +99,21 @@ static struct sosc_text text_of(const struct sosc_python *at, uint64_t object)
 	};
 }
 
+/** What is copied of a code object. */
+struct sosc_code_texts sosc_python_texts(const struct sosc_python *at,
+					 const struct sosc_origin *code)
+{
+	return (struct sosc_code_texts){
+		text_of(at, code->file),
+		text_of(at, code->name),
+		{(const void *)(code->lines + at->bytes_data),
+		 (uint32_t)word_at(code->lines + SIZE), 1},
+	};
+}
+
 static uint32_t make(const struct sosc_python *at, const struct sosc_origin *origin)
 {
-	struct sosc_code_texts texts = {
-		text_of(at, origin->file),
-		text_of(at, origin->name),
-		{(const void *)(origin->lines + at->bytes_data),
-		 (uint32_t)word_at(origin->lines + SIZE), 1},
-	};
+	struct sosc_code_texts texts = sosc_python_texts(at, origin);
 
 	return sosc_origin_make(origin, &texts);
 }
@@ -90,18 +128,13 @@ static struct recent {
 
 static uint32_t look_up(const struct sosc_python *at, uint64_t code, uint64_t instr, uint32_t size)
 {
-	struct sosc_origin origin = {
-		.code = code,
-		.file = word_at(code + at->code_file),
-		.name = word_at(code + at->code_name),
-		.lines = word_at(code + at->code_lines),
-		.first_line = *(const uint32_t *)(code + at->code_first_line),
-		.instr = instr_of(at, instr, code),
-		.size = size,
-	};
+	struct sosc_origin origin = sosc_python_code(at, code);
 	struct recent *entry = &recent[(instr >> 1 ^ code >> 4) & (RECENT - 1)];
-	uint32_t version = entry->version & ~1u, number = sosc_origin_find(&origin);
+	uint32_t version = entry->version & ~1u, number;
 
+	origin.instr = instr_of(at, instr, code);
+	origin.size = size;
+	number = sosc_origin_find(&origin);
 	if (!number)
 		number = make(at, &origin);
 	if (number && !size &&

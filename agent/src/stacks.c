@@ -7,6 +7,7 @@
 
 #include "blocks.h"
 #include "instrument.h"
+#include "soscope/objects.h"
 
 static struct sosc_blocks nowhere, *table = NULL;
 static uint64_t *buckets, *words;
@@ -42,17 +43,45 @@ static bool is_at(uint32_t number, const uint64_t *frames, uint32_t count, uint6
 	return true;
 }
 
-static uint32_t write(const uint64_t *frames, uint32_t count, uint64_t head)
+// Room for a head and @count words behind it, 0: there is none.
+static uint64_t take(uint64_t count)
 {
 	uint64_t at = __atomic_fetch_add(&table->words_used, count + 1, __ATOMIC_RELAXED);
 
-	if (at + count + 1 > room) {
-		__atomic_fetch_sub(&table->words_used, count + 1, __ATOMIC_RELAXED);
+	if (at + count + 1 <= room)
+		return at;
+	__atomic_fetch_sub(&table->words_used, count + 1, __ATOMIC_RELAXED);
+	return 0;
+}
+
+static uint32_t write(const uint64_t *frames, uint32_t count, uint64_t head)
+{
+	uint64_t at = take(count);
+
+	if (!at)
 		return 0;
-	}
 	for (uint32_t i = 0; i < count; i++)
 		words[at + 1 + i] = frames[i];
 	__atomic_store_n(&words[at], head, __ATOMIC_RELEASE);
+	return (uint32_t)at;
+}
+
+/**
+ * The number of a copy of @code, which frames of Python 3.@minor name; 0: there is no room for it.
+ * Nobody looks for an earlier one.
+ */
+uint32_t sosc_stack_code(const struct sosc_code *code, uint32_t minor)
+{
+	uint64_t size = sizeof(*code) + code->file_size + code->name_size + code->lines_size;
+	uint64_t count = (size + 7) / 8, at = room ? take(count) : 0;
+
+	if (!at)
+		return 0;
+	memcpy(&words[at + 1], code, size);
+	__atomic_store_n(&words[at],
+			 count << SOSC_STACK_SIZE | 1ull << SOSC_STACK_CODE |
+				 (uint64_t)minor << SOSC_STACK_API,
+			 __ATOMIC_RELEASE);
 	return (uint32_t)at;
 }
 

@@ -9,12 +9,14 @@
 #include "arch.h"
 #include "blocks.h"
 #include "guard.h"
+#include "pythonstack.h"
 #include "rules.h"
 #include "sys.h"
 
 enum {
 	PAGES = 512, // asked for at once
 	BEHIND = 1 << 16, // bytes of stack that the kernel takes for a signal at most
+	FRAMES_MAX = 2 * SOSC_BLOCK_FRAMES, // an interpreter's among them
 	WORDS_MAX = 2 * SOSC_BLOCK_FRAMES + 16,
 };
 
@@ -71,7 +73,8 @@ static bool reach(struct span *span, uint64_t end)
 struct memo {
 	uint32_t busy; // a walk fills it, or was left in the middle
 	uint32_t number; // of the stack
-	uint32_t count; // of its frames; 0: nothing is here
+	uint32_t count; // of its return addresses; 0: nothing is here
+	uint32_t own; // of an interpreter's frames, behind them
 	uint32_t api;
 	uint32_t epoch; // of the rules
 	uint32_t words; // that were read
@@ -80,11 +83,11 @@ struct memo {
 	uint64_t ret; // frame 0
 	uint64_t sp, fp; // of the call
 	uint64_t high; // behind the words that were read
-	struct word {
+	struct read {
 		uint64_t place; // bytes from `sp`
 		uint64_t value;
-	} word[WORDS_MAX];
-	uint64_t frames[SOSC_BLOCK_FRAMES];
+	} read[WORDS_MAX];
+	uint64_t frames[FRAMES_MAX];
 };
 
 enum { MEMO_BITS = 7, MEMOS_SIZE = sizeof(struct memo) << MEMO_BITS };
@@ -109,7 +112,7 @@ static inline struct memo *memo_of(const struct sosc_block_call *call, uint64_t 
 static inline bool is_same(const struct memo *memo, const struct sosc_block_call *call,
 			   uint64_t ret, enum sosc_block_api api)
 {
-	const struct word *word = memo->word, *end = word + memo->words;
+	const struct read *read = memo->read, *end = read + memo->words;
 	uint64_t other = 0;
 
 	if (memo->busy || !memo->count || memo->ret != ret || memo->sp != call->sp ||
@@ -118,8 +121,8 @@ static inline bool is_same(const struct memo *memo, const struct sosc_block_call
 	    memo->epoch != __atomic_load_n(&sosc_rules_epoch, __ATOMIC_RELAXED))
 		return false;
 #pragma GCC unroll 4
-	for (; word < end; word++)
-		other |= word->value ^ *(const uint64_t *)(call->sp + word->place);
+	for (; read < end; read++)
+		other |= read->value ^ *(const uint64_t *)(call->sp + read->place);
 	return !other;
 }
 
@@ -148,7 +151,7 @@ static void note(struct walk *walk, uint64_t addr, uint64_t value)
 		walk->memo = NULL;
 		return;
 	}
-	memo->word[memo->words++] = (struct word){addr - walk->first, value};
+	memo->read[memo->words++] = (struct read){addr - walk->first, value};
 	if (addr + 8 > walk->high)
 		walk->high = addr + 8;
 }
@@ -265,6 +268,12 @@ static uint32_t find_frames(struct walk *walk, uint64_t ret, uint64_t *frames, b
 	return count;
 }
 
+// The frames of an interpreter that a call comes from, the innermost first.
+struct own {
+	uint32_t count;
+	uint64_t frames[SOSC_BLOCK_FRAMES];
+};
+
 static uint32_t number_of(const uint64_t *frames, uint32_t count, bool is_cut,
 			  enum sosc_block_api api)
 {
@@ -279,8 +288,16 @@ static uint32_t number_of(const uint64_t *frames, uint32_t count, bool is_cut,
 	return sosc_stack_of(frames, count, head, hash * FACTOR);
 }
 
+static uint32_t number_with(uint64_t *frames, uint32_t count, bool is_cut, const struct own *own,
+			    enum sosc_block_api api)
+{
+	for (uint32_t i = 0; own && i < own->count; i++)
+		frames[count++] = own->frames[i];
+	return number_of(frames, count, is_cut || (own && own->count == SOSC_BLOCK_FRAMES), api);
+}
+
 static uint32_t walk(const struct sosc_block_call *call, uint64_t ret, struct memo *memo,
-		     uint64_t *frames, enum sosc_block_api api)
+		     uint64_t *frames, const struct own *own, enum sosc_block_api api)
 {
 	struct sosc_block_thread *state = call->state;
 	uint64_t low = state->low;
@@ -295,7 +312,7 @@ static uint32_t walk(const struct sosc_block_call *call, uint64_t ret, struct me
 	};
 	bool is_cut = false;
 	uint32_t count = find_frames(&walk, ret, frames, &is_cut);
-	uint32_t number = number_of(frames, count, is_cut, api);
+	uint32_t number = number_with(frames, count, is_cut, own, api);
 
 	if (walk.first == call->sp && state->low == low) {
 		state->high = walk.span.high;
@@ -309,6 +326,7 @@ static uint32_t walk(const struct sosc_block_call *call, uint64_t ret, struct me
 		memo->api = (uint32_t)api;
 		memo->is_cut = is_cut;
 		memo->number = number;
+		memo->own = own ? own->count : 0;
 		memo->count = count;
 	}
 	return number;
@@ -316,37 +334,79 @@ static uint32_t walk(const struct sosc_block_call *call, uint64_t ret, struct me
 
 // Who was interrupted in the middle has the memo, or there is no memory for any.
 static __attribute__((noinline)) uint32_t walk_alone(const struct sosc_block_call *call,
-						     uint64_t ret, enum sosc_block_api api)
+						     uint64_t ret, const struct own *own,
+						     enum sosc_block_api api)
 {
-	uint64_t frames[SOSC_BLOCK_FRAMES];
+	uint64_t frames[FRAMES_MAX];
 
-	return walk(call, ret, NULL, frames, api);
+	return walk(call, ret, NULL, frames, own, api);
+}
+
+static inline bool has_own(const struct memo *memo, const struct own *own)
+{
+	uint64_t other = 0;
+
+	if (memo->own != (own ? own->count : 0))
+		return false;
+	for (uint32_t i = 0; i < memo->own; i++)
+		other |= memo->frames[memo->count + i] ^ own->frames[i];
+	return !other;
+}
+
+static inline __attribute__((always_inline)) uint32_t stack_of(const struct sosc_block_call *call,
+							       const struct own *own,
+							       enum sosc_block_api api)
+{
+	uint64_t ret = sosc_returns_to(call);
+	struct memo *memo;
+	uint32_t number;
+	bool is_walked;
+
+	if (!call->state->memos)
+		return walk_alone(call, ret, own, api);
+	memo = memo_of(call, ret);
+	// a signal handler may make another one of it meanwhile, which is not the same then
+	number = __atomic_load_n(&memo->number, __ATOMIC_RELAXED);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	is_walked = is_same(memo, call, ret, api);
+	if (is_walked && has_own(memo, own))
+		return number;
+	if (memo->busy)
+		return walk_alone(call, ret, own, api);
+	memo->busy = 1;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	is_walked &= memo->count && memo->number == number; // no handler has taken it since
+	if (is_walked) { // the interpreter alone has gone on
+		memo->own = own ? own->count : 0;
+		number = number_with(memo->frames, memo->count, memo->is_cut, own, api);
+		memo->number = number;
+		if (!number)
+			memo->count = 0;
+	} else {
+		memo->count = memo->words = 0;
+		memo->uses_fp = false;
+		memo->epoch = __atomic_load_n(&sosc_rules_epoch, __ATOMIC_RELAXED);
+		number = walk(call, ret, memo, memo->frames, own, api);
+	}
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	memo->busy = 0;
+	return number;
+}
+
+static __attribute__((noinline)) uint32_t stack_with_own(const struct sosc_block_call *call,
+							 enum sosc_block_api api)
+{
+	struct own own;
+
+	own.count =
+		sosc_python_stack(own.frames, SOSC_BLOCK_FRAMES, sosc_is_sealed(call->thread));
+	return stack_of(call, &own, api);
 }
 
 /** The number of the stack of a call, 0: there was no room for it. */
 uint32_t sosc_block_stack(const struct sosc_block_call *call, enum sosc_block_api api)
 {
-	uint64_t ret = sosc_returns_to(call);
-	struct memo *memo;
-	uint32_t number;
-
-	if (!call->state->memos)
-		return walk_alone(call, ret, api);
-	memo = memo_of(call, ret);
-	// a signal handler may make another one of it meanwhile, which is not the same then
-	number = __atomic_load_n(&memo->number, __ATOMIC_RELAXED);
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	if (is_same(memo, call, ret, api))
-		return number;
-	if (memo->busy)
-		return walk_alone(call, ret, api);
-	memo->busy = 1;
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	memo->count = memo->words = 0;
-	memo->uses_fp = false;
-	memo->epoch = __atomic_load_n(&sosc_rules_epoch, __ATOMIC_RELAXED);
-	number = walk(call, ret, memo, memo->frames, api);
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	memo->busy = 0;
-	return number;
+	if (__atomic_load_n(&sosc_python_stacks, __ATOMIC_RELAXED))
+		return stack_with_own(call, api);
+	return stack_of(call, NULL, api);
 }

@@ -76,6 +76,7 @@ enum sosc_python_instr {
 // Where CPython 3.`minor` keeps things: bytes from the start of each struct, SOSC_NONE: not there.
 struct sosc_python {
 	uint32_t minor;
+	uint32_t state_thread; // of a thread state: its pthread_t
 	uint32_t state_frame; // of a thread state: its frame, or what leads to that
 	uint32_t inner_frame; // of what leads to it (_PyCFrame)
 	uint32_t frame_code;
@@ -85,6 +86,7 @@ struct sosc_python {
 	uint32_t instr_kind; // enum sosc_python_instr
 	uint32_t frame_owner; // a byte
 	uint32_t shim; // frames with such an owner, or a higher one, have no code
+	uint32_t frame_entry; // a byte: C code has called the function that runs the frame
 	uint32_t code_file;
 	uint32_t code_name;
 	uint32_t code_first_line;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Carries the stacks of BLOCKS from the instrument's own memory to a sink.
+"""Carries the stacks of BLOCKS, with codes among them, from the instrument's own memory to a sink.
 
 A thread takes room for a stack and then fills it, the head last. A stack without a head is being
 filled: all from there on is passed on once more, until nothing is missing. Who names a stack has
@@ -12,6 +12,7 @@ from soscope.wire import blocklayout, layout
 from soscope.wire.block import ControlBlock
 
 _COUNT = (1 << blocklayout.STACK_API) - 1
+_IS_CODE = 1 << blocklayout.STACK_CODE
 
 
 class StackTable:
@@ -58,7 +59,7 @@ class StackTable:
             head = words[start + first]
             if not head:
                 break
-            first += 1 + (head & _COUNT)
+            first += 1 + (head >> blocklayout.STACK_SIZE if head & _IS_CODE else head & _COUNT)
         return min(first, count)
 
     def _words(self, first: int, end: int) -> bytes:

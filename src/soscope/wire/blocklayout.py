@@ -8,6 +8,12 @@ from soscope.wire.layout import Layout
 BLOCK_FRAMES = 64
 STACK_API = 8
 STACK_CUT = 16
+STACK_CODE = 17
+STACK_SIZE = 32
+FRAME_INSTR = 32
+FRAME_INSTR_BITS = 30
+FRAME_ENTRY = 62
+FRAME_PYTHON = 63
 BLOCK_TICKS = 28
 
 # sosc_block_mode.
@@ -35,5 +41,6 @@ API_SBRK = 15
 
 BLOCKS = Layout(
     "sosc_blocks",
-    "bits:I mode:I words:Q words_used:Q stacks_lost:Q first_bucket:Q first_word:Q scale:Q",
+    "bits:I mode:I words:Q words_used:Q stacks_lost:Q first_bucket:Q first_word:Q scale:Q "
+    "first_layout:Q layouts:Q",
 )

@@ -83,9 +83,9 @@ RUBY_FREED = 1
 
 PYTHON = Layout(
     "sosc_python",
-    "minor:I state_frame:I inner_frame:I frame_code:I frame_tag:I frame_previous:I "
-    "frame_instr:I instr_kind:I frame_owner:I shim:I code_file:I code_name:I code_first_line:I "
-    "code_lines:I code_bytes:I text_length:I text_state:I text_ascii:I "
+    "minor:I state_thread:I state_frame:I inner_frame:I frame_code:I frame_tag:I frame_previous:I "
+    "frame_instr:I instr_kind:I frame_owner:I shim:I frame_entry:I code_file:I code_name:I "
+    "code_first_line:I code_lines:I code_bytes:I text_length:I text_state:I text_ascii:I "
     "text_compact:I bytes_data:I type_flags:I head_flags:I",
 )
 OBJECTS = Layout(

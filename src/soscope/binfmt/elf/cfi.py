@@ -90,6 +90,11 @@ class FrameTable:
         self._base = segment.vaddr
         self._starts, self._places = memoryview(table)[::2], memoryview(table)[1::2]
 
+    def start(self, vaddr: int) -> int | None:
+        """Return where the function begins that a link-time address may be in; None: in none."""
+        at = bisect_right(self._starts, vaddr - self._base) - 1
+        return self._base + self._starts[at] if at >= 0 else None
+
     def row(self, vaddr: int) -> Row | None:
         """Return what holds at a link-time address; None where nothing is said of it."""
         at = bisect_right(self._starts, vaddr - self._base) - 1

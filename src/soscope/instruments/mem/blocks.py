@@ -8,10 +8,11 @@ what strdup(3) allocates is a block, too. The agent says which function the prog
 from __future__ import annotations
 
 from soscope.control.instrument import Hooks, Instrument
+from soscope.instruments.mem.layouts import agent_layouts
 from soscope.instruments.mem.sampled import scale_of
 from soscope.prototypes import load
 from soscope.select.filter import ALL, compile_selection
-from soscope.wire import blocklayout, layout
+from soscope.wire import blocklayout, layout, objectlayout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,8 +48,8 @@ FUNCTIONS = (
     *(f"_Zd{kind}Pv{rest}" for kind in "la" for rest in _DELETE),
 )
 
-_BITS = 19  # of the number of buckets
-_WORDS = 1 << 22  # of stacks: some 350,000 of eleven frames
+_BITS = 20  # of the number of buckets
+_WORDS = 1 << 23  # of stacks and codes: some 350,000 of 23 frames
 
 
 def own_memory(sample_bytes: int | None = None) -> tuple[bytes, int]:
@@ -56,13 +57,25 @@ def own_memory(sample_bytes: int | None = None) -> tuple[bytes, int]:
 
     One in `sample_bytes` bytes is chosen, None: each block is recorded.
     """
-    first_bucket = blocklayout.BLOCKS.size
+    layouts = agent_layouts()
+    first_layout = blocklayout.BLOCKS.size
+    first_bucket = first_layout + len(layouts) + -len(layouts) % 8
     first_word = first_bucket + (8 << _BITS)
+    count = len(layouts) // objectlayout.PYTHON.size
     mode = blocklayout.BLOCKS_EXACT if sample_bytes is None else blocklayout.BLOCKS_SAMPLE
     head = blocklayout.BLOCKS.struct.pack(
-        _BITS, mode, _WORDS, 1, 0, first_bucket, first_word, scale_of(sample_bytes)
+        _BITS,
+        mode,
+        _WORDS,
+        1,
+        0,
+        first_bucket,
+        first_word,
+        scale_of(sample_bytes),
+        first_layout,
+        count,
     )
-    return head, first_word + 8 * _WORDS
+    return head + layouts, first_word + 8 * _WORDS
 
 
 class BlocksInstrument(Instrument):

@@ -10,7 +10,9 @@ from soscope.binfmt.dwarflines import DwarfLines
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.source import FileSource
 from soscope.errors import SoscopeError
+from soscope.instruments.mem.evaluator import NO_PART, Evaluator
 from soscope.instruments.mem.model import StackFrame
+from soscope.instruments.mem.pythonframes import PythonFrames, is_entry, is_python, mix
 from soscope.live.names.locate import Locator
 from soscope.live.names.staticnames import ImageNames, open_regular
 from soscope.model.image import TracedImage
@@ -31,7 +33,10 @@ HEAP_APIS = (blocklayout.API_BRK, blocklayout.API_SBRK)
 
 
 def stack_at(program: RecordedProgram, number: int) -> tuple[int, tuple[int, ...], bool]:
-    """Return (api, return addresses, whether there were more) of a stack; (0, (), False): none."""
+    """Return (api, words, whether there were more) of a stack; (0, (), False): there is none.
+
+    The words are its return addresses, and behind them frames of Python.
+    """
     words = program.stacks
     at = number * 8
     if not number or at + 8 > len(words):
@@ -50,6 +55,7 @@ class _NamedFile:
     def __init__(self, path: str, build_id: bytes) -> None:
         self._locator: Locator | None = None
         self._lines: DwarfLines | None = None
+        self._evaluator: Evaluator | None = None
         self.is_other = False
         self._fd = open_regular(path)
         if self._fd is None:
@@ -61,12 +67,17 @@ class _NamedFile:
                 return
             names = ImageNames(image, build_id=image.build_id, path=path, roots=[""])
             self._locator = Locator(image, names)
+            self._evaluator = Evaluator(image, names)
         except (SoscopeError, OSError):
             return  # its functions stay without names
         try:
             self._lines = DwarfLines(os.fdopen(os.dup(self._fd), "rb"))
         except (ImportError, OSError):
             pass  # lines are not known
+
+    def part(self, vaddr: int) -> int:
+        """Say whether the call in front of a return address is in what runs Python code."""
+        return NO_PART if self._evaluator is None else self._evaluator.part(vaddr - 1)
 
     def frame(self, name: str, vaddr: int) -> StackFrame:
         """Return what a return address is called: the call is in front of it."""
@@ -91,28 +102,42 @@ class FrameNames:
 
     def __init__(self) -> None:
         self._files: dict[tuple[str, bytes], _NamedFile] = {}
-        self._known: dict[tuple[int, int, int], StackFrame] = {}
+        self._known: dict[tuple[int, int, int], tuple[StackFrame, int]] = {}
+        self._python: dict[int, PythonFrames] = {}
         self.others: set[str] = set()
 
-    def of(self, program: RecordedProgram, pid: int, addr: int) -> StackFrame:
-        """Return the frame that `addr` is of in process `pid`."""
-        key = program.index, pid, addr
-        frame = self._known.get(key)
-        if frame is None:
-            frame = self._known[key] = self._make(program, pid, addr)
-        return frame
+    def stack(
+        self, program: RecordedProgram, pid: int, words: tuple[int, ...]
+    ) -> tuple[StackFrame, ...]:
+        """Return the frames that the words of a stack stand for in process `pid`."""
+        native = [self._of(program, pid, word) for word in words if not is_python(word)]
+        frames = [frame for frame, _ in native]
+        if len(native) == len(words):
+            return tuple(frames)
+        python = self._python.setdefault(program.index, PythonFrames(program))
+        own = [(python.of(word), is_entry(word)) for word in words if is_python(word)]
+        return tuple(mix(frames, [part for _, part in native], own))
 
-    def _make(self, program: RecordedProgram, pid: int, addr: int) -> StackFrame:
+    def _of(self, program: RecordedProgram, pid: int, addr: int) -> tuple[StackFrame, int]:
+        """Return the frame that `addr` is of, and which part of the evaluator that is."""
+        key = program.index, pid, addr
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._make(program, pid, addr)
+        return known
+
+    def _make(self, program: RecordedProgram, pid: int, addr: int) -> tuple[StackFrame, int]:
         image = _image_of(program, pid, addr)
         if image is None:
-            return StackFrame(None, None, addr)
+            return StackFrame(None, None, addr), NO_PART
         key = image.path, image.build_id
         file = self._files.get(key)
         if file is None:
             file = self._files[key] = _NamedFile(image.path, image.build_id)
             if file.is_other:
                 self.others.add(image.path)
-        return file.frame(image.name, addr - image.load_bias)
+        vaddr = addr - image.load_bias
+        return file.frame(image.name, vaddr), file.part(vaddr)
 
 
 def _image_of(program: RecordedProgram, pid: int, addr: int) -> TracedImage | None:

@@ -23,6 +23,7 @@ def _pack(of: PythonLayout) -> bytes:
     minor = of.version[1]
     fields = {
         "minor": minor,
+        "state_thread": of.tstate_thread_id,
         "state_frame": of.tstate_frame,
         "inner_frame": of.cframe_frame,
         "frame_code": of.frame_code,
@@ -32,6 +33,7 @@ def _pack(of: PythonLayout) -> bytes:
         "instr_kind": of.instr_kind,
         "frame_owner": of.frame_owner,
         "shim": of.owner_shim,
+        "frame_entry": of.frame_entry,
         "code_file": of.code_filename,
         "code_name": of.code_name,
         "code_first_line": of.code_firstlineno,

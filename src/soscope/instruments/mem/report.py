@@ -36,7 +36,7 @@ PEAK = "peak"  # when most bytes were there,
 SAMPLED = "sampled"  # the mode of objects that were chosen by chance
 TEMPORARY = "temporary"  # or blocks that were freed at once
 
-# program, pid, api, return addresses
+# program, pid, api, the words of a stack
 _Key = tuple[int, int, int, tuple[int, ...]]
 _FIELDS = 6  # of a survivor's row
 _MORE = 2  # of one that is an estimate: what the squares of its errors are expected to be
@@ -51,6 +51,13 @@ class _Sum:
     def __init__(self) -> None:
         self.count = self.bytes = self.variance = 0.0
         self.threads: set[int] = set()
+
+    def add(self, other: _Sum) -> None:
+        """Add what another one has."""
+        self.count += other.count
+        self.bytes += other.bytes
+        self.variance += other.variance
+        self.threads |= other.threads
 
 
 _Rows = dict[_Key, _Sum]
@@ -273,10 +280,13 @@ class _Native:
     def _name(self, rows: _Rows) -> None:
         """Make rows of the report."""
         programs = self._recording.programs
-        for (program, pid, api, addrs), row in rows.items():
-            frames: tuple[StackFrame, ...] = tuple(
-                self._frames.of(programs[program], pid, addr) for addr in addrs
-            )
+        named: dict[tuple[int, int, tuple[StackFrame, ...]], _Sum] = {}
+        for (program, pid, api, words), row in rows.items():
+            frames = self._frames.stack(programs[program], pid, words)
+            same = named.setdefault((pid, api, frames), row)
+            if same is not row:  # other instructions of the same lines
+                same.add(row)
+        for (pid, api, frames), row in named.items():
             thread = min(row.threads) if len(row.threads) == 1 else None
             name = APIS.get(api, APIS[0])
             error = None if self._report.sample_bytes is None else half_width(row.variance)

@@ -34,6 +34,7 @@ AGENT_FIELDS = (
     "frame_instr",
     "instr_kind",  # BYTE_INDEX, UNIT_INDEX or POINTER
     "frame_owner",  # one byte; NOTHING where there are no frames without code
+    "frame_entry",  # one byte: C code has called for the frame; NOTHING but in 3.11
     "owner_shim",  # a frame whose owner is this or more has no code: go to the previous
     "code_filename",
     "code_name",
@@ -100,6 +101,7 @@ class PythonLayout:
     dict_keys_head: int
     tstate_interp: int = 16
     owner_shim: int = NOTHING
+    frame_entry: int = NOTHING
     object_refcnt: int = 0
     object_type: int = 8
     var_size: int = 16
@@ -242,6 +244,7 @@ _3_11 = replace(
     frame_instr=56,
     instr_kind=POINTER,
     frame_owner=69,
+    frame_entry=68,
     frame_data=72,
     code_filename=112,
     code_name=120,
@@ -265,6 +268,7 @@ _3_12 = replace(
     frame_code=0,
     frame_previous=8,
     frame_owner=70,
+    frame_entry=NOTHING,
     owner_shim=3,
     code_firstlineno=68,
     code_bytecode=192,

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+// The frames of Python in the stacks of blocks: of a thread that holds the interpreter's lock. Nobody
+// else changes them then, nor frees their code.
+//
+// A code object may be gone when a stack is read. So a copy of its names and lines lies among the
+// stacks, and frames name that by its number.
+
+#include "pythonstack.h"
+#include "arch.h"
+#include "blocks.h"
+#include "image.h"
+#include "python.h"
+#include "sys.h"
+
+enum {
+	LOOK_MAX = 512, // frames that are looked at
+	TYPE = 8, // ob_type
+	SEEN_BITS = 11,
+	MINOR_WITH_INLINED_CALLS = 11, // before, each frame has a call of its own that runs it
+	CODES = 1 << 19, // numbers of origins
+};
+
+bool sosc_python_stacks;
+
+static const struct sosc_loaded *interpreter;
+static const struct sosc_python *layouts, *layout;
+static uint32_t layout_count;
+static void *(*thread_state)(void);
+static uint64_t code_type;
+static uint32_t *numbers; // of copies among the stacks, by the number of an origin
+static uint32_t preparing;
+
+static struct seen { // a code object that was there not long ago
+	uint32_t version; // odd: it is being written
+	uint32_t number;
+	struct sosc_origin code;
+} seen[1 << SEEN_BITS];
+
+/** A session begins, whose stacks have no code yet. */
+void sosc_python_stacks_start(const struct sosc_python *known, uint32_t count)
+{
+	layouts = known;
+	layout_count = count;
+	layout = NULL;
+	interpreter = NULL;
+	sosc_python_stacks = false;
+	memset(seen, 0, sizeof(seen));
+	if (numbers)
+		(void)sosc_sys3(SYS_MADVISE, (long)numbers, CODES * sizeof(*numbers),
+				MADV_DONTNEED);
+}
+
+/** An image has calls of blocks: it may be an interpreter. */
+void sosc_python_stacks_see(const struct sosc_loaded *image)
+{
+	static const struct sosc_loaded *last;
+
+	if (interpreter || image == last || !layout_count)
+		return;
+	last = image;
+	// debug builds have other structs; Py_REF_DEBUG alone defines this
+	if (!sosc_python_is_in(image) || sosc_function_of(image, "_Py_NegativeRefcount"))
+		return;
+	interpreter = image;
+	__atomic_store_n(&sosc_python_stacks, true, __ATOMIC_RELEASE);
+}
+
+/** An image has gone. */
+void sosc_python_stacks_forget(const struct sosc_loaded *image)
+{
+	if (image != interpreter)
+		return;
+	__atomic_store_n(&sosc_python_stacks, false, __ATOMIC_RELEASE);
+	interpreter = NULL;
+	layout = NULL;
+}
+
+static bool look_up(void *to, const char *name)
+{
+	uint64_t addr = sosc_function_of(interpreter, name);
+
+	memcpy(to, &addr, sizeof(addr));
+	return addr != 0;
+}
+
+// Its version is known when it has begun.
+static const struct sosc_python *find_layout(void)
+{
+	const char *(*version)(void);
+	const struct sosc_python *known;
+
+	if (!look_up(&version, "Py_GetVersion") || !look_up(&code_type, "PyCode_Type") ||
+	    (!look_up(&thread_state, "PyThreadState_GetUnchecked") &&
+	     !look_up(&thread_state, "_PyThreadState_UncheckedGet")))
+		return NULL;
+	known = sosc_python_known(version(), layouts, layout_count);
+	if (!known || !sosc_origins_init())
+		return NULL;
+	if (!numbers) {
+		numbers = sosc_mmap(NULL, CODES * sizeof(*numbers), PROT_READ | PROT_WRITE,
+				    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (sosc_mmap_failed(numbers))
+			numbers = NULL;
+	}
+	return numbers ? known : NULL;
+}
+
+static bool prepare(void)
+{
+	const struct sosc_python *known;
+	int (*is_initialized)(void);
+
+	if (!look_up(&is_initialized, "Py_IsInitialized") || !is_initialized() ||
+	    __atomic_exchange_n(&preparing, 1, __ATOMIC_ACQUIRE))
+		return false;
+	known = find_layout();
+	if (known)
+		__atomic_store_n(&layout, known, __ATOMIC_RELEASE);
+	else
+		__atomic_store_n(&sosc_python_stacks, false, __ATOMIC_RELEASE);
+	__atomic_store_n(&preparing, 0, __ATOMIC_RELEASE);
+	return known;
+}
+
+// ---- code --------------------------------------------------------------------------
+
+static inline uint64_t word_at(uint64_t addr)
+{
+	return *(const uint64_t *)addr;
+}
+
+static bool is_code(const struct sosc_origin *a, const struct sosc_origin *b)
+{
+	return a->code == b->code && a->lines == b->lines && a->file == b->file &&
+	       a->name == b->name && a->first_line == b->first_line;
+}
+
+static uint32_t make_number(const struct sosc_python *at, const struct sosc_origin *code)
+{
+	struct sosc_code_texts texts = sosc_python_texts(at, code);
+	uint32_t origin = sosc_origin_code(code, &texts);
+
+	if (!origin)
+		return 0;
+	if (!numbers[origin])
+		numbers[origin] =
+			sosc_stack_code((const void *)sosc_origins[origin].copy, at->minor);
+	return numbers[origin];
+}
+
+// The number of a code object's copy, 0: there is no room for it.
+static uint32_t number_of(const struct sosc_python *at, uint64_t addr, bool sealed)
+{
+	struct sosc_origin code = sosc_python_code(at, addr);
+	struct seen *entry = &seen[addr * 0x9e3779b97f4a7c15ull >> (64 - SEEN_BITS)];
+	uint32_t version = __atomic_load_n(&entry->version, __ATOMIC_ACQUIRE);
+	uint32_t number = entry->number;
+	bool is_same = is_code(&entry->code, &code);
+
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	if (is_same && !(version & 1) && entry->version == version)
+		return number;
+	if (sealed)
+		return 0; // a copy may take new memory
+	number = make_number(at, &code);
+	version &= ~1u;
+	if (number && __atomic_compare_exchange_n(&entry->version, &version, version + 1, false,
+						  __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+		entry->number = number;
+		entry->code = code;
+		__atomic_store_n(&entry->version, version + 2, __ATOMIC_RELEASE);
+	}
+	return number;
+}
+
+// ---- frames --------------------------------------------------------------------------
+
+// The thread's own state, where it holds the interpreter's lock; else 0. Up to 3.11 it is asked for
+// that of whichever thread holds it.
+static uint64_t own_state(const struct sosc_python *at)
+{
+	uint64_t state = (uint64_t)thread_state();
+
+	return state && word_at(state + at->state_thread) == sosc_thread_pointer() ? state : 0;
+}
+
+static uint64_t instr_of(const struct sosc_python *at, uint64_t frame, uint64_t code)
+{
+	uint64_t instr = (uint64_t)sosc_python_instr(at, frame, code);
+
+	return (instr & ((1ull << SOSC_FRAME_INSTR_BITS) - 1)) << SOSC_FRAME_INSTR;
+}
+
+static bool is_entry(const struct sosc_python *at, uint64_t frame)
+{
+	return at->minor < MINOR_WITH_INLINED_CALLS ||
+	       (at->frame_entry != SOSC_NONE && *(const uint8_t *)(frame + at->frame_entry));
+}
+
+/**
+ * Store the frames of Python that this thread is in, the innermost first, as stacks have them
+ * (SOSC_FRAME_PYTHON). Return how many: at most @room; 0 where it does not hold the interpreter's
+ * lock.
+ */
+uint32_t sosc_python_stack(uint64_t *frames, uint32_t room, bool sealed)
+{
+	const struct sosc_python *at = __atomic_load_n(&layout, __ATOMIC_ACQUIRE);
+	uint64_t state, frame;
+	uint32_t count = 0;
+
+	if (!at && (sealed || !prepare()))
+		return 0;
+	at = layout;
+	if (!at)
+		return 0;
+	state = own_state(at);
+	frame = state ? sosc_python_newest(at, state) : 0;
+	for (int i = 0; frame && i < LOOK_MAX && count < room; i++) {
+		uint64_t code, word = 1ull << SOSC_FRAME_PYTHON;
+
+		if (sosc_python_is_shim(at, frame)) {
+			if (count)
+				frames[count - 1] |= 1ull << SOSC_FRAME_ENTRY;
+			frame = word_at(frame + at->frame_previous);
+			continue;
+		}
+		code = word_at(frame + at->frame_code) & ~(uint64_t)at->frame_tag;
+		if (code && word_at(code + TYPE) == code_type) {
+			word |= number_of(at, code, sealed) | instr_of(at, frame, code);
+			if (is_entry(at, frame))
+				word |= 1ull << SOSC_FRAME_ENTRY;
+			frames[count++] = word;
+		}
+		frame = word_at(frame + at->frame_previous);
+	}
+	return count;
+}

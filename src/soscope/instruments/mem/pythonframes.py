@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The frames of Python in stacks of blocks: their names, and between which others they lie.
+
+The agent gives a stack's return addresses, and then its Python frames. C code that runs Python code
+calls the evaluator; that runs frames until the one returns that it was called for, the *entry*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import unpack_from
+
+from soscope.binfmt.source import BufferSource
+from soscope.instruments.mem.evaluator import BODY, COLD
+from soscope.instruments.mem.model import StackFrame
+from soscope.instruments.mem.origins import OriginCode
+from soscope.live.python.lines import line_of
+from soscope.recording.names import RecordedProgram
+from soscope.wire import blocklayout as layout
+
+_MAJOR = 3
+_INSTR = (1 << layout.FRAME_INSTR_BITS) - 1
+_SIGN = 1 << layout.FRAME_INSTR_BITS - 1
+_NUMBER = (1 << layout.FRAME_INSTR) - 1
+
+_UNKNOWN = StackFrame(None, None, None)
+
+
+def is_python(word: int) -> bool:
+    """Say whether a word of a stack is a frame of Python, and no return address."""
+    return bool(word >> layout.FRAME_PYTHON & 1)
+
+
+def is_entry(word: int) -> bool:
+    """Say whether a frame of Python was called by C code."""
+    return bool(word >> layout.FRAME_ENTRY & 1)
+
+
+class PythonFrames:
+    """Names of the frames of Python in one program of a recording."""
+
+    def __init__(self, program: RecordedProgram) -> None:
+        self._program = program
+        self._codes: dict[int, tuple[OriginCode, int] | None] = {}
+        self._known: dict[int, StackFrame] = {}
+        self._same: dict[tuple[str, str, int], StackFrame] = {}  # records are one, or not the same
+
+    def of(self, word: int) -> StackFrame:
+        """Return what a frame is called; nothing is known of one whose code found no room."""
+        frame = self._known.get(word)
+        if frame is None:
+            frame = self._known[word] = self._make(word)
+        return frame
+
+    def _make(self, word: int) -> StackFrame:
+        number = word & _NUMBER
+        if number not in self._codes:
+            self._codes[number] = self._read(number)
+        known = self._codes[number]
+        if known is None:
+            return _UNKNOWN
+        code, minor = known
+        instr = word >> layout.FRAME_INSTR & _INSTR
+        instr -= instr << 1 & _SIGN << 1
+        line = line_of(code.lines, code.first_line, instr, (_MAJOR, minor))
+        said = code.name, code.file, code.first_line if line is None else line
+        frame = self._same.get(said)
+        if frame is None:
+            frame = self._same[said] = StackFrame(None, said[0], None, *said[1:])
+        return frame
+
+    def _read(self, number: int) -> tuple[OriginCode, int] | None:
+        words, at = self._program.stacks, number * 8
+        if not number or at + 8 > len(words):
+            return None
+        (head,) = unpack_from("<Q", words, at)
+        if not head >> layout.STACK_CODE & 1:
+            return None
+        size = 8 * (head >> layout.STACK_SIZE)
+        source = BufferSource(bytes(words[at + 8 : at + 8 + size]))
+        try:
+            return OriginCode(source, 0), head >> layout.STACK_API & 0xFF
+        except ValueError:
+            return None  # cut off
+
+
+def mix(
+    native: Sequence[StackFrame], parts: Sequence[int], own: Sequence[tuple[StackFrame, bool]]
+) -> list[StackFrame]:
+    """Return native frames with those of Python in the places of the evaluator's.
+
+    `parts` says of each native frame whether it is the evaluator's, `own` of each frame of Python
+    whether it is an entry. Where there are as many of the one as of the other, or the stack was cut
+    off, each evaluator gives way to the frames that it ran. Else which is which is not known, and
+    all frames of Python stand together in the place of the innermost evaluator; behind all others
+    where no evaluator is known.
+    """
+    runs = _runs(own)
+    places = [at for at, part in enumerate(parts) if part == BODY]
+    if len(places) != len(runs):
+        also = [at for at, part in enumerate(parts) if part in (BODY, COLD)]
+        places = also if len(also) == len(runs) else places
+    is_cut = layout.BLOCK_FRAMES in (len(native), len(own))
+    if len(places) != len(runs) and not is_cut:
+        places = places[:1]
+        runs = [[frame for run in runs for frame in run]]
+    count = min(len(places), len(runs))
+    instead = dict(zip(places, runs, strict=False))
+    mixed: list[StackFrame] = []
+    for at, frame in enumerate(native):
+        mixed += instead.get(at, [frame])
+    for run in runs[count:]:
+        mixed += run
+    return mixed
+
+
+def _runs(own: Sequence[tuple[StackFrame, bool]]) -> list[list[StackFrame]]:
+    """Return the frames that each call of the evaluator has run."""
+    runs: list[list[StackFrame]] = []
+    is_new = True
+    for frame, is_last in own:
+        if is_new:
+            runs.append([])
+        runs[-1].append(frame)
+        is_new = is_last
+    return runs
