@@ -133,8 +133,7 @@ bool sosc_frame_at(const struct sosc_loaded *image, uint64_t addr, struct sosc_f
 	if (!inside(image, fde))
 		return false;
 	cie = fde + 4 - word_at(fde + 4);
-	if (!inside(image, cie) ||
-	    !parse_common(cie, function, &encoding) ||
+	if (!inside(image, cie) || !parse_common(cie, function, &encoding) ||
 	    (uint64_t)(fde + 8) + (uint64_t)(int64_t)word_at(fde + 8) != function->start)
 		return false;
 	function->end = function->start + (uint32_t)word_at(fde + 12);

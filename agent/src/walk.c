@@ -398,8 +398,7 @@ static __attribute__((noinline)) uint32_t stack_with_own(const struct sosc_block
 {
 	struct own own;
 
-	own.count =
-		sosc_python_stack(own.frames, SOSC_BLOCK_FRAMES, sosc_is_sealed(call->thread));
+	own.count = sosc_python_stack(own.frames, SOSC_BLOCK_FRAMES, sosc_is_sealed(call->thread));
 	return stack_of(call, &own, api);
 }
 

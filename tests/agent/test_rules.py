@@ -62,9 +62,7 @@ def places(image: ElfImage) -> list[int]:
     segment = next(entry for entry in image.segments if entry.type == c.PT_GNU_EH_FRAME)
     data = image.source.read(image.locate(segment.vaddr), segment.filesz)
     count = struct.unpack_from("<I", data, 8)[0]
-    starts = [
-        segment.vaddr + struct.unpack_from("<i", data, 12 + 8 * at)[0] for at in range(count)
-    ]
+    starts = [segment.vaddr + struct.unpack_from("<i", data, 12 + 8 * at)[0] for at in range(count)]
     chance = random.Random(1)
     chosen = sorted(chance.sample(starts, min(len(starts), 2500)))
     return [start + add for start in chosen for add in (0, 1, 4, chance.randrange(5, 400))]

@@ -97,8 +97,10 @@ def test_stacks_are_those_of_backtrace(name: str, tmp_path: Path) -> None:
         [*library, "-DNAME=through_outer", "-fno-omit-frame-pointer", "-o", "libouter.so"],
         [*library, "-DCONSTRUCTOR=701", "-o", "libfirst.so"],
         [*library, "-DCONSTRUCTOR=1702", "-o", "libsecond.so"],
-        [*cc, "-rdynamic", "-pthread", str(TARGETS / "stacks.c"), "-o", "stacks"]
-        + ["libinner.so", "libouter.so", f"-Wl,-rpath,{tmp_path}"],
+        [
+            *[*cc, "-rdynamic", "-pthread", str(TARGETS / "stacks.c"), "-o", "stacks"],
+            *["libinner.so", "libouter.so", f"-Wl,-rpath,{tmp_path}"],
+        ],
     ]
     for step in steps:
         done = run(step, cwd=tmp_path)
@@ -145,8 +147,9 @@ def test_code_without_either_ends_a_stack(tmp_path: Path) -> None:
 
 
 ASSEMBLY = """
-__asm__(".globl plain\\nplain: push %rbx; push %rbp; mov %rsi, %rbp; sub $40, %rsp; call malloc@PLT;"
-        "add $40, %rsp; pop %rbp; pop %rbx; ret\\n.type plain, @function\\n.size plain, . - plain");
+__asm__(".globl plain\\nplain: push %rbx; push %rbp; mov %rsi, %rbp; sub $40, %rsp;"
+        "call malloc@PLT; add $40, %rsp; pop %rbp; pop %rbx; ret\\n.type plain, @function\\n"
+        ".size plain, . - plain");
 void *plain(long size, uint64_t fp);
 int main(void)
 {
@@ -166,7 +169,8 @@ def test_assembly_without_tables_ends_a_stack(tmp_path: Path) -> None:
     report, _ = recorded(tmp_path, [built("assembly.c", ASSEMBLY)])
     stacks = names(report)
     assert {stack[0] for stack in stacks} == {"plain"}
-    assert sum(row["count"] for row in report["native"] if row["bytes"] == 1234 * row["count"]) == 33
+    rows = [row for row in report["native"] if row["bytes"] == 1234 * row["count"]]
+    assert sum(row["count"] for row in rows) == 33
 
 
 def test_stacks_of_musl_programs(tmp_path: Path) -> None:

@@ -25,7 +25,8 @@ enum {
 	SOSC_BLOCK_FRAMES = 64, // of a stack at most
 	SOSC_STACK_API = 8, // in a head: the lowest bit of the api; below it: how many frames
 	SOSC_STACK_CUT = 16, // in a head, a bit: there were more frames
-	SOSC_STACK_CODE = 17, // in a head, a bit: it is that of a code; then in the place of the api
+	SOSC_STACK_CODE =
+		17, // in a head, a bit: it is that of a code; then in the place of the api
 	// the minor version of Python, and
 	SOSC_STACK_SIZE = 32, // the lowest bit of how many words it has
 	// A frame of Python: the number of its code, and
