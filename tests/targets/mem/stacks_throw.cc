@@ -24,7 +24,10 @@ __attribute__((noinline)) static void *take(long size)
 
 struct Holder {
 	long size;
-	~Holder() { take(size); }
+	~Holder()
+	{
+		take(size);
+	}
 };
 
 __attribute__((noinline)) static void thrower(int depth)
@@ -37,12 +40,20 @@ __attribute__((noinline)) static void thrower(int depth)
 }
 
 struct Base {
-	virtual ~Base() {}
-	virtual void *run(long size) { return take(size); }
+	virtual ~Base()
+	{
+	}
+	virtual void *run(long size)
+	{
+		return take(size);
+	}
 };
 
 struct Derived : virtual Base {
-	void *run(long size) override { return Base::run(size); }
+	void *run(long size) override
+	{
+		return Base::run(size);
+	}
 };
 
 int main()
