@@ -17,6 +17,7 @@
 #include "lookup.h"
 #include "origin.h"
 #include "python.h"
+#include "refs.h"
 #include "ruby.h"
 #include "slot.h"
 #include "sys.h"
@@ -83,6 +84,7 @@ static void take_place(void)
 	mine->side = (uint64_t)sosc_side;
 	mine->tally = (uint64_t)&sosc_objects_tally;
 	mine->ruby = (uint64_t)&sosc_ruby;
+	mine->refs = (uint64_t)&sosc_refs;
 	__atomic_store_n(&mine->pid, (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0), __ATOMIC_RELEASE);
 	place = mine;
 }
@@ -214,24 +216,24 @@ static bool is_over(void)
 	return sosc_is_quiet() || sosc_control->command == SOSC_COMMAND_STOP;
 }
 
-/** Have soscope look at the objects, and wait until it has. */
-void sosc_objects_ask(enum sosc_objects_reason reason)
+/** Have soscope look at the objects, and wait until it has; whether it has. */
+bool sosc_objects_ask(enum sosc_objects_reason reason)
 {
 	uint64_t heartbeat = 0;
-	uint32_t number, still = 0;
+	uint32_t number, answered = 0, still = 0;
 
 	if (is_over() || place == &without_place || place->state != SOSC_OBJECTS_COUNTING ||
 	    !is_place_ours())
-		return;
+		return false;
 	if (__atomic_exchange_n(&asking, 1, __ATOMIC_ACQUIRE))
-		return; // another thread does
+		return false; // another thread does
 	place->reason = reason;
 	number = place->asked + 1;
 	__atomic_store_n(&place->asked, number, __ATOMIC_RELEASE);
 	while (still < PATIENCE && !is_over()) {
-		uint32_t answered = __atomic_load_n(&place->answered, __ATOMIC_ACQUIRE);
 		uint64_t seen = __atomic_load_n(&sosc_control->heartbeat, __ATOMIC_ACQUIRE);
 
+		answered = __atomic_load_n(&place->answered, __ATOMIC_ACQUIRE);
 		if (answered == number)
 			break;
 		still = seen == heartbeat ? still + 1 : 0;
@@ -239,6 +241,7 @@ void sosc_objects_ask(enum sosc_objects_reason reason)
 		(void)sosc_wait(&place->answered, answered, SLICE);
 	}
 	__atomic_store_n(&asking, 0, __ATOMIC_RELEASE);
+	return answered == number;
 }
 
 // ---- the way in ------------------------------------------------------------------
@@ -284,7 +287,7 @@ static enum sosc_next entry(struct sosc_call *call)
 	if (sosc_is_sealed(call->thread) || !is_place_ours())
 		return SOSC_GO_ON;
 	if (is_exec(name_of(call))) {
-		sosc_objects_ask(SOSC_OBJECTS_AT_EXEC);
+		(void)sosc_objects_ask(SOSC_OBJECTS_AT_EXEC);
 		return SOSC_GO_ON;
 	}
 	image = sosc_image_of(call->layer->addr);

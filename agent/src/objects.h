@@ -52,7 +52,7 @@ void sosc_objects_ready(void);
 void sosc_objects_done(enum sosc_objects_order order);
 enum sosc_objects_refusal sosc_objects_refused(void);
 void sosc_objects_refuse(enum sosc_objects_refusal why, const char *text);
-void sosc_objects_ask(enum sosc_objects_reason reason);
+bool sosc_objects_ask(enum sosc_objects_reason reason);
 uint64_t sosc_function_of(const struct sosc_loaded *image, const char *name);
 
 #pragma GCC visibility pop

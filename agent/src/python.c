@@ -42,14 +42,21 @@ bool sosc_python_is_in(const struct sosc_loaded *image)
 	return sosc_function_of(image, "Py_IsInitialized") && sosc_function_of(image, "PyList_New");
 }
 
-static bool look_up(void *to, const char *name)
+/** Whether the interpreter has a function, or a variable, of that name. @to: where its address goes. */
+bool sosc_python_look_up(void *to, const char *name)
 {
 	uint64_t addr = sosc_function_of(interpreter, name);
 
 	memcpy(to, &addr, sizeof(addr));
-	if (!addr)
-		sosc_objects_refuse(SOSC_OBJECTS_NO_FUNCTION, name);
 	return addr != 0;
+}
+
+static bool look_up(void *to, const char *name)
+{
+	if (sosc_python_look_up(to, name))
+		return true;
+	sosc_objects_refuse(SOSC_OBJECTS_NO_FUNCTION, name);
+	return false;
 }
 
 #define NEEDED(name) look_up(&sosc_python.name, #name)
@@ -222,7 +229,7 @@ static void *ended(void *self, void *arguments)
 	if (sosc_objects_count && plan) {
 		if (plan->flags & SOSC_OBJECTS_COLLECT)
 			collect_garbage();
-		sosc_objects_ask(SOSC_OBJECTS_AT_END);
+		(void)sosc_objects_ask(SOSC_OBJECTS_AT_END);
 	}
 	sosc_objects_count = false;
 	sosc_python.Py_IncRef(sosc_python._Py_NoneStruct);
@@ -364,6 +371,10 @@ static int carry_out(void *order)
 		break;
 	case SOSC_OBJECTS_END:
 		leave();
+		break;
+	case SOSC_OBJECTS_REFS:
+		if (sosc_objects_count)
+			sosc_python_refs();
 		break;
 	}
 	sosc_objects_done((enum sosc_objects_order)(uint64_t)order);

@@ -57,6 +57,14 @@ struct sosc_python_api {
 	// of a program that soscope has started
 	void *(*PyRun_String)(const char *text, int start, void *globals, void *locals);
 	void *(*PyDict_New)(void);
+	// to tell which objects refer to which
+	int (*PyObject_GC_IsTracked)(void *object);
+	void *(*PyImport_GetModuleDict)(void);
+	void *(*PyThreadState_GetInterpreter)(void *state);
+	void *(*PyInterpreterState_ThreadHead)(void *interpreter);
+	void *(*PyThreadState_Next)(void *state);
+	void *PyTuple_Type;
+	void *PyDict_Type;
 	// of some versions alone
 	void *(*thread_state)(void);
 	int (*PyRefTracer_SetTracer)(sosc_tracer *tracer, void *data);
@@ -66,6 +74,8 @@ struct sosc_python_api {
 extern struct sosc_python_api sosc_python;
 extern struct sosc_python sosc_python_layout;
 
+bool sosc_python_look_up(void *to, const char *name);
+void sosc_python_refs(void);
 void sosc_python_try(const struct sosc_loaded *image);
 bool sosc_python_is_in(const struct sosc_loaded *image);
 const struct sosc_python *sosc_python_known(const char *version, const struct sosc_python *layouts,

@@ -205,7 +205,7 @@ static void ended(sosc_value unused)
 	if (plan->flags & SOSC_OBJECTS_COLLECT)
 		collect();
 	sosc_ruby_look();
-	sosc_objects_ask(SOSC_OBJECTS_AT_END);
+	(void)sosc_objects_ask(SOSC_OBJECTS_AT_END);
 	sosc_objects_count = false;
 }
 
@@ -344,6 +344,10 @@ static void carry_out(void *unused)
 		if (sosc_objects_count)
 			leave();
 		sosc_side_clear();
+		break;
+	case SOSC_OBJECTS_REFS:
+		if (sosc_objects_count)
+			sosc_ruby_refs();
 		break;
 	}
 	sosc_objects_done(order);

@@ -60,6 +60,12 @@ struct sosc_ruby_api {
 	int (*rb_const_defined)(sosc_value class, uint64_t id);
 	const sosc_value *rb_cObject;
 	const char *ruby_version;
+	// to tell which objects refer to which
+	void (*rb_objspace_reachable_objects_from)(sosc_value object,
+						   void (*function)(sosc_value object, void *data),
+						   void *data);
+	void (*rb_objspace_reachable_objects_from_root)(
+		void (*function)(const char *category, sosc_value object, void *data), void *data);
 	// of some versions alone
 	const char *(*rb_source_location_cstr)(int *line);
 	const char *(*rb_sourcefile)(void);
@@ -123,6 +129,7 @@ static inline bool sosc_ruby_has_class(uint32_t kind)
 	return kind < KIND_IMEMO;
 }
 
+void sosc_ruby_refs(void);
 bool sosc_ruby_is_in(const struct sosc_loaded *image);
 void sosc_ruby_try(const struct sosc_loaded *image);
 uint32_t sosc_ruby_origin(void);

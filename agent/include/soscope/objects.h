@@ -31,6 +31,7 @@ enum sosc_objects_order { // what soscope has a running interpreter do
 	SOSC_OBJECTS_BEGIN = 1, // count objects, those that there are, too: they have no origin
 	SOSC_OBJECTS_GARBAGE = 2, // collect it
 	SOSC_OBJECTS_END = 3, // count no more; all is as it was
+	SOSC_OBJECTS_REFS = 4, // tell which objects refer to which, in parts
 };
 
 enum sosc_objects_runtime {
@@ -64,6 +65,7 @@ enum sosc_objects_refusal {
 enum sosc_objects_reason { // why a process asks soscope to look at its objects
 	SOSC_OBJECTS_AT_END = 1, // behind its last statement and its exit handlers
 	SOSC_OBJECTS_AT_EXEC = 2, // it is about to execute another program
+	SOSC_OBJECTS_HAS_REFS = 3, // a part of the references is there; the interpreter waits
 };
 
 // How the frame says which instruction it executes.
@@ -99,6 +101,12 @@ struct sosc_python {
 	uint32_t bytes_data;
 	uint32_t type_flags;
 	uint32_t head_flags; // types with one of them have 16 bytes more in front of an object
+	uint32_t frame_values; // its variables, then its stack
+	uint32_t code_values; // an int: how many variables
+	uint32_t code_stack; // an int: how many words of stack
+	uint32_t code_cells; // a tuple: variables more; SOSC_NONE: they are among the others
+	uint32_t code_frees; // the same
+	uint32_t code_consts;
 };
 
 struct sosc_objects {
@@ -129,6 +137,7 @@ struct sosc_objects_place { // what one process has
 	uint64_t tally; // addr of struct sosc_objects_tally
 	uint8_t text[SOSC_OBJECTS_TEXT];
 	uint64_t ruby; // addr of struct sosc_ruby
+	uint64_t refs; // addr of struct sosc_refs
 };
 
 struct sosc_objects_call { // argument of soscope_agent_objects
@@ -238,6 +247,27 @@ struct sosc_ruby_row { // objects of one origin and type
 	uint64_t count; // 0: an empty row
 	uint64_t bytes;
 	uint64_t squares; // of the objects' sizes, added up; UINT64_MAX: or more
+};
+
+enum sosc_ref { // what a word of a part is: three low bits
+	SOSC_REF_OBJECT = 0, // addr of an object that the holder refers to
+	SOSC_REF_HOLDER = 1, // addr of an object; what follows is what it refers to
+	SOSC_REF_TYPE = 2, // addr of the holder's own type
+	SOSC_REF_FRAME = 3, // addr of a frame that runs: a holder
+	SOSC_REF_THREAD = 4, // addr of a thread state: a holder
+	SOSC_REF_MAYBE = 5, // what the holder has may be an address, of before or now
+	SOSC_REF_ROOT = 6, // addr << 3 of a text: a holder; Ruby itself refers to what follows
+	SOSC_REF_KEY = 7, // addr of a key of the holder, a dictionary
+};
+
+enum { SOSC_REF_BITS = 7 };
+
+struct sosc_refs { // which objects refer to which, in the process's own memory
+	uint64_t words; // addr of u64[count]
+	uint64_t count;
+	uint64_t lost; // objects whose own references are not told: there was no room
+	uint64_t is_last; // 1: this part is
+	uint64_t modules; // Python: addr of the dictionary sys.modules
 };
 
 // The side table: addr >> 34 leads to a table by addr >> 20, that to words by addr >> 4.

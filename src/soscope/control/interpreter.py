@@ -8,8 +8,10 @@ none the interpreter makes a pending call.
 
 from __future__ import annotations
 
+import threading
 import time
-from _collections_abc import Callable
+from _collections_abc import Callable, Iterator
+from contextlib import contextmanager
 
 from soscope.control import takeout
 from soscope.control.attach import Attachment, insisted
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from soscope.wire.block import ControlBlock
 
 _TRIES = 3  # a process may execute another program while it is looked at
-_CARRYING_OUT = 60.0  # seconds; with millions of objects the collector takes long
+_CARRYING_OUT = 120.0  # seconds; with millions of objects the collector takes long
 _WAITING = 20.0  # seconds for an interpreter to make a pending call
 _PAUSE = 0.002
 _BUSY = 15.0  # seconds to wait for a loader that is at work
@@ -59,22 +61,29 @@ class VisitedInterpreter:
         self.block = block
         self.stays = False
 
-    def order(self, number: int) -> None:
-        """Have an order carried out, and wait for that. Raises Refused where nobody does it."""
-        try:
-            has_one = self._call(number, waits=True)
-        except CallFault:
-            raise
-        except Refused:
-            has_one = self._call(number, waits=False)
-        if not has_one:
-            raise Refused("no interpreter is running in it")
-        end = time.monotonic() + _WAITING
-        while self._done(self.block) != number:
-            self._visit.check_same()
-            if time.monotonic() > end:
-                raise Refused("its interpreter runs no code: nothing carries out what it is asked")
-            time.sleep(_PAUSE)
+    def order(self, number: int, answer: Callable[[], bool] | None = None) -> None:
+        """Have an order carried out, and wait for that. Raises Refused where nobody does it.
+
+        `answer` looks whether the interpreter asks for something meanwhile, which waits for it, and
+        says so; it is called by another thread, again and again. What it raises is raised here.
+        """
+        with _answering(answer) as asked:
+            try:
+                has_one = self._call(number, waits=True)
+            except CallFault:
+                raise
+            except Refused:
+                has_one = self._call(number, waits=False)
+            if not has_one:
+                raise Refused("no interpreter is running in it")
+            end = time.monotonic() + _WAITING
+            while self._done(self.block) != number:
+                self._visit.check_same()
+                if time.monotonic() > max(end, asked() + _WAITING):
+                    raise Refused(
+                        "its interpreter runs no code: nothing carries out what it is asked"
+                    )
+                time.sleep(_PAUSE)
 
     def _call(self, number: int, *, waits: bool) -> bool:
         argument = layout.OBJECTS_CALL.struct.pack(number, waits)
@@ -101,6 +110,34 @@ class VisitedInterpreter:
             return read()
         finally:
             self._visit.threads.resume()
+
+
+@contextmanager
+def _answering(answer: Callable[[], bool] | None) -> Iterator[Callable[[], float]]:
+    """Have a thread answer what an interpreter asks; give the time of its last answer."""
+    is_over = threading.Event()
+    last = [0.0]
+    errors: list[BaseException] = []
+
+    def listen() -> None:
+        while not is_over.wait(_PAUSE):
+            try:
+                while answer is not None and answer():
+                    last[0] = time.monotonic()
+            except Exception as error:  # noqa: BLE001 - it is raised where the order was given
+                errors.append(error)
+
+    thread = threading.Thread(target=listen, name="answers", daemon=True)
+    if answer is not None:
+        thread.start()
+    try:
+        yield lambda: last[0]
+    finally:
+        is_over.set()
+        if answer is not None:
+            thread.join()
+    if errors:
+        raise errors[0]
 
 
 def visit(

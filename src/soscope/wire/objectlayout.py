@@ -17,6 +17,7 @@ OBJECTS_SAMPLE = 4
 OBJECTS_BEGIN = 1
 OBJECTS_GARBAGE = 2
 OBJECTS_END = 3
+OBJECTS_REFS = 4
 
 # What a program asks for that counts its own objects.
 PROGRAM_BEGIN = 1
@@ -57,11 +58,23 @@ OBJECTS_SAMPLED = 12
 # Why a process asks soscope to look.
 OBJECTS_AT_END = 1
 OBJECTS_AT_EXEC = 2
+OBJECTS_HAS_REFS = 3
 
 # How a frame says which instruction it executes.
 INSTR_BYTES = 0
 INSTR_UNITS = 1
 INSTR_POINTER = 2
+
+# What a word of a part of the references is.
+REF_OBJECT = 0
+REF_HOLDER = 1
+REF_TYPE = 2
+REF_FRAME = 3
+REF_THREAD = 4
+REF_MAYBE = 5
+REF_ROOT = 6
+REF_KEY = 7
+REF_BITS = 7
 
 # The side table.
 SIDE_TOPS = 8192
@@ -86,7 +99,8 @@ PYTHON = Layout(
     "minor:I state_thread:I state_frame:I inner_frame:I frame_code:I frame_tag:I frame_previous:I "
     "frame_instr:I instr_kind:I frame_owner:I shim:I frame_entry:I code_file:I code_name:I "
     "code_first_line:I code_lines:I code_bytes:I text_length:I text_state:I text_ascii:I "
-    "text_compact:I bytes_data:I type_flags:I head_flags:I",
+    "text_compact:I bytes_data:I type_flags:I head_flags:I "
+    "frame_values:I code_values:I code_stack:I code_cells:I code_frees:I code_consts:I",
 )
 OBJECTS = Layout(
     "sosc_objects",
@@ -96,7 +110,7 @@ OBJECTS = Layout(
 OBJECTS_PLACE = Layout(
     "sosc_objects_place",
     "pid:I state:I runtime:I minor:I refusal:I reason:I asked:I answered:I done:I reserved:I "
-    "side:Q tally:Q text:64s ruby:Q",
+    "side:Q tally:Q text:64s ruby:Q refs:Q",
 )
 OBJECTS_CALL = Layout(
     "sosc_objects_call",
@@ -131,6 +145,10 @@ RUBY_TYPE = Layout(
 RUBY_ROW = Layout(
     "sosc_ruby_row",
     "origin:I type:I count:Q bytes:Q squares:Q",
+)
+REFS = Layout(
+    "sosc_refs",
+    "words:Q count:Q lost:Q is_last:Q modules:Q",
 )
 OBJECTS_TALLY = Layout(
     "sosc_objects_tally",

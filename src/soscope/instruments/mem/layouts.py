@@ -46,6 +46,12 @@ def _pack(of: PythonLayout) -> bytes:
         "bytes_data": of.bytes_data,
         "type_flags": of.type_flags,
         "head_flags": _head_flags(minor),
+        "frame_values": of.frame_data,
+        "code_values": of.code_nlocals,
+        "code_stack": of.code_stacksize,
+        "code_cells": of.code_cellvars,
+        "code_frees": of.code_freevars,
+        "code_consts": of.code_consts,
     }
     return layout.PYTHON.struct.pack(*(fields[name] for name in layout.PYTHON.fields))
 

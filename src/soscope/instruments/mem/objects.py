@@ -246,6 +246,7 @@ class ObjectsPlace:
         self.side: int = fields["side"]
         self.tally: int = fields["tally"]
         self.ruby: int = fields["ruby"]
+        self.refs: int = fields["refs"]
         self.text: str = fields["text"].split(b"\0")[0].decode("utf-8", "replace")
 
     @classmethod

@@ -36,7 +36,7 @@ def attach(pid: int) -> bool:
         interpreter.stays = True
         return (was_counting,)
 
-    return bool(_visit(pid, work)[0])
+    return bool(visit_objects(pid, work)[0])
 
 
 def detach(pid: int) -> bool:
@@ -47,7 +47,7 @@ def detach(pid: int) -> bool:
         interpreter.stays = not was_counting  # then there is nothing to give back
         return (was_counting,)
 
-    return bool(_visit(pid, work)[0])
+    return bool(visit_objects(pid, work)[0])
 
 
 def snapshot(
@@ -71,7 +71,7 @@ def snapshot(
         finally:
             memory.close()
 
-    survivors = Survivors.of_plain(_visit(pid, work))
+    survivors = Survivors.of_plain(visit_objects(pid, work))
     report = MemReport(command, pid)
     report.objects_mode, report.state, report.uses_qualname = "exact", COMPLETE, qualname
     add_survivors(report, {pid: survivors.to_json(pid, None)})
@@ -86,23 +86,27 @@ def snapshot(
 
 def _begin(interpreter: VisitedInterpreter) -> ObjectsPlace:
     interpreter.order(layout.OBJECTS_BEGIN)
-    place = _place(interpreter.block)
+    place = place_of(interpreter.block)
     if place.state != layout.OBJECTS_COUNTING:
         raise Refused(refusal(place))
     return place
 
 
-def _visit(pid: int, work: Callable[[VisitedInterpreter, ObjectsPlace], Plain]) -> Plain:
+def visit_objects(
+    pid: int, work: Callable[[VisitedInterpreter, ObjectsPlace], Plain]
+) -> Plain:
+    """Return what `work` does with an interpreter and what its agent says. Raises as `attach`."""
     blocks = Blocks(SessionSettings([], pids=[pid]), [ObjectsInstrument(is_visit=True)])
     return visit(
         pid,
         blocks.make,
-        lambda block: _place(block).done,
-        lambda interpreter: work(interpreter, _place(interpreter.block)),
+        lambda block: place_of(block).done,
+        lambda interpreter: work(interpreter, place_of(interpreter.block)),
     )
 
 
-def _place(block: ControlBlock) -> ObjectsPlace:
+def place_of(block: ControlBlock) -> ObjectsPlace:
+    """Return what the agent of a visited process says. Raises Refused where it has no place."""
     places = ObjectsPlace.all(block)
     if not places:
         raise Refused("its agent has no place for what it knows")

@@ -61,7 +61,8 @@ AGENT_FIELDS = (
 class PythonLayout:
     """The layout of one minor version of CPython, `version` as (3, 11).
 
-    A field that the version has not is NOTHING. `frame_data` is where a frame's variables begin,
+    A field that the version has not is NOTHING. `code_varnames` is the tuple of the names of a
+    frame's variables: from 3.11 on of all, before of those that are in no cell. `frame_data` is where a frame's variables begin,
     `frameobject_frame` where a frame object points to its frame, `dict_keys_head` the size of the
     head of a dictionary's keys, `heaptype_size` and `type_size` are those of the C structs.
 
@@ -89,6 +90,10 @@ class PythonLayout:
     code_nlocals: int
     code_stacksize: int
     code_extra: int
+    code_consts: int
+    code_varnames: int
+    code_freevars: int
+    code_cellvars: int
     generator_frame: int
     frameobject_data: int
     str_ascii_data: int
@@ -214,6 +219,10 @@ _3_9 = PythonLayout(
     code_nlocals=28,
     code_stacksize=32,
     code_extra=144,
+    code_consts=56,
+    code_varnames=72,
+    code_freevars=80,
+    code_cellvars=88,
     generator_frame=NOTHING,
     frameobject_data=NOTHING,
     str_ascii_data=48,
@@ -255,6 +264,10 @@ _3_11 = replace(
     code_nlocals=76,
     code_stacksize=68,
     code_extra=176,
+    code_consts=24,
+    code_varnames=96,
+    code_freevars=NOTHING,
+    code_cellvars=NOTHING,
     generator_frame=80,
     frameobject_data=48,
     heaptype_size=904,

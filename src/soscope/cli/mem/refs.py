@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`soscope mem refs`: who holds the objects of one line."""
+
+from __future__ import annotations
+
+from soscope.cli.main import Invocation
+from soscope.options.mem.refs import parse
+
+
+def run(invocation: Invocation) -> int:
+    """Run the verb; return 0, or 1 where not all could be printed."""
+    options = parse(invocation.words)
+    invocation.debug |= options.debug
+
+    # --help and usage errors need none of these
+    from soscope.cli.output import show
+    from soscope.instruments.mem.refs.model import Where
+    from soscope.instruments.mem.refs.refs import refs
+    from soscope.report.mem.refs import document, text
+
+    where = Where(options.file, options.line, options.type)
+    report = refs(options.pid, where, samples=options.samples)
+    said = document if options.json else text
+    return 0 if show(said(report, options.limit)) else 1

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `soscope mem refs` finds out: ways from roots to objects, those of one shape together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+MODULE, CLASS, FRAME, THREAD = "module", "class", "frame", "thread"
+INTERPRETER, NATIVE, GARBAGE = "interpreter", "native", "garbage"
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """A place in code: the end of a file's name, a line, a type or None for any."""
+
+    file: str
+    line: int
+    type: str | None
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" + (f":{self.type}" if self.type else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """What holds objects for good, of a kind above; `file` and `line` are those of a frame."""
+
+    kind: str
+    name: str | None = None
+    file: str | None = None
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An object on the way, of type `type`: the one before holds it by `by`, None: not known.
+
+    `shape` is `by` without what differs between objects of one container.
+    """
+
+    type: str
+    by: str | None
+    shape: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """The way from a root to an object, which is the last step; `count` objects have such a one."""
+
+    root: Root
+    steps: tuple[Step, ...]
+    count: int = 1
+
+
+@dataclass(slots=True)
+class RefsReport:
+    """`paths` of `samples` objects, of `objects` that were made at one place, the most first."""
+
+    pid: int
+    where: Where
+    objects: int
+    samples: int
+    paths: list[Path]
+    notes: list[str]
+
+    def plain(self) -> tuple[Any, ...]:
+        """Return all of it as what marshal takes."""
+        where = self.where.file, self.where.line, self.where.type
+        paths = [
+            (
+                (path.root.kind, path.root.name, path.root.file, path.root.line),
+                [(step.type, step.by, step.shape) for step in path.steps],
+                path.count,
+            )
+            for path in self.paths
+        ]
+        return self.pid, where, self.objects, self.samples, paths, self.notes
+
+    @classmethod
+    def of_plain(cls, said: tuple[Any, ...]) -> RefsReport:
+        """Return what `plain` has returned elsewhere."""
+        pid, where, objects, samples, paths, notes = said
+        made = [
+            Path(Root(*root), tuple(Step(*step) for step in steps), count)
+            for root, steps, count in paths
+        ]
+        return cls(pid, Where(*where), objects, samples, made, notes)
+
+
+def grouped(paths: Iterable[Path]) -> list[Path]:
+    """Put paths of one shape together, most first; what differs within a shape is not told.
+
+    >>> from soscope.instruments.mem.refs.model import Path, Root, Step, grouped
+    >>> first, second = (Step("str", f"[{number}]", "item") for number in (0, 1))
+    >>> root = Root("module", "app")
+    >>> grouped([Path(root, (first,)), Path(root, (second,))])[0].steps[0].by
+    'item'
+    """
+    groups: dict[tuple[Any, ...], list[Path]] = {}
+    for path in paths:
+        key = (path.root, tuple((step.type, step.shape) for step in path.steps))
+        groups.setdefault(key, []).append(path)
+    merged = [_merged(group) for group in groups.values()]
+    return sorted(merged, key=lambda path: (-path.count, len(path.steps), repr(path)))
+
+
+def _merged(group: list[Path]) -> Path:
+    steps = []
+    for several in zip(*(path.steps for path in group), strict=True):
+        first = several[0]
+        is_same = all(step.by == first.by for step in several)
+        steps.append(first if is_same else Step(first.type, first.shape, first.shape))
+    return Path(group[0].root, tuple(steps), sum(path.count for path in group))

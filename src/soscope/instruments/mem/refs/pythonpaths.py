@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ways from roots of CPython to its objects, with names."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from soscope.binfmt.source import ByteSource
+from soscope.instruments.mem.refs.graph import RefGraph, Words
+from soscope.instruments.mem.refs.model import (
+    CLASS,
+    FRAME,
+    GARBAGE,
+    INTERPRETER,
+    MODULE,
+    NATIVE,
+    THREAD,
+    Path,
+    Root,
+    Step,
+)
+from soscope.instruments.mem.refs.search import Link, Search
+from soscope.live.python.gather import gather
+from soscope.live.python.keys import dict_items
+from soscope.live.python.offsets import PythonLayout
+from soscope.live.python.referents import DICT, TYPE, UNNAMED, Hold, Referents
+from soscope.live.python.strings import read_str
+from soscope.live.python.types import PythonTypes
+from soscope.wire import objectlayout as layout
+
+_RANKS = {layout.REF_THREAD: 1, layout.REF_FRAME: 2}
+_MODULE_RANK = 3
+_MODULE_DICT = 16  # of a module object
+_LOW = np.uint64(0xFFFF_FFFF)
+_IMMORTAL = 1 << 30  # references, from 3.12 on
+_INTERPRETER_SIZE = 1 << 16  # bytes of its state that are searched
+_AT_ONCE = 4096
+_UNKNOWN = "?"  # a type that cannot be read
+
+
+class PythonPaths:
+    """Finds and names ways in the references of one CPython, which stands still meanwhile."""
+
+    def __init__(
+        self, memory: ByteSource, python: PythonLayout, graph: RefGraph, modules: int
+    ) -> None:
+        """`modules` is the address of sys.modules."""
+        self._memory = memory
+        self._layout = python
+        self._graph = graph
+        self._referents = Referents(memory, python, PythonTypes(memory, python))
+        self._modules: dict[int, str] = {}  # module objects
+        self._namespaces: dict[int, str] = {}  # their dictionaries
+        self._find_modules(modules)
+        ranks = np.zeros(len(graph.addrs), np.int64)
+        for kind, rank in _RANKS.items():
+            ranks[graph.holder_kinds == kind] = rank
+        known = np.array([*self._modules, *self._namespaces], np.uint64)
+        is_object = graph.holder_kinds == layout.REF_HOLDER
+        ranks[is_object & np.isin(graph.addrs, known)] = _MODULE_RANK
+        self._search = Search(graph, ranks)
+
+    def _find_modules(self, modules: int) -> None:
+        keys, values = dict_items(self._memory, self._layout, modules)
+        for key, value in zip(keys.tolist(), values.tolist(), strict=True):
+            name = read_str(self._memory, self._layout, key) if key else None
+            if name is None or value in self._modules:
+                continue
+            self._modules[value] = name
+            namespace = self._word(value + _MODULE_DICT)
+            info = self._referents.type_of(namespace) if namespace else None
+            if info is None or not info.flags & DICT:
+                namespace = self._referents.namespace(value)
+            if namespace:
+                self._namespaces.setdefault(namespace, name)
+
+    def path(self, addr: int) -> Path:
+        """Return the shortest way to an object. Raises SearchEnd where it is not known."""
+        links = self._search.up(addr)
+        if links is None:
+            links = self._search.up(addr, (layout.REF_OBJECT, layout.REF_KEY, layout.REF_TYPE))
+        if links is not None:
+            return self._cut_at_class(*self._rooted(links))
+        return self._without_root(addr)
+
+    # ---- a way from a root ----
+
+    def _rooted(self, links: list[Link]) -> tuple[Root, list[tuple[int, Hold]]]:
+        """Return the root, and each object that follows with how it is held."""
+        first = links[0]
+        holder, held = self._holder(first), self._held(first)
+        kind = self._graph.holder_kinds[first.holder]
+        if kind == layout.REF_FRAME:
+            return self._in_frame(holder, [held, *map(self._held, links[1:])])
+        if kind == layout.REF_THREAD:
+            return self._in_thread(holder), self._holds([held, *map(self._held, links[1:])])
+        objects = [holder, *map(self._held, links)]
+        root = Root(MODULE, self._modules.get(holder) or self._namespaces.get(holder))
+        if holder in self._modules and held in self._namespaces and len(links) > 1:
+            objects = objects[1:]
+        holds = self._holds(objects)[1:]
+        holds[0] = holds[0][0], _bare(holds[0][1])
+        return root, holds
+
+    def _in_frame(
+        self, frame: int, objects: list[int], name: str | None = None
+    ) -> tuple[Root, list[tuple[int, Hold]]]:
+        function, file, line = self._referents.frames.function(frame)
+        by = name or self._referents.frames.variable(frame, objects[0])
+        if len(objects) > 1 and self._is_a(objects[0], "builtins.cell"):
+            objects = objects[1:]
+        holds = self._holds(objects)
+        by = None if by is None else by.removeprefix("local ")
+        holds[0] = objects[0], Hold(by, by)
+        return Root(FRAME, function, file, line), holds
+
+    def _in_thread(self, state: int) -> Root:
+        ident = self._word(state + self._layout.tstate_thread_id)
+        return Root(THREAD, f"{ident:#x}" if ident else None)
+
+    def _cut_at_class(self, root: Root, holds: list[tuple[int, Hold]]) -> Path:
+        """Return the way from the last class on, by an attribute of which all that follows hangs."""
+        for at in reversed(range(len(holds) - 1)):
+            info = self._referents.type_of(holds[at][0])
+            by = holds[at + 1][1].by
+            if info is not None and info.flags & TYPE and by is not None and by.startswith("."):
+                kind = self._referents.class_name(holds[at][0])
+                rest = holds[at + 1 :]
+                rest[0] = rest[0][0], _bare(rest[0][1])
+                return self._named(Root(CLASS, kind), rest)
+        return self._named(root, holds)
+
+    def _holds(self, objects: list[int]) -> list[tuple[int, Hold]]:
+        """Return the objects with how each holds the next; what only belongs to one is left out."""
+        holds: list[tuple[int, Hold]] = [(objects[0], UNNAMED)]
+        at = 0
+        while at + 1 < len(objects):
+            holder, held = objects[at], objects[at + 1]
+            hold = self._referents.hold(holder, held)
+            rest = objects[at + 1 :]
+            if hold.by == ".__dict__" and len(rest) > 1:
+                inner = self._referents.hold(held, rest[1])
+                hold, at = _attribute(inner), at + 1
+            elif hold.by == ".__closure__" and len(rest) > 2:
+                hold, at = self._closure(holder, held, rest[1]), at + 2
+            elif len(rest) > 1 and self._is_a(held, "builtins.frame") and hold.by is None:
+                hold, at = self._referents.hold(held, rest[1]), at + 1
+            holds.append((objects[at + 1], hold))
+            at += 1
+        return holds
+
+    def _closure(self, function: int, closure: int, cell: int) -> Hold:
+        name = self._referents.free_variable(function, closure, cell)
+        by = "closure" if name is None else f"closure {name}"
+        return Hold(by, by)
+
+    # ---- no root is known ----
+
+    def _without_root(self, addr: int) -> Path:
+        levels = self._search.holders(addr)
+        graph = self._graph
+        found = self._unaccounted(np.array([addr], np.uint64))
+        if found is not None:
+            return self._held_unseen(found, [addr])
+        for number, level in enumerate(levels):
+            holders = graph.holders[level]
+            rows = level[graph.holder_kinds[holders] == layout.REF_HOLDER]
+            found = self._unaccounted(graph.addrs[graph.holders[rows]])
+            if found is not None:
+                row = rows[graph.addrs[graph.holders[rows]] == np.uint64(found)][0]
+                links = self._search.way(levels[: number + 1], int(row))
+                return self._held_unseen(found, [found, *map(self._held, links)])
+        return self._named(Root(GARBAGE), self._holds(self._cycle(addr)))
+
+    def _unaccounted(self, addrs: Words) -> int | None:
+        """Return the first object with more references than are known."""
+        for start in range(0, len(addrs), _AT_ONCE):
+            part = addrs[start : start + _AT_ONCE]
+            words, _ = gather(self._memory, part, 1)
+            counts = (words[:, 0] & _LOW).astype(np.int64)
+            more = np.flatnonzero(counts > self._graph.references(part))
+            if len(more):
+                return int(part[more[0]])
+        return None
+
+    def _held_unseen(self, addr: int, objects: list[int]) -> Path:
+        """Return the way from an object on that something which is no object holds."""
+        rows = self._graph.rows_to(np.array([addr], np.uint64))
+        rows = rows[self._graph.kinds[rows] == layout.REF_MAYBE]
+        for holder in self._graph.holders[rows].tolist():
+            place = int(self._graph.addrs[holder])
+            if self._graph.holder_kinds[holder] == layout.REF_FRAME:
+                return self._named(*self._in_frame(place, objects, "temporary value"))
+            return self._named(self._in_thread(place), self._holds(objects))
+        count = self._word(addr) & int(_LOW)
+        if self._layout.version >= (3, 12) and count >= _IMMORTAL:
+            return self._named(Root(INTERPRETER, "immortal"), self._holds(objects))
+        kind = INTERPRETER if self._is_in_interpreter(addr) else NATIVE
+        return self._named(Root(kind), self._holds(objects))
+
+    def _is_in_interpreter(self, addr: int) -> bool:
+        """Say whether the state of the interpreter itself has the address."""
+        threads = self._graph.addrs[self._graph.holder_kinds == layout.REF_THREAD]
+        if not len(threads):
+            return False
+        state = self._word(int(threads[0]) + self._layout.tstate_interp)
+        data = self._memory.read(state, _INTERPRETER_SIZE)
+        words = np.frombuffer(data[: len(data) // 8 * 8], np.uint64)
+        return bool((words == np.uint64(addr)).any())
+
+    def _cycle(self, addr: int) -> list[int]:
+        """Return objects that hold each other, from one of a cycle down to this one."""
+        objects = [addr]
+        graph = self._graph
+        while True:
+            rows = graph.rows_to(np.array(objects[:1], np.uint64))
+            rows = rows[graph.holder_kinds[graph.holders[rows]] == layout.REF_HOLDER]
+            if not len(rows):
+                return objects
+            holder = int(graph.addrs[graph.holders[rows[0]]])
+            if holder in objects:
+                return objects if holder == addr else [holder, *objects]
+            objects.insert(0, holder)
+
+    # ---- words ----
+
+    def _named(self, root: Root, holds: list[tuple[int, Hold]]) -> Path:
+        steps = []
+        for addr, hold in holds:
+            info = self._referents.type_of(addr)
+            steps.append(Step(_UNKNOWN if info is None else info.name, hold.by, hold.shape))
+        return Path(root, tuple(steps))
+
+    def _is_a(self, addr: int, qualified: str) -> bool:
+        info = self._referents.type_of(addr)
+        return info is not None and info.qualified == qualified
+
+    def _holder(self, link: Link) -> int:
+        return int(self._graph.addrs[link.holder])
+
+    def _held(self, link: Link) -> int:
+        return int(self._graph.targets[link.row])
+
+    def _word(self, addr: int) -> int:
+        data = self._memory.read(addr, 8)
+        return int.from_bytes(data, "little") if len(data) == 8 else 0
+
+
+def _attribute(hold: Hold) -> Hold:
+    """Return how an attribute is held, from how its dictionary holds it."""
+    if hold.by is None or not hold.by.startswith("['"):
+        return hold
+    by = f".{hold.by[2:-2]}"
+    return Hold(by, by)
+
+
+def _bare(hold: Hold) -> Hold:
+    """Return the name alone of what a module or a class holds."""
+    by = _attribute(hold).by
+    by = None if by is None else by.removeprefix(".")
+    return Hold(by, by)

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who holds the objects that a running process has made at one place.
+
+The interpreter carries one order out: it tells which objects refer to which, a part at a time, and
+waits at the end while the objects of the place are chosen and their ways are found. So nothing has
+changed between what was told and what is read.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from soscope.binfmt.source import ByteSource
+from soscope.control.interpreter import VisitedInterpreter
+from soscope.errors import SoscopeError
+from soscope.instruments.mem.objects import ObjectsPlace, beating
+from soscope.instruments.mem.origins import OriginCode, Origins
+from soscope.instruments.mem.refs.graph import RefGraph, Words
+from soscope.instruments.mem.refs.model import Path, RefsReport, Where, grouped
+from soscope.instruments.mem.refs.pythonpaths import PythonPaths
+from soscope.instruments.mem.refs.search import SearchEnd
+from soscope.instruments.mem.sidetable import SideTable, Tally
+from soscope.instruments.mem.snapshot import place_of, visit_objects
+from soscope.live.python.lines import line_of
+from soscope.live.python.objects import ObjectReader
+from soscope.live.python.offsets import layout_of
+from soscope.proc.memory import ProcessMemory
+from soscope.proc.reasons import Refused
+from soscope.wire import objectlayout as layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.control.shield import Plain
+    from soscope.wire.block import ControlBlock
+
+_MAJOR = 3
+_MOST = 1 << 27  # references that are taken: a gigabyte
+
+
+def refs(pid: int, where: Where, *, samples: int) -> RefsReport:
+    """Return who holds the objects of process `pid` that were made at a place and are alive.
+
+    Of those, `samples` are looked at. Raises as `snapshot`, SoscopeError where the process does not
+    count its objects, or has none of that place.
+    """
+
+    def work(interpreter: VisitedInterpreter, place: ObjectsPlace) -> Plain:
+        interpreter.stays = True
+        if place.state != layout.OBJECTS_COUNTING:
+            raise SoscopeError(
+                f"process {pid} does not count its objects: none of them has a line",
+                hint=f"soscope mem attach -p {pid}: those that it makes from then on have one",
+            )
+        memory = ProcessMemory(pid)
+        try:
+            look = _Look(interpreter.block, memory, pid, where, samples)
+            interpreter.order(layout.OBJECTS_REFS, look.answer)
+            return look.result()
+        finally:
+            memory.close()
+
+    said = visit_objects(pid, work)
+    return RefsReport.of_plain(said)
+
+
+class _Look:
+    """What soscope does while the interpreter waits: takes parts, and looks behind the last one."""
+
+    def __init__(
+        self, block: ControlBlock, memory: ByteSource, pid: int, where: Where, samples: int
+    ) -> None:
+        self._block = block
+        self._memory = memory
+        self._pid = pid
+        self._where = where
+        self._samples = samples
+        self._parts: list[Words] = []
+        self._count = 0
+        self._report: RefsReport | None = None
+        self._why = "its interpreter does not tell which objects refer to which"
+
+    def answer(self) -> bool:
+        """Take what the agent has ready, if it has, and let it go on."""
+        place = place_of(self._block)
+        if place.asked == place.answered:
+            return False
+        try:
+            with beating(self._block):
+                self._take(place)
+        finally:
+            place.answer()
+        return True
+
+    def result(self) -> Plain:
+        """Return the report as what marshal takes. Raises Refused where there is none."""
+        if self._report is None:
+            raise Refused(self._why)
+        return self._report.plain()
+
+    def _take(self, place: ObjectsPlace) -> None:
+        data = self._memory.read(place.refs, layout.REFS.size)
+        if len(data) < layout.REFS.size:
+            raise ValueError("its references cannot be read")
+        words, count, lost, is_last, modules = layout.REFS.struct.unpack(data)
+        if not words:
+            self._why = "there is no memory for what it tells"
+            return
+        self._count += count
+        if self._count <= _MOST:
+            part = self._memory.read(words, 8 * count)
+            if len(part) < 8 * count:
+                raise ValueError("its references cannot be read")
+            self._parts.append(np.frombuffer(part, np.uint64))
+        if not is_last:
+            return
+        if self._count > _MOST or lost:
+            self._why = f"its objects have too many references: {self._count:,}"
+            return
+        self._report = self._look(place, RefGraph(self._parts), modules)
+
+    def _look(self, place: ObjectsPlace, graph: RefGraph, modules: int) -> RefsReport:
+        version = _MAJOR, place.minor
+        chosen = _PythonObjects(self._memory, place)
+        where, addrs = chosen.at(self._where)
+        paths = PythonPaths(self._memory, layout_of(version), graph, modules)
+        every = np.linspace(0, len(addrs) - 1, min(self._samples, len(addrs))).round()
+        picked = addrs[np.unique(every.astype(np.intp))] if len(addrs) else addrs
+        found: list[Path] = []
+        unknown = 0
+        for addr in picked.tolist():
+            try:
+                found.append(paths.path(addr))
+            except SearchEnd:
+                unknown += 1
+        notes = [f"{unknown:,} objects have too many holders to follow"] if unknown else []
+        return RefsReport(self._pid, where, len(addrs), len(picked), grouped(found), notes)
+
+
+class _PythonObjects:
+    """The objects of a CPython that are alive, by the place where they were made."""
+
+    def __init__(self, memory: ByteSource, place: ObjectsPlace) -> None:
+        version = _MAJOR, place.minor
+
+        def line(code: OriginCode, instr: int) -> int | None:
+            return line_of(code.lines, code.first_line, instr, version)
+
+        self._table = SideTable(memory, place.side)
+        self._origins = Origins(memory, Tally(memory, place.tally), line)
+        self._reader = ObjectReader(memory, layout_of(version))
+
+    def at(self, where: Where) -> tuple[Where, Words]:
+        """Return the place with its file's whole name, and the addresses of its objects.
+
+        Raises Refused where there are none, or several files have such a name.
+        """
+        table = self._table
+        files, numbers = files_at(where, self._origins, np.unique(table.origins).tolist())
+        if len(files) > 1:
+            raise SoscopeError(f"{where.file} is the end of several names: {', '.join(files)}")
+        addrs = table.addrs[np.isin(table.origins, numbers)]
+        dying = table.dying[np.isin(table.origins, numbers)]
+        objects = self._reader.look(addrs, dying)
+        is_chosen = objects.alive
+        if where.type is not None:
+            types = np.unique(objects.types[objects.alive])
+            names = self._reader.type_names(types.tolist())
+            is_type = [name is not None and where.type in name for name in names]
+            is_chosen = is_chosen & np.isin(objects.types, types[np.array(is_type, np.bool_)])
+        found = addrs[is_chosen]
+        if not len(found):
+            raise SoscopeError(f"no object that was made at {where} is alive")
+        return Where(files[0], where.line, where.type), found
+
+
+def files_at(where: Where, origins: Origins, numbers: list[int]) -> tuple[list[str], list[int]]:
+    """Return the files that a place may mean, and the numbers of its origins."""
+    files: dict[str, None] = {}
+    chosen = []
+    for number in numbers:
+        file, line = origins.place(number)
+        if file is None or line != where.line:
+            continue
+        if file == where.file or file.endswith(f"/{where.file.lstrip('/')}"):
+            files[file] = None
+            chosen.append(number)
+    return list(files), chosen

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How one object of CPython holds another: by which attribute, key, index or variable.
+
+The holder's memory is read and searched for the address. Objects/*.c say where each type keeps
+what it refers to, `tp_members` (descrobject.h) names the rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from struct import unpack_from
+
+import numpy as np
+
+from soscope.binfmt.source import ByteSource
+from soscope.live.python.frames import FrameReader
+from soscope.live.python.gather import Words
+from soscope.live.python.keys import dict_items, key_text, keys_and_values
+from soscope.live.python.offsets import PythonLayout
+from soscope.live.python.strings import c_string, read_str
+from soscope.live.python.types import HEAP_TYPE, PythonTypes, TypeInfo
+
+LIST, TUPLE, DICT, TYPE = 1 << 25, 1 << 26, 1 << 29, 1 << 31  # of tp_flags
+_MANAGED_DICT, _INLINE_VALUES = 1 << 4, 1 << 2
+_TYPE_MEMBERS, _TYPE_DICT_OFFSET = 240, 288  # the same in all versions
+_MEMBER = 40  # bytes of a PyMemberDef
+_MOST_MEMBERS = 256
+_MOST_BASES = 64
+_MOST_INLINE = 4096  # bytes of an object that are searched
+_KEPT = 8  # containers whose items are kept
+_GENERATORS = {"generator", "coroutine", "async_generator"}
+_UNORDERED = {"set", "frozenset", "collections.deque"}
+# Where functions keep what `tp_members` does not name.
+_FUNCTION_OLD = {16: ".__code__", 32: ".__defaults__", 40: ".__kwdefaults__"}
+_FUNCTION = {48: ".__code__", 56: ".__defaults__", 64: ".__kwdefaults__"}
+ITEM, VALUE, KEY = "item", "value", "key"
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """How an object holds another: `by` in full, `shape` without what differs from one to the next.
+
+    Both are None where that is not known. `[3]` and `['name']` are an index and a key, `.name` is
+    an attribute, `local name` a variable; `item`, `value` and `key` stand for any of them.
+    """
+
+    by: str | None
+    shape: str | None
+
+
+UNNAMED = Hold(None, None)
+
+
+class Referents:
+    """What objects of one process hold, read when it is asked for."""
+
+    def __init__(self, memory: ByteSource, layout: PythonLayout, types: PythonTypes) -> None:
+        self._memory = memory
+        self._layout = layout
+        self._types = types
+        self._items: dict[int, Words] = {}
+        self.frames = FrameReader(memory, layout)
+
+    def type_of(self, addr: int) -> TypeInfo | None:
+        """Return the type of an object, None where it cannot be read."""
+        return self._types.info(self._word(addr + self._layout.object_type))
+
+    def hold(self, holder: int, held: int) -> Hold:
+        """Say how one object holds another."""
+        info = self.type_of(holder)
+        if info is None:
+            return UNNAMED
+        if info.flags & (LIST | TUPLE):
+            at = _place(self._sequence(holder, info), held)
+            if at is not None:
+                return Hold(f"[{at}]", ITEM)
+        if info.flags & DICT and (found := self._of_dict(holder, held)):
+            return found
+        if info.qualified in _UNORDERED or info.rule in _UNORDERED:
+            return Hold(ITEM, ITEM)
+        name = self._variable(holder, held, info) or self._attribute(holder, held, info)
+        return Hold(name, name)
+
+    def class_name(self, addr: int) -> str | None:
+        """Return the qualified name of a type, None where it cannot be read."""
+        info = self._types.info(addr)
+        return None if info is None else info.qualified
+
+    def free_variable(self, function: int, closure: int, cell: int) -> str | None:
+        """Return the name of the variable of an outer function that a cell of a closure holds."""
+        info = self.type_of(closure)
+        if info is None or not info.flags & TUPLE:
+            return None
+        at = _place(self._sequence(closure, info), cell)
+        code = self._word(function + (16 if self._layout.version < (3, 10) else 48))
+        return None if at is None else self.frames.free_name(code, at)
+
+    def namespace(self, holder: int) -> int:
+        """Return the address of the dictionary of an object's attributes, 0: it has none."""
+        info = self.type_of(holder)
+        if info is None:
+            return 0
+        if info.flags & TYPE:
+            return self._word(holder + self._layout.type_dict)
+        if info.flags & _MANAGED_DICT and self._layout.version >= (3, 11):
+            word = self._word(holder - 24)
+            return 0 if word & 1 else word
+        offset = self._signed(info.addr + _TYPE_DICT_OFFSET)
+        if offset <= 0:  # behind the items of an object of variable size
+            return 0
+        return self._word(holder + offset)
+
+    def _sequence(self, holder: int, info: TypeInfo) -> Words:
+        if holder not in self._items:
+            count = self._word(holder + self._layout.var_size)
+            if info.flags & LIST:
+                start = self._word(holder + 24)
+            else:
+                start = holder + (24 if self._layout.version < (3, 14) else 32)
+            data = self._memory.read(start, 8 * min(count, 1 << 32))
+            self._keep(holder, np.frombuffer(data[: len(data) // 8 * 8], np.uint64))
+        return self._items[holder]
+
+    def _keep(self, holder: int, items: Words) -> None:
+        while len(self._items) >= _KEPT:
+            del self._items[next(iter(self._items))]
+        self._items[holder] = items
+
+    def _of_dict(self, holder: int, held: int) -> Hold | None:
+        keys, values = dict_items(self._memory, self._layout, holder)
+        at = _place(values, held)
+        if at is not None:
+            return Hold(f"[{key_text(self._memory, self._layout, self._types, int(keys[at]))}]", VALUE)
+        return Hold(KEY, KEY) if _place(keys, held) is not None else None
+
+    # ---- variables ----
+
+    def _variable(self, holder: int, held: int, info: TypeInfo) -> str | None:
+        """Return by which variable a generator, or the object of a frame, holds something."""
+        version = self._layout.version
+        if info.rule in _GENERATORS and version >= (3, 11):
+            return self.frames.variable(holder + self._layout.generator_frame, held)
+        if info.rule == "frame":
+            return self.frames.variable(holder if version < (3, 11) else self._word(holder + 24), held)
+        return None
+
+    # ---- attributes ----
+
+    def _attribute(self, holder: int, held: int, info: TypeInfo) -> str | None:
+        if info.flags & TYPE and self._word(holder + self._layout.type_dict) == held:
+            return ".__dict__"
+        if not info.flags & TYPE and self.namespace(holder) == held:
+            return ".__dict__"
+        name = self._inline(holder, held, info)
+        if name is not None:
+            return f".{name}"
+        size = min(max(info.basicsize, 16), _MOST_INLINE)
+        data = self._memory.read(holder, size)
+        words = np.frombuffer(data[: len(data) // 8 * 8], np.uint64)
+        for at in np.flatnonzero(words == np.uint64(held)).tolist():
+            name = self._member(info, 8 * at)
+            if name is not None:
+                return name
+        return None
+
+    def _member(self, info: TypeInfo, offset: int) -> str | None:
+        if info.rule == "object" and info.qualified == "builtins.function":
+            known = _FUNCTION_OLD if self._layout.version < (3, 10) else _FUNCTION
+            if offset in known:
+                return known[offset]
+        if info.qualified == "builtins.cell" and offset == 16:
+            return ".cell_contents"
+        kind = info.addr
+        for _ in range(_MOST_BASES):
+            name = self._own_member(kind, offset)
+            if name is not None:
+                return f".{name}"
+            kind = self._word(kind + self._layout.type_base)
+            if not kind:
+                break
+        return None
+
+    def _own_member(self, kind: int, offset: int) -> str | None:
+        members = self._word(kind + _TYPE_MEMBERS)
+        data = self._memory.read(members, _MEMBER * _MOST_MEMBERS) if members else b""
+        for at in range(0, len(data) - _MEMBER + 1, _MEMBER):
+            name, _, place = unpack_from("<QQq", data, at)
+            if not name:
+                break
+            if place == offset:
+                text = c_string(self._memory, name)
+                return None if text is None else text.decode("utf-8", "replace")
+        return None
+
+    def _inline(self, holder: int, held: int, info: TypeInfo) -> str | None:
+        """Return the attribute whose value lies beside the object, without a dictionary."""
+        version = self._layout.version
+        if version < (3, 11) or not info.flags & HEAP_TYPE or not info.flags & _MANAGED_DICT:
+            return None
+        if version == (3, 11):
+            values = self._word(holder - 32)
+        elif version == (3, 12):
+            word = self._word(holder - 24)
+            values = word + 1 if word & 1 else 0
+        else:
+            values = holder + info.basicsize + 8 if info.flags & _INLINE_VALUES else 0
+        keys = self._word(info.addr + self._layout.heaptype_cached_keys)
+        if not values or not keys:
+            return None
+        names, _ = keys_and_values(self._memory, self._layout, keys)
+        data = self._memory.read(values, 8 * len(names))
+        at = _place(np.frombuffer(data[: len(data) // 8 * 8], np.uint64), held)
+        if at is None:
+            return None
+        return read_str(self._memory, self._layout, int(names[at]))
+
+    # ---- words ----
+
+    def _word(self, addr: int) -> int:
+        data = self._memory.read(addr, 8) if addr > 0 else b""
+        return int.from_bytes(data, "little") if len(data) == 8 else 0
+
+    def _signed(self, addr: int) -> int:
+        return int.from_bytes(self._memory.read(addr, 8), "little", signed=True)
+
+
+def _place(items: Words, held: int) -> int | None:
+    found = np.flatnonzero(items == np.uint64(held))
+    return int(found[0]) if len(found) else None

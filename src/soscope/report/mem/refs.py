@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who holds objects: lines for people, and soscope/mem-refs/1."""
+
+from __future__ import annotations
+
+from soscope.instruments.mem.refs.model import (
+    CLASS,
+    FRAME,
+    GARBAGE,
+    INTERPRETER,
+    MODULE,
+    NATIVE,
+    THREAD,
+    Path,
+    RefsReport,
+    Step,
+)
+from soscope.report.jsontext import json_document
+from soscope.report.words import plural, printable
+
+SCHEMA = "soscope/mem-refs/1"
+
+_ARROW = " → "
+_MOST = 20  # ways
+_SHOWN = 12  # steps of a way: of more, those at both ends
+
+
+def document(report: RefsReport, limit: int | None = None) -> str:
+    """Return the JSON document; of the ways the `limit` first, None: all."""
+    where = report.where
+    return json_document(
+        {
+            "schema": SCHEMA,
+            "pid": report.pid,
+            "where": {"file": where.file, "line": where.line, "type": where.type},
+            "objects": report.objects,
+            "samples": report.samples,
+            "paths": [
+                {
+                    "count": path.count,
+                    "root": {
+                        "kind": path.root.kind,
+                        "name": path.root.name,
+                        "file": path.root.file,
+                        "line": path.root.line,
+                    },
+                    "steps": [{"type": step.type, "by": step.by} for step in path.steps],
+                }
+                for path in report.paths[:limit]
+            ],
+            "notes": report.notes,
+        }
+    )
+
+
+def text(report: RefsReport, limit: int | None = None) -> str:
+    """Return a line for each shape of a way, the most frequent first."""
+    most = _MOST if limit is None else limit
+    objects = f"{plural(report.objects, 'object')} made at {report.where}"
+    looked = f"process {report.pid}: {objects}, {report.samples:,} looked at"
+    lines = [looked, ""]
+    lines += [
+        f"{path.count:,} of {report.samples:,}: {_way(path)}" for path in report.paths[:most]
+    ]
+    if len(report.paths) > most:
+        lines.append(f"… {plural(len(report.paths) - most, 'more way')}: --limit")
+    return "".join(f"{printable(line)}\n" for line in (*lines, *report.notes))
+
+
+def _way(path: Path) -> str:
+    steps = path.steps
+    held = [f"{before.type}{_by(step)}" for before, step in zip(steps, steps[1:], strict=False)]
+    parts = [_root(path), *held, steps[-1].type]
+    if len(parts) > _SHOWN:
+        half = _SHOWN // 2
+        left = len(parts) - 2 * half
+        parts = [*parts[:half], f"… {plural(left, 'more step')} …", *parts[-half:]]
+    return _ARROW.join(parts)
+
+
+def _by(step: Step) -> str:
+    by = step.by
+    if by is None:
+        return ""
+    return by if by[0] in ".[" else f" {by}"
+
+
+def _root(path: Path) -> str:
+    root, by = path.root, path.steps[0].by
+    name = root.name or "?"
+    if root.kind == MODULE:
+        return f"{name}.{by} (module global)" if by else f"{name} (module)"
+    if root.kind == CLASS:
+        return f"{name}.{by} (class attribute)" if by else f"{name} (class)"
+    if root.kind == FRAME:
+        where = f"{root.file}:{root.line}" if root.file else "?"
+        return f"{name}() at {where}, local {by}" if by else f"{name}() at {where}"
+    if root.kind == THREAD:
+        return f"thread {name}" + (f" {by}" if by else "")
+    return {
+        INTERPRETER: "the interpreter itself" + (f" ({root.name})" if root.name else ""),
+        NATIVE: "held by C code (no referrer known)",
+        GARBAGE: "garbage: only held by itself",
+    }[root.kind]
