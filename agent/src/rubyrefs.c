@@ -28,6 +28,13 @@ static bool is_object(uint32_t kind)
 	return kind != KIND_NONE && kind != KIND_ZOMBIE && kind != KIND_MOVED;
 }
 
+// One that a program can have seen, and so have given a name.
+static bool is_named(sosc_value object, uint32_t kind)
+{
+	return (kind == KIND_CLASS || kind == KIND_MODULE) &&
+	       !sosc_rb.rb_objspace_internal_object_p(object);
+}
+
 static int slots(void *start, void *end, size_t stride, void *unused)
 {
 	(void)unused;
@@ -37,6 +44,8 @@ static int slots(void *start, void *end, size_t stride, void *unused)
 
 		if (!is_object(kind))
 			continue;
+		if (is_named(at, kind))
+			(void)sosc_ruby_type_make(at);
 		sosc_refs_holder(at, SOSC_REF_HOLDER);
 		sosc_rb.rb_objspace_reachable_objects_from(at, referred, (void *)class);
 	}
@@ -55,9 +64,9 @@ void sosc_ruby_refs(void)
 		return;
 	was_off = sosc_rb.rb_gc_disable() != 0;
 	category_now = NULL;
-	sosc_ruby_types_ask(true);
 	sosc_rb.rb_objspace_each_objects(slots, NULL);
 	sosc_rb.rb_objspace_reachable_objects_from_root(held, NULL);
+	sosc_ruby_types_ask(true);
 	sosc_refs_end();
 	if (!was_off)
 		(void)sosc_rb.rb_gc_enable();

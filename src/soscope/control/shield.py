@@ -178,4 +178,6 @@ def _error(failure: Failure) -> Exception:
         return CallFault(text)
     if kind in ("Refused", "StartFault"):
         return Refused(text)
+    if kind == SoscopeError.__name__:
+        return SoscopeError(text, hint=hint, errno=number)
     return SoscopeError(f"{kind}: {text}", hint=hint, errno=number)

@@ -80,10 +80,10 @@ def look_at_ruby(
     Raises ValueError where what the agent keeps there cannot be read.
     """
     tally = Tally(memory, place.tally)
-    own = _read(memory, place.ruby, layout.RUBY.size)
+    own = read_table(memory, place.ruby, layout.RUBY.size)
     types, rows, row_count, rows_lost, moved = layout.RUBY.struct.unpack(own)
-    names = _RubyNames(memory, types)
-    slots = _RubySlots(memory, SideTable(memory, place.side), place.minor)
+    names = RubyNames(memory, types)
+    slots = RubySlots(memory, SideTable(memory, place.side), place.minor)
     blocks = BlockPages()
     blocks.add(slots.addrs, slots.sizes)
     groups = _counted(memory, rows, row_count, names) if rows else _seen(slots, names)
@@ -114,12 +114,12 @@ def look_at_ruby(
     )
 
 
-class _RubyNames:
+class RubyNames:
     """What objects are called, by kind and class. `unknown`: of how many the class is not known."""
 
     def __init__(self, memory: ByteSource, addr: int) -> None:
         self._memory = memory
-        self._table = _read(memory, addr, layout.RUBY_TYPES * layout.RUBY_TYPE.size)
+        self._table = read_table(memory, addr, layout.RUBY_TYPES * layout.RUBY_TYPE.size)
         self._classes: dict[int, str | None] = {}
         self._cache: dict[int, str | None] = {}
         self.unknown = 0
@@ -154,6 +154,11 @@ class _RubyNames:
             return _USUAL.get(kind, _hidden(kind))
         return name
 
+    def of_itself(self, addr: int) -> str | None:
+        """Return the name of a class or module, None: it has none, or Ruby was not asked for it."""
+        name = self._classes.get(addr)
+        return None if name == ANONYMOUS else name
+
     def _nearest(self, addr: int) -> str | None:
         """Return the name of the first class above a singleton one that is known."""
         for _ in range(_SUPERS_MAX):
@@ -170,16 +175,23 @@ def _hidden(kind: int) -> str:
     return f"__{_KINDS.get(kind, 'unknown')}__"
 
 
+def ruby_types(memory: ByteSource, place: ObjectsPlace) -> int:
+    """Return where the agent keeps the classes of a Ruby. Raises ValueError."""
+    own = read_table(memory, place.ruby, layout.RUBY.size)
+    types: int = layout.RUBY.struct.unpack(own)[0]
+    return types
+
+
 Group = tuple[int, str, int, int, int]  # origin, type, objects, bytes, squares of bytes
 
 
-def _counted(memory: ByteSource, addr: int, count: int, names: _RubyNames) -> list[Group]:
+def _counted(memory: ByteSource, addr: int, count: int, names: RubyNames) -> list[Group]:
     """Return what Ruby itself has counted."""
     import numpy as np
 
     numbers = [(name, "<u8") for name in ("count", "bytes", "squares")]
     fields = [("origin", "<u4"), ("type", "<u4"), *numbers]
-    table = np.frombuffer(_read(memory, addr, count * layout.RUBY_ROW.size), np.dtype(fields))
+    table = np.frombuffer(read_table(memory, addr, count * layout.RUBY_ROW.size), np.dtype(fields))
     rows: list[tuple[int, int, int, int, int]] = table[table["count"] > 0].tolist()
     return [
         (origin, names.of_row(kind), number, size, squares)
@@ -187,7 +199,7 @@ def _counted(memory: ByteSource, addr: int, count: int, names: _RubyNames) -> li
     ]
 
 
-class _RubySlots:
+class RubySlots:
     """The slots of objects that are alive, as columns; `classes` are addresses."""
 
     def __init__(self, memory: ByteSource, table: SideTable, version: int) -> None:
@@ -204,7 +216,7 @@ class _RubySlots:
             self.sizes = _slot_sizes(memory, self.addrs)
 
 
-def _seen(slots: _RubySlots, names: _RubyNames) -> list[Group]:
+def _seen(slots: RubySlots, names: RubyNames) -> list[Group]:
     """Return what the objects themselves say."""
     import numpy as np
 
@@ -253,7 +265,7 @@ def _slot_sizes(memory: ByteSource, addrs: NDArray[np.uint64]) -> NDArray[np.uin
     return np.array(sizes, "<u8")[inverse]
 
 
-def _read(memory: ByteSource, addr: int, size: int) -> bytes:
+def read_table(memory: ByteSource, addr: int, size: int) -> bytes:
     data = memory.read(addr, size)
     if len(data) < size:
         raise ValueError("the tables of Ruby's objects cannot be read")

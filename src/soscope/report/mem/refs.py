@@ -100,5 +100,5 @@ def _root(path: Path) -> str:
     return {
         INTERPRETER: "the interpreter itself" + (f" ({root.name})" if root.name else ""),
         NATIVE: "held by C code (no referrer known)",
-        GARBAGE: "garbage: only held by itself",
+        GARBAGE: "garbage: nothing that is in use holds it",
     }[root.kind]

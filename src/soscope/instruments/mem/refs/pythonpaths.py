@@ -36,6 +36,7 @@ _LOW = np.uint64(0xFFFF_FFFF)
 _IMMORTAL = 1 << 30  # references, from 3.12 on
 _INTERPRETER_SIZE = 1 << 16  # bytes of its state that are searched
 _AT_ONCE = 4096
+_FRAMES = (".gi_frame", ".cr_frame", ".ag_frame")  # of generators, up to 3.10
 _UNKNOWN = "?"  # a type that cannot be read
 
 
@@ -144,7 +145,7 @@ class PythonPaths:
                 hold, at = _attribute(inner), at + 1
             elif hold.by == ".__closure__" and len(rest) > 2:
                 hold, at = self._closure(holder, held, rest[1]), at + 2
-            elif len(rest) > 1 and self._is_a(held, "builtins.frame") and hold.by is None:
+            elif len(rest) > 1 and hold.by in _FRAMES:
                 hold, at = self._referents.hold(held, rest[1]), at + 1
             holds.append((objects[at + 1], hold))
             at += 1

@@ -18,7 +18,9 @@ from soscope.instruments.mem.origins import OriginCode, Origins
 from soscope.instruments.mem.refs.graph import RefGraph, Words
 from soscope.instruments.mem.refs.model import Path, RefsReport, Where, grouped
 from soscope.instruments.mem.refs.pythonpaths import PythonPaths
+from soscope.instruments.mem.refs.rubypaths import RubyPaths
 from soscope.instruments.mem.refs.search import SearchEnd
+from soscope.instruments.mem.rubyobjects import RubyNames, RubySlots, ruby_types
 from soscope.instruments.mem.sidetable import SideTable, Tally
 from soscope.instruments.mem.snapshot import place_of, visit_objects
 from soscope.live.python.lines import line_of
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from soscope.wire.block import ControlBlock
 
 _MAJOR = 3
+_LINES = "soscope mem snapshot shows lines that have objects; those from before attach have none"
 _MOST = 1 << 27  # references that are taken: a gigabyte
 
 
@@ -119,10 +122,14 @@ class _Look:
         self._report = self._look(place, RefGraph(self._parts), modules)
 
     def _look(self, place: ObjectsPlace, graph: RefGraph, modules: int) -> RefsReport:
-        version = _MAJOR, place.minor
-        chosen = _PythonObjects(self._memory, place)
-        where, addrs = chosen.at(self._where)
-        paths = PythonPaths(self._memory, layout_of(version), graph, modules)
+        paths: PythonPaths | RubyPaths
+        if place.runtime == layout.RUNTIME_RUBY:
+            names = RubyNames(self._memory, ruby_types(self._memory, place))
+            where, addrs = _ruby_objects(self._memory, place, names, self._where)
+            paths = RubyPaths(self._memory, graph, names)
+        else:
+            where, addrs = _python_objects(self._memory, place, self._where)
+            paths = PythonPaths(self._memory, layout_of((_MAJOR, place.minor)), graph, modules)
         every = np.linspace(0, len(addrs) - 1, min(self._samples, len(addrs))).round()
         picked = addrs[np.unique(every.astype(np.intp))] if len(addrs) else addrs
         found: list[Path] = []
@@ -136,52 +143,76 @@ class _Look:
         return RefsReport(self._pid, where, len(addrs), len(picked), grouped(found), notes)
 
 
-class _PythonObjects:
-    """The objects of a CPython that are alive, by the place where they were made."""
+def _python_objects(
+    memory: ByteSource, place: ObjectsPlace, where: Where
+) -> tuple[Where, Words]:
+    """Return the place with its file's whole name, and the addresses of its objects."""
+    version = _MAJOR, place.minor
 
-    def __init__(self, memory: ByteSource, place: ObjectsPlace) -> None:
-        version = _MAJOR, place.minor
+    def line(code: OriginCode, instr: int) -> int | None:
+        return line_of(code.lines, code.first_line, instr, version)
 
-        def line(code: OriginCode, instr: int) -> int | None:
-            return line_of(code.lines, code.first_line, instr, version)
-
-        self._table = SideTable(memory, place.side)
-        self._origins = Origins(memory, Tally(memory, place.tally), line)
-        self._reader = ObjectReader(memory, layout_of(version))
-
-    def at(self, where: Where) -> tuple[Where, Words]:
-        """Return the place with its file's whole name, and the addresses of its objects.
-
-        Raises Refused where there are none, or several files have such a name.
-        """
-        table = self._table
-        files, numbers = files_at(where, self._origins, np.unique(table.origins).tolist())
-        if len(files) > 1:
-            raise SoscopeError(f"{where.file} is the end of several names: {', '.join(files)}")
-        addrs = table.addrs[np.isin(table.origins, numbers)]
-        dying = table.dying[np.isin(table.origins, numbers)]
-        objects = self._reader.look(addrs, dying)
-        is_chosen = objects.alive
-        if where.type is not None:
-            types = np.unique(objects.types[objects.alive])
-            names = self._reader.type_names(types.tolist())
-            is_type = [name is not None and where.type in name for name in names]
-            is_chosen = is_chosen & np.isin(objects.types, types[np.array(is_type, np.bool_)])
-        found = addrs[is_chosen]
-        if not len(found):
-            raise SoscopeError(f"no object that was made at {where} is alive")
-        return Where(files[0], where.line, where.type), found
+    table = SideTable(memory, place.side)
+    file, numbers = _origins_at(where, Origins(memory, Tally(memory, place.tally), line), table)
+    is_there = np.isin(table.origins, numbers)
+    addrs = table.addrs[is_there]
+    reader = ObjectReader(memory, layout_of(version))
+    objects = reader.look(addrs, table.dying[is_there])
+    is_chosen = objects.alive
+    if where.type is not None:
+        types = np.unique(objects.types[objects.alive])
+        names = reader.type_names(types.tolist())
+        is_type = [name is not None and where.type in name for name in names]
+        is_chosen = is_chosen & np.isin(objects.types, types[np.array(is_type, np.bool_)])
+    return _some(file, where, addrs[is_chosen])
 
 
-def files_at(where: Where, origins: Origins, numbers: list[int]) -> tuple[list[str], list[int]]:
-    """Return the files that a place may mean, and the numbers of its origins."""
+def _ruby_objects(
+    memory: ByteSource, place: ObjectsPlace, names: RubyNames, where: Where
+) -> tuple[Where, Words]:
+    """Return the same of Ruby's objects."""
+    table = SideTable(memory, place.side)
+    origins = Origins(memory, Tally(memory, place.tally), lambda _, line: line)
+    file, numbers = _origins_at(where, origins, table)
+    slots = RubySlots(memory, table, place.minor)
+    is_chosen = np.isin(slots.origins, numbers)
+    if where.type is not None:
+        kinds, classes = slots.kinds[is_chosen].tolist(), slots.classes[is_chosen].tolist()
+        is_chosen[is_chosen] = [
+            names.of_class(kind, addr, 1) == where.type
+            for kind, addr in zip(kinds, classes, strict=True)
+        ]
+    return _some(file, where, slots.addrs[is_chosen])
+
+
+def _some(file: str, where: Where, addrs: Words) -> tuple[Where, Words]:
+    if not len(addrs):
+        raise SoscopeError(f"no object that was made at {where} is alive", hint=_LINES)
+    return Where(file, where.line, where.type), addrs
+
+
+def _origins_at(where: Where, origins: Origins, table: SideTable) -> tuple[str, list[int]]:
+    """Return the file that a place means, and the numbers of its origins.
+
+    Raises SoscopeError where there is none, or several files have such a name.
+    """
     files: dict[str, None] = {}
     chosen = []
-    for number in numbers:
+    for number in np.unique(table.origins).tolist():
         file, line = origins.place(number)
         if file is None or line != where.line:
             continue
-        if file == where.file or file.endswith(f"/{where.file.lstrip('/')}"):
+        if file == where.file or file.endswith(f"/{where.file.removeprefix('./')}"):
             files[file] = None
             chosen.append(number)
-    return list(files), chosen
+    if where.file in files:
+        others = [number for number in chosen if origins.place(number)[0] == where.file]
+        return where.file, others
+    if len(files) > 1:
+        raise SoscopeError(
+            f"{where.file} is the end of several names: {', '.join(sorted(files))}",
+            hint="name more of the path",
+        )
+    if not files:
+        raise SoscopeError(f"no object that was made at {where} is alive", hint=_LINES)
+    return next(iter(files)), chosen

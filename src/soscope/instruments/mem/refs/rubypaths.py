@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ways from roots of Ruby to its objects, as ObjectSpace knows them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from soscope.binfmt.source import ByteSource
+from soscope.instruments.mem.refs.graph import RefGraph, Words
+from soscope.instruments.mem.refs.model import (
+    CLASS,
+    GARBAGE,
+    INTERPRETER,
+    THREAD,
+    Path,
+    Root,
+    Step,
+)
+from soscope.instruments.mem.refs.search import Link, Search
+from soscope.instruments.mem.rubyobjects import RubyNames
+from soscope.live.python.strings import c_string
+from soscope.wire import objectlayout as layout
+
+_CLASS, _MODULE, _ARRAY, _DATA = 2, 3, 7, 12
+_ARRAY_EMBEDS = 1 << 13  # of an array's flags: it has its elements in itself
+_ARRAY_COUNT, _ARRAY_COUNT_BITS = 15, 127  # of those, in the flags
+_THREADS = {"Thread", "Fiber", "Ractor"}
+# What Ruby calls what it holds itself (rb_objspace_reachable_objects_from_root).
+_STACK = "machine_context"
+_SAID = {
+    "vm": None,
+    "global_tbl": "global variables",
+    "finalizers": "finalizers",
+    "end_proc": "exit handlers",
+    "global_symbols": "symbols",
+}
+ITEM = "item"
+
+
+class RubyPaths:
+    """Finds and names ways in the references of one Ruby, which stands still meanwhile."""
+
+    def __init__(self, memory: ByteSource, graph: RefGraph, names: RubyNames) -> None:
+        self._memory = memory
+        self._graph = graph
+        self._names = names
+        ranks = (graph.holder_kinds == layout.REF_ROOT).astype(np.int64)
+        self._search = Search(graph, ranks)
+
+    def path(self, addr: int) -> Path:
+        """Return the shortest way to an object. Raises SearchEnd where it is not known."""
+        links = self._search.up(addr) or self._search.up(
+            addr, (layout.REF_OBJECT, layout.REF_TYPE)
+        )
+        if links is None:
+            return self._of(Root(GARBAGE), self._cycle(addr))
+        objects = [self._held(link) for link in links]
+        for at in reversed(range(len(objects) - 1)):
+            root = self._root_of(objects[at])
+            if root is not None:
+                return self._of(root, objects[at + 1 :], objects[at])
+        text = c_string(self._memory, int(self._graph.addrs[links[0].holder])) or b"?"
+        category = text.decode("utf-8", "replace")
+        if category == _STACK:
+            return self._of(Root(THREAD, "stack of C"), objects)
+        return self._of(Root(INTERPRETER, _SAID.get(category, category)), objects)
+
+    def _root_of(self, addr: int) -> Root | None:
+        """Return the root that an object is for what it holds, None: it is none."""
+        kind = self._flags(addr) & layout.RUBY_KIND
+        if kind in (_CLASS, _MODULE):
+            name = self._names.of_itself(addr)
+            return None if name is None else Root(CLASS, name)
+        if kind == _DATA and self._type(addr) in _THREADS:
+            return Root(THREAD, f"{self._type(addr)} {addr:#x}")
+        return None
+
+    def _cycle(self, addr: int) -> list[int]:
+        """Return objects that hold each other, from one that nothing else holds down to this one."""
+        objects = [addr]
+        graph = self._graph
+        while True:
+            rows = graph.rows_to(np.array(objects[:1], np.uint64))
+            rows = rows[graph.kinds[rows] == layout.REF_OBJECT]
+            if not len(rows):
+                return objects
+            holder = int(graph.addrs[graph.holders[rows[0]]])
+            if holder in objects:
+                return objects if holder == addr else [holder, *objects]
+            objects.insert(0, holder)
+
+    def _of(self, root: Root, objects: list[int], holder: int = 0) -> Path:
+        steps = []
+        for held in objects:
+            by, shape = self._hold(holder, held) if holder else (None, None)
+            steps.append(Step(self._type(held), by, shape))
+            holder = held
+        return Path(root, tuple(steps))
+
+    def _hold(self, holder: int, held: int) -> tuple[str | None, str | None]:
+        """Return how an object holds another, and the same without an index."""
+        flags = self._flags(holder)
+        if flags & layout.RUBY_KIND != _ARRAY:
+            return None, None
+        found = np.flatnonzero(self._elements(holder, flags) == np.uint64(held))
+        return (f"[{found[0]}]", ITEM) if len(found) else (None, None)
+
+    def _elements(self, array: int, flags: int) -> Words:
+        if flags & _ARRAY_EMBEDS:
+            start, count = array + 16, flags >> _ARRAY_COUNT & _ARRAY_COUNT_BITS
+        else:
+            start, count = self._word(array + 32), self._word(array + 16)
+        data = self._memory.read(start, 8 * min(count, 1 << 32))
+        return np.frombuffer(data[: len(data) // 8 * 8], np.uint64)
+
+    def _type(self, addr: int) -> str:
+        kind = self._flags(addr) & layout.RUBY_KIND
+        return self._names.of_class(kind, self._word(addr + 8), 1)
+
+    def _held(self, link: Link) -> int:
+        return int(self._graph.targets[link.row])
+
+    def _flags(self, addr: int) -> int:
+        return self._word(addr)
+
+    def _word(self, addr: int) -> int:
+        data = self._memory.read(addr, 8)
+        return int.from_bytes(data, "little") if len(data) == 8 else 0
