@@ -179,9 +179,9 @@ static void tell_of_frame(uint64_t frame)
 	if (!code || word_at(code + TYPE) != (uint64_t)sosc_python.PyCode_Type)
 		return;
 	sosc_refs_holder(frame, SOSC_REF_FRAME);
-	end = value + sizeof(value) * (half_at(code + at->code_values) +
-				       size_of(code, at->code_cells) +
-				       size_of(code, at->code_frees));
+	end = value +
+	      sizeof(value) * (half_at(code + at->code_values) + size_of(code, at->code_cells) +
+			       size_of(code, at->code_frees));
 	for (; value < end; value += sizeof(value)) {
 		uint64_t word = word_at(value);
 

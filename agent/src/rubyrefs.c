@@ -11,7 +11,7 @@ static const char *category_now;
 
 static void referred(sosc_value object, void *class)
 {
-	sosc_refs_tell(object, object == (sosc_value)class ? SOSC_REF_TYPE : SOSC_REF_OBJECT);
+	sosc_refs_tell(object, object == (sosc_value) class ? SOSC_REF_TYPE : SOSC_REF_OBJECT);
 }
 
 static void held(const char *category, sosc_value object, void *unused)

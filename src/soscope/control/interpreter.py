@@ -8,6 +8,7 @@ none the interpreter makes a pending call.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from _collections_abc import Callable, Iterator
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
     from soscope.wire.block import ControlBlock
 
 _TRIES = 3  # a process may execute another program while it is looked at
-_CARRYING_OUT = 120.0  # seconds; with millions of objects the collector takes long
+_CARRYING_OUT = 60.0  # seconds; with millions of objects the collector takes long
+_TELLING = 600.0  # seconds; whoever answers sees to it that it takes less
 _WAITING = 20.0  # seconds for an interpreter to make a pending call
 _PAUSE = 0.002
 _BUSY = 15.0  # seconds to wait for a loader that is at work
@@ -67,13 +69,14 @@ class VisitedInterpreter:
         `answer` looks whether the interpreter asks for something meanwhile, which waits for it, and
         says so; it is called by another thread, again and again. What it raises is raised here.
         """
+        limit = _CARRYING_OUT if answer is None else _TELLING
         with _answering(answer) as asked:
             try:
-                has_one = self._call(number, waits=True)
+                has_one = self._call(number, limit, waits=True)
             except CallFault:
                 raise
             except Refused:
-                has_one = self._call(number, waits=False)
+                has_one = self._call(number, limit, waits=False)
             if not has_one:
                 raise Refused("no interpreter is running in it")
             end = time.monotonic() + _WAITING
@@ -85,13 +88,11 @@ class VisitedInterpreter:
                     )
                 time.sleep(_PAUSE)
 
-    def _call(self, number: int, *, waits: bool) -> bool:
+    def _call(self, number: int, limit: float, *, waits: bool) -> bool:
         argument = layout.OBJECTS_CALL.struct.pack(number, waits)
         function = self._agent.base + self._blob.objects
         trap = self._agent.base + self._blob.trap
-        result, _ = call(
-            self._visit, function, argument, trap, limit=_CARRYING_OUT, has_to_wait=waits
-        )
+        result, _ = call(self._visit, function, argument, trap, limit=limit, has_to_wait=waits)
         return bool(result)
 
     def stopped(self, read: Callable[[], Plain]) -> Plain:
@@ -121,11 +122,14 @@ def _answering(answer: Callable[[], bool] | None) -> Iterator[Callable[[], float
 
     def listen() -> None:
         while not is_over.wait(_PAUSE):
+            before = last[0]
+            last[0] = math.inf  # whoever waits for us has to go on with that
             try:
                 while answer is not None and answer():
-                    last[0] = time.monotonic()
-            except Exception as error:  # noqa: BLE001 - it is raised where the order was given
+                    before = time.monotonic()
+            except Exception as error:  # noqa: BLE001  it is raised where the order was given
                 errors.append(error)
+            last[0] = before
 
     thread = threading.Thread(target=listen, name="answers", daemon=True)
     if answer is not None:

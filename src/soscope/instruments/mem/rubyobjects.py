@@ -266,6 +266,7 @@ def _slot_sizes(memory: ByteSource, addrs: NDArray[np.uint64]) -> NDArray[np.uin
 
 
 def read_table(memory: ByteSource, addr: int, size: int) -> bytes:
+    """Return `size` bytes of what the agent keeps. Raises ValueError where they cannot be read."""
     data = memory.read(addr, size)
     if len(data) < size:
         raise ValueError("the tables of Ruby's objects cannot be read")

@@ -92,9 +92,7 @@ def _begin(interpreter: VisitedInterpreter) -> ObjectsPlace:
     return place
 
 
-def visit_objects(
-    pid: int, work: Callable[[VisitedInterpreter, ObjectsPlace], Plain]
-) -> Plain:
+def visit_objects(pid: int, work: Callable[[VisitedInterpreter, ObjectsPlace], Plain]) -> Plain:
     """Return what `work` does with an interpreter and what its agent says. Raises as `attach`."""
     blocks = Blocks(SessionSettings([], pids=[pid]), [ObjectsInstrument(is_visit=True)])
     return visit(

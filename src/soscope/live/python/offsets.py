@@ -62,9 +62,10 @@ class PythonLayout:
     """The layout of one minor version of CPython, `version` as (3, 11).
 
     A field that the version has not is NOTHING. `code_varnames` is the tuple of the names of a
-    frame's variables: from 3.11 on of all, before of those that are in no cell. `frame_data` is where a frame's variables begin,
-    `frameobject_frame` where a frame object points to its frame, `dict_keys_head` the size of the
-    head of a dictionary's keys, `heaptype_size` and `type_size` are those of the C structs.
+    frame's variables: from 3.11 on of all, before of those that are in no cell. `frame_data` is
+    where a frame's variables begin, `frameobject_frame` where a frame object points to its frame,
+    `dict_keys_head` the size of the head of a dictionary's keys, `heaptype_size` and `type_size`
+    are those of the C structs.
 
     >>> from soscope.live.python.offsets import layout_of
     >>> layout_of((3, 11)).code_filename

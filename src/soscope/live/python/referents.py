@@ -130,7 +130,9 @@ class Referents:
         keys, values = dict_items(self._memory, self._layout, holder)
         at = _place(values, held)
         if at is not None:
-            return Hold(f"[{key_text(self._memory, self._layout, self._types, int(keys[at]))}]", VALUE)
+            return Hold(
+                f"[{key_text(self._memory, self._layout, self._types, int(keys[at]))}]", VALUE
+            )
         return Hold(KEY, KEY) if _place(keys, held) is not None else None
 
     # ---- variables ----
@@ -141,7 +143,9 @@ class Referents:
         if info.rule in _GENERATORS and version >= (3, 11):
             return self.frames.variable(holder + self._layout.generator_frame, held)
         if info.rule == "frame":
-            return self.frames.variable(holder if version < (3, 11) else self._word(holder + 24), held)
+            return self.frames.variable(
+                holder if version < (3, 11) else self._word(holder + 24), held
+            )
         return None
 
     # ---- attributes ----

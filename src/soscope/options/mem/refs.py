@@ -43,8 +43,8 @@ attach have no line.
 EPILOG = """\
 The interpreter waits for the time that it takes to tell which objects refer to which, and to read
 that: about a second for a million objects.
-exit status: 0 fine, 1 the process cannot be visited, does not count its objects, or none of that line
-is alive, 2 wrong usage, 3 not permitted, 4 no such process.
+exit status: 0 fine, 1 the process cannot be visited, does not count its objects, or none of that
+line is alive, 2 wrong usage, 3 not permitted, 4 no such process.
 """
 
 OPTIONS = [

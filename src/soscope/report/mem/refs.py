@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from soscope.instruments.mem.refs.model import (
     CLASS,
     FRAME,
@@ -59,9 +61,7 @@ def text(report: RefsReport, limit: int | None = None) -> str:
     objects = f"{plural(report.objects, 'object')} made at {report.where}"
     looked = f"process {report.pid}: {objects}, {report.samples:,} looked at"
     lines = [looked, ""]
-    lines += [
-        f"{path.count:,} of {report.samples:,}: {_way(path)}" for path in report.paths[:most]
-    ]
+    lines += [f"{path.count:,} of {report.samples:,}: {_way(path)}" for path in report.paths[:most]]
     if len(report.paths) > most:
         lines.append(f"… {plural(len(report.paths) - most, 'more way')}: --limit")
     return "".join(f"{printable(line)}\n" for line in (*lines, *report.notes))
@@ -69,7 +69,7 @@ def text(report: RefsReport, limit: int | None = None) -> str:
 
 def _way(path: Path) -> str:
     steps = path.steps
-    held = [f"{before.type}{_by(step)}" for before, step in zip(steps, steps[1:], strict=False)]
+    held = [f"{before.type}{_by(step)}" for before, step in pairwise(steps)]
     parts = [_root(path), *held, steps[-1].type]
     if len(parts) > _SHOWN:
         half = _SHOWN // 2

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from soscope.binfmt.source import ByteSource
 from soscope.instruments.mem.refs.graph import RefGraph, Words
@@ -44,9 +43,14 @@ class PythonPaths:
     """Finds and names ways in the references of one CPython, which stands still meanwhile."""
 
     def __init__(
-        self, memory: ByteSource, python: PythonLayout, graph: RefGraph, modules: int
+        self,
+        memory: ByteSource,
+        python: PythonLayout,
+        graph: RefGraph,
+        modules: int,
+        end: float,
     ) -> None:
-        """`modules` is the address of sys.modules."""
+        """`modules` is the address of sys.modules; `end`: see Search."""
         self._memory = memory
         self._layout = python
         self._graph = graph
@@ -60,7 +64,7 @@ class PythonPaths:
         known = np.array([*self._modules, *self._namespaces], np.uint64)
         is_object = graph.holder_kinds == layout.REF_HOLDER
         ranks[is_object & np.isin(graph.addrs, known)] = _MODULE_RANK
-        self._search = Search(graph, ranks)
+        self._search = Search(graph, ranks, end)
 
     def _find_modules(self, modules: int) -> None:
         keys, values = dict_items(self._memory, self._layout, modules)
@@ -77,7 +81,7 @@ class PythonPaths:
                 self._namespaces.setdefault(namespace, name)
 
     def path(self, addr: int) -> Path:
-        """Return the shortest way to an object. Raises SearchEnd where it is not known."""
+        """Return the shortest way to an object. Raises SearchLimitError where it is not known."""
         links = self._search.up(addr)
         if links is None:
             links = self._search.up(addr, (layout.REF_OBJECT, layout.REF_KEY, layout.REF_TYPE))
@@ -121,7 +125,7 @@ class PythonPaths:
         return Root(THREAD, f"{ident:#x}" if ident else None)
 
     def _cut_at_class(self, root: Root, holds: list[tuple[int, Hold]]) -> Path:
-        """Return the way from the last class on, by an attribute of which all that follows hangs."""
+        """Return the way from the last class on that holds what follows by an attribute."""
         for at in reversed(range(len(holds) - 1)):
             info = self._referents.type_of(holds[at][0])
             by = holds[at + 1][1].by
@@ -172,11 +176,12 @@ class PythonPaths:
                 row = rows[graph.addrs[graph.holders[rows]] == np.uint64(found)][0]
                 links = self._search.way(levels[: number + 1], int(row))
                 return self._held_unseen(found, [found, *map(self._held, links)])
-        return self._named(Root(GARBAGE), self._holds(self._cycle(addr)))
+        return self._named(Root(GARBAGE), self._holds(self._search.cycle(addr)))
 
     def _unaccounted(self, addrs: Words) -> int | None:
         """Return the first object with more references than are known."""
         for start in range(0, len(addrs), _AT_ONCE):
+            self._search.check(0)
             part = addrs[start : start + _AT_ONCE]
             words, _ = gather(self._memory, part, 1)
             counts = (words[:, 0] & _LOW).astype(np.int64)
@@ -209,20 +214,6 @@ class PythonPaths:
         data = self._memory.read(state, _INTERPRETER_SIZE)
         words = np.frombuffer(data[: len(data) // 8 * 8], np.uint64)
         return bool((words == np.uint64(addr)).any())
-
-    def _cycle(self, addr: int) -> list[int]:
-        """Return objects that hold each other, from one of a cycle down to this one."""
-        objects = [addr]
-        graph = self._graph
-        while True:
-            rows = graph.rows_to(np.array(objects[:1], np.uint64))
-            rows = rows[graph.holder_kinds[graph.holders[rows]] == layout.REF_HOLDER]
-            if not len(rows):
-                return objects
-            holder = int(graph.addrs[graph.holders[rows[0]]])
-            if holder in objects:
-                return objects if holder == addr else [holder, *objects]
-            objects.insert(0, holder)
 
     # ---- words ----
 

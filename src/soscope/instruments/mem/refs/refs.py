@@ -8,6 +8,8 @@ changed between what was told and what is read.
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 
 from soscope.binfmt.source import ByteSource
@@ -19,7 +21,7 @@ from soscope.instruments.mem.refs.graph import RefGraph, Words
 from soscope.instruments.mem.refs.model import Path, RefsReport, Where, grouped
 from soscope.instruments.mem.refs.pythonpaths import PythonPaths
 from soscope.instruments.mem.refs.rubypaths import RubyPaths
-from soscope.instruments.mem.refs.search import SearchEnd
+from soscope.instruments.mem.refs.search import SearchLimitError
 from soscope.instruments.mem.rubyobjects import RubyNames, RubySlots, ruby_types
 from soscope.instruments.mem.sidetable import SideTable, Tally
 from soscope.instruments.mem.snapshot import place_of, visit_objects
@@ -37,7 +39,8 @@ if TYPE_CHECKING:
 
 _MAJOR = 3
 _LINES = "soscope mem snapshot shows lines that have objects; those from before attach have none"
-_MOST = 1 << 27  # references that are taken: a gigabyte
+_MOST = 1 << 26  # references that are taken: half a gigabyte
+_PATIENCE = 10.0  # seconds that the interpreter waits at the end
 
 
 def refs(pid: int, where: Where, *, samples: int) -> RefsReport:
@@ -122,14 +125,16 @@ class _Look:
         self._report = self._look(place, RefGraph(self._parts), modules)
 
     def _look(self, place: ObjectsPlace, graph: RefGraph, modules: int) -> RefsReport:
+        end = time.monotonic() + _PATIENCE
         paths: PythonPaths | RubyPaths
         if place.runtime == layout.RUNTIME_RUBY:
             names = RubyNames(self._memory, ruby_types(self._memory, place))
             where, addrs = _ruby_objects(self._memory, place, names, self._where)
-            paths = RubyPaths(self._memory, graph, names)
+            paths = RubyPaths(self._memory, graph, names, end)
         else:
             where, addrs = _python_objects(self._memory, place, self._where)
-            paths = PythonPaths(self._memory, layout_of((_MAJOR, place.minor)), graph, modules)
+            python = layout_of((_MAJOR, place.minor))
+            paths = PythonPaths(self._memory, python, graph, modules, end)
         every = np.linspace(0, len(addrs) - 1, min(self._samples, len(addrs))).round()
         picked = addrs[np.unique(every.astype(np.intp))] if len(addrs) else addrs
         found: list[Path] = []
@@ -137,15 +142,13 @@ class _Look:
         for addr in picked.tolist():
             try:
                 found.append(paths.path(addr))
-            except SearchEnd:
+            except SearchLimitError:
                 unknown += 1
-        notes = [f"{unknown:,} objects have too many holders to follow"] if unknown else []
+        notes = [f"{unknown:,} of them have too many holders to follow"] if unknown else []
         return RefsReport(self._pid, where, len(addrs), len(picked), grouped(found), notes)
 
 
-def _python_objects(
-    memory: ByteSource, place: ObjectsPlace, where: Where
-) -> tuple[Where, Words]:
+def _python_objects(memory: ByteSource, place: ObjectsPlace, where: Where) -> tuple[Where, Words]:
     """Return the place with its file's whole name, and the addresses of its objects."""
     version = _MAJOR, place.minor
 

@@ -40,20 +40,19 @@ ITEM = "item"
 class RubyPaths:
     """Finds and names ways in the references of one Ruby, which stands still meanwhile."""
 
-    def __init__(self, memory: ByteSource, graph: RefGraph, names: RubyNames) -> None:
+    def __init__(self, memory: ByteSource, graph: RefGraph, names: RubyNames, end: float) -> None:
+        """`end`: see Search."""
         self._memory = memory
         self._graph = graph
         self._names = names
         ranks = (graph.holder_kinds == layout.REF_ROOT).astype(np.int64)
-        self._search = Search(graph, ranks)
+        self._search = Search(graph, ranks, end)
 
     def path(self, addr: int) -> Path:
-        """Return the shortest way to an object. Raises SearchEnd where it is not known."""
-        links = self._search.up(addr) or self._search.up(
-            addr, (layout.REF_OBJECT, layout.REF_TYPE)
-        )
+        """Return the shortest way to an object. Raises SearchLimitError where it is not known."""
+        links = self._search.up(addr) or self._search.up(addr, (layout.REF_OBJECT, layout.REF_TYPE))
         if links is None:
-            return self._of(Root(GARBAGE), self._cycle(addr))
+            return self._of(Root(GARBAGE), self._search.cycle(addr))
         objects = [self._held(link) for link in links]
         for at in reversed(range(len(objects) - 1)):
             root = self._root_of(objects[at])
@@ -74,20 +73,6 @@ class RubyPaths:
         if kind == _DATA and self._type(addr) in _THREADS:
             return Root(THREAD, f"{self._type(addr)} {addr:#x}")
         return None
-
-    def _cycle(self, addr: int) -> list[int]:
-        """Return objects that hold each other, from one that nothing else holds down to this one."""
-        objects = [addr]
-        graph = self._graph
-        while True:
-            rows = graph.rows_to(np.array(objects[:1], np.uint64))
-            rows = rows[graph.kinds[rows] == layout.REF_OBJECT]
-            if not len(rows):
-                return objects
-            holder = int(graph.addrs[graph.holders[rows[0]]])
-            if holder in objects:
-                return objects if holder == addr else [holder, *objects]
-            objects.insert(0, holder)
 
     def _of(self, root: Root, objects: list[int], holder: int = 0) -> Path:
         steps = []

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,12 +13,12 @@ from soscope.instruments.mem.refs.graph import Places, RefGraph, Words
 from soscope.wire import objectlayout as layout
 
 _MOST = 1 << 22  # holders that are looked at for one object
-_LONGEST = 100_000  # references in a row
+_LONGEST = 10_000  # references in a row
 _SURE = (layout.REF_OBJECT, layout.REF_KEY)
 
 
-class SearchEnd(Exception):
-    """The way is longer, or there are more holders, than is looked for."""
+class SearchLimitError(Exception):
+    """The way is longer, there are more holders, or it takes longer, than is looked for."""
 
 
 @dataclass(slots=True)
@@ -31,30 +32,55 @@ class Link:
 class Search:
     """Ways up from one object after the other; `ranks` says of holders how good a root each is.
 
-    0 is none; of two that are equally far the higher one is taken.
+    0 is none; of two that are equally far the higher one is taken. `end` is the moment of the
+    monotonic clock at which everybody gives up.
     """
 
-    def __init__(self, graph: RefGraph, ranks: NDArray[np.int64]) -> None:
+    def __init__(self, graph: RefGraph, ranks: NDArray[np.int64], end: float) -> None:
         self._graph = graph
         self._ranks = ranks
-        self._order = np.argsort(graph.addrs, kind="stable")
-        self._sorted = graph.addrs[self._order]
+        self._end = end
         self._seen = np.zeros(len(graph.addrs), np.bool_)
 
     def up(self, addr: int, kinds: tuple[int, ...] = _SURE) -> list[Link] | None:
         """Return the links from a root, the first, to the object, the last; None: there is no root.
 
-        Raises SearchEnd where that is not known.
+        Raises SearchLimitError where that is not known.
         """
         levels = self._levels(addr, kinds, is_all=False)
         if levels and (found := self._best(levels[-1])) is not None:
             return self.way(levels, found)
         return None
 
+    def check(self, steps: int) -> None:
+        """Raise SearchLimitError where so many references in a row are too many, or it is late."""
+        if steps > _LONGEST or time.monotonic() > self._end:
+            raise SearchLimitError
+
+    def cycle(self, addr: int) -> list[int]:
+        """Return objects that hold each other, down to this one: of a cycle, or the first ones.
+
+        What is told first of an object is followed. Raises SearchLimitError.
+        """
+        graph = self._graph
+        objects, seen = [addr], {addr}
+        while True:
+            self.check(len(objects))
+            rows = graph.rows_to(np.array(objects[-1:], np.uint64))
+            is_sure = np.isin(graph.kinds[rows], _SURE)
+            is_object = graph.holder_kinds[graph.holders[rows]] == layout.REF_HOLDER
+            rows = rows[is_sure & is_object]
+            holder = int(graph.addrs[graph.holders[rows[0]]]) if len(rows) else addr
+            if holder != addr:
+                objects.append(holder)
+            if holder in seen:
+                return objects[::-1]
+            seen.add(holder)
+
     def holders(self, addr: int) -> list[Places]:
         """Return the rows by which an object is held, level by level, however far.
 
-        Each holder is there once, in the row by which it was met. Raises SearchEnd.
+        Each holder is there once, in the row by which it was met. Raises SearchLimitError.
         """
         return self._levels(addr, (*_SURE, layout.REF_TYPE), is_all=True)
 
@@ -88,8 +114,9 @@ class Search:
                 seen[holders] = True
                 met.append(holders)
                 count += len(holders)
-                if count > _MOST or len(levels) > _LONGEST:
-                    raise SearchEnd
+                if count > _MOST:
+                    raise SearchLimitError
+                self.check(len(levels))
                 is_object = graph.holder_kinds[holders] == layout.REF_HOLDER
                 frontier = graph.addrs[holders[is_object]]
                 frontier.sort()
