@@ -132,3 +132,36 @@ REPORT: dict[str, Check] = {
     ),
     "notes": _list_of(TEXT),
 }
+
+REFS: dict[str, Check] = {
+    "schema": _one_of("soscope/mem-refs/1"),
+    "pid": NUMBER,
+    "where": _object({"file": TEXT, "line": NUMBER, "type": TEXT_OR_NULL}),
+    "objects": NUMBER,
+    "samples": NUMBER,
+    "paths": _list_of(
+        _object(
+            {
+                "count": NUMBER,
+                "root": _object(
+                    {
+                        "kind": _one_of(
+                            "module",
+                            "class",
+                            "frame",
+                            "thread",
+                            "interpreter",
+                            "native",
+                            "garbage",
+                        ),
+                        "name": TEXT_OR_NULL,
+                        "file": TEXT_OR_NULL,
+                        "line": NUMBER_OR_NULL,
+                    }
+                ),
+                "steps": _list_of(_object({"type": TEXT, "by": TEXT_OR_NULL})),
+            }
+        )
+    ),
+    "notes": _list_of(TEXT),
+}

@@ -24,6 +24,8 @@ from soscope.entry.agent.blob import Blob
 from soscope.entry.agent.resident import Resident
 from soscope.entry.agent.visit import Executed, Visit
 from soscope.entry.guest.call import CallFault, call
+from soscope.errors import NoSuchProcess
+from soscope.proc import status
 from soscope.proc.reasons import Refused
 from soscope.wire import objectlayout as layout
 
@@ -36,6 +38,8 @@ _TRIES = 3  # a process may execute another program while it is looked at
 _CARRYING_OUT = 60.0  # seconds; with millions of objects the collector takes long
 _TELLING = 600.0  # seconds; whoever answers sees to it that it takes less
 _WAITING = 20.0  # seconds for an interpreter to make a pending call
+_TRIES_OF_WAITING = 10  # for a thread to wait, where none does anything else
+_RUNNING = "R"
 _PAUSE = 0.002
 _BUSY = 15.0  # seconds to wait for a loader that is at work
 
@@ -71,13 +75,7 @@ class VisitedInterpreter:
         """
         limit = _CARRYING_OUT if answer is None else _TELLING
         with _answering(answer) as asked:
-            try:
-                has_one = self._call(number, limit, waits=True)
-            except CallFault:
-                raise
-            except Refused:
-                has_one = self._call(number, limit, waits=False)
-            if not has_one:
+            if not self._given(number, limit):
                 raise Refused("no interpreter is running in it")
             end = time.monotonic() + _WAITING
             while self._done(self.block) != number:
@@ -87,6 +85,28 @@ class VisitedInterpreter:
                         "its interpreter runs no code: nothing carries out what it is asked"
                     )
                 time.sleep(_PAUSE)
+
+    def _given(self, number: int, limit: float) -> bool:
+        """Give an order; say whether there is an interpreter. Raises Refused."""
+        for _ in range(_TRIES_OF_WAITING):
+            try:
+                return self._call(number, limit, waits=True)
+            except CallFault:
+                raise
+            except Refused:
+                if self._runs():
+                    break
+        return self._call(number, limit, waits=False)
+
+    def _runs(self) -> bool:
+        """Say whether any thread runs; if none does, all that was lacking is a processor for us."""
+        for tid in status.threads(self._visit.pid):
+            try:
+                if status.state_of(tid) == _RUNNING:
+                    return True
+            except NoSuchProcess:
+                pass  # it has ended
+        return False
 
     def _call(self, number: int, limit: float, *, waits: bool) -> bool:
         argument = layout.OBJECTS_CALL.struct.pack(number, waits)
