@@ -30,13 +30,18 @@ from tests.support.run import kill
 from tests.support.schema import wrong_members
 from tests.support.schema_mem import REFS
 from tests.support.survivors import TARGETS, soscope
+from tests.support.tools import need
 
 HOLDERS = TARGETS / "holders.py"
-LINES = {
-    line.split("# held: ")[1]: number
-    for number, line in enumerate(HOLDERS.read_text().splitlines(), 1)
-    if "  # held: " in line
-}
+
+
+def lines_of(path: Path) -> dict[str, int]:
+    """Return the lines that a target's marks name."""
+    lines = enumerate(path.read_text().splitlines(), 1)
+    return {line.split(" # held: ")[1]: number for number, line in lines if " # held: " in line}
+
+
+LINES = lines_of(HOLDERS)
 
 
 @contextmanager
@@ -264,3 +269,22 @@ print("the end", flush=True)
             refs(pid, Where("same.py", 1, "list"), samples=1)
         report = refs(pid, Where("b/same.py", 1, "list"), samples=9)
         assert report.objects == 2
+
+
+def test_known_holders_of_ruby() -> None:
+    path = TARGETS / "holders.rb"
+    lines = lines_of(path)
+    with holding(need("ruby"), str(path)) as (pid, process):
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline()) == [True] * 4  # ObjectSpace agrees
+        report = refs(pid, Where("holders.rb", lines["constant"], "Array"), samples=40)
+        ways = {way.root.kind: way for way in report.paths}
+        held = ways["class"]
+        assert (held.root.name, held.count) == ("Server", 20)
+        assert [(step.type, step.by) for step in held.steps] == [("Array", None), ("Array", "item")]
+        report = refs(pid, Where("holders.rb", lines["attribute"], "Array"), samples=40)
+        (way,) = (way for way in report.paths if way.count == 20)
+        assert way.root.kind == "interpreter"
+        assert [step.type for step in way.steps] == ["Server", "Array", "Array"]
+        report = refs(pid, Where("holders.rb", lines["cycle"], "Array"), samples=40)
+        assert sum(way.count for way in report.paths if way.root.kind == "garbage") >= 38

@@ -116,7 +116,7 @@ def is_so():
 def waiting():
     rows = [[number] for number in range(20)]  # held: frame
     print(json.dumps(is_so()), flush=True)
-    for _ in [{number: rows} for number in range(20)]:  # held: temporary
+    for _ in [{number: None} for number in range(20)]:  # held: temporary
         sys.stdin.readline()
         break
     print("the end", flush=True)

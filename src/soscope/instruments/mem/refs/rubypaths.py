@@ -47,10 +47,16 @@ class RubyPaths:
         self._names = names
         ranks = (graph.holder_kinds == layout.REF_ROOT).astype(np.int64)
         self._search = Search(graph, ranks, end)
+        # what lies on a stack of C may be there by chance, so that is asked last
+        sure = ranks.copy()
+        for root in np.flatnonzero(ranks).tolist():
+            sure[root] = self._category(root) != _STACK
+        self._sure = Search(graph, sure, end)
 
     def path(self, addr: int) -> Path:
         """Return the shortest way to an object. Raises SearchLimitError where it is not known."""
-        links = self._search.up(addr) or self._search.up(addr, (layout.REF_OBJECT, layout.REF_TYPE))
+        kinds = layout.REF_OBJECT, layout.REF_TYPE
+        links = self._sure.up(addr) or self._search.up(addr) or self._search.up(addr, kinds)
         if links is None:
             return self._of(Root(GARBAGE), self._search.cycle(addr))
         objects = [self._held(link) for link in links]
@@ -58,11 +64,15 @@ class RubyPaths:
             root = self._root_of(objects[at])
             if root is not None:
                 return self._of(root, objects[at + 1 :], objects[at])
-        text = c_string(self._memory, int(self._graph.addrs[links[0].holder])) or b"?"
-        category = text.decode("utf-8", "replace")
+        category = self._category(links[0].holder)
         if category == _STACK:
             return self._of(Root(THREAD, "stack of C"), objects)
         return self._of(Root(INTERPRETER, _SAID.get(category, category)), objects)
+
+    def _category(self, root: int) -> str:
+        """Return what Ruby calls one of its own holders."""
+        text = c_string(self._memory, int(self._graph.addrs[root])) or b"?"
+        return text.decode("utf-8", "replace")
 
     def _root_of(self, addr: int) -> Root | None:
         """Return the root that an object is for what it holds, None: it is none."""
