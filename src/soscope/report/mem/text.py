@@ -110,6 +110,8 @@ def _native_lines(row: NativeRow) -> list[str]:
 
 
 def _frame_text(frame: StackFrame) -> str:
+    if frame.image is None and frame.symbol is not None:  # an interpreter's
+        return f"{frame.symbol} ({frame.file}:{frame.line})"
     name = frame.image or "?"
     if frame.symbol is not None:
         name += f"!{frame.symbol}"
