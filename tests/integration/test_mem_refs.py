@@ -18,7 +18,7 @@ from soscope.errors import SoscopeError
 from soscope.instruments.mem.objects import ObjectsPlace
 from soscope.instruments.mem.refs import refs as refs_module
 from soscope.instruments.mem.refs.graph import RefGraph
-from soscope.instruments.mem.refs.model import Path as Way
+from soscope.instruments.mem.refs.model import HolderPath as Way
 from soscope.instruments.mem.refs.model import RefsReport, Where
 from soscope.instruments.mem.refs.refs import refs
 from soscope.instruments.mem.snapshot import attach, visit_objects
@@ -174,7 +174,7 @@ print("the end", flush=True)
 """
 
 
-class _Whole(refs_module._Look):
+class _Whole(refs_module._RefsLook):
     """Gives all references as they were told."""
 
     def _look(self, place: ObjectsPlace, graph: RefGraph, modules: int) -> Any:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Has objects whose holders are known, and asks the collector whether they hold them.
 
 A line that ends with a word behind `# held:` makes objects; `told` says by whom each is held.

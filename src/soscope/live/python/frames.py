@@ -44,10 +44,10 @@ class FrameReader:
         count = len(names) + (self._word(code + self._layout.code_stacksize) & 0xFFFF_FFFF)
         data = self._memory.read(frame + self._layout.frame_data, 8 * min(count, _MOST))
         words: Words = np.frombuffer(data[: len(data) // 8 * 8], np.uint64) & ~_TAGS
-        found = np.flatnonzero(words == np.uint64(held))
-        if not len(found):
+        places = np.flatnonzero(words == np.uint64(held))
+        if not len(places):
             return None
-        at = int(found[0])
+        at = int(places[0])
         name = read_str(self._memory, self._layout, names[at]) if at < len(names) else None
         return TEMPORARY if name is None else f"local {name}"
 

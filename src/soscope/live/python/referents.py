@@ -74,8 +74,8 @@ class Referents:
             at = _place(self._sequence(holder, info), held)
             if at is not None:
                 return Hold(f"[{at}]", ITEM)
-        if info.flags & DICT and (found := self._of_dict(holder, held)):
-            return found
+        if info.flags & DICT and (key := self._of_dict(holder, held)):
+            return key
         if info.qualified in _UNORDERED or info.rule in _UNORDERED:
             return Hold(ITEM, ITEM)
         name = self._variable(holder, held, info) or self._attribute(holder, held, info)
@@ -229,5 +229,5 @@ class Referents:
 
 
 def _place(items: Words, held: int) -> int | None:
-    found = np.flatnonzero(items == np.uint64(held))
-    return int(found[0]) if len(found) else None
+    places = np.flatnonzero(items == np.uint64(held))
+    return int(places[0]) if len(places) else None

@@ -85,12 +85,12 @@ class MemRefsOptions:
     def __init__(self, values: Values, where: str) -> None:
         """Take them from the parsed words. Raises UsageError."""
         self.pid = the_pid(values, USAGE)
-        found = _WHERE.fullmatch(where)
-        if found is None:
+        match = _WHERE.fullmatch(where)
+        if match is None:
             raise UsageError(f"{where}: not FILE:LINE or FILE:LINE:TYPE, as soscope mem shows them")
-        self.file: str = found["file"]
-        self.line = int(found["line"])
-        self.type: str | None = found["type"]
+        self.file: str = match["file"]
+        self.line = int(match["line"])
+        self.type: str | None = match["type"]
         self.samples: int = _SAMPLES if values.samples is None else values.samples
         if not self.samples:
             raise UsageError("--samples 0: at least one object has to be looked at")

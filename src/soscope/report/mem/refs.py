@@ -13,9 +13,9 @@ from soscope.instruments.mem.refs.model import (
     MODULE,
     NATIVE,
     THREAD,
-    Path,
+    HolderPath,
+    HolderStep,
     RefsReport,
-    Step,
 )
 from soscope.report.jsontext import json_document
 from soscope.report.words import plural, printable
@@ -67,7 +67,7 @@ def text(report: RefsReport, limit: int | None = None) -> str:
     return "".join(f"{printable(line)}\n" for line in (*lines, *report.notes))
 
 
-def _way(path: Path) -> str:
+def _way(path: HolderPath) -> str:
     steps = path.steps
     held = [f"{before.type}{_by(step)}" for before, step in pairwise(steps)]
     parts = [_root(path), *held, steps[-1].type]
@@ -78,14 +78,14 @@ def _way(path: Path) -> str:
     return _ARROW.join(parts)
 
 
-def _by(step: Step) -> str:
+def _by(step: HolderStep) -> str:
     by = step.by
     if by is None:
         return ""
     return by if by[0] in ".[" else f" {by}"
 
 
-def _root(path: Path) -> str:
+def _root(path: HolderPath) -> str:
     root, by = path.root, path.steps[0].by
     name = root.name or "?"
     if root.kind == MODULE:

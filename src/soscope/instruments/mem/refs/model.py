@@ -24,7 +24,7 @@ class Where:
 
 
 @dataclass(frozen=True, slots=True)
-class Root:
+class HolderRoot:
     """What holds objects for good, of a kind above; `file` and `line` are those of a frame."""
 
     kind: str
@@ -34,7 +34,7 @@ class Root:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class HolderStep:
     """An object on the way, of type `type`: the one before holds it by `by`, None: not known.
 
     `shape` is `by` without what differs between objects of one container.
@@ -46,11 +46,11 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
+class HolderPath:
     """The way from a root to an object, which is the last step; `count` objects have such a one."""
 
-    root: Root
-    steps: tuple[Step, ...]
+    root: HolderRoot
+    steps: tuple[HolderStep, ...]
     count: int = 1
 
 
@@ -62,7 +62,7 @@ class RefsReport:
     where: Where
     objects: int
     samples: int
-    paths: list[Path]
+    paths: list[HolderPath]
     notes: list[str]
 
     def plain(self) -> tuple[Any, ...]:
@@ -83,22 +83,22 @@ class RefsReport:
         """Return what `plain` has returned elsewhere."""
         pid, where, objects, samples, paths, notes = said
         made = [
-            Path(Root(*root), tuple(Step(*step) for step in steps), count)
+            HolderPath(HolderRoot(*root), tuple(HolderStep(*step) for step in steps), count)
             for root, steps, count in paths
         ]
         return cls(pid, Where(*where), objects, samples, made, notes)
 
 
-def grouped(paths: Iterable[Path]) -> list[Path]:
+def grouped(paths: Iterable[HolderPath]) -> list[HolderPath]:
     """Put paths of one shape together, most first; what differs within a shape is not told.
 
-    >>> from soscope.instruments.mem.refs.model import Path, Root, Step, grouped
-    >>> first, second = (Step("str", f"[{number}]", "item") for number in (0, 1))
-    >>> root = Root("module", "app")
-    >>> grouped([Path(root, (first,)), Path(root, (second,))])[0].steps[0].by
+    >>> from soscope.instruments.mem.refs.model import HolderPath, HolderRoot, HolderStep, grouped
+    >>> first, second = (HolderStep("str", f"[{number}]", "item") for number in (0, 1))
+    >>> root = HolderRoot("module", "app")
+    >>> grouped([HolderPath(root, (first,)), HolderPath(root, (second,))])[0].steps[0].by
     'item'
     """
-    groups: dict[tuple[Any, ...], list[Path]] = {}
+    groups: dict[tuple[Any, ...], list[HolderPath]] = {}
     for path in paths:
         key = (path.root, tuple((step.type, step.shape) for step in path.steps))
         groups.setdefault(key, []).append(path)
@@ -106,10 +106,10 @@ def grouped(paths: Iterable[Path]) -> list[Path]:
     return sorted(merged, key=lambda path: (-path.count, len(path.steps), repr(path)))
 
 
-def _merged(group: list[Path]) -> Path:
+def _merged(group: list[HolderPath]) -> HolderPath:
     steps = []
     for several in zip(*(path.steps for path in group), strict=True):
         first = several[0]
         is_same = all(step.by == first.by for step in several)
-        steps.append(first if is_same else Step(first.type, first.shape, first.shape))
-    return Path(group[0].root, tuple(steps), sum(path.count for path in group))
+        steps.append(first if is_same else HolderStep(first.type, first.shape, first.shape))
+    return HolderPath(group[0].root, tuple(steps), sum(path.count for path in group))

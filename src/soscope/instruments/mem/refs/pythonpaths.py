@@ -15,11 +15,11 @@ from soscope.instruments.mem.refs.model import (
     MODULE,
     NATIVE,
     THREAD,
-    Path,
-    Root,
-    Step,
+    HolderPath,
+    HolderRoot,
+    HolderStep,
 )
-from soscope.instruments.mem.refs.search import Link, Search
+from soscope.instruments.mem.refs.search import Link, RefSearch
 from soscope.live.python.gather import gather
 from soscope.live.python.keys import dict_items
 from soscope.live.python.offsets import PythonLayout
@@ -50,7 +50,7 @@ class PythonPaths:
         modules: int,
         end: float,
     ) -> None:
-        """`modules` is the address of sys.modules; `end`: see Search."""
+        """`modules` is the address of sys.modules; `end`: see RefSearch."""
         self._memory = memory
         self._layout = python
         self._graph = graph
@@ -64,7 +64,7 @@ class PythonPaths:
         known = np.array([*self._modules, *self._namespaces], np.uint64)
         is_object = graph.holder_kinds == layout.REF_HOLDER
         ranks[is_object & np.isin(graph.addrs, known)] = _MODULE_RANK
-        self._search = Search(graph, ranks, end)
+        self._search = RefSearch(graph, ranks, end)
 
     def _find_modules(self, modules: int) -> None:
         keys, values = dict_items(self._memory, self._layout, modules)
@@ -80,7 +80,7 @@ class PythonPaths:
             if namespace:
                 self._namespaces.setdefault(namespace, name)
 
-    def path(self, addr: int) -> Path:
+    def path(self, addr: int) -> HolderPath:
         """Return the shortest way to an object. Raises SearchLimitError where it is not known."""
         links = self._search.up(addr)
         if links is None:
@@ -91,7 +91,7 @@ class PythonPaths:
 
     # ---- a way from a root ----
 
-    def _rooted(self, links: list[Link]) -> tuple[Root, list[tuple[int, Hold]]]:
+    def _rooted(self, links: list[Link]) -> tuple[HolderRoot, list[tuple[int, Hold]]]:
         """Return the root, and each object that follows with how it is held."""
         first = links[0]
         holder, held = self._holder(first), self._held(first)
@@ -101,7 +101,7 @@ class PythonPaths:
         if kind == layout.REF_THREAD:
             return self._in_thread(holder), self._holds([held, *map(self._held, links[1:])])
         objects = [holder, *map(self._held, links)]
-        root = Root(MODULE, self._modules.get(holder) or self._namespaces.get(holder))
+        root = HolderRoot(MODULE, self._modules.get(holder) or self._namespaces.get(holder))
         if holder in self._modules and held in self._namespaces and len(links) > 1:
             objects = objects[1:]
         holds = self._holds(objects)[1:]
@@ -110,7 +110,7 @@ class PythonPaths:
 
     def _in_frame(
         self, frame: int, objects: list[int], name: str | None = None
-    ) -> tuple[Root, list[tuple[int, Hold]]]:
+    ) -> tuple[HolderRoot, list[tuple[int, Hold]]]:
         function, file, line = self._referents.frames.function(frame)
         by = name or self._referents.frames.variable(frame, objects[0])
         if len(objects) > 1 and self._is_a(objects[0], "builtins.cell"):
@@ -118,13 +118,13 @@ class PythonPaths:
         holds = self._holds(objects)
         by = None if by is None else by.removeprefix("local ")
         holds[0] = objects[0], Hold(by, by)
-        return Root(FRAME, function, file, line), holds
+        return HolderRoot(FRAME, function, file, line), holds
 
-    def _in_thread(self, state: int) -> Root:
+    def _in_thread(self, state: int) -> HolderRoot:
         ident = self._word(state + self._layout.tstate_thread_id)
-        return Root(THREAD, f"{ident:#x}" if ident else None)
+        return HolderRoot(THREAD, f"{ident:#x}" if ident else None)
 
-    def _cut_at_class(self, root: Root, holds: list[tuple[int, Hold]]) -> Path:
+    def _cut_at_class(self, root: HolderRoot, holds: list[tuple[int, Hold]]) -> HolderPath:
         """Return the way from the last class on that holds what follows by an attribute."""
         for at in reversed(range(len(holds) - 1)):
             info = self._referents.type_of(holds[at][0])
@@ -133,7 +133,7 @@ class PythonPaths:
                 kind = self._referents.class_name(holds[at][0])
                 rest = holds[at + 1 :]
                 rest[0] = rest[0][0], _bare(rest[0][1])
-                return self._named(Root(CLASS, kind), rest)
+                return self._named(HolderRoot(CLASS, kind), rest)
         return self._named(root, holds)
 
     def _holds(self, objects: list[int]) -> list[tuple[int, Hold]]:
@@ -162,21 +162,21 @@ class PythonPaths:
 
     # ---- no root is known ----
 
-    def _without_root(self, addr: int) -> Path:
+    def _without_root(self, addr: int) -> HolderPath:
         levels = self._search.holders(addr)
         graph = self._graph
-        found = self._unaccounted(np.array([addr], np.uint64))
-        if found is not None:
-            return self._held_unseen(found, [addr])
+        unseen_by = self._unaccounted(np.array([addr], np.uint64))
+        if unseen_by is not None:
+            return self._held_unseen(unseen_by, [addr])
         for number, level in enumerate(levels):
             holders = graph.holders[level]
             rows = level[graph.holder_kinds[holders] == layout.REF_HOLDER]
-            found = self._unaccounted(graph.addrs[graph.holders[rows]])
-            if found is not None:
-                row = rows[graph.addrs[graph.holders[rows]] == np.uint64(found)][0]
+            unseen_by = self._unaccounted(graph.addrs[graph.holders[rows]])
+            if unseen_by is not None:
+                row = rows[graph.addrs[graph.holders[rows]] == np.uint64(unseen_by)][0]
                 links = self._search.way(levels[: number + 1], int(row))
-                return self._held_unseen(found, [found, *map(self._held, links)])
-        return self._named(Root(GARBAGE), self._holds(self._search.cycle(addr)))
+                return self._held_unseen(unseen_by, [unseen_by, *map(self._held, links)])
+        return self._named(HolderRoot(GARBAGE), self._holds(self._search.cycle(addr)))
 
     def _unaccounted(self, addrs: Words) -> int | None:
         """Return the first object with more references than are known."""
@@ -190,7 +190,7 @@ class PythonPaths:
                 return int(part[more[0]])
         return None
 
-    def _held_unseen(self, addr: int, objects: list[int]) -> Path:
+    def _held_unseen(self, addr: int, objects: list[int]) -> HolderPath:
         """Return the way from an object on that something which is no object holds."""
         rows = self._graph.rows_to(np.array([addr], np.uint64))
         rows = rows[self._graph.kinds[rows] == layout.REF_MAYBE]
@@ -201,9 +201,9 @@ class PythonPaths:
             return self._named(self._in_thread(place), self._holds(objects))
         count = self._word(addr) & int(_LOW)
         if self._layout.version >= (3, 12) and count >= _IMMORTAL:
-            return self._named(Root(INTERPRETER, "immortal"), self._holds(objects))
+            return self._named(HolderRoot(INTERPRETER, "immortal"), self._holds(objects))
         kind = INTERPRETER if self._is_in_interpreter(addr) else NATIVE
-        return self._named(Root(kind), self._holds(objects))
+        return self._named(HolderRoot(kind), self._holds(objects))
 
     def _is_in_interpreter(self, addr: int) -> bool:
         """Say whether the state of the interpreter itself has the address."""
@@ -217,12 +217,12 @@ class PythonPaths:
 
     # ---- words ----
 
-    def _named(self, root: Root, holds: list[tuple[int, Hold]]) -> Path:
+    def _named(self, root: HolderRoot, holds: list[tuple[int, Hold]]) -> HolderPath:
         steps = []
         for addr, hold in holds:
             info = self._referents.type_of(addr)
-            steps.append(Step(_UNKNOWN if info is None else info.name, hold.by, hold.shape))
-        return Path(root, tuple(steps))
+            steps.append(HolderStep(_UNKNOWN if info is None else info.name, hold.by, hold.shape))
+        return HolderPath(root, tuple(steps))
 
     def _is_a(self, addr: int, qualified: str) -> bool:
         info = self._referents.type_of(addr)

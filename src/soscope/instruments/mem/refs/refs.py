@@ -18,7 +18,7 @@ from soscope.errors import SoscopeError
 from soscope.instruments.mem.objects import ObjectsPlace, beating
 from soscope.instruments.mem.origins import OriginCode, Origins
 from soscope.instruments.mem.refs.graph import RefGraph, Words
-from soscope.instruments.mem.refs.model import Path, RefsReport, Where, grouped
+from soscope.instruments.mem.refs.model import HolderPath, RefsReport, Where, grouped
 from soscope.instruments.mem.refs.pythonpaths import PythonPaths
 from soscope.instruments.mem.refs.rubypaths import RubyPaths
 from soscope.instruments.mem.refs.search import SearchLimitError
@@ -59,7 +59,7 @@ def refs(pid: int, where: Where, *, samples: int) -> RefsReport:
             )
         memory = ProcessMemory(pid)
         try:
-            look = _Look(interpreter.block, memory, pid, where, samples)
+            look = _RefsLook(interpreter.block, memory, pid, where, samples)
             interpreter.order(layout.OBJECTS_REFS, look.answer)
             return look.result()
         finally:
@@ -69,7 +69,7 @@ def refs(pid: int, where: Where, *, samples: int) -> RefsReport:
     return RefsReport.of_plain(said)
 
 
-class _Look:
+class _RefsLook:
     """What soscope does while the interpreter waits: takes parts, and looks behind the last one."""
 
     def __init__(
@@ -137,15 +137,15 @@ class _Look:
             paths = PythonPaths(self._memory, python, graph, modules, end)
         every = np.linspace(0, len(addrs) - 1, min(self._samples, len(addrs))).round()
         picked = addrs[np.unique(every.astype(np.intp))] if len(addrs) else addrs
-        found: list[Path] = []
+        reached: list[HolderPath] = []
         unknown = 0
         for addr in picked.tolist():
             try:
-                found.append(paths.path(addr))
+                reached.append(paths.path(addr))
             except SearchLimitError:
                 unknown += 1
         notes = [f"{unknown:,} of them have too many holders to follow"] if unknown else []
-        return RefsReport(self._pid, where, len(addrs), len(picked), grouped(found), notes)
+        return RefsReport(self._pid, where, len(addrs), len(picked), grouped(reached), notes)
 
 
 def _python_objects(memory: ByteSource, place: ObjectsPlace, where: Where) -> tuple[Where, Words]:

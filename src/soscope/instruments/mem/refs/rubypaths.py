@@ -12,11 +12,11 @@ from soscope.instruments.mem.refs.model import (
     GARBAGE,
     INTERPRETER,
     THREAD,
-    Path,
-    Root,
-    Step,
+    HolderPath,
+    HolderRoot,
+    HolderStep,
 )
-from soscope.instruments.mem.refs.search import Link, Search
+from soscope.instruments.mem.refs.search import Link, RefSearch
 from soscope.instruments.mem.rubyobjects import RubyNames
 from soscope.live.python.strings import c_string
 from soscope.wire import objectlayout as layout
@@ -41,24 +41,24 @@ class RubyPaths:
     """Finds and names ways in the references of one Ruby, which stands still meanwhile."""
 
     def __init__(self, memory: ByteSource, graph: RefGraph, names: RubyNames, end: float) -> None:
-        """`end`: see Search."""
+        """`end`: see RefSearch."""
         self._memory = memory
         self._graph = graph
         self._names = names
         ranks = (graph.holder_kinds == layout.REF_ROOT).astype(np.int64)
-        self._search = Search(graph, ranks, end)
+        self._search = RefSearch(graph, ranks, end)
         # what lies on a stack of C may be there by chance, so that is asked last
         sure = ranks.copy()
         for root in np.flatnonzero(ranks).tolist():
             sure[root] = self._category(root) != _STACK
-        self._sure = Search(graph, sure, end)
+        self._sure = RefSearch(graph, sure, end)
 
-    def path(self, addr: int) -> Path:
+    def path(self, addr: int) -> HolderPath:
         """Return the shortest way to an object. Raises SearchLimitError where it is not known."""
         kinds = layout.REF_OBJECT, layout.REF_TYPE
         links = self._sure.up(addr) or self._search.up(addr) or self._search.up(addr, kinds)
         if links is None:
-            return self._of(Root(GARBAGE), self._search.cycle(addr))
+            return self._of(HolderRoot(GARBAGE), self._search.cycle(addr))
         objects = [self._held(link) for link in links]
         for at in reversed(range(len(objects) - 1)):
             root = self._root_of(objects[at])
@@ -66,39 +66,39 @@ class RubyPaths:
                 return self._of(root, objects[at + 1 :], objects[at])
         category = self._category(links[0].holder)
         if category == _STACK:
-            return self._of(Root(THREAD, "stack of C"), objects)
-        return self._of(Root(INTERPRETER, _SAID.get(category, category)), objects)
+            return self._of(HolderRoot(THREAD, "stack of C"), objects)
+        return self._of(HolderRoot(INTERPRETER, _SAID.get(category, category)), objects)
 
     def _category(self, root: int) -> str:
         """Return what Ruby calls one of its own holders."""
         text = c_string(self._memory, int(self._graph.addrs[root])) or b"?"
         return text.decode("utf-8", "replace")
 
-    def _root_of(self, addr: int) -> Root | None:
+    def _root_of(self, addr: int) -> HolderRoot | None:
         """Return the root that an object is for what it holds, None: it is none."""
         kind = self._flags(addr) & layout.RUBY_KIND
         if kind in (_CLASS, _MODULE):
             name = self._names.of_itself(addr)
-            return None if name is None else Root(CLASS, name)
+            return None if name is None else HolderRoot(CLASS, name)
         if kind == _DATA and self._type(addr) in _THREADS:
-            return Root(THREAD, f"{self._type(addr)} {addr:#x}")
+            return HolderRoot(THREAD, f"{self._type(addr)} {addr:#x}")
         return None
 
-    def _of(self, root: Root, objects: list[int], holder: int = 0) -> Path:
+    def _of(self, root: HolderRoot, objects: list[int], holder: int = 0) -> HolderPath:
         steps = []
         for held in objects:
             by, shape = self._hold(holder, held) if holder else (None, None)
-            steps.append(Step(self._type(held), by, shape))
+            steps.append(HolderStep(self._type(held), by, shape))
             holder = held
-        return Path(root, tuple(steps))
+        return HolderPath(root, tuple(steps))
 
     def _hold(self, holder: int, held: int) -> tuple[str | None, str | None]:
         """Return how an object holds another, and the same without an index."""
         flags = self._flags(holder)
         if flags & layout.RUBY_KIND != _ARRAY:
             return None, None
-        found = np.flatnonzero(self._elements(holder, flags) == np.uint64(held))
-        return (f"[{found[0]}]", ITEM) if len(found) else (None, None)
+        indexes = np.flatnonzero(self._elements(holder, flags) == np.uint64(held))
+        return (f"[{indexes[0]}]", ITEM) if len(indexes) else (None, None)
 
     def _elements(self, array: int, flags: int) -> Words:
         if flags & _ARRAY_EMBEDS:

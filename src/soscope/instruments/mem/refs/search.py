@@ -29,7 +29,7 @@ class Link:
     holder: int
 
 
-class Search:
+class RefSearch:
     """Ways up from one object after the other; `ranks` says of holders how good a root each is.
 
     0 is none; of two that are equally far the higher one is taken. `end` is the moment of the
@@ -48,8 +48,8 @@ class Search:
         Raises SearchLimitError where that is not known.
         """
         levels = self._levels(addr, kinds, is_all=False)
-        if levels and (found := self._best(levels[-1])) is not None:
-            return self.way(levels, found)
+        if levels and (nearest := self._best(levels[-1])) is not None:
+            return self.way(levels, nearest)
         return None
 
     def check(self, steps: int) -> None:
