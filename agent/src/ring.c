@@ -475,6 +475,9 @@ static bool refill(struct sosc_thread *thread, uint64_t end, enum sosc_drop *why
 		index = next_chunk(why, process);
 		if (sosc_process() != process)
 			return true;
+		if (index == SOSC_NONE && *why == SOSC_DROP_READER_GONE &&
+		    sosc_control->command == SOSC_COMMAND_STOP)
+			continue; // it has waited, and nothing is recorded any more
 		if (index == SOSC_NONE)
 			return false;
 		prepare(index, thread, process);

@@ -11,6 +11,7 @@ from soscope.options.trace import names_process, parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from soscope.control.outcome import Outcome
     from soscope.instruments.trace.outcome import TraceOutcome
     from soscope.report.output import Output
     from soscope.report.trace.display import Display
@@ -97,7 +98,7 @@ def run(invocation: Invocation) -> int:
     return end(outcome)
 
 
-def end(outcome: TraceOutcome) -> int:
+def end(outcome: Outcome) -> int:
     """Return the exit status of an observation, or die as its command did."""
     from soscope.cli.exits import leave
 

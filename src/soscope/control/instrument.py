@@ -98,10 +98,10 @@ class Instrument:
     stand still for `ending`. `hears_calls`: its sinks
     make something of each call, so what a recording beside it cannot take is not lost.
 
-    The calls come in the order `options`, `sinks`, then `started`, `begun`, `check_start`, any
-    number of `catch_up`, `move` and `take`, perhaps `stopping` or `stopped`; `finish`, the last
-    `take`, `totals`, `end`. All but those two come in the session's thread, most of them while the
-    target may be waiting: be quick.
+    The calls come in the order `sinks`, `options`, `recorder`, then `started`, `begun`,
+    `check_start`, any number of `catch_up`, `move` and `take`, perhaps `stopping` or `stopped`;
+    `finish`, the last `take`, `totals`, `end`. All but those two come in the session's thread, most
+    of them while the target may be waiting: be quick.
     """
 
     name = ""
@@ -119,6 +119,15 @@ class Instrument:
     def sinks(self) -> list[Sink]:
         """Return what hears of everything that is drained."""
         return []
+
+    def recorder(self, recording: Sink, beat: Callable[[], object]) -> Sink:
+        """Return what hears of everything in the place of a recording, and passes on what is kept.
+
+        Called once, where there is a recording. Who works for long calls `beat` often: else
+        threads that wait for soscope think that it is gone.
+        """
+        del beat
+        return recording
 
     def started(self) -> None:
         """Hear that a process is under observation; with several, of each."""

@@ -27,7 +27,7 @@ from soscope.recording.clock import Sampler
 from soscope.recording.drain import Drainer
 from soscope.recording.feed import Feed
 from soscope.recording.losses import WHY, WHY_FILE_ENTRIES, WHY_FILE_EXITS
-from soscope.recording.sink import Stop, Tee, Told
+from soscope.recording.sink import Sink, Stop, Tee, Told
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
 
@@ -67,7 +67,10 @@ class Session(SessionEvents):
         self.writer: Writer | None = None
         if settings.record is not None:
             self.writer = self._make_writer(settings.record)
-            sinks.append(self.writer)
+            recording: Sink = self.writer
+            for instrument in instruments:
+                recording = instrument.recorder(recording, self._beat)
+            sinks.append(recording)
         self.feed = Feed(sinks[0] if len(sinks) == 1 else Tee(*sinks), Sampler())
         self._stopped = ""
         # the first program is here before `launch` has returned
@@ -80,6 +83,9 @@ class Session(SessionEvents):
         self._end: Stop | None = None
         self._target: Target | Attachments | None = None
         self._attached: Attachments | None = None
+
+    def _beat(self) -> None:
+        self.feed.beat()
 
     def _make_writer(self, path: str) -> Writer:
         from soscope.recording.writer import Writer
@@ -185,7 +191,8 @@ class Session(SessionEvents):
         for kind, count in enumerate((*block.dropped, block.dropped_exits)):
             if count and kind in WHY:
                 self._lost[WHY[kind]] = self._lost.get(WHY[kind], 0) + count
-        if not self._stopped and block.state == layout.STATE_STOPPED:
+        is_full = self.settings.when_full == "stop" and block.state == layout.STATE_STOPPED
+        if is_full and not self._stopped:
             self._stopped = STOPPED_FULL
 
     # ---- the loop ----

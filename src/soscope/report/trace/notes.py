@@ -7,12 +7,7 @@ last line is there always.
 
 from __future__ import annotations
 
-from soscope.control.outcome import (
-    STOPPED_DURATION,
-    STOPPED_FULL,
-    STOPPED_LIMIT,
-    AttachedOutcome,
-)
+from soscope.control.outcome import STOPPED_DURATION, STOPPED_FULL, STOPPED_LIMIT
 from soscope.instruments.trace.outcome import DLSYM, STOPPED_CUT, TraceOutcome, TraceProgramOutcome
 from soscope.model.image import IMAGE_LATE, IMAGE_UNREADABLE, IMAGE_WRITE_REFUSED, TracedImage
 from soscope.model.slot import (
@@ -23,6 +18,7 @@ from soscope.model.slot import (
     REFUSED_TEXT,
     REFUSED_WRITE,
 )
+from soscope.report.attached import attached_lines
 from soscope.report.trace.display import Display
 from soscope.report.words import plural
 from soscope.wire import layout
@@ -66,7 +62,7 @@ def notes(outcome: TraceOutcome, display: Display) -> list[str]:
     if display.quiet:
         return []
     lines = [*_untraced(outcome.untraced), *outcome.remarks]
-    lines += _attached(outcome, verbose=display.verbose)
+    lines += attached_lines(outcome, verbose=display.verbose)
     if outcome.programs:
         lines += _unmatched(outcome)
         lines += _not_hooked(outcome.programs, verbose=display.verbose)
@@ -91,43 +87,6 @@ def _untraced(programs: list[tuple[str, str]]) -> list[str]:
         f"{_names(names)} ran untraced: {_UNTRACED.get(reason, reason)}"
         for reason, names in by_reason.items()
     ]
-
-
-def _attached(outcome: TraceOutcome, *, verbose: bool) -> list[str]:
-    """Say of processes which were not traced, and how the others were left."""
-    lines = [f"not traced: {why}" for why in outcome.not_attached]
-    is_alone = len(outcome.attached) == 1
-    for attachment in outcome.attached:
-        about = _left(attachment, verbose=verbose)
-        # a reader of several has to be told which one
-        named = is_alone or attachment.has_ended or attachment.executed is not None
-        lines += about if named else [f"process {attachment.pid}: {line}" for line in about]
-    return lines
-
-
-def _left(attached: AttachedOutcome, *, verbose: bool) -> list[str]:
-    """Say how a process that goes on was left, or that it has ended."""
-    if attached.executed is not None:
-        what = f"process {attached.pid} has executed {attached.executed}"
-        return [f"{what}, which is not traced: -f follows what it executes"]
-    if attached.has_ended and attached.is_exit_known:
-        return [f"process {attached.pid} has ended"]
-    if attached.has_ended:
-        return [f"process {attached.pid} has ended; how is for its parent to know"]
-    lines = []
-    if attached.failure is not None:
-        again = f"soscope detach -p {attached.pid} tries again"
-        lines.append(f"its hooks are still there: {attached.failure}; {again}")
-    if attached.left:
-        words = plural(attached.left, "word")
-        lines.append(f"{words} left as somebody else has made them")
-    if attached.kept:
-        words = plural(attached.kept, "slot")
-        lines.append(f"{words} of unwinders left: calls may still return through the agent")
-    if verbose:
-        stop = attached.longest_stop_ns / 1e6
-        lines.append(f"{plural(attached.restored, 'word')} restored; longest stop {stop:.1f} ms")
-    return lines
 
 
 def _unmatched(outcome: TraceOutcome) -> list[str]:
