@@ -176,7 +176,7 @@ def test_every_block_of_a_recording_is_documented() -> None:
 
     page = (REPOSITORY / "docs" / "reference" / "recording.md").read_text()
     names = [name for name, value in vars(form).items() if name.isupper() and type(value) is int]
-    others = {"MAGIC", "MAX_LENGTH", "HEADS"}
+    others = {"MAGIC", "MAX_LENGTH", "HEADS", "REWRITTEN"}
     types = {name: getattr(form, name) for name in names if name not in others}
     documented = dict(re.findall(r"^\| `([A-Z_]+)` \| (\d+) \|", page, re.MULTILINE))
     assert {name: int(number) for name, number in documented.items()} == types

@@ -60,6 +60,11 @@ class Clock:
         return bool(self._tsc)
 
     @property
+    def newest(self) -> int:
+        """The tsc of the newest pair; 0 without any."""
+        return self._tsc[-1] if self._tsc else 0
+
+    @property
     def rate(self) -> float:
         """Nanoseconds per tick; 1 until two pairs are known."""
         return self._rate

@@ -3,7 +3,8 @@
 
 A block is `u32 magic, u32 type, u64 length, u32 crc32, u32 flags`, `length` bytes, and zeros
 up to the next multiple of 8; all integers little-endian. The CRC covers the header (with a
-CRC of 0) and the bytes; with flag 1, which CHUNKS have, of each chunk its header alone.
+CRC of 0) and the bytes; with flag 1, which CHUNKS have, of each chunk its header alone; with
+flag 2, which SUMS have, the header alone.
 
 The first block is META, its JSON says the schema. A reader skips types that it does
 not know. What the types hold:
@@ -37,6 +38,10 @@ STACKS      u32 program, u32 number of the first word, then u64[]: stacks of cal
 TROUBLE     u32 errno, u32 0, u64 offset: 0, 0, 0, but when writing has failed for the first time,
             and how long the file was then. The writer changes it in its place: a full disk has
             no room for more
+SUMS        u64 sequence, u64 bytes in use, u32 crc32 of both and of these, u32 0; then that many
+            bytes: sums of what was not recorded one by one, as an instrument writes them. A block
+            with flag 2: its own CRC covers its header alone, and it is written over again and
+            again, two of them by turns. The one with the highest sequence counts
 END         JSON object: exit status or signal, complete, why, totals; nothing follows
 """
 
@@ -69,8 +74,10 @@ CALL_SITES = 16
 OBJECTS = 17
 STACKS = 18
 TROUBLE = 19
+SUMS = 20
 
 HEADS = 1  # a flag: the CRC covers the headers of chunks, not their units
+REWRITTEN = 2  # a flag: the CRC covers the header of the block alone
 
 HEADER = struct.Struct("<IIQII")
 PAIR_HEADER = struct.Struct("<II")  # program, and a number: of IMAGES … CHUNKS
@@ -92,6 +99,8 @@ def checksum(kind: int, flags: int, parts: tuple[bytes | memoryview, ...]) -> in
     """
     length = sum(map(len, parts))
     crc = zlib.crc32(HEADER.pack(MAGIC, kind, length, 0, flags))
+    if flags & REWRITTEN:
+        return crc
     for part in (parts[0], *parts[1::2]) if flags & HEADS else parts:
         crc = zlib.crc32(part, crc)
     return crc

@@ -18,6 +18,7 @@ from soscope.errors import FormatError, RecordingError
 from soscope.model.image import TracedImage
 from soscope.model.slot import TracedSlot
 from soscope.recording import format as form
+from soscope.recording import sumsblock
 from soscope.recording.clock import Clock
 from soscope.recording.events import from_json
 from soscope.recording.losses import Losses
@@ -40,7 +41,8 @@ class RecordingFile:
     file. `damage` says in words what is wrong with the file and at which offset, or is None;
     what lies behind is not read. `end` is the object of the last block, None while there is
     none. `counts` and `stats` map a program's number to what `Sink.counts` and `Sink.stats`
-    took; `objects` has (program, what `Sink.objects` took). `losses` knows what is missing.
+    took; `objects` has (program, what `Sink.objects` took), `sums` what `Sink.sums` took last,
+    None: there are none. `losses` knows what is missing.
     """
 
     def __init__(self, descriptor: int, path: str) -> None:
@@ -60,6 +62,8 @@ class RecordingFile:
         self.counts: dict[int, dict[int, int]] = {}
         self.stats: dict[int, dict[int, tuple[int, int, int, int, int, int]]] = {}
         self.objects: list[tuple[int, dict[str, Any]]] = []
+        self.sums: bytes | None = None
+        self._sums_sequence = 0
         self.trouble: Trouble | None = None
         self.damage: str | None = None
         self._window = (0, b"")
@@ -290,6 +294,10 @@ class RecordingFile:
         elif kind == form.OBJECTS:
             program, _ = form.PAIR_HEADER.unpack_from(_at_least(body, 8))
             self.objects.append((program, _object(body[form.PAIR_HEADER.size :])))
+        elif kind == form.SUMS:
+            newer = sumsblock.unpack(body)
+            if newer is not None and newer[0] > self._sums_sequence:
+                self._sums_sequence, self.sums = newer
         elif kind == form.TROUBLE:
             self.trouble = Trouble.unpack(body)
         elif kind == form.PROTOTYPES:
@@ -394,7 +402,7 @@ _NAMES = {
 
 
 def _name(kind: int) -> str:
-    return _NAMES.get(kind, str(kind)) if kind <= form.TROUBLE else str(kind)
+    return _NAMES.get(kind, str(kind)) if kind <= form.SUMS else str(kind)
 
 
 def _at_least(body: bytes, size: int) -> bytes:

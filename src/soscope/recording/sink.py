@@ -80,6 +80,9 @@ class Sink:
     def objects(self, program: int, said: dict[str, object]) -> None:
         """Take what is said of the objects of one process: see `format.OBJECTS`."""
 
+    def sums(self, data: bytes) -> None:
+        """Take sums that stand for all that came so far: see `format.SUMS`."""
+
 
 class Tee(Sink):
     """A sink that passes everything to others."""  # described above, hence D102
@@ -146,3 +149,7 @@ class Tee(Sink):
     def objects(self, program: int, said: dict[str, object]) -> None:  # noqa: D102  see Sink
         for sink in self._sinks:
             sink.objects(program, said)
+
+    def sums(self, data: bytes) -> None:  # noqa: D102  see Sink
+        for sink in self._sinks:
+            sink.sums(data)

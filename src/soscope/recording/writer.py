@@ -21,6 +21,7 @@ from soscope.recording import format as form
 from soscope.recording.behind import Behind
 from soscope.recording.events import stop_to_json, thread_end_to_json, to_json
 from soscope.recording.sink import Sink, Stop, Told
+from soscope.recording.sumsblock import SumsPlaces
 from soscope.recording.trouble import Trouble
 from soscope.wire import layout
 
@@ -63,6 +64,7 @@ class Writer(Sink):
         "_owed",
         "_owed_bytes",
         "_regular",
+        "_sums",
         "_trouble_at",
         "_warn",
         "file",
@@ -108,6 +110,7 @@ class Writer(Sink):
         self._errno = 0
         self._trouble_at = 0
         self._last_tsc = 0
+        self._sums = SumsPlaces()
         self._facts: dict[int, dict[str, object]] = {}
         self._behind: Behind | None
         try:
@@ -252,6 +255,21 @@ class Writer(Sink):
     def objects(self, program: int, said: dict[str, object]) -> None:
         """Write what is said of the objects of one process."""
         self._keep(form.OBJECTS, form.PAIR_HEADER.pack(program, 0), _json(said))
+
+    def sums(self, data: bytes) -> None:
+        """Write sums in the place of older ones."""
+        if self._descriptor < 0 or self._meta is not None or not self._regular:
+            return
+        try:
+            if self._sums.write(self._descriptor, data, self._append):
+                return
+        except OSError as error:
+            self._complain(error)
+        self._note_trouble()
+
+    def _append(self, block: list[bytes | memoryview]) -> int | None:
+        start = self.size
+        return start if self._pay() and self._attempt(block) else None
 
     def prototypes(self, text: str) -> None:
         """Write the C declarations that the recording is made with."""
