@@ -141,6 +141,12 @@ static inline uint64_t sosc_local_add(uint64_t *at, uint64_t add)
 	return add;
 }
 
+/** The same for who does not ask what stood there: it takes less time. */
+static inline void sosc_local_increase(uint64_t *at, uint64_t add)
+{
+	__asm__ volatile("addq %1, %0" : "+m"(*at) : "r"(add) : "memory", "cc");
+}
+
 static inline uint32_t sosc_local_add_short(uint32_t *at, uint32_t add)
 {
 	__asm__ volatile("xaddl %0, %1" : "+r"(add), "+m"(*at) : : "memory");

@@ -149,9 +149,24 @@ static inline struct sosc_block *last_unit(const struct sosc_block_call *call, u
 		       NULL;
 }
 
+// The stack of a call, or with COUNT what is kept of it: the function.
+static inline uint32_t stack_of(const struct sosc_block_call *call, enum sosc_block_api api)
+{
+	return mode == SOSC_BLOCKS_COUNT ? api : sosc_block_stack(call, api);
+}
+
+/** The same of a mapping, which is recorded with COUNT, too. */
+uint32_t sosc_block_mapping_stack(const struct sosc_block_call *call, enum sosc_block_api api)
+{
+	if (mode == SOSC_BLOCKS_COUNT)
+		return sosc_stack_of(NULL, 0, (uint64_t)api << SOSC_STACK_API,
+				     (uint64_t)api << 58 | (uint64_t)api << 32);
+	return sosc_block_stack(call, api);
+}
+
 // The block at @addr is about to be freed. One that was the last to come has one unit for both:
 // meanwhile the next unit is ours, so that no signal handler can give the chunk away.
-static inline void freed(const struct sosc_block_call *call, uint64_t addr)
+static inline void record_freed(const struct sosc_block_call *call, uint64_t addr)
 {
 	struct sosc_block *block = last_unit(call, addr);
 	// where nobody else records, the order says it all, and the clock need not be read
@@ -159,8 +174,6 @@ static inline void freed(const struct sosc_block_call *call, uint64_t addr)
 	const struct sosc_block said = {.tsc = alone ? block->tsc + 1 : sosc_ticks(), .addr = addr};
 	uint64_t unit = sosc_local_add(&call->thread->pos, SOSC_UNIT), ticks;
 
-	if (call->state->recorded == addr)
-		call->state->recorded = 0;
 	if (block && unit == (uint64_t)(block + 1) && has_room(unit)) {
 		ticks = said.tsc - block->tsc;
 		if (ticks >> SOSC_BLOCK_TICKS == 0) {
@@ -175,9 +188,40 @@ static inline void freed(const struct sosc_block_call *call, uint64_t addr)
 	(void)fill(call, unit, SOSC_UNIT_FREED, &said);
 }
 
+static inline void freed(const struct sosc_block_call *call, uint64_t addr)
+{
+	if (call->state->recorded == addr)
+		call->state->recorded = 0;
+	if (mode == SOSC_BLOCKS_COUNT)
+		(void)sosc_sizes_freed(call, addr);
+	else
+		record_freed(call, addr);
+}
+
+// The same of a call that may fail, and then leave it; what `kept` is to be told.
+static inline uint64_t leaves(const struct sosc_block_call *call, uint64_t addr)
+{
+	if (mode == SOSC_BLOCKS_COUNT)
+		return sosc_sizes_freed(call, addr);
+	(void)write(call, SOSC_UNIT_FREED, addr, 0, 0);
+	return 0;
+}
+
+static inline void kept(const struct sosc_block_call *call, uint64_t addr, uint64_t known)
+{
+	if (mode == SOSC_BLOCKS_COUNT)
+		sosc_sizes_kept(call, addr, known);
+	else
+		(void)write(call, SOSC_UNIT_KEPT, addr, 0, 0);
+}
+
 static inline void made(const struct sosc_block_call *call, uint64_t addr, uint64_t size,
 			uint32_t stack)
 {
+	if (mode == SOSC_BLOCKS_COUNT) {
+		sosc_sizes_made(call, addr, size, stack);
+		return;
+	}
 	call->state->last = (uint64_t)write(call, SOSC_UNIT_BLOCK, addr, size, stack);
 }
 
@@ -193,7 +237,7 @@ static inline __attribute__((always_inline)) uint64_t allocate(const uint64_t ar
 {
 	struct sosc_block_call call = {.cell = cell, .sp = sp, .fp = fp};
 	struct sosc_block_thread *state, before;
-	uint64_t result, addr;
+	uint64_t result, addr, known = 0;
 	bool inside, frees;
 
 	if (!begin(&call))
@@ -203,21 +247,21 @@ static inline __attribute__((always_inline)) uint64_t allocate(const uint64_t ar
 	inside = sosc_block_is_inside(&call, BLOCK_NEAR);
 	frees = old && !(inside && state->freeing == old);
 	if (!inside) {
-		state->stack = sosc_block_stack(&call, api);
+		state->stack = stack_of(&call, api);
 		state->ret = sosc_returns_to(&call);
 		state->recorded = 0;
 		state->freeing = old;
 		state->sp = sp;
 	}
 	if (frees)
-		(void)write(&call, SOSC_UNIT_FREED, old, 0, 0);
+		known = leaves(&call, old);
 	result = sosc_block_go_on(cell, arg[0], arg[1], arg[2]);
 	addr = sosc_block_addr(result, out);
 	if (addr && state->recorded != addr) {
 		made(&call, addr, size, state->stack);
 		state->recorded = addr;
 	} else if (!addr && frees && size) {
-		(void)write(&call, SOSC_UNIT_KEPT, old, 0, 0);
+		kept(&call, old, known);
 	}
 	if (!inside) {
 		state->sp = before.sp;
@@ -285,13 +329,14 @@ uint64_t sosc_block_delete(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint
 static void start(void)
 {
 	const uint64_t size = (uint64_t)THREAD_COUNT * sizeof(*sosc_block_threads) + SOSC_PAGE;
-	const struct sosc_blocks *own = sosc_stacks_start();
+	struct sosc_blocks *own = sosc_stacks_start();
 
 	mode = own->mode;
 	sosc_block_allocator = NULL;
 	sosc_python_stacks_start((const void *)((const uint8_t *)own + own->first_layout),
 				 (uint32_t)own->layouts);
-	if (mode == SOSC_BLOCKS_SAMPLE && !sosc_sample_start(own)) {
+	if ((mode == SOSC_BLOCKS_SAMPLE && !sosc_sample_start(own)) ||
+	    (mode == SOSC_BLOCKS_COUNT && !sosc_sizes_start(own))) {
 		mode = SOSC_BLOCKS_NONE;
 		return;
 	}

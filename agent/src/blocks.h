@@ -31,7 +31,7 @@ struct sosc_block_thread {
 	uint64_t drawn; // what `left` was behind the newest block that was
 	uint64_t seed; // of its random numbers
 	uint64_t by; // the cell of the call at `sp`, where blocks are sampled
-	uint64_t reserved;
+	struct sosc_sizes *sizes; // where it counts by size class, NULL: not yet
 };
 
 struct sosc_block_call { // of one of the functions
@@ -75,6 +75,7 @@ extern struct sosc_block_thread *sosc_block_threads; // by the index of a struct
 
 bool sosc_block_call_begin(struct sosc_block_call *call);
 bool sosc_block_is_inside(const struct sosc_block_call *call, uint64_t near);
+uint32_t sosc_block_mapping_stack(const struct sosc_block_call *call, enum sosc_block_api api);
 struct sosc_block *sosc_block_write(const struct sosc_block_call *call, uint32_t type,
 				    uint64_t addr, uint64_t size, uint32_t stack);
 
@@ -92,6 +93,13 @@ uint32_t sosc_stack_code(const struct sosc_code *code, uint32_t minor);
 bool sosc_sample_start(const struct sosc_blocks *own);
 void sosc_sample_thread(struct sosc_block_thread *state, uint32_t tid);
 extern uint64_t *sosc_block_marks;
+
+// sizes.c
+bool sosc_sizes_start(struct sosc_blocks *own);
+void sosc_sizes_made(const struct sosc_block_call *call, uint64_t addr, uint64_t size,
+		     uint32_t api);
+uint64_t sosc_sizes_freed(const struct sosc_block_call *call, uint64_t addr);
+void sosc_sizes_kept(const struct sosc_block_call *call, uint64_t addr, uint64_t known);
 
 // Functions that make a block, of arguments a, b and c: the block that they free, the size of the
 // new one, and where its address lies if it is not the result.

@@ -48,7 +48,8 @@ static void kept(const struct sosc_block_call *call, uint64_t addr)
 static void mapped(const struct sosc_block_call *call, uint64_t addr, uint64_t size,
 		   enum sosc_block_api api)
 {
-	(void)sosc_block_write(call, SOSC_UNIT_MAPPED, addr, size, sosc_block_stack(call, api));
+	(void)sosc_block_write(call, SOSC_UNIT_MAPPED, addr, size,
+			       sosc_block_mapping_stack(call, api));
 }
 
 uint64_t sosc_block_mmap(struct sosc_mapping_call *said)

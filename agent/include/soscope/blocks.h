@@ -15,6 +15,14 @@
  * interpreter name by the number of their head (SOSC_STACK_CODE): struct sosc_code with what
  * belongs to it. All processes of the block share them. What happens to blocks are units of the
  * ring, struct sosc_block.
+ *
+ * With COUNT, blocks are counted by function and size class, and no unit tells of them. Behind the
+ * words are then
+ *
+ *	struct sosc_sizes[arrays]
+ *
+ * Each thread takes one and counts in it alone; the first one is for all threads that find none
+ * left. Stacks are those of mappings, and have no frames.
  */
 #ifndef SOSCOPE_BLOCKS_H
 #define SOSCOPE_BLOCKS_H
@@ -60,6 +68,7 @@ enum sosc_block_api { // the outermost function that the program called
 enum sosc_block_mode {
 	SOSC_BLOCKS_EXACT = 0,
 	SOSC_BLOCKS_SAMPLE = 1,
+	SOSC_BLOCKS_COUNT = 2,
 	SOSC_BLOCKS_NONE = 3, // there is no memory
 };
 
@@ -76,6 +85,34 @@ struct sosc_blocks {
 	uint64_t scale;
 	uint64_t first_layout; // offset from this struct
 	uint64_t layouts; // how many
+	uint64_t first_array; // COUNT: offset of struct sosc_sizes[]
+	uint32_t arrays;
+	uint32_t arrays_used; // threads that have asked for one; 1 at the beginning
+};
+
+// Size classes: up to SOSC_SIZES_FINE bytes each has SOSC_SIZES_STEP sizes, the first one 0, too
+// (0 to 16, 17 to 32, ...); above, a class goes to twice the size of the one in front.
+enum {
+	SOSC_SIZES_STEP = 16,
+	SOSC_SIZES_FINE = 1024,
+	SOSC_SIZES_CLASSES = 128,
+	SOSC_SIZES_APIS = 12, // functions that make blocks are below this
+};
+
+struct sosc_size_class {
+	uint64_t made; // blocks
+	uint64_t made_bytes;
+	uint64_t freed;
+	uint64_t freed_bytes;
+};
+
+struct sosc_sizes { // of one thread
+	uint32_t pid; // as the process knows it; 0: of nobody
+	uint32_t tid;
+	uint64_t strange; // frees of blocks that are not known
+	uint64_t untracked; // blocks of which no memory takes note: nobody knows when they go
+	uint64_t untracked_bytes;
+	uint8_t classes[49152]; // struct sosc_size_class [APIS][CLASSES]
 };
 
 #endif

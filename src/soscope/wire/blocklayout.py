@@ -19,6 +19,7 @@ BLOCK_TICKS = 28
 # sosc_block_mode.
 BLOCKS_EXACT = 0
 BLOCKS_SAMPLE = 1
+BLOCKS_COUNT = 2
 BLOCKS_NONE = 3
 
 # sosc_block_api.
@@ -42,5 +43,18 @@ API_SBRK = 15
 BLOCKS = Layout(
     "sosc_blocks",
     "bits:I mode:I words:Q words_used:Q stacks_lost:Q first_bucket:Q first_word:Q scale:Q "
-    "first_layout:Q layouts:Q",
+    "first_layout:Q layouts:Q"
+    " first_array:Q arrays:I arrays_used:I",
+)
+
+SIZES_STEP = 16
+SIZES_FINE = 1024
+SIZES_CLASSES = 128
+SIZES_APIS = 12
+
+SIZE_CLASS = Layout("sosc_size_class", "made:Q made_bytes:Q freed:Q freed_bytes:Q")
+SIZES = Layout(
+    "sosc_sizes",
+    "pid:I tid:I strange:Q untracked:Q untracked_bytes:Q"
+    f" classes:{SIZES_APIS * SIZES_CLASSES * SIZE_CLASS.size}s",
 )
