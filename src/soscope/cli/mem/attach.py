@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope mem attach`: have a running process count its objects."""
+"""`soscope mem attach`: have a running process count its objects, or record its blocks."""
 
 from __future__ import annotations
 
 from soscope.cli.main import Invocation, note
-from soscope.options.mem.attach import parse
+from soscope.options.mem.attach import MemAttachOptions, parse
 
 
 def run(invocation: Invocation) -> int:
-    """Run the verb; return 0."""
+    """Run the verb; return 0, or 1 where soscope could not be taken out of the process again."""
     options = parse(invocation.words)
     invocation.debug |= options.debug
+    if options.output is not None:
+        return _record(options, options.output)
 
     # --help and usage errors need none of these
     from soscope.instruments.mem.snapshot import attach
@@ -20,3 +22,33 @@ def run(invocation: Invocation) -> int:
         since = "does so already" if did_before else "counts its objects from now on"
         note(f"process {options.pid} {since}: soscope mem snapshot -p {options.pid}")
     return 0
+
+
+def _record(options: MemAttachOptions, path: str) -> int:
+    """Record blocks until somebody ends it."""
+    from soscope.cli.mem.visited import say_notes
+    from soscope.cli.trace import Early, end
+    from soscope.inspect.memory.rss import divide
+    from soscope.instruments.mem.run import MemSettings, run_mem
+    from soscope.options.mem.run import COUNT
+
+    early = Early()
+    settings = MemSettings(
+        [],
+        path,
+        blocks=True,
+        types=options.mode.name == COUNT,
+        sample_bytes=options.mode.bytes,
+        aggregate=options.aggregate,
+        follow=options.follow,
+        divide=divide,
+        pid=options.pid,
+        duration_ns=options.duration,
+    )
+    outcome = run_mem(settings, None if options.quiet else early)
+    early.finish()
+    if not options.quiet:
+        say_notes(outcome)
+        if outcome.record is not None:
+            note(f"recording: {path}; show it: soscope mem report {path}")
+    return end(outcome)

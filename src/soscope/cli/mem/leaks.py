@@ -8,12 +8,23 @@ from soscope.options.mem.leaks import parse
 
 
 def run(invocation: Invocation) -> int:
-    """Run the verb; return 0."""
+    """Run the verb; return 0, or 1 where something is missing."""
     options = parse(invocation.words)
     invocation.debug |= options.debug
 
+    if options.pid is not None:
+        from soscope.cli.mem.visited import show_blocks
+
+        return show_blocks(
+            options.pid,
+            duration_ns=options.duration,
+            older_ns=options.older,
+            json=options.json,
+            limit=options.limit,
+        )
+
     # --help and usage errors need none of these
     from soscope.cli.mem.show import show
-    from soscope.instruments.mem.report import ALIVE
+    from soscope.instruments.mem.native import ALIVE
 
-    return show(options, ALIVE)
+    return show(options, ALIVE, older_ns=options.older)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 
 from soscope.cli.main import Invocation, note
-from soscope.errors import RecordingError
 from soscope.options.mem.run import COUNT, MemRunOptions, parse
 
 TYPE_CHECKING = False
@@ -25,13 +24,14 @@ def run(invocation: Invocation) -> int:
 
     # --help and usage errors need none of these
     from soscope.cli.exits import leave
+    from soscope.cli.mem.nameless import nameless
     from soscope.cli.trace import Early
 
     early = Early()
     if options.output is not None:
         outcome = _record(options, options.output, early)
     else:
-        descriptor = _nameless()
+        descriptor = nameless()
         try:
             path = f"/proc/self/fd/{descriptor}"
             outcome = _record(options, path, early)
@@ -57,6 +57,7 @@ def _record(options: MemRunOptions, path: str, tell: Early) -> Outcome:
         objects=objects,
         blocks=blocks,
         types=options.mode.name == COUNT,
+        aggregate=options.aggregate,
         sample_bytes=options.mode.bytes,
         collect=options.collect,
         qualname=options.qualname,
@@ -70,26 +71,6 @@ def _divide(pid: int, objects: BlockPages | None) -> list[int] | None:
     from soscope.inspect.memory.rss import divide  # slow to import, and needed at the end alone
 
     return divide(pid, objects)
-
-
-def _nameless() -> int:
-    """Return a file that goes when it is closed, however that comes about."""
-    import tempfile
-
-    folder = tempfile.gettempdir()
-    try:
-        return os.open(folder, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o600)
-    except OSError:
-        pass  # the file system has no such files
-    try:
-        descriptor, name = tempfile.mkstemp(prefix="soscope-")
-        os.unlink(name)
-    except OSError as error:
-        reason = (error.strerror or "").lower()
-        raise RecordingError(
-            f"cannot make a file in '{folder}': {reason}", errno=error.errno, hint="-o names one"
-        ) from error
-    return descriptor
 
 
 def _show(path: str) -> None:

@@ -15,14 +15,24 @@ from soscope.report.mem.text import stats, text
 _STDOUT = 1
 
 
-def show(options: ShowOptions, native: str) -> int:
+def show(options: ShowOptions, native: str, *, older_ns: int = 0) -> int:
     """Show what `native` chooses of a recording; return 0, or 1 where it ends too early.
 
+    `older_ns`: blocks that are alive are shown where they are older than that.
     Raises FormatError or RecordingError where it is none of soscope mem's.
     """
     with RecordingFile.open(options.path) as recording:
-        report = report_of(recording, native)
-    if options.json:
+        report = report_of(recording, native, older_ns=older_ns)
+    if options.by is not None:
+        from soscope.instruments.mem.groups import groups_of
+        from soscope.report.mem.groups import text_of
+
+        groups = groups_of(report, options.by)[: options.limit]
+        if options.json:
+            shown = document(report, options.limit, {"by": options.by, "rows": groups})
+        else:
+            shown = text_of(report, options.by, groups)
+    elif options.json:
         shown = document(report, options.limit)
     elif options.format == STATS:
         shown = stats(report, options.limit)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soscope mem snapshot`: the objects of a running process."""
+"""`soscope mem snapshot`: the objects of a running process, or its new blocks."""
 
 from __future__ import annotations
 
@@ -11,6 +11,17 @@ def run(invocation: Invocation) -> int:
     """Run the verb; return 0, or 1 where not all could be printed."""
     options = parse(invocation.words)
     invocation.debug |= options.debug
+
+    if options.blocks:
+        from soscope.cli.mem.visited import show_blocks
+
+        return show_blocks(
+            options.pid,
+            duration_ns=options.duration,
+            older_ns=0,
+            json=options.json,
+            limit=options.limit,
+        )
 
     # --help and usage errors need none of these
     from soscope.cli.output import show

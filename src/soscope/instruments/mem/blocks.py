@@ -7,6 +7,8 @@ what strdup(3) allocates is a block, too. The agent says which function the prog
 
 from __future__ import annotations
 
+from _collections_abc import Callable
+
 from soscope.control.instrument import Hooks, Instrument
 from soscope.instruments.mem.layouts import agent_layouts
 from soscope.instruments.mem.sampled import scale_of
@@ -17,6 +19,8 @@ from soscope.wire import blocklayout, layout, objectlayout
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.control.outcome import ProgramOutcome
+    from soscope.instruments.mem.aggregate import Aggregate
+    from soscope.instruments.mem.counted import CountedBlocks
     from soscope.recording.sink import Sink
     from soscope.wire.block import ControlBlock
 
@@ -50,45 +54,77 @@ FUNCTIONS = (
 
 _BITS = 20  # of the number of buckets
 _WORDS = 1 << 23  # of stacks and codes: some 350,000 of 23 frames
+_FEW_BITS, _FEW_WORDS = 6, 63  # where stacks have no frames
+_ARRAYS = 512  # threads that count in an array of their own
+
+EXACT, SAMPLED, COUNT = "exact", "sampled", "count"
+_MODES = {
+    EXACT: blocklayout.BLOCKS_EXACT,
+    SAMPLED: blocklayout.BLOCKS_SAMPLE,
+    COUNT: blocklayout.BLOCKS_COUNT,
+}
 
 
-def own_memory(sample_bytes: int | None = None) -> tuple[bytes, int]:
+def own_memory(mode: str = EXACT, sample_bytes: int | None = None) -> tuple[bytes, int]:
     """Return what the instrument's own memory begins with, and its size; it is sparse.
 
-    One in `sample_bytes` bytes is chosen, None: each block is recorded.
+    With SAMPLED, one in `sample_bytes` bytes is chosen.
     """
-    layouts = agent_layouts()
+    counts = mode == COUNT
+    bits, words = (_FEW_BITS, _FEW_WORDS) if counts else (_BITS, _WORDS)
+    layouts = b"" if counts else agent_layouts()
     first_layout = blocklayout.BLOCKS.size
     first_bucket = first_layout + len(layouts) + -len(layouts) % 8
-    first_word = first_bucket + (8 << _BITS)
-    count = len(layouts) // objectlayout.PYTHON.size
-    mode = blocklayout.BLOCKS_EXACT if sample_bytes is None else blocklayout.BLOCKS_SAMPLE
+    first_word = first_bucket + (8 << bits)
+    end = first_word + 8 * words
     head = blocklayout.BLOCKS.struct.pack(
-        _BITS,
-        mode,
-        _WORDS,
+        bits,
+        _MODES[mode],
+        words,
         1,
         0,
         first_bucket,
         first_word,
         scale_of(sample_bytes),
         first_layout,
-        count,
+        len(layouts) // objectlayout.PYTHON.size,
+        end if counts else 0,
+        _ARRAYS if counts else 0,
+        1,  # the first is for threads that find none
     )
-    return head + layouts, first_word + 8 * _WORDS
+    return head + layouts, end + counts * _ARRAYS * blocklayout.SIZES.size
 
 
 class BlocksInstrument(Instrument):
     """Records every block, or by chance those that have one in `sample_bytes` bytes.
 
-    `stacks_lost` counts calls whose stacks found no room.
+    `stacks_lost` counts calls whose stacks found no room. With `counts`, the agent counts blocks by
+    function and size class, and records mappings alone.
     """
 
     name = "blocks"
 
-    def __init__(self, sample_bytes: int | None = None) -> None:
+    def __init__(
+        self,
+        sample_bytes: int | None = None,
+        command: list[str] | None = None,
+        *,
+        counts: bool = False,
+        aggregates: bool = False,
+        older_ns: int = 0,
+    ) -> None:
+        """`command` are the words of a process that runs already. `aggregates`: sums are kept.
+
+        `older_ns`: of blocks that are older at the end, too.
+        """
         self.sample_bytes = sample_bytes
-        own, size = own_memory(sample_bytes)
+        self._command = command
+        self.mode = COUNT if counts else EXACT if sample_bytes is None else SAMPLED
+        self._aggregates = aggregates or counts
+        self._counted: CountedBlocks | None = None
+        self._older_ns = older_ns
+        self._aggregate: Aggregate | None = None
+        own, size = own_memory(self.mode, sample_bytes)
         self.hooks: Hooks = Hooks(
             layout.INSTRUMENT_BLOCKS,
             compile_selection(list(FUNCTIONS), [ALL]),
@@ -101,15 +137,58 @@ class BlocksInstrument(Instrument):
 
     def options(self) -> dict[str, object]:
         """Return how blocks were recorded, for a recording."""
-        mode = "exact" if self.sample_bytes is None else "sampled"
-        return {"blocks": {"mode": mode, "sample_bytes": self.sample_bytes}}
+        said: dict[str, object] = {"mode": self.mode, "sample_bytes": self.sample_bytes}
+        said["aggregate"] = self._aggregates
+        if self._command is not None:
+            said["command"] = self._command
+        return {"blocks": said}
+
+    def recorder(self, recording: Sink, beat: Callable[[], object]) -> Sink:
+        """Add events up in front of a recording, if that is wanted."""
+        if not self._aggregates:
+            return recording
+        # numpy takes a while to import
+        from soscope.instruments.mem.aggregate import Aggregate
+        from soscope.instruments.mem.counted import CountedBlocks
+
+        if self.mode == COUNT:
+            self._counted = CountedBlocks()
+        self._aggregate = Aggregate(
+            recording,
+            self.sample_bytes,
+            older_ns=self._older_ns,
+            counted=self._counted,
+            beat=beat,
+        )
+        return self._aggregate
+
+    def process(self, pid: int, block: ControlBlock) -> None:
+        """Take note of a program whose threads count."""
+        if self._counted is not None:
+            self._counted.add(block)
+
+    def catch_up(self) -> bool:
+        """Add up what has been drained, if there is a lot of it."""
+        return self._aggregate is not None and self._aggregate.catch_up()
+
+    def move(self) -> bool:
+        """Add up what has been drained, now and then."""
+        return self._aggregate is not None and self._aggregate.move()
+
+    def finish(self) -> list[str]:
+        """Add up what is left."""
+        if self._aggregate is not None:
+            self._aggregate.finish()
+        return []
 
     def totals(self) -> dict[str, object]:
         """Return what had no room, for a recording."""
         return {"blocks": {"stacks_lost": self.stacks_lost}}
 
     def take(self, program: ProgramOutcome, block: ControlBlock, sink: Sink) -> None:
-        """Add what found no room in one program."""
+        """Add what found no room in one program, and what its threads have counted."""
+        if self._counted is not None:
+            self._counted.take(block)
         with block.own(layout.INSTRUMENT_BLOCKS) as own:
             if len(own) >= blocklayout.BLOCKS.size:
                 self.stacks_lost += blocklayout.BLOCKS.struct.unpack_from(own)[4]

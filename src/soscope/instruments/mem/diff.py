@@ -174,7 +174,7 @@ def _of_recording(path: str) -> MemSide:
     if report.native_totals is not None and report.mapped_totals is not None:
         side.blocks = MemSums(report.native_totals.live + report.mapped_totals.live)
         for native in report.native:
-            side.blocks.add(_place(native.api, native.frames), native.count, native.bytes)
+            side.blocks.add(place_of(native.api, native.frames), native.count, native.bytes)
     return side
 
 
@@ -220,7 +220,7 @@ def _side_of(path: str, said: dict[str, Any]) -> MemSide:
         side.blocks = MemSums(live)
         for row in said["native"]:
             frames = tuple(_frame(frame) for frame in row["frames"])
-            place = _place(_text(row["api"]), frames)
+            place = place_of(_text(row["api"]), frames)
             side.blocks.add(place, _number(row["count"]), _number(row["bytes"]))
     return side
 
@@ -247,7 +247,7 @@ def _text(value: object) -> str:
     return value
 
 
-def _place(api: str, frames: tuple[StackFrame, ...]) -> _Place:
+def place_of(api: str, frames: tuple[StackFrame, ...]) -> _Place:
     """Return where a block was made: at the innermost line that is known, else in a function."""
     for frame in frames:
         if frame.file is not None and frame.line is not None:

@@ -5,15 +5,18 @@ from __future__ import annotations
 
 import signal
 
+from soscope.control.outcome import STOPPED_DURATION
 from soscope.instruments.mem.model import COMPLETE, CUT, DISK_FULL, Cut, EndOf, MemProcess
 from soscope.model.call import ProcessExit, ProcessStart
 from soscope.recording.reader import RecordingFile
+
+_LEFT = ("detached", STOPPED_DURATION)
 
 
 def processes_of(recording: RecordingFile) -> list[MemProcess]:
     """Return the processes in the order in which they began."""
     known: dict[int, MemProcess] = {}
-    command = [str(word) for word in recording.meta.get("command") or ()]
+    command = command_of(recording)
     for event in recording.events:
         if isinstance(event, ProcessStart):
             process = known.get(event.pid)
@@ -40,12 +43,30 @@ def _judge(recording: RecordingFile, process: MemProcess) -> None:
     if full is not None:
         process.state = DISK_FULL if full.is_full else CUT
         process.cut = Cut(full.at_byte, full.why)
-    elif process.exit is not None and recording.damage is None:
+    elif recording.damage is None and (process.exit is not None or _was_left(recording)):
         process.state = COMPLETE
     else:
         why = recording.damage or (recording.why if recording.end is None else "")
         stopped = str((recording.end or {}).get("why") or "")
         process.cut = Cut(recording.sound_bytes, why or stopped or "its end was not seen")
+
+
+def _was_left(recording: RecordingFile) -> bool:
+    """Say whether a recording of running processes goes on to where soscope let go of them."""
+    options = recording.meta.get("options")
+    is_attached = isinstance(options, dict) and bool(options.get("processes"))
+    end = recording.end
+    return is_attached and end is not None and end.get("why") in _LEFT
+
+
+def command_of(recording: RecordingFile) -> list[str]:
+    """Return the words that a recording is about: those of a process that ran already, too."""
+    words = recording.meta.get("command")
+    options = recording.meta.get("options")
+    blocks = options.get("blocks") if isinstance(options, dict) else None
+    if not words and isinstance(blocks, dict):
+        words = blocks.get("command")
+    return [str(word) for word in words] if isinstance(words, list) else []
 
 
 def signal_name(number: int | None) -> str | None:

@@ -45,28 +45,49 @@ class BlockEvents:
     def __len__(self) -> int:
         return len(self.units)
 
-    def some(self, which: npt.NDArray[np.bool_]) -> BlockEvents:
-        """Return those that are chosen."""
+    def some(self, which: npt.NDArray[np.bool_] | npt.NDArray[np.signedinteger]) -> BlockEvents:
+        """Return those that are chosen, by a mask or by their indices."""
         return BlockEvents(self.units[which], self.thread[which], self.threads)
 
 
-class _Collector(Sink):
+class Collector(Sink):
+    """Keeps the units that are about blocks and mappings; `count` is how many it has.
+
+    `newest` is the latest time (tsc) of all that it was given.
+    """
+
     def __init__(self) -> None:
         self.threads: dict[tuple[int, int, int], int] = {}
         self.units: list[Units] = []
         self.thread: list[npt.NDArray[np.int32]] = []
+        self.count = self.newest = 0
+
+    def take(self) -> BlockEvents:
+        """Return all of them, but for calls that have failed; it has none then."""
+        units = np.concatenate(self.units) if self.units else np.empty(0, _UNIT)
+        thread = np.concatenate(self.thread) if self.thread else np.empty(0, np.int32)
+        self.units.clear()
+        self.thread.clear()
+        self.count = 0
+        return _without_failures(BlockEvents(units, thread, list(self.threads)))
+
+    def give_back(self, events: BlockEvents) -> None:
+        """Take events back, in front of all that follows."""
+        self.units.insert(0, events.units)
+        self.thread.insert(0, events.thread)
+        self.count += len(events)
 
     def _number(self, program: int, pid: int, tid: int) -> int:
         return self.threads.setdefault((program, pid, tid), len(self.threads))
 
-    def chunks(self, program: int, data: bytes | memoryview) -> None:
+    def chunks(self, program: int, data: bytes | memoryview) -> None:  # noqa: D102  see Sink
         words = np.frombuffer(data, "<u4").reshape(-1, layout.CHUNK_SIZE // 4)
         owners = words[:, [_PID, _TID]].tolist()
         numbers = np.array([self._number(program, pid, tid) for pid, tid in owners], np.int32)
         units = units_of_chunks(data).view(_UNIT).reshape(-1)
         self._add(units, np.repeat(numbers, UNITS))
 
-    def chunk(self, program: int, header: bytes, first: int, units: bytes) -> None:
+    def chunk(self, program: int, header: bytes, first: int, units: bytes) -> None:  # noqa: D102  see Sink
         del first
         _, tid, pid, _, _, flags = layout.CHUNK.struct.unpack(header)[:6]
         rows = units_of(units).view(_UNIT).reshape(-1)
@@ -78,6 +99,9 @@ class _Collector(Sink):
         which = (units["commit"] >> 28) - layout.UNIT_BLOCK < _KINDS
         self.units.append(units[which])
         self.thread.append(thread[which])
+        self.count += len(self.units[-1])
+        if len(self.units[-1]):
+            self.newest = max(self.newest, int(self.units[-1]["tsc"].max()))
 
 
 def _ends(units: Units) -> Units:
@@ -91,12 +115,10 @@ def _ends(units: Units) -> Units:
 
 def collect(recording: RecordingFile) -> BlockEvents:
     """Return what a recording has of blocks and mappings, up to its damage."""
-    collector = _Collector()
+    collector = Collector()
     for _ in recording.replay(collector):
         pass
-    units = np.concatenate(collector.units) if collector.units else np.empty(0, _UNIT)
-    thread = np.concatenate(collector.thread) if collector.thread else np.empty(0, np.int32)
-    return _without_failures(BlockEvents(units, thread, list(collector.threads)))
+    return collector.take()
 
 
 def _without_failures(events: BlockEvents) -> BlockEvents:

@@ -16,16 +16,17 @@ _PAGE = 4096
 class MappedArea:
     """One mapping: `size` is what was asked for, `left` how many bytes of its pages are there.
 
-    `whole` are all bytes of its pages.
+    `whole` are all bytes of its pages, `tsc` says when it was made.
     """
 
-    __slots__ = ("left", "size", "stack", "thread", "whole")
+    __slots__ = ("left", "size", "stack", "thread", "tsc", "whole")
 
-    def __init__(self, size: int, whole: int, stack: int, thread: int) -> None:
+    def __init__(self, size: int, whole: int, stack: int, thread: int, tsc: int) -> None:
         self.size = size
         self.whole = self.left = whole
         self.stack = stack
         self.thread = thread
+        self.tsc = tsc
 
     @property
     def bytes(self) -> int:
@@ -70,26 +71,43 @@ class _Space:
 
 
 class Mappings:
-    """All mappings of a recording; `alive` are those that are left, `peak_tsc` when most were.
+    """The mappings of all processes; `alive` are those that are left, `peak_tsc` when most were.
 
     `at_peak` are (mapping, its bytes then).
     """
 
-    __slots__ = ("_bytes", "_count", "_spaces", "alive", "at_peak", "peak_tsc", "totals")
+    __slots__ = (
+        "_bytes",
+        "_count",
+        "_is_heap",
+        "_last",
+        "_most",
+        "_spaces",
+        "_temporary",
+        "alive",
+        "at_peak",
+        "peak_tsc",
+        "totals",
+    )
 
-    def __init__(self, events: BlockEvents, is_heap: Callable[[int, int], bool]) -> None:
+    def __init__(self, is_heap: Callable[[int, int], bool]) -> None:
         """`is_heap` says of (program, stack) whether brk or sbrk was called: bytes, not pages."""
         self.totals = NativeTotals()
         self.alive: dict[MappedArea, None] = {}
         self.at_peak: list[tuple[MappedArea, int]] = []
         self.peak_tsc = 0
-        self._bytes = self._count = 0
+        self._is_heap = is_heap
+        self._bytes = self._count = self._most = self._temporary = 0
         self._spaces: dict[tuple[int, int], _Space] = {}
+        self._last: dict[int, MappedArea] = {}  # of each thread
+
+    def add(self, events: BlockEvents) -> None:
+        """Go on with events, all of which are later than those before."""
         chosen = events.some(
             (events.kind == layout.UNIT_MAPPED) | (events.kind == layout.UNIT_UNMAPPED)
         )
+        last = self._last
         order = chosen.units["tsc"].argsort(kind="stable")
-        last: dict[int, MappedArea] = {}  # of each thread
         for at in order.tolist():
             _, stack, tsc, addr, size = (int(word) for word in chosen.units[at])
             thread = int(chosen.thread[at])
@@ -98,10 +116,10 @@ class Mappings:
             is_mapped = int(chosen.kind[at]) == layout.UNIT_MAPPED
             if is_mapped:
                 end = addr + size
-                if not is_heap(program, stack):
+                if not self._is_heap(program, stack):
                     end += -end % _PAGE
                 self._cut(space, addr, end, thread, last)
-                mapping = MappedArea(size, end - addr, stack, thread)
+                mapping = MappedArea(size, end - addr, stack, thread, tsc)
                 last[thread] = mapping
                 space.add(addr, end, mapping)
                 self.alive[mapping] = None
@@ -109,17 +127,18 @@ class Mappings:
                 self._count += 1
                 self.totals.allocations += 1
                 self.totals.allocated_bytes += size
-                if self._bytes > self.totals.peak_bytes:
+                if self._bytes > self._most:
                     self.peak_tsc = tsc
             else:
                 self._cut(space, addr, addr + size, thread, last)
-        if self._bytes > self.totals.peak_bytes:
+        if self._bytes > self._most:
             self._keep_peak()
+        self.totals.temporary = self._temporary
         self.totals.live = len(self.alive)
         self.totals.live_bytes = self._bytes
 
     def _keep_peak(self) -> None:
-        self.totals.peak_bytes = self._bytes
+        self._most = self.totals.peak_bytes = self._bytes
         self.totals.peak = self._count
         self.at_peak = [(mapping, mapping.bytes) for mapping in self.alive]
 
@@ -129,7 +148,7 @@ class Mappings:
         """Unmap; a mapping has gone when none of it is left."""
         first = bisect_right(space.ends, start)
         until = bisect_left(space.starts, end)
-        if first < until and self._bytes > self.totals.peak_bytes:
+        if first < until and self._bytes > self._most:
             self._keep_peak()  # as long as it grows nobody need look
         before = sum(mapping.bytes for mapping in {*space.of[first:until]})
         touched = {*space.cut(start, end)}
@@ -139,4 +158,4 @@ class Mappings:
                 del self.alive[mapping]
                 self._count -= 1
                 self.totals.frees += 1
-                self.totals.temporary += last.get(thread) is mapping
+                self._temporary += last.get(thread) is mapping

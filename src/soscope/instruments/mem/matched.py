@@ -19,7 +19,7 @@ FOREVER = np.iinfo(np.int64).max
 _TICKS = (1 << blocklayout.BLOCK_TICKS) - 1
 # A processor may read its clock some hundred instructions early: the next owner of a block may
 # seem to have it before it was freed by another thread.
-_EARLY = 2000  # ticks
+EARLY = 2000  # ticks
 
 
 class MatchedBlocks:
@@ -157,6 +157,10 @@ class MatchedBlocks:
         """Return the blocks that are alive at the end."""
         return np.flatnonzero(self.end == FOREVER)
 
+    def gone(self) -> npt.NDArray[np.int64]:
+        """Return the blocks that have ended."""
+        return np.flatnonzero(self.end != FOREVER)
+
     def peak(self) -> tuple[int, int, int]:
         """Return (bytes, blocks, tsc) of the moment when most bytes were there.
 
@@ -164,7 +168,7 @@ class MatchedBlocks:
         """
         if not len(self.start):
             return 0, 0, 0
-        gone = np.flatnonzero(self.end != FOREVER)
+        gone = self.gone()
         times = np.concatenate((self.end[gone], self.start))  # what goes at a time goes first
         order = np.argsort(times, kind="stable")
         sizes = self.bytes if self._is_sampled else self.size
@@ -200,7 +204,7 @@ def _put_right(
 ) -> None:
     """Put a free in front of the block that came hardly earlier, if another one was there."""
     third = np.flatnonzero(~frees[:-2] & ~frees[1:-1] & frees[2:] & same[:-2] & same[1:-1]) + 2
-    early = tsc[third] - tsc[third - 1] < _EARLY
+    early = tsc[third] - tsc[third - 1] < EARLY
     other = thread[rows[third]] != thread[rows[third - 1]]
     for at in third[early & other].tolist():
         rows[at - 1], rows[at] = rows[at], rows[at - 1]

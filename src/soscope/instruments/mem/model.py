@@ -83,10 +83,11 @@ class NativeRow(Record):
 
     `thread` made all of them, None: several did. `frames` begin with the caller of `api`.
     `error_bytes` is the half width of the 95 % interval of `bytes` where blocks were sampled (of
-    mappings, which are not: 0), else None.
+    mappings, which are not: 0), else None. `sizes` are the smallest and largest size of the blocks
+    where they were counted by size class alone, and `frames` empty; else None.
     """
 
-    __slots__ = ("api", "bytes", "count", "error_bytes", "frames", "pid", "thread")
+    __slots__ = ("api", "bytes", "count", "error_bytes", "frames", "pid", "sizes", "thread")
 
     def __init__(
         self,
@@ -97,8 +98,10 @@ class NativeRow(Record):
         frames: tuple[StackFrame, ...],
         pid: int,
         error_bytes: int | None = None,
+        sizes: tuple[int, int] | None = None,
     ) -> None:
         self.api = api
+        self.sizes = sizes
         self.count = count
         self.bytes = bytes
         self.thread = thread
@@ -113,6 +116,7 @@ class NativeTotals(Record):
     `peak` and `peak_bytes` are what was alive when most bytes were, at `peak_time_ns` of
     CLOCK_REALTIME. `temporary` counts those that their thread freed before it made another one.
     `error_bytes` is the half width of the 95 % interval of `live_bytes`, None: they are exact.
+    Of blocks that were only counted nobody knows peaks and temporary ones: None.
     """
 
     __slots__ = (
@@ -136,10 +140,10 @@ class NativeTotals(Record):
         allocations: int = 0,
         frees: int = 0,
         allocated_bytes: int = 0,
-        peak: int = 0,
-        peak_bytes: int = 0,
+        peak: int | None = 0,
+        peak_bytes: int | None = 0,
         peak_time_ns: int | None = None,
-        temporary: int = 0,
+        temporary: int | None = 0,
         error_bytes: int | None = None,
     ) -> None:
         self.error_bytes = error_bytes
@@ -228,7 +232,9 @@ class MemReport(Record):
     `objects_mode` and `native_mode` are "exact", "types", "count", "sampled" or "off". `runtime`
     is what the interpreter says of itself. `native_totals` and `mapped_totals` are None where
     blocks were not recorded. `rss` is that of all processes together, each at its last look, None
-    where nobody could look. `follows`: other processes than the first are in it.
+    where nobody could look. `rates` is what `Rates.said` returns of
+    blocks. `threads` are by (pid, tid): blocks and mappings that are alive, their bytes, blocks
+    that the thread made, and their bytes. `follows`: other processes than the first are in it.
     `uses_qualname`: types are shown by their qualified names.
     """
 
@@ -247,11 +253,13 @@ class MemReport(Record):
         "objects_mode",
         "pid",
         "processes",
+        "rates",
         "rss",
         "runtime",
         "sample_bytes",
         "state",
         "survivors",
+        "threads",
         "uses_qualname",
     )
 
@@ -270,6 +278,8 @@ class MemReport(Record):
         self.object_totals: ObjectTotals | None = None
         self.native_totals: NativeTotals | None = None
         self.mapped_totals: NativeTotals | None = None
+        self.rates: list[list[int]] = []
+        self.threads: dict[tuple[int, int], list[float]] = {}
         self.rss: RssParts | None = None
         self.dropped = 0
         self.processes: list[MemProcess] = []

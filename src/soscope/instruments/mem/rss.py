@@ -24,15 +24,17 @@ class RssInstrument(Instrument):
     """Looks at the resident memory of all processes, by `divide`, when they end.
 
     Where objects are counted, it looks when they are: `measure`. Of thousands of children the last
-    ones are not looked at: that would take longer than they do.
+    ones are not looked at: that would take longer than they do. `is_visit`: at processes that go
+    on, when they are let go of.
     """
 
     name = "rss"
     wants_signals = True
     wants_ends = True
 
-    def __init__(self, divide: Divide) -> None:
+    def __init__(self, divide: Divide, *, is_visit: bool = False) -> None:
         self._divide = divide
+        self._is_visit = is_visit
         self._measured: set[int] = set()
         self._parts: dict[int, list[int] | None] = {}
         self._left = _PATIENCE
@@ -57,6 +59,13 @@ class RssInstrument(Instrument):
             begin = time.monotonic()
             self._parts[pid] = self._divide(pid, objects)
             self._left -= 0 if is_first else time.monotonic() - begin
+
+    def finish(self) -> list[str]:
+        """Look at what goes on without us."""
+        for pid in [*self._parts] if self._is_visit else ():
+            if pid not in self._measured:
+                self.measure(pid, None)
+        return []
 
     def totals(self) -> dict[str, object]:
         """Return the parts of each process, for a recording."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a command in a session that records its memory."""
+"""Run a command, or go into a process, in a session that records memory."""
 
 from __future__ import annotations
 
@@ -13,29 +13,38 @@ from soscope.control.outcome import Outcome
 from soscope.control.session import Session
 from soscope.control.settings import SessionSettings
 from soscope.entry.byloader import is_loader, program_of
-from soscope.errors import FormatError, UsageError
+from soscope.errors import FormatError
 from soscope.instruments.mem.rss import Divide, RssInstrument
+from soscope.proc.named import command_words
 
 _INTERPRETER = re.compile(rb"(?:python|pypy|ruby|irb|pytest|gunicorn)[0-9.]*$")
 _FIRST_LINE = 256  # bytes of a script that are looked at
 
 
 class MemSettings:
-    """What to record of a command's memory.
+    """What to record of the memory of a command, or of a process that runs already.
 
-    `objects` and `blocks`: which of them, `types`: of objects counts by type alone; `collect`:
-    garbage first, `qualname`: types by qualified name. One in `sample_bytes` bytes of objects and
-    blocks is chosen, None: all. `record` is the path of the recording. `divide` tells the
-    parts of a process's resident memory, None: nobody asks.
+    `objects` and `blocks`: which of them, `types`: counts by type, or by size class, alone. One
+    in `sample_bytes` bytes of objects and blocks is chosen, None: all. `collect`: garbage first,
+    `qualname`: types by qualified name. `record` is the path of the recording. `divide` tells the
+    parts of a process's resident memory, None: nobody asks. `pid` is a process in the place of
+    `command`;
+    `duration_ns`: for how long, None: to its end, or until somebody stops soscope. `aggregate`:
+    sums in the place of each block, where those that are older than `older_ns` at the end, which
+    may be set, are summed up apart.
     """
 
     __slots__ = (
+        "aggregate",
         "blocks",
         "collect",
         "command",
         "divide",
+        "duration_ns",
         "follow",
         "objects",
+        "older_ns",
+        "pid",
         "qualname",
         "record",
         "sample_bytes",
@@ -50,22 +59,29 @@ class MemSettings:
         objects: bool = False,
         blocks: bool = False,
         types: bool = False,
+        aggregate: bool = False,
         sample_bytes: int | None = None,
         collect: bool = False,
         qualname: bool = False,
         follow: bool = False,
         divide: Divide | None = None,
+        pid: int | None = None,
+        duration_ns: int | None = None,
     ) -> None:
         self.command = command
         self.record = record
         self.objects = objects
         self.blocks = blocks
         self.types = types
+        self.aggregate = aggregate
+        self.older_ns = 0
         self.sample_bytes = sample_bytes
         self.collect = collect
         self.qualname = qualname
         self.follow = follow
         self.divide = divide
+        self.pid = pid
+        self.duration_ns = duration_ns
 
 
 def is_interpreter(command: Sequence[str]) -> bool:
@@ -101,15 +117,23 @@ def _started_by(path: str, command: Sequence[str]) -> str | None:
 def instruments_of(settings: MemSettings) -> list[Instrument]:
     """Return the instruments that record what is wanted. Raises UsageError."""
     instruments: list[Instrument] = []
-    rss = None if settings.divide is None else RssInstrument(settings.divide)
+    is_visit = settings.pid is not None
+    rss = None if settings.divide is None else RssInstrument(settings.divide, is_visit=is_visit)
     if settings.objects:
         instruments.append(_objects(settings, rss))
     if settings.blocks:
-        if settings.types:
-            raise UsageError("--mode count is not built yet for blocks")
         from soscope.instruments.mem.blocks import BlocksInstrument
 
-        instruments.append(BlocksInstrument(settings.sample_bytes))
+        words = command_words(settings.pid) if settings.pid is not None else None
+        instruments.append(
+            BlocksInstrument(
+                settings.sample_bytes,
+                words,
+                counts=settings.types,
+                aggregates=settings.aggregate,
+                older_ns=settings.older_ns,
+            )
+        )
     if rss is not None:
         instruments.append(rss)
     return instruments
@@ -128,12 +152,21 @@ def _objects(settings: MemSettings, rss: RssInstrument | None) -> Instrument:
 
 
 def run_mem(settings: MemSettings, tell: Callable[[str], None] | None = None) -> Outcome:
-    """Run the command to its end, and record it.
+    """Run the command to its end, or stay in the process, and record it.
 
-    Raises UsageError, LaunchError, AgentError and RecordingError before it runs.
+    Raises UsageError, LaunchError, AttachError, AgentError and RecordingError before anything is
+    recorded.
     """
     session = Session(
-        SessionSettings(settings.command, follow=settings.follow, record=settings.record),
+        SessionSettings(
+            settings.command,
+            pids=None if settings.pid is None else [settings.pid],
+            follow=settings.follow,
+            record=settings.record,
+            duration_ns=settings.duration_ns,
+            # a lost end of a block would make a leak of it: better that a call waits
+            when_full="block",
+        ),
         instruments_of(settings),
         tell,
     )

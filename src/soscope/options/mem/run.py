@@ -68,6 +68,31 @@ def parse_mode(text: str) -> Mode:
 
 _WHAT, _HOW = "what to record", "how"
 
+BLOCKS = Option("--blocks", dest="blocks", group=_WHAT, help="native blocks and mappings, by stack")
+FOLLOW = Option(
+    "-f",
+    "--follow-forks",
+    dest="follow",
+    group=_WHAT,
+    help="children, too; without it they change nothing",
+)
+MODE = Option(
+    "--mode",
+    dest="mode",
+    kind=VALUE,
+    metavar="exact|sample[=SIZE]|count",
+    default=None,
+    convert=parse_mode,
+    group=_HOW,
+    help="each one; some, one in SIZE bytes (512KiB); or no more than counts",
+)
+AGGREGATE = Option(
+    "--aggregate",
+    dest="aggregate",
+    group=_HOW,
+    help="sums by stack in the place of each block: a recording that does not grow",
+)
+
 OPTIONS = [
     DEBUG,
     Option(
@@ -76,25 +101,10 @@ OPTIONS = [
         group=_WHAT,
         help="objects of Python or Ruby, by file, line and type",
     ),
-    Option("--blocks", dest="blocks", group=_WHAT, help="native blocks and mappings, by stack"),
-    Option(
-        "-f",
-        "--follow-forks",
-        dest="follow",
-        group=_WHAT,
-        help="children, too; without it they change nothing",
-    ),
-    Option(
-        "--mode",
-        dest="mode",
-        kind=VALUE,
-        metavar="exact|sample[=SIZE]|count",
-        default=None,
-        convert=parse_mode,
-        group=_HOW,
-        help="each one; some, one in SIZE bytes (512KiB); or no more than counts",
-    ),
-    Option("--aggregate", dest="aggregate", group=_HOW, help="a recording that does not grow"),
+    BLOCKS,
+    FOLLOW,
+    MODE,
+    AGGREGATE,
     Option("--gc", dest="collect", group=_HOW, help="collect garbage once at the end"),
     Option("--qualname", dest="qualname", group=_HOW, help="types with module and qualified name"),
     Option(
@@ -114,6 +124,7 @@ class MemRunOptions:
     """What `soscope mem run` was told; `objects` and `blocks` both False: it is to choose."""
 
     __slots__ = (
+        "aggregate",
         "blocks",
         "collect",
         "command",
@@ -131,6 +142,7 @@ class MemRunOptions:
         self.objects: bool = values.objects
         self.blocks: bool = values.blocks
         self.mode: Mode = values.mode or Mode(EXACT)
+        self.aggregate: bool = values.aggregate
         self.follow: bool = values.follow
         self.collect: bool = values.collect
         self.qualname: bool = values.qualname
@@ -150,7 +162,4 @@ def parse(arguments: list[str]) -> MemRunOptions:
     values, command = VERB.read(arguments)
     if not command:
         raise UsageError("no command to run", hint=f"usage: {USAGE}")
-    options = MemRunOptions(command, values)
-    if values.aggregate:
-        raise UsageError("--aggregate is not built yet")
-    return options
+    return MemRunOptions(command, values)

@@ -10,6 +10,7 @@ from soscope.options.units import parse_count
 from soscope.options.verb import Verb
 
 STATS, TABLE = "stats", "table"
+WAYS = ("line", "type", "image", "thread", "time")
 _HOW = "how to show it"
 
 JSON = Option("--json", dest="json", group=_HOW, help="one JSON document, for programs")
@@ -34,13 +35,28 @@ FORMAT = Option(
 )
 
 
-class ShowOptions:
-    """What such a verb was told: the recording, and how to show it; `limit` None: all rows."""
+BY = Option(
+    "--by",
+    dest="by",
+    kind=VALUE,
+    metavar="line|type|image|thread|time",
+    choices=WAYS,
+    group=_HOW,
+    help="add rows up: by line, type, image or thread; or what was made and freed over time",
+)
 
-    __slots__ = ("debug", "format", "json", "limit", "path")
+
+class ShowOptions:
+    """What such a verb was told: the recording, and how to show it; `limit` None: all rows.
+
+    `by` is how to add rows up, None: not at all.
+    """
+
+    __slots__ = ("by", "debug", "format", "json", "limit", "path")
 
     def __init__(self, path: str, *, form: str, json: bool, limit: int | None, debug: bool) -> None:
         self.path = path
+        self.by: str | None = None
         self.format = form
         self.json = json
         self.limit = limit
@@ -52,7 +68,7 @@ def make_verb(name: str, about: str, more: str = "") -> Verb:
     usage = f"soscope mem {name} [options] REC"
     options = [DEBUG, JSON, LIMIT]
     if name == "report":
-        options.append(FORMAT)
+        options += [BY, FORMAT]
     short = [
         f"usage: {usage}",
         "",
@@ -85,4 +101,9 @@ def parse_show(verb: Verb, words: list[str]) -> ShowOptions:
     form = getattr(values, "format", TABLE)
     if values.json and form == STATS:
         raise UsageError("--json and --format stats are two forms")
-    return ShowOptions(path, form=form, json=values.json, limit=values.limit, debug=values.debug)
+    by = getattr(values, "by", None)
+    if by is not None and form == STATS:
+        raise UsageError("--by and --format stats are two forms")
+    options = ShowOptions(path, form=form, json=values.json, limit=values.limit, debug=values.debug)
+    options.by = by
+    return options

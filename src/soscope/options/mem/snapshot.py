@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from soscope.errors import UsageError
 from soscope.options.display import DEBUG
+from soscope.options.mem.leaks import FOR
 from soscope.options.mem.show import JSON, LIMIT
 from soscope.options.process import pid_option, the_pid
-from soscope.options.table import Option
+from soscope.options.table import Option, Values
 from soscope.options.verb import Verb
 
 USAGE = "soscope mem snapshot -p PID [options]"
@@ -14,9 +16,11 @@ USAGE = "soscope mem snapshot -p PID [options]"
 SHORT = f"""\
 usage: {USAGE}
 
-Show the objects of a running process, and where they were made.
+Show the objects of a running process, and where they were made; or its native blocks.
 
   -p PID      the process
+  --blocks    native blocks that it makes meanwhile, and keeps
+  --for TIME  with --blocks: for so long (10s)
   --gc        collect garbage before the look
   --limit N   the N largest rows alone
   --qualname  types with their module and class
@@ -28,6 +32,10 @@ soscope mem snapshot --help lists all options.
 DESCRIPTION = """\
 Show which objects a running process has at this moment, by file, line and type. Objects that are
 older than soscope mem attach have no file: without it all are, and only types can be told.
+
+With --blocks, soscope goes into the process and records what it makes of native blocks and
+mappings for the time of --for; at the end those are shown that are still there, by stack. Blocks
+that are older are not known.
 """
 
 EPILOG = """\
@@ -40,6 +48,13 @@ process.
 OPTIONS = [
     DEBUG,
     pid_option(about="it stands still for some milliseconds"),
+    Option(
+        "--blocks",
+        dest="blocks",
+        group="what to look at",
+        help="native blocks that are made meanwhile and stay, by stack",
+    ),
+    FOR,
     Option("--gc", dest="gc", group="what to look at", help="collect garbage once before the look"),
     LIMIT,
     Option(
@@ -57,22 +72,31 @@ VERB = Verb(
 make_parser = VERB.make_parser
 
 
+_BLOCKS_FOR = 10_000_000_000  # ns
+
+
 class MemSnapshotOptions:
-    """What `soscope mem snapshot` was told."""
+    """What `soscope mem snapshot` was told; `duration` is for blocks, in ns."""
 
-    __slots__ = ("collect", "debug", "json", "limit", "pid", "qualname")
+    __slots__ = ("blocks", "collect", "debug", "duration", "json", "limit", "pid", "qualname")
 
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-        self.collect = self.json = self.qualname = self.debug = False
-        self.limit: int | None = None
+    def __init__(self, values: Values) -> None:
+        """Take them from the parsed words. Raises UsageError."""
+        self.pid = the_pid(values, USAGE)
+        self.blocks: bool = values.blocks
+        self.duration: int = values.duration or _BLOCKS_FOR
+        self.collect: bool = values.gc
+        self.json: bool = values.json
+        self.limit: int | None = values.limit
+        self.qualname: bool = values.qualname
+        self.debug: bool = values.debug
+        if self.blocks and (self.collect or self.qualname):
+            raise UsageError("--gc and --qualname are about objects, and --blocks is not")
+        if values.duration is not None and not self.blocks:
+            raise UsageError("--for is for --blocks: objects are seen at one moment")
 
 
 def parse(arguments: list[str]) -> MemSnapshotOptions:
     """Parse the words behind `soscope mem snapshot`. Raises UsageError, or SystemExit for help."""
     values, _ = VERB.read(arguments)
-    options = MemSnapshotOptions(the_pid(values, USAGE))
-    options.collect, options.json = values.gc, values.json
-    options.limit, options.qualname = values.limit, values.qualname
-    options.debug = values.debug
-    return options
+    return MemSnapshotOptions(values)

@@ -17,8 +17,13 @@ from soscope.instruments.mem.model import (
 from soscope.report.jsontext import json_document
 
 
-def document(report: MemReport, limit: int | None = None) -> str:
-    """Return the document; of survivors and of native rows the `limit` first, None: all."""
+def document(
+    report: MemReport, limit: int | None = None, groups: dict[str, object] | None = None
+) -> str:
+    """Return the document; of survivors and of native rows the `limit` first, None: all.
+
+    `groups` are the same rows added up, None: nobody asks.
+    """
     runtime = report.runtime
     objects = report.object_totals
     return json_document(
@@ -52,6 +57,7 @@ def document(report: MemReport, limit: int | None = None) -> str:
             "processes": [_process(process) for process in report.processes],
             "notes": report.notes,
         }
+        | ({} if groups is None else {"groups": groups})
     )
 
 
@@ -96,6 +102,8 @@ def _native(row: NativeRow, report: MemReport) -> dict[str, object]:
             for frame in row.frames
         ],
     }
+    if row.sizes is not None:
+        said["sizes"] = list(row.sizes)
     if report.follows:
         said["pid"] = row.pid
     return said

@@ -88,6 +88,8 @@ def _totals_lines(what: str, totals: NativeTotals | None) -> list[str]:
         return []
     alive = f"{totals.live:,} of {size_text(totals.live_bytes)}{_error(totals.error_bytes)}"
     made = f"{totals.allocations:,} of {size_text(totals.allocated_bytes)} made"
+    if totals.peak is None or totals.peak_bytes is None or totals.temporary is None:
+        return [f"{what} alive: {alive}; {made}"]
     peak = f"peak: {totals.peak:,} of {size_text(totals.peak_bytes)}"
     return [f"{what} alive: {alive}; {made}, {totals.temporary:,} freed at once; {peak}"]
 
@@ -102,7 +104,8 @@ def _plus_minus(error: int | None) -> str:
 
 def _native_lines(row: NativeRow) -> list[str]:
     size = f"{size_text(row.bytes):>10}{_error(row.error_bytes)}"
-    lines = [f"{row.count:9,d} {size}  {row.api}"]
+    sizes = "" if row.sizes is None else f" of {row.sizes[0]:,} to {row.sizes[1]:,} bytes"
+    lines = [f"{row.count:9,d} {size}  {row.api}{sizes}"]
     lines += [f"{'':22}{printable(_frame_text(frame))}" for frame in row.frames[:_FRAMES]]
     if len(row.frames) > _FRAMES:
         lines.append(f"{'':22}… {plural(len(row.frames) - _FRAMES, 'more frame')}")

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Blocks of a running process: watch it for a while, and show what it has made and kept."""
+
+from __future__ import annotations
+
+import os
+
+from soscope.cli.main import note
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.control.outcome import Outcome
+
+
+def show_blocks(pid: int, *, duration_ns: int, older_ns: int, json: bool, limit: int | None) -> int:
+    """Watch process `pid`; show its new blocks that are older than `older_ns`, and alive.
+
+    Returns 0, or 1 where not all could be printed or soscope could not be taken out again.
+    """
+    from soscope.cli.mem.nameless import nameless
+    from soscope.cli.output import show
+    from soscope.cli.trace import end
+    from soscope.inspect.memory.rss import divide
+    from soscope.instruments.mem.report import report_of
+    from soscope.instruments.mem.run import MemSettings, run_mem
+    from soscope.recording.reader import RecordingFile
+
+    descriptor = nameless()
+    try:
+        path = f"/proc/self/fd/{descriptor}"
+        settings = MemSettings(
+            [], path, blocks=True, aggregate=True, divide=divide, pid=pid, duration_ns=duration_ns
+        )
+        settings.older_ns = older_ns
+        outcome = run_mem(settings, note)
+        with RecordingFile.open(path) as recording:
+            report = report_of(recording, older_ns=older_ns)
+    finally:
+        os.close(descriptor)
+    if json:
+        from soscope.report.mem.json import document
+
+        said = document(report, limit)
+    else:
+        from soscope.report.mem.text import text
+
+        said = text(report, limit)
+    was_shown = show(said)
+    say_notes(outcome)
+    return end(outcome) if was_shown else 1
+
+
+def say_notes(outcome: Outcome) -> None:
+    """Say what could not be recorded, and how the process was left."""
+    from soscope.report.attached import attached_lines
+
+    for line in (*outcome.remarks, *attached_lines(outcome)):
+        note(line)
+    for count, why in outcome.dropped:
+        note(f"{count:,} events lost: {why}")

@@ -1,0 +1,411 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Blocks as they come and go, added up at once: what is kept are sums, and what is alive.
+
+    chunks ─► backlog ─ all from before a moment ─► matched with what is alive ─► sums ─► recording
+
+Threads hand their records over one after the other. So only what is some time older than the
+newest clock is taken: by then the records of all threads from before that are here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from soscope.instruments.mem.counted import CountedBlocks
+from soscope.instruments.mem.events import BlockEvents, Collector
+from soscope.instruments.mem.frames import HEAP_APIS
+from soscope.instruments.mem.mapped import MappedArea, Mappings
+from soscope.instruments.mem.matched import EARLY, FOREVER, Integers, MatchedBlocks
+from soscope.instruments.mem.rates import Rates
+from soscope.instruments.mem.sums import (
+    LIVE,
+    MADE,
+    OLD,
+    OLD_VARIANCE,
+    PEAK,
+    PEAK_VARIANCE,
+    TEMPORARY,
+    SumRows,
+)
+from soscope.recording import format as form
+from soscope.recording.clock import Clock
+from soscope.recording.sink import Sink, Stop, Told
+from soscope.wire import blocklayout, layout
+
+_BEHIND = 50_000_000  # ns: a thread may lose its processor in the middle of a record
+_HELD = 1_000_000_000  # ns for which a free waits to be told that its call has failed
+_MANY = 100_000  # events that are worth a look
+_EVERY = 1.0  # seconds between two writings,
+_SHARE = 20  # or this many times what one took
+
+Booleans = npt.NDArray[np.bool_]
+
+
+class Aggregate(Sink):
+    """Stands before a recording: what it gets are names, processes and sums, and no units.
+
+    `sample_bytes` as for `MatchedBlocks`. `older_ns`: at the end, blocks that are older are
+    summed up apart, 0: nobody asks. `counted` are blocks that the agent has counted: the others are
+    mappings then. `beat` tells the agents that soscope lives.
+    """
+
+    def __init__(
+        self,
+        recording: Sink,
+        sample_bytes: int | None = None,
+        *,
+        older_ns: int = 0,
+        counted: CountedBlocks | None = None,
+        beat: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._recording = recording
+        self._sample_bytes = sample_bytes
+        self._older_ns = older_ns
+        self._counted = counted
+        self._beat = beat
+        self._collector = Collector()
+        self._clock = Clock()
+        self._is_clock_told = False
+        self._newest = self._before = (0, 0)  # tsc, monotonic ns: of two ticks
+        self._end = 0  # the tsc when the recording ended; 0: it has not
+        self._apis: dict[int, bytearray] = {}  # stacks of each program
+        self._rows = SumRows()
+        self._rates = Rates()
+        self._live = BlockEvents(np.empty(0, _UNIT), np.empty(0, np.int32), [])
+        self._last_made: Integers = np.zeros(0, np.int64)  # of each thread: the newest block's tsc
+        self._mappings = Mappings(self._is_heap)
+        self._bytes = self._count = 0.0  # of blocks that are there
+        self._peak = (0.0, 0.0, 0)  # bytes, blocks, tsc
+        self._staged = self._live  # events that are ready,
+        self._order: Integers = np.zeros(0, np.int64)  # the order of their times,
+        self._stage_at = 0  # and how many of them are in the sums
+        self._staged_until = 0  # all from before this tsc is ready
+        self._late = self._unseen = self._strange = self._samples = 0
+        self._waiting = 0  # events that were here before, and wait
+        self._write_at = 0.0
+
+    # ---- what it hears ----
+
+    def program(self, index: int, facts: dict[str, object]) -> None:  # noqa: D102  see Sink
+        self._recording.program(index, facts)
+
+    def table(self, kind: int, program: int, first: int, data: bytes) -> None:  # noqa: D102  see Sink
+        if kind == form.STACKS:
+            stacks = self._apis.setdefault(program, bytearray(8))
+            stacks[8 * first : 8 * first + len(data)] = data
+        self._recording.table(kind, program, first, data)
+
+    def chunk(self, program: int, header: bytes, first: int, units: bytes) -> None:  # noqa: D102  see Sink
+        self._collector.chunk(program, header, first, units)
+
+    def chunks(self, program: int, data: bytes | memoryview) -> None:  # noqa: D102  see Sink
+        self._collector.chunks(program, bytes(data))
+
+    def event(self, event: Told) -> None:  # noqa: D102  see Sink
+        self._recording.event(event)
+
+    def stop(self, stop: Stop) -> None:  # noqa: D102  see Sink
+        self._end = self._end or stop.tsc
+        self._recording.stop(stop)
+
+    def dropped(self, program: int, tsc: int, totals: tuple[int, ...]) -> None:  # noqa: D102  see Sink
+        self._recording.dropped(program, tsc, totals)
+
+    def lost(self, start: int, end: int, entries: int, exits: int) -> None:  # noqa: D102  see Sink
+        self._recording.lost(start, end, entries, exits)
+
+    def objects(self, program: int, said: dict[str, object]) -> None:  # noqa: D102  see Sink
+        self._recording.objects(program, said)
+
+    def clock(self, tsc: int, realtime: int, monotonic: int) -> None:
+        """Take a clock pair; the recording gets the first two: its sums have times."""
+        self._clock.add(tsc, realtime, monotonic)
+        if not self._is_clock_told:
+            self._is_clock_told = self._clock.rate != 1.0
+            self._recording.clock(tsc, realtime, monotonic)
+        self.tick(tsc, monotonic)
+
+    def tick(self, tsc: int, monotonic: int) -> None:
+        """Hear that all from before `tsc` is here."""
+        if monotonic - self._newest[1] >= _BEHIND:
+            self._before, self._newest = self._newest, (tsc, monotonic)
+
+    # ---- when it works ----
+
+    def catch_up(self) -> bool:
+        """Add some of it up, if there is a lot; say whether there still is."""
+        if self._is_behind():
+            self._go_on()
+        return self._is_behind()
+
+    def move(self) -> bool:
+        """Add up, and write the sums, now and then; say whether there is more to add up."""
+        now = time.monotonic()
+        if now < self._write_at:
+            return False
+        if self._go_on():
+            return True
+        self._write()
+        done = time.monotonic()
+        self._write_at = done + max(_EVERY, _SHARE * (done - now))
+        return False
+
+    def finish(self) -> None:
+        """Add up all the rest, and write the sums: nothing follows."""
+        while self._go_on():
+            pass
+        self._stage(None)
+        while self._go_on():
+            pass
+        if self._older_ns:
+            self._find_old()
+        self._write()
+
+    def _is_behind(self) -> bool:
+        waits = self._collector.count >= _MANY and self._staged_until < self._before[0]
+        return waits or self._stage_at < len(self._order)
+
+    def _go_on(self) -> bool:
+        """Add up as much as takes a moment; say whether more is ready."""
+        if self._stage_at >= len(self._order):
+            self._stage(self._before[0])
+        if self._stage_at < len(self._order):
+            self._add_events(self._slice())
+        return self._stage_at < len(self._order)
+
+    # ---- adding up ----
+
+    def _is_heap(self, program: int, stack: int) -> bool:
+        words, at = self._apis.get(program, b""), 8 * stack
+        head = int.from_bytes(words[at : at + 8], "little")
+        return head >> blocklayout.STACK_API & 0xFF in HEAP_APIS
+
+    def _stage(self, until: int | None) -> None:
+        """Make ready what happened before `until` (tsc), None: all."""
+        if until is not None and until <= self._staged_until:
+            return
+        events = self._collector.take()
+        self._late += int((events.units["tsc"][self._waiting :] < self._staged_until).sum())
+        if until is not None:
+            self._beat()
+            ready = self._ready(events, until)
+            self._beat()
+            rest = events.some(np.flatnonzero(~ready))
+            self._collector.give_back(rest)
+            self._waiting = len(rest)
+            events = events.some(np.flatnonzero(ready))
+            self._staged_until = until
+        self._staged = events
+        self._beat()
+        self._order = np.argsort(events.units["tsc"], kind="stable")
+        self._stage_at = 0
+
+    def _slice(self) -> BlockEvents:
+        """Return the earliest events that are ready, those of one thread in its order."""
+        staged, most = self._staged, max(_MANY // 2, len(self._live) // 4)
+        until = min(self._stage_at + most, len(self._order))
+        tsc = staged.units["tsc"]
+        if until < len(self._order):
+            end = tsc[self._order[until]]
+            around = self._order[max(until - most, self._stage_at) : until + most]
+            which = around[(tsc[around] >= end - EARLY) & (tsc[around] < end + EARLY)]
+            is_before = np.isin(which, self._order[self._stage_at : until])
+            soon = _frees_behind(staged, which, is_before)
+            if len(soon):
+                rest = self._order[until:]
+                rest = rest[~np.isin(rest, soon)]
+                self._order = np.concatenate((self._order[:until], soon, rest))
+                until += len(soon)
+        chosen = np.sort(self._order[self._stage_at : until])
+        self._stage_at = until
+        return staged.some(chosen)
+
+    def _add_events(self, events: BlockEvents) -> None:
+        """Add up events that are later than all before."""
+        missing = len(events.threads) - len(self._last_made)
+        self._last_made = np.concatenate((self._last_made, np.zeros(missing, np.int64)))
+        is_mapping = (events.kind == layout.UNIT_MAPPED) | (events.kind == layout.UNIT_UNMAPPED)
+        if is_mapping.any():
+            self._mappings.add(events.some(is_mapping))
+            events = events.some(~is_mapping)
+        if len(events):
+            self._match(events)
+
+    def _ready(self, events: BlockEvents, until: int) -> Booleans:
+        """Say which events are to be taken; the others wait for those that belong to them."""
+        units, kind = events.units, events.kind
+        tsc = units["tsc"]
+        ready: Booleans = tsc < until
+        near = np.flatnonzero((tsc >= until - EARLY) & (tsc < until + EARLY))
+        ready[_frees_behind(events, near, ready[near])] = True
+        # a thread's last record may be of a call that fails, which its next one says
+        last = np.full(len(events.threads), -1, np.int64)
+        last[events.thread] = np.arange(len(events))
+        last = last[last >= 0]
+        ends = (kind[last] == layout.UNIT_FREED) | (kind[last] == layout.UNIT_UNMAPPED)
+        held = last[ends & ready[last] & (tsc[last] > until - round(_HELD / self._clock.rate))]
+        makes = (kind == layout.UNIT_BLOCK) | (kind == layout.UNIT_BLOCK_OVER)
+        for at in held.tolist():
+            if kind[at] == layout.UNIT_UNMAPPED:  # those behind it may be about the same addresses
+                later = (kind == layout.UNIT_MAPPED) | (kind == layout.UNIT_UNMAPPED)
+                ready &= ~(later & (tsc >= tsc[at]))
+            elif not (ready & makes & (units["addr"] == units["addr"][at]) & (tsc > tsc[at])).any():
+                ready[at] = False
+        return ready
+
+    def _match(self, events: BlockEvents) -> None:
+        """Give blocks their ends: those that are alive, and those that have come since."""
+        live, threads = self._live, events.threads
+        touched = _touched(live.units["addr"], events.units["addr"])
+        old = live.some(touched)
+        old = old.some(np.argsort(old.units["tsc"], kind="stable"))
+        both = BlockEvents(
+            np.concatenate((old.units, events.units)),
+            np.concatenate((old.thread, events.thread)),
+            threads,
+        )
+        self._beat()
+        blocks = MatchedBlocks(both, self._sample_bytes)
+        self._beat()
+        made = np.flatnonzero(
+            (both.kind == layout.UNIT_BLOCK) | (both.kind == layout.UNIT_BLOCK_OVER)
+        )
+        count = len(old)  # they are the first ones
+        was_last = blocks.start[:count] == self._last_made[blocks.thread[:count]]
+        if self._sample_bytes is None:  # else the agent knows
+            blocks.temporary[:count] &= was_last
+        new = slice(count, None)
+        self._last_made[blocks.thread[new]] = blocks.start[new]
+        self._unseen += blocks.unseen
+        self._strange += blocks.strange
+        self._add(blocks, count)
+        alive = blocks.alive()
+        rest = live.some(~touched)
+        units = np.concatenate((rest.units, both.units[made][alive]))
+        order = np.argsort(units["addr"], kind="stable")
+        thread = np.concatenate((rest.thread, blocks.thread[alive]))
+        self._live = BlockEvents(units[order], thread[order], threads)
+
+    def _add(self, blocks: MatchedBlocks, old: int) -> None:
+        """Add matched blocks up, the `old` first of which are known already."""
+        rows, new, size = self._rows, slice(old, None), blocks.bytes
+        self._samples += len(blocks) - old
+        places = rows.places(blocks.thread.astype(np.int64) << 32 | blocks.stack)
+        amounts = blocks.count, size, blocks.variance
+        gone = blocks.end != FOREVER
+        sign = np.where(gone, -1.0, 0.0)
+        sign[new] += 1.0
+        weights = np.where(blocks.temporary & gone, 1.0, 0.0)
+        self._find_peak(blocks, old, places)
+        for offset, amount in enumerate(amounts):
+            rows.add(LIVE + offset, places, amount * sign)
+            rows.add(MADE + offset, places[new], amount[new])
+            rows.add(TEMPORARY + offset, places, amount * weights)
+        self._rates.made(blocks.start[new], blocks.count[new], size[new])
+        self._rates.freed(blocks.end[gone], blocks.count[gone], size[gone])
+
+    def _find_peak(self, blocks: MatchedBlocks, old: int, places: Integers) -> None:
+        """See whether there were more bytes than ever; then take note of what was there."""
+        gone = np.flatnonzero(blocks.end != FOREVER)
+        new = np.arange(old, len(blocks))
+        which = np.concatenate((gone, new))  # what goes at a time goes first
+        times = np.concatenate((blocks.end[gone], blocks.start[new]))
+        sign = np.concatenate((np.full(len(gone), -1.0), np.ones(len(new))))
+        order = np.argsort(times, kind="stable")
+        which, sign = which[order], sign[order]
+        size = np.cumsum(blocks.bytes[which] * sign)
+        if len(size) and self._bytes + size.max() > self._peak[0]:
+            at = int(np.argmax(size))
+            count = float((blocks.count[which[: at + 1]] * sign[: at + 1]).sum())
+            self._peak = self._bytes + float(size[at]), self._count + count, int(times[order[at]])
+            rows, until = self._rows, slice(0, at + 1)
+            rows.values[:, PEAK : PEAK_VARIANCE + 1] = rows.values[:, LIVE : LIVE + 3]
+            for offset, amount in enumerate((blocks.count, blocks.bytes, blocks.variance)):
+                amounts = amount[which[until]] * sign[until]
+                rows.add(PEAK + offset, places[which[until]], amounts)
+        if len(size):
+            self._bytes += float(size[-1])
+            self._count += float((blocks.count[which] * sign).sum())
+
+    def _find_old(self) -> None:
+        """Sum up what is alive and older than asked for."""
+        blocks = MatchedBlocks(self._live, self._sample_bytes)
+        old = np.flatnonzero(blocks.start <= self._latest())
+        places = self._rows.places(blocks.thread[old].astype(np.int64) << 32 | blocks.stack[old])
+        self._rows.values[:, OLD : OLD_VARIANCE + 1] = 0.0
+        for offset, amount in enumerate((blocks.count, blocks.bytes, blocks.variance)):
+            self._rows.add(OLD + offset, places, amount[old])
+
+    # ---- writing ----
+
+    def _write(self) -> None:
+        """Hand the sums to the recording."""
+        mapped = self._mappings
+        size, count, tsc = self._peak
+        head: dict[str, object] = {
+            "threads": [list(thread) for thread in self._collector.threads],
+            "peak": [size, count, self._time(tsc)],
+            "samples": self._samples,
+            "unseen": self._unseen,
+            "strange": self._strange,
+            "late": self._late,
+            "older_ns": self._older_ns,
+            "rates": self._rates.said(self._clock),
+            "mapped": {name: getattr(mapped.totals, name) for name in mapped.totals.__slots__},
+            "mapped_peak": self._time(mapped.peak_tsc),
+            "mappings": [_area(area, area.bytes, self._is_old(area)) for area in mapped.alive],
+            "mappings_at_peak": [_area(area, then, False) for area, then in mapped.at_peak],
+        }
+        if self._counted is not None:
+            head["counted"] = self._counted.said()
+        self._recording.sums(self._rows.pack(head))
+
+    def _time(self, tsc: int) -> int | None:
+        return self._clock.time_ns(tsc) if tsc else None
+
+    def _latest(self) -> int:
+        """Return the latest time (tsc) of blocks that are old enough."""
+        end = self._end or self._collector.newest
+        return end - round(self._older_ns / self._clock.rate)
+
+    def _is_old(self, area: MappedArea) -> bool:
+        return area.tsc <= self._latest()
+
+
+_UNIT = np.dtype(
+    [("commit", "<u4"), ("stack", "<u4"), ("tsc", "<u8"), ("addr", "<u8"), ("size", "<u8")]
+)
+
+
+def _frees_behind(events: BlockEvents, near: Integers, is_before: Booleans) -> Integers:
+    """Return frees behind a moment that belong in front of a block before it.
+
+    `near` are the events around the moment. Clocks differ a little: the block is another thread's,
+    and has the memory already.
+    """
+    kind, addr, thread = events.kind[near], events.units["addr"][near], events.thread[near]
+    made = is_before & (kind == layout.UNIT_BLOCK)
+    owner = dict(zip(addr[made].tolist(), thread[made].tolist(), strict=True))
+    behind = np.flatnonzero(~is_before & (kind == layout.UNIT_FREED))
+    mine = zip(addr[behind].tolist(), thread[behind].tolist(), strict=True)
+    wanted = [owner.get(where, by) != by for where, by in mine]
+    frees: Integers = near[behind[np.array(wanted, np.bool_)]]
+    return frees
+
+
+def _area(area: MappedArea, size: int, is_old: bool) -> list[object]:
+    return [area.thread, area.stack, size, is_old]
+
+
+def _touched(live: npt.NDArray[np.uint64], addr: npt.NDArray[np.uint64]) -> Booleans:
+    """Say which of the addresses that are alive, in order, events are about."""
+    wanted = np.unique(addr)
+    marks = np.zeros(len(live) + 1, np.int64)
+    np.add.at(marks, np.searchsorted(live, wanted, "left"), 1)
+    np.subtract.at(marks, np.searchsorted(live, wanted, "right"), 1)
+    touched: Booleans = np.cumsum(marks)[:-1] > 0
+    return touched

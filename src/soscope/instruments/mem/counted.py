@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Blocks that the agent has counted by function and size class, without looking at each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from soscope.wire import blocklayout, layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.wire.block import ControlBlock
+
+# process (as it calls itself), thread, api, size class, made, bytes, freed, bytes
+CountedRow = list[int]
+_COARSE = blocklayout.SIZES_FINE // blocklayout.SIZES_STEP
+_WORDS = blocklayout.SIZES.size // 8
+_HEAD = blocklayout.SIZES.offset("classes") // 8
+_CELL = blocklayout.SIZE_CLASS.size // 8
+
+
+def class_sizes(number: int) -> tuple[int, int]:
+    """Return the smallest and the largest size (bytes) of a size class.
+
+    >>> from soscope.instruments.mem.counted import class_sizes
+    >>> class_sizes(0), class_sizes(1), class_sizes(64)
+    ((0, 16), (17, 32), (1025, 2048))
+    """
+    if number < _COARSE:
+        step = blocklayout.SIZES_STEP
+        return number * step + bool(number), (number + 1) * step
+    most = blocklayout.SIZES_FINE << (number - _COARSE + 1)
+    return most // 2 + 1, most
+
+
+class CountedBlocks:
+    """What the threads of all programs have counted; programs that have ended included.
+
+    `strange` are frees of blocks that were not known, `untracked` blocks (and their bytes) whose
+    end nobody would have seen.
+    """
+
+    __slots__ = ("_ended", "_lost", "_running")
+
+    def __init__(self) -> None:
+        self._running: dict[int, ControlBlock] = {}
+        self._ended: list[CountedRow] = []
+        self._lost = np.zeros(3, np.int64)
+
+    def add(self, block: ControlBlock) -> None:
+        """Look at a program from now on."""
+        self._running[id(block)] = block
+
+    def take(self, block: ControlBlock) -> None:
+        """Keep what there is of a program: its block is closed next."""
+        if self._running.pop(id(block), None) is not None:
+            rows, lost = _read(block)
+            self._ended += rows
+            self._lost += lost
+
+    def said(self) -> dict[str, object]:
+        """Return what there is at this moment, for a recording."""
+        rows, lost = [*self._ended], self._lost.copy()
+        for block in self._running.values():
+            more, others = _read(block)
+            rows += more
+            lost += others
+        strange, untracked, size = lost.tolist()
+        return {"rows": rows, "strange": strange, "untracked": [untracked, size]}
+
+
+def _read(block: ControlBlock) -> tuple[list[CountedRow], npt.NDArray[np.int64]]:
+    rows: list[CountedRow] = []
+    lost = np.zeros(3, np.int64)
+    with block.own(layout.INSTRUMENT_BLOCKS) as own:
+        fields = blocklayout.BLOCKS
+        if len(own) < fields.size:
+            return rows, lost
+        values = fields.struct.unpack_from(own)
+        first, arrays, used = values[-3:]
+        for number in range(min(used, arrays) if first else 0):
+            start = first + number * blocklayout.SIZES.size
+            words = np.frombuffer(own, "<u8", _WORDS, start).copy()
+            lost += words[1:_HEAD].astype(np.int64)
+            owner = int(words[0])
+            cells = words[_HEAD:].reshape(-1, _CELL)
+            for at in np.flatnonzero(cells[:, 0] | cells[:, 2]).tolist():
+                api, size_class = divmod(at, blocklayout.SIZES_CLASSES)
+                who = [owner & 0xFFFF_FFFF, owner >> 32]
+                rows.append([*who, api, size_class, *cells[at].astype(np.int64).tolist()])
+    return rows, lost
+
+
+def summed(rows: Iterable[CountedRow]) -> dict[tuple[int, int, int], list[int]]:
+    """Return by (process, api, size class) the sums of rows, and who made all: 0, if several."""
+    sums: dict[tuple[int, int, int], list[int]] = {}
+    for pid, tid, api, size_class, *amounts in rows:
+        row = sums.get((pid, api, size_class))
+        if row is None:
+            row = sums[pid, api, size_class] = [0, 0, 0, 0, -1]
+        for at, amount in enumerate(amounts):
+            row[at] += amount
+        if amounts[0]:
+            row[4] = tid if row[4] in (-1, tid) else 0
+    return sums

@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The native half of a report: which blocks and mappings there are, by stack.
+
+It is made of the events of a recording, or of the sums that stand for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from soscope.errors import RecordingError
+from soscope.instruments.mem import sums
+from soscope.instruments.mem.counted import class_sizes, summed
+from soscope.instruments.mem.events import collect
+from soscope.instruments.mem.frames import APIS, HEAP_APIS, FrameNames, stack_at
+from soscope.instruments.mem.mapped import Mappings
+from soscope.instruments.mem.matched import MatchedBlocks
+from soscope.instruments.mem.model import MemReport, NativeRow, NativeTotals, StackFrame
+from soscope.instruments.mem.rates import Rates
+from soscope.instruments.mem.sampled import half_width
+from soscope.recording.reader import RecordingFile
+
+ALIVE = "alive"  # the native rows: at the end,
+PEAK = "peak"  # when most bytes were there,
+TEMPORARY = "temporary"  # or blocks that were freed at once
+
+# program, pid, api, the words of a stack
+_Key = tuple[int, int, int, tuple[int, ...]]
+# index of a thread, number of a stack, how many, their bytes, the variance of these
+Amount = tuple[int, int, float, float, float]
+_COLUMN = {ALIVE: sums.LIVE, PEAK: sums.PEAK, TEMPORARY: sums.TEMPORARY}
+
+
+class _Sum:
+    """What is added up for a row; `threads` are those that made it, `variance` is of its bytes."""
+
+    __slots__ = ("bytes", "count", "threads", "variance")
+
+    def __init__(self) -> None:
+        self.count = self.bytes = self.variance = 0.0
+        self.threads: set[int] = set()
+
+    def add(self, other: _Sum) -> None:
+        """Add what another one has."""
+        self.count += other.count
+        self.bytes += other.bytes
+        self.variance += other.variance
+        self.threads |= other.threads
+
+
+def add_native(recording: RecordingFile, report: MemReport, native: str, older_ns: int) -> None:
+    """Add rows of what `native` chooses, totals and notes. Raises RecordingError."""
+    if recording.sums is not None:
+        source: _Source = _Added(recording, report, recording.sums)
+    else:
+        source = _Events(recording, report)
+    amounts = source.amounts(native, older_ns)
+    _name(recording, report, source, amounts)
+    _add_threads(report, source, amounts)
+    report.native += source.counted
+    report.native.sort(key=lambda row: (-row.count, -row.bytes))
+    notes = report.notes
+    if report.sample_bytes is not None:
+        notes.append(
+            f"blocks are estimates of {source.samples:,} samples, one in "
+            f"{report.sample_bytes:,} bytes; mappings are exact"
+        )
+    if source.unseen:
+        notes.append(
+            f"{source.unseen:,} blocks were freed unseen: other blocks came where they had been"
+        )
+    if source.strange:
+        notes.append(_strange(recording, source.strange))
+    notes += source.notes
+    totals = (recording.end or {}).get("totals")
+    lost = totals.get("blocks", {}) if isinstance(totals, dict) else {}
+    if isinstance(lost, dict) and lost.get("stacks_lost"):
+        notes.append(f"{lost['stacks_lost']:,} calls have no stack: there was no room for it")
+
+
+def _add_threads(report: MemReport, source: _Source, amounts: Iterable[Amount]) -> None:
+    """Add up by thread what is alive, and what was made."""
+    for columns, rows in ((0, amounts), (2, source.made())):
+        for thread, _, count, size, _ in rows:
+            _, pid, tid = source.threads[thread]
+            row = report.threads.setdefault((pid, tid), [0.0] * 4)
+            row[columns] += count
+            row[columns + 1] += size
+
+
+def _strange(recording: RecordingFile, count: int) -> str:
+    options = recording.meta.get("options")
+    if isinstance(options, dict) and options.get("processes"):
+        return f"{count:,} frees of blocks that were made before soscope came"
+    return f"{count:,} frees of blocks whose allocation was not seen"
+
+
+def _name(
+    recording: RecordingFile, report: MemReport, source: _Source, amounts: Iterable[Amount]
+) -> None:
+    """Make rows of the report: of those with the same stack, one."""
+    rows: dict[_Key, _Sum] = {}
+    programs = recording.programs
+    for thread, stack, count, size, variance in amounts:
+        program, pid, tid = source.threads[thread]
+        api, words, _ = stack_at(programs[program], stack)
+        row = rows.setdefault((program, pid, api, words), _Sum())
+        row.count += count
+        row.bytes += size
+        row.variance += variance
+        row.threads.add(tid)
+    names = FrameNames()
+    named: dict[tuple[int, int, tuple[StackFrame, ...]], _Sum] = {}
+    for (program, pid, api, words), row in rows.items():
+        frames = names.stack(programs[program], pid, words)
+        same = named.setdefault((pid, api, frames), row)
+        if same is not row:  # other instructions of the same lines
+            same.add(row)
+    for (pid, api, frames), row in named.items():
+        thread_of_all = min(row.threads) if len(row.threads) == 1 else None
+        error = None if report.sample_bytes is None else half_width(row.variance)
+        report.native.append(
+            NativeRow(
+                APIS.get(api, APIS[0]),
+                round(row.count),
+                round(row.bytes),
+                thread_of_all,
+                frames,
+                pid,
+                error,
+            )
+        )
+    report.notes += [
+        f"{path} has changed since: its functions are not named" for path in sorted(names.others)
+    ]
+
+
+class _Source:
+    """What rows are made of. `threads` are (program, pid, tid); `counted` are rows as they are."""
+
+    samples = unseen = strange = 0
+
+    def __init__(self) -> None:
+        self.threads: list[tuple[int, int, int]] = []
+        self.notes: list[str] = []
+        self.counted: list[NativeRow] = []
+
+    def amounts(self, native: str, older_ns: int) -> list[Amount]:
+        """Return what there is of each thread and stack, a pair maybe several times."""
+        raise NotImplementedError
+
+    def made(self) -> list[Amount]:
+        """Return the same of all blocks that were made."""
+        raise NotImplementedError
+
+
+# ---- of events --------------------------------------------------------------------
+
+
+def _rounded(column: npt.NDArray[np.float64]) -> int:
+    return round(float(column.sum()))
+
+
+class _Events(_Source):
+    """The events of a recording, matched all at once."""
+
+    def __init__(self, recording: RecordingFile, report: MemReport) -> None:
+        super().__init__()
+        self._recording = recording
+        events = collect(recording)
+        self.threads = events.threads
+        self._blocks = blocks = MatchedBlocks(events, report.sample_bytes)
+        self._mappings = mappings = Mappings(self._is_heap)
+        mappings.add(events)
+        self.samples, self.unseen, self.strange = len(blocks), blocks.unseen, blocks.strange
+        self._last = int(events.units["tsc"].max()) if len(events) else 0
+        self._peak = size, count, tsc = blocks.peak()
+        alive = blocks.alive()
+        live, made = _rounded(blocks.count[alive]), _rounded(blocks.count)
+        report.native_totals = NativeTotals(
+            live=live,
+            live_bytes=_rounded(blocks.bytes[alive]),
+            allocations=made,
+            frees=made - live - blocks.unseen,
+            allocated_bytes=_rounded(blocks.bytes),
+            peak=count,
+            peak_bytes=size,
+            peak_time_ns=self._time(tsc),
+            temporary=_rounded(blocks.count[blocks.temporary]),
+        )
+        if report.sample_bytes is not None:
+            report.native_totals.error_bytes = half_width(float(blocks.variance[alive].sum()))
+        report.mapped_totals = mappings.totals
+        report.mapped_totals.peak_time_ns = self._time(mappings.peak_tsc)
+        rates = Rates()
+        rates.made(blocks.start, blocks.count, blocks.bytes)
+        gone = blocks.gone()
+        rates.freed(blocks.end[gone], blocks.count[gone], blocks.bytes[gone])
+        report.rates = rates.said(recording.clock)
+
+    def _time(self, tsc: int) -> int | None:
+        return self._recording.clock.time_ns(tsc) if tsc else None
+
+    def _is_heap(self, program: int, stack: int) -> bool:
+        return stack_at(self._recording.programs[program], stack)[0] in HEAP_APIS
+
+    def amounts(self, native: str, older_ns: int) -> list[Amount]:
+        """Return what there is of each thread and stack."""
+        blocks = self._blocks
+        if native == PEAK:
+            _, count, tsc = self._peak
+            return self._of(blocks.alive_at(tsc) if count else blocks.alive()[:0])
+        if native == TEMPORARY:
+            return self._of(np.flatnonzero(blocks.temporary))
+        latest = self._latest(older_ns)
+        alive = blocks.alive()
+        rows = self._of(alive[blocks.start[alive] <= latest])
+        for area in self._mappings.alive:
+            if area.tsc <= latest:
+                rows.append((area.thread, area.stack, 1, area.bytes, 0.0))
+        return rows
+
+    def made(self) -> list[Amount]:
+        """Return what was made by each thread and stack."""
+        return self._of(np.arange(len(self._blocks)))
+
+    def _latest(self, older_ns: int) -> int:
+        """Return the latest time (tsc) of blocks that are old enough at the end."""
+        clock = self._recording.clock
+        return max(self._last, clock.newest) - round(older_ns / clock.rate)
+
+    def _of(self, which: npt.NDArray[np.int64]) -> list[Amount]:
+        """Add blocks up by thread and stack."""
+        blocks = self._blocks
+        keys = blocks.thread[which].astype(np.int64) << 32 | blocks.stack[which]
+        unique, inverse = np.unique(keys, return_inverse=True)
+        columns = [
+            np.bincount(inverse, values[which], len(unique)).tolist()
+            for values in (blocks.count, blocks.bytes, blocks.variance)
+        ]
+        return [
+            (key >> 32, key & 0xFFFF_FFFF, *amount)
+            for key, *amount in zip(unique.tolist(), *columns, strict=True)
+        ]
+
+
+# ---- of sums ------------------------------------------------------------------------
+
+
+class _Added(_Source):
+    """The sums of a recording with --aggregate."""
+
+    def __init__(self, recording: RecordingFile, report: MemReport, data: bytes) -> None:
+        super().__init__()
+        try:
+            self._head, self._keys, self._values = sums.unpack(data)
+            self._read(report)
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            raise RecordingError(f"'{recording.path}': its sums cannot be read: {error}") from error
+
+    def _read(self, report: MemReport) -> None:
+        head, values = self._head, self._values
+        self.threads = [(program, pid, tid) for program, pid, tid in head["threads"]]
+        self.samples, self.unseen = head["samples"], head["unseen"]
+        self.strange = head["strange"]
+        report.rates = head["rates"]
+        size, count, time_ns = head["peak"]
+        live, made, temporary = (
+            _rounded(values[:, column]) for column in (sums.LIVE, sums.MADE, sums.TEMPORARY)
+        )
+        report.native_totals = NativeTotals(
+            live=live,
+            live_bytes=_rounded(values[:, sums.LIVE_BYTES]),
+            allocations=made,
+            frees=made - live - self.unseen,
+            allocated_bytes=_rounded(values[:, sums.MADE_BYTES]),
+            peak=round(count),
+            peak_bytes=round(size),
+            peak_time_ns=time_ns,
+            temporary=temporary,
+        )
+        if report.sample_bytes is not None:
+            variance = float(values[:, sums.LIVE_VARIANCE].sum())
+            report.native_totals.error_bytes = half_width(max(variance, 0.0))
+        if "counted" in head:
+            self._read_counted(report, head["counted"])
+        report.mapped_totals = NativeTotals(**head["mapped"])
+        report.mapped_totals.peak_time_ns = head["mapped_peak"]
+        if head["late"] or self.unseen:
+            self.notes.append(
+                f"the peak may be off: {head['late']:,} records came late, and "
+                f"{self.unseen:,} blocks were freed unseen"
+            )
+
+    def _read_counted(self, report: MemReport, said: dict[str, Any]) -> None:
+        """Take blocks that were counted by function and size class."""
+        self.strange = said["strange"]
+        untracked, untracked_bytes = said["untracked"]
+        totals = np.zeros(4, np.int64)
+        for (pid, api, size_class), row in summed(said["rows"]).items():
+            totals += row[:4]
+            made, made_bytes, freed, freed_bytes, tid = row
+            if made != freed:
+                sizes = class_sizes(size_class)
+                count, size = made - freed, made_bytes - freed_bytes
+                thread = tid if tid > 0 else None
+                self.counted.append(NativeRow(APIS[api], count, size, thread, (), pid, None, sizes))
+        made, made_bytes, freed, freed_bytes = totals.tolist()
+        report.native_totals = NativeTotals(
+            live=made - freed,
+            live_bytes=made_bytes - freed_bytes,
+            allocations=made,
+            frees=freed,
+            allocated_bytes=made_bytes,
+            peak=None,
+            peak_bytes=None,
+            temporary=None,
+        )
+        self.notes.append("blocks were counted by function and size: nothing is known of stacks")
+        if untracked:
+            self.notes.append(
+                f"{untracked:,} blocks of {untracked_bytes:,} bytes count as alive: there was no"
+                " memory to take note of them"
+            )
+
+    def amounts(self, native: str, older_ns: int) -> list[Amount]:
+        """Return what there is of each thread and stack. Raises RecordingError."""
+        if "counted" in self._head and (native != ALIVE or older_ns):
+            raise RecordingError("a recording with --mode count says only what is alive")
+        first = _COLUMN[native]
+        if native == ALIVE and older_ns:
+            if self._head["older_ns"] != older_ns:
+                raise RecordingError("a recording with --aggregate does not say how old blocks are")
+            first = sums.OLD
+        rows = self._of(first)
+        areas: list[Any] = self._head["mappings"] if native == ALIVE else []
+        for thread, stack, size, is_old in areas:
+            if is_old or not older_ns:
+                rows.append((thread, stack, 1, size, 0.0))
+        return rows
+
+    def made(self) -> list[Amount]:
+        """Return what was made by each thread and stack."""
+        return self._of(sums.MADE)
+
+    def _of(self, first: int) -> list[Amount]:
+        """Return three columns from the `first` on."""
+        columns = self._values[:, first : first + 3]
+        there = np.flatnonzero(columns[:, 0] > 0.5)
+        return [
+            (key >> 32, key & 0xFFFF_FFFF, *amounts)
+            for key, amounts in zip(
+                self._keys[there].tolist(), columns[there].tolist(), strict=True
+            )
+        ]

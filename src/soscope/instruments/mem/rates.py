@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many blocks, and bytes, are made and freed in each of a number of equal times."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from soscope.recording.clock import Clock
+
+_MOST = 240  # times
+_FIRST = 1 << 26  # ticks of one, to begin with: some hundredths of a second
+
+Integers = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.float64]
+
+
+class Rates:
+    """Sums by time: a time becomes twice as long whenever there are too many of them.
+
+    >>> import numpy as np
+    >>> from soscope.instruments.mem.rates import Rates
+    >>> rates = Rates()
+    >>> rates.made(np.array([1 << 40, (1 << 40) + (1 << 33)]), np.ones(2), np.array([8.0, 4.0]))
+    >>> rates.sums[:, 1].sum()
+    12.0
+    """
+
+    __slots__ = ("_first", "_width", "sums")
+
+    def __init__(self) -> None:
+        self._first = 0  # the tsc where the first time begins; 0: there was nothing yet
+        self._width = _FIRST
+        # blocks made, their bytes, blocks freed, their bytes
+        self.sums: Numbers = np.zeros((0, 4))
+
+    def made(self, tsc: Integers, count: Numbers, size: Numbers) -> None:
+        """Add blocks that were made."""
+        self._add(0, tsc, count, size)
+
+    def freed(self, tsc: Integers, count: Numbers, size: Numbers) -> None:
+        """Add blocks that were freed."""
+        self._add(2, tsc, count, size)
+
+    def _add(self, column: int, tsc: Integers, count: Numbers, size: Numbers) -> None:
+        if not len(tsc):
+            return
+        first, last = int(tsc.min()), int(tsc.max())
+        if not self._first:
+            self._first = first
+        while first < self._first:  # a record that came late
+            more = -(-(self._first - first) // self._width)
+            self._first -= more * self._width
+            self.sums = np.concatenate((np.zeros((more, 4)), self.sums))[: 4 * _MOST]
+        while (last - self._first) // self._width >= _MOST:
+            self._halve()
+        at = (tsc - self._first) // self._width
+        most = max(len(self.sums), int(at.max()) + 1)
+        self.sums = np.concatenate((self.sums, np.zeros((most - len(self.sums), 4))))
+        self.sums[:, column] += np.bincount(at, count, most)
+        self.sums[:, column + 1] += np.bincount(at, size, most)
+
+    def _halve(self) -> None:
+        """Make one time of two."""
+        self._width *= 2
+        odd = np.zeros((len(self.sums) % 2, 4))
+        self.sums = np.concatenate((self.sums, odd)).reshape(-1, 2, 4).sum(1)
+
+    def said(self, clock: Clock) -> list[list[int]]:
+        """Return [begin, end (CLOCK_REALTIME ns), made, bytes, freed, bytes] of each time."""
+        rows = []
+        for number, sums in enumerate(self.sums.tolist()):
+            begin = self._first + number * self._width
+            times = clock.time_ns(begin), clock.time_ns(begin + self._width)
+            rows.append([*times, *map(round, sums)])
+        return rows
