@@ -171,7 +171,8 @@ def test_each_page_belongs_to_the_last_mapping_of_it(
         if is_mapped:
             whole[number] = count, size
         peak = max(peak, sum(map(bytes_of, set(pages.values()))))
-    mappings = Mappings(_events(*rows), lambda *_: False)
+    mappings = Mappings(lambda *_: False)
+    mappings.add(_events(*rows))
     alive = set(pages.values())
     assert sorted(each.bytes for each in mappings.alive) == sorted(map(bytes_of, alive))
     totals = mappings.totals

@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Native blocks of programs that run already: what is made since soscope came, and what stays.
+
+The program keeps an account of its own; what it had before is no part of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import memory
+from tests.support.accounts import SOSCOPE, assert_same, built, kept, rows_of
+from tests.support.attached import differences, running, snapshot
+from tests.support.run import run
+from tests.support.schema import wrong_members
+from tests.support.schema_mem import REPORT
+
+LIMIT = 60.0
+MODES = (["--mode", "exact"], ["--aggregate"], ["--mode", "count"])
+
+KEEPER = """
+enum { OLD = 40, NEW = 300, THREADS = 8 };
+static void *volatile old[OLD], *volatile kept[THREADS + 1][NEW];
+static void (*volatile give)(void *) = free; /* programs keep its address */
+static volatile int over;
+static void *churn(void *unused)
+{
+    while (!over) {
+        void *p = malloc(100), *q = calloc(3, 30);
+        p = realloc(p, 3000);
+        free(p);
+        give(q);
+        usleep(500);
+    }
+    return NULL;
+}
+static void *work(void *number)
+{
+    void *volatile *mine = kept[(long)number];
+    for (long i = 0; i < NEW; i++) {
+        mine[i] = i % 3 ? KEEP(malloc, i * 3, malloc(i * 3)) : malloc(i);
+        give(malloc(17));
+    }
+    for (long i = 0; i < NEW; i += 3)
+        give(mine[i]);
+    return NULL;
+}
+int main(void)
+{
+    pthread_t churns, threads[THREADS];
+    char line[100];
+    for (int i = 0; i < OLD; i++)
+        old[i] = malloc(50);
+    pthread_create(&churns, NULL, churn, NULL);
+    write(1, "ready\\n", 6);
+    if (read(0, line, 100) <= 0)
+        return 2;
+    for (int i = 0; i < OLD / 2; i++)
+        give(old[i]);
+    for (int i = OLD / 2; i < OLD; i++)
+        old[i] = KEEP(realloc, 200000, realloc(old[i], 200000));
+    kept[THREADS][0] = KEEP(mmap, 12288,
+        mmap(NULL, 12288, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    if (realloc(old[0] = KEEP(malloc, 60, malloc(60)), SIZE_MAX / 2))
+        return 4;
+    for (long i = 0; i < THREADS; i++)
+        pthread_create(&threads[i], NULL, work, (void *)i);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    over = 1;
+    pthread_join(churns, NULL);
+    write(1, "done\\n", 5);
+    return read(0, line, 100) > 0 ? 0 : 3;
+}
+"""
+
+
+def until_hooked(watcher: subprocess.Popen[str], before: Any, pid: int) -> None:
+    end = time.monotonic() + LIMIT
+    while not differences(before, pid):
+        assert watcher.poll() is None, watcher.communicate()
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    time.sleep(0.3)  # the rest of its slots
+
+
+@contextmanager
+def attached(pid: int, file: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
+    words = [*SOSCOPE, "mem", "attach", "-p", str(pid), "--blocks", "-o", str(file), *options]
+    before = snapshot(pid)
+    watcher = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+    try:
+        until_hooked(watcher, before, pid)
+        yield watcher
+    finally:
+        watcher.kill()
+        watcher.communicate()
+
+
+def shown(*words: str, status: int = 0) -> dict[str, Any]:
+    done = run([*SOSCOPE, "mem", *words], timeout=LIMIT)
+    assert done.returncode == status, done.stderr
+    report: dict[str, Any] = json.loads(done.stdout)
+    assert not wrong_members(report, REPORT)
+    return report
+
+
+def the_rest(process: subprocess.Popen[str]) -> str:
+    """Read what a program says until it is done."""
+    assert process.stdout is not None
+    lines = []
+    while (line := process.stdout.readline()) != "done\n":
+        assert line
+        lines.append(line)
+    return "".join(lines)
+
+
+def tell(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    process.stdin.write("go\n")
+    process.stdin.flush()
+
+
+@pytest.mark.parametrize("options", MODES)
+def test_what_is_made_since_then_is_told_from_what_was_there(
+    tmp_path: Path, options: list[str]
+) -> None:
+    file = tmp_path / "run.sosr"
+    with running([built("keeper.c", KEEPER)]) as process:
+        before = snapshot(process.pid)
+        with attached(process.pid, file, *options) as watcher:
+            tell(process)
+            output = the_rest(process)
+            watcher.send_signal(signal.SIGINT)
+            _, notes = watcher.communicate(timeout=LIMIT)
+        assert watcher.returncode == 0, notes
+        assert "lost" not in notes
+        assert differences(before, process.pid) == []
+        tell(process)
+        assert process.wait(LIMIT) == 0
+    report = shown("report", "--json", str(file))
+    assert (report["state"], report["exit"]) == ("complete", {"status": None, "signal": None})
+    assert "keeper" in report["command"][0]
+    if "count" in options:
+        found: Counter[str] = Counter()
+        sizes: Counter[str] = Counter()
+        for row in report["native"]:
+            found[row["api"]] += row["count"]
+            sizes[row["api"]] += row["bytes"]
+            assert row["frames"] == []
+        truth: Counter[str] = Counter()
+        total: Counter[str] = Counter()
+        for (api, _, size), count in kept(output).items():
+            truth[api] += count
+            total[api] += count * size
+        found.pop("calloc", None)  # pthread_create's
+        assert {api: found[api] for api in truth} == dict(truth)
+        assert {api: sizes[api] for api in truth} == dict(total)
+    else:
+        assert_same(report, output, "keeper.c")
+    strange = [note for note in report["notes"] if "before soscope came" in note]
+    assert int(strange[0].split()[0]) >= 40  # 20 freed, 20 moved
+    if "--aggregate" in options:
+        assert file.stat().st_size < 1 << 20
+
+
+def test_leaks_are_those_that_grow_old() -> None:
+    program = built(
+        "leaking.c",
+        """
+        static void *volatile leaked;
+        int main(void)
+        {
+            write(1, "ready\\n", 6);
+            for (;;) {
+                leaked = malloc(77); /* leak */
+                for (int i = 0; i < 20; i++)
+                    free(malloc(i + 1));
+                usleep(2000);
+            }
+        }""",
+    )
+    with running([program]) as process:
+        before = snapshot(process.pid)
+        report = shown("leaks", "-p", str(process.pid), "--older", "300ms", "--for", "1s", "--json")
+        assert differences(before, process.pid) == []
+        assert process.poll() is None
+    (row,) = rows_of(report, "leaking.c")
+    assert row["api"] == "malloc"
+    assert row["thread"] == process.pid
+    assert 0 < row["count"] < report["totals"]["native"]["live"]
+    assert row["bytes"] == 77 * row["count"]
+    assert report["state"] == "complete"
+
+
+@pytest.mark.parametrize("options", MODES)
+def test_a_kill_of_soscope_leaves_what_was_known(tmp_path: Path, options: list[str]) -> None:
+    file = tmp_path / "run.sosr"
+    with running([built("keeper.c", KEEPER)]) as process:
+        before = snapshot(process.pid)
+        with attached(process.pid, file, *options) as watcher:
+            tell(process)
+            the_rest(process)
+            end = time.monotonic() + LIMIT
+            while not _knows(file) and time.monotonic() < end:
+                time.sleep(0.2)
+            watcher.kill()
+            watcher.wait()
+        done = run([*SOSCOPE, "detach", "-p", str(process.pid)], timeout=LIMIT)
+        assert done.returncode == 0, done.stderr
+        assert differences(before, process.pid) == []
+        tell(process)
+        assert process.wait(LIMIT) == 0
+    report = shown("report", "--json", str(file), status=1)
+    assert report["state"] == "cut"
+    assert report["totals"]["native"]["live"] >= 1600
+
+
+def _knows(file: Path) -> bool:
+    report = json.loads(run([*SOSCOPE, "mem", "report", "--json", str(file)]).stdout or "{}")
+    native = report.get("totals", {}).get("native") or {}
+    return bool(native.get("live", 0) >= 1600)
+
+
+def test_another_allocator_is_none_of_our_business(tmp_path: Path) -> None:
+    file = tmp_path / "run.sosr"
+    environ = {**os.environ, **memory.jemalloc()}
+    words = ["env", *(f"{name}={environ[name]}" for name in memory.jemalloc())]
+    with running([*words, built("keeper.c", KEEPER)]) as process:
+        with attached(process.pid, file) as watcher:
+            tell(process)
+            output = the_rest(process)
+            watcher.send_signal(signal.SIGINT)
+            assert watcher.wait(LIMIT) == 0
+        tell(process)
+        assert process.wait(LIMIT) == 0
+    assert_same(shown("report", "--json", str(file)), output, "keeper.c")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["attach", "-p", "1", "--blocks"], "-o REC is missing"),
+        (["attach", "-p", "1", "-o", "x"], "are for --blocks"),
+        (["leaks"], "neither a recording nor -p PID"),
+        (["leaks", "-p", "1", "x.sosr"], "two things"),
+        (["leaks", "--for", "3s", "x.sosr"], "--for is for -p PID"),
+        (["leaks", "-p", "1", "--older", "3s", "--for", "2s"], "longer than --older"),
+        (["snapshot", "-p", "1", "--for", "2s"], "--for is for --blocks"),
+        (["snapshot", "-p", "1", "--blocks", "--gc"], "about objects"),
+    ],
+)
+def test_what_does_not_go_together_is_said(words: list[str], said: str) -> None:
+    done = run([*SOSCOPE, "mem", *words])
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+def test_a_snapshot_of_blocks_is_of_its_time() -> None:
+    with running([built("keeper.c", KEEPER)]) as process:
+        report = shown("snapshot", "-p", str(process.pid), "--blocks", "--for", "1s", "--json")
+        assert (report["state"], report["native_mode"]) == ("complete", "exact")
+        # what comes and goes is not there, but for what was there at this moment
+        assert report["totals"]["native"]["live"] <= 3
+        assert report["totals"]["native"]["allocations"] > 10
+        assert report["totals"]["rss"] is not None
+        assert process.poll() is None
+        tell(process)
+        the_rest(process)
+    assert re.fullmatch(r".*/keeper", report["command"][0])
