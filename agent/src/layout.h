@@ -91,6 +91,20 @@
 #define MARK_LEAVES (1 << (47 - MARK_BITS))
 #define MARK_ALL 1 // in the place of a leaf: there is no memory for one
 
+// struct sosc_tally_slot, and the code that leads to it
+#define TALLY_THUNK_SIZE 16
+#define TALLY_SLOT_SIZE 128
+
+// struct sosc_tally_call
+#define TALLY_CALL_SIZE 144
+#define TALLY_CALL_RAX 48
+#define TALLY_CALL_R10 56
+#define TALLY_CALL_SLOT 64
+#define TALLY_CALL_WORDS 80
+#define TALLY_CALL_STACK 88
+#define TALLY_CALL_RESULT 96
+#define TALLY_CALL_SEEN 136
+
 // ring
 #define CHUNK_MASK 0x3fff
 #define CHUNK_LIMIT (0x4000 - 512)

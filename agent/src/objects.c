@@ -32,6 +32,7 @@ bool sosc_objects_count;
 bool sosc_objects_types;
 bool sosc_objects_asked;
 uint32_t sosc_objects_since;
+bool sosc_objects_made;
 struct sosc_objects_tally sosc_objects_tally;
 
 static struct sosc_objects_place without_place, *place;
@@ -112,7 +113,8 @@ static void start(void)
 // What the program itself asks for has nothing to do with a session.
 static void quiet(void)
 {
-	sosc_objects_count = (sosc_objects_count && sosc_objects_asked) || sosc_objects_since;
+	sosc_objects_count = (sosc_objects_count && sosc_objects_asked) || sosc_objects_since ||
+			     sosc_objects_made;
 	place = &without_place;
 }
 

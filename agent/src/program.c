@@ -36,13 +36,18 @@ static void mark_older(uint64_t block, uint32_t *word, void *data)
 	*word &= ~(uint32_t)SOSC_SIDE_SINCE;
 }
 
-static void begin(const struct sosc_program *program)
+static void be_told(const struct sosc_program *program)
 {
 	know_interpreter(program);
 	sosc_objects_alone((const void *)program->layouts, program->layout_count);
 	if (!sosc_objects_count)
 		is_begun = sosc_python_begin() && sosc_objects_count;
-	else if (sosc_objects_types || sosc_picks.is_on)
+}
+
+static void begin(const struct sosc_program *program)
+{
+	be_told(program);
+	if (sosc_objects_count && (sosc_objects_types || sosc_picks.is_on))
 		return;
 	sosc_side_each(mark_older, NULL);
 	sosc_objects_since = sosc_objects_count ? SOSC_SIDE_SINCE : 0;
@@ -50,10 +55,25 @@ static void begin(const struct sosc_program *program)
 
 static void end(void)
 {
-	sosc_objects_since = 0;
-	if (is_begun)
+	if (is_begun && !sosc_objects_since && !sosc_objects_made) {
 		sosc_python_end();
-	is_begun = false;
+		is_begun = false;
+	}
+}
+
+static void made_begin(const struct sosc_program *program)
+{
+	be_told(program);
+	if (!sosc_python_made_begin())
+		sosc_objects_refuse(SOSC_OBJECTS_NO_MEMORY, NULL);
+	sosc_objects_made = sosc_objects_count;
+}
+
+static void made_look(struct sosc_program *program)
+{
+	if (sosc_objects_count && !sosc_python_is_told())
+		sosc_objects_refuse(SOSC_OBJECTS_REPLACED, NULL);
+	sosc_python_made_look(program);
 }
 
 static bool look(struct sosc_program *program)
@@ -85,6 +105,18 @@ __attribute__((visibility("default"))) long soscope_agent_program(struct sosc_pr
 			sosc_side_each(mark_older, NULL);
 		break;
 	case SOSC_PROGRAM_END:
+		sosc_objects_since = 0;
+		end();
+		break;
+	case SOSC_PROGRAM_MADE_BEGIN:
+		made_begin(program);
+		break;
+	case SOSC_PROGRAM_MADE_LOOK:
+		made_look(program);
+		break;
+	case SOSC_PROGRAM_MADE_END:
+		sosc_objects_made = false;
+		sosc_python_made_end();
 		end();
 		break;
 	case SOSC_PROGRAM_CHILD:

@@ -101,6 +101,10 @@ uint64_t sosc_python_object(uint64_t block, uint32_t word);
 void sosc_python_heap(const struct sosc_program *program, struct sosc_program_dump *dump,
 		      bool counted);
 void sosc_python_child(struct sosc_program *program);
+bool sosc_python_made_begin(void);
+void sosc_python_made_end(void);
+void sosc_python_made(uint64_t type, uint32_t origin);
+void sosc_python_made_look(struct sosc_program *program);
 bool sosc_tracemalloc_is_shared(void);
 bool sosc_python_order(const struct sosc_objects_call *call);
 bool sosc_tracemalloc_share(bool is_behind);

@@ -45,6 +45,15 @@ bool sosc_python_is_a(const void *object, const void *type)
 	return word_at((uint64_t)object + TYPE) == (uint64_t)type;
 }
 
+static inline void made(uint64_t object, uint64_t block, uint32_t *word, uint32_t shift)
+{
+	uint32_t origin = sosc_python_origin(0);
+
+	sosc_object_made(block, word, shift, origin);
+	if (sosc_objects_made)
+		sosc_python_made(word_at(object + TYPE), origin);
+}
+
 static inline uint64_t block_of(uint64_t object, uint32_t shift)
 {
 	return object - (uint64_t)shift * SOSC_PYTHON_HEAD;
@@ -131,7 +140,7 @@ int sosc_python_referenced(uint64_t object)
 	word = sosc_side_at(block);
 	if (word && *word && is_referenced(object))
 		return -1;
-	sosc_object_made(block, word, shift, sosc_python_origin(0));
+	made(object, block, word, shift);
 	return -1;
 }
 
@@ -157,7 +166,7 @@ static void traced_one(uint64_t object, bool begins)
 	} else if (word && *word && has_finalizer(object)) {
 		*word &= ~(uint32_t)SOSC_SIDE_DYING;
 	} else {
-		sosc_object_made(block, word, shift, sosc_python_origin(0));
+		made(object, block, word, shift);
 	}
 }
 

@@ -152,6 +152,9 @@ enum sosc_program_order {
 	SOSC_PROGRAM_LOOK_AND_BEGIN = 3, // both: no object is made in between
 	SOSC_PROGRAM_END = 4,
 	SOSC_PROGRAM_CHILD = 5, // a forked child with a list of objects: sosc_program_dump
+	SOSC_PROGRAM_MADE_BEGIN = 6, // count what is made, whether it stays alive or not
+	SOSC_PROGRAM_MADE_LOOK = 7, // rows of that, so far
+	SOSC_PROGRAM_MADE_END = 8,
 };
 
 enum sosc_program_dump_flag {

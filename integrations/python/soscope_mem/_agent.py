@@ -91,6 +91,17 @@ class Agent:
 
 def _resident() -> Callable[[int], int] | None:
     """Return the function of an agent that soscope has put into this process, None without one."""
+    at = resident_at()
+    return _Function(_inside(at)["program"]) if at else None
+
+
+def _inside(agent: int) -> dict[str, int]:
+    said = _INSIDE.unpack(ctypes.string_at(agent + tables.INSIDE_AT, _INSIDE.size))
+    return dict(zip(tables.INSIDE_FIELDS, said))
+
+
+def resident_at() -> int:
+    """Return where an agent begins that soscope has put into this process, 0 without one."""
     ranges = []
     with open("/proc/self/maps", "rb") as file:
         for line in file:
@@ -101,15 +112,14 @@ def _resident() -> Callable[[int], int] | None:
         at = start + tables.INSIDE_AT
         if flags[2:3] != b"x" or offset or not _is_readable(ranges, at, _INSIDE.size):
             continue
-        said = _INSIDE.unpack(ctypes.string_at(at, _INSIDE.size))
-        inside = dict(zip(tables.INSIDE_FIELDS, said))
+        inside = _inside(start)
         if (inside["magic"], inside["wire_version"], inside["size"]) == (
             tables.INSIDE_MAGIC,
             tables.WIRE_VERSION,
             _INSIDE.size,
         ):
-            return _Function(inside["program"])
-    return None
+            return start
+    return 0
 
 
 def _is_readable(ranges: list[tuple[int, int, bytes, int]], at: int, size: int) -> bool:
@@ -119,6 +129,10 @@ def _is_readable(ranges: list[tuple[int, int, bytes, int]], at: int, size: int) 
 
 
 def _loaded() -> Callable[[int], int]:
+    return _Function(("soscope_agent_program", library()))
+
+
+def library() -> ctypes.PyDLL:
     """Load the agent as a library; it stays. Raises CountingError where there is none."""
     paths = [os.path.join(os.path.dirname(__file__), _LIBRARY)]
     spec = importlib.util.find_spec("soscope")
@@ -127,7 +141,7 @@ def _loaded() -> Callable[[int], int]:
     for path in paths:
         if os.path.exists(path):
             try:
-                return _Function(("soscope_agent_program", ctypes.PyDLL(path)))
-            except (OSError, AttributeError) as error:
+                return ctypes.PyDLL(path)
+            except OSError as error:
                 raise CountingError(f"cannot load the agent: {error}") from error
     raise CountingError("there is no agent: install soscope, or soscope-mem, for this machine")

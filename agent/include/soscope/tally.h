@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * Calls that a program counts itself, by what they are for (soscope_mem.trace): what it asks the
+ * agent, and what that answers.
+ */
+#ifndef SOSCOPE_TALLY_H
+#define SOSCOPE_TALLY_H
+
+#include <stdint.h>
+
+enum {
+	SOSC_TALLY_KINDS = 12, // of statements, or of answers
+	SOSC_TALLY_NAME = 32, // bytes of a function's name, NUL-terminated
+	SOSC_TALLY_OPERATION = 24,
+	SOSC_TALLY_PATH = 120,
+	SOSC_TALLY_LEFTS = 256, // slots that are not counted and have a row
+};
+
+enum sosc_tally_order {
+	SOSC_TALLY_OPEN = 1, // hook; more than once: what has come since
+	SOSC_TALLY_LOOK = 2, // copy the counters
+	SOSC_TALLY_CLOSE = 3, // give all slots back
+};
+
+enum sosc_tally_group {
+	SOSC_TALLY_NONE = 0, // nobody's: it tells of images that come
+	SOSC_TALLY_FD = 1,
+	SOSC_TALLY_MEMORY = 2,
+	SOSC_TALLY_POSTGRES = 3,
+	SOSC_TALLY_MYSQL = 4,
+	SOSC_TALLY_MEMCACHE = 5,
+	SOSC_TALLY_REDIS = 6,
+	SOSC_TALLY_SQLITE = 7,
+	SOSC_TALLY_SSL = 8,
+	SOSC_TALLY_GROUPS = 9,
+};
+
+enum sosc_tally_requested { // what a call asks for
+	SOSC_ASKS_NOTHING = 0,
+	SOSC_ASKS_SIZE = 1, // argument `first`, in bytes
+	SOSC_ASKS_PRODUCT = 2, // `first` times `second`
+	SOSC_ASKS_VECTOR = 3, // struct iovec[] at `first`, `second` of them
+	SOSC_ASKS_MESSAGE = 4, // struct msghdr at `first`
+	SOSC_ASKS_TEXT = 5, // a statement at `first`, `second` bytes; SOSC_TALLY_NO: up to NUL
+	SOSC_ASKS_STEP = 6, // SQLite's statement `first`
+	SOSC_ASKS_PREPARED = 7, // a statement that is only named
+	SOSC_ASKS_INT = 8, // as SOSC_ASKS_SIZE, of 32 bits
+};
+
+enum sosc_tally_actual { // what it got
+	SOSC_GETS_NOTHING = 0,
+	SOSC_GETS_RESULT = 1, // its result, where that is above zero
+	SOSC_GETS_BLOCK = 2, // its result is a block of memory
+	SOSC_GETS_BLOCK_AT = 3, // that is at argument `third`, if the result is zero
+	SOSC_GIVES_BLOCK = 4, // argument `first`
+	SOSC_GETS_SIZE_AT = 5, // a size_t at argument `third`, where the result is no NULL
+	SOSC_GETS_INT = 6, // as SOSC_GETS_RESULT, of 32 bits
+	SOSC_GETS_SIZE_IF = 7, // as SOSC_GETS_SIZE_AT, where the result, of 32 bits, is not zero
+};
+
+enum sosc_tally_flag {
+	SOSC_TALLY_QUERY = 1, // the call is one
+	SOSC_TALLY_GOES_ON = 2, // its return is not seen
+	SOSC_TALLY_ANSWER = 4, // the result is an answer (libmemcached's)
+	SOSC_TALLY_ANSWER_AT = 8, // argument `fourth` leads to it
+	SOSC_TALLY_IN = 16, // the first argument is a descriptor, from which bytes come
+	SOSC_TALLY_OUT = 32, // … to which they go
+	SOSC_TALLY_CONNECT = 64, // … which is connected
+	SOSC_TALLY_ENDS = 128, // … which is closed
+	SOSC_TALLY_MAKES = 256, // the result is a new descriptor
+	SOSC_TALLY_COMES = 512, // an image may have come
+	SOSC_TALLY_VFORKS = 1024,
+};
+
+#define SOSC_TALLY_NO 255 // in the place of an argument's number
+
+enum sosc_tally_kind { // of a statement; then of an answer
+	SOSC_TALLY_SELECT = 0,
+	SOSC_TALLY_INSERT = 1,
+	SOSC_TALLY_UPDATE = 2,
+	SOSC_TALLY_DELETE = 3,
+	SOSC_TALLY_PREPARED = 4,
+	SOSC_TALLY_OTHER = 5,
+
+	SOSC_TALLY_SUCCESS = 0,
+	SOSC_TALLY_NOT_FOUND = 1,
+	SOSC_TALLY_NOT_STORED = 2,
+	SOSC_TALLY_EXISTS = 3,
+	SOSC_TALLY_FAILED = 5,
+
+	SOSC_TALLY_UNSIZED = 0, // of memory: blocks whose size nobody may be asked for
+};
+
+struct sosc_tally_function {
+	char name[SOSC_TALLY_NAME];
+	char operation[SOSC_TALLY_OPERATION]; // what it is counted as
+	uint8_t group;
+	uint8_t requested;
+	uint8_t first, second;
+	uint8_t actual;
+	uint8_t third, fourth;
+	uint8_t words; // of arguments on the stack; even
+	uint16_t flags;
+	uint16_t reserved[3];
+};
+
+struct sosc_tally_count { // of one function
+	uint64_t calls;
+	uint64_t ticks; // between calls and their returns
+	uint64_t requested; // bytes
+	uint64_t actual;
+	uint64_t kinds[SOSC_TALLY_KINDS];
+};
+
+struct sosc_tally_wire { // of one group's connections
+	uint64_t connects;
+	uint64_t sends;
+	uint64_t sent; // bytes
+	uint64_t receives;
+	uint64_t received; // bytes
+	uint64_t round_trips;
+	uint64_t ticks;
+	uint64_t reserved;
+};
+
+enum sosc_tally_why { // a slot is not counted
+	SOSC_TALLY_ADDRESS = 1, // only its address is taken: who calls it cannot be told
+	SOSC_TALLY_FOREIGN = 2, // it leads to code of no image
+	SOSC_TALLY_READ_ONLY = 3, // it cannot be written
+	SOSC_TALLY_FULL = 4, // there is no room
+	SOSC_TALLY_STUBS = 5, // it is not bound, by stubs that are not known
+	SOSC_TALLY_LOADING = 6, // its image is being loaded
+	SOSC_TALLY_TAKEN = 7, // somebody else has written it meanwhile
+	SOSC_TALLY_WHYS = 8,
+};
+
+struct sosc_tally_left { // a slot that is not counted
+	uint32_t function;
+	uint32_t why;
+	uint8_t path[SOSC_TALLY_PATH]; // of its image
+};
+
+struct sosc_tally { // argument of soscope_agent_tally
+	uint32_t size; // of this struct
+	uint32_t order; // enum sosc_tally_order
+	uint64_t images; // addr of the first struct link_map
+	uint64_t iterate; // addr of dl_iterate_phdr
+	uint64_t usable; // addr of malloc_usable_size, 0: the process has none
+	uint64_t resident; // where an agent begins that soscope has put in, 0: there is none
+	uint64_t counts; // addr of struct sosc_tally_count[], for the answer
+	uint64_t wires; // addr of struct sosc_tally_wire[SOSC_TALLY_GROUPS], for the answer
+	uint32_t count_room; // of `counts`
+	uint32_t flags; // 1: the clock may not be read
+	// the answer
+	uint64_t functions; // addr of struct sosc_tally_function[]
+	uint32_t function_count;
+	uint32_t slots; // that are counted
+	uint64_t lefts; // addr of struct sosc_tally_left[]
+	uint32_t left_count; // of those that have a row
+	uint32_t left_more; // of others
+	uint64_t ticks; // now
+	uint64_t found; // addr of u32[]: slots of each function that are counted
+	uint32_t sqlites; // images with SQLite; of several, none is asked for its statements
+	uint32_t reserved;
+};
+
+#endif
