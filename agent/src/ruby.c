@@ -19,6 +19,7 @@ enum {
 struct sosc_ruby_api sosc_rb;
 struct sosc_ruby sosc_ruby;
 uint64_t sosc_ruby_hidden;
+uint64_t sosc_ruby_made[SOSC_RUBY_KIND + 1];
 
 static const struct sosc_loaded *interpreter;
 static uint32_t is_pending, naming;
@@ -165,6 +166,7 @@ static void made(sosc_value point, void *unused)
 		return;
 	}
 	sosc_object_made(object, word, object & 8 ? 3 : 0, origin);
+	sosc_ruby_made[sosc_ruby_kind(object)]++;
 	if (class)
 		note_class(class);
 }

@@ -159,6 +159,7 @@ void sosc_ruby_type_move(uint32_t at, sosc_value class);
 
 extern bool sosc_ruby_has_compacted;
 extern uint64_t sosc_ruby_hidden; // thread pointer of one whose objects are not the program's
+extern uint64_t sosc_ruby_made[SOSC_RUBY_KIND + 1]; // objects so far, by RUBY_T_...
 
 extern struct sosc_ruby_type *sosc_ruby_types;
 extern bool sosc_ruby_unasked; // there are classes whose names are not known

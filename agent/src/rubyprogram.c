@@ -89,6 +89,23 @@ static sosc_value agent_lost(sosc_value self)
 	return number(lost);
 }
 
+// made: an Array: how many objects were made so far, by RUBY_T_... . An Integer: why there is none.
+static sosc_value agent_made(sosc_value self)
+{
+	uint64_t counts[SOSC_RUBY_KIND + 1];
+	sosc_value array;
+
+	(void)self;
+	(void)sosc_ruby_resume();
+	if (why_not())
+		return number(why_not());
+	memcpy(counts, sosc_ruby_made, sizeof(counts));
+	array = sosc_rb.rb_ary_new();
+	for (uint32_t i = 0; i <= SOSC_RUBY_KIND; i++)
+		(void)sosc_rb.rb_ary_push(array, number(counts[i]));
+	return array;
+}
+
 // ---- single objects, for a dump ------------------------------------------------------
 
 static uint64_t of_number(sosc_value value)
@@ -166,6 +183,7 @@ static void define(void *unused)
 	DEFINE(stats, 0);
 	DEFINE(lost, 0);
 	DEFINE(hide, 1);
+	DEFINE(made, 0);
 	DEFINE(places, 1);
 	DEFINE(file, 1);
 	DEFINE(line, 1);

@@ -48,6 +48,14 @@ static uint32_t thunk_at(uint64_t addr)
 	return SOSC_NONE;
 }
 
+static bool thunk_data_at(uint64_t addr)
+{
+	for (uint32_t i = 0; i < CHUNKS_MAX && chunks[i]; i++)
+		if (addr - chunks[i] < CHUNK_SIZE)
+			return true;
+	return false;
+}
+
 static uint32_t new_thunk(void)
 {
 	uint32_t chunk = thunk_count / CHUNK_THUNKS;
@@ -102,6 +110,25 @@ static uint64_t behind(uint64_t value)
 	for (int i = 0; i < CELLS_MOST && is_trampoline(value); i++)
 		value = *(uint64_t *)(value + SOSC_DISTANCE + CELL_ORIGINAL);
 	return value;
+}
+
+// Where the slot of a relocation lies, 0: nobody knows. The agent has the loader bind slots elsewhere,
+// and notes in its journal what the relocation was.
+static uint64_t addr_of(const struct sosc_loaded *image, const Elf64_Rela *rela)
+{
+	uint64_t addr = image->bias + rela->r_offset;
+	const struct sosc_inside *inside = (const void *)(resident + SOSC_BLOB_DATA);
+	const struct sosc_change *changes;
+
+	if (addr >= image->start && addr + 8 <= image->end)
+		return addr;
+	if (!resident)
+		return 0;
+	changes = (const void *)inside->changes;
+	for (uint64_t i = __atomic_load_n(&inside->change_count, __ATOMIC_ACQUIRE); i--;)
+		if (changes[i].addr == (uint64_t)&rela->r_offset)
+			return image->bias + changes[i].before;
+	return 0;
 }
 
 // ---- one slot ------------------------------------------------------------------------
@@ -209,33 +236,30 @@ static void use_again(const struct at *at, uint32_t index)
 
 static void look_at(struct at *at)
 {
-	const struct sosc_tally_image *to;
+	uint32_t symbol = (uint32_t)ELF64_R_SYM(at->rela->r_info);
+	uint64_t last = behind(at->value); // what stands there but for an agent
+	enum sosc_lazy_way way = sosc_lazy_way(at->image, last, at->index);
+	const struct sosc_tally_image *to = sosc_tally_image_at(last);
 
 	if (thunk_at(at->value) != SOSC_NONE) {
 		use_again(at, thunk_at(at->value));
 		return;
 	}
-	if (is_relro(at->image, at->addr) && (at->relro < 0 || at->relro & PROT_WRITE)) {
+	// no call leaves the library
+	if (at->image->symtab[symbol].st_shndx != SHN_UNDEF &&
+	    (way != BOUND || to == &sosc_tally_images[at->place]))
+		return;
+	if (is_relro(at->image, at->addr) && (at->relro < 0 || at->relro & PROT_WRITE))
 		sosc_tally_images[at->place].is_done = false; // it is being loaded
-		return;
-	}
-	if (sosc_lazy_way(at->image, at->value, at->index) == LAZY_PUSH) {
+	else if (is_trampoline(at->value))
+		hook(at, false);
+	else if (way == LAZY_PUSH)
 		hook(at, true);
-		return;
-	}
-	to = sosc_tally_image_at(behind(at->value));
-	if (to == &sosc_tally_images[at->place]) {
-		// no call leaves the library; or a stub that asks for the index in a register
-		if (sosc_lazy_way(at->image, at->value, at->index) != BOUND)
-			leave(at->image, at->function, SOSC_TALLY_STUBS);
-		return;
-	}
-	if (!to && !is_trampoline(at->value)) {
+	else if (way == LAZY_REGISTER)
+		leave(at->image, at->function, SOSC_TALLY_STUBS);
+	else if (!to)
 		leave(at->image, at->function, SOSC_TALLY_FOREIGN);
-		return;
-	}
-	if (!sosc_tally_is_canonical(at->value, sosc_symbol_name(at->image,
-						      (uint32_t)ELF64_R_SYM(at->rela->r_info))))
+	else if (!sosc_tally_is_canonical(at->value, sosc_symbol_name(at->image, symbol)))
 		hook(at, false);
 }
 
@@ -290,10 +314,15 @@ static void hook_image(struct sosc_tally_image *known)
 		at.function = wanted(image, rela);
 		at.rela = rela;
 		at.index = i;
-		at.addr = image->bias + rela->r_offset;
-		if (at.function == SOSC_NONE || at.addr < image->start ||
-		    at.addr + 8 > image->end || at.addr % 8)
+		if (at.function == SOSC_NONE)
 			continue;
+		at.addr = addr_of(image, rela);
+		if (!at.addr && thunk_data_at(image->bias + rela->r_offset))
+			continue; // it is hooked
+		if (!at.addr || at.addr % 8) {
+			leave(image, at.function, SOSC_TALLY_STUBS);
+			continue;
+		}
 		if (at.relro < 0 && is_relro(image, at.addr))
 			at.relro = sosc_tally_protection(at.addr);
 		at.value = *(const uint64_t *)at.addr;

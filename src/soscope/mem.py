@@ -9,7 +9,7 @@ True
 """
 
 import soscope_mem
-from soscope_mem import CountingError, dump, dump_all, start, stats, stats_clear, stop, track
+from soscope_mem import CountingError, dump, dump_all, start, stats, stats_clear, stop, trace, track
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ __all__ = [
     "stats",
     "stats_clear",
     "stop",
+    "trace",
     "track",
 ]
 

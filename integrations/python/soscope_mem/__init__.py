@@ -14,6 +14,7 @@ True
 from soscope_mem._agent import CountingError
 from soscope_mem._count import start, stats, stats_clear, stop, track
 from soscope_mem._dump import dump, dump_all
+from soscope_mem._trace import trace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ __all__ = [
     "stats",
     "stats_clear",
     "stop",
+    "trace",
     "track",
 ]
 

@@ -19,6 +19,7 @@ from soscope_mem._agent import CountingError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     Group = dict[str, Any]
@@ -135,6 +136,7 @@ class Tally:
             raise CountingError("calls cannot be counted: there is no dl_iterate_phdr")
         self._lock = threading.Lock()
         self._users = 0
+        self._resident = 0
         self._is_timed = not _is_clock_forbidden(process)
         self._start = self.look()
         self._start.take()
@@ -149,6 +151,7 @@ class Tally:
         """Count from now on, in images that come later, too."""
         with self._lock:
             self._users += 1
+            self._resident = _agent.resident_at()
             self._ask(_OPEN)
 
     def close(self) -> None:
@@ -172,17 +175,12 @@ class Tally:
         groups: dict[str, Group] = {}
         passed = last.ticks - self._start.ticks
         rate = (last.ns - self._start.ns) / 1e9 / passed if passed > 0 else 0.0
-        for at, rule in enumerate(self._rules):
-            if rule.group:
-                numbers = _difference(_COUNT, first.counts, last.counts, at)
-                if numbers[0]:
-                    group = groups.setdefault(rule.group, {})
-                    self._add(group, rule, numbers, rate)
-        for at, name in enumerate(_GROUPS):
-            if name:
-                wire = self._wire(_difference(_WIRE, first.wires, last.wires, at), rate)
-                if wire:
-                    groups.setdefault(name, {})["wire"] = wire
+        for at, numbers in _differences(_COUNT, first.counts, last.counts):
+            if at < len(self._rules) and self._rules[at].group:
+                rule = self._rules[at]
+                self._add(groups.setdefault(rule.group, {}), rule, numbers, rate)
+        for at, numbers in _differences(_WIRE, first.wires, last.wires):
+            groups.setdefault(_GROUPS[at], {})["wire"] = self._wire(numbers, rate)
         return groups
 
     def _add(self, group: Group, rule: _Rule, numbers: tuple[int, ...], rate: float) -> None:
@@ -217,8 +215,6 @@ class Tally:
 
     def _wire(self, numbers: tuple[int, ...], rate: float) -> Group:
         connects, sends, sent, receives, received, trips, ticks, _ = numbers
-        if not (connects or sends or receives):
-            return {}
         wire: Group = {
             "connects": connects,
             "sends": sends,
@@ -264,7 +260,7 @@ class Tally:
     ) -> ctypes.Array[ctypes.c_char]:
         words = (
             *(_TALLY.size, order, self._images, self._iterate, self._usable),
-            *(_agent.resident_at() if order == _OPEN else 0, counts, wires),
+            *(self._resident, counts, wires),
             *(_FUNCTIONS_MAX if counts else 0, 0 if self._is_timed else _NO_CLOCK),
         )
         data = _TALLY.pack(*words, *[0] * 10)
@@ -303,7 +299,12 @@ def _is_clock_forbidden(process: ctypes.PyDLL) -> bool:
     )
 
 
-def _difference(layout: struct.Struct, first: bytes, last: bytes, at: int) -> tuple[int, ...]:
-    before = layout.unpack_from(first, at * layout.size)
-    after = layout.unpack_from(last, at * layout.size)
-    return tuple(new - old for new, old in zip(after, before))
+def _differences(
+    layout: struct.Struct, first: bytes, last: bytes
+) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Yield the number of each struct that has changed, and by how much its fields have."""
+    size = layout.size
+    for start in range(0, len(first), size):
+        if first[start : start + size] != last[start : start + size]:
+            pairs = zip(layout.unpack_from(last, start), layout.unpack_from(first, start))
+            yield start // size, tuple(new - old for new, old in pairs)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import gc
-import json
 import os
 import resource
 import sys
@@ -305,6 +304,8 @@ def trace(file: File = None) -> _Trace:
 
 
 def _write(file: File, groups: Groups) -> None:
+    import json  # a program that traces nothing does without
+
     text = json.dumps(groups) + "\n"
     if file is None:
         file = sys.stdout

@@ -118,6 +118,21 @@ module Memprof
       dump_objects(path, all: true)
     end
 
+    # Write what the block does at the borders of libraries: a line, which is a JSON object.
+    #
+    # It has `time`, and the groups `objects`, `gc`, `memory`, `fd`, `resources`, and `postgres`,
+    # `mysql`, `memcache`, `redis`, `sqlite3` and `ssl` where there was any such call. `path` is as
+    # in `stats`. Return what the block returns. After an exception nothing is written.
+    # Raises ArgumentError.
+    def trace(path = nil, &block)
+      raise ArgumentError, "block required" unless block
+
+      require_relative "memprof/trace"
+      result, groups = Meter.around(&block)
+      write("#{JSON.generate(groups)}\n", path) if groups
+      result
+    end
+
     private
 
     def dump_objects(path, all:)
