@@ -325,9 +325,9 @@ uint64_t sosc_tally_entry(struct sosc_tally_call *call)
 	struct sosc_tally_count *to = counter(slot->function);
 	uint64_t target = __atomic_load_n(&slot->original, __ATOMIC_ACQUIRE);
 
-	// who takes a trampoline's agent up again gives it this slot for its original
-	if (slot->session &&
-	    __atomic_load_n(sosc_tally_rules.sessions, __ATOMIC_ACQUIRE) != slot->session)
+	// a new session gives its trampoline this thunk for an original
+	if (slot->session_at &&
+	    __atomic_load_n((uint64_t *)slot->session_at, __ATOMIC_ACQUIRE) != slot->session)
 		target = slot->untraced;
 	call->words = function->words;
 	call->is_seen = !(function->flags & SOSC_TALLY_GOES_ON) && !is_childs();

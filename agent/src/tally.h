@@ -27,11 +27,12 @@ struct sosc_tally_slot { // the data of a thunk: begins as struct sosc_cell does
 	uint64_t field; // addr of the relocation's offset that was changed, 0: none was
 	uint64_t field_before;
 	uint64_t untraced; // where calls go if the agent's session of `before` is over
-	uint64_t session; // which one it was, 0: `before` is no trampoline
+	uint64_t session; // which one it was
+	uint64_t session_at; // addr of how many there were, 0: `before` is no trampoline
 	uint32_t image; // in the list of images
 	uint32_t function;
 	uint32_t is_active;
-	uint32_t reserved[13];
+	uint32_t reserved[11];
 };
 
 struct sosc_tally_call { // as sosc_h_tally keeps it
@@ -50,7 +51,6 @@ struct sosc_tally_call { // as sosc_h_tally keeps it
 
 struct sosc_tally_rules { // what a trace is told once
 	uint64_t (*usable)(uint64_t block);
-	const uint64_t *sessions; // of another agent, NULL: there is none
 	int (*step_is_busy)(void *statement); // SQLite's, NULL: several of them, or none
 	const char *(*step_text)(void *statement);
 	uint32_t pid; // who counts

@@ -19,11 +19,6 @@ static void heed(const struct sosc_tally *tally)
 	sosc_tally_rules.pid = (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
 	memcpy(&sosc_tally_rules.usable, &question.usable, sizeof(question.usable));
 	sosc_tally_rules.has_no_clock = question.flags & 1;
-	sosc_tally_rules.sessions =
-		question.resident ?
-			(const uint64_t *)(question.resident + SOSC_BLOB_DATA +
-					   offsetof(struct sosc_inside, sessions)) :
-			NULL;
 	if (is_open)
 		return;
 	is_open = true;

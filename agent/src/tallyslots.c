@@ -160,11 +160,13 @@ static void aim(struct sosc_tally_slot *slot, const struct at *at)
 	slot->image = at->place;
 	slot->function = at->function;
 	slot->field = 0;
-	slot->session = 0;
-	slot->untraced = 0;
+	slot->session_at = 0;
 	if (is_trampoline(at->value)) {
-		slot->session = *sosc_tally_rules.sessions;
+		uint64_t sessions = resident + SOSC_BLOB_DATA + offsetof(struct sosc_inside, sessions);
+
+		slot->session = *(uint64_t *)sessions;
 		slot->untraced = behind(at->value);
+		slot->session_at = sessions;
 	}
 	slot->is_active = 1;
 	__atomic_store_n(&slot->original, at->value, __ATOMIC_RELEASE);
@@ -345,7 +347,8 @@ static void look_again(uint32_t index)
 	if (value == thunk || behind(value) == thunk)
 		return;
 	leave(image, slot->function, SOSC_TALLY_TAKEN);
-	if (slot->field && sosc_tally_image_at(value) && sosc_tally_image_at(value) != &sosc_tally_images[slot->image]) {
+	if (slot->field && sosc_tally_image_at(value) &&
+	    sosc_tally_image_at(value) != &sosc_tally_images[slot->image]) {
 		__atomic_store_n(&slot->original, value, __ATOMIC_RELEASE);
 		(void)sosc_tally_exchange(slot->addr, value, thunk, is_relro(image, slot->addr));
 	}
@@ -390,28 +393,52 @@ void sosc_tally_hook_all(uint64_t agent, bool some_went)
 	look_again_at_all();
 }
 
-// Puts one slot back as it was, but for what the loader has bound meanwhile.
+// Whether the agent's trampoline may stand in a slot: whoever takes it out will see it there.
+static bool stands(const struct sosc_tally_slot *slot)
+{
+	const struct sosc_inside *inside = (const void *)(resident + SOSC_BLOB_DATA);
+	const struct sosc_change *changes;
+	uint32_t command, thread = (uint32_t)sosc_sys3(SYS_GETTID, 0, 0, 0);
+
+	if (!resident || *(uint64_t *)slot->session_at != slot->session ||
+	    sosc_read(thread, &command, inside->control + offsetof(struct sosc_control, command),
+		      sizeof(command)) != sizeof(command) ||
+	    command == SOSC_COMMAND_STOP)
+		return false;
+	changes = (const void *)inside->changes;
+	for (uint64_t i = __atomic_load_n(&inside->change_count, __ATOMIC_ACQUIRE); i--;)
+		if (changes[i].addr == slot->addr && changes[i].after == slot->before)
+			return true;
+	return false;
+}
+
+// Puts one slot back as it was, but for what the loader has bound meanwhile. Calls that still come
+// here go on; never through a trampoline, which may come to lead here.
 static void unhook(struct sosc_tally_slot *slot, uint64_t thunk)
 {
 	const struct sosc_loaded *image = &sosc_tally_images[slot->image].loaded;
-	uint64_t back = slot->before, bound = __atomic_load_n(&slot->original, __ATOMIC_ACQUIRE);
+	uint64_t back = slot->before, under = slot->untraced;
+	bool closed;
 
+	if (slot->session_at)
+		__atomic_store_n(&slot->original, under, __ATOMIC_RELEASE);
 	__atomic_store_n(&slot->handler, (uint64_t)sosc_h_jump, __ATOMIC_RELEASE);
 	slot->is_active = 0;
 	if (!slot->addr)
 		return;
+	closed = is_relro(image, slot->addr);
 	if (slot->field) {
 		uint64_t to = (uint64_t)&slot->original - image->bias;
 
-		back = bound;
+		back = __atomic_load_n(&slot->original, __ATOMIC_ACQUIRE);
 		(void)sosc_tally_redirect(slot->field, to, slot->field_before,
-			       sosc_segment_flags(image, slot->field) & PF_X);
+					  sosc_segment_flags(image, slot->field) & PF_X);
 	}
-	if (slot->session && *sosc_tally_rules.sessions != slot->session) {
-		back = slot->untraced;
-		__atomic_store_n(&slot->original, back, __ATOMIC_RELEASE);
-	}
-	(void)sosc_tally_exchange(slot->addr, thunk, back, is_relro(image, slot->addr));
+	if (slot->session_at && !stands(slot))
+		back = under;
+	if (sosc_tally_exchange(slot->addr, thunk, back, closed) && slot->session_at &&
+	    back != under && !stands(slot))
+		(void)sosc_tally_exchange(slot->addr, back, under, closed);
 }
 
 /** Give all slots back. */

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""soscope_mem.trace: what programs do at the borders of their libraries, and exactly that."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.test_mem_inside import packages
+from tests.support import postgres
+from tests.support.pythons import DISTRIBUTION, few_pythons, pythons
+from tests.support.run import kill, run
+from tests.support.survivors import TARGETS, soscope
+from tests.support.tools import need
+
+PROGRAM = TARGETS / "traced.py"
+FEW = few_pythons()
+
+
+def traced(python: str, way: str, *words: str | Path, before: tuple[str, ...] = ()) -> str:
+    """Run the program in a way; return what it printed."""
+    done = run([*before, python, PROGRAM, way, *words], env={"PYTHONPATH": packages()})
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def folder() -> Any:
+    with tempfile.TemporaryDirectory(prefix="traced") as made:
+        yield Path(made)
+
+
+def library(folder: Path, source: str, *words: str | Path) -> Path:
+    """Build a library of a source file beside the program."""
+    made = folder / f"{source}.so"
+    run([need("gcc"), "-shared", "-fPIC", "-o", made, TARGETS / f"{source}.c", *words])
+    assert made.exists()
+    return made
+
+
+def counts(group: dict[str, Any]) -> dict[str, int]:
+    return {name: value["calls"] for name, value in group.items()}
+
+
+@pytest.mark.parametrize("python", pythons())
+def test_calls_and_bytes_are_those_of_the_script(python: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    first, again = json.loads(traced(python, "calls", tmp_path / "file"))
+    for seen in (first, again):
+        fd = seen["fd"]
+        calls = {"open": 50, "read": 53, "readv": 50, "write": 52, "pwrite": 50, "close": 50}
+        assert counts(fd) == calls
+        assert fd["write"]["requested_bytes"] == sum(range(50)) + len("BEGIN\nEND\n")
+        assert fd["write"]["actual_bytes"] == fd["write"]["requested_bytes"]
+        assert fd["read"]["requested_bytes"] == 50 * 30 + 30
+        assert fd["readv"]["requested_bytes"] == 50 * 15
+        assert fd["pwrite"]["actual_bytes"] == 50 * 5
+        assert fd["open"].keys() == {"calls", "time"}
+        assert seen["gc"]["calls"] >= 0
+        assert 0 < sum(each["time"] for each in fd.values()) < seen["time"]
+        assert set(seen) - {"unseen"} == {"time", "objects", "gc", "memory", "fd", "resources"}
+
+
+def test_strace_sees_the_same(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    log = tmp_path / "log"
+    names = "read,readv,write,openat,pwrite64,close"
+    before = (need("strace"), "-o", str(log), "-e", f"trace={names}")
+    for seen in json.loads(traced(DISTRIBUTION, "calls", tmp_path / "file", before=before)):
+        lines = log.read_text().splitlines()
+        first = next(at for at, line in enumerate(lines) if "BEGIN" in line)
+        last = next(at for at, line in enumerate(lines) if "END" in line)
+        truth: dict[str, int] = {}
+        for line in lines[first : last + 1]:
+            name = re.sub(r"64$", "", line.split("(")[0].replace("openat", "open"))
+            truth[name] = truth.get(name, 0) + 1
+        assert counts(seen["fd"]) == truth
+
+
+@pytest.mark.parametrize("count", [2, 100])
+@pytest.mark.parametrize("python", FEW[:1])
+def test_no_call_of_many_threads_is_lost(python: str, count: int) -> None:
+    # beside those, threads wake one another
+    assert int(traced(python, "threads", str(count))) == count * 1000
+
+
+@pytest.mark.parametrize("python", pythons())
+def test_objects_are_counted_as_they_are_made(python: str) -> None:
+    made, collected, nothing = map(json.loads, traced(python, "objects").splitlines())
+    types = made["objects"]["types"]
+    assert (types["Own"], types["bytearray"], types["set"]) == (40, 30, 20)
+    assert made["objects"]["created"] == sum(types.values())
+    assert collected["gc"]["calls"] == 10
+    assert collected["gc"]["time"] > 0
+    assert not {"dict", "str", "Own"} & collected["objects"]["types"].keys()
+    assert nothing["objects"]["types"].keys() <= {"frame"}  # the call of `nothing` has one
+    assert nothing["fd"] == {}
+
+
+@pytest.mark.parametrize("python", FEW)
+def test_a_trace_is_asked_for_in_many_ways(python: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    lines = traced(python, "ways", out).splitlines()
+    assert lines[:2] == ["3 add", "'through' False"]
+    # the child has an account of its own, and what its parent traces is not the child's to write
+    assert lines[2:6] == ["2", "0", "1", "3"]
+    assert json.loads(lines[6])["fd"] == {}
+    assert json.loads(out.read_text())["time"] > 0
+
+
+@pytest.mark.parametrize("python", pythons())
+def test_queries_of_a_library_that_comes_meanwhile(python: str) -> None:
+    seen = json.loads(traced(python, "sqlite"))
+    types = {"other": 1, "insert": 10, "select": 7, "update": 1, "delete": 1}
+    assert (seen["queries"], seen["types"]) == (20, types)
+    assert seen["open"]["calls"] == 1
+    assert seen["time"] > 0
+
+
+@pytest.mark.parametrize("python", FEW)
+def test_bytes_that_are_encrypted(python: str, folder: Path) -> None:
+    certificate = folder / "certificate.pem"
+    words = ["-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    files = ["-subj", "/CN=x", "-keyout", certificate, "-out", folder / "public.pem"]
+    if not certificate.exists():
+        run([need("openssl"), "req", *words, *files])
+        with certificate.open("a") as file:
+            file.write((folder / "public.pem").read_text())
+    seen = json.loads(traced(python, "ssl", certificate))
+    sizes = sum(size * 100 for size in range(1, 11))
+    assert seen["write"]["calls"] == 10
+    assert seen["write"]["requested_bytes"] == seen["write"]["actual_bytes"] == sizes
+    assert seen["read"]["actual_bytes"] == sizes
+    assert seen["read"]["requested_bytes"] == 10 * 5000
+    assert seen["handshake"]["calls"] == 4
+
+
+@pytest.mark.parametrize("python", FEW[:2])
+def test_calls_that_never_return_harm_nobody(python: str, folder: Path) -> None:
+    words = library(folder, "manywords")
+    made = library(folder, "leaving", words, f"-Wl,-rpath,{folder}", "-pthread")
+    first, again = traced(python, "leaving", made).splitlines()
+    fd, said = json.loads(first)
+    assert said == [20, 20, 1]
+    assert fd["read"]["calls"] == 20 + 20
+    assert fd["read"]["requested_bytes"] == 20 + 20
+    assert fd["read"]["actual_bytes"] == 0
+    assert counts(json.loads(again)) == counts(fd)
+
+
+def slots_of(pid: int) -> dict[tuple[str, str], str]:
+    """Return what the slots of a process hold, as `soscope map` reads them."""
+    shown = json.loads(soscope("map", "-p", str(pid), "--json").stdout)
+    return {
+        (image["path"], slot["addr"]): slot["value"]
+        for image in shown["images"]
+        for slot in image["slots"]
+    }
+
+
+@pytest.mark.parametrize("python", FEW[:2])
+def test_slots_are_as_they_were(python: str) -> None:
+    process = subprocess.Popen(
+        ["env", f"PYTHONPATH={packages()}", "LD_BIND_NOW=1", python, PROGRAM, "cycles"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline() == "True\n"
+        looks = []
+        for _ in range(4):
+            assert process.stdout.readline() == "look\n"
+            looks.append(slots_of(process.pid))
+            process.stdin.write("\n")
+            process.stdin.flush()
+        assert process.wait(30) == 0
+    finally:
+        kill(process)
+    first, second, meanwhile, last = looks
+    assert first == second == last
+    changed = [key for key in first if first[key] != meanwhile[key]]
+    assert len(changed) > 20
+
+
+def test_statements_are_those_of_the_servers_log(folder: Path) -> None:
+    (libpq,) = [*Path("/usr/lib").glob("*/libpq.so.5")][:1] or [need("libpq.so.5")]
+    made = library(folder, "pgclient", libpq)
+    with postgres.folder() as place:
+        assert postgres.initdb(place).status == 0
+        with (place / "data" / "postgresql.conf").open("a") as file:
+            file.write("log_statement = all\n")
+        with postgres.served(place):
+            words = f"host={place} user=bench dbname=postgres"
+            seen, fd, said = json.loads(traced(DISTRIBUTION, "postgres", made, words))
+        log = (place / "log").read_text()
+    assert said == [0]
+    truth = len(re.findall("LOG:  (statement|execute)", log))
+    assert seen["queries"] == truth == 24
+    types = {"insert": 12, "select": 5, "prepared": 4, "update": 1, "delete": 1, "other": 1}
+    assert seen["types"] == types
+    calls = counts({name: seen[name] for name in ("connect", "exec", "prepare", "finish")})
+    assert calls == {"connect": 1, "exec": 24, "prepare": 1, "finish": 1}
+    wire = seen["wire"]
+    assert wire["connects"] == 1
+    assert wire["round_trips"] == 24 + 1 + 1  # each statement, its preparation, the beginning
+    assert wire["sent_bytes"] == fd["send"]["actual_bytes"]
+    assert wire["received_bytes"] == fd["recv"]["actual_bytes"]
