@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import soscope as package
 from tests.integration.test_mem_inside import packages
 from tests.support import postgres
 from tests.support.pythons import DISTRIBUTION, few_pythons, pythons
@@ -214,3 +215,43 @@ def test_statements_are_those_of_the_servers_log(folder: Path) -> None:
     assert wire["round_trips"] == 24 + 1 + 1  # each statement, its preparation, the beginning
     assert wire["sent_bytes"] == fd["send"]["actual_bytes"]
     assert wire["received_bytes"] == fd["recv"]["actual_bytes"]
+
+
+def ruby_library() -> str:
+    return str(Path(str(package.__file__)).parent / "_agent" / "ruby")
+
+
+@pytest.mark.parametrize("is_below", [True, False])
+def test_ruby_traces_a_block(is_below: bool, tmp_path: Path) -> None:
+    words = [need("ruby"), TARGETS / "traced.rb"]
+    if is_below:
+        done = soscope("mem", "run", "-o", str(tmp_path / "rec"), "--", *map(str, words))
+    else:
+        done = run([words[0], "-I", ruby_library(), words[1]])
+    assert done.returncode == 0, done.stderr
+    first, second, threads, error, result, child, nothing = done.stdout.splitlines()
+    for line in (first, second):
+        seen = json.loads(line)
+        assert seen["fd"]["write"]["calls"] == 30
+        assert seen["fd"]["write"]["actual_bytes"] == sum(range(30))
+        assert seen["gc"]["calls"] >= 5
+        assert seen["gc"]["time"] > 0
+        if is_below:
+            types = seen["objects"]["types"]
+            assert (types["float"], types["module"]) == (20, 10)
+            assert seen["objects"]["created"] == sum(types.values())
+        else:
+            assert seen["objects"]["created"] >= 60
+            assert "objects" in seen["unseen"]
+    # Ruby's threads wake one another, by eight bytes each
+    write = json.loads(threads)["fd"]["write"]
+    others = write["calls"] - 5000
+    assert write["actual_bytes"] == 15000 + 8 * others
+    assert error.startswith("unable to open output file")
+    assert result == "result"
+    assert json.loads(child)["fd"]["write"] == {
+        **json.loads(child)["fd"]["write"],
+        "calls": 1,
+        "actual_bytes": 12,
+    }
+    assert json.loads(nothing)["fd"] == {}
