@@ -224,9 +224,9 @@ static uint64_t actual(struct sosc_tally_count *to, const struct sosc_tally_call
 	case SOSC_GETS_BLOCK:
 		return block_size(to, call, result);
 	case SOSC_GETS_BLOCK_AT:
-		return (int32_t)result ? 0 :
-					 block_size(to, call,
-						    *(uint64_t *)argument(call, function->third));
+		return (int32_t)result ?
+			       0 :
+			       block_size(to, call, *(uint64_t *)argument(call, function->third));
 	case SOSC_GIVES_BLOCK:
 		return call->kept;
 	case SOSC_GETS_SIZE_IF:

@@ -8,13 +8,19 @@
 #define NO SOSC_TALLY_NO
 
 // name, group, operation, what it asks for, arguments, what it gets, argument, words, flags
-#define ROW(name_, group_, operation_, asks_, first_, second_, gets_, third_, fourth_, words_, flags_) \
-	{ \
-		.name = #name_, .operation = operation_, .group = SOSC_TALLY_##group_, \
-		.requested = SOSC_##asks_, .first = first_, .second = second_, \
-		.actual = SOSC_##gets_, .third = third_, .fourth = fourth_, .words = words_, \
-		.flags = flags_ \
-	}
+#define ROW(name_, group_, operation_, asks_, first_, second_, gets_, third_, fourth_, words_, \
+	    flags_)                                                                            \
+	{.name = #name_,                                                                       \
+	 .operation = operation_,                                                              \
+	 .group = SOSC_TALLY_##group_,                                                         \
+	 .requested = SOSC_##asks_,                                                            \
+	 .first = first_,                                                                      \
+	 .second = second_,                                                                    \
+	 .actual = SOSC_##gets_,                                                               \
+	 .third = third_,                                                                      \
+	 .fourth = fourth_,                                                                    \
+	 .words = words_,                                                                      \
+	 .flags = flags_}
 
 #define PLAIN(name, group, operation, flags) \
 	ROW(name, group, operation, ASKS_NOTHING, 0, 0, GETS_NOTHING, 0, 0, 0, flags)
@@ -32,10 +38,10 @@
 	ROW(name, group, operation, ASKS_PREPARED, 0, 0, GETS_NOTHING, 0, 0, words, QUERY)
 #define LONG(name, group, operation, words) \
 	ROW(name, group, operation, ASKS_NOTHING, 0, 0, GETS_NOTHING, 0, 0, words, 0)
-#define KEEP(name, operation, size, words) \
+#define KEEP(name, operation, size, words)                                            \
 	ROW(name, MEMCACHE, operation, ASKS_SIZE, size, 0, GETS_NOTHING, 0, 0, words, \
 	    SOSC_TALLY_ANSWER)
-#define ASK(name, operation, words) \
+#define ASK(name, operation, words)                                                   \
 	ROW(name, MEMCACHE, operation, ASKS_NOTHING, 0, 0, GETS_NOTHING, 0, 0, words, \
 	    SOSC_TALLY_ANSWER)
 

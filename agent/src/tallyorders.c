@@ -29,7 +29,8 @@ static void heed(const struct sosc_tally *tally)
 // Called by dl_iterate_phdr for the first image alone, under the loader's lock.
 static int carry_out(struct dl_phdr_info *info, size_t size, void *data)
 {
-	bool has_counts = size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof(info->dlpi_subs);
+	bool has_counts = size >=
+			  offsetof(struct dl_phdr_info, dlpi_subs) + sizeof(info->dlpi_subs);
 	bool some_came = !has_counts || info->dlpi_adds != adds;
 	bool some_went = !has_counts || info->dlpi_subs != subs;
 	struct sosc_tally *tally = data;

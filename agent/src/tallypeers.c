@@ -79,7 +79,8 @@ void sosc_tally_peer(uint64_t fd, uint64_t at, uint64_t size)
 	size &= UINT32_MAX;
 	if (size > ADDRESS_MAX)
 		size = ADDRESS_MAX;
-	if (size < 2 || sosc_read((uint32_t)sosc_sys3(SYS_GETTID, 0, 0, 0), address, at, size) != size)
+	if (size < 2 ||
+	    sosc_read((uint32_t)sosc_sys3(SYS_GETTID, 0, 0, 0), address, at, size) != size)
 		return;
 	group = group_of(address, size);
 	set(fd, group);
@@ -93,9 +94,8 @@ void sosc_tally_peers(void)
 	for (uint64_t fd = 0; fd < TALLY_FDS; fd++) {
 		uint8_t address[ADDRESS_MAX + 2] = {0};
 		uint32_t size = ADDRESS_MAX;
-		bool is_connected =
-			fd < FDS_FIRST &&
-			!sosc_sys3(SYS_GETPEERNAME, (long)fd, (long)address, (long)&size);
+		bool is_connected = fd < FDS_FIRST && !sosc_sys3(SYS_GETPEERNAME, (long)fd,
+								 (long)address, (long)&size);
 
 		set(fd, is_connected ? group_of(address, size) : SOSC_TALLY_NONE);
 	}

@@ -100,8 +100,7 @@ static void leave(const struct sosc_loaded *image, uint32_t function, enum sosc_
 
 static bool is_trampoline(uint64_t value)
 {
-	return resident &&
-	       value - resident - SOSC_BLOB_ENTRIES < SOSC_MAX_SLOTS * SOSC_ENTRY_SIZE;
+	return resident && value - resident - SOSC_BLOB_ENTRIES < SOSC_MAX_SLOTS * SOSC_ENTRY_SIZE;
 }
 
 // Where calls go behind all its trampolines.
@@ -162,7 +161,8 @@ static void aim(struct sosc_tally_slot *slot, const struct at *at)
 	slot->field = 0;
 	slot->session_at = 0;
 	if (is_trampoline(at->value)) {
-		uint64_t sessions = resident + SOSC_BLOB_DATA + offsetof(struct sosc_inside, sessions);
+		uint64_t sessions =
+			resident + SOSC_BLOB_DATA + offsetof(struct sosc_inside, sessions);
 
 		slot->session = *(uint64_t *)sessions;
 		slot->untraced = behind(at->value);
@@ -205,7 +205,7 @@ static void hook(const struct at *at, bool lazy)
 		slot->field = field;
 		slot->field_before = at->rela->r_offset;
 		if (!sosc_tally_redirect(field, slot->field_before, to,
-			      sosc_segment_flags(at->image, field) & PF_X)) {
+					 sosc_segment_flags(at->image, field) & PF_X)) {
 			forget(slot);
 			leave(at->image, at->function, SOSC_TALLY_READ_ONLY);
 			return;
@@ -302,7 +302,8 @@ static void look_at_addresses(struct sosc_loaded *image)
 static void hook_image(struct sosc_tally_image *known)
 {
 	struct sosc_loaded *image = &known->loaded;
-	struct at at = {.image = image, .place = (uint32_t)(known - sosc_tally_images), .relro = -1};
+	struct at at = {
+		.image = image, .place = (uint32_t)(known - sosc_tally_images), .relro = -1};
 
 	known->is_done = true;
 	if (!image->symtab || !image->strtab || is_ours(image) ||

@@ -52,8 +52,8 @@ int sosc_tally_protection(uint64_t addr)
 
 	if (fd < 0)
 		return -1;
-	while ((got = sosc_sys3(SYS_READ, fd, (long)text + (long)held,
-				(long)(MAPS_SIZE - held))) > 0) {
+	while ((got = sosc_sys3(SYS_READ, fd, (long)text + (long)held, (long)(MAPS_SIZE - held))) >
+	       0) {
 		uint64_t line = 0;
 
 		held += (uint64_t)got;

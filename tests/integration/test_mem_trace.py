@@ -128,7 +128,7 @@ def test_queries_of_a_library_that_comes_meanwhile(python: str) -> None:
 def test_bytes_that_are_encrypted(python: str, folder: Path) -> None:
     certificate = folder / "certificate.pem"
     words = ["-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
-    files = ["-subj", "/CN=x", "-keyout", certificate, "-out", folder / "public.pem"]
+    files = ["-subj", "/CN=x", "-keyout", str(certificate), "-out", str(folder / "public.pem")]
     if not certificate.exists():
         run([need("openssl"), "req", *words, *files])
         with certificate.open("a") as file:
@@ -193,7 +193,7 @@ def test_slots_are_as_they_were(python: str) -> None:
 
 
 def test_statements_are_those_of_the_servers_log(folder: Path) -> None:
-    (libpq,) = [*Path("/usr/lib").glob("*/libpq.so.5")][:1] or [need("libpq.so.5")]
+    (libpq,) = [*Path("/usr/lib").glob("*/libpq.so.5")][:1] or [Path(need("libpq.so.5"))]
     made = library(folder, "pgclient", libpq)
     with postgres.folder() as place:
         assert postgres.initdb(place).status == 0
@@ -223,9 +223,9 @@ def ruby_library() -> str:
 
 @pytest.mark.parametrize("is_below", [True, False])
 def test_ruby_traces_a_block(is_below: bool, tmp_path: Path) -> None:
-    words = [need("ruby"), TARGETS / "traced.rb"]
+    words = [need("ruby"), str(TARGETS / "traced.rb")]
     if is_below:
-        done = soscope("mem", "run", "-o", str(tmp_path / "rec"), "--", *map(str, words))
+        done = soscope("mem", "run", "-o", str(tmp_path / "rec"), "--", *words)
     else:
         done = run([words[0], "-I", ruby_library(), words[1]])
     assert done.returncode == 0, done.stderr

@@ -41,9 +41,7 @@ class MadeObjects:
             if not self._users:
                 answer = self._agent.ask(_tables.MADE_BEGIN)
                 if answer["state"] != _tables.COUNTING:
-                    raise CountingError(
-                        "objects cannot be counted: the interpreter was not found"
-                    )
+                    raise CountingError("objects cannot be counted: the interpreter was not found")
             self._users += 1
 
     def close(self) -> None:

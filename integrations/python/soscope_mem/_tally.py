@@ -255,9 +255,7 @@ class Tally:
         numbers = (ctypes.c_uint32 * len(self._rules)).from_address(self._answer["found"])
         return {rule.group for rule, number in zip(self._rules, numbers) if number}
 
-    def _request(
-        self, order: int, counts: int = 0, wires: int = 0
-    ) -> ctypes.Array[ctypes.c_char]:
+    def _request(self, order: int, counts: int = 0, wires: int = 0) -> ctypes.Array[ctypes.c_char]:
         words = (
             *(_TALLY.size, order, self._images, self._iterate, self._usable),
             *(self._resident, counts, wires),

@@ -242,7 +242,7 @@ def _sorted(counts: dict[str, int]) -> dict[str, int]:
 
 
 def _rounded(number: float) -> float:
-    return round(number, 6) if isinstance(number, float) else number
+    return round(number, 6)
 
 
 class _State:
