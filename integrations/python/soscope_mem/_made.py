@@ -9,6 +9,7 @@ import threading
 
 from soscope_mem import _agent, _count, _lines, _tables, _tally
 from soscope_mem._agent import Agent, CountingError
+from soscope_mem._origins import Origins
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ _OWN_FILES = {
         _agent.resident_at.__code__,
         _count.start.__code__,
         _lines.LineTable.line.__code__,
+        Origins.place.__code__,
         _tally.Tally.look.__code__,
     )
 }
@@ -66,7 +68,7 @@ class MadeObjects:
 
     def between(self, first: Made, last: Made) -> dict[str, int]:
         """Return how many were made between two looks, by type; ours are left out."""
-        origins = _count._Origins(self._agent.ask(_tables.MADE_LOOK))
+        origins = Origins(self._agent.ask(_tables.MADE_LOOK))
         types: dict[str, int] = {}
         for key, count in last.items():
             made = count - first.get(key, 0)
