@@ -27,6 +27,7 @@ EXPORTS = {
     "soscope_agent_program",
     "soscope_agent_unload",
     "soscope_agent_start",
+    "soscope_agent_tally",
     "sosc_loader_event",
     "sosc_trap",
     "sosc_entry_page",

@@ -39,6 +39,7 @@ uint64_t sosc_base;
 	{                \
 		abort(); \
 	}
+const uint8_t sosc_tally_page[SOSC_PAGE];
 HANDLER(sosc_h_jump)
 HANDLER(sosc_h_inject)
 HANDLER(sosc_h_call)
@@ -50,6 +51,7 @@ HANDLER(sosc_h_program)
 HANDLER(sosc_h_stats)
 HANDLER(sosc_h_stats_entry)
 HANDLER(sosc_h_layer)
+HANDLER(sosc_h_tally)
 HANDLER(sosc_h_backtrace)
 HANDLER(sosc_h_walk)
 HANDLER(sosc_h_walk_ip)
