@@ -87,7 +87,10 @@ def _run(command: list[str]) -> tuple[int | str, int, int, str | None, str | Non
             os.kill(target.pid, 9)
         return 0.002
 
-    ended = target.run(tick)
+    try:
+        ended = target.run(tick)
+    finally:
+        target.leave()
     program = target.programs[0]
     how: int | str = ended.status if ended.status is not None else f"signal {ended.signal}"
     block = program.block
