@@ -27,8 +27,8 @@ FUNCTION sosc_h_tally
 	mov	%rcx, CALL(24)
 	mov	%r8, CALL(32)
 	mov	%r9, CALL(40)
-	mov	%rax, CALL(TALLY_CALL_RAX)
-	mov	%r10, CALL(TALLY_CALL_R10)
+	mov	%rax, CALL(TALLY_CALL_VECTORS)
+	mov	%r10, CALL(TALLY_CALL_CHAIN)
 	mov	%r11, CALL(TALLY_CALL_SLOT)
 	lea	16(%rbp), %rax
 	mov	%rax, CALL(TALLY_CALL_STACK)
@@ -47,8 +47,8 @@ FUNCTION sosc_h_tally
 	mov	CALL(24), %rcx
 	mov	CALL(32), %r8
 	mov	CALL(40), %r9
-	mov	CALL(TALLY_CALL_RAX), %rax
-	mov	CALL(TALLY_CALL_R10), %r10
+	mov	CALL(TALLY_CALL_VECTORS), %rax
+	mov	CALL(TALLY_CALL_CHAIN), %r10
 	cmpq	$0, CALL(TALLY_CALL_SEEN)
 	je	3f
 	call	*%r11

@@ -97,8 +97,8 @@
 
 // struct sosc_tally_call
 #define TALLY_CALL_SIZE 144
-#define TALLY_CALL_RAX 48
-#define TALLY_CALL_R10 56
+#define TALLY_CALL_VECTORS 48
+#define TALLY_CALL_CHAIN 56
 #define TALLY_CALL_SLOT 64
 #define TALLY_CALL_WORDS 80
 #define TALLY_CALL_STACK 88

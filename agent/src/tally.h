@@ -37,7 +37,7 @@ struct sosc_tally_slot { // the data of a thunk: begins as struct sosc_cell does
 
 struct sosc_tally_call { // as sosc_h_tally keeps it
 	uint64_t arguments[6];
-	uint64_t rax, r10;
+	uint64_t vectors, chain; // how many vector registers a variadic call uses; the static chain
 	struct sosc_tally_slot *slot;
 	uint64_t target;
 	uint64_t words; // of arguments on the stack
@@ -81,8 +81,8 @@ _Static_assert(sizeof(struct sosc_tally_slot) == TALLY_SLOT_SIZE, "layout.h");
 _Static_assert(offsetof(struct sosc_tally_slot, handler) == CELL_HANDLER, "layout.h");
 _Static_assert(offsetof(struct sosc_tally_slot, original) == CELL_ORIGINAL, "layout.h");
 _Static_assert(sizeof(struct sosc_tally_call) == TALLY_CALL_SIZE, "layout.h");
-_Static_assert(offsetof(struct sosc_tally_call, rax) == TALLY_CALL_RAX, "layout.h");
-_Static_assert(offsetof(struct sosc_tally_call, r10) == TALLY_CALL_R10, "layout.h");
+_Static_assert(offsetof(struct sosc_tally_call, vectors) == TALLY_CALL_VECTORS, "layout.h");
+_Static_assert(offsetof(struct sosc_tally_call, chain) == TALLY_CALL_CHAIN, "layout.h");
 _Static_assert(offsetof(struct sosc_tally_call, slot) == TALLY_CALL_SLOT, "layout.h");
 _Static_assert(offsetof(struct sosc_tally_call, words) == TALLY_CALL_WORDS, "layout.h");
 _Static_assert(offsetof(struct sosc_tally_call, stack) == TALLY_CALL_STACK, "layout.h");
