@@ -145,4 +145,6 @@ def test_requests_that_overlap(python: str, tmp_path: Path) -> None:
     alone, *overlapping = read(tmp_path / "out")
     assert (alone["overlapped"], left(alone, "leaked")) == (0, {"leaked": 100})
     assert [row["overlapped"] for row in overlapping] == [1, 1]
-    assert left(overlapping[-1], "leaked") == {"leaked": 200}
+    seen = [left(row, "leaked")["leaked"] for row in overlapping]
+    assert max(seen) == 200  # whoever ends last; the other one may write its line later
+    assert min(seen) in (100, 200)

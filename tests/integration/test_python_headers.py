@@ -24,6 +24,7 @@ EVERY = {
     "code_firstlineno": "PyCodeObject co_firstlineno",
     "code_stacksize": "PyCodeObject co_stacksize",
     "code_extra": "PyCodeObject co_extra",
+    "code_consts": "PyCodeObject co_consts",
     "str_compact_data": "PyUnicodeObject data",
     "str_utf8_length": "PyCompactUnicodeObject utf8_length",
     "heaptype_name": "PyHeapTypeObject ht_name",
@@ -53,6 +54,9 @@ OLD = {
     "frame_instr": "PyFrameObject f_lasti",
     "frame_data": "PyFrameObject f_localsplus",
     "code_nlocals": "PyCodeObject co_nlocals",
+    "code_varnames": "PyCodeObject co_varnames",
+    "code_freevars": "PyCodeObject co_freevars",
+    "code_cellvars": "PyCodeObject co_cellvars",
 }
 NEW = {
     "frame_previous": "_PyInterpreterFrame previous",
@@ -62,6 +66,7 @@ NEW = {
     "code_linetable": "PyCodeObject co_linetable",
     "code_bytecode": "PyCodeObject co_code_adaptive",
     "code_nlocals": "PyCodeObject co_nlocalsplus",
+    "code_varnames": "PyCodeObject co_localsplusnames",
     "generator_frame": "PyGenObject gi_iframe",
     "frameobject_data": "PyFrameObject _f_frame_data",
     "dict_keys_head": "PyDictKeysObject dk_indices",
@@ -118,7 +123,8 @@ def members(version: tuple[int, int]) -> dict[str, str]:
     if version < (3, 11):
         table = "co_lnotab" if version == (3, 9) else "co_linetable"
         return EVERY | OLD | {"code_linetable": f"PyCodeObject {table}"}
-    return EVERY | NEW | (CFRAME if version < (3, 13) else CURRENT)
+    entry = {"frame_entry": "_PyInterpreterFrame is_entry"} if version == (3, 11) else {}
+    return EVERY | NEW | entry | (CFRAME if version < (3, 13) else CURRENT)
 
 
 def headers() -> list[tuple[str, str, tuple[int, int]]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-import threading
+from _thread import allocate_lock
 
 from soscope_mem import _agent, _count, _lines, _tables, _tally
 from soscope_mem._agent import Agent, CountingError
@@ -34,7 +34,7 @@ class MadeObjects:
     def __init__(self) -> None:
         """Find the agent. Raises CountingError where objects cannot be counted."""
         self._agent = Agent()
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
         self._users = 0
 
     def open(self) -> None:
@@ -79,7 +79,7 @@ class MadeObjects:
 
     def forked(self) -> None:
         """Have nobody interested in a forked child."""
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
         if self._users:
             self._users = 0
             self._agent.ask(_tables.MADE_END)

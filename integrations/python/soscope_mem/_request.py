@@ -11,8 +11,8 @@ import json
 import os
 import resource
 import sys
-import threading
 import time
+from _thread import allocate_lock
 
 from soscope_mem._agent import CountingError
 from soscope_mem._count import alive, begin_anew, ours
@@ -76,7 +76,7 @@ class _Requests:
 
     def forget(self) -> None:
         """Begin anew in a child: it has no threads but the one that has forked, if that serves."""
-        self.lock = threading.Lock()
+        self.lock = allocate_lock()
         self.under_way: list[Request] = []
 
 

@@ -11,8 +11,8 @@ import ctypes
 import os
 import struct
 import sys
-import threading
 import time
+from _thread import allocate_lock
 
 from soscope_mem import _agent
 from soscope_mem._agent import CountingError
@@ -134,7 +134,7 @@ class Tally:
         self._usable = _address(process, "malloc_usable_size")
         if not self._iterate:
             raise CountingError("calls cannot be counted: there is no dl_iterate_phdr")
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
         self._users = 0
         self._resident = 0
         self._is_timed = not _is_clock_forbidden(process)
@@ -273,7 +273,7 @@ class Tally:
     def _forked(self) -> None:
         """Have nobody's counts in a forked child: whoever was interested is its parent's."""
         self._users = 0
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
 
 
 def _answer_of(request: ctypes.Array[ctypes.c_char]) -> dict[str, int]:

@@ -11,8 +11,8 @@ import gc
 import os
 import resource
 import sys
-import threading
 import time
+from _thread import allocate_lock
 
 from soscope_mem import _made
 from soscope_mem._agent import CountingError
@@ -130,7 +130,7 @@ class Meter:
         self._tally: Tally | None = None
         self._made: MadeObjects | None = None
         self._is_made_open = False
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
         self._users = 0
         self._collections = _Collections()
         try:
@@ -228,7 +228,7 @@ class Meter:
         return groups
 
     def _forked(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
         if self._users:
             self._users = 0
             gc.callbacks[:] = [each for each in gc.callbacks if each is not self._collections]

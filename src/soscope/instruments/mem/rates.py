@@ -22,7 +22,7 @@ class Rates:
     >>> from soscope.instruments.mem.rates import Rates
     >>> rates = Rates()
     >>> rates.made(np.array([1 << 40, (1 << 40) + (1 << 33)]), np.ones(2), np.array([8.0, 4.0]))
-    >>> rates.sums[:, 1].sum()
+    >>> float(rates.sums[:, 1].sum())
     12.0
     """
 
