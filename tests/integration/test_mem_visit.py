@@ -179,7 +179,7 @@ print("the end", flush=True)
 @pytest.mark.parametrize("python", few_pythons())
 def test_threads_that_wait_for_the_lock_of_the_interpreter(python: str) -> None:
     with servant(python, _THREADS) as busy:
-        for _ in range(6):
+        for _ in range(3):
             done = soscope("mem", "snapshot", "--json", "-p", busy.pid)
             assert done.returncode == 0, done.stderr
             assert json.loads(done.stdout)["survivors"]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 
 import pytest
 
@@ -124,8 +125,16 @@ def test_pages_that_were_never_touched_are_read_as_zeros_and_stay_away() -> None
 
 def test_a_heap_that_is_too_large_to_be_copied_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heap, "available", lambda: 4096)
-    with Process(os.getpid(), is_gentle=True) as process:
-        look = looking.look_at(process)
+    # a process of its own: this one may be large by now
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        other.stdin.write(b"up")
+        other.stdin.flush()
+        other.stdout.read(2)
+        with Process(other.pid, is_gentle=True) as process:
+            look = looking.look_at(process)
+        other.stdin.close()
     assert "would not fit" in look.unread
     assert look.arenas == []
     assert sum(part.bytes for part in look.parts) == look.rss
