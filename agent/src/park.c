@@ -51,12 +51,14 @@ struct sosc_parked *sosc_parked_find(struct sosc_thread *thread, uint64_t sp, ui
 	return latest;
 }
 
-// Whether both are calls that one instrument sees.
+// Whether both are calls that one instrument sees. @key is 0 where a session began while a signal
+// handler had interrupted the one that parked: the call was of the session before.
 static bool same_instrument(uint64_t key, const struct sosc_cell *cell)
 {
 	uint64_t index = (key - (uint64_t)sosc_cells) / sizeof(*cell);
 
-	return sosc_layers[index].instrument == sosc_layers[sosc_cell_index(cell)].instrument;
+	return !key ||
+	       sosc_layers[index].instrument == sosc_layers[sosc_cell_index(cell)].instrument;
 }
 
 /**

@@ -65,6 +65,22 @@ static void jump(uint64_t *seed)
 		depth--; // with a frame goes all that has been tail-called in it
 }
 
+// A call that another session interrupts while it is parked: the table is wiped meanwhile.
+static void interrupted(struct sosc_thread *thread)
+{
+	struct sosc_cell *cell = &sosc_cells[1];
+	uint64_t sp = 0x7ffff0000000;
+	struct sosc_parked *place = sosc_parked_place(thread, sp, cell, false);
+
+	CHECK(place && !place->sp);
+	place->cell = (uint64_t)cell;
+	sosc_threads_again(0);
+	place->sp = sp;
+	CHECK(!place->cell);
+	CHECK(sosc_parked_place(thread, sp, cell, false) == place);
+	CHECK(!place->sp);
+}
+
 int main(int argc, char **argv)
 {
 	uint64_t seed = strtoull(argv[1], NULL, 0);
@@ -90,6 +106,7 @@ int main(int argc, char **argv)
 	}
 	while (depth)
 		leave(thread);
+	interrupted(thread);
 	CHECK(missing * 100 < stamp);
 	printf("%lu calls, %lu without a place\n", stamp, missing);
 	return 0;
