@@ -4,7 +4,7 @@
 PYTHON ?=
 JOBS ?= 2
 VENV := .venv/bin
-C_FILES = $(wildcard agent/src/*.[ch] agent/include/soscope/*.h tests/targets/*.[ch] \
+C_FILES = $(wildcard agent/src/*.[ch] agent/src/mem/*.[ch] agent/include/soscope/*.h tests/targets/*.[ch] \
 	tests/targets/*.cc tests/targets/*.hh)
 
 .DEFAULT_GOAL := help

@@ -12,7 +12,7 @@
 #include "instrument.h"
 #include "loader.h"
 #include "namespace.h"
-#include "objects.h"
+#include "mem/objects.h"
 #include "patch.h"
 #include "record.h"
 #include "ring.h"

@@ -54,7 +54,7 @@ OPTIONS = {
 @functools.cache
 def sources() -> str:
     """Return all text that goes into the programs."""
-    files = [*(AGENT / "src").iterdir(), *(AGENT / "include" / "soscope").iterdir()]
+    files = [*(AGENT / "src").rglob("*.[ch]"), *(AGENT / "include" / "soscope").iterdir()]
     files += HOST.iterdir()
     return "\0".join(path.read_text() for path in sorted(files) if path.suffix in {".c", ".h"})
 
@@ -64,7 +64,7 @@ def objects(compiler: str, *flags: str) -> tuple[Path, ...]:
     """Compile everything but the test programs themselves, once."""
     key = hashlib.sha256("\0".join([sources(), compiler, *flags]).encode()).hexdigest()[:16]
     folder = FOLDER / "agent" / f"{compiler}-{key}"
-    units = [path for path in sorted((AGENT / "src").glob("*.c")) if path.stem not in LEFT_OUT]
+    units = [path for path in sorted((AGENT / "src").rglob("*.c")) if path.stem not in LEFT_OUT]
     units.append(HOST / "host.c")
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)

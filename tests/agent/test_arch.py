@@ -23,7 +23,7 @@ def found(pattern: str, *, own: bool) -> list[str]:
     """Return file and line of each match, in the files of a processor or in the others."""
     return [
         f"{path.name}:{number}: {line.strip()}"
-        for path in sorted((AGENT / "src").iterdir())
+        for path in sorted((AGENT / "src").rglob("*.*"))
         if path.name.startswith(OWN) is own
         for number, line in enumerate(path.read_text().splitlines(), 1)
         if re.search(pattern, line)

@@ -274,7 +274,7 @@ def test_nobody_makes_other_calls() -> None:
     """
     sources = {
         path.name: re.sub(r"//.*", "", path.read_text())
-        for path in (REPOSITORY / "agent" / "src").glob("*.[chS]*")
+        for path in (REPOSITORY / "agent" / "src").rglob("*.[chS]*")
     }
     sources.pop("arch_x86_64_apart.S")
     sources.pop("tallypeers.c")

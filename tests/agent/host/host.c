@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host.h"
 
-#include "blocks.h"
+#include "mem/blocks.h"
 #include "cell.h"
 #include "counts.h"
 #include "handler.h"

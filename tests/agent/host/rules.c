@@ -7,7 +7,7 @@
 #include "host.h"
 
 #include "image.h"
-#include "rules.h"
+#include "mem/rules.h"
 
 #include <dlfcn.h>
 

@@ -4,7 +4,7 @@
 #include "host.h"
 
 #include "agent.h"
-#include "blocks.h"
+#include "mem/blocks.h"
 #include "instrument.h"
 #include "soscope/stream.h"
 

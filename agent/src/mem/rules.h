@@ -49,6 +49,7 @@ _Static_assert(RULE_TAG_BITS + RULE_BITS == 64, "a word of the cache");
 
 extern uint64_t sosc_rules[2 << RULE_PAIR_BITS];
 extern uint32_t sosc_rules_epoch; // counts images that have gone
+extern bool sosc_rules_used;
 
 // code_x86_64_frames.c
 bool sosc_is_behind_call(const uint8_t *code);
@@ -57,7 +58,7 @@ bool sosc_is_plt_rule(const uint8_t *shape, uint64_t size, uint64_t addr, int64_
 
 uint32_t sosc_rule_learn(uint64_t addr);
 uint32_t sosc_rule_interrupted(uint64_t addr);
-void sosc_rules_forget(void);
+void sosc_rules_wipe(void);
 
 /** The rule of a return address; RULE_NONE where it is none. */
 static inline uint32_t sosc_rule_of(uint64_t addr)
@@ -73,6 +74,14 @@ static inline uint32_t sosc_rule_of(uint64_t addr)
 			return (uint32_t)word & ((1u << RULE_BITS) - 1);
 	}
 	return sosc_rule_learn(addr);
+}
+
+/** Images have gone. Here, so that nobody's code page is needed who has no rules. */
+static inline void sosc_rules_forget(void)
+{
+	__atomic_fetch_add(&sosc_rules_epoch, 1, __ATOMIC_RELAXED);
+	if (__atomic_load_n(&sosc_rules_used, __ATOMIC_RELAXED))
+		sosc_rules_wipe();
 }
 
 #pragma GCC visibility pop

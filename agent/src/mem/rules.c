@@ -45,14 +45,11 @@ enum { KEPT_MAX = 8 }; // states that an FDE remembers at once
 uint64_t sosc_rules[2 << RULE_PAIR_BITS];
 uint32_t sosc_rules_epoch;
 
-static bool is_used;
+bool sosc_rules_used;
 
 /** An image has gone: others may come to where it was. */
-void sosc_rules_forget(void)
+void sosc_rules_wipe(void)
 {
-	__atomic_fetch_add(&sosc_rules_epoch, 1, __ATOMIC_RELAXED);
-	if (!__atomic_load_n(&is_used, __ATOMIC_RELAXED))
-		return;
 	for (uint32_t i = 0; i < 2 << RULE_PAIR_BITS; i++)
 		__atomic_store_n(&sosc_rules[i], 0, __ATOMIC_RELAXED);
 }
@@ -338,8 +335,8 @@ static void keep(uint64_t addr, uint32_t rule)
 	uint64_t *pair = &sosc_rules[product >> RULE_TAG_BITS << 1];
 	uint64_t word = product << RULE_BITS | rule;
 
-	if (!is_used)
-		__atomic_store_n(&is_used, true, __ATOMIC_RELAXED);
+	if (!sosc_rules_used)
+		__atomic_store_n(&sosc_rules_used, true, __ATOMIC_RELAXED);
 	if (__atomic_load_n(&pair[0], __ATOMIC_RELAXED))
 		pair++;
 	__atomic_store_n(pair, word, __ATOMIC_RELAXED);
