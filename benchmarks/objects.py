@@ -88,7 +88,7 @@ def _blocks(tools: Tools, table: Table, count: int, threads: int) -> None:
     }
     if shutil.which("heaptrack"):
         cases["heaptrack"] = _timer(
-            ["heaptrack", "--record-only", "-o", tools.path("heaptrack"), *work], keep="."
+            ["heaptrack", "--raw", "-o", tools.path("heaptrack"), *work], keep="."
         )
     figures, failed = rounds(count, cases)
     name = f"C, malloc/free, {_PAIRS:,} pairs a part, {threads} threads"

@@ -21,6 +21,7 @@ if __package__ in (None, ""):
 from benchmarks import (
     attach,
     calls,
+    heaps,
     hook,
     inject,
     layers,
@@ -42,8 +43,8 @@ from benchmarks.rows import Table
 from benchmarks.tools import HERE, PEERS, TOP, Tools
 
 PARTS = [
-    "calls", "layers", "inject", "patch", "hook", "objects", "sweep", "json", "stream", "reading",
-    "memory", "startup", "resolve", "attach", "map",
+    "calls", "layers", "inject", "patch", "hook", "objects", "heaps", "sweep", "json", "stream",
+    "reading", "memory", "startup", "resolve", "attach", "map",
 ]  # fmt: skip
 
 
@@ -67,6 +68,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--drgn-python", default=sys.executable, help="an interpreter that has the package drgn"
     )
+    parser.add_argument(
+        "--memray-python", default=sys.executable, help="an interpreter that has the package memray"
+    )
     parser.add_argument("-o", "--output", default=os.path.join(HERE, "RESULTS.md"))
     return parser.parse_args()
 
@@ -85,6 +89,8 @@ def _measure(tools: Tools, parts: list[str], count: int, *, quick: bool) -> list
         tables.append(hook.measure(tools, count, _say))
     if "objects" in parts:
         tables.append(objects.measure(tools, count, _say))
+    if "heaps" in parts:
+        tables.append(heaps.measure(tools, count, _say))
     if "sweep" in parts:
         tables.append(sweep.measure(tools, count, _say))
     if "json" in parts:
@@ -126,7 +132,13 @@ def main() -> int:
     words = [os.path.basename(word) if os.path.isabs(word) else word for word in sys.argv[1:]]
     with tempfile.TemporaryDirectory(prefix="soscope-bench-") as work:
         peers = [peer for peer in arguments.peers.split(",") if peer]
-        tools = Tools(work, peers, arguments.frida_python, arguments.drgn_python)
+        tools = Tools(
+            work,
+            peers,
+            arguments.frida_python,
+            arguments.drgn_python,
+            arguments.memray_python,
+        )
         try:
             tools.build()
         except Failed as error:

@@ -14,16 +14,24 @@ from benchmarks.measure import Failed, run
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(HERE)
 TARGETS = os.path.join(HERE, "targets")
-PEERS = ["uftrace", "ltrace", "audit", "frida", "gdb", "lldb", "drgn", "fiu-run"]
+PEERS = ["uftrace", "ltrace", "audit", "frida", "gdb", "lldb", "drgn", "fiu-run", "memray"]
 
 
 class Tools:
     """Where programs were built and what is there to trace them with."""
 
-    def __init__(self, work: str, peers: list[str], frida_python: str, drgn_python: str) -> None:
+    def __init__(
+        self,
+        work: str,
+        peers: list[str],
+        frida_python: str,
+        drgn_python: str,
+        memray_python: str = "",
+    ) -> None:
         self.work = work
         self.frida_python = frida_python
         self.drgn_python = drgn_python
+        self.memray_python = memray_python
         self.soscope = self._soscope()
         self.missing: dict[str, str] = {}
         self.peers = [peer for peer in peers if self._is_there(peer)]
@@ -45,7 +53,11 @@ class Tools:
     def _is_there(self, peer: str) -> bool:
         if peer == "audit":
             return True
-        packages = {"frida": self.frida_python, "drgn": self.drgn_python}
+        packages = {
+            "frida": self.frida_python,
+            "drgn": self.drgn_python,
+            "memray": self.memray_python,
+        }
         if peer not in packages:
             if shutil.which(peer) is None:
                 self.missing[peer] = "not installed"
