@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from json.encoder import encode_basestring_ascii as quoted
 
+from soscope.instruments.trace.backlog import Backlog
 from soscope.instruments.trace.listener import Listener
 from soscope.model.call import (
     ENDED_LOST,
@@ -28,7 +29,6 @@ from soscope.model.slot import TracedSlot, is_error
 from soscope.prototypes import Prototypes
 from soscope.prototypes.argument import Argument
 from soscope.report.output import Output
-from soscope.report.trace.backlog import Backlog
 from soscope.report.trace.display import Display
 from soscope.report.words import signal_name
 from soscope.select.filter import Selection

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`soscope export`: write the calls of a recording for other programs."""
+
+from __future__ import annotations
+
+from soscope.cli.main import Invocation, note
+from soscope.errors import RecordingError
+from soscope.options.export import parse
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from soscope.cli.wholefile import WholeFile
+    from soscope.export.settings import ExportSettings
+    from soscope.instruments.trace.replay import Replay
+
+
+def run(invocation: Invocation) -> int:
+    """Run the verb; return 0, or 1 if the recording is damaged or ends too early."""
+    options = parse(invocation.words)
+    invocation.debug |= options.debug
+
+    # --help and usage errors need none of these
+    from soscope.cli.wholefile import WholeFile
+    from soscope.instruments.trace.replay import Replay
+    from soscope.instruments.trace.settings import MODE_TRACE
+
+    replay = Replay(options.path)
+    try:
+        if replay.mode != MODE_TRACE:
+            raise RecordingError(
+                f"{options.path}: it has no calls, only their numbers",
+                hint="record them: soscope trace --record, without -c and --count-only",
+            )
+        with WholeFile(options.output, not_over=options.path) as file:
+            notes = _write(replay, options.format, file, options.settings)
+        recording = replay.recording
+        if recording.damage is not None:
+            notes.append(f"{recording.path}: {recording.damage}")
+        elif not recording.complete:
+            notes.append(f"the recording ends early: {recording.why}")
+        for line in notes:
+            note(line)
+        return 0 if recording.complete else 1
+    finally:
+        replay.close()
+
+
+def _write(replay: Replay, name: str, file: WholeFile, settings: ExportSettings) -> list[str]:
+    """Write all calls; return notes, the last of which says what reads the file."""
+    if name == "jsonl":
+        return _json_lines(replay, file, settings)
+    module = _module(name)
+    notes: list[str] = module.export(replay, file.write, settings)
+    viewer: str = module.VIEWER
+    if viewer and not file.is_stdout:
+        notes.append(f"{name}: {viewer.replace('FILE', file.path)}")
+    return notes
+
+
+def _module(name: str) -> ModuleType:
+    from importlib import import_module
+
+    return import_module(f"soscope.export.{name}")
+
+
+def _json_lines(replay: Replay, file: WholeFile, settings: ExportSettings) -> list[str]:
+    """Write what `soscope trace --json` does."""
+    from soscope.report.output import Output
+    from soscope.report.trace.display import Display
+    from soscope.report.trace.json import JsonLinesListener
+
+    output = Output(file.fd, file.path)
+    replay.run(JsonLinesListener(output, Display(string_limit=settings.string_limit)))
+    if output.error is not None:
+        raise output.error
+    return []

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A file that holds either all that is written, or what it held before."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+
+from soscope.errors import SoscopeError, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_STDOUT = 1
+
+
+class WholeFile:
+    """Written aside and renamed; `-` and what is no regular file is written as it comes.
+
+    >>> with WholeFile("run.folded") as file:
+    ...     file.write(b"a;b 1\\n")
+
+    Raises UsageError where it would replace the file `not_over`, SoscopeError where it cannot be
+    written, BrokenPipeError where nobody reads any more.
+    """
+
+    def __init__(self, path: str, *, not_over: str | None = None) -> None:
+        self.path = path
+        self.is_stdout = path == "-"
+        self._aside = ""
+        if self.is_stdout:
+            self.fd = _STDOUT
+            return
+        if not_over is not None and os.path.exists(path) and os.path.samefile(path, not_over):
+            raise UsageError("-o names the recording itself")
+        try:
+            if os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode):
+                self.fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY)
+                return
+            target = os.path.realpath(path)
+            folder, name = os.path.split(target)
+            self.fd, self._aside = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def write(self, data: bytes) -> None:
+        """Write all of some bytes."""
+        rest = memoryview(data)
+        try:
+            while rest:
+                rest = rest[os.write(self.fd, rest) :]
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def __enter__(self) -> WholeFile:  # noqa: PYI034  as everywhere here
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        if self.is_stdout:
+            return
+        os.close(self.fd)
+        if not self._aside:
+            return
+        if kind is not None:
+            os.unlink(self._aside)
+            return
+        try:
+            os.replace(self._aside, os.path.realpath(self.path))
+        except OSError as failure:
+            os.unlink(self._aside)
+            raise self._failed(failure) from failure
+
+    def _failed(self, error: OSError) -> SoscopeError:
+        reason = (error.strerror or "").lower()
+        return SoscopeError(
+            f"cannot write '{self.path}': {reason}", slug="output", errno=error.errno
+        )

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Comma-separated values (RFC 4180), a row for each call in the order of their beginnings."""
+
+from __future__ import annotations
+
+from _collections_abc import Callable
+
+from soscope.export.settings import ExportSettings
+from soscope.export.timeline import names, texts
+from soscope.instruments.trace.backlog import Backlog
+from soscope.instruments.trace.listener import Listener
+from soscope.model.call import ENDED_LOST, Entry, Event, Exit
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.instruments.trace.outcome import TraceOutcome
+    from soscope.instruments.trace.replay import Replay
+    from soscope.prototypes import Prototypes
+    from soscope.select.filter import Selection
+
+VIEWER = ""
+COLUMNS = (
+    "time_ns", "pid", "tid", "caller", "callee", "symbol", "args", "result", "errno",
+    "duration_ns", "ended",
+)  # fmt: skip
+
+
+def export(replay: Replay, write: Callable[[bytes], object], settings: ExportSettings) -> list[str]:
+    """Write all calls; return notes."""
+    replay.run(_CsvRows(write, settings.string_limit))
+    return []
+
+
+class _CsvRows(Listener):
+    def __init__(self, write: Callable[[bytes], object], limit: int) -> None:
+        self._limit = limit
+        self._prototypes: Prototypes
+        self._write = write
+        self._backlog = Backlog(self._encoded)
+        self._backlog.add(",".join(COLUMNS) + "\r\n")
+
+    def _encoded(self, text: str) -> None:
+        self._write(text.encode("utf-8", "surrogateescape"))
+
+    def begin(self, prototypes: Prototypes, selection: Selection) -> None:
+        self._prototypes = prototypes
+
+    def events(self, batch: list[Event]) -> None:
+        backlog = self._backlog
+        for event in batch:
+            if isinstance(event, Entry):
+                if event.entry_only:
+                    backlog.add(self._row(event, None, ""))
+                else:
+                    backlog.open(event)
+            elif isinstance(event, Exit):
+                entry = event.entry
+                if entry is not None and not event.is_inherited and backlog.is_open(entry):
+                    backlog.close(entry, self._row(entry, event, event.ended))
+        backlog.write()
+
+    def end(self, outcome: TraceOutcome) -> None:
+        for entry in self._backlog.still_open():
+            self._backlog.close(entry, self._row(entry, None, ENDED_LOST))
+        self._backlog.write(everything=True)
+
+    def _row(self, entry: Entry, leave: Exit | None, ended: str) -> str:
+        caller, callee = names(entry)
+        arguments, result, errno = texts(self._prototypes, entry, leave, self._limit)
+        known = leave is not None and leave.duration_ns is not None
+        cells = (
+            f"{entry.time_ns},{entry.pid},{entry.tid}",
+            _cell(caller),
+            _cell(callee),
+            _cell(entry.slot.symbol),
+            _cell(arguments),
+            _cell(result),
+            errno,
+            str(leave.duration_ns) if leave is not None and known else "",
+            ended,
+        )
+        return ",".join(cells) + "\r\n"
+
+
+def _cell(text: str) -> str:
+    if any(sign in text for sign in ',"\r\n'):
+        return '"' + text.replace('"', '""') + '"'
+    return text

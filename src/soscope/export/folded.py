@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Folded stacks, as flamegraph.pl, inferno and speedscope read them: `a;b;c WEIGHT`.
+
+A stack is a chain of calls that are open at once. Its root is the program, a frame is
+"callee`symbol". The weight is self time in nanoseconds, or the number of calls.
+"""
+
+from __future__ import annotations
+
+from _collections_abc import Callable, Iterator
+
+from soscope.export.settings import CALLS, ExportSettings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.instruments.trace.replay import Replay
+    from soscope.model.slot import TracedSlot
+    from soscope.recording.columns import Columns
+    from soscope.recording.names import Programs
+
+VIEWER = "flamegraph.pl FILE > FILE.svg draws it"
+
+
+def export(replay: Replay, write: Callable[[bytes], object], settings: ExportSettings) -> list[str]:
+    """Write a line for each stack; return notes."""
+    from soscope.recording.columns import batches
+
+    stacks = _Stacks(replay.recording.programs)
+    for columns in batches(replay.recording):
+        stacks.add(columns)
+    by_calls = settings.weight == CALLS
+    for line in stacks.lines(by_calls=by_calls):
+        write(line.encode("utf-8", "surrogateescape"))
+    if stacks.untimed and not by_calls:
+        return [f"{stacks.untimed:,} calls without a known duration weigh nothing"]
+    return []
+
+
+class _Stacks:
+    """Weights of stacks; a stack is the stack below it and a function."""
+
+    def __init__(self, programs: Programs) -> None:
+        self._programs = programs
+        self._numbers: dict[tuple[int, int], int] = {}  # (below or -1, function) -> its number
+        self._calls: list[int] = []
+        self._ns: list[int] = []
+        # by thread: stack, and whether its duration is known, of each open call
+        self._open: dict[tuple[int, int, int], list[tuple[int, bool]]] = {}
+        self.untimed = 0
+
+    def add(self, columns: Columns) -> None:
+        """Add calls, which come in the order of their times."""
+        numbers, calls, ns = self._numbers, self._calls, self._ns
+        threads = zip(
+            columns.program.tolist(), columns.pid.tolist(), columns.tid.tolist(), strict=True
+        )
+        functions = (columns.program << 28 | columns.slot).tolist()
+        rest = zip(functions, columns.depth.tolist(), columns.duration_ns.tolist(), strict=True)
+        for thread, (function, depth, duration) in zip(threads, rest, strict=True):
+            open_calls = self._open.get(thread)
+            if open_calls is None:
+                open_calls = self._open[thread] = []
+            del open_calls[depth:]
+            below, has_time = open_calls[-1] if open_calls else (-1, False)
+            key = below, function
+            number = numbers.get(key)
+            if number is None:
+                number = numbers[key] = len(numbers)
+                calls.append(0)
+                ns.append(0)
+            calls[number] += 1
+            is_known = duration >= 0
+            if is_known:
+                ns[number] += duration
+                if has_time:
+                    ns[below] -= duration
+            else:
+                self.untimed += 1
+            open_calls.append((number, is_known))
+
+    def lines(self, *, by_calls: bool) -> Iterator[str]:
+        """Yield a line for each stack that weighs something, in the order of their texts."""
+        slots: dict[int, TracedSlot] = {}
+        texts: list[str] = []
+        merged: dict[str, int] = {}
+        for (below, function), number in self._numbers.items():
+            slot = slots.get(function)
+            if slot is None:
+                program = self._programs[function >> 28]
+                slot = slots[function] = program.slot(function & 0xFFF_FFFF)
+            root = self._root(function >> 28) if below < 0 else texts[below]
+            callee = slot.callee.name if slot.callee else "?"
+            texts.append(f"{root};{_frame(callee)}`{_frame(slot.symbol)}")
+            weight = self._calls[number] if by_calls else max(0, self._ns[number])
+            if weight:
+                merged[texts[number]] = merged.get(texts[number], 0) + weight
+        for text in sorted(merged):
+            yield f"{text} {merged[text]}\n"
+
+    def _root(self, program: int) -> str:
+        return _frame(self._programs[program].path.rpartition("/")[2]) or "?"
+
+
+def _frame(name: str) -> str:
+    """Return a name without what separates frames and lines."""
+    return name.replace(";", ":").replace("\n", " ")

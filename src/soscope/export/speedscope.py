@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""speedscope's own JSON: an evented profile for each thread, in nanoseconds.
+
+https://www.speedscope.app/file-format-schema.json
+"""
+
+from __future__ import annotations
+
+from _collections_abc import Callable
+from json.encoder import encode_basestring_ascii as quoted
+
+from soscope.export.settings import ExportSettings
+from soscope.export.timeline import Thread, Timeline, names
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.instruments.trace.replay import Replay
+    from soscope.model.call import Entry, Exit, ProcessStart
+
+VIEWER = "open it in https://www.speedscope.app, or type: speedscope FILE"
+_SCHEMA = "https://www.speedscope.app/file-format-schema.json"
+
+
+def export(replay: Replay, write: Callable[[bytes], object], settings: ExportSettings) -> list[str]:
+    """Write all calls, which are in memory meanwhile; return notes."""
+    del settings
+    listener = _Speedscope(write, " ".join(replay.command) or replay.recording.path)
+    replay.run(listener)
+    return listener.notes()
+
+
+class _Speedscope(Timeline):
+    def __init__(self, write: Callable[[bytes], object], name: str) -> None:
+        super().__init__()
+        self._write = write
+        self._name = name
+        self._frames: dict[tuple[str, str], int] = {}
+        self._events: dict[Thread, list[str]] = {}
+        self._programs: dict[int, str] = {}
+
+    def started(self, event: ProcessStart) -> None:
+        self._programs[event.pid] = event.program.rpartition("/")[2]
+
+    def instant(self, thread: Thread, entry: Entry) -> None:
+        self.opened(thread, entry)
+        self.closed(thread, entry, None, entry.time_ns)
+
+    def opened(self, thread: Thread, entry: Entry) -> None:
+        self._add(thread, "O", entry, entry.time_ns)
+
+    def closed(self, thread: Thread, entry: Entry, leave: Exit | None, time_ns: int) -> None:
+        self._add(thread, "C", entry, time_ns)
+
+    def _add(self, thread: Thread, kind: str, entry: Entry, time_ns: int) -> None:
+        key = entry.slot.symbol, names(entry)[1]
+        frame = self._frames.setdefault(key, len(self._frames))
+        at = time_ns - self.first_ns
+        event = f'{{"type":"{kind}","frame":{frame},"at":{at}}}'
+        self._events.setdefault(thread, []).append(event)
+
+    def finished(self) -> None:
+        frames = ",".join(
+            f'{{"name":{quoted(symbol)},"file":{quoted(image)}}}' for symbol, image in self._frames
+        )
+        head = (
+            f'{{"$schema":{quoted(_SCHEMA)},"exporter":"soscope","name":{quoted(self._name)},'
+            f'"shared":{{"frames":[{frames}]}},"profiles":['
+        )
+        self._write(head.encode())
+        end = self.last_ns - self.first_ns
+        for number, ((pid, tid), events) in enumerate(self._events.items()):
+            program = self._programs.get(pid, "")
+            head = (
+                f'{"," if number else ""}\n{{"type":"evented",'
+                f'"name":{quoted(f"{program} {pid}/{tid}".strip())},"unit":"nanoseconds",'
+                f'"startValue":0,"endValue":{end},"events":[\n'
+            )
+            self._write((head + ",\n".join(events) + "]}").encode())
+        self._write(b"]}\n")

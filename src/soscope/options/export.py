@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of `soscope export`."""
+
+from __future__ import annotations
+
+from soscope.errors import UsageError
+from soscope.export.settings import FORMATS, WEIGHTS, ExportSettings, format_of
+from soscope.options.display import DEBUG
+from soscope.options.table import VALUE, Option
+from soscope.options.units import parse_count
+from soscope.options.verb import Verb
+
+USAGE = "soscope export [options] -o OUT REC"
+
+SHORT = f"""\
+usage: {USAGE}
+
+Write the calls of a recording that soscope trace --record made for another program.
+
+  -o OUT            the file; its ending says the format, or:
+  --format FORMAT   perfetto, chrome, firefox, speedscope, folded, parquet, csv or jsonl
+
+  soscope export -o run.pftrace run.sosr     # for ui.perfetto.dev
+  soscope export -o run.folded run.sosr      # for flamegraph.pl
+
+soscope export --help lists all options.
+"""
+
+DESCRIPTION = """\
+Write the calls of a recording that soscope trace --record made for another program. OUT is made
+anew, and holds either all of the calls or what it held before. Nothing of the target is needed.
+"""
+
+EPILOG = """\
+endings: .pftrace and .perfetto-trace, .chrome.json, .firefox.json, .speedscope.json, .folded,
+.parquet, .csv, .jsonl.
+
+exit status: 0 fine, 1 the recording is damaged or not complete, or has no calls, or OUT cannot be
+written, 2 wrong usage.
+"""
+
+OPTIONS = [
+    DEBUG,
+    Option(
+        "-o",
+        "--output",
+        dest="output",
+        kind=VALUE,
+        metavar="OUT",
+        group="where to",
+        help="write OUT; -: standard output",
+    ),
+    Option(
+        "--format",
+        dest="format",
+        kind=VALUE,
+        metavar="FORMAT",
+        group="what to write",
+        help="perfetto, chrome, firefox, speedscope, folded, parquet, csv or jsonl (by OUT's "
+        "ending)",
+    ),
+    Option(
+        "--weight",
+        dest="weight",
+        kind=VALUE,
+        metavar="ns|calls",
+        group="what to write",
+        help="folded: what a stack weighs, its self time (ns) or its calls",
+    ),
+    Option(
+        "-s",
+        "--string-limit",
+        dest="string_limit",
+        kind=VALUE,
+        metavar="N",
+        default=32,
+        convert=parse_count,
+        group="what to write",
+        help="bytes of a string to show (32)",
+    ),
+]
+
+VERB = Verb(
+    "export",
+    OPTIONS,
+    usage=USAGE,
+    short=SHORT,
+    description=DESCRIPTION,
+    epilog=EPILOG,
+    argument=("REC", "the recording"),
+    least=1,
+    most=1,
+)
+make_parser = VERB.make_parser
+
+
+class ExportOptions:
+    """What `soscope export` was told."""
+
+    __slots__ = ("debug", "format", "output", "path", "settings")
+
+    def __init__(
+        self, path: str, output: str, format_: str, settings: ExportSettings, *, debug: bool
+    ) -> None:
+        self.path = path
+        self.output = output
+        self.format = format_
+        self.settings = settings
+        self.debug = debug
+
+
+def parse(arguments: list[str]) -> ExportOptions:
+    """Parse the words behind `soscope export`. Raises UsageError, or SystemExit for help."""
+    values, (path,) = VERB.read(arguments)
+    if values.output is None:
+        raise UsageError("no file to write", hint=f"usage: {USAGE}")
+    chosen = values.format or format_of(values.output)
+    known = ", ".join(FORMATS)
+    if chosen is None:
+        hint = f"--format {known}"
+        raise UsageError(f"the ending of '{values.output}' means no format", hint=hint)
+    if chosen not in FORMATS:
+        raise UsageError(f"there is no format '{chosen}'", hint=f"the formats: {known}")
+    settings = ExportSettings(string_limit=values.string_limit)
+    if values.weight is not None:
+        if values.weight not in WEIGHTS:
+            raise UsageError(f"--weight is '{values.weight}', neither ns nor calls")
+        if chosen != "folded":
+            raise UsageError(f"--weight is for folded stacks, and {chosen} has none")
+        settings.weight = values.weight
+    return ExportOptions(path, values.output, chosen, settings, debug=values.debug)
