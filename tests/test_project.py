@@ -77,6 +77,8 @@ def test_c_is_formatted() -> None:
 
 def test_no_file_is_too_long() -> None:
     sources = files(".py", ".c", ".h", ".S", ".cc", ".hh", ".sh", ".lds")
+    # declarations are a table: a line for each function of one library
+    sources = [path for path in sources if path.parent.name != "prototypes" or path.suffix != ".h"]
     lengths = {path: len(path.read_text().splitlines()) for path in sources}
     assert not names(path for path, lines in lengths.items() if lines > TOO_LONG)
 

@@ -23,7 +23,7 @@ from soscope.select.automaton import Automaton, compile_bre
 from soscope.wire import layout
 
 # These come first, in this order: the others use what they declare.
-_FIRST = ("types.h", "structs.h")
+_FIRST = ("types.h", "enums.h", "structs.h")
 _NOT_DECLARATIONS = "annotations.h"
 
 
@@ -32,8 +32,7 @@ def compile_directory(directory: str) -> bytes:
 
     Raises FormatError for a faulty declaration, OSError where a file cannot be read.
     """
-    sets = ConstantSets()
-    sets.read(_text(directory, "constants.txt"), "constants.txt")
+    sets = read_constants(directory)
     sets.enums["errno"] = {number: name for number, (name, _) in ERRNOS.items()}
     special = Special()
     special.read(_text(directory, "special.txt"), "special.txt")
@@ -94,6 +93,15 @@ def read_declarations(directory: str) -> Declarations:
     for name in (*_FIRST, *others):
         declarations.read(_text(directory, name), name)
     return declarations
+
+
+def read_constants(directory: str) -> ConstantSets:
+    """Read all sets of names in `directory`. Raises FormatError, OSError."""
+    sets = ConstantSets()
+    for name in sorted(os.listdir(directory)):
+        if name.startswith("constants") and name.endswith(".txt"):
+            sets.read(_text(directory, name), name)
+    return sets
 
 
 def main(arguments: list[str]) -> int:

@@ -104,7 +104,7 @@ class Prototypes:
 
     def __init__(self, source: compiled.Compiled) -> None:
         self._compiled = source
-        self._rows: list[FunctionRow] | None = None
+        self._rows: compiled.Rows | None = None
         self._by_name: dict[str, int] = {}
         self._listed: dict[str, Listed] = {}
         self._names: NamedTypes | None = None
@@ -277,14 +277,14 @@ class Prototypes:
 
     # ---- details, when they are needed
 
-    def _load(self) -> list[FunctionRow]:
+    def _load(self) -> compiled.Rows:
         if self._rows is None:
             from soscope.prototypes.show import NamedTypes
 
             details = self._compiled.details()
-            rows, self._by_name, enums, flags, structs, self._listed = details
+            packed, self._by_name, enums, flags, structs, self._listed = details
             self._names = NamedTypes(enums, flags, structs)
-            self._rows = rows
+            self._rows = compiled.Rows(packed)
         return self._rows
 
     def _printer(self, slot: TracedSlot) -> Printer | None:

@@ -14,10 +14,10 @@ from struct import Struct
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.prototypes.row import AutomatonParts, Details
+    from soscope.prototypes.row import AutomatonParts, FunctionRow, PackedDetails
 
 # Changes whenever rows, tables or programs mean something else than before.
-MAGIC = b"soscope prototypes 3\n\0\0\0"
+MAGIC = b"soscope prototypes 4\n\0\0\0"
 
 # Parts of the file.
 TABLE_FULL = 0  # SEC_FUNCTIONS
@@ -57,10 +57,27 @@ class Compiled:
         automata: tuple[AutomatonParts, ...] = marshal.loads(self.part(AUTOMATA))  # noqa: S302  our own file
         return automata
 
-    def details(self) -> Details:
+    def details(self) -> PackedDetails:
         """Return what printing needs."""
-        details: Details = marshal.loads(self.part(DETAILS))  # noqa: S302  our own file
+        details: PackedDetails = marshal.loads(self.part(DETAILS))  # noqa: S302  our own file
         return details
+
+
+class Rows:
+    """The rows of all functions by number, each read when it is asked for: a run prints few.
+
+    >>> Rows([marshal.dumps(("f",))])[0]
+    ('f',)
+    """
+
+    __slots__ = ("_packed",)
+
+    def __init__(self, packed: list[bytes]) -> None:
+        self._packed = packed
+
+    def __getitem__(self, number: int) -> FunctionRow:
+        row: FunctionRow = marshal.loads(self._packed[number])  # noqa: S302  our own file
+        return row
 
 
 def opened(path: str) -> Compiled | None:

@@ -18,11 +18,12 @@ def packed(
     tables: tuple[bytes, bytes, bytes], automata: tuple[AutomatonParts, ...], details: Details
 ) -> bytes:
     """Return the content of a compiled file."""
+    packed_rows = [marshal.dumps(_shared(row, {}), _MARSHAL_VERSION) for row in details[0]]
     parts = (
         *tables,
         marshal.dumps(automata, _MARSHAL_VERSION),
         # Equal strings and tuples once: marshal knows them by identity.
-        marshal.dumps(_shared(details, {}), _MARSHAL_VERSION),
+        marshal.dumps((packed_rows, *_shared(details[1:], {})), _MARSHAL_VERSION),
     )
     offsets = []
     offset = compiled.HEADER.size

@@ -72,6 +72,15 @@ Details = tuple[
     dict[str, tuple[tuple[str, int, Show], ...]],
     dict[str, tuple[str, tuple[str, ...]]],
 ]
+# The same as a compiled file has it: each row for itself, in Python's marshal format.
+PackedDetails = tuple[
+    list[bytes],
+    dict[str, int],
+    dict[str, dict[int, str]],
+    dict[str, list[tuple[int, int, str]]],
+    dict[str, tuple[tuple[str, int, Show], ...]],
+    dict[str, tuple[str, tuple[str, ...]]],
+]
 
 # What follows the named arguments: nothing, a format's, "...", or "words N".
 TAIL_NONE = ""

@@ -6,7 +6,7 @@ A declaration has no word for a structure by value of more than 8 bytes, nor for
 
 from __future__ import annotations
 
-_STRUCTURES = ("div", "ldiv", "lldiv", "imaxdiv", "mallinfo", "mallinfo2", "inet_makeaddr")
+_STRUCTURES = ("div", "ldiv", "lldiv", "imaxdiv", "mallinfo", "mallinfo2")
 _COMPLEX = (
     "cacos cacosh casin casinh catan catanh ccos ccosh cexp clog clog10 conj cpow cproj csin csinh"
     " csqrt ctan ctanh"
