@@ -25,9 +25,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep `soak` tests apart from all others, and `serial` ones in one worker."""
     wanted = bool(config.getoption("--soak"))
-    left = [item for item in items if (item.get_closest_marker("soak") is not None) != wanted]
+    kept, left = [], []
+    for item in items:
+        is_soak = item.get_closest_marker("soak") is not None
+        (kept if is_soak == wanted else left).append(item)
     config.hook.pytest_deselected(items=left)
-    items[:] = [item for item in items if item not in left]
+    items[:] = kept
     for item in items:
         if item.get_closest_marker("serial") is not None:
             item.add_marker(pytest.mark.xdist_group("serial"))

@@ -66,36 +66,41 @@ def test_a_child_that_is_forked_between_two_stops_is_hooked_like_its_parent(tmp_
         "while not os.path.exists(stops) or os.path.getsize(stops) < 5: time.sleep(0.0001)\n"
         "child = os.fork()\n"
         "if child: print(child, flush=True)\n"
-        "end = time.monotonic() + 30\n"
+        "end = time.monotonic() + 120\n"
         "while time.monotonic() < end: time.sleep(0.01)\n"
     )
-    with (
-        attached.running([need("python3"), "-c", text]) as process,
-        subprocess.Popen(
-            turns.words(process.pid, tmp_path, "20s", "-f", "--count-only"),
+    with attached.running([need("python3"), "-c", text]) as process:
+        before = attached.snapshot(process.pid)
+        with subprocess.Popen(
+            turns.words(process.pid, tmp_path, "60s", "-f", "--count-only"),
             env=environment(),
             stdin=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-        ) as tracer,
-    ):
-        assert process.stdout is not None
-        child = int(process.stdout.readline())
-        try:
-            attached.wait_until("memfd:soscope", child)
-            end = time.monotonic() + attached.LIMIT
-            while changes(child) < changes(process.pid) or waiting(process.pid):
-                assert time.monotonic() < end, (waiting(child), waiting(process.pid))
-                time.sleep(0.1)
-            assert not waiting(child)
-        finally:
-            tracer.terminate()
-            tracer.communicate(timeout=attached.LIMIT)
-            os.kill(child, signal.SIGKILL)
+        ) as tracer:
+            assert process.stdout is not None
+            child = int(process.stdout.readline())
+            try:
+                attached.wait_until("memfd:soscope", child)
+                end = time.monotonic() + attached.LIMIT
+                while waiting(child) or waiting(process.pid):
+                    assert time.monotonic() < end, (waiting(child), waiting(process.pid))
+                    time.sleep(0.05)
+                hooked = changed(before, process.pid)
+                assert len(hooked) > 1000
+                assert changed(before, child) == hooked
+            finally:
+                tracer.terminate()
+                tracer.communicate(timeout=attached.LIMIT)
+                os.kill(child, signal.SIGKILL)
 
 
-def changes(pid: int) -> int:
-    """Return how many words the agent in a process has changed."""
-    return sum(agent.fields["change_count"] for agent in agents(pid))
+def changed(before: attached.Words, pid: int) -> set[str]:
+    """Return the words of a process that are not what they were, but not its relocations.
+
+    Only those of slots that are not bound yet change, and each process binds its own.
+    """
+    lines = attached.differences(before, pid)
+    return {line.rpartition(":")[0] for line in lines if " .rela." not in line}
 
 
 def waiting(pid: int) -> int:

@@ -13,7 +13,7 @@ from soscope.entry.agent.resident import Resident
 from soscope.entry.agent.unwinding import Unwinders, words_between
 from soscope.entry.memory import RemoteMemory
 from soscope.entry.stop.stopping import Threads
-from soscope.proc import maps
+from soscope.proc import maps, pagemap
 from soscope.wire import layout
 
 _RED_ZONE = 128
@@ -77,7 +77,8 @@ def find_anywhere(memory: RemoteMemory, agent: Resident, pid: int) -> list[int] 
     """Find the agent's return addresses in what the process can write and shares with nobody.
 
     Takes some time, and no thread has to be stopped for it. Returns where they are, None
-    where there is too much memory to look through.
+    where there is too much memory to look through. Untouched memory is not looked at: that of
+    thousands of stacks is gigabytes of zeros.
     """
     places: list[int] = []
     if agent.fields["site_count"] <= 1:
@@ -88,11 +89,12 @@ def find_anywhere(memory: RemoteMemory, agent: Resident, pid: int) -> list[int] 
             continue
         if agent.base <= mapping.start < agent.base + layout.BLOB_SIZE:
             continue
-        for at in range(mapping.start, mapping.end, _PIECE):
-            size = min(_PIECE, mapping.end - at)
-            left -= size
+        for start, end in pagemap.kept(pid, mapping.start, mapping.end):
+            left -= end - start
             if left < 0:
                 return None
-            words = words_between(memory.read(at, size), *_sites(agent))
-            places += [at + offset for offset, word in words if agent.is_return(word)]
+            for at in range(start, end, _PIECE):
+                data = memory.read(at, min(_PIECE, end - at))
+                words = words_between(data, *_sites(agent))
+                places += [at + offset for offset, word in words if agent.is_return(word)]
     return places
