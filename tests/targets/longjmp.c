@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// target: libs=leaf
-// Calls left by longjmp: a hundred thousand times from inside a hooked call, and
-// out of ten nested ones.
+// target: libs=leaf; runs=20000; soak=100000
+// Calls left by longjmp: so many times from inside a hooked call, and out of ten nested ones.
 #include "leaf.h"
 #include "truth.h"
 
 #include <setjmp.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 COUNTED(f0);
 COUNTED(fcall);
@@ -23,10 +23,11 @@ static int nest(int depth)
 	return depth ? CALL(fcall, nest, depth - 1) : out(depth);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	volatile int count = argc > 1 ? atoi(argv[1]) : 100000;
 	volatile long sum = 0;
-	for (volatile int i = 0; i < 100000; i++) {
+	for (volatile int i = 0; i < count; i++) {
 		int how = setjmp(home);
 		if (how == 0) {
 			CALL(fcall, out, i);

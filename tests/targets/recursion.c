@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// target: libs=leaf; timeout=120; untimed=yes
-// A million levels of hooked calls on one big stack: entries without end, few
-// call sites.
+// target: libs=leaf; timeout=120; untimed=yes; runs=200000; soak=1000000
+// So many levels of hooked calls on one big stack: entries without end, few call sites.
 #include "leaf.h"
 #include "truth.h"
 
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
-
-enum { LEVELS = 1000000 };
 
 COUNTED(fcall);
 COUNTED(f0);
@@ -25,13 +23,13 @@ static __attribute__((noinline)) int down(int depth)
 
 static void *run(void *argument)
 {
-	*(int *)argument = down(LEVELS);
+	*(int *)argument = down(*(int *)argument);
 	return 0;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-	int result = 0;
+	int result = argc > 1 ? atoi(argv[1]) : 1000000;
 	size_t size = 1ul << 30;
 	void *stack = mmap(0, size, PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);

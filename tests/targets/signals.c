@@ -15,7 +15,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { CALLS = 30000, SIGNALS = 300, JUMPS = 300 };
+enum { CALLS = 3000, SIGNALS = 300, JUMPS = 300 };
 
 COUNTED(f0);
 COUNTED(f1);
