@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-import shutil
 import tempfile
 from pathlib import Path
 
@@ -64,18 +63,32 @@ def objects(compiler: str, *flags: str) -> tuple[Path, ...]:
     """Compile everything but the test programs themselves, once."""
     key = hashlib.sha256("\0".join([sources(), compiler, *flags]).encode()).hexdigest()[:16]
     folder = FOLDER / "agent" / f"{compiler}-{key}"
+    folder.mkdir(parents=True, exist_ok=True)
     units = [path for path in sorted((AGENT / "src").rglob("*.c")) if path.stem not in LEFT_OUT]
     units.append(HOST / "host.c")
-    if not folder.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".new-"))
-        for unit in units:
-            copies = OWN_COPIES if unit.name in USES_OWN else COPIES
-            words = [need(compiler), *FLAGS, *flags, *copies, *INCLUDES, "-c", str(unit)]
-            done = run([*words, "-o", str(scratch / f"{unit.stem}.o")], timeout=120)
-            assert done.returncode == 0, done.stderr
-        _publish(scratch, folder)
-    return tuple(folder / f"{unit.stem}.o" for unit in units)
+    made = tuple(folder / f"{unit.stem}.o" for unit in units)
+    for unit, path in _shared_out(list(zip(units, made, strict=True))):
+        if path.exists():
+            continue
+        copies = OWN_COPIES if unit.name in USES_OWN else COPIES
+        words = [need(compiler), *FLAGS, *flags, *copies, *INCLUDES, "-c", str(unit)]
+        _made(words, path)
+    return made
+
+
+def _shared_out(work: list[tuple[Path, Path]]) -> list[tuple[Path, Path]]:
+    """Return work in the order for this worker: every other one of them begins at the end."""
+    digits = "".join(filter(str.isdigit, os.environ.get("PYTEST_XDIST_WORKER", "")))
+    return work[::-1] if int(digits or "0") % 2 else work
+
+
+def _made(words: list[str], path: Path) -> None:
+    """Have a compiler make a file; another worker's is as good."""
+    with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+        out = os.path.join(scratch, path.name)
+        done = run([*words, "-o", out], timeout=120)
+        assert done.returncode == 0, done.stderr
+        os.replace(out, path)
 
 
 def program(name: str, compiler: str = "gcc", *, sanitize: bool = True) -> Path:
@@ -84,12 +97,8 @@ def program(name: str, compiler: str = "gcc", *, sanitize: bool = True) -> Path:
     made = objects(compiler, *flags)
     path = made[0].with_name(name)
     if not path.exists():
-        with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
-            out = os.path.join(scratch, name)
-            words = [need(compiler), *FLAGS, *flags, *COPIES, *INCLUDES, str(HOST / f"{name}.c")]
-            done = run([*words, *map(str, made), "-ldl", "-o", out], timeout=120)
-            assert done.returncode == 0, done.stderr
-            os.replace(out, path)
+        words = [need(compiler), *FLAGS, *flags, *COPIES, *INCLUDES, str(HOST / f"{name}.c")]
+        _made([*words, *map(str, made), "-ldl"], path)
     return path
 
 
@@ -105,14 +114,6 @@ def check(
     done = run(words, timeout=timeout, env=OPTIONS)
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
     return done.stdout
-
-
-def _publish(scratch: Path, folder: Path) -> None:
-    """Give a finished folder its name; another worker's is as good."""
-    try:
-        scratch.rename(folder)
-    except OSError:
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def output(*words: str | os.PathLike[str]) -> str:

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// begin HOW MODE: a thread's first record, or, as HOW says, the first one where another thread
+// begin HOW MODE [STRIDE FIRST]: a thread's first record, or, as HOW says, the first one where another thread
 // has been ("renamed"), interrupted at each instruction in turn (by the processor's trap flag) by
 // a "signal handler" that makes records, too, or forks; a forked child goes on from there.
-// MODE is that of the session: 1 counts, 3 records.
+// MODE is that of the session: 1 counts, 3 records. With STRIDE only each so many-th instruction
+// is one where it is interrupted, from the FIRST on.
 #include "host.h"
 
 #include "cell.h"
@@ -181,8 +182,9 @@ int main(int argc, char **argv)
 	static const struct sosc_function plain;
 	struct sigaction action = {.sa_sigaction = trapped, .sa_flags = SA_SIGINFO};
 	bool renamed = argc > 1 && strstr(argv[1], "renamed");
+	uint32_t stride = argc > 4 ? (uint32_t)atoi(argv[3]) : 1;
 
-	CHECK(argc == 3 && sigaction(SIGTRAP, &action, NULL) == 0);
+	CHECK((argc == 3 || argc == 5) && sigaction(SIGTRAP, &action, NULL) == 0);
 	forks = strstr(argv[1], "fork");
 	counts = atoi(argv[2]) == SOSC_INSTRUMENT_COUNT;
 	host_control((enum sosc_instrument_kind)atoi(argv[2]), CHUNKS);
@@ -191,7 +193,7 @@ int main(int argc, char **argv)
 	host_cell(CELL, &plain);
 	shared = mmap(NULL, SOSC_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(shared != MAP_FAILED && sosc_tid_offset);
-	for (stop = 0; stop < MOST; stop++) {
+	for (stop = argc > 4 ? (uint32_t)atoi(argv[4]) : 0; stop < MOST; stop += stride) {
 		uint64_t made;
 
 		begin_anew(renamed);
