@@ -101,11 +101,25 @@ def test_a_handler_of_an_exception_sees_the_address(compiler: str, tmp_path: Pat
     assert not changed(seen)
 
 
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize(("compiler", "flags"), BUILDS[:3])
-def test_random_code_does_the_same(compiler: str, flags: str, seed: int, tmp_path: Path) -> None:
-    source = tmp_path / "random.c"
+def random_code(compiler: str, flags: str, seed: int, folder: Path) -> None:
+    """Compile and run random code before and after its loads are changed."""
+    source = folder / "random.c"
     source.write_text(random_source(random.Random(seed), 120))
-    seen = look(source, compiler, flags, tmp_path)
+    seen = look(source, compiler, flags, folder)
     assert not changed(seen)
     assert sum(seen.calls.values()) > 100
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("compiler", "flags"), BUILDS[:3])
+def test_random_code_does_the_same(compiler: str, flags: str, seed: int, tmp_path: Path) -> None:
+    random_code(compiler, flags, seed, tmp_path)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(3, 60))
+@pytest.mark.parametrize(("compiler", "flags"), BUILDS[:3])
+def test_much_random_code_does_the_same(
+    compiler: str, flags: str, seed: int, tmp_path: Path
+) -> None:
+    random_code(compiler, flags, seed, tmp_path)

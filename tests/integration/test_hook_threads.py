@@ -87,24 +87,39 @@ with soscope.hook("clock_gettime", clock):
 # ---- many threads, many hooks -----------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["hooking.fixed_pid", "lambda original: 4711"])
-def test_a_hundred_times_under_load(kind: str) -> None:
+def again_and_again(kind: str, times: int) -> None:
+    """Hook and unhook while threads of C call the function all the time."""
     with hooked.told(Cell(binding="now")) as process:
         process("import numpy")
         process("refusal('getpid', lambda original: 1)")
         before = attached.snapshot(process.pid)
         process("begin(4, 4711)")
-        process(f"""
-for _ in range(100):
+        again = f"""
+for _ in range({times}):
     with soscope.hook("getpid", {kind}) as hook:
         assert ask_pid() == os.getpid() == 4711
         assert hook.slots >= 2
         time.sleep(0.002)
     assert ask_pid() == os.getpid() != 4711
-""")
+"""
+        process(again, limit=60 + 2 * times)
         calls, others, wrong = process("end()")
         assert (others > 100, calls > others, wrong) == (True, True, 0)
         assert attached.differences(before, process.pid) == []
+
+
+KINDS = ["hooking.fixed_pid", "lambda original: 4711"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_again_and_again_under_load(kind: str) -> None:
+    again_and_again(kind, 20)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_thousand_times_under_load(kind: str) -> None:
+    again_and_again(kind, 1000)
 
 
 def test_a_hundred_threads_that_are_none_of_pythons() -> None:

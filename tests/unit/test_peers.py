@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
+import subprocess
+import sys
 
 import pytest
 
@@ -30,14 +30,27 @@ def test_an_answer_is_judged(truth: int, said: Said, wanted: str) -> None:
     assert judge(truth, said) == wanted
 
 
+# A small process: each answer takes an nm of every library that is loaded.
+_TELLS = """
+import ctypes
+print(ctypes.cast(ctypes.CDLL(None).getppid, ctypes.c_void_p).value, flush=True)
+input()
+"""
+
+
 def test_the_formula_finds_what_is_simple() -> None:
     need("nm")
     need("readelf")
-    libc = ctypes.CDLL(None)
-    truth = ctypes.cast(libc.getppid, ctypes.c_void_p).value
-    assert formula(Question(os.getpid(), "getppid", {})) == truth
-    assert formula(Question(os.getpid(), "libc.so.6!getppid", {})) == truth
-    assert formula(Question(os.getpid(), "nosuch!getppid", {})) is None
-    assert formula(Question(os.getpid(), "getppid", {"thread": 1})) == CANNOT
-    assert formula(Question(os.getpid(), "getppid@GLIBC_2.2.5", {})) == truth
-    assert formula(Question(os.getpid(), "getppid@GLIBC_9", {})) is None
+    words = [sys.executable, "-c", _TELLS]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdout is not None
+        truth = int(process.stdout.readline())
+        pid = process.pid
+        assert formula(Question(pid, "getppid", {})) == truth
+        assert formula(Question(pid, "libc.so.6!getppid", {})) == truth
+        assert formula(Question(pid, "nosuch!getppid", {})) is None
+        assert formula(Question(pid, "getppid", {"thread": 1})) == CANNOT
+        assert formula(Question(pid, "getppid@GLIBC_2.2.5", {})) == truth
+        assert formula(Question(pid, "getppid@GLIBC_9", {})) is None
+        process.communicate("\n", timeout=60)
