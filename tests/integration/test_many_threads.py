@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import build
+from soscope.entry.agent.resident import find
+from soscope.entry.memory import RemoteMemory
+from soscope.proc import maps
+from tests.support import attached, build
 from tests.support.run import run
 from tests.support.tracing import SOSCOPE
 from tests.support.truth import Truth
@@ -52,3 +55,18 @@ def test_a_thread_counts_on_where_one_that_ended_has_counted(
         assert document["totals"]["complete"]
     # without children there are 7 at once; a child has 4 of its own
     assert shared[1] - shared[0] <= (40 if options else 8) * array
+
+
+def test_a_gigabyte_of_stacks_is_no_reason_to_leave_anything_behind(tmp_path: Path) -> None:
+    """That is address space; its threads use a few kilobytes of each."""
+    with attached.running([build.program("interrupted"), "128"]) as process:
+        before = attached.snapshot(process.pid)
+        options = ("--record", str(tmp_path / "run.sosr"), "--duration", "200ms")
+        done = attached.trace(process.pid, *options)
+        assert done.returncode == 0, done.stderr
+        assert attached.differences(before, process.pid) == []
+        memory = RemoteMemory(process.pid)
+        (agent,) = find(memory, maps.read(process.pid))
+        memory.close()
+        assert agent.fields["change_count"] == 0
+        assert attached.finish(process) == (7, "wrong 0\n", "")
