@@ -25,7 +25,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep `soak` tests apart from all others, and `serial` ones in one worker."""
     wanted = bool(config.getoption("--soak"))
-    kept, left = [], []
+    kept: list[pytest.Item] = []
+    left: list[pytest.Item] = []
     for item in items:
         is_soak = item.get_closest_marker("soak") is not None
         (kept if is_soak == wanted else left).append(item)
