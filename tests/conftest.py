@@ -22,6 +22,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--soak", action="store_true", help="run the long tests, and only them")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(
+    collector: pytest.Module | pytest.Class, name: str, obj: object
+) -> list[pytest.Item] | None:
+    """Make no items of `soak` tests where they would be left out: they are ten thousand."""
+    if not name.startswith("test") or collector.config.getoption("--soak"):
+        return None
+    is_soak = any(mark.name == "soak" for mark in getattr(obj, "pytestmark", ()))
+    return [] if is_soak else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep `soak` tests apart from all others, and `serial` ones in one worker."""
     wanted = bool(config.getoption("--soak"))
