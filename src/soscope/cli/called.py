@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`soscope called`: which exported functions of libraries are called, and which never."""
+
+from __future__ import annotations
+
+from soscope.cli.main import Invocation, note
+from soscope.options.called import CalledOptions, parse
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.instruments.trace.called import CalledImage
+    from soscope.instruments.trace.outcome import TraceOutcome
+
+
+def run(invocation: Invocation) -> int:
+    """Run the verb; return 1 where a function that was asked for was called."""
+    options = parse(invocation.words)
+    invocation.debug |= options.debug
+    invocation.wraps = False
+
+    # --help and usage errors need none of these
+    from soscope.cli.output import show
+    from soscope.instruments.trace.called import called_in
+    from soscope.instruments.trace.listener import Listener
+    from soscope.instruments.trace.run import run_trace
+    from soscope.instruments.trace.settings import MODE_COUNT, TraceSettings
+    from soscope.report.called import json, text
+
+    settings = TraceSettings(
+        options.command,
+        from_=["all"],
+        mode=MODE_COUNT,
+        follow=options.follow,
+        duration_ns=options.duration_ns,
+        pids=options.pids,
+        wants_events=False,
+        debug=options.debug,
+    )
+    outcome = run_trace(settings, Listener())
+    images = called_in(outcome, options.images, options.select)
+    notes = _notes(outcome, options, images)
+    if options.json:
+        shown = json.document(images, outcome, notes)
+    else:
+        shown = text.text(images, never=options.never, asked=bool(options.select))
+    was_shown = show(shown)
+    if not options.quiet:
+        for line in notes:
+            note(line)
+    failed = outcome.not_attached or any(process.failure for process in outcome.attached)
+    was_called = bool(options.select) and any(image.called for image in images)
+    return int(was_called or bool(failed) or not was_shown)
+
+
+def _notes(outcome: TraceOutcome, options: CalledOptions, images: list[CalledImage]) -> list[str]:
+    from soscope.instruments.trace.called import unmatched
+    from soscope.report.words import printable, signal_name
+
+    lines = [
+        f"no image is called '{printable(pattern)}'"
+        for pattern in unmatched(options.images, outcome)
+    ]
+    if options.select and not any(image.functions for image in images):
+        wanted = printable(", ".join(options.select))
+        lines.append(f"no library that was loaded exports {wanted}")
+    if outcome.command:
+        if outcome.signal is not None:
+            lines.append(f"the command died of {signal_name(outcome.signal)}")
+        elif outcome.status:
+            lines.append(f"the command ended with status {outcome.status}")
+    lines += [f"{path} ran unwatched: {why}" for path, why in outcome.untraced]
+    if outcome.shortfalls:
+        lines.append(f"what was seen is not all: {', '.join(outcome.shortfalls)}")
+    if any(image.uncertain for image in images):
+        lines.append("?: its address is taken; calls through pointers are not seen")
+    lines.append(
+        "not seen: calls inside one library, and through pointers, those of dlsym included"
+    )
+    return lines

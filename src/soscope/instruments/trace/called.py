@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which exported functions of libraries were called, by what was counted at the slots."""
+
+from __future__ import annotations
+
+import os
+from fnmatch import fnmatchcase
+
+from soscope.binfmt.elf import constants as elf
+from soscope.binfmt.elf.image import ElfImage
+from soscope.errors import FormatError
+from soscope.model.image import IMAGE_MAIN
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.instruments.trace.outcome import TraceOutcome
+    from soscope.model.slot import TracedSlot
+
+_FUNCTIONS = (elf.STT_FUNC, elf.STT_GNU_IFUNC)
+
+
+class CalledFunction:
+    """An exported function: `names` are those of one address, the one that was called first.
+
+    `is_uncertain`: nobody was seen to call it, but somebody takes its address, or holds it in a
+    slot that could not be hooked.
+    """
+
+    __slots__ = ("calls", "is_lower_bound", "is_uncertain", "names")
+
+    def __init__(self, names: list[str]) -> None:
+        self.names = names
+        self.calls = 0
+        self.is_lower_bound = False
+        self.is_uncertain = False
+
+    @property
+    def name(self) -> str:
+        """The name that it is shown by."""
+        return self.names[0]
+
+
+class CalledImage:
+    """A library with its exported functions; `why` says why these are not known, "" if they are."""
+
+    __slots__ = ("functions", "name", "path", "why")
+
+    def __init__(self, name: str, path: str) -> None:
+        self.name = name
+        self.path = path
+        self.functions: list[CalledFunction] = []
+        self.why = ""
+
+    @property
+    def called(self) -> list[CalledFunction]:
+        """Those that were called, the most often called first."""
+        called = [function for function in self.functions if function.calls]
+        return sorted(called, key=lambda function: (-function.calls, function.name))
+
+    @property
+    def calls(self) -> int:
+        """How many calls of its functions were seen."""
+        return sum(function.calls for function in self.functions)
+
+    @property
+    def uncertain(self) -> list[CalledFunction]:
+        """Those that may have been called, by name."""
+        return [function for function in self.functions if function.is_uncertain]
+
+    @property
+    def never(self) -> list[CalledFunction]:
+        """Those that nobody has called, by name."""
+        return [
+            function
+            for function in self.functions
+            if not function.calls and not function.is_uncertain
+        ]
+
+
+def called_in(outcome: TraceOutcome, images: list[str], select: list[str]) -> list[CalledImage]:
+    """Return the libraries that `images` name (globs; none: those that were called).
+
+    `select` are globs of functions: where there are some, no others are among the functions, and
+    no library without one.
+    """
+    loaded_images: dict[str, CalledImage] = {}
+    for program in outcome.programs:
+        for loaded in program.images:
+            if not loaded.flags & IMAGE_MAIN and loaded.path not in loaded_images:
+                loaded_images[loaded.path] = CalledImage(loaded.name, loaded.path)
+    counts: dict[tuple[str, str], list[TracedSlot]] = {}
+    calls: dict[tuple[str, str], int] = {}
+    for program in outcome.programs:
+        for slot in program.slots:
+            if slot.callee is not None:
+                key = slot.callee.path, slot.symbol
+                counts.setdefault(key, []).append(slot)
+                calls[key] = calls.get(key, 0) + (program.counts or {}).get(slot.index, 0)
+    shown = []
+    for image in loaded_images.values():
+        if images and not any(_is_named(image, pattern) for pattern in images):
+            continue
+        _read_exports(image)
+        for function in image.functions:
+            for name in function.names:
+                slots = counts.get((image.path, name), [])
+                function.calls += calls.get((image.path, name), 0)
+                function.is_lower_bound |= any(slot.partial for slot in slots)
+                function.is_uncertain |= any(not slot.is_hooked for slot in slots)
+            function.names.sort(key=lambda name: (-calls.get((image.path, name), 0), name))
+            function.is_uncertain = not function.calls and (
+                function.is_uncertain or function.is_lower_bound
+            )
+        if select:
+            image.functions = [
+                function
+                for function in image.functions
+                if any(fnmatchcase(name, glob) for name in function.names for glob in select)
+            ]
+        if image.functions if select else images or image.called:
+            shown.append(image)
+    return sorted(shown, key=lambda image: (-image.calls, image.name))
+
+
+def unmatched(images: list[str], outcome: TraceOutcome) -> list[str]:
+    """Return the patterns that name no library that was loaded."""
+    loaded = [
+        CalledImage(image.name, image.path)
+        for program in outcome.programs
+        for image in program.images
+    ]
+    return [pattern for pattern in images if not any(_is_named(image, pattern) for image in loaded)]
+
+
+def _is_named(image: CalledImage, pattern: str) -> bool:
+    base = os.path.basename(image.path)
+    if "/" in pattern:
+        return image.path == pattern or os.path.realpath(pattern) == os.path.realpath(image.path)
+    return any(
+        fnmatchcase(name, glob)
+        for name in (image.name, base)
+        for glob in (pattern, f"{pattern}.so*")
+    )
+
+
+def _read_exports(image: CalledImage) -> None:
+    """Read which functions a library exports: those of one address are one."""
+    try:
+        with open(image.path, "rb") as file:
+            read = ElfImage.from_descriptor(file.fileno(), image.path)
+            by_address: dict[int, list[str]] = {}
+            for symbol in read.symbols:
+                if symbol.name and symbol.is_defined and symbol.type in _FUNCTIONS:
+                    names = by_address.setdefault(symbol.value, [])
+                    if symbol.name not in names:
+                        names.append(symbol.name)
+    except (FormatError, OSError) as error:
+        image.why = str(error)
+        return
+    image.functions = sorted(
+        (CalledFunction(sorted(names)) for names in by_address.values()),
+        key=lambda function: function.name,
+    )
