@@ -27,6 +27,36 @@ uint64_t sosc_first_call(uint64_t code, uint32_t size, const struct sosc_loaded 
 	return 0;
 }
 
+static uint64_t relative(const uint8_t *distance) // to what is behind its four bytes
+{
+	int32_t far;
+
+	memcpy(&far, distance, sizeof(far));
+	return (uint64_t)distance + sizeof(far) + (uint64_t)(int64_t)far;
+}
+
+/**
+ * Where the word is that the function at @code returns, if it does nothing else; else 0. It is at an
+ * address of its own, or so far behind one that is.
+ */
+uint64_t sosc_returned_word(uint64_t code)
+{
+	static const uint8_t branch_target[] = {0xf3, 0x0f, 0x1e, 0xfa}; // endbr64
+	const uint8_t *bytes = (const uint8_t *)code;
+	int32_t far;
+
+	if (!memcmp(bytes, branch_target, sizeof(branch_target)))
+		bytes += sizeof(branch_target);
+	if (bytes[0] != 0x48 || bytes[1] != 0x8b || bytes[2] != 0x05) // mov relative(%rip), %rax
+		return 0;
+	if (bytes[7] == 0xc3) // ret
+		return relative(&bytes[3]);
+	if (bytes[7] != 0x48 || bytes[8] != 0x8b || bytes[9] != 0x80 || bytes[14] != 0xc3)
+		return 0;
+	memcpy(&far, &bytes[10], sizeof(far)); // mov far(%rax), %rax; ret
+	return *(const uint64_t *)relative(&bytes[3]) + (uint64_t)(int64_t)far;
+}
+
 /**
  * Have the function at @at begin with a jump to @to: SOSC_JUMP_SIZE bytes, of which the last ones
  * stay what they are. Nobody may be in them.

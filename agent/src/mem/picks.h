@@ -49,11 +49,17 @@ static inline uint32_t sosc_picks_size(uint64_t bytes)
 	return (uint32_t)(bytes + PICKS_GRAIN - 1) & ~(uint32_t)(PICKS_GRAIN - 1);
 }
 
-/** Whether an object of such a size has a chosen byte; that is not chosen any more then. */
-static inline bool sosc_picks_take(uint32_t size)
+/** Whether an object of such a size has a chosen byte; then the next one has to be drawn. */
+static inline bool sosc_picks_hit(uint32_t size)
 {
 	sosc_picks.left -= (int64_t)size + 1;
-	if (__builtin_expect(sosc_picks.left > 0, 1))
+	return __builtin_expect(sosc_picks.left <= 0, 0);
+}
+
+/** The same, and it is drawn. */
+static inline bool sosc_picks_take(uint32_t size)
+{
+	if (!sosc_picks_hit(size))
 		return false;
 	sosc_picks_draw();
 	return true;

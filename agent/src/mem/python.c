@@ -6,6 +6,7 @@
 #include "python.h"
 #include "image.h"
 #include "memory.h"
+#include "pythonrecent.h"
 #include "side.h"
 
 enum {
@@ -155,6 +156,8 @@ static bool hear_of_references(void)
 {
 	uint64_t code;
 
+	sosc_recent_begin(&sosc_python_layout,
+			  sosc_returned_word((uint64_t)sosc_python.thread_state));
 	if (sosc_python.PyRefTracer_SetTracer) {
 		sosc_python_tracer(true);
 		return sosc_python_tracer_is_ours() && sosc_tracemalloc_share(true);
@@ -163,7 +166,7 @@ static bool hear_of_references(void)
 	if (!code || !sosc_tracemalloc_share(false))
 		return false;
 	memcpy(jump_before, (const void *)code, sizeof(jump_before));
-	if (!sosc_write_jump(code, (uint64_t)sosc_python_referenced))
+	if (!sosc_write_jump(code, sosc_python_announced()))
 		return false;
 	jump_at = code;
 	return true;

@@ -71,6 +71,8 @@ struct sosc_python_api {
 	sosc_tracer *(*PyRefTracer_GetTracer)(void **data);
 };
 
+struct sosc_recent;
+
 extern struct sosc_python_api sosc_python;
 extern struct sosc_python sosc_python_layout;
 
@@ -80,7 +82,7 @@ void sosc_python_try(const struct sosc_loaded *image);
 bool sosc_python_is_in(const struct sosc_loaded *image);
 const struct sosc_python *sosc_python_known(const char *version, const struct sosc_python *layouts,
 					    uint32_t count);
-uint32_t sosc_python_origin(uint32_t size);
+uint32_t sosc_python_origin(uint32_t size, struct sosc_recent *place);
 bool sosc_python_runs(void);
 uint64_t sosc_python_newest(const struct sosc_python *at, uint64_t thread_state);
 bool sosc_python_is_shim(const struct sosc_python *at, uint64_t frame);
@@ -113,7 +115,8 @@ void sosc_python_tracer(bool is_ours);
 bool sosc_python_tracer_is_ours(void);
 bool sosc_python_allocator(bool is_ours);
 bool sosc_python_counts_right(void);
-int sosc_python_referenced(uint64_t object);
+uint64_t sosc_python_announced(void);
+uint64_t sosc_returned_word(uint64_t code);
 uint64_t sosc_first_call(uint64_t code, uint32_t size, const struct sosc_loaded *image);
 bool sosc_write_jump(uint64_t at, uint64_t to);
 

@@ -4,10 +4,10 @@
 
 #include "origin.h"
 #include "python.h"
+#include "pythonrecent.h"
 
 enum {
 	SHIMS_MAX = 8,
-	RECENT = 1024, // a power of two
 	TYPE = 8, // ob_type
 	SIZE = 16, // ob_size of a bytes object
 	STATE_SHIFT = 2, // bits of a str's state that are not about its characters,
@@ -118,51 +118,15 @@ static uint32_t make(const struct sosc_python *at, const struct sosc_origin *ori
 	return sosc_origin_make(origin, &texts);
 }
 
-// An origin that was asked for not long ago.
-static struct recent {
-	uint32_t version; // odd: it is being written
-	uint32_t number;
-	uint64_t instr; // as the frame has it
-	struct sosc_origin origin;
-} recent[RECENT];
-
 static uint32_t look_up(const struct sosc_python *at, uint64_t code, uint64_t instr, uint32_t size)
 {
 	struct sosc_origin origin = sosc_python_code(at, code);
-	struct recent *entry = &recent[(instr >> 1 ^ code >> 4) & (RECENT - 1)];
-	uint32_t version = entry->version & ~1u, number;
+	uint32_t number;
 
 	origin.instr = instr_of(at, instr, code);
 	origin.size = size;
 	number = sosc_origin_find(&origin);
-	if (!number)
-		number = make(at, &origin);
-	if (number && !size &&
-	    __atomic_compare_exchange_n(&entry->version, &version, version + 1, false,
-					__ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-		entry->number = number;
-		entry->instr = instr;
-		entry->origin = origin;
-		__atomic_store_n(&entry->version, version + 2, __ATOMIC_RELEASE);
-	}
-	return number;
-}
-
-// Its number, 0: it has not been asked for lately.
-static inline uint32_t look_back(const struct sosc_python *at, uint64_t code, uint64_t instr)
-{
-	const struct recent *entry = &recent[(instr >> 1 ^ code >> 4) & (RECENT - 1)];
-	uint32_t version = __atomic_load_n(&entry->version, __ATOMIC_ACQUIRE);
-	uint32_t number = entry->number;
-
-	if (entry->instr != instr || entry->origin.code != code ||
-	    entry->origin.lines != word_at(code + at->code_lines) ||
-	    entry->origin.file != word_at(code + at->code_file) ||
-	    entry->origin.name != word_at(code + at->code_name) ||
-	    entry->origin.first_line != *(const uint32_t *)(code + at->code_first_line))
-		return 0;
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	return version & 1 || entry->version != version ? 0 : number;
+	return number ? number : make(at, &origin);
 }
 
 /** Whether the thread that holds the GIL runs any code of Python. */
@@ -173,29 +137,34 @@ bool sosc_python_runs(void)
 
 /**
  * Where the thread that holds the GIL makes an object: a number of an origin. @size: see struct
- * sosc_origin.
+ * sosc_origin. @place: where the same is told of the next one like it, if it can be; or NULL.
  */
-uint32_t sosc_python_origin(uint32_t size)
+uint32_t sosc_python_origin(uint32_t size, struct sosc_recent *place)
 {
+	static const uint64_t no_file;
 	const struct sosc_python *at = &sosc_python_layout;
 	uint64_t frame, code, instr;
-	uint32_t number;
 
-	if (sosc_objects_types)
+	if (sosc_objects_types) {
+		if (place) {
+			place->where = SOSC_RECENT_ANYWHERE;
+			place->file_at = (uint64_t)&no_file;
+		}
 		return ORIGIN_NOWHERE;
+	}
 	frame = frame_of(at);
 	if (!frame)
 		return sosc_origin_nowhere(size);
 	code = word_at(frame + at->frame_code) & ~(uint64_t)at->frame_tag;
-	if (!code)
+	if (!code || word_at(code + TYPE) != (uint64_t)sosc_python.PyCode_Type)
 		return sosc_origin_nowhere(size);
 	instr = word_at(frame + at->frame_instr);
 	if (at->instr_kind != SOSC_INSTR_POINTER)
 		instr = (uint32_t)instr;
-	number = size ? 0 : look_back(at, code, instr);
-	if (number)
-		return number;
-	if (word_at(code + TYPE) != (uint64_t)sosc_python.PyCode_Type)
-		return sosc_origin_nowhere(size);
+	if (place) {
+		place->where = sosc_recent_join(code, instr, sosc_recent_ways.has_pointers);
+		place->file_at = code + at->code_file;
+		place->file = word_at(place->file_at);
+	}
 	return look_up(at, code, instr, size);
 }

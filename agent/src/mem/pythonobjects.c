@@ -5,11 +5,13 @@
 
 #include "picks.h"
 #include "python.h"
+#include "pythonrecent.h"
 
 enum {
 	TYPE = 8, // ob_type
 	TYPE_HAS_GC = 1 << 14, // Py_TPFLAGS_HAVE_GC
 	TYPE_HEAP = 1 << 9, // Py_TPFLAGS_HEAPTYPE
+	TYPE_OF_TYPES = 31, // Py_TPFLAGS_TYPE_SUBCLASS: a bit's number
 	TYPE_BASIC_SIZE = 32, // tp_basicsize, and tp_finalize: the same in all versions
 	TYPE_FINALIZE = 392,
 	REF_CREATED = 0, // PyRefTracerEvent
@@ -45,18 +47,49 @@ bool sosc_python_is_a(const void *object, const void *type)
 	return word_at((uint64_t)object + TYPE) == (uint64_t)type;
 }
 
-static inline void made(uint64_t object, uint64_t block, uint32_t *word, uint32_t shift)
-{
-	uint32_t origin = sosc_python_origin(0);
-
-	sosc_object_made(block, word, shift, origin);
-	if (sosc_objects_made)
-		sosc_python_made(word_at(object + TYPE), origin);
-}
-
 static inline uint64_t block_of(uint64_t object, uint32_t shift)
 {
 	return object - (uint64_t)shift * SOSC_PYTHON_HEAD;
+}
+
+static __attribute__((noinline)) void made(uint64_t object, uint64_t block, uint32_t *word,
+					   uint32_t shift)
+{
+	uint64_t type = word_at(object + TYPE);
+	bool is_type = word_at(type + sosc_python_layout.type_flags) >> TYPE_OF_TYPES & 1;
+	bool is_told_of = is_type || type == (uint64_t)sosc_python.PyCode_Type;
+	struct sosc_recent place = {.type = type};
+	uint32_t origin;
+
+	if (is_told_of)
+		sosc_recent_forget();
+	place.what = __atomic_load_n(&sosc_recent_epoch, __ATOMIC_ACQUIRE);
+	origin = sosc_python_origin(0, &place);
+	sosc_object_made(block, word, shift, origin);
+	if (sosc_objects_made) {
+		sosc_python_made(type, origin);
+	} else if (!is_told_of && origin) {
+		place.what |= (uint64_t)(SOSC_SIDE_USED | shift << SOSC_SIDE_SHIFT | origin) << 32;
+		sosc_recent_keep(&place);
+	}
+}
+
+// What made() does, where that is short. Whether it is.
+static inline __attribute__((always_inline)) bool made_soon(uint64_t object, uint64_t where,
+							    bool has_pointers, bool is_shared,
+							    bool (*has_risen)(uint64_t))
+{
+	uint64_t type = word_at(object + TYPE);
+	uint32_t now = sosc_recent_look(where, type, has_pointers, is_shared), *word;
+
+	if (!now)
+		return false;
+	if (!sosc_side_look_back(block_of(object, now >> SOSC_SIDE_SHIFT & 3), &word) ||
+	    (*word && has_risen(object)))
+		return false;
+	sosc_objects_tally.created++;
+	*word = now | sosc_objects_since;
+	return true;
 }
 
 // ---- objects that are chosen by chance -----------------------------------------------
@@ -68,33 +101,38 @@ static uint32_t *picked_at(uint64_t block)
 	return word && *word ? word : NULL;
 }
 
-// An object's size is that of its type: how much more there is of it, it says after it has announced
-// itself. Where the allocator has been asked for a large block in front of it, that is its own.
-static inline uint32_t size_of(uint64_t object)
-{
-	uint64_t asked = sosc_picks.asked;
-
-	if (__builtin_expect(!asked, 1))
-		return sosc_picks_size(word_at(word_at(object + TYPE) + TYPE_BASIC_SIZE));
-	sosc_picks.asked = 0;
-	return sosc_picks_size(asked);
-}
-
-static __attribute__((noinline)) void pick(uint64_t object, uint32_t size)
+static __attribute__((noinline)) int pick(uint64_t object, uint32_t size)
 {
 	uint32_t shift = shift_of(object);
 
-	sosc_picks_made(block_of(object, shift), shift, sosc_python_origin(size));
+	sosc_picks_draw();
+	sosc_picks_made(block_of(object, shift), shift, sosc_python_origin(size, NULL));
+	return 0;
 }
 
-// An object begins. Whatever object was there before has ended.
-static inline void created(uint64_t object)
+static __attribute__((noinline)) int created_large(uint64_t object, uint64_t bytes)
 {
-	uint32_t size = size_of(object);
+	uint32_t size = sosc_picks_size(bytes);
+
+	return sosc_picks_hit(size) ? pick(object, size) : 0;
+}
+
+// An object begins. Whatever object was there before has ended. Its size is that of its type: how much
+// more there is of it, it says after it has announced itself. Where the allocator has been asked for
+// a large block in front of it, that is its own.
+static inline __attribute__((always_inline)) int created(uint64_t object)
+{
+	uint64_t asked = sosc_picks.asked, bytes;
+	uint32_t size;
 
 	sosc_objects_tally.created++;
-	if (sosc_picks_take(size))
-		pick(object, size);
+	bytes = word_at(word_at(object + TYPE) + TYPE_BASIC_SIZE);
+	if (__builtin_expect(asked || bytes > PICKS_FEW, 0)) {
+		sosc_picks.asked = 0;
+		return created_large(object, asked ? asked : bytes);
+	}
+	size = sosc_picks_size(bytes);
+	return sosc_picks_hit(size) ? pick(object, size) : 0;
 }
 
 static __attribute__((noinline)) bool begins_anew(uint64_t object, bool (*has_risen)(uint64_t))
@@ -119,29 +157,81 @@ static bool is_referenced(uint64_t object)
 
 // ---- announcements -------------------------------------------------------------------
 
-/**
- * Stands in the place of _PyTraceMalloc_NewReference. An object that counts references already is
- * one that its finalizer has resurrected: its origin is what it was.
- */
-int sosc_python_referenced(uint64_t object)
+// Stand in the place of _PyTraceMalloc_NewReference. An object that counts references already is one
+// that its finalizer has resurrected: its origin is what it was.
+static __attribute__((noinline)) int referenced(uint64_t object)
 {
-	uint32_t shift, *word;
-	uint64_t block;
+	uint32_t shift = shift_of(object);
+	uint64_t block = block_of(object, shift);
+	uint32_t *word = sosc_side_at(block);
 
+	if (sosc_objects_count && (!word || !*word || !is_referenced(object)))
+		made(object, block, word, shift);
+	return 0;
+}
+
+static __attribute__((noinline)) int referenced_marked(uint64_t object)
+{
+	return begins_anew(object, is_referenced) ? created(object) : 0;
+}
+
+static int referenced_pick(uint64_t object)
+{
+	if (!sosc_picks.is_on)
+		return referenced(object);
 	if (!sosc_objects_count)
-		return -1;
-	if (sosc_picks.is_on) {
-		if (!sosc_picks_may_be(object) || begins_anew(object, is_referenced))
-			created(object);
-		return -1;
-	}
-	shift = shift_of(object);
-	block = block_of(object, shift);
-	word = sosc_side_at(block);
-	if (word && *word && is_referenced(object))
-		return -1;
-	made(object, block, word, shift);
-	return -1;
+		return 0;
+	return sosc_picks_may_be(object) ? referenced_marked(object) : created(object);
+}
+
+// Up to 3.11, interpreters have one GIL.
+static int referenced_by_offset(uint64_t object)
+{
+	if (sosc_objects_count &&
+	    made_soon(object, sosc_recent_where(word_at(sosc_recent_ways.state), false), false,
+		      false, is_referenced))
+		return 0;
+	return referenced(object);
+}
+
+static int referenced_by_pointer(uint64_t object)
+{
+	if (sosc_objects_count &&
+	    made_soon(object, sosc_recent_where(word_at(sosc_recent_ways.state), true), true, false,
+		      is_referenced))
+		return 0;
+	return referenced(object);
+}
+
+static int referenced_by_asking(uint64_t object)
+{
+	if (sosc_objects_count &&
+	    made_soon(object, sosc_recent_where((uint64_t)sosc_python.thread_state(), true), true,
+		      true, is_referenced))
+		return 0;
+	return referenced(object);
+}
+
+static int referenced_anywhere(uint64_t object)
+{
+	if (sosc_objects_count &&
+	    made_soon(object, SOSC_RECENT_ANYWHERE, true, true, is_referenced))
+		return 0;
+	return referenced(object);
+}
+
+/** The function that stands in the place of _PyTraceMalloc_NewReference. */
+uint64_t sosc_python_announced(void)
+{
+	bool is_known = sosc_recent_ways.state, has_pointers = sosc_recent_ways.has_pointers;
+
+	if (sosc_picks.is_wanted)
+		return (uint64_t)referenced_pick;
+	if (sosc_objects_types)
+		return (uint64_t)referenced_anywhere;
+	if (has_pointers)
+		return (uint64_t)(is_known ? referenced_by_pointer : referenced_by_asking);
+	return (uint64_t)(is_known ? referenced_by_offset : referenced);
 }
 
 // An object that has an entry is announced again when a free list gives it away, and when its
@@ -154,48 +244,79 @@ static bool has_finalizer(uint64_t object)
 	       word_at(type + sosc_python_layout.type_flags) & TYPE_HEAP;
 }
 
-static void traced_one(uint64_t object, bool begins)
+static __attribute__((noinline)) int traced_slowly(uint64_t object)
 {
 	uint32_t shift = shift_of(object);
 	uint64_t block = block_of(object, shift);
 	uint32_t *word = sosc_side_at(block);
 
-	if (!begins) {
-		if (word && *word)
-			*word |= SOSC_SIDE_DYING;
-	} else if (word && *word && has_finalizer(object)) {
+	if (word && *word && has_finalizer(object))
 		*word &= ~(uint32_t)SOSC_SIDE_DYING;
-	} else {
+	else
 		made(object, block, word, shift);
-	}
+	return 0;
 }
 
-static void traced_pick(uint64_t object, bool begins)
+static __attribute__((noinline)) int traced_created(uint64_t object)
 {
-	bool may_be = sosc_picks_may_be(object);
+	uint64_t where = SOSC_RECENT_ANYWHERE;
+
+	if (!sosc_objects_types)
+		where = sosc_recent_where((uint64_t)sosc_python.thread_state(), true);
+	return made_soon(object, where, true, true, has_finalizer) ? 0 : traced_slowly(object);
+}
+
+static __attribute__((noinline)) int traced_destroyed(uint64_t object)
+{
+	uint32_t *word = sosc_side_at(block_of(object, shift_of(object)));
+
+	if (word && *word)
+		*word |= SOSC_SIDE_DYING;
+	return 0;
+}
+
+static __attribute__((noinline)) int traced_marked(uint64_t object, int event)
+{
 	uint32_t *word;
 
-	if (begins && (!may_be || begins_anew(object, has_finalizer))) {
-		created(object);
-	} else if (!begins && may_be) {
-		word = picked_at(block_of(object, shift_of(object)));
-		if (word)
-			*word |= SOSC_SIDE_DYING;
-	}
+	if (event == REF_CREATED)
+		return begins_anew(object, has_finalizer) ? created(object) : 0;
+	word = event == REF_DESTROYED ? picked_at(block_of(object, shift_of(object))) : NULL;
+	if (word)
+		*word |= SOSC_SIDE_DYING;
+	return 0;
+}
+
+static __attribute__((noinline)) int traced_pick(uint64_t object, int event)
+{
+	if (sosc_picks_may_be(object))
+		return traced_marked(object, event);
+	return event == REF_CREATED ? created(object) : 0;
+}
+
+static inline __attribute__((always_inline)) int traced_alone(uint64_t object, int event)
+{
+	if (!sosc_objects_count || !object)
+		return 0;
+	if (sosc_picks.is_on)
+		return traced_pick(object, event);
+	if (event == REF_CREATED)
+		return traced_created(object);
+	return event == REF_DESTROYED ? traced_destroyed(object) : 0;
+}
+
+static __attribute__((noinline)) int traced_before(void *object, int event, void *data)
+{
+	(void)data;
+	(void)traced_alone((uint64_t)object, event);
+	return former(object, event, former_data);
 }
 
 static int traced(void *object, int event, void *data)
 {
-	uint64_t addr = (uint64_t)object;
-
-	(void)data;
-	if (sosc_objects_count && addr && event <= REF_DESTROYED) {
-		if (sosc_picks.is_on)
-			traced_pick(addr, event == REF_CREATED);
-		else
-			traced_one(addr, event == REF_CREATED);
-	}
-	return former ? former(object, event, former_data) : 0;
+	if (__builtin_expect(former != NULL, 0))
+		return traced_before(object, event, data);
+	return traced_alone((uint64_t)object, event);
 }
 
 /** Have the interpreter tell us of references, and us whoever was told before; or those alone. */
@@ -218,23 +339,46 @@ bool sosc_python_tracer_is_ours(void)
 
 // ---- blocks ----------------------------------------------------------------------
 
-static __attribute__((noinline)) void picked_freed(uint64_t block)
+static __attribute__((noinline)) void freed_slowly(void *ctx, void *block)
 {
-	uint32_t *word = picked_at(block);
+	uint32_t *word;
 
-	if (word)
-		sosc_picks_gone(block, word);
+	if (!sosc_picks.is_on) {
+		sosc_object_freed((uint64_t)block);
+	} else {
+		word = picked_at((uint64_t)block);
+		if (word)
+			sosc_picks_gone((uint64_t)block, word);
+	}
+	allocator.free(ctx, block);
 }
 
 static void freed(void *ctx, void *block)
 {
-	if (sosc_objects_count) {
-		if (!sosc_picks.is_on)
-			sosc_object_freed((uint64_t)block);
-		else if (sosc_picks_may_be((uint64_t)block))
-			picked_freed((uint64_t)block);
+	uint32_t *word;
+
+	if (!sosc_objects_count) {
+		allocator.free(ctx, block);
+		return;
+	}
+	if (!sosc_side_look_back((uint64_t)block, &word) || (*word && sosc_picks.is_on)) {
+		freed_slowly(ctx, block);
+		return;
+	}
+	if (*word) {
+		*word = 0;
+		sosc_objects_tally.destroyed++;
 	}
 	allocator.free(ctx, block);
+}
+
+// As freed(): most blocks have no mark.
+static void freed_pick(void *ctx, void *block)
+{
+	if (sosc_objects_count && (!sosc_picks.is_on || sosc_picks_may_be((uint64_t)block)))
+		freed_slowly(ctx, block);
+	else
+		allocator.free(ctx, block);
 }
 
 // The object that is made of the new block announces itself; if there is none, the old one stays.
@@ -323,7 +467,7 @@ bool sosc_python_allocator(bool is_ours)
 
 	hear_of_large(is_ours && sosc_picks.is_wanted);
 	sosc_python.PyMem_GetAllocator(PYMEM_DOMAIN_OBJ, &now);
-	if ((now.free == freed) == is_ours)
+	if ((now.free == freed || now.free == freed_pick) == is_ours)
 		return true;
 	if (!is_ours) {
 		sosc_python.PyMem_SetAllocator(PYMEM_DOMAIN_OBJ, &allocator);
@@ -333,10 +477,10 @@ bool sosc_python_allocator(bool is_ours)
 		return true;
 	allocator = now;
 	now.realloc = resized;
-	now.free = freed;
+	now.free = sosc_picks.is_wanted ? freed_pick : freed;
 	sosc_python.PyMem_SetAllocator(PYMEM_DOMAIN_OBJ, &now);
 	sosc_python.PyMem_GetAllocator(PYMEM_DOMAIN_OBJ, &now);
-	return now.free == freed;
+	return now.free == freed || now.free == freed_pick;
 }
 
 // ---- trying it -------------------------------------------------------------------

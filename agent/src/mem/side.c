@@ -16,19 +16,33 @@ uint32_t *sosc_side_find(uint64_t addr)
 
 	if (!words)
 		return NULL;
-	__atomic_store_n(&sosc_side_recent[addr >> 20 & (SIDE_RECENT - 1)],
-			 (uint64_t)words | sosc_side_tag(addr), __ATOMIC_RELAXED);
+	__atomic_store_n(&sosc_side_recent[addr >> SIDE_MIB & (SIDE_RECENT - 1)],
+			 (uint64_t)words + SIDE_BYTES - 1 - (uint16_t)(addr >> SIDE_TAG),
+			 __ATOMIC_RELAXED);
 	return &words[addr >> 4 & (SOSC_SIDE_WORDS - 1)];
+}
+
+// Whose address is a multiple of its size.
+static uint64_t map(uint64_t size)
+{
+	void *made = sosc_mmap(NULL, 2 * size, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	uint64_t start = (uint64_t)made, whole = (start + size - 1) & ~(size - 1);
+
+	if (sosc_mmap_failed(made))
+		return 0;
+	if (whole > start)
+		(void)sosc_sys3(SYS_MUNMAP, (long)start, (long)(whole - start), 0);
+	(void)sosc_sys3(SYS_MUNMAP, (long)(whole + size), (long)(start + size - whole), 0);
+	return whole;
 }
 
 // Another thread may have been faster: then its memory is used.
 static void *map_into(void **place, uint64_t size)
 {
-	void *mine = sosc_mmap(NULL, size, PROT_READ | PROT_WRITE,
-			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	void *theirs = NULL;
+	void *mine = (void *)map(size), *theirs = NULL;
 
-	if (sosc_mmap_failed(mine))
+	if (!mine)
 		return __atomic_load_n(place, __ATOMIC_ACQUIRE);
 	if (__atomic_compare_exchange_n(place, &theirs, mine, false, __ATOMIC_ACQ_REL,
 					__ATOMIC_ACQUIRE))

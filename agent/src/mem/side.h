@@ -12,34 +12,37 @@
 #pragma GCC visibility push(hidden)
 
 enum {
-	SIDE_RECENT = 64, // tables of words that were asked for not long ago; a power of two
-	SIDE_TAG_HIGH = 47, // bits of an entry: above an address of the program's, and in its page
-	SIDE_TAG_LOW = 17,
+	SIDE_BYTES = 4 * SOSC_SIDE_WORDS, // of a table of words, which has an address of so many
+	SIDE_RECENT = 2048, // tables that were asked for not long ago; a power of two
+	SIDE_MIB = 20, // bits of an address within what a table is about,
+	SIDE_TAG = 31, // and those below what an entry of sosc_side_recent tells in 16 bits
 };
 
+/** The end of a table, less the tag of what it is about and 1; 0: there is no entry. */
+extern uint64_t sosc_side_recent[SIDE_RECENT];
 extern uint32_t **sosc_side[SOSC_SIDE_TOPS];
-extern uint64_t sosc_side_recent[SIDE_RECENT]; // address of a table, and tag of what it is about
 
 uint32_t *sosc_side_find(uint64_t addr);
 
-/** What an entry of sosc_side_recent has beside an address, for the MiB of @addr. */
-static inline uint64_t sosc_side_tag(uint64_t addr)
+/**
+ * Whether the table of the block at @addr was asked for not long ago; then @ret is the block's word.
+ * Addresses have 47 bits: what the kernel gives to nobody who does not ask for more.
+ */
+static inline bool sosc_side_look_back(uint64_t addr, uint32_t **ret)
 {
-	uint64_t tag = addr >> 26; // the lower bits of the MiB's number are the entry's place
+	uint64_t end = sosc_side_recent[addr >> SIDE_MIB & (SIDE_RECENT - 1)];
 
-	return tag << SIDE_TAG_HIGH | (tag >> SIDE_TAG_LOW & 0xfff) | 0x800;
+	end += (uint16_t)(addr >> SIDE_TAG) + 1ull;
+	*ret = (uint32_t *)(end - SIDE_BYTES) + (addr >> 4 & (SOSC_SIDE_WORDS - 1));
+	return __builtin_expect(!(end & (SIDE_BYTES - 1)), 1);
 }
 
 /** The word of the block at @addr, NULL: no object was ever near it. */
 static inline uint32_t *sosc_side_at(uint64_t addr)
 {
-	uint64_t entry = sosc_side_recent[addr >> 20 & (SIDE_RECENT - 1)];
-	uint64_t mask = ~0ull << SIDE_TAG_HIGH | 0xfff;
-	uint32_t *words = (uint32_t *)(entry & ~mask);
+	uint32_t *word;
 
-	if ((entry & mask) != sosc_side_tag(addr))
-		return sosc_side_find(addr);
-	return &words[addr >> 4 & (SOSC_SIDE_WORDS - 1)];
+	return sosc_side_look_back(addr, &word) ? word : sosc_side_find(addr);
 }
 
 typedef void sosc_side_visit(uint64_t block, uint32_t *word, void *data);
