@@ -16,7 +16,9 @@ from tests.support.pythons import few_pythons, pythons
 from tests.support.run import run
 from tests.support.survivors import TARGETS, counts, marks, report, soscope
 
-ALIVE, ENDS, TRACING = (TARGETS / f"{name}.py" for name in ("alive", "ends", "tracing"))
+ALIVE, ENDS, REUSED, TRACING = (
+    TARGETS / f"{name}.py" for name in ("alive", "ends", "reused", "tracing")
+)
 PYTHON = "/usr/bin/python3"
 
 
@@ -60,6 +62,18 @@ def test_each_line_leaves_what_its_mark_says(python: str, tmp_path: Path) -> Non
     rows = [row for row in document["survivors"] if str(row["file"]).startswith("made")]
     made = [row["count"] for row in rows if row["type"] == "list"]
     assert made == [10] * 20  # of code that was gone long before
+
+
+@pytest.mark.parametrize("python", pythons())
+def test_addresses_that_have_another_type_or_file_than_before(python: str, tmp_path: Path) -> None:
+    recording = tmp_path / "rec"
+    done = record(recording, "--", python, REUSED)
+    assert done.returncode == 0
+    assert int(done.stdout) > 0
+    document = report(recording)
+    assert counts(document, str(REUSED)).items() >= marks(REUSED, python).items()
+    (elsewhere,) = counts(document, "elsewhere").values()
+    assert elsewhere == {"list": 4}
 
 
 @pytest.mark.parametrize("way", WAYS)
