@@ -4,6 +4,7 @@
 // that its address stays its own.
 
 #include "python.h"
+#include "pythonrecent.h"
 #include "sys.h"
 
 enum {
@@ -32,6 +33,7 @@ bool sosc_python_made_begin(void)
 	if (!places)
 		places = map(sizeof(*places) * PLACES);
 	lost = 0;
+	sosc_recent_forget(); // such objects are told of by no way that is short
 	return rows && places;
 }
 
