@@ -9,6 +9,7 @@
 #include "arch.h"
 #include "blocks.h"
 #include "guard.h"
+#include "memo.h"
 #include "pythonstack.h"
 #include "rules.h"
 #include "sys.h"
@@ -16,11 +17,7 @@
 enum {
 	PAGES = 512, // asked for at once
 	BEHIND = 1 << 16, // bytes of stack that the kernel takes for a signal at most
-	FRAMES_MAX = 2 * SOSC_BLOCK_FRAMES, // an interpreter's among them
-	WORDS_MAX = 2 * SOSC_BLOCK_FRAMES + 16,
 };
-
-#define FACTOR 0x9e3779b97f4a7c15ull
 
 // rt_sigprocmask reads the new mask before it looks at how to apply it, and this is no way to.
 static bool is_there(uint64_t addr)
@@ -67,30 +64,7 @@ static bool reach(struct span *span, uint64_t end)
 
 // ---- stacks that were walked before ---------------------------------------------
 
-// What a walk has come to, and what it has read, so that the next call from there only has to see
-// whether all of it is the same: the words lie at addresses that are known, and need not wait for
-// each other.
-struct memo {
-	uint32_t busy; // a walk fills it, or was left in the middle
-	uint32_t number; // of the stack
-	uint32_t count; // of its return addresses; 0: nothing is here
-	uint32_t own; // of an interpreter's frames, behind them
-	uint32_t api;
-	uint32_t epoch; // of the rules
-	uint32_t words; // that were read
-	bool uses_fp; // as the call had it
-	bool is_cut; // there were more frames
-	uint64_t ret; // frame 0
-	uint64_t sp, fp; // of the call
-	uint64_t high; // behind the words that were read
-	struct read {
-		uint64_t place; // bytes from `sp`
-		uint64_t value;
-	} read[WORDS_MAX];
-	uint64_t frames[FRAMES_MAX];
-};
-
-enum { MEMO_BITS = 7, MEMOS_SIZE = sizeof(struct memo) << MEMO_BITS };
+enum { MEMOS_SIZE = sizeof(struct sosc_memo) << MEMO_BITS };
 
 /** Memory for what was walked, NULL: there is none. */
 void *sosc_block_memos(void)
@@ -101,35 +75,10 @@ void *sosc_block_memos(void)
 	return sosc_mmap_failed(memos) ? NULL : memos;
 }
 
-static inline struct memo *memo_of(const struct sosc_block_call *call, uint64_t ret)
-{
-	uint64_t hash = (ret ^ call->sp << 8) * FACTOR;
-
-	return (struct memo *)call->state->memos + (hash >> (64 - MEMO_BITS));
-}
-
-// Every word that decided the walk is what it was: it would be the same.
-static inline bool is_same(const struct memo *memo, const struct sosc_block_call *call,
-			   uint64_t ret, enum sosc_block_api api)
-{
-	const struct read *read = memo->read, *end = read + memo->words;
-	uint64_t other = 0;
-
-	if (memo->busy || !memo->count || memo->ret != ret || memo->sp != call->sp ||
-	    memo->api != (uint32_t)api || memo->high > call->state->high ||
-	    (memo->uses_fp && memo->fp != call->fp) ||
-	    memo->epoch != __atomic_load_n(&sosc_rules_epoch, __ATOMIC_RELAXED))
-		return false;
-#pragma GCC unroll 4
-	for (; read < end; read++)
-		other |= read->value ^ *(const uint64_t *)(call->sp + read->place);
-	return !other;
-}
-
 // ---- walking ----------------------------------------------------------------------
 
 struct walk {
-	struct memo *memo; // NULL: it is not kept
+	struct sosc_memo *memo; // NULL: it is not kept
 	uint64_t first; // nothing below was asked for
 	struct span span;
 	uint64_t sp; // of the frame that it has come to
@@ -143,15 +92,15 @@ struct walk {
 
 static void note(struct walk *walk, uint64_t addr, uint64_t value)
 {
-	struct memo *memo = walk->memo;
+	struct sosc_memo *memo = walk->memo;
 
 	if (!memo)
 		return;
-	if (memo->words == WORDS_MAX) {
+	if (memo->words == MEMO_WORDS) {
 		walk->memo = NULL;
 		return;
 	}
-	memo->read[memo->words++] = (struct read){addr - walk->first, value};
+	memo->read[memo->words++] = (struct sosc_memo_word){addr, value};
 	if (addr + 8 > walk->high)
 		walk->high = addr + 8;
 }
@@ -174,7 +123,7 @@ static bool find_fp(struct walk *walk)
 		return false;
 	if (!walk->fp_at) {
 		if (walk->is_given && walk->memo)
-			walk->memo->uses_fp = true;
+			walk->memo->fp_mask = UINT64_MAX;
 		return true;
 	}
 	if (!read_word(walk, walk->fp_at, &walk->fp))
@@ -282,10 +231,10 @@ static uint32_t number_of(const uint64_t *frames, uint32_t count, bool is_cut,
 	if (is_cut)
 		head |= 1ull << SOSC_STACK_CUT;
 	for (uint32_t i = 0; i < count; i++) {
-		hash = (hash ^ frames[i]) * FACTOR;
+		hash = (hash ^ frames[i]) * MEMO_FACTOR;
 		hash ^= hash >> 29;
 	}
-	return sosc_stack_of(frames, count, head, hash * FACTOR);
+	return sosc_stack_of(frames, count, head, hash * MEMO_FACTOR);
 }
 
 static uint32_t number_with(uint64_t *frames, uint32_t count, bool is_cut, const struct own *own,
@@ -296,7 +245,7 @@ static uint32_t number_with(uint64_t *frames, uint32_t count, bool is_cut, const
 	return number_of(frames, count, is_cut || (own && own->count == SOSC_BLOCK_FRAMES), api);
 }
 
-static uint32_t walk(const struct sosc_block_call *call, uint64_t ret, struct memo *memo,
+static uint32_t walk(const struct sosc_block_call *call, uint64_t ret, struct sosc_memo *memo,
 		     uint64_t *frames, const struct own *own, enum sosc_block_api api)
 {
 	struct sosc_block_thread *state = call->state;
@@ -311,6 +260,7 @@ static uint32_t walk(const struct sosc_block_call *call, uint64_t ret, struct me
 		.sealed = sosc_is_sealed(call->thread),
 	};
 	bool is_cut = false;
+	uint64_t key = sosc_memo_key(api); // a rule that changes while it walks may not be this one
 	uint32_t count = find_frames(&walk, ret, frames, &is_cut);
 	uint32_t number = number_with(frames, count, is_cut, own, api);
 
@@ -323,11 +273,14 @@ static uint32_t walk(const struct sosc_block_call *call, uint64_t ret, struct me
 		memo->ret = ret;
 		memo->sp = call->sp;
 		memo->fp = call->fp;
-		memo->api = (uint32_t)api;
 		memo->is_cut = is_cut;
 		memo->number = number;
 		memo->own = own ? own->count : 0;
 		memo->count = count;
+		for (; memo->words & 1; memo->words++)
+			memo->read[memo->words] = (struct sosc_memo_word){call->sp, ret};
+		__atomic_signal_fence(__ATOMIC_SEQ_CST);
+		memo->key = key;
 	}
 	return number;
 }
@@ -337,12 +290,12 @@ static __attribute__((noinline)) uint32_t walk_alone(const struct sosc_block_cal
 						     uint64_t ret, const struct own *own,
 						     enum sosc_block_api api)
 {
-	uint64_t frames[FRAMES_MAX];
+	uint64_t frames[MEMO_FRAMES];
 
 	return walk(call, ret, NULL, frames, own, api);
 }
 
-static inline bool has_own(const struct memo *memo, const struct own *own)
+static inline bool has_own(const struct sosc_memo *memo, const struct own *own)
 {
 	uint64_t other = 0;
 
@@ -353,39 +306,43 @@ static inline bool has_own(const struct memo *memo, const struct own *own)
 	return !other;
 }
 
-static inline __attribute__((always_inline)) uint32_t stack_of(const struct sosc_block_call *call,
-							       const struct own *own,
-							       enum sosc_block_api api)
+static uint32_t stack_of(const struct sosc_block_call *call, const struct own *own,
+			 enum sosc_block_api api)
 {
 	uint64_t ret = sosc_returns_to(call);
-	struct memo *memo;
+	struct sosc_memo *memo;
 	uint32_t number;
 	bool is_walked;
 
 	if (!call->state->memos)
 		return walk_alone(call, ret, own, api);
-	memo = memo_of(call, ret);
+	memo = sosc_memo_of(call->state->memos, ret, call->sp);
 	// a signal handler may make another one of it meanwhile, which is not the same then
 	number = __atomic_load_n(&memo->number, __ATOMIC_RELAXED);
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	is_walked = is_same(memo, call, ret, api);
+	is_walked = sosc_memo_is_same(memo, ret, call->sp, call->fp, call->state->high, api);
 	if (is_walked && has_own(memo, own))
 		return number;
 	if (memo->busy)
 		return walk_alone(call, ret, own, api);
 	memo->busy = 1;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	is_walked &= memo->count && memo->number == number; // no handler has taken it since
+	is_walked &= memo->key && memo->number == number; // no handler has taken it since
 	if (is_walked) { // the interpreter alone has gone on
+		uint64_t key = memo->key;
+
+		memo->key = 0;
+		__atomic_signal_fence(__ATOMIC_SEQ_CST);
 		memo->own = own ? own->count : 0;
 		number = number_with(memo->frames, memo->count, memo->is_cut, own, api);
 		memo->number = number;
-		if (!number)
-			memo->count = 0;
+		__atomic_signal_fence(__ATOMIC_SEQ_CST);
+		memo->key = number ? key : 0;
 	} else {
-		memo->count = memo->words = 0;
-		memo->uses_fp = false;
-		memo->epoch = __atomic_load_n(&sosc_rules_epoch, __ATOMIC_RELAXED);
+		memo->key = 0;
+		__atomic_signal_fence(__ATOMIC_SEQ_CST);
+		memo->words = 0;
+		memo->fp_mask = 0;
 		number = walk(call, ret, memo, memo->frames, own, api);
 	}
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * What a walk over a stack has come to, and what it has read, so that the next call from there only
+ * has to see whether all of it is the same: the words lie at addresses that are known, and need not
+ * wait for each other.
+ */
+#ifndef SOSC_MEMO_H
+#define SOSC_MEMO_H
+
+#include "blocks.h"
+#include "rules.h"
+
+enum {
+	MEMO_FRAMES = 2 * SOSC_BLOCK_FRAMES, // an interpreter's among them
+	MEMO_WORDS = 2 * SOSC_BLOCK_FRAMES + 16, // an even number
+	MEMO_BITS = 7,
+};
+
+#define MEMO_FACTOR 0x9e3779b97f4a7c15ull
+
+struct sosc_memo {
+	uint64_t ret; // frame 0
+	uint64_t sp, fp; // of the call; fp: 0 where the walk did not need it
+	uint64_t key; // epoch of the rules << 32 | api, 0: nothing is here
+	uint64_t high; // behind the words that were read
+	uint64_t fp_mask; // all bits if the walk needed fp
+	uint32_t number; // of the stack
+	uint32_t words; // that were read, an even number
+	uint32_t count; // of its return addresses
+	uint32_t own; // of an interpreter's frames, behind them
+	uint32_t busy; // a walk fills it, or was left in the middle
+	bool is_cut; // there were more frames
+	struct sosc_memo_word {
+		uint64_t addr;
+		uint64_t value;
+	} read[MEMO_WORDS];
+	uint64_t frames[MEMO_FRAMES];
+};
+
+static inline struct sosc_memo *sosc_memo_of(struct sosc_memo *memos, uint64_t ret, uint64_t sp)
+{
+	uint64_t hash = (ret ^ sp << 8) * MEMO_FACTOR;
+
+	return memos + (hash >> (64 - MEMO_BITS));
+}
+
+static inline uint64_t sosc_memo_key(enum sosc_block_api api)
+{
+	return (uint64_t)__atomic_load_n(&sosc_rules_epoch, __ATOMIC_RELAXED) << 32 | api;
+}
+
+/**
+ * Every word that decided the walk is what it was: it would be the same. @high: how far the stack
+ * can be read.
+ */
+static inline bool sosc_memo_is_same(const struct sosc_memo *memo, uint64_t ret, uint64_t sp,
+				     uint64_t fp, uint64_t high, enum sosc_block_api api)
+{
+	const struct sosc_memo_word *read = memo->read, *end = read + memo->words;
+	uint64_t other = (memo->ret ^ ret) | (memo->sp ^ sp) | (memo->key ^ sosc_memo_key(api)) |
+			 ((memo->fp ^ fp) & memo->fp_mask);
+
+	if (other || memo->high > high)
+		return false;
+	for (; read < end; read += 2)
+		if (*(const uint64_t *)read[0].addr != read[0].value ||
+		    *(const uint64_t *)read[1].addr != read[1].value)
+			return false;
+	return true;
+}
+
+/** The number of a stack without an interpreter's frames, 0: it has to be walked. */
+static inline uint32_t sosc_memo_stack(const struct sosc_block_thread *state, uint64_t sp,
+				       uint64_t fp, enum sosc_block_api api)
+{
+	uint64_t ret = *(const uint64_t *)sp;
+	const struct sosc_memo *memo;
+	uint32_t number;
+
+	if (!state->memos)
+		return 0;
+	memo = sosc_memo_of(state->memos, ret, sp);
+	// a signal handler may make another one of it meanwhile, which is not the same then
+	number = __atomic_load_n(&memo->number, __ATOMIC_RELAXED);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	if (memo->own || !sosc_memo_is_same(memo, ret, sp, fp, state->high, api))
+		return 0;
+	return number;
+}
+
+#endif
