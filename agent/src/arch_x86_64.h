@@ -176,6 +176,19 @@ static inline uint64_t sosc_read_counter(void)
 	return (uint64_t)high << 32 | low;
 }
 
+/** 0, which a processor does not know before @tsc: what it adds that to an address for waits, too. */
+static inline uint64_t sosc_zero_behind(uint64_t tsc)
+{
+	__asm__("andl $0, %k0" : "+r"(tsc) : : "cc");
+	return tsc;
+}
+
+/** The counter is not read before all that stands in front of this is done. */
+static inline void sosc_counter_waits(void)
+{
+	__asm__ volatile("lfence" : : : "memory");
+}
+
 /** What a loop does that waits for another thread. */
 static inline void sosc_pause(void)
 {

@@ -88,6 +88,19 @@ struct sosc_blocks {
 	uint64_t first_array; // COUNT: offset of struct sosc_sizes[]
 	uint32_t arrays;
 	uint32_t arrays_used; // threads that have asked for one; 1 at the beginning
+	uint64_t leads; // EXACT: agent adds SOSC_LEAD_NEXT; what it gives is nobody else's
+	uint64_t reserved[4];
+	// EXACT: the thread that has the lead (a number out of `leads`), or flags; on a cache line of
+	// its own. It counts up from a time that it has read. Whoever else records an event takes
+	// the lead away first. A thread without it reads the clock for each event.
+	uint64_t lead;
+	uint64_t reserved1[7];
+};
+
+enum {
+	SOSC_LEAD_NOBODY = 1, // flags of `lead`: it may be taken
+	SOSC_LEAD_NEVER = 2, // nobody is to have it: other programs are recorded, too
+	SOSC_LEAD_NEXT = 4,
 };
 
 // Size classes: up to SOSC_SIZES_FINE bytes each has SOSC_SIZES_STEP sizes, the first one 0, too

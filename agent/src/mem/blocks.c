@@ -15,6 +15,8 @@
 #include "handler.h"
 #include "image.h"
 #include "instrument.h"
+#include "lead.h"
+#include "memo.h"
 #include "pythonstack.h"
 #include "ring.h"
 #include "slot.h"
@@ -23,7 +25,6 @@
 const struct sosc_loaded *sosc_block_allocator;
 struct sosc_block_thread *sosc_block_threads;
 static uint32_t mode; // enum sosc_block_mode
-static uint32_t *thread_count; // that have recorded, wiped in a forked child as they are
 
 static struct sosc_thread *slow(struct sosc_cell *cell)
 {
@@ -47,25 +48,43 @@ static struct sosc_thread *slow(struct sosc_cell *cell)
 		state->tid = thread->tid;
 		if (mode == SOSC_BLOCKS_SAMPLE)
 			sosc_sample_thread(state, thread->tid);
-		__atomic_fetch_add(thread_count, 1, __ATOMIC_SEQ_CST);
+		else if (mode == SOSC_BLOCKS_EXACT)
+			state->patience = 1;
 	}
 	return thread;
 }
 
-// As FIND_THREAD in assembly.
-static inline bool begin(struct sosc_block_call *call)
+// As FIND_THREAD in assembly; NULL: it is not there yet.
+static inline struct sosc_thread *find_thread(void)
 {
 	uint64_t tp = sosc_thread_pointer();
 	uint32_t at = (uint32_t)(tp >> 12) * THREAD_FACTOR >> (32 - THREAD_BITS);
 	struct sosc_thread *thread = &sosc_threads[at];
 
 	if (thread->key != tp || thread->tid_check != sosc_thread_word(sosc_tid_offset))
-		thread = slow(call->cell);
-	call->thread = thread;
-	if (!thread)
+		return NULL;
+	return thread;
+}
+
+static inline struct sosc_block_thread *state_of(const struct sosc_thread *thread)
+{
+	return &sosc_block_threads[thread - sosc_threads];
+}
+
+static inline bool is_on_stack(const struct sosc_block_thread *state, uint64_t sp)
+{
+	return sp - state->low < state->high - state->low;
+}
+
+static inline bool begin(struct sosc_block_call *call)
+{
+	call->thread = find_thread();
+	if (!call->thread)
+		call->thread = slow(call->cell);
+	if (!call->thread)
 		return false;
-	call->state = &sosc_block_threads[thread - sosc_threads];
-	if (call->sp - call->state->low >= call->state->high - call->state->low)
+	call->state = state_of(call->thread);
+	if (!is_on_stack(call->state, call->sp))
 		sosc_block_find_stack(call);
 	return true;
 }
@@ -103,6 +122,16 @@ static uint64_t reserve_slowly(const struct sosc_block_call *call)
 	return unit;
 }
 
+static inline void put(struct sosc_block *block, uint32_t type, uint32_t stack, uint64_t tsc,
+		       uint64_t addr, uint64_t size)
+{
+	block->stack = stack;
+	block->tsc = tsc;
+	block->addr = addr;
+	block->size = size;
+	__atomic_store_n(&block->commit, type << 28, __ATOMIC_RELEASE);
+}
+
 // All of it is known before there is room: who is forked by a signal handler in between writes
 // the same as its parent.
 static inline struct sosc_block *fill(const struct sosc_block_call *call, uint64_t unit,
@@ -114,11 +143,7 @@ static inline struct sosc_block *fill(const struct sosc_block_call *call, uint64
 		block = (void *)reserve_slowly(call);
 	if (!block)
 		return NULL;
-	block->stack = said->stack;
-	block->tsc = said->tsc;
-	block->addr = said->addr;
-	block->size = said->size;
-	__atomic_store_n(&block->commit, type << 28, __ATOMIC_RELEASE);
+	put(block, type, said->stack, said->tsc, said->addr, said->size);
 	return block;
 }
 
@@ -126,27 +151,44 @@ static inline struct sosc_block *write(const struct sosc_block_call *call, uint3
 				       uint64_t addr, uint64_t size, uint32_t stack)
 {
 	const struct sosc_block said = {
+		.stack = stack, .tsc = sosc_block_time(call->state), .addr = addr, .size = size};
+
+	return fill(call, sosc_local_add(&call->thread->pos, SOSC_UNIT), type, &said);
+}
+
+/** A record of a mapping, or of a block that was chosen: it has its time by the clock. */
+struct sosc_block *sosc_block_write(const struct sosc_block_call *call, uint32_t type,
+				    uint64_t addr, uint64_t size, uint32_t stack)
+{
+	const struct sosc_block said = {
 		.stack = stack, .tsc = sosc_ticks(), .addr = addr, .size = size};
 
 	return fill(call, sosc_local_add(&call->thread->pos, SOSC_UNIT), type, &said);
 }
 
-struct sosc_block *sosc_block_write(const struct sosc_block_call *call, uint32_t type,
-				    uint64_t addr, uint64_t size, uint32_t stack)
+// Whether the block at @addr is the thread's last record, the unit @block, and can be changed.
+static inline bool is_last(const struct sosc_thread *thread, const struct sosc_block *block,
+			   uint64_t addr)
 {
-	return write(call, type, addr, size, stack);
-}
-
-// The unit of the block at @addr, if it is the thread's last record and can be changed.
-static inline struct sosc_block *last_unit(const struct sosc_block_call *call, uint64_t addr)
-{
-	struct sosc_block *block = (void *)call->state->last;
-	uint64_t pos = __atomic_load_n(&call->thread->pos, __ATOMIC_RELAXED);
+	uint64_t pos = __atomic_load_n(&thread->pos, __ATOMIC_RELAXED);
 
 	return block && (uint64_t)(block + 1) == pos && has_room(pos) && block->addr == addr &&
-			       block->commit == (uint32_t)SOSC_UNIT_BLOCK << 28 ?
-		       block :
-		       NULL;
+	       block->commit == (uint32_t)SOSC_UNIT_BLOCK << 28;
+}
+
+// A block is over that was the thread's last record: one unit says both. Meanwhile the next unit is
+// ours, so that no signal handler can give the chunk away. False: a handler has done so before.
+static inline bool end_last(struct sosc_thread *thread, struct sosc_block *block, uint64_t tsc)
+{
+	uint64_t next = (uint64_t)(block + 1), ticks = tsc - block->tsc;
+
+	if (ticks >> SOSC_BLOCK_TICKS || !sosc_local_swap(&thread->pos, next, next + SOSC_UNIT))
+		return false;
+	__atomic_store_n(&block->commit, (uint32_t)SOSC_UNIT_BLOCK_OVER << 28 | (uint32_t)ticks,
+			 __ATOMIC_RELEASE);
+	if (!sosc_local_swap(&thread->pos, next + SOSC_UNIT, next))
+		(void)sosc_ring_unneeded(NULL, thread, next);
+	return true;
 }
 
 // The stack of a call, or with COUNT what is kept of it: the function.
@@ -164,28 +206,16 @@ uint32_t sosc_block_mapping_stack(const struct sosc_block_call *call, enum sosc_
 	return sosc_block_stack(call, api);
 }
 
-// The block at @addr is about to be freed. One that was the last to come has one unit for both:
-// meanwhile the next unit is ours, so that no signal handler can give the chunk away.
+// The block at @addr is about to be freed.
 static inline void record_freed(const struct sosc_block_call *call, uint64_t addr)
 {
-	struct sosc_block *block = last_unit(call, addr);
-	// where nobody else records, the order says it all, and the clock need not be read
-	bool alone = block && __atomic_load_n(thread_count, __ATOMIC_RELAXED) == 1;
-	const struct sosc_block said = {.tsc = alone ? block->tsc + 1 : sosc_ticks(), .addr = addr};
-	uint64_t unit = sosc_local_add(&call->thread->pos, SOSC_UNIT), ticks;
+	struct sosc_block *block = (void *)call->state->last;
+	bool last = is_last(call->thread, block, addr);
+	const struct sosc_block said = {.tsc = sosc_block_time(call->state), .addr = addr};
 
-	if (block && unit == (uint64_t)(block + 1) && has_room(unit)) {
-		ticks = said.tsc - block->tsc;
-		if (ticks >> SOSC_BLOCK_TICKS == 0) {
-			__atomic_store_n(&block->commit,
-					 (uint32_t)SOSC_UNIT_BLOCK_OVER << 28 | (uint32_t)ticks,
-					 __ATOMIC_RELEASE);
-			if (!sosc_local_swap(&call->thread->pos, unit + SOSC_UNIT, unit))
-				(void)sosc_ring_unneeded(NULL, call->thread, unit);
-			return;
-		}
-	}
-	(void)fill(call, unit, SOSC_UNIT_FREED, &said);
+	if (!last || !end_last(call->thread, block, said.tsc))
+		(void)fill(call, sosc_local_add(&call->thread->pos, SOSC_UNIT), SOSC_UNIT_FREED,
+			   &said);
 }
 
 static inline void freed(const struct sosc_block_call *call, uint64_t addr)
@@ -273,26 +303,98 @@ static inline __attribute__((always_inline)) uint64_t allocate(const uint64_t ar
 	return result;
 }
 
-#define ALLOCATES(name, old, size, out, api)                                                     \
-	uint64_t sosc_block_##name(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint64_t fp, \
-				   struct sosc_cell *cell)                                       \
-	{                                                                                        \
-		const uint64_t arg[3] = {a, b, c};                                               \
-                                                                                                 \
-		return allocate(arg, sp, fp, cell, old, size, out, api);                         \
+#define ALLOCATES_AS(function, old, size, out, api)                                     \
+	uint64_t function(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint64_t fp, \
+			  struct sosc_cell *cell)                                       \
+	{                                                                               \
+		const uint64_t arg[3] = {a, b, c};                                      \
+                                                                                        \
+		return allocate(arg, sp, fp, cell, old, size, out, api);                \
 	}
+#define ALLOCATES(name, old, size, out, api) ALLOCATES_AS(sosc_block_##name, old, size, out, api)
+#define MALLOC(name, ...) static ALLOCATES_AS(any_malloc, __VA_ARGS__)
 
-SOSC_BLOCK_ALLOCATORS(ALLOCATES)
+SOSC_BLOCK_OTHERS(ALLOCATES)
+SOSC_BLOCK_MALLOC(MALLOC)
 
-/** free, and what it is called besides. */
-uint64_t sosc_block_free(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint64_t fp,
-			 struct sosc_cell *cell)
+static __attribute__((noinline)) struct sosc_block *put_slowly(struct sosc_cell *cell,
+							       struct sosc_thread *thread,
+							       uint64_t tsc, uint64_t addr,
+							       uint64_t size, uint32_t stack)
+{
+	const struct sosc_block_call call = {.cell = cell, .thread = thread};
+	struct sosc_block *block = (void *)reserve_slowly(&call);
+
+	if (block)
+		put(block, SOSC_UNIT_BLOCK, stack, tsc, addr, size);
+	return block;
+}
+
+// Programs do little else than to call malloc and free, so these two have ways of their own for
+// what is usual. All else, and what they find in the middle, is done as for the others.
+
+/** malloc, where nothing else is under way and the stack was walked before. */
+uint64_t sosc_block_malloc(uint64_t size, uint64_t b, uint64_t c, uint64_t sp, uint64_t fp,
+			   struct sosc_cell *cell)
+{
+	struct sosc_thread *thread = find_thread();
+	struct sosc_block_thread *state;
+	struct sosc_block *block;
+	uint64_t addr, tsc;
+	uint32_t stack;
+
+	if (!thread || mode != SOSC_BLOCKS_EXACT ||
+	    __atomic_load_n(&sosc_python_stacks, __ATOMIC_RELAXED))
+		return any_malloc(size, b, c, sp, fp, cell);
+	state = state_of(thread);
+	if (!is_on_stack(state, sp) || state->sp)
+		return any_malloc(size, b, c, sp, fp, cell);
+	stack = sosc_memo_stack(state, sp, fp, SOSC_API_MALLOC);
+	if (!stack)
+		return any_malloc(size, b, c, sp, fp, cell);
+	state->stack = stack;
+	state->ret = *(const uint64_t *)sp;
+	state->recorded = 0;
+	state->freeing = 0;
+	state->sp = sp;
+	addr = sosc_block_go_on(cell, size, b, c);
+	if (addr && state->recorded != addr) {
+		tsc = sosc_block_time(state);
+		block = (void *)sosc_local_add(&thread->pos, SOSC_UNIT);
+		if (has_room((uint64_t)block))
+			put(block, SOSC_UNIT_BLOCK, stack, tsc, addr, size);
+		else
+			block = put_slowly(cell, thread, tsc, addr, size, stack);
+		state->last = (uint64_t)block;
+	}
+	state->recorded = 0;
+	state->sp = 0;
+	return addr;
+}
+
+static __attribute__((noinline)) void any_free(uint64_t addr, uint64_t sp, uint64_t fp,
+					       struct sosc_cell *cell)
 {
 	struct sosc_block_call call = {.cell = cell, .sp = sp, .fp = fp};
 
-	if (a && begin(&call) &&
-	    !(call.state->freeing == a && sosc_block_is_inside(&call, BLOCK_NEAR)))
-		freed(&call, a);
+	if (begin(&call) &&
+	    !(call.state->freeing == addr && sosc_block_is_inside(&call, BLOCK_NEAR)))
+		freed(&call, addr);
+}
+
+/** free, and what it is called besides; of a block that was the last to come. */
+uint64_t sosc_block_free(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint64_t fp,
+			 struct sosc_cell *cell)
+{
+	struct sosc_thread *thread = a ? find_thread() : NULL;
+	struct sosc_block_thread *state = thread ? state_of(thread) : NULL;
+
+	if (!state || state->sp || mode != SOSC_BLOCKS_EXACT ||
+	    !is_last(thread, (void *)state->last, a) ||
+	    !end_last(thread, (void *)state->last, sosc_block_time(state))) {
+		if (a)
+			any_free(a, sp, fp, cell);
+	}
 	return sosc_block_go_on(cell, a, b, c);
 }
 
@@ -328,10 +430,11 @@ uint64_t sosc_block_delete(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint
 
 static void start(void)
 {
-	const uint64_t size = (uint64_t)THREAD_COUNT * sizeof(*sosc_block_threads) + SOSC_PAGE;
+	const uint64_t size = (uint64_t)THREAD_COUNT * sizeof(*sosc_block_threads);
 	struct sosc_blocks *own = sosc_stacks_start();
 
 	mode = own->mode;
+	sosc_lead_start(own);
 	sosc_block_allocator = NULL;
 	sosc_python_stacks_start((const void *)((const uint8_t *)own + own->first_layout),
 				 (uint32_t)own->layouts);
@@ -350,7 +453,6 @@ static void start(void)
 		sosc_block_threads = NULL;
 	else
 		(void)sosc_sys3(SYS_MADVISE, (long)sosc_block_threads, (long)size, MADV_WIPEONFORK);
-	thread_count = (uint32_t *)(sosc_block_threads + THREAD_COUNT);
 }
 
 #define NAMES(NAME)                          \

@@ -27,11 +27,25 @@ struct sosc_block_thread {
 	uint64_t wall; // what lies there cannot; 0: not known
 	void *memos; // what was walked; NULL: there is no memory for it
 	uint64_t tp; // its thread pointer; set last
-	uint64_t left; // bytes that it allocates until one is sampled
-	uint64_t drawn; // what `left` was behind the newest block that was
-	uint64_t seed; // of its random numbers
-	uint64_t by; // the cell of the call at `sp`, where blocks are sampled
-	struct sosc_sizes *sizes; // where it counts by size class, NULL: not yet
+	union { // by the mode
+		struct { // EXACT: see lead.h
+			uint64_t lead; // its number, when it had the lead last
+			uint64_t counted; // its latest time,
+			uint64_t counts_from; // and the one that was read, of which it counts
+			uint32_t may_count; // events until it reads the clock
+			uint32_t heartbeat; // of soscope, when it was read
+			int32_t patience; // events until it wants the lead
+			uint16_t losses; // of the lead, soon after it had it
+			uint16_t led; // times it has read the clock since then
+		};
+		struct { // SAMPLE
+			uint64_t left; // bytes that it allocates until one is sampled
+			uint64_t drawn; // what `left` was behind the newest block that was
+			uint64_t seed; // of its random numbers
+			uint64_t by; // the cell of the call at `sp`
+		};
+		struct sosc_sizes *sizes; // COUNT: where it counts, NULL: not yet
+	};
 };
 
 struct sosc_block_call { // of one of the functions
@@ -103,8 +117,8 @@ void sosc_sizes_kept(const struct sosc_block_call *call, uint64_t addr, uint64_t
 
 // Functions that make a block, of arguments a, b and c: the block that they free, the size of the
 // new one, and where its address lies if it is not the result.
-#define SOSC_BLOCK_ALLOCATORS(ONE)                                                  \
-	ONE(malloc, 0, a, NULL, SOSC_API_MALLOC)                                    \
+#define SOSC_BLOCK_MALLOC(ONE) ONE(malloc, 0, a, NULL, SOSC_API_MALLOC)
+#define SOSC_BLOCK_OTHERS(ONE)                                                      \
 	ONE(calloc, 0, sosc_block_product(a, b), NULL, SOSC_API_CALLOC)             \
 	ONE(realloc, a, b, NULL, SOSC_API_REALLOC)                                  \
 	ONE(reallocarray, a, sosc_block_product(b, c), NULL, SOSC_API_REALLOCARRAY) \
@@ -115,6 +129,9 @@ void sosc_sizes_kept(const struct sosc_block_call *call, uint64_t addr, uint64_t
 	ONE(pvalloc, 0, a, NULL, SOSC_API_PVALLOC)                                  \
 	ONE(new, 0, a, NULL, SOSC_API_NEW)                                          \
 	ONE(new_array, 0, a, NULL, SOSC_API_NEW_ARRAY)
+#define SOSC_BLOCK_ALLOCATORS(ONE) \
+	SOSC_BLOCK_MALLOC(ONE)     \
+	SOSC_BLOCK_OTHERS(ONE)
 
 // Handlers, in the assembly and where they go on: those of EXACT, and those of SAMPLE.
 #define SOSC_DECLARE(name, ...)                                                                  \

@@ -22,6 +22,10 @@ BLOCKS_SAMPLE = 1
 BLOCKS_COUNT = 2
 BLOCKS_NONE = 3
 
+LEAD_NOBODY = 1
+LEAD_NEVER = 2
+LEAD_NEXT = 4
+
 # sosc_block_api.
 API_NONE = 0
 API_MALLOC = 1
@@ -44,7 +48,7 @@ BLOCKS = Layout(
     "sosc_blocks",
     "bits:I mode:I words:Q words_used:Q stacks_lost:Q first_bucket:Q first_word:Q scale:Q "
     "first_layout:Q layouts:Q"
-    " first_array:Q arrays:I arrays_used:I",
+    " first_array:Q arrays:I arrays_used:I leads:Q reserved:4Q lead:Q reserved1:7Q",
 )
 
 SIZES_STEP = 16

@@ -91,6 +91,10 @@ def own_memory(mode: str = EXACT, sample_bytes: int | None = None) -> tuple[byte
         end if counts else 0,
         _ARRAYS if counts else 0,
         1,  # the first is for threads that find none
+        0,
+        *(0,) * 4,
+        blocklayout.LEAD_NOBODY,
+        *(0,) * 7,
     )
     return head + layouts, end + counts * _ARRAYS * blocklayout.SIZES.size
 
@@ -124,6 +128,8 @@ class BlocksInstrument(Instrument):
         self._counted: CountedBlocks | None = None
         self._older_ns = older_ns
         self._aggregate: Aggregate | None = None
+        self._blocks: dict[int, ControlBlock] = {}  # by id
+        self._are_many = False
         own, size = own_memory(self.mode, sample_bytes)
         self.hooks: Hooks = Hooks(
             layout.INSTRUMENT_BLOCKS,
@@ -163,9 +169,19 @@ class BlocksInstrument(Instrument):
         return self._aggregate
 
     def process(self, pid: int, block: ControlBlock) -> None:
-        """Take note of a program whose threads count."""
+        """Take note of a program; of several, each event has its time by the clock.
+
+        There is one order of all their events, and a thread that numbers its own cannot see that
+        of another program.
+        """
         if self._counted is not None:
             self._counted.add(block)
+        if id(block) in self._blocks:
+            return
+        self._blocks[id(block)] = block
+        self._are_many |= len(self._blocks) > 1
+        for each in self._blocks.values() if self._are_many else ():
+            _let_nobody_lead(each)
 
     def catch_up(self) -> bool:
         """Add up what has been drained, if there is a lot of it."""
@@ -187,8 +203,16 @@ class BlocksInstrument(Instrument):
 
     def take(self, program: ProgramOutcome, block: ControlBlock, sink: Sink) -> None:
         """Add what found no room in one program, and what its threads have counted."""
+        self._blocks.pop(id(block), None)
         if self._counted is not None:
             self._counted.take(block)
         with block.own(layout.INSTRUMENT_BLOCKS) as own:
             if len(own) >= blocklayout.BLOCKS.size:
                 self.stacks_lost += blocklayout.BLOCKS.struct.unpack_from(own)[4]
+
+
+def _let_nobody_lead(block: ControlBlock) -> None:
+    start = block.own_start(layout.INSTRUMENT_BLOCKS)
+    if start:
+        word = (start + blocklayout.BLOCKS.offset("lead")) // 8
+        block.words[word] = blocklayout.LEAD_NOBODY | blocklayout.LEAD_NEVER

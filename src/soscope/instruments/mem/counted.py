@@ -79,8 +79,7 @@ def _read(block: ControlBlock) -> tuple[list[CountedRow], npt.NDArray[np.int64]]
         fields = blocklayout.BLOCKS
         if len(own) < fields.size:
             return rows, lost
-        values = fields.struct.unpack_from(own)
-        first, arrays, used = values[-3:]
+        first, arrays, used = fields.struct.unpack_from(own)[10:13]
         for number in range(min(used, arrays) if first else 0):
             start = first + number * blocklayout.SIZES.size
             words = np.frombuffer(own, "<u8", _WORDS, start).copy()
