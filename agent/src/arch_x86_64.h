@@ -189,6 +189,12 @@ static inline void sosc_counter_waits(void)
 	__asm__ volatile("lfence" : : : "memory");
 }
 
+/** What lies at @addr is about to be written: have it by then. It need not be there at all. */
+static inline void sosc_will_write(uint64_t addr)
+{
+	__asm__ volatile("prefetchw (%0)" : : "r"(addr));
+}
+
 /** What a loop does that waits for another thread. */
 static inline void sosc_pause(void)
 {

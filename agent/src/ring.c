@@ -17,10 +17,11 @@
 #include "thread.h"
 
 enum {
-	CLEARED = 960, // bytes of a chunk at once; the units are 17 times as many
+	CLEARED = 960, // bytes of a chunk while handlers may come; the units are 17 times as many
 	NOWHERE = 1 << 23, // positions without a chunk lie below
 	WAIT_NS = 100000000, // of one wait for a chunk
 	GONE_NS = 1000000000, // without a heartbeat: soscope is gone
+	AHEAD = 4, // chunks that may be the next one
 };
 
 static uint64_t populated; // chunks below this index have been touched before
@@ -333,8 +334,10 @@ static void populate(uint32_t index)
 	populated = end;
 }
 
-static void clear(uint32_t index, const struct sosc_thread *thread, uint32_t process)
+// @at_once: no signal handler comes in between, who might fork.
+static void clear(uint32_t index, const struct sosc_thread *thread, uint32_t process, bool at_once)
 {
+	const uint32_t part = at_once ? SOSC_CHUNK_SIZE - SOSC_CHUNK_HEADER : CLEARED;
 	struct sosc_chunk *chunk = chunk_at(index);
 	uint32_t tid = thread->tid, pid = thread->pid, borrowed = thread->borrowed;
 	uint64_t none = 0, now, number;
@@ -344,9 +347,9 @@ static void clear(uint32_t index, const struct sosc_thread *thread, uint32_t pro
 		// what is still there for new
 		if (chunk->seq && is_same(process))
 			__atomic_store_n(&chunk->seq, 0, __ATOMIC_RELEASE);
-		for (uint32_t at = SOSC_CHUNK_HEADER; at < SOSC_CHUNK_SIZE; at += CLEARED)
+		for (uint32_t at = SOSC_CHUNK_HEADER; at < SOSC_CHUNK_SIZE; at += part)
 			if (is_same(process))
-				memset((uint8_t *)chunk + at, 0, CLEARED);
+				memset((uint8_t *)chunk + at, 0, part);
 	}
 	now = sosc_ticks() | 1; // never 0: the chunk has been used
 	if (!is_same(process))
@@ -370,7 +373,7 @@ static void prepare(uint32_t index, const struct sosc_thread *thread, uint32_t p
 	if (index >= populated && !sosc_is_sealed(thread))
 		populate(index);
 	are_held = sosc_signals_hold(thread, &before);
-	clear(index, thread, process);
+	clear(index, thread, process, are_held);
 	if (are_held)
 		sosc_signals_release(&before);
 }
@@ -564,6 +567,20 @@ uint64_t sosc_ring_slow_exit(struct sosc_site *site, struct sosc_thread *thread,
 {
 	(void)site;
 	return sosc_ring_reserve(thread, bytes, SOSC_LOSS_EXIT);
+}
+
+/**
+ * How far behind @thread's chunk the one lies that it will likely have next, in bytes, modulo 2^64; 0:
+ * nobody knows.
+ */
+uint64_t sosc_ring_ahead(const struct sosc_thread *thread)
+{
+	uint32_t word, index = chunk_of(thread, &word);
+
+	for (uint32_t i = 1; index != SOSC_NONE && i <= AHEAD && index + i < usual_chunks(); i++)
+		if (state_of(index + i) == SOSC_CHUNK_FREE)
+			return i * SOSC_CHUNK_SIZE;
+	return 0;
 }
 
 /**

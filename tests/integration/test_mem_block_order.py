@@ -59,8 +59,10 @@ static void *work(void *which)
         }
         for (unsigned i = number(3) ? number(4) : number(ROUNDS); i; i--)
             put(&mine[number(PLACES)], number(2) * number(100000));
-        put(&mine[0], 0); // what is left of a turn does not hide the next one's
-        put(&mine[1], 0);
+        put(&mine[0], 0);
+        // only one of these is there at a time: two would be another peak
+        put(&mine[0], 1000000 + number(1000));
+        put(&mine[0], 0);
         __atomic_store_n(&account->turn, turn + 1, __ATOMIC_RELEASE);
     }
 }

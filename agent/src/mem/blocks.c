@@ -186,9 +186,13 @@ static inline bool end_last(struct sosc_thread *thread, struct sosc_block *block
 		return false;
 	__atomic_store_n(&block->commit, (uint32_t)SOSC_UNIT_BLOCK_OVER << 28 | (uint32_t)ticks,
 			 __ATOMIC_RELEASE);
-	if (!sosc_local_swap(&thread->pos, next + SOSC_UNIT, next))
-		(void)sosc_ring_unneeded(NULL, thread, next);
 	return true;
+}
+
+// The next unit is given back; false: a handler has taken more behind it.
+static inline bool is_given_back(struct sosc_thread *thread, uint64_t next)
+{
+	return sosc_local_swap(&thread->pos, next + SOSC_UNIT, next);
 }
 
 // The stack of a call, or with COUNT what is kept of it: the function.
@@ -216,6 +220,8 @@ static inline void record_freed(const struct sosc_block_call *call, uint64_t add
 	if (!last || !end_last(call->thread, block, said.tsc))
 		(void)fill(call, sosc_local_add(&call->thread->pos, SOSC_UNIT), SOSC_UNIT_FREED,
 			   &said);
+	else if (!is_given_back(call->thread, (uint64_t)(block + 1)))
+		(void)sosc_ring_unneeded(NULL, call->thread, (uint64_t)(block + 1));
 }
 
 static inline void freed(const struct sosc_block_call *call, uint64_t addr)
@@ -325,6 +331,8 @@ static __attribute__((noinline)) struct sosc_block *put_slowly(struct sosc_cell 
 	const struct sosc_block_call call = {.cell = cell, .thread = thread};
 	struct sosc_block *block = (void *)reserve_slowly(&call);
 
+	// soscope has just read the next chunk, and another processor has its memory at hand
+	state_of(thread)->ahead = sosc_ring_ahead(thread);
 	if (block)
 		put(block, SOSC_UNIT_BLOCK, stack, tsc, addr, size);
 	return block;
@@ -365,6 +373,7 @@ uint64_t sosc_block_malloc(uint64_t size, uint64_t b, uint64_t c, uint64_t sp, u
 			put(block, SOSC_UNIT_BLOCK, stack, tsc, addr, size);
 		else
 			block = put_slowly(cell, thread, tsc, addr, size, stack);
+		sosc_will_write((uint64_t)block + state->ahead);
 		state->last = (uint64_t)block;
 	}
 	state->recorded = 0;
@@ -372,29 +381,45 @@ uint64_t sosc_block_malloc(uint64_t size, uint64_t b, uint64_t c, uint64_t sp, u
 	return addr;
 }
 
-static __attribute__((noinline)) void any_free(uint64_t addr, uint64_t sp, uint64_t fp,
-					       struct sosc_cell *cell)
+static __attribute__((noinline)) uint64_t any_free(uint64_t a, uint64_t b, uint64_t c, uint64_t sp,
+						   uint64_t fp, struct sosc_cell *cell)
 {
 	struct sosc_block_call call = {.cell = cell, .sp = sp, .fp = fp};
 
-	if (begin(&call) &&
-	    !(call.state->freeing == addr && sosc_block_is_inside(&call, BLOCK_NEAR)))
-		freed(&call, addr);
+	if (a && begin(&call) &&
+	    !(call.state->freeing == a && sosc_block_is_inside(&call, BLOCK_NEAR)))
+		freed(&call, a);
+	return sosc_block_go_on(cell, a, b, c);
+}
+
+static __attribute__((noinline)) uint64_t free_unneeded(uint64_t a, uint64_t b, uint64_t c,
+							struct sosc_thread *thread, uint64_t unit,
+							struct sosc_cell *cell)
+{
+	(void)sosc_ring_unneeded(NULL, thread, unit);
+	return sosc_block_go_on(cell, a, b, c);
 }
 
 /** free, and what it is called besides; of a block that was the last to come. */
 uint64_t sosc_block_free(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint64_t fp,
 			 struct sosc_cell *cell)
 {
-	struct sosc_thread *thread = a ? find_thread() : NULL;
-	struct sosc_block_thread *state = thread ? state_of(thread) : NULL;
+	struct sosc_thread *thread = find_thread();
+	struct sosc_block_thread *state;
+	struct sosc_block *block;
+	uint64_t tsc;
 
-	if (!state || state->sp || mode != SOSC_BLOCKS_EXACT ||
-	    !is_last(thread, (void *)state->last, a) ||
-	    !end_last(thread, (void *)state->last, sosc_block_time(state))) {
-		if (a)
-			any_free(a, sp, fp, cell);
-	}
+	if (!thread || mode != SOSC_BLOCKS_EXACT)
+		return any_free(a, b, c, sp, fp, cell);
+	state = state_of(thread);
+	block = (void *)state->last;
+	if (!is_last(thread, block, a) || state->sp)
+		return any_free(a, b, c, sp, fp, cell);
+	tsc = sosc_block_time_soon(state);
+	if (!tsc || !end_last(thread, block, tsc))
+		return any_free(a, b, c, sp, fp, cell);
+	if (!is_given_back(thread, (uint64_t)(block + 1)))
+		return free_unneeded(a, b, c, thread, (uint64_t)(block + 1), cell);
 	return sosc_block_go_on(cell, a, b, c);
 }
 

@@ -26,7 +26,10 @@ struct sosc_block_thread {
 	uint64_t low, high; // addrs that can be read: a part of the stack that it runs on
 	uint64_t wall; // what lies there cannot; 0: not known
 	void *memos; // what was walked; NULL: there is no memory for it
-	uint64_t tp; // its thread pointer; set last
+	union {
+		uint64_t tp; // SAMPLE: its thread pointer; set last
+		uint64_t ahead; // EXACT: from its chunk to the one that it will likely have next
+	};
 	union { // by the mode
 		struct { // EXACT: see lead.h
 			uint64_t lead; // its number, when it had the lead last

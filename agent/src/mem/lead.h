@@ -33,12 +33,8 @@ static inline uint64_t sosc_lead_behind(uint64_t tsc)
 	return __atomic_load_n((const uint64_t *)at, __ATOMIC_ACQUIRE);
 }
 
-/**
- * The time of an event of this thread: later than all of its earlier ones, and in order with all
- * that happened before it or will happen behind it. As long as the thread is busy it may be early
- * by less than a millisecond; after a rest, by what soscope needs for a heartbeat.
- */
-static inline uint64_t sosc_block_time(struct sosc_block_thread *state)
+/** As sosc_block_time; 0: that has to be asked. */
+static inline uint64_t sosc_block_time_soon(struct sosc_block_thread *state)
 {
 	// in this order: a signal handler may take the lead anew, with another number
 	uint64_t mine = __atomic_load_n(&state->lead, __ATOMIC_ACQUIRE), tsc, lead;
@@ -54,7 +50,19 @@ static inline uint64_t sosc_block_time(struct sosc_block_thread *state)
 		if (sosc_lead_behind(tsc) == lead)
 			return tsc;
 	}
-	return sosc_lead_time(state);
+	return 0;
+}
+
+/**
+ * The time of an event of this thread: later than all of its earlier ones, and in order with all
+ * that happened before it or will happen behind it. As long as the thread is busy it may be early
+ * by less than a millisecond; after a rest, by what soscope needs for a heartbeat.
+ */
+static inline uint64_t sosc_block_time(struct sosc_block_thread *state)
+{
+	uint64_t tsc = sosc_block_time_soon(state);
+
+	return tsc ? tsc : sosc_lead_time(state);
 }
 
 #pragma GCC visibility pop
