@@ -94,3 +94,8 @@ def test_the_lists_of_other_namespaces(compiler: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("compiler", hosted.COMPILERS)
 def test_each_sampled_block_ends_once(compiler: str) -> None:
     hosted.check("sample", compiler=compiler)
+
+
+@pytest.mark.parametrize("compiler", hosted.COMPILERS)
+def test_times_of_threads_are_in_the_order_of_what_they_do(compiler: str) -> None:
+    hosted.check("lead", compiler=compiler)
