@@ -6,12 +6,12 @@
 #include "agent.h"
 
 enum {
-	COUNTS = 64, // events between two looks at the clock,
+	COUNTS = 256, // events between two looks at the clock,
 	BUSY = 1 << 21, // if so many take no more ticks,
-	SOON = 1 << 15, // or a single one
+	SOON = BUSY / COUNTS, // or a single one
 	PATIENCE = 64, // events until a thread wants the lead that nobody has,
 	LOSSES_MAX = 10, // twice as many for each time that it soon lost it
-	WORTH = 8, // times the clock is read while a lead lasts that is worth it
+	WORTH = 4, // times the clock is read while a lead lasts that is worth it
 };
 
 static uint64_t nobody, *leads;

@@ -36,20 +36,21 @@ static inline uint64_t sosc_lead_behind(uint64_t tsc)
 /** As sosc_block_time; 0: that has to be asked. */
 static inline uint64_t sosc_block_time_soon(struct sosc_block_thread *state)
 {
-	// in this order: a signal handler may take the lead anew, with another number
-	uint64_t mine = __atomic_load_n(&state->lead, __ATOMIC_ACQUIRE), tsc, lead;
+	uint64_t lead = __atomic_load_n(sosc_lead, __ATOMIC_ACQUIRE), mine, tsc;
 
+	if (lead & SOSC_LEAD_NOBODY) {
+		tsc = sosc_ticks();
+		if (--state->patience > 0 && sosc_lead_behind(tsc) == lead)
+			return tsc;
+		return 0;
+	}
+	// in this order: a signal handler may take the lead anew, with another number
+	mine = __atomic_load_n(&state->lead, __ATOMIC_ACQUIRE);
 	tsc = sosc_local_add(&state->counted, 1) + 1;
 	lead = __atomic_load_n(sosc_lead, __ATOMIC_ACQUIRE);
-	if (lead == mine) {
-		if (tsc - state->counts_from < state->may_count &&
-		    (uint32_t)sosc_control->heartbeat == state->heartbeat)
-			return tsc;
-	} else if (lead & SOSC_LEAD_NOBODY && --state->patience > 0) {
-		tsc = sosc_ticks();
-		if (sosc_lead_behind(tsc) == lead)
-			return tsc;
-	}
+	if (lead == mine && tsc - state->counts_from < state->may_count &&
+	    (uint32_t)sosc_control->heartbeat == state->heartbeat)
+		return tsc;
 	return 0;
 }
 
