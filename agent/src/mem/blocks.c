@@ -341,18 +341,19 @@ static __attribute__((noinline)) struct sosc_block *put_slowly(struct sosc_cell 
 // Programs do little else than to call malloc and free, so these two have ways of their own for
 // what is usual. All else, and what they find in the middle, is done as for the others.
 
-/** malloc, where nothing else is under way and the stack was walked before. */
-uint64_t sosc_block_malloc(uint64_t size, uint64_t b, uint64_t c, uint64_t sp, uint64_t fp,
-			   struct sosc_cell *cell)
+// malloc, where nothing else is under way and the stack was walked before.
+static __attribute__((noinline)) uint64_t plain_malloc(uint64_t size, uint64_t b, uint64_t c,
+						       uint64_t sp, uint64_t fp,
+						       struct sosc_cell *cell)
 {
-	struct sosc_thread *thread = find_thread();
 	struct sosc_block_thread *state;
+	struct sosc_thread *thread;
 	struct sosc_block *block;
 	uint64_t addr, tsc;
 	uint32_t stack;
 
-	if (!thread || mode != SOSC_BLOCKS_EXACT ||
-	    __atomic_load_n(&sosc_python_stacks, __ATOMIC_RELAXED))
+	thread = find_thread();
+	if (!thread)
 		return any_malloc(size, b, c, sp, fp, cell);
 	state = state_of(thread);
 	if (!is_on_stack(state, sp) || state->sp)
@@ -381,6 +382,15 @@ uint64_t sosc_block_malloc(uint64_t size, uint64_t b, uint64_t c, uint64_t sp, u
 	return addr;
 }
 
+/** malloc: the others have no use for the registers that this way saves first. */
+uint64_t sosc_block_malloc(uint64_t size, uint64_t b, uint64_t c, uint64_t sp, uint64_t fp,
+			   struct sosc_cell *cell)
+{
+	if (mode != SOSC_BLOCKS_EXACT || __atomic_load_n(&sosc_python_stacks, __ATOMIC_RELAXED))
+		return any_malloc(size, b, c, sp, fp, cell);
+	return plain_malloc(size, b, c, sp, fp, cell);
+}
+
 static __attribute__((noinline)) uint64_t any_free(uint64_t a, uint64_t b, uint64_t c, uint64_t sp,
 						   uint64_t fp, struct sosc_cell *cell)
 {
@@ -404,12 +414,15 @@ static __attribute__((noinline)) uint64_t free_unneeded(uint64_t a, uint64_t b, 
 uint64_t sosc_block_free(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint64_t fp,
 			 struct sosc_cell *cell)
 {
-	struct sosc_thread *thread = find_thread();
 	struct sosc_block_thread *state;
+	struct sosc_thread *thread;
 	struct sosc_block *block;
 	uint64_t tsc;
 
-	if (!thread || mode != SOSC_BLOCKS_EXACT)
+	if (mode != SOSC_BLOCKS_EXACT)
+		return any_free(a, b, c, sp, fp, cell);
+	thread = find_thread();
+	if (!thread)
 		return any_free(a, b, c, sp, fp, cell);
 	state = state_of(thread);
 	block = (void *)state->last;
