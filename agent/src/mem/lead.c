@@ -99,6 +99,8 @@ uint64_t sosc_lead_time(struct sosc_block_thread *state)
 
 		if (lead == state->lead)
 			return read(state, now, heartbeat);
+		if (lead & SOSC_LEAD_NEVER)
+			state->patience = INT32_MAX; // nobody comes here for each event
 		if (lead & SOSC_LEAD_NEVER || (lead & SOSC_LEAD_NOBODY && state->patience > 0))
 			return count_from(state, now);
 		if (lead & SOSC_LEAD_NOBODY) {

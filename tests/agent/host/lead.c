@@ -80,5 +80,6 @@ int main(void)
 	for (uint32_t i = 0; i < LONG; i++)
 		one();
 	CHECK(!led);
+	CHECK(state.patience > LONG); // nobody waits for what never comes
 	return 0;
 }
