@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import subprocess
 import threading
 import time
@@ -31,12 +32,14 @@ def read(path: Path) -> list[dict[str, Any]]:
     """Return the documents, each of which has all parts."""
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     for row in rows:
-        assert list(row) == [
-            *("start", "request", "seconds", "overlapped", "gc", "resources", "objects")
-        ]
+        head = ["start", "request", "seconds", "overlapped", "counted"]
+        assert list(row)[:5] == head
+        groups = {"objects", "gc", "memory", "fd", "resources"}
+        assert row.keys() - {*head, "unseen"} == groups
         assert row["seconds"] > 0
-        assert {"user_seconds", "system_seconds", "minor_faults"} < row["resources"].keys()
-        assert set(row["gc"]) == {"collections", "seconds", "collected"}
+        assert row["counted"] == "process"
+        assert {"utime", "stime", "minor_faults"} < row["resources"].keys()
+        assert set(row["gc"]) == {"calls", "time", "collected"}
     return rows
 
 
@@ -66,6 +69,8 @@ def test_wsgi(python: str, tmp_path: Path) -> None:
         f"/streams {started} b'' b'xxx' False",
         f"/breaks {started} b'' KeyError('late') False",
         f"/garbage {started} b'' b'hello' True",
+        f"/calls {started} b'' b'' True",
+        f"/forks {started} b'' b'hello' True",
     ]
     rows = read(tmp_path / "out")
     assert [row["request"] for row in rows] == [
@@ -75,11 +80,25 @@ def test_wsgi(python: str, tmp_path: Path) -> None:
         {"method": "GET", "path": "/app/streams", "status": 201},
         {"method": "GET", "path": "/app/breaks", "status": 201, "exception": "KeyError"},
         {"method": "GET", "path": "/app/garbage", "status": 201},
+        {"method": "GET", "path": "/app/calls", "status": 201},
+        # the child has gone the same way
+        {"method": "GET", "path": "/app/forks", "status": 201},
     ]
     assert [left(row, "leaked", "streamed", "garbage") for row in rows] == [
         *({"leaked": 100}, {}, {"leaked": 100}, {"streamed": 3}, {"streamed": 1}),
-        {"leaked": 100},
+        *({"leaked": 100}, {}, {"leaked": 100}),
     ]
+    made = [row["objects"]["types"] for row in rows]
+    assert [types.get("Kept", 0) for types in made] == [100, 0, 100, 3, 1, 100, 0, 100]
+    assert (made[5]["Ring"], made[6]["bytearray"]) == (50, 7)
+    assert rows[5]["gc"]["calls"] == 0  # what is forced comes afterwards
+    for row in rows:
+        assert row["objects"]["created"] == sum(row["objects"]["types"].values())
+        assert row["memory"].keys() <= {"malloc", "calloc", "realloc", "memalign", "free"}
+    calls = rows[6]["fd"]
+    assert [calls[name]["calls"] for name in ("open", "write", "close")] == [1, 7, 1]
+    assert calls["write"]["actual_bytes"] == 21
+    assert [row["fd"] for row in rows[:6]] == [{}] * 6
     assert {row["overlapped"] for row in rows} == {0}
     files = {each["file"] for row in rows for each in row["objects"]["rows"]}
     assert not [file for file in files if "soscope_mem" in file]
@@ -145,6 +164,20 @@ def test_requests_that_overlap(python: str, tmp_path: Path) -> None:
     alone, *overlapping = read(tmp_path / "out")
     assert (alone["overlapped"], left(alone, "leaked")) == (0, {"leaked": 100})
     assert [row["overlapped"] for row in overlapping] == [1, 1]
+    # each line is of the whole process, meanwhile: of the other request it has a part, or all
+    first, last = (row["objects"]["types"] for row in overlapping)
+    assert all(100 <= types["Kept"] <= 200 for types in (first, last))
+    written = [row["fd"]["write"]["calls"] for row in overlapping]
+    assert max(written) >= 6
     seen = [left(row, "leaked")["leaked"] for row in overlapping]
     assert max(seen) == 200  # whoever ends last; the other one may write its line later
     assert min(seen) in (100, 200)
+
+
+@pytest.mark.parametrize("python", [each for each in pythons() if re.search(r"3\.(1[3-9])", each)])
+def test_a_request_passes_where_its_objects_are_not_known(python: str, tmp_path: Path) -> None:
+    assert ended(python, "taken", tmp_path / "out") == "201 Created 201 Created\n"
+    first, second = read(tmp_path / "out")
+    assert first["objects"]["types"]["bytearray"] == 7
+    assert "another tool" in second["objects"]["error"]
+    assert second["fd"]["write"]["calls"] == 7

@@ -26,6 +26,7 @@ _INSIDE = struct.Struct(tables.INSIDE_FORMAT)
 _Buffer = ctypes.c_char * _PROGRAM.size
 _Function = ctypes.PYFUNCTYPE(ctypes.c_long, ctypes.c_void_p)
 _OWN = 4  # objects of a question itself, and the end of the list of those that are left out
+_QUIET = (tables.END, tables.MADE_END, tables.CHILD)  # are carried out, whatever is counted
 _FEW = 64
 _LeftOut = ctypes.c_uint64 * _FEW  # more are rare: a type for each number would be an object, too
 
@@ -68,7 +69,7 @@ class Agent:
             raise CountingError("the agent in this process is of another version of soscope")
         answer = dict(zip(tables.PROGRAM_FIELDS, _PROGRAM.unpack(buffer)))
         text = answer.pop("text")
-        if answer["state"] == tables.REFUSED and order not in (tables.END, tables.CHILD):
+        if answer["state"] == tables.REFUSED and order not in _QUIET:
             why = tables.REFUSALS.get(answer["refusal"], "the agent has not said why")
             name = text.split(b"\0")[0].decode("utf-8", "replace")
             raise CountingError("objects cannot be counted: " + why.format(text=name))

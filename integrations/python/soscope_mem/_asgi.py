@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import inspect
 
+from soscope_mem import _made
 from soscope_mem._count import begin_anew, ours
 from soscope_mem._request import Request
 
@@ -83,3 +84,4 @@ def _mark(function: Any) -> None:
 
 _mark(ASGI.__call__)
 ours(ASGI.__call__)
+_made.own(ASGI.__call__.__code__.co_filename)

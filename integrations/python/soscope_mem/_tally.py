@@ -34,6 +34,10 @@ _COUNT = struct.Struct("<4Q12Q")
 _WIRE = struct.Struct("<8Q")
 _LEFT = struct.Struct("<II120s")
 _FUNCTIONS_MAX = 256
+# not made by ctypes' own functions: objects of those files would be the program's
+_Counts = ctypes.c_char * (_COUNT.size * _FUNCTIONS_MAX)
+_Wires = ctypes.c_char * (_WIRE.size * len(_GROUPS))
+_Request = ctypes.c_char * _TALLY.size
 _ASKS_TEXT, _ASKS_STEP, _ASKS_PREPARED = 5, 6, 7
 _NO_BYTES = (0, _ASKS_TEXT, _ASKS_STEP, _ASKS_PREPARED)
 _QUERY, _ANSWERS = 1, 4 | 8
@@ -87,10 +91,7 @@ class Look:
 
     def __init__(self, tally: Tally) -> None:
         self._function = tally._function
-        self._buffers = (
-            ctypes.create_string_buffer(_COUNT.size * _FUNCTIONS_MAX),
-            ctypes.create_string_buffer(_WIRE.size * len(_GROUPS)),
-        )
+        self._buffers = (_Counts(), _Wires())
         self._request = tally._request(_LOOK, *map(ctypes.addressof, self._buffers))
         self._call = ctypes.addressof(self._request)
         self.ns = 0
@@ -230,8 +231,9 @@ class Tally:
     def unseen(self) -> dict[str, dict[str, dict[str, list[str]]]]:
         """Return what is not counted, by group, reason and library: the functions."""
         found: dict[str, dict[str, dict[str, list[str]]]] = {}
-        size = self._answer["left_count"] * _LEFT.size
-        for number, why, path in _LEFT.iter_unpack(ctypes.string_at(self._answer["lefts"], size)):
+        lefts = ctypes.c_char * (self._answer["left_count"] * _LEFT.size)
+        rows = bytes(lefts.from_address(self._answer["lefts"]))
+        for number, why, path in _LEFT.iter_unpack(rows):
             rule = self._rules[number]
             image = os.fsdecode(path.split(b"\0")[0]) or sys.executable
             reason = found.setdefault(rule.group or "all", {}).setdefault(_WHYS[why], {})
@@ -261,8 +263,7 @@ class Tally:
             *(self._resident, counts, wires),
             *(_FUNCTIONS_MAX if counts else 0, 0 if self._is_timed else _NO_CLOCK),
         )
-        data = _TALLY.pack(*words, *[0] * 10)
-        return ctypes.create_string_buffer(data, len(data))
+        return _Request.from_buffer_copy(_TALLY.pack(*words, *[0] * 10))
 
     def _ask(self, order: int) -> None:
         request = self._request(order)

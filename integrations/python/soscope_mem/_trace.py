@@ -16,6 +16,7 @@ from _thread import allocate_lock
 
 from soscope_mem import _made
 from soscope_mem._agent import CountingError
+from soscope_mem._count import ours
 from soscope_mem._made import MadeObjects
 from soscope_mem._tally import Tally
 
@@ -150,12 +151,12 @@ class Meter:
             if self._users > 1:
                 return
             gc.callbacks.append(self._collections)
-            if self._tally is not None:
-                self._tally.open()
+            self._hook()
             if self._made is not None:
                 try:
                     self._made.open()
                     self._is_made_open = True
+                    self._unseen.pop("objects", None)
                 except CountingError as error:
                     self._unseen["objects"] = str(error)
 
@@ -172,6 +173,19 @@ class Meter:
                 self._tally.close()
             if self._collections in gc.callbacks:
                 gc.callbacks.remove(self._collections)
+
+    def stay(self) -> None:
+        """Leave the slots hooked for good: to hook them for each of many spans costs more."""
+        with self._lock:
+            self._hook()
+
+    def _hook(self) -> None:
+        try:
+            if self._tally is not None:
+                self._tally.open()
+        except CountingError as error:
+            self._tally = None
+            self._unseen["all"] = str(error)
 
     def begin(self) -> Span:
         """Return a span that begins now; any number of them may go on at the same time."""
@@ -317,3 +331,4 @@ def _write(file: File, groups: Groups) -> None:
 
 
 _made.own(meter.__code__.co_filename)
+ours(meter, Tally.look, _made.own)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from soscope_mem import _made
 from soscope_mem._count import begin_anew, ours
 from soscope_mem._request import Request
 
@@ -109,3 +110,4 @@ class _Sized(_Body):
 
 
 ours(WSGI.__call__)
+_made.own(WSGI.__call__.__code__.co_filename)

@@ -2,8 +2,10 @@
 """Web applications whose requests are looked at, in a way of several."""
 
 import asyncio
+import ctypes
 import gc
 import io
+import os
 import socketserver
 import sys
 import threading
@@ -14,6 +16,7 @@ import soscope_mem
 WAY, OUT = sys.argv[1:3]
 kept = []
 both = threading.Barrier(2)
+PATHS = ("/leaks", "/fails", "/writes", "/streams", "/breaks", "/garbage", "/calls", "/forks")
 
 
 class Kept:
@@ -44,6 +47,15 @@ class Stream:
         self.closed += 1
 
 
+def calls(count):
+    """Make calls of known numbers and sizes, and objects that do not stay."""
+    null = os.open("/dev/null", os.O_WRONLY)
+    for _ in range(count):
+        os.write(null, b"abc")
+    os.close(null)
+    [bytearray(9) for _ in range(count)]
+
+
 def application(environ, start_response):
     path = environ["PATH_INFO"]
     if path == "/fails":
@@ -59,7 +71,16 @@ def application(environ, start_response):
         for _ in range(50):
             Ring()  # garbage
     if path == "/both":
+        calls(3)
         both.wait()
+        both.wait()
+    if path == "/calls":
+        calls(7)
+        return []
+    if path == "/forks":
+        child = os.fork()
+        if child:
+            os.waitpid(child, 0)
     kept.extend([Kept() for _ in range(100)])  # leaked
     return [b"hello"]
 
@@ -68,7 +89,8 @@ def wsgi():
     """Call it as a server does."""
     gc.disable()
     app = soscope_mem.WSGI(application, OUT, force_gc=True)
-    for path in ("/leaks", "/fails", "/writes", "/streams", "/breaks", "/garbage"):
+    process = os.getpid()
+    for path in PATHS:
         started, written, answer = [], io.BytesIO(), None
         environ = {"REQUEST_METHOD": "GET", "SCRIPT_NAME": "/app", "PATH_INFO": path}
 
@@ -85,7 +107,21 @@ def wsgi():
             if hasattr(answer, "close"):
                 answer.close()
                 answer.close()
+            if os.getpid() != process:
+                os._exit(0)
         print(path, started, written.getvalue(), text, hasattr(answer, "__len__"))
+
+
+def taken():
+    """Have somebody else take the interpreter's tracer between two requests."""
+    app = soscope_mem.WSGI(application, OUT)
+    said = []
+    for _ in range(2):
+        environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/calls"}
+        answer = app(environ, lambda status, headers: said.append(status))
+        answer.close()
+        ctypes.pythonapi.PyRefTracer_SetTracer(None, None)
+    print(*said)
 
 
 def asgi():
