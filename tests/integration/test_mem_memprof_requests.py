@@ -61,9 +61,10 @@ def test_the_tracer_adds_a_line_for_each_request(ruby: str, tmp_path: Path) -> N
     assert said == [
         *('[200, "hello"]', '"mine"', '[201, "xxx"]', "[204, {}, []]"),
         *('[200, "hello"]', '["hello"]', '[200, "hello"]', "true"),
+        *('[200, ""]', '[200, ""]'),
     ]
     rows = [json.loads(line) for line in (tmp_path / "lines").read_text().splitlines()]
-    leaks, fails, streams, filtered, traced, within, around, last = rows
+    leaks, fails, streams, filtered, traced, within, around, last, calls, forks = rows
     assert leaks["request"] == {
         "REQUEST_URI": '/leaks?a="b"',
         "REQUEST_METHOD": "GET",
@@ -73,20 +74,29 @@ def test_the_tracer_adds_a_line_for_each_request(ruby: str, tmp_path: Path) -> N
     }
     assert leaks["rails"] == {"controller": "home", "action": "index"}
     assert filtered["rails"] == {"controller": "own", "action": "show"}
-    assert [row["response"]["status"] for row in rows] == [200, None, 201, 302, 204] + [200] * 3
+    assert [row["response"]["status"] for row in rows] == [200, None, 201, 302, 204] + [200] * 5
     assert fails["exception"] == "ArgumentError"
     leaked = line_of("leaked")
     assert [kept(row) for row in (leaks, fails, streams)] == [
         *({leaked: 100}, {}, {line_of("streamed"): 3})
     ]
     assert (kept(filtered), kept(traced)) == ({line_of("filtered"): 1}, {})
-    assert [row["overlapped"] for row in rows] == [0] * 5 + [1, 1, 0]
+    assert [row["overlapped"] for row in rows] == [0] * 5 + [1, 1, 0, 0, 0]
     assert (kept(within), kept(around)) == ({leaked: 200}, {leaked: 200})
     assert kept(last) == {leaked: 100}
+    assert forks["request"]["PATH_INFO"] == "/forks"  # and the child's is no other
+    write = calls["tracers"]["fd"]["write"]
+    assert (write["calls"], write["actual_bytes"]) == (7, 21)
+    assert calls["tracers"]["fd"]["open"]["calls"] == 1
+    assert leaks["tracers"]["objects"]["types"]["object"] == 100
     for row in rows:
         assert row["time"] > 0
         assert row["start"] > 1e15
-        assert set(row["tracers"]) == {"gc", "resources", "objects"}
+        assert row["counted"] == "process"
+        groups = row["tracers"]
+        assert set(groups) - {"unseen"} == {"objects", "gc", "memory", "fd", "resources"}
+        assert groups["objects"]["created"] == sum(groups["objects"]["types"].values())
+        assert {"utime", "stime", "minor_faults"} < groups["resources"].keys()
         files = {each["file"] for each in row["tracers"]["objects"]["rows"]}
         assert not [file for file in files if "memprof" in file]
 

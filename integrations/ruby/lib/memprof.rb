@@ -127,6 +127,7 @@ module Memprof
     def trace(path = nil, &block)
       raise ArgumentError, "block required" unless block
 
+      require "json"
       require_relative "memprof/trace"
       result, groups = Meter.around(&block)
       write("#{JSON.generate(groups)}\n", path) if groups

@@ -6,6 +6,7 @@
 way, folder = ARGV
 class Kept; end
 $kept = []
+PID = Process.pid
 
 App = lambda do |env|
   case env["PATH_INFO"]
@@ -15,6 +16,13 @@ App = lambda do |env|
   when "/garbage"
     100.times { Kept.new }
     [200, {}, ["hello"]]
+  when "/calls"
+    File.open("/dev/null", "w") { |null| 7.times { null.syswrite("abc") } }
+    [200, {}, []]
+  when "/forks"
+    child = fork
+    Process.wait(child) if child
+    [200, {}, []]
   when "/fails"
     raise ArgumentError, "mine"
   when "/streams"
@@ -29,6 +37,7 @@ def ask(app, path)
   text = +""
   body.each { |part| text << part }
   2.times { body.close if body.respond_to?(:close) }
+  exit! if Process.pid != PID
   p [status, text]
 rescue ArgumentError => error
   p error.message
@@ -58,6 +67,7 @@ when "tracer"
   Memprof.start
   ask(tracer, "/leaks")
   p Memprof.stop
+  %w[/calls /forks].each { |path| ask(tracer, path) }
 when "signal"
   heard = []
   trap("URG") { |number| heard << number }

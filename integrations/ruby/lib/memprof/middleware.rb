@@ -24,7 +24,7 @@ module Memprof
     def call(env)
       return @app.call(env) unless @is_possible
 
-      Memprof.send(:measure, env, @app, force_gc: @force_gc) do |lines, _|
+      Memprof.send(:measure, env, @app, force_gc: @force_gc, traced: false) do |lines, _|
         $stdout.write("\n", LINE, LINE, lines)
       end
     end

@@ -4,18 +4,25 @@
 
 require "memprof"
 
+begin
+  require_relative "trace"
+rescue LoadError
+  # a Ruby without Fiddle: the lines say so
+end
+
 module Memprof
   # One request of a web application, from its making to `finish`.
   #
-  # Objects are those of the process that were made since the first of the requests began that are
-  # under way. `overlapped` says how many others there were meanwhile.
+  # All that is counted is the process's. `overlapped` says how many other requests there were
+  # meanwhile; objects that are alive were made since the first of them began.
   class Request
     ROWS = 20
     ROW = /\A *(\d+) (.*):(\d+):(.*)\n\z/m.freeze
     VARIABLES = %w[REQUEST_URI REQUEST_METHOD PATH_INFO REMOTE_ADDR QUERY_STRING].freeze
     PARAMETERS = %w[action_dispatch action_controller].map { |part| "#{part}.request.path_parameters" }
                                                       .freeze
-    private_constant :ROWS, :ROW, :VARIABLES, :PARAMETERS
+    NO_CALLS = { "unseen" => { "all" => { "Ruby has no Fiddle" => {} } } }.freeze
+    private_constant :ROWS, :ROW, :VARIABLES, :PARAMETERS, :NO_CALLS
 
     @mutex = Mutex.new
     @under_way = []
@@ -35,8 +42,7 @@ module Memprof
         Memprof.stop if begun
       end
 
-      # The line of one request. `groups` are what was counted, by name: whoever counts something
-      # else adds one.
+      # The line of one request. `groups` are what was counted, by name.
       def line(about, groups)
         "#{json(about.merge("tracers" => groups))}\n"
       end
@@ -62,40 +68,55 @@ module Memprof
     attr_accessor :overlapped
     attr_writer :status
 
-    # Raises Unsupported.
-    def initialize(env)
+    # `traced`: whether the line of JSON is wanted. Raises Unsupported.
+    def initialize(env, traced: true)
       @env = env
       @overlapped = 0
+      @pid = Process.pid
+      @meter = Meter.shared if traced && Memprof.const_defined?(:Meter, false)
       self.class.mutex.synchronize { enter(self.class.under_way) }
-      @used = used
       @start = Process.clock_gettime(Process::CLOCK_REALTIME, :microsecond)
       @was = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      @span = @meter&.begin
     end
 
-    # End it. Return the lines of `stats` and the line of JSON.
+    # End it. Return the lines of `stats` and the line of JSON; nil in a forked child.
     def finish(force_gc: false, error: nil)
+      return if Process.pid != @pid
+
+      groups = @span ? @span.end : NO_CALLS.dup
       time = Process.clock_gettime(Process::CLOCK_MONOTONIC) - @was
-      groups = since(used)
       GC.start if force_gc
       lines = self.class.mutex.synchronize { leave(self.class.under_way) }
-      groups["objects"] = lines ? objects(lines) : { "error" => "objects are not counted any more" }
-      [lines.to_s, self.class.line(about(time, error), groups)]
+      [lines.to_s, self.class.line(about(time, error), with_objects(groups, lines))]
     end
 
     private
 
     def enter(others)
-      others.clear if @@pid != Process.pid # a child has no requests but its own
-      @@pid = Process.pid
+      if @@pid != Process.pid # a child has no requests but its own
+        others.clear
+        @@has_hooks = false
+        @@pid = Process.pid
+      end
       Memprof.send(:begin_anew) if others.empty?
+      hook if @meter
       @overlapped = others.size
       others.each { |other| other.overlapped += 1 }
       others << self
     end
     @@pid = Process.pid
+    @@has_hooks = false
+
+    def hook
+      @meter.stay unless @@has_hooks
+      @@has_hooks = true
+      @meter.open
+    end
 
     def leave(others)
       others.delete(self)
+      @meter&.close
       lines = Memprof.send(:lines)
       Memprof.send(:end_anew) if others.empty?
       lines
@@ -104,7 +125,8 @@ module Memprof
     end
 
     def about(time, error)
-      said = { "start" => @start, "time" => time.round(9), "overlapped" => @overlapped }
+      said = { "start" => @start, "time" => time.round(9), "overlapped" => @overlapped,
+               "counted" => "process" }
       rails = parameters
       said["rails"] = rails if rails
       said["request"] = VARIABLES.to_h { |name| [name, @env[name]&.to_s] }
@@ -118,6 +140,13 @@ module Memprof
       %w[controller action].to_h { |name| [name, (found[name] || found[name.to_sym])&.to_s] }
     end
 
+    def with_objects(groups, lines)
+      made = groups.delete("objects") || {}
+      alive = lines ? objects(lines) : { "error" => "objects are not counted any more" }
+      groups.delete("time")
+      { "objects" => made.merge(alive), **groups }
+    end
+
     def objects(lines)
       rows = lines.each_line.map { |line| ROW.match(line) }.compact
       {
@@ -127,23 +156,6 @@ module Memprof
         end,
         "rows_left_out" => [rows.size - ROWS, 0].max
       }
-    end
-
-    def used
-      times = Process.times
-      { "gc" => { "calls" => GC.count, "time" => gc_time },
-        "resources" => { "utime" => times.utime, "stime" => times.stime } }
-    end
-
-    # Ruby before 3.1 does not take the time.
-    def gc_time
-      GC.respond_to?(:total_time) ? GC.total_time / 1e9 : nil
-    end
-
-    def since(now)
-      now.to_h do |group, counts|
-        [group, counts.to_h { |name, value| [name, value && (value - @used[group][name]).round(9)] }]
-      end
     end
   end
   private_constant :Request
@@ -193,21 +205,26 @@ module Memprof
         request.status = answer[0] if answer.is_a?(Array) && answer[0].is_a?(Integer)
         answer
       ensure
-        add_line(request.finish(error: $!)[1], trace_filename)
+        _, line = request.finish(error: $!)
+        add_line(line, trace_filename) if line
       end
     end
 
     private
 
     # Have a request answered whose body may come later; yield what `finish` says at its end.
-    def measure(env, app, force_gc: false)
-      request = Request.new(env)
+    def measure(env, app, force_gc: false, traced: true)
+      request = Request.new(env, traced: traced)
+      finish = lambda do |error|
+        said = request.finish(force_gc: force_gc, error: error)
+        yield(*said) if said
+      end
       begin
         status, headers, body = app.call(env)
         request.status = status.to_i
-        [status, headers, Body.new(body) { yield(*request.finish(force_gc: force_gc)) }]
+        [status, headers, Body.new(body) { finish.call(nil) }]
       rescue Exception => error # it goes on its way
-        yield(*request.finish(force_gc: force_gc, error: error))
+        finish.call(error)
         raise
       end
     end

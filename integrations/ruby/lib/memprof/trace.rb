@@ -2,7 +2,6 @@
 
 # SPDX-License-Identifier: Apache-2.0
 
-require "json"
 require_relative "tally"
 
 module Memprof
@@ -84,8 +83,13 @@ module Memprof
 
         @is_profiled = !GC.respond_to?(:total_time) && !GC::Profiler.enabled?
         GC::Profiler.enable if @is_profiled
-        @tally&.open
+        hook
       end
+    end
+
+    # Leave the slots hooked for good: to hook them for each of many spans costs more.
+    def stay
+      @lock.synchronize { @stays = true }
     end
 
     # Count no more, and give everything back.
@@ -94,8 +98,11 @@ module Memprof
         @users -= 1
         next if @users.positive?
 
-        @tally&.close
-        GC::Profiler.disable if @is_profiled
+        @tally&.close unless @stays
+        next unless @is_profiled
+
+        GC::Profiler.disable
+        GC::Profiler.clear # it keeps a row of each collection
       end
     end
 
@@ -138,6 +145,13 @@ module Memprof
     end
 
     private
+
+    def hook
+      @tally&.open
+    rescue Unsupported => error
+      @tally = nil
+      @unseen["all"] = error.message
+    end
 
     def objects(first, last)
       unless first.made.is_a?(Array) && last.made.is_a?(Array)
