@@ -17,7 +17,9 @@ module Memprof
     USAGE_SIZE = 144
     NOT_BY_TYPE = "types are told under `soscope mem run -- ruby ...` alone"
 
-    private_constant :KINDS, :USAGE, :USAGE_SIZE, :NOT_BY_TYPE
+    QUIET = Mutex.new # held by the thread whose objects are not the program's
+
+    private_constant :KINDS, :USAGE, :USAGE_SIZE, :NOT_BY_TYPE, :QUIET
 
     # What all counters say at one moment.
     Moment = Struct.new(:look, :ns, :made, :total, :collections, :gc_time, :usage)
@@ -27,18 +29,22 @@ module Memprof
     class Span
       def initialize(meter)
         @meter = meter
-        @first, @last = meter.moments
-        meter.read(@first)
-        @first.look&.take
-        @first.total = GC.stat(:total_allocated_objects) # last: here nothing makes an object
+        Meter.quietly do
+          @first, @last = meter.moments
+          meter.read(@first)
+          @first.look&.take
+          @first.total = GC.stat(:total_allocated_objects) # last: here nothing makes an object
+        end
       end
 
       # Return the groups of what has happened, as a Hash; times are in seconds.
       def end
         @last.total = GC.stat(:total_allocated_objects)
-        @last.look&.take
-        @meter.read(@last)
-        @meter.between(@first, @last)
+        Meter.quietly do
+          @last.look&.take
+          @meter.read(@last)
+          @meter.between(@first, @last)
+        end
       end
     end
 
@@ -55,7 +61,7 @@ module Memprof
 
     # The process's Meter; there is one, which the first call makes.
     def self.shared
-      @shared ||= new
+      @shared ||= quietly { new }
     end
 
     # Return what the block returns, and the groups of what it has done; nil in a forked child.
@@ -72,9 +78,21 @@ module Memprof
       [result, groups]
     end
 
+    # Have nothing counted that the block makes. Of its objects, many are made by code of Ruby's own.
+    def self.quietly
+      return yield if QUIET.owned? || !Memprof.const_defined?(:Agent, false)
+
+      QUIET.synchronize do
+        Agent.hide(1)
+        yield
+      ensure
+        Agent.hide(0)
+      end
+    end
+
     # Begin to count.
     def open
-      @lock.synchronize do
+      exclusively do
         was_forked = @pid && @pid != Process.pid
         @users = 0 if was_forked
         @pid = Process.pid
@@ -94,7 +112,7 @@ module Memprof
 
     # Count no more, and give everything back.
     def close
-      @lock.synchronize do
+      exclusively do
         @users -= 1
         next if @users.positive?
 
@@ -145,6 +163,10 @@ module Memprof
     end
 
     private
+
+    def exclusively(&block)
+      @lock.synchronize { Meter.quietly(&block) }
+    end
 
     def hook
       @tally&.open
