@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "layout.h"
+#include "soscope/tables.h"
 #include "soscope/wire.h"
 
 #pragma GCC visibility push(hidden)

@@ -143,6 +143,7 @@ static bool look_inside(const struct sosc_start *start)
 {
 	sosc_inside.wire_version = SOSC_WIRE_VERSION;
 	sosc_inside.size = sizeof(sosc_inside);
+	sosc_inside.tables = SOSC_TABLES;
 	sosc_inside.control = (uint64_t)sosc_control;
 	sosc_inside.control_size = start->control_size;
 	sosc_inside.changes = (uint64_t)sosc_changes;

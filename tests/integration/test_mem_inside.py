@@ -6,6 +6,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -20,7 +21,7 @@ import pytest
 
 import soscope as soscope_package
 import soscope_mem
-from soscope.instruments.mem.inside import tables
+from soscope.instruments.mem.inside import files
 from tests.support.matrix import REPOSITORY
 from tests.support.pythons import few_pythons, pythons
 from tests.support.run import kill, run
@@ -383,5 +384,47 @@ for name in soscope.mem.__all__:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_the_package_knows_what_soscope_knows() -> None:
-    assert (PACKAGE / "soscope_mem" / "_tables.py").read_text() == tables()
+@pytest.mark.parametrize("path", files())
+def test_the_packages_and_the_agent_know_what_soscope_knows(path: str) -> None:
+    # else: python -m soscope.instruments.mem.inside .
+    assert (REPOSITORY / path).read_text() == files()[path]
+
+
+# What the package says where the agent has other tables than it has.
+OTHER = """\
+import io, json, soscope_mem
+try:
+    soscope_mem.start()
+except soscope_mem.CountingError as error:
+    print(error)
+text = io.StringIO()
+with soscope_mem.trace(text):
+    kept = [bytearray(9) for _ in range(10)]
+seen = json.loads(text.getvalue())
+print(*seen["unseen"]["all"], *seen["unseen"]["objects"], seen["memory"], "objects" in seen)
+"""
+
+
+@pytest.mark.parametrize("is_below", [True, False])
+@pytest.mark.parametrize("python", few_pythons())
+def test_an_agent_of_another_version_is_not_asked(
+    python: str, is_below: bool, tmp_path: Path
+) -> None:
+    shutil.copytree(Path(str(soscope_mem.__file__)).parent, tmp_path / "soscope_mem")
+    table = tmp_path / "soscope_mem" / "_tables.py"
+    text, count = re.subn(r"(?m)^FINGERPRINT = \d", "FINGERPRINT = ", table.read_text())
+    assert count == 1
+    table.write_text(text)
+    (tmp_path / "soscope").symlink_to(Path(str(soscope_package.__file__)).parent)
+    path = {"PYTHONPATH": str(tmp_path)}
+    if is_below:
+        words = ("mem", "run", "-q", "-o", tmp_path / "rec", "--", python, "-c", OTHER)
+        done = soscope(*words, env={**os.environ, **path})
+    else:
+        done = run([python, "-c", OTHER], env=path)
+    assert (done.returncode, done.stderr) == (0, "")
+    first, second = done.stdout.splitlines()
+    why = "of another version of soscope than soscope_mem is"
+    assert first.endswith(why)
+    assert second.count(why) == 2
+    assert second.endswith(" {} False")

@@ -383,3 +383,36 @@ def test_the_gem_is_built_and_used(ruby: str, tmp_path: Path) -> None:
     assert rows("\n".join(lines))["main.rb", 4, "Object"] == 1
     document = report(tmp_path / "rec")
     assert not [row for row in document["survivors"] if "memprof.rb" in str(row["file"])]
+
+
+def test_an_agent_of_another_version_is_not_asked(tmp_path: Path) -> None:
+    ruby = need("ruby")
+    library = Path(str(package.__file__)).parent / "_agent"
+    shutil.copytree(library / "ruby", tmp_path / "ruby")
+    (tmp_path / "ruby" / "soscope_memprof.rb").unlink()  # the agent's own, which a gem lacks
+    (tmp_path / "libsoscope-agent.so").symlink_to(library / "libsoscope-agent.so")
+    tables = tmp_path / "ruby" / "memprof" / "tables.rb"
+    text, count = re.subn(r"FINGERPRINT = \d", "FINGERPRINT = ", tables.read_text())
+    assert count == 1
+    tables.write_text(text)
+    text = """\
+require "memprof"
+begin
+  Memprof.start
+rescue Memprof::Unsupported => error
+  puts error.message
+end
+Memprof.trace { $stderr.flush }
+"""
+    words = [ruby, "-I", str(tmp_path / "ruby"), "-e", text]
+    below = mem_run(tmp_path, "--", *words)
+    alone = run(words)
+    why = "of another version of soscope than this library is"
+    for done in (below, alone):
+        assert (done.returncode, done.stderr) == (0, "")
+    said, traced = below.stdout.splitlines()
+    assert said.endswith(why)
+    seen = json.loads(traced)
+    assert [each.endswith(why) for each in seen["unseen"]["all"]] == [True]
+    assert seen["memory"] == seen["fd"] == {}
+    assert why in json.loads(alone.stdout.splitlines()[-1])["unseen"]["all"].popitem()[0]

@@ -165,6 +165,7 @@ enum sosc_program_dump_flag {
 struct sosc_program { // argument of soscope_agent_program
 	uint32_t size; // of this struct
 	uint32_t order; // enum sosc_program_order
+	uint64_t tables; // SOSC_TABLES
 	uint64_t images; // addr of the first struct link_map
 	uint64_t layouts; // addr of struct sosc_python[]
 	uint32_t layout_count;

@@ -96,9 +96,11 @@ struct sosc_tally_function {
 	char operation[SOSC_TALLY_OPERATION]; // what it is counted as
 	uint8_t group;
 	uint8_t requested;
-	uint8_t first, second;
+	uint8_t first;
+	uint8_t second;
 	uint8_t actual;
-	uint8_t third, fourth;
+	uint8_t third;
+	uint8_t fourth;
 	uint8_t words; // of arguments on the stack; even
 	uint16_t flags;
 	uint16_t reserved[3];
@@ -143,6 +145,7 @@ struct sosc_tally_left { // a slot that is not counted
 struct sosc_tally { // argument of soscope_agent_tally
 	uint32_t size; // of this struct
 	uint32_t order; // enum sosc_tally_order
+	uint64_t tables; // SOSC_TABLES
 	uint64_t images; // addr of the first struct link_map
 	uint64_t iterate; // addr of dl_iterate_phdr
 	uint64_t usable; // addr of malloc_usable_size, 0: the process has none

@@ -535,6 +535,7 @@ struct sosc_inside {
 	uint64_t magic; // SOSC_INSIDE_MAGIC, written last at the start
 	uint32_t wire_version;
 	uint32_t size; // sizeof(struct sosc_inside)
+	uint64_t tables; // SOSC_TABLES, of tables.h
 	uint64_t control; // addr of the control block
 	uint64_t control_size;
 	uint64_t changes; // addr of struct sosc_change[]

@@ -91,7 +91,7 @@ static bool look(struct sosc_program *program)
  */
 __attribute__((visibility("default"))) long soscope_agent_program(struct sosc_program *program)
 {
-	if (program->size != sizeof(*program))
+	if (program->size != sizeof(*program) || program->tables != SOSC_TABLES)
 		return -EINVAL;
 	switch ((enum sosc_program_order)program->order) {
 	case SOSC_PROGRAM_BEGIN:

@@ -148,6 +148,13 @@ static sosc_value agent_hide(sosc_value self, sosc_value yes)
 	return number(0);
 }
 
+// tables: what both sides know, as one number.
+static sosc_value agent_tables(sosc_value self)
+{
+	(void)self;
+	return number(SOSC_TABLES);
+}
+
 static sosc_value agent_file(sosc_value self, sosc_value origin)
 {
 	(void)self;
@@ -183,6 +190,7 @@ static void define(void *unused)
 	DEFINE(stats, 0);
 	DEFINE(lost, 0);
 	DEFINE(hide, 1);
+	DEFINE(tables, 0);
 	DEFINE(made, 0);
 	DEFINE(places, 1);
 	DEFINE(file, 1);

@@ -101,7 +101,7 @@ static void sum_up(const struct sosc_tally *tally)
  */
 __attribute__((visibility("default"))) long soscope_agent_tally(struct sosc_tally *tally)
 {
-	if (tally->size != sizeof(*tally))
+	if (tally->size != sizeof(*tally) || tally->tables != SOSC_TABLES)
 		return -EINVAL;
 	if (tally->order == SOSC_TALLY_LOOK)
 		sum_up(tally);

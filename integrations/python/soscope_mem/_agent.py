@@ -27,6 +27,7 @@ _Buffer = ctypes.c_char * _PROGRAM.size
 _Function = ctypes.PYFUNCTYPE(ctypes.c_long, ctypes.c_void_p)
 _OWN = 4  # objects of a question itself, and the end of the list of those that are left out
 _QUIET = (tables.END, tables.MADE_END, tables.CHILD)  # are carried out, whatever is counted
+OTHER = "the agent in this process is of another version of soscope than soscope_mem is"
 _FEW = 64
 _LeftOut = ctypes.c_uint64 * _FEW  # more are rare: a type for each number would be an object, too
 
@@ -66,7 +67,7 @@ class Agent:
         for place, own in enumerate((addresses, buffer, arguments), len(left_out)):
             addresses[place] = id(own)
         if self._function(*arguments) != 0:
-            raise CountingError("the agent in this process is of another version of soscope")
+            raise CountingError("objects cannot be counted: " + OTHER)
         answer = dict(zip(tables.PROGRAM_FIELDS, _PROGRAM.unpack(buffer)))
         text = answer.pop("text")
         if answer["state"] == tables.REFUSED and order not in _QUIET:
@@ -79,6 +80,7 @@ class Agent:
         said = {
             "size": _PROGRAM.size,
             "order": order,
+            "tables": tables.FINGERPRINT,
             "images": self._images,
             "layouts": ctypes.addressof(self._layouts),
             "layout_count": len(tables.LAYOUTS) // tables.LAYOUT_SIZE,
@@ -102,7 +104,10 @@ def _inside(agent: int) -> dict[str, int]:
 
 
 def resident_at() -> int:
-    """Return where an agent begins that soscope has put into this process, 0 without one."""
+    """Return where an agent begins that soscope has put into this process, 0 without one.
+
+    Raises CountingError where it is of another version: it is not asked anything then.
+    """
     ranges = []
     with open("/proc/self/maps", "rb") as file:
         for line in file:
@@ -114,11 +119,9 @@ def resident_at() -> int:
         if flags[2:3] != b"x" or offset or not _is_readable(ranges, at, _INSIDE.size):
             continue
         inside = _inside(start)
-        if (inside["magic"], inside["wire_version"], inside["size"]) == (
-            tables.INSIDE_MAGIC,
-            tables.WIRE_VERSION,
-            _INSIDE.size,
-        ):
+        if inside["magic"] == tables.INSIDE_MAGIC:
+            if (inside["size"], inside["tables"]) != (_INSIDE.size, tables.FINGERPRINT):
+                raise CountingError("nothing can be counted: " + OTHER)
             return start
     return 0
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is known of the agent and of CPython; made by soscope.instruments.mem.inside."""
 
+FINGERPRINT = 368303237684274269
 BEGIN = 1
 LOOK = 2
 LOOK_AND_BEGIN = 3
@@ -19,11 +20,12 @@ INSIDE_MAGIC = 3560500604125278067
 INSIDE_AT = 17039360
 
 # Structs: how they are packed, and the names of their fields.
-INSIDE_FORMAT = "<QIIQQQQQQQQQQQQQQQ0x"
+INSIDE_FORMAT = "<QIIQQQQQQQQQQQQQQQQ0x"
 INSIDE_FIELDS = (
     "magic",
     "wire_version",
     "size",
+    "tables",
     "control",
     "control_size",
     "changes",
@@ -40,10 +42,75 @@ INSIDE_FIELDS = (
     "patches",
     "program",
 )
-PROGRAM_FORMAT = "<IIQQIIIIQQQQQ64sQ0x"
+TALLY_FORMAT = "<IIQQQQQQQIIQIIQIIQQII0x"
+TALLY_FIELDS = (
+    "size",
+    "order",
+    "tables",
+    "images",
+    "iterate",
+    "usable",
+    "resident",
+    "counts",
+    "wires",
+    "count_room",
+    "flags",
+    "functions",
+    "function_count",
+    "slots",
+    "lefts",
+    "left_count",
+    "left_more",
+    "ticks",
+    "found",
+    "sqlites",
+    "reserved",
+)
+FUNCTION_FORMAT = "<32s24sBBBBBBBBH3H0x"
+FUNCTION_FIELDS = (
+    "name",
+    "operation",
+    "group",
+    "requested",
+    "first",
+    "second",
+    "actual",
+    "third",
+    "fourth",
+    "words",
+    "flags",
+    "reserved",
+)
+COUNT_FORMAT = "<QQQQ12Q0x"
+COUNT_FIELDS = (
+    "calls",
+    "ticks",
+    "requested",
+    "actual",
+    "kinds",
+)
+WIRE_FORMAT = "<QQQQQQQQ0x"
+WIRE_FIELDS = (
+    "connects",
+    "sends",
+    "sent",
+    "receives",
+    "received",
+    "round_trips",
+    "ticks",
+    "reserved",
+)
+LEFT_FORMAT = "<II120s0x"
+LEFT_FIELDS = (
+    "function",
+    "why",
+    "path",
+)
+PROGRAM_FORMAT = "<IIQQQIIIIQQQQQ64sQ0x"
 PROGRAM_FIELDS = (
     "size",
     "order",
+    "tables",
     "images",
     "layouts",
     "layout_count",

@@ -14,7 +14,7 @@ import sys
 import time
 from _thread import allocate_lock
 
-from soscope_mem import _agent
+from soscope_mem import _agent, _tables
 from soscope_mem._agent import CountingError
 
 TYPE_CHECKING = False
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 _OPEN, _LOOK, _CLOSE = 1, 2, 3
 _NO_CLOCK = 1
 _GROUPS = ("", "fd", "memory", "postgres", "mysql", "memcache", "redis", "sqlite3", "ssl")
-_TALLY = struct.Struct("<IIQQQQQQIIQIIQIIQQII")
-_FUNCTION = struct.Struct("<32s24s8BH6x")
-_COUNT = struct.Struct("<4Q12Q")
-_WIRE = struct.Struct("<8Q")
-_LEFT = struct.Struct("<II120s")
+_TALLY = struct.Struct(_tables.TALLY_FORMAT)
+_FUNCTION = struct.Struct(_tables.FUNCTION_FORMAT)
+_COUNT = struct.Struct(_tables.COUNT_FORMAT)
+_WIRE = struct.Struct(_tables.WIRE_FORMAT)
+_LEFT = struct.Struct(_tables.LEFT_FORMAT)
 _FUNCTIONS_MAX = 256
 # not made by ctypes' own functions: objects of those files would be the program's
 _Counts = ctypes.c_char * (_COUNT.size * _FUNCTIONS_MAX)
@@ -74,13 +74,14 @@ class _Rule:
     __slots__ = ("answers", "group", "has_actual", "has_requested", "name", "operation", "query")
 
     def __init__(self, data: bytes) -> None:
-        name, operation, *numbers, flags = _FUNCTION.unpack(data)
-        self.name = name.split(b"\0")[0].decode()
-        self.operation = operation.split(b"\0")[0].decode()
-        self.group = _GROUPS[numbers[0]]
-        self.has_requested = numbers[1] not in _NO_BYTES
-        self.has_actual = numbers[4] != 0
-        self.query = numbers[1] if numbers[1] in _NO_BYTES[1:] or flags & _QUERY else None
+        said = dict(zip(_tables.FUNCTION_FIELDS, _FUNCTION.unpack(data)))
+        asks, flags = said["requested"], said["flags"]
+        self.name = said["name"].split(b"\0")[0].decode()
+        self.operation = said["operation"].split(b"\0")[0].decode()
+        self.group = _GROUPS[said["group"]]
+        self.has_requested = asks not in _NO_BYTES
+        self.has_actual = said["actual"] != 0
+        self.query = asks if asks in _NO_BYTES[1:] or flags & _QUERY else None
         self.answers = flags & _ANSWERS != 0
 
 
@@ -141,7 +142,7 @@ class Tally:
         self._is_timed = not _is_clock_forbidden(process)
         self._start = self.look()
         self._start.take()
-        self._answer = _answer_of(self._start._request)
+        self._ask(_LOOK)
         self._rules = [
             _Rule(ctypes.string_at(self._answer["functions"] + at * _FUNCTION.size, _FUNCTION.size))
             for at in range(self._answer["function_count"])
@@ -258,17 +259,26 @@ class Tally:
         return {rule.group for rule, number in zip(self._rules, numbers) if number}
 
     def _request(self, order: int, counts: int = 0, wires: int = 0) -> ctypes.Array[ctypes.c_char]:
-        words = (
-            *(_TALLY.size, order, self._images, self._iterate, self._usable),
-            *(self._resident, counts, wires),
-            *(_FUNCTIONS_MAX if counts else 0, 0 if self._is_timed else _NO_CLOCK),
-        )
-        return _Request.from_buffer_copy(_TALLY.pack(*words, *[0] * 10))
+        said = {
+            "size": _TALLY.size,
+            "order": order,
+            "tables": _tables.FINGERPRINT,
+            "images": self._images,
+            "iterate": self._iterate,
+            "usable": self._usable,
+            "resident": self._resident,
+            "counts": counts,
+            "wires": wires,
+            "count_room": _FUNCTIONS_MAX if counts else 0,
+            "flags": 0 if self._is_timed else _NO_CLOCK,
+        }
+        words = [said.get(name, 0) for name in _tables.TALLY_FIELDS]
+        return _Request.from_buffer_copy(_TALLY.pack(*words))
 
     def _ask(self, order: int) -> None:
         request = self._request(order)
         if self._function(ctypes.addressof(request)) != 0:
-            raise CountingError("the agent in this process is of another version of soscope")
+            raise CountingError(f"calls cannot be counted: {_agent.OTHER}")
         self._answer = _answer_of(request)
 
     def _forked(self) -> None:
@@ -278,9 +288,7 @@ class Tally:
 
 
 def _answer_of(request: ctypes.Array[ctypes.c_char]) -> dict[str, int]:
-    names = ("functions", "function_count", "slots", "lefts", "left_count", "left_more")
-    answer = _TALLY.unpack(request.raw)[10:]
-    return dict(zip((*names, "ticks", "found", "sqlites", "reserved"), answer))
+    return dict(zip(_tables.TALLY_FIELDS, _TALLY.unpack(request)))
 
 
 def _address(process: ctypes.PyDLL, name: str) -> int:

@@ -33,9 +33,18 @@ module Memprof
 
   private_constant :REFUSALS, :STOPPED, :TRIES, :ASIDE
 
+  OTHER = "the agent in this process is of another version of soscope than this library is"
+  private_constant :OTHER
+
   begin
+    require_relative "memprof/tables"
     require "soscope_memprof" # is in $LOAD_PATH where soscope counts
-    Agent.ours(__FILE__) if const_defined?(:Agent, false)
+    if const_defined?(:Agent, false)
+      Agent.ours(__FILE__)
+      Agent.ours(File.expand_path("memprof/tables.rb", __dir__))
+      @is_other = !Agent.respond_to?(:tables) || Agent.tables != Tables::FINGERPRINT
+      remove_const(:Agent) if @is_other # nothing else is asked of it
+    end
   rescue LoadError
     # `start` says so
   end
@@ -211,6 +220,7 @@ module Memprof
 
     def agent
       return Agent if defined?(Agent)
+      raise Unsupported, "objects are not counted: #{OTHER}" if @is_other
 
       raise Unsupported, "soscope does not count the objects of this process by line: " \
                          "run it under `soscope mem run -- ruby ...`"

@@ -439,7 +439,7 @@ START = Layout(
 )
 INSIDE = Layout(
     "sosc_inside",
-    "magic:Q wire_version:I size:I control:Q control_size:Q changes:Q change_count:Q "
+    "magic:Q wire_version:I size:I tables:Q control:Q control_size:Q changes:Q change_count:Q "
     "cells:Q cell_count:Q sitedata:Q site_count:Q plain_jump:Q plain_exit:Q scratch:Q "
     "sessions:Q waiting:Q patches:Q program:Q",
 )

@@ -121,8 +121,8 @@ OBJECTS_CALL = Layout(
 )
 PROGRAM = Layout(
     "sosc_program",
-    "size:I order:I images:Q layouts:Q layout_count:I state:I refusal:I row_count:I rows:Q "
-    "lost:Q origins:Q origin_count:Q left_out:Q text:64s dump:Q",
+    "size:I order:I tables:Q images:Q layouts:Q layout_count:I state:I refusal:I row_count:I "
+    "rows:Q lost:Q origins:Q origin_count:Q left_out:Q text:64s dump:Q",
 )
 PROGRAM_DUMP = Layout(
     "sosc_program_dump",

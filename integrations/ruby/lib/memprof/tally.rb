@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 require "fiddle"
+require_relative "tables"
 
 module Memprof
   # Calls that leave the program's libraries, by what they are for: the agent counts them. It is loaded
@@ -12,15 +13,6 @@ module Memprof
     OPEN = 1
     LOOK = 2
     CLOSE = 3
-    # struct sosc_tally and others, as soscope/tally.h has them
-    QUESTION = "L<2Q<6L<2Q<L<2Q<L<2Q<2L<2"
-    QUESTION_SIZE = 120
-    FUNCTION = "a32a24C8S<"
-    FUNCTION_SIZE = 72
-    LEFT = "L<2a120"
-    LEFT_SIZE = 128
-    COUNT_WORDS = 16
-    WIRE_WORDS = 8
     FUNCTIONS = 256
     GROUPS = [nil, *%w[fd memory postgres mysql memcache redis sqlite3 ssl]].freeze
     ASKS_STATEMENT = [5, 6, 7].freeze # by text, by step, by name
@@ -35,10 +27,6 @@ module Memprof
     SQLITES = "more than one SQLite library: queries are not told from steps"
     # libraries of soscope's and of a gem lie at different places
     LIBRARIES = ["../../libsoscope-agent.so", "../libsoscope-agent.so"].freeze
-    # an agent that soscope has put in: struct sosc_inside
-    INSIDE_AT = 17_039_360
-    INSIDE_MAGIC = 3_560_500_604_125_278_067
-    WIRE_VERSION = 1
     PR_GET_TSC = 25
     TSC_FORBIDDEN = 2
 
@@ -53,10 +41,15 @@ module Memprof
       end
 
       def ticks
-        request[0, QUESTION_SIZE].unpack(QUESTION)[16]
+        Tally.answer(request)[:ticks]
       end
     end
     private_constant :Rule, :Look
+
+    # What a request says.
+    def self.answer(request)
+      Tables::TALLY_FIELDS.zip(request[0, Tables::TALLY_SIZE].unpack(Tables::TALLY_FORMAT)).to_h
+    end
 
     # Raises Unsupported.
     def initialize
@@ -71,7 +64,7 @@ module Memprof
       @is_timed = !clock_forbidden?(process)
       @start = look
       @start.take
-      learn(@start.request)
+      ask(LOOK)
     rescue Fiddle::DLError => error
       raise Unsupported, "calls cannot be counted: #{error.message}"
     end
@@ -94,8 +87,8 @@ module Memprof
 
     # Return what takes a look; nothing is read yet.
     def look
-      counts = memory(COUNT_WORDS * 8 * FUNCTIONS)
-      wires = memory(WIRE_WORDS * 8 * GROUPS.size)
+      counts = memory(Tables::COUNT_SIZE * FUNCTIONS)
+      wires = memory(Tables::WIRE_SIZE * GROUPS.size)
       Look.new(@function, request(LOOK, counts.to_i, wires.to_i), counts, wires, 0)
     end
 
@@ -104,11 +97,11 @@ module Memprof
       groups = {}
       passed = last.ticks - @start.ticks
       rate = passed.positive? ? (last.ns - @start.ns) / 1e9 / passed : 0.0
-      differences(first.counts, last.counts, COUNT_WORDS) do |at, numbers|
+      differences(first.counts, last.counts, Tables::COUNT_SIZE) do |at, numbers|
         rule = @rules[at]
         add(groups[rule.group] ||= {}, rule, numbers, rate) if rule&.group
       end
-      differences(first.wires, last.wires, WIRE_WORDS) do |at, numbers|
+      differences(first.wires, last.wires, Tables::WIRE_SIZE) do |at, numbers|
         (groups[GROUPS[at]] ||= {})["wire"] = wire(numbers, rate)
       end
       groups
@@ -118,7 +111,7 @@ module Memprof
     def unseen
       found = {}
       @answer[:left_count].times do |at|
-        number, why, path = read(@answer[:lefts] + at * LEFT_SIZE, LEFT_SIZE).unpack(LEFT)
+        number, why, path = read(@answer[:lefts] + at * Tables::LEFT_SIZE, Tables::LEFT_SIZE).unpack(Tables::LEFT_FORMAT)
         rule = @rules[number]
         image = File.basename(path.delete("\0").then { |name| name.empty? ? "ruby" : name })
         functions = ((found[rule.group || "all"] ||= {})[WHYS[why]] ||= {})[image] ||= []
@@ -164,35 +157,34 @@ module Memprof
     end
 
     def request(order, counts = 0, wires = 0)
-      words = [QUESTION_SIZE, order, @images, @iterate, @usable, @resident, counts, wires,
-               counts.zero? ? 0 : FUNCTIONS, @is_timed ? 0 : 1, *[0] * 10]
-      made = memory(QUESTION_SIZE)
-      made[0, QUESTION_SIZE] = words.pack(QUESTION)
+      said = { size: Tables::TALLY_SIZE, order: order, tables: Tables::FINGERPRINT, images: @images,
+               iterate: @iterate, usable: @usable, resident: @resident, counts: counts, wires: wires,
+               count_room: counts.zero? ? 0 : FUNCTIONS, flags: @is_timed ? 0 : 1 }
+      words = Tables::TALLY_FIELDS.map { |name| said.fetch(name, 0) }
+      made = memory(Tables::TALLY_SIZE)
+      made[0, Tables::TALLY_SIZE] = words.pack(Tables::TALLY_FORMAT)
       made
     end
 
     def ask(order)
       made = request(order)
-      answer = @function.call(made)
-      raise Unsupported, "the agent is of another version of soscope" unless answer.zero?
+      raise Unsupported, "calls cannot be counted: #{OTHER}" unless @function.call(made).zero?
 
-      learn(made)
+      @answer = Tally.answer(made)
+      @rules ||= Array.new(@answer[:function_count]) { |at| rule(at) }
     end
 
-    def learn(made)
-      names = %i[functions function_count slots lefts left_count left_more ticks found sqlites]
-      @answer = names.zip(made[0, QUESTION_SIZE].unpack(QUESTION)[10..]).to_h
-      @rules ||= Array.new(@answer[:function_count]) do |at|
-        fields = read(@answer[:functions] + at * FUNCTION_SIZE, FUNCTION_SIZE).unpack(FUNCTION)
-        Rule.new(fields[0].delete("\0"), fields[1].delete("\0"), GROUPS[fields[2]], fields[3],
-                 fields[6], fields[10])
-      end
+    def rule(at)
+      data = read(@answer[:functions] + at * Tables::FUNCTION_SIZE, Tables::FUNCTION_SIZE)
+      said = Tables::FUNCTION_FIELDS.zip(data.unpack(Tables::FUNCTION_FORMAT)).to_h
+      Rule.new(said[:name].delete("\0"), said[:operation].delete("\0"), GROUPS[said[:group]],
+               said[:requested], said[:actual], said[:flags])
     end
 
-    def differences(first, last, words)
+    def differences(first, last, size)
       before = first[0, first.size].unpack("Q<*")
       after = last[0, last.size].unpack("Q<*")
-      before.each_slice(words).zip(after.each_slice(words)).each_with_index do |(old, new), at|
+      before.each_slice(size / 8).zip(after.each_slice(size / 8)).each_with_index do |(old, new), at|
         yield at, new.zip(old).map { |pair| pair[0] - pair[1] } if old != new
       end
     end
@@ -242,14 +234,18 @@ module Memprof
         span, flags, place = line.split
         [*span.split("-").map(&:hex), flags, place.hex]
       end
-      found = ranges.find do |start, _, flags, place|
-        at = start + INSIDE_AT
+      ranges.each do |start, _, flags, place|
+        at = start + Tables::INSIDE_AT
         next unless flags[2] == "x" && place.zero? &&
-                    ranges.any? { |from, to, how| from <= at && at + 16 <= to && how[0] == "r" }
+                    ranges.any? { |from, to, how| from <= at && at + 24 <= to && how[0] == "r" }
 
-        read(at, 12).unpack("Q<L<") == [INSIDE_MAGIC, WIRE_VERSION]
+        magic, _, _, tables = read(at, 24).unpack("Q<L<2Q<")
+        next unless magic == Tables::INSIDE_MAGIC
+        return start if tables == Tables::FINGERPRINT
+
+        raise Unsupported, "calls cannot be counted: #{OTHER}"
       end
-      found ? found[0] : 0
+      0
     end
   end
   private_constant :Tally

@@ -1,27 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `soscope_mem` has to know of the agent and of CPython, as the text of a module.
+"""What `soscope_mem` and `memprof` have to know of the agent, as the text of their own files.
 
-That package counts inside programs, on Pythons on which soscope itself does not run, and is
-installed without it. So it has a copy, which a test compares with what this makes:
+Those count inside programs, in which soscope itself does not run, and are installed without it. So
+they have a copy, and so has the agent of the number that stands for all of it: whoever meets
+another number is of another version. A test compares the copies with what this writes:
 
-    python -m soscope.instruments.mem.inside >integrations/python/soscope_mem/_tables.py
+    python -m soscope.instruments.mem.inside FOLDER_OF_THE_SOURCES
 """
 
 from __future__ import annotations
 
+import hashlib
+import re
 import sys
+from pathlib import Path
 
 from soscope.instruments.mem.layouts import agent_layouts
 from soscope.instruments.mem.objects import REFUSALS
 from soscope.wire import layout as wire
 from soscope.wire import objectlayout as layout
+from soscope.wire import tallylayout as tally
 
+# To be raised when a field means something else, and lies where it has lain.
+_MEANING = 1
 _HEAD = '''\
 # SPDX-License-Identifier: Apache-2.0
 """What is known of the agent and of CPython; made by soscope.instruments.mem.inside."""
 '''
 _STRUCTS = {
     "INSIDE": wire.INSIDE,
+    "TALLY": tally.TALLY,
+    "FUNCTION": tally.TALLY_FUNCTION,
+    "COUNT": tally.TALLY_COUNT,
+    "WIRE": tally.TALLY_WIRE,
+    "LEFT": tally.TALLY_LEFT,
     "PROGRAM": layout.PROGRAM,
     "ROW": layout.PROGRAM_ROW,
     "ORIGIN": layout.ORIGIN,
@@ -48,11 +60,45 @@ _NUMBERS = {
     "INSIDE_AT": wire.BLOB_DATA,  # bytes from where an agent begins
 }
 _A_LINE = 40  # bytes
+_PACKED = {"I": "L<", "i": "l<", "Q": "Q<", "q": "q<", "H": "S<", "B": "C", "s": "a", "x": "x"}
+_RUBY = ("TALLY", "FUNCTION", "COUNT", "WIRE", "LEFT")
+_C_HEAD = """\
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * What a program and its agent must agree on, as a number; soscope.instruments.mem.inside makes it.
+ */
+#ifndef SOSCOPE_TABLES_H
+#define SOSCOPE_TABLES_H
+
+"""
+_RUBY_HEAD = """\
+# frozen_string_literal: true
+
+# SPDX-License-Identifier: Apache-2.0
+
+module Memprof
+  # What is known of the agent; made by soscope.instruments.mem.inside.
+  module Tables
+"""
+
+
+def fingerprint() -> int:
+    """Return a number of 60 bits that stands for all layouts and numbers that both sides use."""
+    shared = {name: value for name, value in vars(wire).items() if name.startswith("BLOB_")}
+    shared.update(vars(layout), **vars(tally), INSIDE=wire.INSIDE, CHANGE=wire.CHANGE)
+    lines = [f"meaning {_MEANING}", f"command {wire.CONTROL.offset('command')}"]
+    for name, value in sorted(shared.items()):
+        if isinstance(value, wire.Layout):
+            lines.append(f"{name} {value.struct.format} {' '.join(value.fields)}")
+        elif type(value) is int:
+            lines.append(f"{name} {value}")
+    digest = hashlib.sha256("\n".join(lines).encode()).digest()
+    return int.from_bytes(digest[:8], "little") >> 4
 
 
 def tables() -> str:
     """Return the text of the module."""
-    lines = [_HEAD]
+    lines = [_HEAD, f"FINGERPRINT = {fingerprint()}"]
     lines += [f"{name} = {number}" for name, number in _NUMBERS.items()]
     lines.append("\n# Structs: how they are packed, and the names of their fields.")
     for name, struct in _STRUCTS.items():
@@ -68,5 +114,44 @@ def tables() -> str:
     return "\n".join([*lines, ")", ""])
 
 
+def ruby_tables() -> str:
+    """Return the text of Ruby's file."""
+    numbers = {"FINGERPRINT": fingerprint()}
+    for name in ("WIRE_VERSION", "INSIDE_MAGIC", "INSIDE_AT"):
+        numbers[name] = _NUMBERS[name]
+    lines = [f"    {name} = {number:_}" for name, number in numbers.items()]
+    for name in _RUBY:
+        struct = _STRUCTS[name]
+        lines.append(f'    {name}_FORMAT = "{_packed(struct.struct.format)}"')
+        lines.append(f"    {name}_SIZE = {struct.size}")
+        fields = " ".join(struct.fields)
+        lines.append(f"    {name}_FIELDS = %i[{fields}].freeze")
+    return _RUBY_HEAD + "\n".join(lines) + "\n  end\n  private_constant :Tables\nend\n"
+
+
+def _packed(form: str) -> str:
+    """Return a format of Python's struct as Ruby's pack has it."""
+    parts = re.findall(r"(\d*)([a-zA-Z])", form)
+    return "".join(f"{_PACKED[code]}{count}" for count, code in parts if count != "0")
+
+
+def header() -> str:
+    """Return the text of the agent's file."""
+    return f"{_C_HEAD}#define SOSC_TABLES {fingerprint():#x}ull\n\n#endif\n"
+
+
+def files() -> dict[str, str]:
+    """Return all texts, by the paths of the files below the folder of the sources."""
+    return {
+        "integrations/python/soscope_mem/_tables.py": tables(),
+        "integrations/ruby/lib/memprof/tables.rb": ruby_tables(),
+        "agent/include/soscope/tables.h": header(),
+    }
+
+
 if __name__ == "__main__":
-    sys.stdout.write(tables())
+    if len(sys.argv) < 2:
+        sys.stdout.write(tables())
+    for folder in sys.argv[1:]:
+        for path, text in files().items():
+            (Path(folder) / path).write_text(text)

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * What a program and its agent must agree on, as a number; soscope.instruments.mem.inside makes it.
+ */
+#ifndef SOSCOPE_TABLES_H
+#define SOSCOPE_TABLES_H
+
+#define SOSC_TABLES 0x51c79d7e3cc245dull
+
+#endif
