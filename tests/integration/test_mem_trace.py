@@ -148,11 +148,21 @@ def test_calls_that_never_return_harm_nobody(python: str, folder: Path) -> None:
     made = library(folder, "leaving", words, f"-Wl,-rpath,{folder}", "-pthread")
     first, again = traced(python, "leaving", made).splitlines()
     fd, said = json.loads(first)
-    assert said == [20, 20, 1]
+    assert said == [20, 20, 1, 1]
     assert fd["read"]["calls"] == 20 + 20
     assert fd["read"]["requested_bytes"] == 20 + 20
     assert fd["read"]["actual_bytes"] == 0
     assert counts(json.loads(again)) == counts(fd)
+
+
+def test_libraries_that_come_and_go_are_all_counted(folder: Path) -> None:
+    # each has 26 slots: more than there are places for them, if none was used again
+    made = library(folder, "plugin")
+    copy = folder / "copy.so"
+    copy.write_bytes(made.read_bytes())
+    called, seen, unseen = traced(DISTRIBUTION, "plugins", made, copy).splitlines()
+    assert (called, seen) == ("1000", "1000 False")
+    assert "no room" not in unseen
 
 
 def slots_of(pid: int) -> dict[tuple[str, str], str]:

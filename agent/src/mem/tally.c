@@ -12,6 +12,8 @@
 
 enum {
 	VECTOR_MAX = 1024, // UIO_MAXIOV
+	WORDS_CERTAIN =
+		8, // of arguments on the stack: what takes more is variadic, and may have less
 	WENT_OUT = 128, // in sosc_tally_fds: bytes went out last
 	RC_SUCCESS = 0, // of libmemcached: memcached_return_t
 	RC_EXISTS = 12,
@@ -53,6 +55,18 @@ static const struct sosc_tally_function *function_of(const struct sosc_tally_cal
 static uint64_t argument(const struct sosc_tally_call *call, uint32_t number)
 {
 	return number < 6 ? call->arguments[number] : call->stack[number - 6];
+}
+
+// How many words of the stack the function gets. A stack may end behind what it was called with.
+static uint64_t words_of(const struct sosc_tally_call *call, uint64_t words)
+{
+	uint64_t from = (uint64_t)call->stack, page = (from | (SOSC_PAGE - 1)) + 1;
+	uint8_t byte;
+
+	if (words <= WORDS_CERTAIN || from + words * 8 <= page ||
+	    sosc_read((uint32_t)sosc_sys3(SYS_GETTID, 0, 0, 0), &byte, page, 1) == 1)
+		return words;
+	return (page - from) / 16 * 2;
 }
 
 // ---- statements ------------------------------------------------------------------
@@ -329,7 +343,7 @@ uint64_t sosc_tally_entry(struct sosc_tally_call *call)
 	if (slot->session_at &&
 	    __atomic_load_n((uint64_t *)slot->session_at, __ATOMIC_ACQUIRE) != slot->session)
 		target = slot->untraced;
-	call->words = function->words;
+	call->words = words_of(call, function->words);
 	call->is_seen = !(function->flags & SOSC_TALLY_GOES_ON) && !is_childs();
 	if (function->flags & SOSC_TALLY_VFORKS)
 		__atomic_store_n(&vforked, sosc_thread_pointer(), __ATOMIC_RELAXED);

@@ -32,7 +32,8 @@ struct sosc_tally_slot { // the data of a thunk: begins as struct sosc_cell does
 	uint32_t image; // in the list of images
 	uint32_t function;
 	uint32_t is_active;
-	uint32_t reserved[11];
+	uint32_t is_gone; // its image is: the thunk may serve another slot of the same function
+	uint32_t reserved[10];
 };
 
 struct sosc_tally_call { // as sosc_h_tally keeps it

@@ -39,7 +39,8 @@ static int carry_out(struct dl_phdr_info *info, size_t size, void *data)
 		return 1;
 	if (tally && tally->order == SOSC_TALLY_OPEN)
 		heed(tally);
-	sosc_tally_list_images((void *)question.images, question.usable);
+	if (some_came || some_went)
+		sosc_tally_list_images((void *)question.images, question.usable);
 	if (tally && tally->order == SOSC_TALLY_CLOSE) {
 		sosc_tally_unhook_all(some_went);
 		is_open = false;

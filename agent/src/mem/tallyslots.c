@@ -79,11 +79,25 @@ static uint32_t new_thunk(void)
 	return thunk_count++;
 }
 
+static bool is_of(const struct sosc_tally_left *left, const struct sosc_loaded *image)
+{
+	uint32_t i = 0;
+
+	while (left->path[i] && left->path[i] == (uint8_t)image->path[i])
+		i++;
+	return !left->path[i] && (!image->path[i] || i == SOSC_TALLY_PATH - 1);
+}
+
+// Many looks may find the same slot: each is said once.
 static void leave(const struct sosc_loaded *image, uint32_t function, enum sosc_tally_why why)
 {
 	struct sosc_tally_left *left = &lefts[left_count];
 	uint32_t i = 0;
 
+	for (uint32_t at = 0; at < left_count; at++)
+		if (lefts[at].function == function && lefts[at].why == why &&
+		    is_of(&lefts[at], image))
+			return;
 	if (left_count == SOSC_TALLY_LEFTS) {
 		left_more++;
 		return;
@@ -159,6 +173,7 @@ static void aim(struct sosc_tally_slot *slot, const struct at *at)
 	slot->image = at->place;
 	slot->function = at->function;
 	slot->field = 0;
+	slot->is_gone = 0;
 	slot->session_at = 0;
 	if (is_trampoline(at->value)) {
 		uint64_t sessions =
@@ -173,17 +188,25 @@ static void aim(struct sosc_tally_slot *slot, const struct at *at)
 	__atomic_store_n(&slot->handler, (uint64_t)sosc_h_tally, __ATOMIC_RELEASE);
 }
 
-// The thunk that this slot had in an earlier trace; it must not be behind what stands there now.
+// The thunk that this slot had in an earlier trace, else that of a slot whose image is gone: nobody can
+// call through that one any more, and a call of the same function may still return to it. It must not
+// be behind what stands there now.
 static uint32_t thunk_for(const struct at *at)
 {
+	uint32_t left = SOSC_NONE;
+
 	for (uint32_t i = 0; i < thunk_count; i++) {
 		const struct sosc_tally_slot *slot = slot_at(i);
 
-		if (slot->addr == at->addr && !slot->is_active && slot->image == at->place &&
-		    slot->function == at->function && behind(at->value) != thunk_of(i))
+		if (slot->is_active || slot->function != at->function ||
+		    behind(at->value) == thunk_of(i))
+			continue;
+		if (slot->addr == at->addr && slot->image == at->place)
 			return i;
+		if (slot->is_gone)
+			left = i;
 	}
-	return new_thunk();
+	return left == SOSC_NONE ? new_thunk() : left;
 }
 
 static void hook(const struct at *at, bool lazy)
@@ -227,6 +250,7 @@ static void use_again(const struct at *at, uint32_t index)
 
 	if (!slot->is_active) {
 		slot->is_active = 1;
+		slot->is_gone = 0;
 		slot->addr = at->addr;
 		slot->function = at->function;
 		slot->image = at->place;
@@ -374,10 +398,12 @@ static void drop_gone(bool some_went)
 			continue;
 		if (!image->loaded.map) {
 			forget(slot);
+			slot->is_gone = 1;
 		} else if (some_went && slot->is_active &&
 			   *(const uint64_t *)slot->addr != thunk_of(i) &&
 			   behind(*(const uint64_t *)slot->addr) != thunk_of(i)) {
 			forget(slot);
+			slot->is_gone = 1;
 			image->is_done = false;
 		}
 	}

@@ -6,7 +6,9 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 static sigjmp_buf back;
@@ -97,4 +99,31 @@ int many_words(void)
 	return strcmp(text, "1 2.5 3 4 5 6 7 8.5 9 10 11 12 13 14") == 0 &&
 	       memcached_cas_by_key(1000, 1001, 1002, 1003, 1004, 1005, 1006, 1007, 1008, 1009) ==
 		       14;
+}
+
+static ucontext_t outside, inside;
+static char said[100];
+
+static void at_the_top(void)
+{
+	redisCommand(said, "%d %s", 1, "two");
+}
+
+/** Call a function with few words from the first frame of a stack behind which there is nothing. */
+int by_stack_end(void)
+{
+	enum { SIZE = 1 << 16, PAGE = 4096 };
+	char *stack =
+		mmap(NULL, SIZE + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (stack == MAP_FAILED || mprotect(stack + SIZE, PAGE, PROT_NONE) || getcontext(&inside))
+		return -1;
+	inside.uc_stack.ss_sp = stack;
+	inside.uc_stack.ss_size = SIZE;
+	inside.uc_link = &outside;
+	makecontext(&inside, at_the_top, 0);
+	if (swapcontext(&outside, &inside))
+		return -1;
+	munmap(stack, SIZE + PAGE);
+	return strcmp(said, "1 two") == 0;
 }

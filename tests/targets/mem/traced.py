@@ -178,9 +178,18 @@ def leaving():
         said.append(library.by_longjmp(20))
         said.append(library.by_cancel(20))
         said.append(library.many_words())
+        said.append(library.by_stack_end())
 
     print(json.dumps([traced(work)["fd"], said]))
     print(json.dumps(traced(work)["fd"]))
+
+
+def plugins():
+    """Load a library and let go of it, many times, and call it each time."""
+    library = ctypes.CDLL(WORDS[0])
+    seen = traced(lambda: print(library.come_and_go(WORDS[1].encode(), 1000)))
+    print(seen["fd"]["pread"]["calls"], "all" in seen.get("unseen", {}))
+    print(json.dumps(seen.get("unseen", {}).get("fd", {})))
 
 
 def cycles():
