@@ -28,6 +28,7 @@ _Function = ctypes.PYFUNCTYPE(ctypes.c_long, ctypes.c_void_p)
 _OWN = 4  # objects of a question itself, and the end of the list of those that are left out
 _QUIET = (tables.END, tables.MADE_END, tables.CHILD)  # are carried out, whatever is counted
 OTHER = "the agent in this process is of another version of soscope than soscope_mem is"
+_ADDRESSES = 1 << 47  # of programs
 _FEW = 64
 _LeftOut = ctypes.c_uint64 * _FEW  # more are rare: a type for each number would be an object, too
 
@@ -99,7 +100,7 @@ def _resident() -> Callable[[int], int] | None:
 
 
 def _inside(agent: int) -> dict[str, int]:
-    said = _INSIDE.unpack(ctypes.string_at(agent + tables.INSIDE_AT, _INSIDE.size))
+    said = _INSIDE.unpack(_read(agent + tables.INSIDE_AT, _INSIDE.size))
     return dict(zip(tables.INSIDE_FIELDS, said))
 
 
@@ -108,28 +109,52 @@ def resident_at() -> int:
 
     Raises CountingError where it is of another version: it is not asked anything then.
     """
-    ranges = []
-    with open("/proc/self/maps", "rb") as file:
-        for line in file:
-            span, flags, place = line.split()[:3]
-            start, end = (int(addr, 16) for addr in span.split(b"-"))
-            ranges.append((start, end, flags, int(place, 16)))
-    for start, _, flags, offset in ranges:
-        at = start + tables.INSIDE_AT
-        if flags[2:3] != b"x" or offset or not _is_readable(ranges, at, _INSIDE.size):
+    for line in _maps():
+        span, flags, offset = line.split(None, 3)[:3]
+        if flags[2:3] != b"x" or offset.strip(b"0"):
+            continue
+        start = int(span.split(b"-")[0], 16)
+        if not _is_one(_read(start + tables.INSIDE_AT, _INSIDE.size)):
             continue
         inside = _inside(start)
-        if inside["magic"] == tables.INSIDE_MAGIC:
-            if (inside["size"], inside["tables"]) != (_INSIDE.size, tables.FINGERPRINT):
-                raise CountingError("nothing can be counted: " + OTHER)
-            return start
+        if (inside["size"], inside["tables"]) != (_INSIDE.size, tables.FINGERPRINT):
+            raise CountingError("nothing can be counted: " + OTHER)
+        return start
     return 0
 
 
-def _is_readable(ranges: list[tuple[int, int, bytes, int]], at: int, size: int) -> bool:
-    return any(
-        start <= at and at + size <= end and flags[:1] == b"r" for start, end, flags, _ in ranges
-    )
+def _maps() -> list[bytes]:
+    with open("/proc/self/maps", "rb") as file:
+        return file.read().splitlines()
+
+
+def _is_one(data: bytes) -> bool:
+    return data[:8] == tables.INSIDE_MAGIC.to_bytes(8, "little") and len(data) == _INSIDE.size
+
+
+def _read(at: int, size: int) -> bytes:
+    """Return memory that another thread may give back at any moment, b"" where there is none."""
+    if at >= _ADDRESSES:
+        return b""
+    try:
+        memory = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:  # as where the process may not be dumped
+        return ctypes.string_at(at, size) if _is_readable(at, size) else b""
+    try:
+        return os.pread(memory, size, at)
+    except OSError:
+        return b""
+    finally:
+        os.close(memory)
+
+
+def _is_readable(at: int, size: int) -> bool:
+    for line in _maps():
+        span, flags = line.split(None, 2)[:2]
+        start, end = (int(addr, 16) for addr in span.split(b"-"))
+        if start <= at and at + size <= end:
+            return flags[:1] == b"r"
+    return False
 
 
 def _loaded() -> Callable[[int], int]:

@@ -42,6 +42,7 @@ class State:
 
     agent: Agent | None = None
     is_counting = False
+    origins = Origins()
 
 
 def start() -> bool:
@@ -169,7 +170,7 @@ def frames_of_ours() -> list[int]:
 
 
 def _counts(answer: dict[str, int]) -> Counts:
-    origins = Origins(answer)
+    origins = State.origins.hear(answer)
     counts: Counts = {}
     data = ctypes.string_at(answer["rows"], answer["row_count"] * _ROW.size)
     for kind, count, origin, _ in _ROW.iter_unpack(data):
@@ -180,6 +181,7 @@ def _counts(answer: dict[str, int]) -> Counts:
         place = origins.place(origin)
         if place[0] not in OWN_FILES:
             counts[(*place, name)] = counts.get((*place, name), 0) + count
+    origins.rest()
     return counts
 
 

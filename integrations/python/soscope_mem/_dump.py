@@ -215,7 +215,7 @@ def _write_aside(child: Child, path: str) -> None:
 def _write_lines(child: Child, out: int) -> None:
     if child.lost:
         raise CountingError(f"there was no room for {child.lost} objects")
-    origins = Origins({"origins": child.origins, "origin_count": child.origin_count})
+    origins = Origins().hear({"origins": child.origins, "origin_count": child.origin_count})
     places: dict[int, str | None] = {}
     describer = Describer()
     lines: list[str] = []

@@ -36,6 +36,7 @@ class MadeObjects:
         self._agent = Agent()
         self._lock = allocate_lock()
         self._users = 0
+        self._origins = Origins()
 
     def open(self) -> None:
         """Count from now on. Raises CountingError."""
@@ -68,13 +69,14 @@ class MadeObjects:
 
     def between(self, first: Made, last: Made) -> dict[str, int]:
         """Return how many were made between two looks, by type; ours are left out."""
-        origins = Origins(self._agent.ask(_tables.MADE_LOOK))
+        origins = self._origins.hear(self._agent.ask(_tables.MADE_LOOK))
         types: dict[str, int] = {}
         for key, count in last.items():
             made = count - first.get(key, 0)
             if made and origins.place(key[1])[0] not in _OWN_FILES:
                 name = _count._name_of(ctypes.cast(key[0], ctypes.py_object).value)
                 types[name] = types.get(name, 0) + made
+        origins.rest()
         return types
 
     def forked(self) -> None:

@@ -20,11 +20,20 @@ class Origins:
 
     __slots__ = ("_at", "_codes", "_count", "_places")
 
-    def __init__(self, answer: dict[str, int]) -> None:
-        self._at = answer["origins"]
-        self._count = answer["origin_count"]
+    def __init__(self) -> None:
+        self._at = self._count = 0
         self._places: dict[int, tuple[str, int]] = {}
         self._codes: dict[int, tuple[str, LineTable]] = {}
+
+    def hear(self, answer: dict[str, int]) -> Origins:
+        """Take what the agent answers: it has more of them, and those that are known stay."""
+        self._at = answer["origins"]
+        self._count = answer["origin_count"]
+        return self
+
+    def rest(self) -> None:
+        """Forget all but files and lines: on some versions dis made it, whose objects count."""
+        self._codes = {}
 
     def place(self, number: int) -> tuple[str, int]:
         """Return file and line of an origin; `?` and 0 where no code of Python ran."""
@@ -38,12 +47,13 @@ class Origins:
         return self._places[number]
 
     def _code(self, at: int) -> tuple[str, LineTable]:
-        if at not in self._codes:
+        codes = self._codes  # another thread may have them forgotten meanwhile
+        if at not in codes:
             head = ctypes.string_at(at, _CODE.size)
             code = dict(zip(_tables.CODE_FIELDS, _CODE.unpack(head)))
             ends = code["file_size"], code["file_size"] + code["name_size"]
             rest = ctypes.string_at(at + _CODE.size, ends[1] + code["lines_size"])
             encoding = _ENCODINGS.get(code["file_width"], "latin-1")
             file = rest[: ends[0]].decode(encoding, "replace")
-            self._codes[at] = file, LineTable(rest[ends[1] :], code["first_line"])
-        return self._codes[at]
+            codes[at] = file, LineTable(rest[ends[1] :], code["first_line"])
+        return codes[at]

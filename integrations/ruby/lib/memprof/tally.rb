@@ -27,6 +27,7 @@ module Memprof
     SQLITES = "more than one SQLite library: queries are not told from steps"
     # libraries of soscope's and of a gem lie at different places
     LIBRARIES = ["../../libsoscope-agent.so", "../libsoscope-agent.so"].freeze
+    INSIDE_HEAD = 24 # bytes of an agent that soscope has put in: up to its tables
     PR_GET_TSC = 25
     TSC_FORBIDDEN = 2
 
@@ -230,22 +231,25 @@ module Memprof
 
     # Where an agent begins that soscope has put into this process, 0 without one.
     def resident
-      ranges = File.readlines("/proc/self/maps").map do |line|
-        span, flags, place = line.split
-        [*span.split("-").map(&:hex), flags, place.hex]
-      end
-      ranges.each do |start, _, flags, place|
-        at = start + Tables::INSIDE_AT
-        next unless flags[2] == "x" && place.zero? &&
-                    ranges.any? { |from, to, how| from <= at && at + 24 <= to && how[0] == "r" }
+      File.readlines("/proc/self/maps").each do |line|
+        span, flags, place = line.split(" ", 4)
+        next unless flags[2] == "x" && place.hex.zero?
 
-        magic, _, _, tables = read(at, 24).unpack("Q<L<2Q<")
+        start = span.hex
+        magic, _, _, tables = inside(start + Tables::INSIDE_AT).unpack("Q<L<2Q<")
         next unless magic == Tables::INSIDE_MAGIC
         return start if tables == Tables::FINGERPRINT
 
         raise Unsupported, "calls cannot be counted: #{OTHER}"
       end
       0
+    end
+
+    # Memory that another thread may give back at any moment; "" where there is none.
+    def inside(address)
+      File.open("/proc/self/mem", "rb") { |memory| memory.pread(INSIDE_HEAD, address) }
+    rescue SystemCallError, EOFError, RangeError
+      ""
     end
   end
   private_constant :Tally
