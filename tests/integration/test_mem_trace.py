@@ -165,6 +165,22 @@ def test_libraries_that_come_and_go_are_all_counted(folder: Path) -> None:
     assert "no room" not in unseen
 
 
+@pytest.mark.parametrize("bound", ["lazy", "now"])
+def test_threads_children_and_handlers_call_meanwhile(bound: str, folder: Path) -> None:
+    made = library(folder, "storm", "-pthread", f"-Wl,-z,{bound}")
+    assert traced(DISTRIBUTION, "storm", made) == "0 True 0 True\n"
+
+
+def test_an_exception_goes_through_a_call(folder: Path) -> None:
+    (sqlite,) = [*Path("/usr/lib").glob("*/libsqlite3.so.0")][:1] or [Path(need("sqlite3"))]
+    made = folder / "throwing.so"
+    words = ["-shared", "-fPIC", "-o", str(made), str(TARGETS / "throwing.cc"), str(sqlite)]
+    run([need("g++"), *words])
+    seen, said = json.loads(traced(DISTRIBUTION, "throwing", made))
+    assert said == [20, 20]
+    assert (seen["queries"], seen["types"]) == (20, {"select": 20})
+
+
 def slots_of(pid: int) -> dict[tuple[str, str], str]:
     """Return what the slots of a process hold, as `soscope map` reads them."""
     shown = json.loads(soscope("map", "-p", str(pid), "--json").stdout)

@@ -61,11 +61,12 @@ _MODULES = {
     "_ssl": "ssl",
     "_sqlite3": "sqlite3",
     "psycopg2._psycopg": "postgres",
-    "psycopg.pq.pq_ctypes": "postgres",
     "psycopg_binary": "postgres",
     "MySQLdb._mysql": "mysql",
     "_pylibmc": "memcache",
 }
+# modules that call one by addresses which ctypes gives them
+_BY_ADDRESS = {"psycopg.pq.pq_ctypes": "postgres"}
 
 
 class _Rule:
@@ -245,6 +246,9 @@ class Tally:
             found.setdefault("all", {})[f"{self._answer['left_more']} more slots"] = {}
         if self._answer["sqlites"] > 1:
             found.setdefault("sqlite3", {})[_SQLITES] = {}
+        for module, group in _BY_ADDRESS.items():
+            if module in sys.modules:
+                found.setdefault(group, {}).setdefault("called by address", {})[module] = []
         have = self._groups_found()
         for module, group in _MODULES.items():
             if group not in have and module in sys.modules:

@@ -184,12 +184,35 @@ def leaving():
     print(json.dumps(traced(work)["fd"]))
 
 
+def throwing():
+    """Have exceptions go through calls."""
+    library = ctypes.CDLL(WORDS[0])
+    said = []
+    seen = traced(lambda: said.extend(divmod(library.thrown(20), 1000)))
+    print(json.dumps([seen["sqlite3"], said]))
+
+
 def plugins():
     """Load a library and let go of it, many times, and call it each time."""
     library = ctypes.CDLL(WORDS[0])
     seen = traced(lambda: print(library.come_and_go(WORDS[1].encode(), 1000)))
     print(seen["fd"]["pread"]["calls"], "all" in seen.get("unseen", {}))
     print(json.dumps(seen.get("unseen", {}).get("fd", {})))
+
+
+def storm():
+    """Hook and unhook while threads, children and signal handlers make calls."""
+    library = ctypes.CDLL(WORDS[0])
+    library.end.restype = ctypes.c_long
+    meter = soscope_mem._trace.meter()
+    said, seen = [library.begin(20)], 0
+    for turn in range(100):
+        meter.open()
+        span = meter.begin()
+        said.append(turn % 10 or library.bear())
+        seen += span.end()["fd"].get("write", {"calls": 0})["calls"]
+        meter.close()
+    print(said[0], all(said[1:]), library.end(), seen > 0)
 
 
 def cycles():

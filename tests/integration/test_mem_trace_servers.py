@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""soscope_mem.trace beside real clients: the calls and bytes are those that the servers say."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.integration.test_mem_inside import packages
+from tests.support import postgres, servers
+from tests.support.pythons import DISTRIBUTION
+from tests.support.run import run
+from tests.support.survivors import TARGETS
+from tests.support.tools import need
+
+CLIENTS = TARGETS / "clients.py"
+TYPES = {"select": 6, "insert": 10, "update": 1, "delete": 1, "other": 3}
+Server = Callable[[Path], contextlib.AbstractContextManager[Path]]
+
+
+@contextlib.contextmanager
+def folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="srv-") as made:  # a socket's path must be short
+        yield Path(made)
+
+
+def asked(way: str, place: Path) -> tuple[dict[str, Any], dict[str, int]]:
+    """Return what a client's trace says, and its server."""
+    need(f"/usr/lib/python3/dist-packages/{way.partition(':')[2]}")
+    done = run([DISTRIBUTION, CLIENTS, way, place], env={"PYTHONPATH": packages()})
+    assert (done.returncode, done.stderr) == (0, "")
+    seen, said = json.loads(done.stdout)
+    return seen, said
+
+
+def bytes_of(seen: dict[str, Any]) -> tuple[int, int]:
+    """Return what all sends and receives of the process have moved."""
+    sums = [0, 0]
+    for at, names in enumerate((("send", "sendto", "sendmsg"), ("recv", "recvfrom", "recvmsg"))):
+        sums[at] = sum(seen["fd"][name]["actual_bytes"] for name in names if name in seen["fd"])
+    return sums[0], sums[1]
+
+
+def test_postgres() -> None:
+    with postgres.folder() as place:
+        assert postgres.initdb(place).status == 0
+        with (place / "data" / "postgresql.conf").open("a") as file:
+            file.write("log_statement = all\n")
+        with postgres.served(place):
+            by_slots, _ = asked("postgres:psycopg2", place)
+            log = (place / "log").read_text()
+            by_address, _ = asked("postgres:psycopg", place)
+    truth = len(re.findall("LOG:  (statement|execute)", log))
+    seen = by_slots["postgres"]
+    assert seen["queries"] == seen["exec"]["calls"] == 21
+    assert truth == 21
+    assert seen["types"] == TYPES
+    assert (seen["connect"]["calls"], seen["finish"]["calls"]) == (1, 1)
+    # what ctypes leads to is not seen, and that is said; its bytes are
+    assert by_address["postgres"].keys() == {"wire"}
+    assert list(by_address["unseen"]["postgres"]) == ["called by address"]
+    assert seen["wire"]["round_trips"] == 21 + 1
+    for each in (by_slots, by_address):
+        wire = each["postgres"]["wire"]
+        assert wire["connects"] == 1
+        assert (wire["sent_bytes"], wire["received_bytes"]) == bytes_of(each)
+
+
+def test_mysql() -> None:
+    with folder() as made, servers.mariadb(made) as place:
+        by_library, said = asked("mysql:MySQLdb", place)
+        by_itself, said_then = asked("mysql:pymysql", place)
+    seen = by_library["mysql"]
+    assert (seen["queries"], seen["types"]) == (21, TYPES)
+    assert seen["query"]["calls"] == 21
+    assert (seen["connect"]["calls"], seen["close"]["calls"], seen["ping"]["calls"]) == (1, 1, 1)
+    assert by_itself["mysql"].keys() == {"wire"}
+    for each, truth in ((by_library, said), (by_itself, said_then)):
+        kinds = [truth[f"Com_{kind}"] for kind in ("select", "insert", "update", "delete")]
+        assert kinds == [7, 10, 1, 1]  # the server takes the `with` for a `select`
+        wire = each["mysql"]["wire"]
+        assert wire["connects"] == 1
+        assert wire["sent_bytes"] == truth["Bytes_received"]
+        assert wire["received_bytes"] == truth["Bytes_sent"]
+
+
+def test_memcached() -> None:
+    with folder() as made, servers.memcached(made) as place:
+        by_library, said = asked("memcached:pylibmc", place)
+        by_itself, said_then = asked("memcached:pymemcache", place)
+    assert said == said_then == {"cmd_get": 15, "cmd_set": 10, "get_hits": 12, "delete_hits": 1}
+    seen = by_library["memcache"]
+    assert (seen["get"]["calls"], seen["get"]["actual_bytes"]) == (12, 1000)
+    assert seen["get"]["responses"] == {"success": 10, "notfound": 2}
+    assert seen["delete"]["responses"] == {"success": 1, "notfound": 1}
+    assert seen["mget"]["calls"] == 1
+    assert "set" not in seen  # pylibmc has its address in a table, and that is said
+    (functions,) = by_library["unseen"]["memcache"]["its address is taken"].values()
+    assert "memcached_set" in functions
+    assert by_itself["memcache"].keys() == {"wire"}
+    wire = by_itself["memcache"]["wire"]
+    assert (wire["connects"], wire["round_trips"]) == (1, 10 + 12 + 1 + 2)
+    assert (wire["sent_bytes"], wire["received_bytes"]) == bytes_of(by_itself)
+
+
+def test_redis() -> None:
+    with folder() as made, servers.redis(made) as place:
+        seen, said = asked("redis:redis", place)
+    info = len(b"*2\r\n$4\r\nINFO\r\n$5\r\nstats\r\n")  # by which the server was asked
+    wire = seen["redis"]["wire"]
+    assert wire["sent_bytes"] == said["total_net_input_bytes"] - info
+    assert said["total_commands_processed"] == 10 + 12 + 20 + 1
+    assert (wire["connects"], wire["round_trips"]) == (1, 10 + 12 + 1)
+    assert (wire["sent_bytes"], wire["received_bytes"]) == bytes_of(seen)
