@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import soscope as package
 from tests.integration.test_mem_inside import packages
 from tests.support import postgres, servers
 from tests.support.pythons import DISTRIBUTION
@@ -25,7 +27,9 @@ Server = Callable[[Path], contextlib.AbstractContextManager[Path]]
 
 @contextlib.contextmanager
 def folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="srv-") as made:  # a socket's path must be short
+    # a socket's path must be short, and a server that makes a database waits for the disk
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="srv-", dir=memory) as made:
         yield Path(made)
 
 
@@ -36,6 +40,17 @@ def asked(way: str, place: Path) -> tuple[dict[str, Any], dict[str, int]]:
     assert (done.returncode, done.stderr) == (0, "")
     seen, said = json.loads(done.stdout)
     return seen, said
+
+
+def asked_by_ruby(way: str, place: Path) -> dict[str, Any]:
+    ruby = need("ruby")
+    if run([ruby, "-r", way, "-e", ""]).returncode:
+        need(f"ruby-{way}")  # which no command is called
+    library = Path(str(package.__file__)).parent / "_agent" / "ruby"
+    done = run([ruby, "-I", library, TARGETS / "clients.rb", way, place])
+    assert (done.returncode, done.stderr) == (0, "")
+    seen: dict[str, Any] = json.loads(done.stdout)
+    return seen
 
 
 def bytes_of(seen: dict[str, Any]) -> tuple[int, int]:
@@ -55,17 +70,24 @@ def test_postgres() -> None:
             by_slots, _ = asked("postgres:psycopg2", place)
             log = (place / "log").read_text()
             by_address, _ = asked("postgres:psycopg", place)
+            before = (place / "log").read_text()
+            by_ruby = asked_by_ruby("pg", place)
+            log_of_ruby = (place / "log").read_text()[len(before) :]
     truth = len(re.findall("LOG:  (statement|execute)", log))
     seen = by_slots["postgres"]
     assert seen["queries"] == seen["exec"]["calls"] == 21
     assert truth == 21
     assert seen["types"] == TYPES
     assert (seen["connect"]["calls"], seen["finish"]["calls"]) == (1, 1)
+    types = {"insert": 10, "select": 5, "prepared": 4, "delete": 1, "other": 4}
+    assert by_ruby["postgres"]["types"] == types
+    assert by_ruby["postgres"]["queries"] == 24
+    assert len(re.findall("LOG:  (statement|execute)", log_of_ruby)) == 24
     # what ctypes leads to is not seen, and that is said; its bytes are
     assert by_address["postgres"].keys() == {"wire"}
     assert list(by_address["unseen"]["postgres"]) == ["called by address"]
     assert seen["wire"]["round_trips"] == 21 + 1
-    for each in (by_slots, by_address):
+    for each in (by_slots, by_address, by_ruby):
         wire = each["postgres"]["wire"]
         assert wire["connects"] == 1
         assert (wire["sent_bytes"], wire["received_bytes"]) == bytes_of(each)
@@ -75,6 +97,10 @@ def test_mysql() -> None:
     with folder() as made, servers.mariadb(made) as place:
         by_library, said = asked("mysql:MySQLdb", place)
         by_itself, said_then = asked("mysql:pymysql", place)
+        by_ruby = asked_by_ruby("mysql2", place)["mysql"]
+    types = {"prepared": 10, "select": 5, "delete": 1, "other": 2}
+    assert (by_ruby["queries"], by_ruby["types"]) == (18, types)
+    assert (by_ruby["execute"]["calls"], by_ruby["prepare"]["calls"]) == (10, 1)
     seen = by_library["mysql"]
     assert (seen["queries"], seen["types"]) == (21, TYPES)
     assert seen["query"]["calls"] == 21
