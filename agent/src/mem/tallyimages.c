@@ -37,8 +37,10 @@ static struct sosc_tally_image *place_for(struct link_map *map)
 	}
 	if (!free && sosc_tally_image_count < TALLY_IMAGES_MAX)
 		free = &sosc_tally_images[sosc_tally_image_count++];
-	if (!free)
+	if (!free) {
+		sosc_tally_leave_image(map->l_name, SOSC_TALLY_FULL);
 		return NULL;
+	}
 	memset(free, 0, sizeof(*free));
 	free->loaded.map = map;
 	if (sosc_image_parse(&free->loaded, NULL) == 0)

@@ -79,24 +79,24 @@ static uint32_t new_thunk(void)
 	return thunk_count++;
 }
 
-static bool is_of(const struct sosc_tally_left *left, const struct sosc_loaded *image)
+static bool is_of(const struct sosc_tally_left *left, const char *path)
 {
 	uint32_t i = 0;
 
-	while (left->path[i] && left->path[i] == (uint8_t)image->path[i])
+	while (left->path[i] && left->path[i] == (uint8_t)path[i])
 		i++;
-	return !left->path[i] && (!image->path[i] || i == SOSC_TALLY_PATH - 1);
+	return !left->path[i] && (!path[i] || i == SOSC_TALLY_PATH - 1);
 }
 
 // Many looks may find the same slot: each is said once.
-static void leave(const struct sosc_loaded *image, uint32_t function, enum sosc_tally_why why)
+static void leave_at(const char *path, uint32_t function, enum sosc_tally_why why)
 {
 	struct sosc_tally_left *left = &lefts[left_count];
 	uint32_t i = 0;
 
 	for (uint32_t at = 0; at < left_count; at++)
 		if (lefts[at].function == function && lefts[at].why == why &&
-		    is_of(&lefts[at], image))
+		    is_of(&lefts[at], path))
 			return;
 	if (left_count == SOSC_TALLY_LEFTS) {
 		left_more++;
@@ -104,10 +104,21 @@ static void leave(const struct sosc_loaded *image, uint32_t function, enum sosc_
 	}
 	left->function = function;
 	left->why = why;
-	for (; image->path[i] && i < SOSC_TALLY_PATH - 1; i++)
-		left->path[i] = (uint8_t)image->path[i];
+	for (; path[i] && i < SOSC_TALLY_PATH - 1; i++)
+		left->path[i] = (uint8_t)path[i];
 	left->path[i] = 0;
 	left_count++;
+}
+
+static void leave(const struct sosc_loaded *image, uint32_t function, enum sosc_tally_why why)
+{
+	leave_at(image->path, function, why);
+}
+
+/** There is no room for an image, or it cannot be read: none of its slots is counted. */
+void sosc_tally_leave_image(const char *path, enum sosc_tally_why why)
+{
+	leave_at(path, sosc_tally_function("dlsym"), why);
 }
 
 // ---- an agent that soscope has put in ------------------------------------------------

@@ -34,6 +34,7 @@ bool sosc_tally_redirect(uint64_t field, uint64_t from, uint64_t to, bool text);
 void sosc_tally_hook_all(uint64_t agent, bool some_went);
 void sosc_tally_unhook_all(bool some_went);
 void sosc_tally_forget_lefts(void);
+void sosc_tally_leave_image(const char *path, enum sosc_tally_why why);
 void sosc_tally_tell_slots(struct sosc_tally *tally);
 
 #pragma GCC visibility pop
