@@ -165,6 +165,19 @@ def test_libraries_that_come_and_go_are_all_counted(folder: Path) -> None:
     assert "no room" not in unseen
 
 
+def test_images_without_room_are_said(folder: Path) -> None:
+    source = (
+        "#include <unistd.h>\nint once(int file) { char byte; return pread(file, &byte, 1, 0); }"
+    )
+    (folder / "small.c").write_text(source)
+    words = ["-s", "-shared", "-fPIC", "-Wl,-z,noseparate-code", "-o", str(folder / "small")]
+    run([need("gcc"), *words, str(folder / "small.c")])
+    (folder / "many").mkdir()
+    for number in range(2100):
+        (folder / "many" / f"copy{number}.so").write_bytes((folder / "small").read_bytes())
+    assert traced(DISTRIBUTION, "many", folder / "many") == "2100 True\n2100 True\n"
+
+
 @pytest.mark.parametrize("bound", ["lazy", "now"])
 def test_threads_children_and_handlers_call_meanwhile(bound: str, folder: Path) -> None:
     made = library(folder, "storm", "-pthread", f"-Wl,-z,{bound}")

@@ -34,12 +34,13 @@ static int carry_out(struct dl_phdr_info *info, size_t size, void *data)
 	bool some_came = !has_counts || info->dlpi_adds != adds;
 	bool some_went = !has_counts || info->dlpi_subs != subs;
 	struct sosc_tally *tally = data;
+	bool was_open = is_open;
 
 	if (!tally && (!is_open || !some_came))
 		return 1;
 	if (tally && tally->order == SOSC_TALLY_OPEN)
 		heed(tally);
-	if (some_came || some_went)
+	if (some_came || some_went || !was_open)
 		sosc_tally_list_images((void *)question.images, question.usable);
 	if (tally && tally->order == SOSC_TALLY_CLOSE) {
 		sosc_tally_unhook_all(some_went);

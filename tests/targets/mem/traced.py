@@ -3,6 +3,7 @@
 
 import ctypes
 import gc
+import glob
 import io
 import json
 import os
@@ -213,6 +214,17 @@ def storm():
         seen += span.end()["fd"].get("write", {"calls": 0})["calls"]
         meter.close()
     print(said[0], all(said[1:]), library.end(), seen > 0)
+
+
+def many():
+    """Call one function of each of many libraries, twice; how many were left, or were not."""
+    libraries = [ctypes.CDLL(path) for path in sorted(glob.glob(f"{WORDS[0]}/*.so"))]
+    file = os.open("/dev/zero", os.O_RDONLY)
+    for _ in range(2):
+        seen = traced(lambda: [library.once(file) for library in libraries])
+        left = seen["unseen"]["all"]["no room"]
+        found = sum(path.startswith("copy") for path in left)
+        print(seen["fd"]["pread"]["calls"] + found, found > 0)
 
 
 def cycles():
