@@ -12,26 +12,16 @@
 #include "cell.h"
 #include "clock.h"
 #include "guard.h"
+#include "chunk.h"
 #include "handler.h"
-#include "signals.h"
 #include "thread.h"
 
 enum {
-	CLEARED = 960, // bytes of a chunk while handlers may come; the units are 17 times as many
 	NOWHERE = 1 << 23, // positions without a chunk lie below
 	WAIT_NS = 100000000, // of one wait for a chunk
 	GONE_NS = 1000000000, // without a heartbeat: soscope is gone
 	AHEAD = 4, // chunks that may be the next one
 };
-
-static uint64_t populated; // chunks below this index have been touched before
-
-// Where an index of another session leads: a thread that a signal handler interrupted may
-// go on with one that this ring does not have.
-static struct sosc_nothing {
-	uint8_t chunk[SOSC_CHUNK_SIZE];
-	uint32_t state;
-} nothing __attribute__((aligned(SOSC_CHUNK_SIZE)));
 
 /**
  * Another control block: none of its pages is there yet. Its chunks are counted from
@@ -41,47 +31,15 @@ void sosc_ring_again(void)
 {
 	uint32_t *state = sosc_section(SOSC_SEC_CHUNK_STATES);
 
-	populated = 0;
+	sosc_chunks_forget();
 	for (uint32_t i = 0; i < sosc_control->chunks; i++)
 		state[i] = (uint32_t)sosc_inside.sessions * 0x9e3779b1u &
 			   ~(uint32_t)SOSC_CHUNK_STATE;
 }
 
-static uint32_t *state_at(uint32_t index)
-{
-	const struct sosc_control *control = __atomic_load_n(&sosc_control, __ATOMIC_RELAXED);
-
-	if (index >= control->chunks)
-		return &nothing.state;
-	return (uint32_t *)((uint64_t)control + control->section[SOSC_SEC_CHUNK_STATES].offset) +
-	       index;
-}
-
-static struct sosc_chunk *chunk_at(uint32_t index)
-{
-	const struct sosc_control *control = __atomic_load_n(&sosc_control, __ATOMIC_RELAXED);
-
-	if (index >= control->chunks)
-		return (void *)nothing.chunk;
-	return (void *)((uint64_t)control + control->section[SOSC_SEC_RING].offset +
-			(uint64_t)index * SOSC_CHUNK_SIZE);
-}
-
 static uint32_t word_of(uint32_t index)
 {
-	return __atomic_load_n(state_at(index), __ATOMIC_RELAXED);
-}
-
-// Whether this is still the process, and the session, that it was. What was found before
-// is used only then, and never looked for anew afterwards.
-static bool is_same(uint32_t process)
-{
-	bool same;
-
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	same = sosc_process() == process;
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	return same;
+	return __atomic_load_n(sosc_chunk_state_at(index), __ATOMIC_RELAXED);
 }
 
 static enum sosc_chunk_state state_of(uint32_t index)
@@ -92,15 +50,11 @@ static enum sosc_chunk_state state_of(uint32_t index)
 // A forked child takes none here: it cannot tell its own from its parent's.
 static bool take(uint32_t index, enum sosc_chunk_state from, uint32_t process)
 {
-	uint32_t *state = state_at(index), word = __atomic_load_n(state, __ATOMIC_RELAXED);
+	uint32_t *state = sosc_chunk_state_at(index),
+		 word = __atomic_load_n(state, __ATOMIC_RELAXED);
 
-	return (word & SOSC_CHUNK_STATE) == from && is_same(process) &&
+	return (word & SOSC_CHUNK_STATE) == from && sosc_chunk_is_same(process) &&
 	       sosc_chunk_change(state, word, SOSC_CHUNK_OWNED);
-}
-
-static uint32_t usual_chunks(void)
-{
-	return sosc_control->chunks - (uint32_t)sosc_control->spare_chunks;
 }
 
 // The lowest free chunk: those used last are still in somebody's cache. A thread
@@ -108,7 +62,7 @@ static uint32_t usual_chunks(void)
 // needs to come back before we have gone on: then it is a spare one.
 static uint32_t take_free(uint32_t process)
 {
-	uint32_t usual = usual_chunks(), end = usual;
+	uint32_t usual = sosc_chunks_usual(), end = usual;
 
 	for (uint32_t i = 0, held = 0; i < end; i++) {
 		enum sosc_chunk_state state = state_of(i);
@@ -140,15 +94,15 @@ static uint32_t take_oldest(uint32_t process)
 		const uint32_t *unit;
 
 		for (uint32_t i = 0; i < sosc_control->chunks; i++)
-			if (state_of(i) == SOSC_CHUNK_FULL && chunk_at(i)->seq < oldest) {
-				oldest = chunk_at(i)->seq;
+			if (state_of(i) == SOSC_CHUNK_FULL && sosc_chunk_at(i)->seq < oldest) {
+				oldest = sosc_chunk_at(i)->seq;
 				index = i;
 			}
 		if (index == SOSC_NONE)
 			return SOSC_NONE;
 		if (!take(index, SOSC_CHUNK_FULL, process))
 			continue;
-		unit = (const uint32_t *)((uint8_t *)chunk_at(index) + SOSC_CHUNK_HEADER);
+		unit = (const uint32_t *)((uint8_t *)sosc_chunk_at(index) + SOSC_CHUNK_HEADER);
 		for (uint32_t i = SOSC_CHUNK_HEADER; i < SOSC_CHUNK_SIZE;
 		     i += SOSC_UNIT, unit += 8) {
 			uint32_t type = *unit >> 28;
@@ -157,7 +111,7 @@ static uint32_t take_oldest(uint32_t process)
 			entries += type == SOSC_UNIT_ENTRY || type == SOSC_UNIT_ENTRY_ONLY ||
 				   type == SOSC_UNIT_OPEN || type == SOSC_UNIT_WHOLE;
 		}
-		if (!is_same(process))
+		if (!sosc_chunk_is_same(process))
 			break;
 		__atomic_fetch_add(&sosc_control->dropped[SOSC_DROP_OVERWRITTEN], entries,
 				   __ATOMIC_RELAXED);
@@ -253,12 +207,12 @@ static bool has_room(uint64_t pos)
 // late: then the chunk may be somebody else's.
 static void change(uint32_t index, enum sosc_chunk_state to, uint32_t process)
 {
-	struct sosc_chunk *chunk = chunk_at(index);
-	uint32_t *state = state_at(index); // ours, if we still are who we were
+	struct sosc_chunk *chunk = sosc_chunk_at(index);
+	uint32_t *state = sosc_chunk_state_at(index); // ours, if we still are who we were
 	uint32_t word = __atomic_load_n(state, __ATOMIC_RELAXED);
 	uint64_t now = sosc_ticks();
 
-	if ((word & SOSC_CHUNK_STATE) != SOSC_CHUNK_OWNED || !is_same(process))
+	if ((word & SOSC_CHUNK_STATE) != SOSC_CHUNK_OWNED || !sosc_chunk_is_same(process))
 		return;
 	if (to == SOSC_CHUNK_FULL)
 		chunk->tsc_full = now; // too early, if late: then in vain
@@ -274,7 +228,7 @@ static void give_back(uint32_t index, uint32_t process)
 // signal handler, or another context, that has interrupted its writer.
 static bool has_hole(uint32_t index, uint64_t end)
 {
-	const uint8_t *chunk = (const uint8_t *)chunk_at(index);
+	const uint8_t *chunk = (const uint8_t *)sosc_chunk_at(index);
 
 	for (uint64_t at = SOSC_CHUNK_HEADER; at < end; at += SOSC_UNIT)
 		if (!*(const volatile uint32_t *)(chunk + at))
@@ -305,8 +259,8 @@ static void retire(struct sosc_thread *thread, uint32_t index, uint64_t end, uin
 		for (uint32_t i = 1; i < THREAD_HELD && oldest; i++) {
 			uint64_t held = thread->held[i];
 
-			if (!held || chunk_at((uint32_t)(held >> 32))->seq <
-					     chunk_at((uint32_t)(oldest >> 32))->seq) {
+			if (!held || sosc_chunk_at((uint32_t)(held >> 32))->seq <
+					     sosc_chunk_at((uint32_t)(oldest >> 32))->seq) {
 				oldest = held;
 				place = i;
 			}
@@ -320,62 +274,6 @@ static void retire(struct sosc_thread *thread, uint32_t index, uint64_t end, uin
 	}
 	if (index != SOSC_NONE)
 		give_back(index, process);
-}
-
-static void populate(uint32_t index)
-{
-	// sixteen chunks' page faults in one call
-	uint32_t end = index >= usual_chunks()	   ? index + 1 :
-		       index + 16 > usual_chunks() ? usual_chunks() :
-						     index + 16;
-
-	(void)sosc_sys3(SYS_MADVISE, (long)chunk_at(index), (long)(end - index) * SOSC_CHUNK_SIZE,
-			MADV_POPULATE_WRITE);
-	populated = end;
-}
-
-// @at_once: no signal handler comes in between, who might fork.
-static void clear(uint32_t index, const struct sosc_thread *thread, uint32_t process, bool at_once)
-{
-	const uint32_t part = at_once ? SOSC_CHUNK_SIZE - SOSC_CHUNK_HEADER : CLEARED;
-	struct sosc_chunk *chunk = chunk_at(index);
-	uint32_t tid = thread->tid, pid = thread->pid, borrowed = thread->borrowed;
-	uint64_t none = 0, now, number;
-
-	if (chunk->tsc || chunk->seq) { // it has been used before
-		// soscope has cleared seq before it freed the chunk, or it would take
-		// what is still there for new
-		if (chunk->seq && is_same(process))
-			__atomic_store_n(&chunk->seq, 0, __ATOMIC_RELEASE);
-		for (uint32_t at = SOSC_CHUNK_HEADER; at < SOSC_CHUNK_SIZE; at += part)
-			if (is_same(process))
-				memset((uint8_t *)chunk + at, 0, part);
-	}
-	now = sosc_ticks() | 1; // never 0: the chunk has been used
-	if (!is_same(process))
-		return;
-	chunk->tid = tid;
-	chunk->pid = pid;
-	chunk->flags = borrowed ? SOSC_CHUNK_BORROWED : 0;
-	chunk->tsc_full = 0;
-	chunk->tsc = now;
-	number = __atomic_add_fetch(&sosc_control->ring_seq, 1, __ATOMIC_RELAXED);
-	// once, whoever is forked here: another number would make its units new ones
-	(void)__atomic_compare_exchange_n(&chunk->seq, &none, number, false, __ATOMIC_RELEASE,
-					  __ATOMIC_RELAXED);
-}
-
-static void prepare(uint32_t index, const struct sosc_thread *thread, uint32_t process)
-{
-	uint64_t before;
-	bool are_held;
-
-	if (index >= populated && !sosc_is_sealed(thread))
-		populate(index);
-	are_held = sosc_signals_hold(thread, &before);
-	clear(index, thread, process, are_held);
-	if (are_held)
-		sosc_signals_release(&before);
 }
 
 // pos may be changed by a signal handler at any instruction, by nobody else.
@@ -411,7 +309,7 @@ static bool leave(struct sosc_thread *thread, uint64_t pos, uint32_t old, uint32
 	if (!swap_chunk(thread, word, SOSC_NONE))
 		return false;
 	if (swap_pos(thread, pos, nowhere(thread)) || !has_room(thread->pos) ||
-	    thread->pos - (uint64_t)chunk_at(old) >= SOSC_CHUNK_SIZE)
+	    thread->pos - (uint64_t)sosc_chunk_at(old) >= SOSC_CHUNK_SIZE)
 		return true;
 	return !swap_chunk(thread, SOSC_NONE, word);
 }
@@ -447,7 +345,7 @@ static bool refill(struct sosc_thread *thread, uint64_t end, enum sosc_drop *why
 
 		if (!thread->ready || has_room(pos))
 			return true;
-		if (old != SOSC_NONE && pos - (uint64_t)chunk_at(old) < 2 * SOSC_CHUNK_SIZE) {
+		if (old != SOSC_NONE && pos - (uint64_t)sosc_chunk_at(old) < 2 * SOSC_CHUNK_SIZE) {
 			if (!leave(thread, pos, old, word))
 				continue;
 			if (sosc_process() != process)
@@ -457,7 +355,8 @@ static bool refill(struct sosc_thread *thread, uint64_t end, enum sosc_drop *why
 			continue;
 		}
 		if (old != SOSC_NONE) { // just taken, by who was interrupted before the end
-			(void)swap_pos(thread, pos, (uint64_t)chunk_at(old) + SOSC_CHUNK_HEADER);
+			(void)swap_pos(thread, pos,
+				       (uint64_t)sosc_chunk_at(old) + SOSC_CHUNK_HEADER);
 			continue;
 		}
 		gone = nowhere(thread);
@@ -469,7 +368,7 @@ static bool refill(struct sosc_thread *thread, uint64_t end, enum sosc_drop *why
 		if (thread->quiet)
 			return false;
 		if (sosc_control->command == SOSC_COMMAND_STOP) {
-			if (!is_same(process))
+			if (!sosc_chunk_is_same(process))
 				return true;
 			sosc_control->state = SOSC_STATE_STOPPED;
 			sosc_quiet = true;
@@ -483,15 +382,15 @@ static bool refill(struct sosc_thread *thread, uint64_t end, enum sosc_drop *why
 			continue; // it has waited, and nothing is recorded any more
 		if (index == SOSC_NONE)
 			return false;
-		prepare(index, thread, process);
-		if (!is_same(process))
+		sosc_chunk_prepare(index, thread, process);
+		if (!sosc_chunk_is_same(process))
 			return true;
 		if (!swap_chunk(thread, SOSC_NONE, index + 1)) {
 			// a signal handler has got one meanwhile, or this is a child
 			change(index, SOSC_CHUNK_FREE, process);
 			continue;
 		}
-		(void)swap_pos(thread, gone, (uint64_t)chunk_at(index) + SOSC_CHUNK_HEADER);
+		(void)swap_pos(thread, gone, (uint64_t)sosc_chunk_at(index) + SOSC_CHUNK_HEADER);
 	}
 }
 
@@ -577,7 +476,8 @@ uint64_t sosc_ring_ahead(const struct sosc_thread *thread)
 {
 	uint32_t word, index = chunk_of(thread, &word);
 
-	for (uint32_t i = 1; index != SOSC_NONE && i <= AHEAD && index + i < usual_chunks(); i++)
+	for (uint32_t i = 1; index != SOSC_NONE && i <= AHEAD && index + i < sosc_chunks_usual();
+	     i++)
 		if (state_of(index + i) == SOSC_CHUNK_FREE)
 			return i * SOSC_CHUNK_SIZE;
 	return 0;
@@ -591,13 +491,13 @@ uint64_t sosc_ring_is_ours(const void *unused, struct sosc_thread *thread, uint6
 {
 	uint64_t chunk = unit & ~(uint64_t)CHUNK_MASK;
 	uint32_t word, index = chunk_of(thread, &word);
-	bool ours = index != SOSC_NONE && (uint64_t)chunk_at(index) == chunk;
+	bool ours = index != SOSC_NONE && (uint64_t)sosc_chunk_at(index) == chunk;
 
 	(void)unused;
 	for (uint32_t i = 0; i < THREAD_HELD; i++) {
 		uint64_t held = thread->held[i];
 
-		ours |= held && (uint64_t)chunk_at((uint32_t)(held >> 32)) == chunk;
+		ours |= held && (uint64_t)sosc_chunk_at((uint32_t)(held >> 32)) == chunk;
 	}
 	return ours ? unit : 0;
 }

@@ -5,6 +5,6 @@
 #ifndef SOSCOPE_TABLES_H
 #define SOSCOPE_TABLES_H
 
-#define SOSC_TABLES 0x51c79d7e3cc245dull
+#define SOSC_TABLES 0xbbc663f96461ac9ull
 
 #endif

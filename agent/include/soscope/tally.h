@@ -10,7 +10,7 @@
 
 enum {
 	SOSC_TALLY_KINDS = 12, // of statements, or of answers
-	SOSC_TALLY_NAME = 32, // bytes of a function's name, NUL-terminated
+	SOSC_TALLY_NAME = 48, // bytes of a function's name, NUL-terminated
 	SOSC_TALLY_OPERATION = 24,
 	SOSC_TALLY_PATH = 120,
 	SOSC_TALLY_LEFTS = 256, // slots that are not counted and have a row

@@ -7,7 +7,7 @@ from soscope.wire.layout import Layout
 
 # Sizes.
 TALLY_KINDS = 12
-TALLY_NAME = 32
+TALLY_NAME = 48
 TALLY_OPERATION = 24
 TALLY_PATH = 120
 TALLY_LEFTS = 256

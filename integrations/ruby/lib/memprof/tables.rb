@@ -5,7 +5,7 @@
 module Memprof
   # What is known of the agent; made by soscope.instruments.mem.inside.
   module Tables
-    FINGERPRINT = 368_303_237_684_274_269
+    FINGERPRINT = 845_663_253_328_960_201
     WIRE_VERSION = 1
     INSIDE_MAGIC = 3_560_500_604_125_278_067
     INSIDE_AT = 17_039_360
