@@ -5,6 +5,6 @@
 #ifndef SOSCOPE_TABLES_H
 #define SOSCOPE_TABLES_H
 
-#define SOSC_TABLES 0xbbc663f96461ac9ull
+#define SOSC_TABLES 0x1dbd7440794e95eull
 
 #endif

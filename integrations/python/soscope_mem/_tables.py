@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is known of the agent and of CPython; made by soscope.instruments.mem.inside."""
 
-FINGERPRINT = 845663253328960201
+FINGERPRINT = 133937301122509150
 BEGIN = 1
 LOOK = 2
 LOOK_AND_BEGIN = 3
@@ -66,7 +66,7 @@ TALLY_FIELDS = (
     "sqlites",
     "reserved",
 )
-FUNCTION_FORMAT = "<32s24sBBBBBBBBH3H0x"
+FUNCTION_FORMAT = "<48s24sBBBBBBBBH3H0x"
 FUNCTION_FIELDS = (
     "name",
     "operation",

@@ -88,7 +88,7 @@ TALLY_WHYS = 8
 
 TALLY_FUNCTION = Layout(
     "sosc_tally_function",
-    "name:32s operation:24s group:B requested:B first:B second:B actual:B third:B "
+    "name:48s operation:24s group:B requested:B first:B second:B actual:B third:B "
     "fourth:B words:B flags:H reserved:3H",
 )
 TALLY_COUNT = Layout(

@@ -5,15 +5,15 @@
 module Memprof
   # What is known of the agent; made by soscope.instruments.mem.inside.
   module Tables
-    FINGERPRINT = 845_663_253_328_960_201
+    FINGERPRINT = 133_937_301_122_509_150
     WIRE_VERSION = 1
     INSIDE_MAGIC = 3_560_500_604_125_278_067
     INSIDE_AT = 17_039_360
     TALLY_FORMAT = "L<L<Q<Q<Q<Q<Q<Q<Q<L<L<Q<L<L<Q<L<L<Q<Q<L<L<"
     TALLY_SIZE = 128
     TALLY_FIELDS = %i[size order tables images iterate usable resident counts wires count_room flags functions function_count slots lefts left_count left_more ticks found sqlites reserved].freeze
-    FUNCTION_FORMAT = "a32a24CCCCCCCCS<S<3"
-    FUNCTION_SIZE = 72
+    FUNCTION_FORMAT = "a48a24CCCCCCCCS<S<3"
+    FUNCTION_SIZE = 88
     FUNCTION_FIELDS = %i[name operation group requested first second actual third fourth words flags reserved].freeze
     COUNT_FORMAT = "Q<Q<Q<Q<Q<12"
     COUNT_SIZE = 128
