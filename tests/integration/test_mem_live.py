@@ -41,7 +41,7 @@ def test_the_line_that_grows_comes_first(python: str) -> None:
         done = soscope("mem", "live", "-p", str(process.pid), "--for", "1s", "--json")
         assert (done.returncode, done.stderr) == (0, "")
         document = json.loads(done.stdout)
-        assert list(document) == ["schema", "pid", "seconds", "rows", "notes"]
+        assert list(document) == ["schema", "pid", "what", "seconds", "rows", "notes"]
         assert (document["schema"], document["pid"]) == ("soscope/mem-live/1", process.pid)
         assert document["seconds"] >= 1
         first = document["rows"][0]
@@ -112,6 +112,7 @@ def test_a_process_that_ends_meanwhile() -> None:
         (["-p", "1", "--json"], 2, "--json is for --for"),
         (["-p", "1", "--for", "1s", "--every", "1s"], 2, "--for prints once"),
         (["--for", "1s"], 2, "-p"),
+        (["-p", "1", "--blocks", "--gc"], 2, "about objects"),
         (["-p", "999999999", "--for", "1s"], 4, "no process"),
     ],
 )

@@ -42,7 +42,7 @@ VERBS: dict[str, tuple[str, int]] = {
     "mem snapshot": ("show the objects of a running process, or its new blocks", 2),
     "mem detach": ("have a process count its objects no more", 2),
     "mem refs": ("show who holds the objects of one line in a running process", 2),
-    "mem live": ("show which objects of a running process become more, and where", 2),
+    "mem live": ("show which objects or blocks of a running process become more, and where", 2),
     "mem run": ("run a command and say what it leaves alive, and where that was made", 125),
     "mem report": ("show what a recording says of memory", 2),
     "mem diff": ("compare two recordings or snapshots: what has grown, and where", 2),

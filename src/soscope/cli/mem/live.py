@@ -12,8 +12,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.instruments.mem.live import LiveObjects
 
+IN_PLACE = "\x1b[H\x1b[J"  # to the corner, and the rest cleared
+
 _NS = 1_000_000_000
-_IN_PLACE = "\x1b[H\x1b[J"  # to the corner, and the rest cleared
 
 
 def run(invocation: Invocation) -> int:
@@ -22,12 +23,26 @@ def run(invocation: Invocation) -> int:
     invocation.debug |= options.debug
 
     # --help and usage errors need none of these
+    if _is_native(options):
+        from soscope.cli.mem.liveblocks import run_blocks
+
+        return run_blocks(options)
+
     from soscope.instruments.mem.live import LiveObjects, counting, unhurried
 
     with unhurried(), counting(options.pid):
         watch = LiveObjects(options.pid, collect=options.collect, qualname=options.qualname)
         watch.look()
         return _show(watch, options)
+
+
+def _is_native(options: MemLiveOptions) -> bool:
+    """Say whether blocks are wanted, or are all that there is."""
+    if options.blocks or options.is_about_objects:
+        return options.blocks
+    from soscope.instruments.mem.liveblocks import has_interpreter
+
+    return not has_interpreter(options.pid)
 
 
 def _show(watch: LiveObjects, options: MemLiveOptions) -> int:
@@ -41,7 +56,7 @@ def _show(watch: LiveObjects, options: MemLiveOptions) -> int:
         growth = watch.look()
         assert growth is not None
         return 0 if show(make(growth, options.limit)) else 1
-    before = _IN_PLACE if sys.stdout.isatty() else ""
+    before = IN_PLACE if sys.stdout.isatty() else ""
     while waited(options.every / _NS):
         growth = watch.look()
         assert growth is not None

@@ -72,6 +72,8 @@ class Aggregate(Sink):
         self._is_clock_told = False
         self._newest = self._before = (0, 0)  # tsc, monotonic ns: of two ticks
         self._end = 0  # the tsc when the recording ended; 0: it has not
+        self._begun: int | None = None  # CLOCK_REALTIME ns: from then on blocks are here
+        self._is_over = False
         self._apis: dict[int, bytearray] = {}  # stacks of each program
         self._rows = SumRows()
         self._rates = Rates()
@@ -89,6 +91,10 @@ class Aggregate(Sink):
         self._write_at = 0.0
 
     # ---- what it hears ----
+
+    def begun(self) -> None:
+        """Hear that all calls are hooked."""
+        self._begun = time.time_ns()
 
     def program(self, index: int, facts: dict[str, object]) -> None:  # noqa: D102  see Sink
         self._recording.program(index, facts)
@@ -163,6 +169,7 @@ class Aggregate(Sink):
             pass
         if self._older_ns:
             self._find_old()
+        self._is_over = True
         self._write()
 
     def _is_behind(self) -> bool:
@@ -354,6 +361,8 @@ class Aggregate(Sink):
             "strange": self._strange,
             "late": self._late,
             "older_ns": self._older_ns,
+            "begun": self._begun,
+            "until": self._time(self._until()),
             "rates": self._rates.said(self._clock),
             "mapped": {name: getattr(mapped.totals, name) for name in mapped.totals.__slots__},
             "mapped_peak": self._time(mapped.peak_tsc),
@@ -363,6 +372,10 @@ class Aggregate(Sink):
         if self._counted is not None:
             head["counted"] = self._counted.said()
         self._recording.sums(self._rows.pack(head))
+
+    def _until(self) -> int:
+        """Return the time (tsc) up to which the sums go."""
+        return (self._end or self._newest[0]) if self._is_over else self._staged_until
 
     def _time(self, tsc: int) -> int | None:
         return self._clock.time_ns(tsc) if tsc else None

@@ -168,6 +168,11 @@ class BlocksInstrument(Instrument):
         )
         return self._aggregate
 
+    def begun(self) -> None:
+        """Take note of when all was hooked."""
+        if self._aggregate is not None:
+            self._aggregate.begun()
+
     def process(self, pid: int, block: ControlBlock) -> None:
         """Take note of a program; of several, each event has its time by the clock.
 

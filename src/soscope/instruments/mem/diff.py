@@ -17,7 +17,7 @@ _MAGIC = form.MAGIC.to_bytes(4, "little")
 _FIRST = 1 << 12  # bytes that tell what a file is
 
 # file, line, type
-_Place = tuple[str | None, int, str]
+Place = tuple[str | None, int, str]
 # count, bytes
 _Sum = tuple[int, int]
 _NOTHING: _Sum = (0, 0)
@@ -30,9 +30,9 @@ class MemSums:
 
     def __init__(self, live: int) -> None:
         self.live = live
-        self.by_place: dict[_Place, _Sum] = {}
+        self.by_place: dict[Place, _Sum] = {}
 
-    def add(self, place: _Place, count: int, size: int) -> None:
+    def add(self, place: Place, count: int, size: int) -> None:
         """Add `count` things of `size` bytes in all."""
         before = self.by_place.get(place, _NOTHING)
         self.by_place[place] = before[0] + count, before[1] + size
@@ -69,7 +69,7 @@ class DiffRow(Record):
 
     __slots__ = ("bytes_a", "bytes_b", "count_a", "count_b", "file", "line", "type")
 
-    def __init__(self, place: _Place, a: _Sum, b: _Sum) -> None:
+    def __init__(self, place: Place, a: _Sum, b: _Sum) -> None:
         self.file, self.line, self.type = place
         self.count_a, self.bytes_a = a
         self.count_b, self.bytes_b = b
@@ -247,7 +247,7 @@ def _text(value: object) -> str:
     return value
 
 
-def place_of(api: str, frames: tuple[StackFrame, ...]) -> _Place:
+def place_of(api: str, frames: tuple[StackFrame, ...]) -> Place:
     """Return where a block was made: at the innermost line that is known, else in a function."""
     for frame in frames:
         if frame.file is not None and frame.line is not None:

@@ -115,6 +115,7 @@ class FrameNames:
         if len(native) == len(words):
             return tuple(frames)
         python = self._python.setdefault(program.index, PythonFrames(program))
+        python.program = program  # it may have been read again, and has more
         own = [(python.of(word), is_entry(word)) for word in words if is_python(word)]
         return tuple(mix(frames, [part for _, part in native], own))
 

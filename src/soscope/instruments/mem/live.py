@@ -8,10 +8,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from soscope.instruments.mem.diff import DiffRow, MemSums, changes, sums_of
+from soscope.instruments.mem.diff import OBJECTS, DiffRow, MemSums, changes, sums_of
 from soscope.instruments.mem.snapshot import attach, detach, snapshot
 
-_WINDOW = 60.0  # seconds that a rate is about
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.instruments.mem.diff import Place
+    from soscope.instruments.mem.model import StackFrame
+
+WINDOW = 60.0  # seconds that a rate is about
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _MINUTE = 60.0
 
@@ -19,19 +24,28 @@ _MINUTE = 60.0
 class Growth:
     """What has changed within `seconds`: `rows`, what has grown most first, of process `pid`.
 
-    `live` and `live_bytes` are all of its objects at the end, `notes` say what is not known.
+    `what` are OBJECTS or BLOCKS, `live` and `live_bytes` all of them at the end, `notes` say what
+    is not known. `frames` are, for the place of a row of blocks (file, line, type), the frames of
+    the stack there that has grown most, the innermost first.
     """
 
-    __slots__ = ("live", "live_bytes", "notes", "pid", "rows", "seconds")
+    __slots__ = ("frames", "live", "live_bytes", "notes", "pid", "rows", "seconds", "what")
 
     def __init__(
-        self, pid: int, seconds: float, rows: list[DiffRow], total: tuple[int, int]
+        self,
+        pid: int,
+        seconds: float,
+        rows: list[DiffRow],
+        total: tuple[int, int],
+        what: str = OBJECTS,
     ) -> None:
         self.pid = pid
         self.seconds = seconds
         self.rows = rows
         self.live, self.live_bytes = total
+        self.what = what
         self.notes: list[str] = []
+        self.frames: dict[Place, tuple[StackFrame, ...]] = {}
 
     def per_minute(self, count: int) -> float:
         """Return what `count` things within the time are in a minute."""
@@ -56,7 +70,7 @@ class LiveObjects:
         report = snapshot(self.pid, collect=self._collect, qualname=self._qualname)
         now, sums = time.monotonic(), sums_of(report)
         assert sums is not None
-        while len(self._looks) > 1 and self._looks[1][0] <= now - _WINDOW:
+        while len(self._looks) > 1 and self._looks[1][0] <= now - WINDOW:
             del self._looks[0]
         self._looks.append((now, sums))
         before, first = self._looks[0]

@@ -235,7 +235,8 @@ class MemReport(Record):
     where nobody could look. `rates` is what `Rates.said` returns of
     blocks. `threads` are by (pid, tid): blocks and mappings that are alive, their bytes, blocks
     that the thread made, and their bytes. `follows`: other processes than the first are in it.
-    `uses_qualname`: types are shown by their qualified names.
+    `uses_qualname`: types are shown by their qualified names. `span` is from when to when (ns of
+    CLOCK_REALTIME) blocks were summed up, None where there are no sums.
     """
 
     __slots__ = (
@@ -257,6 +258,7 @@ class MemReport(Record):
         "rss",
         "runtime",
         "sample_bytes",
+        "span",
         "state",
         "survivors",
         "threads",
@@ -285,4 +287,5 @@ class MemReport(Record):
         self.processes: list[MemProcess] = []
         self.notes: list[str] = []
         self.follows = False
+        self.span: tuple[int, int] | None = None
         self.uses_qualname = False

@@ -52,14 +52,16 @@ class _Sum:
         self.threads |= other.threads
 
 
-def add_native(recording: RecordingFile, report: MemReport, native: str, older_ns: int) -> None:
+def add_native(
+    recording: RecordingFile, report: MemReport, native: str, older_ns: int, names: FrameNames
+) -> None:
     """Add rows of what `native` chooses, totals and notes. Raises RecordingError."""
     if recording.sums is not None:
         source: _Source = _Added(recording, report, recording.sums)
     else:
         source = _Events(recording, report)
     amounts = source.amounts(native, older_ns)
-    _name(recording, report, source, amounts)
+    _name(recording, report, source, amounts, names)
     _add_threads(report, source, amounts)
     report.native += source.counted
     report.native.sort(key=lambda row: (-row.count, -row.bytes))
@@ -100,7 +102,11 @@ def _strange(recording: RecordingFile, count: int) -> str:
 
 
 def _name(
-    recording: RecordingFile, report: MemReport, source: _Source, amounts: Iterable[Amount]
+    recording: RecordingFile,
+    report: MemReport,
+    source: _Source,
+    amounts: Iterable[Amount],
+    names: FrameNames,
 ) -> None:
     """Make rows of the report: of those with the same stack, one."""
     rows: dict[_Key, _Sum] = {}
@@ -113,7 +119,6 @@ def _name(
         row.bytes += size
         row.variance += variance
         row.threads.add(tid)
-    names = FrameNames()
     named: dict[tuple[int, int, tuple[StackFrame, ...]], _Sum] = {}
     for (program, pid, api, words), row in rows.items():
         frames = names.stack(programs[program], pid, words)
@@ -268,6 +273,9 @@ class _Added(_Source):
         self.samples, self.unseen = head["samples"], head["unseen"]
         self.strange = head["strange"]
         report.rates = head["rates"]
+        begun, until = head.get("begun"), head.get("until")
+        if begun is not None and until is not None:
+            report.span = int(begun), max(int(begun), int(until))
         size, count, time_ns = head["peak"]
         live, made, temporary = (
             _rounded(values[:, column]) for column in (sums.LIVE, sums.MADE, sums.TEMPORARY)

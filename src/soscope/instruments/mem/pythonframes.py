@@ -37,10 +37,10 @@ def is_entry(word: int) -> bool:
 
 
 class PythonFrames:
-    """Names of the frames of Python in one program of a recording."""
+    """Names of the frames of Python in one `program` of a recording."""
 
     def __init__(self, program: RecordedProgram) -> None:
-        self._program = program
+        self.program = program
         self._codes: dict[int, tuple[OriginCode, int] | None] = {}
         self._known: dict[int, StackFrame] = {}
         self._same: dict[tuple[str, str, int], StackFrame] = {}  # records are one, or not the same
@@ -70,7 +70,7 @@ class PythonFrames:
         return frame
 
     def _read(self, number: int) -> tuple[OriginCode, int] | None:
-        words, at = self._program.stacks, number * 8
+        words, at = self.program.stacks, number * 8
         if not number or at + 8 > len(words):
             return None
         (head,) = unpack_from("<Q", words, at)

@@ -8,6 +8,7 @@ from typing import Any
 
 from soscope.errors import RecordingError
 from soscope.instruments.mem.ends import command_of, processes_of
+from soscope.instruments.mem.frames import FrameNames
 from soscope.instruments.mem.model import (
     COMPLETE,
     STATES,
@@ -28,11 +29,18 @@ _MORE = 2  # of one that is an estimate: what the squares of its errors are expe
 _PAIR = 2  # a process and its parts
 
 
-def report_of(recording: RecordingFile, native: str = ALIVE, *, older_ns: int = 0) -> MemReport:
+def report_of(
+    recording: RecordingFile,
+    native: str = ALIVE,
+    *,
+    older_ns: int = 0,
+    names: FrameNames | None = None,
+) -> MemReport:
     """Return what a recording of `soscope mem` says; `native` chooses its native rows.
 
-    Of those that are alive, `older_ns` leaves out which are not older. Raises RecordingError for a
-    recording of something else, or one whose blocks have no ages.
+    Of those that are alive, `older_ns` leaves out which are not older. `names` are those that were
+    found before, in the same recording. Raises RecordingError for a recording of something else,
+    or one whose blocks have no ages.
     """
     options = recording.meta.get("options")
     modes = options if isinstance(options, dict) else {}
@@ -62,7 +70,7 @@ def report_of(recording: RecordingFile, native: str = ALIVE, *, older_ns: int = 
         report.native_mode = str(blocks.get("mode") or "exact")
         size = blocks.get("sample_bytes")
         report.sample_bytes = size if isinstance(size, int) else None
-        add_native(recording, report, native, older_ns)
+        add_native(recording, report, native, older_ns, names or FrameNames())
     _add_rss(recording, report)
     _add_losses(recording, report)
     return report

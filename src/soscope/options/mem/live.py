@@ -18,9 +18,11 @@ USAGE = "soscope mem live [options] -p PID"
 SHORT = f"""\
 usage: {USAGE}
 
-Show which objects of a running process become more, a minute, by file, line and type.
+Show which objects of a running Python or Ruby process become more, a minute, by file, line and
+type; of other processes, which native blocks do, by where they are made.
 
   -p PID        the process
+  --blocks      native blocks, of Python or Ruby too
   --for TIME    look twice, with this time between, and print once
   --every TIME  refresh so often (2s); Ctrl-C ends it
   --gc          collect garbage before each look
@@ -36,10 +38,14 @@ DESCRIPTION = """\
 Has the interpreter of a process take note of where each object is made, as soscope mem attach does,
 and shows what grows: at a terminal in one place, else one table after the other. At the end the
 process counts no more, unless it did so before.
+
+Where there is no interpreter, or with --blocks, soscope records the native blocks and mappings that
+the process makes meanwhile, and shows which of them stay; then it takes itself out again.
 """
 
 EPILOG = """\
-The process stands still for each look, for the time that it takes to read its objects.
+The process stands still for each look at objects, for the time that it takes to read them. Blocks
+that it had before are not known.
 exit status: 0 fine, 1 the process cannot be visited, 2 wrong usage, 3 not permitted, 4 no such
 process, or it has ended meanwhile.
 """
@@ -49,6 +55,12 @@ _LOOK = "what to look at"
 OPTIONS = [
     DEBUG,
     pid_option(about="it stands still for some milliseconds at each look"),
+    Option(
+        "--blocks",
+        dest="blocks",
+        group=_LOOK,
+        help="native blocks and mappings; without it objects, if there are any",
+    ),
     Option("--gc", dest="gc", group=_LOOK, help="collect garbage before each look"),
     Option(
         "--for",
@@ -85,7 +97,17 @@ make_parser = VERB.make_parser
 class MemLiveOptions:
     """What `soscope mem live` was told; `duration` (None: to the end) and `every` are in ns."""
 
-    __slots__ = ("collect", "debug", "duration", "every", "json", "limit", "pid", "qualname")
+    __slots__ = (
+        "blocks",
+        "collect",
+        "debug",
+        "duration",
+        "every",
+        "json",
+        "limit",
+        "pid",
+        "qualname",
+    )
 
     def __init__(self, values: Values) -> None:
         """Take them from the parsed words. Raises UsageError."""
@@ -96,11 +118,19 @@ class MemLiveOptions:
         if self.duration is None and values.json:
             raise UsageError("--json is for --for TIME, which prints once")
         self.every: int = values.every or _EVERY
+        self.blocks: bool = values.blocks
         self.collect: bool = values.gc
         self.json: bool = values.json
         self.limit: int | None = values.limit
         self.qualname: bool = values.qualname
         self.debug: bool = values.debug
+        if self.blocks and self.is_about_objects:
+            raise UsageError("--gc and --qualname are about objects, and --blocks is not")
+
+    @property
+    def is_about_objects(self) -> bool:
+        """Whether something is asked for that only objects have."""
+        return self.collect or self.qualname
 
 
 def parse(arguments: list[str]) -> MemLiveOptions:

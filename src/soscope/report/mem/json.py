@@ -12,6 +12,7 @@ from soscope.instruments.mem.model import (
     NativeRow,
     NativeTotals,
     RssParts,
+    StackFrame,
     Survivor,
 )
 from soscope.report.jsontext import json_document
@@ -91,22 +92,24 @@ def _native(row: NativeRow, report: MemReport) -> dict[str, object]:
         "bytes": row.bytes,
         "error_bytes": row.error_bytes,
         "thread": row.thread,
-        "frames": [
-            {
-                "image": frame.image,
-                "symbol": frame.symbol,
-                "offset": frame.offset,
-                "file": frame.file,
-                "line": frame.line,
-            }
-            for frame in row.frames
-        ],
+        "frames": [frame_member(frame) for frame in row.frames],
     }
     if row.sizes is not None:
         said["sizes"] = list(row.sizes)
     if report.follows:
         said["pid"] = row.pid
     return said
+
+
+def frame_member(frame: StackFrame) -> dict[str, object]:
+    """Return what documents say of a frame."""
+    return {
+        "image": frame.image,
+        "symbol": frame.symbol,
+        "offset": frame.offset,
+        "file": frame.file,
+        "line": frame.line,
+    }
 
 
 def _totals(totals: NativeTotals | None) -> dict[str, object] | None:

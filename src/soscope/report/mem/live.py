@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from soscope.instruments.mem.diff import BLOCKS, OBJECTS
 from soscope.report.jsontext import json_document
+from soscope.report.mem.json import frame_member
 from soscope.report.mem.text import ROWS, size_text
 from soscope.report.words import plural, printable
 
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
 
 SCHEMA = "soscope/mem-live/1"
 
+_WHAT = {OBJECTS: "objects", BLOCKS: "new blocks"}
+
 
 def document(growth: Growth, limit: int | None = None) -> str:
     """Return the JSON document; of the rows the `limit` first, None: all."""
@@ -21,6 +25,7 @@ def document(growth: Growth, limit: int | None = None) -> str:
         {
             "schema": SCHEMA,
             "pid": growth.pid,
+            "what": growth.what,
             "seconds": round(growth.seconds, 3),
             "rows": [
                 {
@@ -32,6 +37,7 @@ def document(growth: Growth, limit: int | None = None) -> str:
                     "count_per_minute": round(growth.per_minute(row.growth[0]), 1),
                     "bytes_per_minute": round(growth.per_minute(row.growth[1]), 1),
                 }
+                | _stack(growth, row)
                 for row in growth.rows[:limit]
             ],
             "notes": growth.notes,
@@ -39,10 +45,18 @@ def document(growth: Growth, limit: int | None = None) -> str:
     )
 
 
+def _stack(growth: Growth, row: DiffRow) -> dict[str, object]:
+    """Return the stack that has grown most, of blocks."""
+    if growth.what != BLOCKS:
+        return {}
+    frames = growth.frames.get((row.file, row.line, row.type), ())
+    return {"frames": [frame_member(frame) for frame in frames]}
+
+
 def text(growth: Growth, limit: int | None = None) -> str:
     """Return a table of what has changed, the largest growth first."""
     most = ROWS if limit is None else limit
-    alive = f"{growth.live:,} objects of {size_text(growth.live_bytes)}"
+    alive = f"{growth.live:,} {_WHAT[growth.what]} of {size_text(growth.live_bytes)}"
     lines = [f"process {growth.pid}: {alive}; changes of {growth.seconds:.1f} s", ""]
     if growth.rows:
         lines.append(f"{'a minute':>10} {'of bytes':>11} {'alive':>10}  made at")
@@ -57,5 +71,6 @@ def text(growth: Growth, limit: int | None = None) -> str:
 def _line(row: DiffRow, growth: Growth) -> str:
     count, size = (round(growth.per_minute(change)) for change in row.growth)
     grown = f"{'-' if size < 0 else '+'}{size_text(abs(size))}" if size else "0 B"
-    where = f"{row.file or '?'}:{row.line}:{row.type}"
+    is_line = row.line or growth.what != BLOCKS
+    where = f"{row.file or '?'}:{row.line}:{row.type}" if is_line else f"{row.file}:{row.type}"
     return f"{count:>+10,d} {grown:>11} {row.count_b:10,d}  {where}"
