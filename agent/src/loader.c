@@ -20,6 +20,7 @@
 #include "namespace.h"
 #include "patch.h"
 #include "mem/pythonstack.h"
+#include "mem/rubystack.h"
 #include "record.h"
 #include "mem/rules.h"
 #include "site.h"
@@ -244,6 +245,7 @@ static void forget(struct sosc_loaded *image)
 	if (image->index != SOSC_NONE && !image->loader && !is_unrecorded() && !has_ended())
 		images[image->index].flags |= SOSC_IMAGE_CLOSED;
 	sosc_python_stacks_forget(image);
+	sosc_ruby_stacks_forget(image);
 	image->map = NULL;
 	sosc_rules_forget();
 }

@@ -35,12 +35,13 @@ enum {
 	SOSC_STACK_CUT = 16, // in a head, a bit: there were more frames
 	SOSC_STACK_CODE =
 		17, // in a head, a bit: it is that of a code; then in the place of the api
-	// the minor version of Python, and
+	// the minor version of Python, or SOSC_CODE_RUBY, and
 	SOSC_STACK_SIZE = 32, // the lowest bit of how many words it has
-	// A frame of Python: the number of its code, and
+	SOSC_CODE_RUBY = 0,
+	// A frame of Python or Ruby: the number of its code, and
 	SOSC_FRAME_INSTR = 32, // the lowest bit of the bytes from the code's first instruction
-	SOSC_FRAME_INSTR_BITS = 30, // which may be below 0
-	SOSC_FRAME_ENTRY = 62, // a bit: the function that runs Python code was called for this one,
+	SOSC_FRAME_INSTR_BITS = 30, // which may be below 0; of Ruby it is the line
+	SOSC_FRAME_ENTRY = 62, // a bit: the function that runs its code was called for this one,
 	// and for those inside it that lie in front of it
 	SOSC_FRAME_PYTHON = 63, // a bit
 	SOSC_BLOCK_TICKS = 28, // bits of the ticks of BLOCK_OVER
@@ -89,7 +90,8 @@ struct sosc_blocks {
 	uint32_t arrays;
 	uint32_t arrays_used; // threads that have asked for one; 1 at the beginning
 	uint64_t leads; // EXACT: agent adds SOSC_LEAD_NEXT; what it gives is nobody else's
-	uint64_t reserved[4];
+	uint64_t ruby; // agent: enum sosc_ruby_frames
+	uint64_t reserved[3];
 	// EXACT: the thread that has the lead (a number out of `leads`), or flags; on a cache line of
 	// its own. It counts up from a time that it has read. Whoever else records an event takes
 	// the lead away first. A thread without it reads the clock for each event.
@@ -101,6 +103,14 @@ enum {
 	SOSC_LEAD_NOBODY = 1, // flags of `lead`: it may be taken
 	SOSC_LEAD_NEVER = 2, // nobody is to have it: other programs are recorded, too
 	SOSC_LEAD_NEXT = 4,
+};
+
+enum sosc_ruby_frames { // why stacks have no frames of Ruby, though there is one
+	SOSC_RUBY_FINE = 0,
+	SOSC_RUBY_NO_FUNCTION = 1, // it lacks one that is needed
+	SOSC_RUBY_NO_LAYOUT = 2, // its version is not known
+	SOSC_RUBY_NO_CONTEXT = 3, // its threads' states are not found
+	SOSC_RUBY_WRONG = 4, // it says itself that it has other frames
 };
 
 // Size classes: up to SOSC_SIZES_FINE bytes each has SOSC_SIZES_STEP sizes, the first one 0, too

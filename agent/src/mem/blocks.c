@@ -19,6 +19,7 @@
 #include "memo.h"
 #include "pythonstack.h"
 #include "ring.h"
+#include "rubystack.h"
 #include "slot.h"
 #include "sys.h"
 
@@ -466,6 +467,13 @@ uint64_t sosc_block_delete(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint
 
 // ---- the instrument ------------------------------------------------------------
 
+// An image is there that may be an interpreter.
+static void see(const struct sosc_loaded *image)
+{
+	sosc_python_stacks_see(image);
+	sosc_ruby_stacks_see(image);
+}
+
 static void start(void)
 {
 	const uint64_t size = (uint64_t)THREAD_COUNT * sizeof(*sosc_block_threads);
@@ -476,6 +484,11 @@ static void start(void)
 	sosc_block_allocator = NULL;
 	sosc_python_stacks_start((const void *)((const uint8_t *)own + own->first_layout),
 				 (uint32_t)own->layouts);
+	sosc_ruby_stacks_start(own);
+	// slots that an earlier session has hooked are not chosen again
+	for (uint32_t i = 0; i < sosc_loaded_count; i++)
+		if (sosc_loaded[i].map)
+			see(&sosc_loaded[i]);
 	if ((mode == SOSC_BLOCKS_SAMPLE && !sosc_sample_start(own)) ||
 	    (mode == SOSC_BLOCKS_COUNT && !sosc_sizes_start(own))) {
 		mode = SOSC_BLOCKS_NONE;
@@ -545,7 +558,7 @@ static uint64_t hooked(const struct sosc_candidate *at, uint32_t cell)
 	(void)cell;
 	if (!sosc_block_threads || mode == SOSC_BLOCKS_NONE)
 		return (uint64_t)sosc_h_jump;
-	sosc_python_stacks_see(at->image);
+	see(at->image);
 	MAPPING_NAMES(HANDLER)
 	if (mode == SOSC_BLOCKS_SAMPLE) {
 		// a program that has an allocator of its own makes mappings of its own, too

@@ -105,6 +105,7 @@ uint32_t sosc_block_stack(const struct sosc_block_call *call, enum sosc_block_ap
 struct sosc_blocks *sosc_stacks_start(void);
 uint32_t sosc_stack_of(const uint64_t *frames, uint32_t count, uint64_t head, uint64_t hash);
 uint32_t sosc_stack_code(const struct sosc_code *code, uint32_t minor);
+const struct sosc_code *sosc_stack_code_at(uint32_t number);
 
 // sample.c
 bool sosc_sample_start(const struct sosc_blocks *own);

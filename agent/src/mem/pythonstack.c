@@ -22,7 +22,7 @@ enum {
 
 bool sosc_python_stacks;
 
-static const struct sosc_loaded *interpreter;
+static const struct sosc_loaded *interpreter, *last; // the one, and what was looked at last
 static const struct sosc_python *layouts, *layout;
 static uint32_t layout_count;
 static void *(*thread_state)(void);
@@ -42,7 +42,7 @@ void sosc_python_stacks_start(const struct sosc_python *known, uint32_t count)
 	layouts = known;
 	layout_count = count;
 	layout = NULL;
-	interpreter = NULL;
+	interpreter = last = NULL;
 	sosc_python_stacks = false;
 	memset(seen, 0, sizeof(seen));
 	if (numbers)
@@ -53,8 +53,6 @@ void sosc_python_stacks_start(const struct sosc_python *known, uint32_t count)
 /** An image has calls of blocks: it may be an interpreter. */
 void sosc_python_stacks_see(const struct sosc_loaded *image)
 {
-	static const struct sosc_loaded *last;
-
 	if (interpreter || image == last || !layout_count)
 		return;
 	last = image;

@@ -72,7 +72,8 @@ static bool look_all_up(void)
 	       NEEDED(rb_str_length) && NEEDED(rb_str_new) && NEEDED(ruby_version);
 }
 
-static uint32_t minor_of(const char *version) // "3.1.2": 301
+/** A version as a number: 301 for "3.1.2". */
+uint32_t sosc_ruby_version(const char *version)
 {
 	uint32_t numbers[2] = {0, 0};
 
@@ -279,7 +280,7 @@ static void begin(void *unused)
 	if (!look_all_up())
 		return;
 	if (!sosc_ruby_types_init() ||
-	    !sosc_objects_begin(SOSC_RUNTIME_RUBY, minor_of(sosc_rb.ruby_version))) {
+	    !sosc_objects_begin(SOSC_RUNTIME_RUBY, sosc_ruby_version(sosc_rb.ruby_version))) {
 		sosc_objects_refuse(SOSC_OBJECTS_NO_MEMORY, NULL);
 		return;
 	}

@@ -131,6 +131,7 @@ static inline bool sosc_ruby_has_class(uint32_t kind)
 
 void sosc_ruby_refs(void);
 bool sosc_ruby_is_in(const struct sosc_loaded *image);
+uint32_t sosc_ruby_version(const char *version);
 void sosc_ruby_try(const struct sosc_loaded *image);
 uint32_t sosc_ruby_origin(void);
 void sosc_ruby_disown(const char *text);

@@ -67,8 +67,8 @@ static uint32_t write(const uint64_t *frames, uint32_t count, uint64_t head)
 }
 
 /**
- * The number of a copy of @code, which frames of Python 3.@minor name; 0: there is no room for it.
- * Nobody looks for an earlier one.
+ * The number of a copy of @code, which frames of Python 3.@minor name, or of Ruby (SOSC_CODE_RUBY);
+ * 0: there is no room for it. Nobody looks for an earlier one.
  */
 uint32_t sosc_stack_code(const struct sosc_code *code, uint32_t minor)
 {
@@ -83,6 +83,15 @@ uint32_t sosc_stack_code(const struct sosc_code *code, uint32_t minor)
 				 (uint64_t)minor << SOSC_STACK_API,
 			 __ATOMIC_RELEASE);
 	return (uint32_t)at;
+}
+
+/** What lies at the number of a copy; NULL: there is none. */
+const struct sosc_code *sosc_stack_code_at(uint32_t number)
+{
+	uint64_t head =
+		number && number < room ? __atomic_load_n(&words[number], __ATOMIC_ACQUIRE) : 0;
+
+	return head >> SOSC_STACK_CODE & 1 ? (const void *)&words[number + 1] : NULL;
 }
 
 /**

@@ -11,6 +11,7 @@
 #include "guard.h"
 #include "memo.h"
 #include "pythonstack.h"
+#include "rubystack.h"
 #include "rules.h"
 #include "sys.h"
 
@@ -353,16 +354,24 @@ static uint32_t stack_of(const struct sosc_block_call *call, const struct own *o
 static __attribute__((noinline)) uint32_t stack_with_own(const struct sosc_block_call *call,
 							 enum sosc_block_api api)
 {
+	bool sealed = sosc_is_sealed(call->thread);
 	struct own own;
 
-	own.count = sosc_python_stack(own.frames, SOSC_BLOCK_FRAMES, sosc_is_sealed(call->thread));
+	own.count = 0;
+
+	if (__atomic_load_n(&sosc_python_stacks, __ATOMIC_RELAXED))
+		own.count = sosc_python_stack(own.frames, SOSC_BLOCK_FRAMES, sealed);
+	// a program that has both shows those of the one that it called last, if it is Python
+	if (!own.count && __atomic_load_n(&sosc_ruby_stacks, __ATOMIC_RELAXED))
+		own.count = sosc_ruby_stack(own.frames, SOSC_BLOCK_FRAMES, sealed);
 	return stack_of(call, &own, api);
 }
 
 /** The number of the stack of a call, 0: there was no room for it. */
 uint32_t sosc_block_stack(const struct sosc_block_call *call, enum sosc_block_api api)
 {
-	if (__atomic_load_n(&sosc_python_stacks, __ATOMIC_RELAXED))
+	if (__atomic_load_n(&sosc_python_stacks, __ATOMIC_RELAXED) ||
+	    __atomic_load_n(&sosc_ruby_stacks, __ATOMIC_RELAXED))
 		return stack_with_own(call, api);
 	return stack_of(call, NULL, api);
 }

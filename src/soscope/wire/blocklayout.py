@@ -10,6 +10,7 @@ STACK_API = 8
 STACK_CUT = 16
 STACK_CODE = 17
 STACK_SIZE = 32
+CODE_RUBY = 0
 FRAME_INSTR = 32
 FRAME_INSTR_BITS = 30
 FRAME_ENTRY = 62
@@ -48,8 +49,15 @@ BLOCKS = Layout(
     "sosc_blocks",
     "bits:I mode:I words:Q words_used:Q stacks_lost:Q first_bucket:Q first_word:Q scale:Q "
     "first_layout:Q layouts:Q"
-    " first_array:Q arrays:I arrays_used:I leads:Q reserved:4Q lead:Q reserved1:7Q",
+    " first_array:Q arrays:I arrays_used:I leads:Q ruby:Q reserved:3Q lead:Q reserved1:7Q",
 )
+
+# sosc_ruby_frames.
+RUBY_FINE = 0
+RUBY_NO_FUNCTION = 1
+RUBY_NO_LAYOUT = 2
+RUBY_NO_CONTEXT = 3
+RUBY_WRONG = 4
 
 SIZES_STEP = 16
 SIZES_FINE = 1024

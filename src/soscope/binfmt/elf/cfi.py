@@ -95,8 +95,30 @@ class FrameTable:
         at = bisect_right(self._starts, vaddr - self._base) - 1
         return self._base + self._starts[at] if at >= 0 else None
 
+    def extent(self, vaddr: int) -> tuple[int, int] | None:
+        """Return [start, end) of the function that a link-time address is in; None: in none."""
+        function = self._function(vaddr)
+        return None if function is None else function[2:]
+
     def row(self, vaddr: int) -> Row | None:
         """Return what holds at a link-time address; None where nothing is said of it."""
+        function = self._function(vaddr)
+        if function is None:
+            return None
+        cursor, common, start, _ = function
+        if common.has_size:
+            cursor.at += cursor.leb()
+        owner = self._entry(common.program[0])
+        owner.at = common.program[1]
+        machine = _RowMachine(common)
+        machine.run(owner, common.encoding, 0, -1)
+        machine.initial = dict(machine.row.rules)
+        machine.run(cursor, common.encoding, start, vaddr)
+        machine.row.returns, machine.row.is_signal = common.returns, common.signal
+        return machine.row
+
+    def _function(self, vaddr: int) -> tuple[Cursor, CommonEntry, int, int] | None:
+        """Return the entry of a function, the cursor behind its size, and [start, end)."""
         at = bisect_right(self._starts, vaddr - self._base) - 1
         if at < 0:
             return None
@@ -109,18 +131,7 @@ class FrameTable:
         common = self._common(place + body - back)
         start = cursor.pointer(common.encoding, 0)
         size = cursor.pointer(common.encoding & 0x0F, 0)
-        if not start <= vaddr < start + size:
-            return None
-        if common.has_size:
-            cursor.at += cursor.leb()
-        owner = self._entry(common.program[0])
-        owner.at = common.program[1]
-        machine = _RowMachine(common)
-        machine.run(owner, common.encoding, 0, -1)
-        machine.initial = dict(machine.row.rules)
-        machine.run(cursor, common.encoding, start, vaddr)
-        machine.row.returns, machine.row.is_signal = common.returns, common.signal
-        return machine.row
+        return (cursor, common, start, start + size) if start <= vaddr < start + size else None
 
     def _entry(self, place: int) -> Cursor:
         """Return a cursor behind the length of the entry at a link-time address."""

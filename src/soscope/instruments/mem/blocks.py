@@ -8,6 +8,7 @@ what strdup(3) allocates is a block, too. The agent says which function the prog
 from __future__ import annotations
 
 from _collections_abc import Callable
+from struct import unpack_from
 
 from soscope.control.instrument import Hooks, Instrument
 from soscope.instruments.mem.layouts import agent_layouts
@@ -56,6 +57,13 @@ _BITS = 20  # of the number of buckets
 _WORDS = 1 << 23  # of stacks and codes: some 350,000 of 23 frames
 _FEW_BITS, _FEW_WORDS = 6, 63  # where stacks have no frames
 _ARRAYS = 512  # threads that count in an array of their own
+
+_NO_RUBY = {
+    blocklayout.RUBY_NO_FUNCTION: "frames of Ruby are not known: it lacks a function",
+    blocklayout.RUBY_NO_LAYOUT: "frames of Ruby are not known: its version is not",
+    blocklayout.RUBY_NO_CONTEXT: "frames of Ruby are not known: its threads' states are not found",
+    blocklayout.RUBY_WRONG: "frames of Ruby are not known: it has others than its version should",
+}
 
 EXACT, SAMPLED, COUNT = "exact", "sampled", "count"
 _MODES = {
@@ -140,6 +148,7 @@ class BlocksInstrument(Instrument):
             own=own,
         )
         self.stacks_lost = 0
+        self._ruby: set[int] = set()  # why frames of Ruby are not known
 
     def options(self) -> dict[str, object]:
         """Return how blocks were recorded, for a recording."""
@@ -204,7 +213,8 @@ class BlocksInstrument(Instrument):
 
     def totals(self) -> dict[str, object]:
         """Return what had no room, for a recording."""
-        return {"blocks": {"stacks_lost": self.stacks_lost}}
+        why = [_NO_RUBY[number] for number in sorted(self._ruby)]
+        return {"blocks": {"stacks_lost": self.stacks_lost, "notes": why}}
 
     def take(self, program: ProgramOutcome, block: ControlBlock, sink: Sink) -> None:
         """Add what found no room in one program, and what its threads have counted."""
@@ -213,7 +223,11 @@ class BlocksInstrument(Instrument):
             self._counted.take(block)
         with block.own(layout.INSTRUMENT_BLOCKS) as own:
             if len(own) >= blocklayout.BLOCKS.size:
-                self.stacks_lost += blocklayout.BLOCKS.struct.unpack_from(own)[4]
+                head = blocklayout.BLOCKS
+                (stacks_lost,) = unpack_from("<Q", own, head.offset("stacks_lost"))
+                (ruby,) = unpack_from("<Q", own, head.offset("ruby"))
+                self.stacks_lost += stacks_lost
+                self._ruby |= {ruby} & _NO_RUBY.keys()
 
 
 def _let_nobody_lead(block: ControlBlock) -> None:

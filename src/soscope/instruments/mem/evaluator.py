@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The function of CPython that runs Python code: in a stack, Python's frames stand in its place."""
+"""The function that runs an interpreter's code: in a stack, its frames stand in the place of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from soscope.binfmt.elf.symbols.table import SymbolTable
 from soscope.errors import SoscopeError
 from soscope.live.names.staticnames import ImageNames
 
-_NAME = "_PyEval_EvalFrameDefault"  # from 3.6 on; exported, as tools replace it
+# CPython's from 3.6 on, exported as tools replace it; Ruby's up to 3.2
+_NAMES = ("_PyEval_EvalFrameDefault", "rb_vm_exec")
+_RUBY_MAIN = "rb_iseq_eval_main"  # it ends with a jump to Ruby's
+_JUMP = 0xE9  # of x86-64, with a displacement of four bytes
 _SAMPLES = 64
 
 NO_PART, BODY, COLD = range(3)  # of what an address may be
@@ -31,12 +34,11 @@ class Evaluator:
         self._table: FrameTable | None = None
         self._frame: _Frame | None = None
         try:
-            symbol = SymbolTable(image).lookup(_NAME) or next(iter(names.find(_NAME)), (0, None))[1]
-            if symbol is None or not symbol.size:
-                return
-            self._start, self._end = symbol.value, symbol.value + symbol.size
+            self._start, self._end = _extent(image, names)
             self._table = FrameTable(image)
-            step = max(symbol.size // _SAMPLES, 1)
+            if self._start == self._end:
+                self._start, self._end = _extent_of_ruby(image, self._table)
+            step = max((self._end - self._start) // _SAMPLES, 1)
             frames = map(self._frame_at, range(self._start, self._end, step))
             self._frame = Counter(filter(None, frames)).most_common(1)[0][0]
         except (SoscopeError, OSError, IndexError):
@@ -57,6 +59,33 @@ class Evaluator:
     def _frame_at(self, vaddr: int) -> _Frame | None:
         row = self._table.row(vaddr) if self._table is not None else None
         return None if row is None else _frame(row)
+
+
+def _extent(image: ElfImage, names: ImageNames) -> tuple[int, int]:
+    """Return the link-time addresses [start, end) of the function, by its name; (0, 0): none."""
+    exported = SymbolTable(image)
+    for name in _NAMES:
+        symbol = exported.lookup(name) or next(iter(names.find(name)), (0, None))[1]
+        if symbol is not None and symbol.size:
+            return symbol.value, symbol.value + symbol.size
+    return 0, 0
+
+
+def _extent_of_ruby(image: ElfImage, table: FrameTable) -> tuple[int, int]:
+    """Return the same where the function is nameless, by the last jump of one that ends with it."""
+    main = SymbolTable(image).lookup(_RUBY_MAIN)
+    if main is None:
+        return 0, 0
+    code = image.source.read(image.locate(main.value), main.size)
+    end, evaluator = main.value + main.size, (0, 0)
+    for at in range(len(code) - 4):
+        to = main.value + at + 5 + int.from_bytes(code[at + 1 : at + 5], "little", signed=True)
+        if code[at] != _JUMP or main.value <= to < end:
+            continue
+        extent = table.extent(to)
+        if extent is not None and extent[0] == to:
+            evaluator = extent
+    return evaluator
 
 
 _Frame = tuple[int, int, tuple[tuple[int, str, int | bytes], ...]]

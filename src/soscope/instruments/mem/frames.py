@@ -35,7 +35,7 @@ HEAP_APIS = (blocklayout.API_BRK, blocklayout.API_SBRK)
 def stack_at(program: RecordedProgram, number: int) -> tuple[int, tuple[int, ...], bool]:
     """Return (api, words, whether there were more) of a stack; (0, (), False): there is none.
 
-    The words are its return addresses, and behind them frames of Python.
+    The words are its return addresses, and behind them frames of Python or Ruby.
     """
     words = program.stacks
     at = number * 8

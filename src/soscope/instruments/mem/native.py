@@ -82,6 +82,8 @@ def add_native(
     lost = totals.get("blocks", {}) if isinstance(totals, dict) else {}
     if isinstance(lost, dict) and lost.get("stacks_lost"):
         notes.append(f"{lost['stacks_lost']:,} calls have no stack: there was no room for it")
+    if isinstance(lost, dict) and isinstance(lost.get("notes"), list):
+        notes += map(str, lost["notes"])
 
 
 def _add_threads(report: MemReport, source: _Source, amounts: Iterable[Amount]) -> None:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The frames of Python in stacks of blocks: their names, and between which others they lie.
+"""Frames of Python and Ruby in stacks of blocks: their names, and between which others they lie.
 
-The agent gives a stack's return addresses, and then its Python frames. C code that runs Python code
-calls the evaluator; that runs frames until the one returns that it was called for, the *entry*.
+The agent gives a stack's return addresses, and then the interpreter's frames. C code that has the
+interpreter run code calls the evaluator; that runs frames until the one returns that it was called
+for, the *entry*. In Ruby's frames the line stands in the place of an instruction.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ _UNKNOWN = StackFrame(None, None, None)
 
 
 def is_python(word: int) -> bool:
-    """Say whether a word of a stack is a frame of Python, and no return address."""
+    """Say whether a word of a stack is a frame of an interpreter, and no return address."""
     return bool(word >> layout.FRAME_PYTHON & 1)
 
 
 def is_entry(word: int) -> bool:
-    """Say whether a frame of Python was called by C code."""
+    """Say whether a frame of an interpreter was called by C code."""
     return bool(word >> layout.FRAME_ENTRY & 1)
 
 
 class PythonFrames:
-    """Names of the frames of Python in one `program` of a recording."""
+    """Names of the frames of Python and Ruby in one `program` of a recording."""
 
     def __init__(self, program: RecordedProgram) -> None:
         self.program = program
@@ -62,7 +63,9 @@ class PythonFrames:
         code, minor = known
         instr = word >> layout.FRAME_INSTR & _INSTR
         instr -= instr << 1 & _SIGN << 1
-        line = line_of(code.lines, code.first_line, instr, (_MAJOR, minor))
+        line: int | None = instr
+        if minor != layout.CODE_RUBY:
+            line = line_of(code.lines, code.first_line, instr, (_MAJOR, minor))
         said = code.name, code.file, code.first_line if line is None else line
         frame = self._same.get(said)
         if frame is None:
@@ -87,13 +90,13 @@ class PythonFrames:
 def mix(
     native: Sequence[StackFrame], parts: Sequence[int], own: Sequence[tuple[StackFrame, bool]]
 ) -> list[StackFrame]:
-    """Return native frames with those of Python in the places of the evaluator's.
+    """Return native frames with those of an interpreter in the places of its evaluator's.
 
-    `parts` says of each native frame whether it is the evaluator's, `own` of each frame of Python
-    whether it is an entry. Where there are as many of the one as of the other, or the stack was cut
-    off, each evaluator gives way to the frames that it ran. Else which is which is not known, and
-    all frames of Python stand together in the place of the innermost evaluator; behind all others
-    where no evaluator is known.
+    `parts` says of each native frame whether it is the evaluator's, `own` of each of the
+    interpreter's frames whether it is an entry. Where there are as many of the one as of the other,
+    or the stack was cut off, each evaluator gives way to the frames that it ran. Else it is not
+    known which is which, and all of the interpreter's stand together in the place of the innermost
+    evaluator; behind all others where no evaluator is known.
     """
     runs = _runs(own)
     places = [at for at, part in enumerate(parts) if part == BODY]

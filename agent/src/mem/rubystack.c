@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: Apache-2.0
+// The frames of Ruby in the stacks of blocks: of a thread that holds the GVL. Nobody else changes
+// them then, nor frees or moves their code.
+//
+// A thread's execution context leads to its control frames, the innermost first; which file and line
+// they are in, Ruby says itself, by functions that neither make objects nor raise. Before the first
+// stack is believed, Ruby is asked for all of it (rb_profile_frames) and has to say the same.
+
+#include "rubystack.h"
+#include "arch.h"
+#include "blocks.h"
+#include "image.h"
+#include "ruby.h"
+#include "soscope/objects.h"
+
+enum {
+	LOOK_MAX = 512, // frames that are looked at
+	CONTEXT_STACK = 0, // of an execution context: words
+	CONTEXT_SIZE = 1,
+	CONTEXT_FRAME = 2,
+	FRAME_PC = 0, // of a control frame: words
+	FRAME_CODE = 2,
+	FRAME_ENVIRONMENT = 4,
+	CODE_BODY = 2, // of an instruction sequence: a word
+	BODY_SIZE = 1, // of its body: a half word, and
+	BODY_CODE = 1, // a word
+	FLAG_FINISH =
+		0x20, // of an environment: who called the function that runs code waits for it
+	FLAG_C = 0x80, // no code of Ruby's
+	IMEMO_SHIFT = 12, // of an object's flags: which imemo it is
+	IMEMO_MASK = 15,
+	IMEMO_CODE = 7,
+	STACK_MAX = 1 << 27, // words of a thread's stack
+	STATIC_TLS_MAX = 1 << 14, // bytes in front of the thread pointer
+	CODE_MAX = 64, // bytes of rb_profile_frames that are looked at
+	TEXT_MAX = 1536, // bytes of a path, or a label
+	KNOWN_BITS = 14,
+	KNOWN_TRIED = 16,
+	SEEN_BITS = 12,
+};
+
+bool sosc_ruby_stacks;
+
+static const struct sosc_loaded *interpreter, *last; // the one, and what was looked at last
+static struct sosc_blocks *table; // where it says how it stands
+static uint32_t preparing;
+static bool is_ready, is_sure;
+
+static struct {
+	int (*ruby_native_thread_p)(void);
+	int (*ruby_thread_has_gvl_p)(void);
+	int (*rb_during_gc)(void);
+	int (*rb_profile_frames)(int start, int limit, sosc_value *frames, int *lines);
+	sosc_value (*rb_profile_frame_path)(sosc_value frame);
+	sosc_value (*rb_profile_frame_label)(sosc_value frame);
+	const char *(*rb_string_value_ptr)(volatile sosc_value *string);
+	unsigned (*rb_iseq_line_no)(sosc_value code, size_t at);
+	const sosc_value *rb_cObject;
+	const char *ruby_version;
+	const uint64_t *ruby_current_execution_context_ptr; // of who holds the GVL; up to 2.7
+	int64_t context; // later: where it is, from the thread pointer
+	uint64_t frame_size; // bytes of a control frame
+} rb;
+
+// Versions whose structs are known.
+static const struct {
+	uint16_t version, frame_size;
+} sizes[] = {
+	{207, 56}, {300, 56}, {301, 64}, {302, 64}, {303, 56}, {304, 56},
+};
+
+// By content: hash << 32 | the number of a copy among the stacks. And by where texts were.
+static uint64_t known[1 << KNOWN_BITS];
+static uint32_t seen[1 << SEEN_BITS];
+
+/** A session begins, whose stacks have no code yet. */
+void sosc_ruby_stacks_start(struct sosc_blocks *own)
+{
+	table = own;
+	interpreter = last = NULL;
+	sosc_ruby_stacks = is_ready = is_sure = false;
+	memset(known, 0, sizeof(known));
+	memset(seen, 0, sizeof(seen));
+}
+
+/** An image has calls of blocks: it may be an interpreter. */
+void sosc_ruby_stacks_see(const struct sosc_loaded *image)
+{
+	if (interpreter || image == last)
+		return;
+	last = image;
+	if (!sosc_ruby_is_in(image))
+		return;
+	interpreter = image;
+	__atomic_store_n(&sosc_ruby_stacks, true, __ATOMIC_RELEASE);
+}
+
+/** An image has gone. */
+void sosc_ruby_stacks_forget(const struct sosc_loaded *image)
+{
+	if (image != interpreter)
+		return;
+	__atomic_store_n(&sosc_ruby_stacks, false, __ATOMIC_RELEASE);
+	__atomic_store_n(&is_ready, false, __ATOMIC_RELEASE);
+	interpreter = NULL;
+}
+
+static void refuse(enum sosc_ruby_frames why)
+{
+	__atomic_store_n(&table->ruby, why, __ATOMIC_RELAXED);
+	__atomic_store_n(&sosc_ruby_stacks, false, __ATOMIC_RELEASE);
+}
+
+// ---- the way in ----------------------------------------------------------------------
+
+static bool look_up(void *to, const char *name)
+{
+	uint64_t addr = sosc_function_of(interpreter, name);
+
+	memcpy(to, &addr, sizeof(addr));
+	return addr != 0;
+}
+
+#define NEEDED(name) look_up(&rb.name, #name)
+
+static bool has_functions(void)
+{
+	return NEEDED(ruby_native_thread_p) && NEEDED(ruby_thread_has_gvl_p) &&
+	       NEEDED(rb_during_gc) && NEEDED(rb_profile_frames) && NEEDED(rb_profile_frame_path) &&
+	       NEEDED(rb_profile_frame_label) && NEEDED(rb_string_value_ptr) &&
+	       NEEDED(rb_iseq_line_no) && NEEDED(rb_cObject) && NEEDED(ruby_version);
+}
+
+static uint64_t size_for(uint32_t version)
+{
+	for (uint32_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
+		if (sizes[i].version == version)
+			return sizes[i].frame_size;
+	return 0;
+}
+
+// A variable of the program's own start is at the same place of each thread, and in memory that a
+// thread has from its first instruction on. One that is not would have to be asked for by a
+// function that may allocate.
+static bool find_context(void)
+{
+	void *(*get_addr)(uint64_t index) = NULL;
+	uint64_t index, tp = sosc_thread_pointer();
+
+	if (NEEDED(ruby_current_execution_context_ptr))
+		return true;
+	if (!sosc_first_tls((uint64_t)rb.rb_profile_frames, CODE_MAX, &index, &rb.context))
+		return false;
+	if (!index)
+		return rb.context < 0 && rb.context >= -STATIC_TLS_MAX;
+	for (uint32_t i = 0; i < sosc_loaded_count && !get_addr; i++)
+		if (sosc_loaded[i].map && sosc_loaded[i].ns == interpreter->ns)
+			get_addr = (void *)sosc_function_of(&sosc_loaded[i], "__tls_get_addr");
+	if (!get_addr)
+		return false;
+	rb.context = (int64_t)((uint64_t)get_addr(index) - tp);
+	return rb.context < 0 && rb.context >= -STATIC_TLS_MAX;
+}
+
+// Its version is known when its image is there, its variables when it has begun.
+static void prepare(void)
+{
+	if (__atomic_exchange_n(&preparing, 1, __ATOMIC_ACQUIRE))
+		return;
+	if (!has_functions()) {
+		refuse(SOSC_RUBY_NO_FUNCTION);
+	} else if (*rb.rb_cObject && rb.ruby_native_thread_p()) {
+		rb.frame_size = size_for(sosc_ruby_version(rb.ruby_version));
+		if (!rb.frame_size)
+			refuse(SOSC_RUBY_NO_LAYOUT);
+		else if (!find_context())
+			refuse(SOSC_RUBY_NO_CONTEXT);
+		else
+			__atomic_store_n(&is_ready, true, __ATOMIC_RELEASE);
+	}
+	__atomic_store_n(&preparing, 0, __ATOMIC_RELEASE);
+}
+
+// The thread's own execution context, where it holds the GVL; else NULL.
+static const uint64_t *own_context(void)
+{
+	const uint64_t *context;
+
+	if (rb.ruby_current_execution_context_ptr) {
+		if (!rb.ruby_native_thread_p() || !rb.ruby_thread_has_gvl_p())
+			return NULL;
+		context = (const uint64_t *)__atomic_load_n(rb.ruby_current_execution_context_ptr,
+							    __ATOMIC_RELAXED);
+	} else {
+		context = *(const uint64_t **)(sosc_thread_pointer() + (uint64_t)rb.context);
+		if (context && !rb.ruby_thread_has_gvl_p())
+			return NULL;
+	}
+	// while objects are moved, a frame may lead to where its code was
+	return context && !rb.rb_during_gc() ? context : NULL;
+}
+
+// ---- code ----------------------------------------------------------------------------
+
+struct text {
+	const char *data;
+	uint32_t size;
+};
+
+static bool find_text(sosc_value string, struct text *text)
+{
+	volatile sosc_value value = string;
+
+	if (!string || string & 7 || sosc_ruby_kind(string) != KIND_STRING)
+		return false;
+	text->data = rb.rb_string_value_ptr(&value);
+	return text->data != NULL;
+}
+
+static bool is_text(const struct text *text, const uint8_t *copy, uint32_t size)
+{
+	for (uint32_t i = 0; i < size; i++)
+		if ((uint8_t)text->data[i] != copy[i])
+			return false;
+	return !text->data[size] || size == TEXT_MAX;
+}
+
+static bool is_copy(uint32_t number, const struct text *path, const struct text *label)
+{
+	const struct sosc_code *copy = sosc_stack_code_at(number);
+	const uint8_t *texts = (const void *)(copy + 1);
+
+	return copy && is_text(path, texts, copy->file_size) &&
+	       is_text(label, texts + copy->file_size, copy->name_size);
+}
+
+static uint32_t measure(struct text *text, uint32_t hash)
+{
+	uint32_t i = 0;
+
+	for (; i < TEXT_MAX && text->data[i]; i++)
+		hash = hash * 33 + (uint8_t)text->data[i];
+	text->size = i;
+	return hash;
+}
+
+static __attribute__((noinline)) uint32_t copy_of(const struct text *path, const struct text *label)
+{
+	struct {
+		struct sosc_code code;
+		uint8_t texts[2 * TEXT_MAX];
+	} copy;
+
+	copy.code = (struct sosc_code){.file_size = path->size, .name_size = label->size};
+	memcpy(copy.texts, path->data, path->size);
+	memcpy(copy.texts + path->size, label->data, label->size);
+	return sosc_stack_code(&copy.code, SOSC_CODE_RUBY);
+}
+
+// Two threads that make a copy of the same code at once make two.
+static uint32_t find_number(struct text *path, struct text *label)
+{
+	uint32_t hash = measure(label, measure(path, 5381)), number = 0;
+
+	for (uint32_t i = 0; i < KNOWN_TRIED; i++) {
+		uint64_t *place = &known[(hash + i) & ((1 << KNOWN_BITS) - 1)];
+		uint64_t there = __atomic_load_n(place, __ATOMIC_ACQUIRE);
+
+		if (there && there >> 32 == hash && is_copy((uint32_t)there, path, label))
+			return (uint32_t)there;
+		if (there)
+			continue;
+		if (!number)
+			number = copy_of(path, label);
+		if (!number ||
+		    __atomic_compare_exchange_n(place, &there, (uint64_t)hash << 32 | number, false,
+						__ATOMIC_RELEASE, __ATOMIC_RELAXED))
+			break;
+	}
+	return number;
+}
+
+// The number of the copy of what a code says of itself, 0: there is no room for it.
+static uint32_t number_of(sosc_value code)
+{
+	struct text path, label;
+	uint32_t *entry, number;
+
+	if (!find_text(rb.rb_profile_frame_path(code), &path) ||
+	    !find_text(rb.rb_profile_frame_label(code), &label))
+		return 0;
+	entry = &seen[((uint64_t)path.data * 3 ^ (uint64_t)label.data) * 0x9e3779b97f4a7c15ull >>
+		      (64 - SEEN_BITS)];
+	number = __atomic_load_n(entry, __ATOMIC_ACQUIRE);
+	if (number && is_copy(number, &path, &label))
+		return number;
+	number = find_number(&path, &label);
+	__atomic_store_n(entry, number, __ATOMIC_RELEASE);
+	return number;
+}
+
+// ---- frames ----------------------------------------------------------------------------
+
+static bool is_code(sosc_value value)
+{
+	uint64_t flags = value && !(value & 7) ? sosc_ruby_flags(value) : 0;
+
+	return (flags & SOSC_RUBY_KIND) == KIND_IMEMO &&
+	       (flags >> IMEMO_SHIFT & IMEMO_MASK) == IMEMO_CODE;
+}
+
+// The line that a frame is in: behind its instruction is where it goes on.
+static uint32_t line_of(const uint64_t *frame)
+{
+	const uint64_t *body = (const uint64_t *)((const uint64_t *)frame[FRAME_CODE])[CODE_BODY];
+	uint64_t at = (frame[FRAME_PC] - body[BODY_CODE]) / 8;
+
+	if (at > ((const uint32_t *)body)[BODY_SIZE])
+		return 0;
+	return rb.rb_iseq_line_no(frame[FRAME_CODE], at ? at - 1 : 0);
+}
+
+struct walk {
+	uint64_t at, end; // control frames
+};
+
+// The outermost frame is none: a context begins with it. While that is made or taken down, it has
+// no frames.
+static bool begin(struct walk *walk, const uint64_t *context)
+{
+	uint64_t low = context[CONTEXT_STACK], size = context[CONTEXT_SIZE];
+
+	walk->at = context[CONTEXT_FRAME];
+	walk->end = low + 8 * size - rb.frame_size;
+	return low && size < STACK_MAX && walk->at >= low && walk->at <= walk->end &&
+	       (walk->end - walk->at) % rb.frame_size == 0;
+}
+
+// The next one that runs code of Ruby's, from the innermost on; NULL: there is none, or it is none.
+static const uint64_t *next(struct walk *walk, uint64_t *flags)
+{
+	for (; walk->at < walk->end; walk->at += rb.frame_size) {
+		const uint64_t *frame = (const uint64_t *)walk->at;
+		uint64_t environment = frame[FRAME_ENVIRONMENT];
+
+		if (!environment || environment & 7)
+			return NULL;
+		*flags = *(const uint64_t *)environment;
+		if (*flags & FLAG_C || !frame[FRAME_PC])
+			continue;
+		walk->at += rb.frame_size;
+		return is_code(frame[FRAME_CODE]) ? frame : NULL;
+	}
+	return NULL;
+}
+
+static bool is_same(const uint64_t *frame, sosc_value value, int line)
+{
+	// what is no code is the method that it belongs to
+	return line_of(frame) == (uint32_t)line && (!is_code(value) || value == frame[FRAME_CODE]);
+}
+
+// Whether Ruby has the same frames, besides those of C and of code that has not begun: where it has
+// not, its structs are others.
+static bool is_right(const uint64_t *context)
+{
+	sosc_value values[SOSC_BLOCK_FRAMES];
+	int lines[SOSC_BLOCK_FRAMES];
+	int count = rb.rb_profile_frames(0, SOSC_BLOCK_FRAMES, values, lines), i = 0;
+	const uint64_t *frame;
+	struct walk walk;
+	uint64_t flags;
+
+	if (!begin(&walk, context))
+		return false;
+	while ((frame = next(&walk, &flags))) {
+		while (i < count && !is_same(frame, values[i], lines[i]))
+			i++;
+		if (i++ == count)
+			return count == SOSC_BLOCK_FRAMES;
+	}
+	return walk.at >= walk.end;
+}
+
+/**
+ * Store the frames of Ruby that this thread is in, the innermost first, as stacks have them
+ * (SOSC_FRAME_PYTHON). Return how many: at most @room; 0 where it does not hold the GVL, or collects
+ * garbage.
+ */
+uint32_t sosc_ruby_stack(uint64_t *frames, uint32_t room, bool sealed)
+{
+	const uint64_t *context, *frame;
+	uint64_t flags = 0;
+	struct walk walk;
+	uint32_t count = 0;
+
+	if (!__atomic_load_n(&is_ready, __ATOMIC_ACQUIRE)) {
+		if (!sealed)
+			prepare();
+		if (!__atomic_load_n(&is_ready, __ATOMIC_ACQUIRE))
+			return 0;
+	}
+	context = own_context();
+	if (!context || !begin(&walk, context))
+		return 0;
+	for (int i = 0; i < LOOK_MAX && count < room && (frame = next(&walk, &flags)); i++) {
+		uint64_t line;
+
+		if (!is_sure) {
+			is_sure = is_right(context);
+			if (!is_sure) {
+				refuse(SOSC_RUBY_WRONG);
+				return 0;
+			}
+		}
+		line = line_of(frame) & ((1u << (SOSC_FRAME_INSTR_BITS - 1)) - 1);
+		frames[count++] = 1ull << SOSC_FRAME_PYTHON |
+				  (uint64_t)!!(flags & FLAG_FINISH) << SOSC_FRAME_ENTRY |
+				  line << SOSC_FRAME_INSTR | number_of(frame[FRAME_CODE]);
+	}
+	return count;
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * The frames of Ruby in the stacks of blocks.
+ */
+#ifndef SOSC_RUBYSTACK_H
+#define SOSC_RUBYSTACK_H
+
+#include "agent.h"
+
+#pragma GCC visibility push(hidden)
+
+struct sosc_blocks;
+struct sosc_loaded;
+
+extern bool sosc_ruby_stacks; // there is an interpreter that can be read
+
+void sosc_ruby_stacks_start(struct sosc_blocks *own);
+void sosc_ruby_stacks_see(const struct sosc_loaded *image);
+void sosc_ruby_stacks_forget(const struct sosc_loaded *image);
+uint32_t sosc_ruby_stack(uint64_t *frames, uint32_t room, bool sealed);
+
+// code_x86_64_tls.c
+bool sosc_first_tls(uint64_t code, uint32_t size, uint64_t *index, int64_t *offset);
+
+#pragma GCC visibility pop
+
+#endif
