@@ -16,7 +16,7 @@ from soscope.model.image import TracedImage
 from soscope.model.slot import TracedSlot
 
 if TYPE_CHECKING:
-    from soscope.instruments.trace.outcome import Stats
+    from soscope.model.stats import Stats
     from soscope.recording.calls import Calls
     from soscope.recording.columns import Columns
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from soscope.control import outcome as session
 from soscope.model.image import IMAGE_LATE, IMAGE_UNREADABLE, IMAGE_WRITE_REFUSED, TracedImage
 from soscope.model.slot import TracedSlot
+from soscope.model.stats import Stats, add
 from soscope.select.filter import Selection
 
 STOPPED_CUT = "cut"  # a recording that ends in the middle: damaged, or soscope was killed
@@ -19,10 +20,6 @@ _NOT_WHOLE = IMAGE_LATE | IMAGE_UNREADABLE | IMAGE_WRITE_REFUSED
 
 # What gives pointers away that are then called through no slot.
 DLSYM = frozenset({"dlsym", "dlvsym"})
-
-# slot index -> (calls, returns, errors, total, min, max), times in ticks of the clock
-Cell = tuple[int, int, int, int, int, int]
-Stats = dict[int, Cell]
 
 
 class TraceProgramOutcome(session.ProgramOutcome):
@@ -158,7 +155,7 @@ def _merge(run: TraceProgramOutcome, into: TraceProgramOutcome, places: dict[obj
     for index, stats in (run.stats or {}).items():
         if into.stats is not None and index in index_of:
             at = index_of[index]
-            into.stats[at] = _sum(into.stats.get(at), stats)
+            into.stats[at] = add(into.stats.get(at), stats)
     size = max(len(run.rules_matched), len(into.rules_matched))
     into.rules_matched = [
         sum(matched[at] for matched in (run.rules_matched, into.rules_matched) if at < len(matched))
@@ -169,25 +166,6 @@ def _merge(run: TraceProgramOutcome, into: TraceProgramOutcome, places: dict[obj
     into.errno_known &= run.errno_known
     into.exits_known &= run.exits_known
     into.cut += run.cut
-
-
-def _sum(cell: Cell | None, other: Cell) -> Cell:
-    """Add two cells of statistics; who has no returns has no shortest call either."""
-    if cell is None:
-        return other
-    calls, returns, errors, total, least, most = cell
-    if returns and other[1]:
-        least = min(least, other[4])
-    elif other[1]:
-        least = other[4]
-    return (
-        calls + other[0],
-        returns + other[1],
-        errors + other[2],
-        total + other[3],
-        least,
-        max(most, other[5]),
-    )
 
 
 class TraceOutcome(session.Outcome):

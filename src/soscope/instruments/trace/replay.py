@@ -12,12 +12,12 @@ from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.outcome import (
     STOPPED_CUT,
     MergedPrograms,
-    Stats,
     TraceOutcome,
     TraceProgramOutcome,
 )
 from soscope.instruments.trace.settings import INSTRUMENTS, MODE_TRACE
 from soscope.model.call import calls_in
+from soscope.model.stats import Stats
 from soscope.prototypes import load
 from soscope.recording.names import RecordedProgram
 from soscope.recording.reader import RecordingFile
