@@ -15,10 +15,11 @@ def run(invocation: Invocation) -> int:
 
     # --help and usage errors need none of these
     from soscope.cli import listeners
+    from soscope.cli.tabled import summarize
     from soscope.instruments.trace.files import file_at
     from soscope.instruments.trace.outcome import STOPPED_CUT
     from soscope.instruments.trace.replay import Replay
-    from soscope.instruments.trace.settings import MODE_SUMMARY
+    from soscope.instruments.trace.settings import MODE_SUMMARY, MODE_TRACE
     from soscope.report.output import STDOUT, Output
     from soscope.report.trace.notes import notes
 
@@ -31,13 +32,21 @@ def run(invocation: Invocation) -> int:
                 raise UsageError("-o names the recording itself")
             output.begin()
             mode = MODE_SUMMARY if options.summary else replay.mode
+            both = options.both and mode == MODE_TRACE
             listener = listeners.make(
-                mode, output, options.display, json=options.json, injected=replay.injected
+                mode,
+                output,
+                options.display,
+                json=options.json,
+                injected=replay.injected,
+                table=options.table,
             )
             if options.summary:
-                outcome = replay.summarize(listener)
+                outcome = replay.summarize(listener, durations=options.table.needs_durations)
             else:
                 outcome = replay.run(listener, lambda: output.is_open)
+            if both and output.is_open:
+                summarize(options.path, output, options.display, options.table, json=False)
         finally:
             output.close()
     finally:

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+from soscope.errors import UsageError
 from soscope.options.display import DEBUG, DISPLAY, display_from
+from soscope.options.summary import SUMMARY, given, table_from
 from soscope.options.table import VALUE, Option
 from soscope.options.verb import Verb
 from soscope.report.trace.display import Display
+from soscope.report.trace.tablesettings import TableSettings
 
 USAGE = "soscope report [options] FILE"
 
@@ -38,9 +41,12 @@ exit status: 0 fine, 1 the recording is damaged or not complete, 2 wrong usage.
 
 
 class ReportOptions:
-    """What `soscope report` was told: the file and how to show it; `summary`: as a table."""
+    """What `soscope report` was told: the file and how to show it.
 
-    __slots__ = ("debug", "display", "json", "output", "path", "summary")
+    `summary`: as a table, which `table` says more of; `both`: the calls, then the table.
+    """
+
+    __slots__ = ("both", "debug", "display", "json", "output", "path", "summary", "table")
 
     def __init__(
         self,
@@ -48,6 +54,8 @@ class ReportOptions:
         display: Display,
         *,
         summary: bool,
+        both: bool,
+        table: TableSettings,
         output: str | None,
         json: bool,
         debug: bool,
@@ -55,6 +63,8 @@ class ReportOptions:
         self.path = path
         self.display = display
         self.summary = summary
+        self.both = both
+        self.table = table
         self.output = output
         self.json = json
         self.debug = debug
@@ -67,9 +77,19 @@ OPTIONS = [
         "--summary",
         dest="summary",
         group="what to show",
+        rivals="mode",
         help="a table of calls, times and errors instead of the calls",
     ),
+    Option(
+        "-C",
+        "--summary-too",
+        dest="both",
+        group="what to show",
+        rivals="mode",
+        help="the calls, and behind them the table of -c",
+    ),
     *DISPLAY,
+    *SUMMARY,
     Option(
         "-o",
         "--output",
@@ -99,10 +119,17 @@ make_parser = VERB.make_parser
 def parse(arguments: list[str]) -> ReportOptions:
     """Parse the words behind `soscope report`. Raises UsageError, or SystemExit for help."""
     values, (path,) = VERB.read(arguments)
+    if values.both and values.json:
+        raise UsageError(
+            "-C and --json: calls are JSON Lines, and a table is one document",
+            hint="--json for the calls, -c --json for the table",
+        )
     return ReportOptions(
         path,
         display_from(values),
-        summary=values.summary,
+        summary=values.summary or (not values.both and given(values) is not None),
+        both=values.both,
+        table=table_from(values),
         output=values.output,
         json=values.json,
         debug=values.debug,

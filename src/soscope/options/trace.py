@@ -10,10 +10,12 @@ from soscope.instruments.trace.settings import TraceSettings
 from soscope.options.display import DEBUG, DISPLAY, display_from
 from soscope.options.process import pids_option
 from soscope.options.selection import selection_options
+from soscope.options.summary import SUMMARY, given, table_from
 from soscope.options.table import COUNT, VALUE, Option, Values, names
 from soscope.options.units import parse_duration, parse_size, size_text
 from soscope.options.verb import CommandVerb
 from soscope.report.trace.display import Display
+from soscope.report.trace.tablesettings import TableSettings
 
 USAGE = "soscope trace [options] {[--] COMMAND [ARGUMENT...] | -p PID}"
 
@@ -77,10 +79,19 @@ class TraceOptions:
     `settings` is for the instrument, `display` for the report. `output` is the argument
     of -o (None: standard error), `json` asks for JSON, `prints` says whether anything but
     notes is to be printed: --record alone prints nothing. `separately`: each process has a file
-    of its own.
+    of its own. `table` is for the table of -c; `shows_both`: the calls are shown before it (-C).
     """
 
-    __slots__ = ("display", "json", "output", "prints", "separately", "settings")
+    __slots__ = (
+        "display",
+        "json",
+        "output",
+        "prints",
+        "separately",
+        "settings",
+        "shows_both",
+        "table",
+    )
 
     def __init__(
         self,
@@ -91,6 +102,8 @@ class TraceOptions:
         json: bool,
         prints: bool,
         separately: bool,
+        table: TableSettings,
+        shows_both: bool,
     ) -> None:
         self.settings = trace
         self.display = display
@@ -98,6 +111,14 @@ class TraceOptions:
         self.json = json
         self.prints = prints
         self.separately = separately
+        self.table = table
+        self.shows_both = shows_both
+
+    @property
+    def tables_calls(self) -> bool:
+        """Say whether the table is made of calls that are recorded, one by one."""
+        counted = self.settings.mode == settings.MODE_TRACE
+        return counted and (self.shows_both or self.table.needs_durations)
 
 
 _WHICH = "which calls"
@@ -135,6 +156,14 @@ OPTIONS = [
         help="calls, errors and times by function",
     ),
     Option(
+        "-C",
+        "--summary-too",
+        dest="both",
+        group=_WHAT,
+        rivals="mode",
+        help="the calls, and at the end the table of -c",
+    ),
+    Option(
         "--count-only",
         dest="count_only",
         group=_WHAT,
@@ -158,6 +187,7 @@ OPTIONS = [
         help="stop recording after TIME; the command goes on",
     ),
     *DISPLAY,
+    *SUMMARY,
     Option(
         "-o",
         "--output",
@@ -219,14 +249,16 @@ def parse(arguments: list[str]) -> TraceOptions:
     pids = [pid for some in values.pids for pid in some]
     check_target(pids, command, usage=USAGE)
     check_sizes(values)
+    table = table_from(values)
+    check_table(values)
     mode = settings.MODE_TRACE
-    if values.summary:
+    if values.summary and not table.needs_durations:  # which the agent does not keep
         mode = settings.MODE_SUMMARY
     elif values.count_only:
         mode = settings.MODE_COUNT
     separately = values.follow > 1
     if separately:
-        _check_separate(values.output, mode)
+        _check_separate(values.output, tables=values.summary or values.both or values.count_only)
     prints = values.record is None or values.output is not None
     return TraceOptions(
         TraceSettings(
@@ -244,7 +276,7 @@ def parse(arguments: list[str]) -> TraceOptions:
             when_full=values.when_full or ("drop" if pids else "block"),
             record=values.record,
             pids=pids,
-            wants_events=prints and mode == settings.MODE_TRACE,
+            wants_events=prints and mode == settings.MODE_TRACE and not values.summary,
             debug=values.debug,
         ),
         display_from(values, several=len(pids) > 1),
@@ -252,6 +284,8 @@ def parse(arguments: list[str]) -> TraceOptions:
         json=values.json,
         prints=prints,
         separately=separately,
+        table=table,
+        shows_both=values.both,
     )
 
 
@@ -270,9 +304,25 @@ def check_target(pids: list[int], command: list[str], *, usage: str) -> None:
         raise UsageError("-p PID and a command are two things to trace", hint=f"usage: {usage}")
 
 
-def _check_separate(output: str | None, mode: str) -> None:
+def check_table(values: Values) -> None:
+    """Make sure that there is a table where something is said of it."""
+    option = given(values)
+    if option and not (values.summary or values.both or values.count_only):
+        raise UsageError(
+            f"{option} is about the table at the end", hint="add -c, or -C for calls and table"
+        )
+    if values.count_only and table_from(values).needs_durations:
+        raise UsageError(f"{option} is about times, and --count-only takes none", hint="use -c")
+    if values.both and values.json:
+        raise UsageError(
+            "-C and --json: calls are JSON Lines, and a table is one document",
+            hint="--json --record FILE, then soscope report -c --json FILE",
+        )
+
+
+def _check_separate(output: str | None, *, tables: bool) -> None:
     """Make sure that -ff has something to write for each process, and where to."""
-    if mode != settings.MODE_TRACE:
+    if tables:
         raise UsageError(
             "-ff is for calls, and a table is that of all processes", hint="-f follows children"
         )

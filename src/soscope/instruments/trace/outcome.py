@@ -33,12 +33,16 @@ class TraceProgramOutcome(session.ProgramOutcome):
     filter. `slots_left` counts function slots that nobody asked for, `loader_refused` says
     that images loaded later were not seen, `errno_known` that errno could be read, `exits_known`
     that calls could be seen to return.
-    `cut` counts images and slots for which there was no room: see `without_room`.
+    `cut` counts images and slots for which there was no room: see `without_room`. `durations`
+    are those of the returns, by slot and class (`recording.durations`), where somebody asked.
+    `call_ticks` is what a call of `stats` cost its caller, as the agent has measured; 0: not known.
     """
 
     __slots__ = (
+        "call_ticks",
         "counts",
         "cut",
+        "durations",
         "errno_known",
         "exits_known",
         "loader_refused",
@@ -65,6 +69,8 @@ class TraceProgramOutcome(session.ProgramOutcome):
         errno_known: bool = True,
         exits_known: bool = True,
         cut: int = 0,
+        durations: dict[int, dict[int, int]] | None = None,
+        call_ticks: int = 0,
     ) -> None:
         super().__init__(index, path, images)
         self.slots = slots
@@ -77,6 +83,8 @@ class TraceProgramOutcome(session.ProgramOutcome):
         self.errno_known = errno_known
         self.exits_known = exits_known
         self.cut = cut
+        self.durations = durations
+        self.call_ticks = call_ticks
 
     @property
     def without_room(self) -> dict[int, int]:
@@ -156,6 +164,11 @@ def _merge(run: TraceProgramOutcome, into: TraceProgramOutcome, places: dict[obj
         if into.stats is not None and index in index_of:
             at = index_of[index]
             into.stats[at] = add(into.stats.get(at), stats)
+    for index, classes in (run.durations or {}).items():
+        if into.durations is not None and index in index_of:
+            there = into.durations.setdefault(index_of[index], {})
+            for each, returns in classes.items():
+                there[each] = there.get(each, 0) + returns
     size = max(len(run.rules_matched), len(into.rules_matched))
     into.rules_matched = [
         sum(matched[at] for matched in (run.rules_matched, into.rules_matched) if at < len(matched))
@@ -166,6 +179,7 @@ def _merge(run: TraceProgramOutcome, into: TraceProgramOutcome, places: dict[obj
     into.errno_known &= run.errno_known
     into.exits_known &= run.exits_known
     into.cut += run.cut
+    into.call_ticks = max(into.call_ticks, run.call_ticks)
 
 
 class TraceOutcome(session.Outcome):

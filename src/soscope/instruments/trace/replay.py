@@ -68,15 +68,13 @@ class Replay:
         listener.end(outcome)
         return outcome
 
-    def summarize(self, listener: Listener) -> TraceOutcome:
-        """Hand the outcome alone to `listener`, with the statistics of all calls."""
-        listener.begin(load(), self.selection)
-        stats = None
-        if self.mode == MODE_TRACE:
-            from soscope.recording.reduce import stats_of
+    def summarize(self, listener: Listener, *, durations: bool = False) -> TraceOutcome:
+        """Hand the outcome alone to `listener`, with the statistics of all calls.
 
-            stats = stats_of(self.recording)
-        outcome = self.outcome(None, stats)
+        `durations`: also how many took how long, as far as single calls were recorded.
+        """
+        listener.begin(load(), self.selection)
+        outcome = self.outcome(None, *self._reduced(durations=durations))
         listener.end(outcome)
         return outcome
 
@@ -97,8 +95,32 @@ class Replay:
         except SoscopeError:  # another version wrote it, or it is damaged
             return compile_selection([], ["all"])
 
-    def outcome(self, calls: int | None, stats: dict[int, Stats] | None = None) -> TraceOutcome:
-        """Return what came of the trace; `stats` are those of the calls, in ns, by program."""
+    def _reduced(
+        self, *, durations: bool
+    ) -> tuple[dict[int, Stats] | None, dict[int, dict[int, dict[int, int]]] | None]:
+        """Return statistics and durations of single calls; None: see `summarize`."""
+        if self.mode != MODE_TRACE:
+            return None, None
+        from soscope.recording.reduce import stats_of
+
+        if not durations:
+            return stats_of(self.recording), None
+        from soscope.recording.durations import Durations
+
+        found: dict[int, Durations] = {}
+        stats = stats_of(self.recording, durations=found)
+        return stats, {program: table.rows() for program, table in found.items()}
+
+    def outcome(
+        self,
+        calls: int | None,
+        stats: dict[int, Stats] | None = None,
+        durations: dict[int, dict[int, dict[int, int]]] | None = None,
+    ) -> TraceOutcome:
+        """Return what came of the trace; `stats` are those of the calls, in ns, by program.
+
+        `durations` are those of the returns, by program, slot and class.
+        """
         recording = self.recording
         end = recording.end or {}
         why = recording.why
@@ -113,7 +135,7 @@ class Replay:
             self.selection,
             status=_number(end.get("status")),
             signal=_number(end.get("signal")),
-            programs=self.programs(stats),
+            programs=self.programs(stats, durations),
             calls=calls,
             dropped=recording.losses.messages(),
             stopped=stopped,
@@ -121,13 +143,19 @@ class Replay:
             untraced=_untraced(end.get("untraced")),
         )
 
-    def programs(self, stats: dict[int, Stats] | None = None) -> list[TraceProgramOutcome]:
-        """Return what is known of each program; `stats` are those of its calls, in ns."""
+    def programs(
+        self,
+        stats: dict[int, Stats] | None = None,
+        durations: dict[int, dict[int, dict[int, int]]] | None = None,
+    ) -> list[TraceProgramOutcome]:
+        """Return what is known of each program; the rest as for `outcome`."""
         merged = MergedPrograms()
         for program in self.recording.programs.all():
             outcome = self._program(program)
             if stats is not None:
                 outcome.stats, outcome.ns_per_tick = stats.get(program.index, {}), 1.0
+            if durations is not None:
+                outcome.durations = durations.get(program.index, {})
             merged.add(outcome)
         return merged.all()
 
@@ -135,19 +163,21 @@ class Replay:
         matched = _rules_matched(program.facts)
         if self.injected is not None:  # those of the filter that it had, which is another one
             matched = [1] * len(self.selection.words)
+        stats = self.recording.stats.get(program.index)
         return TraceProgramOutcome(
             program.index,
             program.path,
             list(program.images().values()),
             program.slots(),
             counts=self.recording.counts.get(program.index),
-            stats=self.recording.stats.get(program.index),
+            stats=stats,
             ns_per_tick=self.recording.clock.rate,
             rules_matched=matched,
             slots_left=program.fact("slots_left"),
             loader_refused=program.fact("loader_hook") == layout.LOADER_REFUSED,
             errno_known=bool(program.fact("agent_flags") & layout.AGENT_ERRNO),
             exits_known=not program.fact("agent_flags") & layout.AGENT_NO_EXITS,
+            call_ticks=0 if stats is None else program.fact("cost_outer"),
         )
 
 
