@@ -57,6 +57,8 @@ def run(invocation: Invocation) -> int:
         reason = (output.error.strerror or "").lower()
         note(f"cannot write {output.name}: {reason}; {output.lost:,} lines are missing")
         return 1
+    if not options.display.quiet and options.table.needs_durations and not replay.has_calls:
+        note("no durations of single calls: they were counted (-c), and not recorded")
     for line in notes(outcome, options.display):
         note(line)
     if replay.injected is not None and not options.display.quiet:

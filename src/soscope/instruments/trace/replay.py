@@ -47,6 +47,11 @@ class Replay:
         self.has_several = len(self._words("processes")) > 1
         self.injected = self._injected()
 
+    @property
+    def has_calls(self) -> bool:
+        """Say whether calls were recorded, one by one."""
+        return self.mode == MODE_TRACE
+
     def close(self) -> None:
         """Close the file."""
         self.recording.close()
