@@ -57,8 +57,8 @@ static void call(struct sosc_cell *cell, uint64_t ticks, uint64_t result)
 	sosc_stats_slow(cell);
 	parked = sosc_park_slow(cell, thread, (uint64_t)&frame.regs.ret);
 	CHECK(parked);
-	*parked = (struct sosc_parked){(uint64_t)&frame.regs.ret, (uint64_t)cell, 1000 - thread->overhead,
-				       thread->done};
+	*parked = (struct sosc_parked){(uint64_t)&frame.regs.ret, (uint64_t)cell,
+				       1000 - thread->overhead, thread->done};
 	frame.regs.r11 = code;
 	sosc_stats_exit(&frame.regs, 1000 + ticks);
 	CHECK(!sosc_parked_find(thread, (uint64_t)&frame.regs.ret, (uint64_t)cell));
@@ -168,7 +168,8 @@ static void selves(void)
 	// another thread's, in a table that they share: no more than all of it
 	enters(0, 7, 5000);
 	sosc_parked_find(sosc_thread_self(), (uint64_t)&frames[0].regs.ret,
-			 (uint64_t)&sosc_cells[7])->b += 1000;
+			 (uint64_t)&sosc_cells[7])
+		->b += 1000;
 	leaves(0, 5030);
 	takes(7, 30, 30);
 }
