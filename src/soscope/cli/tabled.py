@@ -51,13 +51,13 @@ def run_with_table(
 def _add_table(path: str, outcome: TraceOutcome, options: TraceOptions, output: Output) -> None:
     """Write the table; nothing that is wrong with the recording changes how the trace ends."""
     try:
-        found = summarize(path, output, options.display, options.table, json=options.json)
+        reduced = summarize(path, output, options.display, options.table, json=options.json)
     except SoscopeError as error:
         outcome.remarks.append(f"no table of the calls: {error.message}")
         return
     if outcome.calls is None:
         outcome.calls = sum(
-            cell[0] for program in found.programs for cell in (program.stats or {}).values()
+            cell[0] for program in reduced.programs for cell in (program.stats or {}).values()
         )
 
 

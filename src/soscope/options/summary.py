@@ -45,7 +45,6 @@ SUMMARY = [
         dest="sort",
         kind=VALUE,
         metavar="KEY",
-        default="",
         convert=parse_column,
         group=_GROUP,
         help="order of the rows: seconds (usual), total, calls, errors, min, max, name, …",
@@ -55,7 +54,6 @@ SUMMARY = [
         dest="by",
         kind=VALUE,
         metavar="WHAT",
-        default="",
         choices=names.GROUPS,
         group=_GROUP,
         help="a row for each symbol, image that is called, or caller and symbol",
@@ -100,8 +98,8 @@ SUMMARY = [
 def table_from(values: Values) -> TableSettings:
     """Return what the options of the table say."""
     return TableSettings(
-        sort=values.sort,
-        by=values.by,
+        sort=values.sort or "",
+        by=values.by or "",
         columns=values.columns,
         top=values.top,
         inclusive=values.inclusive,

@@ -35,15 +35,15 @@ class Durations:
 
     def add(self, slots: Integers, ns: Integers) -> None:
         """Add calls that took so long; what took less than nothing took nothing."""
-        found, counts = np.unique(
+        keys, counts = np.unique(
             slots * CLASSES + classes_of(np.maximum(ns, 0)), return_counts=True
         )
-        for slot in np.unique(found // CLASSES).tolist():
-            first, last = np.searchsorted(found, (slot * CLASSES, (slot + 1) * CLASSES))
+        for slot in np.unique(keys // CLASSES).tolist():
+            first, last = np.searchsorted(keys, (slot * CLASSES, (slot + 1) * CLASSES))
             row = self._rows.get(slot)
             if row is None:
                 row = self._rows[slot] = np.zeros(CLASSES, np.int64)
-            row[found[first:last] - slot * CLASSES] += counts[first:last]
+            row[keys[first:last] - slot * CLASSES] += counts[first:last]
 
     def rows(self) -> dict[int, dict[int, int]]:
         """Return how many calls there are of each class, by slot; classes without are left out."""

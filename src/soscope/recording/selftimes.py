@@ -32,14 +32,14 @@ def self_times(
     if own is None:
         own, late_own = _in_turn(entries, exits, spent, late, late_spent, before)
     else:
-        late_own = _late(_Sum(before, exits, own), late, late_spent)
+        late_own = _late(_ThreadSum(before, exits, own), late, late_spent)
     ends, owns = np.concatenate((exits, late_exits)), np.concatenate((own, late_own))
     thread.done += int(owns.sum())
     _begin(matched, before, ends, owns)
     return own, late_own
 
 
-class _Sum:
+class _ThreadSum:
     """A thread's sum as it grows in one window, by so much (`owns`) at each of some `exits`."""
 
     def __init__(self, before: int, exits: Integers, owns: Integers) -> None:
@@ -95,7 +95,7 @@ def _without_nested(
     return own if own.min() >= 0 else None
 
 
-def _late(total: _Sum, late: list[tuple[int, OpenCall]], spent: Integers) -> Integers:
+def _late(total: _ThreadSum, late: list[tuple[int, OpenCall]], spent: Integers) -> Integers:
     """Return the own time of calls of earlier windows, which end outside of all pairs."""
     own = np.zeros(len(late), np.int64)
     added = 0
@@ -145,7 +145,7 @@ def _begin(matched: Matched, before: int, exits: Integers, owns: Integers) -> No
         calls += some
     calls = [call for call in calls if call.done is None]
     if calls:
-        total = _Sum(before, exits, owns)
+        total = _ThreadSum(before, exits, owns)
         numbers = matched.run.numbers(slice(None))
         for call in calls:
             call.done = total.at(int(np.searchsorted(numbers, call.payload[0])))

@@ -112,9 +112,9 @@ class Replay:
             return stats_of(self.recording), None
         from soscope.recording.durations import Durations
 
-        found: dict[int, Durations] = {}
-        stats = stats_of(self.recording, durations=found)
-        return stats, {program: table.rows() for program, table in found.items()}
+        tables: dict[int, Durations] = {}
+        stats = stats_of(self.recording, durations=tables)
+        return stats, {program: table.rows() for program, table in tables.items()}
 
     def outcome(
         self,

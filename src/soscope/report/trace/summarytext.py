@@ -126,15 +126,15 @@ def _usual(settings: TableSettings, *, timed: bool, in_pairs: bool, compares: bo
     return [*columns, names.NAME]
 
 
-def _sorted(rows: list[SummaryRow], key: str, make: Callable[[str], Column]) -> list[SummaryRow]:
+def _sorted(rows: list[SummaryRow], name: str, make: Callable[[str], Column]) -> list[SummaryRow]:
     """Return the rows in the order of a column; those that are equal stay as they are."""
-    by = make(key)
-    if key in _BY_NAME:
+    by = make(name)
+    if name in _BY_NAME:
         return sorted(rows, key=by.text)
 
     def value(row: SummaryRow) -> float:
-        found = by.value(row)
-        return 1.0 if found is None else -found
+        key = by.value(row)
+        return 1.0 if key is None else -key
 
     return sorted(rows, key=value)
 
@@ -145,10 +145,10 @@ def _base(rows: list[SummaryRow], selection: Selection | None) -> Base | None:
         if word.option != "-e" or word.kind != layout.RULE_INCLUDE or word.symbol.is_any:
             continue
         pattern = compile_pattern(word.symbol)
-        found = [row for row in rows if pattern.matches(row.symbol.encode(errors="replace"))]
-        symbols = {row.symbol for row in found}
+        named = [row for row in rows if pattern.matches(row.symbol.encode(errors="replace"))]
+        symbols = {row.symbol for row in named}
         if symbols:
-            calls = sum(row.calls for row in found)
+            calls = sum(row.calls for row in named)
             return Base(symbols.pop(), calls) if len(symbols) == 1 else None
     return None
 
