@@ -194,7 +194,11 @@ def _cost(outcome: TraceOutcome) -> list[str]:
         own_ns += program.ns_per_tick * sum(cell[6] or 0 for cell in program.stats.values())
     if not calls:
         return []
-    ratio = f", {100 * cost_ns / own_ns:.3g} % of what they took themselves" if own_ns else ""
+    ratio = ""
+    if own_ns:
+        percent = 100 * cost_ns / own_ns
+        share = "less than 0.1 %" if percent < 0.1 else f"{percent:.3g} %"
+        ratio = f", {share} of what they took themselves"
     each = f"about {cost_ns / calls:.0f} ns a call"
     return [f"-c cost {each}, {_time(cost_ns)} in all{ratio}; the table's times are without it"]
 

@@ -295,6 +295,10 @@ def test_what_taking_times_has_cost_is_said_beside_what_the_calls_took() -> None
     made.programs = [timed]
     (line,) = [line for line in notes(made, Display()) if "cost" in line]
     assert line.startswith("-c cost about 30 ns a call, 24 us in all, 10 % of what they took")
+    timed.ns_per_tick = 50.0
+    timed.stats = {0: (1, 1, 0, 1 << 30, 1, 1 << 30, 1 << 30)}
+    (line,) = [line for line in notes(made, Display()) if "cost" in line]
+    assert "3 us in all, less than 0.1 % of what" in line
     timed.call_ticks = 0  # an agent that could not measure it
     assert not [line for line in notes(made, Display()) if "cost" in line]
     assert not notes(made, Display(quiet=True))
