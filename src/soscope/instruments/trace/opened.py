@@ -140,7 +140,7 @@ class Recording:
         return self._columns
 
     def summary(self) -> list[SummaryRow]:
-        """Return the rows of `soscope trace -c`: the most time first, then the most calls.
+        """Return the rows of `soscope trace -c`: the most time of their own first, then calls.
 
         Times are nanoseconds. Raises RecordingError.
 
