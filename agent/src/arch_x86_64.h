@@ -19,6 +19,7 @@ struct sosc_site;
 enum {
 	SOSC_REGISTER_ARGUMENTS = 6, // integers
 	SOSC_FLOAT_ARGUMENTS = 8, // in vector registers
+	SOSC_RESULT_WORDS = 8, // of all registers that results are in
 };
 
 struct sosc_regs { // as the handlers that call C save them, from rsp on
@@ -85,6 +86,20 @@ static inline void sosc_float_arguments(uint64_t to[SOSC_FLOAT_ARGUMENTS])
 	__asm__ volatile("fxsave64 %0" : "=m"(state));
 	for (int i = 0; i < SOSC_FLOAT_ARGUMENTS; i++)
 		memcpy(&to[i], state + 160 + 16 * i, 8);
+}
+
+/** All registers that a result can be in: rax, rdx, xmm0, xmm1, st0, st1 (psABI, 3.2.3). */
+static inline void sosc_results(const struct sosc_regs *regs, uint64_t to[SOSC_RESULT_WORDS])
+{
+	uint8_t state[512] __attribute__((aligned(16)));
+
+	__asm__ volatile("fxsave64 %0" : "=m"(state)); // as above; changes none of them
+	to[0] = regs->rax;
+	to[1] = regs->rdx;
+	for (int i = 0; i < 2; i++) {
+		memcpy(&to[2 + i], state + 160 + 16 * i, 8);
+		memcpy(&to[4 + 2 * i], state + 32 + 16 * i, 16);
+	}
 }
 
 // ---- frames (psABI, 3.6.2; the kernel's struct rt_sigframe) ------------------

@@ -318,6 +318,16 @@ void sosc_capture_measure(struct sosc_capture *capture, const struct sosc_op *at
 							    .kind = SOSC_DATA_BYTES,
 							    .item = SOSC_ITEM_ERRNO});
 			break;
+		case SOSC_OP_RESULT: // no other op wants floats then
+			sosc_results(capture->regs, capture->floats);
+			item = (struct sosc_item){.from = (uint64_t)capture->floats,
+						  .size = op->limit,
+						  .kind = SOSC_DATA_BYTES,
+						  .item = op->item};
+			if (item.size > sizeof(capture->floats))
+				item.size = sizeof(capture->floats);
+			sosc_capture_add(capture, item);
+			break;
 		case SOSC_OP_STRING:
 		case SOSC_OP_BYTES:
 		case SOSC_OP_WORD_AT:

@@ -30,6 +30,8 @@ struct sosc_item {
 
 _Static_assert(SOSC_COPIED_MAX % 8 == 0, "no padding");
 
+_Static_assert((int)SOSC_RESULT_WORDS <= (int)SOSC_FLOAT_ARGUMENTS, "they share their room");
+
 struct sosc_capture {
 	const struct sosc_regs *regs;
 	const struct sosc_thread *thread;
@@ -37,7 +39,7 @@ struct sosc_capture {
 	uint64_t words[SOSC_REGISTER_ARGUMENTS];
 	uint32_t before[SOSC_REGISTER_ARGUMENTS]; // exit: the int that each register led to at the entry
 	uint16_t known; // bit n: words[n], bit KEPT_INT + n: before[n]
-	uint64_t floats[SOSC_FLOAT_ARGUMENTS];
+	uint64_t floats[SOSC_FLOAT_ARGUMENTS]; // or all that a result can be in
 	uint64_t result;
 	int32_t error; // errno as the program has it
 	bool at_exit;

@@ -308,6 +308,8 @@ enum sosc_op_code {
 	SOSC_OP_WORD_AT = 6, // the 8 bytes that integer register .arg points to
 	SOSC_OP_FORMAT = 7, // printf format at .arg: also its strings and words
 	SOSC_OP_ERRNO = 8, // entry only: errno as it was, 4 bytes, item SOSC_ITEM_ERRNO
+	SOSC_OP_RESULT = 9, // exit only: .limit bytes of the registers that results are in:
+	// rax, rdx, low 8 bytes of xmm0, xmm1; st0, st1, each in 16
 };
 
 enum { SOSC_ARG_RESULT = 0xff }; // as sosc_op.arg at exit: the result

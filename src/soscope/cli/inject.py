@@ -39,7 +39,11 @@ def run(invocation: Invocation) -> int:
     if seed is None:
         seed = int.from_bytes(os.urandom(4), "little")
     inject = InjectInstrument(
-        options.rules, seed, follow=settings.follow, string_limit=settings.string_limit
+        options.rules,
+        seed,
+        follow=settings.follow,
+        string_limit=settings.string_limit,
+        files=settings.prototypes,
     )
     early = Early()
     output = Output.open(options.output)

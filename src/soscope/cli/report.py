@@ -23,7 +23,7 @@ def run(invocation: Invocation) -> int:
     from soscope.report.output import STDOUT, Output
     from soscope.report.trace.notes import notes
 
-    replay = Replay(options.path)
+    replay = Replay(options.path, options.prototypes)
     try:
         output = Output.open(options.output, STDOUT)
         options.display.several = replay.has_several

@@ -63,7 +63,7 @@ def signature_of(prototypes: Prototypes, name: str) -> CtypesSignature:
     known = prototypes.row(name)
     if known is None:
         raise HookError(f"{name}: no prototype: what it is called with is not known", hint=f"{_C}")
-    _, arguments, optionals, tail, result, _, _, declaration = known
+    _, arguments, optionals, tail, result, _, _, declaration, _ = known
     if optionals or tail:
         raise HookError(f"{name}: a variadic function cannot be a Python callable", hint=_C)
     chunks = _parameters(declaration)
@@ -84,7 +84,7 @@ def _type(name: str, argument: row.ArgumentRow, what: str) -> type:
     text, place, _, (show, size, signed, _), *_ = argument
     if show == row.SHOW_LONG_DOUBLE:
         return ctypes.c_longdouble
-    if show == row.SHOW_STRUCT or place == row.PLACE_NONE:
+    if show in (row.SHOW_STRUCT, row.SHOW_COMPLEX) or place == row.PLACE_NONE:
         raise HookError(f"{name}: {what} is a structure ({text}), which has no way", hint=_C)
     if show == row.SHOW_POINTER or text.endswith("*"):
         return ctypes.c_void_p

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.options.table import COUNT, VALUE, Option, Values
+from soscope.options.table import COUNT, LIST, VALUE, Option, Values
 from soscope.options.units import parse_count
 from soscope.report.trace.display import TIME_EPOCH, Display
 
@@ -54,6 +54,16 @@ DISPLAY = [
         help="more notes at the end",
     ),
 ]
+
+PROTOTYPES = Option(
+    "-F",
+    "--prototypes",
+    dest="prototypes",
+    kind=LIST,
+    metavar="FILE",
+    group="what to know of functions",
+    help="declarations in C of functions to be shown by (repeatable)",
+)
 
 DEBUG = Option("--debug", dest="debug", group="", help="show tracebacks of soscope's own errors")
 

@@ -85,7 +85,7 @@ _GROUP = "which calls"
 _SHOWING = "how to show them"
 _SHARED = {
     "debug", "time", "durations", "string_limit", "quiet", "verbose", "output",
-    "record", "buffer", "limit", "when_full",
+    "prototypes", "record", "buffer", "limit", "when_full",
 }  # fmt: skip
 _PID = pids_option(group=_GROUP, about="a process that runs already; several: -p A -p B, -p A,B")
 
@@ -187,6 +187,7 @@ def parse(arguments: list[str]) -> InjectOptions | SweepOptions:
             select=[",".join(symbols)],
             follow=bool(values.follow),
             string_limit=values.string_limit,
+            prototypes=values.prototypes,
             duration_ns=values.duration,
             buffer=values.buffer,
             limit=values.limit,

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from soscope.errors import UsageError
-from soscope.options.display import DEBUG, DISPLAY, display_from
+from soscope.options.display import DEBUG, DISPLAY, PROTOTYPES, display_from
 from soscope.options.summary import SUMMARY, given, table_from
 from soscope.options.table import VALUE, Option
 from soscope.options.verb import Verb
@@ -46,7 +46,17 @@ class ReportOptions:
     `summary`: as a table, which `table` says more of; `both`: the calls, then the table.
     """
 
-    __slots__ = ("both", "debug", "display", "json", "output", "path", "summary", "table")
+    __slots__ = (
+        "both",
+        "debug",
+        "display",
+        "json",
+        "output",
+        "path",
+        "prototypes",
+        "summary",
+        "table",
+    )
 
     def __init__(
         self,
@@ -59,6 +69,7 @@ class ReportOptions:
         output: str | None,
         json: bool,
         debug: bool,
+        prototypes: list[str],
     ) -> None:
         self.path = path
         self.display = display
@@ -68,6 +79,7 @@ class ReportOptions:
         self.output = output
         self.json = json
         self.debug = debug
+        self.prototypes = prototypes
 
 
 OPTIONS = [
@@ -88,6 +100,7 @@ OPTIONS = [
         rivals="mode",
         help="the calls, and behind them the table of -c",
     ),
+    PROTOTYPES,
     *DISPLAY,
     *SUMMARY,
     Option(
@@ -133,4 +146,5 @@ def parse(arguments: list[str]) -> ReportOptions:
         output=values.output,
         json=values.json,
         debug=values.debug,
+        prototypes=values.prototypes,
     )

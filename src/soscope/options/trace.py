@@ -7,7 +7,7 @@ from soscope.control import settings as session
 from soscope.errors import UsageError
 from soscope.instruments.trace import settings
 from soscope.instruments.trace.settings import TraceSettings
-from soscope.options.display import DEBUG, DISPLAY, display_from
+from soscope.options.display import DEBUG, DISPLAY, PROTOTYPES, display_from
 from soscope.options.process import pids_option
 from soscope.options.selection import selection_options
 from soscope.options.summary import SUMMARY, given, table_from
@@ -186,6 +186,7 @@ OPTIONS = [
         group=_WHAT,
         help="stop recording after TIME; the command goes on",
     ),
+    PROTOTYPES,
     *DISPLAY,
     *SUMMARY,
     Option(
@@ -270,6 +271,7 @@ def parse(arguments: list[str]) -> TraceOptions:
             follow=bool(values.follow),
             entry_only=values.entry_only,
             string_limit=values.string_limit,
+            prototypes=values.prototypes,
             duration_ns=values.duration,
             buffer=values.buffer,
             limit=values.limit,

@@ -11,10 +11,10 @@ import os
 import sys
 
 from soscope.errors import FormatError
-from soscope.prototypes import failures, pack, table
+from soscope.prototypes import failures, pack, records, table
 from soscope.prototypes.capture import CapturePrograms
 from soscope.prototypes.constants import ConstantSets
-from soscope.prototypes.describe import Description, how_shown
+from soscope.prototypes.describe import Description
 from soscope.prototypes.errnos import ERRNOS
 from soscope.prototypes.parser import Declarations
 from soscope.prototypes.row import AutomatonParts, Details
@@ -49,19 +49,7 @@ def compile_directory(directory: str) -> bytes:
     }
     globs = list(automata)
     known = _known(descriptions, special, automata)
-    structs = {
-        struct.name: tuple(
-            (
-                field.name,
-                field.offset,
-                how_shown(
-                    field.type, {**field.type.words, **field.words}, sets, declarations.structs
-                ),
-            )
-            for field in struct.fields
-        )
-        for struct in declarations.structs.values()
-    }
+    structs = records.tables(declarations.structs, sets)
     details: Details = (
         [description.kept() for description in descriptions],
         {
@@ -79,7 +67,8 @@ def compile_directory(directory: str) -> bytes:
         table.build(known, globs, arguments=True, exits=False),
         table.build(known, globs, arguments=False, exits=False),
     )
-    return pack.packed(tables, tuple(map(_parts, automata.values())), details)
+    preamble = "\n".join(_text(directory, name) for name in _FIRST)
+    return pack.packed(tables, tuple(map(_parts, automata.values())), details, preamble)
 
 
 def read_declarations(directory: str) -> Declarations:

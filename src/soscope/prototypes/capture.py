@@ -21,6 +21,9 @@ RESULT = layout.ARG_RESULT
 _EXIT_WORDS = 6  # words of the entry that an exit program may use: SOSC_KEPT_MAX
 _WIDE_LIMIT = 128  # bytes of a wide string: 32 characters
 _FORMAT_LIMIT = 256  # bytes of a format: more than is shown, to know its arguments
+_MOST_OF_RESULT = 4096  # bytes of a structure: SOSC_BYTES_MAX
+_RESULTS = 32  # bytes: rax, rdx, xmm0, xmm1
+_RESULTS_X87 = 64  # the same, st0, st1
 _POINTER_SIZE = 8
 _INT_SIZE = 4
 
@@ -88,9 +91,14 @@ def _entry(description: Description) -> tuple[list[Op], list[Op]]:
                 words = max(words, argument.index + 1)
         elif argument.place == row.PLACE_FLOAT:
             floats = max(floats, argument.index + 1)
+        elif argument.place == row.PLACE_REGISTERS:
+            for register in row.unpacked(argument.index, argument.type.size):
+                if register < row.SECOND_FLOAT:
+                    words = max(words, register + 1)
+                else:
+                    floats = max(floats, register - row.SECOND_FLOAT + 1)
         else:
-            size = 2 if argument.show[0] == row.SHOW_LONG_DOUBLE else 1
-            stack = max(stack, argument.index + size)
+            stack = max(stack, argument.index + (argument.type.size + 7) // 8)
     if description.words:
         named = sum(passed.place == row.PLACE_INT for passed in description.arguments)
         words = max(words, named + description.words)
@@ -130,6 +138,13 @@ def _exit(description: Description) -> tuple[list[Op], int]:
     if result is not None:
         if result.place == row.PLACE_FLOAT:
             ops.append(_op(layout.OP_FLOAT, 1, item=RESULT))
+        elif result.place == row.PLACE_RESULT:
+            x87 = result.index == row.SECOND_X87
+            size = _RESULTS_X87 if x87 else _RESULTS
+            ops.append(_op(layout.OP_RESULT, RESULT, item=RESULT, limit=size))
+        elif result.place == row.PLACE_MEMORY:
+            size = min(result.type.size, _MOST_OF_RESULT)
+            ops.append(_op(layout.OP_BYTES, RESULT, item=RESULT, limit=size))
         elif result.leads == row.LEADS_TO_STRING:
             flags = layout.OP_IS_READ if result.follow else 0
             ops.append(_op(layout.OP_STRING, RESULT, item=RESULT, flags=flags))

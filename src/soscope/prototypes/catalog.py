@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from soscope.model.capture import Captured
     from soscope.model.signature import Signature
     from soscope.model.slot import TracedSlot
+    from soscope.prototypes.added import Added, SourceText
     from soscope.prototypes.argument import Argument
     from soscope.prototypes.failures import Failure, Listed
     from soscope.prototypes.printer import Printer
@@ -100,15 +101,76 @@ def _compile(declarations: str, cache: str) -> compiled.Compiled:
 class Prototypes:
     """All known functions. Not for several threads at once."""
 
-    __slots__ = ("_by_name", "_compiled", "_listed", "_names", "_printers", "_rows")
+    __slots__ = (
+        "_added",
+        "_by_name",
+        "_compiled",
+        "_listed",
+        "_names",
+        "_printers",
+        "_rows",
+        "texts",
+    )
 
     def __init__(self, source: compiled.Compiled) -> None:
         self._compiled = source
+        self._added: dict[str, Added] = {}
+        # declarations of others that were added, for a recording
+        self.texts: list[SourceText] = []
         self._rows: compiled.Rows | None = None
         self._by_name: dict[str, int] = {}
         self._listed: dict[str, Listed] = {}
         self._names: NamedTypes | None = None
         self._printers: dict[str, Printer | None] = {}
+
+    # ---- of others
+
+    def add(self, text: SourceText, refused: list[FormatError] | None = None) -> None:
+        """Add what others have declared; of a function that is known, the more trusted counts.
+
+        Raises FormatError for a faulty declaration; with `refused`, those that cannot be
+        captured are put there instead.
+        """
+        from soscope.prototypes import added
+
+        self._load()
+        if self._names is None:
+            return
+        functions = added.read(
+            text,
+            self._compiled.preamble(),
+            self._names,
+            self.flags,
+            before=[each for each in self.texts if each.kind == text.kind == added.USER],
+            refused=refused,
+        )
+        trust = added.TRUST.index
+        for name, function in functions.items():
+            old = self._added[name].kind if name in self._added else ""
+            if not old and name in self._by_name:
+                old = added.TABLE
+            # of two files of the user's, the later one, as with most options
+            if not old or trust(text.kind) < trust(old) or (text.kind == old == added.USER):
+                self._added[name] = function
+                self._printers.pop(name, None)
+        self.texts.append(text)
+
+    def is_known(self, name: str) -> bool:
+        """Say whether a function is declared, by whomever."""
+        self._load()
+        return name in self._added or name in self._by_name
+
+    def source(self, name: str) -> tuple[str, str] | None:
+        """Return who has declared a function, a constant of `added`, and in which file and line.
+
+        None: nobody has.
+        """
+        from soscope.prototypes.added import TABLE
+
+        if name in self._added:
+            return self._added[name].kind, self._added[name].row[-1]
+        row = self.row(name)
+        return None if row is None else (TABLE, row[-1])
 
     # ---- for the agent
 
@@ -125,7 +187,14 @@ class Prototypes:
         part = compiled.TABLE_NAMES
         if want_arguments:
             part = compiled.TABLE_ENTRY if entry_only else compiled.TABLE_FULL
-        table = bytearray(self._compiled.part(part))
+        content = self._compiled.part(part)
+        if self._added:
+            from soscope.prototypes.table import extended
+
+            exits = want_arguments and not entry_only
+            more = [function.known for function in self._added.values()]
+            content = extended(content, more, arguments=want_arguments, exits=exits)
+        table = bytearray(content)
         at = int.from_bytes(table[8:12], "little")  # sosc_function_table.globs
         for parts in self._compiled.automata():
             table[at : at + 2] = len(patterns).to_bytes(2, "little")
@@ -201,17 +270,15 @@ class Prototypes:
 
     def declaration(self, name: str) -> str | None:
         """Return the declaration of a function with its annotations, None if unknown."""
-        rows = self._load()
-        index = self._by_name.get(name)
-        return None if index is None else rows[index][-1]
+        row = self.row(name)
+        return None if row is None else row[-2]
 
     def signature(self, name: str) -> Signature | None:
         """Return what a function takes and gives, None if it is not declared."""
         from soscope.prototypes.signatures import signature_of
 
-        rows = self._load()
-        index = self._by_name.get(name)
-        return None if index is None else signature_of(rows[index])
+        row = self.row(name)
+        return None if row is None else signature_of(row)
 
     def treatment(self, name: str) -> int:
         """Return what special.txt says of a function: layout.FN_* flags, 0 for nothing."""
@@ -236,6 +303,8 @@ class Prototypes:
 
     def row(self, name: str) -> FunctionRow | None:
         """Return what is kept of a declaration, None where there is none."""
+        if name in self._added:
+            return self._added[name].row
         rows = self._load()
         index = self._by_name.get(name)
         return None if index is None else rows[index]
@@ -251,17 +320,17 @@ class Prototypes:
     def names(self) -> list[str]:
         """Return the names of all functions that are declared."""
         self._load()
-        return list(self._by_name)
+        return list(self._by_name.keys() | self._added.keys())
 
     def failure(self, name: str) -> Failure | None:
         """Return how a function fails, None where nobody knows."""
         from soscope.prototypes.failures import failure_of
 
-        rows = self._load()
-        index = self._by_name.get(name)
-        if index is None or self._names is None:
+        row = self.row(name)
+        names = self._added[name].names if name in self._added else self._names
+        if row is None or names is None:
             return None
-        return failure_of(name, rows[index], self._listed.get(name), self._names.enums)
+        return failure_of(name, row, self._listed.get(name), names.enums)
 
     def result_kind(self, name: str) -> str:
         """Return what a result is that no integer register holds, "" for all others.
@@ -271,9 +340,8 @@ class Prototypes:
         from soscope.prototypes.failures import result_kind
         from soscope.prototypes.undeclared import RESULT_KINDS
 
-        rows = self._load()
-        index = self._by_name.get(name)
-        return RESULT_KINDS.get(name, "") if index is None else result_kind(rows[index])
+        row = self.row(name)
+        return RESULT_KINDS.get(name, "") if row is None else result_kind(row)
 
     # ---- details, when they are needed
 
@@ -294,10 +362,8 @@ class Prototypes:
             return self._printers[name]
         from soscope.prototypes.printer import Printer
 
-        rows = self._load()
-        index = self._by_name.get(name)
-        printer = None
-        if index is not None and self._names is not None:
-            printer = Printer(rows[index], self._names)
+        row = self.row(name)
+        names = self._added[name].names if name in self._added else self._names
+        printer = None if row is None or names is None else Printer(row, names)
         self._printers[name] = printer
         return printer

@@ -25,7 +25,8 @@ TABLE_ENTRY = 1  # the same without programs for returns
 TABLE_NAMES = 2  # the same without any program
 AUTOMATA = 3  # of the table's globs, in order
 DETAILS = 4
-_PARTS = 5
+PREAMBLE = 5  # the declarations of types that all others may use, as C
+_PARTS = 6
 HEADER = Struct(f"<{len(MAGIC)}s{2 * _PARTS}Q")
 
 
@@ -56,6 +57,10 @@ class Compiled:
         """Return the automata of the table's globs."""
         automata: tuple[AutomatonParts, ...] = marshal.loads(self.part(AUTOMATA))  # noqa: S302  our own file
         return automata
+
+    def preamble(self) -> str:
+        """Return C's declarations of the types that all functions may use."""
+        return self.part(PREAMBLE).decode()
 
     def details(self) -> PackedDetails:
         """Return what printing needs."""

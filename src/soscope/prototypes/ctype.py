@@ -11,18 +11,33 @@ INT = "int"
 FLOAT = "float"  # float and double, by size
 LONG_DOUBLE = "long double"
 POINTER = "pointer"
-STRUCT = "struct"
+STRUCT = "struct"  # or union
+ARRAY = "array"  # of `count` times `target`
+COMPLEX = "complex"
+FUNCTION = "function"
 
 
 class Type:
     """A type: `kind` is a constant of this module, `size` is in bytes.
 
     `text` is how C writes it. `target` is what a pointer points to, None where that is
-    unknown or a function. `is_const` is about the type itself, not about its target.
-    `words` are the annotations that a typedef gave it.
+    unknown or a function; of an array what it is made of, `count` times. `struct` is the name
+    of a structure's or union's content. `is_const` is about the type itself, not about its
+    target. `words` are the annotations that a typedef gave it.
     """
 
-    __slots__ = ("is_char", "is_const", "kind", "signed", "size", "target", "text", "words")
+    __slots__ = (
+        "count",
+        "is_char",
+        "is_const",
+        "kind",
+        "signed",
+        "size",
+        "struct",
+        "target",
+        "text",
+        "words",
+    )
 
     def __init__(
         self,
@@ -34,8 +49,12 @@ class Type:
         is_char: bool = False,
         is_const: bool = False,
         target: Type | None = None,
+        count: int = 0,
+        struct: str = "",
         words: dict[str, list[str]] | None = None,
     ) -> None:
+        self.count = count
+        self.struct = struct
         self.text = text
         self.kind = kind
         self.size = size
@@ -55,6 +74,8 @@ class Type:
             is_char=self.is_char,
             is_const=self.is_const,
             target=self.target,
+            count=self.count,
+            struct=self.struct,
             words=self.words,
         )
 
@@ -62,6 +83,11 @@ class Type:
 def pointer(target: Type | None, text: str) -> Type:
     """Return the type of a pointer to `target`."""
     return Type(text, POINTER, 8, target=target)
+
+
+def array(of: Type, count: int) -> Type:
+    """Return the type of `count` elements of the type `of`."""
+    return Type(of.text, ARRAY, of.size * count, target=of, count=count, is_const=of.is_const)
 
 
 class Parameter:
@@ -133,23 +159,34 @@ class Function:
 
 
 class Field:
-    """One field of a structure, `offset` in bytes from its start."""
+    """One field of a structure, `offset` in bytes from its start.
 
-    __slots__ = ("name", "offset", "type", "words")
+    `bits` is (first bit, width) of a bit-field in the type that lies there, None for all others.
+    """
+
+    __slots__ = ("bits", "name", "offset", "type", "words")
 
     def __init__(self, name: str, of: Type, words: dict[str, list[str]], offset: int) -> None:
         self.name = name
         self.type = of
         self.words = words
         self.offset = offset
+        self.bits: tuple[int, int] | None = None
+
+    def moved(self, by: int) -> Field:
+        """Return the same field `by` bytes further on."""
+        field = Field(self.name, self.type, self.words, self.offset + by)
+        field.bits = self.bits
+        return field
 
 
 class Struct:
-    """A structure whose fields are shown; `size` is in bytes."""
+    """A structure or union whose fields are shown; `size` and `alignment` are in bytes."""
 
-    __slots__ = ("fields", "name", "size")
+    __slots__ = ("alignment", "fields", "name", "size")
 
-    def __init__(self, name: str, fields: list[Field], size: int) -> None:
+    def __init__(self, name: str, fields: list[Field], size: int, alignment: int) -> None:
         self.name = name
         self.fields = fields
         self.size = size
+        self.alignment = alignment

@@ -1,22 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Turn a declaration into what printing (row.py) and capturing (capture.py) need.
 
-Places follow the System V psABI for x86-64: integers and pointers in six registers, float
-and double in eight, long double and what finds no register on the stack, in words of eight
-bytes above the return address.
+places.py says where each argument is, records.py how a value is shown.
 """
 
 from __future__ import annotations
-
-from _collections_abc import Container
 
 from soscope.errors import FormatError
 from soscope.prototypes import row
 from soscope.prototypes.constants import ConstantSets
 from soscope.prototypes.ctype import (
-    FLOAT,
     INT,
-    LONG_DOUBLE,
     POINTER,
     STRUCT,
     VOID,
@@ -25,10 +19,12 @@ from soscope.prototypes.ctype import (
     Struct,
     Type,
 )
+from soscope.prototypes.places import ArgumentPlaces
+from soscope.prototypes.records import how_shown, set_named
 from soscope.wire import layout
 
 _INT_REGISTERS = 6
-_FLOAT_REGISTERS = 8
+_SMALL = 128  # bytes of a structure that is shown unasked
 _RULES = {
     ("<", "0", 4): layout.ERROR_INT_NEGATIVE,
     ("<", "0", 8): layout.ERROR_LONG_NEGATIVE,
@@ -106,18 +102,27 @@ class DescribedArgument:
 class Description:
     """A function with places, ways of showing, and rules; `kept()` is what is kept of it."""
 
-    def __init__(self, function: Function, sets: ConstantSets, structs: dict[str, Struct]) -> None:
+    def __init__(
+        self,
+        function: Function,
+        sets: ConstantSets,
+        structs: dict[str, Struct],
+        *,
+        shows_const: bool = False,
+    ) -> None:
+        """`shows_const`: small structures that a pointer to const leads to are shown."""
         self.function = function
+        self._shows_const = shows_const
         self._sets = sets
         self._structs = structs
-        self._next = [0, 0, 0]
+        self._places = ArgumentPlaces(structs)
+        self.result = self._result()
         self.arguments = [self._argument(declared) for declared in function.parameters]
         for argument, parameter in zip(self.arguments, function.parameters, strict=True):
             if "OUT" in parameter.words:
                 argument.writes = self._writes(parameter.name, parameter.words["OUT"])
         self.optionals = self._optionals()
         self.tail, self.words = self._tail()
-        self.result = self._result()
         self.error_rule = self._error_rule()
         self.errno = self._errno()
 
@@ -136,6 +141,7 @@ class Description:
             self.error_rule,
             self.errno,
             self.function.source,
+            self.function.where,
         )
 
     def number_of(self, name: str) -> int:
@@ -149,28 +155,14 @@ class Description:
         function = self.function
         return FormatError(f"{function.where}: {function.name}: {what}", field=function.name)
 
-    # ---- places
-
-    def _place(self, of: Type) -> tuple[int, int]:
-        if of.kind == LONG_DOUBLE:
-            at = self._next[row.PLACE_STACK]
-            at += at % 2  # 16-byte aligned, as the first stack argument is
-            self._next[row.PLACE_STACK] = at + 2
-            return row.PLACE_STACK, at
-        place = row.PLACE_FLOAT if of.kind == FLOAT else row.PLACE_INT
-        if of.kind == STRUCT and of.size > 8:
-            raise self._fail(f"a '{of.text}' by value is not supported")
-        limit = _FLOAT_REGISTERS if place == row.PLACE_FLOAT else _INT_REGISTERS
-        if self._next[place] == limit:
-            place = row.PLACE_STACK
-        index = self._next[place]
-        self._next[place] += 1
-        return place, index
-
     # ---- arguments
 
     def _argument(self, parameter: Parameter) -> DescribedArgument:
-        argument = DescribedArgument(parameter.name, parameter.type, *self._place(parameter.type))
+        try:
+            place, index = self._places.argument(parameter.type)
+        except FormatError as error:
+            raise self._fail(error.message) from None
+        argument = DescribedArgument(parameter.name, parameter.type, place, index)
         words = {**parameter.type.words, **parameter.words}
         self._fill(argument, words, is_result=False)
         argument.count = parameter.count or argument.count
@@ -199,7 +191,7 @@ class Description:
         target = of.target
         if "POINTER" in words or target is None:
             return
-        follow = "OUT" in words or "IN" in words
+        follow = "OUT" in words or "IN" in words or (not is_result and self._is_const(target))
         is_text = target.kind == INT and (target.is_char or target.text == "wchar_t")
         if argument.length and target.text != f"struct {_SOCKET_ADDRESS}":
             argument.leads = row.LEADS_TO_BYTES
@@ -215,8 +207,15 @@ class Description:
         elif follow:
             raise self._fail(f"'{argument.name}' leads to something unknown")
 
+    def _is_const(self, target: Type) -> bool:
+        """Say whether a function can only read what it is passed, and that can be shown."""
+        struct = self._structs.get(target.struct)
+        return (
+            self._shows_const and target.is_const and struct is not None and struct.size <= _SMALL
+        )
+
     def _fill_struct(self, argument: DescribedArgument, target: Type) -> None:
-        name = target.text.split()[-1]
+        name = target.struct
         if name == _SOCKET_ADDRESS:
             argument.leads = row.LEADS_TO_SOCKET
             # struct sockaddr_un where its length is known, else struct sockaddr_in6
@@ -236,7 +235,7 @@ class Description:
                 names = [parameter.name for parameter in self.function.parameters]
                 if enum[2] not in names:
                     raise self._fail(f"'{enum[2]}' is no parameter")
-                detail = f"{_set(enum[0], self._sets.enums)}:{names.index(enum[2])}"
+                detail = f"{set_named(enum[0], self._sets.enums)}:{names.index(enum[2])}"
                 return row.SHOW_BY, of.size, of.signed, detail
             return how_shown(of, words, self._sets, self._structs)
         except FormatError as error:
@@ -278,13 +277,13 @@ class Description:
 
     def _optionals(self) -> list[list[DescribedArgument]]:
         # All alternatives begin in the same register.
-        start, furthest = list(self._next), list(self._next)
+        start, furthest = self._places, self._places.copy()
         alternatives = []
         for optional in self.function.optionals:
-            self._next = list(start)
+            self._places = start.copy()
             alternatives.append([self._argument(parameter) for parameter in optional.parameters])
-            furthest = [max(pair) for pair in zip(furthest, self._next, strict=True)]
-        self._next = furthest
+            furthest.later(self._places)
+        self._places = furthest
         return alternatives
 
     def _conditions(self) -> list[tuple[int, str, tuple[int, ...]]]:
@@ -308,6 +307,8 @@ class Description:
         if formats:
             if formats[0] not in (row.TAIL_PRINTF, row.TAIL_SCANF):
                 raise self._fail(f"FORMAT({formats[0]}) is not known")
+            if any(argument.place != row.PLACE_INT for argument in self.arguments):
+                raise self._fail("FORMAT behind arguments that are not in integer registers")
             return formats[0], 0
         if "WORDS" in function.words:
             count = int(function.words["WORDS"][0])
@@ -321,11 +322,10 @@ class Description:
         of = self.function.result
         if of.kind == VOID:
             return None
-        place, index = row.PLACE_INT, 0
-        if of.kind == FLOAT:
-            place = row.PLACE_FLOAT
-        elif of.kind == LONG_DOUBLE or of.size > 8:
-            place = row.PLACE_NONE
+        try:
+            place, index = self._places.result(of)
+        except FormatError as error:
+            raise self._fail(error.message) from None
         result = DescribedArgument("", of, place, index)
         words = {**of.words, **self.function.words}
         words.pop("IN", None)
@@ -354,43 +354,3 @@ class Description:
         if where not in (row.ERRNO_OWN, row.ERRNO_CHANGED, row.ERRNO_RESULT, row.ERRNO_NONE):
             raise self._fail(f"ERRNO({where}) is not known")
         return where
-
-
-def how_shown(
-    of: Type, words: dict[str, list[str]], sets: ConstantSets, structs: dict[str, Struct]
-) -> row.Show:
-    """Return how a value of the type `of` is shown. Raises FormatError."""
-    if "ENUM" in words:
-        if len(words["ENUM"]) > 1:
-            raise FormatError("ENUM by another argument is for arguments alone")
-        return row.SHOW_ENUM, of.size, of.signed, _set(words["ENUM"][0], sets.enums)
-    if "FLAGS" in words:
-        return row.SHOW_FLAGS, of.size, of.signed, _set(words["FLAGS"][0], sets.flags)
-    if of.kind == POINTER:
-        return row.SHOW_POINTER, 8, False, ""
-    if of.kind == FLOAT:
-        return row.SHOW_FLOAT, of.size, True, ""
-    if of.kind == LONG_DOUBLE:
-        return row.SHOW_LONG_DOUBLE, of.size, True, ""
-    if of.kind == STRUCT:
-        name = of.text.split()[-1]
-        if name not in structs:
-            raise FormatError(f"'{of.text}' is not in structs.h", field=name)
-        return row.SHOW_STRUCT, structs[name].size, False, name
-    how = row.SHOW_DECIMAL
-    if "OCTAL" in words:
-        how = row.SHOW_OCTAL
-    elif "HEX" in words:
-        how = row.SHOW_HEX
-    elif "BOOL" in words:
-        how = row.SHOW_BOOL
-    elif "CHAR" in words or of.is_char:
-        wide = of.text in ("wchar_t", "wint_t")
-        how = row.SHOW_WCHAR if wide else row.SHOW_CHAR
-    return how, of.size, of.signed or "SIGNED" in words, ""
-
-
-def _set(name: str, known: Container[str]) -> str:
-    if name not in known:
-        raise FormatError(f"there is no set '{name}' of this kind", field=name)
-    return name

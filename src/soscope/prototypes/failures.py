@@ -110,7 +110,7 @@ def failure_of(
     name: str, of: row.FunctionRow, listed: Listed | None, enums: dict[str, dict[int, str]]
 ) -> Failure | None:
     """Return how a function fails by its row and what failures.txt says; None: nobody knows."""
-    _, _, _, _, result, rule, where, _ = of
+    _, _, _, _, result, rule, where, *_ = of
     value, errors = listed or ("", ())
     if result is None or (rule not in _VALUES and not value):
         return None
@@ -129,11 +129,12 @@ def result_kind(of: row.FunctionRow) -> str:
     result = of[4]
     if result is None:
         return ""
-    if result[3][0] == row.SHOW_STRUCT or (
-        result[1] == row.PLACE_NONE and result[3][0] != row.SHOW_LONG_DOUBLE
-    ):
+    how = result[3][0]
+    if how == row.SHOW_STRUCT:
         return "struct"
-    return "float" if result[1] in (row.PLACE_FLOAT, row.PLACE_NONE) else ""
+    if how == row.SHOW_COMPLEX:
+        return "complex number"
+    return "float" if how in (row.SHOW_FLOAT, row.SHOW_LONG_DOUBLE) else ""
 
 
 def errno_number(error: str) -> int:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from math import isnan
+from struct import pack
 
 from soscope.model.call import ENDED_RETURN, Exit
 from soscope.model.capture import (
@@ -25,7 +26,11 @@ if TYPE_CHECKING:
 
 _UNKNOWN_WORDS = 4
 _INT_REGISTERS = 6
+_WORD_SIZE = 8
 _MISSING = "?"  # was not recorded
+# Where the agent puts what a result is in: rax, rdx, xmm0, xmm1, then st0.
+_RESULT_AT = {0: 0, 1: 8, row.SECOND_FLOAT: 16, row.SECOND_FLOAT + 1: 24}
+_X87_AT = 32
 _REST = Argument(REST, REST, None)
 
 
@@ -61,7 +66,7 @@ class Printer:
     """Prints calls of one known function. `known_at_entry` arguments do not change later."""
 
     def __init__(self, of: row.FunctionRow, names: NamedTypes) -> None:
-        _, arguments, optionals, tail, result, error_rule, errno, _ = of
+        _, arguments, optionals, tail, result, error_rule, errno, *_ = of
         self._names = names
         self._arguments = [_Place(argument, names) for argument in arguments]
         for place in self._arguments:
@@ -194,12 +199,13 @@ class _Place:
 
     def __init__(self, of: row.ArgumentRow, names: NamedTypes) -> None:
         self.type, self.place, self.index, how, self.leads, self.target, _, self.writes = of
-        self.how, self.size, self.signed, self._detail = how
+        self.how, self.size, self.signed, self._detail = self._of = how
         self._decider: _Place | None = None
         self._is_bytes = self.leads == row.LEADS_TO_BYTES
         self._names = names
+        self._is_wide = self.size > _WORD_SIZE
         self._show: Shower | None = None
-        if self.place != row.PLACE_NONE and self.how != row.SHOW_LONG_DOUBLE:
+        if self.place in (row.PLACE_INT, row.PLACE_FLOAT, row.PLACE_STACK) and not self._is_wide:
             self._show = show.scalar(how, names)
 
     def is_decided_by(self, arguments: list[_Place]) -> None:
@@ -242,6 +248,8 @@ class _Place:
         result: int | None,
     ) -> Argument:
         """Show it. `followed` has what it leads to, if that can be shown."""
+        if self.place in (row.PLACE_RESULT, row.PLACE_MEMORY):
+            return Argument(self.type, *self._result(captured))
         if self.leads and followed is not None:
             data = followed.data.get(item)
             if data is not None:
@@ -264,20 +272,56 @@ class _Place:
         return Argument(self.type, *self._own(captured))
 
     def _own(self, captured: Captured) -> Shown:
+        if self.place == row.PLACE_FLOAT and self.how != row.SHOW_FLOAT:
+            if self.index >= len(captured.floats):
+                return _MISSING, None
+            pair = pack("<d", captured.floats[self.index])  # of floats: a complex number, or fields
+            return show.record(pair, self._of, self._names)
         if self.place == row.PLACE_FLOAT and self.index < len(captured.floats):
             value = show.float_of(captured.floats[self.index], self.size)
             return (show.number(value) if self.size == 8 else show.single_number(value)), value
-        if self._show is None:
-            pair = captured.stack[self.index : self.index + 2]
-            if self.place == row.PLACE_STACK and len(pair) == 2:
-                return show.long_double(*pair)
-            return _MISSING, None
+        if self.place == row.PLACE_REGISTERS or self._show is None or self._is_wide:
+            data = self._wide(captured)
+            return (_MISSING, None) if data is None else show.record(data, self._of, self._names)
         words = captured.words if self.place == row.PLACE_INT else captured.stack
         if self.place == row.PLACE_FLOAT or self.index >= len(words):
             return _MISSING, None
         if self._decider is not None:
             return self._decided(words)
         return self._show(words[self.index])
+
+    def _wide(self, captured: Captured) -> bytes | None:
+        """Return the bytes of a value that no single register holds, None: they were not kept."""
+        if self.place == row.PLACE_STACK:
+            words = captured.stack[self.index : self.index + (self.size + 7) // 8]
+            data = b"".join(word.to_bytes(8, "little") for word in words)
+            return data if len(data) >= self.size else None
+        parts = []
+        for register in row.unpacked(self.index, self.size):
+            if register < row.SECOND_FLOAT:
+                if register >= len(captured.words):
+                    return None
+                parts.append(captured.words[register].to_bytes(8, "little"))
+            elif register - row.SECOND_FLOAT < len(captured.floats):
+                parts.append(pack("<d", captured.floats[register - row.SECOND_FLOAT]))
+            else:
+                return None
+        return b"".join(parts)
+
+    def _result(self, captured: Captured) -> Shown:
+        """Show a result that is not in the first register alone."""
+        _, flags, content = captured.data.get(RESULT_ITEM, (0, DATA_NULL, b""))
+        if flags & (DATA_NULL | DATA_UNREADABLE):
+            return _MISSING, None
+        if self.place == row.PLACE_RESULT:
+            if self.index == row.SECOND_X87:
+                content = content[_X87_AT:]
+            else:
+                at = [_RESULT_AT[each] for each in row.unpacked(self.index, self.size)]
+                content = b"".join(content[each : each + 8] for each in at)
+        if len(content) < self.size:
+            return _MISSING, None
+        return show.record(content, self._of, self._names)
 
     def _decided(self, words: tuple[int, ...]) -> Shown:
         """Show a constant that another argument gives its meaning; without one, the number."""

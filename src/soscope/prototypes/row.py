@@ -11,7 +11,14 @@ from __future__ import annotations
 PLACE_INT = 0  # integer register: rdi, rsi, rdx, rcx, r8, r9
 PLACE_FLOAT = 1  # low half of xmm0 .. xmm7
 PLACE_STACK = 2  # words above the return address
-PLACE_NONE = 3  # not recorded: st0, a structure in two registers
+PLACE_NONE = 3  # not recorded
+PLACE_REGISTERS = 4  # a structure in one or two registers, `index` says which: see packed()
+PLACE_RESULT = 5  # a result in other registers than the first integer or vector one: the same
+PLACE_MEMORY = 6  # a result that lies where the first integer register leads
+
+# Numbers of registers in a packed index. Without an addition: rdi, rsi, …; of a result rax, rdx.
+SECOND_FLOAT = 0x10  # xmm0, xmm1, …
+SECOND_X87 = 0x20  # st0
 
 # How one number is shown.
 SHOW_DECIMAL = "decimal"
@@ -26,6 +33,9 @@ SHOW_FLAGS = "flags"
 SHOW_FLOAT = "float"
 SHOW_LONG_DOUBLE = "long double"
 SHOW_STRUCT = "struct"  # by value, in one register
+SHOW_COMPLEX = "complex"
+SHOW_TEXT = "text"  # an array of characters
+SHOW_BITS = "bits"  # as "FIRST:WIDTH:SHOW:SET": a bit-field in that many bytes
 SHOW_WORD = "word"  # of unknown type
 SHOW_BY = "enum by"  # as "SET:N": the set that the enum SET has for argument number N
 
@@ -48,7 +58,10 @@ Writes = tuple[tuple[int, str], ...] | None
 ArgumentRow = tuple[str, int, int, Show, str, Show | None, int, Writes]
 # (number of the argument they depend on or -1, "&" or "==", values, the arguments).
 OptionalRow = tuple[int, str, tuple[int, ...], tuple[ArgumentRow, ...]]
-# (name, arguments, optionals, tail, result, error rule, where errno is, declaration).
+# Structures by name: (field, offset, how it is shown); fields of arrays have no names.
+Structs = dict[str, tuple[tuple[str, int, Show], ...]]
+# (name, arguments, optionals, tail, result, error rule, where errno is, declaration, its file and
+# line).
 FunctionRow = tuple[
     str,
     tuple[ArgumentRow, ...],
@@ -56,6 +69,7 @@ FunctionRow = tuple[
     str,
     ArgumentRow | None,
     int,
+    str,
     str,
     str,
 ]
@@ -69,7 +83,7 @@ Details = tuple[
     dict[str, int],
     dict[str, dict[int, str]],
     dict[str, list[tuple[int, int, str]]],
-    dict[str, tuple[tuple[str, int, Show], ...]],
+    Structs,
     dict[str, tuple[str, tuple[str, ...]]],
 ]
 # The same as a compiled file has it: each row for itself, in Python's marshal format.
@@ -89,6 +103,8 @@ TAIL_PRINTF = "printf"
 TAIL_SCANF = "scanf"
 TAIL_WORDS = "words "
 
+MORE = "..."  # in place of the name of a field: there are more that are not shown
+
 # In place of the number of an argument in Writes.
 WRITES_RESULT = -1  # the result; compared with "number" as well: it is none if it is a NaN
 WRITES_SUCCESS = -2  # the call did not fail; compared with nothing
@@ -98,3 +114,13 @@ ERRNO_OWN = ""  # in errno
 ERRNO_CHANGED = "changed"  # in errno, if that is another one than at the entry
 ERRNO_RESULT = "result"
 ERRNO_NONE = "none"
+
+
+def packed(registers: list[int]) -> int:
+    """Return one index for the numbers of one or two registers."""
+    return sum(number << 8 * at for at, number in enumerate(registers))
+
+
+def unpacked(index: int, size: int) -> list[int]:
+    """Return the numbers of the registers in which `size` bytes are."""
+    return [index >> 8 * at & 0xFF for at in range((size + 7) // 8)]

@@ -31,7 +31,7 @@ class NamedTypes:
         self,
         enums: dict[str, dict[int, str]],
         flags: dict[str, list[tuple[int, int, str]]],
-        structs: dict[str, tuple[tuple[str, int, row.Show], ...]],
+        structs: row.Structs,
     ) -> None:
         self.enums = enums
         self.flags = flags
@@ -163,16 +163,51 @@ def _float_bits(size: int) -> Callable[[int], Shown]:
 
 
 def structure(data: bytes, name: str, names: NamedTypes) -> str:
-    """Show the structure `name` that lies in `data`."""
+    """Show the structure `name` that lies in `data`: in brackets, where it is an array."""
     parts = []
+    is_array = False
     for field, offset, show in names.structs[name]:
-        content = data[offset : offset + show[1]]
-        if show[0] == row.SHOW_STRUCT:
-            text = structure(content, show[3], names)
-        else:
-            text = scalar(show, names)(int.from_bytes(content, "little"))[0]
-        parts.append(f"{field}={text}")
-    return "{" + ", ".join(parts) + "}"
+        if field == row.MORE:
+            parts.append(row.MORE)
+            continue
+        text = record(data[offset : offset + show[1]], show, names)[0]
+        is_array = not field
+        parts.append(f"{field}={text}" if field else text)
+    shown = ", ".join(parts)
+    return f"[{shown}]" if is_array else f"{{{shown}}}"
+
+
+def record(data: bytes, show: row.Show, names: NamedTypes) -> Shown:
+    """Show whatever lies in `data`, of any type."""
+    how, size, signed, detail = show
+    if len(data) < size:
+        return "?", None
+    if how == row.SHOW_STRUCT:
+        return structure(data, detail, names), None
+    if how == row.SHOW_LONG_DOUBLE:
+        return long_double(*unpack_from("<QQ", data))
+    if how == row.SHOW_COMPLEX:
+        return _complex(data, size), None
+    if how == row.SHOW_TEXT:
+        text = data[:size].split(b"\0", 1)[0]
+        return escape.string(text, size), escape.value(text)
+    if how == row.SHOW_BITS:
+        first, width, inner, named = detail.split(":", 3)
+        value = int.from_bytes(data[:size], "little") >> int(first) & ((1 << int(width)) - 1)
+        if signed and value >> (int(width) - 1):
+            value |= -1 << int(width) & ((1 << 8 * size) - 1)
+        return scalar((inner, size, signed, named), names)(value)
+    return scalar(show, names)(int.from_bytes(data[:size], "little"))
+
+
+def _complex(data: bytes, size: int) -> str:
+    if size == 32:
+        real, imaginary = (long_double(*unpack_from("<QQ", data, at))[0] for at in (0, 16))
+    else:
+        form, text = ("<ff", single_number) if size == 8 else ("<dd", number)
+        real, imaginary = map(text, unpack_from(form, data))
+    sign = "" if imaginary.startswith("-") else "+"
+    return f"{real}{sign}{imaginary}i"
 
 
 def values(data: bytes, show: row.Show, names: NamedTypes) -> Shown:

@@ -62,23 +62,12 @@ def build(known: list[Known], globs: list[int], *, arguments: bool, exits: bool)
     names = bytearray()
     names_at = programs_at + len(pool.content)
     cells = [bytes(layout.FUNCTION.size)] * (1 << bits)
-    mask = (1 << bits) - 1
     for function, (flags, entry, leave, words) in zip(known, wanted, strict=True):
         name = function.name.encode()
         value = gnu_hash(name)
-        index = (value >> 4) & mask
-        while cells[index][4:8] != b"\0\0\0\0":
-            index = (index + 1) & mask
-        cells[index] = pack(
-            value,
-            names_at + len(names),
-            entry,
-            leave,
-            function.prototype,
-            flags,
-            function.error_rule,
-            words,
-        )
+        at = names_at + len(names)
+        cell = pack(value, at, entry, leave, function.prototype, flags, function.error_rule, words)
+        _put(cells, value, cell)
         names += name + b"\0"
 
     default_flags = layout.FN_SIX if arguments else 0
@@ -93,6 +82,61 @@ def build(known: list[Known], globs: list[int], *, arguments: bool, exits: bool)
     section = b"".join(parts)
     section += bytes(programs_at - len(section))
     return section + bytes(pool.content) + bytes(names)
+
+
+def extended(section: bytes, more: list[Known], *, arguments: bool, exits: bool) -> bytes:
+    """Return a section of `build` with the functions `more` in it, in the place of those there.
+
+    `arguments` and `exits` are what the section was built with.
+    """
+    bits, cells_at, globs_at, globs, default_at, *rest = layout.FUNCTION_TABLE.struct.unpack_from(
+        section
+    )
+    size = layout.FUNCTION.size
+    old = [
+        layout.FUNCTION.struct.unpack_from(section, cells_at + number * size)
+        for number in range(1 << bits)
+    ]
+    replaced = {function.name.encode() for function in more}
+    kept = [
+        cell
+        for cell in old
+        if cell[1] and section[cell[1] : section.index(0, cell[1])] not in replaced
+    ]
+    new_bits = bits
+    while 3 << new_bits < 4 * (len(kept) + len(more)):
+        new_bits += 1
+    moved = (size << new_bits) - (size << bits)
+    tail = section[globs_at:]
+    tail += bytes(-(globs_at + moved + len(tail)) % 8)
+    pool = _Pool(globs_at + moved + len(tail))
+    wanted = [_wanted(each, pool, arguments=arguments, exits=exits) for each in more]
+    names_at = pool.start + len(pool.content)
+    names = bytearray()
+    cells = [bytes(size)] * (1 << new_bits)
+    pack = layout.FUNCTION.struct.pack
+    for value, *places, prototype, flags, rule, words in kept:
+        there = [place + moved if place else 0 for place in places]
+        _put(cells, value, pack(value, *there, prototype, flags, rule, words))
+    for function, (flags, entry, leave, words) in zip(more, wanted, strict=True):
+        name = function.name.encode()
+        value = gnu_hash(name)
+        at = names_at + len(names)
+        cell = pack(value, at, entry, leave, function.prototype, flags, function.error_rule, words)
+        _put(cells, value, cell)
+        names += name + b"\0"
+    head = layout.FUNCTION_TABLE.struct.pack(
+        new_bits, cells_at, globs_at + moved, globs, default_at + moved, *rest
+    )
+    return b"".join((head, *cells, tail, bytes(pool.content), bytes(names)))
+
+
+def _put(cells: list[bytes], value: int, cell: bytes) -> None:
+    mask = len(cells) - 1
+    index = (value >> 4) & mask
+    while cells[index][4:8] != b"\0\0\0\0":
+        index = (index + 1) & mask
+    cells[index] = cell
 
 
 def flags_in(section: bytes, name: bytes, globs: list[Automaton]) -> int:

@@ -17,7 +17,7 @@ IMAGES      u32 program, u32 first index, then `struct sosc_image[]` of wire.h; 
 SLOTS       the same with `struct sosc_slot[]`
 STRINGS     u32 program, u32 offset, then bytes of the program's strings
 CALL_SITES  as SLOTS with `struct sosc_call_site[]`: what OPEN and WHOLE units name by number
-PROTOTYPES  UTF-8 text: the C declarations that the recording was made with
+PROTOTYPES  UTF-8 text: C declarations that soscope itself does not know; any number of them
 CHUNK       u32 program, u32 number of the first unit, `struct sosc_chunk`, then units
 CHUNKS      u32 program, u32 count, then whole chunks with their headers
 EVENTS      JSON array of objects, see `events`

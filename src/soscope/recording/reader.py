@@ -56,7 +56,7 @@ class RecordingFile:
         self.meta: dict[str, Any] = {}
         self.end: dict[str, Any] | None = None
         self.events: list[Told] = []
-        self.prototypes = ""
+        self.prototypes: list[str] = []
         self.programs = Programs()
         self.clock = Clock()
         self.losses = Losses()
@@ -308,7 +308,7 @@ class RecordingFile:
         elif kind == form.TROUBLE:
             self.trouble = Trouble.unpack(body)
         elif kind == form.PROTOTYPES:
-            self.prototypes = body.decode("utf-8", "surrogateescape")
+            self.prototypes.append(body.decode("utf-8", "surrogateescape"))
         elif kind == form.END:
             self.end = _object(body)
 

@@ -84,6 +84,9 @@ class Sink:
     def sums(self, data: bytes) -> None:
         """Take sums that stand for all that came so far: see `format.SUMS`."""
 
+    def prototypes(self, text: str) -> None:
+        """Take declarations of functions that soscope itself does not know, in C."""
+
 
 class Tee(Sink):
     """A sink that passes everything to others."""  # described above, hence D102
@@ -148,6 +151,10 @@ class Tee(Sink):
     def objects(self, program: int, said: dict[str, object]) -> None:  # noqa: D102  see Sink
         for sink in self._sinks:
             sink.objects(program, said)
+
+    def prototypes(self, text: str) -> None:  # noqa: D102  see Sink
+        for sink in self._sinks:
+            sink.prototypes(text)
 
     def sums(self, data: bytes) -> None:  # noqa: D102  see Sink
         for sink in self._sinks:

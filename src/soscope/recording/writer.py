@@ -277,7 +277,7 @@ class Writer(Sink):
         return start if self._pay() and self._attempt(block) else None
 
     def prototypes(self, text: str) -> None:
-        """Write the C declarations that the recording is made with."""
+        """Write C declarations that the recording is made with, beside soscope's own."""
         self._keep(form.PROTOTYPES, text.encode("utf-8", "surrogateescape"))
 
     def end(

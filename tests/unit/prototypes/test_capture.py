@@ -141,7 +141,14 @@ def test_results() -> None:
     assert programs("char *f(int a);").at_exit == [string(RESULT, RESULT)]
     assert programs("char *f(int a) POINTER;").at_exit == []
     assert programs("double f(double x);").at_exit == [op(layout.OP_FLOAT, 1, RESULT)]
-    assert programs("long double f(long double x);").at_exit == []
+    registers = op(layout.OP_RESULT, RESULT, RESULT, limit=64)
+    assert programs("long double f(long double x);").at_exit == [registers]
+    registers = op(layout.OP_RESULT, RESULT, RESULT, limit=32)
+    assert programs("struct timespec f(int a);").at_exit == [registers]
+    assert programs("double _Complex f(int a);").at_exit == [registers]
+    memory = op(layout.OP_BYTES, RESULT, RESULT, limit=32)
+    assert programs("struct itimerval f(int a);").at_exit == [memory]
+    assert programs("struct winsize f(int a);").at_exit == []
     found = programs("wchar_t *f(int a);")
     assert found.at_exit == [op(layout.OP_BYTES, RESULT, RESULT, limit=128)]
     assert found.exit_words == 0

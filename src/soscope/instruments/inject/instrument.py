@@ -29,12 +29,25 @@ class InjectInstrument(Instrument):
     wants_signals = True
 
     def __init__(
-        self, rules: list[InjectRule], seed: int, *, follow: bool, string_limit: int
+        self,
+        rules: list[InjectRule],
+        seed: int,
+        *,
+        follow: bool,
+        string_limit: int,
+        files: list[str] | None = None,
     ) -> None:
-        """Compile the rules. Raises UsageError for what can never work."""
+        """Compile the rules; `files` have declarations of functions that they name.
+
+        Raises UsageError for what can never work, FormatError for a fault in a file.
+        """
         self.rules = rules
         self.seed = seed
         prototypes = load()
+        if files:
+            from soscope.prototypes.files import add_files
+
+            add_files(prototypes, files)
         tables = Tables(rules, prototypes, seed, follow=follow)
         self.selection = tables.selection
         self.hooks: Hooks = Hooks(

@@ -61,6 +61,12 @@ class TraceInstrument(Instrument):
         self.listener = listener
         self._output = output
         self.prototypes = load()
+        if settings.prototypes:
+            from soscope.prototypes.files import add_files
+
+            add_files(self.prototypes, settings.prototypes)
+        self._recording: Sink | None = None
+        self._told = 0  # of their texts, how many the recording has
         if shows is not None:
             self.selection, self._kind = shows.selection, shows.kind
         else:
@@ -99,6 +105,20 @@ class TraceInstrument(Instrument):
             "string_limit": settings.string_limit,
         }
 
+    def recorder(self, recording: Sink, beat: Callable[[], object]) -> Sink:
+        """Keep it, to say by which declarations calls are captured."""
+        del beat
+        self._recording = recording
+        return recording
+
+    def _tell_prototypes(self) -> None:
+        """Have the recording keep what nobody else knows of functions."""
+        if self._recording is None:
+            return
+        for text in self.prototypes.texts[self._told :]:
+            self._recording.prototypes(text.packed())
+        self._told = len(self.prototypes.texts)
+
     def sinks(self) -> list[Sink]:
         """Return the decoder, where somebody reads the events as they come."""
         return [] if self._stream is None else [self._stream]
@@ -109,6 +129,7 @@ class TraceInstrument(Instrument):
 
     def begun(self) -> None:
         """Tell the listener."""
+        self._tell_prototypes()
         self.listener.begun()
 
     def check_start(
@@ -172,6 +193,7 @@ class TraceInstrument(Instrument):
         """Keep the slots that a report may name, and what was counted."""
         from soscope.instruments.trace.outcome import MergedPrograms, TraceProgramOutcome
 
+        self._tell_prototypes()
         number, images = program.index, program.images
         if block not in self._counted:
             self._counted[block] = _counters(block)

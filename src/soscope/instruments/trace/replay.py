@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 
 from soscope.control.outcome import STOPPED_DURATION, STOPPED_FULL, STOPPED_LIMIT
-from soscope.errors import SoscopeError
+from soscope.errors import FormatError, SoscopeError
 from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.outcome import (
     STOPPED_CUT,
@@ -18,7 +18,7 @@ from soscope.instruments.trace.outcome import (
 from soscope.instruments.trace.settings import INSTRUMENTS, MODE_TRACE
 from soscope.model.call import calls_in
 from soscope.model.stats import Stats
-from soscope.prototypes import load
+from soscope.prototypes import Prototypes, load
 from soscope.recording.names import RecordedProgram
 from soscope.recording.reader import RecordingFile
 from soscope.recording.stream import batches
@@ -35,8 +35,11 @@ class Replay:
     calls, the seed and the rules; None: nothing was.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Open it. Raises FormatError or RecordingError."""
+    def __init__(self, path: str | os.PathLike[str], prototypes: list[str] | None = None) -> None:
+        """Open it; `prototypes` are files of declarations to show calls by.
+
+        Raises FormatError, RecordingError, or UsageError.
+        """
         self.recording = RecordingFile.open(path)
         options = self.recording.meta.get("options")
         self._options: dict[str, object] = options if isinstance(options, dict) else {}
@@ -46,6 +49,12 @@ class Replay:
         self.selection = self._selection()
         self.has_several = len(self._words("processes")) > 1
         self.injected = self._injected()
+        self._remarks: list[str] = []
+        try:
+            self._prototypes = self._known(prototypes or [])
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def has_calls(self) -> bool:
@@ -61,7 +70,7 @@ class Replay:
 
         Reads no further where `is_heard` says that nobody listens any more.
         """
-        listener.begin(load(), self.selection)
+        listener.begin(self._prototypes, self.selection)
         calls = 0
         if self.mode == MODE_TRACE:
             for batch in batches(self.recording, stretches=listener.takes_stretches):
@@ -78,10 +87,31 @@ class Replay:
 
         `durations`: also how many took how long, as far as single calls were recorded.
         """
-        listener.begin(load(), self.selection)
+        listener.begin(self._prototypes, self.selection)
         outcome = self.outcome(None, *self._reduced(durations=durations))
         listener.end(outcome)
         return outcome
+
+    def _known(self, files: list[str]) -> Prototypes:
+        """Return soscope's prototypes, with those of the recording and of files."""
+        prototypes = load()
+        texts = self.recording.prototypes
+        if texts:
+            from soscope.prototypes.added import SourceText
+
+            for packed in texts:
+                text = SourceText.unpacked(packed)
+                if text is None:  # of another version
+                    continue
+                try:
+                    prototypes.add(text, [])
+                except FormatError as error:
+                    self._remarks.append(f"{self.recording.path}: declarations in it: {error}")
+        if files:
+            from soscope.prototypes.files import add_files
+
+            add_files(prototypes, files)
+        return prototypes
 
     def _injected(self) -> dict[str, object] | None:
         totals = (self.recording.end or {}).get("totals")
@@ -130,7 +160,7 @@ class Replay:
         end = recording.end or {}
         why = recording.why
         stopped = ""
-        remarks = []
+        remarks = list(self._remarks)
         if not recording.complete:
             stopped = why if why in _WANTED else STOPPED_CUT
         if recording.damage is not None:

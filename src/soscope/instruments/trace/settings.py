@@ -35,6 +35,7 @@ class TraceSettings(SessionSettings):
         "entry_only",
         "from_",
         "mode",
+        "prototypes",
         "select",
         "string_limit",
         "to",
@@ -60,6 +61,7 @@ class TraceSettings(SessionSettings):
         pids: list[int] | None = None,
         cwd: str | None = None,
         environ: dict[str, str] | None = None,
+        prototypes: list[str] | None = None,
         wants_events: bool = True,
         debug: bool = False,
     ) -> None:
@@ -79,6 +81,7 @@ class TraceSettings(SessionSettings):
         self.from_ = from_ or []
         self.to = to or []
         self.mode = mode
+        self.prototypes = prototypes or []
         self.entry_only = entry_only
         self.string_limit = string_limit
         self.wants_events = wants_events

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How values and structures of C types are shown: what printing keeps of them."""
+
+from __future__ import annotations
+
+from _collections_abc import Container
+
+from soscope.errors import FormatError
+from soscope.prototypes import row
+from soscope.prototypes.constants import ConstantSets
+from soscope.prototypes.ctype import (
+    ARRAY,
+    COMPLEX,
+    FLOAT,
+    LONG_DOUBLE,
+    POINTER,
+    STRUCT,
+    Field,
+    Struct,
+    Type,
+)
+
+_MOST_ELEMENTS = 8  # of an array in a structure
+
+
+def how_shown(
+    of: Type, words: dict[str, list[str]], sets: ConstantSets, structs: dict[str, Struct]
+) -> row.Show:
+    """Return how a value of the type `of` is shown. Raises FormatError."""
+    if "ENUM" in words:
+        if len(words["ENUM"]) > 1:
+            raise FormatError("ENUM by another argument is for arguments alone")
+        return row.SHOW_ENUM, of.size, of.signed, set_named(words["ENUM"][0], sets.enums)
+    if "FLAGS" in words:
+        return row.SHOW_FLAGS, of.size, of.signed, set_named(words["FLAGS"][0], sets.flags)
+    if of.kind == POINTER:
+        return row.SHOW_POINTER, 8, False, ""
+    if of.kind == FLOAT:
+        return row.SHOW_FLOAT, of.size, True, ""
+    if of.kind == LONG_DOUBLE:
+        return row.SHOW_LONG_DOUBLE, of.size, True, ""
+    if of.kind == COMPLEX:
+        return row.SHOW_COMPLEX, of.size, True, ""
+    if of.kind == ARRAY and of.target is not None:
+        return _array(of, of.target, words, structs)
+    if of.kind == STRUCT:
+        if of.struct not in structs:
+            raise FormatError(f"'{of.text}' is not in structs.h", field=of.text.split()[-1])
+        return row.SHOW_STRUCT, structs[of.struct].size, False, of.struct
+    how = row.SHOW_DECIMAL
+    if "OCTAL" in words:
+        how = row.SHOW_OCTAL
+    elif "HEX" in words:
+        how = row.SHOW_HEX
+    elif "BOOL" in words:
+        how = row.SHOW_BOOL
+    elif "CHAR" in words or of.is_char:
+        wide = of.text in ("wchar_t", "wint_t")
+        how = row.SHOW_WCHAR if wide else row.SHOW_CHAR
+    return how, of.size, of.signed or "SIGNED" in words, ""
+
+
+def _array(
+    of: Type, element: Type, words: dict[str, list[str]], structs: dict[str, Struct]
+) -> row.Show:
+    if element.is_char and not words:
+        return row.SHOW_TEXT, of.size, False, ""
+    # it is shown as a structure whose fields have no names
+    name = f"{element.text}[{of.count}] {' '.join(words)}"
+    fields = [
+        Field("", element, words, number * element.size)
+        for number in range(min(of.count, _MOST_ELEMENTS))
+    ]
+    if of.count > _MOST_ELEMENTS:
+        fields.append(Field(row.MORE, element, {}, 0))
+    structs[name] = Struct(name, fields, of.size, 1)
+    return row.SHOW_STRUCT, of.size, False, name
+
+
+def tables(structs: dict[str, Struct], sets: ConstantSets) -> row.Structs:
+    """Return how the fields of all structures are shown. Raises FormatError.
+
+    Arrays in them become structures of their own, in `structs` as well.
+    """
+    shown: row.Structs = {}
+    while missing := structs.keys() - shown.keys():
+        for name in sorted(missing):
+            shown[name] = tuple(
+                (field.name, field.offset, _field(field, sets, structs))
+                for field in structs[name].fields
+            )
+    return shown
+
+
+def _field(field: Field, sets: ConstantSets, structs: dict[str, Struct]) -> row.Show:
+    how, size, signed, detail = how_shown(
+        field.type, {**field.type.words, **field.words}, sets, structs
+    )
+    if field.bits is not None:
+        first, width = field.bits
+        detail = f"{first}:{width}:{how}:{detail}"
+        how = row.SHOW_BITS
+    return how, size, signed, detail
+
+
+def set_named(name: str, known: Container[str]) -> str:
+    """Return `name`, which is that of a set. Raises FormatError where there is none."""
+    if name not in known:
+        raise FormatError(f"there is no set '{name}' of this kind", field=name)
+    return name

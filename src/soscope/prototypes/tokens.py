@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tokens of a text of C, and where they are in its file."""
+
+from __future__ import annotations
+
+import re
+
+from soscope.errors import FormatError
+from soscope.prototypes.preprocess import Preprocessed
+
+_TOKEN = re.compile(
+    r"[A-Za-z_]\w*|\d\w*|\.\.\.|<<|>>|==|!=|<=|>=|&&|\|\|"
+    r"|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|[^\s\w]"
+)
+_OPENING = {"(": ")", "[": "]", "{": "}"}
+# What compilers have between the words of a declaration, and whether parentheses follow.
+_DECORATION = {
+    "__extension__": False,
+    "__inline": False,
+    "__inline__": False,
+    "inline": False,
+    "extern": False,
+    "register": False,
+    "_Noreturn": False,
+    "__attribute__": True,
+    "__attribute": True,
+    "__asm__": True,
+    "__asm": True,
+    "asm": True,
+    "_Alignas": True,
+}
+
+
+class Tokens:
+    """One pass over the tokens of one file; `constants` are the numbers that it defines."""
+
+    def __init__(self, text: str, file: str) -> None:
+        """Raise FormatError for a condition of the preprocessor that is not understood."""
+        read = Preprocessed(text, file)
+        self.constants = read.constants
+        self.text = read.text
+        self._markers = [(1, 1, file), *read.markers]
+        self.starts: list[int] = []
+        self.tokens: list[str] = []
+        for match in _TOKEN.finditer(self.text):
+            self.tokens.append(match[0])
+            self.starts.append(match.start())
+        # enough ends to look a few tokens ahead
+        self.tokens += [""] * 4
+        self.starts += [len(self.text)] * 4
+        self.at = 0
+
+    def where(self) -> str:
+        """Return file and line of the next token."""
+        number = self.text.count("\n", 0, self.starts[self.at]) + 1
+        first, line, file = [marker for marker in self._markers if marker[0] <= number][-1]
+        return f"{file}:{line + number - first}"
+
+    def fail(self, what: str) -> FormatError:
+        """Return the error that says `what` of the next token."""
+        return FormatError(
+            f"{self.where()}: {what}", field=self.tokens[self.at], offset=self.starts[self.at]
+        )
+
+    def accept(self, word: str) -> bool:
+        """Take the next token if it is `word`; say whether it was."""
+        if self.tokens[self.at] != word:
+            return False
+        self.at += 1
+        return True
+
+    def expect(self, word: str) -> None:
+        """Take the next token, which has to be `word`. Raises FormatError."""
+        if not self.accept(word):
+            raise self.fail(f"'{word}' expected before '{self.tokens[self.at]}'")
+
+    def is_name(self) -> bool:
+        """Say whether the next token is a word."""
+        word = self.tokens[self.at]
+        return word[:1].isalpha() or word[:1] == "_"
+
+    def group(self) -> list[str]:
+        """Take a group in parentheses, brackets or braces and return the tokens inside."""
+        opening = self.tokens[self.at]
+        if opening not in _OPENING:
+            self.expect("(")
+        self.at += 1
+        start, depth, closing = self.at, 1, _OPENING[opening]
+        while depth:
+            word = self.tokens[self.at]
+            if not word:
+                raise self.fail("unfinished parenthesis")
+            depth += (word == opening) - (word == closing)
+            self.at += 1
+        return self.tokens[start : self.at - 1]
+
+    def decoration(self) -> None:
+        """Skip what makes no difference to a call: `extern`, `inline`, attributes."""
+        while (word := self.tokens[self.at]) in _DECORATION:
+            self.at += 1
+            if _DECORATION[word]:
+                while self.is_name():  # __asm__ volatile (…)
+                    self.at += 1
+                self.group()

@@ -1,0 +1,406 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read C's types: names, declarators, and the content of structures, unions and enums."""
+
+from __future__ import annotations
+
+from soscope.prototypes.ctype import (
+    ARRAY,
+    COMPLEX,
+    FLOAT,
+    FUNCTION,
+    INT,
+    LONG_DOUBLE,
+    POINTER,
+    STRUCT,
+    Field,
+    Struct,
+    Type,
+    array,
+    pointer,
+)
+from soscope.prototypes.expression import NotConstantError, value_of
+from soscope.prototypes.tokens import Tokens
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.prototypes.parser import Declarations
+
+_QUALIFIERS = {"const", "volatile", "restrict", "__restrict", "__restrict__", "__const", "_Atomic"}
+_NUMBER_WORDS = {
+    "signed",
+    "__signed__",
+    "unsigned",
+    "char",
+    "short",
+    "int",
+    "long",
+    "float",
+    "double",
+    "_Complex",
+}
+_TAGGED = ("struct", "union", "enum")
+_BITS_OF_INT = 31
+_MOST_ELEMENTS = 1 << 24
+
+# Annotations and whether parentheses follow.
+ANNOTATIONS = {
+    "OCTAL": False,
+    "HEX": False,
+    "SIGNED": False,
+    "CHAR": False,
+    "BOOL": False,
+    "ENUM": True,
+    "FLAGS": True,
+    "POINTER": False,
+    "STRING": False,
+    "IN": False,
+    "OUT": True,
+    "BYTES": True,
+    "LIMIT": True,
+    "FOLLOW": False,
+    "FOLLOW_UNLESS_0": True,
+    "FORMAT": True,
+    "OPTIONAL": True,
+    "WORDS": True,
+    "FAILS": True,
+    "ERRNO": True,
+    "ALSO": True,
+}
+
+
+class Declarator:
+    """What follows a type: a name ("" without one), its type, how many elements an array has.
+
+    `bits` is the width of a bit-field. `parameters` is where those of a function begin, None
+    where it is none.
+    """
+
+    __slots__ = ("bits", "count", "name", "parameters", "type")
+
+    def __init__(self, name: str, of: Type, count: int = 0) -> None:
+        self.name = name
+        self.type = of
+        self.count = count
+        self.bits: int | None = None
+        self.parameters: int | None = None
+
+
+class CTypeReader(Tokens):
+    """Reads types into `into`."""
+
+    def __init__(self, into: Declarations, text: str, file: str) -> None:
+        super().__init__(text, file)
+        self.into = into
+        into.constants.update(self.constants)
+
+    def name(self) -> str:
+        """Take a name. Raises FormatError."""
+        word = self.tokens[self.at]
+        if not self.is_name() or word in ANNOTATIONS:
+            raise self.fail(f"name expected before '{word}'")
+        self.at += 1
+        return word
+
+    def annotations(self) -> dict[str, list[str]]:
+        """Take the annotations that stand here."""
+        words: dict[str, list[str]] = {}
+        while (word := self.tokens[self.at]) in ANNOTATIONS and word != "OPTIONAL":
+            self.at += 1
+            if word == "OUT" and self.tokens[self.at] != "(":
+                words[word] = []  # a fault that can be told together with the function's name
+                continue
+            words[word] = self.group() if ANNOTATIONS[word] else []
+            if word in ("ENUM", "FLAGS") and words[word][1:] == ["*"]:
+                prefix = words[word][0]
+                words[word] = [prefix + "*"]
+                self.into.prefixes.append((word, prefix))
+        return words
+
+    def base_type(self) -> Type:
+        """Take the type that a declaration begins with."""
+        is_const = False
+        words: list[str] = []
+        named: Type | None = None
+        while True:
+            self.decoration()
+            word = self.tokens[self.at]
+            if word in _QUALIFIERS:
+                is_const |= word in ("const", "__const")
+                self.at += 1
+            elif word in _NUMBER_WORDS and named is None:
+                words.append(word.strip("_") if word == "__signed__" else word)
+                self.at += 1
+            elif named is None and not words and word in _TAGGED:
+                self.at += 1
+                named = self.tagged(word)
+            elif named is None and not words:
+                name = self.name()
+                # An unknown name is fine as long as it is only pointed to.
+                known = self.into.types.get(name, Type(name, STRUCT, 0))
+                named = known.copy(name)
+            else:
+                break
+        base = named or self.number(words)
+        base.is_const = is_const
+        return base
+
+    def number(self, words: list[str]) -> Type:
+        """Return the type of numbers that its words name."""
+        text = " ".join(words)
+        if "_Complex" in words:
+            size = 16 if "long" in words else 4 if "float" in words else 8
+            return Type(text, COMPLEX, 2 * size)
+        if "double" in words:
+            return Type(text, LONG_DOUBLE, 16) if "long" in words else Type(text, FLOAT, 8)
+        if "float" in words:
+            return Type(text, FLOAT, 4)
+        is_char = words == ["char"]
+        size = 1 if "char" in words else 2 if "short" in words else 8 if "long" in words else 4
+        return Type(text, INT, size, signed="unsigned" not in words, is_char=is_char)
+
+    # ---- declarators
+
+    def declarator(self, base: Type) -> Declarator:
+        """Take what follows a type: stars, name, brackets, parentheses."""
+        of = base
+        while True:
+            self.decoration()
+            if self.accept("*"):
+                of = pointer(None if of.kind == FUNCTION else of, pointer_text(of))
+            elif self.tokens[self.at] in _QUALIFIERS:
+                of.is_const |= self.tokens[self.at] in ("const", "__const")
+                self.at += 1
+            else:
+                break
+        is_named = self.tokens[self.at + 2 : self.at + 4] == [")", "("]  # (f)(int): no macro
+        if self.tokens[self.at] == "(" and (self.tokens[self.at + 1] in ("*", "(") or is_named):
+            return self.nested(of)
+        name = ""
+        if self.is_name() and self.tokens[self.at] not in ANNOTATIONS:
+            name = self.name()
+        declared = Declarator(name, of)
+        self.decoration()
+        if self.tokens[self.at] == "(":
+            declared.parameters = self.at
+        elif self.tokens[self.at] == "[":
+            declared.type, declared.count = self.brackets(of)
+        elif self.tokens[self.at] == ":" and self.accept(":"):
+            declared.bits = self.constant((",", ";"))
+        self.decoration()
+        return declared
+
+    def nested(self, base: Type) -> Declarator:
+        """Take a declarator in parentheses: what stands behind them belongs to it first."""
+        start = self.at
+        is_named = self.tokens[start + 1] != "*" and self.tokens[start + 2] == ")"
+        self.group()
+        if is_named and self.tokens[self.at] == "(":
+            self.at = start + 1
+            declared = Declarator(self.name(), base)
+            self.expect(")")
+            declared.parameters = self.at
+            return declared
+        if self.tokens[self.at] == "(":
+            arguments = " ".join(self.group()).replace(" ,", ",").replace("* ", "*")
+            text = f"{_const_text(base)} (*)({arguments})"
+            inside = Type(text, FUNCTION, 0)
+        elif self.tokens[self.at] == "[":
+            inside, _ = self.brackets(base)
+        else:
+            inside = base
+        end, self.at = self.at, start + 1
+        declared = self.declarator(inside)
+        if declared.parameters is not None:
+            self.group()
+        self.expect(")")
+        self.at = end
+        return declared
+
+    def brackets(self, of: Type) -> tuple[Type, int]:
+        """Take the sizes of an array; return its type and how many elements it has."""
+        counts = []
+        while self.accept("["):
+            while self.tokens[self.at] in _QUALIFIERS or self.tokens[self.at] == "static":
+                self.at += 1
+            counts.append(0 if self.tokens[self.at] == "]" else self.constant(("]",)))
+            self.expect("]")
+            if counts[-1] < 0 or counts[-1] > _MOST_ELEMENTS:
+                raise self.fail(f"an array of {counts[-1]} elements")
+        for count in reversed(counts):
+            of = array(of, count)
+        return of, counts[0]
+
+    def constant(self, ends: tuple[str, ...]) -> int:
+        """Take a constant expression, up to one of the tokens `ends`. Raises FormatError."""
+        start, depth = self.at, 0
+        while (word := self.tokens[self.at]) and (depth or word not in ends):
+            depth += (word == "(") - (word == ")")
+            self.at += 1
+        try:
+            return value_of(" ".join(self.tokens[start : self.at]), self.known_constant)
+        except NotConstantError as error:
+            raise self.fail(str(error)) from None
+
+    def known_constant(self, name: str) -> int | None:
+        """Return the value of a constant of this or an earlier file."""
+        return self.into.constants.get(name)
+
+    def value(self) -> Declarator:
+        """Take a declarator of something that has a value: its type must be known."""
+        declared = self.declarator(self.base_type())
+        self.check(declared)
+        return declared
+
+    def check(self, declared: Declarator) -> None:
+        """Raise FormatError where nothing is known of a type that has to have a size."""
+        of = declared.type
+        while of.kind == ARRAY and of.target is not None:
+            of = of.target
+        if of.kind == STRUCT and not of.size and of.text not in self.into.empty:
+            raise self.fail(f"type '{of.text}' of '{declared.name}' is not known")
+
+    # ---- structures, unions, enums
+
+    def tagged(self, what: str) -> Type:
+        """Take the tag and, where it is there, the content of a structure, union or enum."""
+        self.decoration()
+        tag = self.name() if self.is_name() else self.into.anonymous()
+        if self.tokens[self.at] == "{":
+            if what == "enum":
+                self.enumeration(tag)
+            else:
+                self.record(what, tag)
+        if what == "enum":
+            return self.enum_type(tag)
+        struct = self.into.structs.get(tag)
+        shown = f"{what} {tag}" if tag[:1] != "<" else f"{what} {{…}}"
+        return Type(shown, STRUCT, struct.size if struct else 0, struct=tag)
+
+    def enum_type(self, tag: str) -> Type:
+        """Return the type of an enum, whether its constants are known or not."""
+        text = f"enum {tag}" if tag[:1] != "<" else "enum {…}"
+        known = self.into.enums.get(tag)
+        if known is None:
+            return Type(text, INT, 4)
+        values = [value for value, _ in known]
+        size = 8 if any(not -(1 << 31) <= value < 1 << 32 for value in values) else 4
+        signed = any(value < 0 for value in values)
+        words = {self.into.enum_kind(tag): [f"enum {tag}"]}
+        return Type(text, INT, size, signed=signed, words=words)
+
+    def enumeration(self, tag: str) -> None:
+        """Take the constants of an enum."""
+        self.expect("{")
+        value = 0
+        known: list[tuple[int, str]] = []
+        while not self.accept("}"):
+            name = self.name()
+            if self.accept("="):
+                value = self.constant((",", "}"))
+            known.append((value, name))
+            self.into.constants[name] = value
+            value += 1
+            if not self.accept(","):
+                self.expect("}")
+                break
+        self.into.enums[tag] = known
+
+    def record(self, what: str, tag: str) -> None:
+        """Take the content of a structure or union."""
+        self.expect("{")
+        layout = _Layout(is_union=what == "union")
+        while not self.accept("}"):
+            if self.accept(";"):
+                continue
+            base = self.base_type()
+            if self.tokens[self.at] == ";" and base.struct:  # its fields are those of this one
+                self.check(Declarator("", base))
+                offset = layout.place(base, self.alignment(base))
+                inner = self.into.structs[base.struct]
+                layout.fields += [field.moved(offset) for field in inner.fields]
+            while not self.accept(";"):
+                declared = self.declarator(base)
+                self.check(declared)
+                if declared.parameters is not None:
+                    raise self.fail("a function in a structure")
+                words = self.annotations()
+                layout.add(declared, words, self.alignment(declared.type))
+                if not self.accept(","):
+                    self.expect(";")
+                    break
+        packed = self.is_packed()
+        if packed:
+            raise self.fail(f"'{what} {tag}' is packed, which is not supported")
+        size = layout.size + -layout.size % layout.alignment
+        self.into.structs[tag] = Struct(tag, layout.fields, size, layout.alignment)
+        if not size:
+            self.into.empty.add(f"{what} {tag}")
+
+    def is_packed(self) -> bool:
+        """Skip what stands behind a structure; say whether that changes its layout."""
+        start = self.at
+        self.decoration()
+        return any("packed" in word or "aligned" in word for word in self.tokens[start : self.at])
+
+    def alignment(self, of: Type) -> int:
+        """Return the alignment of a type in bytes."""
+        if of.kind == ARRAY and of.target is not None:
+            return self.alignment(of.target)
+        if of.kind == STRUCT:
+            struct = self.into.structs.get(of.struct)
+            return struct.alignment if struct is not None else 1
+        return of.size // 2 if of.kind == COMPLEX else max(of.size, 1)
+
+
+class _Layout:
+    """Puts fields into a structure or union, by the rules of the System V psABI."""
+
+    def __init__(self, *, is_union: bool) -> None:
+        self.is_union = is_union
+        self.fields: list[Field] = []
+        self.size = 0
+        self.alignment = 1
+        self._end = 0  # of the last field, in bits
+
+    def place(self, of: Type, alignment: int) -> int:
+        self.alignment = max(self.alignment, alignment)
+        offset = 0 if self.is_union else (self._end + 7) // 8
+        offset += -offset % alignment
+        self._grow(8 * (offset + of.size))
+        return offset
+
+    def add(self, declared: Declarator, words: dict[str, list[str]], alignment: int) -> None:
+        of = declared.type
+        if declared.bits is None:
+            offset = self.place(of, alignment)
+            if declared.name:
+                self.fields.append(Field(declared.name, of, words, offset))
+            return
+        start, unit = 0 if self.is_union else self._end, 8 * of.size
+        # one without width begins a new unit; none lies in two
+        if not declared.bits or start // unit != (start + declared.bits - 1) // unit:
+            start += -start % unit
+        self._grow(start + declared.bits)
+        if declared.name and declared.bits:
+            self.alignment = max(self.alignment, alignment)
+            first = start // unit * of.size
+            field = Field(declared.name, of, words, first)
+            field.bits = (start - 8 * first, declared.bits)
+            self.fields.append(field)
+
+    def _grow(self, end: int) -> None:
+        self._end = end
+        self.size = max(self.size, (end + 7) // 8)
+
+
+def _const_text(of: Type) -> str:
+    plain = of.is_const and of.kind != POINTER and not of.text.startswith("const ")
+    return f"const {of.text}" if plain else of.text
+
+
+def pointer_text(of: Type) -> str:
+    """Return how C writes the type of a pointer to `of`."""
+    if of.kind == FUNCTION:
+        return of.text
+    text = _const_text(of)
+    return text + "*" if text.endswith("*") else text + " *"

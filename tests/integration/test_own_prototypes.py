@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of a private library are shown by a header of its own, as the program says they are."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.accounts import SOSCOPE
+from tests.support.build import TARGETS
+from tests.support.run import run
+from tests.support.tools import need
+
+HEADER = TARGETS / "own_types.h"
+CHOICE = ("-e", "own_*@MAIN")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the program and its library without debug information."""
+    need("gcc")
+    path = tmp_path_factory.mktemp("own")
+    build(path, "-g0", "-g0")
+    return path
+
+
+def build(path: Path, of_library: str, of_program: str) -> None:
+    library, program = TARGETS / "lib_own_types.c", TARGETS / "own_types.c"
+    for command in (
+        f"gcc -O1 {of_library} -shared -fPIC {library} -o libown_types.so",
+        f"gcc -O1 {of_program} {program} -o own_types -L. -lown_types -Wl,-rpath,$ORIGIN",
+    ):
+        subprocess.run(command.split(), cwd=path, check=True, timeout=60)
+
+
+def traced(folder: Path, *words: str | Path) -> tuple[list[str], str, list[str]]:
+    """Return what the program said of its calls, the notes, and soscope's lines of them."""
+    out = folder / "trace"
+    done = run([*SOSCOPE, "trace", *CHOICE, "-s", "64", "-o", out, *words, folder / "own_types"])
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines(), done.stderr, lines_of(out.read_text(errors="surrogateescape"))
+
+
+def lines_of(text: str) -> list[str]:
+    calls = [line.partition("->")[2] for line in text.splitlines() if "->own_" in line]
+    return [re.sub(r"\) += ", ") = ", line) for line in calls]
+
+
+def test_a_header_says_all_of_it(folder: Path) -> None:
+    said, _, shown = traced(folder, "-F", HEADER)
+    assert len(said) == 24
+    assert shown == said
+
+
+def test_a_recording_keeps_the_header(folder: Path) -> None:
+    header = folder / "copy.h"
+    header.write_text(HEADER.read_text())
+    recording = folder / "own.sosr"
+    words: list[str | Path] = ["--prototypes", header, "--record", recording]
+    done = run([*SOSCOPE, "trace", *CHOICE, *words, folder / "own_types"])
+    assert done.returncode == 0, done.stderr
+    header.unlink()
+    report = run([*SOSCOPE, "report", "-s", "64", recording])
+    assert lines_of(report.stdout) == done.stdout.splitlines()
+
+
+def test_report_takes_another_one(folder: Path) -> None:
+    recording, header = folder / "other.sosr", folder / "other.h"
+    done = run([*SOSCOPE, "trace", *CHOICE, "--record", recording, folder / "own_types"])
+    assert done.returncode == 0, done.stderr
+    header.write_text("typedef enum { GREEN = 5, BLUE } own; own own_next(own c, long l HEX);")
+    report = run([*SOSCOPE, "report", "-F", header, recording])
+    assert "own_next(GREEN, 0x1) = BLUE" in lines_of(report.stdout)
+
+
+def test_a_fault_in_a_header_is_said_before_the_program_runs(folder: Path) -> None:
+    header = folder / "faulty.h"
+    header.write_text("int own_nothing(void);\nfoo_t own_sum(int a);\n")
+    done = run([*SOSCOPE, "trace", "-F", header, folder / "own_types"])
+    assert done.returncode == 125
+    assert done.stdout == ""
+    assert f"{header}:2: type 'foo_t' of 'own_sum' is not known\n" in done.stderr
+    done = run([*SOSCOPE, "trace", "-F", folder / "none.h", folder / "own_types"])
+    assert (done.returncode, done.stdout) == (125, "")
+    assert "none.h: no such file or directory" in done.stderr
+
+
+def test_injected_results_are_shown_by_it(folder: Path) -> None:
+    rule = "inject=own_next:retval=6:when=1"
+    done = run([*SOSCOPE, "inject", "-F", HEADER, "-e", rule, folder / "own_types"])
+    assert "own_next(GREEN, HIGH) = BLUE" in lines_of(done.stderr)[0]
+    done = run([*SOSCOPE, "inject", "-F", HEADER, "-e", "inject=own_mix:retval=6", "true"])
+    assert done.returncode == 125
+    assert "own_mix' returns a struct, which cannot be injected" in done.stderr
