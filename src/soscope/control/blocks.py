@@ -14,13 +14,14 @@ from soscope.wire import layout
 from soscope.wire.block import ControlBlock
 from soscope.wire.plan import InstrumentPlan, Plan, renumber_patterns
 
+_FUNCTION_ROOM = 1 << 20  # bytes for a table with what debug information says
 _PREFAULT = 1 << 20  # bytes of the ring that are there before the target starts
 
 
 class Blocks:
     """Makes the control block of each program of one session."""
 
-    __slots__ = ("_has_made", "_hooks", "_patches", "_patterns", "_plans", "_settings")
+    __slots__ = ("_firsts", "_has_made", "_hooks", "_patches", "_patterns", "_settings")
 
     def __init__(self, settings: SessionSettings, instruments: Sequence[Instrument]) -> None:
         """Raise UsageError where no instrument hooks calls, or some do not go together."""
@@ -32,19 +33,10 @@ class Blocks:
             raise UsageError("no instrument hooks calls")
         self._hooks = _in_order(hooking)
         patterns: list[Automaton] = []
-        self._plans: list[InstrumentPlan] = []
+        self._firsts: list[int] = []  # numbers of each instrument's first pattern
         for hooks in self._hooks:
-            rules, functions = renumber_patterns(hooks.rules, hooks.functions, len(patterns))
+            self._firsts.append(len(patterns))
             patterns += hooks.patterns
-            plan = InstrumentPlan(
-                hooks.kind,
-                rules=rules,
-                functions=functions,
-                flags=hooks.flags,
-                own_size=hooks.own_size,
-                own=hooks.own,
-            )
-            self._plans.append(plan)
         self._patterns = pack_patterns(patterns)
         self._has_made = False
 
@@ -57,8 +49,9 @@ class Blocks:
         settings = self._settings
         room = Room([hooks.kind for hooks in self._hooks], pid)
         needs_ring = any(hooks.needs_ring for hooks in self._hooks)
+        is_later = not pid and any(hooks.describes for hooks in self._hooks)
         plan = Plan(
-            instruments=self._plans,
+            instruments=self._plans(pid),
             patterns=self._patterns,
             main_path=path,
             flags=layout.FLAG_FOLLOW if settings.follow else 0,
@@ -71,12 +64,39 @@ class Blocks:
             strings_size=room.strings_size,
             slot_places=room.slot_places if settings.follow else 0,
             patches=self._pack_patches(),
+            function_room=_FUNCTION_ROOM if is_later else 0,
         )
         block = ControlBlock.create(plan, descriptor)
+        if is_later:
+            block.when_loaded = lambda pid: self._describe(block, pid)
         self._has_made = True
         if plan.chunks:
             block.prefault(min(_PREFAULT, settings.buffer))
         return block
+
+    def _describe(self, block: ControlBlock, pid: int) -> None:
+        """Have the agent know what is known of the functions, now that the images are there."""
+        for number, (hooks, first) in enumerate(zip(self._hooks, self._firsts, strict=True)):
+            before = hooks.functions
+            functions = hooks.functions_for(pid)
+            if functions is not before:
+                block.replace_functions(number, renumber_patterns(b"", functions, first)[1])
+
+    def _plans(self, pid: int) -> list[InstrumentPlan]:
+        plans = []
+        for hooks, first in zip(self._hooks, self._firsts, strict=True):
+            functions = hooks.functions_for(pid)
+            rules, functions = renumber_patterns(hooks.rules, functions, first)
+            plan = InstrumentPlan(
+                hooks.kind,
+                rules=rules,
+                functions=functions,
+                flags=hooks.flags,
+                own_size=hooks.own_size,
+                own=hooks.own,
+            )
+            plans.append(plan)
+        return plans
 
     def _pack_patches(self) -> bytes:
         """Return the table for the next program; the first must not run without it."""

@@ -48,6 +48,8 @@ class AgentSource:
         if self.blob is None:
             raise Refused("no agent")
         block = program.block
+        if block is not None and block.when_loaded is not None:
+            block.when_loaded(program.pid)
 
         def bring(tracee: Tracee) -> tuple[int, int, int]:
             nonlocal block

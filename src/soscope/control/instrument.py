@@ -36,6 +36,9 @@ class Hooks:
     """
 
     __slots__ = (
+        "_describe",
+        "_known",
+        "_prototypes",
         "flags",
         "functions",
         "kind",
@@ -58,10 +61,12 @@ class Hooks:
         string_limit: int = 0,
         own_size: int = 0,
         own: bytes = b"",
+        describe: Callable[[int], object] | None = None,
     ) -> None:
         """Have the calls that `selection` chooses handled by `kind`.
 
         `entry_only`: nothing happens at returns. `durations`: somebody asks how long calls take.
+        `describe(pid)` may add to `prototypes` when a process has its images, and is not hooked.
         """
         self.kind = kind
         self.selection = selection
@@ -72,10 +77,32 @@ class Hooks:
         self.own_size = own_size
         self.own = own
         self.patterns: list[Automaton] = list(selection.patterns)
-        self.functions = prototypes.function_table(
-            self.patterns, entry_only=entry_only, want_arguments=self.needs_ring
-        )
         self.rules = selection.rules
+        self._prototypes = prototypes
+        self._known = len(prototypes.texts)
+        self._describe = describe if self.needs_ring else None
+        self.functions = self._table(self.patterns)
+
+    def _table(self, patterns: list[Automaton]) -> bytes:
+        return self._prototypes.function_table(
+            patterns,
+            entry_only=bool(self.flags & layout.PLAN_ENTRY_ONLY),
+            want_arguments=self.needs_ring,
+        )
+
+    @property
+    def describes(self) -> bool:
+        """Say whether the table depends on the images of a program."""
+        return self._describe is not None
+
+    def functions_for(self, pid: int) -> bytes:
+        """Return the table of functions for the process `pid`, 0: one that is not there yet."""
+        if self._describe is not None and pid:
+            self._describe(pid)
+            if len(self._prototypes.texts) != self._known:
+                self._known = len(self._prototypes.texts)
+                self.functions = self._table(list(self.selection.patterns))
+        return self.functions
 
     @property
     def needs_ring(self) -> bool:

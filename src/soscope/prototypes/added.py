@@ -86,9 +86,10 @@ def read(
 ) -> dict[str, Added]:
     """Return the functions that a text declares, by name.
 
-    `preamble` are the declarations of types that it may use, as those of the texts `before` are; `known` soscope's sets of constants
-    and its structures. `flags_of` says how a function is treated. Raises FormatError for a
-    faulty declaration; with `refused`, those that cannot be captured are put there instead.
+    `preamble` are the declarations of types that it may use, as those of the texts `before`
+    are; `known` are soscope's sets of constants and structures. `flags_of` says how a function
+    is treated. Raises FormatError for a faulty declaration; with `refused`, those that cannot
+    be captured are put there instead.
     """
     declarations = Declarations()
     declarations.read(preamble, _PREAMBLE)

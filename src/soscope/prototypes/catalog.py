@@ -155,6 +155,11 @@ class Prototypes:
                 self._printers.pop(name, None)
         self.texts.append(text)
 
+    @property
+    def preamble(self) -> str:
+        """Declarations of the types that all may use, as C."""
+        return self._compiled.preamble()
+
     def is_known(self, name: str) -> bool:
         """Say whether a function is declared, by whomever."""
         self._load()

@@ -12,7 +12,7 @@ import errno
 import mmap
 import os
 import sys
-from _collections_abc import Iterable, Iterator
+from _collections_abc import Callable, Iterable, Iterator
 
 from soscope.errors import FormatError
 from soscope.model.image import TracedImage
@@ -113,6 +113,9 @@ class ControlBlock:
         self._u64 = whole.cast("Q")
         self._states = self._u8[:0]
         self._ring = 0
+        self._functions_used = 0
+        # what is to be done when the images of the program are there: called with its pid
+        self.when_loaded: Callable[[int], object] | None = None
         if self.magic:
             self._check()
 
@@ -144,7 +147,7 @@ class ControlBlock:
         sizes = {
             layout.SEC_PATTERNS: len(plan.patterns),
             layout.SEC_RULES: sum(len(instrument.rules) for instrument in plan.instruments),
-            layout.SEC_FUNCTIONS: len(functions),
+            layout.SEC_FUNCTIONS: len(functions) + plan.function_room,
             layout.SEC_IMAGES: layout.MAX_IMAGES * layout.IMAGE.size,
             layout.SEC_SLOTS: layout.MAX_SLOTS * layout.SLOT.size,
             layout.SEC_STRINGS: plan.strings_size,
@@ -182,6 +185,7 @@ class ControlBlock:
             reason = os.strerror(number or errno.ENOMEM).lower()
             raise sharedfile.refusal("map", end, reason, number) from error
         block.main_name, block.main_path = main_name, main_path
+        block._functions_used = len(functions)
         block.target_size = end - later * layout.MAX_SLOTS * cell
         block._fill(plan, sections, own, bytes(functions))
         return block
@@ -227,6 +231,21 @@ class ControlBlock:
         self._find_ring()
         self.prefault(_PREFAULT)
         self.magic = layout.MAGIC
+
+    def replace_functions(self, number: int, functions: bytes) -> bool:
+        """Give instrument `number` another table of functions; say whether there is room for it.
+
+        Only before the agent is started.
+        """
+        start, size = self.section(layout.SEC_FUNCTIONS)
+        at = self._functions_used + -self._functions_used % 8
+        if at + len(functions) > size:
+            return False
+        self._u8[start + at : start + at + len(functions)] = functions
+        self._functions_used = at + len(functions)
+        plan = layout.CONTROL.offset("plan") + number * layout.PLAN.size
+        self._u32[(plan + layout.PLAN.offset("functions")) // 4] = at
+        return True
 
     def take_over(self) -> None:
         """Make this process the owner: the agent waits for readers that live."""

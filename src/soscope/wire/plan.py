@@ -47,6 +47,7 @@ class Plan:
     slots in, 0 or SLOT_PLACES. `patterns` is the content of its section, `main_path`
     is the path of the program; its file name is its image's name. `patches` is a table of
     functions that are to stand in the place of others, empty: those that stand are kept.
+    `function_room` are bytes for tables of functions that come later (`replace_functions`).
     """
 
     __slots__ = (
@@ -54,6 +55,7 @@ class Plan:
         "chunks",
         "count_arrays",
         "flags",
+        "function_room",
         "instruments",
         "main_path",
         "patches",
@@ -83,7 +85,9 @@ class Plan:
         slot_places: int = 0,
         build_id: bytes = b"",
         patches: bytes = b"",
+        function_room: int = 0,
     ) -> None:
+        self.function_room = function_room
         self.instruments = instruments
         self.flags = flags
         self.when_full = when_full

@@ -27,6 +27,7 @@ from soscope.wire.block import ControlBlock
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.control import outcome as session
+    from soscope.instruments.trace.described import DescribedFunctions
     from soscope.instruments.trace.outcome import (
         MergedPrograms,
         TraceOutcome,
@@ -66,6 +67,7 @@ class TraceInstrument(Instrument):
 
             add_files(self.prototypes, settings.prototypes)
         self._recording: Sink | None = None
+        self._described: DescribedFunctions | None = None
         self._told = 0  # of their texts, how many the recording has
         if shows is not None:
             self.selection, self._kind = shows.selection, shows.kind
@@ -79,6 +81,7 @@ class TraceInstrument(Instrument):
                 entry_only=settings.entry_only,
                 durations=listener.wants_durations or settings.record is not None,
                 string_limit=settings.string_limit,
+                describe=self._describe,
             )
         self.wants_signals = settings.mode == MODE_TRACE
         self._stream: Stream | None = None
@@ -104,6 +107,14 @@ class TraceInstrument(Instrument):
             "entry_only": settings.entry_only,
             "string_limit": settings.string_limit,
         }
+
+    def _describe(self, pid: int) -> None:
+        """Have debug information tell what nobody else knows of a program's functions."""
+        if self._described is None:
+            from soscope.instruments.trace.described import DescribedFunctions
+
+            self._described = DescribedFunctions(self.prototypes, self.settings)
+        self._described.look(pid)
 
     def recorder(self, recording: Sink, beat: Callable[[], object]) -> Sink:
         """Keep it, to say by which declarations calls are captured."""
@@ -173,6 +184,10 @@ class TraceInstrument(Instrument):
 
     def finish(self) -> list[str]:
         """Hand over all the rest, unless a signal wants soscope to end."""
+        remarks = self._described.notes if self._described is not None else []
+        return [*remarks, *self._finish_stream()]
+
+    def _finish_stream(self) -> list[str]:
         stream = self._stream
         if stream is None:
             return []

@@ -1,0 +1,601 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Entries of DWARF, read one by one from where they are: .debug_info of DWARF 2 to 5.
+
+`dwarf.py` reads all of a unit by pyelftools, which takes seconds. Here a function is found by the
+bytes of its name's offset, so that only its own entry and those of its types are read: that is fast
+enough for the start of a program. Little-endian, 32-bit DWARF alone.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from struct import Struct
+
+# Tags and attributes that others ask for (DWARF 5, 7.5.3 and 7.5.4).
+TAG_ARRAY = 0x01
+TAG_CLASS = 0x02
+TAG_ENUM = 0x04
+TAG_PARAMETER = 0x05
+TAG_MEMBER = 0x0D
+TAG_POINTER = 0x0F
+TAG_REFERENCE = 0x10
+TAG_UNIT = 0x11
+TAG_STRUCT = 0x13
+TAG_SUBROUTINE_TYPE = 0x15
+TAG_TYPEDEF = 0x16
+TAG_UNION = 0x17
+TAG_UNSPECIFIED_PARAMETERS = 0x18
+TAG_INHERITANCE = 0x1C
+TAG_SUBRANGE = 0x21
+TAG_BASE = 0x24
+TAG_CONST = 0x26
+TAG_ENUMERATOR = 0x28
+TAG_SUBPROGRAM = 0x2E
+TAG_VOLATILE = 0x35
+TAG_RESTRICT = 0x37
+TAG_NAMESPACE = 0x39
+TAG_UNSPECIFIED_TYPE = 0x3B
+TAG_RVALUE_REFERENCE = 0x42
+TAG_ATOMIC = 0x47
+AT_NAME = 0x03
+AT_BYTE_SIZE = 0x0B
+AT_STMT_LIST = 0x10
+AT_LOW_PC = 0x11
+AT_LANGUAGE = 0x13
+AT_CONST_VALUE = 0x1C
+AT_INLINE = 0x20
+AT_LOWER_BOUND = 0x22
+AT_PROTOTYPED = 0x27
+AT_UPPER_BOUND = 0x2F
+AT_ABSTRACT_ORIGIN = 0x31
+AT_ARTIFICIAL = 0x34
+AT_CALLING_CONVENTION = 0x36
+AT_COUNT = 0x37
+AT_MEMBER_LOCATION = 0x38
+AT_DECL_LINE = 0x3B
+AT_DECLARATION = 0x3C
+AT_ENCODING = 0x3E
+AT_EXTERNAL = 0x3F
+AT_SPECIFICATION = 0x47
+AT_TYPE = 0x49
+AT_RANGES = 0x55
+AT_DATA_BIT_OFFSET = 0x6B
+AT_BIT_SIZE = 0x0D
+AT_LINKAGE_NAME = 0x6E
+AT_MIPS_LINKAGE_NAME = 0x2007
+AT_GNU_VECTOR = 0x2107
+_AT_SIBLING = 0x01
+_AT_STR_OFFSETS_BASE = 0x72
+_NAMES = (AT_NAME, AT_LINKAGE_NAME, AT_MIPS_LINKAGE_NAME)
+
+_STRING, _STRP, _LINE_STRP, _STRX, _UDATA, _SDATA, _BLOCK = range(7)  # how a form is read
+_REFERENCE, _ABSOLUTE, _IMPLICIT, _PRESENT, _INDIRECT, _FIXED = range(7, 13)
+_FORMS = {
+    0x01: (_FIXED, 8),  # addr
+    0x03: (_BLOCK, 2),
+    0x04: (_BLOCK, 4),
+    0x05: (_FIXED, 2),
+    0x06: (_FIXED, 4),
+    0x07: (_FIXED, 8),
+    0x08: (_STRING, 0),
+    0x09: (_BLOCK, 0),
+    0x0A: (_BLOCK, 1),
+    0x0B: (_FIXED, 1),
+    0x0C: (_FIXED, 1),
+    0x0D: (_SDATA, 0),
+    0x0E: (_STRP, 4),
+    0x0F: (_UDATA, 0),
+    0x10: (_ABSOLUTE, 4),
+    0x11: (_REFERENCE, 1),
+    0x12: (_REFERENCE, 2),
+    0x13: (_REFERENCE, 4),
+    0x14: (_REFERENCE, 8),
+    0x15: (_REFERENCE, 0),
+    0x16: (_INDIRECT, 0),
+    0x17: (_FIXED, 4),  # sec_offset
+    0x18: (_BLOCK, 0),  # exprloc
+    0x19: (_PRESENT, 0),
+    0x1A: (_STRX, 0),
+    0x1B: (_UDATA, 0),  # addrx
+    0x1C: (_FIXED, 4),  # of a supplementary file
+    0x1D: (_FIXED, 4),
+    0x1E: (_FIXED, 16),
+    0x1F: (_LINE_STRP, 4),
+    0x20: (_FIXED, 8),  # ref_sig8
+    0x21: (_IMPLICIT, 0),
+    0x22: (_UDATA, 0),
+    0x23: (_UDATA, 0),
+    0x24: (_FIXED, 8),
+    0x25: (_STRX, 1),
+    0x26: (_STRX, 2),
+    0x27: (_STRX, 3),
+    0x28: (_STRX, 4),
+    0x29: (_FIXED, 1),
+    0x2A: (_FIXED, 2),
+    0x2B: (_FIXED, 3),
+    0x2C: (_FIXED, 4),
+    0x1F20: (_FIXED, 4),  # GNU_ref_alt
+    0x1F21: (_FIXED, 4),  # GNU_strp_alt
+}
+_SIGNED_FORMS = {0x05: 2, 0x06: 4, 0x07: 8, 0x0B: 1}
+_MAX_UNITS = 1 << 20
+_MAX_ATTRIBUTES = 256
+_BEFORE = 48  # bytes of an entry that may stand in front of its name
+_MANY = 1 << 26  # bytes that are searched one by one: about a tenth of a second
+_MOST_PLACES = 1 << 16
+_MOST_STEPS = 1 << 16  # entries of one unit that are walked over
+_U16 = Struct("<H")
+_U32 = Struct("<I")
+_U64 = Struct("<Q")
+
+# (attribute, form, value of an implicit constant)
+_Abbreviation = tuple[int, bool, list[tuple[int, int, int]]]
+
+
+class EntryError(Exception):
+    """Bytes that are no entry, or of a kind that is not read."""
+
+
+class Unit:
+    """One unit of .debug_info: where it begins and ends, its version, its abbreviations."""
+
+    __slots__ = (
+        "abbreviations",
+        "at",
+        "end",
+        "first",
+        "path",
+        "skips",
+        "str_offsets",
+        "version",
+    )
+
+    def __init__(self, at: int, end: int, first: int, version: int) -> None:
+        self.at = at
+        self.end = end
+        self.first = first
+        self.version = version
+        self.abbreviations: dict[int, _Abbreviation] = {}
+        self.skips: dict[int, tuple[bool, int, int]] = {}
+        self.path: list[int] = []  # entries that were walked over last
+        self.str_offsets: int | None = None
+
+
+class DwarfEntry:
+    """One entry: `values` are its attributes as numbers or bytes, `forms` how they are written."""
+
+    __slots__ = ("at", "behind", "forms", "has_children", "tag", "unit", "values")
+
+    def __init__(self, unit: Unit, at: int, tag: int, *, has_children: bool) -> None:
+        self.unit = unit
+        self.at = at
+        self.tag = tag
+        self.has_children = has_children
+        self.values: dict[int, int | bytes] = {}
+        self.forms: dict[int, int] = {}
+        self.behind = at
+
+    def number(self, attribute: int) -> int | None:
+        """Return an attribute that is a number, None where it is none or not there."""
+        value = self.values.get(attribute)
+        return value if isinstance(value, int) else None
+
+    def signed(self, attribute: int) -> int | None:
+        """Return a constant whose form does not say whether it is negative."""
+        value = self.number(attribute)
+        size = _SIGNED_FORMS.get(self.forms.get(attribute, 0))
+        if value is None or size is None:
+            return value
+        return value - (1 << 8 * size) if value >> (8 * size - 1) else value
+
+    @property
+    def name(self) -> str:
+        """DW_AT_name, "" where there is none."""
+        value = self.values.get(AT_NAME)
+        return value.decode("utf-8", "replace") if isinstance(value, bytes) else ""
+
+    @property
+    def linkage_name(self) -> str:
+        """The name that linkers know it by, where that is another one."""
+        for attribute in (AT_LINKAGE_NAME, AT_MIPS_LINKAGE_NAME):
+            value = self.values.get(attribute)
+            if isinstance(value, bytes):
+                return value.decode("utf-8", "replace")
+        return ""
+
+
+class Entries:
+    """The entries of one file, by the contents of its sections; missing ones are empty."""
+
+    def __init__(
+        self,
+        info: bytes,
+        abbreviations: bytes,
+        strings: bytes,
+        line_strings: bytes = b"",
+        string_offsets: bytes = b"",
+    ) -> None:
+        self.info = info
+        self.strings = strings
+        self._abbreviations = abbreviations
+        self._line_strings = line_strings
+        self._string_offsets = string_offsets
+        self._tables: dict[int, dict[int, _Abbreviation]] = {}
+        self._units: dict[int, Unit] = {}
+        self._starts = self._headers()
+
+    def _headers(self) -> list[int]:
+        starts: list[int] = []
+        at, info = 0, self.info
+        while at + 11 <= len(info) and len(starts) < _MAX_UNITS:
+            length = _U32.unpack_from(info, at)[0]
+            if not 7 <= length < 0xFFFF_FFF0 or at + 4 + length > len(info):
+                break
+            starts.append(at)
+            at += 4 + length
+        self._end = at
+        return starts
+
+    def unit_at(self, at: int) -> Unit:
+        """Return the unit that holds an offset. Raises EntryError."""
+        index = bisect_right(self._starts, at) - 1
+        if index < 0 or at >= self._end:
+            raise EntryError("outside of all units")
+        start = self._starts[index]
+        unit = self._units.get(start)
+        if unit is None:
+            unit = self._units[start] = self._read_unit(start)
+        if at < unit.first or at >= unit.end:
+            raise EntryError("outside of a unit's entries")
+        return unit
+
+    def _read_unit(self, at: int) -> Unit:
+        info = self.info
+        length, version = _U32.unpack_from(info, at)[0], _U16.unpack_from(info, at + 4)[0]
+        end = at + 4 + length
+        if version == 5:
+            kind, size = info[at + 6], info[at + 7]
+            table = _U32.unpack_from(info, at + 8)[0]
+            first = at + 12 + {1: 0, 3: 0, 2: 12, 4: 8}.get(kind, end)
+        elif 2 <= version <= 4:
+            table, size = _U32.unpack_from(info, at + 6)[0], info[at + 10]
+            first = at + 11
+        else:
+            raise EntryError(f"DWARF of version {version}")
+        if size != 8 or first >= end:
+            raise EntryError("a unit of another kind")
+        unit = Unit(at, end, first, version)
+        unit.abbreviations = self._table(table)
+        if version == 5:
+            base = self._read(unit, first)[0].number(_AT_STR_OFFSETS_BASE)
+            unit.str_offsets = 8 if base is None else base
+        return unit
+
+    def _table(self, at: int) -> dict[int, _Abbreviation]:
+        known = self._tables.get(at)
+        if known is not None:
+            return known
+        start = at
+        data = self._abbreviations
+        table: dict[int, _Abbreviation] = {}
+        try:
+            while True:
+                code, at = _uleb(data, at)
+                if not code:
+                    break
+                tag, at = _uleb(data, at)
+                has_children = bool(data[at])
+                at += 1
+                attributes: list[tuple[int, int, int]] = []
+                while True:
+                    name, at = _uleb(data, at)
+                    form, at = _uleb(data, at)
+                    constant = 0
+                    if form == 0x21:
+                        constant, at = _sleb(data, at)
+                    if not name and not form:
+                        break
+                    attributes.append((name, form, constant))
+                    if len(attributes) > _MAX_ATTRIBUTES:
+                        raise EntryError("an abbreviation of too many attributes")
+                table[code] = (tag, has_children, attributes)
+        except IndexError:
+            raise EntryError("abbreviations are cut") from None
+        self._tables[start] = table
+        return table
+
+    def _read(self, unit: Unit, at: int, watch: int = -1) -> tuple[DwarfEntry, bool]:
+        """Read an entry; say whether one of its names is written at offset `watch`."""
+        start, info = at, self.info
+        try:
+            code, at = _uleb(info, at)
+            known = unit.abbreviations.get(code)
+            if known is None:
+                raise EntryError("no such abbreviation")
+            tag, has_children, attributes = known
+            entry = DwarfEntry(unit, start, tag, has_children=has_children)
+            is_watched = False
+            for name, form, constant in attributes:
+                is_watched |= at == watch and name in _NAMES
+                entry.values[name], at = self._value(unit, form, constant, at)
+                entry.forms[name] = form
+        except (IndexError, ValueError) as error:
+            raise EntryError(str(error)) from None
+        except KeyError:
+            raise EntryError("a form that is not known") from None
+        if at > unit.end:
+            raise EntryError("an entry is cut")
+        entry.behind = at
+        return entry, is_watched
+
+    def _value(self, unit: Unit, form: int, constant: int, at: int) -> tuple[int | bytes, int]:
+        info = self.info
+        how, size = _FORMS[form]
+        if how == _FIXED:
+            if form == 0x10 and unit.version == 2:
+                size = 8
+            return int.from_bytes(info[at : at + size], "little"), at + size
+        if how == _STRP:
+            return _text(self.strings, _U32.unpack(info[at : at + 4])[0]), at + 4
+        if how == _PRESENT:
+            return 1, at
+        if how == _IMPLICIT:
+            return constant, at
+        if how == _REFERENCE:
+            if size:
+                return unit.at + int.from_bytes(info[at : at + size], "little"), at + size
+            number, at = _uleb(info, at)
+            return unit.at + number, at
+        if how == _ABSOLUTE:
+            size = 8 if unit.version == 2 else 4
+            return int.from_bytes(info[at : at + size], "little"), at + size
+        if how == _UDATA:
+            return _uleb(info, at)
+        if how == _SDATA:
+            return _sleb(info, at)
+        if how == _STRING:
+            end = info.index(0, at)
+            return info[at:end], end + 1
+        if how == _LINE_STRP:
+            return _text(self._line_strings, _U32.unpack(info[at : at + 4])[0]), at + 4
+        if how == _BLOCK:
+            if size:
+                length = int.from_bytes(info[at : at + size], "little")
+                at += size
+            else:
+                length, at = _uleb(info, at)
+            return info[at : at + length], at + length
+        if how == _STRX:
+            if size:
+                index = int.from_bytes(info[at : at + size], "little")
+                at += size
+            else:
+                index, at = _uleb(info, at)
+            place = (8 if unit.str_offsets is None else unit.str_offsets) + 4 * index
+            offset = int.from_bytes(self._string_offsets[place : place + 4], "little")
+            return _text(self.strings, offset), at
+        form, at = _uleb(info, at)  # DW_FORM_indirect
+        if form == 0x16:
+            raise EntryError("indirect")
+        return self._value(unit, form, 0, at)
+
+    def at(self, offset: int) -> DwarfEntry:
+        """Return the entry at an offset of .debug_info. Raises EntryError."""
+        return self._read(self.unit_at(offset), offset)[0]
+
+    def top(self, unit: Unit) -> DwarfEntry:
+        """Return the entry of a unit itself. Raises EntryError."""
+        return self._read(unit, unit.first)[0]
+
+    def led(self, entry: DwarfEntry, attribute: int = AT_TYPE) -> DwarfEntry | None:
+        """Return the entry that an attribute leads to, None where it is not there.
+
+        Raises EntryError.
+        """
+        value = entry.values.get(attribute)
+        if value is None:
+            return None
+        if not isinstance(value, int) or entry.forms[attribute] in (0x20, 0x1C, 0x24, 0x1F20):
+            raise EntryError("an entry of another file or unit")
+        return self.at(value)
+
+    def children(self, entry: DwarfEntry) -> list[DwarfEntry]:
+        """Return the entries directly below one. Raises EntryError."""
+        if not entry.has_children:
+            return []
+        children: list[DwarfEntry] = []
+        at, depth = entry.behind, 1
+        while True:
+            if at >= entry.unit.end:
+                raise EntryError("entries are cut")
+            if not self.info[at]:
+                at, depth = at + 1, depth - 1
+                if not depth:
+                    return children
+                continue
+            child = self._read(entry.unit, at)[0]
+            if depth == 1:
+                children.append(child)
+            at = child.behind
+            depth += child.has_children
+
+    # ---- by name
+
+    def functions(self, names: set[bytes]) -> dict[bytes, list[DwarfEntry]]:
+        """Return the subprograms that have one of these names, or linkage names, by name.
+
+        Those that are named by an index (DW_FORM_strx) are not found.
+        """
+        needles: dict[bytes, bytes] = {}
+        for offset, name in _offsets_of(self.strings, names):
+            needles[_U32.pack(offset)] = name
+        for name in names:
+            if len(name) < 4:  # shorter than its offset: it stands in the entry
+                needles[name + b"\0"] = name
+        functions: dict[bytes, list[DwarfEntry]] = {}
+        for at, needle in _places(self.info, needles):
+            entry = self._around(at)
+            if entry is not None:
+                functions.setdefault(needles[needle], []).append(entry)
+        return functions
+
+    def _around(self, at: int) -> DwarfEntry | None:
+        """Return the subprogram whose name is written at an offset, None where there is none."""
+        for start in range(at - 1, max(at - _BEFORE, 0), -1):
+            try:
+                unit = self.unit_at(start)
+                known = unit.abbreviations.get(_uleb(self.info, start)[0])
+                if known is None or known[0] != TAG_SUBPROGRAM:
+                    continue
+                entry, is_there = self._read(unit, start, at)
+                if is_there and self._is_reached(unit, start):
+                    return entry
+            except (EntryError, IndexError):
+                continue
+        return None
+
+    def _is_reached(self, unit: Unit, wanted: int) -> bool:
+        """Walk from the beginning of a unit; say whether an entry begins at offset `wanted`.
+
+        The middle of an entry may look like one of its own.
+        """
+        path = unit.path
+        index = bisect_right(path, wanted) - 1
+        at = path[index] if index >= 0 else unit.first
+        del path[index + 1 :]
+        for _ in range(_MOST_STEPS):
+            if at >= wanted:
+                return at == wanted
+            if not self.info[at]:
+                at += 1
+                continue
+            _, beside, behind = self._skip(unit, at)
+            at = beside if beside and beside <= wanted else behind
+            path.append(at)
+        return False
+
+    def _skip(self, unit: Unit, at: int) -> tuple[bool, int, int]:
+        """Return whether an entry has children, where its sibling is or 0, and what follows."""
+        code, behind = _uleb(self.info, at)
+        skips = unit.skips.get(code)
+        if skips is None:
+            skips = unit.skips[code] = _skips(unit.abbreviations.get(code), unit.version)
+        has_children, size, place = skips
+        if size >= 0:
+            beside = 0
+            if place >= 0:
+                beside = unit.at + _U32.unpack_from(self.info, behind + place)[0]
+            behind += size
+        else:
+            entry = self._read(unit, at)[0]
+            beside, behind = entry.number(_AT_SIBLING) or 0, entry.behind
+        if has_children and beside <= at:
+            beside = 0
+        return has_children, beside, behind
+
+
+def _skips(of: _Abbreviation | None, version: int) -> tuple[bool, int, int]:
+    """Return what `Entries._skip` needs of an abbreviation: the size is -1 where it varies."""
+    if of is None:
+        raise EntryError("no such abbreviation")
+    _, has_children, attributes = of
+    size, place = 0, -1
+    for name, form, _ in attributes:
+        how, width = _FORMS.get(form, (_BLOCK, 0))
+        if name == _AT_SIBLING and form == 0x13:
+            place = size
+        if how in (_PRESENT, _IMPLICIT):
+            continue
+        fixed = how in (_FIXED, _STRP, _LINE_STRP) or (how in (_REFERENCE, _STRX) and width)
+        if how == _ABSOLUTE and version > 2:
+            fixed = True
+        if not fixed:
+            return has_children, -1, -1
+        size += width
+    return has_children, size, place
+
+
+def _offsets_of(strings: bytes, names: set[bytes]) -> list[tuple[int, bytes]]:
+    """Return where names stand in a table of strings, each as a string of its own."""
+    places: list[tuple[int, bytes]] = []
+    if len(names) < 16:
+        for name in names:
+            at = strings.find(b"\0" + name + b"\0")
+            if strings.startswith(name + b"\0"):
+                places.append((0, name))
+            elif at >= 0:
+                places.append((at + 1, name))
+        return places
+    at = 0
+    for text in strings.split(b"\0"):
+        if text in names:
+            places.append((at, text))
+        at += len(text) + 1
+    return places
+
+
+def _places(data: bytes, needles: dict[bytes, bytes]) -> list[tuple[int, bytes]]:
+    """Return where some bytes stand in others, in order."""
+    if len(needles) * len(data) > _MANY and len(needles) > 8:
+        return _places_of_many(data, needles)
+    places: list[tuple[int, bytes]] = []
+    for needle in needles:
+        at = data.find(needle)
+        while at >= 0 and len(places) < _MOST_PLACES:
+            places.append((at, needle))
+            at = data.find(needle, at + 1)
+    return sorted(places)
+
+
+def _places_of_many(data: bytes, needles: dict[bytes, bytes]) -> list[tuple[int, bytes]]:
+    """Do the same for many needles, in one walk over the bytes."""
+    import numpy as np  # as slow to import as a few hundred searches
+
+    numbers = {_U32.unpack(needle)[0]: needle for needle in needles if len(needle) == 4}
+    places = []
+    wanted = np.zeros(max(numbers, default=0) + 1, dtype=bool)
+    wanted[list(numbers)] = True
+    for shift in range(4):
+        words = np.frombuffer(data, "<u4", (len(data) - shift) // 4, shift)
+        few = np.flatnonzero(words < len(wanted))
+        places += [
+            (4 * index + shift, numbers[int(words[index])])
+            for index in few[wanted[words[few]]][:_MOST_PLACES].tolist()
+        ]
+    for needle in needles:
+        if len(needle) != 4:
+            at = data.find(needle)
+            while at >= 0 and len(places) < _MOST_PLACES:
+                places.append((at, needle))
+                at = data.find(needle, at + 1)
+    return sorted(places)
+
+
+def _text(strings: bytes, at: int) -> bytes:
+    end = strings.find(b"\0", at)
+    if end < 0:
+        raise EntryError("a string outside of its section")
+    return strings[at:end]
+
+
+def _uleb(data: bytes, at: int) -> tuple[int, int]:
+    byte = data[at]
+    if byte < 0x80:
+        return byte, at + 1
+    value, shift = byte & 0x7F, 7
+    while True:
+        at += 1
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at + 1
+        shift += 7
+        if shift > 70:
+            raise EntryError("a number of too many bytes")
+
+
+def _sleb(data: bytes, at: int) -> tuple[int, int]:
+    start = at
+    value, at = _uleb(data, at)
+    bits = 7 * (at - start)
+    return value - (1 << bits) if data[at - 1] & 0x40 else value, at

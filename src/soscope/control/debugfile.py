@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The debug information of a file: in itself, or in the separate debug file that belongs to it.
+
+GDB manual, "Separate Debug Files".
+"""
+
+from __future__ import annotations
+
+import os
+
+from soscope.binfmt.dwarfentries import Entries
+from soscope.binfmt.elf import debuglink
+from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.elf.sections import Sections
+from soscope.binfmt.source import FileSource
+from soscope.errors import FormatError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SECTIONS = (".debug_info", ".debug_abbrev", ".debug_str", ".debug_line_str", ".debug_str_offsets")
+_MOST = 1 << 28  # bytes of one section that are read
+
+
+def entries_of(image: ElfImage, path: str) -> tuple[Entries, str] | None:
+    """Return the entries of DWARF for an open image, and the path of the file that has them.
+
+    None where there are none, where nobody can read them, and where they are too large to be
+    read at a program's start.
+    """
+    sections = Sections.read(image)
+    entries = _entries(image, sections)
+    if entries is not None:
+        return entries, path
+    for candidate, crc in _candidates(image, sections, path):
+        try:
+            descriptor = os.open(candidate, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError:
+            continue
+        try:
+            debug = ElfImage.from_source(FileSource(descriptor, candidate))
+            separate = Sections.read(debug)
+            if _belongs(image, debug, separate, crc):
+                entries = _entries(debug, separate)
+        except (FormatError, OSError):
+            continue
+        finally:
+            os.close(descriptor)
+        if entries is not None:
+            return entries, candidate
+    return None
+
+
+def _entries(image: ElfImage, sections: Sections) -> Entries | None:
+    info = sections.named(".debug_info")
+    if info is None or image.header is None or info.size > _MOST:
+        return None
+    contents = []
+    try:
+        for name in _SECTIONS:
+            section = sections.named(name)
+            content = b""
+            if section is not None:
+                content = sections.unpacked(section, image.header.encoding, _MOST) or b""
+            contents.append(content)
+    except (FormatError, OSError):
+        return None
+    return Entries(*contents)
+
+
+def _candidates(image: ElfImage, sections: Sections, path: str) -> Iterator[tuple[str, int | None]]:
+    """Give paths, each with the CRC-32 that the file must have, None: its build-id counts."""
+    if len(image.build_id) > 1:
+        yield debuglink.build_id_path(image.build_id), None
+    try:
+        link = debuglink.debuglink(image, sections)
+    except (FormatError, OSError):
+        return
+    if link is None or "/" in link[0]:
+        return
+    name, crc = link
+    folder = os.path.dirname(os.path.abspath(path)).rstrip("/")
+    for below in (folder, f"{folder}/.debug", f"/usr/lib/debug{folder}"):
+        yield f"{below}/{name}", crc
+
+
+def _belongs(image: ElfImage, debug: ElfImage, sections: Sections, crc: int | None) -> bool:
+    build_id = debuglink.file_build_id(debug, sections)
+    if build_id != image.build_id and (crc is None or (build_id and image.build_id)):
+        return False
+    return crc is None or debuglink.crc32(debug.source) == crc

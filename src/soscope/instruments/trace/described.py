@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prototypes that debug information has: of the functions themselves, and of their callers.
+
+gcc describes each function that a unit calls, with the types of its arguments, wherever it is
+defined. So a program that was built with -g says what it passes to libraries that were not.
+
+What is looked for is what can be hooked and is known to nobody else, in images that have debug
+information: most programs have neither. That is when the loader has mapped them, and the agent has
+hooked nothing yet: at their first call, captures are what they will be.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from soscope.binfmt.elf.image import ElfImage
+from soscope.errors import FormatError
+from soscope.prototypes.added import CALLER, DWARF, SourceText
+from soscope.select.filter import Selection, chooses, compile_selection
+from soscope.wire import layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from soscope.instruments.trace.settings import TraceSettings
+    from soscope.prototypes import Prototypes
+
+_SECONDS = 1.0  # of the processor, for all images of a program: its start waits for that
+_MOST_IMAGES = 1000
+_MOST_TRIED = 4  # entries of one function
+
+
+class DescribedFunctions:
+    """Adds what debug information says of the functions that a program calls to `prototypes`.
+
+    `notes` says what could not be looked at.
+    """
+
+    def __init__(self, prototypes: Prototypes, settings: TraceSettings) -> None:
+        self._prototypes = prototypes
+        callers = settings.from_ or (["all"] if settings.to else [])
+        self._selection: Selection = compile_selection(settings.select, callers)
+        self.notes: list[str] = []
+
+    def look(self, pid: int) -> None:
+        """Look at the images that a process has now."""
+        if not self._may_be_unknown():
+            return
+        until = time.thread_time() + _SECONDS
+        try:
+            images = _Images(_mapped(pid))
+        except OSError:
+            return  # it has gone
+        try:
+            self._look(images, until)
+        except (FormatError, OSError):
+            return  # a damaged image: its calls are guessed
+        finally:
+            images.close()
+
+    def _may_be_unknown(self) -> bool:
+        """Say whether the filter may choose a function that is not known."""
+        known = self._prototypes.is_known
+        return any(
+            word.kind == layout.RULE_INCLUDE
+            and not (word.symbol.is_plain and known(word.symbol.text))
+            for word in self._selection.words
+        )
+
+    def _unknown(self, image: ElfImage, path: str, *, is_main: bool) -> set[str]:
+        """Return the names of functions that an image may be seen to call and nobody knows."""
+        name = image.soname or os.path.basename(path)
+        return {
+            symbol.name
+            for symbol in image.undefined_functions()
+            if not self._prototypes.is_known(symbol.name)
+            and chooses(
+                self._selection,
+                symbol.name,
+                caller=name,
+                callee="",
+                caller_path=path,
+                caller_is_main=is_main,
+            )
+        }
+
+    def _look(self, images: _Images, until: float) -> None:
+        callers: dict[str, set[str]] = {}
+        for number, (path, image) in enumerate(images.all):
+            unknown = self._unknown(image, path, is_main=not number)
+            if unknown:
+                callers[path] = unknown
+        wanted = set().union(*callers.values())
+        if not wanted:
+            return
+        for path, image in images.all:
+            defined = {name for name in wanted if _defines(image, name)}
+            self._read(image, path, defined, DWARF, until)
+        for path, image in images.all:
+            left = {name for name in callers.get(path, ()) if not self._is_known(name)}
+            self._read(image, path, left, CALLER, until)
+
+    def _is_known(self, name: str) -> bool:
+        return self._prototypes.is_known(name)
+
+    def _read(self, image: ElfImage, path: str, names: set[str], kind: str, until: float) -> None:
+        """Add what the debug information of an image says of functions."""
+        names = {name for name in names if not self._is_known(name)}
+        if not names:
+            return
+        from soscope.control.debugfile import entries_of
+
+        debug = entries_of(image, path)
+        if debug is None:
+            return
+        if time.thread_time() > until:
+            self.notes.append(f"debug information was not read: {path}, as it took too long")
+            return
+        entries, file = debug
+        from soscope.prototypes.fromdwarf import CWriter
+
+        writer = CWriter(entries, self._prototypes.preamble)
+        functions = entries.functions({name.encode() for name in names})
+        for name, described in functions.items():
+            if time.thread_time() > until:
+                self.notes.append(f"debug information was not read to its end: {file}")
+                break
+            any(writer.add(name.decode(), entry) for entry in described[:_MOST_TRIED])
+        if writer.text:
+            self._prototypes.add(SourceText(kind, file, writer.text), [])
+
+
+class _Images:
+    """Files of images, open as long as this is."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self.all: list[tuple[str, ElfImage]] = []
+        self._descriptors: list[int] = []
+        for path in list(dict.fromkeys(paths))[:_MOST_IMAGES]:
+            try:
+                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            except OSError:
+                continue
+            self._descriptors.append(descriptor)
+            try:
+                self.all.append((path, ElfImage.from_descriptor(descriptor, path)))
+            except (FormatError, OSError):
+                continue
+
+    def close(self) -> None:
+        for descriptor in self._descriptors:
+            os.close(descriptor)
+
+
+def _defines(image: ElfImage, name: str) -> bool:
+    try:
+        return image.symbols.lookup(name) is not None
+    except FormatError:
+        return False
+
+
+def _mapped(pid: int) -> list[str]:
+    """Return the paths of the images of a process, the program's first."""
+    from soscope.proc import maps
+
+    main = os.readlink(f"/proc/{pid}/exe")
+    paths = [main]
+    for mapping in maps.read(pid):
+        if "x" in mapping.flags and mapping.path.startswith("/") and mapping.path not in paths:
+            # the same file for us: the process may have another root
+            try:
+                if os.stat(mapping.path).st_ino == mapping.inode:
+                    paths.append(mapping.path)
+            except OSError:
+                continue
+    return paths

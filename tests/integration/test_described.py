@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls are shown by debug information, wherever it is, as the program says they are."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.integration.test_own_prototypes import CHOICE, build, lines_of, traced
+from tests.support.accounts import SOSCOPE
+from tests.support.build import TARGETS
+from tests.support.run import run
+from tests.support.tools import need
+
+
+def debug_file(folder: Path, name: str) -> None:
+    """Move the debug information of a file into another one, beside it."""
+    for command in (
+        f"objcopy --only-keep-debug {name} {name}.debug",
+        f"objcopy --strip-debug --add-gnu-debuglink={name}.debug {name}",
+    ):
+        subprocess.run(command.split(), cwd=folder, check=True, timeout=60)
+
+
+@pytest.mark.parametrize("flags", ["-g", "-g -O0", "-gdwarf-4", "-g3 -O2", "-gdwarf-3"])
+@pytest.mark.parametrize("whose", ["library", "caller"])
+def test_types_of_the_library_or_of_its_caller(tmp_path: Path, flags: str, whose: str) -> None:
+    need("gcc")
+    if flags == "-gdwarf-3":
+        flags = "-gdwarf-3 -gstrict-dwarf"
+    build(tmp_path, *((flags, "-g0") if whose == "library" else ("-g0", flags)))
+    said, _, shown = traced(tmp_path)
+    if "strict" in flags:  # its bit-fields are counted from the other end
+        said = [line for line in said if "own_flip" not in line]
+        shown = [line for line in shown if "own_flip" not in line]
+    assert shown == said
+
+
+@pytest.mark.parametrize("name", ["libown_types.so", "own_types"])
+def test_a_separate_debug_file(tmp_path: Path, name: str) -> None:
+    need("gcc")
+    need("objcopy")
+    library, program = ("-g", "-g0") if name.startswith("lib") else ("-g0", "-g")
+    build(tmp_path, library, program)
+    debug_file(tmp_path, name)
+    said, _, shown = traced(tmp_path)
+    assert shown == said
+    # one of another build is none
+    (tmp_path / f"{name}.debug").write_bytes((tmp_path / f"{name}.debug").read_bytes() + b"\0")
+    assert lines_with_guesses(tmp_path)
+
+
+def addressless(lines: list[str]) -> list[str]:
+    return [line for line in lines if "own_apply" not in line]
+
+
+def lines_with_guesses(folder: Path) -> list[str]:
+    return [line for line in traced(folder)[2] if " ?" in line]
+
+
+def test_the_table_and_the_users_file_count_before(tmp_path: Path) -> None:
+    need("gcc")
+    build(tmp_path, "-g", "-g0")
+    header = tmp_path / "own.h"
+    header.write_text("int own_next(int c HEX, long l);")
+    said, _, shown = traced(tmp_path, "-F", header)
+    assert "own_next(0x5, 1) = 6" in shown
+    assert [line for line in shown if "own_next" not in line] == [
+        line for line in said if "own_next" not in line
+    ]
+
+
+def test_a_recording_keeps_the_types(tmp_path: Path) -> None:
+    need("gcc")
+    build(tmp_path, "-g0", "-g")
+    recording = tmp_path / "own.sosr"
+    done = run([*SOSCOPE, "trace", *CHOICE, "--record", recording, tmp_path / "own_types"])
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "own_types").unlink()
+    report = run([*SOSCOPE, "report", "-s", "64", recording])
+    assert lines_of(report.stdout) == done.stdout.splitlines()
+
+
+def test_a_program_that_another_one_executes(tmp_path: Path) -> None:
+    need("gcc")
+    build(tmp_path, "-g", "-g0")
+    out = tmp_path / "trace"
+    command = f"{tmp_path / 'own_types'}; exit 0"
+    done = run([*SOSCOPE, "trace", "-f", "-e", "own_*", "-s", "64", "-o", out, "sh", "-c", command])
+    assert done.returncode == 0, done.stderr
+    assert lines_of(out.read_text(errors="surrogateescape")) == done.stdout.splitlines()
+
+
+def test_damaged_debug_information_leaves_guesses(tmp_path: Path) -> None:
+    need("gcc")
+    build(tmp_path, "-g", "-g0")
+    library = tmp_path / "libown_types.so"
+    whole = library.read_bytes()
+    said = traced(tmp_path)[0]
+    listed = run(["readelf", "-SW", library]).stdout
+    fields = next(line for line in listed.splitlines() if " .debug_info" in line).split("]")[1]
+    offset, size = (int(word, 16) for word in fields.split()[3:5])
+    for step in range(0, size, max(size // 8, 1)):
+        damaged = bytearray(whole)
+        damaged[offset + step : offset + step + 40] = bytes(40)
+        library.write_bytes(damaged)
+        out, errors, shown = traced(tmp_path)
+        assert addressless(out) == addressless(said)
+        assert "bug in soscope" not in errors
+        assert len(shown) == len(said)
+
+
+def test_a_program_in_cxx(tmp_path: Path) -> None:
+    need("g++")
+    build(tmp_path, "-g0", "-g0")
+    source = tmp_path / "own.cc"
+    text = (TARGETS / "own_types.c").read_text()
+    kept = [line for line in text.splitlines() if "wave" not in line and "own_turned" not in line]
+    body = "\n".join(kept).replace(".f = 1.0f", "0x3f800000").replace("READ | EXEC", "(mode)5")
+    header = (TARGETS / "own_types.h").read_text()
+    lines = [line for line in header.splitlines() if "wave" not in line]
+    (tmp_path / "own_types.h").write_text("\n".join(lines).replace("_Bool", "bool"))
+    source.write_text(body.replace("#include <complex.h>\n", ""))
+    command = f"g++ -g -fpermissive -w -I{tmp_path} {source} -o own_types -L. -lown_types"
+    command += " -Wl,-rpath,$ORIGIN"
+    subprocess.run(command.split(), cwd=tmp_path, check=True, timeout=60)
+    said, _, shown = traced(tmp_path)
+    assert len(said) == 23
+    assert shown == said

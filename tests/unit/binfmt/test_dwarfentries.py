@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Entries of DWARF are found by name as pyelftools reads them, and damage is never more."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from soscope.binfmt import dwarfentries as d
+from soscope.binfmt.dwarfentries import DwarfEntry, Entries, EntryError
+from soscope.prototypes import load
+from soscope.prototypes.fromdwarf import CWriter
+from tests.support.build import TARGETS
+from tests.support.tools import need
+
+elffile = pytest.importorskip("elftools.elf.elffile")
+
+SECTIONS = (".debug_info", ".debug_abbrev", ".debug_str", ".debug_line_str", ".debug_str_offsets")
+
+
+def contents(path: Path) -> list[bytes]:
+    with path.open("rb") as file:
+        elf = elffile.ELFFile(file)
+        sections = [elf.get_section_by_name(name) for name in SECTIONS]
+        return [b"" if each is None else each.data() for each in sections]
+
+
+def truth(path: Path) -> dict[str, tuple[int, int]]:
+    """Return where pyelftools sees each function, and how many parameters it has."""
+    known = {}
+    with path.open("rb") as file:
+        for unit in elffile.ELFFile(file).get_dwarf_info().iter_CUs():
+            for entry in unit.get_top_DIE().iter_children():
+                if entry.tag == "DW_TAG_subprogram" and "DW_AT_name" in entry.attributes:
+                    tags = [child.tag for child in entry.iter_children()]
+                    count = tags.count("DW_TAG_formal_parameter")
+                    known[entry.attributes["DW_AT_name"].value.decode()] = (entry.offset, count)
+    return known
+
+
+@pytest.fixture(scope="module", params=["-gdwarf-5 -O1", "-gdwarf-4 -O0", "-gdwarf-5 -O2 -gz"])
+def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    need("gcc")
+    folder = tmp_path_factory.mktemp("dwarf")
+    command = f"gcc {request.param} -shared -fPIC {TARGETS / 'lib_own_types.c'} -o own.so"
+    subprocess.run(command.split(), cwd=folder, check=True, timeout=60)
+    return folder / "own.so"
+
+
+def found(entries: Entries, names: set[str]) -> dict[str, list[DwarfEntry]]:
+    functions = entries.functions({name.encode() for name in names})
+    return {name.decode(): described for name, described in functions.items()}
+
+
+def test_every_function_is_found_where_it_is(library: Path) -> None:
+    entries = Entries(*contents(library))
+    known = truth(library)
+    names = {name for name in known if len(name) > 3}
+    assert len(names) > 20
+    for name, described in found(entries, names).items():
+        assert [each.at for each in described] == [known[name][0]]
+        children = entries.children(described[0])
+        assert sum(child.tag == d.TAG_PARAMETER for child in children) == known[name][1]
+    assert found(entries, names).keys() == names
+    # in one walk over many, too
+    needles = {each.to_bytes(4, "little"): b"" for each in range(1, 2000)}
+    assert d._places(entries.info, needles) == d._places_of_many(entries.info, needles)
+    assert found(entries, {"own", "x", "own_missing", "point"}) == {}
+
+
+def test_damage_is_an_error_or_nothing(library: Path) -> None:
+    whole = contents(library)
+    names = set(truth(library))
+    preamble = load().preamble
+    chance = random.Random(7)
+    for _ in range(150):
+        damaged = [bytearray(each) for each in whole]
+        for _ in range(chance.randrange(1, 8)):
+            section = damaged[chance.randrange(3)]
+            at = chance.randrange(len(section))
+            size = chance.randrange(1, 30)
+            section[at : at + size] = bytes(chance.randrange(256) for _ in range(size))
+        if chance.random() < 0.2:
+            del damaged[0][chance.randrange(len(damaged[0])) :]
+        try:
+            entries = Entries(*map(bytes, damaged))
+            writer = CWriter(entries, preamble)
+            for name, described in found(entries, names).items():
+                for each in described:
+                    writer.add(name, each)
+        except EntryError:
+            pass
