@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -129,3 +130,41 @@ def test_a_program_in_cxx(tmp_path: Path) -> None:
     said, _, shown = traced(tmp_path)
     assert len(said) == 23
     assert shown == said
+
+
+def explained(*words: str | Path) -> tuple[int, list[str]]:
+    done = run([*SOSCOPE, "trace", "--explain", *words])
+    assert not done.stderr, done.stderr
+    return done.returncode, done.stdout.splitlines()
+
+
+def test_explain_names_the_source(tmp_path: Path) -> None:
+    need("gcc")
+    build(tmp_path, "-g", "-g0")
+    header = tmp_path / "other.h"
+    header.write_text("\nint own_next(int a);\n")
+    program, library = tmp_path / "own_types", tmp_path / "libown_types.so"
+    lines = (TARGETS / "lib_own_types.c").read_text().splitlines()
+    line = lines.index("enum color own_next(enum color c, level l)") + 1
+    declaration = "enum color own_next(enum color c, level l)"
+    where = f"    debug information: {library}: lib_own_types.c:{line}"
+    assert explained("own_next", "--", program) == (0, [declaration, where])
+    user = ["int own_next(int a)", f"    --prototypes: {header}:2"]
+    assert explained("own_next", "-F", header, "--", program) == (0, user)
+    guess = "own_next: a guess: its first words are shown, marked ?"
+    status, told = explained("own_next")
+    assert (status, told[0]) == (1, guess)
+    assert explained("own_next", "true") == (1, [guess])
+    status, told = explained("close")
+    assert (status, told[0]) == (0, "int close(int fd) FAILS(< 0) ALSO(__close)")
+    assert "libc-file.h:" in told[1]
+
+    build(tmp_path, "-g0", "-g")
+    lines = (TARGETS / "own_types.h").read_text().splitlines()
+    line = lines.index("enum color own_next(enum color c, level l);") + 1
+    status, told = explained("own_next", program)
+    assert (status, told[0]) == (0, "enum color own_next(enum color _1, level _2)")
+    assert told[1] == f"    debug information of a caller: {program}: own_types.h:{line}"
+    document = json.loads("\n".join(explained("own_next", "--json", program)[1]))
+    assert document["source"] == "debug information of a caller"
+    assert (document["file"], document["where"]) == (str(program), f"own_types.h:{line}")

@@ -52,6 +52,7 @@ AT_ARTIFICIAL = 0x34
 AT_CALLING_CONVENTION = 0x36
 AT_COUNT = 0x37
 AT_MEMBER_LOCATION = 0x38
+AT_DECL_FILE = 0x3A
 AT_DECL_LINE = 0x3B
 AT_DECLARATION = 0x3C
 AT_ENCODING = 0x3E
@@ -214,9 +215,12 @@ class Entries:
         strings: bytes,
         line_strings: bytes = b"",
         string_offsets: bytes = b"",
+        lines: bytes = b"",
     ) -> None:
         self.info = info
         self.strings = strings
+        self._lines = lines
+        self._files: dict[int, list[str]] = {}
         self._abbreviations = abbreviations
         self._line_strings = line_strings
         self._string_offsets = string_offsets
@@ -280,16 +284,16 @@ class Entries:
         table: dict[int, _Abbreviation] = {}
         try:
             while True:
-                code, at = _uleb(data, at)
+                code, at = uleb(data, at)
                 if not code:
                     break
-                tag, at = _uleb(data, at)
+                tag, at = uleb(data, at)
                 has_children = bool(data[at])
                 at += 1
                 attributes: list[tuple[int, int, int]] = []
                 while True:
-                    name, at = _uleb(data, at)
-                    form, at = _uleb(data, at)
+                    name, at = uleb(data, at)
+                    form, at = uleb(data, at)
                     constant = 0
                     if form == 0x21:
                         constant, at = _sleb(data, at)
@@ -308,7 +312,7 @@ class Entries:
         """Read an entry; say whether one of its names is written at offset `watch`."""
         start, info = at, self.info
         try:
-            code, at = _uleb(info, at)
+            code, at = uleb(info, at)
             known = unit.abbreviations.get(code)
             if known is None:
                 raise EntryError("no such abbreviation")
@@ -344,13 +348,13 @@ class Entries:
         if how == _REFERENCE:
             if size:
                 return unit.at + int.from_bytes(info[at : at + size], "little"), at + size
-            number, at = _uleb(info, at)
+            number, at = uleb(info, at)
             return unit.at + number, at
         if how == _ABSOLUTE:
             size = 8 if unit.version == 2 else 4
             return int.from_bytes(info[at : at + size], "little"), at + size
         if how == _UDATA:
-            return _uleb(info, at)
+            return uleb(info, at)
         if how == _SDATA:
             return _sleb(info, at)
         if how == _STRING:
@@ -363,18 +367,18 @@ class Entries:
                 length = int.from_bytes(info[at : at + size], "little")
                 at += size
             else:
-                length, at = _uleb(info, at)
+                length, at = uleb(info, at)
             return info[at : at + length], at + length
         if how == _STRX:
             if size:
                 index = int.from_bytes(info[at : at + size], "little")
                 at += size
             else:
-                index, at = _uleb(info, at)
+                index, at = uleb(info, at)
             place = (8 if unit.str_offsets is None else unit.str_offsets) + 4 * index
             offset = int.from_bytes(self._string_offsets[place : place + 4], "little")
             return _text(self.strings, offset), at
-        form, at = _uleb(info, at)  # DW_FORM_indirect
+        form, at = uleb(info, at)  # DW_FORM_indirect
         if form == 0x16:
             raise EntryError("indirect")
         return self._value(unit, form, 0, at)
@@ -398,6 +402,21 @@ class Entries:
         if not isinstance(value, int) or entry.forms[attribute] in (0x20, 0x1C, 0x24, 0x1F20):
             raise EntryError("an entry of another file or unit")
         return self.at(value)
+
+    def place(self, entry: DwarfEntry) -> tuple[str, int] | None:
+        """Return the name of the source file and the line that declare something, if known."""
+        line, number = entry.number(AT_DECL_LINE), entry.number(AT_DECL_FILE)
+        program = self.top(entry.unit).number(AT_STMT_LIST)
+        if line is None or number is None or program is None or not self._lines:
+            return None
+        if program not in self._files:
+            from soscope.binfmt.dwarffiles import file_names
+
+            self._files[program] = file_names(
+                self._lines, program, self.strings, self._line_strings
+            )
+        files = self._files[program]
+        return (files[number], line) if 0 <= number < len(files) and files[number] else None
 
     def children(self, entry: DwarfEntry) -> list[DwarfEntry]:
         """Return the entries directly below one. Raises EntryError."""
@@ -444,7 +463,7 @@ class Entries:
         for start in range(at - 1, max(at - _BEFORE, 0), -1):
             try:
                 unit = self.unit_at(start)
-                known = unit.abbreviations.get(_uleb(self.info, start)[0])
+                known = unit.abbreviations.get(uleb(self.info, start)[0])
                 if known is None or known[0] != TAG_SUBPROGRAM:
                     continue
                 entry, is_there = self._read(unit, start, at)
@@ -476,7 +495,7 @@ class Entries:
 
     def _skip(self, unit: Unit, at: int) -> tuple[bool, int, int]:
         """Return whether an entry has children, where its sibling is or 0, and what follows."""
-        code, behind = _uleb(self.info, at)
+        code, behind = uleb(self.info, at)
         skips = unit.skips.get(code)
         if skips is None:
             skips = unit.skips[code] = _skips(unit.abbreviations.get(code), unit.version)
@@ -578,7 +597,8 @@ def _text(strings: bytes, at: int) -> bytes:
     return strings[at:end]
 
 
-def _uleb(data: bytes, at: int) -> tuple[int, int]:
+def uleb(data: bytes, at: int) -> tuple[int, int]:
+    """Read an unsigned LEB128 number; return it, and the offset behind it."""
     byte = data[at]
     if byte < 0x80:
         return byte, at + 1
@@ -596,6 +616,6 @@ def _uleb(data: bytes, at: int) -> tuple[int, int]:
 
 def _sleb(data: bytes, at: int) -> tuple[int, int]:
     start = at
-    value, at = _uleb(data, at)
+    value, at = uleb(data, at)
     bits = 7 * (at - start)
     return value - (1 << bits) if data[at - 1] & 0x40 else value, at

@@ -62,6 +62,12 @@ def run(invocation: Invocation) -> int:
     invocation.debug = options.settings.debug
     invocation.wraps = not options.settings.pids
 
+    if options.explain is not None:
+        from soscope.cli.prototype import explain
+
+        invocation.wraps = False
+        return explain(options.explain, options.settings, json=options.json)
+
     # --help and usage errors need none of these
     from soscope.cli import listeners
     from soscope.instruments.trace.listener import Listener

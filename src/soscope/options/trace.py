@@ -78,12 +78,13 @@ class TraceOptions:
 
     `settings` is for the instrument, `display` for the report. `output` is the argument
     of -o (None: standard error), `json` asks for JSON, `prints` says whether anything but
-    notes is to be printed: --record alone prints nothing. `separately`: each process has a file
-    of its own. `table` is for the table of -c; `shows_both`: the calls are shown before it (-C).
+    notes is to be printed: --record alone prints nothing. `explain` is a function to be told of,
+    None: the command is to be traced. `separately`: each process has a file of its own. `table` is for the table of -c; `shows_both`: the calls are shown before it (-C).
     """
 
     __slots__ = (
         "display",
+        "explain",
         "json",
         "output",
         "prints",
@@ -99,6 +100,7 @@ class TraceOptions:
         display: Display,
         *,
         output: str | None,
+        explain: str | None,
         json: bool,
         prints: bool,
         separately: bool,
@@ -108,6 +110,7 @@ class TraceOptions:
         self.settings = trace
         self.display = display
         self.output = output
+        self.explain = explain
         self.json = json
         self.prints = prints
         self.separately = separately
@@ -187,6 +190,14 @@ OPTIONS = [
         help="stop recording after TIME; the command goes on",
     ),
     PROTOTYPES,
+    Option(
+        "--explain",
+        dest="explain",
+        kind=VALUE,
+        metavar="SYMBOL",
+        group=PROTOTYPES.group,
+        help="print what is known of a function, and from where; run nothing",
+    ),
     *DISPLAY,
     *SUMMARY,
     Option(
@@ -248,7 +259,8 @@ def parse(arguments: list[str]) -> TraceOptions:
     """Parse the words behind `soscope trace`. Raises UsageError, or SystemExit for help."""
     values, command = VERB.read(arguments)
     pids = [pid for some in values.pids for pid in some]
-    check_target(pids, command, usage=USAGE)
+    if values.explain is None or (pids and command):
+        check_target(pids, command, usage=USAGE)
     check_sizes(values)
     table = table_from(values)
     check_table(values)
@@ -283,6 +295,7 @@ def parse(arguments: list[str]) -> TraceOptions:
         ),
         display_from(values, several=len(pids) > 1),
         output=values.output,
+        explain=values.explain,
         json=values.json,
         prints=prints,
         separately=separately,

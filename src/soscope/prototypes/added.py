@@ -38,13 +38,16 @@ _PRAGMA = "#pragma soscope prototypes: "
 class Added:
     """A declared function: how its calls are captured (`known`) and shown (`row`, `names`).
 
-    `kind` is a constant of this module.
+    `kind` is a constant of this module, `file` the file that it was read from.
     """
 
-    __slots__ = ("kind", "known", "names", "row")
+    __slots__ = ("file", "kind", "known", "names", "row")
 
-    def __init__(self, kind: str, row: FunctionRow, names: NamedTypes, known: table.Known) -> None:
+    def __init__(
+        self, kind: str, file: str, row: FunctionRow, names: NamedTypes, known: table.Known
+    ) -> None:
         self.kind = kind
+        self.file = file
         self.row = row
         self.names = names
         self.known = known
@@ -125,7 +128,7 @@ def read(
             flags = flags_of(name)
             of_table = table.Known(name, flags, layout.NONE, description.error_rule, programs)
             # a header may declare a function again; the first is as good as any
-            functions.setdefault(name, Added(of.kind, kept, names, of_table))
+            functions.setdefault(name, Added(of.kind, of.file, kept, names, of_table))
     return functions
 
 

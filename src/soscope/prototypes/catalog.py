@@ -165,17 +165,18 @@ class Prototypes:
         self._load()
         return name in self._added or name in self._by_name
 
-    def source(self, name: str) -> tuple[str, str] | None:
-        """Return who has declared a function, a constant of `added`, and in which file and line.
+    def source(self, name: str) -> tuple[str, str, str] | None:
+        """Return who has declared a function: a constant of `added`, the file that was read, where.
 
-        None: nobody has.
+        That is a file and a line. None: nobody has.
         """
         from soscope.prototypes.added import TABLE
 
         if name in self._added:
-            return self._added[name].kind, self._added[name].row[-1]
+            function = self._added[name]
+            return function.kind, function.file, function.row[-1]
         row = self.row(name)
-        return None if row is None else (TABLE, row[-1])
+        return None if row is None else (TABLE, "", row[-1])
 
     # ---- for the agent
 

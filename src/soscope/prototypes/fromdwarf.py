@@ -65,6 +65,13 @@ class CWriter:
             self._known.read(chunk, "DWARF")
         except (_Unsaid, EntryError, FormatError, RecursionError):
             return False
+        try:
+            place = self._entries.place(entry)
+        except EntryError:
+            place = None
+        if place is not None:
+            name = re.sub(r'["\\\n]', "_", place[0])
+            chunk = f'# {place[1]} "{name}"\n{chunk}'
         self._chunks.append(chunk)
         return True
 

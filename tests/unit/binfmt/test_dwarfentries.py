@@ -76,7 +76,7 @@ def test_damage_is_an_error_or_nothing(library: Path) -> None:
     names = set(truth(library))
     preamble = load().preamble
     chance = random.Random(7)
-    for _ in range(150):
+    for _ in range(40):
         damaged = [bytearray(each) for each in whole]
         for _ in range(chance.randrange(1, 8)):
             section = damaged[chance.randrange(3)]

@@ -158,11 +158,11 @@ def test_a_users_declaration_counts_before_the_table() -> None:
     prototypes.add(
         SourceText(USER, "own.h", "enum how { FAST = 7 };\nlong\nclose(enum how a, size_t b);")
     )
-    assert prototypes.source("close") == (USER, "own.h:2")
+    assert prototypes.source("close") == (USER, "own.h", "own.h:2")
     assert prototypes.declaration("close") == "long close(enum how a, size_t b)"
     shown = prototypes.format_call(slot("close"), at_entry(7, 9), 32)
     assert [one.text for one in shown] == ["FAST", "9"]
-    kind, where = prototypes.source("open") or ("", "")
+    kind, _, where = prototypes.source("open") or ("", "", "")
     assert (kind, where.split(":")[0]) == (added.TABLE, "libc-file.h")
     assert prototypes.source("frobnicate") is None
 
@@ -173,7 +173,7 @@ def test_files_know_the_types_of_those_before_them() -> None:
     prototypes.add(SourceText(USER, "b.h", "int g(own_t a); int f(own_t a, int b);"))
     shown = prototypes.format_call(slot("f"), at_entry(3, 2), 32)
     assert [each.text for each in shown] == ["{a=3}", "2"]
-    assert prototypes.source("f") == (USER, "b.h:1")
+    assert prototypes.source("f") == (USER, "b.h", "b.h:1")
 
 
 def test_constants_by_a_prefix() -> None:

@@ -50,13 +50,27 @@ class DescribedFunctions:
             return
         until = time.thread_time() + _SECONDS
         try:
-            images = _Images(_mapped(pid))
+            images = _Images(mapped(pid))
         except OSError:
             return  # it has gone
         try:
             self._look(images, until)
         except (FormatError, OSError):
             return  # a damaged image: its calls are guessed
+        finally:
+            images.close()
+
+    def explain(self, symbol: str, paths: list[str]) -> None:
+        """Look for one function in images, whoever calls it there. Raises OSError."""
+        until = time.thread_time() + _SECONDS
+        images = _Images(paths)
+        try:
+            for path, image in images.all:
+                if _defines(image, symbol):
+                    self._read(image, path, {symbol}, DWARF, until)
+            for path, image in images.all:
+                if any(each.name == symbol for each in image.undefined_functions()):
+                    self._read(image, path, {symbol}, CALLER, until)
         finally:
             images.close()
 
@@ -161,8 +175,8 @@ def _defines(image: ElfImage, name: str) -> bool:
         return False
 
 
-def _mapped(pid: int) -> list[str]:
-    """Return the paths of the images of a process, the program's first."""
+def mapped(pid: int) -> list[str]:
+    """Return the paths of the images of a process, the program's first. Raises OSError."""
     from soscope.proc import maps
 
     main = os.readlink(f"/proc/{pid}/exe")

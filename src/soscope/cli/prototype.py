@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`soscope trace --explain SYMBOL`: by which declaration its calls would be shown, and whose."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from soscope.errors import LaunchError
+from soscope.prototypes import load
+from soscope.prototypes.added import TABLE, USER
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.instruments.trace.settings import TraceSettings
+
+_GUESS = 1  # the status
+_MORE = "to look at debug information, too: --explain SYMBOL -- COMMAND, or -p PID"
+
+
+def explain(symbol: str, settings: TraceSettings, *, json: bool) -> int:
+    """Print the declaration of a function in a command or process; return 1 where it is a guess.
+
+    Nothing is run. Raises FormatError for a fault in a file of declarations, LaunchError where
+    there is no such command.
+    """
+    prototypes = load()
+    if settings.prototypes:
+        from soscope.prototypes.files import add_files
+
+        add_files(prototypes, settings.prototypes)
+    paths = _paths(settings)
+    if paths:
+        from soscope.instruments.trace.described import DescribedFunctions
+
+        DescribedFunctions(prototypes, settings).explain(symbol, paths)
+    source = prototypes.source(symbol)
+    declaration = prototypes.declaration(symbol)
+    if json:
+        from soscope.report.jsontext import json_document
+
+        kind, file, where = source or ("guess", "", "")
+        said: dict[str, object] = {
+            "schema": "soscope/prototype/1",
+            "symbol": symbol,
+            "declaration": declaration,
+            "source": kind,
+            "file": file or None,
+            "where": where or None,
+        }
+        sys.stdout.write(json_document(said))
+    elif source is None:
+        sys.stdout.write(f"{symbol}: a guess: its first words are shown, marked ?\n")
+        if not paths:
+            sys.stdout.write(f"    {_MORE}\n")
+    else:
+        sys.stdout.write(f"{declaration}\n    {_told(*source)}\n")
+    return 0 if source else _GUESS
+
+
+def _told(kind: str, file: str, where: str) -> str:
+    if kind == TABLE:
+        return f"soscope's own table: {where}"
+    if kind == USER:
+        return f"{kind}: {where}"
+    return f"{kind}: {file}" + ("" if where.startswith(file) else f": {where}")
+
+
+def _paths(settings: TraceSettings) -> list[str]:
+    """Return the images of the command or processes."""
+    from soscope.instruments.trace.described import mapped
+
+    if settings.pids:
+        return [path for pid in settings.pids for path in mapped(pid)]
+    if not settings.command:
+        return []
+    from soscope.binfmt.elf.image import ElfImage
+    from soscope.control.command import Command
+    from soscope.linker.search import closure
+
+    command = Command(settings.command, settings.cwd, settings.environ)
+    path = command.program
+    library_path = dict(settings.environ or os.environ).get("LD_LIBRARY_PATH", "")
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise LaunchError(f"cannot open '{path}': {(error.strerror or '').lower()}") from error
+    try:
+        program = ElfImage.from_descriptor(descriptor, path)
+        needed = closure(program, path, library_path)
+    finally:
+        os.close(descriptor)
+    return [path, *(each.path for each in needed[1:] if each.path)]
