@@ -95,3 +95,46 @@ def test_injected_results_are_shown_by_it(folder: Path) -> None:
     done = run([*SOSCOPE, "inject", "-F", HEADER, "-e", "inject=own_mix:retval=6", "true"])
     assert done.returncode == 125
     assert "own_mix' returns a struct, which cannot be injected" in done.stderr
+
+
+CONF = """\
+; of a library of one's own
+typedef color = enum(RED, GREEN=5, BLUE);
+typedef level = enum(LOW=-1, HIGH=1);
+color own_next(color, level);
+string own_name(string, int);
+double own_many(double, double, double, double, double, double, double, double, double, float);
+long own_sum(int, int, int, int, int, int, int, short, double, float, long, int, char, int);
+void own_nothing();
+double own_apply(addr, double, addr);
+int close(int, int);
+"""
+OF_CONF = ("own_next", "own_name", "own_many", "own_sum", "own_nothing", "own_apply")
+
+
+def test_ltraces_own_language(folder: Path) -> None:
+    conf = folder / "own.conf"
+    conf.write_text(CONF)
+    said, _, shown = traced(folder, "-F", conf)
+    of_conf = [line for line in said if line.startswith(OF_CONF)]
+    assert len(of_conf) == 8
+    assert [line for line in shown if line.startswith(OF_CONF)] == of_conf
+    conf.write_text("int own_next(int);\nint own_sum(nothing);\n")
+    done = run([*SOSCOPE, "trace", "-F", conf, folder / "own_types"])
+    assert (done.returncode, done.stdout) == (125, "")
+    assert f"{conf}:2: type 'nothing' is not known" in done.stderr
+
+
+def test_ltraces_file_at_home_is_read_quietly(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(folder))
+    (folder / ".ltrace.conf").write_text(CONF + "int own_few(nothing);\n")
+    said, notes, shown = traced(folder)
+    of_conf = [line for line in said if line.startswith(OF_CONF)]
+    assert [line for line in shown if line.startswith(OF_CONF)] == of_conf
+    assert ".ltrace.conf:11: type 'nothing' is not known" in notes
+    # a header of the user's counts before it
+    _, _, shown = traced(folder, "-F", HEADER)
+    assert "own_allow(READ|EXEC) = 13" in shown
+    (folder / ".ltrace.conf").unlink()

@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
+import os
+import re
+
 from soscope.errors import FormatError, UsageError
-from soscope.prototypes.added import USER, SourceText
+from soscope.prototypes.added import LTRACE, USER, SourceText
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.prototypes.catalog import Prototypes
 
 _MOST = 16 << 20  # bytes
+_LTRACE = ".conf"  # what its files end with
 
 
 def add_files(prototypes: Prototypes, paths: list[str]) -> None:
@@ -19,6 +23,9 @@ def add_files(prototypes: Prototypes, paths: list[str]) -> None:
     Raises UsageError for one that cannot be read, FormatError for one with a fault.
     """
     for path in paths:
+        if path.endswith(_LTRACE):
+            _add_ltrace(prototypes, path)
+            continue
         text = SourceText(USER, path, _content(path))
         try:
             prototypes.add(text)
@@ -26,6 +33,46 @@ def add_files(prototypes: Prototypes, paths: list[str]) -> None:
             if error.hint is None and "is not known" in error.message:
                 error.hint = "declare it before in the same file: no file is #included"
             raise
+
+
+def add_ltrace(prototypes: Prototypes, names: set[str]) -> list[str]:
+    """Add what ltrace's own files say of some functions; return what is wrong with them.
+
+    A file that is not there, or cannot be read, says nothing.
+    """
+    notes = []
+    for path in (os.path.expanduser("~/.ltrace.conf"), "/etc/ltrace.conf"):
+        left = {name for name in names if not prototypes.is_known(name)}
+        try:
+            content = _content(path) if left else ""
+        except UsageError:
+            continue
+        # most have none of them, and the translator is slow to import
+        if any(re.search(rf"\b{re.escape(name)}\s*\(", content) for name in left):
+            notes += _translate(prototypes, path, content, left)
+    return notes
+
+
+def _add_ltrace(prototypes: Prototypes, path: str) -> None:
+    """Add a file that the user has named. Raises FormatError for its first fault."""
+    notes = _translate(prototypes, path, _content(path), None)
+    if notes:
+        raise FormatError(notes[0])
+
+
+def _translate(
+    prototypes: Prototypes, path: str, content: str, names: set[str] | None
+) -> list[str]:
+    from soscope.prototypes.ltraceconf import Translator
+
+    translator = Translator(path, names)
+    text = translator.read(content)
+    refused: list[FormatError] = []
+    try:
+        prototypes.add(SourceText(LTRACE, path, text), refused)
+    except FormatError as error:
+        refused.append(error)
+    return [error.message for error in [*translator.faults, *refused]]
 
 
 def _content(path: str) -> str:

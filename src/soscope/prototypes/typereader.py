@@ -110,7 +110,10 @@ class CTypeReader(Tokens):
                 words[word] = []  # a fault that can be told together with the function's name
                 continue
             words[word] = self.group() if ANNOTATIONS[word] else []
-            if word in ("ENUM", "FLAGS") and words[word][1:] == ["*"]:
+            if word == "ENUM" and words[word][:1] == ["enum"] and words[word][1] in self.into.enums:
+                tag = words.pop(word)[1]
+                words[self.into.enum_kind(tag)] = [f"enum {tag}"]
+            elif word in ("ENUM", "FLAGS") and words[word][1:] == ["*"]:
                 prefix = words[word][0]
                 words[word] = [prefix + "*"]
                 self.into.prefixes.append((word, prefix))

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from soscope.prototypes import Prototypes
 
 _SECONDS = 1.0  # of the processor, for all images of a program: its start waits for that
+LTRACE_FILES = ("~/.ltrace.conf", "/etc/ltrace.conf")
 _MOST_IMAGES = 1000
 _MOST_TRIED = 4  # entries of one function
 
@@ -71,6 +72,7 @@ class DescribedFunctions:
             for path, image in images.all:
                 if any(each.name == symbol for each in image.undefined_functions()):
                     self._read(image, path, {symbol}, CALLER, until)
+            self._read_ltrace({symbol})
         finally:
             images.close()
 
@@ -115,6 +117,14 @@ class DescribedFunctions:
         for path, image in images.all:
             left = {name for name in callers.get(path, ()) if not self._is_known(name)}
             self._read(image, path, left, CALLER, until)
+        self._read_ltrace(wanted)
+
+    def _read_ltrace(self, names: set[str]) -> None:
+        """Add what ltrace's own files say of functions that nobody else knows."""
+        if any(os.path.exists(os.path.expanduser(path)) for path in LTRACE_FILES):
+            from soscope.prototypes.files import add_ltrace
+
+            self.notes += add_ltrace(self._prototypes, names)
 
     def _is_known(self, name: str) -> bool:
         return self._prototypes.is_known(name)

@@ -1,0 +1,347 @@
+# SPDX-License-Identifier: Apache-2.0
+"""C declarations of what ltrace's configuration files say: ltrace.conf(5).
+
+Each line has one item, a prototype or an alias of a type. What C has no word for is said as well as
+it can be: `bitvec` is hexadecimal, `hide` shows, arrays whose length is in another argument are
+addresses unless they are of characters.
+"""
+
+from __future__ import annotations
+
+import re
+
+from soscope.errors import FormatError
+from soscope.prototypes.expression import NotConstantError, value_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+_TOKEN = re.compile(r"\s*(\.\.\.|[A-Za-z_.$][\w.$@]*|\d\w*|[-+*()\[\],=;])")
+_SCALARS = {
+    "char": "char",
+    "short": "short",
+    "ushort": "unsigned short",
+    "int": "int",
+    "uint": "unsigned int",
+    "long": "long",
+    "ulong": "unsigned long",
+    "float": "float",
+    "double": "double",
+}
+_LENSES = {"oct": "OCTAL", "hex": "HEX", "bool": "BOOL", "bitvec": "HEX", "hide": ""}
+_MOST_DEPTH = 16
+
+
+class _Lens:
+    """A type with the way it is shown: C's `base`, annotations, and what else it is.
+
+    `kind` is "", "string", "struct", "pointer", "array" or "format"; `target` is what the latter
+    lead to; `length` a tuple (argument or "result", whether it is a limit), a number, or None.
+    """
+
+    def __init__(self, base: str, words: str = "", kind: str = "") -> None:
+        self.base = base
+        self.words = words
+        self.kind = kind
+        self.target: _Lens | None = None
+        self.length: tuple[str, bool] | int | None = None
+
+
+class Translator:
+    """Makes C of the lines of one file, of the functions in `names` (None: of all)."""
+
+    def __init__(self, file: str, names: Container[str] | None = None) -> None:
+        self.file = file
+        self.faults: list[FormatError] = []
+        self._names = names
+        self._aliases: dict[str, _Lens] = {}
+        self._chunks: list[str] = []
+        self._tags = 0
+        self._tokens: list[str] = []
+        self._at = 0
+
+    def read(self, text: str) -> str:
+        """Return declarations in C; lines with a fault are left out, and in `faults`."""
+        for number, line in enumerate(text.splitlines(), 1):
+            said = line.split(";", 1)[0] if line.lstrip().startswith(";") else line
+            if not said.strip() or said.lstrip().startswith((";", "#")):
+                continue
+            if not said.lstrip().startswith("typedef") and not self._is_wanted(said):
+                continue
+            try:
+                self._line(said, number)
+            except (FormatError, NotConstantError) as error:
+                message = f"{self.file}:{number}: {error}"
+                self.faults.append(FormatError(message, field="line"))
+        return "\n".join(self._chunks) + "\n"
+
+    def _is_wanted(self, line: str) -> bool:
+        if self._names is None:
+            return True
+        name = line.split("(", 1)[0].split()
+        # a lens of the result may have parentheses, too
+        words = re.findall(r"[\w.$@]+(?=\s*\()", line)
+        return any(word in self._names for word in [*words, *name[-1:]])
+
+    def _line(self, line: str, number: int) -> None:
+        self._tokens, at = [], 0
+        while match := _TOKEN.match(line, at):
+            self._tokens.append(match[1])
+            at = match.end()
+            if match[1] == ";":
+                break
+        if self._tokens[-1:] != [";"]:
+            raise FormatError(f"not understood: {line[at:].strip()[:40] or 'no ; at the end'}")
+        self._tokens += [""] * 3
+        self._at = 0
+        before = len(self._chunks)
+        try:
+            if self._accept("typedef"):
+                self._alias()
+                return
+            declaration = self._function()
+        except BaseException:
+            del self._chunks[before:]
+            raise
+        file = self.file.replace('"', "_").replace("\\", "_")
+        self._chunks.append(f'# {number} "{file}"\n{declaration}')
+
+    # ---- items
+
+    def _alias(self) -> None:
+        name = self._word()
+        self._expect("=")
+        if self._tokens[self._at : self._at + 2] == ["struct", ";"]:  # to be told later
+            self._aliases[name] = _pointer(_Lens("void"))
+            return
+        self._aliases[name] = self._lens(0)
+
+    def _function(self) -> str:
+        result = self._lens(0)
+        name = self._word()
+        if not re.fullmatch(r"[A-Za-z_]\w*", name):
+            raise FormatError(f"'{name}' is no name that C can have")
+        self._expect("(")
+        parameters: list[str] = []
+        while not self._accept(")"):
+            if self._accept("..."):
+                parameters.append("...")
+            else:
+                is_out = self._accept("+")
+                lens = self._lens(0)
+                if lens.base == "void" and not lens.kind and self._tokens[self._at] == ")":
+                    continue  # (void)
+                parameters.append(_parameter(lens, f"arg{len(parameters) + 1}", is_out=is_out))
+                if lens.kind == "format":
+                    parameters.append("...")
+            if not self._accept(","):
+                self._expect(")")
+                break
+        base = "char *" if result.kind in ("string", "format") else result.base
+        if result.kind in ("pointer", "array"):
+            base = "void *"
+        named = f"{name}({', '.join(parameters) or 'void'})"
+        return f"{_declared(base, named, result.words)};"
+
+    # ---- types
+
+    def _lens(self, depth: int) -> _Lens:
+        if depth > _MOST_DEPTH:
+            raise FormatError("a type that is too deep")
+        lens = self._plain_lens(depth)
+        while self._accept("*"):
+            lens = _pointer(lens)
+        return lens
+
+    def _plain_lens(self, depth: int) -> _Lens:
+        word = self._word()
+        if word in self._aliases:
+            return self._aliases[word]
+        if word in _SCALARS or word == "void":
+            return _Lens(_SCALARS.get(word, word))
+        if word in ("addr", "file", "ignore"):
+            return _Lens("FILE *" if word == "file" else "void *")
+        if word == "octal":
+            return _Lens("unsigned int", "OCTAL")
+        if word == "format":
+            return _Lens("const char *", kind="format")
+        if word in _LENSES:
+            inner = self._inside(depth)
+            if not inner.kind:  # of anything else, what it is
+                known = inner.words if word == "hide" else _LENSES[word]
+                return _Lens(inner.base, "" if inner.base in ("float", "double") else known)
+            return inner
+        if word == "string":
+            return self._string(depth)
+        if re.fullmatch(r"string\d+", word):
+            return self._sized_string(int(word[6:]))
+        if word == "array":
+            return self._array(depth)
+        if word == "struct":
+            return self._struct(depth)
+        if word == "enum":
+            return self._enum()
+        raise FormatError(f"type '{word}' is not known")
+
+    def _inside(self, depth: int) -> _Lens:
+        self._expect("(")
+        lens = self._lens(depth + 1)
+        self._expect(")")
+        return lens
+
+    def _string(self, depth: int) -> _Lens:
+        lens = _Lens("const char *", kind="string")
+        if self._accept("["):
+            lens.length = self._length()
+            self._expect("]")
+        elif self._tokens[self._at] == "(":
+            inner = self._inside(depth)
+            while inner.kind == "pointer" and inner.target is not None:
+                inner = inner.target
+            lens.length = inner.length
+        return lens
+
+    def _sized_string(self, number: int) -> _Lens:
+        lens = _Lens("const char *", kind="string")
+        lens.length = (f"arg{number}", True) if number else ("result", False)
+        return lens
+
+    def _array(self, depth: int) -> _Lens:
+        self._expect("(")
+        element = self._lens(depth + 1)
+        self._expect(",")
+        lens = _Lens(element.base, element.words, "array")
+        lens.target, lens.length = element, self._length()
+        self._expect(")")
+        return lens
+
+    def _length(self) -> tuple[str, bool] | int | None:
+        word = self._next()
+        if word == "zero":
+            if self._accept("("):
+                inner = self._length()
+                self._expect(")")
+                return (inner[0], True) if isinstance(inner, tuple) else None
+            return None
+        if word in ("retval", "arg0"):
+            return "result", False
+        if re.fullmatch(r"arg\d+", word):
+            return word, False
+        if re.fullmatch(r"elt\d+", word):
+            return None
+        return value_of(word, lambda _: None)
+
+    def _struct(self, depth: int) -> _Lens:
+        self._expect("(")
+        fields: list[str] = []
+        while not self._accept(")"):
+            field = self._lens(depth + 1)
+            name = f"f{len(fields) + 1}"
+            if field.kind == "array" and isinstance(field.length, int) and field.target:
+                fields.append(f"{_declared(field.base, f'{name}[{field.length}]', field.words)};")
+            elif field.kind == "string" and isinstance(field.length, int):
+                fields.append(f"char {name}[{field.length}];")
+            elif field.kind in ("array", "format"):
+                raise FormatError("an array without a number in a structure")
+            elif field.kind == "pointer":
+                fields.append(f"void *{name};")
+            else:
+                fields.append(f"{_declared(field.base, name, field.words)};")
+            if not self._accept(","):
+                self._expect(")")
+                break
+        self._tags += 1
+        tag = f"struct ltrace_{self._tags}"
+        self._chunks.append(f"{tag} {{ {' '.join(fields)} }};")
+        return _Lens(tag, kind="struct")
+
+    def _enum(self) -> _Lens:
+        base = "int"
+        if self._accept("["):
+            base = _SCALARS.get(self._word(), "")
+            self._expect("]")
+            if not base or base in ("float", "double"):
+                raise FormatError("an enum of another type than an integer")
+        self._expect("(")
+        constants, value = [], 0
+        while not self._accept(")"):
+            name = self._word()
+            if self._accept("="):
+                sign = "-" if self._accept("-") else ""
+                value = value_of(sign + self._next(), lambda _: None)
+            constants.append(f"{name} = {value}")
+            value += 1
+            if not self._accept(","):
+                self._expect(")")
+                break
+        self._tags += 1
+        tag = f"enum ltrace_{self._tags}"
+        self._chunks.append(f"{tag} {{ {', '.join(constants)} }};")
+        return _Lens(base, f"ENUM({tag})")
+
+    # ---- tokens
+
+    def _next(self) -> str:
+        self._at += 1
+        return self._tokens[self._at - 1]
+
+    def _word(self) -> str:
+        word = self._next()
+        if not (word[:1].isalpha() or word[:1] == "_"):
+            raise FormatError(f"name expected before '{word}'")
+        return word
+
+    def _accept(self, word: str) -> bool:
+        if self._tokens[self._at] != word:
+            return False
+        self._at += 1
+        return True
+
+    def _expect(self, word: str) -> None:
+        if not self._accept(word):
+            raise FormatError(f"'{word}' expected before '{self._tokens[self._at]}'")
+
+
+def _pointer(target: _Lens) -> _Lens:
+    lens = _Lens("void *", kind="pointer")
+    lens.target = target
+    return lens
+
+
+def _parameter(lens: _Lens, name: str, *, is_out: bool) -> str:
+    """Return a parameter in C; `is_out`: it is shown as it is at the return."""
+    out = " OUT(always)" if is_out else ""
+    if lens.kind == "format":
+        return f"const char *{name} FORMAT(printf)"
+    if lens.kind == "string":
+        const = "" if is_out else "const "
+        if isinstance(lens.length, tuple):
+            length, is_limit = lens.length
+            if length == "result" and not is_out:
+                return f"const void *{name}"  # not known yet
+            if is_limit:
+                return f"{const}char *{name} STRING{out or ' IN'} LIMIT({length})"
+            return f"{const}void *{name}{out} BYTES({length})"
+        return f"{const}char *{name}{out}"
+    if lens.kind == "array" and lens.target is not None:
+        if isinstance(lens.length, int) and 0 < lens.length <= 512:
+            const = "" if is_out else "const "
+            named = f"{name}[{lens.length}]"
+            return f"{_declared(f'{const}{lens.base}', named, lens.words)}{out or ' IN'}"
+        return f"void *{name}"
+    if lens.kind == "pointer" and lens.target is not None:
+        target = lens.target
+        if target.kind == "array":
+            return _parameter(target, name, is_out=is_out)
+        if target.kind == "struct" or (not target.kind and target.base not in ("void", "char")):
+            if "*" in target.base:
+                return f"void **{name}"
+            const = "" if is_out else "const "
+            return f"{_declared(f'{const}{target.base} *', name, target.words)}{out or ' IN'}"
+        return f"void *{name}"
+    return _declared(lens.base, name, lens.words)
+
+
+def _declared(base: str, name: str, words: str) -> str:
+    return f"{base}{'' if base.endswith('*') else ' '}{name}{' ' if words else ''}{words}"
