@@ -27,10 +27,10 @@ def make(
         if json:
             from soscope.report.trace.summaryjson import SummaryJsonListener
 
-            return SummaryJsonListener(output, table)
+            return SummaryJsonListener(output, table, display)
         from soscope.report.trace.summarytext import SummaryListener
 
-        return SummaryListener(output, table)
+        return SummaryListener(output, table, display)
     if injected is not None:
         from soscope.report.trace.injected import make as make_injected
 

@@ -37,6 +37,12 @@ DISPLAY = [
         help="bytes of a string to show (32)",
     ),
     Option(
+        "--no-demangle",
+        dest="no_demangle",
+        group=_GROUP,
+        help="names of C++ as they are linked",
+    ),
+    Option(
         "--json",
         dest="json",
         group=_GROUP,
@@ -77,4 +83,5 @@ def display_from(values: Values, *, several: bool = False) -> Display:
         quiet=values.quiet,
         verbose=values.verbose,
         several=several,
+        demangles=not values.no_demangle,
     )

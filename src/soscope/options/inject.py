@@ -84,7 +84,7 @@ examples:
 _GROUP = "which calls"
 _SHOWING = "how to show them"
 _SHARED = {
-    "debug", "time", "durations", "string_limit", "quiet", "verbose", "output",
+    "debug", "time", "durations", "string_limit", "no_demangle", "quiet", "verbose", "output",
     "prototypes", "record", "buffer", "limit", "when_full",
 }  # fmt: skip
 _PID = pids_option(group=_GROUP, about="a process that runs already; several: -p A -p B, -p A,B")

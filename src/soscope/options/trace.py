@@ -78,8 +78,9 @@ class TraceOptions:
 
     `settings` is for the instrument, `display` for the report. `output` is the argument
     of -o (None: standard error), `json` asks for JSON, `prints` says whether anything but
-    notes is to be printed: --record alone prints nothing. `explain` is a function to be told of,
-    None: the command is to be traced. `separately`: each process has a file of its own. `table` is for the table of -c; `shows_both`: the calls are shown before it (-C).
+    notes is to be printed: --record alone prints nothing. `explain` is a function to be told
+    of, None: the command is to be traced. `separately`: each process has a file of its own.
+    `table` is for the table of -c; `shows_both`: the calls are shown before it (-C).
     """
 
     __slots__ = (

@@ -86,6 +86,16 @@ def is_meant(query: str, demangled: str) -> bool:
     return wanted in {head, head[start:], given[start:]}
 
 
+def plain_name(demangled: str) -> str:
+    """Return the name of a demangled function alone, without result and parameters."""
+    head = _without_parameters(demangled)
+    if head is None:
+        return demangled
+    # what an operator is called may look like anything
+    before = re.split(r"\boperator\b", head, maxsplit=1)[0]
+    return head[_return_type(before) :]
+
+
 def _plain(text: str) -> str:
     """Leave out blanks that mean nothing, and tags of the ABI."""
     text = _ABI_TAG.sub("", text.strip())

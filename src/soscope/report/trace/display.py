@@ -19,10 +19,20 @@ class Display:
     `time` is one of the TIME_ constants of this module. `durations`: each line ends with
     the time that its call took. `string_limit`: bytes of a string or buffer to show.
     `quiet`: no notes. `verbose`: more notes. `several`: there is more than one process from the
-    beginning, so that each line names its own.
+    beginning, so that each line names its own. `demangles`: names of C++ are shown as they are
+    written. `remarks` is what the showing has to say, for the notes.
     """
 
-    __slots__ = ("durations", "quiet", "several", "string_limit", "time", "verbose")
+    __slots__ = (
+        "demangles",
+        "durations",
+        "quiet",
+        "remarks",
+        "several",
+        "string_limit",
+        "time",
+        "verbose",
+    )
 
     def __init__(
         self,
@@ -33,7 +43,10 @@ class Display:
         quiet: bool = False,
         verbose: bool = False,
         several: bool = False,
+        demangles: bool = True,
     ) -> None:
+        self.demangles = demangles
+        self.remarks: list[str] = []
         self.time = time
         self.durations = durations
         self.string_limit = string_limit

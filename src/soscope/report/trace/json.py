@@ -30,6 +30,7 @@ from soscope.prototypes import Prototypes
 from soscope.prototypes.argument import Argument
 from soscope.report.output import Output
 from soscope.report.trace.display import Display
+from soscope.report.trace.names import FunctionNames
 from soscope.report.words import signal_name
 from soscope.select.filter import Selection
 
@@ -45,6 +46,7 @@ class JsonLinesListener(Listener):
 
     def __init__(self, output: Output, display: Display) -> None:
         self._limit = display.string_limit
+        self._names = FunctionNames(display)
         self._prototypes: Prototypes
         self._slots: dict[TracedSlot, str] = {}
         self._backlog = Backlog(output.write)
@@ -89,6 +91,9 @@ class JsonLinesListener(Listener):
             f'"caller":{quoted(caller)},"callee":{quoted(callee)},'
             f'"symbol":{quoted(slot.symbol)},"version":{quoted(slot.version)}'
         )
+        demangled = self._names.full(slot.symbol)
+        if demangled is not None:
+            text += f',"demangled":{quoted(demangled)}'
         if len(self._slots) > _MOST_SLOTS:
             self._slots.clear()
         self._slots[slot] = text

@@ -61,7 +61,7 @@ def notes(outcome: TraceOutcome, display: Display) -> list[str]:
     """Return the notes, without their prefix; none if they are not wanted."""
     if display.quiet:
         return []
-    lines = [*_untraced(outcome.untraced), *outcome.remarks]
+    lines = [*_untraced(outcome.untraced), *outcome.remarks, *display.remarks]
     lines += attached_lines(outcome, verbose=display.verbose)
     if outcome.programs:
         lines += _unmatched(outcome)

@@ -9,6 +9,8 @@ from soscope.instruments.trace.summary import SummaryRow, rows_of
 from soscope.model.slot import REFUSAL_NAMES
 from soscope.report.jsontext import json_document
 from soscope.report.output import Output
+from soscope.report.trace.display import Display
+from soscope.report.trace.names import FunctionNames
 from soscope.report.trace.percentiles import percentile_ns, powers_of
 from soscope.report.trace.tablesettings import PERCENTILES, TableSettings
 from soscope.report.words import signal_name
@@ -19,22 +21,33 @@ SCHEMA = "soscope/trace-summary/1"
 class SummaryJsonListener(Listener):
     """Writes the document when the trace has ended."""
 
-    def __init__(self, output: Output, settings: TableSettings | None = None) -> None:
+    def __init__(
+        self,
+        output: Output,
+        settings: TableSettings | None = None,
+        display: Display | None = None,
+    ) -> None:
         self._output = output
+        self._names = FunctionNames(display or Display())
         self._settings = settings
 
     def end(self, outcome: TraceOutcome) -> None:
         """Write the document."""
-        self._output.write(json_document(document(outcome, self._settings)))
+        self._output.write(json_document(document(outcome, self._settings, self._names)))
 
 
-def document(outcome: TraceOutcome, settings: TableSettings | None = None) -> dict[str, object]:
+def document(
+    outcome: TraceOutcome,
+    settings: TableSettings | None = None,
+    names: FunctionNames | None = None,
+) -> dict[str, object]:
     """Return the document; times are nanoseconds, null stands for what is not known.
 
     Of `settings` the durations of single calls count; the rows are all, and in the usual order.
     """
     has_durations = settings is not None and settings.needs_durations
     rows = rows_of(outcome.programs)
+    names = names or FunctionNames(Display())
     return {
         "schema": SCHEMA,
         "command": outcome.command,
@@ -47,6 +60,7 @@ def document(outcome: TraceOutcome, settings: TableSettings | None = None) -> di
                 "caller": row.caller,
                 "callee": row.callee,
                 "symbol": row.symbol,
+                **_demangled(names.full(row.symbol)),
                 "version": row.version,
                 "calls": row.calls,
                 "errors": row.errors,
@@ -102,3 +116,8 @@ def _images(program: TraceProgramOutcome) -> list[dict[str, object]]:
         }
         for image in program.images
     ]
+
+
+def _demangled(name: str | None) -> dict[str, object]:
+    """Return the member that only names of C++ have."""
+    return {} if name is None else {"demangled": name}

@@ -21,6 +21,8 @@ from soscope.instruments.trace.summary import (
 from soscope.prototypes import Prototypes
 from soscope.report.output import Output
 from soscope.report.trace import tablesettings as names
+from soscope.report.trace.display import Display
+from soscope.report.trace.names import FunctionNames
 from soscope.report.trace.percentiles import histogram
 from soscope.report.trace.tablecolumns import Base, Column, column
 from soscope.report.trace.tablesettings import TableSettings
@@ -39,8 +41,14 @@ _BY_NAME = (names.NAME, names.CALLER, names.CALLEE)  # in the order of the alpha
 class SummaryListener(Listener):
     """Writes the table when the trace has ended."""
 
-    def __init__(self, output: Output, settings: TableSettings | None = None) -> None:
+    def __init__(
+        self,
+        output: Output,
+        settings: TableSettings | None = None,
+        display: Display | None = None,
+    ) -> None:
         self._output = output
+        self._function_names = FunctionNames(display or Display())
         self._settings = settings or TableSettings()
         self._selection: Selection | None = None
 
@@ -52,7 +60,8 @@ class SummaryListener(Listener):
         """Write the table."""
         timed = any(program.stats is not None for program in outcome.programs)
         rows = rows_of(outcome.programs)
-        self._output.write(table(rows, self._settings, self._selection, timed=timed))
+        shown = self._function_names.shown
+        self._output.write(table(rows, self._settings, self._selection, timed=timed, name_of=shown))
 
 
 def table(
@@ -61,9 +70,11 @@ def table(
     selection: Selection | None = None,
     *,
     timed: bool,
+    name_of: Callable[[str], str] = str,
 ) -> str:
     """Return the table of some rows, which are one for each pair of images, function and version.
 
+    `name_of` says how a function's name is shown.
     `timed`: there are times and errors. `selection` is the filter that chose the calls.
     """
     in_pairs = not settings.by and (
@@ -77,6 +88,7 @@ def table(
     total = SummaryRow("", "", "total", "")
     for row in rows:
         total.add(row)
+        row.symbol = name_of(row.symbol)
     if len(rows) > FEW or len(rows) < 2:
         base = None
     # a recording of an older soscope does not tell them apart

@@ -34,6 +34,7 @@ from soscope.report.trace.display import (
     TIME_NONE,
     Display,
 )
+from soscope.report.trace.names import FunctionNames
 from soscope.report.trace.stretchtext import StretchText, duration
 from soscope.report.words import ending, plural, signal_name, signal_text
 from soscope.select.filter import Selection
@@ -66,6 +67,7 @@ class TextListener(Listener):
     def __init__(self, output: Output, display: Display) -> None:
         self._output = output
         self._limit = display.string_limit
+        self._names = FunctionNames(display)
         self._durations = display.durations
         self.wants_durations = display.durations or display.time != TIME_NONE
         self._clock = _Clock(display.time) if display.time != TIME_NONE else None
@@ -170,7 +172,7 @@ class TextListener(Listener):
 
     def _head(self, slot: TracedSlot) -> str:
         """Return the name of a function up to the parenthesis, and remember it."""
-        head = f"{slot.symbol}("
+        head = f"{self._names.short(slot.symbol)}("
         if self._names_caller:
             head = f"{slot.caller.label if slot.caller else '?'}->{head}"
         if len(self._heads) > _MOST_HEADS:
@@ -256,7 +258,8 @@ class TextListener(Listener):
         if known is not None and entry is not None and not leave.is_inherited:
             arguments = self._prototypes.format_call(slot, entry.captured, self._limit, leave)
             late = ", ".join([argument.text for argument in arguments[known:]])
-        line = f"{self._start(leave.time_ns, leave.tid)}<... {slot.symbol} resumed> {late}"
+        name = self._names.short(slot.symbol)
+        line = f"{self._start(leave.time_ns, leave.tid)}<... {name} resumed> {late}"
         self._finish(line, leave, 0)
 
     def _finish(self, line: str, leave: Exit, written: int) -> None:
