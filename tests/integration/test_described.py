@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -168,3 +169,21 @@ def test_explain_names_the_source(tmp_path: Path) -> None:
     document = json.loads("\n".join(explained("own_next", "--json", program)[1]))
     assert document["source"] == "debug information of a caller"
     assert (document["file"], document["where"]) == (str(program), f"own_types.h:{line}")
+
+
+@pytest.mark.parametrize(("of_library", "of_program"), [("-g", "-g0"), ("-g0", "-g")])
+def test_classes(tmp_path: Path, of_library: str, of_program: str) -> None:
+    need("g++")
+    library, program = TARGETS / "lib_own_class.cc", TARGETS / "own_class.cc"
+    linked = "-L. -lown_class -Wl,-rpath,$ORIGIN"
+    for command in (
+        f"g++ {of_library} -shared -fPIC {library} -o libown_class.so",
+        f"g++ {of_program} {program} -o own_class {linked}",
+    ):
+        subprocess.run(command.split(), cwd=tmp_path, check=True, timeout=60)
+    out = tmp_path / "trace"
+    words = ["-l", "libown_class.so", "--from", "MAIN", "-o"]
+    done = run([*SOSCOPE, "trace", *words, out, tmp_path / "own_class"])
+    assert done.returncode == 0, done.stderr
+    calls = [line.partition("->")[2] for line in out.read_text().splitlines() if "->" in line]
+    assert [re.sub(r"\) += ", ") = ", line) for line in calls] == done.stdout.splitlines()

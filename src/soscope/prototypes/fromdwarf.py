@@ -22,6 +22,8 @@ _NORMAL = (None, 1, 5)  # DW_CC_normal, DW_CC_pass_by_value
 _RECORDS = (d.TAG_STRUCT, d.TAG_CLASS, d.TAG_UNION)
 _POINTERS = (d.TAG_POINTER, d.TAG_REFERENCE, d.TAG_RVALUE_REFERENCE)
 _QUALIFIERS = (d.TAG_CONST, d.TAG_VOLATILE, d.TAG_RESTRICT, d.TAG_ATOMIC)
+_STRING = "basic_string<"  # often declared alone, as its code is in the library
+_OF_COMPILERS = ("__in_chrg", "__vtt_parm", "vtt")
 _SHOWN = 128  # bytes of a structure that is shown where a pointer to const leads to it
 _MOST_STEPS = 64
 _MOST_DEPTH = 16
@@ -92,7 +94,7 @@ class CWriter:
                 parameters.append(self._parameter(child, len(parameters)))
             elif child.tag == d.TAG_UNSPECIFIED_PARAMETERS:
                 parameters.append("...")
-        result = self._entries.led(entry)
+        result = self._entries.led(self._typed(entry))
         record = self._by_reference(result)
         if record is not None:  # the caller says where it is to lie
             parameters.insert(0, f"{self._specifier(record, 0, complete=False)} *to")
@@ -101,12 +103,31 @@ class CWriter:
         return self._declare(result, named, 0, complete=True) + ";"
 
     def _parameter(self, entry: DwarfEntry, number: int) -> str:
+        entry = self._typed(entry)
+        if d.AT_ARTIFICIAL in entry.values and entry.name in _OF_COMPILERS:
+            raise _Unsaid  # only some of its callers pass it
+        if d.AT_TYPE not in entry.values:
+            raise _Unsaid
         name = _identifier(entry.name) or f"_{number + 1}"
         of = self._entries.led(entry)
         record = self._by_reference(of)
         if record is not None:
             return self._declare(record, f"*{name}", 0)
         return self._declare(of, name, 0, complete=True)
+
+    def _typed(self, entry: DwarfEntry) -> DwarfEntry:
+        """Return the entry that has the type: another one, if this is of a copy of a function."""
+        for _ in range(_MOST_STEPS):
+            if d.AT_TYPE in entry.values:
+                break
+            for attribute in (d.AT_ABSTRACT_ORIGIN, d.AT_SPECIFICATION):
+                other = self._entries.led(entry, attribute)
+                if other is not None:
+                    entry = other
+                    break
+            else:
+                break
+        return entry
 
     def _by_reference(self, of: DwarfEntry | None) -> DwarfEntry | None:
         """Return the class that a type is, if its objects are passed by their address."""
@@ -116,7 +137,7 @@ class CWriter:
         if self._entries.top(whole.unit).number(d.AT_LANGUAGE) in _C_LANGUAGES:
             return None
         convention = whole.number(d.AT_CALLING_CONVENTION)
-        if convention == _BY_REFERENCE:
+        if convention == _BY_REFERENCE or whole.name.startswith(_STRING):
             return whole
         children = self._entries.children(whole)
         if convention is None and any(child.tag == d.TAG_SUBPROGRAM for child in children):

@@ -146,12 +146,14 @@ class DescribedFunctions:
         from soscope.prototypes.fromdwarf import CWriter
 
         writer = CWriter(entries, self._prototypes.preamble)
-        functions = entries.functions({name.encode() for name in names})
+        symbols = {name: name for name in names} | {_twin(name): name for name in names}
+        functions = entries.functions({name.encode() for name in symbols})
         for name, described in functions.items():
+            symbol = symbols[name.decode()]
             if time.thread_time() > until:
                 self.notes.append(f"debug information was not read to its end: {file}")
                 break
-            any(writer.add(name.decode(), entry) for entry in described[:_MOST_TRIED])
+            any(writer.add(symbol, entry) for entry in described[:_MOST_TRIED])
         if writer.text:
             self._prototypes.add(SourceText(kind, file, writer.text), [])
 
@@ -183,6 +185,17 @@ def _defines(image: ElfImage, name: str) -> bool:
         return image.symbols.lookup(name) is not None
     except FormatError:
         return False
+
+
+def _twin(name: str) -> str:
+    """Return the other name of a constructor or destructor, which often is the same function.
+
+    Itanium C++ ABI, 5.1.4.3: complete objects and bases have one each.
+    """
+    for mine, others in (("C1E", "C2E"), ("D1E", "D2E")):
+        if name.startswith("_Z") and name.count(mine) == 1:
+            return name.replace(mine, others)
+    return name
 
 
 def mapped(pid: int) -> list[str]:

@@ -93,7 +93,7 @@ def plain_name(demangled: str) -> str:
         return demangled
     # what an operator is called may look like anything
     before = re.split(r"\boperator\b", head, maxsplit=1)[0]
-    return head[_return_type(before) :]
+    return _ABI_TAG.sub("", head[_return_type(before) :])
 
 
 def _plain(text: str) -> str:
