@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.test_own_prototypes import CHOICE, build, lines_of, traced
+from tests.integration.test_own_prototypes import CHOICE, OWN, build, lines_of, traced
 from tests.support.accounts import SOSCOPE
-from tests.support.build import TARGETS
 from tests.support.run import run
 from tests.support.tools import need
 
@@ -118,10 +117,10 @@ def test_a_program_in_cxx(tmp_path: Path) -> None:
     need("g++")
     build(tmp_path, "-g0", "-g0")
     source = tmp_path / "own.cc"
-    text = (TARGETS / "own_types.c").read_text()
+    text = (OWN / "own_types.c").read_text()
     kept = [line for line in text.splitlines() if "wave" not in line and "own_turned" not in line]
     body = "\n".join(kept).replace(".f = 1.0f", "0x3f800000").replace("READ | EXEC", "(mode)5")
-    header = (TARGETS / "own_types.h").read_text()
+    header = (OWN / "own_types.h").read_text()
     lines = [line for line in header.splitlines() if "wave" not in line]
     (tmp_path / "own_types.h").write_text("\n".join(lines).replace("_Bool", "bool"))
     source.write_text(body.replace("#include <complex.h>\n", ""))
@@ -145,7 +144,7 @@ def test_explain_names_the_source(tmp_path: Path) -> None:
     header = tmp_path / "other.h"
     header.write_text("\nint own_next(int a);\n")
     program, library = tmp_path / "own_types", tmp_path / "libown_types.so"
-    lines = (TARGETS / "lib_own_types.c").read_text().splitlines()
+    lines = (OWN / "lib_own_types.c").read_text().splitlines()
     line = lines.index("enum color own_next(enum color c, level l)") + 1
     declaration = "enum color own_next(enum color c, level l)"
     where = f"    debug information: {library}: lib_own_types.c:{line}"
@@ -161,7 +160,7 @@ def test_explain_names_the_source(tmp_path: Path) -> None:
     assert "libc-file.h:" in told[1]
 
     build(tmp_path, "-g0", "-g")
-    lines = (TARGETS / "own_types.h").read_text().splitlines()
+    lines = (OWN / "own_types.h").read_text().splitlines()
     line = lines.index("enum color own_next(enum color c, level l);") + 1
     status, told = explained("own_next", program)
     assert (status, told[0]) == (0, "enum color own_next(enum color _1, level _2)")
@@ -174,7 +173,7 @@ def test_explain_names_the_source(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("of_library", "of_program"), [("-g", "-g0"), ("-g0", "-g")])
 def test_classes(tmp_path: Path, of_library: str, of_program: str) -> None:
     need("g++")
-    library, program = TARGETS / "lib_own_class.cc", TARGETS / "own_class.cc"
+    library, program = OWN / "lib_own_class.cc", OWN / "own_class.cc"
     linked = "-L. -lown_class -Wl,-rpath,$ORIGIN"
     for command in (
         f"g++ {of_library} -shared -fPIC {library} -o libown_class.so",

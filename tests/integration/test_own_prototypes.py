@@ -14,7 +14,8 @@ from tests.support.build import TARGETS
 from tests.support.run import run
 from tests.support.tools import need
 
-HEADER = TARGETS / "own_types.h"
+OWN = TARGETS / "own"  # they say of each call what it passed and got
+HEADER = OWN / "own_types.h"
 CHOICE = ("-e", "own_*@MAIN")
 
 
@@ -28,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def build(path: Path, of_library: str, of_program: str) -> None:
-    library, program = TARGETS / "lib_own_types.c", TARGETS / "own_types.c"
+    library, program = OWN / "lib_own_types.c", OWN / "own_types.c"
     for command in (
         f"gcc -O1 {of_library} -shared -fPIC {library} -o libown_types.so",
         f"gcc -O1 {of_program} {program} -o own_types -L. -lown_types -Wl,-rpath,$ORIGIN",

@@ -45,7 +45,7 @@ def truth(path: Path) -> dict[str, tuple[int, int]]:
 def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     need("gcc")
     folder = tmp_path_factory.mktemp("dwarf")
-    command = f"gcc {request.param} -shared -fPIC {TARGETS / 'lib_own_types.c'} -o own.so"
+    command = f"gcc {request.param} -shared -fPIC {TARGETS / 'own' / 'lib_own_types.c'} -o own.so"
     subprocess.run(command.split(), cwd=folder, check=True, timeout=60)
     return folder / "own.so"
 

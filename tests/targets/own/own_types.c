@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// target: libs=own_types
 // Calls functions of every kind of type, and says of each call what it passed and got.
 #include "own_types.h"
 

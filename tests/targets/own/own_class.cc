@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// target: libs=own_class
 // Says of each call into a library of C++ what it passed and got.
 #include "lib_own_class.hh"
 
