@@ -77,13 +77,20 @@ static inline struct sosc_site *sosc_returned_to(const struct sosc_regs *regs)
 	return (struct sosc_site *)(regs->r11 + SOSC_DISTANCE);
 }
 
+enum { SOSC_STATE = 512 }; // bytes of the registers that this code does not use, at 16
+
+/** Those registers as the function will find them, or has left them; changes none of them. */
+static __attribute__((noinline, unused)) void sosc_state(uint8_t to[SOSC_STATE])
+{
+	__asm__ volatile("fxsave64 %0" : "=m"(*(uint8_t(*)[SOSC_STATE])to));
+}
+
 /** The low halves of the vector registers that arguments are passed in. */
 static inline void sosc_float_arguments(uint64_t to[SOSC_FLOAT_ARGUMENTS])
 {
-	// the registers as the function will find them: this code uses none
-	uint8_t state[512] __attribute__((aligned(16)));
+	uint8_t state[SOSC_STATE] __attribute__((aligned(16)));
 
-	__asm__ volatile("fxsave64 %0" : "=m"(state));
+	sosc_state(state);
 	for (int i = 0; i < SOSC_FLOAT_ARGUMENTS; i++)
 		memcpy(&to[i], state + 160 + 16 * i, 8);
 }
@@ -91,9 +98,9 @@ static inline void sosc_float_arguments(uint64_t to[SOSC_FLOAT_ARGUMENTS])
 /** All registers that a result can be in: rax, rdx, xmm0, xmm1, st0, st1 (psABI, 3.2.3). */
 static inline void sosc_results(const struct sosc_regs *regs, uint64_t to[SOSC_RESULT_WORDS])
 {
-	uint8_t state[512] __attribute__((aligned(16)));
+	uint8_t state[SOSC_STATE] __attribute__((aligned(16)));
 
-	__asm__ volatile("fxsave64 %0" : "=m"(state)); // as above; changes none of them
+	sosc_state(state);
 	to[0] = regs->rax;
 	to[1] = regs->rdx;
 	for (int i = 0; i < 2; i++) {

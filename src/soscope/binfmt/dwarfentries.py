@@ -11,6 +11,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from struct import Struct
 
+from soscope.binfmt.needles import offsets_of, places_of
+
 # Tags and attributes that others ask for (DWARF 5, 7.5.3 and 7.5.4).
 TAG_ARRAY = 0x01
 TAG_CLASS = 0x02
@@ -122,8 +124,6 @@ _SIGNED_FORMS = {0x05: 2, 0x06: 4, 0x07: 8, 0x0B: 1}
 _MAX_UNITS = 1 << 20
 _MAX_ATTRIBUTES = 256
 _BEFORE = 48  # bytes of an entry that may stand in front of its name
-_MANY = 1 << 26  # bytes that are searched one by one: about a tenth of a second
-_MOST_PLACES = 1 << 16
 _MOST_STEPS = 1 << 16  # entries of one unit that are walked over
 _U16 = Struct("<H")
 _U32 = Struct("<I")
@@ -446,13 +446,13 @@ class Entries:
         Those that are named by an index (DW_FORM_strx) are not found.
         """
         needles: dict[bytes, bytes] = {}
-        for offset, name in _offsets_of(self.strings, names):
+        for offset, name in offsets_of(self.strings, names):
             needles[_U32.pack(offset)] = name
         for name in names:
             if len(name) < 4:  # shorter than its offset: it stands in the entry
                 needles[name + b"\0"] = name
         functions: dict[bytes, list[DwarfEntry]] = {}
-        for at, needle in _places(self.info, needles):
+        for at, needle in places_of(self.info, needles):
             entry = self._around(at)
             if entry is not None:
                 functions.setdefault(needles[needle], []).append(entry)
@@ -532,62 +532,6 @@ def _skips(of: _Abbreviation | None, version: int) -> tuple[bool, int, int]:
             return has_children, -1, -1
         size += width
     return has_children, size, place
-
-
-def _offsets_of(strings: bytes, names: set[bytes]) -> list[tuple[int, bytes]]:
-    """Return where names stand in a table of strings, each as a string of its own."""
-    places: list[tuple[int, bytes]] = []
-    if len(names) < 16:
-        for name in names:
-            at = strings.find(b"\0" + name + b"\0")
-            if strings.startswith(name + b"\0"):
-                places.append((0, name))
-            elif at >= 0:
-                places.append((at + 1, name))
-        return places
-    at = 0
-    for text in strings.split(b"\0"):
-        if text in names:
-            places.append((at, text))
-        at += len(text) + 1
-    return places
-
-
-def _places(data: bytes, needles: dict[bytes, bytes]) -> list[tuple[int, bytes]]:
-    """Return where some bytes stand in others, in order."""
-    if len(needles) * len(data) > _MANY and len(needles) > 8:
-        return _places_of_many(data, needles)
-    places: list[tuple[int, bytes]] = []
-    for needle in needles:
-        at = data.find(needle)
-        while at >= 0 and len(places) < _MOST_PLACES:
-            places.append((at, needle))
-            at = data.find(needle, at + 1)
-    return sorted(places)
-
-
-def _places_of_many(data: bytes, needles: dict[bytes, bytes]) -> list[tuple[int, bytes]]:
-    """Do the same for many needles, in one walk over the bytes."""
-    import numpy as np  # as slow to import as a few hundred searches
-
-    numbers = {_U32.unpack(needle)[0]: needle for needle in needles if len(needle) == 4}
-    places = []
-    wanted = np.zeros(max(numbers, default=0) + 1, dtype=bool)
-    wanted[list(numbers)] = True
-    for shift in range(4):
-        words = np.frombuffer(data, "<u4", (len(data) - shift) // 4, shift)
-        few = np.flatnonzero(words < len(wanted))
-        places += [
-            (4 * index + shift, numbers[int(words[index])])
-            for index in few[wanted[words[few]]][:_MOST_PLACES].tolist()
-        ]
-    for needle in needles:
-        if len(needle) != 4:
-            at = data.find(needle)
-            while at >= 0 and len(places) < _MOST_PLACES:
-                places.append((at, needle))
-                at = data.find(needle, at + 1)
-    return sorted(places)
 
 
 def _text(strings: bytes, at: int) -> bytes:

@@ -11,6 +11,7 @@ import pytest
 
 from soscope.binfmt import dwarfentries as d
 from soscope.binfmt.dwarfentries import DwarfEntry, Entries, EntryError
+from soscope.binfmt.needles import places_of, places_of_many
 from soscope.prototypes import load
 from soscope.prototypes.fromdwarf import CWriter
 from tests.support.build import TARGETS
@@ -67,7 +68,7 @@ def test_every_function_is_found_where_it_is(library: Path) -> None:
     assert found(entries, names).keys() == names
     # in one walk over many, too
     needles = {each.to_bytes(4, "little"): b"" for each in range(1, 2000)}
-    assert d._places(entries.info, needles) == d._places_of_many(entries.info, needles)
+    assert places_of(entries.info, needles) == places_of_many(entries.info, needles)
     assert found(entries, {"own", "x", "own_missing", "point"}) == {}
 
 
