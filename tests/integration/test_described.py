@@ -94,6 +94,28 @@ def test_a_program_that_another_one_executes(tmp_path: Path) -> None:
     assert lines_of(out.read_text(errors="surrogateescape")) == done.stdout.splitlines()
 
 
+def test_a_running_process(tmp_path: Path) -> None:
+    need("gcc")
+    build(tmp_path, "-g0", "-g0")
+    (tmp_path / "loop.c").write_text(
+        '#include "own_types.h"\n#include <unistd.h>\n'
+        "int main(void) { for (;;) { own_next(GREEN, LOW); usleep(1000); } }\n"
+    )
+    command = f"gcc -g -I{OWN} loop.c -o loop -L. -lown_types -Wl,-rpath,$ORIGIN"
+    subprocess.run(command.split(), cwd=tmp_path, check=True, timeout=60)
+    process = subprocess.Popen([tmp_path / "loop"])
+    try:
+        words = ["-e", "own_*", "--duration", "500ms", "-o", str(tmp_path / "trace")]
+        done = run([*SOSCOPE, "trace", "-p", str(process.pid), *words])
+        assert done.returncode == 0, done.stderr
+    finally:
+        process.kill()
+        process.wait(60)
+    shown = lines_of((tmp_path / "trace").read_text())
+    assert shown
+    assert set(shown) <= {"own_next(GREEN, LOW) = RED", "own_next(GREEN, LOW"}
+
+
 def test_damaged_debug_information_leaves_guesses(tmp_path: Path) -> None:
     need("gcc")
     build(tmp_path, "-g", "-g0")

@@ -14,7 +14,7 @@ from soscope.wire import layout
 from soscope.wire.block import ControlBlock
 from soscope.wire.plan import InstrumentPlan, Plan, renumber_patterns
 
-_FUNCTION_ROOM = 1 << 20  # bytes for a table with what debug information says
+_FUNCTION_ROOM = 1 << 18  # bytes for what debug information says, beside what is known anyway
 _PREFAULT = 1 << 20  # bytes of the ring that are there before the target starts
 
 
@@ -64,7 +64,7 @@ class Blocks:
             strings_size=room.strings_size,
             slot_places=room.slot_places if settings.follow else 0,
             patches=self._pack_patches(),
-            function_room=_FUNCTION_ROOM if is_later else 0,
+            function_room=sum(self._rooms()) if is_later else 0,
         )
         block = ControlBlock.create(plan, descriptor)
         if is_later:
@@ -76,11 +76,18 @@ class Blocks:
 
     def _describe(self, block: ControlBlock, pid: int) -> None:
         """Have the agent know what is known of the functions, now that the images are there."""
+        rooms = self._rooms()
         for number, (hooks, first) in enumerate(zip(self._hooks, self._firsts, strict=True)):
             before = hooks.functions
-            functions = hooks.functions_for(pid)
+            functions = hooks.functions_for(pid, rooms[number])
             if functions is not before:
                 block.replace_functions(number, renumber_patterns(b"", functions, first)[1])
+
+    def _rooms(self) -> list[int]:
+        """Return the bytes that each instrument's later table may have."""
+        return [
+            len(hooks.functions) + _FUNCTION_ROOM if hooks.describes else 0 for hooks in self._hooks
+        ]
 
     def _plans(self, pid: int) -> list[InstrumentPlan]:
         plans = []

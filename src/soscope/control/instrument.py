@@ -95,13 +95,21 @@ class Hooks:
         """Say whether the table depends on the images of a program."""
         return self._describe is not None
 
-    def functions_for(self, pid: int) -> bytes:
-        """Return the table of functions for the process `pid`, 0: one that is not there yet."""
+    def functions_for(self, pid: int, room: int | None = None) -> bytes:
+        """Return the table of functions for the process `pid`, 0: one that is not there yet.
+
+        What would need more than `room` bytes is not known, and so is not shown either.
+        """
         if self._describe is not None and pid:
+            before = self._prototypes.state()
             self._describe(pid)
             if len(self._prototypes.texts) != self._known:
-                self._known = len(self._prototypes.texts)
-                self.functions = self._table(list(self.selection.patterns))
+                functions = self._table(list(self.selection.patterns))
+                if room is not None and len(functions) > room:
+                    self._prototypes.restore(before)
+                else:
+                    self._known = len(self._prototypes.texts)
+                    self.functions = functions
         return self.functions
 
     @property

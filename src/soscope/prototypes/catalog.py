@@ -146,6 +146,8 @@ class Prototypes:
         )
         trust = added.TRUST.index
         for name, function in functions.items():
+            if function.known.flags and text.kind != added.USER:
+                continue  # special.txt knows better than a compiler what becomes of a call
             old = self._added[name].kind if name in self._added else ""
             if not old and name in self._by_name:
                 old = added.TABLE
@@ -154,6 +156,16 @@ class Prototypes:
                 self._added[name] = function
                 self._printers.pop(name, None)
         self.texts.append(text)
+
+    def state(self) -> tuple[dict[str, Added], int]:
+        """Return what has been added so far, for `restore`."""
+        return dict(self._added), len(self.texts)
+
+    def restore(self, state: tuple[dict[str, Added], int]) -> None:
+        """Forget what has been added since."""
+        self._added, count = dict(state[0]), state[1]
+        del self.texts[count:]
+        self._printers.clear()
 
     @property
     def preamble(self) -> str:

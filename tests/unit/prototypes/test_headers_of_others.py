@@ -202,3 +202,23 @@ def test_what_a_recording_keeps_reads_back() -> None:
         load().add(packed)
     assert SourceText.unpacked("int f(void);") is None
     assert SourceText.unpacked("#pragma soscope prototypes: other\n") is None
+
+
+def test_what_special_says_is_not_for_compilers_to_know() -> None:
+    prototypes = load()
+    declared = "int unw_getcontext(void *a); int own(void *a);"
+    prototypes.add(SourceText(added.CALLER, "prog", declared))
+    assert not prototypes.is_known("unw_getcontext")
+    assert prototypes.is_known("own")
+    prototypes.add(SourceText(USER, "own.h", declared))
+    assert prototypes.source("unw_getcontext") == (USER, "own.h", "own.h:1")
+
+
+def test_what_was_added_can_be_forgotten() -> None:
+    prototypes = load()
+    prototypes.add(SourceText(USER, "own.h", "int own(int a);"))
+    before = prototypes.state()
+    prototypes.add(SourceText(added.DWARF, "own.so", "int other(int a);"))
+    prototypes.restore(before)
+    assert (prototypes.is_known("own"), prototypes.is_known("other")) == (True, False)
+    assert [each.file for each in prototypes.texts] == ["own.h"]
