@@ -12,6 +12,7 @@ from soscope.errors import UsageError
 from soscope.select.automaton import Automaton, pack_patterns
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
+from soscope.wire.latertable import replace_functions
 from soscope.wire.plan import InstrumentPlan, Plan, renumber_patterns
 
 _FUNCTION_ROOM = 1 << 18  # bytes for what debug information says, beside what is known anyway
@@ -81,7 +82,7 @@ class Blocks:
             before = hooks.functions
             functions = hooks.functions_for(pid, rooms[number])
             if functions is not before:
-                block.replace_functions(number, renumber_patterns(b"", functions, first)[1])
+                replace_functions(block, number, renumber_patterns(b"", functions, first)[1])
 
     def _rooms(self) -> list[int]:
         """Return the bytes that each instrument's later table may have."""

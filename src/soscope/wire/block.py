@@ -113,7 +113,7 @@ class ControlBlock:
         self._u64 = whole.cast("Q")
         self._states = self._u8[:0]
         self._ring = 0
-        self._functions_used = 0
+        self.functions_used = 0  # bytes of the section
         # what is to be done when the images of the program are there: called with its pid
         self.when_loaded: Callable[[int], object] | None = None
         if self.magic:
@@ -185,7 +185,7 @@ class ControlBlock:
             reason = os.strerror(number or errno.ENOMEM).lower()
             raise sharedfile.refusal("map", end, reason, number) from error
         block.main_name, block.main_path = main_name, main_path
-        block._functions_used = len(functions)
+        block.functions_used = len(functions)
         block.target_size = end - later * layout.MAX_SLOTS * cell
         block._fill(plan, sections, own, bytes(functions))
         return block
@@ -231,21 +231,6 @@ class ControlBlock:
         self._find_ring()
         self.prefault(_PREFAULT)
         self.magic = layout.MAGIC
-
-    def replace_functions(self, number: int, functions: bytes) -> bool:
-        """Give instrument `number` another table of functions; say whether there is room for it.
-
-        Only before the agent is started.
-        """
-        start, size = self.section(layout.SEC_FUNCTIONS)
-        at = self._functions_used + -self._functions_used % 8
-        if at + len(functions) > size:
-            return False
-        self._u8[start + at : start + at + len(functions)] = functions
-        self._functions_used = at + len(functions)
-        plan = layout.CONTROL.offset("plan") + number * layout.PLAN.size
-        self._u32[(plan + layout.PLAN.offset("functions")) // 4] = at
-        return True
 
     def take_over(self) -> None:
         """Make this process the owner: the agent waits for readers that live."""

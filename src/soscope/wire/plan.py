@@ -47,7 +47,7 @@ class Plan:
     slots in, 0 or SLOT_PLACES. `patterns` is the content of its section, `main_path`
     is the path of the program; its file name is its image's name. `patches` is a table of
     functions that are to stand in the place of others, empty: those that stand are kept.
-    `function_room` are bytes for tables of functions that come later (`replace_functions`).
+    `function_room` are bytes for tables of functions that come later (`latertable.py`).
     """
 
     __slots__ = (
