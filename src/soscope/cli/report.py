@@ -34,10 +34,8 @@ def run(invocation: Invocation) -> int:
             listener = listeners.make(
                 mode, output, options.display, json=options.json, injected=replay.injected
             )
-            if options.summary:
-                outcome = replay.summarize(listener)
-            else:
-                outcome = replay.run(listener, lambda: output.is_open)
+            show = replay.summarize if options.summary else replay.run
+            outcome = show(listener, lambda: output.is_read, options.choice)
         finally:
             output.close()
     finally:

@@ -71,6 +71,13 @@ def run(invocation: Invocation) -> int:
     def make(output: Output) -> Listener:
         return listeners.make(options.settings.mode, output, options.display, json=options.json)
 
+    def chosen(listener: Listener) -> Listener:
+        if options.choice is None:
+            return listener
+        from soscope.instruments.trace.chosen import ChosenListener
+
+        return ChosenListener(listener, options.choice)
+
     early = Early()
     tell = None if options.display.quiet else early
     listener = Listener()
@@ -79,14 +86,14 @@ def run(invocation: Invocation) -> int:
     if options.separately and options.output is not None:
         from soscope.report.trace.separate import SeparateListener
 
-        listener = separate = SeparateListener(options.output, make)
+        separate = SeparateListener(options.output, make)
         outputs = separate.failed
-        outcome = run_trace(options.settings, listener, separate.destination, tell)
+        outcome = run_trace(options.settings, chosen(separate), separate.destination, tell)
     else:
         output = Output.open(options.output)
         outputs.append(output)
         if options.prints:
-            listener = make(output)
+            listener = chosen(make(output))
         try:
             outcome = run_trace(options.settings, listener, output, tell)
             is_silent = output.is_given_up

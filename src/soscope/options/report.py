@@ -4,9 +4,16 @@
 from __future__ import annotations
 
 from soscope.options.display import DEBUG, DISPLAY, display_from
-from soscope.options.table import VALUE, Option
+from soscope.options.filters import FILTERS, choice_from
+from soscope.options.process import parse_pid
+from soscope.options.selection import selection_options
+from soscope.options.table import LIST, VALUE, Option
 from soscope.options.verb import Verb
 from soscope.report.trace.display import Display
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.instruments.trace.choice import Choice
 
 USAGE = "soscope report [options] FILE"
 
@@ -15,6 +22,7 @@ usage: {USAGE}
 
 Show a recording that soscope trace --record made, as the trace would have been.
 
+  -e EXPR  only these calls; also --from, -l, --pid, --since, --slower
   -c       a table of the functions, as soscope trace -c prints it
   -T       the time each call took
   -t       the time of each call; -tt with microseconds
@@ -38,15 +46,19 @@ exit status: 0 fine, 1 the recording is damaged or not complete, 2 wrong usage.
 
 
 class ReportOptions:
-    """What `soscope report` was told: the file and how to show it; `summary`: as a table."""
+    """What `soscope report` was told: the file and how to show it; `summary`: as a table.
 
-    __slots__ = ("debug", "display", "json", "output", "path", "summary")
+    `choice` says which calls are shown, None: all.
+    """
+
+    __slots__ = ("choice", "debug", "display", "json", "output", "path", "summary")
 
     def __init__(
         self,
         path: str,
         display: Display,
         *,
+        choice: Choice | None,
         summary: bool,
         output: str | None,
         json: bool,
@@ -54,6 +66,7 @@ class ReportOptions:
     ) -> None:
         self.path = path
         self.display = display
+        self.choice = choice
         self.summary = summary
         self.output = output
         self.json = json
@@ -69,6 +82,23 @@ OPTIONS = [
         group="what to show",
         help="a table of calls, times and errors instead of the calls",
     ),
+    *selection_options(
+        "which calls",
+        select="calls that this filter expression chooses (repeatable: one of them)",
+        from_="calls made by this image; all: every image",
+        to="calls to functions of this image",
+    ),
+    Option(
+        "-p",
+        "--pid",
+        dest="pids",
+        kind=LIST,
+        metavar="PID",
+        convert=parse_pid,
+        group="which calls",
+        help="calls of this process (repeatable)",
+    ),
+    *FILTERS,
     *DISPLAY,
     Option(
         "-o",
@@ -99,9 +129,15 @@ make_parser = VERB.make_parser
 def parse(arguments: list[str]) -> ReportOptions:
     """Parse the words behind `soscope report`. Raises UsageError, or SystemExit for help."""
     values, (path,) = VERB.read(arguments)
+    selection = None
+    if values.select or values.from_ or values.to:
+        from soscope.select.filter import compile_selection
+
+        selection = compile_selection(values.select, values.from_, values.to)
     return ReportOptions(
         path,
         display_from(values),
+        choice=choice_from(values, selection=selection, pids=values.pids),
         summary=values.summary,
         output=values.output,
         json=values.json,

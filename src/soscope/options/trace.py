@@ -8,12 +8,17 @@ from soscope.errors import UsageError
 from soscope.instruments.trace import settings
 from soscope.instruments.trace.settings import TraceSettings
 from soscope.options.display import DEBUG, DISPLAY, display_from
+from soscope.options.filters import FILTERS, asked_of_calls, choice_from
 from soscope.options.process import pids_option
 from soscope.options.selection import selection_options
 from soscope.options.table import COUNT, VALUE, Option, Values, names
 from soscope.options.units import parse_duration, parse_size, size_text
 from soscope.options.verb import CommandVerb
 from soscope.report.trace.display import Display
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.instruments.trace.choice import Choice
 
 USAGE = "soscope trace [options] {[--] COMMAND [ARGUMENT...] | -p PID}"
 
@@ -77,16 +82,17 @@ class TraceOptions:
     `settings` is for the instrument, `display` for the report. `output` is the argument
     of -o (None: standard error), `json` asks for JSON, `prints` says whether anything but
     notes is to be printed: --record alone prints nothing. `separately`: each process has a file
-    of its own.
+    of its own. `choice` says which of the calls are printed, None: all.
     """
 
-    __slots__ = ("display", "json", "output", "prints", "separately", "settings")
+    __slots__ = ("choice", "display", "json", "output", "prints", "separately", "settings")
 
     def __init__(
         self,
         trace: TraceSettings,
         display: Display,
         *,
+        choice: Choice | None,
         output: str | None,
         json: bool,
         prints: bool,
@@ -94,6 +100,7 @@ class TraceOptions:
     ) -> None:
         self.settings = trace
         self.display = display
+        self.choice = choice
         self.output = output
         self.json = json
         self.prints = prints
@@ -157,6 +164,7 @@ OPTIONS = [
         group=_WHAT,
         help="stop recording after TIME; the command goes on",
     ),
+    *FILTERS,
     *DISPLAY,
     Option(
         "-o",
@@ -228,6 +236,7 @@ def parse(arguments: list[str]) -> TraceOptions:
     if separately:
         _check_separate(values.output, mode)
     prints = values.record is None or values.output is not None
+    _check_filters(asked_of_calls(values), mode, prints=prints)
     return TraceOptions(
         TraceSettings(
             command,
@@ -248,6 +257,7 @@ def parse(arguments: list[str]) -> TraceOptions:
             debug=values.debug,
         ),
         display_from(values, several=len(pids) > 1),
+        choice=choice_from(values),
         output=values.output,
         json=values.json,
         prints=prints,
@@ -268,6 +278,24 @@ def check_target(pids: list[int], command: list[str], *, usage: str) -> None:
         return
     if command:
         raise UsageError("-p PID and a command are two things to trace", hint=f"usage: {usage}")
+
+
+def _check_filters(flags: list[str], mode: str, *, prints: bool) -> None:
+    """Make sure that what chooses among calls has calls to choose from."""
+    if not flags:
+        return
+    shown = " ".join(flags)
+    if mode != settings.MODE_TRACE:
+        option = "-c" if mode == settings.MODE_SUMMARY else "--count-only"
+        raise UsageError(
+            f"{shown}: {option} adds up in the program, where no call is looked at by itself",
+            hint=f"trace --record FILE, then: soscope report -c {shown} ... FILE",
+        )
+    if not prints:
+        raise UsageError(
+            f"{shown}: a recording keeps all calls, and nothing is printed",
+            hint=f"give it to soscope report, or print as well: -o FILE with {shown} ...",
+        )
 
 
 def _check_separate(output: str | None, mode: str) -> None:

@@ -18,6 +18,8 @@ from soscope.wire import layout
 
 ALL = "all"
 
+Image = tuple[str, str, bool]  # its name and path; whether it is the program
+
 
 class Word:
     """What the user wrote for one rule: `option`, `text`, and the patterns of the rule.
@@ -150,32 +152,54 @@ def chooses(
     callee_is_main: bool = False,
 ) -> bool:
     """Say whether a slot is chosen; the agent's own decision, in words of Python."""
+    matches = rules_matched(
+        selection,
+        symbol,
+        (caller, caller_path, caller_is_main),
+        (callee, callee_path, callee_is_main),
+    )
     marked, chosen = False, False
     froms: list[bool] = []
     tos: list[bool] = []
-    for index, word in enumerate(selection.words):
-        kind, flags, symbol_number, image_number = layout.RULE.struct.unpack_from(
-            selection.rules, index * layout.RULE.size
-        )[:4]
-        is_to = kind == layout.RULE_TO
-        name, path = (callee, callee_path) if is_to else (caller, caller_path)
-        if image_number == layout.PATTERN_MAIN:
-            matches = callee_is_main if is_to else caller_is_main
+    for index, (word, matched) in enumerate(zip(selection.words, matches, strict=True)):
+        if word.kind == layout.RULE_TO:
+            tos.append(matched)
+        elif word.kind == layout.RULE_FROM:
+            froms.append(matched)
         else:
-            text = path if flags & layout.RULE_PATH else name
-            matches = _matches(selection, image_number, text)
-        if is_to:
-            tos.append(matches)
-        elif kind == layout.RULE_FROM:
-            froms.append(matches)
-        else:
-            if flags & layout.RULE_FIRST:
+            if _rule(selection, index)[1] & layout.RULE_FIRST:
                 chosen |= marked
                 marked = False
-            if matches and _matches(selection, symbol_number, symbol):
+            if matched:
                 marked = word.kind == layout.RULE_INCLUDE
     chosen |= marked
     return chosen and (not froms or any(froms)) and (not tos or any(tos))
+
+
+def rules_matched(selection: Selection, symbol: str, caller: Image, callee: Image) -> list[bool]:
+    """Say of each rule whether it is about a slot, whatever it says of it."""
+    return [
+        _rule_matches(selection, index, symbol, callee if word.kind == layout.RULE_TO else caller)
+        for index, word in enumerate(selection.words)
+    ]
+
+
+def _rule_matches(selection: Selection, index: int, symbol: str, image: Image) -> bool:
+    _, flags, symbol_number, image_number = _rule(selection, index)
+    name, path, is_main = image
+    if image_number == layout.PATTERN_MAIN:
+        matches = is_main
+    else:
+        matches = _matches(selection, image_number, path if flags & layout.RULE_PATH else name)
+    return matches and _matches(selection, symbol_number, symbol)
+
+
+def _rule(selection: Selection, index: int) -> tuple[int, int, int, int]:
+    """Return kind, flags and the numbers of both patterns of a rule."""
+    kind, flags, symbol, image = layout.RULE.struct.unpack_from(
+        selection.rules, index * layout.RULE.size
+    )[:4]
+    return kind, flags, symbol, image
 
 
 def _matches(selection: Selection, number: int, name: str) -> bool:

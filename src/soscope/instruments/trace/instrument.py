@@ -240,6 +240,7 @@ class TraceInstrument(Instrument):
             imported=self._imported(programs),
         )
         self.listener.end(self.outcome)
+        self.outcome.shown = self.listener.shown
 
     def _imported(self, programs: list[TraceProgramOutcome]) -> set[str]:
         """Look up what the images import, if a word of the filter matched nothing."""

@@ -23,11 +23,13 @@ class Listener:
     The calls come in the order begin, begun, any number of `events` and `caught_up`, end. Nothing
     that a listener does may disturb the target: errors of its output are its own to keep.
     `takes_stretches`: among the events may be Stretches. `wants_durations`: without it, calls
-    that wait for nobody may seem to take no time.
+    that wait for nobody may seem to take no time. `shown` counts the calls of those that it was
+    given which it has let through, None: it lets all through.
     """
 
     takes_stretches = False
     wants_durations = True
+    shown: int | None = None
 
     def begin(self, prototypes: Prototypes, selection: Selection) -> None:
         """Get ready for the calls that the filter `selection` chooses."""

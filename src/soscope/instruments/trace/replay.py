@@ -7,7 +7,9 @@ import os
 from collections.abc import Callable
 
 from soscope.control.outcome import STOPPED_DURATION, STOPPED_FULL, STOPPED_LIMIT
-from soscope.errors import SoscopeError
+from soscope.errors import SoscopeError, UsageError
+from soscope.instruments.trace.choice import Choice
+from soscope.instruments.trace.chosen import ChosenListener
 from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.outcome import (
     STOPPED_CUT,
@@ -51,33 +53,89 @@ class Replay:
         """Close the file."""
         self.recording.close()
 
-    def run(self, listener: Listener, is_heard: Callable[[], bool] = lambda: True) -> TraceOutcome:
-        """Hand everything to `listener`; return the outcome. Can be done once.
+    def run(
+        self,
+        listener: Listener,
+        is_heard: Callable[[], bool] = lambda: True,
+        choice: Choice | None = None,
+    ) -> TraceOutcome:
+        """Hand everything that `choice` chooses to `listener`; return the outcome.
 
-        Reads no further where `is_heard` says that nobody listens any more.
+        Can be done once. Reads no further where `is_heard` says that nobody listens any more.
+        Raises UsageError where the recording does not hold what `choice` asks for.
         """
-        listener.begin(load(), self.selection)
+        if self.mode != MODE_TRACE:
+            return self.summarize(listener, is_heard, choice)
+        if choice is not None and not choice.takes_all:
+            listener = ChosenListener(listener, choice)
+        listener.begin(load(), self._shown_selection(choice))
+        outcome = self._outcome(self._events(listener, is_heard), choice)
+        listener.end(outcome)
+        outcome.shown = listener.shown
+        return outcome
+
+    def _events(self, listener: Listener, is_heard: Callable[[], bool]) -> int:
+        """Hand all events to `listener`; return how many calls there were."""
         calls = 0
+        for batch in batches(self.recording, stretches=listener.takes_stretches):
+            calls += calls_in(batch)
+            listener.events(batch)
+            if not is_heard():
+                break
+        return calls
+
+    def summarize(
+        self,
+        listener: Listener,
+        is_heard: Callable[[], bool] = lambda: True,
+        choice: Choice | None = None,
+    ) -> TraceOutcome:
+        """Hand the outcome alone to `listener`, with the statistics of the calls.
+
+        Raises UsageError where the recording does not hold what `choice` asks for.
+        """
+        if self.mode != MODE_TRACE and choice is not None and not choice.by_slot_alone:
+            raise UsageError(
+                "the recording holds sums and no calls: -e, --from and -l choose rows of them,"
+                " and nothing else can be asked",
+                hint="record calls: soscope trace --record FILE without -c and --count-only",
+            )
+        listener.begin(load(), self._shown_selection(choice))
+        stats = calls = shown = None
         if self.mode == MODE_TRACE:
-            for batch in batches(self.recording, stretches=listener.takes_stretches):
-                calls += calls_in(batch)
-                listener.events(batch)
-                if not is_heard():
-                    break
-        outcome = self.outcome(calls if self.mode == MODE_TRACE else None)
+            if choice is None or choice.by_slot_alone:
+                from soscope.recording.reduce import stats_of
+
+                stats = stats_of(self.recording)
+            else:
+                from soscope.instruments.trace.sums import SumsListener
+
+                sums = SumsListener()
+                chosen = ChosenListener(sums, choice)
+                calls = self._events(chosen, is_heard)
+                chosen.end(TraceOutcome([], self.selection))
+                stats, shown = sums.stats(), chosen.shown
+        outcome = self._outcome(calls, choice, stats)
+        if choice is not None:
+            for program in outcome.programs:
+                _leave(program, choice)
+        outcome.shown = shown
         listener.end(outcome)
         return outcome
 
-    def summarize(self, listener: Listener) -> TraceOutcome:
-        """Hand the outcome alone to `listener`, with the statistics of all calls."""
-        listener.begin(load(), self.selection)
-        stats = None
-        if self.mode == MODE_TRACE:
-            from soscope.recording.reduce import stats_of
+    def _shown_selection(self, choice: Choice | None) -> Selection:
+        """Return the filter that says how lines look: the reader's own, if there is one."""
+        return self.selection if choice is None or choice.selection is None else choice.selection
 
-            stats = stats_of(self.recording)
-        outcome = self.outcome(None, stats)
-        listener.end(outcome)
+    def _outcome(
+        self, calls: int | None, choice: Choice | None, stats: dict[int, Stats] | None = None
+    ) -> TraceOutcome:
+        """Return `outcome`, with what `choice` asked for and the recording does not hold."""
+        outcome = self.outcome(calls, stats)
+        if choice is not None:
+            from soscope.instruments.trace.lacking import lacking
+
+            outcome.remarks += lacking(choice, self._options, self.recording)
         return outcome
 
     def _injected(self) -> dict[str, object] | None:
@@ -149,6 +207,15 @@ class Replay:
             errno_known=bool(program.fact("agent_flags") & layout.AGENT_ERRNO),
             exits_known=not program.fact("agent_flags") & layout.AGENT_NO_EXITS,
         )
+
+
+def _leave(program: TraceProgramOutcome, choice: Choice) -> None:
+    """Take away what was counted of slots that are not chosen."""
+    chosen = {slot.index for slot in program.slots if choice.takes_slot(slot)}
+    if program.counts is not None:
+        program.counts = {slot: cell for slot, cell in program.counts.items() if slot in chosen}
+    if program.stats is not None:
+        program.stats = {slot: cell for slot, cell in program.stats.items() if slot in chosen}
 
 
 def _untraced(value: object) -> list[tuple[str, str]]:

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hands on the events of chosen calls: the filter in front of a report.
+
+A call whose end decides is handed on, whole, when it has ended: behind the calls that it made
+itself. Nothing waits for it, and what is kept is one entry for each call that is open.
+"""
+
+from __future__ import annotations
+
+from soscope.instruments.trace.choice import Choice
+from soscope.instruments.trace.listener import Listener
+from soscope.model.call import (
+    Dropped,
+    Entry,
+    Event,
+    Exit,
+    ProcessExit,
+    ProcessStart,
+    Signal,
+    Stretch,
+    WholeCall,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.instruments.trace.outcome import TraceOutcome
+    from soscope.prototypes import Prototypes
+    from soscope.select.filter import Selection
+
+_FOREVER = 1 << 63
+
+
+class ChosenListener(Listener):
+    """Hands on to `listener` what `choice` chooses; `shown` counts calls."""
+
+    def __init__(self, listener: Listener, choice: Choice) -> None:
+        self._listener = listener
+        self._choice = choice
+        self.takes_stretches = listener.takes_stretches and not choice.needs_entries
+        self.wants_durations = listener.wants_durations or choice.slower_ns is not None
+        self.shown: int = 0
+        self._since, self._until = 0, _FOREVER
+        self._has_begun = False
+        self._held: dict[Entry, None] = {}  # calls whose end decides, in order
+        self._early: set[Entry] = set()  # those that were chosen before they had ended
+        self._latest = 0
+
+    def begin(self, prototypes: Prototypes, selection: Selection) -> None:
+        """Hand it on."""
+        self._listener.begin(prototypes, selection)
+
+    def begun(self) -> None:
+        """Hand it on."""
+        self._listener.begun()
+
+    def events(self, batch: list[Event]) -> None:
+        """Hand on those that are chosen."""
+        if not batch:
+            return
+        if not self._has_begun:
+            self._begin(batch)
+        out: list[Event] = []
+        for event in batch:
+            if isinstance(event, Exit):
+                self._exit(event, out)
+            elif isinstance(event, Entry):
+                self._entry(event, out)
+            elif isinstance(event, Stretch):
+                self._stretch(event, out)
+            elif isinstance(event, Dropped) or self._takes_other(event):
+                out.append(event)
+        last = batch[-1]
+        if not isinstance(last, (Stretch, Dropped)):
+            self._latest = last.time_ns
+        if out:
+            self._listener.events(out)
+
+    def caught_up(self, time_ns: int) -> None:
+        """Hand on calls that have been waited for long enough."""
+        if time_ns:
+            self._latest = time_ns
+            self._look_at_held(time_ns)
+        self._listener.caught_up(time_ns)
+
+    def end(self, outcome: TraceOutcome) -> None:
+        """Hand it on, with what is open and chosen."""
+        self._look_at_held(self._latest)
+        self._listener.end(outcome)
+
+    def _begin(self, batch: list[Event]) -> None:
+        """Find out when the trace begins."""
+        first = batch[0]
+        if isinstance(first, Dropped):
+            return
+        if isinstance(first, Stretch):
+            origin, _, realtime, rate, _ = first.piece
+            start = realtime + int((first.calls[0][1] - origin) * rate // 1)
+        else:
+            start = first.time_ns
+        self._has_begun = True
+        choice = self._choice
+        if choice.since is not None:
+            self._since = choice.since.time_ns(start)
+        if choice.until is not None:
+            self._until = choice.until.time_ns(start)
+
+    def _entry(self, entry: Entry, out: list[Event]) -> None:
+        if not self._choice.takes_thread(entry.pid, entry.tid):
+            return
+        chosen = self._choice.begins(entry, self._since, self._until)
+        if chosen is None and not entry.entry_only:
+            self._held[entry] = None
+        elif chosen:
+            self.shown += 1
+            out.append(entry)
+
+    def _exit(self, leave: Exit, out: list[Event]) -> None:
+        entry = leave.entry
+        if entry is None:
+            return  # nobody knows what its call was
+        if not leave.is_inherited:
+            if entry in self._held:
+                del self._held[entry]
+                if self._choice.ended(entry, leave):
+                    self.shown += 1
+                    out += (entry, leave)
+                return
+            if entry in self._early:
+                self._early.discard(entry)
+                out.append(leave)
+                return
+        # what a child returns from is the child's doing
+        whose = leave if leave.is_inherited else entry
+        if not self._choice.takes_thread(whose.pid, whose.tid):
+            return
+        chosen = self._choice.begins(entry, self._since, self._until)
+        if chosen or (chosen is None and self._choice.ended(entry, leave)):
+            out.append(leave)
+
+    def _look_at_held(self, time_ns: int) -> None:
+        """Hand on the calls that are chosen, however they end."""
+        ready: list[Entry] = []
+        slower = self._choice.slower_ns
+        for entry in self._held:
+            if slower is not None and time_ns - entry.time_ns < slower:
+                break
+            if self._choice.waits(entry, time_ns):
+                ready.append(entry)
+        if ready:
+            self.shown += len(ready)
+            self._early.update(ready)
+            for entry in ready:
+                del self._held[entry]
+            self._listener.events(list[Event](ready))
+
+    def _stretch(self, stretch: Stretch, out: list[Event]) -> None:
+        choice = self._choice
+        if not choice.takes_thread(stretch.pid, stretch.tid):
+            return
+        origin, _, realtime, rate, even = stretch.piece
+        since, until = self._since, self._until
+        is_timed = choice.since is not None or choice.until is not None
+        calls: list[WholeCall] = []
+        for call in stretch.calls:
+            slot, start, ticks, _, result, _ = call
+            if not choice.takes_slot(slot):
+                continue
+            if is_timed and not since <= realtime + int((start - origin) * rate // 1) <= until:
+                continue
+            if choice.takes_whole(slot, int(ticks * even // 1), result):
+                calls.append(call)
+        if calls:
+            self.shown += len(calls)
+            out.append(
+                stretch
+                if len(calls) == len(stretch.calls)
+                else Stretch(stretch.pid, stretch.tid, stretch.piece, calls)
+            )
+
+    def _takes_other(self, event: Signal | ProcessStart | ProcessExit) -> bool:
+        choice = self._choice
+        if not self._since <= event.time_ns <= self._until:
+            return False
+        if isinstance(event, Signal):
+            return choice.signals and choice.takes_thread(event.pid, event.tid)
+        return not choice.pids or event.pid in choice.pids
