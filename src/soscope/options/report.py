@@ -131,9 +131,12 @@ def parse(arguments: list[str]) -> ReportOptions:
     values, (path,) = VERB.read(arguments)
     selection = None
     if values.select or values.from_ or values.to:
+        from soscope.prototypes import load
         from soscope.select.filter import compile_selection
 
-        selection = compile_selection(values.select, values.from_, values.to)
+        selection = compile_selection(
+            values.select, values.from_, values.to, sets=lambda: load().groups()
+        )
     return ReportOptions(
         path,
         display_from(values),

@@ -133,6 +133,14 @@ class Prototypes:
             patterns.append(Automaton(*parts))
         return bytes(table)
 
+    # ---- for filters
+
+    def groups(self) -> dict[str, Automaton]:
+        """Return what matches the functions of each set of groups.txt, by the set's name."""
+        from soscope.select.automaton import Automaton
+
+        return {name: Automaton(*parts) for name, parts in self._compiled.groups().items()}
+
     # ---- for people
 
     def format_call(

@@ -25,7 +25,8 @@ TABLE_ENTRY = 1  # the same without programs for returns
 TABLE_NAMES = 2  # the same without any program
 AUTOMATA = 3  # of the table's globs, in order
 DETAILS = 4
-_PARTS = 5
+GROUPS = 5  # the automata of groups.txt, by name
+_PARTS = 6
 HEADER = Struct(f"<{len(MAGIC)}s{2 * _PARTS}Q")
 
 
@@ -56,6 +57,11 @@ class Compiled:
         """Return the automata of the table's globs."""
         automata: tuple[AutomatonParts, ...] = marshal.loads(self.part(AUTOMATA))  # noqa: S302  our own file
         return automata
+
+    def groups(self) -> dict[str, AutomatonParts]:
+        """Return the automata of the sets of functions, by their names."""
+        groups: dict[str, AutomatonParts] = marshal.loads(self.part(GROUPS))  # noqa: S302  our own file
+        return groups
 
     def details(self) -> PackedDetails:
         """Return what printing needs."""

@@ -15,7 +15,10 @@ _MARSHAL_VERSION = 4  # the first that Python 3.4 wrote; later ones read it too
 
 
 def packed(
-    tables: tuple[bytes, bytes, bytes], automata: tuple[AutomatonParts, ...], details: Details
+    tables: tuple[bytes, bytes, bytes],
+    automata: tuple[AutomatonParts, ...],
+    details: Details,
+    groups: dict[str, AutomatonParts],
 ) -> bytes:
     """Return the content of a compiled file."""
     packed_rows = [marshal.dumps(_shared(row, {}), _MARSHAL_VERSION) for row in details[0]]
@@ -24,6 +27,7 @@ def packed(
         marshal.dumps(automata, _MARSHAL_VERSION),
         # Equal strings and tuples once: marshal knows them by identity.
         marshal.dumps((packed_rows, *_shared(details[1:], {})), _MARSHAL_VERSION),
+        marshal.dumps(groups, _MARSHAL_VERSION),
     )
     offsets = []
     offset = compiled.HEADER.size

@@ -64,7 +64,9 @@ class TraceInstrument(Instrument):
         if shows is not None:
             self.selection, self._kind = shows.selection, shows.kind
         else:
-            self.selection = compile_selection(settings.select, settings.from_, settings.to)
+            self.selection = compile_selection(
+                settings.select, settings.from_, settings.to, sets=self.prototypes.groups
+            )
             self._kind = INSTRUMENTS[settings.mode]
             self.hooks = Hooks(
                 self._kind,

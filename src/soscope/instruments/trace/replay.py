@@ -151,7 +151,12 @@ class Replay:
     def _selection(self) -> Selection:
         """Compile the filter again, for what it says of the form of lines."""
         try:
-            return compile_selection(self._words("select"), self._words("from"), self._words("to"))
+            return compile_selection(
+                self._words("select"),
+                self._words("from"),
+                self._words("to"),
+                sets=lambda: load().groups(),
+            )
         except SoscopeError:  # another version wrote it, or it is damaged
             return compile_selection([], ["all"])
 
