@@ -77,6 +77,26 @@ CASES: dict[str, tuple[list[str], Chooses]] = {
     "successful": (["-z"], lambda e: e["ended"] == "return" and not e.get("failed")),
     "outermost": (["--depth", "1"], lambda e: e["depth"] < 1),
     "two levels": (["--depth", "2", "-e", "m*"], lambda e: e["depth"] < 2 and matches(e, "m*")),
+    "a size": (["--where", "size > 1000", "-e", "malloc"],
+               lambda e: e["symbol"] == "malloc" and e["args"][0]["value"] > 1000),
+    "an argument": (["--where", "arg2 == 0x2f"],
+                    lambda e: len(e["args"]) > 1 and e["args"][1]["value"] == 0x2F),
+    "a negative result": (["--where", "ret < 0", "-e", "open*"],
+                          lambda e: matches(e, "open*") and e["result"]["value"] < 0),
+    "an error": (["--where", "errno == ENOENT"], lambda e: e["errno"] == "ENOENT"),
+    "a duration": (["--where", "duration >= 5us and ended == 'return'"],
+                   lambda e: spent(e) >= 5000 and e["ended"] == "return"),
+    "names": (["--where", "symbol ~ 'str*' and not caller == 'libc.so.6'"],
+              lambda e: matches(e, "str*") and e["caller"] != "libc.so.6"),
+    "a text": (["--where", "path == '/nope/7' or path ~ '*/9'"],
+               lambda e: matches(e, "open*") and e["args"][0]["value"] in ("/nope/7", "/nope/9")),
+    "a flag": (["--where", "flags & O_CLOEXEC"],
+               lambda e: any("O_CLOEXEC" in argument["text"] for argument in e["args"])),
+    "inner calls": (["--where", "depth > 0"], lambda e: e["depth"] > 0),
+    "a path": (["-P", "/nope/7"], lambda e: "/nope/7" in [a["value"] for a in e["args"]]),
+    "both conditions": (["--where", "size > 100", "--where", "size < 200", "-e", "malloc,calloc"],
+                        lambda e: (e["symbol"] == "malloc" and 100 < e["args"][0]["value"] < 200)
+                        or (e["symbol"] == "calloc" and 100 < e["args"][1]["value"] < 200)),
     "failed opens": (["-Z", "-e", "open*"],
                      lambda e: bool(e.get("failed")) and matches(e, "open*")),
 }  # fmt: skip
@@ -171,7 +191,7 @@ def test_a_trace_chooses_as_its_recording_does(tmp_path: Path) -> None:
     file, text = tmp_path / "run.sosr", tmp_path / "text"
     words = ["-q", "-T", "--record", os.fspath(file), "-o", os.fspath(text), "--from", "all"]
     perl = ["--", need("perl"), "-e", 'open(F, "/nope/$_") for 1..20']
-    for filters in (["-Z"], ["-z"], ["--slower", "2us"], ["--depth", "1"]):
+    for filters in (["-Z"], ["-z"], ["--slower", "2us"], ["--depth", "1"], ["-P", "/nope/3"]):
         done = run([*SOSCOPE, *words, *filters, *perl])
         assert done.returncode == 0, done.stderr
         shown = run([*REPORT, "-T", "--from", "all", *filters, os.fspath(file)]).stdout
@@ -185,6 +205,8 @@ def test_a_trace_chooses_as_its_recording_does(tmp_path: Path) -> None:
         (["-c", "--slower", "1ms"], "--slower: -c adds up in the program"),
         (["--count-only", "-Z"], "-Z: --count-only adds up in the program"),
         (["--record", "x.sosr", "--since", "1s"], "--since: a recording keeps all calls"),
+        (["-c", "-P", "/x"], "-P: -c adds up in the program"),
+        (["--where", "ret <"], "--where 'ret <': it ends too early"),
         (["--depth", "0"], "'0' levels show nothing"),
         (["--until", "25:00"], "'25:00' is no time of the day"),
         (["--until", "soon"], "'soon' is no moment"),
@@ -198,3 +220,19 @@ def test_what_cannot_be_chosen_is_said_before_the_command_runs(
     assert done.returncode == 125
     assert said in done.stderr
     assert not (tmp_path / "ran").exists()
+
+
+def test_a_name_that_no_call_has_is_said(recording: Path) -> None:
+    for more in ([], ["-c"]):
+        done = run([*REPORT[:-1], *more, "--where", "sise > 3", os.fspath(recording)])
+        assert "--where: none of the calls has a 'sise'; did you mean size?" in done.stderr
+
+
+def test_a_long_path_is_known_whole() -> None:
+    path = f"/nope/{'x' * 200}"
+    words = ["-P", path, "--", need("perl"), "-e", f'open(F, "{path}"); open(F, "{path}y")']
+    done = run([*SOSCOPE, *words])
+    lines = [line for line in done.stderr.splitlines() if "open" in line and "soscope" not in line]
+    assert len(lines) == 1, done.stderr
+    assert '"/nope/xxx' in lines[0]
+    assert '"...' in lines[0]  # -s cuts what is shown

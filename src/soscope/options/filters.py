@@ -83,6 +83,23 @@ FILTERS = [
         help="calls that failed",
     ),
     Option(
+        "--where",
+        dest="where",
+        kind=LIST,
+        metavar="CONDITION",
+        group=_GROUP,
+        help="calls of which it holds: 'ret < 0', 'size > 1MiB' (repeatable: all of them)",
+    ),
+    Option(
+        "-P",
+        "--path",
+        dest="paths",
+        kind=LIST,
+        metavar="PATH",
+        group=_GROUP,
+        help="calls that name this path (repeatable: one of them)",
+    ),
+    Option(
         "--depth",
         dest="depth",
         kind=VALUE,
@@ -126,6 +143,8 @@ _ONE_BY_ONE = {
     "slower": "--slower",
     "successes": "-z",
     "failures": "-Z",
+    "where": "--where",
+    "paths": "-P",
     "depth": "--depth",
     "tids": "--tid",
     "since": "--since",
@@ -156,6 +175,13 @@ def choice_from(
         ends = choice.SUCCESSES
     elif values.failures:
         ends = choice.FAILURES
+    where = None
+    if values.where:
+        from soscope.select.where import Condition
+
+        for text in values.where:
+            Condition(text)  # by itself, so that a mistake is shown in what the user wrote
+        where = Condition(" and ".join(f"({text})" for text in values.where))
     return choice.Choice(
         selection=selection,
         pids=pids,
@@ -165,5 +191,14 @@ def choice_from(
         depth=values.depth,
         slower_ns=values.slower,
         ends=ends,
+        where=where,
+        paths=[name for path in values.paths for name in _spelled(path)],
         signals=not values.no_signals,
     )
+
+
+def _spelled(path: str) -> list[str]:
+    """Return the ways in which programs name a file: as it was said, absolute, without links."""
+    from os.path import abspath, normpath, realpath
+
+    return [path, normpath(path), abspath(path), realpath(path)]

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+
 from soscope.control import settings as session
 from soscope.errors import UsageError
 from soscope.instruments.trace import settings
@@ -246,7 +248,7 @@ def parse(arguments: list[str]) -> TraceOptions:
             mode=mode,
             follow=bool(values.follow),
             entry_only=values.entry_only,
-            string_limit=values.string_limit,
+            string_limit=_kept_of_strings(values),
             duration_ns=values.duration,
             buffer=values.buffer,
             limit=values.limit,
@@ -278,6 +280,13 @@ def check_target(pids: list[int], command: list[str], *, usage: str) -> None:
         return
     if command:
         raise UsageError("-p PID and a command are two things to trace", hint=f"usage: {usage}")
+
+
+def _kept_of_strings(values: Values) -> int:
+    """Return how many bytes of a string are kept: as many as it takes to know one of -P."""
+    longest = max((len(os.fsencode(path)) for path in values.paths), default=0)
+    needed = min(longest + 1, settings.MOST_STRING_LIMIT) if longest else 0
+    return max(int(values.string_limit), needed)
 
 
 def _check_filters(flags: list[str], mode: str, *, prints: bool) -> None:

@@ -10,11 +10,11 @@ ltrace(1) has them), or POSIX basic expressions between slashes;
 its soname (else its file name); a pattern that begins with a slash and is no regular
 expression is a path; `MAIN` is the program itself.
 
-Beyond ltrace: `%mem` is a set of functions. A comma separates like a plus, as strace's users write, and may be
-followed by a sign; between slashes, in brackets and after a backslash, signs, commas and
-at-signs have no special meaning (`@libstdc\+\+*`); in a path, neither has a sign that a
-slash follows later (`@/usr/lib/x86_64-linux-gnu/libc.so.6`), unless that slash begins the
-regular expression of another rule (`@/lib/libc.so.6-*+/mem.*/`).
+Beyond ltrace: `%mem` is a set of functions. A comma separates like a plus, as strace's users
+write, and may be followed by a sign; between slashes, in brackets and after a backslash,
+signs, commas and at-signs have no special meaning (`@libstdc\+\+*`); in a path, neither has a
+sign that a slash follows later (`@/usr/lib/x86_64-linux-gnu/libc.so.6`), unless that slash begins
+the regular expression of another rule (`@/lib/libc.so.6-*+/mem.*/`).
 """
 
 from __future__ import annotations

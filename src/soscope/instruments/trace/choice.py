@@ -15,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.instruments.trace.moment import Moment
     from soscope.model.image import TracedImage
+    from soscope.select.where import Condition
 
 _MOST_SLOTS = 1 << 16  # slots are made anew when images come: forget the old ones
 
@@ -31,6 +32,7 @@ class Choice:
     threads. `since` and `until` are moments between which calls began. `depth`: so many levels
     of recorded calls, the outermost is 1. `slower_ns`: calls that took as long, at least; one that
     has not returned takes as long as it has been waited for. `ends` is ANY, SUCCESSES or FAILURES.
+    `where` is a condition on single calls, `paths` are files that they are about.
     `signals`: signals are shown, too.
     """
 
@@ -38,6 +40,7 @@ class Choice:
         "_slots",
         "depth",
         "ends",
+        "paths",
         "pids",
         "selection",
         "signals",
@@ -45,6 +48,7 @@ class Choice:
         "slower_ns",
         "tids",
         "until",
+        "where",
     )
 
     def __init__(
@@ -58,6 +62,8 @@ class Choice:
         depth: int | None = None,
         slower_ns: int | None = None,
         ends: int = ANY,
+        where: Condition | None = None,
+        paths: list[str] | None = None,
         signals: bool = True,
     ) -> None:
         self.selection = selection
@@ -68,6 +74,8 @@ class Choice:
         self.depth = depth
         self.slower_ns = slower_ns
         self.ends = ends
+        self.where = where
+        self.paths = frozenset(paths or ())
         self.signals = signals
         self._slots: dict[TracedSlot, bool] = {}
 
@@ -81,6 +89,7 @@ class Choice:
             or self.until
             or self.depth is not None
             or self.needs_end
+            or self.looks_inside
         )
 
     @property
@@ -90,13 +99,18 @@ class Choice:
 
     @property
     def needs_end(self) -> bool:
-        """Say whether it asks how a call ended."""
+        """Say whether it asks how a call ended, or how long it took."""
         return self.slower_ns is not None or self.ends != ANY
+
+    @property
+    def looks_inside(self) -> bool:
+        """Say whether it asks for arguments and results."""
+        return self.where is not None or bool(self.paths)
 
     @property
     def needs_entries(self) -> bool:
         """Say whether it asks what a Stretch does not tell of its calls."""
-        return self.depth is not None
+        return self.depth is not None or (self.where is not None and "depth" in self.where.names)
 
     def takes_slot(self, slot: TracedSlot) -> bool:
         """Say whether calls through a slot are chosen, as far as that depends on the slot."""

@@ -20,14 +20,18 @@ from soscope.model.call import (
     Stretch,
     WholeCall,
 )
+from soscope.model.slot import TracedSlot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from soscope.instruments.trace.callview import CallViews
     from soscope.instruments.trace.outcome import TraceOutcome
     from soscope.prototypes import Prototypes
     from soscope.select.filter import Selection
 
 _FOREVER = 1 << 63
+_MOST_KEPT = 1 << 14
+_DIFFERS = {"duration", "pid", "tid"}  # of calls that look the same
 
 
 class ChosenListener(Listener):
@@ -37,16 +41,29 @@ class ChosenListener(Listener):
         self._listener = listener
         self._choice = choice
         self.takes_stretches = listener.takes_stretches and not choice.needs_entries
-        self.wants_durations = listener.wants_durations or choice.slower_ns is not None
+        self._where = choice.where
+        self.wants_durations = (
+            listener.wants_durations
+            or choice.slower_ns is not None
+            or (choice.where is not None and "duration" in choice.where.names)
+        )
         self.shown: int = 0
         self._since, self._until = 0, _FOREVER
         self._has_begun = False
         self._held: dict[Entry, None] = {}  # calls whose end decides, in order
         self._early: set[Entry] = set()  # those that were chosen before they had ended
         self._latest = 0
+        self._views: CallViews | None = None  # where arguments are asked for
+        # what was found of calls that look the same, if that is all that is asked
+        self._inside: dict[tuple[TracedSlot, int, int, bytes], bool] = {}
+        self._keeps_inside = choice.where is None or not choice.where.names & _DIFFERS
 
     def begin(self, prototypes: Prototypes, selection: Selection) -> None:
         """Hand it on."""
+        if self._choice.looks_inside:
+            from soscope.instruments.trace.callview import CallViews
+
+            self._views = CallViews(prototypes)
         self._listener.begin(prototypes, selection)
 
     def begun(self) -> None:
@@ -85,6 +102,8 @@ class ChosenListener(Listener):
     def end(self, outcome: TraceOutcome) -> None:
         """Hand it on, with what is open and chosen."""
         self._look_at_held(self._latest)
+        if self._views is not None and self._where is not None:
+            outcome.remarks += self._views.unknown(self._where)
         self._listener.end(outcome)
 
     def _begin(self, batch: list[Event]) -> None:
@@ -107,7 +126,7 @@ class ChosenListener(Listener):
     def _entry(self, entry: Entry, out: list[Event]) -> None:
         if not self._choice.takes_thread(entry.pid, entry.tid):
             return
-        chosen = self._choice.begins(entry, self._since, self._until)
+        chosen = self._begins(entry)
         if chosen is None and not entry.entry_only:
             self._held[entry] = None
         elif chosen:
@@ -121,7 +140,7 @@ class ChosenListener(Listener):
         if not leave.is_inherited:
             if entry in self._held:
                 del self._held[entry]
-                if self._choice.ended(entry, leave):
+                if self._ended(entry, leave):
                     self.shown += 1
                     out += (entry, leave)
                 return
@@ -133,9 +152,34 @@ class ChosenListener(Listener):
         whose = leave if leave.is_inherited else entry
         if not self._choice.takes_thread(whose.pid, whose.tid):
             return
-        chosen = self._choice.begins(entry, self._since, self._until)
-        if chosen or (chosen is None and self._choice.ended(entry, leave)):
+        chosen = self._begins(entry)
+        if chosen or (chosen is None and self._ended(entry, leave)):
             out.append(leave)
+
+    def _begins(self, entry: Entry) -> bool | None:
+        """Say whether a call is chosen, None: its end decides."""
+        chosen = self._choice.begins(entry, self._since, self._until)
+        views = self._views
+        if chosen is False or views is None:
+            return chosen
+        if self._choice.paths and not views.names_path(entry, self._choice.paths):
+            return False
+        if self._where is None:
+            return chosen
+        holds = self._where.holds(views.view(entry))
+        return chosen if holds else holds
+
+    def _ended(self, entry: Entry, leave: Exit) -> bool:
+        """Say whether a call is chosen that has ended."""
+        if not self._choice.ended(entry, leave):
+            return False
+        where, views = self._where, self._views
+        return where is None or views is None or where.holds(views.view(entry, leave)) is True
+
+    def _begins_so(self, entry: Entry) -> bool:
+        """Say whether the condition on a call holds, however it ends."""
+        where, views = self._where, self._views
+        return where is None or views is None or where.holds(views.view(entry)) is True
 
     def _look_at_held(self, time_ns: int) -> None:
         """Hand on the calls that are chosen, however they end."""
@@ -144,7 +188,7 @@ class ChosenListener(Listener):
         for entry in self._held:
             if slower is not None and time_ns - entry.time_ns < slower:
                 break
-            if self._choice.waits(entry, time_ns):
+            if self._choice.waits(entry, time_ns) and self._begins_so(entry):
                 ready.append(entry)
         if ready:
             self.shown += len(ready)
@@ -167,7 +211,8 @@ class ChosenListener(Listener):
                 continue
             if is_timed and not since <= realtime + int((start - origin) * rate // 1) <= until:
                 continue
-            if choice.takes_whole(slot, int(ticks * even // 1), result):
+            spent = int(ticks * even // 1)
+            if choice.takes_whole(slot, spent, result) and self._takes_inside(stretch, call, spent):
                 calls.append(call)
         if calls:
             self.shown += len(calls)
@@ -176,6 +221,25 @@ class ChosenListener(Listener):
                 if len(calls) == len(stretch.calls)
                 else Stretch(stretch.pid, stretch.tid, stretch.piece, calls)
             )
+
+    def _takes_inside(self, stretch: Stretch, call: WholeCall, spent: int) -> bool:
+        """Say whether arguments and result of a call are what is asked for."""
+        views = self._views
+        if views is None:
+            return True
+        slot, _, _, arg0, result, data = call
+        key = slot, arg0, result, data
+        taken = self._inside.get(key)
+        if taken is None:
+            entry, leave = views.whole(stretch, call, spent)
+            taken = not self._choice.paths or views.names_path(entry, self._choice.paths)
+            if taken and self._where is not None:
+                taken = self._where.holds(views.view(entry, leave)) is True
+            if self._keeps_inside:
+                if len(self._inside) > _MOST_KEPT:
+                    self._inside.clear()
+                self._inside[key] = taken
+        return taken
 
     def _takes_other(self, event: Signal | ProcessStart | ProcessExit) -> bool:
         choice = self._choice

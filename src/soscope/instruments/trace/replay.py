@@ -102,6 +102,7 @@ class Replay:
             )
         listener.begin(load(), self._shown_selection(choice))
         stats = calls = shown = None
+        remarks: list[str] = []
         if self.mode == MODE_TRACE:
             if choice is None or choice.by_slot_alone:
                 from soscope.recording.reduce import stats_of
@@ -112,10 +113,13 @@ class Replay:
 
                 sums = SumsListener()
                 chosen = ChosenListener(sums, choice)
+                chosen.begin(load(), self.selection)
                 calls = self._events(chosen, is_heard)
-                chosen.end(TraceOutcome([], self.selection))
-                stats, shown = sums.stats(), chosen.shown
+                ended = TraceOutcome([], self.selection)
+                chosen.end(ended)
+                stats, shown, remarks = sums.stats(), chosen.shown, ended.remarks
         outcome = self._outcome(calls, choice, stats)
+        outcome.remarks += remarks
         if choice is not None:
             for program in outcome.programs:
                 _leave(program, choice)
