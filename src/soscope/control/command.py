@@ -13,6 +13,7 @@ import stat
 
 from soscope.binfmt.elf.image import ElfImage
 from soscope.control import environment
+from soscope.control.user import User
 from soscope.entry.byloader import is_loader, program_of
 from soscope.entry.isa import arch
 from soscope.errors import FormatError, LaunchError
@@ -33,7 +34,7 @@ class Command:
     behind it, where that is a loader.
     `reason` says why it takes no agent, None where it does; `is_by_loader`: its loader is told to
     start it. `is_text` marks a file without
-    `#!`, which the shell is to run.
+    `#!`, which the shell is to run. `user` is who runs it, None: who runs us.
     """
 
     __slots__ = (
@@ -45,16 +46,23 @@ class Command:
         "is_text",
         "program",
         "reason",
+        "user",
     )
 
     def __init__(
-        self, words: list[str], cwd: str | None = None, environ: dict[str, str] | None = None
+        self,
+        words: list[str],
+        cwd: str | None = None,
+        environ: dict[str, str] | None = None,
+        user: str | None = None,
     ) -> None:
         """Find the command, by the PATH of `environ` (None: ours), as it will be seen from `cwd`.
 
-        Raises LaunchError: not found, not executable, or `cwd` is no directory.
+        Raises LaunchError: not found, not executable, `cwd` is no directory, there is no such
+        `user`, or we may not be them.
         """
         self.arguments = [os.fsencode(word) for word in words]
+        self.user = None if user is None else User(user)
         self.cwd = None if cwd is None else os.fsencode(cwd)
         self.environ = environment.inherited() if environ is None else environment.packed(environ)
         place = self.cwd or b""

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from soscope.options.table import COUNT, VALUE, Option, Values
 from soscope.options.units import parse_count
-from soscope.report.trace.display import TIME_EPOCH, Display
+from soscope.report.trace.display import COLOUR_AUTO, COLOURS, RESULT_COLUMN, TIME_EPOCH, Display
 
 _GROUP = "how to show them"
+_MOST_COLUMNS = 10_000
 
 DISPLAY = [
     Option(
@@ -17,6 +18,13 @@ DISPLAY = [
         kind=COUNT,
         group=_GROUP,
         help="begin lines with the time; -tt: with microseconds; -ttt: as seconds since 1970",
+    ),
+    Option(
+        "-r",
+        "--relative",
+        dest="relative",
+        group=_GROUP,
+        help="begin lines with the time since the one before",
     ),
     Option(
         "-T",
@@ -35,6 +43,55 @@ DISPLAY = [
         convert=parse_count,
         group=_GROUP,
         help="bytes of a string to show (32)",
+    ),
+    Option(
+        "-A",
+        "--elements",
+        dest="elements",
+        kind=VALUE,
+        metavar="N",
+        convert=parse_count,
+        group=_GROUP,
+        help="elements of an array to show (all that were kept)",
+    ),
+    Option(
+        "-n",
+        "--indent",
+        dest="indent",
+        kind=VALUE,
+        metavar="N",
+        default=0,
+        convert=parse_count,
+        group=_GROUP,
+        help="indent by N columns for each call that a call is inside of",
+    ),
+    Option(
+        "-a",
+        "--align",
+        dest="column",
+        kind=VALUE,
+        metavar="COLUMN",
+        default=RESULT_COLUMN,
+        convert=parse_count,
+        group=_GROUP,
+        help=f"where the equals sign stands ({RESULT_COLUMN})",
+    ),
+    Option(
+        "-i",
+        "--instruction-pointer",
+        dest="places",
+        group=_GROUP,
+        help="begin lines with where the call returns to: [image+0x1234]",
+    ),
+    Option(
+        "--color",
+        dest="colour",
+        kind=VALUE,
+        metavar="WHEN",
+        default=COLOUR_AUTO,
+        choices=COLOURS,
+        group=_GROUP,
+        help="colours: auto (on a terminal, without NO_COLOR), always, never",
     ),
     Option(
         "--json",
@@ -62,8 +119,14 @@ def display_from(values: Values, *, several: bool = False) -> Display:
     """Return what the display options say; `several` processes are traced from the beginning."""
     return Display(
         time=min(values.time, TIME_EPOCH),
+        relative=values.relative,
         durations=values.durations,
         string_limit=values.string_limit,
+        elements=values.elements,
+        indent=min(values.indent, _MOST_COLUMNS),
+        column=min(values.column, _MOST_COLUMNS),
+        places=values.places,
+        colour=values.colour,
         quiet=values.quiet,
         verbose=values.verbose,
         several=several,

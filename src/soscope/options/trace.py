@@ -13,7 +13,7 @@ from soscope.options.display import DEBUG, DISPLAY, display_from
 from soscope.options.filters import FILTERS, asked_of_calls, choice_from
 from soscope.options.process import pids_option
 from soscope.options.selection import selection_options
-from soscope.options.table import COUNT, VALUE, Option, Values, names
+from soscope.options.table import COUNT, LIST, VALUE, Option, Values, names
 from soscope.options.units import parse_duration, parse_size, size_text
 from soscope.options.verb import CommandVerb
 from soscope.report.trace.display import Display
@@ -78,6 +78,13 @@ examples:
 """
 
 
+def parse_variable(text: str) -> str:
+    """Return a variable as it is. Raises UsageError for one without a name."""
+    if not text.partition("=")[0]:
+        raise UsageError(f"'{text}' names no variable", hint="for example LANG=C")
+    return text
+
+
 class TraceOptions:
     """What `soscope trace` was told.
 
@@ -112,6 +119,7 @@ class TraceOptions:
 _WHICH = "which calls"
 _WHAT = "what to keep of them"
 _WHERE = "where to"
+_COMMAND = "the command"
 
 _PID = pids_option(
     group=_WHICH,
@@ -156,6 +164,25 @@ OPTIONS = [
         group=_WHAT,
         rivals="mode",
         help="no results and durations: half the cost",
+    ),
+    Option(
+        "-E",
+        "--env",
+        dest="environ",
+        kind=LIST,
+        metavar="VAR=VALUE",
+        convert=parse_variable,
+        group=_COMMAND,
+        help="a variable of the command's environment; VAR alone: without it (repeatable)",
+    ),
+    Option(
+        "-u",
+        "--user",
+        dest="user",
+        kind=VALUE,
+        metavar="USER",
+        group=_COMMAND,
+        help="run the command as this user, with all their groups",
     ),
     Option(
         "--duration",
@@ -229,6 +256,11 @@ def parse(arguments: list[str]) -> TraceOptions:
     pids = [pid for some in values.pids for pid in some]
     check_target(pids, command, usage=USAGE)
     check_sizes(values)
+    if pids and (values.environ or values.user is not None):
+        raise UsageError(
+            f"{'-E' if values.environ else '-u'} is for a command:"
+            " a process that runs has its environment and user already"
+        )
     mode = settings.MODE_TRACE
     if values.summary:
         mode = settings.MODE_SUMMARY
@@ -255,6 +287,8 @@ def parse(arguments: list[str]) -> TraceOptions:
             when_full=values.when_full or ("drop" if pids else "block"),
             record=values.record,
             pids=pids,
+            environ=_environment(values.environ) if values.environ else None,
+            user=values.user,
             wants_events=prints and mode == settings.MODE_TRACE,
             debug=values.debug,
         ),
@@ -280,6 +314,23 @@ def check_target(pids: list[int], command: list[str], *, usage: str) -> None:
         return
     if command:
         raise UsageError("-p PID and a command are two things to trace", hint=f"usage: {usage}")
+
+
+def _environment(changes: list[str]) -> dict[str, str]:
+    """Return our environment with changes: VAR=VALUE sets, VAR takes out."""
+    from soscope.control.environment import inherited
+
+    environ: dict[str, str] = {}
+    for entry in inherited():
+        name, equals, value = os.fsdecode(entry).partition("=")
+        if equals:
+            environ.setdefault(name, value)
+    for change in changes:
+        name, equals, value = change.partition("=")
+        environ.pop(name, None)
+        if equals:
+            environ[name] = value
+    return environ
 
 
 def _kept_of_strings(values: Values) -> int:

@@ -76,6 +76,11 @@ class Output(Destination):
         return self.error is None
 
     @property
+    def is_terminal(self) -> bool:
+        """Say whether somebody looks at it on a terminal."""
+        return os.isatty(self.fd)
+
+    @property
     def is_read(self) -> bool:
         """Say whether what is written still arrives, also where nothing is written for a while.
 

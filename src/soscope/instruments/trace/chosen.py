@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from soscope.instruments.trace.callview import CallViews
     from soscope.instruments.trace.outcome import TraceOutcome
     from soscope.prototypes import Prototypes
+    from soscope.recording.names import Programs
     from soscope.select.filter import Selection
 
 _FOREVER = 1 << 63
@@ -57,6 +58,10 @@ class ChosenListener(Listener):
         # what was found of calls that look the same, if that is all that is asked
         self._inside: dict[tuple[TracedSlot, int, int, bytes], bool] = {}
         self._keeps_inside = choice.where is None or not choice.where.names & _DIFFERS
+
+    def meet(self, programs: Programs) -> None:
+        """Hand it on."""
+        self._listener.meet(programs)
 
     def begin(self, prototypes: Prototypes, selection: Selection) -> None:
         """Hand it on."""

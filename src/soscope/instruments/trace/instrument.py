@@ -82,6 +82,7 @@ class TraceInstrument(Instrument):
             from soscope.recording.stream import Stream
 
             self._stream = Stream(stretches=listener.takes_stretches)
+            listener.meet(self._stream.programs)
         self.hears_calls = self._stream is not None
         self._calls = 0
         self._programs: MergedPrograms | None = None

@@ -68,6 +68,7 @@ class Replay:
             return self.summarize(listener, is_heard, choice)
         if choice is not None and not choice.takes_all:
             listener = ChosenListener(listener, choice)
+        listener.meet(self.recording.programs)
         listener.begin(load(), self._shown_selection(choice))
         outcome = self._outcome(self._events(listener, is_heard), choice)
         listener.end(outcome)

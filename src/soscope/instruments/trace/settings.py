@@ -60,6 +60,7 @@ class TraceSettings(SessionSettings):
         pids: list[int] | None = None,
         cwd: str | None = None,
         environ: dict[str, str] | None = None,
+        user: str | None = None,
         wants_events: bool = True,
         debug: bool = False,
     ) -> None:
@@ -74,6 +75,7 @@ class TraceSettings(SessionSettings):
             limit=limit,
             cwd=cwd,
             environ=environ,
+            user=user,
         )
         self.select = select or []
         self.from_ = from_ or []

@@ -13,30 +13,65 @@ TIME_MICROSECONDS = 2  # -tt: 12:34:56.123456
 TIME_EPOCH = 3  # -ttt: 1700000000.123456
 
 
+# When to use colours.
+COLOUR_AUTO = "auto"  # on a terminal
+COLOUR_ALWAYS = "always"
+COLOUR_NEVER = "never"
+COLOURS = (COLOUR_AUTO, COLOUR_ALWAYS, COLOUR_NEVER)
+
+
 class Display:
     """How to show a trace.
 
-    `time` is one of the TIME_ constants of this module. `durations`: each line ends with
-    the time that its call took. `string_limit`: bytes of a string or buffer to show.
-    `quiet`: no notes. `verbose`: more notes. `several`: there is more than one process from the
-    beginning, so that each line names its own.
+    `time` is one of the TIME_ constants of this module, `relative`: each line begins with the
+    time since the one before. `durations`: each line ends with the time that its call took.
+    `string_limit`: bytes of a string or buffer to show; `elements`: elements of an array, None:
+    all that were kept. `indent`: columns for each call around a call. `column` is that of the
+    equals sign, counted from 1. `places`: each line names where it was called from. `colour` is one
+    of COLOURS. `quiet`: no notes. `verbose`: more notes. `several`: there is more than one process
+    from the beginning, so that each line names its own.
     """
 
-    __slots__ = ("durations", "quiet", "several", "string_limit", "time", "verbose")
+    __slots__ = (
+        "colour",
+        "column",
+        "durations",
+        "elements",
+        "indent",
+        "places",
+        "quiet",
+        "relative",
+        "several",
+        "string_limit",
+        "time",
+        "verbose",
+    )
 
     def __init__(
         self,
         *,
         time: int = TIME_NONE,
+        relative: bool = False,
         durations: bool = False,
         string_limit: int = 32,
+        elements: int | None = None,
+        indent: int = 0,
+        column: int = RESULT_COLUMN,
+        places: bool = False,
+        colour: str = COLOUR_NEVER,
         quiet: bool = False,
         verbose: bool = False,
         several: bool = False,
     ) -> None:
         self.time = time
+        self.relative = relative
         self.durations = durations
         self.string_limit = string_limit
+        self.elements = elements
+        self.indent = indent
+        self.column = column
+        self.places = places
+        self.colour = colour
         self.quiet = quiet
         self.verbose = verbose
         self.several = several
