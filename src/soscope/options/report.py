@@ -6,7 +6,7 @@ from __future__ import annotations
 from soscope.options.display import DEBUG, DISPLAY, display_from
 from soscope.options.filters import FILTERS, choice_from
 from soscope.options.process import parse_pid
-from soscope.options.selection import selection_options
+from soscope.options.selection import selection_options, understand
 from soscope.options.table import LIST, VALUE, Option
 from soscope.options.verb import Verb
 from soscope.report.trace.display import Display
@@ -122,6 +122,7 @@ VERB = Verb(
     argument=("FILE", "the recording"),
     least=1,
     most=1,
+    habits=True,
 )
 make_parser = VERB.make_parser
 
@@ -129,6 +130,7 @@ make_parser = VERB.make_parser
 def parse(arguments: list[str]) -> ReportOptions:
     """Parse the words behind `soscope report`. Raises UsageError, or SystemExit for help."""
     values, (path,) = VERB.read(arguments)
+    understand(values)
     selection = None
     if values.select or values.from_ or values.to:
         from soscope.prototypes import load

@@ -12,7 +12,7 @@ from soscope.instruments.trace.settings import TraceSettings
 from soscope.options.display import DEBUG, DISPLAY, display_from
 from soscope.options.filters import FILTERS, asked_of_calls, choice_from
 from soscope.options.process import pids_option
-from soscope.options.selection import selection_options
+from soscope.options.selection import selection_options, understand
 from soscope.options.table import COUNT, LIST, VALUE, Option, Values, names
 from soscope.options.units import parse_duration, parse_size, size_text
 from soscope.options.verb import CommandVerb
@@ -245,7 +245,13 @@ OPTIONS = [
 
 
 VERB = CommandVerb(
-    "trace", OPTIONS, usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG
+    "trace",
+    OPTIONS,
+    usage=USAGE,
+    short=SHORT,
+    description=DESCRIPTION,
+    epilog=EPILOG,
+    habits=True,
 )
 make_parser = VERB.make_parser
 
@@ -253,9 +259,11 @@ make_parser = VERB.make_parser
 def parse(arguments: list[str]) -> TraceOptions:
     """Parse the words behind `soscope trace`. Raises UsageError, or SystemExit for help."""
     values, command = VERB.read(arguments)
+    understand(values)
     pids = [pid for some in values.pids for pid in some]
     check_target(pids, command, usage=USAGE)
     check_sizes(values)
+    _check_output(values.output)
     if pids and (values.environ or values.user is not None):
         raise UsageError(
             f"{'-E' if values.environ else '-u'} is for a command:"
@@ -314,6 +322,15 @@ def check_target(pids: list[int], command: list[str], *, usage: str) -> None:
         return
     if command:
         raise UsageError("-p PID and a command are two things to trace", hint=f"usage: {usage}")
+
+
+def _check_output(output: str | None) -> None:
+    """Refuse what strace would take for a command."""
+    if output is not None and output[:1] in ("|", "!"):
+        raise UsageError(
+            f"-o '{output}' starts no command, as it does in strace",
+            hint=f"-o /dev/fd/3 ... 3> >({output[1:]}); a file that is called so: -o './{output}'",
+        )
 
 
 def _environment(changes: list[str]) -> dict[str, str]:
