@@ -121,3 +121,120 @@ def test_what_cannot_be_is_said(words: list[str], said: str) -> None:
     done = run([*SOSCOPE, *words])
     assert said in done.stderr
     assert done.returncode in (2, 125)
+
+
+TELLS = """\
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int count;
+
+/* Say what the kernel says a descriptor is of, and call with a number that names the line. */
+static void tell(int fd)
+{
+	char link[64], path[PATH_MAX] = "";
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	if (readlink(link, path, sizeof(path) - 1) < 0)
+		strcpy(path, "-");
+	printf("%d %s\\n", ++count, path);
+	fflush(stdout);
+	lseek(fd, count, SEEK_SET);
+}
+
+int main(int argc, char **argv)
+{
+	(void)argc;
+	int a = open(argv[1], O_RDONLY), b = open(argv[2], O_RDONLY | O_CLOEXEC);
+	tell(a);
+	tell(b);
+	int dir = open(argv[3], O_RDONLY | O_DIRECTORY);
+	int c = openat(dir, "inside", O_RDONLY);
+	tell(c);
+	tell(dup(a));
+	close(a);
+	int again = open(argv[2], O_RDONLY); /* the number of the first */
+	tell(again);
+	dup2(c, again);
+	tell(again);
+	pid_t child = fork();
+	if (!child) {
+		tell(again);
+		close(again);
+		tell(open(argv[1], O_RDONLY));
+		fflush(stdout);
+		_exit(0);
+	}
+	waitpid(child, NULL, 0);
+	count = 100;
+	tell(again);
+	tell(b);
+	return 0;
+}
+"""
+
+
+def test_descriptors_are_of_what_the_kernel_says(tmp_path: Path) -> None:
+    source, program = tmp_path / "tells.c", tmp_path / "tells"
+    source.write_text(TELLS)
+    done = run([need("gcc"), "-O1", "-o", os.fspath(program), os.fspath(source)])
+    assert done.returncode == 0, done.stderr
+    folder = tmp_path / ("x" * 60)
+    folder.mkdir()
+    files = [folder / "first", folder / "second"]
+    for file in (*files, folder / "inside"):
+        file.write_text("text")
+    recording = tmp_path / "run.sosr"
+    words = [
+        "-q",
+        "-f",
+        "-y",
+        "-s",
+        "5",
+        "--record",
+        os.fspath(recording),
+        "-o",
+        os.fspath(tmp_path / "out"),
+    ]
+    command = [os.fspath(program), *map(os.fspath, files), os.fspath(folder)]
+    done = run([*SOSCOPE, *words, "--", *command])
+    said = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    assert len(said) == 10
+    shown = run([*REPORT, "-y", "-s", "5", os.fspath(recording)]).stdout
+    for text in (shown, (tmp_path / "out").read_text()):
+        found = {
+            number: path
+            for path, number in re.findall(r"lseek\(\d+<([^>?]*)\??>, (\d+), SEEK_SET\)", text)
+        }
+        assert found == said
+    assert f"= 3<{files[0]}>" in shown
+    assert f'open("{os.fspath(files[0])[:5]}"...' in shown  # -s cuts strings alone
+
+
+def test_a_path_chooses_what_is_done_with_its_descriptor(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("text\n")
+    perl = 'open(F, $ARGV[0]); <F>; close(F); open(F, "/dev/null"); <F>; close(F)'
+    words = [
+        "-q",
+        "-P",
+        os.fspath(file),
+        "-e",
+        "%file",
+        "--",
+        need("perl"),
+        "-e",
+        perl,
+        os.fspath(file),
+    ]
+    lines = [line for line in run([*SOSCOPE, *words]).stderr.splitlines() if "perl->" in line]
+    called = [re.split(r"[(>]", line)[1] for line in lines]
+    assert called[0].startswith("open")
+    assert "read" in called
+    assert called[-1] == "close"
+    assert not [line for line in lines if "/dev/null" in line]

@@ -31,11 +31,12 @@ def run(invocation: Invocation) -> int:
                 raise UsageError("-o names the recording itself")
             output.begin()
             mode = MODE_SUMMARY if options.summary else replay.mode
+            choice = listeners.with_descriptors(options.choice, options.display, live=False)
             listener = listeners.make(
                 mode, output, options.display, json=options.json, injected=replay.injected
             )
             show = replay.summarize if options.summary else replay.run
-            outcome = show(listener, lambda: output.is_read, options.choice)
+            outcome = show(listener, lambda: output.is_read, choice)
         finally:
             output.close()
     finally:

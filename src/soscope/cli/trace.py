@@ -71,12 +71,14 @@ def run(invocation: Invocation) -> int:
     def make(output: Output) -> Listener:
         return listeners.make(options.settings.mode, output, options.display, json=options.json)
 
-    def chosen(listener: Listener) -> Listener:
-        if options.choice is None:
-            return listener
-        from soscope.instruments.trace.chosen import ChosenListener
+    choice = listeners.with_descriptors(options.choice, options.display, live=True)
 
-        return ChosenListener(listener, options.choice)
+    def chosen(listener: Listener) -> Listener:
+        if choice is None:
+            return listener
+        from soscope.instruments.trace.chosen import choose
+
+        return choose(listener, choice)
 
     early = Early()
     tell = None if options.display.quiet else early

@@ -112,6 +112,15 @@ DISPLAY = [
     ),
 ]
 
+PATHS = Option(
+    "-y",
+    "--decode-fds",
+    dest="show_paths",
+    kind=COUNT,
+    group=_GROUP,
+    help="what descriptors are of: 3</etc/hostname>",
+)
+
 DEBUG = Option("--debug", dest="debug", group="", help="show tracebacks of soscope's own errors")
 
 
@@ -126,6 +135,7 @@ def display_from(values: Values, *, several: bool = False) -> Display:
         indent=min(values.indent, _MOST_COLUMNS),
         column=min(values.column, _MOST_COLUMNS),
         places=values.places,
+        paths=bool(getattr(values, PATHS.dest, 0)),
         colour=values.colour,
         quiet=values.quiet,
         verbose=values.verbose,

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.options.display import DEBUG, DISPLAY, display_from
+from soscope.options.display import DEBUG, DISPLAY, PATHS, display_from
 from soscope.options.filters import FILTERS, choice_from
 from soscope.options.process import parse_pid
 from soscope.options.selection import selection_options, understand
@@ -100,6 +100,7 @@ OPTIONS = [
     ),
     *FILTERS,
     *DISPLAY,
+    PATHS,
     Option(
         "-o",
         "--output",

@@ -9,7 +9,7 @@ from soscope.control import settings as session
 from soscope.errors import UsageError
 from soscope.instruments.trace import settings
 from soscope.instruments.trace.settings import TraceSettings
-from soscope.options.display import DEBUG, DISPLAY, display_from
+from soscope.options.display import DEBUG, DISPLAY, PATHS, display_from
 from soscope.options.filters import FILTERS, asked_of_calls, choice_from
 from soscope.options.process import pids_option
 from soscope.options.selection import selection_options, understand
@@ -83,6 +83,9 @@ def parse_variable(text: str) -> str:
     if not text.partition("=")[0]:
         raise UsageError(f"'{text}' names no variable", hint="for example LANG=C")
     return text
+
+
+_KEPT_OF_PATHS = 256  # bytes: -y shows what was opened whole, whatever -s says
 
 
 class TraceOptions:
@@ -195,6 +198,7 @@ OPTIONS = [
     ),
     *FILTERS,
     *DISPLAY,
+    PATHS,
     Option(
         "-o",
         "--output",
@@ -351,10 +355,10 @@ def _environment(changes: list[str]) -> dict[str, str]:
 
 
 def _kept_of_strings(values: Values) -> int:
-    """Return how many bytes of a string are kept: as many as it takes to know one of -P."""
+    """Return how many bytes of a string are kept: enough to know the paths of -P and -y."""
     longest = max((len(os.fsencode(path)) for path in values.paths), default=0)
     needed = min(longest + 1, settings.MOST_STRING_LIMIT) if longest else 0
-    return max(int(values.string_limit), needed)
+    return max(int(values.string_limit), needed, _KEPT_OF_PATHS if values.show_paths else 0)
 
 
 def _check_filters(flags: list[str], mode: str, *, prints: bool) -> None:

@@ -13,6 +13,7 @@ from soscope.select.filter import Selection, chooses, rules_matched
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from soscope.instruments.trace.descriptors import Descriptors
     from soscope.instruments.trace.moment import Moment
     from soscope.model.image import TracedImage
     from soscope.select.where import Condition
@@ -33,12 +34,14 @@ class Choice:
     of recorded calls, the outermost is 1. `slower_ns`: calls that took as long, at least; one that
     has not returned takes as long as it has been waited for. `ends` is ANY, SUCCESSES or FAILURES.
     `where` is a condition on single calls, `paths` are files that they are about.
-    `signals`: signals are shown, too.
+    `signals`: signals are shown, too. `descriptors` know which files descriptors are of, None:
+    nobody asks for that.
     """
 
     __slots__ = (
         "_slots",
         "depth",
+        "descriptors",
         "ends",
         "paths",
         "pids",
@@ -77,6 +80,7 @@ class Choice:
         self.where = where
         self.paths = frozenset(paths or ())
         self.signals = signals
+        self.descriptors: Descriptors | None = None
         self._slots: dict[TracedSlot, bool] = {}
 
     @property

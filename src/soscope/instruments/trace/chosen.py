@@ -167,12 +167,19 @@ class ChosenListener(Listener):
         views = self._views
         if chosen is False or views is None:
             return chosen
-        if self._choice.paths and not views.names_path(entry, self._choice.paths):
+        if self._choice.paths and not self._names_path(views, entry):
             return False
         if self._where is None:
             return chosen
         holds = self._where.holds(views.view(entry))
         return chosen if holds else holds
+
+    def _names_path(self, views: CallViews, entry: Entry) -> bool:
+        """Say whether a call is about one of the chosen files."""
+        paths, descriptors = self._choice.paths, self._choice.descriptors
+        return views.names_path(entry, paths) or (
+            descriptors is not None and descriptors.are_of(entry, paths)
+        )
 
     def _ended(self, entry: Entry, leave: Exit) -> bool:
         """Say whether a call is chosen that has ended."""
@@ -253,3 +260,16 @@ class ChosenListener(Listener):
         if isinstance(event, Signal):
             return choice.signals and choice.takes_thread(event.pid, event.tid)
         return not choice.pids or event.pid in choice.pids
+
+
+def choose(listener: Listener, choice: Choice | None) -> Listener:
+    """Return a listener that hands on to `listener` what `choice` chooses, None: everything."""
+    if choice is None:
+        return listener
+    if not choice.takes_all:
+        listener = ChosenListener(listener, choice)
+    if choice.descriptors is None:
+        return listener
+    from soscope.instruments.trace.observed import ObservedListener
+
+    return ObservedListener(listener, choice.descriptors)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from soscope.control.outcome import STOPPED_DURATION, STOPPED_FULL, STOPPED_LIMIT
 from soscope.errors import SoscopeError, UsageError
 from soscope.instruments.trace.choice import Choice
-from soscope.instruments.trace.chosen import ChosenListener
+from soscope.instruments.trace.chosen import choose
 from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.outcome import (
     STOPPED_CUT,
@@ -66,8 +66,7 @@ class Replay:
         """
         if self.mode != MODE_TRACE:
             return self.summarize(listener, is_heard, choice)
-        if choice is not None and not choice.takes_all:
-            listener = ChosenListener(listener, choice)
+        listener = choose(listener, choice)
         listener.meet(self.recording.programs)
         listener.begin(load(), self._shown_selection(choice))
         outcome = self._outcome(self._events(listener, is_heard), choice)
@@ -113,7 +112,7 @@ class Replay:
                 from soscope.instruments.trace.sums import SumsListener
 
                 sums = SumsListener()
-                chosen = ChosenListener(sums, choice)
+                chosen = choose(sums, choice)
                 chosen.begin(load(), self.selection)
                 calls = self._events(chosen, is_heard)
                 ended = TraceOutcome([], self.selection)

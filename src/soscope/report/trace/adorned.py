@@ -34,13 +34,14 @@ class Adorned:
         self._indent = display.indent
         self._has_places = display.places
         self._places: CallPlaces | None = None
+        self._descriptors = display.descriptors
         self.programs = Programs()
 
     @classmethod
     def of(cls, display: Display, output: Output) -> Adorned | None:
         """Return what adorns the lines on `output`, None where nothing does."""
         is_coloured = wants_colour(display.colour, output)
-        if not (is_coloured or display.indent or display.places):
+        if not (is_coloured or display.indent or display.places or display.descriptors):
             return None
         return cls(display, is_coloured=is_coloured)
 
@@ -61,7 +62,8 @@ class Adorned:
 
     def texts(self, entry: Entry, arguments: list[Argument]) -> list[str]:
         """Return the arguments of a call."""
-        del entry
+        if self._descriptors is not None:
+            self._descriptors.mark(entry, arguments)
         if not self._is_coloured:
             return [argument.text for argument in arguments]
         return [
@@ -71,7 +73,8 @@ class Adorned:
 
     def result(self, leave: Exit, text: str, *, failed: bool) -> str:
         """Return a result."""
-        del leave
+        if self._descriptors is not None:
+            text = self._descriptors.mark_result(leave, text)
         if not self._is_coloured:
             return text
         if failed:

@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.instruments.trace.descriptors import Descriptors
+
 # ltrace's default column of `= result`: five eighths of a terminal of 80 columns.
 RESULT_COLUMN = 50
 
@@ -27,17 +31,20 @@ class Display:
     time since the one before. `durations`: each line ends with the time that its call took.
     `string_limit`: bytes of a string or buffer to show; `elements`: elements of an array, None:
     all that were kept. `indent`: columns for each call around a call. `column` is that of the
-    equals sign, counted from 1. `places`: each line names where it was called from. `colour` is one
-    of COLOURS. `quiet`: no notes. `verbose`: more notes. `several`: there is more than one process
+    equals sign, counted from 1. `places`: each line names where it was called from. `paths`:
+    descriptors are shown with what they are of, which `descriptors` know. `colour` is one of
+    COLOURS. `quiet`: no notes. `verbose`: more notes. `several`: there is more than one process
     from the beginning, so that each line names its own.
     """
 
     __slots__ = (
         "colour",
         "column",
+        "descriptors",
         "durations",
         "elements",
         "indent",
+        "paths",
         "places",
         "quiet",
         "relative",
@@ -58,6 +65,7 @@ class Display:
         indent: int = 0,
         column: int = RESULT_COLUMN,
         places: bool = False,
+        paths: bool = False,
         colour: str = COLOUR_NEVER,
         quiet: bool = False,
         verbose: bool = False,
@@ -71,6 +79,8 @@ class Display:
         self.indent = indent
         self.column = column
         self.places = places
+        self.paths = paths
+        self.descriptors: Descriptors | None = None
         self.colour = colour
         self.quiet = quiet
         self.verbose = verbose
