@@ -13,11 +13,14 @@ import stat
 
 from soscope.binfmt.elf.image import ElfImage
 from soscope.control import environment
-from soscope.control.user import User
 from soscope.entry.byloader import is_loader, program_of
 from soscope.entry.isa import arch
 from soscope.errors import FormatError, LaunchError
 from soscope.proc import reasons, status
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.control.user import User
 
 _SHELL = b"/bin/sh"
 _DEFAULT_PATH = b"/bin:/usr/bin"  # confstr(_CS_PATH), for an environment without PATH
@@ -62,7 +65,11 @@ class Command:
         `user`, or we may not be them.
         """
         self.arguments = [os.fsencode(word) for word in words]
-        self.user = None if user is None else User(user)
+        self.user: User | None = None
+        if user is not None:
+            from soscope.control.user import User
+
+            self.user = User(user)
         self.cwd = None if cwd is None else os.fsencode(cwd)
         self.environ = environment.inherited() if environ is None else environment.packed(environ)
         place = self.cwd or b""

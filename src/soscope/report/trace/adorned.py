@@ -6,24 +6,20 @@ None of it is on the path of a plain trace. A colour never says anything that th
 
 from __future__ import annotations
 
-import os
-import re
-
 from soscope.model.call import Entry, Exit
-from soscope.recording.names import Programs
-from soscope.report.output import Output
-from soscope.report.trace.display import COLOUR_ALWAYS, COLOUR_AUTO, Display
+from soscope.report.trace.display import Display
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.prototypes.argument import Argument
+    from soscope.recording.names import Programs
     from soscope.report.trace.places import CallPlaces
 
 _SYMBOL = "\x1b[36m"
 _STRING = "\x1b[32m"
 _FAILURE = "\x1b[31m"
 _END = "\x1b[0m"
-_CODES = re.compile(r"\x1b\[[0-9;]*m")
+_CODES = (_SYMBOL, _STRING, _FAILURE, _END)
 
 
 class Adorned:
@@ -35,15 +31,7 @@ class Adorned:
         self._has_places = display.places
         self._places: CallPlaces | None = None
         self._descriptors = display.descriptors
-        self.programs = Programs()
-
-    @classmethod
-    def of(cls, display: Display, output: Output) -> Adorned | None:
-        """Return what adorns the lines on `output`, None where nothing does."""
-        is_coloured = wants_colour(display.colour, output)
-        if not (is_coloured or display.indent or display.places or display.descriptors):
-            return None
-        return cls(display, is_coloured=is_coloured)
+        self.programs: Programs
 
     def lead(self, entry: Entry) -> str:
         """Return what stands in front of a function."""
@@ -85,19 +73,7 @@ class Adorned:
         """Return how many characters of a line take no room on a terminal."""
         if not self._is_coloured:
             return 0
-        return sum(map(len, _CODES.findall(line)))
-
-
-def wants_colour(when: str, output: Output) -> bool:
-    """Say whether lines on `output` are to be coloured; `when` is one of COLOURS."""
-    if when == COLOUR_ALWAYS:
-        return True
-    return (
-        when == COLOUR_AUTO
-        and not os.environ.get("NO_COLOR")
-        and os.environ.get("TERM", "dumb") != "dumb"
-        and output.is_terminal
-    )
+        return sum(len(code) * line.count(code) for code in _CODES)
 
 
 def _is_string(text: str) -> bool:

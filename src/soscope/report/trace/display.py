@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import os
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.instruments.trace.descriptors import Descriptors
+    from soscope.report.output import Output
 
 # ltrace's default column of `= result`: five eighths of a terminal of 80 columns.
 RESULT_COLUMN = 50
@@ -85,3 +88,20 @@ class Display:
         self.quiet = quiet
         self.verbose = verbose
         self.several = several
+
+    @property
+    def is_adorned(self) -> bool:
+        """Say whether lines have what a plain trace has not, colours aside."""
+        return bool(self.indent or self.places or self.descriptors)
+
+
+def wants_colour(when: str, output: Output) -> bool:
+    """Say whether lines on `output` are to be coloured; `when` is one of COLOURS."""
+    if when == COLOUR_ALWAYS:
+        return True
+    return (
+        when == COLOUR_AUTO
+        and not os.environ.get("NO_COLOR")
+        and os.environ.get("TERM", "dumb") != "dumb"
+        and output.is_terminal
+    )

@@ -24,11 +24,9 @@ from soscope.model.call import (
 )
 from soscope.model.slot import TracedSlot, is_error
 from soscope.prototypes import Prototypes
-from soscope.recording.names import Programs
 from soscope.report.output import Output
-from soscope.report.trace.adorned import Adorned
 from soscope.report.trace.clock import LineClock
-from soscope.report.trace.display import TIME_NONE, Display
+from soscope.report.trace.display import TIME_NONE, Display, wants_colour
 from soscope.report.trace.stretchtext import StretchText, duration
 from soscope.report.words import ending, plural, signal_name, signal_text
 from soscope.select.filter import Selection
@@ -36,6 +34,8 @@ from soscope.select.filter import Selection
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.instruments.trace.outcome import TraceOutcome
+    from soscope.recording.names import Programs
+    from soscope.report.trace.adorned import Adorned
 
 _MOST_HEADS = 1 << 16  # slots are made anew when images come: forget the old ones
 
@@ -66,7 +66,12 @@ class TextListener(Listener):
         self._clock = LineClock(display.time, relative=display.relative) if is_timed else None
         self._padding = max(display.column - 1, 0)
         self._elements = display.elements
-        self._adorned = Adorned.of(display, output)
+        self._adorned: Adorned | None = None
+        is_coloured = wants_colour(display.colour, output)
+        if is_coloured or display.is_adorned:
+            from soscope.report.trace.adorned import Adorned
+
+            self._adorned = Adorned(display, is_coloured=is_coloured)
         self.takes_stretches = self.takes_stretches and self._adorned is None
         self._names_caller = False
         self._prototypes: Prototypes

@@ -13,8 +13,13 @@ import pytest
 from soscope.model.capture import DATA_BYTES, Captured
 from soscope.prototypes import load
 from soscope.report.output import Output
-from soscope.report.trace.adorned import wants_colour
-from soscope.report.trace.display import COLOUR_ALWAYS, COLOUR_AUTO, COLOUR_NEVER, Display
+from soscope.report.trace.display import (
+    COLOUR_ALWAYS,
+    COLOUR_AUTO,
+    COLOUR_NEVER,
+    Display,
+    wants_colour,
+)
 from tests.unit.report.trace.test_text import SECOND, Screen, called, returned, whole
 
 MINUS_ONE = 0xFFFF_FFFF
