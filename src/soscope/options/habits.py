@@ -93,9 +93,15 @@ HABITS = {
 }
 
 
-def explained(flag: str, usage: str) -> UsageError | None:
-    """Return the error for an option that a verb has not, None where nobody would expect it."""
+def explained(flag: str, verb: str) -> UsageError | None:
+    """Return the error for an option that `verb` has not, None where nobody would expect it."""
+    usage = f"soscope {verb} --help lists the options"
     sentence = HABITS.get(flag)
+    if sentence is None and verb != "trace":
+        from soscope.options.trace import OPTIONS
+
+        if any(flag in option.flags for option in OPTIONS):
+            sentence = "soscope trace has it, for the command or the moment of recording"
     if sentence is None:
         return None
     return UsageError(f"there is no {flag}: {sentence}", hint=usage)

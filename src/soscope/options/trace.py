@@ -36,6 +36,7 @@ Run COMMAND and show the calls it makes into shared libraries; -p: of a process.
   -l IMAGE      calls into this image
   -c            count: calls, errors and time by function
   -T            the time each call took
+  -Z            failed calls alone; also --slower 1ms, --where 'size > 1MiB'
   -f            follow children
   -o FILE       write to FILE
 
@@ -61,7 +62,12 @@ EXPR is ltrace's filter expression: rules [+-]SYMBOL@CALLER one after the other;
 one that matches a call decides. Patterns are globs on the whole name, or POSIX basic
 regular expressions between slashes; a comma separates rules like a plus. Behind the @
 stands the image that CALLS (MAIN is the program); -l names the image that is called.
+%mem, %file, %net, %string, %thread, %process, %dl, %time and %signal are sets of functions.
 Without -e, --from and -l, the calls of the program itself are shown.
+
+CONDITION compares the arguments of a call (by their names in its declaration, or arg1,
+arg2...), ret, errno, failed, duration, symbol, caller, callee, pid, tid and depth, with
+numbers, 'texts' and CONSTANTS, by < <= > >= == != ~ !~ &; and, or, not join such tests.
 
 IMAGE is a glob on the soname (or the file name, where there is none), a path, a /regex/,
 MAIN or all. SIZE takes k, M, G and KiB, MiB, GiB (1024), kB, MB, GB (1000). TIME takes
@@ -74,6 +80,7 @@ examples:
   soscope trace ls                                  what ls calls
   soscope trace -c --from all -- python3 -c 'import json'
   soscope trace -e 'malloc,free-@libc.so*' -- prog  but not libc's own
+  soscope trace -e %file -y --slower 1ms -p 4711    slow calls about files
   soscope trace --record run.sosr -- prog           then: soscope report run.sosr
 """
 

@@ -112,7 +112,7 @@ class Verb:
         from soscope.options.habits import explained
 
         for flag in unknown(self.options, words):
-            error = explained(flag, f"soscope {self.name} --help lists the options")
+            error = explained(flag, self.name)
             if error is not None:
                 raise error
 

@@ -127,3 +127,9 @@ def test_an_output_that_is_a_command_is_explained() -> None:
     with pytest.raises(UsageError, match="starts no command") as caught:
         trace.parse(["-o", "|cat", "ls"])
     assert "./|cat" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("flag", ["-f", "-u", "-E", "--record", "--buffer", "--entry-only"])
+def test_a_report_knows_what_is_for_a_trace(flag: str) -> None:
+    with pytest.raises(UsageError, match=f"there is no {flag}: soscope trace has it"):
+        report.parse([flag, "x", "y"])

@@ -64,12 +64,13 @@ class Descriptors:
     """The open descriptors of all processes, as far as they are known.
 
     `look` is asked as `of_process` is, None: the processes are gone. `looked` counts descriptors of
-    which /proc alone knew.
+    which /proc alone knew, `nameless` those of which nobody did.
     """
 
     def __init__(self, look: Callable[[int, int], str | None] | None) -> None:
         self._look = look
         self.looked = 0
+        self.nameless = 0
         self._prototypes: Prototypes | None = None
         self._tables: dict[int, dict[int, str]] = {}
         self._places: dict[str, list[int]] = {}
@@ -99,6 +100,20 @@ class Descriptors:
                     self._tables.pop(event.pid, None)
             elif isinstance(event, ProcessExit):
                 self._tables.pop(event.pid, None)
+
+    def remarks(self) -> list[str]:
+        """Return lines that say what their names are worth."""
+        lines = []
+        if self.looked:
+            lines.append(
+                f"descriptors of which /proc alone knew, a moment after the call: {self.looked:,}"
+            )
+        if self.nameless:
+            lines.append(
+                f"descriptors without a name, opened by no call that was seen: {self.nameless:,}"
+                " (-e '%file,%net' sees more of them)"
+            )
+        return lines
 
     # ---- what is shown
 
@@ -151,6 +166,8 @@ class Descriptors:
                 path = None if fd is None else self._of(entry.pid, fd)
                 if path is not None:
                     shown[place] = path
+                elif fd is not None and not place:  # behind it, dup2 has one that may be free
+                    self.nameless += 1
             if shown:
                 self._at[entry] = shown
         if entry.entry_only:

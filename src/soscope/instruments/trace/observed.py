@@ -48,12 +48,7 @@ class ObservedListener(Listener):
         self._listener.caught_up(time_ns)
 
     def end(self, outcome: TraceOutcome) -> None:
-        """Hand it on, and say of how many descriptors /proc alone knew."""
-        looked = self._descriptors.looked
-        if looked:
-            outcome.remarks.append(
-                f"-y: {looked:,} descriptors are named by /proc, as it was when their lines were"
-                " made: no call that was seen had opened them"
-            )
+        """Hand it on, and say what the names of descriptors are worth."""
+        outcome.remarks += self._descriptors.remarks()
         self._listener.end(outcome)
         self.shown = self._listener.shown

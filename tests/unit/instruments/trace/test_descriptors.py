@@ -117,6 +117,11 @@ def test_proc_knows_what_no_call_has_said() -> None:
     assert seen.shows(1) == "1<pipe:[17]>"
     assert seen.shows(2) == "2"
     assert seen.descriptors.looked == 2
+    assert seen.descriptors.nameless == 1
+    looked, nameless = seen.descriptors.remarks()
+    assert looked.startswith("descriptors of which /proc alone knew, ")
+    assert looked.endswith(": 2")
+    assert "without a name, opened by no call that was seen: 1 " in nameless
 
 
 @pytest.mark.parametrize(
