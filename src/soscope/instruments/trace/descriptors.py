@@ -45,11 +45,14 @@ _MAKING = {
     "memfd_create": "memfd",
 }  # fmt: skip
 _PAIRS = {"pipe": (0, "pipe"), "pipe2": (0, "pipe"), "socketpair": (3, "socket")}
-# They take a descriptor over, or close some: what becomes of it is not seen.
-_TAKING = frozenset({"fdopen", "fdopendir", "close"})
+# Streams have descriptors that they close themselves. Where the path or descriptor stands.
+_STREAMS = {"fopen": 0, "opendir": 0, "fdopen": 0, "fdopendir": 0}
+_ASKING = frozenset({"fileno", "dirfd"})
+_ENDING = frozenset({"fclose", "closedir", "pclose", "freopen"})
 _CLOSING_FROM = frozenset({"close_range", "closefrom"})
 _RESULT = -1
 _DOUBT = "?"
+_EINPROGRESS = 115
 
 
 def of_process(pid: int, fd: int) -> str | None:
@@ -73,6 +76,8 @@ class Descriptors:
         self.nameless = 0
         self._prototypes: Prototypes | None = None
         self._tables: dict[int, dict[int, str]] = {}
+        # by process, then by pointer: what a stream is of, and its descriptor; None: not known
+        self._streams: dict[int, dict[int, tuple[str | None, int | None]]] = {}
         self._places: dict[str, list[int]] = {}
         self._declared: dict[str, str] = {}
         # by call: what its arguments are of, by their place; the result's is _RESULT
@@ -96,10 +101,15 @@ class Descriptors:
             elif isinstance(event, ProcessStart):
                 if event.event == "fork" and event.parent is not None:
                     self._tables[event.pid] = dict(self._tables.get(event.parent, {}))
+                    self._streams[event.pid] = dict(self._streams.get(event.parent, {}))
                 else:  # which of them an exec closes is not known
-                    self._tables.pop(event.pid, None)
+                    self._forget(event.pid)
             elif isinstance(event, ProcessExit):
-                self._tables.pop(event.pid, None)
+                self._forget(event.pid)
+
+    def _forget(self, pid: int) -> None:
+        self._tables.pop(pid, None)
+        self._streams.pop(pid, None)
 
     def remarks(self) -> list[str]:
         """Return lines that say what their names are worth."""
@@ -196,7 +206,9 @@ class Descriptors:
         name = self._declared.get(entry.slot.symbol, "")
         if leave.ended != ENDED_RETURN or leave.result is None:
             return
-        if name == "connect" or not is_error(entry.slot.error_rule, leave.result):
+        if name in _ENDING:
+            self._stream_ended(entry)
+        elif name == "connect" or not is_error(entry.slot.error_rule, leave.result):
             self._changed(name, entry, leave, prototypes)
 
     def _changed(self, name: str, entry: Entry, leave: Exit, prototypes: Prototypes) -> None:
@@ -219,18 +231,51 @@ class Descriptors:
         elif name == "connect":
             arguments = prototypes.format_call(entry.slot, entry.captured, _ALL, leave)
             fd = _number_of(arguments, 0)
-            if fd is not None and not leave.result:
+            if fd is not None and (not result or leave.errno == _EINPROGRESS):
                 table[fd] = _peer(arguments[1])
         elif name in ("dup", "dup2", "dup3", "fcntl"):
             arguments = prototypes.format_call(entry.slot, entry.captured, _ALL)
             if name != "fcntl" or arguments[1].text.startswith("F_DUPFD"):
                 self._copied(table, _number_of(arguments, 0), result)
-        elif name in _TAKING:
+        elif name in _STREAMS or name in _ASKING:
+            self._stream(name, entry, leave, prototypes)
+        elif name == "close":
             fd = _number_of(prototypes.format_call(entry.slot, entry.captured, _ALL), 0)
             if fd is not None:
                 table.pop(fd, None)
         elif name in _CLOSING_FROM:
             table.clear()
+
+    def _stream(self, name: str, entry: Entry, leave: Exit, prototypes: Prototypes) -> None:
+        """Take a stream that was opened, or the descriptor of one that is known."""
+        streams = self._streams.setdefault(entry.pid, {})
+        table = self._tables.setdefault(entry.pid, {})
+        if name in _STREAMS:
+            arguments = prototypes.format_call(entry.slot, entry.captured, _ALL)
+            said = arguments[_STREAMS[name]]
+            fd = None if isinstance(said.value, str) else _number_of(arguments, _STREAMS[name])
+            path = said.value if isinstance(said.value, str) and not said.cut else None
+            if fd is not None:
+                path = table.get(fd)
+            if leave.result:
+                streams[leave.result] = path, fd
+            return
+        pointer = entry.captured.words[0] if entry.captured.words else 0
+        if pointer not in streams:
+            return
+        path, _ = streams[pointer]
+        fd = (leave.result or 0) & 0xFFFF_FFFF
+        streams[pointer] = path, fd
+        if path is not None:
+            table[fd] = path
+            self._at.setdefault(entry, {})[_RESULT] = _escaped(path)
+
+    def _stream_ended(self, entry: Entry) -> None:
+        """Forget the descriptor of a stream that is closed."""
+        pointer = entry.captured.words[0] if entry.captured.words else 0
+        _, fd = self._streams.get(entry.pid, {}).pop(pointer, (None, None))
+        if fd is not None:
+            self._tables.get(entry.pid, {}).pop(fd, None)
 
     def _copied(self, table: dict[int, str], fd: int | None, to: int) -> None:
         path = None if fd is None else table.get(fd)

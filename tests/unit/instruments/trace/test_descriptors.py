@@ -10,7 +10,7 @@ from soscope.model.call import Entry, Event, Exit, ProcessExit, ProcessStart
 from soscope.model.capture import DATA_BYTES, DATA_STRING, NOTHING, Captured
 from soscope.model.slot import (
     ERROR_INT_NEGATIVE,
-    ERROR_NONE,
+    ERROR_NULL,
     HOOKED,
     SLOT_JUMP_SLOT,
     TracedSlot,
@@ -26,7 +26,7 @@ def call(
     symbol: str, *words: int, result: int = 0, pid: int = PID, out: bytes = b"", **texts: str
 ) -> tuple[Entry, Exit]:
     """Make a call; `texts` are strings by their arguments: a0, a1; `out` is what it fills in."""
-    rule = ERROR_NONE if symbol == "fdopen" else ERROR_INT_NEGATIVE
+    rule = ERROR_NULL if symbol in ("fdopen", "fopen", "opendir") else ERROR_INT_NEGATIVE
     slot = TracedSlot(
         0, 0, symbol, "", None, None, 0, SLOT_JUMP_SLOT, HOOKED, False, False, 1, rule
     )
@@ -84,7 +84,22 @@ def test_the_result_of_open_says_it_too() -> None:
         ([call("dup", 3, result=5)], "5</etc/hosts>"),
         ([call("fcntl", 3, 0, 5, result=5)], "5</etc/hosts>"),
         ([call("dup2", 9, 3, result=3)], "3"),
-        ([call("fdopen", 3, 0x5000, result=0x7000)], "3"),
+        ([call("fdopen", 3, 0x5000, result=0x7000)], "3</etc/hosts>"),
+        ([call("fdopen", 3, 0x5000, result=0x7000), call("fclose", 0x7000)], "3"),
+        ([call("fdopen", 3, 0x5000, result=0x7000), call("fclose", 0x8000)], "3</etc/hosts>"),
+        (
+            [call("opendir", 0x5000, a0="/etc", result=0x7000), call("dirfd", 0x7000, result=5)],
+            "5</etc>",
+        ),
+        (
+            [
+                call("fopen", 0x5000, 0x6000, a0="/x", a1="r", result=0x7000),
+                call("fileno", 0x7000, result=5),
+                call("fclose", 0x7000),
+            ],
+            "5",
+        ),
+        ([call("fileno", 0x7000, result=3)], "3</etc/hosts>"),
         ([call("closefrom", 3)], "3"),
         ([call("socket", 2, 1, 0, result=3)], "3<socket>"),
         ([call("epoll_create1", 0, result=3)], "3<epoll>"),
@@ -155,3 +170,14 @@ def test_sockets_are_called_by_their_peers() -> None:
     entry.captured.data[1] = (DATA_BYTES, 0, address)
     seen = Seen().take(call("socket", 2, 1, 0, result=3), (entry, leave))
     assert seen.shows(3) == "3<socket:127.0.0.1:8080>"
+
+
+def test_a_connection_under_way_has_a_peer() -> None:
+    address = b"\2\0\x1f\x90\x7f\0\0\1" + bytes(8)
+    entry, leave = call("connect", 3, 0x5000, 16, result=0xFFFF_FFFF)
+    entry.captured.data[1] = (DATA_BYTES, 0, address)
+    leave.errno = 111  # refused
+    seen = Seen().take(call("socket", 2, 1, 0, result=3), (entry, leave))
+    assert seen.shows(3) == "3<socket>"
+    leave.errno = 115
+    assert seen.take((entry, leave)).shows(3) == "3<socket:127.0.0.1:8080>"
