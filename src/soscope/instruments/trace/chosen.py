@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _FOREVER = 1 << 63
 _MOST_KEPT = 1 << 14
+_LONG = 256  # bytes: what was captured with a call is kept up to this
 _DIFFERS = {"duration", "pid", "tid"}  # of calls that look the same
 
 
@@ -247,7 +248,7 @@ class ChosenListener(Listener):
             taken = not self._choice.paths or views.names_path(entry, self._choice.paths)
             if taken and self._where is not None:
                 taken = self._where.holds(views.view(entry, leave)) is True
-            if self._keeps_inside:
+            if self._keeps_inside and len(data) <= _LONG:
                 if len(self._inside) > _MOST_KEPT:
                     self._inside.clear()
                 self._inside[key] = taken
