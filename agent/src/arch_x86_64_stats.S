@@ -24,17 +24,19 @@ FUNCTION sosc_h_stats
 	jne	5f
 3:	mov	%r11, PARKED_CELL(%rdx)
 	mov	%rax, PARKED_SP(%rdx)
-	mov	THREAD_OVERHEAD(%r10), %rax
+	mov	THREAD_DONE(%r10), %rax
 	mov	%rax, PARKED_B(%rdx)
-	mov	%rdx, %r10
 	mov	%rcx, %r11
+	mov	THREAD_OVERHEAD(%r10), %rcx
+	mov	%rdx, %r10
 	xor	%eax, %eax
-	xor	%edx, %edx
 	cmpb	$0, sosc_clock_off(%rip)
 	jne	11f
 	rdtsc
-11:	mov	%eax, PARKED_A(%r10)
-	mov	%edx, PARKED_A + 4(%r10)
+	shl	$32, %rdx
+	or	%rdx, %rax
+	sub	%rcx, %rax
+11:	mov	%rax, PARKED_A(%r10)
 	RESTORE_FOUR
 	jmp	*%r11
 4:	.cfi_adjust_cfa_offset 32
@@ -98,17 +100,27 @@ FUNCTION sosc_x_stats
 	cmpq	$0, THREAD_STATS(%r10)
 	je	7f
 	sub	PARKED_A(%rdx), %rcx
-	add	PARKED_B(%rdx), %rcx
-	movq	$0, PARKED_SP(%rdx)
 	sub	THREAD_OVERHEAD(%r10), %rcx
 	sub	sosc_cost_inner(%rip), %rcx
 	js	6f
-1:	mov	THREAD_STATS(%r10), %rdx
+	// what is left without nested calls: DONE grows by it, so that it holds each tick once
+1:	mov	PARKED_B(%rdx), %rax
+	movq	$0, PARKED_SP(%rdx)
+	mov	sosc_cost_outer(%rip), %rdx
+	add	%rdx, THREAD_OVERHEAD(%r10)
+	add	%rcx, %rax
+	sub	THREAD_DONE(%r10), %rax
+	cmp	%rcx, %rax
+	ja	11f
+12:	add	%rax, THREAD_DONE(%r10)
+	mov	THREAD_STATS(%r10), %rdx
 	test	%rdx, %rdx
 	jz	10f // forked just now
-	lea	(%rdx,%rax,4), %rdx
+	mov	SOSC_DISTANCE + SITE_CELL(%r11), %r10
+	lea	(%rdx,%r10,4), %rdx
 	incq	STATS_RETURNS(%rdx)
 	add	%rcx, STATS_TOTAL(%rdx)
+	add	%rax, STATS_SELF(%rdx)
 	mov	STATS_MIN(%rdx), %rax
 	dec	%rax
 	cmp	%rax, %rcx
@@ -118,9 +130,7 @@ FUNCTION sosc_x_stats
 5:	movzbl	SOSC_DISTANCE + SITE_RULE(%r11), %ecx
 	test	%ecx, %ecx
 	jnz	20f
-10:	mov	sosc_cost_outer(%rip), %rax
-	add	%rax, THREAD_OVERHEAD(%r10)
-	mov	SOSC_DISTANCE + SITE_CELL(%r11), %rax
+10:	mov	SOSC_DISTANCE + SITE_CELL(%r11), %rax
 	mov	CELL_ORIGINAL(%rax), %rax
 	cmp	SOSC_DISTANCE + SITE_ORIGINAL(%r11), %rax
 	jne	8f
@@ -134,6 +144,14 @@ FUNCTION sosc_x_stats
 	jmp	5b
 6:	xor	%ecx, %ecx
 	jmp	1b
+	// calls that do not lie in each other (coroutines) have taken all of it; or it is another
+	// thread's call
+11:	test	%rax, %rax
+	jns	13f
+	xor	%eax, %eax
+	jmp	12b
+13:	mov	%rcx, %rax
+	jmp	12b
 	// enum sosc_error_rule, from 1 on
 20:	mov	SAVED_RAX(%rsp), %rax
 	IF_FAILED %ecx, %rax, %eax, 29f, 10b

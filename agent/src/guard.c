@@ -129,10 +129,12 @@ static void seal(int32_t change)
 {
 	struct sosc_thread *thread = sosc_thread_self();
 
-	if (thread && thread->borrowed)
-		thread->sealed = (uint16_t)(thread->sealed + change);
-	else
+	if (thread && thread->borrowed) {
+		if (thread->sealed < UINT8_MAX) // so many are never taken back
+			thread->sealed = (uint8_t)(thread->sealed + change);
+	} else {
 		(void)__atomic_add_fetch(&sosc_sealed, (uint32_t)change, __ATOMIC_RELAXED);
+	}
 }
 
 // Whether @option is going to forbid system calls.

@@ -44,7 +44,8 @@
 #define THREAD_STATS 24
 #define THREAD_OVERHEAD 32
 #define THREAD_PARKED 40
-#define THREAD_TID 48
+#define THREAD_DONE 48
+#define THREAD_TID 56
 #define THREAD_QUIET 121
 
 // parked calls of a thread (-c, and exits that want arguments): 32 bytes each
@@ -58,8 +59,8 @@
 #define PARKED_SPREAD (5063 << 4)
 #define PARKED_SP 0
 #define PARKED_CELL 8
-#define PARKED_A 16 // -c: tsc of the entry; trace: first word kept
-#define PARKED_B 24 // -c: overhead at the entry; trace: second word kept
+#define PARKED_A 16 // -c: tsc of the entry, less the thread's overhead; trace: first word kept
+#define PARKED_B 24 // -c: the thread's `done` at the entry; trace: second word kept
 
 // struct sosc_link
 #define LINK_SIZE 40
@@ -75,6 +76,7 @@
 #define STATS_TOTAL 24
 #define STATS_MIN 32
 #define STATS_MAX 40
+#define STATS_SELF 48
 
 // struct sosc_block_thread
 #define BLOCK_THREAD_SP 8

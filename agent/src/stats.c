@@ -12,6 +12,9 @@
 #include "site.h"
 #include "thread.h"
 
+// of a parked call, in the place of the thread's `done`: it has returned once
+static const uint64_t returned = UINT64_MAX;
+
 uint64_t sosc_cost_inner;
 uint64_t sosc_cost_outer;
 
@@ -81,12 +84,31 @@ struct sosc_parked *sosc_park_slow(struct sosc_cell *cell, struct sosc_thread *t
 	return thread ? sosc_parked_place(thread, sp, cell, tail_called) : NULL;
 }
 
-static void add_shared(struct sosc_stats *stats, uint64_t ticks, bool error)
+/**
+ * Of the @ticks of a call that returns, those in which no nested call ran. `done` grows by them, so
+ * that it holds each tick once: never more than have passed, even if calls that do not lie in each
+ * other (coroutines) end in any order. What runs until a call returns again is not its own.
+ */
+static uint64_t self_ticks(struct sosc_thread *thread, const struct sosc_parked *parked,
+			   uint64_t ticks)
+{
+	uint64_t self = parked->b + ticks - thread->done;
+
+	if (parked->b == returned)
+		return 0;
+	if (self > ticks) // others have taken all of it; or it is another thread's call
+		self = (int64_t)self < 0 ? 0 : ticks;
+	thread->done += self;
+	return self;
+}
+
+static void add_shared(struct sosc_stats *stats, uint64_t ticks, uint64_t self, bool error)
 {
 	uint64_t min = stats->min, max = stats->max;
 
 	__atomic_fetch_add(&stats->returns, 1, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&stats->total, ticks, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&stats->self, self, __ATOMIC_RELAXED);
 	if (error)
 		__atomic_fetch_add(&stats->errors, 1, __ATOMIC_RELAXED);
 	while ((!min || ticks + 1 < min) &&
@@ -107,7 +129,7 @@ void sosc_stats_exit(struct sosc_regs *regs, uint64_t now)
 	struct sosc_parked *parked;
 	struct sosc_stats *stats;
 	bool error = is_error(site->rule, *sosc_result(regs));
-	uint64_t counts = stats_of(thread);
+	uint64_t counts = stats_of(thread), self;
 	int64_t ticks = 0;
 
 	site->original = __atomic_load_n(&cell->original, __ATOMIC_ACQUIRE);
@@ -123,23 +145,26 @@ void sosc_stats_exit(struct sosc_regs *regs, uint64_t now)
 		return;
 	}
 	if (now && parked->a)
-		ticks = (int64_t)(now - parked->a - (thread->overhead - parked->b) -
-				  sosc_cost_inner);
+		ticks = (int64_t)(now - thread->overhead - parked->a - sosc_cost_inner);
 	if (ticks < 0)
 		ticks = 0;
-	if (!(site->flags & SITE_FLAG_TWICE))
+	self = self_ticks(thread, parked, (uint64_t)ticks);
+	if (site->flags & SITE_FLAG_TWICE)
+		parked->b = returned;
+	else
 		parked->sp = 0;
 	thread->overhead += sosc_cost_outer;
 	if (!counts) {
 		stats = shared_stats(cell);
 		if (stats)
-			add_shared(stats, (uint64_t)ticks, error);
+			add_shared(stats, (uint64_t)ticks, self, error);
 		return;
 	}
 	stats = (void *)(counts + site->cell * 4);
 	stats->returns++;
 	stats->errors += error;
 	stats->total += (uint64_t)ticks;
+	stats->self += self;
 	if (!stats->min || (uint64_t)ticks + 1 < stats->min)
 		stats->min = (uint64_t)ticks + 1;
 	if ((uint64_t)ticks > stats->max)
@@ -185,6 +210,7 @@ static void start(void)
 	memset(stats, 0, sizeof(*stats));
 	sosc_cells[cell].handler = (uint64_t)sosc_h_jump;
 	thread->overhead = 0;
+	thread->done = 0;
 	sosc_cost_inner = inner / CALLS;
 	sosc_cost_outer = hooked > direct ? (hooked - direct) / CALLS : 0;
 	control->cost_inner = (uint32_t)sosc_cost_inner;

@@ -16,5 +16,6 @@ extern uint64_t sosc_cost_outer;
 
 _Static_assert(sizeof(struct sosc_stats) == 1 << STATS_SHIFT, "layout.h");
 _Static_assert(offsetof(struct sosc_stats, max) == STATS_MAX, "layout.h");
+_Static_assert(offsetof(struct sosc_stats, self) == STATS_SELF, "layout.h");
 
 #endif

@@ -22,16 +22,17 @@ struct sosc_thread { // found by thread pointer; wiped in a forked child
 	uint64_t stats; // STATS's
 	uint64_t overhead; // ticks that were ours, not the program's
 	struct sosc_parked *parked;
+	uint64_t done; // ticks of -c's calls that have returned, nested ones counted once
 	uint32_t tid_check; // what stands at sosc_tid_offset
 	uint32_t tid;
 	uint32_t pid;
 	uint32_t chunk; // index in the ring + 1, SOSC_NONE = none; 0: not filled in yet
-	uint32_t ready; // 1 once filled in
 	// chunks with an interrupted writer: index << 32 | bytes taken, 0 = none
 	uint64_t held[THREAD_HELD];
 	uint8_t borrowed; // 1: a vfork child goes on in its parent's place
 	uint8_t quiet; // 1: a vfork child that is not followed
-	uint16_t sealed; // a vfork child's own sosc_sealed
+	uint8_t sealed; // a vfork child's own sosc_sealed
+	uint8_t ready; // 1 once filled in
 	uint32_t turns; // makes every pos without room another one
 };
 
@@ -55,6 +56,7 @@ _Static_assert(offsetof(struct sosc_thread, counts) == THREAD_COUNTS, "layout.h"
 _Static_assert(offsetof(struct sosc_thread, stats) == THREAD_STATS, "layout.h");
 _Static_assert(offsetof(struct sosc_thread, overhead) == THREAD_OVERHEAD, "layout.h");
 _Static_assert(offsetof(struct sosc_thread, parked) == THREAD_PARKED, "layout.h");
+_Static_assert(offsetof(struct sosc_thread, done) == THREAD_DONE, "layout.h");
 _Static_assert(offsetof(struct sosc_thread, tid_check) == THREAD_TID, "layout.h");
 _Static_assert(offsetof(struct sosc_thread, quiet) == THREAD_QUIET, "layout.h");
 

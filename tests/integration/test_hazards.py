@@ -33,6 +33,7 @@ NOT_ALONE = {
     "patched",
     "returns",
     "rseq",
+    "selves",
     "stopping",
     "thread_exec",
     "told",

@@ -122,6 +122,6 @@ def test_windows_are_the_whole(
 def test_the_table_for_people(tmp_path: Path) -> None:
     file = recorded(tmp_path, str(build.program("errno")))
     lines = run([*REPORT, "-c", str(file)]).stdout.splitlines()
-    assert lines[0].split() == ["%", "time", "seconds", "usecs/call", "calls", "errors", "min",
-                                "max", "caller", "callee", "function"]  # fmt: skip
+    assert lines[0].split() == ["%", "time", "seconds", "usecs/call", "calls", "errors", "total",
+                                "min", "max", "caller", "callee", "function"]  # fmt: skip
     assert lines[-1].split()[-1] == "total"

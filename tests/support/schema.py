@@ -110,6 +110,7 @@ SUMMARY: dict[str, Check] = {
                 **FUNCTION,
                 "calls": NUMBER,
                 "errors": NUMBER_OR_NULL,
+                "self_ns": NUMBER_OR_NULL,
                 "total_ns": NUMBER_OR_NULL,
                 "min_ns": NUMBER_OR_NULL,
                 "max_ns": NUMBER_OR_NULL,

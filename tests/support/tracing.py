@@ -211,6 +211,8 @@ def _summary(
             problems.append(f"{row['symbol']} was only counted, and has times")
         if mode == "summary" and None not in times and not 0 <= times[1] <= times[2] <= times[0]:
             problems.append(f"{row['symbol']}: total, min, max are {times}")
+        if mode == "summary" and None not in times and not 0 <= row["self_ns"] <= times[0]:
+            problems.append(f"{row['symbol']}: self is {row['self_ns']}, total {times[0]}")
     if sum(row["calls"] for row in document["rows"]) != document["totals"]["calls"]:
         problems.append("the total is not the sum of the rows")
     problems += recorded.wrong_exit(document["exit"], outcome.status)

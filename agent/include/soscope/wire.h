@@ -485,7 +485,8 @@ struct sosc_stats {
 	uint64_t total; // ticks, own hooks' cost taken out
 	uint64_t min; // ticks + 1; 0 = none yet
 	uint64_t max; // ticks
-	uint64_t reserved[2];
+	uint64_t self; // ticks of `total` that no nested call of STATS took
+	uint64_t reserved;
 };
 
 // ---- start -----------------------------------------------------------------

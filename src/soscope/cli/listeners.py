@@ -7,6 +7,7 @@ from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.settings import MODE_TRACE
 from soscope.report.output import Output
 from soscope.report.trace.display import Display
+from soscope.report.trace.tablesettings import TableSettings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,19 +21,20 @@ def make(
     *,
     json: bool,
     injected: dict[str, object] | None = None,
+    table: TableSettings | None = None,
 ) -> Listener:
     """Return the listener that shows a trace of this mode on `output`.
 
-    `injected` is what was done to its calls, None: nothing was.
+    `injected` is what was done to its calls, None: nothing was. `table` is for those of -c.
     """
     if mode != MODE_TRACE:
         if json:
             from soscope.report.trace.summaryjson import SummaryJsonListener
 
-            return SummaryJsonListener(output)
+            return SummaryJsonListener(output, table)
         from soscope.report.trace.summarytext import SummaryListener
 
-        return SummaryListener(output)
+        return SummaryListener(output, table)
     if injected is not None:
         from soscope.report.trace.injected import make as make_injected
 

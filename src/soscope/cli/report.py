@@ -15,10 +15,11 @@ def run(invocation: Invocation) -> int:
 
     # --help and usage errors need none of these
     from soscope.cli import listeners
+    from soscope.cli.tabled import summarize
     from soscope.instruments.trace.files import file_at
     from soscope.instruments.trace.outcome import STOPPED_CUT
     from soscope.instruments.trace.replay import Replay
-    from soscope.instruments.trace.settings import MODE_SUMMARY
+    from soscope.instruments.trace.settings import MODE_SUMMARY, MODE_TRACE
     from soscope.report.output import STDOUT, Output
     from soscope.report.trace.notes import notes
 
@@ -32,11 +33,34 @@ def run(invocation: Invocation) -> int:
             output.begin()
             mode = MODE_SUMMARY if options.summary else replay.mode
             choice = listeners.with_descriptors(options.choice, options.display, live=False)
+            both = options.both and mode == MODE_TRACE
             listener = listeners.make(
-                mode, output, options.display, json=options.json, injected=replay.injected
+                mode,
+                output,
+                options.display,
+                json=options.json,
+                injected=replay.injected,
+                table=options.table,
             )
-            show = replay.summarize if options.summary else replay.run
-            outcome = show(listener, lambda: output.is_read, choice)
+
+            def is_heard() -> bool:
+                return output.is_read
+
+            if options.summary:
+                outcome = replay.summarize(
+                    listener, is_heard, choice, durations=options.table.needs_durations
+                )
+            else:
+                outcome = replay.run(listener, is_heard, choice)
+            if both and output.is_open:
+                summarize(
+                    options.path,
+                    output,
+                    options.display,
+                    options.table,
+                    json=False,
+                    choice=options.choice,
+                )
         finally:
             output.close()
     finally:
@@ -47,6 +71,8 @@ def run(invocation: Invocation) -> int:
         reason = (output.error.strerror or "").lower()
         note(f"cannot write {output.name}: {reason}; {output.lost:,} lines are missing")
         return 1
+    if not options.display.quiet and options.table.needs_durations and not replay.has_calls:
+        note("no durations of single calls: they were counted (-c), and not recorded")
     for line in notes(outcome, options.display):
         note(line)
     if replay.injected is not None and not options.display.quiet:

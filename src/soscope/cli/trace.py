@@ -69,7 +69,9 @@ def run(invocation: Invocation) -> int:
     from soscope.report.output import Output
 
     def make(output: Output) -> Listener:
-        return listeners.make(options.settings.mode, output, options.display, json=options.json)
+        return listeners.make(
+            options.settings.mode, output, options.display, json=options.json, table=options.table
+        )
 
     choice = listeners.with_descriptors(options.choice, options.display, live=True)
 
@@ -94,10 +96,15 @@ def run(invocation: Invocation) -> int:
     else:
         output = Output.open(options.output)
         outputs.append(output)
-        if options.prints:
+        if options.prints and (options.shows_both or not options.tables_calls):
             listener = chosen(make(output))
         try:
-            outcome = run_trace(options.settings, listener, output, tell)
+            if options.prints and options.tables_calls:
+                from soscope.cli.tabled import run_with_table
+
+                outcome = run_with_table(options, listener, output, tell)
+            else:
+                outcome = run_trace(options.settings, listener, output, tell)
             is_silent = output.is_given_up
         finally:
             output.close()

@@ -27,7 +27,6 @@ _SETS = "sets of functions are -e %file, %net, %mem ..."
 
 # Option -> what to use instead. In order of the letters, ltrace's and strace's together.
 HABITS = {
-    "-C": f"-C of ltrace: {_DEMANGLE}; -C of strace: --record FILE, then soscope report -c FILE",
     "-d": "--debug shows tracebacks of soscope's own errors",
     "-D": f"-D of ltrace: --debug shows tracebacks of our own errors; -D of strace: {_DAEMON}",
     "-F": _PROTOTYPES,
@@ -36,8 +35,7 @@ HABITS = {
     "-L": "--from all shows the calls of every image, -e chooses among all of them",
     "-N": "names of arguments are not shown",
     "-O": _OWN_COST,
-    "-S": f"-S of ltrace: {_SYSTEM_CALLS}; -S of strace: the table of -c is sorted by time",
-    "-U": "the table of -c has all its columns; -c --json has them by name",
+    "-S": f"-S of ltrace: {_SYSTEM_CALLS}; -S of strace: --sort KEY",
     "-V": "soscope --version",
     "-w": f"-w of ltrace: {_STACK}; -w of strace: times of -c are wall-clock times anyway",
     "-x": f"-x of ltrace: {_INSIDE}; -x of strace: bytes that are no text are always escaped",
@@ -47,7 +45,6 @@ HABITS = {
     "--absolute-timestamps": "-t, -tt, -ttt",
     "--argv0": "exec -a NAME of the shell: soscope trace -- bash -c 'exec -a NAME COMMAND'",
     "--attach": "-p PID",
-    "--columns": "-a COLUMN",
     "--config": _PROTOTYPES,
     "--const-print-style": "constants are shown by name; --json has their values, too",
     "--daemonize": _DAEMON,
@@ -76,9 +73,9 @@ HABITS = {
     "--stack-traces": _STACK,
     "--status": "-z: calls that succeed; -Z: that fail; --where \"ended == 'unwound'\"",
     "--strings-in-hex": "bytes that are no text are always escaped",
-    "--summary-columns": "the table of -c has all its columns; -c --json has them by name",
+    "--summary-columns": "-U COLUMNS",
     "--summary-only": "-c",
-    "--summary-sort-by": "the table of -c is sorted by time",
+    "--summary-sort-by": "--sort KEY",
     "--summary-syscall-overhead": _OWN_COST,
     "--summary-wall-clock": "times of -c are wall-clock times anyway",
     "--syscall-number": _SYSTEM_CALLS,

@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+from soscope.errors import UsageError
 from soscope.options.display import DEBUG, DISPLAY, PATHS, display_from
 from soscope.options.filters import FILTERS, choice_from
 from soscope.options.process import parse_pid
 from soscope.options.selection import selection_options, understand
+from soscope.options.summary import SUMMARY, given, table_from
 from soscope.options.table import LIST, VALUE, Option
 from soscope.options.verb import Verb
 from soscope.report.trace.display import Display
+from soscope.report.trace.tablesettings import TableSettings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,12 +49,23 @@ exit status: 0 fine, 1 the recording is damaged or not complete, 2 wrong usage.
 
 
 class ReportOptions:
-    """What `soscope report` was told: the file and how to show it; `summary`: as a table.
+    """What `soscope report` was told: the file and how to show it.
 
-    `choice` says which calls are shown, None: all.
+    `choice` says which calls are shown, None: all. `summary`: as a table, which `table` says more
+    of; `both`: the calls, then the table.
     """
 
-    __slots__ = ("choice", "debug", "display", "json", "output", "path", "summary")
+    __slots__ = (
+        "both",
+        "choice",
+        "debug",
+        "display",
+        "json",
+        "output",
+        "path",
+        "summary",
+        "table",
+    )
 
     def __init__(
         self,
@@ -60,6 +74,8 @@ class ReportOptions:
         *,
         choice: Choice | None,
         summary: bool,
+        both: bool,
+        table: TableSettings,
         output: str | None,
         json: bool,
         debug: bool,
@@ -68,6 +84,8 @@ class ReportOptions:
         self.display = display
         self.choice = choice
         self.summary = summary
+        self.both = both
+        self.table = table
         self.output = output
         self.json = json
         self.debug = debug
@@ -80,7 +98,16 @@ OPTIONS = [
         "--summary",
         dest="summary",
         group="what to show",
+        rivals="mode",
         help="a table of calls, times and errors instead of the calls",
+    ),
+    Option(
+        "-C",
+        "--summary-too",
+        dest="both",
+        group="what to show",
+        rivals="mode",
+        help="the calls, and behind them the table of -c",
     ),
     *selection_options(
         "which calls",
@@ -101,6 +128,7 @@ OPTIONS = [
     *FILTERS,
     *DISPLAY,
     PATHS,
+    *SUMMARY,
     Option(
         "-o",
         "--output",
@@ -131,6 +159,11 @@ make_parser = VERB.make_parser
 def parse(arguments: list[str]) -> ReportOptions:
     """Parse the words behind `soscope report`. Raises UsageError, or SystemExit for help."""
     values, (path,) = VERB.read(arguments)
+    if values.both and values.json:
+        raise UsageError(
+            "-C and --json: calls are JSON Lines, and a table is one document",
+            hint="--json for the calls, -c --json for the table",
+        )
     understand(values)
     selection = None
     if values.select or values.from_ or values.to:
@@ -144,7 +177,9 @@ def parse(arguments: list[str]) -> ReportOptions:
         path,
         display_from(values),
         choice=choice_from(values, selection=selection, pids=values.pids),
-        summary=values.summary,
+        summary=values.summary or (not values.both and given(values) is not None),
+        both=values.both,
+        table=table_from(values),
         output=values.output,
         json=values.json,
         debug=values.debug,

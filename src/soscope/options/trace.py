@@ -13,10 +13,12 @@ from soscope.options.display import DEBUG, DISPLAY, PATHS, display_from
 from soscope.options.filters import FILTERS, asked_of_calls, choice_from
 from soscope.options.process import pids_option
 from soscope.options.selection import selection_options, understand
+from soscope.options.summary import SUMMARY, given, table_from
 from soscope.options.table import COUNT, LIST, VALUE, Option, Values, names
 from soscope.options.units import parse_duration, parse_size, size_text
 from soscope.options.verb import CommandVerb
 from soscope.report.trace.display import Display
+from soscope.report.trace.tablesettings import TableSettings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -101,10 +103,21 @@ class TraceOptions:
     `settings` is for the instrument, `display` for the report. `output` is the argument
     of -o (None: standard error), `json` asks for JSON, `prints` says whether anything but
     notes is to be printed: --record alone prints nothing. `separately`: each process has a file
-    of its own. `choice` says which of the calls are printed, None: all.
+    of its own. `choice` says which of the calls are printed, None: all. `table` is for the table of
+    -c; `shows_both`: the calls are shown before it (-C).
     """
 
-    __slots__ = ("choice", "display", "json", "output", "prints", "separately", "settings")
+    __slots__ = (
+        "choice",
+        "display",
+        "json",
+        "output",
+        "prints",
+        "separately",
+        "settings",
+        "shows_both",
+        "table",
+    )
 
     def __init__(
         self,
@@ -116,6 +129,8 @@ class TraceOptions:
         json: bool,
         prints: bool,
         separately: bool,
+        table: TableSettings,
+        shows_both: bool,
     ) -> None:
         self.settings = trace
         self.display = display
@@ -124,6 +139,14 @@ class TraceOptions:
         self.json = json
         self.prints = prints
         self.separately = separately
+        self.table = table
+        self.shows_both = shows_both
+
+    @property
+    def tables_calls(self) -> bool:
+        """Say whether the table is made of calls that are recorded, one by one."""
+        counted = self.settings.mode == settings.MODE_TRACE
+        return counted and (self.shows_both or self.table.needs_durations)
 
 
 _WHICH = "which calls"
@@ -160,6 +183,14 @@ OPTIONS = [
         group=_WHAT,
         rivals="mode",
         help="calls, errors and times by function",
+    ),
+    Option(
+        "-C",
+        "--summary-too",
+        dest="both",
+        group=_WHAT,
+        rivals="mode",
+        help="the calls, and at the end the table of -c",
     ),
     Option(
         "--count-only",
@@ -206,6 +237,7 @@ OPTIONS = [
     *FILTERS,
     *DISPLAY,
     PATHS,
+    *SUMMARY,
     Option(
         "-o",
         "--output",
@@ -280,14 +312,16 @@ def parse(arguments: list[str]) -> TraceOptions:
             f"{'-E' if values.environ else '-u'} is for a command:"
             " a process that runs has its environment and user already"
         )
+    table = table_from(values)
+    check_table(values)
     mode = settings.MODE_TRACE
-    if values.summary:
+    if values.summary and not table.needs_durations:  # which the agent does not keep
         mode = settings.MODE_SUMMARY
     elif values.count_only:
         mode = settings.MODE_COUNT
     separately = values.follow > 1
     if separately:
-        _check_separate(values.output, mode)
+        _check_separate(values.output, tables=values.summary or values.both or values.count_only)
     prints = values.record is None or values.output is not None
     _check_filters(asked_of_calls(values), mode, prints=prints)
     return TraceOptions(
@@ -308,7 +342,7 @@ def parse(arguments: list[str]) -> TraceOptions:
             pids=pids,
             environ=_environment(values.environ) if values.environ else None,
             user=values.user,
-            wants_events=prints and mode == settings.MODE_TRACE,
+            wants_events=prints and mode == settings.MODE_TRACE and not values.summary,
             debug=values.debug,
         ),
         display_from(values, several=len(pids) > 1),
@@ -317,6 +351,8 @@ def parse(arguments: list[str]) -> TraceOptions:
         json=values.json,
         prints=prints,
         separately=separately,
+        table=table,
+        shows_both=values.both,
     )
 
 
@@ -386,9 +422,25 @@ def _check_filters(flags: list[str], mode: str, *, prints: bool) -> None:
         )
 
 
-def _check_separate(output: str | None, mode: str) -> None:
+def check_table(values: Values) -> None:
+    """Make sure that there is a table where something is said of it."""
+    option = given(values)
+    if option and not (values.summary or values.both or values.count_only):
+        raise UsageError(
+            f"{option} is about the table at the end", hint="add -c, or -C for calls and table"
+        )
+    if values.count_only and table_from(values).needs_durations:
+        raise UsageError(f"{option} is about times, and --count-only takes none", hint="use -c")
+    if values.both and values.json:
+        raise UsageError(
+            "-C and --json: calls are JSON Lines, and a table is one document",
+            hint="--json --record FILE, then soscope report -c --json FILE",
+        )
+
+
+def _check_separate(output: str | None, *, tables: bool) -> None:
     """Make sure that -ff has something to write for each process, and where to."""
-    if mode != settings.MODE_TRACE:
+    if tables:
         raise UsageError(
             "-ff is for calls, and a table is that of all processes", hint="-f follows children"
         )

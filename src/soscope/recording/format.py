@@ -30,6 +30,7 @@ LOST        u64 tsc from, u64 tsc to, u64 entries, u64 exits, u64 bytes, u64 err
 COUNTS      u32 program, u32 0, then {u32 slot, u32 0, u64 calls}
 STATS       u32 program, u32 0, then {u32 slot, u32 0, u64 calls, returns, errors, total, min,
             max}; times are ticks of the tsc
+SELF_TIMES  as COUNTS, behind STATS: of each slot's total the ticks that no nested call took
 OBJECTS     u32 program, u32 0, then a JSON object: what the interpreter of process `pid` has alive:
             `rows` of [file, line, type, qualified name, count, bytes], its `runtime`, and
             whether that is the `last` word of it
@@ -75,6 +76,7 @@ OBJECTS = 17
 STACKS = 18
 TROUBLE = 19
 SUMS = 20
+SELF_TIMES = 21
 
 HEADS = 1  # a flag: the CRC covers the headers of chunks, not their units
 REWRITTEN = 2  # a flag: the CRC covers the header of the block alone

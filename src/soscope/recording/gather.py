@@ -66,7 +66,7 @@ class Thread:
     `end` in the order of times (place, number); 0: it has not ended.
     """
 
-    __slots__ = ("end", "expected", "fate", "full", "key", "last", "pieces", "seq", "spans",
+    __slots__ = ("done", "end", "expected", "fate", "full", "key", "last", "pieces", "seq", "spans",
                  "state", "when")  # fmt: skip
 
     def __init__(self, key: tuple[int, int, int], state: pairing.PairedThread) -> None:
@@ -81,6 +81,7 @@ class Thread:
         self.fate = 0
         self.end = 0, 0
         self.when = 0  # the tsc at which it is said to have ended
+        self.done = 0  # see `selftimes`
 
 
 class Run:

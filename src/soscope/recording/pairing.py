@@ -37,10 +37,10 @@ INHERITED = 5  # of another process, open when that forked this one
 class OpenCall:
     """A call, the `number`th of all.
 
-    `payload` and `overhead` are for those who use it, and theirs to set.
+    `payload`, `overhead` and `done` are for those who use it, and theirs to set.
     """
 
-    __slots__ = ("holes", "number", "overhead", "payload", "slot", "sp", "thread", "tsc")
+    __slots__ = ("done", "holes", "number", "overhead", "payload", "slot", "sp", "thread", "tsc")
 
     def __init__(self, thread: PairedThread, slot: int, sp: int, tsc: int, number: int) -> None:
         self.thread = thread
@@ -50,6 +50,7 @@ class OpenCall:
         self.tsc = tsc
         self.payload: Any = None
         self.overhead = 0  # ticks the agent had taken in its thread before
+        self.done: int | None = None  # ns of calls that had returned before: see `selftimes`
         self.holes = thread.holes
 
     @property

@@ -17,6 +17,7 @@ from typing import Any, Self
 from soscope.errors import FormatError, RecordingError
 from soscope.model.image import TracedImage
 from soscope.model.slot import TracedSlot
+from soscope.model.stats import Stats
 from soscope.recording import format as form
 from soscope.recording import sumsblock
 from soscope.recording.clock import Clock
@@ -60,7 +61,7 @@ class RecordingFile:
         self.clock = Clock()
         self.losses = Losses()
         self.counts: dict[int, dict[int, int]] = {}
-        self.stats: dict[int, dict[int, tuple[int, int, int, int, int, int]]] = {}
+        self.stats: dict[int, Stats] = {}
         self.objects: list[tuple[int, dict[str, Any]]] = []
         self.sums: bytes | None = None
         self._sums_sequence = 0
@@ -290,7 +291,13 @@ class RecordingFile:
         elif kind == form.STATS:
             program, _ = form.PAIR_HEADER.unpack_from(_at_least(body, 8))
             rows = form.STATS_CELL.iter_unpack(_cells(body, form.STATS_CELL.size))
-            self.stats[program] = {row[0]: row[2:] for row in rows}
+            self.stats[program] = {row[0]: (*row[2:], None) for row in rows}
+        elif kind == form.SELF_TIMES:
+            program, _ = form.PAIR_HEADER.unpack_from(_at_least(body, 8))
+            stats = self.stats.get(program, {})
+            for slot, _, ticks in form.COUNT_CELL.iter_unpack(_cells(body, form.COUNT_CELL.size)):
+                if slot in stats:
+                    stats[slot] = (*stats[slot][:6], ticks)
         elif kind == form.OBJECTS:
             program, _ = form.PAIR_HEADER.unpack_from(_at_least(body, 8))
             self.objects.append((program, _object(body[form.PAIR_HEADER.size :])))

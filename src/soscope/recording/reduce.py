@@ -6,23 +6,30 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from soscope.model.stats import Stats
 from soscope.recording.arrays import Booleans, Integers
+from soscope.recording.durations import Durations
 from soscope.recording.matched import Matched
 from soscope.recording.pairing import OpenCall
 from soscope.recording.reader import RecordingFile
+from soscope.recording.selftimes import self_times
 from soscope.recording.times import Times, failed
 from soscope.recording.windows import SIZE, Windows
 from soscope.wire import layout
 
-# calls, returns, errors; total, least and most ns of the returns
-Stats = tuple[int, int, int, int, int, int]
 _NEVER = np.iinfo(np.int64).max
 
 
-def stats_of(recording: RecordingFile, size: int | None = SIZE) -> dict[int, dict[int, Stats]]:
+def stats_of(
+    recording: RecordingFile,
+    size: int | None = SIZE,
+    durations: dict[int, Durations] | None = None,
+) -> dict[int, Stats]:
     """Return the statistics of each slot that was called: by program, then by slot.
 
-    The times include those of nested calls. A return whose time is not known counts as 0 ns.
+    Times are ns. A return whose time is not known counts as 0 ns; one of a coroutine that has
+    gone on in another thread, and each but the first of a call that returns several times, has
+    no own time. Each duration is added to those of its program in `durations`, where that is given.
     Reads windows of `size` units (None: all at once), up to the damage.
     """
     times = Times(recording.clock)
@@ -32,6 +39,8 @@ def stats_of(recording: RecordingFile, size: int | None = SIZE) -> dict[int, dic
             program = matched.run.thread.key[0]
             if program not in tables:
                 tables[program] = _Sums()
+                if durations is not None:
+                    tables[program].durations = durations[program] = Durations()
             _add(tables[program], matched, times)
     return {program: rows for program, table in tables.items() if (rows := table.rows())}
 
@@ -47,24 +56,37 @@ def _add(table: _Sums, matched: Matched, times: Times) -> None:
         rule = slots.error_rule(of) if slots.has_rules else None
         return failed(rule, events.first(exits)) if rule is not None and rule.any() else None
 
+    def later(calls: list[tuple[int, OpenCall]], *, moved: bool) -> tuple[Integers, Integers]:
+        """Return exits of calls that began in another window, or thread, and their durations."""
+        exits = np.array([event for event, _ in calls], np.int64)
+        begun = np.array([call.tsc for _, call in calls], np.int64)
+        elsewhere = np.full(len(calls), moved)
+        return exits, np.maximum(times.late(run, begun, exits, elsewhere), 0)
+
     entries, exits = matching.pairs()
+    spent = np.zeros(0, np.int64)
+    if len(exits):
+        spent = np.maximum(times.durations(run, entries, exits), 0)
+    ends, late_spent = later(matching.late, moved=False)
+    own, late_own = self_times(matched, spent, late_spent)
     if len(exits):
         of = slot[exits]
-        table.add(of, times.durations(run, entries, exits), fails(exits, of))
+        table.add(of, spent, own, fails(exits, of))
+    if len(ends):
+        of = slot[ends]
+        table.add(of, late_spent, late_own, fails(ends, of))
     again = [(call, event) for event, call in matching.again if not isinstance(call, OpenCall)]
     if again:
         entries, exits = (np.array(some, np.int64) for some in zip(*again, strict=True))
         of = slot[exits]
-        table.add(of, times.durations(run, entries, exits), fails(exits, of))
-    late = [(event, call.tsc, False) for event, call in matching.late]
-    late += [
-        (event, call.tsc, False) for event, call in matching.again if isinstance(call, OpenCall)
-    ]
-    late += [(event, call.tsc, True) for event, call in matched.moved]
-    if late:
-        exits, begun, moved = (np.array(some) for some in zip(*late, strict=True))
-        of = slot[exits]
-        table.add(of, times.late(run, begun, exits, moved), fails(exits, of))
+        spent = np.maximum(times.durations(run, entries, exits), 0)
+        table.add(of, spent, np.zeros_like(spent), fails(exits, of))
+    before = [(event, call) for event, call in matching.again if isinstance(call, OpenCall)]
+    for calls, moved in ((before, False), (matched.moved, True)):
+        if calls:
+            exits, spent = later(calls, moved=moved)
+            of = slot[exits]
+            table.add(of, spent, np.zeros_like(spent), fails(exits, of))
 
 
 class _Sums:
@@ -72,6 +94,7 @@ class _Sums:
 
     def __init__(self) -> None:
         self._arrays = _rows(0)
+        self.durations: Durations | None = None
         self._beyond: dict[int, int] = {}  # places of slots that no table holds: damage
 
     def _places(self, slot: Integers) -> Integers:
@@ -97,21 +120,23 @@ class _Sums:
             counts = np.bincount(self._places(slot))
             self._arrays[0, : len(counts)] += counts
 
-    def add(self, slot: Integers, spent: Integers, fails: Booleans | None) -> None:
-        """Add returns that took so long."""
+    def add(self, slot: Integers, spent: Integers, own: Integers, fails: Booleans | None) -> None:
+        """Add returns that took so long, and by themselves so long."""
+        if self.durations is not None:
+            self.durations.add(slot, spent)
         slot = self._places(slot)
-        spent = np.maximum(spent, 0)
-        _, returns, errors, total, least, most = self._arrays
+        _, returns, errors, total, least, most, selves = self._arrays
         counts = np.bincount(slot)
         returns[: len(counts)] += counts
         if fails is not None:
             counts = np.bincount(slot[fails])
             errors[: len(counts)] += counts
         np.add.at(total, slot, spent)
+        np.add.at(selves, slot, own)
         np.minimum.at(least, slot, spent)
         np.maximum.at(most, slot, spent)
 
-    def rows(self) -> dict[int, Stats]:
+    def rows(self) -> Stats:
         """Return the sums of the slots that have any."""
         self._arrays[4][self._arrays[1] == 0] = 0
         slots = {place: slot for slot, place in self._beyond.items()}
@@ -124,6 +149,6 @@ class _Sums:
 
 
 def _rows(size: int) -> npt.NDArray[np.int64]:
-    rows = np.zeros((6, size), np.int64)
+    rows = np.zeros((7, size), np.int64)
     rows[4] = _NEVER
     return rows

@@ -8,6 +8,7 @@ in the order in which they were written.
 from __future__ import annotations
 
 from soscope.model.call import ProcessExit, ProcessStart, Signal
+from soscope.model.stats import Stats
 
 Told = Signal | ProcessStart | ProcessExit
 
@@ -74,7 +75,7 @@ class Sink:
     def counts(self, program: int, counts: dict[int, int]) -> None:
         """Take calls by slot index, of mode COUNT."""
 
-    def stats(self, program: int, stats: dict[int, tuple[int, int, int, int, int, int]]) -> None:
+    def stats(self, program: int, stats: Stats) -> None:
         """Take statistics by slot index, of mode STATS: see `ControlBlock.stats`."""
 
     def objects(self, program: int, said: dict[str, object]) -> None:
@@ -140,9 +141,7 @@ class Tee(Sink):
         for sink in self._sinks:
             sink.counts(program, counts)
 
-    def stats(  # noqa: D102  see Sink
-        self, program: int, stats: dict[int, tuple[int, int, int, int, int, int]]
-    ) -> None:
+    def stats(self, program: int, stats: Stats) -> None:  # noqa: D102  see Sink
         for sink in self._sinks:
             sink.stats(program, stats)
 

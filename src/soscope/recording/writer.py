@@ -17,6 +17,7 @@ import time
 from _collections_abc import Callable, Iterable
 
 from soscope.errors import RecordingError
+from soscope.model.stats import Stats
 from soscope.recording import format as form
 from soscope.recording.behind import Behind
 from soscope.recording.events import stop_to_json, thread_end_to_json, to_json
@@ -247,10 +248,14 @@ class Writer(Sink):
         cells = b"".join(form.COUNT_CELL.pack(slot, 0, calls) for slot, calls in counts.items())
         self._keep(form.COUNTS, form.PAIR_HEADER.pack(program, 0), cells)
 
-    def stats(self, program: int, stats: dict[int, tuple[int, int, int, int, int, int]]) -> None:
+    def stats(self, program: int, stats: Stats) -> None:
         """Write statistics by slot."""
-        cells = b"".join(form.STATS_CELL.pack(slot, 0, *row) for slot, row in stats.items())
-        self._keep(form.STATS, form.PAIR_HEADER.pack(program, 0), cells)
+        header = form.PAIR_HEADER.pack(program, 0)
+        cells = b"".join(form.STATS_CELL.pack(slot, 0, *row[:6]) for slot, row in stats.items())
+        self._keep(form.STATS, header, cells)
+        known = ((slot, row[6]) for slot, row in stats.items() if row[6] is not None)
+        selves = b"".join(form.COUNT_CELL.pack(slot, 0, ticks) for slot, ticks in known)
+        self._keep(form.SELF_TIMES, header, selves)
 
     def objects(self, program: int, said: dict[str, object]) -> None:
         """Write what is said of the objects of one process."""

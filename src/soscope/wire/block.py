@@ -17,6 +17,7 @@ from _collections_abc import Iterable, Iterator
 from soscope.errors import FormatError
 from soscope.model.image import TracedImage
 from soscope.model.slot import TracedSlot
+from soscope.model.stats import Stats
 from soscope.wire import layout, records, sharedfile
 from soscope.wire.plan import Plan
 
@@ -493,19 +494,19 @@ class ControlBlock:
                     total[index] = total.get(index, 0) + calls
         return total
 
-    def stats(self) -> dict[int, tuple[int, int, int, int, int, int]]:
-        """Return slot index -> (calls, returns, errors, total, min, max), of STATS.
+    def stats(self) -> Stats:
+        """Return what STATS has added up, by slot index.
 
         The times are ticks, merged over all count arrays; min and max are 0 where nothing
         returned. Slots without calls are left out.
         """
         width = layout.STATS.size // 8
-        merged: dict[int, tuple[int, int, int, int, int, int]] = {}
+        merged: dict[int, tuple[int, ...]] = {}
         for first, view in self._count_views(width):
             columns = zip(view[::width].tolist(), view[1::width].tolist(), strict=True)
             for at, words in zip(range(0, len(view), width), columns, strict=True):
                 if words != (0, 0):
-                    calls, returns, errors, total, least, most = view[at : at + 6]
+                    calls, returns, errors, total, least, most, own = view[at : at + 7]
                     slot = first + at // width
                     before = merged.get(slot)
                     if before is not None:
@@ -515,11 +516,12 @@ class ControlBlock:
                         total += before[3]
                         least = min(least, before[4]) if least and before[4] else least or before[4]
                         most = max(most, before[5])
-                    merged[slot] = calls, returns, errors, total, least, most
+                        own += before[6]
+                    merged[slot] = calls, returns, errors, total, least, most, own
         # The agent keeps the minimum plus one, so that 0 can say "none yet".
         return {
-            slot: (calls, returns, errors, total, max(least - 1, 0), most)
-            for slot, (calls, returns, errors, total, least, most) in merged.items()
+            slot: (calls, returns, errors, total, max(least - 1, 0), most, own)
+            for slot, (calls, returns, errors, total, least, most, own) in merged.items()
         }
 
     def rules_matched(self, instrument: int) -> list[int]:

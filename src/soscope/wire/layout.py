@@ -381,7 +381,7 @@ CALL_SITE = Layout(
 )
 STATS = Layout(
     "sosc_stats",
-    "calls:Q returns:Q errors:Q total:Q min:Q max:Q reserved:2Q",
+    "calls:Q returns:Q errors:Q total:Q min:Q max:Q self:Q reserved:Q",
 )
 INJECT = Layout(
     "sosc_inject",

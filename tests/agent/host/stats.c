@@ -33,6 +33,7 @@ static struct sosc_stats total(uint32_t index)
 		sum.returns += one->returns;
 		sum.errors += one->errors;
 		sum.total += one->total;
+		sum.self += one->self;
 		if (one->min && (!sum.min || one->min < sum.min))
 			sum.min = one->min;
 		if (one->max > sum.max)
@@ -56,8 +57,8 @@ static void call(struct sosc_cell *cell, uint64_t ticks, uint64_t result)
 	sosc_stats_slow(cell);
 	parked = sosc_park_slow(cell, thread, (uint64_t)&frame.regs.ret);
 	CHECK(parked);
-	*parked = (struct sosc_parked){(uint64_t)&frame.regs.ret, (uint64_t)cell, 1000,
-				       thread->overhead};
+	*parked = (struct sosc_parked){(uint64_t)&frame.regs.ret, (uint64_t)cell,
+				       1000 - thread->overhead, thread->done};
 	frame.regs.r11 = code;
 	sosc_stats_exit(&frame.regs, 1000 + ticks);
 	CHECK(!sosc_parked_find(thread, (uint64_t)&frame.regs.ret, (uint64_t)cell));
@@ -80,9 +81,97 @@ static void rules(void)
 			CHECK(total(rule).errors - before == (failures[rule] >> i & 1));
 		}
 		CHECK(total(rule).calls == 8 && total(rule).returns == 8);
+		CHECK(total(rule).self == total(rule).total);
 		CHECK(total(rule).total == 8 * 10 + 28 && total(rule).min == 11 &&
 		      total(rule).max == 17);
 	}
+}
+
+// Calls that are open, as sosc_h_stats parks them, at addresses of their own.
+static struct {
+	struct sosc_regs regs;
+	uint64_t stack[2];
+} frames[8] __attribute__((aligned(16)));
+
+static void enters(int frame, uint32_t index, uint64_t now)
+{
+	struct sosc_regs *regs = &frames[frame].regs;
+	struct sosc_cell *cell = &sosc_cells[index];
+	struct sosc_thread *thread = sosc_thread_slow(cell);
+	struct sosc_parked *parked;
+
+	regs->ret = 0x400000;
+	regs->r11 = sosc_site_find(regs->ret, cell);
+	sosc_stats_slow(cell);
+	parked = sosc_park_slow(cell, thread, (uint64_t)&regs->ret);
+	CHECK(parked);
+	*parked = (struct sosc_parked){(uint64_t)&regs->ret, (uint64_t)cell, now, thread->done};
+}
+
+static void leaves(int frame, uint64_t now)
+{
+	frames[frame].regs.rax = 0;
+	sosc_stats_exit(&frames[frame].regs, now);
+}
+
+static void takes(uint32_t index, uint64_t all, uint64_t self)
+{
+	struct sosc_stats sum = total(index);
+
+	if (sum.total != all || sum.self != self)
+		printf("%u: %lu, of which %lu\n", index, sum.total, sum.self);
+	CHECK(sum.total == all && sum.self == self);
+	memset(stats_of(1, index), 0, sizeof(struct sosc_stats));
+}
+
+// What a call takes itself: without those in it, whatever ends in which order.
+static void selves(void)
+{
+	uint64_t done = sosc_thread_self()->done;
+
+	for (uint32_t i = 0; i < 8; i++)
+		memset(stats_of(1, i), 0, sizeof(struct sosc_stats));
+	enters(4, 0, 1000); // 0 calls 1 twice, and that calls 2
+	enters(3, 1, 1010);
+	enters(2, 2, 1015);
+	leaves(2, 1018);
+	leaves(3, 1030);
+	enters(3, 1, 1040);
+	leaves(3, 1045);
+	leaves(4, 1100);
+	takes(2, 3, 3);
+	takes(1, 25, 22);
+	takes(0, 100, 75);
+	enters(4, 3, 2000); // itself
+	enters(3, 3, 2010);
+	leaves(3, 2040);
+	leaves(4, 2100);
+	takes(3, 130, 100);
+	enters(4, 4, 3000); // 5 never returns: what it took by itself is 4's
+	enters(3, 5, 3010);
+	enters(2, 6, 3020);
+	leaves(2, 3030);
+	leaves(4, 3100);
+	takes(6, 10, 10);
+	takes(5, 0, 0);
+	takes(4, 100, 90);
+	enters(0, 0, 4000); // two coroutines inside of a call: each tick is somebody's once
+	enters(2, 1, 4000);
+	enters(6, 2, 4005);
+	leaves(2, 4010);
+	leaves(6, 4012);
+	leaves(0, 4020);
+	takes(1, 10, 10);
+	takes(2, 7, 0);
+	takes(0, 20, 10);
+	CHECK(sosc_thread_self()->done - done == 100 + 100 + 100 + 20);
+	// another thread's, in a table that they share: no more than all of it
+	enters(0, 7, 5000);
+	sosc_parked_find(sosc_thread_self(), (uint64_t)&frames[0].regs.ret,
+			 (uint64_t)&sosc_cells[7])
+		->b += 1000;
+	leaves(0, 5030);
+	takes(7, 30, 30);
 }
 
 static pthread_barrier_t all;
@@ -116,6 +205,7 @@ static void threads(void)
 	CHECK(sum.calls == THREADS * CALLS && sum.returns == sum.calls);
 	CHECK(sum.errors == THREADS * CALLS / 10);
 	CHECK(sum.total == (uint64_t)CALLS * (THREADS * 100 + THREADS * (THREADS - 1) / 2));
+	CHECK(sum.self == sum.total);
 	CHECK(sum.min == 101 && sum.max == 100 + THREADS - 1);
 }
 
@@ -149,6 +239,7 @@ int main(void)
 		host_cell(i, &functions[i]);
 	}
 	rules();
+	selves();
 	odd_ends();
 	sosc_quiet = false;
 	threads();

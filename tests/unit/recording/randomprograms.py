@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -201,11 +202,14 @@ def rows_of_stream(recording: RecordingFile) -> list[Row]:
 
 
 def stats_of_stream(recording: RecordingFile) -> dict[tuple[int, int], list[int]]:
-    """Return by program and slot: calls, returns, errors, total, least and most time."""
+    """Return by program and slot: calls, returns, errors, total, least, most and self time."""
     found: dict[tuple[int, int], list[int]] = {}
+    sums: Counter[tuple[int, int, int]] = Counter()  # of each thread: time of calls, each once
+    begun: dict[int, tuple[Entry, int]] = {}
     for event in events(recording):
         if isinstance(event, Entry):
-            found.setdefault((event.slot.process, event.slot.index), [0] * 6)[0] += 1
+            found.setdefault((event.slot.process, event.slot.index), [0] * 7)[0] += 1
+            begun[id(event)] = event, sums[event.slot.process, event.pid, event.tid]
         elif isinstance(event, Exit) and event.entry is not None and not event.is_inherited:
             if event.ended != "return":
                 continue
@@ -217,6 +221,12 @@ def stats_of_stream(recording: RecordingFile) -> dict[tuple[int, int], list[int]
             row[2] += is_error(event.slot.error_rule, event.result)
             row[3] += time
             row[5] = max(row[5], time)
+            ours = (event.entry.pid, event.entry.tid) == (event.pid, event.tid)
+            if ours and id(event.entry) in begun:  # it returns for the first time
+                thread = event.slot.process, event.pid, event.tid
+                own = min(max(time - sums[thread] + begun.pop(id(event.entry))[1], 0), time)
+                row[6] += own
+                sums[thread] += own
     return found
 
 

@@ -471,12 +471,12 @@ def test_the_limit_ends_the_recording(path: Path) -> None:
 def test_counts_and_statistics_are_kept(path: Path) -> None:
     writer = make_writer(path)
     writer.counts(0, {3: 1 << 40, 5: 1})
-    writer.stats(1, {7: (1, 2, 3, 4, 5, 6)})
+    writer.stats(1, {7: (1, 2, 3, 4, 5, 6, 3), 9: (1, 0, 0, 0, 0, 0, None)})
     writer.prototypes("int puts(const char *);\n")
     writer.end(complete=True, why="exit", status=0)
     with RecordingFile.open(path) as recording:
         assert recording.counts == {0: {3: 1 << 40, 5: 1}}
-        assert recording.stats == {1: {7: (1, 2, 3, 4, 5, 6)}}
+        assert recording.stats == {1: {7: (1, 2, 3, 4, 5, 6, 3), 9: (1, 0, 0, 0, 0, 0, None)}}
         assert recording.prototypes == "int puts(const char *);\n"
 
 

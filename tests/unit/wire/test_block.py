@@ -219,11 +219,13 @@ def test_statistics_are_merged_over_the_arrays() -> None:
     }
     for (array, slot), values in cells.items():
         at = start + (array * layout.MAX_SLOTS + slot) * layout.STATS.size
-        block.mapping[at : at + layout.STATS.size] = layout.STATS.struct.pack(*values, 0, 0)
+        block.mapping[at : at + layout.STATS.size] = layout.STATS.struct.pack(
+            *values, values[3] // 3, 0
+        )
     assert block.stats() == {
-        0: (3, 3, 1, 35, 5, 20),
-        1: (3, 3, 0, 3, 0, 2),
-        2: (4, 0, 0, 0, 0, 0),
+        0: (3, 3, 1, 35, 5, 20, 11),
+        1: (3, 3, 0, 3, 0, 2, 1),
+        2: (4, 0, 0, 0, 0, 0, 0),
     }
     block.close()
 

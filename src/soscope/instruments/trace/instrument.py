@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from soscope.control import outcome as session
     from soscope.instruments.trace.outcome import (
         MergedPrograms,
-        Stats,
         TraceOutcome,
         TraceProgramOutcome,
     )
+    from soscope.model.stats import Stats
     from soscope.recording.stream import Stream
 
 _SLICE = 2000  # events handed to the listener between looks at the target
@@ -203,6 +203,7 @@ class TraceInstrument(Instrument):
                 errno_known=bool(block.agent_flags & layout.AGENT_ERRNO),
                 exits_known=not block.agent_flags & layout.AGENT_NO_EXITS,
                 cut=block.images_dropped + block.slots_dropped,
+                call_ticks=block.cost_outer if stats is not None else 0,
             )
         )
 

@@ -16,7 +16,7 @@ from soscope.model.image import TracedImage
 from soscope.model.slot import TracedSlot
 
 if TYPE_CHECKING:
-    from soscope.instruments.trace.outcome import Stats
+    from soscope.model.stats import Stats
     from soscope.recording.calls import Calls
     from soscope.recording.columns import Columns
 
@@ -140,7 +140,7 @@ class Recording:
         return self._columns
 
     def summary(self) -> list[SummaryRow]:
-        """Return the rows of `soscope trace -c`: the most time first, then the most calls.
+        """Return the rows of `soscope trace -c`: the most time of their own first, then calls.
 
         Times are nanoseconds. Raises RecordingError.
 

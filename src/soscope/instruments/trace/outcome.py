@@ -10,6 +10,7 @@ from __future__ import annotations
 from soscope.control import outcome as session
 from soscope.model.image import IMAGE_LATE, IMAGE_UNREADABLE, IMAGE_WRITE_REFUSED, TracedImage
 from soscope.model.slot import TracedSlot
+from soscope.model.stats import Stats, add
 from soscope.select.filter import Selection
 
 STOPPED_CUT = "cut"  # a recording that ends in the middle: damaged, or soscope was killed
@@ -19,10 +20,6 @@ _NOT_WHOLE = IMAGE_LATE | IMAGE_UNREADABLE | IMAGE_WRITE_REFUSED
 
 # What gives pointers away that are then called through no slot.
 DLSYM = frozenset({"dlsym", "dlvsym"})
-
-# slot index -> (calls, returns, errors, total, min, max), times in ticks of the clock
-Cell = tuple[int, int, int, int, int, int]
-Stats = dict[int, Cell]
 
 
 class TraceProgramOutcome(session.ProgramOutcome):
@@ -36,12 +33,16 @@ class TraceProgramOutcome(session.ProgramOutcome):
     filter. `slots_left` counts function slots that nobody asked for, `loader_refused` says
     that images loaded later were not seen, `errno_known` that errno could be read, `exits_known`
     that calls could be seen to return.
-    `cut` counts images and slots for which there was no room: see `without_room`.
+    `cut` counts images and slots for which there was no room: see `without_room`. `durations`
+    are those of the returns, by slot and class (`recording.durations`), where somebody asked.
+    `call_ticks` is what a call of `stats` cost its caller, as the agent has measured; 0: not known.
     """
 
     __slots__ = (
+        "call_ticks",
         "counts",
         "cut",
+        "durations",
         "errno_known",
         "exits_known",
         "loader_refused",
@@ -68,6 +69,8 @@ class TraceProgramOutcome(session.ProgramOutcome):
         errno_known: bool = True,
         exits_known: bool = True,
         cut: int = 0,
+        durations: dict[int, dict[int, int]] | None = None,
+        call_ticks: int = 0,
     ) -> None:
         super().__init__(index, path, images)
         self.slots = slots
@@ -80,6 +83,8 @@ class TraceProgramOutcome(session.ProgramOutcome):
         self.errno_known = errno_known
         self.exits_known = exits_known
         self.cut = cut
+        self.durations = durations
+        self.call_ticks = call_ticks
 
     @property
     def without_room(self) -> dict[int, int]:
@@ -158,7 +163,12 @@ def _merge(run: TraceProgramOutcome, into: TraceProgramOutcome, places: dict[obj
     for index, stats in (run.stats or {}).items():
         if into.stats is not None and index in index_of:
             at = index_of[index]
-            into.stats[at] = _sum(into.stats.get(at), stats)
+            into.stats[at] = add(into.stats.get(at), stats)
+    for index, classes in (run.durations or {}).items():
+        if into.durations is not None and index in index_of:
+            there = into.durations.setdefault(index_of[index], {})
+            for each, returns in classes.items():
+                there[each] = there.get(each, 0) + returns
     size = max(len(run.rules_matched), len(into.rules_matched))
     into.rules_matched = [
         sum(matched[at] for matched in (run.rules_matched, into.rules_matched) if at < len(matched))
@@ -169,25 +179,7 @@ def _merge(run: TraceProgramOutcome, into: TraceProgramOutcome, places: dict[obj
     into.errno_known &= run.errno_known
     into.exits_known &= run.exits_known
     into.cut += run.cut
-
-
-def _sum(cell: Cell | None, other: Cell) -> Cell:
-    """Add two cells of statistics; who has no returns has no shortest call either."""
-    if cell is None:
-        return other
-    calls, returns, errors, total, least, most = cell
-    if returns and other[1]:
-        least = min(least, other[4])
-    elif other[1]:
-        least = other[4]
-    return (
-        calls + other[0],
-        returns + other[1],
-        errors + other[2],
-        total + other[3],
-        least,
-        max(most, other[5]),
-    )
+    into.call_ticks = max(into.call_ticks, run.call_ticks)
 
 
 class TraceOutcome(session.Outcome):

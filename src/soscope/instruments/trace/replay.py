@@ -14,12 +14,12 @@ from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.outcome import (
     STOPPED_CUT,
     MergedPrograms,
-    Stats,
     TraceOutcome,
     TraceProgramOutcome,
 )
 from soscope.instruments.trace.settings import INSTRUMENTS, MODE_TRACE
 from soscope.model.call import calls_in
+from soscope.model.stats import Stats
 from soscope.prototypes import load
 from soscope.recording.names import RecordedProgram
 from soscope.recording.reader import RecordingFile
@@ -48,6 +48,11 @@ class Replay:
         self.selection = self._selection()
         self.has_several = len(self._words("processes")) > 1
         self.injected = self._injected()
+
+    @property
+    def has_calls(self) -> bool:
+        """Say whether calls were recorded, one by one."""
+        return self.mode == MODE_TRACE
 
     def close(self) -> None:
         """Close the file."""
@@ -89,10 +94,13 @@ class Replay:
         listener: Listener,
         is_heard: Callable[[], bool] = lambda: True,
         choice: Choice | None = None,
+        *,
+        durations: bool = False,
     ) -> TraceOutcome:
         """Hand the outcome alone to `listener`, with the statistics of the calls.
 
-        Raises UsageError where the recording does not hold what `choice` asks for.
+        `durations`: also how many took how long, as far as single calls were recorded. Raises
+        UsageError where the recording does not hold what `choice` asks for.
         """
         if self.mode != MODE_TRACE and choice is not None and not choice.by_slot_alone:
             raise UsageError(
@@ -101,24 +109,22 @@ class Replay:
                 hint="record calls: soscope trace --record FILE without -c and --count-only",
             )
         listener.begin(load(), self._shown_selection(choice))
-        stats = calls = shown = None
+        stats = spent = calls = shown = None
         remarks: list[str] = []
-        if self.mode == MODE_TRACE:
-            if choice is None or choice.by_slot_alone:
-                from soscope.recording.reduce import stats_of
+        if choice is None or choice.by_slot_alone:
+            stats, spent = self._reduced(durations=durations)
+        else:
+            from soscope.instruments.trace.sums import SumsListener
 
-                stats = stats_of(self.recording)
-            else:
-                from soscope.instruments.trace.sums import SumsListener
-
-                sums = SumsListener()
-                chosen = choose(sums, choice)
-                chosen.begin(load(), self.selection)
-                calls = self._events(chosen, is_heard)
-                ended = TraceOutcome([], self.selection)
-                chosen.end(ended)
-                stats, shown, remarks = sums.stats(), chosen.shown, ended.remarks
-        outcome = self._outcome(calls, choice, stats)
+            sums = SumsListener()
+            chosen = choose(sums, choice)
+            chosen.begin(load(), self.selection)
+            calls = self._events(chosen, is_heard)
+            ended = TraceOutcome([], self.selection)
+            chosen.end(ended)
+            stats, shown, remarks = sums.stats(), chosen.shown, ended.remarks
+            spent = sums.durations() if durations else None
+        outcome = self._outcome(calls, choice, stats, spent)
         outcome.remarks += remarks
         if choice is not None:
             for program in outcome.programs:
@@ -132,10 +138,14 @@ class Replay:
         return self.selection if choice is None or choice.selection is None else choice.selection
 
     def _outcome(
-        self, calls: int | None, choice: Choice | None, stats: dict[int, Stats] | None = None
+        self,
+        calls: int | None,
+        choice: Choice | None,
+        stats: dict[int, Stats] | None = None,
+        durations: dict[int, dict[int, dict[int, int]]] | None = None,
     ) -> TraceOutcome:
         """Return `outcome`, with what `choice` asked for and the recording does not hold."""
-        outcome = self.outcome(calls, stats)
+        outcome = self.outcome(calls, stats, durations)
         if choice is not None:
             from soscope.instruments.trace.lacking import lacking
 
@@ -164,8 +174,32 @@ class Replay:
         except SoscopeError:  # another version wrote it, or it is damaged
             return compile_selection([], ["all"])
 
-    def outcome(self, calls: int | None, stats: dict[int, Stats] | None = None) -> TraceOutcome:
-        """Return what came of the trace; `stats` are those of the calls, in ns, by program."""
+    def _reduced(
+        self, *, durations: bool
+    ) -> tuple[dict[int, Stats] | None, dict[int, dict[int, dict[int, int]]] | None]:
+        """Return statistics and durations of single calls; None: see `summarize`."""
+        if self.mode != MODE_TRACE:
+            return None, None
+        from soscope.recording.reduce import stats_of
+
+        if not durations:
+            return stats_of(self.recording), None
+        from soscope.recording.durations import Durations
+
+        tables: dict[int, Durations] = {}
+        stats = stats_of(self.recording, durations=tables)
+        return stats, {program: table.rows() for program, table in tables.items()}
+
+    def outcome(
+        self,
+        calls: int | None,
+        stats: dict[int, Stats] | None = None,
+        durations: dict[int, dict[int, dict[int, int]]] | None = None,
+    ) -> TraceOutcome:
+        """Return what came of the trace; `stats` are those of the calls, in ns, by program.
+
+        `durations` are those of the returns, by program, slot and class.
+        """
         recording = self.recording
         end = recording.end or {}
         why = recording.why
@@ -180,7 +214,7 @@ class Replay:
             self.selection,
             status=_number(end.get("status")),
             signal=_number(end.get("signal")),
-            programs=self.programs(stats),
+            programs=self.programs(stats, durations),
             calls=calls,
             dropped=recording.losses.messages(),
             stopped=stopped,
@@ -188,13 +222,19 @@ class Replay:
             untraced=_untraced(end.get("untraced")),
         )
 
-    def programs(self, stats: dict[int, Stats] | None = None) -> list[TraceProgramOutcome]:
-        """Return what is known of each program; `stats` are those of its calls, in ns."""
+    def programs(
+        self,
+        stats: dict[int, Stats] | None = None,
+        durations: dict[int, dict[int, dict[int, int]]] | None = None,
+    ) -> list[TraceProgramOutcome]:
+        """Return what is known of each program; the rest as for `outcome`."""
         merged = MergedPrograms()
         for program in self.recording.programs.all():
             outcome = self._program(program)
             if stats is not None:
                 outcome.stats, outcome.ns_per_tick = stats.get(program.index, {}), 1.0
+            if durations is not None:
+                outcome.durations = durations.get(program.index, {})
             merged.add(outcome)
         return merged.all()
 
@@ -202,19 +242,21 @@ class Replay:
         matched = _rules_matched(program.facts)
         if self.injected is not None:  # those of the filter that it had, which is another one
             matched = [1] * len(self.selection.words)
+        stats = self.recording.stats.get(program.index)
         return TraceProgramOutcome(
             program.index,
             program.path,
             list(program.images().values()),
             program.slots(),
             counts=self.recording.counts.get(program.index),
-            stats=self.recording.stats.get(program.index),
+            stats=stats,
             ns_per_tick=self.recording.clock.rate,
             rules_matched=matched,
             slots_left=program.fact("slots_left"),
             loader_refused=program.fact("loader_hook") == layout.LOADER_REFUSED,
             errno_known=bool(program.fact("agent_flags") & layout.AGENT_ERRNO),
             exits_known=not program.fact("agent_flags") & layout.AGENT_NO_EXITS,
+            call_ticks=0 if stats is None else program.fact("cost_outer"),
         )
 
 
@@ -225,6 +267,10 @@ def _leave(program: TraceProgramOutcome, choice: Choice) -> None:
         program.counts = {slot: cell for slot, cell in program.counts.items() if slot in chosen}
     if program.stats is not None:
         program.stats = {slot: cell for slot, cell in program.stats.items() if slot in chosen}
+    if program.durations is not None:
+        program.durations = {
+            slot: classes for slot, classes in program.durations.items() if slot in chosen
+        }
 
 
 def _untraced(value: object) -> list[tuple[str, str]]:

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from _collections_abc import Iterable
+from _collections_abc import Callable, Iterable
 
 from soscope.model.slot import ERROR_NONE, TracedSlot
+from soscope.model.stats import Cell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,19 +18,25 @@ class SummaryRow:
 
     `caller` and `callee` are names of images, "" where unknown. `returns` are the calls
     whose end was seen: `total_ns`, `min_ns` and `max_ns` are theirs, and None where there
-    is none. `errors` is None where failures cannot be told: nothing was timed, or the
-    function is unknown. `is_lower_bound`: further calls may have gone unseen.
+    is none. `self_ns` is `total_ns` without the time of calls inside these, as far as they were
+    seen, too: the sum over all rows is the time of all calls. It is None also where an older
+    recording does not say. `durations` are the returns by classes of time (`recording.durations`),
+    None where nobody asked, or where they are not known. `errors` is None where failures cannot be
+    told: nothing was timed, or the function is unknown. `is_lower_bound`: further calls may have
+    gone unseen.
     """
 
     __slots__ = (
         "callee",
         "caller",
         "calls",
+        "durations",
         "errors",
         "is_lower_bound",
         "max_ns",
         "min_ns",
         "returns",
+        "self_ns",
         "symbol",
         "total_ns",
         "version",
@@ -44,8 +51,10 @@ class SummaryRow:
         self.returns = 0
         self.errors: int | None = None
         self.total_ns: int | None = None
+        self.self_ns: int | None = None
         self.min_ns: int | None = None
         self.max_ns: int | None = None
+        self.durations: dict[int, int] | None = None
         self.is_lower_bound = False
 
     def __repr__(self) -> str:
@@ -63,10 +72,21 @@ class SummaryRow:
         if other.errors is not None:
             self.errors = (self.errors or 0) + other.errors
         if other.total_ns is not None and other.min_ns is not None and other.max_ns is not None:
+            is_known = self.total_ns is None or self.self_ns is not None
+            own = None if other.self_ns is None or not is_known else other.self_ns
+            self.self_ns = None if own is None else (self.self_ns or 0) + own
             self.total_ns = (self.total_ns or 0) + other.total_ns
             least, most = self.min_ns, self.max_ns
             self.min_ns = other.min_ns if least is None else min(least, other.min_ns)
             self.max_ns = other.max_ns if most is None else max(most, other.max_ns)
+        if other.durations is not None:
+            mine = self.durations = dict(self.durations or {})
+            for index, count in other.durations.items():
+                mine[index] = mine.get(index, 0) + count
+
+    def time_ns(self, *, inclusive: bool) -> int | None:
+        """Return what the calls took: by themselves, or `inclusive` of all that they call."""
+        return self.total_ns if inclusive else self.self_ns
 
 
 def rows_of(programs: Iterable[TraceProgramOutcome]) -> list[SummaryRow]:
@@ -84,25 +104,52 @@ def rows_of(programs: Iterable[TraceProgramOutcome]) -> list[SummaryRow]:
         for index, stats in (program.stats or {}).items():
             if index in slots and stats[0]:
                 slot = slots[index]
-                _row(merged, slot).add(_timed(slot, stats, program.ns_per_tick))
+                row = _timed(slot, stats, program.ns_per_tick)
+                row.durations = (program.durations or {}).get(index)
+                _row(merged, slot).add(row)
     return in_order(merged.values())
 
 
 def by_function(rows: Iterable[SummaryRow]) -> list[SummaryRow]:
     """Merge the rows of one symbol, whoever calls it and whichever version."""
-    merged: dict[str, SummaryRow] = {}
+    return _merged(rows, lambda row: ("", "", row.symbol))
+
+
+def by_caller(rows: Iterable[SummaryRow]) -> list[SummaryRow]:
+    """Merge the rows of one symbol that one image calls."""
+    return _merged(rows, lambda row: (row.caller, "", row.symbol))
+
+
+def by_image(rows: Iterable[SummaryRow]) -> list[SummaryRow]:
+    """Merge the rows of all functions of one image, whoever calls them."""
+    return _merged(rows, lambda row: ("", row.callee, ""))
+
+
+def _merged(
+    rows: Iterable[SummaryRow], names: Callable[[SummaryRow], tuple[str, str, str]]
+) -> list[SummaryRow]:
+    merged: dict[tuple[str, str, str], SummaryRow] = {}
     for row in rows:
-        into = merged.get(row.symbol)
+        key = names(row)
+        into = merged.get(key)
         if into is None:
-            into = merged[row.symbol] = SummaryRow("", "", row.symbol, "")
+            into = merged[key] = SummaryRow(*key, "")
         into.add(row)
     return in_order(merged.values())
 
 
 def in_order(rows: Iterable[SummaryRow]) -> list[SummaryRow]:
-    """Sort rows: most time first, then most calls, then by name."""
+    """Sort rows: most time of their own first, then most calls, then by name."""
     return sorted(
-        rows, key=lambda r: (-(r.total_ns or 0), -r.calls, r.symbol, r.caller, r.callee, r.version)
+        rows,
+        key=lambda r: (
+            -((r.total_ns if r.self_ns is None else r.self_ns) or 0),
+            -r.calls,
+            r.symbol,
+            r.caller,
+            r.callee,
+            r.version,
+        ),
     )
 
 
@@ -118,15 +165,14 @@ def _row(merged: dict[tuple[str, str, str, str], SummaryRow], slot: TracedSlot) 
     return row
 
 
-def _timed(
-    slot: TracedSlot, stats: tuple[int, int, int, int, int, int], ns_per_tick: float
-) -> SummaryRow:
+def _timed(slot: TracedSlot, stats: Cell, ns_per_tick: float) -> SummaryRow:
     """Make the row of one cell of the agent's statistics."""
-    calls, returns, errors, total, least, most = stats
+    calls, returns, errors, total, least, most, own = stats
     row = SummaryRow("", "", slot.symbol, "")
     row.calls, row.returns = calls, returns
     if returns:
         row.total_ns = round(total * ns_per_tick)
+        row.self_ns = None if own is None else round(own * ns_per_tick)
         row.min_ns = round(least * ns_per_tick)
         row.max_ns = round(most * ns_per_tick)
         if slot.prototype is not None or slot.error_rule != ERROR_NONE:

@@ -4,19 +4,24 @@
 from __future__ import annotations
 
 from soscope.instruments.trace.listener import Listener
-from soscope.instruments.trace.outcome import Stats
 from soscope.model.call import ENDED_RETURN, Entry, Event, Exit, Stretch
 from soscope.model.slot import TracedSlot, is_error
+from soscope.model.stats import Stats
+from soscope.recording.durations import class_of
 
 
 class SumsListener(Listener):
-    """Takes calls, and has their statistics: what `trace -c` adds up, in ns."""
+    """Takes calls, and has their statistics: what `trace -c` adds up, in ns.
+
+    Not their own times: calls inside of them may not be among those that were chosen.
+    """
 
     takes_stretches = True
 
     def __init__(self) -> None:
         # calls, returns, errors; total, least and most ns
         self._cells: dict[tuple[int, int], list[int]] = {}
+        self._classes: dict[tuple[int, int], dict[int, int]] = {}
 
     def events(self, batch: list[Event]) -> None:
         """Add some calls and returns."""
@@ -39,7 +44,15 @@ class SumsListener(Listener):
         by_program: dict[int, Stats] = {}
         for (program, slot), cell in self._cells.items():
             calls, returns, errors, total, least, most = cell
-            by_program.setdefault(program, {})[slot] = calls, returns, errors, total, least, most
+            cell_of = by_program.setdefault(program, {})
+            cell_of[slot] = calls, returns, errors, total, least, most, None
+        return by_program
+
+    def durations(self) -> dict[int, dict[int, dict[int, int]]]:
+        """Return how many returns took how long: by program, slot and class."""
+        by_program: dict[int, dict[int, dict[int, int]]] = {}
+        for (program, slot), classes in self._classes.items():
+            by_program.setdefault(program, {})[slot] = classes
         return by_program
 
     def _cell(self, slot: TracedSlot) -> list[int]:
@@ -57,3 +70,6 @@ class SumsListener(Listener):
         cell[2] += is_error(slot.error_rule, result)
         cell[3] += spent
         cell[5] = max(cell[5], spent)
+        classes = self._classes.setdefault((slot.process, slot.index), {})
+        index = class_of(max(spent, 0))
+        classes[index] = classes.get(index, 0) + 1

@@ -66,7 +66,7 @@ def notes(outcome: TraceOutcome, display: Display) -> list[str]:
     if outcome.programs:
         lines += _unmatched(outcome)
         lines += _not_hooked(outcome.programs, verbose=display.verbose)
-        lines += [*_nested(outcome), *_inside(outcome, verbose=display.verbose)]
+        lines += _inside(outcome, verbose=display.verbose)
         lines += _unseen(outcome)
     lines += [f"{plural(count, 'event')} dropped: {why}" for count, why in outcome.dropped if count]
     if outcome.stopped:
@@ -74,7 +74,7 @@ def notes(outcome: TraceOutcome, display: Display) -> list[str]:
     if outcome.record is not None:
         lines.append(f"recording: {outcome.record}; show it: soscope report {outcome.record}")
     if outcome.programs:
-        lines.append(_last(outcome))
+        lines += [*_cost(outcome), _last(outcome)]
     return lines
 
 
@@ -182,13 +182,33 @@ def _without_room(programs: list[TraceProgramOutcome], *, verbose: bool) -> list
     return []
 
 
-def _nested(outcome: TraceOutcome) -> list[str]:
-    """Say why the times of a table may add up to more than the run."""
-    timed = [program for program in outcome.programs if program.stats is not None]
-    callers = {image.name for program in timed for image in program.images if image.slots_hooked}
-    if len(callers) < 2:  # nested calls are rare then
+def _cost(outcome: TraceOutcome) -> list[str]:
+    """Say what taking times has cost the program, beside what the calls themselves took."""
+    calls, cost_ns, own_ns = 0, 0.0, 0.0
+    for program in outcome.programs:
+        if program.stats is None or not program.call_ticks:
+            continue
+        returns = sum(cell[1] for cell in program.stats.values())
+        calls += returns
+        cost_ns += returns * program.call_ticks * program.ns_per_tick
+        own_ns += program.ns_per_tick * sum(cell[6] or 0 for cell in program.stats.values())
+    if not calls:
         return []
-    return ["times include those of nested calls, so they add up to more than the run took"]
+    ratio = ""
+    if own_ns:
+        percent = 100 * cost_ns / own_ns
+        share = "less than 0.1 %" if percent < 0.1 else f"{percent:.3g} %"
+        ratio = f", {share} of what they took themselves"
+    each = f"about {cost_ns / calls:.0f} ns a call"
+    return [f"-c cost {each}, {_time(cost_ns)} in all{ratio}; the table's times are without it"]
+
+
+def _time(ns: float) -> str:
+    """Return a time in three digits: 12.3 us."""
+    for unit, size in (("ns", 1), ("us", 1e3), ("ms", 1e6)):
+        if ns < 999.5 * size:
+            return f"{ns / size:.3g} {unit}"
+    return f"{ns / 1e9:.3g} s"
 
 
 def _inside(outcome: TraceOutcome, *, verbose: bool) -> list[str]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.outcome import TraceOutcome, TraceProgramOutcome
-from soscope.instruments.trace.summary import rows_of
+from soscope.instruments.trace.summary import SummaryRow, rows_of
 from soscope.model.slot import REFUSAL_NAMES
 from soscope.report.jsontext import json_document
 from soscope.report.output import Output
+from soscope.report.trace.percentiles import percentile_ns, powers_of
+from soscope.report.trace.tablesettings import PERCENTILES, TableSettings
 from soscope.report.words import signal_name
 
 SCHEMA = "soscope/trace-summary/1"
@@ -17,16 +19,21 @@ SCHEMA = "soscope/trace-summary/1"
 class SummaryJsonListener(Listener):
     """Writes the document when the trace has ended."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: Output, settings: TableSettings | None = None) -> None:
         self._output = output
+        self._settings = settings
 
     def end(self, outcome: TraceOutcome) -> None:
         """Write the document."""
-        self._output.write(json_document(document(outcome)))
+        self._output.write(json_document(document(outcome, self._settings)))
 
 
-def document(outcome: TraceOutcome) -> dict[str, object]:
-    """Return the document; times are nanoseconds, null stands for what is not known."""
+def document(outcome: TraceOutcome, settings: TableSettings | None = None) -> dict[str, object]:
+    """Return the document; times are nanoseconds, null stands for what is not known.
+
+    Of `settings` the durations of single calls count; the rows are all, and in the usual order.
+    """
+    has_durations = settings is not None and settings.needs_durations
     rows = rows_of(outcome.programs)
     return {
         "schema": SCHEMA,
@@ -43,10 +50,12 @@ def document(outcome: TraceOutcome) -> dict[str, object]:
                 "version": row.version,
                 "calls": row.calls,
                 "errors": row.errors,
+                "self_ns": row.self_ns,
                 "total_ns": row.total_ns,
                 "min_ns": row.min_ns,
                 "max_ns": row.max_ns,
                 "lower_bound": row.is_lower_bound,
+                **(_durations(row) if has_durations else {}),
             }
             for row in rows
         ],
@@ -57,6 +66,15 @@ def document(outcome: TraceOutcome) -> dict[str, object]:
         },
         "images": [image for program in outcome.programs for image in _images(program)],
     }
+
+
+def _durations(row: SummaryRow) -> dict[str, object]:
+    """Return percentiles, and [ns, ns, returns] for each power of two."""
+    known: dict[str, object] = {
+        f"{name}_ns": percentile_ns(row, percent) for name, percent in PERCENTILES.items()
+    }
+    known["histogram"] = powers_of(row)
+    return known
 
 
 def _images(program: TraceProgramOutcome) -> list[dict[str, object]]:

@@ -2,104 +2,181 @@
 """The table of `-c` and `--count-only`, in the columns that ltrace's and strace's users know.
 
 Times of a call are microseconds with three digits behind the point, as most calls take
-less than one; the errors column has a `-` where failures cannot be told. Each row is one
-line of words for awk and sort, whatever the terminal is.
+less than one; a `-` stands for what cannot be known. Each row is one line of words for awk and
+sort, whatever the terminal is.
 """
 
 from __future__ import annotations
 
+from _collections_abc import Callable
+
 from soscope.instruments.trace.listener import Listener
-from soscope.instruments.trace.summary import SummaryRow, by_function, rows_of
+from soscope.instruments.trace.summary import (
+    SummaryRow,
+    by_caller,
+    by_function,
+    by_image,
+    rows_of,
+)
 from soscope.prototypes import Prototypes
 from soscope.report.output import Output
-from soscope.select.filter import Selection
+from soscope.report.trace import tablesettings as names
+from soscope.report.trace.percentiles import histogram
+from soscope.report.trace.tablecolumns import Base, Column, column
+from soscope.report.trace.tablesettings import TableSettings
+from soscope.select.filter import Selection, compile_pattern
+from soscope.wire import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.instruments.trace.outcome import TraceOutcome
 
-UNKNOWN = "-"
+FEW = 20  # rows that are compared with one of them
+HISTOGRAMS = 10  # where nobody says how many rows
+_BY_NAME = (names.NAME, names.CALLER, names.CALLEE)  # in the order of the alphabet
 
 
 class SummaryListener(Listener):
     """Writes the table when the trace has ended."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: Output, settings: TableSettings | None = None) -> None:
         self._output = output
-        self._by_image = False
+        self._settings = settings or TableSettings()
+        self._selection: Selection | None = None
 
     def begin(self, prototypes: Prototypes, selection: Selection) -> None:
-        """Take the form of the table."""
-        self._by_image = selection.by_image
+        """Keep the filter, which says something of the table's form."""
+        self._selection = selection
 
     def end(self, outcome: TraceOutcome) -> None:
         """Write the table."""
         timed = any(program.stats is not None for program in outcome.programs)
         rows = rows_of(outcome.programs)
-        self._output.write(table(rows, timed=timed, by_image=self._by_image))
+        self._output.write(table(rows, self._settings, self._selection, timed=timed))
 
 
-def table(rows: list[SummaryRow], *, timed: bool, by_image: bool) -> str:
-    """Return the table; `timed`: with times and errors, `by_image`: with both images.
+def table(
+    rows: list[SummaryRow],
+    settings: TableSettings,
+    selection: Selection | None = None,
+    *,
+    timed: bool,
+) -> str:
+    """Return the table of some rows, which are one for each pair of images, function and version.
 
-    Without images, the rows of one function are taken together.
+    `timed`: there are times and errors. `selection` is the filter that chose the calls.
     """
-    if not by_image:
-        rows = by_function(rows)
+    in_pairs = not settings.by and (
+        (selection is not None and selection.by_image)
+        or bool({names.CALLER, names.CALLEE} & set(settings.columns))
+    )
+    base = _base(rows, selection) if settings.by == names.BY_CALLER else None
+    if not in_pairs:
+        merge = {names.BY_CALLER: by_caller, names.BY_IMAGE: by_image}
+        rows = merge.get(settings.by, by_function)(rows)
     total = SummaryRow("", "", "total", "")
     for row in rows:
         total.add(row)
-    columns: list[tuple[str, int, bool]] = []  # title, least width, is a number
+    if len(rows) > FEW or len(rows) < 2:
+        base = None
+    # a recording of an older soscope does not tell them apart
+    inclusive = settings.inclusive or (total.total_ns is not None and total.self_ns is None)
+
+    def make(name: str) -> Column:
+        made = column(name, total, inclusive=inclusive, base=base)
+        if name == names.CALLEE and settings.by == names.BY_IMAGE:
+            made.title = "image"
+        return made
+
+    usual = _usual(settings, timed=timed, in_pairs=in_pairs, compares=base is not None)
+    columns = [make(name) for name in settings.columns or usual]
+    rows = _sorted(rows, settings.sort or names.SECONDS, make)
+    shown = rows if settings.top is None else rows[: settings.top]
+    if len(shown) < len(rows):
+        rest = SummaryRow("", "", f"({len(rows) - len(shown):,} more)", "")
+        for row in rows[len(shown) :]:
+            rest.add(row)
+        shown = [*shown, rest]
+        if settings.by == names.BY_IMAGE:
+            rest.callee = rest.symbol
+    text = _lines(columns, shown, total)
+    if settings.histogram:
+        most = HISTOGRAMS if settings.top is None else settings.top
+        for row in rows[:most]:
+            text += histogram(row, _name(row))
+    return text
+
+
+def _usual(settings: TableSettings, *, timed: bool, in_pairs: bool, compares: bool) -> list[str]:
+    """Return the columns of a table for which nobody has chosen any."""
+    columns = list(names.TIMES) if timed else []
+    columns += [names.CALLS]
+    if compares:
+        columns += [names.RATIO]
     if timed:
-        columns += [("% time", 6, True), ("seconds", 11, True), ("usecs/call", 11, True)]
-    columns += [("calls", 9, True)]
-    if timed:
-        columns += [("errors", 9, True), ("min", 11, True), ("max", 11, True)]
-    if by_image:
-        columns += [("caller", 0, False), ("callee", 0, False)]
-    columns += [("function", 20, False)]
-    cells = [_cells(row, total, timed=timed, by_image=by_image) for row in rows]
-    end = _cells(total, total, timed=timed, by_image=by_image)
+        columns += [names.ERRORS, names.TOTAL, names.MIN]
+        columns += names.PERCENTILES if settings.histogram else ()
+        columns += [names.MAX]
+    if settings.by == names.BY_IMAGE:
+        return [*columns, names.CALLEE]
+    if in_pairs or settings.by == names.BY_CALLER:
+        columns += [names.CALLER]
+    if in_pairs:
+        columns += [names.CALLEE]
+    return [*columns, names.NAME]
+
+
+def _sorted(rows: list[SummaryRow], name: str, make: Callable[[str], Column]) -> list[SummaryRow]:
+    """Return the rows in the order of a column; those that are equal stay as they are."""
+    by = make(name)
+    if name in _BY_NAME:
+        return sorted(rows, key=by.text)
+
+    def value(row: SummaryRow) -> float:
+        key = by.value(row)
+        return 1.0 if key is None else -key
+
+    return sorted(rows, key=value)
+
+
+def _base(rows: list[SummaryRow], selection: Selection | None) -> Base | None:
+    """Return the function that the filter names first, and that was called; None: no single one."""
+    for word in () if selection is None else selection.words:
+        if word.option != "-e" or word.kind != layout.RULE_INCLUDE or word.symbol.is_any:
+            continue
+        pattern = compile_pattern(word.symbol)
+        named = [row for row in rows if pattern.matches(row.symbol.encode(errors="replace"))]
+        symbols = {row.symbol for row in named}
+        if symbols:
+            calls = sum(row.calls for row in named)
+            return Base(symbols.pop(), calls) if len(symbols) == 1 else None
+    return None
+
+
+def _name(row: SummaryRow) -> str:
+    """Name what a row is about in a line of its own."""
+    if not row.symbol:
+        return row.callee or "?"
+    return f"{row.symbol} by {row.caller}" if row.caller else row.symbol
+
+
+def _lines(columns: list[Column], rows: list[SummaryRow], total: SummaryRow) -> str:
+    """Return the rows as lines, with titles in front of them and the sum behind."""
+    texts = [[each.text(row) for each in columns] for row in (*rows, total)]
+    if columns and not columns[-1].width and not texts[-1][-1]:
+        texts[-1][-1] = total.symbol
     widths = [
-        max(least, len(title), *(len(line[at]) for line in (*cells, end)))
-        for at, (title, least, _) in enumerate(columns)
+        max(each.width or 20 * (each is columns[-1]), len(each.title), *(len(t[at]) for t in texts))
+        for at, each in enumerate(columns)
     ]
 
     def show(line: list[str]) -> str:
         parts = [
-            text.rjust(width) if number else text.ljust(width)
-            for text, width, (_, _, number) in zip(line, widths, columns, strict=True)
+            text.rjust(width) if each.width else text.ljust(width)
+            for text, width, each in zip(line, widths, columns, strict=True)
         ]
         return " ".join(parts).rstrip() + "\n"
 
-    titles = [title for title, _, _ in columns]
-    if timed:
-        titles[0] = "% time"
     rule = " ".join("-" * width for width in widths) + "\n"
-    return "".join([show(titles), rule, *(show(line) for line in cells), rule, show(end)])
-
-
-def _cells(row: SummaryRow, total: SummaryRow, *, timed: bool, by_image: bool) -> list[str]:
-    """Return the words of one row."""
-    cells: list[str] = []
-    if timed:
-        share = 100 * (row.total_ns or 0) / total.total_ns if total.total_ns else 0
-        each = UNKNOWN
-        seconds = UNKNOWN
-        if row.total_ns is not None and row.returns:
-            each = f"{row.total_ns / row.returns / 1000:.3f}"
-            seconds = f"{row.total_ns / 1e9:.9f}"
-        cells += [f"{share:.2f}", seconds, each]
-    cells.append(str(row.calls))
-    if timed:
-        cells.append(UNKNOWN if row.errors is None else str(row.errors))
-        cells += [
-            UNKNOWN if time is None else f"{time / 1000:.3f}" for time in (row.min_ns, row.max_ns)
-        ]
-    if by_image:
-        if row is total:
-            cells += ["", ""]
-        else:
-            cells += [row.caller or "?", row.callee or "?"]
-    cells.append(row.symbol)
-    return cells
+    lines = [show(line) for line in texts]
+    return "".join([show([each.title for each in columns]), rule, *lines[:-1], rule, lines[-1]])

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from soscope.instruments.trace.outcome import MergedPrograms, Stats, TraceProgramOutcome
+from soscope.instruments.trace.outcome import MergedPrograms, TraceProgramOutcome
 from soscope.instruments.trace.summary import rows_of
 from soscope.model.image import IMAGE_MAIN, TracedImage
 from soscope.model.slot import HOOKED, SLOT_JUMP_SLOT, TracedSlot
+from soscope.model.stats import Cell, Stats
 
 
 def run_of(
@@ -51,7 +52,12 @@ def test_a_lower_bound_stays_one_among_other_runs() -> None:
 
 def test_times_are_added_up_and_the_extremes_kept() -> None:
     programs = MergedPrograms()
-    for cell in ((1, 0, 0, 0, 0, 0), (2, 2, 1, 30, 10, 20), (3, 3, 0, 15, 4, 6)):
+    cells: list[Cell] = [
+        (1, 0, 0, 0, 0, 0, 0),
+        (2, 2, 1, 30, 10, 20, 25),
+        (3, 3, 0, 15, 4, 6, 15),
+    ]
+    for cell in cells:
         programs.add(run_of("/bin/true", ["a"], stats={0: cell}))
     (program,) = programs.all()
-    assert program.stats == {0: (6, 5, 1, 45, 4, 20)}
+    assert program.stats == {0: (6, 5, 1, 45, 4, 20, 40)}

@@ -3,10 +3,17 @@
 
 from __future__ import annotations
 
-from soscope.instruments.trace.outcome import Stats, TraceProgramOutcome
-from soscope.instruments.trace.summary import SummaryRow, by_function, rows_of
+from soscope.instruments.trace.outcome import TraceProgramOutcome
+from soscope.instruments.trace.summary import (
+    SummaryRow,
+    by_caller,
+    by_function,
+    by_image,
+    rows_of,
+)
 from soscope.model.image import IMAGE_MAIN, TracedImage
 from soscope.model.slot import ERROR_NONE, ERROR_NULL, HOOKED, SLOT_JUMP_SLOT, TracedSlot
+from soscope.model.stats import Stats
 
 PROG = TracedImage(0, 0, "prog", "/bin/prog", 0, 0, 0, b"", IMAGE_MAIN, 2, 5, 0, 1)
 LIBC = TracedImage(1, 0, "libc.so.6", "/lib/libc.so.6", 0, 0, 0, b"", 0, 1, 7, 0, 1)
@@ -74,18 +81,21 @@ def test_counts_are_rows_with_the_most_calls_first() -> None:
 
 
 def test_statistics_are_rows_with_the_most_time_first() -> None:
-    rows = rows_of([program(stats={0: (3, 2, 1, 100, 40, 60), 2: (9, 9, 0, 900, 50, 200)})])
+    rows = rows_of(
+        [program(stats={0: (3, 2, 1, 100, 40, 60, 80), 2: (9, 9, 0, 900, 50, 200, 300)})]
+    )
     assert shown(rows) == [
         ("prog", "libc.so.6", "free", 9),
         ("prog", "libc.so.6", "malloc", 3),
     ]
     free, malloc = rows
+    assert (free.self_ns, malloc.self_ns) == (150, 40)
     assert (free.total_ns, free.min_ns, free.max_ns, free.errors) == (450, 25, 100, 0)
     assert (malloc.total_ns, malloc.returns, malloc.errors) == (50, 2, 1)
 
 
 def test_what_is_not_known_is_none() -> None:
-    rows = rows_of([program(stats={3: (1, 1, 0, 10, 10, 10), 4: (2, 0, 0, 0, 0, 0)})])
+    rows = rows_of([program(stats={3: (1, 1, 0, 10, 10, 10, 10), 4: (2, 0, 0, 0, 0, 0, 0)})])
     odd, never = rows
     assert (odd.callee, odd.errors, odd.total_ns) == ("", None, 5)
     assert (never.total_ns, never.min_ns, never.max_ns, never.errors) == (None, None, None, None)
@@ -93,11 +103,39 @@ def test_what_is_not_known_is_none() -> None:
 
 def test_rows_of_one_function_are_merged() -> None:
     rows = by_function(
-        rows_of([program(stats={0: (3, 2, 1, 100, 40, 60), 1: (1, 1, 0, 30, 30, 30)})])
+        rows_of([program(stats={0: (3, 2, 1, 100, 40, 60, 90), 1: (1, 1, 0, 30, 30, 30, 30)})])
     )
     assert shown(rows) == [("", "", "malloc", 4)]
     assert (rows[0].total_ns, rows[0].min_ns, rows[0].max_ns) == (65, 15, 30)
-    assert (rows[0].returns, rows[0].errors) == (3, 1)
+    assert (rows[0].returns, rows[0].errors, rows[0].self_ns) == (3, 1, 60)
+
+
+def test_what_an_older_recording_does_not_say_is_not_known() -> None:
+    stats: Stats = {0: (3, 3, 0, 90, 20, 40, None), 2: (1, 1, 0, 30, 30, 30, 30)}
+    rows = rows_of([program(stats=stats)])
+    assert {row.symbol: row.self_ns for row in rows} == {"malloc": None, "free": 15}
+    assert by_image(rows)[0].self_ns is None
+
+
+def test_rows_are_merged_by_caller_and_by_image() -> None:
+    rows = rows_of([program(counts={0: 3, 1: 2, 2: 9, 3: 1})])
+    assert shown(by_caller(rows)) == [
+        ("prog", "", "free", 9),
+        ("prog", "", "malloc", 3),
+        ("libc.so.6", "", "malloc", 2),
+        ("prog", "", "odd", 1),
+    ]
+    assert shown(by_image(rows)) == [("", "libc.so.6", "", 14), ("", "", "", 1)]
+
+
+def test_durations_of_merged_rows_are_added() -> None:
+    first, second = (
+        program(stats={0: (2, 2, 0, 100, 40, 60, 100)}),
+        program(stats={0: (1, 1, 0, 50, 50, 50, 50)}),
+    )
+    first.durations, second.durations = {0: {3: 1, 4: 1}}, {0: {4: 1}}
+    (row,) = rows_of([first, second])
+    assert row.durations == {3: 1, 4: 2}
 
 
 def test_programs_are_taken_together() -> None:

@@ -286,11 +286,19 @@ def test_a_recording_is_named_with_what_to_type_next() -> None:
     assert "recording: run.sosr; show it: soscope report run.sosr" in lines
 
 
-@pytest.mark.parametrize(("hooked", "said"), [(0, False), (7, True)])
-def test_times_that_overlap_are_explained(hooked: int, said: bool) -> None:
+def test_what_taking_times_has_cost_is_said_beside_what_the_calls_took() -> None:
     made = outcome()
-    images = [IMAGES[0], image(1, "libc.so.6", hooked, 40)]
-    made.programs = [
-        TraceProgramOutcome(0, "/bin/cat", images, [slot("open")], stats={0: (2, 2, 0, 9, 4, 5)})
-    ]
-    assert any("nested" in line for line in notes(made, Display())) == said
+    timed = TraceProgramOutcome(
+        0, "/bin/cat", [IMAGES[0]], [slot("open")], ns_per_tick=0.5, call_ticks=60,
+        stats={0: (900, 800, 0, 900_000, 4, 5000, 480_000)},
+    )  # fmt: skip
+    made.programs = [timed]
+    (line,) = [line for line in notes(made, Display()) if "cost" in line]
+    assert line.startswith("-c cost about 30 ns a call, 24 us in all, 10 % of what they took")
+    timed.ns_per_tick = 50.0
+    timed.stats = {0: (1, 1, 0, 1 << 30, 1, 1 << 30, 1 << 30)}
+    (line,) = [line for line in notes(made, Display()) if "cost" in line]
+    assert "3 us in all, less than 0.1 % of what" in line
+    timed.call_ticks = 0  # an agent that could not measure it
+    assert not [line for line in notes(made, Display()) if "cost" in line]
+    assert not notes(made, Display(quiet=True))

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A table that is made of recorded calls: what `-C` shows at the end, and `-c --histogram`."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+
+from soscope.cli import listeners
+from soscope.errors import RecordingError, SoscopeError
+from soscope.instruments.trace.listener import Listener
+from soscope.instruments.trace.outcome import TraceOutcome
+from soscope.instruments.trace.replay import Replay
+from soscope.instruments.trace.run import run_trace
+from soscope.instruments.trace.settings import MODE_SUMMARY
+from soscope.options.trace import TraceOptions
+from soscope.report.output import Output
+from soscope.report.trace.display import Display
+from soscope.report.trace.tablesettings import TableSettings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.instruments.trace.choice import Choice
+
+
+def run_with_table(
+    options: TraceOptions,
+    listener: Listener,
+    output: Output,
+    tell: Callable[[str], None] | None,
+) -> TraceOutcome:
+    """Trace as `run_trace` does, with a recording; write the table of its calls at the end.
+
+    Without --record it is one in a directory for temporary files, which is deleted.
+    """
+    settings = options.settings
+    if settings.record is not None:
+        outcome = run_trace(settings, listener, output, tell)
+        _add_table(settings.record, outcome, options, output)
+        return outcome
+    try:
+        directory = tempfile.TemporaryDirectory(prefix="soscope-")
+    except OSError as error:
+        reason = (error.strerror or "").lower()
+        raise RecordingError(f"no room for the calls of the table: {reason}") from error
+    with directory as place:
+        settings.record = os.path.join(place, "run.sosr")
+        outcome = run_trace(settings, listener, output, tell)
+        outcome.record = None
+        _add_table(settings.record, outcome, options, output)
+    return outcome
+
+
+def _add_table(path: str, outcome: TraceOutcome, options: TraceOptions, output: Output) -> None:
+    """Write the table; nothing that is wrong with the recording changes how the trace ends."""
+    try:
+        reduced = summarize(
+            path,
+            output,
+            options.display,
+            options.table,
+            json=options.json,
+            choice=options.choice,
+        )
+    except SoscopeError as error:
+        outcome.remarks.append(f"no table of the calls: {error.message}")
+        return
+    if outcome.calls is None:
+        outcome.calls = sum(
+            cell[0] for program in reduced.programs for cell in (program.stats or {}).values()
+        )
+
+
+def summarize(
+    path: str,
+    output: Output,
+    display: Display,
+    table: TableSettings,
+    *,
+    json: bool,
+    choice: Choice | None = None,
+) -> TraceOutcome:
+    """Write the table of a recording's calls; return its outcome. Raises RecordingError.
+
+    `choice` says which of the calls.
+    """
+    replay = Replay(path)
+    choice = listeners.with_descriptors(choice, display, live=False)
+    try:
+        listener = listeners.make(MODE_SUMMARY, output, display, json=json, table=table)
+        return replay.summarize(listener, choice=choice, durations=table.needs_durations)
+    finally:
+        replay.close()

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is added up of the calls through one slot."""
+
+from __future__ import annotations
+
+# (calls, returns, errors, total, min, max, self). Of the returns: `total` is all their time,
+# `self` what of it no nested call of the same thread took that was seen, too; None: not known.
+# In ticks or nanoseconds, as whoever hands them over says.
+Cell = tuple[int, int, int, int, int, int, int | None]
+Stats = dict[int, Cell]  # by slot
+
+
+def add(cell: Cell | None, other: Cell) -> Cell:
+    """Add two cells; who has no returns has no shortest call either."""
+    if cell is None or not any(cell):
+        return other
+    calls, returns, errors, total, least, most, own = cell
+    if returns and other[1]:
+        least = min(least, other[4])
+    elif other[1]:
+        least = other[4]
+    return (
+        calls + other[0],
+        returns + other[1],
+        errors + other[2],
+        total + other[3],
+        least,
+        max(most, other[5]),
+        None if own is None or other[6] is None else own + other[6],
+    )

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of the table of `-c`: `soscope trace` and `soscope report` take the same."""
+
+from __future__ import annotations
+
+from soscope.errors import UsageError
+from soscope.options.table import FLAG, VALUE, Option, Values
+from soscope.options.units import parse_count
+from soscope.report.trace import tablesettings as names
+from soscope.report.trace.tablesettings import TableSettings
+
+_GROUP = "the table of -c"
+
+
+def parse_column(word: str) -> str:
+    """Return the column that a word names. Raises UsageError."""
+    name = names.ALIASES.get(word.lower(), word.lower())
+    if name not in names.COLUMNS:
+        raise UsageError(
+            f"'{word}' is no column of the table", hint=f"there are {', '.join(names.COLUMNS)}"
+        )
+    return name
+
+
+def parse_columns(words: str) -> tuple[str, ...]:
+    """Return the columns that words with commas between them name. Raises UsageError."""
+    columns = tuple(parse_column(word.strip()) for word in words.split(","))
+    for column in columns:
+        if columns.count(column) > 1:
+            raise UsageError(f"the column {column} is named twice")
+    return columns
+
+
+def _parse_top(word: str) -> int:
+    """Return a number of rows. Raises UsageError."""
+    count = parse_count(word)
+    if not count:
+        raise UsageError("a table has a row at least")
+    return count
+
+
+SUMMARY = [
+    Option(
+        "--sort",
+        dest="sort",
+        kind=VALUE,
+        metavar="KEY",
+        convert=parse_column,
+        group=_GROUP,
+        help="order of the rows: seconds (usual), total, calls, errors, min, max, name, …",
+    ),
+    Option(
+        "--by",
+        dest="by",
+        kind=VALUE,
+        metavar="WHAT",
+        choices=names.GROUPS,
+        group=_GROUP,
+        help="a row for each symbol, image that is called, or caller and symbol",
+    ),
+    Option(
+        "-U",
+        "--columns",
+        dest="columns",
+        kind=VALUE,
+        metavar="COLUMNS",
+        default=(),
+        convert=parse_columns,
+        group=_GROUP,
+        help="these columns in this order: -U calls,p99,name",
+    ),
+    Option(
+        "--top",
+        dest="top",
+        kind=VALUE,
+        metavar="N",
+        convert=_parse_top,
+        group=_GROUP,
+        help="the first N rows, and one for the rest",
+    ),
+    Option(
+        "--inclusive",
+        dest="inclusive",
+        kind=FLAG,
+        group=_GROUP,
+        help="times with those of nested calls, as ltrace has them",
+    ),
+    Option(
+        "--histogram",
+        dest="histogram",
+        kind=FLAG,
+        group=_GROUP,
+        help="how many calls took how long, and percentiles",
+    ),
+]
+
+
+def table_from(values: Values) -> TableSettings:
+    """Return what the options of the table say."""
+    return TableSettings(
+        sort=values.sort or "",
+        by=values.by or "",
+        columns=values.columns,
+        top=values.top,
+        inclusive=values.inclusive,
+        histogram=values.histogram,
+    )
+
+
+def given(values: Values) -> str | None:
+    """Return the first option of the table that was given; None: none was."""
+    for option in SUMMARY:
+        if getattr(values, option.dest) != option.default:
+            return option.flags[-1]
+    return None

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the table of `-c` is to be shown: rows, order and columns, which trace and report share."""
+
+from __future__ import annotations
+
+BY_SYMBOL, BY_IMAGE, BY_CALLER = "symbol", "image", "caller"
+GROUPS = (BY_SYMBOL, BY_IMAGE, BY_CALLER)
+
+TIME, SECONDS, USECS, CALLS, ERRORS = "time", "seconds", "usecs", "calls", "errors"
+TOTAL, MIN, MAX, CALLER, CALLEE, NAME = "total", "min", "max", "caller", "callee", "name"
+P50, P90, P99 = "p50", "p90", "p99"
+RATIO = "ratio"
+PERCENTILES = {P50: 50, P90: 90, P99: 99}
+TIMES = (TIME, SECONDS, USECS)  # of the calls themselves, or with what they call
+COLUMNS = (TIME, SECONDS, USECS, CALLS, RATIO, ERRORS, TOTAL, MIN, P50, P90, P99, MAX, CALLER,
+           CALLEE, NAME)  # fmt: skip
+
+# Names that strace's users know, and the titles of the columns.
+ALIASES = {
+    "% time": TIME,
+    "time-percent": TIME,
+    "self": SECONDS,
+    "total-time": SECONDS,
+    "total_time": SECONDS,
+    "usecs/call": USECS,
+    "avg-time": USECS,
+    "avg_time": USECS,
+    "count": CALLS,
+    "error": ERRORS,
+    "min-time": MIN,
+    "min_time": MIN,
+    "shortest": MIN,
+    "max-time": MAX,
+    "max_time": MAX,
+    "longest": MAX,
+    "image": CALLEE,
+    "function": NAME,
+    "symbol": NAME,
+    "syscall": NAME,
+}
+
+
+class TableSettings:
+    """How to show a table.
+
+    `sort` is a column, "" for the usual order. `by` is one of GROUPS, "" for a row for each
+    function, or for each pair of images where all callers were asked for. `columns` are those to
+    show, in their order; (): the usual ones. `top`: so many rows, and one for the rest; None: all.
+    `inclusive`: times contain those of nested calls. `histogram`: how many calls took how long.
+    """
+
+    __slots__ = ("by", "columns", "histogram", "inclusive", "sort", "top")
+
+    def __init__(
+        self,
+        *,
+        sort: str = "",
+        by: str = "",
+        columns: tuple[str, ...] = (),
+        top: int | None = None,
+        inclusive: bool = False,
+        histogram: bool = False,
+    ) -> None:
+        self.sort = sort
+        self.by = by
+        self.columns = columns
+        self.top = top
+        self.inclusive = inclusive
+        self.histogram = histogram
+
+    @property
+    def needs_durations(self) -> bool:
+        """Say whether it takes the duration of each single call."""
+        return self.histogram or any(name in PERCENTILES for name in (*self.columns, self.sort))
