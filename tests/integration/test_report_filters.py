@@ -222,6 +222,12 @@ def test_what_cannot_be_chosen_is_said_before_the_command_runs(
     assert not (tmp_path / "ran").exists()
 
 
+def test_a_table_of_chosen_calls_says_what_its_times_are(recording: Path) -> None:
+    said = "times are those of whole calls"
+    assert said in run([*REPORT[:-1], "-c", "-Z", os.fspath(recording)]).stderr
+    assert said not in run([*REPORT[:-1], "-c", "-e", "str*", os.fspath(recording)]).stderr
+
+
 def test_a_name_that_no_call_has_is_said(recording: Path) -> None:
     for more in ([], ["-c"]):
         done = run([*REPORT[:-1], *more, "--where", "sise > 3", os.fspath(recording)])

@@ -124,6 +124,9 @@ class Replay:
             chosen.end(ended)
             stats, shown, remarks = sums.stats(), chosen.shown, ended.remarks
             spent = sums.durations() if durations else None
+            remarks.append(
+                "times are those of whole calls: what calls inside of chosen ones took belongs to them"
+            )
         outcome = self._outcome(calls, choice, stats, spent)
         outcome.remarks += remarks
         if choice is not None:
