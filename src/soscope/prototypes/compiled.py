@@ -72,6 +72,8 @@ class Compiled:
 class Rows:
     """The rows of all functions by number, each read when it is asked for: a run prints few.
 
+    >>> import marshal
+    >>> from soscope.prototypes.compiled import Rows
     >>> Rows([marshal.dumps(("f",))])[0]
     ('f',)
     """
