@@ -125,7 +125,7 @@ class Replay:
             stats, shown, remarks = sums.stats(), chosen.shown, ended.remarks
             spent = sums.durations() if durations else None
             remarks.append(
-                "times are those of whole calls: what calls inside of chosen ones took belongs to them"
+                "times are those of whole calls: what calls inside of them took belongs to them"
             )
         outcome = self._outcome(calls, choice, stats, spent)
         outcome.remarks += remarks
