@@ -24,15 +24,24 @@
 struct sosc_control *sosc_control;
 uint64_t sosc_base;
 
+enum { FEW_PAGES = 4 };
+
+// The file has each page many times, so that few mappings do. A page that is used brings up to 15
+// neighbours of its mapping into memory: the first trampolines, and the last, which most programs use
+// alone, are in small ones.
 static long map_pages(const struct sosc_start *start, uint64_t at, uint64_t size, uint64_t offset)
 {
 	const uint64_t piece = (uint64_t)SOSC_BLOB_REPEAT * SOSC_PAGE;
+	const uint64_t few = (uint64_t)FEW_PAGES * SOSC_PAGE;
 
-	for (uint64_t done = 0; done < size; done += piece) {
-		void *map = sosc_mmap((void *)(start->base + at + done), piece,
-				      PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED,
-				      start->blob_fd, offset);
+	for (uint64_t done = 0, part; done < size; done += part) {
+		void *map;
 
+		part = done == 0 || done == size - few ? few :
+		       done + piece >= size	       ? size - few - done :
+							 piece - done % piece;
+		map = sosc_mmap((void *)(start->base + at + done), part, PROT_READ | PROT_EXEC,
+				MAP_PRIVATE | MAP_FIXED, start->blob_fd, offset);
 		if (sosc_mmap_failed(map))
 			return (long)map;
 	}

@@ -9,6 +9,10 @@ from soscope.report.output import Output
 from soscope.report.trace.display import Display
 from soscope.report.trace.tablesettings import TableSettings
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.instruments.trace.choice import Choice
+
 
 def make(
     mode: str,
@@ -42,3 +46,20 @@ def make(
     from soscope.report.trace.text import TextListener
 
     return TextListener(output, display)
+
+
+def with_descriptors(choice: Choice | None, display: Display, *, live: bool) -> Choice | None:
+    """Return a choice with what descriptors are of, where -y or -P asks for that.
+
+    `live`: the processes can be looked at.
+    """
+    if not display.paths and (choice is None or not choice.paths):
+        return choice
+    from soscope.instruments.trace.choice import Choice
+    from soscope.instruments.trace.descriptors import Descriptors, of_process
+
+    choice = choice or Choice()
+    choice.descriptors = Descriptors(of_process if live else None)
+    if display.paths:
+        display.descriptors = choice.descriptors
+    return choice

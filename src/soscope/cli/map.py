@@ -57,9 +57,12 @@ def _show_process(options: MapOptions, pid: int) -> int:
 
 def _chooser(options: MapOptions) -> Chooses:
     """Return what says whether a slot was asked for. Raises UsageError."""
+    from soscope.prototypes import load
     from soscope.select.filter import chooses, compile_selection
 
-    selection = compile_selection(options.select, options.from_ or ["all"], options.to)
+    selection = compile_selection(
+        options.select, options.from_ or ["all"], options.to, sets=lambda: load().groups()
+    )
 
     def wanted(symbol: str, caller: LoadedImage, callee: LoadedImage | None) -> bool:
         return chooses(

@@ -108,9 +108,12 @@ def _chooser(options: MapOptions) -> _Chooses:
     if not options.is_filtered:
         return lambda *_: True
 
+    from soscope.prototypes import load
     from soscope.select.filter import chooses, compile_selection
 
-    selection = compile_selection(options.select, options.from_ or ["all"], options.to)
+    selection = compile_selection(
+        options.select, options.from_ or ["all"], options.to, sets=lambda: load().groups()
+    )
 
     def wanted(image: Image, slot: Slot) -> bool:
         callee = (slot.provider or "") if options.to else ""

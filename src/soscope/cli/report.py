@@ -32,6 +32,7 @@ def run(invocation: Invocation) -> int:
                 raise UsageError("-o names the recording itself")
             output.begin()
             mode = MODE_SUMMARY if options.summary else replay.mode
+            choice = listeners.with_descriptors(options.choice, options.display, live=False)
             both = options.both and mode == MODE_TRACE
             listener = listeners.make(
                 mode,
@@ -41,12 +42,25 @@ def run(invocation: Invocation) -> int:
                 injected=replay.injected,
                 table=options.table,
             )
+
+            def is_heard() -> bool:
+                return output.is_read
+
             if options.summary:
-                outcome = replay.summarize(listener, durations=options.table.needs_durations)
+                outcome = replay.summarize(
+                    listener, is_heard, choice, durations=options.table.needs_durations
+                )
             else:
-                outcome = replay.run(listener, lambda: output.is_open)
+                outcome = replay.run(listener, is_heard, choice)
             if both and output.is_open:
-                summarize(options.path, output, options.display, options.table, json=False)
+                summarize(
+                    options.path,
+                    output,
+                    options.display,
+                    options.table,
+                    json=False,
+                    choice=options.choice,
+                )
         finally:
             output.close()
     finally:

@@ -19,6 +19,10 @@ from soscope.report.output import Output
 from soscope.report.trace.display import Display
 from soscope.report.trace.tablesettings import TableSettings
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.instruments.trace.choice import Choice
+
 
 def run_with_table(
     options: TraceOptions,
@@ -51,7 +55,14 @@ def run_with_table(
 def _add_table(path: str, outcome: TraceOutcome, options: TraceOptions, output: Output) -> None:
     """Write the table; nothing that is wrong with the recording changes how the trace ends."""
     try:
-        reduced = summarize(path, output, options.display, options.table, json=options.json)
+        reduced = summarize(
+            path,
+            output,
+            options.display,
+            options.table,
+            json=options.json,
+            choice=options.choice,
+        )
     except SoscopeError as error:
         outcome.remarks.append(f"no table of the calls: {error.message}")
         return
@@ -62,12 +73,22 @@ def _add_table(path: str, outcome: TraceOutcome, options: TraceOptions, output: 
 
 
 def summarize(
-    path: str, output: Output, display: Display, table: TableSettings, *, json: bool
+    path: str,
+    output: Output,
+    display: Display,
+    table: TableSettings,
+    *,
+    json: bool,
+    choice: Choice | None = None,
 ) -> TraceOutcome:
-    """Write the table of a recording's calls; return its outcome. Raises RecordingError."""
+    """Write the table of a recording's calls; return its outcome. Raises RecordingError.
+
+    `choice` says which of the calls.
+    """
     replay = Replay(path)
+    choice = listeners.with_descriptors(choice, display, live=False)
     try:
         listener = listeners.make(MODE_SUMMARY, output, display, json=json, table=table)
-        return replay.summarize(listener, durations=table.needs_durations)
+        return replay.summarize(listener, choice=choice, durations=table.needs_durations)
     finally:
         replay.close()

@@ -79,6 +79,15 @@ def run(invocation: Invocation) -> int:
             options.settings.mode, output, options.display, json=options.json, table=options.table
         )
 
+    choice = listeners.with_descriptors(options.choice, options.display, live=True)
+
+    def chosen(listener: Listener) -> Listener:
+        if choice is None:
+            return listener
+        from soscope.instruments.trace.chosen import choose
+
+        return choose(listener, choice)
+
     early = Early()
     tell = None if options.display.quiet else early
     listener = Listener()
@@ -87,14 +96,14 @@ def run(invocation: Invocation) -> int:
     if options.separately and options.output is not None:
         from soscope.report.trace.separate import SeparateListener
 
-        listener = separate = SeparateListener(options.output, make)
+        separate = SeparateListener(options.output, make)
         outputs = separate.failed
-        outcome = run_trace(options.settings, listener, separate.destination, tell)
+        outcome = run_trace(options.settings, chosen(separate), separate.destination, tell)
     else:
         output = Output.open(options.output)
         outputs.append(output)
         if options.prints and (options.shows_both or not options.tables_calls):
-            listener = make(output)
+            listener = chosen(make(output))
         try:
             if options.prints and options.tables_calls:
                 from soscope.cli.tabled import run_with_table

@@ -19,9 +19,6 @@ _STDOUT = 1
 class WholeFile:
     """Written aside and renamed; `-` and what is no regular file is written as it comes.
 
-    >>> with WholeFile("run.folded") as file:
-    ...     file.write(b"a;b 1\\n")
-
     Raises UsageError where it would replace the file `not_over`, SoscopeError where it cannot be
     written, BrokenPipeError where nobody reads any more.
     """

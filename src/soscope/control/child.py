@@ -143,11 +143,13 @@ def _go_and_execute(
     argv: ctypes.Array[ctypes.c_char_p],
     envp: ctypes.Array[ctypes.c_char_p],
 ) -> int:
-    if command.cwd is not None:
-        try:
+    try:
+        if command.user is not None:
+            command.user.become()
+        if command.cwd is not None:
             os.chdir(command.cwd)
-        except OSError as error:
-            return error.errno or errno.ENOENT
+    except OSError as error:
+        return error.errno or errno.ENOENT
     return _execute(command, argv, envp)
 
 

@@ -18,6 +18,10 @@ from soscope.entry.isa import arch
 from soscope.errors import FormatError, LaunchError
 from soscope.proc import reasons, status
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.control.user import User
+
 _SHELL = b"/bin/sh"
 _DEFAULT_PATH = b"/bin:/usr/bin"  # confstr(_CS_PATH), for an environment without PATH
 _HEAD = 256  # the kernel looks no further for the interpreter of a script
@@ -33,7 +37,7 @@ class Command:
     behind it, where that is a loader.
     `reason` says why it takes no agent, None where it does; `is_by_loader`: its loader is told to
     start it. `is_text` marks a file without
-    `#!`, which the shell is to run.
+    `#!`, which the shell is to run. `user` is who runs it, None: who runs us.
     """
 
     __slots__ = (
@@ -45,16 +49,27 @@ class Command:
         "is_text",
         "program",
         "reason",
+        "user",
     )
 
     def __init__(
-        self, words: list[str], cwd: str | None = None, environ: dict[str, str] | None = None
+        self,
+        words: list[str],
+        cwd: str | None = None,
+        environ: dict[str, str] | None = None,
+        user: str | None = None,
     ) -> None:
         """Find the command, by the PATH of `environ` (None: ours), as it will be seen from `cwd`.
 
-        Raises LaunchError: not found, not executable, or `cwd` is no directory.
+        Raises LaunchError: not found, not executable, `cwd` is no directory, there is no such
+        `user`, or we may not be them.
         """
         self.arguments = [os.fsencode(word) for word in words]
+        self.user: User | None = None
+        if user is not None:
+            from soscope.control.user import User
+
+            self.user = User(user)
         self.cwd = None if cwd is None else os.fsencode(cwd)
         self.environ = environment.inherited() if environ is None else environment.packed(environ)
         place = self.cwd or b""

@@ -34,6 +34,7 @@ def launch(
     *,
     cwd: str | None = None,
     environ: dict[str, str] | None = None,
+    user: str | None = None,
     follow: bool = False,
     stay: bool = False,
     threads: bool = False,
@@ -49,13 +50,13 @@ def launch(
     signals (`threads`: those of all its threads), `ends` to see it before its memory is gone;
     `follow` also its children, and puts the
     agent into what they execute. It runs in directory `cwd` with the environment `environ`; None:
-    in ours, with what soscope was given.
+    in ours, with what soscope was given; as `user`, None: as us.
     From here on soscope's own signals are blocked in this thread, until `Target.leave`.
 
     Raises LaunchError where the command cannot be started, AgentError where there is no
     agent, and what `make_block` raises. `Target.run` has to be called next, from this thread.
     """
-    resolved = Command(command, cwd, environ)
+    resolved = Command(command, cwd, environ, user)
     outfit = _Outfit(resolved, make_block, agent, follow=follow)
     signals = Signals()
     try:

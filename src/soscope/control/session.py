@@ -239,6 +239,7 @@ class Session(SessionEvents):
             self._blocks.make,
             cwd=settings.cwd,
             environ=settings.environ,
+            user=settings.user,
             follow=settings.follow,
             stay=any(instrument.wants_signals for instrument in self._instruments),
             threads=any(instrument.wants_threads for instrument in self._instruments),

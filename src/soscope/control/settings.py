@@ -18,7 +18,7 @@ class SessionSettings:
     long, None: never. `buffer` is the size of the ring, `when_full` one of WHEN_FULL. `record` is
     the path of the recording to write, None: none is kept; `limit` is its size (None: no limit).
     `cwd` is the directory that the command runs in, None: ours; `environ` its environment, None:
-    the one that soscope was given.
+    the one that soscope was given. `user` is the name of who runs it, None: who runs soscope.
     """
 
     __slots__ = (
@@ -31,6 +31,7 @@ class SessionSettings:
         "limit",
         "pids",
         "record",
+        "user",
         "when_full",
     )
 
@@ -47,10 +48,12 @@ class SessionSettings:
         limit: int | None = None,
         cwd: str | None = None,
         environ: dict[str, str] | None = None,
+        user: str | None = None,
     ) -> None:
         self.command = command
         self.cwd = cwd
         self.environ = environ
+        self.user = user
         self.pids = pids or []
         self.follow = follow
         self.duration_ns = duration_ns

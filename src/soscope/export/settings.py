@@ -33,6 +33,7 @@ class ExportSettings:
 def format_of(path: str) -> str | None:
     """Return the format that a file's ending means; None where it means none.
 
+    >>> from soscope.export.settings import format_of
     >>> format_of("run.pftrace")
     'perfetto'
     """

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from soscope.options.table import COUNT, LIST, VALUE, Option, Values
 from soscope.options.units import parse_count
-from soscope.report.trace.display import TIME_EPOCH, Display
+from soscope.report.trace.display import COLOUR_AUTO, COLOURS, RESULT_COLUMN, TIME_EPOCH, Display
 
 _GROUP = "how to show them"
+_MOST_COLUMNS = 10_000
 
 DISPLAY = [
     Option(
@@ -17,6 +18,13 @@ DISPLAY = [
         kind=COUNT,
         group=_GROUP,
         help="begin lines with the time; -tt: with microseconds; -ttt: as seconds since 1970",
+    ),
+    Option(
+        "-r",
+        "--relative",
+        dest="relative",
+        group=_GROUP,
+        help="begin lines with the time since the one before",
     ),
     Option(
         "-T",
@@ -41,6 +49,55 @@ DISPLAY = [
         dest="no_demangle",
         group=_GROUP,
         help="names of C++ as they are linked",
+    ),
+    Option(
+        "-A",
+        "--elements",
+        dest="elements",
+        kind=VALUE,
+        metavar="N",
+        convert=parse_count,
+        group=_GROUP,
+        help="elements of an array to show (all that were kept)",
+    ),
+    Option(
+        "-n",
+        "--indent",
+        dest="indent",
+        kind=VALUE,
+        metavar="N",
+        default=0,
+        convert=parse_count,
+        group=_GROUP,
+        help="indent by N columns for each call that a call is inside of",
+    ),
+    Option(
+        "-a",
+        "--align",
+        dest="column",
+        kind=VALUE,
+        metavar="COLUMN",
+        default=RESULT_COLUMN,
+        convert=parse_count,
+        group=_GROUP,
+        help=f"where the equals sign stands ({RESULT_COLUMN})",
+    ),
+    Option(
+        "-i",
+        "--instruction-pointer",
+        dest="places",
+        group=_GROUP,
+        help="begin lines with where the call returns to: [image+0x1234]",
+    ),
+    Option(
+        "--color",
+        dest="colour",
+        kind=VALUE,
+        metavar="WHEN",
+        default=COLOUR_AUTO,
+        choices=COLOURS,
+        group=_GROUP,
+        help="colours: auto (on a terminal, without NO_COLOR), always, never",
     ),
     Option(
         "--json",
@@ -71,6 +128,15 @@ PROTOTYPES = Option(
     help="declarations in C of functions to be shown by (repeatable)",
 )
 
+PATHS = Option(
+    "-y",
+    "--decode-fds",
+    dest="show_paths",
+    kind=COUNT,
+    group=_GROUP,
+    help="what descriptors are of: 3</etc/hostname>",
+)
+
 DEBUG = Option("--debug", dest="debug", group="", help="show tracebacks of soscope's own errors")
 
 
@@ -78,8 +144,15 @@ def display_from(values: Values, *, several: bool = False) -> Display:
     """Return what the display options say; `several` processes are traced from the beginning."""
     return Display(
         time=min(values.time, TIME_EPOCH),
+        relative=values.relative,
         durations=values.durations,
         string_limit=values.string_limit,
+        elements=values.elements,
+        indent=min(values.indent, _MOST_COLUMNS),
+        column=min(values.column, _MOST_COLUMNS),
+        places=values.places,
+        paths=bool(getattr(values, PATHS.dest, 0)),
+        colour=values.colour,
         quiet=values.quiet,
         verbose=values.verbose,
         several=several,

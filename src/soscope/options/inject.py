@@ -84,7 +84,8 @@ examples:
 _GROUP = "which calls"
 _SHOWING = "how to show them"
 _SHARED = {
-    "debug", "time", "durations", "string_limit", "no_demangle", "quiet", "verbose", "output",
+    "debug", "time", "relative", "durations", "string_limit", "elements", "no_demangle", "indent",
+    "column", "places", "colour", "quiet", "verbose", "output",
     "prototypes", "record", "buffer", "limit", "when_full",
 }  # fmt: skip
 _PID = pids_option(group=_GROUP, about="a process that runs already; several: -p A -p B, -p A,B")

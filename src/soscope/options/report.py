@@ -4,12 +4,19 @@
 from __future__ import annotations
 
 from soscope.errors import UsageError
-from soscope.options.display import DEBUG, DISPLAY, PROTOTYPES, display_from
+from soscope.options.display import DEBUG, DISPLAY, PATHS, PROTOTYPES, display_from
+from soscope.options.filters import FILTERS, choice_from
+from soscope.options.process import parse_pid
+from soscope.options.selection import selection_options, understand
 from soscope.options.summary import SUMMARY, given, table_from
-from soscope.options.table import VALUE, Option
+from soscope.options.table import LIST, VALUE, Option
 from soscope.options.verb import Verb
 from soscope.report.trace.display import Display
 from soscope.report.trace.tablesettings import TableSettings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.instruments.trace.choice import Choice
 
 USAGE = "soscope report [options] FILE"
 
@@ -18,6 +25,7 @@ usage: {USAGE}
 
 Show a recording that soscope trace --record made, as the trace would have been.
 
+  -e EXPR  only these calls; also --from, -l, --pid, --since, --slower
   -c       a table of the functions, as soscope trace -c prints it
   -T       the time each call took
   -t       the time of each call; -tt with microseconds
@@ -43,11 +51,13 @@ exit status: 0 fine, 1 the recording is damaged or not complete, 2 wrong usage.
 class ReportOptions:
     """What `soscope report` was told: the file and how to show it.
 
-    `summary`: as a table, which `table` says more of; `both`: the calls, then the table.
+    `choice` says which calls are shown, None: all. `summary`: as a table, which `table` says more
+    of; `both`: the calls, then the table.
     """
 
     __slots__ = (
         "both",
+        "choice",
         "debug",
         "display",
         "json",
@@ -63,6 +73,7 @@ class ReportOptions:
         path: str,
         display: Display,
         *,
+        choice: Choice | None,
         summary: bool,
         both: bool,
         table: TableSettings,
@@ -73,6 +84,7 @@ class ReportOptions:
     ) -> None:
         self.path = path
         self.display = display
+        self.choice = choice
         self.summary = summary
         self.both = both
         self.table = table
@@ -100,8 +112,26 @@ OPTIONS = [
         rivals="mode",
         help="the calls, and behind them the table of -c",
     ),
+    *selection_options(
+        "which calls",
+        select="calls that this filter expression chooses (repeatable: one of them)",
+        from_="calls made by this image; all: every image",
+        to="calls to functions of this image",
+    ),
+    Option(
+        "-p",
+        "--pid",
+        dest="pids",
+        kind=LIST,
+        metavar="PID",
+        convert=parse_pid,
+        group="which calls",
+        help="calls of this process (repeatable)",
+    ),
+    *FILTERS,
     PROTOTYPES,
     *DISPLAY,
+    PATHS,
     *SUMMARY,
     Option(
         "-o",
@@ -125,6 +155,7 @@ VERB = Verb(
     argument=("FILE", "the recording"),
     least=1,
     most=1,
+    habits=True,
 )
 make_parser = VERB.make_parser
 
@@ -137,9 +168,19 @@ def parse(arguments: list[str]) -> ReportOptions:
             "-C and --json: calls are JSON Lines, and a table is one document",
             hint="--json for the calls, -c --json for the table",
         )
+    understand(values)
+    selection = None
+    if values.select or values.from_ or values.to:
+        from soscope.prototypes import load
+        from soscope.select.filter import compile_selection
+
+        selection = compile_selection(
+            values.select, values.from_, values.to, sets=lambda: load().groups()
+        )
     return ReportOptions(
         path,
         display_from(values),
+        choice=choice_from(values, selection=selection, pids=values.pids),
         summary=values.summary or (not values.both and given(values) is not None),
         both=values.both,
         table=table_from(values),

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.options.table import LIST, Option
+from soscope.options.table import LIST, Option, Values
 
 
 def selection_options(
@@ -31,3 +31,12 @@ def selection_options(
             help=to,
         ),
     )
+
+
+def understand(values: Values) -> None:
+    """Take arguments of -e that are strace's for what they mean. Raises UsageError."""
+    if any("=" in word or word.startswith("!") for word in values.select):
+        from soscope.options import stracewords
+
+        if stracewords.are_in(values.select):
+            stracewords.translate(values)

@@ -98,6 +98,8 @@ class Values:
 
         def __getattr__(self, name: str) -> Any: ...
 
+        def __setattr__(self, name: str, value: Any) -> None: ...
+
     def take(self, option: Option, word: str | None) -> None:
         """Take one option that was given, with its word if it takes one."""
         if word is not None:
@@ -198,6 +200,17 @@ def names(options: list[Option], words: list[str], wanted: Option) -> bool:
         if any(flag in wanted.flags for flag in flags):
             return True
     return False
+
+
+def unknown(options: list[Option], words: list[str]) -> list[str]:
+    """Return the flags in front of the first word that is none which no option has."""
+    known = {flag for option in options for flag in option.flags}
+    flags: list[str] = []
+    for some, _ in _pieces(options, words):
+        if not some:
+            break
+        flags += [flag for flag in some if flag not in known and flag not in ("-h", "--help")]
+    return flags
 
 
 def _pieces(options: list[Option], words: list[str]) -> Iterator[tuple[list[str], list[str]]]:

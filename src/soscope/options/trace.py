@@ -3,19 +3,26 @@
 
 from __future__ import annotations
 
+import os
+
 from soscope.control import settings as session
 from soscope.errors import UsageError
 from soscope.instruments.trace import settings
 from soscope.instruments.trace.settings import TraceSettings
-from soscope.options.display import DEBUG, DISPLAY, PROTOTYPES, display_from
+from soscope.options.display import DEBUG, DISPLAY, PATHS, PROTOTYPES, display_from
+from soscope.options.filters import FILTERS, asked_of_calls, choice_from
 from soscope.options.process import pids_option
-from soscope.options.selection import selection_options
+from soscope.options.selection import selection_options, understand
 from soscope.options.summary import SUMMARY, given, table_from
-from soscope.options.table import COUNT, VALUE, Option, Values, names
+from soscope.options.table import COUNT, LIST, VALUE, Option, Values, names
 from soscope.options.units import parse_duration, parse_size, size_text
 from soscope.options.verb import CommandVerb
 from soscope.report.trace.display import Display
 from soscope.report.trace.tablesettings import TableSettings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.instruments.trace.choice import Choice
 
 USAGE = "soscope trace [options] {[--] COMMAND [ARGUMENT...] | -p PID}"
 
@@ -31,6 +38,7 @@ Run COMMAND and show the calls it makes into shared libraries; -p: of a process.
   -l IMAGE      calls into this image
   -c            count: calls, errors and time by function
   -T            the time each call took
+  -Z            failed calls alone; also --slower 1ms, --where 'size > 1MiB'
   -f            follow children
   -o FILE       write to FILE
 
@@ -56,7 +64,12 @@ EXPR is ltrace's filter expression: rules [+-]SYMBOL@CALLER one after the other;
 one that matches a call decides. Patterns are globs on the whole name, or POSIX basic
 regular expressions between slashes; a comma separates rules like a plus. Behind the @
 stands the image that CALLS (MAIN is the program); -l names the image that is called.
+%mem, %file, %net, %string, %thread, %process, %dl, %time and %signal are sets of functions.
 Without -e, --from and -l, the calls of the program itself are shown.
+
+CONDITION compares the arguments of a call (by their names in its declaration, or arg1,
+arg2...), ret, errno, failed, duration, symbol, caller, callee, pid, tid and depth, with
+numbers, 'texts' and CONSTANTS, by < <= > >= == != ~ !~ &; and, or, not join such tests.
 
 IMAGE is a glob on the soname (or the file name, where there is none), a path, a /regex/,
 MAIN or all. SIZE takes k, M, G and KiB, MiB, GiB (1024), kB, MB, GB (1000). TIME takes
@@ -69,8 +82,19 @@ examples:
   soscope trace ls                                  what ls calls
   soscope trace -c --from all -- python3 -c 'import json'
   soscope trace -e 'malloc,free-@libc.so*' -- prog  but not libc's own
+  soscope trace -e %file -y --slower 1ms -p 4711    slow calls about files
   soscope trace --record run.sosr -- prog           then: soscope report run.sosr
 """
+
+
+def parse_variable(text: str) -> str:
+    """Return a variable as it is. Raises UsageError for one without a name."""
+    if not text.partition("=")[0]:
+        raise UsageError(f"'{text}' names no variable", hint="for example LANG=C")
+    return text
+
+
+_KEPT_OF_PATHS = 256  # bytes: -y shows what was opened whole, whatever -s says
 
 
 class TraceOptions:
@@ -80,10 +104,12 @@ class TraceOptions:
     of -o (None: standard error), `json` asks for JSON, `prints` says whether anything but
     notes is to be printed: --record alone prints nothing. `explain` is a function to be told
     of, None: the command is to be traced. `separately`: each process has a file of its own.
-    `table` is for the table of -c; `shows_both`: the calls are shown before it (-C).
+    `choice` says which of the calls are printed, None: all. `table` is for the table of -c;
+    `shows_both`: the calls are shown before it (-C).
     """
 
     __slots__ = (
+        "choice",
         "display",
         "explain",
         "json",
@@ -100,6 +126,7 @@ class TraceOptions:
         trace: TraceSettings,
         display: Display,
         *,
+        choice: Choice | None,
         output: str | None,
         explain: str | None,
         json: bool,
@@ -110,6 +137,7 @@ class TraceOptions:
     ) -> None:
         self.settings = trace
         self.display = display
+        self.choice = choice
         self.output = output
         self.explain = explain
         self.json = json
@@ -128,6 +156,7 @@ class TraceOptions:
 _WHICH = "which calls"
 _WHAT = "what to keep of them"
 _WHERE = "where to"
+_COMMAND = "the command"
 
 _PID = pids_option(
     group=_WHICH,
@@ -182,6 +211,25 @@ OPTIONS = [
         help="no results and durations: half the cost",
     ),
     Option(
+        "-E",
+        "--env",
+        dest="environ",
+        kind=LIST,
+        metavar="VAR=VALUE",
+        convert=parse_variable,
+        group=_COMMAND,
+        help="a variable of the command's environment; VAR alone: without it (repeatable)",
+    ),
+    Option(
+        "-u",
+        "--user",
+        dest="user",
+        kind=VALUE,
+        metavar="USER",
+        group=_COMMAND,
+        help="run the command as this user, with all their groups",
+    ),
+    Option(
         "--duration",
         dest="duration",
         kind=VALUE,
@@ -190,6 +238,7 @@ OPTIONS = [
         group=_WHAT,
         help="stop recording after TIME; the command goes on",
     ),
+    *FILTERS,
     PROTOTYPES,
     Option(
         "--explain",
@@ -200,6 +249,7 @@ OPTIONS = [
         help="print what is known of a function, and from where; run nothing",
     ),
     *DISPLAY,
+    PATHS,
     *SUMMARY,
     Option(
         "-o",
@@ -251,7 +301,13 @@ OPTIONS = [
 
 
 VERB = CommandVerb(
-    "trace", OPTIONS, usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG
+    "trace",
+    OPTIONS,
+    usage=USAGE,
+    short=SHORT,
+    description=DESCRIPTION,
+    epilog=EPILOG,
+    habits=True,
 )
 make_parser = VERB.make_parser
 
@@ -259,10 +315,17 @@ make_parser = VERB.make_parser
 def parse(arguments: list[str]) -> TraceOptions:
     """Parse the words behind `soscope trace`. Raises UsageError, or SystemExit for help."""
     values, command = VERB.read(arguments)
+    understand(values)
     pids = [pid for some in values.pids for pid in some]
     if values.explain is None or (pids and command):
         check_target(pids, command, usage=USAGE)
     check_sizes(values)
+    _check_output(values.output)
+    if pids and (values.environ or values.user is not None):
+        raise UsageError(
+            f"{'-E' if values.environ else '-u'} is for a command:"
+            " a process that runs has its environment and user already"
+        )
     table = table_from(values)
     check_table(values)
     mode = settings.MODE_TRACE
@@ -274,6 +337,7 @@ def parse(arguments: list[str]) -> TraceOptions:
     if separately:
         _check_separate(values.output, tables=values.summary or values.both or values.count_only)
     prints = values.record is None or values.output is not None
+    _check_filters(asked_of_calls(values), mode, prints=prints)
     return TraceOptions(
         TraceSettings(
             command,
@@ -283,7 +347,7 @@ def parse(arguments: list[str]) -> TraceOptions:
             mode=mode,
             follow=bool(values.follow),
             entry_only=values.entry_only,
-            string_limit=values.string_limit,
+            string_limit=_kept_of_strings(values),
             prototypes=values.prototypes,
             duration_ns=values.duration,
             buffer=values.buffer,
@@ -291,10 +355,13 @@ def parse(arguments: list[str]) -> TraceOptions:
             when_full=values.when_full or ("drop" if pids else "block"),
             record=values.record,
             pids=pids,
+            environ=_environment(values.environ) if values.environ else None,
+            user=values.user,
             wants_events=prints and mode == settings.MODE_TRACE and not values.summary,
             debug=values.debug,
         ),
         display_from(values, several=len(pids) > 1),
+        choice=choice_from(values),
         output=values.output,
         explain=values.explain,
         json=values.json,
@@ -318,6 +385,57 @@ def check_target(pids: list[int], command: list[str], *, usage: str) -> None:
         return
     if command:
         raise UsageError("-p PID and a command are two things to trace", hint=f"usage: {usage}")
+
+
+def _check_output(output: str | None) -> None:
+    """Refuse what strace would take for a command."""
+    if output is not None and output[:1] in ("|", "!"):
+        raise UsageError(
+            f"-o '{output}' starts no command, as it does in strace",
+            hint=f"-o /dev/fd/3 ... 3> >({output[1:]}); a file that is called so: -o './{output}'",
+        )
+
+
+def _environment(changes: list[str]) -> dict[str, str]:
+    """Return our environment with changes: VAR=VALUE sets, VAR takes out."""
+    from soscope.control.environment import inherited
+
+    environ: dict[str, str] = {}
+    for entry in inherited():
+        name, equals, value = os.fsdecode(entry).partition("=")
+        if equals:
+            environ.setdefault(name, value)
+    for change in changes:
+        name, equals, value = change.partition("=")
+        environ.pop(name, None)
+        if equals:
+            environ[name] = value
+    return environ
+
+
+def _kept_of_strings(values: Values) -> int:
+    """Return how many bytes of a string are kept: enough to know the paths of -P and -y."""
+    longest = max((len(os.fsencode(path)) for path in values.paths), default=0)
+    needed = min(longest + 1, settings.MOST_STRING_LIMIT) if longest else 0
+    return max(int(values.string_limit), needed, _KEPT_OF_PATHS if values.show_paths else 0)
+
+
+def _check_filters(flags: list[str], mode: str, *, prints: bool) -> None:
+    """Make sure that what chooses among calls has calls to choose from."""
+    if not flags:
+        return
+    shown = " ".join(flags)
+    if mode != settings.MODE_TRACE:
+        option = "-c" if mode == settings.MODE_SUMMARY else "--count-only"
+        raise UsageError(
+            f"{shown}: {option} adds up in the program, where no call is looked at by itself",
+            hint=f"trace --record FILE, then: soscope report -c {shown} ... FILE",
+        )
+    if not prints:
+        raise UsageError(
+            f"{shown}: a recording keeps all calls, and nothing is printed",
+            hint=f"give it to soscope report, or print as well: -o FILE with {shown} ...",
+        )
 
 
 def check_table(values: Values) -> None:

@@ -6,7 +6,7 @@ Options may stand anywhere, except where a verb runs a command: there they end a
 
 from __future__ import annotations
 
-from soscope.options.table import Option, Values, joined, permuted, scan
+from soscope.options.table import Option, Values, joined, permuted, scan, unknown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # argparse is for help and mistakes
@@ -20,13 +20,15 @@ class Verb:
 
     `short` is what -h prints, `description` and `epilog` stand around the options in --help.
     `argument` is (name in the help, what the help says of it), None where the verb takes
-    options alone; `least` and `most` are how many of it there may be, None: any number.
+    options alone; `least` and `most` are how many of it there may be, None: any number. `habits`:
+    options of ltrace and strace that it has not get a sentence each.
     """
 
     __slots__ = (
         "argument",
         "description",
         "epilog",
+        "habits",
         "least",
         "most",
         "name",
@@ -47,6 +49,7 @@ class Verb:
         argument: tuple[str, str] | None = None,
         least: int = 0,
         most: int | None = 0,
+        habits: bool = False,
     ) -> None:
         self.name = name
         self.options = options
@@ -55,6 +58,7 @@ class Verb:
         self.description = description
         self.epilog = epilog
         self.argument = argument
+        self.habits = habits
         self.least = least
         self.most = most
 
@@ -94,11 +98,23 @@ class Verb:
             if self.least <= count and (self.most is None or count <= self.most):
                 return scanned
         values = Values(self.options)
+        self._explain_habits(ordered)
         self.make_parser().parse_args(joined(self.options, ordered), values)
         positional: str | list[str] | None = getattr(values, "arguments", None)
         if isinstance(positional, list):
             return values, positional
         return values, [] if positional is None else [positional]
+
+    def _explain_habits(self, words: list[str]) -> None:
+        """Raise UsageError for the first option that people know from elsewhere."""
+        if not self.habits:
+            return
+        from soscope.options.habits import explained
+
+        for flag in unknown(self.options, words):
+            error = explained(flag, self.name)
+            if error is not None:
+                raise error
 
 
 class CommandVerb(Verb):
@@ -115,6 +131,7 @@ class CommandVerb(Verb):
         short: str,
         description: str,
         epilog: str,
+        habits: bool = False,
     ) -> None:
         super().__init__(
             name,
@@ -124,6 +141,7 @@ class CommandVerb(Verb):
             description=description,
             epilog=epilog,
             most=None,
+            habits=habits,
         )
 
     def make_parser(self) -> VerbParser:
@@ -144,6 +162,7 @@ class CommandVerb(Verb):
     def read_slowly(self, words: list[str]) -> tuple[Values, list[str]]:
         """Read as `read`, with argparse, which prints help and knows what is wrong."""
         values = Values(self.options)
+        self._explain_habits(words)
         self.make_parser().parse_args(joined(self.options, words), values)
         command: list[str] = values.command
         if command[:1] == ["--"]:  # REMAINDER keeps the one that ends the options

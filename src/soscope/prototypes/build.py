@@ -11,7 +11,7 @@ import os
 import sys
 
 from soscope.errors import FormatError
-from soscope.prototypes import failures, pack, records, table
+from soscope.prototypes import failures, groups, pack, records, table
 from soscope.prototypes.capture import CapturePrograms
 from soscope.prototypes.constants import ConstantSets
 from soscope.prototypes.describe import Description
@@ -20,6 +20,7 @@ from soscope.prototypes.parser import Declarations
 from soscope.prototypes.row import AutomatonParts, Details
 from soscope.prototypes.special import Special
 from soscope.select.automaton import Automaton, compile_bre
+from soscope.select.listed import compile_names
 from soscope.wire import layout
 
 # These come first, in this order: the others use what they declare.
@@ -68,7 +69,13 @@ def compile_directory(directory: str) -> bytes:
         table.build(known, globs, arguments=False, exits=False),
     )
     preamble = "\n".join(_text(directory, name) for name in _FIRST)
-    return pack.packed(tables, tuple(map(_parts, automata.values())), details, preamble)
+    return pack.packed(
+        tables,
+        tuple(map(_parts, automata.values())),
+        details,
+        _groups(directory, known),
+        preamble,
+    )
 
 
 def read_declarations(directory: str) -> Declarations:
@@ -136,6 +143,22 @@ def _failures(directory: str, known: list[table.Known]) -> dict[str, failures.Li
     for name in listed.keys() - {function.name for function in known}:
         raise FormatError(f"{file}: '{name}' is declared nowhere", field=name)
     return listed
+
+
+def _groups(directory: str, known: list[table.Known]) -> dict[str, AutomatonParts]:
+    """Compile the sets of groups.txt."""
+    declared = {function.name: function.prototype for function in known}
+    names: dict[int, list[str]] = {}
+    for name, prototype in declared.items():
+        if prototype != layout.NONE:
+            names.setdefault(prototype, []).append(name)
+
+    def also(name: str) -> list[str]:
+        return names.get(declared.get(name, layout.NONE), [])
+
+    file = "groups.txt"
+    sets = groups.read(_text(directory, file), file, list(declared), also)
+    return {name: _parts(compile_names(members)) for name, members in sets.items()}
 
 
 def _glob_flag(name: str, automata: dict[int, Automaton]) -> int:

@@ -220,6 +220,20 @@ class Prototypes:
             patterns.append(Automaton(*parts))
         return bytes(table)
 
+    # ---- for filters
+
+    def show_elements(self, most: int) -> None:
+        """Show at most so many elements of an array from now on."""
+        self._load()
+        assert self._names is not None
+        self._names.elements = most
+
+    def groups(self) -> dict[str, Automaton]:
+        """Return what matches the functions of each set of groups.txt, by the set's name."""
+        from soscope.select.automaton import Automaton
+
+        return {name: Automaton(*parts) for name, parts in self._compiled.groups().items()}
+
     # ---- for people
 
     def format_call(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from soscope.prototypes.row import AutomatonParts, FunctionRow, PackedDetails
 
 # Changes whenever rows, tables or programs mean something else than before.
-MAGIC = b"soscope prototypes 5\n\0\0\0"
+MAGIC = b"soscope prototypes 9\n\0\0\0"
 
 # Parts of the file.
 TABLE_FULL = 0  # SEC_FUNCTIONS
@@ -25,8 +25,9 @@ TABLE_ENTRY = 1  # the same without programs for returns
 TABLE_NAMES = 2  # the same without any program
 AUTOMATA = 3  # of the table's globs, in order
 DETAILS = 4
-PREAMBLE = 5  # the declarations of types that all others may use, as C
-_PARTS = 6
+GROUPS = 5  # the automata of groups.txt, by name
+PREAMBLE = 6  # the declarations of types that all others may use, as C
+_PARTS = 7
 HEADER = Struct(f"<{len(MAGIC)}s{2 * _PARTS}Q")
 
 
@@ -62,6 +63,11 @@ class Compiled:
         """Return C's declarations of the types that all functions may use."""
         return self.part(PREAMBLE).decode()
 
+    def groups(self) -> dict[str, AutomatonParts]:
+        """Return the automata of the sets of functions, by their names."""
+        groups: dict[str, AutomatonParts] = marshal.loads(self.part(GROUPS))  # noqa: S302  our own file
+        return groups
+
     def details(self) -> PackedDetails:
         """Return what printing needs."""
         details: PackedDetails = marshal.loads(self.part(DETAILS))  # noqa: S302  our own file
@@ -71,6 +77,8 @@ class Compiled:
 class Rows:
     """The rows of all functions by number, each read when it is asked for: a run prints few.
 
+    >>> import marshal
+    >>> from soscope.prototypes.compiled import Rows
     >>> Rows([marshal.dumps(("f",))])[0]
     ('f',)
     """

@@ -18,6 +18,7 @@ def packed(
     tables: tuple[bytes, bytes, bytes],
     automata: tuple[AutomatonParts, ...],
     details: Details,
+    groups: dict[str, AutomatonParts],
     preamble: str,
 ) -> bytes:
     """Return the content of a compiled file."""
@@ -27,6 +28,7 @@ def packed(
         marshal.dumps(automata, _MARSHAL_VERSION),
         # Equal strings and tuples once: marshal knows them by identity.
         marshal.dumps((packed_rows, *_shared(details[1:], {})), _MARSHAL_VERSION),
+        marshal.dumps(groups, _MARSHAL_VERSION),
         preamble.encode(),
     )
     offsets = []

@@ -23,9 +23,12 @@ _HEADER_OF_UNIX = 2  # sa_family_t
 
 
 class NamedTypes:
-    """Sets of constants and structures, by name."""
+    """Sets of constants and structures, by name.
 
-    __slots__ = ("enums", "flags", "structs")
+    `elements`: so many elements of an array are shown, None: all that were kept.
+    """
+
+    __slots__ = ("elements", "enums", "flags", "structs")
 
     def __init__(
         self,
@@ -36,6 +39,7 @@ class NamedTypes:
         self.enums = enums
         self.flags = flags
         self.structs = structs
+        self.elements: int | None = None
 
 
 def word(value: int) -> Shown:
@@ -218,7 +222,10 @@ def values(data: bytes, show: row.Show, names: NamedTypes) -> Shown:
         for at in range(0, len(data) - size + 1, size)
     ]
     value = shown[0][1] if len(shown) == 1 else None
-    return "[" + ", ".join(text for text, _ in shown) + "]", value
+    texts = [text for text, _ in shown]
+    if names.elements is not None and len(texts) > names.elements:
+        texts[names.elements :] = ["..."]
+    return f"[{', '.join(texts)}]", value
 
 
 def socket_address(data: bytes, names: NamedTypes, limit: int) -> str:

@@ -20,6 +20,12 @@ def classes_of(ns: Integers) -> npt.NDArray[np.int64]:
     return np.asarray((shift << _BITS) + (ns >> shift), np.int64)
 
 
+def class_of(ns: int) -> int:
+    """Return the class of a duration, which is not below 0."""
+    shift = max(ns.bit_length() - 1 - _BITS, 0)
+    return (shift << _BITS) + (ns >> shift)
+
+
 def bounds_of(index: int) -> tuple[int, int]:
     """Return the shortest duration of a class, and the shortest of the next, in ns."""
     shift = max((index >> _BITS) - 1, 0)

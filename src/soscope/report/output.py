@@ -76,6 +76,26 @@ class Output(Destination):
         return self.error is None
 
     @property
+    def is_terminal(self) -> bool:
+        """Say whether somebody looks at it on a terminal."""
+        return os.isatty(self.fd)
+
+    @property
+    def is_read(self) -> bool:
+        """Say whether what is written still arrives, also where nothing is written for a while.
+
+        A pipe whose reader has gone ends with the error that writing to it would give.
+        """
+        if self.error is None:
+            import select
+
+            poll = select.poll()
+            poll.register(self.fd, 0)  # errors are told unasked
+            if any(events & select.POLLERR for _, events in poll.poll(0)):
+                self.error = BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+        return self.error is None
+
+    @property
     def file(self) -> tuple[int, int] | None:
         """Device and inode of a regular file; None for what is none."""
         try:

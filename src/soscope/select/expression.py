@@ -4,33 +4,42 @@ r"""Parse ltrace's filter expressions (ltrace(1), "FILTER EXPRESSIONS").
     [+-]SYMBOL@CALLER[+-]SYMBOL@CALLER…
 
 A rule without sign adds. If the first rule has a minus, everything is added before it.
-Both patterns are globs on the whole name, or POSIX basic expressions between slashes;
+Both patterns are globs on the whole name (`^` in front and `$` behind say the same, as
+ltrace(1) has them), or POSIX basic expressions between slashes;
 `/x@y/` is short for `/x/@/y/`; a missing pattern is `*`. The image is the *caller*, by
 its soname (else its file name); a pattern that begins with a slash and is no regular
 expression is a path; `MAIN` is the program itself.
 
-Beyond ltrace: a comma separates like a plus, as strace's users write, and may be
-followed by a sign; between slashes, in brackets and after a backslash, signs, commas and
-at-signs have no special meaning (`@libstdc\+\+*`); in a path, neither has a sign that a
-slash follows later (`@/usr/lib/x86_64-linux-gnu/libc.so.6`), unless that slash begins the
-regular expression of another rule (`@/lib/libc.so.6-*+/mem.*/`).
+Beyond ltrace: `%mem` is a set of functions. A comma separates like a plus, as strace's users
+write, and may be followed by a sign; between slashes, in brackets and after a backslash,
+signs, commas and at-signs have no special meaning (`@libstdc\+\+*`); in a path, neither has a
+sign that a slash follows later (`@/usr/lib/x86_64-linux-gnu/libc.so.6`), unless that slash begins
+the regular expression of another rule (`@/lib/libc.so.6-*+/mem.*/`).
 """
 
 from __future__ import annotations
 
 from soscope.errors import UsageError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.select.automaton import Automaton
+
 MAIN = "MAIN"
 
 
 class Pattern:
-    """One pattern as the user wrote it; `text` is without the slashes of a regex."""
+    """One pattern as the user wrote it; `text` is without the slashes of a regex.
 
-    __slots__ = ("is_regex", "text")
+    `members` is what matches the functions of a set, None as long as nobody has looked it up.
+    """
+
+    __slots__ = ("is_regex", "members", "text")
 
     def __init__(self, text: str, *, is_regex: bool = False) -> None:
         self.text = text
         self.is_regex = is_regex
+        self.members: Automaton | None = None
 
     @property
     def is_any(self) -> bool:
@@ -48,9 +57,14 @@ class Pattern:
         return self.text == MAIN and not self.is_regex
 
     @property
+    def is_set(self) -> bool:
+        """Say whether, as a pattern for a symbol, it names a set of functions: %mem."""
+        return self.text.startswith("%") and not self.is_regex
+
+    @property
     def is_plain(self) -> bool:
         """Say whether it is one name, nothing in it being special."""
-        return not self.is_regex and not any(c in self.text for c in "*?[\\")
+        return not self.is_regex and not self.is_set and not any(c in self.text for c in "*?[\\")
 
 
 ANY = Pattern("*")

@@ -11,12 +11,21 @@ from __future__ import annotations
 from _collections_abc import Iterable
 from struct import pack
 
+from soscope.errors import UsageError
 from soscope.select import expression
 from soscope.select.automaton import Automaton, compile_bre, compile_glob
 from soscope.select.expression import ANY, Pattern, Rule
 from soscope.wire import layout
 
 ALL = "all"
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Sets = Callable[[], dict[str, Automaton]]
+
+Image = tuple[str, str, bool]  # its name and path; whether it is the program
 
 
 class Word:
@@ -60,11 +69,16 @@ class Selection:
 
 
 def compile_selection(
-    select: list[str], from_: list[str] | None = None, to: list[str] | None = None
+    select: list[str],
+    from_: list[str] | None = None,
+    to: list[str] | None = None,
+    *,
+    sets: Sets | None = None,
 ) -> Selection:
     """Compile the arguments of all `-e`, `--from` and `--to`, in their order.
 
-    Raises UsageError for a faulty expression or pattern.
+    `sets` returns what matches the functions of each set that an expression may name; it is asked
+    where one does. Raises UsageError for a faulty expression or pattern.
     """
     from_words = [word for text in from_ or () for word in expression.split_commas(text)]
     to_words = [word for text in to or () for word in expression.split_commas(text)]
@@ -75,6 +89,8 @@ def compile_selection(
     for text in select:
         flags = layout.RULE_FIRST
         for rule in expression.parse(text):
+            if rule.symbol.is_set:
+                rule.symbol.members = _members(rule.symbol.text, sets)
             compiler.add_rule(rule, flags)
             flags = 0
     if not select:
@@ -130,12 +146,38 @@ class _Compiler:
 
 def compile_pattern(pattern: Pattern) -> Automaton:
     """Compile a pattern; a glob may have the anchors of a regular expression, too."""
+    if pattern.members is not None:
+        return pattern.members
     if pattern.is_regex:
         return compile_bre(pattern.text)
-    text = pattern.text
-    if text.startswith("^"):  # ltrace(1): ^MAIN is an image that is called MAIN
-        text = text[1:].removesuffix("$")
-    return compile_glob(text)
+    return compile_glob(without_anchors(pattern.text))
+
+
+def without_anchors(text: str) -> str:
+    """Return a glob without `^` and `$` at its ends: it is for whole names anyway.
+
+    As in ltrace(1), ^MAIN is an image that is called MAIN.
+    """
+    text = text.removeprefix("^")
+    if text.endswith("$") and not text.endswith("\\$"):
+        text = text[:-1]
+    return text
+
+
+def _members(name: str, sets: Sets | None) -> Automaton:
+    known = {} if sets is None else sets()
+    members = known.get(name[1:])
+    if members is None:
+        from difflib import get_close_matches
+
+        near = get_close_matches(name[1:], known, n=1, cutoff=0.4)
+        names = ", ".join(f"%{other}" for other in known)
+        raise UsageError(
+            f"-e '{name}': there is no such set of functions",
+            hint=f"did you mean %{near[0]}? There are {names}" if near else f"there are {names}",
+            slug="filter-expression",
+        )
+    return members
 
 
 def chooses(
@@ -150,32 +192,54 @@ def chooses(
     callee_is_main: bool = False,
 ) -> bool:
     """Say whether a slot is chosen; the agent's own decision, in words of Python."""
+    matches = rules_matched(
+        selection,
+        symbol,
+        (caller, caller_path, caller_is_main),
+        (callee, callee_path, callee_is_main),
+    )
     marked, chosen = False, False
     froms: list[bool] = []
     tos: list[bool] = []
-    for index, word in enumerate(selection.words):
-        kind, flags, symbol_number, image_number = layout.RULE.struct.unpack_from(
-            selection.rules, index * layout.RULE.size
-        )[:4]
-        is_to = kind == layout.RULE_TO
-        name, path = (callee, callee_path) if is_to else (caller, caller_path)
-        if image_number == layout.PATTERN_MAIN:
-            matches = callee_is_main if is_to else caller_is_main
+    for index, (word, matched) in enumerate(zip(selection.words, matches, strict=True)):
+        if word.kind == layout.RULE_TO:
+            tos.append(matched)
+        elif word.kind == layout.RULE_FROM:
+            froms.append(matched)
         else:
-            text = path if flags & layout.RULE_PATH else name
-            matches = _matches(selection, image_number, text)
-        if is_to:
-            tos.append(matches)
-        elif kind == layout.RULE_FROM:
-            froms.append(matches)
-        else:
-            if flags & layout.RULE_FIRST:
+            if _rule(selection, index)[1] & layout.RULE_FIRST:
                 chosen |= marked
                 marked = False
-            if matches and _matches(selection, symbol_number, symbol):
+            if matched:
                 marked = word.kind == layout.RULE_INCLUDE
     chosen |= marked
     return chosen and (not froms or any(froms)) and (not tos or any(tos))
+
+
+def rules_matched(selection: Selection, symbol: str, caller: Image, callee: Image) -> list[bool]:
+    """Say of each rule whether it is about a slot, whatever it says of it."""
+    return [
+        _rule_matches(selection, index, symbol, callee if word.kind == layout.RULE_TO else caller)
+        for index, word in enumerate(selection.words)
+    ]
+
+
+def _rule_matches(selection: Selection, index: int, symbol: str, image: Image) -> bool:
+    _, flags, symbol_number, image_number = _rule(selection, index)
+    name, path, is_main = image
+    if image_number == layout.PATTERN_MAIN:
+        matches = is_main
+    else:
+        matches = _matches(selection, image_number, path if flags & layout.RULE_PATH else name)
+    return matches and _matches(selection, symbol_number, symbol)
+
+
+def _rule(selection: Selection, index: int) -> tuple[int, int, int, int]:
+    """Return kind, flags and the numbers of both patterns of a rule."""
+    kind, flags, symbol, image = layout.RULE.struct.unpack_from(
+        selection.rules, index * layout.RULE.size
+    )[:4]
+    return kind, flags, symbol, image
 
 
 def _matches(selection: Selection, number: int, name: str) -> bool:

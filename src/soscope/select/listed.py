@@ -10,9 +10,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+_ALL = b"*"  # what may still come: anything
+_ANYTHING = frozenset((_ALL,))
+
 
 def compile_names(names: Iterable[str]) -> Automaton:
-    """Compile names, which stand for themselves."""
+    """Compile names, which stand for themselves; one that ends in `*` is for all that begin so."""
     wanted = frozenset(name.encode("utf-8", "surrogateescape") for name in names)
     letters = sorted({byte for name in wanted for byte in name})
     class_of = bytearray(256)  # class 0: bytes that no name has
@@ -23,18 +26,21 @@ def compile_names(names: Iterable[str]) -> Automaton:
     states = {frozenset[bytes](): 0, wanted: START}
     rows: list[frozenset[bytes]] = [frozenset(), wanted]
     table: list[int] = []
-    for rest in rows:  # which grows
+    for number, rest in enumerate(rows):  # which grows
+        if rest == _ANYTHING:
+            table += [number] * classes
+            continue
         following: dict[int, set[bytes]] = {}
         for name in rest:
             if name:
                 following.setdefault(name[0], set()).add(name[1:])
         row = [0] * classes
         for byte, tails in following.items():
-            key = frozenset(tails)
+            key = _ANYTHING if _ALL in tails else frozenset(tails)
             if key not in states:
                 states[key] = len(rows)
                 rows.append(key)
             row[class_of[byte]] = states[key]
         table += row
-    accept = bytes(b"" in rest for rest in rows)
+    accept = bytes(b"" in rest or rest == _ANYTHING for rest in rows)
     return Automaton("", bytes(class_of), classes, table, accept)

@@ -75,3 +75,15 @@ def test_a_nonblocking_pipe_loses_nothing() -> None:
     os.close(reader)
     assert output.error is None
     assert len(got) == 1_000_000
+
+
+def test_a_reader_that_has_gone_is_noticed_without_writing() -> None:
+    reader, writer = os.pipe()
+    output = Output(writer, "a pipe")
+    assert output.is_read
+    os.close(reader)
+    assert not output.is_read
+    assert isinstance(output.error, BrokenPipeError)
+    output.write("lost\n")
+    assert output.lost == 1
+    output.close()

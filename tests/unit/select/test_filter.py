@@ -60,6 +60,10 @@ def chosen(selection: Selection) -> list[str]:
         (["@/lib/libm*"], ""),
         (["@[M]AIN"], ""),
         (["@^prog$"], "malloc@prog free@prog add@prog"),
+        (["^malloc$"], "malloc@prog malloc@libadd.so"),
+        (["^mal*"], "malloc@prog malloc@libadd.so"),
+        (["*oc$@^libadd*"], "malloc@libadd.so"),
+        (["malloc\\$"], ""),
         (["malloc,free@MAIN"], "malloc@prog free@prog malloc@libadd.so"),
     ],
 )

@@ -21,3 +21,11 @@ def test_beginnings_and_ends_of_names_are_others() -> None:
     assert [automaton.matches(name) for name in (b"open", b"open64", b"reopen")] == [True] * 3
     assert not any(automaton.matches(name) for name in (b"", b"ope", b"open6", b"re", b"opens"))
     assert not compile_names([]).matches(b"")
+
+
+def test_a_star_at_the_end_is_for_all_that_begin_so() -> None:
+    automaton = compile_names(["SSL_*", "SSL", "open", "SSL_read"])
+    for name in ("SSL_", "SSL_read", "SSL_x\xff_9", "SSL", "open"):
+        assert automaton.matches(name.encode())
+    for name in ("SS", "SSL2", "open_", "xSSL_", ""):
+        assert not automaton.matches(name.encode())

@@ -72,7 +72,9 @@ class TraceInstrument(Instrument):
         if shows is not None:
             self.selection, self._kind = shows.selection, shows.kind
         else:
-            self.selection = compile_selection(settings.select, settings.from_, settings.to)
+            self.selection = compile_selection(
+                settings.select, settings.from_, settings.to, sets=self.prototypes.groups
+            )
             self._kind = INSTRUMENTS[settings.mode]
             self.hooks = Hooks(
                 self._kind,
@@ -89,6 +91,7 @@ class TraceInstrument(Instrument):
             from soscope.recording.stream import Stream
 
             self._stream = Stream(stretches=listener.takes_stretches)
+            listener.meet(self._stream.programs)
         self.hears_calls = self._stream is not None
         self._calls = 0
         self._programs: MergedPrograms | None = None
@@ -278,6 +281,7 @@ class TraceInstrument(Instrument):
             imported=self._imported(programs),
         )
         self.listener.end(self.outcome)
+        self.outcome.shown = self.listener.shown
 
     def _imported(self, programs: list[TraceProgramOutcome]) -> set[str]:
         """Look up what the images import, if a word of the filter matched nothing."""

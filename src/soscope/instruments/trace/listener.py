@@ -14,20 +14,26 @@ if TYPE_CHECKING:  # every verb that prints comes by here, and needs none of the
     from soscope.instruments.trace.outcome import TraceOutcome
     from soscope.model.call import Event
     from soscope.prototypes import Prototypes
+    from soscope.recording.names import Programs
     from soscope.select.filter import Selection
 
 
 class Listener:
     """Takes the events of one trace, in order of their time. This one forgets them.
 
-    The calls come in the order begin, begun, any number of `events` and `caught_up`, end. Nothing
-    that a listener does may disturb the target: errors of its output are its own to keep.
+    The calls come in the order meet, begin, begun, any number of `events` and `caught_up`, end.
+    Nothing that a listener does may disturb the target: errors of its output are its own to keep.
     `takes_stretches`: among the events may be Stretches. `wants_durations`: without it, calls
-    that wait for nobody may seem to take no time.
+    that wait for nobody may seem to take no time. `shown` counts the calls of those that it was
+    given which it has let through, None: it lets all through.
     """
 
     takes_stretches = False
     wants_durations = True
+    shown: int | None = None
+
+    def meet(self, programs: Programs) -> None:
+        """Hear where the images of all programs are to be found, before `begin`."""
 
     def begin(self, prototypes: Prototypes, selection: Selection) -> None:
         """Get ready for the calls that the filter `selection` chooses."""

@@ -185,12 +185,13 @@ def _merge(run: TraceProgramOutcome, into: TraceProgramOutcome, places: dict[obj
 class TraceOutcome(session.Outcome):
     """The end of a trace.
 
-    `calls` counts the calls that the event stream held (None: there was none). `imported` are
+    `calls` counts the calls that the event stream held (None: there was none), `shown` those of
+    them that were shown, None: all of them. `imported` are
     the function symbols that images of the programs import, as far as somebody looked them up:
     they are the candidates for near misses.
     """
 
-    __slots__ = ("calls", "imported", "selection")
+    __slots__ = ("calls", "imported", "selection", "shown")
 
     programs: list[TraceProgramOutcome]
 
@@ -223,6 +224,7 @@ class TraceOutcome(session.Outcome):
         )
         self.selection = selection
         self.calls = calls
+        self.shown: int | None = None
         self.imported = imported or set()
 
     @classmethod

@@ -7,7 +7,9 @@ import os
 from collections.abc import Callable
 
 from soscope.control.outcome import STOPPED_DURATION, STOPPED_FULL, STOPPED_LIMIT
-from soscope.errors import FormatError, SoscopeError
+from soscope.errors import FormatError, SoscopeError, UsageError
+from soscope.instruments.trace.choice import Choice
+from soscope.instruments.trace.chosen import choose
 from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.outcome import (
     STOPPED_CUT,
@@ -65,31 +67,101 @@ class Replay:
         """Close the file."""
         self.recording.close()
 
-    def run(self, listener: Listener, is_heard: Callable[[], bool] = lambda: True) -> TraceOutcome:
-        """Hand everything to `listener`; return the outcome. Can be done once.
+    def run(
+        self,
+        listener: Listener,
+        is_heard: Callable[[], bool] = lambda: True,
+        choice: Choice | None = None,
+    ) -> TraceOutcome:
+        """Hand everything that `choice` chooses to `listener`; return the outcome.
 
-        Reads no further where `is_heard` says that nobody listens any more.
+        Can be done once. Reads no further where `is_heard` says that nobody listens any more.
+        Raises UsageError where the recording does not hold what `choice` asks for.
         """
-        listener.begin(self._prototypes, self.selection)
+        if self.mode != MODE_TRACE:
+            return self.summarize(listener, is_heard, choice)
+        listener = choose(listener, choice)
+        listener.meet(self.recording.programs)
+        listener.begin(self._prototypes, self._shown_selection(choice))
+        outcome = self._outcome(self._events(listener, is_heard), choice)
+        listener.end(outcome)
+        outcome.shown = listener.shown
+        return outcome
+
+    def _events(self, listener: Listener, is_heard: Callable[[], bool]) -> int:
+        """Hand all events to `listener`; return how many calls there were."""
         calls = 0
-        if self.mode == MODE_TRACE:
-            for batch in batches(self.recording, stretches=listener.takes_stretches):
-                calls += calls_in(batch)
-                listener.events(batch)
-                if not is_heard():
-                    break
-        outcome = self.outcome(calls if self.mode == MODE_TRACE else None)
+        for batch in batches(self.recording, stretches=listener.takes_stretches):
+            calls += calls_in(batch)
+            listener.events(batch)
+            if not is_heard():
+                break
+        return calls
+
+    def summarize(
+        self,
+        listener: Listener,
+        is_heard: Callable[[], bool] = lambda: True,
+        choice: Choice | None = None,
+        *,
+        durations: bool = False,
+    ) -> TraceOutcome:
+        """Hand the outcome alone to `listener`, with the statistics of the calls.
+
+        `durations`: also how many took how long, as far as single calls were recorded. Raises
+        UsageError where the recording does not hold what `choice` asks for.
+        """
+        if self.mode != MODE_TRACE and choice is not None and not choice.by_slot_alone:
+            raise UsageError(
+                "the recording holds sums and no calls: -e, --from and -l choose rows of them,"
+                " and nothing else can be asked",
+                hint="record calls: soscope trace --record FILE without -c and --count-only",
+            )
+        listener.begin(self._prototypes, self._shown_selection(choice))
+        stats = spent = calls = shown = None
+        remarks: list[str] = []
+        if choice is None or choice.by_slot_alone:
+            stats, spent = self._reduced(durations=durations)
+        else:
+            from soscope.instruments.trace.sums import SumsListener
+
+            sums = SumsListener()
+            chosen = choose(sums, choice)
+            chosen.begin(self._prototypes, self.selection)
+            calls = self._events(chosen, is_heard)
+            ended = TraceOutcome([], self.selection)
+            chosen.end(ended)
+            stats, shown, remarks = sums.stats(), chosen.shown, ended.remarks
+            spent = sums.durations() if durations else None
+            remarks.append(
+                "times are those of whole calls: what calls inside of them took belongs to them"
+            )
+        outcome = self._outcome(calls, choice, stats, spent)
+        outcome.remarks += remarks
+        if choice is not None:
+            for program in outcome.programs:
+                _leave(program, choice)
+        outcome.shown = shown
         listener.end(outcome)
         return outcome
 
-    def summarize(self, listener: Listener, *, durations: bool = False) -> TraceOutcome:
-        """Hand the outcome alone to `listener`, with the statistics of all calls.
+    def _shown_selection(self, choice: Choice | None) -> Selection:
+        """Return the filter that says how lines look: the reader's own, if there is one."""
+        return self.selection if choice is None or choice.selection is None else choice.selection
 
-        `durations`: also how many took how long, as far as single calls were recorded.
-        """
-        listener.begin(self._prototypes, self.selection)
-        outcome = self.outcome(None, *self._reduced(durations=durations))
-        listener.end(outcome)
+    def _outcome(
+        self,
+        calls: int | None,
+        choice: Choice | None,
+        stats: dict[int, Stats] | None = None,
+        durations: dict[int, dict[int, dict[int, int]]] | None = None,
+    ) -> TraceOutcome:
+        """Return `outcome`, with what `choice` asked for and the recording does not hold."""
+        outcome = self.outcome(calls, stats, durations)
+        if choice is not None:
+            from soscope.instruments.trace.lacking import lacking
+
+            outcome.remarks += lacking(choice, self._options, self.recording)
         return outcome
 
     def _known(self, files: list[str]) -> Prototypes:
@@ -126,7 +198,12 @@ class Replay:
     def _selection(self) -> Selection:
         """Compile the filter again, for what it says of the form of lines."""
         try:
-            return compile_selection(self._words("select"), self._words("from"), self._words("to"))
+            return compile_selection(
+                self._words("select"),
+                self._words("from"),
+                self._words("to"),
+                sets=lambda: load().groups(),
+            )
         except SoscopeError:  # another version wrote it, or it is damaged
             return compile_selection([], ["all"])
 
@@ -214,6 +291,19 @@ class Replay:
             exits_known=not program.fact("agent_flags") & layout.AGENT_NO_EXITS,
             call_ticks=0 if stats is None else program.fact("cost_outer"),
         )
+
+
+def _leave(program: TraceProgramOutcome, choice: Choice) -> None:
+    """Take away what was counted of slots that are not chosen."""
+    chosen = {slot.index for slot in program.slots if choice.takes_slot(slot)}
+    if program.counts is not None:
+        program.counts = {slot: cell for slot, cell in program.counts.items() if slot in chosen}
+    if program.stats is not None:
+        program.stats = {slot: cell for slot, cell in program.stats.items() if slot in chosen}
+    if program.durations is not None:
+        program.durations = {
+            slot: classes for slot, classes in program.durations.items() if slot in chosen
+        }
 
 
 def _untraced(value: object) -> list[tuple[str, str]]:

@@ -62,6 +62,7 @@ class TraceSettings(SessionSettings):
         cwd: str | None = None,
         environ: dict[str, str] | None = None,
         prototypes: list[str] | None = None,
+        user: str | None = None,
         wants_events: bool = True,
         debug: bool = False,
     ) -> None:
@@ -76,6 +77,7 @@ class TraceSettings(SessionSettings):
             limit=limit,
             cwd=cwd,
             environ=environ,
+            user=user,
         )
         self.select = select or []
         self.from_ = from_ or []

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from soscope.model.image import TracedImage
 from soscope.select.expression import Pattern
-from soscope.select.filter import Selection, Word, compile_pattern
+from soscope.select.filter import Selection, Word, compile_pattern, without_anchors
 from soscope.select.near_misses import near_misses
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
@@ -81,7 +81,7 @@ def _explain(
     if word.kind == layout.RULE_EXCLUDE:
         if known or not word.symbol.is_plain:
             return []
-        misses = near_misses(word.symbol.text, symbols)
+        misses = near_misses(without_anchors(word.symbol.text), symbols)
         return [f"{shown} excludes nothing{so_far}{_did_you_mean(misses)}"] if misses else []
     if not known:
         misses = near_misses(_literal(word.symbol), symbols)
@@ -130,6 +130,6 @@ def _near_images(pattern: Pattern, images: list[TracedImage]) -> list[str]:
 
 def _literal(pattern: Pattern) -> str:
     """Return the longest run of a pattern in which nothing is special."""
-    special = r"\\.|\[[^]]*\]|[*?.^$\\]" if pattern.is_regex else r"\[[^]]*\]|[*?]"
+    special = r"\\.|\[[^]]*\]|[*?.^$\\]" if pattern.is_regex else r"\[[^]]*\]|[*?]|^\^|\$$"
     runs = re.split(special, pattern.text)
     return max(runs, key=len, default="")

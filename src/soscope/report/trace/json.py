@@ -47,6 +47,7 @@ class JsonLinesListener(Listener):
     def __init__(self, output: Output, display: Display) -> None:
         self._limit = display.string_limit
         self._names = FunctionNames(display)
+        self._descriptors = display.descriptors
         self._prototypes: Prototypes
         self._slots: dict[TracedSlot, str] = {}
         self._backlog = Backlog(output.write)
@@ -103,6 +104,8 @@ class JsonLinesListener(Listener):
         """Return the object of a call; without its end if it is an entry alone."""
         slot = entry.slot
         arguments = self._prototypes.format_call(slot, entry.captured, self._limit, leave)
+        if self._descriptors is not None:
+            self._descriptors.mark(entry, arguments)
         shown = ",".join([_argument(argument) for argument in arguments])
         head = (
             f'{{"type":"call","time_ns":{entry.time_ns},"pid":{entry.pid},"tid":{entry.tid},'
@@ -131,6 +134,8 @@ class JsonLinesListener(Listener):
                 duration = str(leave.duration_ns)
             if ended == ENDED_RETURN:
                 value = prototypes.format_result(leave.slot, leave, leave.entry, self._limit)
+                if value is not None and self._descriptors is not None:
+                    value.text = self._descriptors.mark_result(leave, value.text)
                 result = "null" if value is None else _argument(value)
                 code = prototypes.failure_errno(leave.slot, leave)
                 errno = quoted(prototypes.errno_name(code)) if code else "null"

@@ -266,6 +266,8 @@ def _last(outcome: TraceOutcome) -> str:
         slots += f" of {hooked[0].name if len(names) == 1 else plural(len(hooked), 'image')}"
     calls = _calls(outcome)
     parts = [f"{slots} hooked" if calls is None else f"{plural(calls, 'call')} through {slots}"]
+    if outcome.shown not in (None, calls) and calls is not None:
+        parts = [f"{outcome.shown:,} of {parts[0]} shown"]
     left = sum(image.slots_left for image in others)
     if others:
         parts.append(f"{plural(left, 'slot')} of {plural(len(others), 'other image')} left alone")

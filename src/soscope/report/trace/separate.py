@@ -12,6 +12,7 @@ from soscope.instruments.trace.listener import Destination, Listener
 from soscope.instruments.trace.outcome import TraceOutcome
 from soscope.model.call import Dropped, Event, ProcessExit, ProcessStart
 from soscope.prototypes import Prototypes
+from soscope.recording.names import Programs
 from soscope.report.output import Output
 from soscope.select.filter import Selection
 
@@ -51,6 +52,11 @@ class SeparateListener(Listener):
         self._open: dict[int, tuple[Output, Listener]] = {}
         self._before: dict[int, int] = {}  # files of earlier processes of a number
         self._begin: tuple[Prototypes, Selection]
+        self._programs = Programs()
+
+    def meet(self, programs: Programs) -> None:
+        """Keep what each listener is told first."""
+        self._programs = programs
 
     def begin(self, prototypes: Prototypes, selection: Selection) -> None:
         """Keep what each listener begins with."""
@@ -100,6 +106,7 @@ class SeparateListener(Listener):
                 output = Output(-1, path)  # it keeps count of what is lost
                 output.error = OSError(error.errno, os.strerror(error.errno or 0))
             listener = self._make(output)
+            listener.meet(self._programs)
             listener.begin(*self._begin)
             self._open[pid] = output, listener
         return self._open[pid][1]

@@ -8,8 +8,6 @@ its own. This file is on the path of every event: it formats with as little as i
 
 from __future__ import annotations
 
-from time import localtime, strftime
-
 from soscope.instruments.trace.listener import Listener
 from soscope.model.call import (
     ENDED_EXIT,
@@ -24,16 +22,11 @@ from soscope.model.call import (
     Signal,
     Stretch,
 )
-from soscope.model.slot import TracedSlot
+from soscope.model.slot import TracedSlot, is_error
 from soscope.prototypes import Prototypes
 from soscope.report.output import Output
-from soscope.report.trace.display import (
-    RESULT_COLUMN,
-    TIME_EPOCH,
-    TIME_MICROSECONDS,
-    TIME_NONE,
-    Display,
-)
+from soscope.report.trace.clock import LineClock
+from soscope.report.trace.display import TIME_NONE, Display, wants_colour
 from soscope.report.trace.names import FunctionNames
 from soscope.report.trace.stretchtext import StretchText, duration
 from soscope.report.words import ending, plural, signal_name, signal_text
@@ -42,8 +35,9 @@ from soscope.select.filter import Selection
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.instruments.trace.outcome import TraceOutcome
+    from soscope.recording.names import Programs
+    from soscope.report.trace.adorned import Adorned
 
-_PADDING = RESULT_COLUMN - 1
 _MOST_HEADS = 1 << 16  # slots are made anew when images come: forget the old ones
 
 _LONG = 100_000_000  # ns: what takes longer is shown before it ends
@@ -69,8 +63,18 @@ class TextListener(Listener):
         self._limit = display.string_limit
         self._names = FunctionNames(display)
         self._durations = display.durations
-        self.wants_durations = display.durations or display.time != TIME_NONE
-        self._clock = _Clock(display.time) if display.time != TIME_NONE else None
+        is_timed = display.time != TIME_NONE or display.relative
+        self.wants_durations = display.durations or is_timed
+        self._clock = LineClock(display.time, relative=display.relative) if is_timed else None
+        self._padding = max(display.column - 1, 0)
+        self._elements = display.elements
+        self._adorned: Adorned | None = None
+        is_coloured = wants_colour(display.colour, output)
+        if is_coloured or display.is_adorned:
+            from soscope.report.trace.adorned import Adorned
+
+            self._adorned = Adorned(display, is_coloured=is_coloured)
+        self.takes_stretches = self.takes_stretches and self._adorned is None
         self._names_caller = False
         self._prototypes: Prototypes
         self._heads: dict[TracedSlot, str] = {}  # what stands before the arguments
@@ -80,9 +84,16 @@ class TextListener(Listener):
         self._shown = ""  # what of its line is written already
         self._parts: list[str] = []  # lines to be written
 
+    def meet(self, programs: Programs) -> None:
+        """Take what says where calls come from."""
+        if self._adorned is not None:
+            self._adorned.programs = programs
+
     def begin(self, prototypes: Prototypes, selection: Selection) -> None:
         """Take what decides how calls look."""
         self._prototypes = prototypes
+        if self._elements is not None:
+            prototypes.show_elements(self._elements)
         self._names_caller = selection.names_caller
         self._stretches = StretchText(prototypes, self._limit, self._head, self._result)
 
@@ -91,6 +102,7 @@ class TextListener(Listener):
         plain = self._clock is None  # nothing but "[pid N] " stands in front of a line
         heads, add, result_of = self._heads, self._parts.append, self._result
         format_call, limit, durations = self._prototypes.format_call, self._limit, self._durations
+        padding, is_adorned = self._padding, self._adorned is not None
         for event in batch:
             if isinstance(event, Exit):
                 entry = event.entry
@@ -100,6 +112,7 @@ class TextListener(Listener):
                     or self._shown
                     or event.ended != ENDED_RETURN
                     or event.tid != entry.tid
+                    or is_adorned
                 ):
                     self._exit(event)
                     continue
@@ -113,9 +126,9 @@ class TextListener(Listener):
                 if self._several or not plain or entry.tid != self._tid:
                     line = self._start(entry.time_ns, entry.tid) + line
                 if durations:
-                    add(f"{line:{_PADDING}}= {result_of(event)}{_duration(event)}")
+                    add(f"{line:{padding}}= {result_of(event)}{_duration(event)}")
                 else:
-                    add(f"{line:{_PADDING}}= {result_of(event)}\n")
+                    add(f"{line:{padding}}= {result_of(event)}\n")
             elif isinstance(event, Entry):
                 if self._open is not None:
                     self._close(_UNFINISHED)
@@ -136,7 +149,7 @@ class TextListener(Listener):
         whose = self._whose(stretch.tid)
         time = self._clock.text if self._clock is not None else None
         self._stretches.add(
-            self._parts, stretch, whose, _PADDING - len(whose), time, self._durations
+            self._parts, stretch, whose, self._padding - len(whose), time, self._durations
         )
 
     def caught_up(self, time_ns: int) -> None:
@@ -172,7 +185,10 @@ class TextListener(Listener):
 
     def _head(self, slot: TracedSlot) -> str:
         """Return the name of a function up to the parenthesis, and remember it."""
-        head = f"{self._names.short(slot.symbol)}("
+        symbol = self._names.short(slot.symbol)
+        if self._adorned is not None:
+            symbol = self._adorned.symbol(symbol)
+        head = f"{symbol}("
         if self._names_caller:
             head = f"{slot.caller.label if slot.caller else '?'}->{head}"
         if len(self._heads) > _MOST_HEADS:
@@ -182,40 +198,55 @@ class TextListener(Listener):
 
     def _begun(self, entry: Entry) -> str:
         """Return a line up to what is known before the call returns."""
-        slot = entry.slot
-        arguments = self._prototypes.format_call(slot, entry.captured, self._limit)
-        known = self._prototypes.known_at_entry(slot)
-        shown = ", ".join([argument.text for argument in arguments[:known]])
-        if known and len(arguments) > known:
+        known = self._prototypes.known_at_entry(entry.slot)
+        texts = self._texts(entry, None)
+        shown = ", ".join(texts[:known])
+        if known and len(texts) > known:
             shown += ", "
+        return f"{self._start_of(entry)}{shown}"
+
+    def _texts(self, entry: Entry, leave: Exit | None) -> list[str]:
+        """Return the arguments of a call as they are shown."""
+        arguments = self._prototypes.format_call(entry.slot, entry.captured, self._limit, leave)
+        if self._adorned is not None:
+            return self._adorned.texts(entry, arguments)
+        return [argument.text for argument in arguments]
+
+    def _start_of(self, entry: Entry) -> str:
+        """Return the line of a call up to its arguments."""
+        slot = entry.slot
+        lead = "" if self._adorned is None else self._adorned.lead(entry)
         start = self._start(entry.time_ns, entry.tid)
-        return f"{start}{self._heads.get(slot) or self._head(slot)}{shown}"
+        return f"{start}{lead}{self._heads.get(slot) or self._head(slot)}"
 
     def _result(self, leave: Exit) -> str:
         """Return what stands behind the equals sign."""
+        text, failed = self._plain_result(leave)
+        return text if self._adorned is None else self._adorned.result(leave, text, failed=failed)
+
+    def _plain_result(self, leave: Exit) -> tuple[str, bool]:
+        """Return the result of a call, and whether it says that it failed."""
         if leave.ended != ENDED_RETURN:
-            return f"<{leave.ended}>"
+            return f"<{leave.ended}>", False
         slot, prototypes = leave.slot, self._prototypes
         result = prototypes.format_result(slot, leave, leave.entry, self._limit)
         if result is None:
-            return "<void>"
-        if slot.error_rule:
+            return "<void>", False
+        if slot.error_rule and leave.result is not None:
             errno = prototypes.failure_errno(slot, leave)
             if errno:
                 name, text = prototypes.errno_name(errno), prototypes.errno_text(errno)
-                return f"{result.text} {name} ({text})"
-        return result.text
+                return f"{result.text} {name} ({text})", True
+            return result.text, is_error(slot.error_rule, leave.result)
+        return result.text, False
 
     # ---- lines ----
 
     def _entry_only(self, entry: Entry) -> None:
         """Add the line of a call whose end is not to be seen."""
-        slot = entry.slot
-        arguments = self._prototypes.format_call(slot, entry.captured, self._limit)
-        shown = ", ".join([argument.text for argument in arguments])
-        start = self._start(entry.time_ns, entry.tid) + (self._heads.get(slot) or self._head(slot))
-        ends = _NO_RETURN if slot.symbol in NO_RETURN else ")"
-        self._parts.append(f"{start}{shown}{self._end_of(entry, ends)}\n")
+        shown = ", ".join(self._texts(entry, None))
+        ends = _NO_RETURN if entry.slot.symbol in NO_RETURN else ")"
+        self._parts.append(f"{self._start_of(entry)}{shown}{self._end_of(entry, ends)}\n")
 
     def _end_of(self, entry: Entry, ends: str) -> str:
         """Return the end of the line of a call whose end is not to be seen."""
@@ -237,15 +268,13 @@ class TextListener(Listener):
             self._close(_NO_RETURN if ended == ENDED_EXIT else _UNFINISHED)
             return
         slot, written = entry.slot, self._shown
-        arguments = self._prototypes.format_call(slot, entry.captured, self._limit, leave)
-        texts = [argument.text for argument in arguments]
+        texts = self._texts(entry, leave)
         if written:
             known = self._prototypes.known_at_entry(slot)
             late = "" if known is None else ", ".join(texts[known:])
             line = f"{written}{late}"
         else:
-            head = self._heads.get(slot) or self._head(slot)
-            line = f"{self._start(entry.time_ns, entry.tid)}{head}{', '.join(texts)}"
+            line = f"{self._start_of(entry)}{', '.join(texts)}"
         self._open, self._shown = None, ""
         self._finish(line, leave, len(written))
 
@@ -256,16 +285,19 @@ class TextListener(Listener):
         slot, entry, late = leave.slot, leave.entry, ""
         known = self._prototypes.known_at_entry(slot)
         if known is not None and entry is not None and not leave.is_inherited:
-            arguments = self._prototypes.format_call(slot, entry.captured, self._limit, leave)
-            late = ", ".join([argument.text for argument in arguments[known:]])
-        name = self._names.short(slot.symbol)
-        line = f"{self._start(leave.time_ns, leave.tid)}<... {name} resumed> {late}"
+            late = ", ".join(self._texts(entry, leave)[known:])
+        symbol, lead = self._names.short(slot.symbol), ""
+        if self._adorned is not None:
+            symbol = self._adorned.symbol(symbol)
+            lead = "" if entry is None else self._adorned.lead(entry)
+        line = f"{self._start(leave.time_ns, leave.tid)}{lead}<... {symbol} resumed> {late}"
         self._finish(line, leave, 0)
 
     def _finish(self, line: str, leave: Exit, written: int) -> None:
         """Add a line with its result, without the characters that are written already."""
         line = f"{line}) "
-        line = f"{line:{_PADDING}}= {self._result(leave)}"
+        hidden = 0 if self._adorned is None else self._adorned.hidden(line)
+        line = f"{line:{self._padding + hidden}}= {self._result(leave)}"
         line += _duration(leave) if self._durations else "\n"
         self._parts.append(line[written:])
 
@@ -303,26 +335,3 @@ class TextListener(Listener):
 def _duration(leave: Exit) -> str:
     """Return how long a call took, if that is known, as the end of its line."""
     return "\n" if leave.duration_ns is None else duration(leave.duration_ns)
-
-
-class _Clock:
-    """Formats times; the text of a second is made once."""
-
-    __slots__ = ("_mode", "_second", "_text")
-
-    def __init__(self, mode: int) -> None:
-        self._mode = mode
-        self._second = -1
-        self._text = ""
-
-    def text(self, time_ns: int) -> str:
-        """Return a time with a blank behind it."""
-        second, ns = divmod(time_ns, 1_000_000_000)
-        if self._mode == TIME_EPOCH:
-            return f"{second}.{ns // 1000:06} "
-        if second != self._second:
-            self._second = second
-            self._text = strftime("%H:%M:%S", localtime(second))
-        if self._mode == TIME_MICROSECONDS:
-            return f"{self._text}.{ns // 1000:06} "
-        return f"{self._text} "

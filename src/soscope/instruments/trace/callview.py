@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can be asked of single calls by name: arguments, result, and what else is known of them."""
+
+from __future__ import annotations
+
+from os.path import normpath
+
+from soscope.model.call import ENDED_RETURN, Entry, Exit, Stretch, WholeCall
+from soscope.model.capture import NOTHING
+from soscope.model.slot import TracedSlot, is_error
+from soscope.prototypes.names import argument_names
+from soscope.recording.captures import captured
+from soscope.select.where import Address
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from soscope.prototypes import Prototypes
+    from soscope.prototypes.argument import Argument
+    from soscope.select.where import Condition, Value
+
+_ALL = 1 << 30  # bytes: a value is never cut for the looks of it
+_OF_ENTRY: dict[str, Callable[[Entry], float | str]] = {
+    "symbol": lambda entry: entry.slot.symbol,
+    "caller": lambda entry: entry.slot.caller.name if entry.slot.caller else "",
+    "callee": lambda entry: entry.slot.callee.name if entry.slot.callee else "",
+    "pid": lambda entry: entry.pid,
+    "tid": lambda entry: entry.tid,
+    "depth": lambda entry: entry.depth,
+}
+_OF_END = ("ret", "errno", "duration", "failed", "ended")
+RESERVED = (*_OF_ENTRY, *_OF_END)
+
+
+class CallViews:
+    """Makes views of calls; `prototypes` says what their arguments are called."""
+
+    def __init__(self, prototypes: Prototypes) -> None:
+        self.prototypes = prototypes
+        self._names: dict[str, dict[str, int]] = {}
+        self._tails: dict[str, list[list[str]]] = {}
+        self._known: set[str] = set(RESERVED)  # names that some call had
+
+    def view(self, entry: Entry, leave: Exit | None = None) -> CallView:
+        """Return what is known of a call at its entry, or at its end."""
+        return CallView(self, entry, leave)
+
+    def whole(self, stretch: Stretch, call: WholeCall, spent_ns: int) -> tuple[Entry, Exit]:
+        """Return a call of a stretch as events, but for their times and places."""
+        slot, _, _, arg0, result, data = call
+        pid, tid = stretch.pid, stretch.tid
+        entry = Entry(0, pid, tid, slot, 0, 0, captured((arg0,), data), False)
+        return entry, Exit(entry, 0, spent_ns, result, None, NOTHING, ENDED_RETURN, pid, tid, slot)
+
+    def names_path(self, entry: Entry, paths: Iterable[str]) -> bool:
+        """Say whether an argument is one of some paths, whole."""
+        for argument in self.prototypes.format_call(entry.slot, entry.captured, _ALL):
+            value = "" if argument.cut else argument.value
+            if isinstance(value, str) and value and (value in paths or normpath(value) in paths):
+                return True
+        return False
+
+    def unknown(self, condition: Condition) -> list[str]:
+        """Return a line for each name of a condition that no call had."""
+        names = [name for name in sorted(condition.names - self._known) if not _number(name)]
+        if not names:
+            return []
+        from soscope.select.near_misses import near_misses
+
+        candidates = sorted({*self._known, *(name for row in self._names.values() for name in row)})
+        lines = []
+        for name in names:
+            misses = near_misses(name, candidates)
+            end = f"; did you mean {', '.join(misses)}?" if misses else ""
+            lines.append(f"--where: none of the calls has a '{name}'{end}")
+        return lines
+
+    def place(self, slot: TracedSlot, name: str, arguments: list[Argument]) -> int | None:
+        """Return which of the arguments of a call is called so, None: none of them."""
+        number = _number(name)
+        if number:
+            return number - 1
+        symbol = slot.symbol
+        if symbol not in self._names:
+            declaration = self.prototypes.declaration(symbol)
+            fixed, tails = ([], []) if declaration is None else argument_names(declaration)
+            self._names[symbol] = {said: place for place, said in enumerate(fixed)}
+            self._tails[symbol] = tails
+        place = self._names[symbol].get(name)
+        if place is None:
+            # which of several tails a call has is told by their lengths alone
+            fixed_count = len(self._names[symbol])
+            rest = len(arguments) - fixed_count
+            tails = [tail for tail in self._tails[symbol] if len(tail) == rest]
+            if len(tails) == 1 and name in tails[0]:
+                place = fixed_count + tails[0].index(name)
+        if place is not None:
+            self._known.add(name)
+        return place
+
+
+class CallView:
+    """One call: called with a name, it returns what that stands for, None: it is not known."""
+
+    __slots__ = ("_arguments", "_entry", "_leave", "_views")
+
+    def __init__(self, views: CallViews, entry: Entry, leave: Exit | None) -> None:
+        self._views = views
+        self._entry = entry
+        self._leave = leave
+        self._arguments: list[Argument] | None = None
+
+    def __call__(self, name: str) -> Value | None:
+        """Return value, text, and whether only the beginning of the value is known."""
+        of_entry = _OF_ENTRY.get(name)
+        if of_entry is not None:
+            value = of_entry(self._entry)
+            return value, str(value), False
+        if name in _OF_END:
+            return None if self._leave is None else self._end(name, self._leave)
+        return self._argument(name)
+
+    def _end(self, name: str, leave: Exit) -> Value | None:
+        if name == "ended":
+            return leave.ended, leave.ended, False
+        if name == "duration":
+            spent = leave.duration_ns
+            return None if spent is None else (spent, str(spent), False)
+        if leave.ended != ENDED_RETURN or leave.result is None:
+            return None
+        slot, prototypes = leave.slot, self._views.prototypes
+        if name == "failed":
+            fails = is_error(slot.error_rule, leave.result)
+            return int(fails), str(fails), False
+        if name == "errno":
+            errno = prototypes.failure_errno(slot, leave)
+            return None if errno is None else (errno, prototypes.errno_name(errno), False)
+        return _value(prototypes.format_result(slot, leave, leave.entry, _ALL))
+
+    def _argument(self, name: str) -> Value | None:
+        slot, prototypes = self._entry.slot, self._views.prototypes
+        if self._arguments is None:
+            self._arguments = prototypes.format_call(slot, self._entry.captured, _ALL, self._leave)
+        arguments = self._arguments
+        place = self._views.place(slot, name, arguments)
+        if place is None or place >= len(arguments):
+            return None
+        if self._leave is None:  # what the call fills in is not there yet
+            known = prototypes.known_at_entry(slot)
+            if known is not None and place >= known:
+                return None
+        return _value(arguments[place])
+
+
+def _value(argument: Argument | None) -> Value | None:
+    if argument is None or argument.value is None:
+        return None
+    value = argument.value
+    if isinstance(value, int) and argument.type.endswith("*"):
+        value = Address(value)
+    return value, argument.text, argument.cut
+
+
+def _number(name: str) -> int:
+    """Return N of argN, counted from 1; 0: it is called otherwise."""
+    digits = name.removeprefix("arg")
+    return int(digits) if digits != name and digits.isdigit() and len(digits) < 4 else 0

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which calls of a trace are shown: what can be said of each call, live or read back.
+
+A call is chosen where nothing is said against it. What can be said of it depends on its moment:
+at its entry the result is not known yet, nor how long it takes.
+"""
+
+from __future__ import annotations
+
+from soscope.model.call import ENDED_RETURN, Entry, Exit
+from soscope.model.slot import TracedSlot, is_error
+from soscope.select.filter import Selection, chooses, rules_matched
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.instruments.trace.descriptors import Descriptors
+    from soscope.instruments.trace.moment import Moment
+    from soscope.model.image import TracedImage
+    from soscope.select.where import Condition
+
+_MOST_SLOTS = 1 << 16  # slots are made anew when images come: forget the old ones
+
+# What is asked of how a call ended.
+ANY = 0
+SUCCESSES = 1  # it returned, and did not fail
+FAILURES = 2
+
+
+class Choice:
+    """Which calls are shown; what is None, empty or ANY chooses all.
+
+    `selection` is a filter by symbol and image. `pids` and `tids` are ids of processes and
+    threads. `since` and `until` are moments between which calls began. `depth`: so many levels
+    of recorded calls, the outermost is 1. `slower_ns`: calls that took as long, at least; one that
+    has not returned takes as long as it has been waited for. `ends` is ANY, SUCCESSES or FAILURES.
+    `where` is a condition on single calls, `paths` are files that they are about.
+    `signals`: signals are shown, too. `descriptors` know which files descriptors are of, None:
+    nobody asks for that.
+    """
+
+    __slots__ = (
+        "_slots",
+        "depth",
+        "descriptors",
+        "ends",
+        "paths",
+        "pids",
+        "selection",
+        "signals",
+        "since",
+        "slower_ns",
+        "tids",
+        "until",
+        "where",
+    )
+
+    def __init__(
+        self,
+        *,
+        selection: Selection | None = None,
+        pids: list[int] | None = None,
+        tids: list[int] | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        depth: int | None = None,
+        slower_ns: int | None = None,
+        ends: int = ANY,
+        where: Condition | None = None,
+        paths: list[str] | None = None,
+        signals: bool = True,
+    ) -> None:
+        self.selection = selection
+        self.pids = frozenset(pids or ())
+        self.tids = frozenset(tids or ())
+        self.since = since
+        self.until = until
+        self.depth = depth
+        self.slower_ns = slower_ns
+        self.ends = ends
+        self.where = where
+        self.paths = frozenset(paths or ())
+        self.signals = signals
+        self.descriptors: Descriptors | None = None
+        self._slots: dict[TracedSlot, bool] = {}
+
+    @property
+    def by_slot_alone(self) -> bool:
+        """Say whether all calls of one slot are chosen, or none of them."""
+        return not (
+            self.pids
+            or self.tids
+            or self.since
+            or self.until
+            or self.depth is not None
+            or self.needs_end
+            or self.looks_inside
+        )
+
+    @property
+    def takes_all(self) -> bool:
+        """Say whether every call is chosen, and every signal."""
+        return self.selection is None and self.by_slot_alone and self.signals
+
+    @property
+    def needs_end(self) -> bool:
+        """Say whether it asks how a call ended, or how long it took."""
+        return self.slower_ns is not None or self.ends != ANY
+
+    @property
+    def looks_inside(self) -> bool:
+        """Say whether it asks for arguments and results."""
+        return self.where is not None or bool(self.paths)
+
+    @property
+    def needs_entries(self) -> bool:
+        """Say whether it asks what a Stretch does not tell of its calls."""
+        return self.depth is not None or (self.where is not None and "depth" in self.where.names)
+
+    def takes_slot(self, slot: TracedSlot) -> bool:
+        """Say whether calls through a slot are chosen, as far as that depends on the slot."""
+        if self.selection is None:
+            return True
+        chosen = self._slots.get(slot)
+        if chosen is None:
+            if len(self._slots) > _MOST_SLOTS:
+                self._slots.clear()
+            chosen = self._slots[slot] = slot_is_chosen(self.selection, slot)
+        return chosen
+
+    def takes_thread(self, pid: int, tid: int) -> bool:
+        """Say whether what a thread does is chosen."""
+        return (not self.pids or pid in self.pids) and (not self.tids or tid in self.tids)
+
+    def begins(self, entry: Entry, since: int, until: int) -> bool | None:
+        """Say whether a call that begins is chosen, whoever makes it; None: its end decides.
+
+        `since` and `until` are in ns.
+        """
+        if (
+            not since <= entry.time_ns <= until
+            or not self.takes_slot(entry.slot)
+            or (self.depth is not None and entry.depth >= self.depth)
+        ):
+            return False
+        return None if self.needs_end else True
+
+    def waits(self, entry: Entry, time_ns: int) -> bool | None:
+        """Say whether a call that has not ended up to `time_ns` is chosen, as `begins` does."""
+        if self.slower_ns is not None and time_ns - entry.time_ns < self.slower_ns:
+            return None
+        return True if self.ends == ANY else None
+
+    def ended(self, entry: Entry, leave: Exit) -> bool:
+        """Say whether a call that `begins` left undecided is chosen."""
+        if self.slower_ns is not None:
+            spent = leave.duration_ns
+            if spent is None:
+                spent = leave.time_ns - entry.time_ns
+            if spent < self.slower_ns:
+                return False
+        return self._ends_so(entry.slot, leave.ended, leave.result)
+
+    def takes_whole(self, slot: TracedSlot, spent_ns: int, result: int) -> bool:
+        """Say whether a call that has returned is chosen, as far as that shows."""
+        if self.slower_ns is not None and spent_ns < self.slower_ns:
+            return False
+        return self._ends_so(slot, ENDED_RETURN, result)
+
+    def _ends_so(self, slot: TracedSlot, ended: str, result: int | None) -> bool:
+        if self.ends == ANY:
+            return True
+        if ended != ENDED_RETURN or result is None:
+            return False
+        failed = is_error(slot.error_rule, result)
+        return failed == (self.ends == FAILURES)
+
+
+def slot_is_chosen(selection: Selection, slot: TracedSlot) -> bool:
+    """Say whether a filter chooses a slot, as the agent would."""
+    caller, callee = _named(slot.caller), _named(slot.callee)
+    return chooses(
+        selection,
+        slot.symbol,
+        caller=caller[0],
+        callee=callee[0],
+        caller_path=caller[1],
+        callee_path=callee[1],
+        caller_is_main=caller[2],
+        callee_is_main=callee[2],
+    )
+
+
+def rules_about(selection: Selection, slot: TracedSlot) -> list[bool]:
+    """Say of each rule of a filter whether it is about a slot."""
+    return rules_matched(selection, slot.symbol, _named(slot.caller), _named(slot.callee))
+
+
+def _named(image: TracedImage | None) -> tuple[str, str, bool]:
+    return ("", "", False) if image is None else (image.name, image.path, image.is_main)

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hands on the events of chosen calls: the filter in front of a report.
+
+A call whose end decides is handed on, whole, when it has ended: behind the calls that it made
+itself. Nothing waits for it, and what is kept is one entry for each call that is open.
+"""
+
+from __future__ import annotations
+
+from soscope.instruments.trace.choice import Choice
+from soscope.instruments.trace.listener import Listener
+from soscope.model.call import (
+    Dropped,
+    Entry,
+    Event,
+    Exit,
+    ProcessExit,
+    ProcessStart,
+    Signal,
+    Stretch,
+    WholeCall,
+)
+from soscope.model.slot import TracedSlot
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.instruments.trace.callview import CallViews
+    from soscope.instruments.trace.outcome import TraceOutcome
+    from soscope.prototypes import Prototypes
+    from soscope.recording.names import Programs
+    from soscope.select.filter import Selection
+
+_FOREVER = 1 << 63
+_MOST_KEPT = 1 << 14
+_LONG = 256  # bytes: what was captured with a call is kept up to this
+_DIFFERS = {"duration", "pid", "tid"}  # of calls that look the same
+
+
+class ChosenListener(Listener):
+    """Hands on to `listener` what `choice` chooses; `shown` counts calls."""
+
+    def __init__(self, listener: Listener, choice: Choice) -> None:
+        self._listener = listener
+        self._choice = choice
+        self.takes_stretches = listener.takes_stretches and not choice.needs_entries
+        self._where = choice.where
+        self.wants_durations = (
+            listener.wants_durations
+            or choice.slower_ns is not None
+            or (choice.where is not None and "duration" in choice.where.names)
+        )
+        self.shown: int = 0
+        self._since, self._until = 0, _FOREVER
+        self._has_begun = False
+        self._held: dict[Entry, None] = {}  # calls whose end decides, in order
+        self._early: set[Entry] = set()  # those that were chosen before they had ended
+        self._latest = 0
+        self._views: CallViews | None = None  # where arguments are asked for
+        # what was found of calls that look the same, if that is all that is asked
+        self._inside: dict[tuple[TracedSlot, int, int, bytes], bool] = {}
+        self._keeps_inside = choice.where is None or not choice.where.names & _DIFFERS
+
+    def meet(self, programs: Programs) -> None:
+        """Hand it on."""
+        self._listener.meet(programs)
+
+    def begin(self, prototypes: Prototypes, selection: Selection) -> None:
+        """Hand it on."""
+        if self._choice.looks_inside:
+            from soscope.instruments.trace.callview import CallViews
+
+            self._views = CallViews(prototypes)
+        self._listener.begin(prototypes, selection)
+
+    def begun(self) -> None:
+        """Hand it on."""
+        self._listener.begun()
+
+    def events(self, batch: list[Event]) -> None:
+        """Hand on those that are chosen."""
+        if not batch:
+            return
+        if not self._has_begun:
+            self._begin(batch)
+        out: list[Event] = []
+        for event in batch:
+            if isinstance(event, Exit):
+                self._exit(event, out)
+            elif isinstance(event, Entry):
+                self._entry(event, out)
+            elif isinstance(event, Stretch):
+                self._stretch(event, out)
+            elif isinstance(event, Dropped) or self._takes_other(event):
+                out.append(event)
+        last = batch[-1]
+        if not isinstance(last, (Stretch, Dropped)):
+            self._latest = last.time_ns
+        if out:
+            self._listener.events(out)
+
+    def caught_up(self, time_ns: int) -> None:
+        """Hand on calls that have been waited for long enough."""
+        if time_ns:
+            self._latest = time_ns
+            self._look_at_held(time_ns)
+        self._listener.caught_up(time_ns)
+
+    def end(self, outcome: TraceOutcome) -> None:
+        """Hand it on, with what is open and chosen."""
+        self._look_at_held(self._latest)
+        if self._views is not None and self._where is not None:
+            outcome.remarks += self._views.unknown(self._where)
+        self._listener.end(outcome)
+
+    def _begin(self, batch: list[Event]) -> None:
+        """Find out when the trace begins."""
+        first = batch[0]
+        if isinstance(first, Dropped):
+            return
+        if isinstance(first, Stretch):
+            origin, _, realtime, rate, _ = first.piece
+            start = realtime + int((first.calls[0][1] - origin) * rate // 1)
+        else:
+            start = first.time_ns
+        self._has_begun = True
+        choice = self._choice
+        if choice.since is not None:
+            self._since = choice.since.time_ns(start)
+        if choice.until is not None:
+            self._until = choice.until.time_ns(start)
+
+    def _entry(self, entry: Entry, out: list[Event]) -> None:
+        if not self._choice.takes_thread(entry.pid, entry.tid):
+            return
+        chosen = self._begins(entry)
+        if chosen is None and not entry.entry_only:
+            self._held[entry] = None
+        elif chosen:
+            self.shown += 1
+            out.append(entry)
+
+    def _exit(self, leave: Exit, out: list[Event]) -> None:
+        entry = leave.entry
+        if entry is None:
+            return  # nobody knows what its call was
+        if not leave.is_inherited:
+            if entry in self._held:
+                del self._held[entry]
+                if self._ended(entry, leave):
+                    self.shown += 1
+                    out += (entry, leave)
+                return
+            if entry in self._early:
+                self._early.discard(entry)
+                out.append(leave)
+                return
+        # what a child returns from is the child's doing
+        whose = leave if leave.is_inherited else entry
+        if not self._choice.takes_thread(whose.pid, whose.tid):
+            return
+        chosen = self._begins(entry)
+        if chosen or (chosen is None and self._ended(entry, leave)):
+            out.append(leave)
+
+    def _begins(self, entry: Entry) -> bool | None:
+        """Say whether a call is chosen, None: its end decides."""
+        chosen = self._choice.begins(entry, self._since, self._until)
+        views = self._views
+        if chosen is False or views is None:
+            return chosen
+        if self._choice.paths and not self._names_path(views, entry):
+            return False
+        if self._where is None:
+            return chosen
+        holds = self._where.holds(views.view(entry))
+        return chosen if holds else holds
+
+    def _names_path(self, views: CallViews, entry: Entry) -> bool:
+        """Say whether a call is about one of the chosen files."""
+        paths, descriptors = self._choice.paths, self._choice.descriptors
+        return views.names_path(entry, paths) or (
+            descriptors is not None and descriptors.are_of(entry, paths)
+        )
+
+    def _ended(self, entry: Entry, leave: Exit) -> bool:
+        """Say whether a call is chosen that has ended."""
+        if not self._choice.ended(entry, leave):
+            return False
+        where, views = self._where, self._views
+        return where is None or views is None or where.holds(views.view(entry, leave)) is True
+
+    def _begins_so(self, entry: Entry) -> bool:
+        """Say whether the condition on a call holds, however it ends."""
+        where, views = self._where, self._views
+        return where is None or views is None or where.holds(views.view(entry)) is True
+
+    def _look_at_held(self, time_ns: int) -> None:
+        """Hand on the calls that are chosen, however they end."""
+        ready: list[Entry] = []
+        slower = self._choice.slower_ns
+        for entry in self._held:
+            if slower is not None and time_ns - entry.time_ns < slower:
+                break
+            if self._choice.waits(entry, time_ns) and self._begins_so(entry):
+                ready.append(entry)
+        if ready:
+            self.shown += len(ready)
+            self._early.update(ready)
+            for entry in ready:
+                del self._held[entry]
+            self._listener.events(list[Event](ready))
+
+    def _stretch(self, stretch: Stretch, out: list[Event]) -> None:
+        choice = self._choice
+        if not choice.takes_thread(stretch.pid, stretch.tid):
+            return
+        origin, _, realtime, rate, even = stretch.piece
+        since, until = self._since, self._until
+        is_timed = choice.since is not None or choice.until is not None
+        calls: list[WholeCall] = []
+        for call in stretch.calls:
+            slot, start, ticks, _, result, _ = call
+            if not choice.takes_slot(slot):
+                continue
+            if is_timed and not since <= realtime + int((start - origin) * rate // 1) <= until:
+                continue
+            spent = int(ticks * even // 1)
+            if choice.takes_whole(slot, spent, result) and self._takes_inside(stretch, call, spent):
+                calls.append(call)
+        if calls:
+            self.shown += len(calls)
+            out.append(
+                stretch
+                if len(calls) == len(stretch.calls)
+                else Stretch(stretch.pid, stretch.tid, stretch.piece, calls)
+            )
+
+    def _takes_inside(self, stretch: Stretch, call: WholeCall, spent: int) -> bool:
+        """Say whether arguments and result of a call are what is asked for."""
+        views = self._views
+        if views is None:
+            return True
+        slot, _, _, arg0, result, data = call
+        key = slot, arg0, result, data
+        taken = self._inside.get(key)
+        if taken is None:
+            entry, leave = views.whole(stretch, call, spent)
+            taken = not self._choice.paths or views.names_path(entry, self._choice.paths)
+            if taken and self._where is not None:
+                taken = self._where.holds(views.view(entry, leave)) is True
+            if self._keeps_inside and len(data) <= _LONG:
+                if len(self._inside) > _MOST_KEPT:
+                    self._inside.clear()
+                self._inside[key] = taken
+        return taken
+
+    def _takes_other(self, event: Signal | ProcessStart | ProcessExit) -> bool:
+        choice = self._choice
+        if not self._since <= event.time_ns <= self._until:
+            return False
+        if isinstance(event, Signal):
+            return choice.signals and choice.takes_thread(event.pid, event.tid)
+        return not choice.pids or event.pid in choice.pids
+
+
+def choose(listener: Listener, choice: Choice | None) -> Listener:
+    """Return a listener that hands on to `listener` what `choice` chooses, None: everything."""
+    if choice is None:
+        return listener
+    if not choice.takes_all:
+        listener = ChosenListener(listener, choice)
+    if choice.descriptors is None:
+        return listener
+    from soscope.instruments.trace.observed import ObservedListener
+
+    return ObservedListener(listener, choice.descriptors)

@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What descriptors are of: by the calls that open and close them, and by /proc while it is there.
+
+Calls that are not hooked open and close descriptors, too (those of libc itself always). So what
+the calls say is compared with /proc where the process still runs, and what differs is marked as
+doubtful; what the calls do not say is what /proc says at the moment of looking, a little later.
+"""
+
+from __future__ import annotations
+
+import os
+from os.path import isabs, join, normpath, realpath
+from struct import unpack_from
+
+from soscope.model.call import ENDED_RETURN, Entry, Event, Exit, ProcessExit, ProcessStart
+from soscope.model.capture import DATA_NULL, DATA_UNREADABLE
+from soscope.model.slot import is_error
+from soscope.prototypes import escape
+from soscope.prototypes.names import argument_names
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from soscope.prototypes import Prototypes
+    from soscope.prototypes.argument import Argument
+
+_ALL = 1 << 30  # bytes: paths are never cut for their looks
+# What an argument is called that is a descriptor; of these functions alone, if any are named.
+_NAMES: dict[str, frozenset[str]] = {
+    "fd": frozenset(),
+    "new_fd": frozenset({"dup2", "dup3"}),
+    "epoll": frozenset({"epoll_ctl", "epoll_wait", "epoll_pwait"}),
+    "from": frozenset({"copy_file_range", "sendfile", "splice"}),
+    "to": frozenset({"copy_file_range", "sendfile", "splice"}),
+}
+_DIRECTORY = "at_fd"  # the set of constants of an argument that is a directory or AT_FDCWD
+# By the name of their declaration: where the path stands, and the directory it is relative to.
+_OPENING = {"open": (0, -1), "openat": (1, 0), "creat": (0, -1), "__open_2": (0, -1),
+            "__openat_2": (1, 0)}  # fmt: skip
+_MAKING = {
+    "socket": "socket", "accept": "socket", "accept4": "socket", "epoll_create": "epoll",
+    "epoll_create1": "epoll", "eventfd": "eventfd", "timerfd_create": "timerfd",
+    "signalfd": "signalfd", "inotify_init": "inotify", "inotify_init1": "inotify",
+    "memfd_create": "memfd",
+}  # fmt: skip
+_PAIRS = {"pipe": (0, "pipe"), "pipe2": (0, "pipe"), "socketpair": (3, "socket")}
+# Streams have descriptors that they close themselves. Where the path or descriptor stands.
+_STREAMS = {"fopen": 0, "opendir": 0, "fdopen": 0, "fdopendir": 0}
+_ASKING = frozenset({"fileno", "dirfd"})
+_ENDING = frozenset({"fclose", "closedir", "pclose", "freopen"})
+_CLOSING_FROM = frozenset({"close_range", "closefrom"})
+_RESULT = -1
+_DOUBT = "?"
+_EINPROGRESS = 115
+
+
+def of_process(pid: int, fd: int) -> str | None:
+    """Return what /proc says that a descriptor is of, None: it is not there (any more)."""
+    try:
+        return os.readlink(f"/proc/{pid}/fd/{fd}")
+    except OSError:
+        return None
+
+
+class Descriptors:
+    """The open descriptors of all processes, as far as they are known.
+
+    `look` is asked as `of_process` is, None: the processes are gone. `looked` counts descriptors of
+    which /proc alone knew, `nameless` those of which nobody did.
+    """
+
+    def __init__(self, look: Callable[[int, int], str | None] | None) -> None:
+        self._look = look
+        self.looked = 0
+        self.nameless = 0
+        self._prototypes: Prototypes | None = None
+        self._tables: dict[int, dict[int, str]] = {}
+        # by process, then by pointer: what a stream is of, and its descriptor; None: not known
+        self._streams: dict[int, dict[int, tuple[str | None, int | None]]] = {}
+        self._places: dict[str, list[int]] = {}
+        self._declared: dict[str, str] = {}
+        # by call: what its arguments are of, by their place; the result's is _RESULT
+        self._at: dict[Entry, dict[int, str]] = {}
+        self._over: list[Entry] = []
+
+    def begin(self, prototypes: Prototypes) -> None:
+        """Take what arguments are called by."""
+        self._prototypes = prototypes
+
+    def observe(self, batch: list[Event]) -> None:
+        """Take all events, before any of them is shown."""
+        for entry in self._over:
+            self._at.pop(entry, None)
+        self._over.clear()
+        for event in batch:
+            if isinstance(event, Entry):
+                self._begun(event)
+            elif isinstance(event, Exit):
+                self._ended(event)
+            elif isinstance(event, ProcessStart):
+                if event.event == "fork" and event.parent is not None:
+                    self._tables[event.pid] = dict(self._tables.get(event.parent, {}))
+                    self._streams[event.pid] = dict(self._streams.get(event.parent, {}))
+                else:  # which of them an exec closes is not known
+                    self._forget(event.pid)
+            elif isinstance(event, ProcessExit):
+                self._forget(event.pid)
+
+    def _forget(self, pid: int) -> None:
+        self._tables.pop(pid, None)
+        self._streams.pop(pid, None)
+
+    def remarks(self) -> list[str]:
+        """Return lines that say what their names are worth."""
+        lines = []
+        if self.looked:
+            lines.append(
+                f"descriptors of which /proc alone knew, a moment after the call: {self.looked:,}"
+            )
+        if self.nameless:
+            lines.append(
+                f"descriptors without a name, opened by no call that was seen: {self.nameless:,}"
+                " (-e '%file,%net' sees more of them)"
+            )
+        return lines
+
+    # ---- what is shown
+
+    def mark(self, entry: Entry, arguments: list[Argument]) -> None:
+        """Put what descriptors are of behind their numbers."""
+        for place, path in self._at.get(entry, {}).items():
+            if 0 <= place < len(arguments):
+                arguments[place].text += f"<{path}>"
+
+    def mark_result(self, leave: Exit, text: str) -> str:
+        """Return a result with what it is a descriptor of."""
+        entry = leave.entry
+        path = None if entry is None else self._at.get(entry, {}).get(_RESULT)
+        return text if path is None or leave.ended != ENDED_RETURN else f"{text}<{path}>"
+
+    def are_of(self, entry: Entry, paths: frozenset[str]) -> bool:
+        """Say whether an argument is a descriptor of one of some files."""
+        return any(path in paths for path in self._at.get(entry, {}).values())
+
+    # ---- calls
+
+    def _of(self, pid: int, fd: int) -> str | None:
+        """Return what a descriptor is of."""
+        known = self._tables.get(pid, {}).get(fd)
+        link = None if self._look is None else self._look(pid, fd)
+        if known is None:
+            if link is None:
+                return None
+            self.looked += 1
+            return _escaped(link)
+        if link is None:
+            return _escaped(known)
+        link = link.removesuffix(" (deleted)")
+        if not isabs(known) and isabs(link) and link.endswith(f"/{normpath(known)}"):
+            return _escaped(link)
+        return _escaped(known) + ("" if _agree(known, link) else _DOUBT)
+
+    def _begun(self, entry: Entry) -> None:
+        prototypes, symbol = self._prototypes, entry.slot.symbol
+        if prototypes is None:
+            return
+        places = self._places.get(symbol)
+        if places is None:
+            places = self._learn(symbol, prototypes)
+        if places:
+            arguments = prototypes.format_call(entry.slot, entry.captured, _ALL)
+            shown: dict[int, str] = {}
+            for place in places:
+                fd = _number_of(arguments, place)
+                path = None if fd is None else self._of(entry.pid, fd)
+                if path is not None:
+                    shown[place] = path
+                elif fd is not None and not place:  # behind it, dup2 has one that may be free
+                    self.nameless += 1
+            if shown:
+                self._at[entry] = shown
+        if entry.entry_only:
+            self._over.append(entry)
+
+    def _learn(self, symbol: str, prototypes: Prototypes) -> list[int]:
+        """Remember where the descriptors of a function stand."""
+        row, declaration = prototypes.row(symbol), prototypes.declaration(symbol)
+        places: list[int] = []
+        if row is not None and declaration is not None:
+            names, _ = argument_names(declaration)
+            places = [
+                place
+                for place, (name, argument) in enumerate(zip(names, row[1], strict=True))
+                if argument[0] == "int" and _is_descriptor(name, row[0], argument[3][3])
+            ]
+            self._declared[symbol] = row[0]
+        self._places[symbol] = places
+        return places
+
+    def _ended(self, leave: Exit) -> None:
+        entry, prototypes = leave.entry, self._prototypes
+        if entry is None or prototypes is None or leave.is_inherited:
+            return
+        self._over.append(entry)
+        name = self._declared.get(entry.slot.symbol, "")
+        if leave.ended != ENDED_RETURN or leave.result is None:
+            return
+        if name in _ENDING:
+            self._stream_ended(entry)
+        elif name == "connect" or not is_error(entry.slot.error_rule, leave.result):
+            self._changed(name, entry, leave, prototypes)
+
+    def _changed(self, name: str, entry: Entry, leave: Exit, prototypes: Prototypes) -> None:
+        """Take what a call that succeeded has done to descriptors."""
+        table = self._tables.setdefault(entry.pid, {})
+        result = (leave.result or 0) & 0xFFFF_FFFF
+        if name in _OPENING or name in _MAKING:
+            arguments = prototypes.format_call(entry.slot, entry.captured, _ALL, leave)
+            path = self._opened(name, entry, arguments)
+            table.pop(result, None)
+            if path is not None:
+                table[result] = path
+                self._at.setdefault(entry, {})[_RESULT] = _escaped(path)
+        elif name in _PAIRS:
+            place, what = _PAIRS[name]
+            _, flags, data = leave.captured.data.get(place, (0, DATA_NULL, b""))
+            if not flags & (DATA_NULL | DATA_UNREADABLE) and len(data) >= 8:
+                for fd in unpack_from("<ii", data):
+                    table[fd] = what
+        elif name == "connect":
+            arguments = prototypes.format_call(entry.slot, entry.captured, _ALL, leave)
+            fd = _number_of(arguments, 0)
+            if fd is not None and (not result or leave.errno == _EINPROGRESS):
+                table[fd] = _peer(arguments[1])
+        elif name in ("dup", "dup2", "dup3", "fcntl"):
+            arguments = prototypes.format_call(entry.slot, entry.captured, _ALL)
+            if name != "fcntl" or arguments[1].text.startswith("F_DUPFD"):
+                self._copied(table, _number_of(arguments, 0), result)
+        elif name in _STREAMS or name in _ASKING:
+            self._stream(name, entry, leave, prototypes)
+        elif name == "close":
+            fd = _number_of(prototypes.format_call(entry.slot, entry.captured, _ALL), 0)
+            if fd is not None:
+                table.pop(fd, None)
+        elif name in _CLOSING_FROM:
+            table.clear()
+
+    def _stream(self, name: str, entry: Entry, leave: Exit, prototypes: Prototypes) -> None:
+        """Take a stream that was opened, or the descriptor of one that is known."""
+        streams = self._streams.setdefault(entry.pid, {})
+        table = self._tables.setdefault(entry.pid, {})
+        if name in _STREAMS:
+            arguments = prototypes.format_call(entry.slot, entry.captured, _ALL)
+            said = arguments[_STREAMS[name]]
+            fd = None if isinstance(said.value, str) else _number_of(arguments, _STREAMS[name])
+            path = said.value if isinstance(said.value, str) and not said.cut else None
+            if fd is not None:
+                path = table.get(fd)
+            if leave.result:
+                streams[leave.result] = path, fd
+            return
+        pointer = entry.captured.words[0] if entry.captured.words else 0
+        if pointer not in streams:
+            return
+        path, _ = streams[pointer]
+        fd = (leave.result or 0) & 0xFFFF_FFFF
+        streams[pointer] = path, fd
+        if path is not None:
+            table[fd] = path
+            self._at.setdefault(entry, {})[_RESULT] = _escaped(path)
+
+    def _stream_ended(self, entry: Entry) -> None:
+        """Forget the descriptor of a stream that is closed."""
+        pointer = entry.captured.words[0] if entry.captured.words else 0
+        _, fd = self._streams.get(entry.pid, {}).pop(pointer, (None, None))
+        if fd is not None:
+            self._tables.get(entry.pid, {}).pop(fd, None)
+
+    def _copied(self, table: dict[int, str], fd: int | None, to: int) -> None:
+        path = None if fd is None else table.get(fd)
+        table.pop(to, None)
+        if path is not None:
+            table[to] = path
+
+    def _opened(self, name: str, entry: Entry, arguments: list[Argument]) -> str | None:
+        """Return what a new descriptor is of."""
+        if name in _OPENING:
+            place, directory = _OPENING[name]
+            path = arguments[place].value
+            if not isinstance(path, str):
+                return None
+            path += "..." if arguments[place].cut else ""
+            if isabs(path) or directory < 0 or arguments[directory].text == "AT_FDCWD":
+                return path
+            fd = _number_of(arguments, directory)
+            base = None if fd is None else self._tables.get(entry.pid, {}).get(fd)
+            return None if base is None else join(base, path)
+        what = _MAKING[name]
+        if name in ("accept", "accept4"):
+            return _peer(arguments[1])
+        if name == "memfd_create" and isinstance(arguments[0].value, str):
+            return f"{what}:{arguments[0].value}"
+        return what
+
+
+def _number_of(arguments: list[Argument], place: int) -> int | None:
+    """Return the descriptor in an argument, None: it was not kept, or is none."""
+    value = arguments[place].value if place < len(arguments) else None
+    if not isinstance(value, int) or value < 0:
+        return None
+    return value
+
+
+def _is_descriptor(name: str, function: str, constants: str) -> bool:
+    """Say whether an int is a descriptor, by its name and by the constants that it may be."""
+    only = _NAMES.get(name)
+    return constants == _DIRECTORY or (only is not None and (not only or function in only))
+
+
+def _peer(address: Argument) -> str:
+    """Return what a socket with a peer is called: `socket:127.0.0.1:80`."""
+    text = address.text
+    if not text.startswith("{"):
+        return "socket"
+    where = text[1:-1].partition(", ")[2].strip('"')
+    return f"socket:{where}" if where and where != "..." else "socket"
+
+
+def _agree(known: str, link: str) -> bool:
+    """Say whether what calls say of a descriptor is what /proc says of it."""
+    if not isabs(link):  # socket:[4711], anon_inode:[eventpoll]
+        kind = known.partition(":")[0]
+        return kind in link or (kind == "epoll" and "eventpoll" in link)
+    if known.startswith("memfd:"):
+        return link.startswith("/memfd:")
+    if known.endswith("..."):
+        return link.startswith(known[:-3])
+    return link == normpath(known) or link == realpath(known) or link.endswith(f"/{known}")
+
+
+def _escaped(path: str) -> str:
+    """Return a path without characters that a terminal might obey."""
+    data = path.encode("utf-8", "surrogateescape")
+    return escape.string(data, len(data))[1:-1].replace('\\"', '"')

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Say what a reader asks for and a recording does not hold."""
+
+from __future__ import annotations
+
+from soscope.instruments.trace.choice import Choice, rules_about
+from soscope.instruments.trace.unmatched import explain_unmatched
+from soscope.recording.reader import RecordingFile
+
+
+def lacking(choice: Choice, options: dict[str, object], recording: RecordingFile) -> list[str]:
+    """Return a line for each thing; `options` are those that the recording was made with."""
+    lines = []
+    if options.get("entry_only") and choice.needs_end:
+        lines.append(
+            "the recording has no ends of calls (--entry-only):"
+            " what asks for results or durations chooses none"
+        )
+    selection = choice.selection
+    if selection is None:
+        return lines
+    slots = recording.slots
+    about = [rules_about(selection, slot) for slot in slots]
+    matched = [sum(column) for column in zip(*about, strict=True)] or [0] * len(selection.words)
+    missing = explain_unmatched(
+        selection, matched, [slot.symbol for slot in slots], recording.images
+    )
+    if missing:
+        made = [
+            f"{option} {word}"
+            for option, name in (("-e", "select"), ("--from", "from"), ("-l", "to"))
+            if isinstance(words := options.get(name), list)
+            for word in words
+        ]
+        said = f"with {' '.join(made)}" if made else "of the program's own calls"
+        lines += [f"{line} (in the recording, which was made {said})" for line in missing]
+    return lines

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Has all events seen by who keeps track of descriptors, before a filter takes some away."""
+
+from __future__ import annotations
+
+from soscope.instruments.trace.listener import Listener
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.instruments.trace.descriptors import Descriptors
+    from soscope.instruments.trace.outcome import TraceOutcome
+    from soscope.model.call import Event
+    from soscope.prototypes import Prototypes
+    from soscope.recording.names import Programs
+    from soscope.select.filter import Selection
+
+
+class ObservedListener(Listener):
+    """Hands everything on to `listener`, when `descriptors` has seen it."""
+
+    takes_stretches = False
+
+    def __init__(self, listener: Listener, descriptors: Descriptors) -> None:
+        self._listener = listener
+        self._descriptors = descriptors
+        self.wants_durations = listener.wants_durations
+
+    def meet(self, programs: Programs) -> None:
+        """Hand it on."""
+        self._listener.meet(programs)
+
+    def begin(self, prototypes: Prototypes, selection: Selection) -> None:
+        """Hand it on."""
+        self._descriptors.begin(prototypes)
+        self._listener.begin(prototypes, selection)
+
+    def begun(self) -> None:
+        """Hand it on."""
+        self._listener.begun()
+
+    def events(self, batch: list[Event]) -> None:
+        """Hand on some events."""
+        self._descriptors.observe(batch)
+        self._listener.events(batch)
+
+    def caught_up(self, time_ns: int) -> None:
+        """Hand it on."""
+        self._listener.caught_up(time_ns)
+
+    def end(self, outcome: TraceOutcome) -> None:
+        """Hand it on, and say what the names of descriptors are worth."""
+        outcome.remarks += self._descriptors.remarks()
+        self._listener.end(outcome)
+        self.shown = self._listener.shown

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options that choose among calls by what they were: `trace` and `report` take the same."""
+
+from __future__ import annotations
+
+from soscope.errors import UsageError
+from soscope.options.table import LIST, VALUE, Option, Values
+from soscope.options.units import parse_count, parse_duration
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.instruments.trace.choice import Choice
+    from soscope.instruments.trace.moment import Moment
+    from soscope.select.filter import Selection
+
+_GROUP = "which of them to show"
+_SECOND = 1_000_000_000  # ns
+_EPOCH = 1_000_000_000  # seconds: no trace takes as long, and no clock shows less
+
+
+def parse_level(text: str) -> int:
+    """Return how many levels of calls are wanted: one or more. Raises UsageError."""
+    levels = parse_count(text)
+    if not levels:
+        raise UsageError("'0' levels show nothing", hint="1: the outermost calls alone")
+    return levels
+
+
+def parse_moment(text: str) -> Moment:
+    """Return a moment: `1.5s`, `12:34:56.789` or `1700000000.5`. Raises UsageError."""
+    from soscope.instruments.trace import moment
+
+    if ":" in text:
+        return moment.Moment(moment.CLOCK, _of_day(text))
+    seconds, _, part = text.partition(".")
+    is_number = all(word.isascii() and word.isdigit() for word in (seconds, part or "0"))
+    if is_number and len(seconds) <= 10 and len(part) <= 9:
+        ns = int(seconds) * _SECOND + int(part.ljust(9, "0"))
+        return moment.Moment(moment.EPOCH if int(seconds) >= _EPOCH else moment.AFTER, ns)
+    try:
+        return moment.Moment(moment.AFTER, parse_duration(text))
+    except UsageError as error:
+        raise UsageError(
+            f"'{text}' is no moment",
+            hint="2s after the beginning, 12:34:56.5, or seconds since 1970",
+            slug="unit",
+        ) from error
+
+
+def _of_day(text: str) -> int:
+    """Return the ns since midnight of `12:34`, `12:34:56` or `12:34:56.789`."""
+    clock, _, part = text.partition(".")
+    words = clock.split(":")
+    if (
+        len(words) not in (2, 3)
+        or not all(word.isascii() and word.isdigit() and len(word) <= 2 for word in words)
+        or (part and not (part.isascii() and part.isdigit()))
+        or len(part) > 9
+    ):
+        raise UsageError(f"'{text}' is no time of the day", hint="for example 12:34:56.789")
+    hours, minutes, seconds = map(int, [*words, "0"][:3])
+    if hours > 23 or minutes > 59 or seconds > 60:
+        raise UsageError(f"'{text}' is no time of the day", hint="for example 12:34:56.789")
+    return ((hours * 60 + minutes) * 60 + seconds) * _SECOND + int(part.ljust(9, "0"))
+
+
+FILTERS = [
+    Option(
+        "--slower",
+        dest="slower",
+        kind=VALUE,
+        metavar="TIME",
+        convert=parse_duration,
+        group=_GROUP,
+        help="calls that take TIME or more: 5ms, 1s",
+    ),
+    Option(
+        "-z", "--successful-only", dest="successes", group=_GROUP, rivals="ends",
+        help="calls that returned and did not fail",
+    ),
+    Option(
+        "-Z", "--failed-only", dest="failures", group=_GROUP, rivals="ends",
+        help="calls that failed",
+    ),
+    Option(
+        "--where",
+        dest="where",
+        kind=LIST,
+        metavar="CONDITION",
+        group=_GROUP,
+        help="calls of which it holds: 'ret < 0', 'size > 1MiB' (repeatable: all of them)",
+    ),
+    Option(
+        "-P",
+        "--path",
+        dest="paths",
+        kind=LIST,
+        metavar="PATH",
+        group=_GROUP,
+        help="calls that name this path (repeatable: one of them)",
+    ),
+    Option(
+        "--depth",
+        dest="depth",
+        kind=VALUE,
+        metavar="N",
+        convert=parse_level,
+        group=_GROUP,
+        help="N levels of calls inside calls; 1: the outermost",
+    ),
+    Option(
+        "--tid",
+        dest="tids",
+        kind=LIST,
+        metavar="TID",
+        convert=parse_count,
+        group=_GROUP,
+        help="calls of this thread (repeatable)",
+    ),
+    Option(
+        "--since",
+        dest="since",
+        kind=VALUE,
+        metavar="WHEN",
+        convert=parse_moment,
+        group=_GROUP,
+        help="calls from then on: 2s after the beginning, 12:34:56",
+    ),
+    Option(
+        "--until",
+        dest="until",
+        kind=VALUE,
+        metavar="WHEN",
+        convert=parse_moment,
+        group=_GROUP,
+        help="calls up to then",
+    ),
+    Option("-b", "--no-signals", dest="no_signals", group=_GROUP, help="no signals"),
+]  # fmt: skip
+
+# What of them takes calls one by one, and so cannot be asked of sums.
+_ONE_BY_ONE = {
+    "slower": "--slower",
+    "successes": "-z",
+    "failures": "-Z",
+    "where": "--where",
+    "paths": "-P",
+    "depth": "--depth",
+    "tids": "--tid",
+    "since": "--since",
+    "until": "--until",
+}
+
+
+def asked_of_calls(values: Values) -> list[str]:
+    """Return the options that were given and need calls one by one, as they are spelled."""
+    return [
+        flag for dest, flag in _ONE_BY_ONE.items() if getattr(values, dest) not in (None, False, [])
+    ]
+
+
+def choice_from(
+    values: Values, *, selection: Selection | None = None, pids: list[int] | None = None
+) -> Choice | None:
+    """Return what the options choose, None: everything.
+
+    `selection` and `pids` are to be chosen by, too.
+    """
+    if selection is None and not pids and not values.no_signals and not asked_of_calls(values):
+        return None
+    from soscope.instruments.trace import choice
+
+    ends = choice.ANY
+    if values.successes:
+        ends = choice.SUCCESSES
+    elif values.failures:
+        ends = choice.FAILURES
+    where = None
+    if values.where:
+        from soscope.select.where import Condition
+
+        for text in values.where:
+            Condition(text)  # by itself, so that a mistake is shown in what the user wrote
+        where = Condition(" and ".join(f"({text})" for text in values.where))
+    return choice.Choice(
+        selection=selection,
+        pids=pids,
+        tids=values.tids,
+        since=values.since,
+        until=values.until,
+        depth=values.depth,
+        slower_ns=values.slower,
+        ends=ends,
+        where=where,
+        paths=[name for path in values.paths for name in _spelled(path)],
+        signals=not values.no_signals,
+    )
+
+
+def _spelled(path: str) -> list[str]:
+    """Return the ways in which programs name a file: as it was said, absolute, without links."""
+    from os.path import abspath, normpath, realpath
+
+    return [path, normpath(path), abspath(path), realpath(path)]

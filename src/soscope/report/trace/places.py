@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where calls come from: image and offset, with function and line where they are known."""
+
+from __future__ import annotations
+
+from soscope.instruments.mem.frames import FrameNames
+from soscope.model.call import Entry
+from soscope.recording.names import Programs
+
+_UNKNOWN = "?"
+_MOST_KEPT = 1 << 16
+
+
+class CallPlaces:
+    """Names the return addresses of calls; `programs` has the images of each program."""
+
+    def __init__(self, programs: Programs) -> None:
+        self._programs = programs
+        self._names = FrameNames()
+        self._kept: dict[tuple[int, int, int], str] = {}
+
+    def text(self, entry: Entry) -> str:
+        """Return where a call returns to: `prog+0x1234 main+0x20 prog.c:12`.
+
+        The address itself where it lies in no image that is known; `?` where it is not known.
+        """
+        addr = entry.return_addr
+        if not addr:
+            return _UNKNOWN
+        key = entry.slot.process, entry.pid, addr
+        text = self._kept.get(key)
+        if text is None:
+            if len(self._kept) > _MOST_KEPT:
+                self._kept.clear()
+            text = self._kept[key] = self._made(*key)
+        return text
+
+    def _made(self, process: int, pid: int, addr: int) -> str:
+        (frame,) = self._names.stack(self._programs[process], pid, (addr,))
+        if frame.image is None:
+            return f"{addr:#x}"
+        parts = [f"{frame.image}+{frame.offset:#x}"]
+        if frame.symbol is not None:
+            parts = [f"{frame.image}+{self._vaddr(process, pid, addr):#x}"]
+            parts.append(f"{frame.symbol}+{frame.offset:#x}")
+        if frame.file is not None and frame.line is not None:
+            parts.append(f"{frame.file.rpartition('/')[2]}:{frame.line}")
+        return " ".join(parts)
+
+    def _vaddr(self, process: int, pid: int, addr: int) -> int:
+        """Return the link-time address of what lies at `addr`."""
+        images = [
+            image
+            for image in self._programs[process].images().values()
+            if image.start < addr <= image.end
+        ]
+        image = max(images, key=lambda image: (image.pid == pid, image.index))
+        return addr - image.load_bias

@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Conditions on single calls: `--where 'size > 1MiB and not ret == NULL'`.
+
+    or        and {("or" | "||") and}
+    and       not {("and" | "&&") not}
+    not       ("not" | "!") not | "(" or ")" | test
+    test      operand [("<" | "<=" | ">" | ">=" | "==" | "!=" | "~" | "!~" | "&") operand]
+    operand   number with unit | 'text' | CONSTANT | name
+
+What a name stands for is known of some calls and not of others, or not yet: a test of it is then
+neither true nor false, and so is what depends on it. Such a call is not chosen.
+"""
+
+from __future__ import annotations
+
+from soscope.errors import UsageError
+from soscope.select.tokens import CONSTANT, END, NAME, NUMBER, TEXT, Token, tokens_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from soscope.select.automaton import Automaton
+
+    # A value, how a line of a trace shows it, whether only its beginning is known.
+    Value = tuple[float | str, str, bool]
+    View = Callable[[str], Value | None]
+    Test = Callable[[View], bool | None]
+
+_COMPARING = ("<", "<=", ">", ">=", "==", "!=", "~", "!~", "&")
+_NULLS = {"NULL": 0, "nil": 0, "true": 1, "false": 0}
+
+
+class Address(int):
+    """The value of a pointer: it is the same as a number or not, and no larger or smaller."""
+
+    __slots__ = ()
+
+
+class Condition:
+    """A condition; `names` are those that it asks for, `text` how the user wrote it."""
+
+    __slots__ = ("_test", "names", "text")
+
+    def __init__(self, text: str) -> None:
+        """Compile it. Raises UsageError."""
+        parser = _ConditionParser(text)
+        self.text = text
+        self._test = parser.whole()
+        self.names = frozenset(parser.names)
+
+    def holds(self, view: View) -> bool | None:
+        """Say whether it holds of a call, None: that is not known.
+
+        `view` returns what a name stands for, None where that is not known.
+        """
+        return self._test(view)
+
+
+class _ConditionParser:
+    """Recursive descent over the tokens."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = tokens_of(text)
+        self._at = 0
+        self.names: set[str] = set()
+
+    def whole(self) -> Test:
+        test = self._or()
+        if self._next.kind != END:
+            raise self._unexpected()
+        return test
+
+    @property
+    def _next(self) -> Token:
+        return self._tokens[self._at]
+
+    def _takes(self, *words: str) -> str | None:
+        """Go past the next token if it is one of some words that stand for themselves."""
+        token = self._next
+        if token.kind not in (TEXT, END) and token.text in words:
+            self._at += 1
+            return token.text
+        return None
+
+    def _unexpected(self) -> UsageError:
+        token = self._next
+        what = "it ends too early" if token.kind == END else f"unexpected '{token.text}'"
+        return UsageError(
+            f"--where '{self._text}': {what}",
+            hint="for example: --where 'ret < 0 and errno != EAGAIN', --where 'size > 1MiB'",
+            slug="where",
+        )
+
+    def _or(self) -> Test:
+        tests = [self._and()]
+        while self._takes("or", "||"):
+            tests.append(self._and())
+        return tests[0] if len(tests) == 1 else lambda view: _any(tests, view)
+
+    def _and(self) -> Test:
+        tests = [self._not()]
+        while self._takes("and", "&&"):
+            tests.append(self._not())
+        return tests[0] if len(tests) == 1 else lambda view: _all(tests, view)
+
+    def _not(self) -> Test:
+        if self._takes("not", "!"):
+            test = self._not()
+
+            def negated(view: View) -> bool | None:
+                said = test(view)
+                return None if said is None else not said
+
+            return negated
+        if self._takes("("):
+            test = self._or()
+            if not self._takes(")"):
+                raise self._unexpected()
+            return test
+        return self._test()
+
+    def _test(self) -> Test:
+        left, left_token = self._operand()
+        operator = self._takes(*_COMPARING, "=")
+        if operator is None:
+            if left_token.kind != NAME:
+                raise self._unexpected()
+            return lambda view: _is_true(left(view))
+        if operator in ("~", "!~"):
+            return self._matching(left, wanted=operator == "~")
+        right, right_token = self._operand()
+        if CONSTANT in (left_token.kind, right_token.kind):
+            if left_token.kind == CONSTANT:
+                left, right, left_token, right_token = right, left, right_token, left_token
+            return self._named(left, left_token, right_token.text, operator)
+        operator = "==" if operator == "=" else operator
+        return lambda view: _compare(left(view), right(view), operator)
+
+    def _named(self, left: Operand, token: Token, name: str, operator: str) -> Test:
+        """Compare with a constant by its name, as a line shows it."""
+        if token.kind != NAME or operator not in ("==", "=", "!=", "&"):
+            raise UsageError(
+                f"--where '{self._text}': {name} is compared by its name: with ==, != or &",
+                slug="where",
+            )
+
+        def test(view: View) -> bool | None:
+            value = left(view)
+            if value is None:
+                return None
+            if operator == "&":
+                return name in value[1].split("|")
+            return (value[1] == name) == (operator != "!=")
+
+        return test
+
+    def _matching(self, left: Operand, *, wanted: bool) -> Test:
+        from soscope.select.automaton import compile_glob
+
+        token = self._next
+        if token.kind not in (TEXT, NAME, CONSTANT):
+            raise self._unexpected()
+        self._at += 1
+        automaton = compile_glob(token.text)
+        return lambda view: _matches(left(view), automaton, wanted=wanted)
+
+    def _operand(self) -> tuple[Operand, Token]:
+        token = self._next
+        if token.kind not in (NUMBER, TEXT, NAME, CONSTANT):
+            raise self._unexpected()
+        self._at += 1
+        if token.kind == NAME and token.text not in _NULLS:
+            name = token.text
+            self.names.add(name)
+            return (lambda view: view(name)), token
+        if token.text in _NULLS and token.kind != TEXT:
+            token = Token(NUMBER, token.text, _NULLS[token.text])
+        value = token.text if token.kind in (TEXT, CONSTANT) else token.value
+        literal = value, token.text, False
+        return (lambda _: literal), token
+
+
+if TYPE_CHECKING:
+    Operand = Callable[[View], Value | None]
+
+
+def _any(tests: list[Test], view: View) -> bool | None:
+    """Say what or says of three values."""
+    unknown = False
+    for test in tests:
+        said = test(view)
+        if said:
+            return True
+        unknown |= said is None
+    return None if unknown else False
+
+
+def _all(tests: list[Test], view: View) -> bool | None:
+    """Say what and says of three values."""
+    unknown = False
+    for test in tests:
+        said = test(view)
+        if said is False:
+            return False
+        unknown |= said is None
+    return None if unknown else True
+
+
+def _is_true(value: Value | None) -> bool | None:
+    return None if value is None else bool(value[0])
+
+
+def _compare(left: Value | None, right: Value | None, operator: str) -> bool | None:
+    """Compare two values; None where that has no answer."""
+    if left is None or right is None:
+        return None
+    first, second = left[0], right[0]
+    if isinstance(first, str) or isinstance(second, str):
+        if operator not in ("==", "!="):
+            return None
+        equal = _equal_texts(left, right)
+        return None if equal is None else equal == (operator == "==")
+    if operator == "&":
+        if isinstance(first, float) or isinstance(second, float):
+            return None
+        return bool(first & second)
+    if operator in ("==", "!="):
+        return (first == second) == (operator == "==")
+    if isinstance(first, Address) or isinstance(second, Address):
+        return None
+    if operator in ("<", "<="):
+        return first < second or (operator == "<=" and first == second)
+    return first > second or (operator == ">=" and first == second)
+
+
+def _equal_texts(left: Value, right: Value) -> bool | None:
+    """Say whether two values are the same text; a number is none."""
+    (first, _, cut), (second, _, second_cut) = left, right
+    if not isinstance(first, str) or not isinstance(second, str):
+        return False
+    if not cut and not second_cut:
+        return first == second
+    # the beginning of one is known
+    begins = second.startswith(first) if cut else first.startswith(second)
+    return None if begins else False
+
+
+def _matches(value: Value | None, automaton: Automaton, *, wanted: bool) -> bool | None:
+    if value is None or value[2]:
+        return None
+    text = value[0] if isinstance(value[0], str) else value[1]
+    return automaton.matches(text.encode("utf-8", "surrogateescape")) == wanted

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Display options of `trace` and `report`, against what programs say of themselves."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.run import run
+from tests.support.tools import need
+from tests.support.tracing import SOSCOPE
+
+REPORT = [sys.executable, "-m", "soscope", "report", "-q"]
+SOURCE = """\
+#include <stdio.h>
+#include <unistd.h>
+
+#define SAID(call) (printf("%s %d\\n", __func__, __LINE__), (call))
+
+__attribute__((noinline)) static int inner(void)
+{
+\treturn SAID(getppid()) > 0;
+}
+
+int main(void)
+{
+\tint sum = inner();
+
+\tsum += SAID(getppid()) > 0;
+\tsum +=
+\t\tSAID(getppid()) > 0;
+\treturn sum != 3;
+}
+"""
+PLACE = re.compile(r"^\[(\S+)\+0x([0-9a-f]+) (\w+)\+0x[0-9a-f]+ (\S+):(\d+)\] ")
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build a program that prints the lines of its calls."""
+    folder = tmp_path_factory.mktemp("places")
+    source, program = folder / "places.c", folder / "places"
+    source.write_text(SOURCE)
+    done = run([need("gcc"), "-g", "-O1", "-o", os.fspath(program), os.fspath(source)])
+    assert done.returncode == 0, done.stderr
+    return program
+
+
+def test_places_are_those_of_the_calls(places: Path, tmp_path: Path) -> None:
+    pytest.importorskip("elftools")
+    file = tmp_path / "run.sosr"
+    words = ["-q", "-i", "-e", "getppid", "--record", os.fspath(file), "-o", "-", "--"]
+    done = run([*SOSCOPE, *words, os.fspath(places)])
+    said = [line for line in done.stdout.splitlines() if re.fullmatch(r"\w+ \d+", line)]
+    lines = [line for line in done.stdout.splitlines() if "getppid" in line]
+    assert len(said) == len(lines) == 3, done.stdout
+    for line, told in zip(lines, said, strict=True):
+        matched = PLACE.match(line)
+        assert matched is not None, line
+        image, vaddr, function, source, number = matched.groups()
+        assert (image, source) == ("places", "places.c")
+        assert f"{function} {number}" == told
+        # the call is in front of the address to which it returns
+        before = hex(int(vaddr, 16) - 1)
+        peer = run([need("addr2line"), "-f", "-e", os.fspath(places), before]).stdout.split()
+        assert [peer[0], peer[1].rpartition("/")[2]] == [function, f"{source}:{number}"]
+    shown = run([*REPORT, "-i", os.fspath(file)]).stdout.splitlines()
+    assert [line for line in shown if "getppid" in line] == lines
+
+
+def test_a_stripped_program_has_offsets_alone(places: Path, tmp_path: Path) -> None:
+    stripped = tmp_path / "stripped"
+    run([need("strip"), "-s", "-o", os.fspath(stripped), os.fspath(places)])
+    done = run([*SOSCOPE, "-q", "-i", "-e", "getppid", "--", os.fspath(stripped)])
+    lines = [line for line in done.stderr.splitlines() if "getppid" in line]
+    assert len(lines) == 3
+    assert all(re.match(r"\[stripped\+0x[0-9a-f]+\] stripped->getppid\(\)", line) for line in lines)
+
+
+def test_the_command_gets_another_environment() -> None:
+    words = ["-q", "-E", "ADDED=a=b", "-E", "CHANGED=new", "-E", "GONE", "-E", "EMPTY=", "--"]
+    env = {"CHANGED": "old", "GONE": "here", "KEPT": "kept"}
+    done = run([*SOSCOPE, *words, need("env")], env=env)
+    found = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    assert found["ADDED"] == "a=b"
+    assert found["CHANGED"] == "new"
+    assert found["EMPTY"] == ""
+    assert found["KEPT"] == "kept"
+    assert "GONE" not in found
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may be another user")
+def test_the_command_is_another_user() -> None:
+    user = pwd.getpwnam("nobody")
+    words = ["-q", "-u", "nobody", "-e", "getuid,geteuid", "--"]
+    code = "import os; print(os.getresuid(), os.getresgid(), sorted(os.getgroups()))"
+    done = run([*SOSCOPE, *words, "/usr/bin/python3", "-I", "-S", "-c", code])
+    ids, groups = (user.pw_uid,) * 3, (user.pw_gid,) * 3
+    assert done.stdout.startswith(f"{ids} {groups} "), done.stderr
+    assert done.stdout.split(") ")[-1].strip() == str(
+        sorted(os.getgrouplist("nobody", user.pw_gid))
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["-u", "nosuchuser", "true"], "-u: there is no user 'nosuchuser'"),
+        (["-u", "nobody", "-p", "1"], "-u is for a command"),
+        (["-E", "A=1", "-p", "1"], "-E is for a command"),
+        (["-E", "=x", "true"], "'=x' names no variable"),
+        (["--color", "blue", "true"], "'blue' is not one of auto, always, never"),
+    ],
+)
+def test_what_cannot_be_is_said(words: list[str], said: str) -> None:
+    done = run([*SOSCOPE, *words])
+    assert said in done.stderr
+    assert done.returncode in (2, 125)
+
+
+TELLS = """\
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int count;
+
+/* Say what the kernel says a descriptor is of, and call with a number that names the line. */
+static void tell(int fd)
+{
+	char link[64], path[PATH_MAX] = "";
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	if (readlink(link, path, sizeof(path) - 1) < 0)
+		strcpy(path, "-");
+	printf("%d %s\\n", ++count, path);
+	fflush(stdout);
+	lseek(fd, count, SEEK_SET);
+}
+
+int main(int argc, char **argv)
+{
+	(void)argc;
+	int a = open(argv[1], O_RDONLY), b = open(argv[2], O_RDONLY | O_CLOEXEC);
+	tell(a);
+	tell(b);
+	int dir = open(argv[3], O_RDONLY | O_DIRECTORY);
+	int c = openat(dir, "inside", O_RDONLY);
+	tell(c);
+	tell(dup(a));
+	close(a);
+	int again = open(argv[2], O_RDONLY); /* the number of the first */
+	tell(again);
+	dup2(c, again);
+	tell(again);
+	pid_t child = fork();
+	if (!child) {
+		tell(again);
+		close(again);
+		tell(open(argv[1], O_RDONLY));
+		fflush(stdout);
+		_exit(0);
+	}
+	waitpid(child, NULL, 0);
+	count = 100;
+	tell(again);
+	tell(b);
+	return 0;
+}
+"""
+
+
+def test_descriptors_are_of_what_the_kernel_says(tmp_path: Path) -> None:
+    source, program = tmp_path / "tells.c", tmp_path / "tells"
+    source.write_text(TELLS)
+    done = run([need("gcc"), "-O1", "-o", os.fspath(program), os.fspath(source)])
+    assert done.returncode == 0, done.stderr
+    folder = tmp_path / ("x" * 60)
+    folder.mkdir()
+    files = [folder / "first", folder / "second"]
+    for file in (*files, folder / "inside"):
+        file.write_text("text")
+    recording = tmp_path / "run.sosr"
+    words = [
+        "-q",
+        "-f",
+        "-y",
+        "-s",
+        "5",
+        "--record",
+        os.fspath(recording),
+        "-o",
+        os.fspath(tmp_path / "out"),
+    ]
+    command = [os.fspath(program), *map(os.fspath, files), os.fspath(folder)]
+    done = run([*SOSCOPE, *words, "--", *command])
+    said = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    assert len(said) == 10
+    shown = run([*REPORT, "-y", "-s", "5", os.fspath(recording)]).stdout
+    for text in (shown, (tmp_path / "out").read_text()):
+        found = {
+            number: path
+            for path, number in re.findall(r"lseek\(\d+<([^>?]*)\??>, (\d+), SEEK_SET\)", text)
+        }
+        assert found == said
+    assert f"= 3<{files[0]}>" in shown
+    assert f'open("{os.fspath(files[0])[:5]}"...' in shown  # -s cuts strings alone
+
+
+def test_a_path_chooses_what_is_done_with_its_descriptor(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("text\n")
+    perl = 'open(F, $ARGV[0]); <F>; close(F); open(F, "/dev/null"); <F>; close(F)'
+    words = [
+        "-q",
+        "-P",
+        os.fspath(file),
+        "-e",
+        "%file",
+        "--",
+        need("perl"),
+        "-e",
+        perl,
+        os.fspath(file),
+    ]
+    lines = [line for line in run([*SOSCOPE, *words]).stderr.splitlines() if "perl->" in line]
+    called = [re.split(r"[(>]", line)[1] for line in lines]
+    assert called[0].startswith("open")
+    assert "read" in called
+    assert called[-1] == "close"
+    assert not [line for line in lines if "/dev/null" in line]
