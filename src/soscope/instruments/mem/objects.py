@@ -15,9 +15,7 @@ from soscope.control.instrument import Hooks, Instrument
 from soscope.errors import SoscopeError
 from soscope.instruments.mem.layouts import agent_layouts, ruby_library
 from soscope.instruments.mem.onpath import finder_source
-from soscope.instruments.mem.rubyobjects import look_at_ruby
 from soscope.instruments.mem.sampled import Chances, scale_of
-from soscope.instruments.mem.survivors import Survivors, look
 from soscope.proc import status
 from soscope.proc.memory import ProcessMemory
 from soscope.prototypes import load
@@ -32,6 +30,7 @@ if TYPE_CHECKING:
     from soscope.binfmt.source import ByteSource
     from soscope.control.outcome import ProgramOutcome
     from soscope.instruments.mem.rss import RssInstrument
+    from soscope.instruments.mem.survivors import Survivors
     from soscope.recording.sink import Sink
     from soscope.wire.block import ControlBlock
 
@@ -129,6 +128,12 @@ class ObjectsInstrument(Instrument):
         self._inner: dict[tuple[int, int], int] = {}  # id of a block, a process's own number
 
     # ---- processes ----
+
+    def begun(self) -> None:
+        """Import what a look needs while the program runs: numpy, a tenth of a second."""
+        from soscope.instruments.mem import rubyobjects, survivors
+
+        del rubyobjects, survivors
 
     def process(self, pid: int, block: ControlBlock) -> None:
         """Take note of a process."""
@@ -302,7 +307,11 @@ def survivors_of(
     Raises ValueError where what the agent keeps in its memory cannot be read.
     """
     if place.runtime == layout.RUNTIME_RUBY:
+        from soscope.instruments.mem.rubyobjects import look_at_ruby
+
         return look_at_ruby(memory, place, chances)
+    from soscope.instruments.mem.survivors import look
+
     return look(memory, place, chances)
 
 

@@ -42,7 +42,9 @@ class DescribedFunctions:
     def __init__(self, prototypes: Prototypes, settings: TraceSettings) -> None:
         self._prototypes = prototypes
         callers = settings.from_ or (["all"] if settings.to else [])
-        self._selection: Selection = compile_selection(settings.select, callers)
+        self._selection: Selection = compile_selection(
+            settings.select, callers, sets=prototypes.groups
+        )
         self.notes: list[str] = []
 
     def look(self, pid: int) -> None:

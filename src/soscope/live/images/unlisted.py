@@ -22,6 +22,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.live.images.images import Images
 
+AGENT = "/memfd:soscope"  # the file of soscope's own agent
+
 
 def unlisted_images(images: Images) -> list[LoadedImage]:
     """Return them by rising address, the vDSO first; their indices follow the listed ones.
@@ -44,8 +46,8 @@ def unlisted_images(images: Images) -> list[LoadedImage]:
             place += 1
         if place < len(known) and known[place][0] <= mapping.start:
             continue
-        if mapping.flags[0] != "r" or mapping.path.startswith("[v"):
-            continue
+        if mapping.flags[0] != "r" or mapping.path.startswith(("[v", AGENT)):
+            continue  # nobody calls soscope's agent by a name
         image = image_at(space, mapping.start, index=len(images.linked) + len(unlisted))
         if image is not None and _is_mapped(image, mapping):
             unlisted.append(image)

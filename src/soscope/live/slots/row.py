@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from soscope.live.images.loadedimage import LoadedImage
 from soscope.live.images.space import Space
+from soscope.live.images.unlisted import AGENT
 from soscope.live.slots.bindings import HOOKED, Binding
 
-_AGENT = "/memfd:soscope"
 AGENT_NAME = "soscope's agent"
 UNMAPPED = "unmapped memory"
 ANONYMOUS = "anonymous memory"
@@ -48,6 +48,6 @@ def memory_name(space: Space, addr: int) -> str:
         mapping = space.mapping_at(addr)
     if mapping is None:
         return UNMAPPED
-    if mapping.path.startswith(_AGENT):
+    if mapping.path.startswith(AGENT):
         return AGENT_NAME
     return mapping.path or ANONYMOUS
