@@ -245,7 +245,7 @@ with soscope.hook("malloc", hooking.count_malloc) as hook:
         ("'getpid', len, from_='libnobody*'", "no image of this process is called libnobody*"),
         ("'getpid', len, from_=[]", "from_"),
         ("'getpid', len, from_=3", "from_"),
-        ("'PyObject_Call', len, from_='_ctypes*'", "no prototype"),
+        ("'PyObject_CallOneArg', len, from_='_ctypes*'", "no prototype"),
     ],
 )
 def test_what_cannot_be_is_refused_with_a_reason(words: str, message: str) -> None:
