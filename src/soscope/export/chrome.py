@@ -42,14 +42,13 @@ class _Chrome(Timeline):
             f'"ph":"M","name":"process_name","pid":{event.pid},"tid":0,"args":{{"name":{name}}}'
         )
 
-    def instant(self, thread: Thread, entry: Entry) -> None:
+    def instant(self, thread: Thread, entry: Entry, time_ns: int) -> None:
         arguments, _, _ = texts(self.prototypes, entry, None, self._limit)
-        self._add(
-            f'"ph":"i","s":"t",{self._head(thread, entry)},"args":{{"args":{quoted(arguments)}}}'
-        )
+        head = self._head(thread, entry, time_ns)
+        self._add(f'"ph":"i","s":"t",{head},"args":{{"args":{quoted(arguments)}}}')
 
-    def opened(self, thread: Thread, entry: Entry) -> None:
-        self._add(f'"ph":"B",{self._head(thread, entry)}')
+    def opened(self, thread: Thread, entry: Entry, time_ns: int) -> None:
+        self._add(f'"ph":"B",{self._head(thread, entry, time_ns)}')
 
     def closed(self, thread: Thread, entry: Entry, leave: Exit | None, time_ns: int) -> None:
         arguments, result, errno = texts(self.prototypes, entry, leave, self._limit)
@@ -77,10 +76,10 @@ class _Chrome(Timeline):
         end = f'],\n"displayTimeUnit":"ns","otherData":{{"start_time_ns":"{self.first_ns}"}}}}\n'
         self._write(end.encode())
 
-    def _head(self, thread: Thread, entry: Entry) -> str:
+    def _head(self, thread: Thread, entry: Entry, time_ns: int) -> str:
         pid, tid = thread
         return (
-            f'"ts":{self._time(entry.time_ns)},"pid":{pid},"tid":{tid},'
+            f'"ts":{self._time(time_ns)},"pid":{pid},"tid":{tid},'
             f'"name":{quoted(entry.slot.symbol)},"cat":{quoted(names(entry)[1] or "?")}'
         )
 

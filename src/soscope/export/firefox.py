@@ -152,15 +152,15 @@ class _Firefox(Timeline):
     def started(self, event: ProcessStart) -> None:
         self._programs[event.pid] = event.program.rpartition("/")[2]
 
-    def instant(self, thread: Thread, entry: Entry) -> None:
-        self.opened(thread, entry)
+    def instant(self, thread: Thread, entry: Entry, time_ns: int) -> None:
+        self.opened(thread, entry, time_ns)
         self._threads[thread].pop(0)
 
-    def opened(self, thread: Thread, entry: Entry) -> None:
+    def opened(self, thread: Thread, entry: Entry, time_ns: int) -> None:
         samples = self._threads.get(thread)
         if samples is None:
             samples = self._threads[thread] = _Samples()
-        time = (entry.time_ns - self.first_ns) / 1e6
+        time = (time_ns - self.first_ns) / 1e6
         samples.push(entry.slot.symbol, names(entry)[1], time)
 
     def closed(self, thread: Thread, entry: Entry, leave: Exit | None, time_ns: int) -> None:

@@ -74,12 +74,12 @@ class _Perfetto(Timeline):
     def started(self, event: ProcessStart) -> None:
         self._programs[event.pid] = event.program.rpartition("/")[2]
 
-    def instant(self, thread: Thread, entry: Entry) -> None:
+    def instant(self, thread: Thread, entry: Entry, time_ns: int) -> None:
         arguments, _, _ = texts(self.prototypes, entry, None, self._limit)
-        self._begin(thread, entry, _INSTANT, self._annotation("args", arguments))
+        self._begin(thread, entry, time_ns, _INSTANT, self._annotation("args", arguments))
 
-    def opened(self, thread: Thread, entry: Entry) -> None:
-        self._begin(thread, entry, _BEGIN, b"")
+    def opened(self, thread: Thread, entry: Entry, time_ns: int) -> None:
+        self._begin(thread, entry, time_ns, _BEGIN, b"")
 
     def closed(self, thread: Thread, entry: Entry, leave: Exit | None, time_ns: int) -> None:
         arguments, result, errno = texts(self.prototypes, entry, leave, self._limit)
@@ -100,14 +100,14 @@ class _Perfetto(Timeline):
     def finished(self) -> None:
         self._flush()
 
-    def _begin(self, thread: Thread, entry: Entry, kind: int, more: bytes) -> None:
+    def _begin(self, thread: Thread, entry: Entry, time_ns: int, kind: int, more: bytes) -> None:
         track = self._track(thread)
         name = self._interned(self._names, entry.slot.symbol, 2)
         category = self._interned(self._categories, names(entry)[1] or "?", 1)
         event = (
             _number(9, kind) + _number(11, track) + _number(10, name) + _number(3, category) + more
         )
-        self._packet(_number(8, entry.time_ns) + _bytes(11, event))
+        self._packet(_number(8, time_ns) + _bytes(11, event))
 
     def _interned(self, known: dict[str, int], text: str, field: int) -> int:
         number = known.get(text)

@@ -41,12 +41,12 @@ class _Speedscope(Timeline):
     def started(self, event: ProcessStart) -> None:
         self._programs[event.pid] = event.program.rpartition("/")[2]
 
-    def instant(self, thread: Thread, entry: Entry) -> None:
-        self.opened(thread, entry)
-        self.closed(thread, entry, None, entry.time_ns)
+    def instant(self, thread: Thread, entry: Entry, time_ns: int) -> None:
+        self.opened(thread, entry, time_ns)
+        self.closed(thread, entry, None, time_ns)
 
-    def opened(self, thread: Thread, entry: Entry) -> None:
-        self._add(thread, "O", entry, entry.time_ns)
+    def opened(self, thread: Thread, entry: Entry, time_ns: int) -> None:
+        self._add(thread, "O", entry, time_ns)
 
     def closed(self, thread: Thread, entry: Entry, leave: Exit | None, time_ns: int) -> None:
         self._add(thread, "C", entry, time_ns)

@@ -34,6 +34,7 @@ class Timeline(Listener):
         self.calls = 0
         self.prototypes: Prototypes
         self._open: dict[Thread, list[Entry]] = {}
+        self._latest: dict[Thread, int] = {}
 
     def begin(self, prototypes: Prototypes, selection: Selection) -> None:
         """Take what decides how arguments look."""
@@ -47,10 +48,10 @@ class Timeline(Listener):
                 self.calls += 1
                 thread = event.pid, event.tid
                 if event.entry_only:
-                    self.instant(thread, event)
+                    self.instant(thread, event, self._forward(thread, event.time_ns))
                 else:
                     self._open.setdefault(thread, []).append(event)
-                    self.opened(thread, event)
+                    self.opened(thread, event, self._forward(thread, event.time_ns))
             elif isinstance(event, Exit):
                 if event.entry is not None and not event.is_inherited:
                     self._end(event.entry, event)
@@ -71,12 +72,20 @@ class Timeline(Listener):
             self.first_ns = time_ns
         self.last_ns = max(self.last_ns, time_ns)
 
+    def _forward(self, thread: Thread, time_ns: int) -> int:
+        """Return the time of a thread's next event: none is earlier than the one before.
+
+        Times are converted from ticks, each with an error of its own.
+        """
+        self._latest[thread] = time_ns = max(time_ns, self._latest.get(thread, 0))
+        return time_ns
+
     def _end(self, entry: Entry, leave: Exit) -> None:
         thread = entry.pid, entry.tid
         calls = self._open.get(thread, [])
         if not any(entry is call for call in reversed(calls)):
             return  # ended by one below it
-        time_ns = max(leave.time_ns, entry.time_ns)
+        time_ns = self._forward(thread, leave.time_ns)
         self._seen(time_ns)
         while calls[-1] is not entry:
             self.overlapping += 1
@@ -88,10 +97,10 @@ class Timeline(Listener):
     def started(self, event: ProcessStart) -> None:
         """Hear of a process."""
 
-    def instant(self, thread: Thread, entry: Entry) -> None:
+    def instant(self, thread: Thread, entry: Entry, time_ns: int) -> None:
         """Hear of a call whose end was not to be seen."""
 
-    def opened(self, thread: Thread, entry: Entry) -> None:
+    def opened(self, thread: Thread, entry: Entry, time_ns: int) -> None:
         """Hear of a call that begins."""
 
     def closed(self, thread: Thread, entry: Entry, leave: Exit | None, time_ns: int) -> None:
