@@ -125,6 +125,15 @@ CANNOT = {
         *("pthread_attr_getstacksize", "pthread_getschedparam", "sem_getvalue"),
         *("thrd_create", "thrd_join"),
     ),
+    "of a library that the program is not linked with": (
+        *("BIO_gets", "BIO_read", "BIO_read_ex", "BIO_write_ex", "EVP_CipherUpdate"),
+        *("EVP_DecryptUpdate", "EVP_DigestFinal_ex", "EVP_EncryptUpdate", "RAND_bytes"),
+        *("RAND_priv_bytes", "curl_easy_recv", "curl_easy_send", "curl_multi_perform"),
+        *("PQgetCopyData", "sqlite3_open", "sqlite3_open_v2", "sqlite3_prepare"),
+        *("sqlite3_prepare_v2", "sqlite3_prepare_v3", "SSL_peek", "SSL_peek_ex", "SSL_read"),
+        *("SSL_read_ex", "SSL_write_ex", "ZSTD_compress", "ZSTD_compressCCtx"),
+        *("ZSTD_decompress", "ZSTD_decompressDCtx"),
+    ),
 }
 # Results that look like failures or are such without a reason, after an errno of another call:
 # name, arguments, and whether it fails by the program's own knowledge.
