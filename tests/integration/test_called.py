@@ -98,7 +98,7 @@ def test_all_functions_of_a_library(program: Path) -> None:
     assert document["exit"]["status"] == 3
     assert status == 0
     assert "the command ended with status 3" in said
-    assert "those of dlsym included" in said
+    assert "not seen: calls through pointers that dlsym gave to main" in said
 
 
 def test_whether_a_function_is_reached(program: Path) -> None:
@@ -152,6 +152,17 @@ def test_a_process_that_runs(program: Path) -> None:
         process.kill()
         process.wait()
         process.stdout.close()
+
+
+def test_a_program_that_cannot_be_watched(tmp_path: Path) -> None:
+    """That a function was not called would be no answer."""
+    (tmp_path / "main.c").write_text("int main(void) { return 0; }\n")
+    static = tmp_path / "static"
+    words = [need("gcc"), "-static", "-o", str(static), str(tmp_path / "main.c")]
+    assert run(words).returncode == 0
+    done = run([*CALLED, "-e", "malloc", "--", str(static)])
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "static ran untraced: it is statically linked" in done.stderr
 
 
 def test_a_real_program() -> None:

@@ -47,6 +47,8 @@ def run(invocation: Invocation) -> int:
     if not options.quiet:
         for line in notes:
             note(line)
+    if not outcome.programs:  # "not called" would be no answer
+        return 1 if options.pids else 2
     failed = outcome.not_attached or any(process.failure for process in outcome.attached)
     was_called = bool(options.select) and any(image.called for image in images)
     return int(was_called or bool(failed) or not was_shown)
@@ -54,26 +56,27 @@ def run(invocation: Invocation) -> int:
 
 def _notes(outcome: TraceOutcome, options: CalledOptions, images: list[CalledImage]) -> list[str]:
     from soscope.instruments.trace.called import unmatched
+    from soscope.report.attached import attached_lines
+    from soscope.report.trace.notes import unseen_lines, untraced_lines
     from soscope.report.words import printable, signal_name
 
     lines = [
         f"no image is called '{printable(pattern)}'"
         for pattern in unmatched(options.images, outcome)
     ]
-    if options.select and not any(image.functions for image in images):
-        wanted = printable(", ".join(options.select))
-        lines.append(f"no library that was loaded exports {wanted}")
     if outcome.command:
         if outcome.signal is not None:
             lines.append(f"the command died of {signal_name(outcome.signal)}")
         elif outcome.status:
             lines.append(f"the command ended with status {outcome.status}")
-    lines += [f"{path} ran unwatched: {why}" for path, why in outcome.untraced]
-    if outcome.shortfalls:
-        lines.append(f"what was seen is not all: {', '.join(outcome.shortfalls)}")
-    if any(image.uncertain for image in images):
-        lines.append("?: its address is taken; calls through pointers are not seen")
-    lines.append(
-        "not seen: calls inside one library, and through pointers, those of dlsym included"
-    )
-    return lines
+    lines += untraced_lines(outcome.untraced) + attached_lines(outcome, verbose=False)
+    if not outcome.programs:
+        return lines
+    if options.select and not any(image.functions for image in images):
+        wanted = printable(", ".join(options.select))
+        lines.append(f"no library that was loaded exports {wanted}")
+    functions = [function for image in images for function in image.functions]
+    if any(function.is_uncertain or function.is_lower_bound for function in functions):
+        lines.append("+ and ?: its address is taken; calls through pointers are not seen")
+    lines.append("not seen: calls inside one library")
+    return lines + unseen_lines(outcome)

@@ -39,8 +39,8 @@ takes, so that such calls are likely, is listed as uncertain and not as never ca
 
 EPILOG = """\
 exit status: 0 fine, 1 a function that -e names was called, or a process was not watched to the
-end, 2 wrong usage or soscope failed, 3 not permitted, 4 no such process; 126 COMMAND cannot be
-executed, 127 it was not found. How COMMAND ended is a note.
+end, 2 wrong usage, soscope failed or COMMAND cannot be watched, 3 not permitted, 4 no such
+process; 126 COMMAND cannot be executed, 127 it was not found. How COMMAND ended is a note.
 """
 
 _WHAT = "what to show"

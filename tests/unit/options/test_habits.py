@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import string
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from soscope.errors import UsageError
 from soscope.options import report, trace
 from soscope.options.habits import HABITS
 from tests.support.run import run
+from tests.support.tools import need
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "options.md"
 OWN = {flag for option in trace.OPTIONS for flag in option.flags} | {"-h", "--help"}
@@ -31,8 +31,7 @@ def listed(tool: str) -> set[str]:
 
 @pytest.mark.parametrize("tool", ["ltrace", "strace"])
 def test_every_option_of_theirs_works_or_is_explained(tool: str) -> None:
-    if shutil.which(tool) is None:
-        pytest.skip(f"{tool} is not installed")
+    need(tool)
     flags = listed(tool)
     assert len(flags) > 20
     assert flags - OWN - HABITS.keys() == set()

@@ -12,6 +12,7 @@ from soscope.prototypes import load
 from soscope.prototypes.added import LTRACE, SourceText
 from soscope.prototypes.catalog import Prototypes
 from soscope.prototypes.ltraceconf import Translator
+from tests.support.tools import need
 from tests.unit.prototypes.calls import at_entry, slot
 
 
@@ -92,9 +93,7 @@ def test_a_fault_names_its_line_and_is_left_out(line: str, what: str) -> None:
 
 
 def test_all_of_ltraces_own_file_is_understood() -> None:
-    path = Path("/etc/ltrace.conf")
-    if not path.exists():
-        pytest.skip("ltrace is not installed")
+    path = Path(need("/etc/ltrace.conf"))
     text = path.read_text()
     prototypes = known(text)
     assert prototypes.source("mvprintw") is not None

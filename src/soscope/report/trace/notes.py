@@ -61,13 +61,13 @@ def notes(outcome: TraceOutcome, display: Display) -> list[str]:
     """Return the notes, without their prefix; none if they are not wanted."""
     if display.quiet:
         return []
-    lines = [*_untraced(outcome.untraced), *outcome.remarks, *display.remarks]
+    lines = [*untraced_lines(outcome.untraced), *outcome.remarks, *display.remarks]
     lines += attached_lines(outcome, verbose=display.verbose)
     if outcome.programs:
         lines += _unmatched(outcome)
         lines += _not_hooked(outcome.programs, verbose=display.verbose)
         lines += _inside(outcome, verbose=display.verbose)
-        lines += _unseen(outcome)
+        lines += unseen_lines(outcome)
     lines += [f"{plural(count, 'event')} dropped: {why}" for count, why in outcome.dropped if count]
     if outcome.stopped:
         lines.append(_STOPPED.get(outcome.stopped, outcome.stopped))
@@ -78,7 +78,7 @@ def notes(outcome: TraceOutcome, display: Display) -> list[str]:
     return lines
 
 
-def _untraced(programs: list[tuple[str, str]]) -> list[str]:
+def untraced_lines(programs: list[tuple[str, str]]) -> list[str]:
     """Say which programs ran untraced; each reason once."""
     by_reason: dict[str, list[str]] = {}
     for program, reason in programs:
@@ -239,7 +239,7 @@ def _names_what_nobody_imports(outcome: TraceOutcome) -> bool:
     )
 
 
-def _unseen(outcome: TraceOutcome) -> list[str]:
+def unseen_lines(outcome: TraceOutcome) -> list[str]:
     """Say which calls no slot can show."""
     lines = []
     users = {
