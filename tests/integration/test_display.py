@@ -216,6 +216,62 @@ def test_descriptors_are_of_what_the_kernel_says(tmp_path: Path) -> None:
     assert f'open("{os.fspath(files[0])[:5]}"...' in shown  # -s cuts strings alone
 
 
+STREAMS = """\
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+
+/* Say what a stream is of, and call with a number that names the line. */
+static void tell(FILE *stream, int number, const char *path)
+{
+	printf("%d %s\\n", number, path);
+	fseek(stream, number, SEEK_SET);
+}
+
+int main(int argc, char **argv)
+{
+	(void)argc;
+	FILE *a = fopen(argv[1], "r"), *b = fopen(argv[2], "re");
+	tell(a, 1, argv[1]);
+	tell(b, 2, argv[2]);
+	fclose(a);
+	FILE *again = fopen(argv[2], "r"); /* at the address of the first */
+	tell(again, 3, argv[2]);
+	again = freopen(argv[1], "r", again);
+	tell(again, 4, argv[1]);
+	FILE *c = fdopen(open(argv[2], O_RDONLY), "r");
+	tell(c, 5, argv[2]);
+	DIR *directory = opendir(argv[3]);
+	readdir(directory);
+	closedir(directory);
+	tell(tmpfile(), 6, "nothing"); /* of which no call says a name */
+	return 0;
+}
+"""
+
+
+def test_streams_are_of_what_they_were_opened_for(tmp_path: Path) -> None:
+    source, program = tmp_path / "streams.c", tmp_path / "streams"
+    source.write_text(STREAMS)
+    done = run([need("gcc"), "-O1", "-o", os.fspath(program), os.fspath(source)])
+    assert done.returncode == 0, done.stderr
+    files = [tmp_path / "first", tmp_path / "second"]
+    for file in files:
+        file.write_text("text")
+    words = ["-q", "-y", "--", os.fspath(program), *map(os.fspath, files), os.fspath(tmp_path)]
+    done = run([*SOSCOPE, *words])
+    said = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    of = r"0x[0-9a-f]+(?:<([^>]*)>)?"
+    found = re.findall(rf"fseek\({of}, (\d+), SEEK_SET\)", done.stderr)
+    assert {number: path or "nothing" for path, number in found} == said
+    assert len(said) == 6
+    assert re.findall(rf"readdir\({of}\)", done.stderr) == [os.fspath(tmp_path)]
+    assert re.findall(rf"freopen\(.*, {of}\) *= {of}", done.stderr) == [
+        (os.fspath(files[1]), os.fspath(files[0]))
+    ]
+
+
 def test_a_path_chooses_what_is_done_with_its_descriptor(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("text\n")

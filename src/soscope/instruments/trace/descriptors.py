@@ -46,9 +46,11 @@ _MAKING = {
 }  # fmt: skip
 _PAIRS = {"pipe": (0, "pipe"), "pipe2": (0, "pipe"), "socketpair": (3, "socket")}
 # Streams have descriptors that they close themselves. Where the path or descriptor stands.
-_STREAMS = {"fopen": 0, "opendir": 0, "fdopen": 0, "fdopendir": 0}
+_STREAMS = {"fopen": 0, "opendir": 0, "fdopen": 0, "fdopendir": 0, "freopen": 0}
+_STREAM_TYPES = frozenset({"FILE *", "DIR *", "__FILE *"})
 _ASKING = frozenset({"fileno", "dirfd"})
-_ENDING = frozenset({"fclose", "closedir", "pclose", "freopen"})
+# What ends a stream, even where it fails. Where the stream stands.
+_ENDING = {"fclose": 0, "closedir": 0, "pclose": 0, "freopen": 2}
 _CLOSING_FROM = frozenset({"close_range", "closefrom"})
 _RESULT = -1
 _DOUBT = "?"
@@ -78,7 +80,8 @@ class Descriptors:
         self._tables: dict[int, dict[int, str]] = {}
         # by process, then by pointer: what a stream is of, and its descriptor; None: not known
         self._streams: dict[int, dict[int, tuple[str | None, int | None]]] = {}
-        self._places: dict[str, list[int]] = {}
+        # by symbol: the places of its arguments that are descriptors, and of those that are streams
+        self._places: dict[str, tuple[list[int], list[int]]] = {}
         self._declared: dict[str, str] = {}
         # by call: what its arguments are of, by their place; the result's is _RESULT
         self._at: dict[Entry, dict[int, str]] = {}
@@ -168,10 +171,16 @@ class Descriptors:
         places = self._places.get(symbol)
         if places is None:
             places = self._learn(symbol, prototypes)
-        if places:
+        descriptors, streams = places
+        known = self._streams.get(entry.pid) if streams else None
+        if descriptors or known:
             arguments = prototypes.format_call(entry.slot, entry.captured, _ALL)
             shown: dict[int, str] = {}
-            for place in places:
+            for place in streams if known else ():
+                path, _ = known.get(_pointer_of(arguments, place), (None, None))
+                if path is not None:
+                    shown[place] = _escaped(path)
+            for place in descriptors:
                 fd = _number_of(arguments, place)
                 path = None if fd is None else self._of(entry.pid, fd)
                 if path is not None:
@@ -183,10 +192,11 @@ class Descriptors:
         if entry.entry_only:
             self._over.append(entry)
 
-    def _learn(self, symbol: str, prototypes: Prototypes) -> list[int]:
-        """Remember where the descriptors of a function stand."""
+    def _learn(self, symbol: str, prototypes: Prototypes) -> tuple[list[int], list[int]]:
+        """Remember where the descriptors and the streams of a function stand."""
         row, declaration = prototypes.row(symbol), prototypes.declaration(symbol)
         places: list[int] = []
+        streams: list[int] = []
         if row is not None and declaration is not None:
             names, _ = argument_names(declaration)
             places = [
@@ -194,9 +204,12 @@ class Descriptors:
                 for place, (name, argument) in enumerate(zip(names, row[1], strict=True))
                 if argument[0] == "int" and _is_descriptor(name, row[0], argument[3][3])
             ]
+            streams = [
+                place for place, argument in enumerate(row[1]) if argument[0] in _STREAM_TYPES
+            ]
             self._declared[symbol] = row[0]
-        self._places[symbol] = places
-        return places
+        self._places[symbol] = places, streams
+        return self._places[symbol]
 
     def _ended(self, leave: Exit) -> None:
         entry, prototypes = leave.entry, self._prototypes
@@ -207,8 +220,8 @@ class Descriptors:
         if leave.ended != ENDED_RETURN or leave.result is None:
             return
         if name in _ENDING:
-            self._stream_ended(entry)
-        elif name == "connect" or not is_error(entry.slot.error_rule, leave.result):
+            self._stream_ended(entry, _ENDING[name])
+        if name == "connect" or not is_error(entry.slot.error_rule, leave.result):
             self._changed(name, entry, leave, prototypes)
 
     def _changed(self, name: str, entry: Entry, leave: Exit, prototypes: Prototypes) -> None:
@@ -259,6 +272,8 @@ class Descriptors:
                 path = table.get(fd)
             if leave.result:
                 streams[leave.result] = path, fd
+                if path is not None:
+                    self._at.setdefault(entry, {})[_RESULT] = _escaped(path)
             return
         pointer = entry.captured.words[0] if entry.captured.words else 0
         if pointer not in streams:
@@ -270,9 +285,10 @@ class Descriptors:
             table[fd] = path
             self._at.setdefault(entry, {})[_RESULT] = _escaped(path)
 
-    def _stream_ended(self, entry: Entry) -> None:
-        """Forget the descriptor of a stream that is closed."""
-        pointer = entry.captured.words[0] if entry.captured.words else 0
+    def _stream_ended(self, entry: Entry, place: int) -> None:
+        """Forget a stream that is closed, and its descriptor."""
+        words = entry.captured.words
+        pointer = words[place] if place < len(words) else 0
         _, fd = self._streams.get(entry.pid, {}).pop(pointer, (None, None))
         if fd is not None:
             self._tables.get(entry.pid, {}).pop(fd, None)
@@ -310,6 +326,14 @@ def _number_of(arguments: list[Argument], place: int) -> int | None:
     if not isinstance(value, int) or value < 0:
         return None
     return value
+
+
+def _pointer_of(arguments: list[Argument], place: int) -> int:
+    """Return the pointer in an argument, 0: it was not kept."""
+    value = arguments[place].value if place < len(arguments) else None
+    if isinstance(value, str):
+        return int(value, 16) if value.startswith("0x") else 0
+    return value if isinstance(value, int) else 0
 
 
 def _is_descriptor(name: str, function: str, constants: str) -> bool:
