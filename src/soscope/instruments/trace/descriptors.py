@@ -172,12 +172,12 @@ class Descriptors:
         if places is None:
             places = self._learn(symbol, prototypes)
         descriptors, streams = places
-        known = self._streams.get(entry.pid) if streams else None
-        if descriptors or known:
+        opened = self._streams.get(entry.pid, {})
+        if descriptors or (streams and opened):
             arguments = prototypes.format_call(entry.slot, entry.captured, _ALL)
             shown: dict[int, str] = {}
-            for place in streams if known else ():
-                path, _ = known.get(_pointer_of(arguments, place), (None, None))
+            for place in streams:
+                path, _ = opened.get(_pointer_of(arguments, place), (None, None))
                 if path is not None:
                     shown[place] = _escaped(path)
             for place in descriptors:
@@ -333,7 +333,7 @@ def _pointer_of(arguments: list[Argument], place: int) -> int:
     value = arguments[place].value if place < len(arguments) else None
     if isinstance(value, str):
         return int(value, 16) if value.startswith("0x") else 0
-    return value if isinstance(value, int) else 0
+    return int(value or 0)
 
 
 def _is_descriptor(name: str, function: str, constants: str) -> bool:
