@@ -15,8 +15,17 @@ from pathlib import Path
 
 import pytest
 
+from soscope.control.attach import attach
+from soscope.control.blocks import Blocks
+from soscope.control.events import SessionEvents
+from soscope.control.instrument import Hooks, Instrument
+from soscope.control.program import Program
+from soscope.control.settings import SessionSettings
 from soscope.model.call import ProcessStart
+from soscope.prototypes import load
 from soscope.recording.reader import RecordingFile
+from soscope.select.filter import compile_selection
+from soscope.wire import layout
 from tests.support import attached, build
 from tests.support.launching import compiled, environment
 from tests.support.others import drop
@@ -156,6 +165,37 @@ def test_calls_of_all_that_it_starts_are_counted(tmp_path: Path) -> None:
         assert attached.tracer_of(process.pid) == 0
         assert attached.differences(before, process.pid) == []
         assert say(process, "fork") == "3\n"
+        assert attached.finish(process) == (7, "", "")
+
+
+class _Told(SessionEvents):
+    def __init__(self) -> None:
+        self.events: list[str] = []
+
+    def on_process(
+        self, event: str, pid: int, parent: int | None, program: Program, time_ns: int
+    ) -> None:
+        self.events.append(event)
+
+
+def test_a_file_that_is_replaced_is_no_exec(tmp_path: Path) -> None:
+    """An upgrade may come when the agent is in, and nobody traces the process yet."""
+    program, other = (Path(shutil.copy(family(), tmp_path / name)) for name in ("is", "will be"))
+    counting, told = Instrument(), _Told()
+    counting.hooks = Hooks(layout.INSTRUMENT_COUNT, compile_selection(["abs"], ["MAIN"]), load())
+    with attached.running([program]) as process:
+        blocks = Blocks(SessionSettings(["true"], follow=True), [counting])
+        target = attach(process.pid, blocks.make, events=told)
+        try:
+            other.replace(program)
+            target.follow({})
+            assert say(process, "fork") == "3\n"
+            assert say(process, "spawn") == "5\n"
+        finally:
+            target.close()
+        held = [started.block for started in target.programs]
+        assert [sum(block.counts().values()) for block in held if block] == [12, 10_000]
+        assert told.events == ["start", "fork", "fork", "exec"]
         assert attached.finish(process) == (7, "", "")
 
 

@@ -51,13 +51,16 @@ def test_the_same_calls_are_counted(case: Case, cell: str, tmp_path: Path) -> No
     assert tracing.faults(wanted, got, mode="record", follow=True) == []
 
 
-@pytest.mark.parametrize("cell", CELLS)
-def test_a_program_that_runs_already(cell: str) -> None:
+@pytest.mark.parametrize(
+    ("cell", "follow"), [*((cell, False) for cell in CELLS), ("nopie", True), ("musl", True)]
+)
+def test_a_program_that_runs_already(cell: str, follow: bool) -> None:
     loader, how = CELLS[cell]
     program = build.program("attached", how)
     with attached.running([need(loader), program, "1"]) as process:
         before = attached.snapshot(process.pid)
-        done = attached.trace(process.pid, "-q", "-c", "--json", "--duration", "200ms")
+        options = ["-q", "-c", "--json", "--duration", "200ms", *["-f"] * follow]
+        done = attached.trace(process.pid, *options)
         assert done.returncode == 0, done.stderr
         document = json.loads(done.stderr)
         assert {row["caller"] for row in document["rows"]} == {program.name}

@@ -74,7 +74,9 @@ class Attached:
         from soscope.control.following import Following
 
         try:
-            self._following = Following(self._first, self._agents, self._events, before)
+            self._following = Following(
+                self._first, self._agents, self._events, self._visit, before
+            )
         except BaseException:
             self.close()
             raise

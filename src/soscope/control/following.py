@@ -13,6 +13,7 @@ from soscope.control.events import SessionEvents
 from soscope.control.exitstatus import ExitStatus
 from soscope.control.follow import AgentSource
 from soscope.control.program import Program
+from soscope.entry.agent.visit import Visit
 from soscope.errors import AttachError
 from soscope.wire.block import ControlBlock
 
@@ -42,9 +43,10 @@ class Following:
         program: Program,
         agents: AgentSource,
         events: SessionEvents,
+        visit: Visit,
         before: dict[int, int],
     ) -> None:
-        """Begin to follow the process of `program`.
+        """Begin to follow the process of `program`, as `visit` has seen it.
 
         `before` are the descendants that it had before the agent was in it. Raises AttachError.
         """
@@ -64,7 +66,7 @@ class Following:
         if not self._child:
             for link in (self._link, *_links):
                 link.close()
-            _be_the_helper(program, agents, theirs, before)
+            _be_the_helper(program, agents, theirs, visit, before)
         theirs.close()
         _links.append(self._link)
         self._await_begin()
@@ -169,11 +171,15 @@ class Following:
 
 
 def _be_the_helper(
-    program: Program, agents: AgentSource, link: _socket.socket, before: dict[int, int]
+    program: Program,
+    agents: AgentSource,
+    link: _socket.socket,
+    visit: Visit,
+    before: dict[int, int],
 ) -> None:
     try:
         os.setpgid(0, 0)  # what a terminal sends is for soscope
-        helper.Helper(program, agents, link).run(before)
+        helper.Helper(program, agents, link, visit).run(before)
     except BaseException:  # noqa: BLE001, S110  the end of the socket tells soscope
         pass
     finally:

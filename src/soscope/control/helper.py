@@ -24,6 +24,7 @@ from soscope.control.program import Program
 from soscope.control.task import Task
 from soscope.control.tracer import Tracer, tell_inner_pid
 from soscope.entry import ptrace
+from soscope.entry.agent.visit import Visit
 from soscope.entry.stop.reaper import Reaper
 from soscope.proc import status
 from soscope.proc.signals import signal
@@ -104,9 +105,12 @@ class Packets(SessionEvents):
 class Helper:
     """The life of the helper: trace a process and its children until somebody says stop."""
 
-    def __init__(self, program: Program, agents: AgentSource, link: _socket.socket) -> None:
+    def __init__(
+        self, program: Program, agents: AgentSource, link: _socket.socket, visit: Visit
+    ) -> None:
         self._pid = pid = program.pid
         self._link = link
+        self._visit = visit
         self._packets = Packets(link)
         self._tracer = Tracer(pid, program, agents, self._packets, follow=True, stay=True)
         self._tracer.tasks.clear()
@@ -178,7 +182,7 @@ class Helper:
         program = self._tracer.programs[0]
         for child, parent in status.descendants(self._pid).items():
             is_new = child not in before and child not in self._tracer.tasks
-            if is_new and status.program_path(child) == program.path:
+            if is_new and status.program_file(child) == self._visit.file:
                 try:
                     self._seize(child)
                 except PermissionError:
@@ -187,7 +191,7 @@ class Helper:
                 self._packets.on_process("fork", child, parent, program, time.time_ns())
         task = self._tracer.tasks.get(self._pid)
         path = status.program_path(self._pid)
-        if task is not None and path and path != program.path:
+        if task is not None and path and not self._visit.is_there:
             self._tracer.note_exec(task, path, MISSED)
 
     # ---- the loop ----

@@ -222,6 +222,18 @@ def has_memory(pid: int) -> bool:
     return True
 
 
+def program_file(pid: int) -> tuple[int, int] | None:
+    """Return device and inode of the program that a process runs, None where it cannot be read.
+
+    They stay the same when the file is renamed, or another one put in its place.
+    """
+    try:
+        found = os.stat(f"/proc/{pid}/exe")
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 def program_path(pid: int) -> str:
     """Return the path of the program that a process runs, "" where it cannot be read."""
     try:

@@ -38,7 +38,8 @@ class Visit:
 
     `facts` says what the agent has to know, `agents` are those that lie there already,
     `threads` are the threads while they are stopped. `tries` counts the stops. `filtered` are
-    threads with seccomp filters that allow the agent: tid -> how many.
+    threads with seccomp filters that allow the agent: tid -> how many. `file` is the device and
+    the inode of what it runs; where a loader was told to run the program, that is the loader.
     """
 
     __slots__ = (
@@ -47,6 +48,7 @@ class Visit:
         "_start",
         "agents",
         "facts",
+        "file",
         "filtered",
         "mappings",
         "memory",
@@ -68,6 +70,7 @@ class Visit:
         self._start = _check_process(pid)
         tid = self.tid
         self.path = status.program_path(tid)
+        self.file = status.program_file(tid)
         try:
             self.memory = RemoteMemory(tid)
         except OSError as error:
