@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -130,6 +131,16 @@ def test_it_is_said(tmp_path: Path) -> None:
     done = run([*FORBIDDEN, *command], env=environment(), timeout=60)
     assert done.returncode == 0
     assert SAID in out.read_text() + done.stderr
+
+
+def test_a_file_that_is_replaced_is_no_exec(tmp_path: Path) -> None:
+    """The target is not traced, so what it runs is looked at now and then."""
+    shell, other = (shutil.copy(need("dash"), tmp_path / name) for name in ("is", "will be"))
+    script = f"sleep 0.4; mv '{other}' '{shell}'; sleep 0.4; exit 3"
+    command = [*PYTHON, "soscope", "trace", "-c", "--", str(shell), "-c", script]
+    done = run([*FORBIDDEN, *command], env=environment(), timeout=60)
+    assert done.returncode == 3
+    assert "untraced" not in done.stderr
 
 
 def test_an_agent_that_is_not_started_is_said() -> None:

@@ -59,6 +59,7 @@ class Target:
         self._end_asked = False  # by a process
         self._end_forced = False
         self._next_look = 0.0
+        self._file: tuple[int, int] | None = None  # of its program, as it was seen last
         self.pid = tracer.pid
 
     @property
@@ -329,8 +330,10 @@ class Target:
             task.is_seized = _is_our_tracee(self.pid)
             if task.is_seized:
                 return
-        path = status.program_path(self.pid)
-        if path and task.program is not None and path != task.program.path:
+        path, file = status.program_path(self.pid), status.program_file(self.pid)
+        if task.program is not None and path == task.program.path:
+            self._file = file
+        elif path and task.program is not None and file != self._file:
             self._tracer.note_exec(task, path, reasons.NOT_FOLLOWED)
 
 
