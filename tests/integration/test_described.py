@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,18 @@ def test_types_of_the_library_or_of_its_caller(tmp_path: Path, flags: str, whose
         said = [line for line in said if "own_flip" not in line]
         shown = [line for line in shown if "own_flip" not in line]
     assert shown == said
+
+
+def test_where_nothing_is_unknown_no_reader_is_imported() -> None:
+    """Whoever starts a program waits for it: declarations and DWARF are read for few."""
+    script = (
+        "import sys; from soscope.cli.main import main; main(['trace', '-q', '--', '/bin/true'])\n"
+        "assert 'soscope.instruments.trace.described' in sys.modules\n"
+        "for reader in ('prototypes.parser', 'binfmt.dwarfentries'):\n"
+        "    assert f'soscope.{reader}' not in sys.modules, reader"
+    )
+    done = run([sys.executable, "-c", script], timeout=60)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("name", ["libown_types.so", "own_types"])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 
-from soscope.binfmt.dwarfentries import Entries
 from soscope.binfmt.elf import debuglink
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.elf.sections import Sections
@@ -19,6 +18,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from soscope.binfmt.dwarfentries import Entries
+
 _SECTIONS = (
     ".debug_info",
     ".debug_abbrev",
@@ -28,6 +29,14 @@ _SECTIONS = (
     ".debug_line",
 )
 _MOST = 1 << 28  # bytes of one section that are read
+
+
+def may_have_entries(image: ElfImage, path: str) -> bool:
+    """Say whether `entries_of` may find anything for an open image; most programs have nothing."""
+    sections = Sections.read(image)
+    return sections.named(".debug_info") is not None or any(
+        os.path.exists(candidate) for candidate, _ in _candidates(image, sections, path)
+    )
 
 
 def entries_of(image: ElfImage, path: str) -> tuple[Entries, str] | None:
@@ -63,6 +72,8 @@ def _entries(image: ElfImage, sections: Sections) -> Entries | None:
     info = sections.named(".debug_info")
     if info is None or image.header is None or info.size > _MOST:
         return None
+    from soscope.binfmt.dwarfentries import Entries
+
     contents = []
     try:
         for name in _SECTIONS:

@@ -151,8 +151,7 @@ class ElfImage(ElfReader):
         called = plt_symbols(self)
         return [
             symbol
-            for symbol in self.symbols
+            for symbol in self.symbols.undefined()
             if symbol.name
-            and not symbol.is_defined
             and (symbol.type in (c.STT_FUNC, c.STT_GNU_IFUNC) or symbol.index in called)
         ]

@@ -16,7 +16,6 @@ import time
 
 from soscope.binfmt.elf.image import ElfImage
 from soscope.errors import FormatError
-from soscope.prototypes.added import CALLER, DWARF, SourceText
 from soscope.select.filter import Selection, chooses, compile_selection
 from soscope.wire import layout
 
@@ -70,10 +69,10 @@ class DescribedFunctions:
         try:
             for path, image in images.all:
                 if _defines(image, symbol):
-                    self._read(image, path, {symbol}, DWARF, until)
+                    self._read(image, path, {symbol}, until)
             for path, image in images.all:
                 if any(each.name == symbol for each in image.undefined_functions()):
-                    self._read(image, path, {symbol}, CALLER, until)
+                    self._read(image, path, {symbol}, until, of_caller=True)
             self._read_ltrace({symbol})
         finally:
             images.close()
@@ -113,17 +112,20 @@ class DescribedFunctions:
         wanted = set().union(*callers.values())
         if not wanted:
             return
-        for path, image in images.all:
+        from soscope.control.debugfile import may_have_entries
+
+        described = [(path, image) for path, image in images.all if may_have_entries(image, path)]
+        for path, image in described:
             defined = {name for name in wanted if _defines(image, name)}
-            self._read(image, path, defined, DWARF, until)
-        for path, image in images.all:
+            self._read(image, path, defined, until)
+        for path, image in described:
             left = {name for name in callers.get(path, ()) if not self._is_known(name)}
-            self._read(image, path, left, CALLER, until)
+            self._read(image, path, left, until, of_caller=True)
         self._read_ltrace(wanted)
 
     def _read_ltrace(self, names: set[str]) -> None:
         """Add what ltrace's own files say of functions that nobody else knows."""
-        if any(os.path.exists(os.path.expanduser(path)) for path in LTRACE_FILES):
+        if _has_ltrace_files():
             from soscope.prototypes.files import add_ltrace
 
             self.notes += add_ltrace(self._prototypes, names)
@@ -131,8 +133,19 @@ class DescribedFunctions:
     def _is_known(self, name: str) -> bool:
         return self._prototypes.is_known(name)
 
-    def _read(self, image: ElfImage, path: str, names: set[str], kind: str, until: float) -> None:
-        """Add what the debug information of an image says of functions."""
+    def _read(
+        self,
+        image: ElfImage,
+        path: str,
+        names: set[str],
+        until: float,
+        *,
+        of_caller: bool = False,
+    ) -> None:
+        """Add what the debug information of an image says of functions; `of_caller`: it calls them.
+
+        What reads it is not imported before: most images have none.
+        """
         names = {name for name in names if not self._is_known(name)}
         if not names:
             return
@@ -145,6 +158,7 @@ class DescribedFunctions:
             self.notes.append(f"debug information was not read: {path}, as it took too long")
             return
         entries, file = debug
+        from soscope.prototypes.added import CALLER, DWARF, SourceText
         from soscope.prototypes.fromdwarf import CWriter
 
         writer = CWriter(entries, self._prototypes.preamble)
@@ -157,6 +171,7 @@ class DescribedFunctions:
                 break
             any(writer.add(symbol, entry) for entry in described[:_MOST_TRIED])
         if writer.text:
+            kind = CALLER if of_caller else DWARF
             self._prototypes.add(SourceText(kind, file, writer.text), [])
 
 
@@ -180,6 +195,10 @@ class _Images:
     def close(self) -> None:
         for descriptor in self._descriptors:
             os.close(descriptor)
+
+
+def _has_ltrace_files() -> bool:
+    return any(os.path.exists(os.path.expanduser(path)) for path in LTRACE_FILES)
 
 
 def _defines(image: ElfImage, name: str) -> bool:

@@ -203,12 +203,19 @@ class SymbolTable:
 
     def __iter__(self) -> Iterator[ElfSymbol]:
         """Read all symbols but the null symbol at index 0."""
+        return self._read()
+
+    def undefined(self) -> Iterator[ElfSymbol]:
+        """Read the symbols that the image only uses: nothing is made of the others."""
+        return self._read(undefined_alone=True)
+
+    def _read(self, *, undefined_alone: bool = False) -> Iterator[ElfSymbol]:
         count = len(self)
         if count <= 1 or self._at is None:
             return
         array = self.array
         for index, row in enumerate(array.rows()):
-            if not index:
+            if not index or (undefined_alone and row[3] != c.SHN_UNDEF):
                 continue
             name = array.bytes_at(row[0])
             if name is None:
