@@ -27,6 +27,12 @@ def make(
 
     `injected` is what was done to its calls, None: nothing was. `table` is for those of -c.
     """
+    if table is not None and table.tree and mode == MODE_TRACE:
+        from soscope.report.trace.treetable import TreeJsonListener, TreeTableListener
+
+        if json:
+            return TreeJsonListener(output, display)
+        return TreeTableListener(output, table, display)
     if mode != MODE_TRACE:
         if json:
             from soscope.report.trace.summaryjson import SummaryJsonListener
@@ -43,6 +49,10 @@ def make(
         from soscope.report.trace.json import JsonLinesListener
 
         return JsonLinesListener(output, display)
+    if display.tree:
+        from soscope.report.trace.tree import TreeListener
+
+        return TreeListener(output, display)
     from soscope.report.trace.text import TextListener
 
     return TextListener(output, display)

@@ -31,7 +31,13 @@ def run(invocation: Invocation) -> int:
             if output.file == file_at(options.path):
                 raise UsageError("-o names the recording itself")
             output.begin()
-            mode = MODE_SUMMARY if options.summary else replay.mode
+            is_summary = options.summary and not options.table.tree
+            mode = MODE_SUMMARY if is_summary else replay.mode
+            if options.display.tree and not replay.has_calls:
+                raise UsageError(
+                    "--tree: the recording holds sums and no calls",
+                    hint="record calls: soscope trace --record FILE without -c and --count-only",
+                )
             choice = listeners.with_descriptors(options.choice, options.display, live=False)
             both = options.both and mode == MODE_TRACE
             listener = listeners.make(
@@ -46,7 +52,7 @@ def run(invocation: Invocation) -> int:
             def is_heard() -> bool:
                 return output.is_read
 
-            if options.summary:
+            if is_summary:
                 outcome = replay.summarize(
                     listener, is_heard, choice, durations=options.table.needs_durations
                 )

@@ -97,6 +97,7 @@ def run(invocation: Invocation) -> int:
         from soscope.report.trace.separate import SeparateListener
 
         separate = SeparateListener(options.output, make)
+        separate.wants_callers = options.display.tree
         outputs = separate.failed
         outcome = run_trace(options.settings, chosen(separate), separate.destination, tell)
     else:

@@ -77,7 +77,6 @@ DISPLAY = [
         dest="column",
         kind=VALUE,
         metavar="COLUMN",
-        default=RESULT_COLUMN,
         convert=parse_count,
         group=_GROUP,
         help=f"where the equals sign stands ({RESULT_COLUMN})",
@@ -142,6 +141,9 @@ DEBUG = Option("--debug", dest="debug", group="", help="show tracebacks of sosco
 
 def display_from(values: Values, *, several: bool = False) -> Display:
     """Return what the display options say; `several` processes are traced from the beginning."""
+    column = values.column
+    if column is None:
+        column = 0 if getattr(values, "tree", False) else RESULT_COLUMN
     return Display(
         time=min(values.time, TIME_EPOCH),
         relative=values.relative,
@@ -149,7 +151,7 @@ def display_from(values: Values, *, several: bool = False) -> Display:
         string_limit=values.string_limit,
         elements=values.elements,
         indent=min(values.indent, _MOST_COLUMNS),
-        column=min(values.column, _MOST_COLUMNS),
+        column=min(column, _MOST_COLUMNS),
         places=values.places,
         paths=bool(getattr(values, PATHS.dest, 0)),
         colour=values.colour,
@@ -157,4 +159,5 @@ def display_from(values: Values, *, several: bool = False) -> Display:
         verbose=values.verbose,
         several=several,
         demangles=not values.no_demangle,
+        tree=getattr(values, "tree", False),
     )

@@ -11,6 +11,7 @@ from soscope.options.selection import selection_options, understand
 from soscope.options.summary import SUMMARY, given, table_from
 from soscope.options.table import LIST, VALUE, Option
 from soscope.options.verb import Verb
+from soscope.options.views import VIEWS, check_views
 from soscope.report.trace.display import Display
 from soscope.report.trace.tablesettings import TableSettings
 
@@ -132,6 +133,7 @@ OPTIONS = [
     PROTOTYPES,
     *DISPLAY,
     PATHS,
+    *VIEWS,
     *SUMMARY,
     Option(
         "-o",
@@ -168,6 +170,8 @@ def parse(arguments: list[str]) -> ReportOptions:
             "-C and --json: calls are JSON Lines, and a table is one document",
             hint="--json for the calls, -c --json for the table",
         )
+    values.summary |= not values.both and given(values) is not None
+    check_views(values)
     understand(values)
     selection = None
     if values.select or values.from_ or values.to:
@@ -181,7 +185,7 @@ def parse(arguments: list[str]) -> ReportOptions:
         path,
         display_from(values),
         choice=choice_from(values, selection=selection, pids=values.pids),
-        summary=values.summary or (not values.both and given(values) is not None),
+        summary=values.summary,
         both=values.both,
         table=table_from(values),
         output=values.output,

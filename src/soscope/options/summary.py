@@ -104,6 +104,7 @@ def table_from(values: Values) -> TableSettings:
         top=values.top,
         inclusive=values.inclusive,
         histogram=values.histogram,
+        tree=values.tree and values.summary,
     )
 
 

@@ -17,6 +17,7 @@ from soscope.options.summary import SUMMARY, given, table_from
 from soscope.options.table import COUNT, LIST, VALUE, Option, Values, names
 from soscope.options.units import parse_duration, parse_size, size_text
 from soscope.options.verb import CommandVerb
+from soscope.options.views import VIEWS, check_views
 from soscope.report.trace.display import Display
 from soscope.report.trace.tablesettings import TableSettings
 
@@ -250,6 +251,7 @@ OPTIONS = [
     ),
     *DISPLAY,
     PATHS,
+    *VIEWS,
     *SUMMARY,
     Option(
         "-o",
@@ -328,8 +330,9 @@ def parse(arguments: list[str]) -> TraceOptions:
         )
     table = table_from(values)
     check_table(values)
+    check_views(values)
     mode = settings.MODE_TRACE
-    if values.summary and not table.needs_durations:  # which the agent does not keep
+    if values.summary and not table.needs_calls:  # which the agent does not keep
         mode = settings.MODE_SUMMARY
     elif values.count_only:
         mode = settings.MODE_COUNT
@@ -357,7 +360,9 @@ def parse(arguments: list[str]) -> TraceOptions:
             pids=pids,
             environ=_environment(values.environ) if values.environ else None,
             user=values.user,
-            wants_events=prints and mode == settings.MODE_TRACE and not values.summary,
+            wants_events=prints
+            and mode == settings.MODE_TRACE
+            and (table.tree or not values.summary),
             debug=values.debug,
         ),
         display_from(values, several=len(pids) > 1),

@@ -41,6 +41,7 @@ class ChosenListener(Listener):
 
     def __init__(self, listener: Listener, choice: Choice) -> None:
         self._listener = listener
+        self._wants_callers = listener.wants_callers
         self._choice = choice
         self.takes_stretches = listener.takes_stretches and not choice.needs_entries
         self._where = choice.where
@@ -136,8 +137,21 @@ class ChosenListener(Listener):
         if chosen is None and not entry.entry_only:
             self._held[entry] = None
         elif chosen:
+            self._add_callers(entry, out)
             self.shown += 1
             out.append(entry)
+
+    def _add_callers(self, entry: Entry, out: list[Event]) -> None:
+        """Choose the calls around a chosen one, for those who show what it is inside of."""
+        if not self._wants_callers:
+            return
+        thread = entry.pid, entry.tid
+        for call in [call for call in self._held if (call.pid, call.tid) == thread]:
+            if call.depth < entry.depth:
+                del self._held[call]
+                self._early.add(call)
+                self.shown += 1
+                out.append(call)
 
     def _exit(self, leave: Exit, out: list[Event]) -> None:
         entry = leave.entry
@@ -147,6 +161,7 @@ class ChosenListener(Listener):
             if entry in self._held:
                 del self._held[entry]
                 if self._ended(entry, leave):
+                    self._add_callers(entry, out)
                     self.shown += 1
                     out += (entry, leave)
                 return
@@ -203,12 +218,16 @@ class ChosenListener(Listener):
                 break
             if self._choice.waits(entry, time_ns) and self._begins_so(entry):
                 ready.append(entry)
-        if ready:
-            self.shown += len(ready)
-            self._early.update(ready)
-            for entry in ready:
+        out: list[Event] = []
+        for entry in ready:
+            if entry in self._held:  # else it is around one that was ready, too
                 del self._held[entry]
-            self._listener.events(list[Event](ready))
+                self._add_callers(entry, out)
+                self._early.add(entry)
+                self.shown += 1
+                out.append(entry)
+        if out:
+            self._listener.events(out)
 
     def _stretch(self, stretch: Stretch, out: list[Event]) -> None:
         choice = self._choice

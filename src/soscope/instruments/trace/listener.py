@@ -25,11 +25,13 @@ class Listener:
     Nothing that a listener does may disturb the target: errors of its output are its own to keep.
     `takes_stretches`: among the events may be Stretches. `wants_durations`: without it, calls
     that wait for nobody may seem to take no time. `shown` counts the calls of those that it was
-    given which it has let through, None: it lets all through.
+    given which it has let through, None: it lets all through. `wants_callers`: before a call that
+    is chosen it hears of all calls around it whose own end is still to decide.
     """
 
     takes_stretches = False
     wants_durations = True
+    wants_callers = False
     shown: int | None = None
 
     def meet(self, programs: Programs) -> None:

@@ -35,14 +35,17 @@ class Adorned:
 
     def lead(self, entry: Entry) -> str:
         """Return what stands in front of a function."""
-        place = ""
-        if self._has_places:
-            if self._places is None:
-                from soscope.report.trace.places import CallPlaces
+        return self.place(entry) + " " * (self._indent * entry.depth)
 
-                self._places = CallPlaces(self.programs)
-            place = f"[{self._places.text(entry)}] "
-        return place + " " * (self._indent * entry.depth)
+    def place(self, entry: Entry) -> str:
+        """Return where a call was made, if that is asked for, with a blank behind it."""
+        if not self._has_places:
+            return ""
+        if self._places is None:
+            from soscope.report.trace.places import CallPlaces
+
+            self._places = CallPlaces(self.programs)
+        return f"[{self._places.text(entry)}] "
 
     def symbol(self, name: str) -> str:
         """Return the name of a function."""

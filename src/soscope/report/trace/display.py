@@ -38,7 +38,8 @@ class Display:
     descriptors are shown with what they are of, which `descriptors` know. `colour` is one of
     COLOURS. `quiet`: no notes. `verbose`: more notes. `several`: there is more than one process
     from the beginning, so that each line names its own. `demangles`: names of C++ are shown as
-    they are written. `remarks` is what the showing has to say, for the notes.
+    they are written. `tree`: calls are shown nested in calls. `remarks` is what the
+    showing has to say, for the notes.
     """
 
     __slots__ = (
@@ -57,6 +58,7 @@ class Display:
         "several",
         "string_limit",
         "time",
+        "tree",
         "verbose",
     )
 
@@ -77,7 +79,9 @@ class Display:
         verbose: bool = False,
         several: bool = False,
         demangles: bool = True,
+        tree: bool = False,
     ) -> None:
+        self.tree = tree
         self.demangles = demangles
         self.remarks: list[str] = []
         self.time = time

@@ -13,6 +13,7 @@ from soscope.report.trace.display import Display
 from soscope.report.trace.json import JsonLinesListener
 from soscope.report.trace.stretchtext import duration
 from soscope.report.trace.text import TextListener
+from soscope.report.trace.tree import TreeListener
 from soscope.report.words import plural
 
 TYPE_CHECKING = False
@@ -35,6 +36,8 @@ def make(
     """Return the listener that shows injected calls on `output`."""
     if json:
         return InjectedJsonListener(output, display, summary)
+    if display.tree:
+        return InjectedTreeListener(output, display)
     return InjectedTextListener(output, display)
 
 
@@ -59,8 +62,8 @@ def _done_to(entry: Entry | None) -> tuple[int, int]:
     return flags, errno if flags & _ERRNO else 0
 
 
-class InjectedTextListener(TextListener):
-    """Writes a line for each call that was chosen."""
+class _Marking(TextListener):
+    """Adds to each line what was done to the call."""
 
     takes_stretches = False
 
@@ -80,6 +83,14 @@ class InjectedTextListener(TextListener):
 
     def _end_of(self, entry: Entry, ends: str) -> str:
         return super()._end_of(entry, ends) + _mark(_done_to(entry)[0])
+
+
+class InjectedTextListener(_Marking):
+    """Writes a line for each call that was chosen."""
+
+
+class InjectedTreeListener(_Marking, TreeListener):
+    """Writes them as a tree."""
 
 
 def _mark(flags: int) -> str:

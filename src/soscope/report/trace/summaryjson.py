@@ -50,11 +50,7 @@ def document(
     names = names or FunctionNames(Display())
     return {
         "schema": SCHEMA,
-        "command": outcome.command,
-        "exit": {
-            "status": outcome.status,
-            "signal": None if outcome.signal is None else signal_name(outcome.signal),
-        },
+        **head_of(outcome),
         "rows": [
             {
                 "caller": row.caller,
@@ -73,12 +69,28 @@ def document(
             }
             for row in rows
         ],
-        "totals": {
-            "calls": sum(row.calls for row in rows),
-            "dropped": outcome.dropped_count,
-            "complete": not outcome.shortfalls,
-        },
+        "totals": totals_of(outcome, sum(row.calls for row in rows)),
         "images": [image for program in outcome.programs for image in _images(program)],
+    }
+
+
+def head_of(outcome: TraceOutcome) -> dict[str, object]:
+    """Return the members that say what was traced, and how it ended."""
+    return {
+        "command": outcome.command,
+        "exit": {
+            "status": outcome.status,
+            "signal": None if outcome.signal is None else signal_name(outcome.signal),
+        },
+    }
+
+
+def totals_of(outcome: TraceOutcome, calls: int) -> dict[str, object]:
+    """Return the member that says whether these are all calls."""
+    return {
+        "calls": calls,
+        "dropped": outcome.dropped_count,
+        "complete": not outcome.shortfalls,
     }
 
 

@@ -47,9 +47,10 @@ class TableSettings:
     function, or for each pair of images where all callers were asked for. `columns` are those to
     show, in their order; (): the usual ones. `top`: so many rows, and one for the rest; None: all.
     `inclusive`: times contain those of nested calls. `histogram`: how many calls took how long.
+    `tree`: a row is a way to a function, and not the function.
     """
 
-    __slots__ = ("by", "columns", "histogram", "inclusive", "sort", "top")
+    __slots__ = ("by", "columns", "histogram", "inclusive", "sort", "top", "tree")
 
     def __init__(
         self,
@@ -60,13 +61,20 @@ class TableSettings:
         top: int | None = None,
         inclusive: bool = False,
         histogram: bool = False,
+        tree: bool = False,
     ) -> None:
+        self.tree = tree
         self.sort = sort
         self.by = by
         self.columns = columns
         self.top = top
         self.inclusive = inclusive
         self.histogram = histogram
+
+    @property
+    def needs_calls(self) -> bool:
+        """Say whether it takes single calls, and not sums alone."""
+        return self.tree or self.needs_durations
 
     @property
     def needs_durations(self) -> bool:

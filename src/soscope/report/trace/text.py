@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _MOST_HEADS = 1 << 16  # slots are made anew when images come: forget the old ones
 
-_LONG = 100_000_000  # ns: what takes longer is shown before it ends
+LONG = 100_000_000  # ns: what takes longer is shown before it ends
 _UNFINISHED = " <unfinished ...>"
 _NO_RETURN = " <no return ...>"
 
@@ -155,7 +155,7 @@ class TextListener(Listener):
     def caught_up(self, time_ns: int) -> None:
         """Show the call that the target is in, as far as it is known."""
         entry = self._open
-        if entry is not None and not self._shown and time_ns - entry.time_ns >= _LONG:
+        if entry is not None and not self._shown and time_ns - entry.time_ns >= LONG:
             self._shown = self._begun(entry)
             self._output.write(self._shown)
 

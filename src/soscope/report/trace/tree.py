@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`--tree`: calls nested in calls, as `uftrace replay` shows them.
+
+A call without shown calls inside is one line; any other opens a brace, and its end, with the
+result and the time that it took, is a line of its own.
+"""
+
+from __future__ import annotations
+
+from soscope.instruments.trace.nesting import Nesting
+from soscope.model.call import (
+    ENDED_EXIT,
+    ENDED_KILLED,
+    ENDED_RETURN,
+    Entry,
+    Event,
+    Exit,
+    ProcessExit,
+    ProcessStart,
+)
+from soscope.report.output import Output
+from soscope.report.trace.display import Display
+from soscope.report.trace.text import LONG, NO_RETURN, TextListener
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.instruments.trace.outcome import TraceOutcome
+
+INDENT = 2  # columns, where nobody says how many
+_OPENS = " {"
+_UNKNOWN = " " * 10  # a duration
+
+
+class TreeListener(TextListener):
+    """Writes the lines of a tree for each thread, in order of time.
+
+    A call is held back until it is known whether anything is inside of it, as in the text.
+    """
+
+    takes_stretches = False
+    wants_callers = True
+
+    def __init__(self, output: Output, display: Display) -> None:
+        super().__init__(output, display)
+        self.wants_durations = True
+        self._durations = False  # they stand at the left
+        self._indent = display.indent or INDENT
+        self._nesting = Nesting()
+        self._level = 0  # of the call that is held back
+
+    def events(self, batch: list[Event]) -> None:
+        """Add the lines of some events and write what is complete."""
+        for event in batch:
+            if isinstance(event, Entry):
+                self._enter(event)
+            elif isinstance(event, Exit):
+                if event.entry is not None:  # else its beginning was lost, and counted as such
+                    self._leave(event, event.entry)
+            else:
+                self._other(event)
+                if isinstance(event, ProcessExit) or (
+                    isinstance(event, ProcessStart) and event.event != "fork"
+                ):
+                    self._nesting.forget(event.pid)
+        self._write()
+
+    def caught_up(self, time_ns: int) -> None:
+        """Show the call that the target is in."""
+        entry = self._open
+        if entry is not None and time_ns - entry.time_ns >= LONG:
+            self._close(_OPENS)
+            self._write()
+
+    def end(self, outcome: TraceOutcome) -> None:
+        """Write a call that is held back."""
+        self._end_held(" <unfinished ...>")
+        self._write()
+
+    def _enter(self, entry: Entry) -> None:
+        self._close(_OPENS)
+        self._level = self._nesting.enter(entry)
+        if not entry.entry_only:
+            self._open = entry
+            return
+        shown = ", ".join(self._texts(entry, None))
+        ends = ") <no return ...>" if entry.slot.symbol in NO_RETURN else ")"
+        head = self._row(entry.time_ns, entry.tid, None, self._level)
+        line = f"{head}{self._name(entry)}{shown}{self._end_of(entry, ends)}"
+        self._add(line + self._place(entry))
+
+    def _leave(self, leave: Exit, entry: Entry) -> None:
+        (level, _), ended = self._nesting.leave(leave), leave.ended
+        is_whole = entry is self._open and leave.tid == entry.tid and not leave.is_inherited
+        if ended in (ENDED_EXIT, ENDED_KILLED):
+            # a process that ends leaves calls open: that is not worth a line each
+            if is_whole:
+                self._end_held(" <no return ...>" if ended == ENDED_EXIT else " <unfinished ...>")
+        elif is_whole:
+            self._open = None
+            head = self._row(entry.time_ns, entry.tid, leave.duration_ns, level)
+            shown = ", ".join(self._texts(entry, leave))
+            self._add_result(f"{head}{self._name(entry)}{shown}) ", leave, self._place(entry))
+        else:
+            self._close(_OPENS)
+            head = self._row(leave.time_ns, leave.tid, leave.duration_ns, level)
+            self._add_result(f"{head}}} ", leave, self._comment(leave, entry))
+
+    def _comment(self, leave: Exit, entry: Entry) -> str:
+        """Return what stands behind a closing brace: the function, and what it has written."""
+        name = self._names.short(leave.slot.symbol)
+        known = self._prototypes.known_at_entry(leave.slot)
+        late: list[str] = []
+        if known is not None and not leave.is_inherited and leave.ended == ENDED_RETURN:
+            late = self._texts(entry, leave)[known:]
+        return f" /* {name}{'(..., ' + ', '.join(late) + ')' if late else ''} */"
+
+    def _end_held(self, how: str) -> None:
+        """Write a call that is held back and does not end, in one line."""
+        entry = self._open
+        if entry is not None:
+            head = self._row(entry.time_ns, entry.tid, None, self._level)
+            self._open = None
+            self._add(f"{head}{self._name(entry)}{self._known(entry)}){how}{self._place(entry)}")
+
+    def _close(self, how: str) -> None:
+        """Open the brace of a call that is held back: something else has its say inside of it."""
+        del how
+        self._end_held(_OPENS)
+
+    def _known(self, entry: Entry) -> str:
+        """Return the arguments that are known before a call returns."""
+        known = self._prototypes.known_at_entry(entry.slot)
+        texts = self._texts(entry, None)
+        shown = texts if known is None else texts[:known]
+        return ", ".join([*shown, *(["..."] if len(shown) < len(texts) else [])])
+
+    def _name(self, entry: Entry) -> str:
+        return self._heads.get(entry.slot) or self._head(entry.slot)
+
+    def _row(self, time_ns: int, tid: int, took: int | None, level: int) -> str:
+        """Return what stands in front of a function, or of the brace behind it."""
+        spent = _UNKNOWN if took is None else time_text(took)
+        return f"{self._start(time_ns, tid)}{spent} | {' ' * (self._indent * level)}"
+
+    def _place(self, entry: Entry) -> str:
+        """Return where a call was made, if that is asked for: behind it, as indents stay so."""
+        place = "" if self._adorned is None else self._adorned.place(entry)
+        return place and f" /* {place.rstrip()} */"
+
+    def _add(self, line: str) -> None:
+        self._parts.append(f"{line}\n")
+
+    def _add_result(self, line: str, leave: Exit, comment: str) -> None:
+        hidden = 0 if self._adorned is None else self._adorned.hidden(line)
+        self._add(f"{line:{self._padding + hidden}}= {self._result(leave)}{comment}")
+
+
+def time_text(ns: int) -> str:
+    """Return a duration in ten columns, with the unit that suits it."""
+    for size, unit in ((1_000_000_000, "s "), (1_000_000, "ms")):
+        if ns >= size:
+            return f"{ns / size:7.3f} {unit}"
+    return f"{ns / 1000:7.3f} us"

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`--tree -c`: a row for each way to a function, indented by what it is inside of.
+
+A way takes no longer than the one that it leads through, so that the longest ones of all make a
+tree, too.
+"""
+
+from __future__ import annotations
+
+from soscope.instruments.trace.calltree import MOST, CallTree, NamedWay, named_ways
+from soscope.prototypes import Prototypes
+from soscope.report.jsontext import json_document
+from soscope.report.output import Output
+from soscope.report.trace.display import Display
+from soscope.report.trace.names import FunctionNames
+from soscope.report.trace.summaryjson import head_of, totals_of
+from soscope.report.trace.tablesettings import TableSettings
+from soscope.report.trace.tree import INDENT
+from soscope.report.words import printable
+from soscope.select.filter import Selection
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.instruments.trace.outcome import TraceOutcome
+
+SCHEMA = "soscope/trace-tree/1"
+_TITLES = "      total     seconds     calls    errors function\n"
+_RULE = "----------- ----------- --------- --------- --------------------\n"
+
+
+class TreeTableListener(CallTree):
+    """Writes the rows when the trace has ended; `settings.top` says how many, None: all."""
+
+    def __init__(self, output: Output, settings: TableSettings, display: Display) -> None:
+        super().__init__()
+        self._output = output
+        self._top = settings.top
+        self._names = FunctionNames(display)
+        self._indent = display.indent or INDENT
+        self._shows_images = False
+
+    def begin(self, prototypes: Prototypes, selection: Selection) -> None:
+        """Keep what says how functions are called."""
+        self._shows_images = selection.names_caller
+
+    def end(self, outcome: TraceOutcome) -> None:
+        """Write the rows."""
+        rows = named_ways(self)
+        shown = _longest(rows, self._top)
+        lines = [_line(row, self._function(row)) for row in shown]
+        if len(shown) < len(rows):
+            kept = set(map(id, shown))
+            lines.append(
+                _line(
+                    _sum([row for row in rows if id(row) not in kept]),
+                    f"({len(rows) - len(shown):,} more)",
+                )
+            )
+        if self.beyond.calls:
+            rest = NamedWay(("", "", "", ""), None, 0)
+            rest.add(self.beyond)
+            rest.total_ns = None  # they may be inside of each other
+            lines.append(_line(rest, f"(behind {MOST:,} ways)"))
+        whole = _sum(rows)
+        whole.calls += self.beyond.calls
+        if whole.self_ns is not None:
+            whole.self_ns += self.beyond.self_ns
+        self._output.write("".join([_TITLES, _RULE, *lines, _RULE, _line(whole, "total")]))
+
+    def _function(self, row: NamedWay) -> str:
+        caller, callee, symbol, _ = row.names
+        name = printable(self._names.shown(symbol))
+        if self._shows_images:
+            name = f"{printable(caller) or '?'}->{name}@{printable(callee) or '?'}"
+        return " " * (self._indent * row.depth) + name
+
+
+class TreeJsonListener(CallTree):
+    """Writes one document when the trace has ended."""
+
+    def __init__(self, output: Output, display: Display) -> None:
+        super().__init__()
+        self._output = output
+        self._names = FunctionNames(display)
+
+    def end(self, outcome: TraceOutcome) -> None:
+        """Write the document."""
+        rows = named_ways(self)
+        calls = sum(row.calls for row in rows) + self.beyond.calls
+        document = {
+            "schema": SCHEMA,
+            **head_of(outcome),
+            "rows": [self._row(number, row) for number, row in enumerate(rows)],
+            "beyond": self.beyond.calls,
+            "totals": totals_of(outcome, calls),
+        }
+        self._output.write(json_document(document))
+
+    def _row(self, number: int, row: NamedWay) -> dict[str, object]:
+        caller, callee, symbol, version = row.names
+        full = self._names.full(symbol)
+        return {
+            "id": number,
+            "above": row.above,
+            "depth": row.depth,
+            "caller": caller,
+            "callee": callee,
+            "symbol": symbol,
+            **({} if full is None else {"demangled": full}),
+            "version": version,
+            "calls": row.calls,
+            "errors": row.errors,
+            "self_ns": row.self_ns,
+            "total_ns": row.total_ns,
+        }
+
+
+def _longest(rows: list[NamedWay], top: int | None) -> list[NamedWay]:
+    """Return the rows that take longest, in their order, with those that they lead through."""
+    if top is None or len(rows) <= top:
+        return rows
+    chosen: set[int] = set()
+    order = sorted(range(len(rows)), key=lambda at: (-(rows[at].total_ns or 0), -rows[at].calls))
+    for number in order:
+        at: int | None = number
+        way: list[int] = []
+        while at is not None and at not in chosen:
+            way.append(at)
+            at = rows[at].above
+        if len(chosen) + len(way) > top and chosen:
+            break
+        chosen.update(way)
+    return [row for at, row in enumerate(rows) if at in chosen]
+
+
+def _sum(rows: list[NamedWay]) -> NamedWay:
+    """Return calls, errors and own times of some rows; what contains each other has no total."""
+    whole = NamedWay(("", "", "", ""), None, 0)
+    for row in rows:
+        whole.calls += row.calls
+        if row.errors is not None:
+            whole.errors = (whole.errors or 0) + row.errors
+        if row.self_ns is not None:
+            whole.self_ns = (whole.self_ns or 0) + row.self_ns
+    return whole
+
+
+def _line(row: NamedWay, name: str) -> str:
+    errors = "-" if row.errors is None else str(row.errors)
+    return f"{_seconds(row.total_ns)} {_seconds(row.self_ns)} {row.calls:9} {errors:>9} {name}\n"
+
+
+def _seconds(ns: int | None) -> str:
+    return f"{'-':>11}" if ns is None else f"{ns / 1e9:11.9f}"
