@@ -5,37 +5,36 @@ from __future__ import annotations
 
 from soscope.inspect.map.processmap import ProcessMap
 from soscope.live.slots.bindings import BOUND, HOOKED, INTERPOSED, UNBOUND
+from soscope.report.graph.boxes import Box, Boxes, Line, arrange
 
 COLOURS = {BOUND: "#4c6a92", UNBOUND: "#9aa5b1", INTERPOSED: "#c77700", HOOKED: "#c0241c"}
 _WORST = (UNBOUND, BOUND, INTERPOSED, HOOKED)  # the last one gives an edge its colour
 
 
-class Node:
-    """An image, or memory that hooks lead to. `layer` is 0 for those that nobody calls."""
+class Node(Box):
+    """An image, or memory that hooks lead to."""
 
-    __slots__ = ("index", "is_image", "is_main", "layer", "name", "order", "slots")
+    __slots__ = ("is_image", "slots")
 
     def __init__(self, index: int, name: str, *, is_image: bool, is_main: bool) -> None:
-        self.index = index
-        self.name = name
+        super().__init__(index, name, is_main=is_main)
         self.is_image = is_image
-        self.is_main = is_main
         self.slots = 0
-        self.layer = 0
-        self.order = 0.0
 
 
-class Edge:
+class Edge(Line):
     """Slots of `start` that lead to `end`: how many of each state, and the first names.
 
     `by_state` are the first names of each state.
     """
 
-    __slots__ = ("by_state", "counts", "end", "names", "start")
+    __slots__ = ("by_state", "counts", "names")
+
+    start: Node
+    end: Node
 
     def __init__(self, start: Node, end: Node) -> None:
-        self.start = start
-        self.end = end
+        super().__init__(start, end)
         self.counts: dict[str, int] = {}
         self.names: list[str] = []
         self.by_state: dict[str, list[str]] = {}
@@ -69,26 +68,15 @@ class Edge:
         return f"{self.start.name} → {self.end.name}: {said}"
 
 
-class Graph:
-    """Nodes in the loader's order, and an edge for each pair of them that has slots.
+class Graph(Boxes):
+    """Nodes in the loader's order, and an edge for each pair of them that has slots."""
 
-    `ranks` are the pairs of which the first is to stand above the second.
-    """
-
-    __slots__ = ("edges", "nodes", "ranks", "title")
+    __slots__ = ("edges", "nodes")
 
     def __init__(self, title: str) -> None:
-        self.title = title
+        super().__init__(title)
         self.nodes: list[Node] = []
         self.edges: list[Edge] = []
-        self.ranks: set[tuple[Node, Node]] = set()
-
-    def layers(self) -> list[list[Node]]:
-        """Return the nodes by layers, in the order in which they are to stand."""
-        layers: list[list[Node]] = [[] for _ in range(1 + max(n.layer for n in self.nodes))]
-        for node in sorted(self.nodes, key=lambda node: (node.order, node.index)):
-            layers[node.layer].append(node)
-        return [layer for layer in layers if layer]
 
 
 _MOST_NAMES = 12
@@ -140,65 +128,3 @@ def graph_of(process_map: ProcessMap) -> Graph:
         graph.nodes = list(by_key.values())[:1]
     arrange(graph)
     return graph
-
-
-def arrange(graph: Graph) -> None:
-    """Give every node its layer, below all that call it, and a place in it.
-
-    The program stands above all. Where images call each other in a circle, the loader's order
-    decides.
-    """
-    below: dict[Node, list[Node]] = {node: [] for node in graph.nodes}
-    ranks = [rank for rank in graph.ranks if rank[0] in below and rank[1] in below]
-    for start, end in sorted(ranks, key=lambda rank: (rank[0].index, rank[1].index)):
-        is_mutual = (end, start) in graph.ranks
-        if start is end or end.is_main or (is_mutual and start.index > end.index):
-            continue
-        below[start].append(end)
-    done: set[Node] = set()
-    path: set[Node] = set()
-    order: list[Node] = []
-
-    for root in graph.nodes:  # depth first without recursion; an edge that closes a circle is cut
-        stack = [(root, iter(below[root]))] if root not in done else []
-        done.add(root)
-        path.add(root)
-        while stack:
-            node, rest = stack[-1]
-            step = next(rest, None)
-            if step is None:
-                order.append(node)
-                path.discard(node)
-                stack.pop()
-            elif step in path:
-                below[node] = [other for other in below[node] if other is not step]
-            elif step not in done:
-                done.add(step)
-                path.add(step)
-                stack.append((step, iter(below[step])))
-        path.discard(root)
-    for node in reversed(order):
-        for other in below[node]:
-            other.layer = max(other.layer, node.layer + 1)
-    _order_layers(graph)
-
-
-def _order_layers(graph: Graph) -> None:
-    """Put nodes near those that they have edges with: a few rounds of averages."""
-    near: dict[Node, list[Node]] = {node: [] for node in graph.nodes}
-    for edge in graph.edges:
-        near[edge.start].append(edge.end)
-        near[edge.end].append(edge.start)
-    for layer in graph.layers():
-        for place, node in enumerate(layer):
-            node.order = (place + 0.5) / len(layer)
-    for _ in range(8):
-        for layer in graph.layers():
-            wish = {
-                node: sum(other.order for other in near[node]) / len(near[node])
-                if near[node]
-                else node.order
-                for node in layer
-            }
-            for place, node in enumerate(sorted(layer, key=lambda n: (wish[n], n.index))):
-                node.order = (place + 0.5) / len(layer)

@@ -11,12 +11,12 @@ from __future__ import annotations
 from math import log2
 
 from soscope.live.slots.bindings import BOUND, HOOKED, INTERPOSED, UNBOUND
+from soscope.report.graph.drawing import TIP, Point, free_place, path_of, taken_by
+from soscope.report.graph.layout import BOX, CHAR, LONGEST, MARGIN, GraphLayout, Spot
 from soscope.report.map.callgraph import COLOURS, Edge, Graph, Node
-from soscope.report.map.layout import BOX, CHAR, LONGEST, MARGIN, GraphLayout, Spot
 from soscope.report.picture import escaped, shortened
 
 _HEAD = 92
-_TIP = 7  # length of an arrow's head
 _FEW = 16  # images: with more of them, numbers at all lines are too many
 _MOST_LABELS = 40
 _NAMES = 2  # names at one line
@@ -31,8 +31,6 @@ _WORDS = {
     HOOKED: "hooked: changed since",
 }
 _SPECIAL = (INTERPOSED, HOOKED)
-
-Point = tuple[float, float]
 
 
 def document(graph: Graph) -> str:
@@ -63,8 +61,8 @@ def document(graph: Graph) -> str:
 
 def _marker(state: str) -> str:
     return (
-        f'<marker id="{state}" viewBox="0 0 8 8" refX="1" refY="4" markerWidth="{_TIP}"'
-        f' markerHeight="{_TIP}" markerUnits="userSpaceOnUse" orient="auto">'
+        f'<marker id="{state}" viewBox="0 0 8 8" refX="1" refY="4" markerWidth="{TIP}"'
+        f' markerHeight="{TIP}" markerUnits="userSpaceOnUse" orient="auto">'
         f'<path d="M0 0L8 4L0 8z" fill="{COLOURS[state]}"/></marker>'
     )
 
@@ -98,31 +96,15 @@ def _dash(state: str) -> str:
 
 
 def _line(edge: Edge, way: list[Point], *, is_dense: bool) -> str:
-    (x, y), *middle, (end_x, end_y) = way
-    path = f"M{x:.1f} {y:.1f}"
-    down = 1 if end_y > y or (end_y == y and not middle) else -1
-    if end_y == y:  # neighbours in a row: below both of them
-        path += f"C{x:.1f} {y + 34:.1f} {end_x:.1f} {y + 34:.1f} {end_x:.1f} {y + _TIP:.1f}"
-    else:
-        for at_x, at_y in middle:
-            path += _curve(x, y, at_x, at_y - down * BOX / 2)
-            x, y = at_x, at_y + down * BOX / 2
-            path += f"V{y:.1f}"
-        path += _curve(x, y, end_x, end_y - down * _TIP)
     is_special = edge.state in _SPECIAL
     width = 1 + log2(edge.total) / 3
     opacity = 0.9 if is_special else 0.4 if is_dense else 0.6
     names = ", ".join(edge.names) + (", …" if edge.total > len(edge.names) else "")
     return (
-        f'<path d="{path}" fill="none" stroke="{COLOURS[edge.state]}" stroke-width="{width:.1f}"'
-        f' stroke-opacity="{opacity}" marker-end="url(#{edge.state})"{_dash(edge.state)}>'
+        f'<path d="{path_of(way)}" fill="none" stroke="{COLOURS[edge.state]}"'
+        f' stroke-width="{width:.1f}" stroke-opacity="{opacity}" marker-end="url(#{edge.state})"{_dash(edge.state)}>'
         f"<title>{escaped(edge.label)}\n{escaped(names)}</title></path>"
     )
-
-
-def _curve(x: float, y: float, end_x: float, end_y: float) -> str:
-    bend = (end_y - y) / 2
-    return f"C{x:.1f} {y + bend:.1f} {end_x:.1f} {end_y - bend:.1f} {end_x:.1f} {end_y:.1f}"
 
 
 def _labels(graph: Graph, layout: GraphLayout) -> list[str]:
@@ -130,10 +112,7 @@ def _labels(graph: Graph, layout: GraphLayout) -> list[str]:
 
     A label stands on the first piece of its line, which it shares with no other.
     """
-    taken = [
-        (spot.x - spot.width / 2, spot.y - BOX / 2, spot.x + spot.width / 2, spot.y + BOX / 2)
-        for spot in layout.boxes.values()
-    ]
+    taken = taken_by(layout)
     lines: list[str] = []
     is_small = len(graph.nodes) <= _FEW
     for edge in sorted(graph.edges, key=lambda edge: (edge.state not in _SPECIAL, -edge.total)):
@@ -147,7 +126,7 @@ def _labels(graph: Graph, layout: GraphLayout) -> list[str]:
                 names = names[:1]
             more = edge.special_total - len(names)
             text = ", ".join(names) + (f" +{more:,}" if more else "")
-        place = _free(layout.ways[edge], len(text) * CHAR * 0.8 + 6, taken)
+        place = free_place(layout.ways[edge], len(text) * CHAR * 0.8 + 6, taken)
         if place is None:
             continue
         x, y = place
@@ -159,31 +138,6 @@ def _labels(graph: Graph, layout: GraphLayout) -> list[str]:
             f'{at} fill="{colour}">{escaped(text)}</text>'
         )
     return lines
-
-
-def _free(
-    way: list[Point], width: float, taken: list[tuple[float, float, float, float]]
-) -> Point | None:
-    """Find room for a label on the first piece of a line, and take it; None if there is none."""
-    (x, y), (end_x, end_y), *rest = way
-    if end_y == y:
-        end_y = y + 50
-    elif rest:
-        end_y -= BOX / 2 if end_y > y else -BOX / 2
-    for part in (0.5, 0.4, 0.6, 0.3, 0.7, 0.8, 0.2):
-        at_x = x + (end_x - x) * part * part * (3 - 2 * part)
-        at_y = y + (end_y - y) * part
-        if (end_y - y) and abs(at_y - y) < 9:
-            continue
-        box = at_x - width / 2, at_y - 6, at_x + width / 2, at_y + 6
-        if any(
-            box[0] < other[2] and other[0] < box[2] and box[1] < other[3] and other[1] < box[3]
-            for other in taken
-        ):
-            continue
-        taken.append(box)
-        return at_x, at_y
-    return None
 
 
 def _box(node: Node, spot: Spot) -> str:

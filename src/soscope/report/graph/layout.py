@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from itertools import pairwise
 
-from soscope.report.map.callgraph import Edge, Graph, Node
+from soscope.report.graph.boxes import Box, Boxes, Line
 from soscope.report.picture import shortened
 
 BOX = 40  # height of a box
@@ -33,7 +33,7 @@ class Spot:
 
     __slots__ = ("above", "below", "node", "row", "width", "x", "y")
 
-    def __init__(self, node: Node | None, row: int, width: float) -> None:
+    def __init__(self, node: Box | None, row: int, width: float) -> None:
         self.node = node
         self.row = row
         self.width = width
@@ -50,12 +50,10 @@ class GraphLayout:
 
     __slots__ = ("boxes", "height", "ways", "width")
 
-    def __init__(self, graph: Graph, top: float, least: float) -> None:
+    def __init__(self, graph: Boxes, top: float, least: float) -> None:
         """Place everything below `top`, in a picture that is at least `least` wide."""
         rows = _rows(graph)
-        self.boxes: dict[Node, Spot] = {
-            spot.node: spot for row in rows for spot in row if spot.node
-        }
+        self.boxes: dict[Box, Spot] = {spot.node: spot for row in rows for spot in row if spot.node}
         chains = _chains(graph, self.boxes, rows)
         _order(rows)
         _straighten(rows)
@@ -71,11 +69,11 @@ class GraphLayout:
         self.ways = _ways(chains)
 
 
-def _width(node: Node) -> float:
+def _width(node: Box) -> float:
     return max(len(shortened(node.name, LONGEST)), 8) * CHAR + 24
 
 
-def _rows(graph: Graph) -> list[list[Spot]]:
+def _rows(graph: Boxes) -> list[list[Spot]]:
     rows: list[list[Spot]] = []
     for layer in graph.layers():
         wide = sum(_width(node) + _GAP for node in layer)
@@ -92,11 +90,9 @@ def _rows(graph: Graph) -> list[list[Spot]]:
     return rows
 
 
-def _chains(
-    graph: Graph, boxes: dict[Node, Spot], rows: list[list[Spot]]
-) -> dict[Edge, list[Spot]]:
+def _chains(graph: Boxes, boxes: dict[Box, Spot], rows: list[list[Spot]]) -> dict[Line, list[Spot]]:
     """Return what each line goes through, and put the gates into the rows."""
-    gates: dict[tuple[Node, str, int, bool], Spot] = {}
+    gates: dict[tuple[Box, str, int, bool], Spot] = {}
     chains = {}
     crossed = sum(abs(boxes[edge.start].row - boxes[edge.end].row) for edge in graph.edges)
     has_gates = crossed <= _MOST_CROSSED
@@ -176,7 +172,7 @@ def _put(row: list[Spot], wish: Callable[[Spot], float]) -> None:
             place += 1
 
 
-def _ways(chains: dict[Edge, list[Spot]]) -> dict[Edge, list[tuple[float, float]]]:
+def _ways(chains: dict[Line, list[Spot]]) -> dict[Line, list[tuple[float, float]]]:
     """Return the points of each line; at a box the ends of lines stand side by side."""
     # (box, below it) -> (neighbour, whether the line ends here) -> x
     ports: dict[tuple[Spot, bool], dict[tuple[Spot, bool], float]] = {}
