@@ -22,10 +22,12 @@ def make(
     json: bool,
     injected: dict[str, object] | None = None,
     table: TableSettings | None = None,
+    picture: Output | None = None,
 ) -> Listener:
     """Return the listener that shows a trace of this mode on `output`.
 
-    `injected` is what was done to its calls, None: nothing was. `table` is for those of -c.
+    `injected` is what was done to its calls, None: nothing was. `table` is for those of -c,
+    `picture` is where one of a graph is drawn.
     """
     if table is not None and table.tree and mode == MODE_TRACE:
         from soscope.report.trace.treetable import TreeJsonListener, TreeTableListener
@@ -33,6 +35,11 @@ def make(
         if json:
             return TreeJsonListener(output, display)
         return TreeTableListener(output, table, display)
+    if table is not None and table.graph:
+        from soscope.report.trace.graph import GraphListener
+
+        text = None if table.is_drawn_alone else output
+        return GraphListener(text, table, display, json=json, picture=picture)
     if mode != MODE_TRACE:
         if json:
             from soscope.report.trace.summaryjson import SummaryJsonListener

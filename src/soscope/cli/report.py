@@ -26,10 +26,13 @@ def run(invocation: Invocation) -> int:
     replay = Replay(options.path, options.prototypes)
     try:
         output = Output.open(options.output, STDOUT)
+        picture = None if options.svg is None else Output.open(options.svg)
         options.display.several = replay.has_several
         try:
             if output.file == file_at(options.path):
                 raise UsageError("-o names the recording itself")
+            if picture is not None and picture.file == file_at(options.path):
+                raise UsageError("--svg names the recording itself")
             output.begin()
             is_summary = options.summary and not options.table.tree
             mode = MODE_SUMMARY if is_summary else replay.mode
@@ -47,6 +50,7 @@ def run(invocation: Invocation) -> int:
                 json=options.json,
                 injected=replay.injected,
                 table=options.table,
+                picture=picture,
             )
 
             def is_heard() -> bool:
@@ -69,14 +73,17 @@ def run(invocation: Invocation) -> int:
                 )
         finally:
             output.close()
+            if picture is not None:
+                picture.close()
     finally:
         replay.close()
-    if output.error is not None:
-        if isinstance(output.error, BrokenPipeError):
-            raise output.error
-        reason = (output.error.strerror or "").lower()
-        note(f"cannot write {output.name}: {reason}; {output.lost:,} lines are missing")
-        return 1
+    for written in (output, picture):
+        if written is not None and written.error is not None:
+            if isinstance(written.error, BrokenPipeError):
+                raise written.error
+            reason = (written.error.strerror or "").lower()
+            note(f"cannot write {written.name}: {reason}; {written.lost:,} lines are missing")
+            return 1
     if not options.display.quiet and options.table.needs_durations and not replay.has_calls:
         note("no durations of single calls: they were counted (-c), and not recorded")
     for line in notes(outcome, options.display):

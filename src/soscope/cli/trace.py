@@ -74,9 +74,16 @@ def run(invocation: Invocation) -> int:
     from soscope.instruments.trace.run import run_trace
     from soscope.report.output import Output
 
+    picture = None if options.svg is None else Output.open(options.svg)
+
     def make(output: Output) -> Listener:
         return listeners.make(
-            options.settings.mode, output, options.display, json=options.json, table=options.table
+            options.settings.mode,
+            output,
+            options.display,
+            json=options.json,
+            table=options.table,
+            picture=picture,
         )
 
     choice = listeners.with_descriptors(options.choice, options.display, live=True)
@@ -102,7 +109,7 @@ def run(invocation: Invocation) -> int:
         outcome = run_trace(options.settings, chosen(separate), separate.destination, tell)
     else:
         output = Output.open(options.output)
-        outputs.append(output)
+        outputs += [output] if picture is None else [output, picture]
         if options.prints and (options.shows_both or not options.tables_calls):
             listener = chosen(make(output))
         try:
@@ -114,7 +121,8 @@ def run(invocation: Invocation) -> int:
                 outcome = run_trace(options.settings, listener, output, tell)
             is_silent = output.is_given_up
         finally:
-            output.close()
+            for opened in outputs:
+                opened.close()
     if not is_silent:
         early.finish()
         say_notes(outcome, outputs, options.display)

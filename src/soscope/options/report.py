@@ -11,7 +11,7 @@ from soscope.options.selection import selection_options, understand
 from soscope.options.summary import SUMMARY, given, table_from
 from soscope.options.table import LIST, VALUE, Option
 from soscope.options.verb import Verb
-from soscope.options.views import VIEWS, check_views
+from soscope.options.views import VIEWS, check_views, is_graph
 from soscope.report.trace.display import Display
 from soscope.report.trace.tablesettings import TableSettings
 
@@ -53,7 +53,7 @@ class ReportOptions:
     """What `soscope report` was told: the file and how to show it.
 
     `choice` says which calls are shown, None: all. `summary`: as a table, which `table` says more
-    of; `both`: the calls, then the table.
+    of; `both`: the calls, then the table. `svg` is a file for the picture of a graph.
     """
 
     __slots__ = (
@@ -66,6 +66,7 @@ class ReportOptions:
         "path",
         "prototypes",
         "summary",
+        "svg",
         "table",
     )
 
@@ -82,7 +83,9 @@ class ReportOptions:
         json: bool,
         debug: bool,
         prototypes: list[str],
+        svg: str | None,
     ) -> None:
+        self.svg = svg
         self.path = path
         self.display = display
         self.choice = choice
@@ -170,8 +173,10 @@ def parse(arguments: list[str]) -> ReportOptions:
             "-C and --json: calls are JSON Lines, and a table is one document",
             hint="--json for the calls, -c --json for the table",
         )
-    values.summary |= not values.both and given(values) is not None
+    if not (values.both or is_graph(values)):
+        values.summary |= given(values) is not None
     check_views(values)
+    values.summary |= is_graph(values)
     understand(values)
     selection = None
     if values.select or values.from_ or values.to:
@@ -190,6 +195,7 @@ def parse(arguments: list[str]) -> ReportOptions:
         table=table_from(values),
         output=values.output,
         json=values.json,
+        svg=values.svg,
         debug=values.debug,
         prototypes=values.prototypes,
     )

@@ -105,6 +105,8 @@ def table_from(values: Values) -> TableSettings:
         inclusive=values.inclusive,
         histogram=values.histogram,
         tree=values.tree and values.summary,
+        graph=bool(values.graph or values.svg is not None),
+        is_drawn_alone=not values.graph and values.svg is not None,
     )
 
 

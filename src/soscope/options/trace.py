@@ -17,7 +17,7 @@ from soscope.options.summary import SUMMARY, given, table_from
 from soscope.options.table import COUNT, LIST, VALUE, Option, Values, names
 from soscope.options.units import parse_duration, parse_size, size_text
 from soscope.options.verb import CommandVerb
-from soscope.options.views import VIEWS, check_views
+from soscope.options.views import VIEWS, check_views, is_graph
 from soscope.report.trace.display import Display
 from soscope.report.trace.tablesettings import TableSettings
 
@@ -105,6 +105,7 @@ class TraceOptions:
     of -o (None: standard error), `json` asks for JSON, `prints` says whether anything but
     notes is to be printed: --record alone prints nothing. `explain` is a function to be told
     of, None: the command is to be traced. `separately`: each process has a file of its own.
+    `svg` is a file for the picture of a graph, None: there is none.
     `choice` says which of the calls are printed, None: all. `table` is for the table of -c;
     `shows_both`: the calls are shown before it (-C).
     """
@@ -119,6 +120,7 @@ class TraceOptions:
         "separately",
         "settings",
         "shows_both",
+        "svg",
         "table",
     )
 
@@ -135,7 +137,9 @@ class TraceOptions:
         separately: bool,
         table: TableSettings,
         shows_both: bool,
+        svg: str | None,
     ) -> None:
+        self.svg = svg
         self.settings = trace
         self.display = display
         self.choice = choice
@@ -328,9 +332,10 @@ def parse(arguments: list[str]) -> TraceOptions:
             f"{'-E' if values.environ else '-u'} is for a command:"
             " a process that runs has its environment and user already"
         )
+    check_views(values)
+    values.summary |= is_graph(values)
     table = table_from(values)
     check_table(values)
-    check_views(values)
     mode = settings.MODE_TRACE
     if values.summary and not table.needs_calls:  # which the agent does not keep
         mode = settings.MODE_SUMMARY
@@ -345,7 +350,7 @@ def parse(arguments: list[str]) -> TraceOptions:
         TraceSettings(
             command,
             select=values.select,
-            from_=values.from_,
+            from_=_callers(values),
             to=values.to,
             mode=mode,
             follow=bool(values.follow),
@@ -370,11 +375,20 @@ def parse(arguments: list[str]) -> TraceOptions:
         output=values.output,
         explain=values.explain,
         json=values.json,
+        svg=values.svg,
         prints=prints,
         separately=separately,
         table=table,
         shows_both=values.both,
     )
+
+
+def _callers(values: Values) -> list[str]:
+    """Return the images whose calls are meant: a graph is that of all, where nobody says which."""
+    wanted: list[str] = values.from_
+    if is_graph(values) and not (wanted or values.select or values.to):
+        return ["all"]
+    return wanted
 
 
 def names_process(arguments: list[str]) -> bool:

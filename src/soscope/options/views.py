@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from soscope.errors import UsageError
 from soscope.options.summary import SUMMARY
-from soscope.options.table import Option, Values
+from soscope.options.table import VALUE, Option, Values
 
 _GROUP = "how to show them"
-_OF_TREES = {"top"}  # what of the table's options is for sums by way, too
+_FOR_ALL = {"top"}  # what of the table's options is for ways and for images, too
 
 VIEWS = [
     Option(
@@ -17,11 +17,27 @@ VIEWS = [
         group=_GROUP,
         help="calls inside of calls, each with its time; with -c: sums for each way to a call",
     ),
+    Option(
+        "--graph",
+        dest="graph",
+        group=_GROUP,
+        rivals="mode",
+        help="at the end: which image calls which, how often and for how long",
+    ),
+    Option(
+        "--svg",
+        dest="svg",
+        kind=VALUE,
+        metavar="FILE",
+        group=_GROUP,
+        help="that graph as a picture; without --graph, no text of it",
+    ),
 ]
 
 
 def check_views(values: Values) -> None:
     """Raise UsageError for shapes that do not go together."""
+    _check_graph(values)
     if not values.tree:
         return
     if getattr(values, "count_only", False):
@@ -35,10 +51,32 @@ def check_views(values: Values) -> None:
             "--tree and --json: an object of JSON Lines says its depth as it is",
             hint="--json for the calls, --tree -c --json for sums by way",
         )
-    for option in SUMMARY:
-        is_given = getattr(values, option.dest) != option.default
-        if is_summed and is_given and option.dest not in _OF_TREES:
+    if is_summed:
+        _check_table(values, "rows of --tree -c are ways, the longest time first")
+
+
+def _check_graph(values: Values) -> None:
+    """Raise UsageError for what a graph cannot be beside; it is made of what a table is made of."""
+    if not is_graph(values):
+        return
+    for option in ("summary", "both", "count_only", "entry_only", "tree"):
+        if getattr(values, option, False):
             raise UsageError(
-                f"{option.flags[-1]}: rows of --tree -c are ways, the longest time first",
-                hint="--top N shows N of them; -c without --tree is a table",
+                f"--{'graph' if values.graph else 'svg'} is a view of its own",
+                hint="--record FILE, then each of them by soscope report",
+            )
+    _check_table(values, "rows of --graph are pairs of images, the most time of their own first")
+
+
+def is_graph(values: Values) -> bool:
+    """Say whether the graph was asked for, as text or as a picture."""
+    return bool(values.graph or values.svg is not None)
+
+
+def _check_table(values: Values, why: str) -> None:
+    for option in SUMMARY:
+        if getattr(values, option.dest) != option.default and option.dest not in _FOR_ALL:
+            raise UsageError(
+                f"{option.flags[-1]}: {why}",
+                hint="--top N shows N of them; -c alone is a table",
             )

@@ -24,7 +24,7 @@ class Box:
         self.order = 0.0
 
 
-class Line:
+class Arrow:
     """A line from one box to another; those of one `state` to the same box run together."""
 
     __slots__ = ("end", "start")
@@ -51,7 +51,7 @@ class Boxes:
     __slots__ = ("ranks", "title")
 
     nodes: Sequence[Box]
-    edges: Sequence[Line]
+    edges: Sequence[Arrow]
 
     def __init__(self, title: str) -> None:
         self.title = title

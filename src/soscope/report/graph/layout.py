@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from itertools import pairwise
 
-from soscope.report.graph.boxes import Box, Boxes, Line
+from soscope.report.graph.boxes import Arrow, Box, Boxes
 from soscope.report.picture import shortened
 
 BOX = 40  # height of a box
@@ -90,7 +90,9 @@ def _rows(graph: Boxes) -> list[list[Spot]]:
     return rows
 
 
-def _chains(graph: Boxes, boxes: dict[Box, Spot], rows: list[list[Spot]]) -> dict[Line, list[Spot]]:
+def _chains(
+    graph: Boxes, boxes: dict[Box, Spot], rows: list[list[Spot]]
+) -> dict[Arrow, list[Spot]]:
     """Return what each line goes through, and put the gates into the rows."""
     gates: dict[tuple[Box, str, int, bool], Spot] = {}
     chains = {}
@@ -172,7 +174,7 @@ def _put(row: list[Spot], wish: Callable[[Spot], float]) -> None:
             place += 1
 
 
-def _ways(chains: dict[Line, list[Spot]]) -> dict[Line, list[tuple[float, float]]]:
+def _ways(chains: dict[Arrow, list[Spot]]) -> dict[Arrow, list[tuple[float, float]]]:
     """Return the points of each line; at a box the ends of lines stand side by side."""
     # (box, below it) -> (neighbour, whether the line ends here) -> x
     ports: dict[tuple[Spot, bool], dict[tuple[Spot, bool], float]] = {}

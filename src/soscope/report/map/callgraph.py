@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from soscope.inspect.map.processmap import ProcessMap
 from soscope.live.slots.bindings import BOUND, HOOKED, INTERPOSED, UNBOUND
-from soscope.report.graph.boxes import Box, Boxes, Line, arrange
+from soscope.report.graph.boxes import Arrow, Box, Boxes, arrange
 
 COLOURS = {BOUND: "#4c6a92", UNBOUND: "#9aa5b1", INTERPOSED: "#c77700", HOOKED: "#c0241c"}
 _WORST = (UNBOUND, BOUND, INTERPOSED, HOOKED)  # the last one gives an edge its colour
@@ -22,7 +22,7 @@ class Node(Box):
         self.slots = 0
 
 
-class Edge(Line):
+class Edge(Arrow):
     """Slots of `start` that lead to `end`: how many of each state, and the first names.
 
     `by_state` are the first names of each state.

@@ -102,7 +102,8 @@ def _line(edge: Edge, way: list[Point], *, is_dense: bool) -> str:
     names = ", ".join(edge.names) + (", …" if edge.total > len(edge.names) else "")
     return (
         f'<path d="{path_of(way)}" fill="none" stroke="{COLOURS[edge.state]}"'
-        f' stroke-width="{width:.1f}" stroke-opacity="{opacity}" marker-end="url(#{edge.state})"{_dash(edge.state)}>'
+        f' stroke-width="{width:.1f}" stroke-opacity="{opacity}"'
+        f' marker-end="url(#{edge.state})"{_dash(edge.state)}>'
         f"<title>{escaped(edge.label)}\n{escaped(names)}</title></path>"
     )
 

@@ -111,7 +111,7 @@ def table(
         shown = [*shown, rest]
         if settings.by == names.BY_IMAGE:
             rest.callee = rest.symbol
-    text = _lines(columns, shown, total)
+    text = text_of(columns, shown, total)
     if settings.histogram:
         most = HISTOGRAMS if settings.top is None else settings.top
         for row in rows[:most]:
@@ -172,7 +172,7 @@ def _name(row: SummaryRow) -> str:
     return f"{row.symbol} by {row.caller}" if row.caller else row.symbol
 
 
-def _lines(columns: list[Column], rows: list[SummaryRow], total: SummaryRow) -> str:
+def text_of(columns: list[Column], rows: list[SummaryRow], total: SummaryRow) -> str:
     """Return the rows as lines, with titles in front of them and the sum behind."""
     texts = [[each.text(row) for each in columns] for row in (*rows, total)]
     if columns and not columns[-1].width and not texts[-1][-1]:

@@ -47,10 +47,21 @@ class TableSettings:
     function, or for each pair of images where all callers were asked for. `columns` are those to
     show, in their order; (): the usual ones. `top`: so many rows, and one for the rest; None: all.
     `inclusive`: times contain those of nested calls. `histogram`: how many calls took how long.
-    `tree`: a row is a way to a function, and not the function.
+    `tree`: a row is a way to a function, and not the function; `graph`: it is two images;
+    `is_drawn_alone`: a picture of that is made, and no text.
     """
 
-    __slots__ = ("by", "columns", "histogram", "inclusive", "sort", "top", "tree")
+    __slots__ = (
+        "by",
+        "columns",
+        "graph",
+        "histogram",
+        "inclusive",
+        "is_drawn_alone",
+        "sort",
+        "top",
+        "tree",
+    )
 
     def __init__(
         self,
@@ -62,7 +73,11 @@ class TableSettings:
         inclusive: bool = False,
         histogram: bool = False,
         tree: bool = False,
+        graph: bool = False,
+        is_drawn_alone: bool = False,
     ) -> None:
+        self.is_drawn_alone = is_drawn_alone
+        self.graph = graph
         self.tree = tree
         self.sort = sort
         self.by = by

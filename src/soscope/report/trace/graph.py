@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`--graph`: which image calls which, as text, JSON or a picture."""
+
+from __future__ import annotations
+
+from soscope.instruments.trace.imagegraph import ImageEdge, edges_of, inside
+from soscope.instruments.trace.listener import Listener
+from soscope.instruments.trace.summary import SummaryRow, rows_of
+from soscope.report.jsontext import json_document
+from soscope.report.output import Output
+from soscope.report.trace import tablesettings as names
+from soscope.report.trace.display import Display
+from soscope.report.trace.names import FunctionNames
+from soscope.report.trace.summaryjson import head_of, totals_of
+from soscope.report.trace.summarytext import text_of
+from soscope.report.trace.tablecolumns import column
+from soscope.report.trace.tablesettings import TableSettings
+from soscope.report.words import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.instruments.trace.outcome import TraceOutcome
+
+SCHEMA = "soscope/trace-graph/1"
+FUNCTIONS = 3  # of an edge in the text
+_TIMED = (names.TIME, names.SECONDS, names.CALLS, names.ERRORS, names.TOTAL, names.NAME)
+
+
+class GraphListener(Listener):
+    """Writes the graph when the trace has ended: to `output` and, as SVG, to `picture`.
+
+    Each of them may be None. `settings.top` says how many edges of the text, None: all.
+    """
+
+    def __init__(
+        self,
+        output: Output | None,
+        settings: TableSettings,
+        display: Display,
+        *,
+        json: bool,
+        picture: Output | None = None,
+    ) -> None:
+        self._output = output
+        self._picture = picture
+        self._top = settings.top
+        self._is_json = json
+        self._names = FunctionNames(display)
+
+    def end(self, outcome: TraceOutcome) -> None:
+        """Write the graph."""
+        edges = edges_of(rows_of(outcome.programs))
+        timed = any(program.stats is not None for program in outcome.programs)
+        if self._output is not None:
+            if self._is_json:
+                self._output.write(json_document(self._document(outcome, edges)))
+            else:
+                self._output.write(self._text(edges, timed=timed))
+        if self._picture is not None:
+            from soscope.report.trace.graphsvg import picture
+
+            title = " ".join(outcome.command) or "calls between images"
+            mains = {
+                image.name
+                for program in outcome.programs
+                for image in program.images
+                if image.is_main
+            }
+            self._picture.write(picture(title, edges, mains, self._names.shown))
+
+    def _text(self, edges: list[ImageEdge], *, timed: bool) -> str:
+        total = SummaryRow("", "", "total", "")
+        for edge in edges:
+            total.add(edge.sums)
+        rows: list[SummaryRow] = []
+        shown = edges if self._top is None else edges[: self._top]
+        for edge in shown:
+            edge.sums.symbol = printable(f"{edge.caller} -> {edge.callee}")
+            rows.append(edge.sums)
+            few = edge.functions[:FUNCTIONS]
+            rows += [
+                _row(f"  {printable(self._names.shown(function.symbol))}", [function])
+                for function in few
+            ]
+            rows += _rest("  ", edge.functions[FUNCTIONS:])
+        rows += _rest("", [edge.sums for edge in edges[len(shown) :]])
+        usual = _TIMED if timed else (names.CALLS, names.NAME)
+        # a recording of an older soscope does not tell them apart
+        inclusive = total.total_ns is not None and total.self_ns is None
+        columns = [column(name, total, inclusive=inclusive, base=None) for name in usual]
+        columns[-1].title = "caller -> callee, and its functions"
+        return text_of(columns, rows, total)
+
+    def _document(self, outcome: TraceOutcome, edges: list[ImageEdge]) -> dict[str, object]:
+        return {
+            "schema": SCHEMA,
+            **head_of(outcome),
+            "images": [
+                {"name": name, "calls": row.calls, "self_ns": row.self_ns}
+                for name, row in inside(edges).items()
+            ],
+            "edges": [
+                {
+                    "caller": edge.sums.caller,
+                    "callee": edge.sums.callee,
+                    **_sums(edge.sums),
+                    "functions": [
+                        {
+                            "symbol": function.symbol,
+                            **self._demangled(function.symbol),
+                            **_sums(function),
+                        }
+                        for function in edge.functions
+                    ],
+                }
+                for edge in edges
+            ],
+            "totals": totals_of(outcome, sum(edge.sums.calls for edge in edges)),
+        }
+
+    def _demangled(self, symbol: str) -> dict[str, object]:
+        full = self._names.full(symbol)
+        return {} if full is None else {"demangled": full}
+
+
+def _sums(row: SummaryRow) -> dict[str, object]:
+    return {
+        "calls": row.calls,
+        "errors": row.errors,
+        "self_ns": row.self_ns,
+        "total_ns": row.total_ns,
+        "lower_bound": row.is_lower_bound,
+    }
+
+
+def _row(name: str, rows: list[SummaryRow]) -> SummaryRow:
+    row = SummaryRow("", "", name, "")
+    for function in rows:
+        row.add(function)
+    return row
+
+
+def _rest(indent: str, rows: list[SummaryRow]) -> list[SummaryRow]:
+    """Return a row for what is not shown, if there is anything."""
+    return [_row(f"{indent}({len(rows):,} more)", rows)] if rows else []
