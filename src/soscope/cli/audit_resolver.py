@@ -19,7 +19,9 @@ def run(invocation: Invocation) -> int:
     from soscope.report.audit_resolver.text import text
 
     audited = audit(options.path)
-    if not show(document(audited) if options.json else text(audited, why=options.why)):
+    if not show(
+        options.json.shaped(document(audited)) if options.json else text(audited, why=options.why)
+    ):
         return 1
     if audited.binds_lazily and audited.verdict is None:
         note("partial: no trampoline of lazy binding was found in this file")

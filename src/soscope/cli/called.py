@@ -40,7 +40,7 @@ def run(invocation: Invocation) -> int:
     images = called_in(outcome, options.images, options.select)
     notes = _notes(outcome, options, images)
     if options.json:
-        shown = json.document(images, outcome, notes)
+        shown = options.json.shaped(json.document(images, outcome, notes))
     else:
         shown = text.text(images, never=options.never, asked=bool(options.select))
     was_shown = show(shown)

@@ -24,6 +24,7 @@ def run(invocation: Invocation) -> int:
     output = Output.open(None, STDOUT)
     totals = Totals()
     is_whole = is_fine = is_first = True
+    parts: list[str] = []  # of a page, which is made of all
     for image, error in images_of(paths, options.arch):
         if image is None:
             note(error)
@@ -37,8 +38,10 @@ def run(invocation: Invocation) -> int:
             is_whole = False
             continue
         if options.json and is_first:
-            output.write(HEAD)
-        output.write(said)
+            said = HEAD + said
+        parts.append(said)
+        if not options.json.is_markdown:
+            output.write(parts.pop())
         totals.add(checked)
         is_first = False
         is_whole &= not image.partial
@@ -46,7 +49,8 @@ def run(invocation: Invocation) -> int:
         if not output.is_open:
             break
     if options.json:
-        output.write((HEAD if is_first else "") + TAIL)
+        parts.append((HEAD if is_first else "") + TAIL)
+        output.write(options.json.shaped("".join(parts)))
     elif paths:
         output.write(totals.text())
     if not finish(output):

@@ -21,7 +21,7 @@ def run(invocation: Invocation) -> int:
     removed = detach(options.pid)
     is_told = True
     if not options.quiet:
-        is_told = show(document(removed) if options.json else text(removed))
+        is_told = show(options.json.shaped(document(removed)) if options.json else text(removed))
     if not is_told or any(taken.left or taken.kept for _, taken in removed.agents):
         return 1
     return 0

@@ -19,6 +19,6 @@ def run(invocation: Invocation) -> int:
     from soscope.report.doctor.text import text
 
     diagnosis = diagnose(pid=options.pid, path=options.path)
-    if not show(document(diagnosis) if options.json else text(diagnosis)):
+    if not show(options.json.shaped(document(diagnosis)) if options.json else text(diagnosis)):
         return 1
     return diagnosis.status

@@ -60,7 +60,7 @@ def _show(explanation: Explanation, options: ExplainOptions) -> bool:
     if options.json:
         from soscope.report.explain.json import document
 
-        said = document(explanation)
+        said = options.json.shaped(document(explanation))
     elif options.svg is None and explanation.has_ways:
         from soscope.report.explain.text import text
 

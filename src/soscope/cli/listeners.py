@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.settings import MODE_TRACE
+from soscope.report.form import Form
 from soscope.report.output import Output
 from soscope.report.trace.display import Display
 from soscope.report.trace.tablesettings import TableSettings
@@ -19,7 +20,7 @@ def make(
     output: Output,
     display: Display,
     *,
-    json: bool,
+    json: Form,
     injected: dict[str, object] | None = None,
     table: TableSettings | None = None,
     picture: Output | None = None,
@@ -33,25 +34,29 @@ def make(
         from soscope.report.trace.treetable import TreeJsonListener, TreeTableListener
 
         if json:
-            return TreeJsonListener(output, display)
+            return TreeJsonListener(output, display, json)
         return TreeTableListener(output, table, display)
     if table is not None and table.graph:
         from soscope.report.trace.graph import GraphListener
 
         text = None if table.is_drawn_alone else output
-        return GraphListener(text, table, display, json=json, picture=picture)
+        return GraphListener(text, table, display, form=json, picture=picture)
     if mode != MODE_TRACE:
         if json:
             from soscope.report.trace.summaryjson import SummaryJsonListener
 
-            return SummaryJsonListener(output, table, display)
+            return SummaryJsonListener(output, table, display, json)
         from soscope.report.trace.summarytext import SummaryListener
 
         return SummaryListener(output, table, display)
+    if json.is_markdown:
+        from soscope.report.trace.pagelistener import PageListener
+
+        return PageListener(output, display, json)
     if injected is not None:
         from soscope.report.trace.injected import make as make_injected
 
-        return make_injected(output, display, lambda: injected, json=json)
+        return make_injected(output, display, lambda: injected, json=bool(json))
     if json:
         from soscope.report.trace.json import JsonLinesListener
 

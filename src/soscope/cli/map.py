@@ -37,7 +37,7 @@ def _show_process(options: MapOptions, pid: int) -> int:
     if options.json:
         from soscope.report.map.processjson import document
 
-        text = document(process_map)
+        text = options.json.shaped(document(process_map))
     elif options.svg is None and options.dot is None:
         from soscope.report.map.processtext import lines_of
 

@@ -37,13 +37,14 @@ def show_files(options: MapOptions) -> int:
     chooses = _chooser(options)
     output = Output.open(None, STDOUT)
     is_whole = True
+    parts: list[str] = []  # that are not written yet: a page is made of all
     chosen = shown = 0
     paths = list(files_below(options.files))
     is_one = len(paths) == 1
     if options.json:
         from soscope.report.map import filejson as filemapjson
 
-        output.write(filemapjson.HEAD)
+        parts.append(filemapjson.HEAD)
     with _progress(len(paths)) as tick:
         images = images_of(
             paths,
@@ -74,11 +75,15 @@ def show_files(options: MapOptions) -> int:
                     note(f"{image.path}: partial: {why}")
                 continue
             shown += 1
-            output.write(text)
+            parts.append(text)
+            if not options.json.is_markdown:
+                output.write("".join(parts))
+                parts.clear()
             if not output.is_open:
                 break
     if options.json:
-        output.write(filemapjson.TAIL)
+        parts.append(filemapjson.TAIL)
+        output.write(options.json.shaped("".join(parts)))
     if not finish(output):
         return 1
     if not paths:

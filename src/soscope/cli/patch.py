@@ -26,5 +26,5 @@ def run(invocation: Invocation) -> int:
         patched = patch(options.pid, options.wanted, options.callers)
     is_told = True
     if not options.quiet:
-        is_told = show(document(patched) if options.json else text(patched))
+        is_told = show(options.json.shaped(document(patched)) if options.json else text(patched))
     return 0 if is_told and not patched.left and not patched.waiting else 1

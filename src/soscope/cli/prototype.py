@@ -9,6 +9,7 @@ import sys
 from soscope.errors import LaunchError
 from soscope.prototypes import load
 from soscope.prototypes.added import TABLE, USER
+from soscope.report.form import Form
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ _GUESS = 1  # the status
 _MORE = "to look at debug information, too: --explain SYMBOL -- COMMAND, or -p PID"
 
 
-def explain(symbol: str, settings: TraceSettings, *, json: bool) -> int:
+def explain(symbol: str, settings: TraceSettings, *, json: Form) -> int:
     """Print the declaration of a function in a command or process; return 1 where it is a guess.
 
     Nothing is run. Raises FormatError for a fault in a file of declarations, LaunchError where
@@ -48,7 +49,7 @@ def explain(symbol: str, settings: TraceSettings, *, json: bool) -> int:
             "file": file or None,
             "where": where or None,
         }
-        sys.stdout.write(json_document(said))
+        sys.stdout.write(json.shaped(json_document(said)))
     elif source is None:
         sys.stdout.write(f"{symbol}: a guess: its first words are shown, marked ?\n")
         if not paths:

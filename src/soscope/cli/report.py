@@ -6,6 +6,7 @@ from __future__ import annotations
 from soscope.cli.main import Invocation, note
 from soscope.errors import UsageError
 from soscope.options.report import parse
+from soscope.report.form import Form
 
 
 def run(invocation: Invocation) -> int:
@@ -68,7 +69,7 @@ def run(invocation: Invocation) -> int:
                     output,
                     options.display,
                     options.table,
-                    json=False,
+                    json=Form(),
                     choice=options.choice,
                 )
         finally:

@@ -38,7 +38,7 @@ def run(invocation: Invocation) -> int:
         if options.json:
             from soscope.report.resolve.json import document
 
-            output.write(document(options.pid, answers))
+            output.write(options.json.shaped(document(options.pid, answers)))
         else:
             _say(output, answers, options)
     if not finish(output):

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from soscope.options.display import DEBUG
-from soscope.options.process import JSON
+from soscope.options.process import FORMAT, JSON
 from soscope.options.table import Option
 from soscope.options.verb import Verb
+from soscope.report.form import Form
 
 USAGE = "soscope audit-resolver [options] [LD.SO]"
 
@@ -43,6 +44,7 @@ OPTIONS = [
         help="every call whose target the file does not say",
     ),
     JSON,
+    FORMAT,
 ]
 
 
@@ -51,7 +53,7 @@ class AuditOptions:
 
     __slots__ = ("debug", "json", "path", "why")
 
-    def __init__(self, *, path: str | None, why: bool, json: bool, debug: bool) -> None:
+    def __init__(self, *, path: str | None, why: bool, json: Form, debug: bool) -> None:
         self.path = path
         self.why = why
         self.json = json

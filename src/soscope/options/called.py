@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from soscope.errors import UsageError
 from soscope.options.display import DEBUG
-from soscope.options.process import JSON
+from soscope.options.process import FORMAT, JSON
 from soscope.options.processes import parse_processes
 from soscope.options.table import LIST, VALUE, Option
 from soscope.options.units import parse_duration
 from soscope.options.verb import Verb
+from soscope.report.form import Form
 
 USAGE = "soscope called [options] [IMAGE...] {-p PID | -- COMMAND [ARGUMENT...]}"
 
@@ -78,6 +79,7 @@ OPTIONS = [
     ),
     Option("--never", dest="never", group=_WHAT, help="name the functions that were never called"),
     JSON,
+    FORMAT,
     Option("-q", "--quiet", dest="quiet", group=JSON.group, help="no notes at the end"),
 ]
 
@@ -115,7 +117,8 @@ class CalledOptions:
         self.command = command
         self.pids: list[int] = []
         self.select: list[str] = []
-        self.follow = self.json = self.never = self.quiet = self.debug = False
+        self.json = Form()
+        self.follow = self.never = self.quiet = self.debug = False
         self.duration_ns: int | None = None
 
 

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from soscope.options.display import DEBUG
-from soscope.options.process import JSON
+from soscope.options.process import FORMAT, JSON
 from soscope.options.table import VALUE, Option, Values
 from soscope.options.verb import Verb
+from soscope.report.form import Form
 
 USAGE = "soscope check [options] FILE…"
 
@@ -59,6 +60,7 @@ OPTIONS = [
         help="only images for this architecture",
     ),
     JSON,
+    FORMAT,
 ]
 
 
@@ -72,7 +74,7 @@ class CheckOptions:
         self.strict: bool = values.strict
         self.run: bool = values.run
         self.arch: str | None = values.arch
-        self.json: bool = values.json
+        self.json: Form = values.json
         self.debug: bool = values.debug
 
 

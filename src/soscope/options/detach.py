@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from soscope.options.display import DEBUG
-from soscope.options.process import JSON, pid_option, the_pid
+from soscope.options.process import FORMAT, JSON, pid_option, the_pid
 from soscope.options.table import Option
 from soscope.options.verb import Verb
+from soscope.report.form import Form
 
 USAGE = "soscope detach [options] -p PID"
 
@@ -38,7 +39,7 @@ class DetachOptions:
 
     __slots__ = ("debug", "json", "pid", "quiet")
 
-    def __init__(self, pid: int, *, json: bool, quiet: bool, debug: bool) -> None:
+    def __init__(self, pid: int, *, json: Form, quiet: bool, debug: bool) -> None:
         self.pid = pid
         self.json = json
         self.quiet = quiet
@@ -49,6 +50,7 @@ OPTIONS = [
     DEBUG,
     pid_option(about="it stands still for some milliseconds"),
     JSON,
+    FORMAT,
     Option("-q", "--quiet", dest="quiet", group=JSON.group, help="say nothing"),
 ]
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from soscope.options.form import format_option
 from soscope.options.table import COUNT, LIST, VALUE, Option, Values
 from soscope.options.units import parse_count
 from soscope.report.trace.display import COLOUR_AUTO, COLOURS, RESULT_COLUMN, TIME_EPOCH, Display
@@ -104,6 +105,7 @@ DISPLAY = [
         group=_GROUP,
         help="JSON Lines, one for each event; with -c one document",
     ),
+    format_option(_GROUP),
     Option(
         "-q", "--quiet", dest="quiet", group=_GROUP, rivals="volume", help="no notes at the end"
     ),

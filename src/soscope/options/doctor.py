@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from soscope.errors import UsageError
 from soscope.options.display import DEBUG
-from soscope.options.process import JSON, pid_option
+from soscope.options.process import FORMAT, JSON, pid_option
 from soscope.options.verb import Verb
+from soscope.report.form import Form
 
 USAGE = "soscope doctor [options] [-p PID | FILE]"
 
@@ -37,6 +38,7 @@ OPTIONS = [
     DEBUG,
     pid_option(),
     JSON,
+    FORMAT,
 ]
 
 
@@ -45,7 +47,7 @@ class DoctorOptions:
 
     __slots__ = ("debug", "json", "path", "pid")
 
-    def __init__(self, *, pid: int | None, path: str | None, json: bool, debug: bool) -> None:
+    def __init__(self, *, pid: int | None, path: str | None, json: Form, debug: bool) -> None:
         self.pid = pid
         self.path = path
         self.json = json

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from soscope.errors import UsageError
 from soscope.options.display import DEBUG
-from soscope.options.process import JSON, pid_option
+from soscope.options.process import FORMAT, JSON, pid_option
 from soscope.options.table import VALUE, Option, Values
 from soscope.options.units import parse_count
 from soscope.options.verb import Verb
+from soscope.report.form import Form
 
 USAGE = (
     "soscope explain [options] FILE SYMBOL [OTHER-FILE]"
@@ -86,6 +87,7 @@ OPTIONS = [
         help="write for N columns instead of the terminal's",
     ),
     JSON,
+    FORMAT,
 ]
 
 
@@ -104,7 +106,7 @@ class ExplainOptions:
         self.arch: str | None = values.arch
         self.svg: str | None = values.svg
         self.width: int | None = values.width
-        self.json: bool = values.json
+        self.json: Form = values.json
         self.debug: bool = values.debug
         self.symbol, self.files = self._words(words)
         if not self.symbol.partition("@")[0]:

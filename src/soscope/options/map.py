@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from soscope.errors import UsageError
 from soscope.options.display import DEBUG
-from soscope.options.process import JSON, pid_option
+from soscope.options.process import FORMAT, JSON, pid_option
 from soscope.options.selection import selection_options
 from soscope.options.table import FLAG, VALUE, Option, Values
 from soscope.options.verb import Verb
+from soscope.report.form import Form
 
 USAGE = "soscope map [options] FILE…  or  soscope map [options] -p PID"
 
@@ -123,6 +124,7 @@ OPTIONS = [
     *_FILES_ALONE,
     *_PROCESS_ALONE,
     JSON,
+    FORMAT,
 ]
 
 
@@ -175,7 +177,7 @@ class MapOptions:
         self.arch: str | None = values.arch
         self.embedded: bool = values.embedded
         self.sysroot: str = values.sysroot
-        self.json: bool = values.json
+        self.json: Form = values.json
         self.svg: str | None = values.svg
         self.dot: str | None = values.dot
         self.debug: bool = values.debug

@@ -7,10 +7,11 @@ from soscope.control.patch import Replacement
 from soscope.errors import UsageError
 from soscope.instruments.patch.spec import parse_callers
 from soscope.options.display import DEBUG
-from soscope.options.process import JSON, pid_option, the_pid
+from soscope.options.process import FORMAT, JSON, pid_option, the_pid
 from soscope.options.replace import ABOUT, CHECK, FROM, REPLACE
 from soscope.options.table import Option
 from soscope.options.verb import Verb
+from soscope.report.form import Form
 from soscope.wire.patches import Caller
 
 USAGE = """\
@@ -68,6 +69,7 @@ OPTIONS = [
         help="give slots their old bytes, of all functions or of SYMBOL...",
     ),
     JSON,
+    FORMAT,
     Option("-q", "--quiet", dest="quiet", group=_SHOWING, help="say nothing"),
 ]
 
@@ -98,7 +100,7 @@ class PatchOptions:
         self.symbols = symbols
         self.undo = False
         self.check = False
-        self.json = False
+        self.json = Form()
         self.quiet = False
         self.debug = False
 

@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 from soscope.errors import UsageError
+from soscope.options.form import format_option
 from soscope.options.table import LIST, ONCE, Option, Values
 from soscope.options.units import parse_count
 
 _MOST = 1 << 31  # pid_t
 
-JSON = Option("--json", dest="json", group="how to show it", help="one JSON document")
+_SHOWN = "how to show it"
+JSON = Option("--json", dest="json", group=_SHOWN, help="one JSON document")
+FORMAT = format_option(_SHOWN)
 
 
 def pid_option(*, group: str = "what to look at", about: str = "it is not stopped") -> Option:

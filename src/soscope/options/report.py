@@ -12,6 +12,7 @@ from soscope.options.summary import SUMMARY, given, table_from
 from soscope.options.table import LIST, VALUE, Option
 from soscope.options.verb import Verb
 from soscope.options.views import VIEWS, check_views, is_graph
+from soscope.report.form import Form
 from soscope.report.trace.display import Display
 from soscope.report.trace.tablesettings import TableSettings
 
@@ -80,7 +81,7 @@ class ReportOptions:
         both: bool,
         table: TableSettings,
         output: str | None,
-        json: bool,
+        json: Form,
         debug: bool,
         prototypes: list[str],
         svg: str | None,

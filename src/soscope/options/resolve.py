@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from soscope.errors import UsageError
 from soscope.options.display import DEBUG
-from soscope.options.process import JSON, pid_option, the_pid
+from soscope.options.process import FORMAT, JSON, pid_option, the_pid
 from soscope.options.table import VALUE, Option, Values
 from soscope.options.units import parse_count
 from soscope.options.verb import Verb
+from soscope.report.form import Form
 
 USAGE = "soscope resolve [options] -p PID QUERY..."
 
@@ -92,6 +93,7 @@ OPTIONS = [
     ),
     Option("--why", dest="why", group=_SHOW, help="the steps that lead to the answer"),
     JSON,
+    FORMAT,
 ]
 
 
@@ -122,7 +124,7 @@ class ResolveOptions:
         self.all: bool = values.all
         self.read: str | None = values.read
         self.why: bool = values.why
-        self.json: bool = values.json
+        self.json: Form = values.json
         self.debug: bool = values.debug
         self.queries = queries
 

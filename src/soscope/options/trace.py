@@ -18,6 +18,7 @@ from soscope.options.table import COUNT, LIST, VALUE, Option, Values, names
 from soscope.options.units import parse_duration, parse_size, size_text
 from soscope.options.verb import CommandVerb
 from soscope.options.views import VIEWS, check_views, is_graph
+from soscope.report.form import Form
 from soscope.report.trace.display import Display
 from soscope.report.trace.tablesettings import TableSettings
 
@@ -132,7 +133,7 @@ class TraceOptions:
         choice: Choice | None,
         output: str | None,
         explain: str | None,
-        json: bool,
+        json: Form,
         prints: bool,
         separately: bool,
         table: TableSettings,

@@ -6,6 +6,7 @@ Options may stand anywhere, except where a verb runs a command: there they end a
 
 from __future__ import annotations
 
+from soscope.options.form import settle
 from soscope.options.table import Option, Values, joined, permuted, scan, unknown
 
 TYPE_CHECKING = False
@@ -96,10 +97,12 @@ class Verb:
         if scanned is not None:
             count = len(scanned[1])
             if self.least <= count and (self.most is None or count <= self.most):
+                settle(scanned[0])
                 return scanned
         values = Values(self.options)
         self._explain_habits(ordered)
         self.make_parser().parse_args(joined(self.options, ordered), values)
+        settle(values)
         positional: str | list[str] | None = getattr(values, "arguments", None)
         if isinstance(positional, list):
             return values, positional
@@ -157,7 +160,9 @@ class CommandVerb(Verb):
 
         Raises UsageError, or SystemExit where help was printed.
         """
-        return scan(self.options, words) or self.read_slowly(words)
+        values, command = scan(self.options, words) or self.read_slowly(words)
+        settle(values)
+        return values, command
 
     def read_slowly(self, words: list[str]) -> tuple[Values, list[str]]:
         """Read as `read`, with argparse, which prints help and knows what is wrong."""

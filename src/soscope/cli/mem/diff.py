@@ -19,7 +19,7 @@ def run(invocation: Invocation) -> int:
 
     diff = compare(options.path_a, options.path_b, blocks=options.blocks)
     make = document if options.json else text
-    was_shown = show(make(diff, options.limit))
+    was_shown = show(options.json.shaped(make(diff, options.limit)))
     for line in diff.notes:
         note(line)
     return 0 if was_shown and diff.is_complete else 1

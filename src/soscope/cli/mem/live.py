@@ -55,11 +55,13 @@ def _show(watch: LiveObjects, options: MemLiveOptions) -> int:
         waited(options.duration / _NS)
         growth = watch.look()
         assert growth is not None
-        return 0 if show(make(growth, options.limit)) else 1
+        return 0 if show(options.json.shaped(make(growth, options.limit))) else 1
     before = IN_PLACE if sys.stdout.isatty() else ""
     while waited(options.every / _NS):
         growth = watch.look()
         assert growth is not None
-        if not show(before + make(growth, options.limit) + "\n" * (not before)):
+        if not show(
+            before + options.json.shaped(make(growth, options.limit)) + "\n" * (not before)
+        ):
             return 1
     return 0

@@ -77,7 +77,7 @@ def _show_once(watch: LiveBlocks, options: MemLiveOptions) -> bool:
     if growth is None:
         note("nothing is known: the process was not watched for long enough")
         return False
-    return show((document if options.json else text)(growth, options.limit))
+    return show(options.json.shaped((document if options.json else text)(growth, options.limit)))
 
 
 # ---- meanwhile -----------------------------------------------------------------------

@@ -21,4 +21,4 @@ def run(invocation: Invocation) -> int:
     where = Where(options.file, options.line, options.type)
     report = refs(options.pid, where, samples=options.samples)
     said = document if options.json else text
-    return 0 if show(said(report, options.limit)) else 1
+    return 0 if show(options.json.shaped(said(report, options.limit))) else 1

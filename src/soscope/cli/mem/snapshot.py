@@ -39,4 +39,4 @@ def run(invocation: Invocation) -> int:
         from soscope.report.mem.text import text
 
         said = text(report, options.limit)
-    return 0 if show(said) else 1
+    return 0 if show(options.json.shaped(said)) else 1

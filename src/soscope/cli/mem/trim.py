@@ -18,4 +18,6 @@ def run(invocation: Invocation) -> int:
     from soscope.report.mem.trim import document, text
 
     trimmed = trim(options.pid)
-    return 0 if show(document(trimmed) if options.json else text(trimmed)) else 1
+    return (
+        0 if show(options.json.shaped(document(trimmed)) if options.json else text(trimmed)) else 1
+    )

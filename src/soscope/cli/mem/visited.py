@@ -6,13 +6,14 @@ from __future__ import annotations
 import os
 
 from soscope.cli.main import note
+from soscope.report.form import Form
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.control.outcome import Outcome
 
 
-def show_blocks(pid: int, *, duration_ns: int, older_ns: int, json: bool, limit: int | None) -> int:
+def show_blocks(pid: int, *, duration_ns: int, older_ns: int, json: Form, limit: int | None) -> int:
     """Watch process `pid`; show its new blocks that are older than `older_ns`, and alive.
 
     Returns 0, or 1 where not all could be printed or soscope could not be taken out again.
@@ -45,7 +46,7 @@ def show_blocks(pid: int, *, duration_ns: int, older_ns: int, json: bool, limit:
         from soscope.report.mem.text import text
 
         said = text(report, limit)
-    was_shown = show(said)
+    was_shown = show(json.shaped(said))
     say_notes(outcome)
     return end(outcome) if was_shown else 1
 

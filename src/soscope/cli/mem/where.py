@@ -28,4 +28,4 @@ def run(invocation: Invocation) -> int:
             looks += watch(process, looks[0], options.duration / _NS)
     verdict = judge(looks)
     make = document if options.json else text
-    return 0 if show(make(looks[-1], verdict)) else 1
+    return 0 if show(options.json.shaped(make(looks[-1], verdict))) else 1

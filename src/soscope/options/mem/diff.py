@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from soscope.options.display import DEBUG
-from soscope.options.mem.show import JSON, LIMIT
+from soscope.options.mem.show import FORMAT, JSON, LIMIT
 from soscope.options.table import Option, Values
 from soscope.options.verb import Verb
+from soscope.report.form import Form
 
 USAGE = "soscope mem diff [options] A B"
 
@@ -44,6 +45,7 @@ OPTIONS = [
         help="native blocks; without it, where no file has objects",
     ),
     JSON,
+    FORMAT,
     LIMIT,
 ]
 
@@ -69,7 +71,7 @@ class MemDiffOptions:
     def __init__(self, values: Values, paths: list[str]) -> None:
         self.path_a, self.path_b = paths
         self.blocks: bool = values.blocks
-        self.json: bool = values.json
+        self.json: Form = values.json
         self.limit: int | None = values.limit
         self.debug: bool = values.debug
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from soscope.errors import UsageError
 from soscope.options.display import DEBUG
-from soscope.options.mem.show import JSON, LIMIT, ShowOptions
+from soscope.options.mem.show import FORMAT, JSON, LIMIT, ShowOptions
 from soscope.options.process import pid_option
 from soscope.options.table import ONCE, Option, Values
 from soscope.options.units import parse_duration
@@ -69,6 +69,7 @@ OPTIONS = [
     ),
     FOR,
     JSON,
+    FORMAT,
     LIMIT,
 ]
 

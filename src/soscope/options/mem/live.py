@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from soscope.errors import UsageError
 from soscope.options.display import DEBUG
-from soscope.options.mem.show import JSON, LIMIT
+from soscope.options.mem.show import FORMAT, JSON, LIMIT
 from soscope.options.process import pid_option, the_pid
 from soscope.options.table import ONCE, Option, Values
 from soscope.options.units import parse_duration
 from soscope.options.verb import Verb
+from soscope.report.form import Form
 
 _EVERY = 2_000_000_000  # ns
 
@@ -88,6 +89,7 @@ OPTIONS = [
         help="types with module and qualified name",
     ),
     JSON,
+    FORMAT,
 ]
 
 VERB = Verb("mem live", OPTIONS, usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG)
@@ -120,7 +122,7 @@ class MemLiveOptions:
         self.every: int = values.every or _EVERY
         self.blocks: bool = values.blocks
         self.collect: bool = values.gc
-        self.json: bool = values.json
+        self.json: Form = values.json
         self.limit: int | None = values.limit
         self.qualname: bool = values.qualname
         self.debug: bool = values.debug

@@ -7,11 +7,12 @@ import re
 
 from soscope.errors import UsageError
 from soscope.options.display import DEBUG
-from soscope.options.mem.show import JSON, LIMIT
+from soscope.options.mem.show import FORMAT, JSON, LIMIT
 from soscope.options.process import pid_option, the_pid
 from soscope.options.table import ONCE, Option, Values
 from soscope.options.units import parse_count
 from soscope.options.verb import Verb
+from soscope.report.form import Form
 
 _SAMPLES = 10
 _WHERE = re.compile(r"(?P<file>.+?):(?P<line>\d+)(?::(?P<type>.+))?")
@@ -61,6 +62,7 @@ OPTIONS = [
     ),
     LIMIT,
     JSON,
+    FORMAT,
 ]
 
 VERB = Verb(
@@ -95,7 +97,7 @@ class MemRefsOptions:
         if not self.samples:
             raise UsageError("--samples 0: at least one object has to be looked at")
         self.limit: int | None = values.limit
-        self.json: bool = values.json
+        self.json: Form = values.json
         self.debug: bool = values.debug
 
 

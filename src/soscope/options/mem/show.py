@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from soscope.errors import UsageError
 from soscope.options.display import DEBUG
+from soscope.options.form import format_option
 from soscope.options.table import VALUE, Option
 from soscope.options.units import parse_count
 from soscope.options.verb import Verb
+from soscope.report.form import Form
 
 STATS, TABLE = "stats", "table"
 WAYS = ("line", "type", "image", "thread", "time")
@@ -23,16 +25,9 @@ LIMIT = Option(
     group=_HOW,
     help="the N largest rows alone",
 )
-FORMAT = Option(
-    "--format",
-    dest="format",
-    kind=VALUE,
-    metavar="table|stats",
-    default=TABLE,
-    choices=(TABLE, STATS),
-    group=_HOW,
-    help="stats: lines of COUNT FILE:LINE:TYPE and nothing else",
-)
+FORMAT = format_option(_HOW)
+_ANY_FORMAT = format_option(_HOW, TABLE, STATS)
+_ANY_FORMAT.help += "; stats: lines of COUNT FILE:LINE:TYPE and nothing else"
 
 
 BY = Option(
@@ -54,7 +49,7 @@ class ShowOptions:
 
     __slots__ = ("by", "debug", "format", "json", "limit", "path")
 
-    def __init__(self, path: str, *, form: str, json: bool, limit: int | None, debug: bool) -> None:
+    def __init__(self, path: str, *, form: str, json: Form, limit: int | None, debug: bool) -> None:
         self.path = path
         self.by: str | None = None
         self.format = form
@@ -67,8 +62,7 @@ def make_verb(name: str, about: str, more: str = "") -> Verb:
     """Return the verb `soscope mem NAME`, which shows `about` of a recording."""
     usage = f"soscope mem {name} [options] REC"
     options = [DEBUG, JSON, LIMIT]
-    if name == "report":
-        options += [BY, FORMAT]
+    options += [BY, _ANY_FORMAT] if name == "report" else [FORMAT]
     short = [
         f"usage: {usage}",
         "",
@@ -98,9 +92,7 @@ def make_verb(name: str, about: str, more: str = "") -> Verb:
 def parse_show(verb: Verb, words: list[str]) -> ShowOptions:
     """Parse the words behind such a verb. Raises UsageError, or SystemExit for help."""
     values, (path,) = verb.read(words)
-    form = getattr(values, "format", TABLE)
-    if values.json and form == STATS:
-        raise UsageError("--json and --format stats are two forms")
+    form = values.form
     by = getattr(values, "by", None)
     if by is not None and form == STATS:
         raise UsageError("--by and --format stats are two forms")

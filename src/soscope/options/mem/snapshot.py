@@ -6,10 +6,11 @@ from __future__ import annotations
 from soscope.errors import UsageError
 from soscope.options.display import DEBUG
 from soscope.options.mem.leaks import FOR
-from soscope.options.mem.show import JSON, LIMIT
+from soscope.options.mem.show import FORMAT, JSON, LIMIT
 from soscope.options.process import pid_option, the_pid
 from soscope.options.table import Option, Values
 from soscope.options.verb import Verb
+from soscope.report.form import Form
 
 USAGE = "soscope mem snapshot -p PID [options]"
 
@@ -64,6 +65,7 @@ OPTIONS = [
         help="types with module and qualified name",
     ),
     JSON,
+    FORMAT,
 ]
 
 VERB = Verb(
@@ -86,7 +88,7 @@ class MemSnapshotOptions:
         self.blocks: bool = values.blocks
         self.duration: int = values.duration or _BLOCKS_FOR
         self.collect: bool = values.gc
-        self.json: bool = values.json
+        self.json: Form = values.json
         self.limit: int | None = values.limit
         self.qualname: bool = values.qualname
         self.debug: bool = values.debug

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from soscope.options.display import DEBUG
-from soscope.options.process import JSON, pid_option, the_pid
+from soscope.options.process import FORMAT, JSON, pid_option, the_pid
 from soscope.options.table import Values
 from soscope.options.verb import Verb
+from soscope.report.form import Form
 
 USAGE = "soscope mem trim [options] -p PID"
 
@@ -32,7 +33,7 @@ exit status: 0 fine, 1 no call can be made in the process, or its allocator is n
 usage, 3 not permitted, 4 no such process.
 """
 
-OPTIONS = [DEBUG, pid_option(about="one thread of it makes the call"), JSON]
+OPTIONS = [DEBUG, pid_option(about="one thread of it makes the call"), JSON, FORMAT]
 
 
 class TrimOptions:
@@ -43,7 +44,7 @@ class TrimOptions:
     def __init__(self, values: Values) -> None:
         """Take them from the parsed words. Raises UsageError."""
         self.pid = the_pid(values, USAGE)
-        self.json: bool = values.json
+        self.json: Form = values.json
         self.debug: bool = values.debug
 
 

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from soscope.options.display import DEBUG
-from soscope.options.process import JSON, pid_option, the_pid
+from soscope.options.process import FORMAT, JSON, pid_option, the_pid
 from soscope.options.table import ONCE, Option, Values
 from soscope.options.units import parse_duration
 from soscope.options.verb import Verb
+from soscope.report.form import Form
 
 USAGE = "soscope mem where [options] -p PID"
 
@@ -50,6 +51,7 @@ OPTIONS = [
         help="look twice, with this time between (60s, 5m), and say what grows",
     ),
     JSON,
+    FORMAT,
 ]
 
 
@@ -62,7 +64,7 @@ class WhereOptions:
         """Take them from the parsed words. Raises UsageError."""
         self.pid = the_pid(values, USAGE)
         self.duration: int | None = values.duration
-        self.json: bool = values.json
+        self.json: Form = values.json
         self.debug: bool = values.debug
 
 

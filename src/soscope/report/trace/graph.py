@@ -6,6 +6,7 @@ from __future__ import annotations
 from soscope.instruments.trace.imagegraph import ImageEdge, edges_of, inside
 from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.summary import SummaryRow, rows_of
+from soscope.report.form import Form
 from soscope.report.jsontext import json_document
 from soscope.report.output import Output
 from soscope.report.trace import tablesettings as names
@@ -38,13 +39,13 @@ class GraphListener(Listener):
         settings: TableSettings,
         display: Display,
         *,
-        json: bool,
+        form: Form,
         picture: Output | None = None,
     ) -> None:
         self._output = output
         self._picture = picture
         self._top = settings.top
-        self._is_json = json
+        self._form = form
         self._names = FunctionNames(display)
 
     def end(self, outcome: TraceOutcome) -> None:
@@ -52,8 +53,9 @@ class GraphListener(Listener):
         edges = edges_of(rows_of(outcome.programs))
         timed = any(program.stats is not None for program in outcome.programs)
         if self._output is not None:
-            if self._is_json:
-                self._output.write(json_document(self._document(outcome, edges)))
+            if self._form:
+                said = json_document(self._document(outcome, edges))
+                self._output.write(self._form.shaped(said))
             else:
                 self._output.write(self._text(edges, timed=timed))
         if self._picture is not None:

@@ -7,6 +7,7 @@ from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.outcome import TraceOutcome, TraceProgramOutcome
 from soscope.instruments.trace.summary import SummaryRow, rows_of
 from soscope.model.slot import REFUSAL_NAMES
+from soscope.report.form import JSON, Form
 from soscope.report.jsontext import json_document
 from soscope.report.output import Output
 from soscope.report.trace.display import Display
@@ -26,14 +27,17 @@ class SummaryJsonListener(Listener):
         output: Output,
         settings: TableSettings | None = None,
         display: Display | None = None,
+        form: Form | None = None,
     ) -> None:
         self._output = output
+        self._form = form or Form(JSON)
         self._names = FunctionNames(display or Display())
         self._settings = settings
 
     def end(self, outcome: TraceOutcome) -> None:
         """Write the document."""
-        self._output.write(json_document(document(outcome, self._settings, self._names)))
+        said = json_document(document(outcome, self._settings, self._names))
+        self._output.write(self._form.shaped(said))
 
 
 def document(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from soscope.instruments.trace.calltree import MOST, CallTree, NamedWay, named_ways
 from soscope.prototypes import Prototypes
+from soscope.report.form import Form
 from soscope.report.jsontext import json_document
 from soscope.report.output import Output
 from soscope.report.trace.display import Display
@@ -78,9 +79,10 @@ class TreeTableListener(CallTree):
 class TreeJsonListener(CallTree):
     """Writes one document when the trace has ended."""
 
-    def __init__(self, output: Output, display: Display) -> None:
+    def __init__(self, output: Output, display: Display, form: Form) -> None:
         super().__init__()
         self._output = output
+        self._form = form
         self._names = FunctionNames(display)
 
     def end(self, outcome: TraceOutcome) -> None:
@@ -94,7 +96,7 @@ class TreeJsonListener(CallTree):
             "beyond": self.beyond.calls,
             "totals": totals_of(outcome, calls),
         }
-        self._output.write(json_document(document))
+        self._output.write(self._form.shaped(json_document(document)))
 
     def _row(self, number: int, row: NamedWay) -> dict[str, object]:
         caller, callee, symbol, version = row.names

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`--format`, of every verb that reports something, and `--json`, its short form."""
+
+from __future__ import annotations
+
+from soscope.errors import UsageError
+from soscope.options.table import VALUE, Option, Values
+from soscope.report.form import FORMS, JSON, TEXT, Form
+
+
+def format_option(group: str, *more: str) -> Option:
+    """Return the option; `more` are forms that only this verb has."""
+    names = (*FORMS, *more)
+    return Option(
+        "--format",
+        dest="form",
+        kind=VALUE,
+        metavar="|".join(names),
+        choices=names,
+        group=group,
+        help="md: Markdown, one fact a line; --json is --format json",
+    )
+
+
+def settle(values: Values) -> None:
+    """Make `values.json` the form that --json and --format ask for together.
+
+    `values.form` stays what --format says, TEXT where it says nothing. Raises UsageError.
+    """
+    if not hasattr(values, "form"):
+        return
+    if values.json and values.form not in (None, JSON):
+        raise UsageError(f"--json and --format {values.form} are two forms")
+    if values.form is None:
+        values.form = JSON if values.json else TEXT
+    values.json = Form(values.form if values.form in FORMS else TEXT, getattr(values, "top", None))

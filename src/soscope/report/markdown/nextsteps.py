@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The next commands to type, after what a document says.
+
+Names in them are the target's: they are quoted for a shell.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Row = dict[str, object]
+
+
+def steps(document: Row) -> list[str]:
+    """Return commands, the most useful first; [] where none suggests itself."""
+    name = str(document.get("schema", "")).removeprefix("soscope/").partition("/")[0]
+    make = _STEPS.get(name)
+    return [] if make is None else make(document)
+
+
+def _rows(document: Row, key: str) -> list[Row]:
+    value = document.get(key)
+    return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
+
+
+def _command(document: Row) -> str | None:
+    """Return the words behind `--`, None where no command was run that can be typed."""
+    command = document.get("command")
+    words = [str(word) for word in command] if isinstance(command, list) else []
+    return shlex.join(words) if words and all(map(str.isprintable, words)) else None
+
+
+def _word(value: object) -> str:
+    return shlex.quote(str(value))
+
+
+def _traced(document: Row, key: str) -> list[str]:
+    """Return commands that look closer at the first of some functions, and at failures."""
+    command, rows = _command(document), _rows(document, key)
+    if command is None or not rows:
+        return []
+    said = [f"soscope trace -T -e {_word(rows[0].get('symbol'))} -- {command}"]
+    if any(row.get("errors") for row in rows):
+        said.append(f"soscope trace -Z -- {command}")
+    return [*said, f"soscope trace --graph -- {command}"]
+
+
+def _summary(document: Row) -> list[str]:
+    return _traced(document, "rows")
+
+
+def _tree(document: Row) -> list[str]:
+    command = _command(document)
+    return [] if command is None else [f"soscope trace --tree -- {command}"]
+
+
+def _graph(document: Row) -> list[str]:
+    command, edges = _command(document), _rows(document, "edges")
+    if command is None or not edges:
+        return []
+    ends = f"--from {_word(edges[0].get('caller'))} -l {_word(edges[0].get('callee'))}"
+    return [
+        f"soscope trace -c {ends} -- {command}",
+        f"soscope trace --svg graph.svg -- {command}",
+    ]
+
+
+def _calls(document: Row) -> list[str]:
+    command = _command(document)
+    if command is None:
+        return []
+    said = [f"soscope trace -Z -- {command}"] if document.get("failed") else []
+    return [*said, f"soscope trace -c -- {command}", f"soscope trace --tree -- {command}"]
+
+
+def _called(document: Row) -> list[str]:
+    command, images = _command(document), _rows(document, "images")
+    called = [row for image in images for row in _rows(image, "called")]
+    if command is None or not called:
+        return []
+    symbol = _word(called[0].get("symbol"))
+    return [f"soscope trace -i -e {symbol} -- {command}"]
+
+
+def _map(document: Row) -> list[str]:
+    images = _rows(document, "images")
+    slots = _rows(images[0], "slots") if len(images) == 1 else []
+    if not slots:
+        return []
+    path, symbol = _word(images[0].get("path")), _word(slots[0].get("symbol"))
+    return [f"soscope explain {path} {symbol}", f"soscope check {path}"]
+
+
+def _process(verb: str) -> Callable[[Row], list[str]]:
+    """Return what suggests a verb for the same process."""
+
+    def said(document: Row) -> list[str]:
+        pid = document.get("pid")
+        return [f"{verb} -p {pid}"] if isinstance(pid, int) else []
+
+    return said
+
+
+_STEPS: dict[str, Callable[[Row], list[str]]] = {
+    "trace-summary": _summary,
+    "trace-tree": _tree,
+    "trace-graph": _graph,
+    "trace-calls": _calls,
+    "called": _called,
+    "map": _map,
+    "process-map": _process("soscope trace -c --duration 10s"),
+    "resolve": _process("soscope map"),
+    "mem-where": _process("soscope mem live"),
+}

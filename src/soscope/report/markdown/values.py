@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values of a document as Markdown shows them. What is a string there stands quoted, as data.
+
+Names and arguments are the target's own: whatever is in them, they are neither markup nor a line of
+their own, and a reader can tell them from what soscope says.
+"""
+
+from __future__ import annotations
+
+from soscope.report.words import printable
+
+NONE = "-"
+_LONGEST = 300  # characters of a string
+_COUNTED = {"calls", "errors", "count", "dropped", "bytes", "beyond", "failed", "returns", "more"}
+_BYTES = {"bytes", "size"}
+_KEPT = {"ns", "us"}
+
+
+def quoted(text: str, *, in_table: bool = False) -> str:
+    """Return text as a code span: one line, all of it data."""
+    shown = printable(text)
+    if len(shown) > _LONGEST:
+        shown = f"{shown[: _LONGEST - 20]}…{shown[-19:]}"
+    fence, longest, run = "`", 0, 0
+    for letter in shown:
+        run = run + 1 if letter == "`" else 0
+        longest = max(longest, run)
+    fence = "`" * (longest + 1)
+    if not shown or shown[0] in "` " or shown[-1] in "` ":  # one blank at each side is taken off
+        shown = f" {shown} "
+    if in_table:  # a bar ends a cell wherever it stands, unless it is escaped
+        shown = shown.replace("|", "\\|")
+    return f"{fence}{shown}{fence}"
+
+
+def label(key: str) -> str:
+    """Return what a member is called; times and sizes say their unit themselves."""
+    name = key.removesuffix("_ns") if key.removesuffix("_ns") not in _KEPT else key
+    return name.replace("_", " ")
+
+
+def value_text(key: str, value: object, *, in_table: bool = False) -> str:
+    """Return a scalar; NONE for what is not known or not there."""
+    if value is None or value == "":
+        return NONE
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return quoted(value, in_table=in_table)
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if not isinstance(value, int):
+        return quoted(str(value), in_table=in_table)
+    if key.endswith("_ns"):
+        return time_text(value)
+    if key in _BYTES or key.endswith("_bytes"):
+        return size_text(value)
+    return f"{value:,}" if key in _COUNTED or key.endswith(("_calls", "_count")) else str(value)
+
+
+def time_text(ns: int) -> str:
+    """Return a duration with the unit that suits it."""
+    for size, unit in ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs")):
+        if abs(ns) >= size:
+            return f"{ns / size:.3f} {unit}"
+    return f"{ns} ns"
+
+
+def size_text(size: int) -> str:
+    """Return a number of bytes, and roughly how many MiB or KiB that is."""
+    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if abs(size) >= unit:
+            return f"{size:,} bytes ({size / unit:.1f} {name})"
+    return f"{size:,} bytes"

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pages of Markdown, read by a parser of Markdown: what is a string stays data."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from soscope.errors import UsageError
+from soscope.options.form import format_option, settle
+from soscope.options.process import JSON
+from soscope.options.table import Values
+from soscope.report.form import Form
+from soscope.report.markdown.nextsteps import steps
+from soscope.report.markdown.page import MOST, page
+from soscope.report.markdown.values import quoted, size_text, time_text
+from soscope.report.words import printable
+
+READER = MarkdownIt("commonmark").enable("table")
+NASTY = st.text(st.sampled_from("`|\\*_[]()<>#!&~-+=\n\r\t \"'ab1\u2028\x1b\udcff😀"), max_size=12)
+PLAIN = {
+    "heading_open", "heading_close", "bullet_list_open", "bullet_list_close", "list_item_open",
+    "list_item_close", "paragraph_open", "paragraph_close", "inline", "text", "code_inline",
+    "table_open", "table_close", "thead_open", "thead_close", "tbody_open", "tbody_close",
+    "tr_open", "tr_close", "th_open", "th_close", "td_open", "td_close", "softbreak",
+}  # fmt: skip
+
+
+def tokens(text: str) -> list[Token]:
+    """Return all tokens, those inside of lines, too."""
+    return [token for block in READER.parse(text) for token in (block, *(block.children or ()))]
+
+
+def spans(text: str) -> list[str]:
+    return [token.content for token in tokens(text) if token.type == "code_inline"]
+
+
+@settings(max_examples=300, deadline=None)
+@given(NASTY)
+def test_a_string_is_one_span_with_all_of_it(text: str) -> None:
+    found = spans(f"- name: {quoted(text)}\n")
+    assert [span.strip(" ") for span in found] == [printable(text).strip(" ")]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(NASTY, min_size=2, max_size=4))
+def test_nothing_of_a_document_becomes_markup(texts: list[str]) -> None:
+    rows: list[object] = [{"symbol": text, "calls": 1} for text in texts]
+    nested: list[object] = [{"name": text, "parts": rows} for text in texts]
+    document: dict[str, object] = {
+        "schema": "soscope/x/1", "command": texts, "path": texts[0], "rows": rows,
+        "images": nested, "notes": texts, "words": texts,
+    }  # fmt: skip
+    text = page(document)
+    assert {token.type for token in tokens(text)} <= PLAIN
+    headings = [line for line in text.splitlines() if line.startswith("#")]
+    count = len(texts)
+    assert headings == [
+        "# soscope x", f"## Rows ({count})", f"## Images ({count})", "## Notes",
+    ]  # fmt: skip
+    body = [token for token in tokens(text) if token.type == "td_open"]
+    # a bar in a name makes no cell, and a column without anything in it is left out
+    assert len(body) == count * (1 + any(texts))
+
+
+def test_the_first_rows_are_shown_and_the_rest_is_added_up() -> None:
+    rows: list[object] = [
+        {"symbol": f"f{at}", "calls": 1000 - at, "self_ns": 1000, "note": None} for at in range(50)
+    ]
+    lines = page({"schema": "soscope/x/1", "rows": rows}).splitlines()
+    assert lines[:4] == ["# soscope x", "", "## Rows (50)", ""]
+    assert lines[4] == "| symbol | calls | self |"
+    assert lines[6] == "| `f0` | 1,000 | 1.000 µs |"
+    rest = sum(1000 - at for at in range(MOST, 50))
+    assert lines[-1] == (
+        f"- and 30 more (calls {rest:,}, self 30.000 µs); `--json` has all of them"
+    )
+    few = page({"schema": "soscope/x/1", "rows": rows}, 3).splitlines()
+    assert sum(line.startswith("| `") for line in few) == 3
+
+
+def test_rows_with_lists_are_items() -> None:
+    document: dict[str, object] = {
+        "schema": "soscope/called/1",
+        "images": [
+            {"name": "liba", "called": [{"symbol": "f", "calls": 3}, {"symbol": "g", "calls": 1}]},
+            {"name": "libb", "called": [], "never": [{"symbol": "h"}, {"symbol": "i"}]},
+        ],
+    }
+    assert page(document).splitlines()[4:] == [
+        "- name `liba`",
+        "  - called (2):",
+        "    - symbol `f`; calls 3",
+        "    - symbol `g`; calls 1",
+        "- name `libb`",
+        "  - never (2): `h`, `i`",
+    ]
+
+
+def test_next_commands_can_be_typed() -> None:
+    document: dict[str, object] = {
+        "schema": "soscope/trace-summary/1",
+        "command": ["./my prog", "$(rm -r x)"],
+        "rows": [{"symbol": "f;g", "errors": 2}],
+    }
+    assert steps(document) == [
+        "soscope trace -T -e 'f;g' -- './my prog' '$(rm -r x)'",
+        "soscope trace -Z -- './my prog' '$(rm -r x)'",
+        "soscope trace --graph -- './my prog' '$(rm -r x)'",
+    ]
+    document["command"] = ["sh", "-c", "two\nlines"]
+    assert steps(document) == []
+    assert steps({"schema": "soscope/unheard-of/1"}) == []
+
+
+def test_numbers_have_units() -> None:
+    assert time_text(999) == "999 ns"
+    assert time_text(1_500_000) == "1.500 ms"
+    assert size_text(1536) == "1,536 bytes (1.5 KiB)"
+    lines = page({"schema": "soscope/x/1", "longest_stop_ns": 2000, "pid": 12345, "bytes": 7})
+    assert lines.splitlines()[2:] == [
+        "- longest stop: 2.000 µs",
+        "- pid: 12345",
+        "- bytes: 7 bytes",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("json", "form", "name"),
+    [(False, None, "text"), (True, None, "json"), (True, "json", "json"), (False, "md", "md")],
+)
+def test_json_is_short_for_a_form(json: bool, form: str | None, name: str) -> None:
+    values = Values([JSON, format_option("x")])
+    values.json, values.form = json, form
+    settle(values)
+    assert values.json.name == name
+    assert bool(values.json) == (name != "text")
+
+
+def test_two_forms_are_refused() -> None:
+    values = Values([JSON, format_option("x")])
+    values.json, values.form = True, "md"
+    with pytest.raises(UsageError, match="are two forms"):
+        settle(values)
+
+
+def test_what_is_no_page_stays_as_it_is() -> None:
+    assert Form("json").shaped('{"schema": 1}') == '{"schema": 1}'
+    assert Form("text").shaped("text") == "text"
