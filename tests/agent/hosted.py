@@ -13,6 +13,8 @@ import os
 import tempfile
 from pathlib import Path
 
+import pytest
+
 from tests.support.matrix import FOLDER, REPOSITORY
 from tests.support.run import run
 from tests.support.tools import need
@@ -34,7 +36,8 @@ LEFT_OUT = {
     "turns",
     "unwind",
 }
-COMPILERS = ("gcc", "clang")
+# All of the agent is compiled once more for the second.
+COMPILERS = ("gcc", pytest.param("clang", marks=pytest.mark.soak))
 SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 # gcc and clang disagree about warnings; the agent's own build has them.
 FLAGS = ("-std=gnu17", "-g", "-O1", "-w", "-fno-omit-frame-pointer", "-pthread")

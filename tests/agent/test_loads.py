@@ -95,7 +95,7 @@ def test_the_address_is_seen_by_those_who_look(compiler: str, flags: str, tmp_pa
         assert any("called" in uses for uses in seen.uses.values())
 
 
-@pytest.mark.parametrize("compiler", hosted.COMPILERS)
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_a_handler_of_an_exception_sees_the_address(compiler: str, tmp_path: Path) -> None:
     seen = look(hosted.HOST / "loads_caught.cc", compiler, "-O2", tmp_path)
     assert not changed(seen)
@@ -110,14 +110,15 @@ def random_code(compiler: str, flags: str, seed: int, folder: Path) -> None:
     assert sum(seen.calls.values()) > 100
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize(("compiler", "flags"), BUILDS[:3])
-def test_random_code_does_the_same(compiler: str, flags: str, seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("seed", "compiler", "flags"), [(seed, *build) for seed, build in enumerate(BUILDS[:3])]
+)
+def test_random_code_does_the_same(seed: int, compiler: str, flags: str, tmp_path: Path) -> None:
     random_code(compiler, flags, seed, tmp_path)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("seed", range(3, 60))
+@pytest.mark.parametrize("seed", range(60))
 @pytest.mark.parametrize(("compiler", "flags"), BUILDS[:3])
 def test_much_random_code_does_the_same(
     compiler: str, flags: str, seed: int, tmp_path: Path

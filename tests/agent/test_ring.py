@@ -15,7 +15,7 @@ POLICIES = {
 }
 
 
-@pytest.mark.parametrize("nested", [1, 20, 600])
+@pytest.mark.parametrize("nested", [1, pytest.param(20, marks=pytest.mark.soak), 600])
 @pytest.mark.parametrize("policy", ["drop", "overwrite"])
 def test_a_signal_may_come_at_any_instruction(policy: str, nested: int) -> None:
     # not with sanitizers: their instructions would be stepped through, too
@@ -37,7 +37,7 @@ FIRST_RECORDS = [
 ]
 # A step costs 20 microseconds, and all steps up to each instruction are made; odd, as half of
 # the children that are forked go on in another way.
-STRIDE = 3
+STRIDE = 7
 
 
 @pytest.mark.parametrize(("how", "mode"), FIRST_RECORDS)

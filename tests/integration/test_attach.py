@@ -57,7 +57,7 @@ def calls(text: str) -> dict[str, int]:
 def test_a_process_is_what_it_was(threads: int, mode: str, tmp_path: Path) -> None:
     with attached.running([build.program("attached"), str(threads)]) as process:
         before = attached.snapshot(process.pid)
-        for _ in range(3):
+        for _ in range(2):  # the second finds the agent there
             done = attached.trace(process.pid, *options(mode, tmp_path), "--duration", "100ms")
             assert done.returncode == 0, done.stderr
             assert attached.differences(before, process.pid) == []

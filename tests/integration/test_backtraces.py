@@ -41,7 +41,7 @@ def ask(process: subprocess.Popen[str]) -> str:
 def test_walks_of_four_threads_that_are_attached_to(way: str, tmp_path: Path) -> None:
     options = [word.format(tmp_path / "output") for word in WAYS[way]]
     with attached.running([build.program("attached_walks"), "4"]) as process:
-        for _ in range(4):
+        for _ in range(2):
             tracer = attached.begin(process.pid, *options)
             time.sleep(0.05)  # walks that were under way
             ask(process)

@@ -33,7 +33,7 @@ PRELOAD = [sys.executable, "-m", "tests.support.forbid", "ptrace"]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-@pytest.mark.parametrize("cell", ["nopie", "now", "musl"])
+@pytest.mark.parametrize("cell", ["nopie", pytest.param("now", marks=pytest.mark.soak), "musl"])
 def test_the_same_calls_are_counted(case: Case, cell: str, tmp_path: Path) -> None:
     loader, how = CELLS[cell]
     command = [need(loader), *tracing.program(case, how)]

@@ -20,7 +20,7 @@ THREADS, CALLS = 300, 40  # 256K are 16 chunks
 
 
 @pytest.mark.parametrize("policy", ["block", "drop", "overwrite", "stop"])
-@pytest.mark.parametrize("calls", [CALLS, 300])
+@pytest.mark.parametrize("calls", [CALLS, 150])
 def test_threads_that_wait_for_one_another(policy: str, calls: int, tmp_path: Path) -> None:
     out = tmp_path / "out"
     words = [*SOSCOPE, "--json", "-o", str(out), "--buffer", "256K", "-e", "f0"]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// target: libs=leaf; orphans=yes; follow=yes; runs=f0|f8|fstr|fcall
+// target: libs=leaf; orphans=yes; follow=yes; runs=f0|f8|fstr|fcall; soak=f0,400|f8,400|fstr,400|fcall,400
 // A timer's handler forks, wherever it struck, and the child goes on from there:
 // the call that it finds itself in is its parent's as well as its own.
 #define _GNU_SOURCE
@@ -9,13 +9,12 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-enum { CHILDREN = 80 };
 
 COUNTED(f0);
 COUNTED(f1);
@@ -24,6 +23,7 @@ COUNTED(fstr);
 COUNTED(fcall);
 
 static volatile sig_atomic_t children, is_child;
+static int limit = 30; // of children
 
 static int inner(int x)
 {
@@ -51,7 +51,7 @@ static void on_alarm(int number)
 			CHECK(errno == EINTR);
 		CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 7);
 		children = children + 1;
-		if (children < CHILDREN)
+		if (children < limit)
 			aim();
 	}
 	errno = kept;
@@ -74,9 +74,11 @@ int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "f0";
 	int kind = what[1] == '0' ? 0 : what[1] == '8' ? 1 : what[1] == 's' ? 2 : 3;
+	if (argc > 2)
+		limit = atoi(argv[2]);
 	signal(SIGALRM, on_alarm);
 	aim();
-	while (children < CHILDREN && !is_child)
+	while (children < limit && !is_child)
 		switch (kind) {
 		case 0:
 			CHECK(CALL(f0, 1) == 2);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// target: libs=leaf; runs=20000; soak=100000
+// target: libs=leaf; runs=5000; soak=100000
 // Calls left by longjmp: so many times from inside a hooked call, and out of ten nested ones.
 #include "leaf.h"
 #include "truth.h"

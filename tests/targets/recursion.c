@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// target: libs=leaf; timeout=120; untimed=yes; runs=200000; soak=1000000
+// target: libs=leaf; timeout=120; untimed=yes; runs=50000; soak=1000000
 // So many levels of hooked calls on one big stack: entries without end, few call sites.
 #include "leaf.h"
 #include "truth.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// target: libs=tail; ldflags=-Wl,--export-dynamic; runs=200000; soak=1000000
+// target: libs=tail; ldflags=-Wl,--export-dynamic; runs=50000; soak=1000000
 // Tail calls through slots: gping and gpong jump to each other, so many times on one frame, and
 // one short chain that ends in an ordinary call.
 #include "truth.h"
