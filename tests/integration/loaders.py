@@ -8,6 +8,7 @@ they need neither root nor a file system of their own.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import hashlib
 import os
@@ -86,15 +87,27 @@ def _run(words: list[str], env: dict[str, str]) -> str:
 @functools.cache
 def fetched(suite: str, packages: tuple[str, ...] = PACKAGES) -> Path:
     """Return the folder with a suite's packages, having downloaded them if need be."""
-    apt, unpack = need("apt-get"), need("dpkg-deb")
-    which = "" if packages == PACKAGES else "-" + "-".join(packages)
-    folder = FOLDER / "loaders" / f"{suite}{which}"
-    if folder.exists():
-        return folder
+    folder = _folder(suite, packages)
     folder.parent.mkdir(parents=True, exist_ok=True)
+    with open(folder.with_name(f".lock-{suite}"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # one reads the mirror's lists, for all workers
+        if not folder.exists():
+            _fetch(suite)
+    return folder
+
+
+def _folder(suite: str, packages: tuple[str, ...]) -> Path:
+    which = "" if packages == PACKAGES else "-" + "-".join(packages)
+    return FOLDER / "loaders" / f"{suite}{which}"
+
+
+def _fetch(suite: str) -> None:
+    """Make the folders of all sets of packages of a suite that are not there."""
+    apt, unpack = need("apt-get"), need("dpkg-deb")
+    folder = _folder(suite, PACKAGES)
     scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".new-"))
     try:
-        for name in ("state/lists/partial", "cache/archives/partial", "etc", "root"):
+        for name in ("state/lists/partial", "cache/archives/partial", "etc"):
             (scratch / name).mkdir(parents=True)
         (scratch / "state/status").touch()
         # the packages run in tests alone; the next stable's keys need not be here
@@ -116,17 +129,20 @@ def fetched(suite: str, packages: tuple[str, ...] = PACKAGES) -> Path:
         }
         options = [word for key, value in settings.items() for word in ("-o", f"{key}={value}")]
         _run([apt, *options, "-qq", "update"], {})
-        with contextlib.chdir(scratch):
-            _run([apt, *options, "-qq", "download", *packages], {})
-        found = list(scratch.glob("*.deb"))
-        assert len(found) == len(packages)
-        for package in found:
-            _run([unpack, "-x", str(package), str(scratch / "root")], {})
-        with contextlib.suppress(OSError):  # another worker's is as good
-            (scratch / "root").rename(folder)
+        for packages in (PACKAGES, FOREIGN):
+            place = scratch / str(len(packages))
+            root = place / "root"
+            root.mkdir(parents=True)
+            with contextlib.chdir(place):
+                _run([apt, *options, "-qq", "download", *packages], {})
+            found = list(place.glob("*.deb"))
+            assert len(found) == len(packages)
+            for package in found:
+                _run([unpack, "-x", str(package), str(root)], {})
+            with contextlib.suppress(OSError):  # it is there
+                root.rename(_folder(suite, packages))
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    return folder
 
 
 def program(name: str, binding: str, loader: Loader) -> Path:

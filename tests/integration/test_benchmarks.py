@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from benchmarks import hook, inject, layers, memory, patch
@@ -12,10 +10,10 @@ from benchmarks.tools import Tools
 from tests.support.tools import need
 
 
-@pytest.fixture
-def tools(tmp_path: Path) -> Tools:
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Tools:
     need("gcc")
-    tools = Tools(str(tmp_path), [], "", "")
+    tools = Tools(str(tmp_path_factory.mktemp("benchmarks")), [], "", "")
     tools.build()
     return tools
 
