@@ -2,7 +2,8 @@
 # make help tells what there is. demo and test set up everything they need.
 
 PYTHON ?=
-JOBS ?= 2
+# One more than the two processors that are usual: tests wait for half of their time.
+JOBS ?= 3
 VENV := .venv/bin
 C_FILES = $(wildcard agent/src/*.[ch] agent/src/mem/*.[ch] agent/include/soscope/*.h tests/targets/*.[ch] \
 	tests/targets/*.cc tests/targets/*.hh)
