@@ -4,6 +4,7 @@
 #include "instrument.h"
 #include "arch.h"
 #include "cell.h"
+#include "gate.h"
 #include "handler.h"
 #include "select.h"
 #include "site.h"
@@ -117,7 +118,7 @@ uint64_t sosc_handler_of(const struct sosc_chosen *chosen, bool entry_only)
 	const struct sosc_instrument *instrument =
 		&sosc_instruments[sosc_control->plan[chosen->plan].instrument];
 
-	return instrument->handler ? instrument->handler(chosen, entry_only) :
+	return instrument->handler ? sosc_gated(instrument->handler(chosen, entry_only)) :
 				     (uint64_t)sosc_h_layer;
 }
 

@@ -67,7 +67,9 @@ struct sosc_instrument {
 	ONE(TRACE, trace)     \
 	ONE(INJECT, inject)   \
 	ONE(BLOCKS, blocks)   \
-	ONE(OBJECTS, objects)
+	ONE(OBJECTS, objects) \
+	ONE(OPEN, open)       \
+	ONE(CLOSE, close)
 
 #define SOSC_DECLARE(name, file) void sosc_instrument_##file(struct sosc_instrument *instrument);
 SOSC_INSTRUMENTS(SOSC_DECLARE)

@@ -7,6 +7,7 @@
 #include "changes.h"
 #include "clock.h"
 #include "counts.h"
+#include "gate.h"
 #include "guard.h"
 #include "handler.h"
 #include "instrument.h"
@@ -201,6 +202,7 @@ static long start_all(const struct sosc_start *start)
 	if (!look_inside(start))
 		return -ENOMEM;
 	read_clocks(control);
+	sosc_gate_start();
 	sosc_instruments_start();
 	control->agent_base = start->base;
 	control->agent_size = SOSC_BLOB_SIZE;

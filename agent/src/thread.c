@@ -11,6 +11,7 @@
 #include "arch.h"
 #include "cell.h"
 #include "counts.h"
+#include "gate.h"
 #include "guard.h"
 #include "handler.h"
 #include "instrument.h"
@@ -67,6 +68,7 @@ int sosc_threads_init(int64_t tid_offset)
 	sosc_threads = map;
 	alive = (void *)((uint8_t *)map + size);
 	sosc_owners = (void *)((uint8_t *)map + size + SOSC_PAGE);
+	sosc_gate = (void *)(alive + 2);
 	*alive = ++generation;
 	find_tid_offset(tid_offset);
 	return 0;
@@ -237,6 +239,7 @@ static void notice_fork(void)
 	forked_sp = (uint64_t)__builtin_frame_address(0);
 	if (!(sosc_control->flags & SOSC_FLAG_FOLLOW))
 		sosc_quiet = true;
+	sosc_gate_forked();
 	sosc_instruments_forked();
 }
 

@@ -39,6 +39,7 @@ enum {
 	SOSC_CALL_SITE_SLOT = 17, // bits of a slot's index in one
 	SOSC_CALL_SITE_HEADS = 4096, // a power of two
 	SOSC_NAMESPACES = 16, // glibc's DL_NNS
+	SOSC_GATES = 1024, // see SOSC_SEC_GATES
 	SOSC_NONE = 0xffffffffu, // "no such index" in every u32 index field
 };
 
@@ -53,7 +54,9 @@ enum sosc_instrument_kind {
 	SOSC_INSTRUMENT_INJECT = 4, // calls that fail or wait, and a record of each
 	SOSC_INSTRUMENT_BLOCKS = 5, // blocks and mappings, by the stacks that made them
 	SOSC_INSTRUMENT_OBJECTS = 6, // objects that stay alive
-	SOSC_INSTRUMENT_KINDS = 7,
+	SOSC_INSTRUMENT_OPEN = 7, // opens the gate: what follows is recorded
+	SOSC_INSTRUMENT_CLOSE = 8, // closes it
+	SOSC_INSTRUMENT_KINDS = 9,
 };
 
 enum sosc_flag {
@@ -105,7 +108,9 @@ enum sosc_section {
 	SOSC_SEC_CALL_SITE_CHAINS = 11, // agent: where children are followed, indices + 1: u32 the
 	// newest of each chain[SOSC_CALL_SITE_HEADS], u32 the one before[SOSC_MAX_CALL_SITES]
 	SOSC_SEC_PATCHES = 12, // py: struct sosc_patches; empty: those that stand are kept
-	SOSC_SECTIONS = 13,
+	SOSC_SEC_GATES = 13, // both: u32[SOSC_GATES], one for each process: 0 = its calls are not
+	// recorded; more processes share the last one. Empty: all calls are recorded
+	SOSC_SECTIONS = 14,
 };
 
 struct sosc_range {
@@ -188,6 +193,7 @@ struct sosc_control {
 	uint64_t reader_gone; // the heartbeat, plus one, at which soscope did not answer
 	uint64_t starved; // not 0: soscope has seen threads that live hold all chunks for a second
 	uint64_t call_sites; // used entries, agent adds
+	uint64_t gates; // taken by processes, agent adds; the first one is the program's own
 };
 
 enum sosc_loader_hook {
@@ -396,6 +402,13 @@ struct sosc_inject_point { // a rule and a function, in one process
 struct sosc_injected { // what a record of a chosen call holds
 	uint32_t flags; // enum sosc_inject_flag
 	int32_t error; // what errno became
+};
+
+// ---- what OPEN and CLOSE have of their own -----------------------------------
+
+struct sosc_trigger {
+	uint64_t calls; // of the symbols that are waited for
+	uint64_t tsc; // of the last one
 };
 
 // ---- what the agent finds --------------------------------------------------

@@ -147,6 +147,8 @@ class Attached:
                 self._stop = True
             elif received.si_signo == signal.SIGTSTP:
                 self._suspend()
+            else:
+                self._events.on_own_signal(received.si_signo)
             received = signal.sigtimedwait(OWN_SIGNALS, 0)
 
     def _suspend(self) -> None:

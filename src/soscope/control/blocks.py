@@ -16,17 +16,27 @@ from soscope.wire.latertable import replace_functions
 from soscope.wire.plan import InstrumentPlan, Plan, renumber_patterns
 
 _FUNCTION_ROOM = 1 << 18  # bytes for what debug information says, beside what is known anyway
+# in front of others, or behind them
+_PLACES = {
+    layout.INSTRUMENT_OPEN: 0,
+    layout.INSTRUMENT_INJECT: 2,
+    layout.INSTRUMENT_CLOSE: 3,
+}
 _PREFAULT = 1 << 20  # bytes of the ring that are there before the target starts
 
 
 class Blocks:
-    """Makes the control block of each program of one session."""
+    """Makes the control block of each program of one session.
 
-    __slots__ = ("_firsts", "_has_made", "_hooks", "_patches", "_patterns", "_settings")
+    `gate` is how the gate of a new program is: see `SessionSettings`.
+    """
+
+    __slots__ = ("_firsts", "_has_made", "_hooks", "_patches", "_patterns", "_settings", "gate")
 
     def __init__(self, settings: SessionSettings, instruments: Sequence[Instrument]) -> None:
         """Raise UsageError where no instrument hooks calls, or some do not go together."""
         self._settings = settings
+        self.gate = settings.gate
         tables = [each.patches for each in instruments if each.patches is not None]
         self._patches = tables[0] if tables else None
         hooking = [(each.name, each.hooks) for each in instruments if each.hooks]
@@ -66,6 +76,7 @@ class Blocks:
             slot_places=room.slot_places if settings.follow else 0,
             patches=self._pack_patches(),
             function_room=sum(self._rooms()) if is_later else 0,
+            gate=self.gate,
         )
         block = ControlBlock.create(plan, descriptor)
         if is_later:
@@ -118,7 +129,8 @@ def _in_order(hooking: list[tuple[str, Hooks]]) -> list[Hooks]:
 
     `hooking` has each by its name. The one that records calls sees their return addresses; those
     behind it see its return trampolines. The one that makes calls fail stands last: the others
-    see those calls as the program does.
+    see those calls as the program does. What opens a gate stands in front of all that it lets
+    record, and what closes it behind.
     """
     if len(hooking) > layout.PLANS:
         raise UsageError(f"{len(hooking)} instruments hook calls; {layout.PLANS} can")
@@ -130,5 +142,8 @@ def _in_order(hooking: list[tuple[str, Hooks]]) -> list[Hooks]:
         seen[what] = name
     return sorted(
         (hooks for _, hooks in hooking),
-        key=lambda hooks: (hooks.kind == layout.INSTRUMENT_INJECT, not hooks.needs_ring),
+        key=lambda hooks: (
+            _PLACES.get(hooks.kind, 1),
+            not hooks.needs_ring,
+        ),
     )

@@ -33,5 +33,10 @@ class SessionEvents:
     def on_ending(self, pid: int, program: Program) -> None:
         """Hear that a process is about to end: it stands still, and still has its memory."""
 
+    def on_own_signal(self, number: int) -> bool:
+        """Hear of a signal to soscope that does not end it; True: the target must not get it."""
+        del number
+        return False
+
     def on_exit(self, pid: int, status: int | None, signal: int | None, time_ns: int) -> None:
         """Take note of the end of a process."""

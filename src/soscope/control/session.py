@@ -157,6 +157,19 @@ class Session(SessionEvents):
         """Pass on a signal."""
         self._tell_event(Signal(time_ns, pid, tid, signal))
 
+    def on_own_signal(self, number: int) -> bool:
+        """Open or close all gates, where that is what the signal is for."""
+        if number != self.settings.toggle:
+            return False
+        from soscope.control.gates import toggle
+
+        is_open = self._blocks.gate = toggle(
+            program.block for program in self._programs() if program.block is not None
+        )
+        if self._tell is not None:
+            self._tell(f"recording is {'on' if is_open else 'off'}")
+        return True
+
     def on_exit(self, pid: int, status: int | None, signal: int | None, time_ns: int) -> None:
         """Pass on the end of a process."""
         self._tell_event(ProcessExit(time_ns, pid, status, signal))

@@ -17,6 +17,9 @@ class SessionSettings:
     already. `follow`: observed programs' children, too. `duration_ns`: stop recording after so
     long, None: never. `buffer` is the size of the ring, `when_full` one of WHEN_FULL. `record` is
     the path of the recording to write, None: none is kept; `limit` is its size (None: no limit).
+    `gate`: calls of a process are recorded while its gate is open; True: they are so at first,
+    False: not before something opens them, None: there are no gates. `toggle` is the number of the
+    signal to soscope that opens and closes all of them, None: none does.
     `cwd` is the directory that the command runs in, None: ours; `environ` its environment, None:
     the one that soscope was given. `user` is the name of who runs it, None: who runs soscope.
     """
@@ -28,9 +31,11 @@ class SessionSettings:
         "duration_ns",
         "environ",
         "follow",
+        "gate",
         "limit",
         "pids",
         "record",
+        "toggle",
         "user",
         "when_full",
     )
@@ -49,7 +54,11 @@ class SessionSettings:
         cwd: str | None = None,
         environ: dict[str, str] | None = None,
         user: str | None = None,
+        gate: bool | None = None,
+        toggle: int | None = None,
     ) -> None:
+        self.gate = gate
+        self.toggle = toggle
         self.command = command
         self.cwd = cwd
         self.environ = environ

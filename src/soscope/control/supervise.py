@@ -235,7 +235,7 @@ class Target:
             self._witness.close()
 
     def _take_signal(self, number: int, code: int, sender: int) -> None:
-        if number not in PASSED_ON:
+        if number not in PASSED_ON or self._tracer.keeps_signal(number):
             return
         self._take_events()  # whether the target lives decides what it means
         is_shared = self._witness is not None and self._witness.has_seen(number)

@@ -134,6 +134,10 @@ class Tracer:
         if task.tid == task.pid and program is not None and program.block is not None:
             self._events.on_ending(task.pid, program)
 
+    def keeps_signal(self, number: int) -> bool:
+        """Say whether a signal to soscope was meant for soscope, and has done what it does."""
+        return self._events.on_own_signal(number)
+
     def _note_stop(self, task: Task, number: int) -> None:
         task.stopped = number
         if task.tid == self.pid:

@@ -160,13 +160,20 @@ def asked_of_calls(values: Values) -> list[str]:
 
 
 def choice_from(
-    values: Values, *, selection: Selection | None = None, pids: list[int] | None = None
+    values: Values,
+    *,
+    selection: Selection | None = None,
+    pids: list[int] | None = None,
+    on: Selection | None = None,
+    off: Selection | None = None,
+    last_ns: int | None = None,
 ) -> Choice | None:
     """Return what the options choose, None: everything.
 
-    `selection` and `pids` are to be chosen by, too.
+    `selection`, `pids`, `on`, `off` and `last_ns` are to be chosen by, too: see `Choice`.
     """
-    if selection is None and not pids and not values.no_signals and not asked_of_calls(values):
+    others = selection, pids or None, on, off, last_ns
+    if not values.no_signals and not asked_of_calls(values) and not any(map(_is_said, others)):
         return None
     from soscope.instruments.trace import choice
 
@@ -194,7 +201,14 @@ def choice_from(
         where=where,
         paths=[name for path in values.paths for name in _spelled(path)],
         signals=not values.no_signals,
+        on=on,
+        off=off,
+        last_ns=last_ns,
     )
+
+
+def _is_said(what: object) -> bool:
+    return what is not None
 
 
 def _spelled(path: str) -> list[str]:

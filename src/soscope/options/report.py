@@ -10,6 +10,7 @@ from soscope.options.process import parse_pid
 from soscope.options.selection import selection_options, understand
 from soscope.options.summary import SUMMARY, given, table_from
 from soscope.options.table import LIST, VALUE, Option
+from soscope.options.triggers import LAST, ON_OFF
 from soscope.options.verb import Verb
 from soscope.options.views import VIEWS, check_views, is_graph
 from soscope.report.form import Form
@@ -19,6 +20,7 @@ from soscope.report.trace.tablesettings import TableSettings
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.instruments.trace.choice import Choice
+    from soscope.select.filter import Selection
 
 USAGE = "soscope report [options] FILE"
 
@@ -133,6 +135,8 @@ OPTIONS = [
         group="which calls",
         help="calls of this process (repeatable)",
     ),
+    *ON_OFF,
+    LAST,
     *FILTERS,
     PROTOTYPES,
     *DISPLAY,
@@ -179,18 +183,18 @@ def parse(arguments: list[str]) -> ReportOptions:
     check_views(values)
     values.summary |= is_graph(values)
     understand(values)
-    selection = None
-    if values.select or values.from_ or values.to:
-        from soscope.prototypes import load
-        from soscope.select.filter import compile_selection
-
-        selection = compile_selection(
-            values.select, values.from_, values.to, sets=lambda: load().groups()
-        )
+    chosen = values.select or values.from_ or values.to
     return ReportOptions(
         path,
         display_from(values),
-        choice=choice_from(values, selection=selection, pids=values.pids),
+        choice=choice_from(
+            values,
+            selection=_selection(values.select, values.from_, values.to) if chosen else None,
+            pids=values.pids,
+            on=_selection(values.on) if values.on else None,
+            off=_selection(values.off) if values.off else None,
+            last_ns=values.last,
+        ),
         summary=values.summary,
         both=values.both,
         table=table_from(values),
@@ -200,3 +204,13 @@ def parse(arguments: list[str]) -> ReportOptions:
         debug=values.debug,
         prototypes=values.prototypes,
     )
+
+
+def _selection(
+    select: list[str], from_: list[str] | None = None, to: list[str] | None = None
+) -> Selection:
+    """Compile a filter. Raises UsageError for a faulty one."""
+    from soscope.prototypes import load
+    from soscope.select.filter import compile_selection
+
+    return compile_selection(select, from_, to, sets=lambda: load().groups())

@@ -15,6 +15,7 @@ from soscope.options.process import pids_option
 from soscope.options.selection import selection_options, understand
 from soscope.options.summary import SUMMARY, given, table_from
 from soscope.options.table import COUNT, LIST, VALUE, Option, Values, names
+from soscope.options.triggers import ON_OFF, TOGGLE
 from soscope.options.units import parse_duration, parse_size, size_text
 from soscope.options.verb import CommandVerb
 from soscope.options.views import VIEWS, check_views, is_graph
@@ -244,6 +245,8 @@ OPTIONS = [
         group=_WHAT,
         help="stop recording after TIME; the command goes on",
     ),
+    *ON_OFF,
+    TOGGLE,
     *FILTERS,
     PROTOTYPES,
     Option(
@@ -370,6 +373,9 @@ def parse(arguments: list[str]) -> TraceOptions:
             and mode == settings.MODE_TRACE
             and (table.tree or not values.summary),
             debug=values.debug,
+            on=values.on,
+            off=values.off,
+            toggle=values.toggle,
         ),
         display_from(values, several=len(pids) > 1),
         choice=choice_from(values),

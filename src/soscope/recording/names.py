@@ -14,6 +14,9 @@ _STRINGS_MOST = 256 << 20
 _STACKS_MOST = 4 << 30
 _FUNCTION_FLAGS = layout.SLOT.offset("function_flags")
 _READY = layout.SLOT.offset("ready")
+_INSTRUMENT = layout.SLOT.offset("instrument")
+# whose calls are in no report: they switch recording on and off
+_TRIGGERS = (layout.INSTRUMENT_OPEN, layout.INSTRUMENT_CLOSE)
 
 
 NO_SLOT = 0xFFF_FFFF  # of a call site that is not known
@@ -202,8 +205,13 @@ class RecordedProgram:
         return NO_SLOT, 0
 
     def slots(self) -> list[TracedSlot]:
-        """Return all slots whose records are finished, by index."""
-        return [self.slot(index) for index in range(self.slot_count) if self.has_slot(index)]
+        """Return all slots whose records are finished, by index, but those of triggers."""
+        return [
+            self.slot(index)
+            for index in range(self.slot_count)
+            if self.has_slot(index)
+            and self._slot_records[index * layout.SLOT.size + _INSTRUMENT] not in _TRIGGERS
+        ]
 
     def returns_twice(self, index: int) -> bool:
         """Say whether the function of slot `index` may return several times."""

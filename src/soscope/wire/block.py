@@ -95,6 +95,7 @@ class ControlBlock:
     reader_gone = _Word("reader_gone")
     starved = _Word("starved")
     call_site_count = _Word("call_sites")
+    gates = _Word("gates")
 
     def __init__(self, fd: int) -> None:
         """Map the control block of a shared file; `fd` belongs to the block from here on.
@@ -157,6 +158,7 @@ class ControlBlock:
             layout.SEC_CALL_SITES: (layout.MAX_CALL_SITES if chunks else 0) * layout.CALL_SITE.size,
             layout.SEC_CALL_SITE_CHAINS: chains * 4,
             layout.SEC_PATCHES: len(plan.patches),
+            layout.SEC_GATES: 0 if plan.gate is None else layout.GATES * 4,
             layout.SEC_COUNTS: plan.count_arrays * layout.MAX_SLOTS * cell,  # the last one
         }
         sections = [0] * (2 * layout.SECTIONS)
@@ -224,6 +226,7 @@ class ControlBlock:
             (layout.SEC_RULES, b"".join(each.rules for each in plan.instruments)),
             (layout.SEC_FUNCTIONS, functions),
             (layout.SEC_PATCHES, plan.patches),
+            (layout.SEC_GATES, b"\x01" if plan.gate else b""),
         ):
             start, _ = self.section(section)
             self._u8[start : start + len(content)] = content

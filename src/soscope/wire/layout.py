@@ -63,6 +63,7 @@ MAX_CALL_SITES = 262144
 CALL_SITE_SLOT = 17
 CALL_SITE_HEADS = 4096
 NAMESPACES = 16
+GATES = 1024
 NONE = 0xFFFF_FFFF
 
 # What may see a hooked call.
@@ -73,7 +74,9 @@ INSTRUMENT_TRACE = 3
 INSTRUMENT_INJECT = 4
 INSTRUMENT_BLOCKS = 5
 INSTRUMENT_OBJECTS = 6
-INSTRUMENT_KINDS = 7
+INSTRUMENT_OPEN = 7
+INSTRUMENT_CLOSE = 8
+INSTRUMENT_KINDS = 9
 RING_INSTRUMENTS = (INSTRUMENT_TRACE, INSTRUMENT_INJECT, INSTRUMENT_BLOCKS)  # record each call
 
 # Control flags.
@@ -114,7 +117,8 @@ SEC_PLACES = 9
 SEC_CALL_SITES = 10
 SEC_CALL_SITE_CHAINS = 11
 SEC_PATCHES = 12
-SECTIONS = 13
+SEC_GATES = 13
+SECTIONS = 14
 
 # Reasons for which calls were not seen; indices of control.dropped.
 DROP_FULL = 0
@@ -335,12 +339,12 @@ CONTROL = Layout(
     "sosc_control",
     "magic:Q wire_version:I control_size:I build_id:32s owner_pid:I command:I "
     "owner_start:Q heartbeat:Q plans:I flags:I when_full:I string_limit:I chunks:I "
-    "count_arrays:I main_name:I main_path:I section:26Q plan:20Q state:I error:i error_at:I "
+    "count_arrays:I main_name:I main_path:I section:28Q plan:20Q state:I error:i error_at:I "
     "agent_flags:I agent_base:Q agent_size:Q tsc_start:Q realtime_start:Q "
     "monotonic_start:Q cost_inner:I cost_outer:I images:I slots:I strings:I counts_used:I "
     "sites:I loader_hook:I ring_seq:Q ring_waiters:I ring_drained:I dropped:8Q "
     "dropped_exits:Q slots_left:Q images_dropped:Q slots_dropped:Q spare_chunks:Q "
-    "reader_gone:Q starved:Q call_sites:Q",
+    "reader_gone:Q starved:Q call_sites:Q gates:Q",
 )
 AUTOMATON = Layout(
     "sosc_automaton",
@@ -384,6 +388,7 @@ STATS = Layout(
     "sosc_stats",
     "calls:Q returns:Q errors:Q total:Q min:Q max:Q self:Q reserved:Q",
 )
+TRIGGER = Layout("sosc_trigger", "calls:Q tsc:Q")
 INJECT = Layout(
     "sosc_inject",
     "rules:I outcomes:I points:I places:I places_used:I points_lost:I first_rule:Q "

@@ -48,6 +48,8 @@ class Plan:
     is the path of the program; its file name is its image's name. `patches` is a table of
     functions that are to stand in the place of others, empty: those that stand are kept.
     `function_room` are bytes for tables of functions that come later (`latertable.py`).
+    `gate`: each process has a gate, and the program's is open (True) or closed at first; None:
+    there are none, and all calls are recorded.
     """
 
     __slots__ = (
@@ -56,6 +58,7 @@ class Plan:
         "count_arrays",
         "flags",
         "function_room",
+        "gate",
         "instruments",
         "main_path",
         "patches",
@@ -86,7 +89,9 @@ class Plan:
         build_id: bytes = b"",
         patches: bytes = b"",
         function_room: int = 0,
+        gate: bool | None = None,
     ) -> None:
+        self.gate = gate
         self.function_room = function_room
         self.instruments = instruments
         self.flags = flags

@@ -34,6 +34,9 @@ class Choice:
     of recorded calls, the outermost is 1. `slower_ns`: calls that took as long, at least; one that
     has not returned takes as long as it has been waited for. `ends` is ANY, SUCCESSES or FAILURES.
     `where` is a condition on single calls, `paths` are files that they are about.
+    `on` and `off` are filters: a process's calls are shown from one that `on` chooses to one that
+    `off` chooses, both of them among them. `last_ns`: calls that were not over so long before the
+    trace's end; who reads the trace back sets `earliest_ns`, which that is.
     `signals`: signals are shown, too. `descriptors` know which files descriptors are of, None:
     nobody asks for that.
     """
@@ -42,7 +45,11 @@ class Choice:
         "_slots",
         "depth",
         "descriptors",
+        "earliest_ns",
         "ends",
+        "last_ns",
+        "off",
+        "on",
         "paths",
         "pids",
         "selection",
@@ -68,6 +75,9 @@ class Choice:
         where: Condition | None = None,
         paths: list[str] | None = None,
         signals: bool = True,
+        on: Selection | None = None,
+        off: Selection | None = None,
+        last_ns: int | None = None,
     ) -> None:
         self.selection = selection
         self.pids = frozenset(pids or ())
@@ -80,6 +90,10 @@ class Choice:
         self.where = where
         self.paths = frozenset(paths or ())
         self.signals = signals
+        self.on = on
+        self.off = off
+        self.last_ns = last_ns
+        self.earliest_ns = 0
         self.descriptors: Descriptors | None = None
         self._slots: dict[TracedSlot, bool] = {}
 
@@ -92,6 +106,7 @@ class Choice:
             or self.since
             or self.until
             or self.depth is not None
+            or self.switches
             or self.needs_end
             or self.looks_inside
         )
@@ -104,7 +119,12 @@ class Choice:
     @property
     def needs_end(self) -> bool:
         """Say whether it asks how a call ended, or how long it took."""
-        return self.slower_ns is not None or self.ends != ANY
+        return self.slower_ns is not None or self.ends != ANY or self.last_ns is not None
+
+    @property
+    def switches(self) -> bool:
+        """Say whether calls switch on and off what is shown."""
+        return self.on is not None or self.off is not None
 
     @property
     def looks_inside(self) -> bool:
@@ -142,16 +162,22 @@ class Choice:
             or (self.depth is not None and entry.depth >= self.depth)
         ):
             return False
-        return None if self.needs_end else True
+        if self.slower_ns is None and self.ends == ANY:
+            return True if entry.time_ns >= self.earliest_ns else None
+        return None
 
     def waits(self, entry: Entry, time_ns: int) -> bool | None:
         """Say whether a call that has not ended up to `time_ns` is chosen, as `begins` does."""
         if self.slower_ns is not None and time_ns - entry.time_ns < self.slower_ns:
             return None
+        if time_ns < self.earliest_ns:
+            return None
         return True if self.ends == ANY else None
 
     def ended(self, entry: Entry, leave: Exit) -> bool:
         """Say whether a call that `begins` left undecided is chosen."""
+        if leave.time_ns < self.earliest_ns:
+            return False
         if self.slower_ns is not None:
             spent = leave.duration_ns
             if spent is None:

@@ -108,7 +108,7 @@ class ChosenListener(Listener):
 
     def end(self, outcome: TraceOutcome) -> None:
         """Hand it on, with what is open and chosen."""
-        self._look_at_held(self._latest)
+        self._look_at_held(max(self._latest, self._choice.earliest_ns))
         if self._views is not None and self._where is not None:
             outcome.remarks += self._views.unknown(self._where)
         self._listener.end(outcome)
@@ -236,12 +236,15 @@ class ChosenListener(Listener):
         origin, _, realtime, rate, even = stretch.piece
         since, until = self._since, self._until
         is_timed = choice.since is not None or choice.until is not None
+        earliest = choice.earliest_ns
         calls: list[WholeCall] = []
         for call in stretch.calls:
             slot, start, ticks, _, result, _ = call
             if not choice.takes_slot(slot):
                 continue
             if is_timed and not since <= realtime + int((start - origin) * rate // 1) <= until:
+                continue
+            if earliest and realtime + int((start + ticks - origin) * rate // 1) < earliest:
                 continue
             spent = int(ticks * even // 1)
             if choice.takes_whole(slot, spent, result) and self._takes_inside(stretch, call, spent):
@@ -275,7 +278,7 @@ class ChosenListener(Listener):
 
     def _takes_other(self, event: Signal | ProcessStart | ProcessExit) -> bool:
         choice = self._choice
-        if not self._since <= event.time_ns <= self._until:
+        if not max(self._since, choice.earliest_ns) <= event.time_ns <= self._until:
             return False
         if isinstance(event, Signal):
             return choice.signals and choice.takes_thread(event.pid, event.tid)
@@ -288,6 +291,10 @@ def choose(listener: Listener, choice: Choice | None) -> Listener:
         return listener
     if not choice.takes_all:
         listener = ChosenListener(listener, choice)
+    if choice.switches:
+        from soscope.instruments.trace.switched import SwitchedListener
+
+        listener = SwitchedListener(listener, choice)
     if choice.descriptors is None:
         return listener
     from soscope.instruments.trace.observed import ObservedListener

@@ -80,6 +80,7 @@ class Replay:
         """
         if self.mode != MODE_TRACE:
             return self.summarize(listener, is_heard, choice)
+        self._look_at_end(choice)
         listener = choose(listener, choice)
         listener.meet(self.recording.programs)
         listener.begin(self._prototypes, self._shown_selection(choice))
@@ -117,6 +118,7 @@ class Replay:
                 " and nothing else can be asked",
                 hint="record calls: soscope trace --record FILE without -c and --count-only",
             )
+        self._look_at_end(choice)
         listener.begin(self._prototypes, self._shown_selection(choice))
         stats = spent = calls = shown = None
         remarks: list[str] = []
@@ -144,6 +146,12 @@ class Replay:
         outcome.shown = shown
         listener.end(outcome)
         return outcome
+
+    def _look_at_end(self, choice: Choice | None) -> None:
+        """Have the choice know when the trace has ended."""
+        if choice is not None and choice.last_ns is not None:
+            clock = self.recording.clock
+            choice.earliest_ns = max(clock.time_ns(clock.newest) - choice.last_ns, 0)
 
     def _shown_selection(self, choice: Choice | None) -> Selection:
         """Return the filter that says how lines look: the reader's own, if there is one."""

@@ -39,7 +39,7 @@ class TraceRun:
         self.instrument = TraceInstrument(
             settings, listener, self._output, None if shows is None else shows.hooks
         )
-        instruments: list[Instrument] = [self.instrument]
+        instruments: list[Instrument] = [*_triggers(settings), self.instrument]
         if shows is not None:
             instruments.insert(0, shows)
         self.session = Session(settings, instruments, tell)
@@ -61,6 +61,19 @@ class TraceRun:
     def stop(self, why: str) -> None:
         """Record nothing more; the target goes on. `why` is a STOPPED_ constant or ""."""
         self.session.stop(why)
+
+
+def _triggers(settings: TraceSettings) -> list[Instrument]:
+    """Return what switches recording on and off, where calls do that."""
+    if not (settings.on or settings.off):
+        return []
+    from soscope.instruments.trace.triggers import OFF, ON, TriggerInstrument
+
+    return [
+        TriggerInstrument(option, words)
+        for option, words in ((ON, settings.on), (OFF, settings.off))
+        if words
+    ]
 
 
 def run_trace(

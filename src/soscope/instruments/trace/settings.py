@@ -27,7 +27,9 @@ class TraceSettings(SessionSettings):
     `select`, `from_` and `to` are the arguments of -e, --from and --to, as the user wrote them.
     `mode` is one of the MODE_ constants of this module. `entry_only`: no exits, hence no results
     and durations. `string_limit`: so many bytes of a string are kept. `wants_events`: somebody
-    reads the events as they come.
+    reads the events as they come. `on` and `off` are filter expressions, too: recording begins with
+    the calls of one and ends with those of the other; before any call it is off where something
+    can switch it on.
     """
 
     __slots__ = (
@@ -35,6 +37,8 @@ class TraceSettings(SessionSettings):
         "entry_only",
         "from_",
         "mode",
+        "off",
+        "on",
         "prototypes",
         "select",
         "string_limit",
@@ -65,6 +69,9 @@ class TraceSettings(SessionSettings):
         user: str | None = None,
         wants_events: bool = True,
         debug: bool = False,
+        on: list[str] | None = None,
+        off: list[str] | None = None,
+        toggle: int | None = None,
     ) -> None:
         super().__init__(
             command,
@@ -78,7 +85,11 @@ class TraceSettings(SessionSettings):
             cwd=cwd,
             environ=environ,
             user=user,
+            gate=not (on or toggle) if on or off or toggle else None,
+            toggle=toggle,
         )
+        self.on = on or []
+        self.off = off or []
         self.select = select or []
         self.from_ = from_ or []
         self.to = to or []

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls that something begins or ends with: the agent's half is in gate.c.
+
+Their symbols are hooked whatever the filter of the trace says, and shown only if it chooses them.
+"""
+
+from __future__ import annotations
+
+from soscope.control.instrument import Hooks, Instrument
+from soscope.prototypes import load
+from soscope.select.filter import compile_selection
+from soscope.wire import layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.control.outcome import Outcome, ProgramOutcome
+    from soscope.recording.sink import Sink
+    from soscope.wire.block import ControlBlock
+
+ON, OFF = "--on", "--off"
+
+_KINDS = {ON: layout.INSTRUMENT_OPEN, OFF: layout.INSTRUMENT_CLOSE}
+
+
+class TriggerInstrument(Instrument):
+    """Opens gates (`option` is ON) or closes them (OFF) at the calls that `words` choose.
+
+    `calls` counts them. `words` are filter expressions, as -e takes them.
+    """
+
+    def __init__(self, option: str, words: list[str]) -> None:
+        """Compile the words. Raises UsageError for a faulty one."""
+        self.name = option
+        self.calls = 0
+        self._words = words
+        self._kind = _KINDS.get(option, layout.INSTRUMENT_OPEN)
+        self._matched = False
+        prototypes = load()
+        self.selection = compile_selection(words, sets=prototypes.groups)
+        self.hooks: Hooks = Hooks(
+            self._kind,
+            self.selection,
+            prototypes,
+            entry_only=True,
+            own_size=layout.TRIGGER.size,
+        )
+
+    def options(self) -> dict[str, object]:
+        """Return the words, for a recording."""
+        return {self.name.lstrip("-").replace("-", "_"): self._words}
+
+    def take(self, program: ProgramOutcome, block: ControlBlock, sink: Sink) -> None:
+        """Add what the processes of one program have called."""
+        del program, sink
+        self.calls += self.calls_in(block)[0]
+        self._matched |= any(block.rules_matched(self._kind))
+
+    def calls_in(self, block: ControlBlock) -> tuple[int, int]:
+        """Return how many calls a program has made so far, and the tsc of the last one."""
+        with block.own(self._kind) as own, own.cast("Q") as words:
+            return (words[0], words[1]) if len(words) else (0, 0)
+
+    def end(self, outcome: Outcome) -> None:
+        """Say what never happened."""
+        if not self.calls:
+            shown = " ".join(f"{self.name} {word}" for word in self._words)
+            why = "was never called" if self._matched else "matches no call that is hooked"
+            outcome.remarks.append(f"{shown} {why}")
