@@ -99,14 +99,15 @@ uint64_t sosc_gated(uint64_t handler)
 static void note(enum sosc_instrument_kind kind, uint32_t open)
 {
 	struct sosc_trigger *trigger = sosc_own(kind, sizeof(*trigger));
-	uint64_t gate = __atomic_load_n(sosc_gate, __ATOMIC_ACQUIRE);
+	uint64_t gate = __atomic_load_n(sosc_gate, __ATOMIC_ACQUIRE), unseen = 0;
 
 	if (gate)
 		__atomic_store_n((uint32_t *)gate, open, __ATOMIC_RELAXED);
 	if (!trigger)
 		return;
 	if (!sosc_clock_off)
-		__atomic_store_n(&trigger->tsc, sosc_ticks(), __ATOMIC_RELAXED);
+		(void)__atomic_compare_exchange_n(&trigger->tsc, &unseen, sosc_ticks(), false,
+						  __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&trigger->calls, 1, __ATOMIC_RELEASE);
 }
 

@@ -86,6 +86,15 @@ static bool all_held(void)
 	return true;
 }
 
+static void raise_to(uint64_t *word, uint64_t value)
+{
+	uint64_t now = __atomic_load_n(word, __ATOMIC_RELAXED);
+
+	while (now < value && !__atomic_compare_exchange_n(word, &now, value, false,
+							   __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
+}
+
 static uint32_t take_oldest(uint32_t process)
 {
 	while (sosc_process() == process) {
@@ -115,6 +124,7 @@ static uint32_t take_oldest(uint32_t process)
 			break;
 		__atomic_fetch_add(&sosc_control->dropped[SOSC_DROP_OVERWRITTEN], entries,
 				   __ATOMIC_RELAXED);
+		raise_to(&sosc_control->overwritten, sosc_chunk_at(index)->tsc_full);
 		return index;
 	}
 	return SOSC_NONE;

@@ -121,7 +121,9 @@ def test_a_signal_to_soscope_switches(tmp_path: Path, *, attached: bool) -> None
     target.stdin.close()
     assert target.wait(60) == 0  # and got no signal that would have killed it
     soscope.wait(60)
-    for pipe in (target.stdout, target.stderr, soscope.stderr):
+    if soscope.stdin is not None:
+        soscope.stdin.close()
+    for pipe in (target.stdout, target.stderr, soscope.stderr, soscope.stdout):
         assert pipe is not None
         pipe.close()
     assert names(output.read_text()) == Counter({"in": 1, "in-again": 1})

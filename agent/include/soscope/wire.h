@@ -193,6 +193,7 @@ struct sosc_control {
 	uint64_t reader_gone; // the heartbeat, plus one, at which soscope did not answer
 	uint64_t starved; // not 0: soscope has seen threads that live hold all chunks for a second
 	uint64_t call_sites; // used entries, agent adds
+	uint64_t overwritten; // tsc: chunks that were overwritten held no later units
 	uint64_t gates; // taken by processes, agent adds; the first one is the program's own
 };
 
@@ -408,7 +409,7 @@ struct sosc_injected { // what a record of a chosen call holds
 
 struct sosc_trigger {
 	uint64_t calls; // of the symbols that are waited for
-	uint64_t tsc; // of the last one
+	uint64_t tsc; // of the first one since soscope has set it to 0
 };
 
 // ---- what the agent finds --------------------------------------------------

@@ -113,7 +113,11 @@ def run(invocation: Invocation) -> int:
         if options.prints and (options.shows_both or not options.tables_calls):
             listener = chosen(make(output))
         try:
-            if options.prints and options.tables_calls:
+            if options.settings.flight is not None:
+                from soscope.cli.flight import run_with_flights
+
+                outcome = run_with_flights(options, output, tell)
+            elif options.prints and options.tables_calls:
                 from soscope.cli.tabled import run_with_table
 
                 outcome = run_with_table(options, listener, output, tell)

@@ -155,6 +155,9 @@ class Instrument:
         """Return what hears of everything that is drained."""
         return []
 
+    def tell(self, recording: Sink) -> None:
+        """Tell a recording that is made of what there is what it has to know beside the calls."""
+
     def recorder(self, recording: Sink, beat: Callable[[], object]) -> Sink:
         """Return what hears of everything in the place of a recording, and passes on what is kept.
 

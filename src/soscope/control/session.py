@@ -34,6 +34,7 @@ from soscope.wire.block import ControlBlock
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.control.attachments import Attachments
+    from soscope.control.flight import Flight, FlightRecorder
     from soscope.control.outcome import Outcome, ProgramOutcome
     from soscope.recording.writer import Writer
 
@@ -44,7 +45,8 @@ _IDLE = 0.02  # and when there was nothing for a while
 class Session(SessionEvents):
     """One observation, from launch or attachment to its outcome.
 
-    `writer` writes the recording, None: there is none.
+    `writer` writes the recording, None: there is none. `flown` hears of each recording of the
+    flight recorder.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class Session(SessionEvents):
         settings: SessionSettings,
         instruments: Sequence[Instrument],
         tell: Callable[[str], None] | None = None,
+        flown: Callable[[Flight], object] = lambda _: None,
     ) -> None:
         """Prepare; `tell` takes what is to be said at once.
 
@@ -65,7 +68,14 @@ class Session(SessionEvents):
         self._warned: set[str] = set()  # programs that trace others
         sinks = [sink for instrument in instruments for sink in instrument.sinks()]
         self.writer: Writer | None = None
-        if settings.record is not None:
+        self._flight: FlightRecorder | None = None
+        if settings.flight is not None:
+            from soscope.control.flight import FlightRecorder
+
+            self._flight = FlightRecorder(
+                settings.flight, self._make_flight_writer, self._describe, flown
+            )
+        elif settings.record is not None:
             self.writer = self._make_writer(settings.record)
             recording: Sink = self.writer
             for instrument in instruments:
@@ -107,6 +117,15 @@ class Session(SessionEvents):
             warn=self._remarks.append,
             keep=True,  # the command may be misspelt
         )
+
+    def _make_flight_writer(self, number: int) -> Writer:
+        writer = self._make_writer((self.settings.record or "") + (f".{number}" * (number > 1)))
+        writer.begin()
+        return writer
+
+    def _describe(self, sink: Sink) -> None:
+        for instrument in self._instruments:
+            instrument.tell(sink)
 
     # ---- what happens to the processes ----
 
@@ -159,6 +178,9 @@ class Session(SessionEvents):
 
     def on_own_signal(self, number: int) -> bool:
         """Open or close all gates, where that is what the signal is for."""
+        if self._flight is not None and number == self._flight.signal:
+            self._flight.ask()
+            return True
         if number != self.settings.toggle:
             return False
         from soscope.control.gates import toggle
@@ -173,9 +195,13 @@ class Session(SessionEvents):
     def on_exit(self, pid: int, status: int | None, signal: int | None, time_ns: int) -> None:
         """Pass on the end of a process."""
         self._tell_event(ProcessExit(time_ns, pid, status, signal))
+        if self._flight is not None and status is None:
+            self._flight.killed(pid, signal, self._rings())
         self._retire()
 
     def _tell_event(self, event: Told) -> None:
+        if self._flight is not None:
+            self._flight.event(event)
         self._end_calls()  # its own time is less exact than that of the stop
         self.feed.event(event)
 
@@ -202,7 +228,8 @@ class Session(SessionEvents):
             instrument.take(outcome, block, self.feed.sink)
         self._ended.setdefault(outcome.key, outcome)
         for kind, count in enumerate((*block.dropped, block.dropped_exits)):
-            if count and kind in WHY:
+            is_kept = self._flight is not None and kind == layout.DROP_OVERWRITTEN
+            if count and kind in WHY and not is_kept:
                 self._lost[WHY[kind]] = self._lost.get(WHY[kind], 0) + count
         is_full = self.settings.when_full == "stop" and block.state == layout.STATE_STOPPED
         if is_full and not self._stopped:
@@ -225,6 +252,8 @@ class Session(SessionEvents):
             self._check_start()
             target.run(self.tick)
             self._end_calls()
+            if self._flight is not None and self._flight.at_end:
+                self._flight.write("the end", self._rings())
             self._has_ended = True
             self.feed.finish()
             for instrument in self._instruments:
@@ -301,6 +330,8 @@ class Session(SessionEvents):
         self._check_limits()
         self._end_calls()  # before the clock says that all is in order
         units = self.feed.drain()
+        if self._flight is not None:
+            self._flight.look(self._rings())
         have_moved = [instrument.move() for instrument in self._instruments]
         if any(have_moved):
             return 0.0
@@ -363,6 +394,13 @@ class Session(SessionEvents):
         if end is not None:
             self.feed.stop(end)
 
+    def _rings(self) -> list[tuple[Drainer, ControlBlock]]:
+        return [
+            (drainer, program.block)
+            for program, drainer in self._drainers.items()
+            if program.block is not None
+        ]
+
     def _programs(self) -> list[Program]:
         return self._target.programs if self._target is not None else []
 
@@ -389,6 +427,8 @@ class Session(SessionEvents):
             remarks=self._remarks,
             record=settings.record if self.writer and self.writer.is_readable else None,
         )
+        if self._flight is not None:
+            outcome.remarks += self._flight.remarks()
         if self._attached is not None:
             outcome.attached = [attached_outcome(attached) for attached in self._attached.targets]
             outcome.not_attached = [str(why) for why in self._attached.failures]

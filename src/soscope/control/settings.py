@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.control.flight import FlightSettings
+
 WHEN_FULL = ("block", "drop", "overwrite", "stop")  # in the order of enum sosc_when_full
 
 DEFAULT_BUFFER = 16 << 20
@@ -17,9 +21,11 @@ class SessionSettings:
     already. `follow`: observed programs' children, too. `duration_ns`: stop recording after so
     long, None: never. `buffer` is the size of the ring, `when_full` one of WHEN_FULL. `record` is
     the path of the recording to write, None: none is kept; `limit` is its size (None: no limit).
-    `gate`: calls of a process are recorded while its gate is open; True: they are so at first,
-    False: not before something opens them, None: there are no gates. `toggle` is the number of the
-    signal to soscope that opens and closes all of them, None: none does.
+    `flight`: the rings keep the newest, and are written as it says; then `record` is the path of
+    the first recording. None: all is recorded. `gate`: calls of a process are recorded while its
+    gate is open; True: gates are open at first, False: not before something opens them, None:
+    there are none. `toggle` is the number of the signal to soscope that opens and closes all of
+    them, None: none does.
     `cwd` is the directory that the command runs in, None: ours; `environ` its environment, None:
     the one that soscope was given. `user` is the name of who runs it, None: who runs soscope.
     """
@@ -30,6 +36,7 @@ class SessionSettings:
         "cwd",
         "duration_ns",
         "environ",
+        "flight",
         "follow",
         "gate",
         "limit",
@@ -56,7 +63,9 @@ class SessionSettings:
         user: str | None = None,
         gate: bool | None = None,
         toggle: int | None = None,
+        flight: FlightSettings | None = None,
     ) -> None:
+        self.flight = flight
         self.gate = gate
         self.toggle = toggle
         self.command = command

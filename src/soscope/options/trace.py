@@ -15,7 +15,7 @@ from soscope.options.process import pids_option
 from soscope.options.selection import selection_options, understand
 from soscope.options.summary import SUMMARY, given, table_from
 from soscope.options.table import COUNT, LIST, VALUE, Option, Values, names
-from soscope.options.triggers import ON_OFF, TOGGLE
+from soscope.options.triggers import FLIGHT, ON_OFF, TOGGLE, flight_from
 from soscope.options.units import parse_duration, parse_size, size_text
 from soscope.options.verb import CommandVerb
 from soscope.options.views import VIEWS, check_views, is_graph
@@ -247,6 +247,7 @@ OPTIONS = [
     ),
     *ON_OFF,
     TOGGLE,
+    *FLIGHT,
     *FILTERS,
     PROTOTYPES,
     Option(
@@ -348,6 +349,7 @@ def parse(arguments: list[str]) -> TraceOptions:
     separately = values.follow > 1
     if separately:
         _check_separate(values.output, tables=values.summary or values.both or values.count_only)
+    flight = flight_from(values)
     prints = values.record is None or values.output is not None
     _check_filters(asked_of_calls(values), mode, prints=prints)
     return TraceOptions(
@@ -364,18 +366,20 @@ def parse(arguments: list[str]) -> TraceOptions:
             duration_ns=values.duration,
             buffer=values.buffer,
             limit=values.limit,
-            when_full=values.when_full or ("drop" if pids else "block"),
+            when_full=values.when_full or _when_full(pids, flight),
             record=values.record,
             pids=pids,
             environ=_environment(values.environ) if values.environ else None,
             user=values.user,
             wants_events=prints
+            and flight is None
             and mode == settings.MODE_TRACE
             and (table.tree or not values.summary),
             debug=values.debug,
             on=values.on,
             off=values.off,
             toggle=values.toggle,
+            flight=flight,
         ),
         display_from(values, several=len(pids) > 1),
         choice=choice_from(values),
@@ -396,6 +400,13 @@ def _callers(values: Values) -> list[str]:
     if is_graph(values) and not (wanted or values.select or values.to):
         return ["all"]
     return wanted
+
+
+def _when_full(pids: list[int], flight: object) -> str:
+    """Return what happens to a full buffer where nobody says so."""
+    if flight is not None:
+        return "overwrite"
+    return "drop" if pids else "block"
 
 
 def names_process(arguments: list[str]) -> bool:

@@ -4,8 +4,12 @@
 from __future__ import annotations
 
 from soscope.errors import UsageError
-from soscope.options.table import LIST, VALUE, Option
+from soscope.options.table import LIST, VALUE, Option, Values
 from soscope.options.units import parse_duration
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.control.flight import FlightSettings
 
 _GROUP = "from when to when"
 _SIGNALS = ("SIGUSR1", "SIGUSR2")  # that end nobody's work in soscope
@@ -62,3 +66,62 @@ LAST = Option(
     group=_GROUP,
     help="calls that were not over TIME before the end: 10s",
 )
+
+FLIGHT = [
+    Option(
+        "--last",
+        dest="last",
+        kind=VALUE,
+        metavar="TIME",
+        convert=parse_duration,
+        group=_GROUP,
+        help="only the calls of the last TIME before the end, or before what is said next",
+    ),
+    Option(
+        "--on-crash",
+        dest="on_crash",
+        group=_GROUP,
+        help="with --last: when a signal has killed a process",
+    ),
+    Option(
+        "--on-symbol",
+        dest="on_symbol",
+        kind=LIST,
+        metavar="EXPR",
+        group=_GROUP,
+        help="with --last: when a process makes a call that EXPR chooses (repeatable)",
+    ),
+]
+
+# What cannot be asked of a ring that keeps the newest, by the name of the value
+_RIVALS = {
+    "on": "--on",
+    "off": "--off",
+    "toggle": "--toggle",
+    "summary": "-c",
+    "both": "-C",
+    "count_only": "--count-only",
+    "duration": "--duration",
+    "limit": "--limit",
+    "when_full": "--when-full",
+}
+
+
+def flight_from(values: Values) -> FlightSettings | None:
+    """Return what the flight recorder is to do, None: there is none. Raises UsageError."""
+    if values.last is None:
+        if values.on_crash or values.on_symbol:
+            option = "--on-crash" if values.on_crash else "--on-symbol"
+            raise UsageError(f"{option} says when --last is written", hint="add --last 10s")
+        return None
+    for name, flag in _RIVALS.items():
+        if getattr(values, name):
+            raise UsageError(
+                f"--last and {flag} are two ways to record",
+                hint="trace --record FILE, then: soscope report --last TIME FILE",
+            )
+    if values.follow > 1:
+        raise UsageError("--last writes all processes together", hint="-f follows children")
+    from soscope.control.flight import FlightSettings
+
+    return FlightSettings(values.last, on_crash=values.on_crash, on_symbol=values.on_symbol)

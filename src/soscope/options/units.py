@@ -69,3 +69,11 @@ def size_text(size: int) -> str:
             return f"{value:.3g} {unit}" if unit != "B" else f"{size} B"
         value /= 1024
     return f"{value:.3g} TiB"
+
+
+def duration_text(ns: int) -> str:
+    """Return a duration as `parse_duration` takes it, with three digits: `10s`, `1.25ms`."""
+    for unit, size in (("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1000)):
+        if ns >= size:
+            return f"{float(f'{ns / size:.3g}'):g}{unit}"
+    return f"{ns}ns"

@@ -129,7 +129,7 @@ class Drainer:
         """Hand over what there is and tell the agent that soscope lives.
 
         Returns the number of units handed over. With policy overwrite only names are: the
-        ring is drained by `finish`.
+        ring is drained by `finish`, and then what was overwritten is told.
         """
         block = self._block
         self.beat()
@@ -138,10 +138,10 @@ class Drainer:
         before = self.units
         if block.when_full != layout.FULL_OVERWRITE:
             self._drain(ended=False)
+            self._tell_dropped()
         else:
             self._begin()
             self._tables.update()
-        self._tell_dropped()
         if block.state == layout.STATE_STOPPED and not self._stopped:
             self._stopped = True
             if block.when_full == layout.FULL_STOP:  # by itself

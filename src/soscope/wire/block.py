@@ -95,6 +95,7 @@ class ControlBlock:
     reader_gone = _Word("reader_gone")
     starved = _Word("starved")
     call_site_count = _Word("call_sites")
+    overwritten = _Word("overwritten")
     gates = _Word("gates")
 
     def __init__(self, fd: int) -> None:

@@ -125,6 +125,11 @@ class TraceInstrument(Instrument):
         self._recording = recording
         return recording
 
+    def tell(self, recording: Sink) -> None:
+        """Have a recording keep what nobody else knows of functions."""
+        for text in self.prototypes.texts:
+            recording.prototypes(text.packed())
+
     def _tell_prototypes(self) -> None:
         """Have the recording keep what nobody else knows of functions."""
         if self._recording is None:

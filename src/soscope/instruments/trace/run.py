@@ -13,6 +13,7 @@ from soscope.instruments.trace.settings import TraceSettings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from soscope.control.flight import Flight
     from soscope.instruments.trace.outcome import TraceOutcome
 
 
@@ -28,10 +29,12 @@ class TraceRun:
         output: Destination | None = None,
         tell: Callable[[str], None] | None = None,
         shows: Instrument | None = None,
+        flown: Callable[[Flight], object] = lambda _: None,
     ) -> None:
         """Prepare; `output` is where `listener` writes to, `tell` takes what is to be said at once.
 
-        `shows` is an instrument whose calls are shown in place of the trace's own.
+        `shows` is an instrument whose calls are shown in place of the trace's own. `flown` hears of
+        each recording of the flight recorder.
 
         Raises UsageError for a faulty filter, RecordingError for --record.
         """
@@ -42,7 +45,7 @@ class TraceRun:
         instruments: list[Instrument] = [*_triggers(settings), self.instrument]
         if shows is not None:
             instruments.insert(0, shows)
-        self.session = Session(settings, instruments, tell)
+        self.session = Session(settings, instruments, tell, flown)
 
     def run(self) -> TraceOutcome:
         """Launch the command, or go into the process; trace it, and say what came of it."""
@@ -65,13 +68,14 @@ class TraceRun:
 
 def _triggers(settings: TraceSettings) -> list[Instrument]:
     """Return what switches recording on and off, where calls do that."""
-    if not (settings.on or settings.off):
+    on_symbol = [] if settings.flight is None else settings.flight.on_symbol
+    if not (settings.on or settings.off or on_symbol):
         return []
-    from soscope.instruments.trace.triggers import OFF, ON, TriggerInstrument
+    from soscope.instruments.trace.triggers import OFF, ON, ON_SYMBOL, TriggerInstrument
 
     return [
         TriggerInstrument(option, words)
-        for option, words in ((ON, settings.on), (OFF, settings.off))
+        for option, words in ((ON, settings.on), (OFF, settings.off), (ON_SYMBOL, on_symbol))
         if words
     ]
 

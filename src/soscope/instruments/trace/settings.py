@@ -6,6 +6,10 @@ from __future__ import annotations
 from soscope.control.settings import DEFAULT_BUFFER, SessionSettings
 from soscope.wire import layout
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.control.flight import FlightSettings
+
 # What is wanted of the calls.
 MODE_TRACE = "trace"  # every call, as it happens
 MODE_SUMMARY = "summary"  # -c: calls, errors and times by function
@@ -72,6 +76,7 @@ class TraceSettings(SessionSettings):
         on: list[str] | None = None,
         off: list[str] | None = None,
         toggle: int | None = None,
+        flight: FlightSettings | None = None,
     ) -> None:
         super().__init__(
             command,
@@ -87,6 +92,7 @@ class TraceSettings(SessionSettings):
             user=user,
             gate=not (on or toggle) if on or off or toggle else None,
             toggle=toggle,
+            flight=flight,
         )
         self.on = on or []
         self.off = off or []

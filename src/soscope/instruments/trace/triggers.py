@@ -18,12 +18,19 @@ if TYPE_CHECKING:
     from soscope.wire.block import ControlBlock
 
 ON, OFF = "--on", "--off"
+ON_SYMBOL = "--on-symbol"  # of the flight recorder, which looks at how often
 
-_KINDS = {ON: layout.INSTRUMENT_OPEN, OFF: layout.INSTRUMENT_CLOSE}
+_KINDS = {
+    ON: layout.INSTRUMENT_OPEN,
+    OFF: layout.INSTRUMENT_CLOSE,
+    ON_SYMBOL: layout.INSTRUMENT_OPEN,
+}
 
 
 class TriggerInstrument(Instrument):
     """Opens gates (`option` is ON) or closes them (OFF) at the calls that `words` choose.
+
+    ON_SYMBOL counts the calls, where no process has a gate.
 
     `calls` counts them. `words` are filter expressions, as -e takes them.
     """
@@ -33,7 +40,7 @@ class TriggerInstrument(Instrument):
         self.name = option
         self.calls = 0
         self._words = words
-        self._kind = _KINDS.get(option, layout.INSTRUMENT_OPEN)
+        self._kind = _KINDS[option]
         self._matched = False
         prototypes = load()
         self.selection = compile_selection(words, sets=prototypes.groups)
@@ -52,13 +59,9 @@ class TriggerInstrument(Instrument):
     def take(self, program: ProgramOutcome, block: ControlBlock, sink: Sink) -> None:
         """Add what the processes of one program have called."""
         del program, sink
-        self.calls += self.calls_in(block)[0]
-        self._matched |= any(block.rules_matched(self._kind))
-
-    def calls_in(self, block: ControlBlock) -> tuple[int, int]:
-        """Return how many calls a program has made so far, and the tsc of the last one."""
         with block.own(self._kind) as own, own.cast("Q") as words:
-            return (words[0], words[1]) if len(words) else (0, 0)
+            self.calls += words[0] if len(words) else 0
+        self._matched |= any(block.rules_matched(self._kind))
 
     def end(self, outcome: Outcome) -> None:
         """Say what never happened."""

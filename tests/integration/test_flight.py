@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The flight recorder: what happened last, as the program itself numbers its calls."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import build
+from tests.support.run import run
+from tests.support.tracing import SOSCOPE
+
+REPORT = [sys.executable, "-m", "soscope", "report", "-q", "--json"]
+MANY = 40_000  # calls: more than the smallest buffer holds
+TRACE = [*SOSCOPE, "-e", "getenv@MAIN", "--buffer", "256k"]
+
+
+def names(text: str) -> list[str]:
+    """Return what getenv was called with, of a trace in JSON."""
+    events = map(json.loads, text.splitlines())
+    return [event["args"][0]["value"] for event in events if event.get("symbol") == "getenv"]
+
+
+def flown(*arguments: str) -> list[str]:
+    return [str(build.program("flown")), *arguments]
+
+
+def test_what_happened_before_a_kill(tmp_path: Path) -> None:
+    output = tmp_path / "calls"
+    words = ["--last", "60s", "--on-crash", "--json", "-o", str(output)]
+    done = run([*TRACE, *words, "--", *flown(str(MANY), "kill")])
+    assert done.returncode == -signal.SIGKILL
+    seen = [int(name) for name in names(output.read_text())]
+    assert seen == list(range(seen[0], MANY))
+    assert seen[0] > 0
+    held = (
+        r"the last 60s before SIGKILL of process \d+; the buffer held [\d.]+m?s of it \(--buffer\)"
+    )
+    assert re.search(held, done.stderr)
+    assert json.loads(output.read_text().splitlines()[-1])["type"] != "call"  # its end is told
+
+
+def test_without_a_crash_nothing_is_written(tmp_path: Path) -> None:
+    record = tmp_path / "run.sosr"
+    words = ["--last", "60s", "--on-crash", "--record", str(record)]
+    done = run([*TRACE, *words, "--", *flown("3", "end")])
+    assert (done.returncode, done.stdout) == (0, "end\n")
+    assert "nothing was written: neither --on-crash nor SIGUSR1 happened" in done.stderr
+    assert not record.exists()
+
+
+def test_without_a_reason_it_is_the_end_that_counts() -> None:
+    done = run([*TRACE, "--last", "60s", "--", *flown("3", "end")])
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("soscope")]
+    assert lines[0] == "--- the last 60s before the end ---"
+    assert [line.count("getenv") for line in lines] == [0, 1, 1, 1, 0]
+
+
+def test_what_happened_before_a_call(tmp_path: Path) -> None:
+    record = tmp_path / "run.sosr"
+    words = ["--last", "60s", "--on-symbol", "srand", "--record", str(record)]
+    done = run([*TRACE, *words, "--", *flown("5", "symbol")])
+    assert (done.returncode, done.stdout) == (0, "end\n"), done.stderr
+    assert names(run([*REPORT, str(record)]).stdout) == ["0", "1", "2", "3", "4"]
+    assert not Path(f"{record}.2").exists()  # the second call came at once
+
+
+@pytest.mark.parametrize("attached", [False, True])
+def test_a_signal_while_threads_go_on(tmp_path: Path, *, attached: bool) -> None:
+    record = tmp_path / "run.sosr"
+    words = [*TRACE, "--last", "60s", "--on-crash", "--record", str(record)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    program = flown("0", "forever")
+    with subprocess.Popen(program if attached else [*words, "--", *program], **pipes) as target:  # type: ignore[call-overload]
+        soscope = target
+        if attached:
+            soscope = subprocess.Popen([*words, "-p", str(target.pid)])
+        assert target.stdout.readline() == b"ready\n"
+        files = [record, Path(f"{record}.2")]
+        for file in files:
+            while not has_signal_blocked(soscope.pid):
+                pass
+            os.kill(soscope.pid, signal.SIGUSR1)
+            while not file.exists() or b'"why":' not in file.read_bytes()[-4096:]:
+                pass
+        assert target.communicate(timeout=60)[0] == b"end\n"
+        if attached:
+            soscope.wait(60)
+    for file in files:
+        seen = [name.split(":") for name in names(run([*REPORT, str(file)]).stdout)]
+        assert seen
+        for thread in "12":
+            numbers = [int(number) for which, number in seen if which == thread]
+            first = numbers[0] if numbers else 0  # one may have had no processor for a while
+            assert numbers == list(range(first, first + len(numbers)))
+
+
+def has_signal_blocked(pid: int) -> bool:
+    """Say whether a signal would be taken, and kill nobody."""
+    text = Path(f"/proc/{pid}/status").read_text()
+    blocked = next(line for line in text.splitlines() if line.startswith("SigBlk:"))
+    return bool(int(blocked.split()[1], 16) >> (signal.SIGUSR1 - 1) & 1)
