@@ -96,6 +96,7 @@ def measure(tools: Tools, count: int, bursts: int, say: Callable[[str], None]) -
         found[kind, threads] = {**net, "base": base}
     _rows(table, found)
     _untimed(tools, table, count, bursts, say)
+    _kept(tools, table, count, bursts, say)
     _buffers(tools, table, count, bursts, say)
     _crowds(tools, table, count, say)
     return table
@@ -114,6 +115,28 @@ def _untimed(
         figure, base = figures["text"].minus(figures["base"]), figures["base"]
         name = "entry and exit, as text without durations"
         table.rows.append(Row(name, 15, figure, base=base))
+
+
+def _kept(tools: Tools, table: Table, count: int, bursts: int, say: Callable[[str], None]) -> None:
+    """Measure calls that nobody reads, and calls that are switched off."""
+    say("calls: one, --last and --on")
+    cases = {
+        "base": Case([]),
+        "flight": Case(tools.summary("--last", "10s", "--on-crash", "-e", "labs")),
+        "off": Case(tools.summary("--on", "nosuch", "-e", "labs")),
+    }
+    figures, failed = rounds(
+        count, {name: _timer(tools, case, "one", 1, bursts) for name, case in cases.items()}
+    )
+    table.failed(failed)
+    if len(figures) < len(cases):
+        return
+    base = figures["base"]
+    for name, goal, what in (
+        ("entry and exit, kept by `--last`", 70, "flight"),
+        ("a call outside of `--on`", 2.5, "off"),
+    ):
+        table.rows.append(Row(name, goal, figures[what].minus(base), base=base))
 
 
 def _buffers(

@@ -95,36 +95,42 @@ static void raise_to(uint64_t *word, uint64_t value)
 		;
 }
 
+// How many calls a chunk tells of; an exit's entry is as old or older: it has been overwritten, too.
+static uint32_t entries_of(uint32_t index)
+{
+	const uint32_t *unit =
+		(const uint32_t *)((uint8_t *)sosc_chunk_at(index) + SOSC_CHUNK_HEADER);
+	uint32_t entries = 0;
+
+	for (uint32_t i = SOSC_CHUNK_HEADER; i < SOSC_CHUNK_SIZE; i += SOSC_UNIT, unit += 8) {
+		uint32_t type = *unit >> 28;
+
+		entries += type == SOSC_UNIT_ENTRY || type == SOSC_UNIT_ENTRY_ONLY ||
+			   type == SOSC_UNIT_OPEN || type == SOSC_UNIT_WHOLE;
+	}
+	return entries;
+}
+
+// Chunks are overwritten in turn, so the next full one is the oldest: to compare their numbers would
+// bring thousands of headers into the cache. One that its thread has held for longer waits until
+// it is its turn again.
 static uint32_t take_oldest(uint32_t process)
 {
-	while (sosc_process() == process) {
-		uint64_t oldest = UINT64_MAX;
-		uint32_t index = SOSC_NONE, entries = 0;
-		const uint32_t *unit;
+	struct sosc_control *control = sosc_control;
+	uint32_t chunks = control->chunks;
+	uint64_t turn = __atomic_load_n(&control->turn, __ATOMIC_RELAXED);
 
-		for (uint32_t i = 0; i < sosc_control->chunks; i++)
-			if (state_of(i) == SOSC_CHUNK_FULL && sosc_chunk_at(i)->seq < oldest) {
-				oldest = sosc_chunk_at(i)->seq;
-				index = i;
-			}
-		if (index == SOSC_NONE)
-			return SOSC_NONE;
-		if (!take(index, SOSC_CHUNK_FULL, process))
+	for (uint32_t i = 0; i < chunks && sosc_process() == process; i++) {
+		uint32_t index = (uint32_t)((turn + i) % chunks);
+
+		if (state_of(index) != SOSC_CHUNK_FULL || !take(index, SOSC_CHUNK_FULL, process))
 			continue;
-		unit = (const uint32_t *)((uint8_t *)sosc_chunk_at(index) + SOSC_CHUNK_HEADER);
-		for (uint32_t i = SOSC_CHUNK_HEADER; i < SOSC_CHUNK_SIZE;
-		     i += SOSC_UNIT, unit += 8) {
-			uint32_t type = *unit >> 28;
-
-			// an exit's entry is as old or older: it has been overwritten, too
-			entries += type == SOSC_UNIT_ENTRY || type == SOSC_UNIT_ENTRY_ONLY ||
-				   type == SOSC_UNIT_OPEN || type == SOSC_UNIT_WHOLE;
-		}
 		if (!sosc_chunk_is_same(process))
 			break;
-		__atomic_fetch_add(&sosc_control->dropped[SOSC_DROP_OVERWRITTEN], entries,
+		__atomic_store_n(&control->turn, index + 1ull, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&control->dropped[SOSC_DROP_OVERWRITTEN], entries_of(index),
 				   __ATOMIC_RELAXED);
-		raise_to(&sosc_control->overwritten, sosc_chunk_at(index)->tsc_full);
+		raise_to(&control->overwritten, sosc_chunk_at(index)->tsc_full);
 		return index;
 	}
 	return SOSC_NONE;

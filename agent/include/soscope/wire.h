@@ -108,8 +108,7 @@ enum sosc_section {
 	SOSC_SEC_CALL_SITE_CHAINS = 11, // agent: where children are followed, indices + 1: u32 the
 	// newest of each chain[SOSC_CALL_SITE_HEADS], u32 the one before[SOSC_MAX_CALL_SITES]
 	SOSC_SEC_PATCHES = 12, // py: struct sosc_patches; empty: those that stand are kept
-	SOSC_SEC_GATES = 13, // both: u32[SOSC_GATES], one for each process: 0 = its calls are not
-	// recorded; more processes share the last one. Empty: all calls are recorded
+	SOSC_SEC_GATES = 13, // both: u32[SOSC_GATES], by process, 0 = closed; empty: there are none
 	SOSC_SECTIONS = 14,
 };
 
@@ -194,6 +193,7 @@ struct sosc_control {
 	uint64_t starved; // not 0: soscope has seen threads that live hold all chunks for a second
 	uint64_t call_sites; // used entries, agent adds
 	uint64_t overwritten; // tsc: chunks that were overwritten held no later units
+	uint64_t turn; // chunk that may be overwritten next
 	uint64_t gates; // taken by processes, agent adds; the first one is the program's own
 };
 

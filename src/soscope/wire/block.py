@@ -96,6 +96,7 @@ class ControlBlock:
     starved = _Word("starved")
     call_site_count = _Word("call_sites")
     overwritten = _Word("overwritten")
+    turn = _Word("turn")
     gates = _Word("gates")
 
     def __init__(self, fd: int) -> None:

@@ -344,7 +344,7 @@ CONTROL = Layout(
     "monotonic_start:Q cost_inner:I cost_outer:I images:I slots:I strings:I counts_used:I "
     "sites:I loader_hook:I ring_seq:Q ring_waiters:I ring_drained:I dropped:8Q "
     "dropped_exits:Q slots_left:Q images_dropped:Q slots_dropped:Q spare_chunks:Q "
-    "reader_gone:Q starved:Q call_sites:Q overwritten:Q gates:Q",
+    "reader_gone:Q starved:Q call_sites:Q overwritten:Q turn:Q gates:Q",
 )
 AUTOMATON = Layout(
     "sosc_automaton",
