@@ -47,7 +47,7 @@ def library(program: Path) -> Path:
 @pytest.mark.parametrize("way", [*_WAITING, "user", "malloc", "float", "dlopen"])
 def test_nothing_is_different_afterwards(way: str, threads: int) -> None:
     few = threads == 40 or way == "dlopen"  # their threads or loader are hardly ever idle
-    turns = 200 if way == "float" and threads == 2 else 5 if few else 20
+    turns = 100 if way == "float" and threads == 2 else 5 if few else 10
     program = build.program("guest")
     with attached.running([program, way, str(threads)]) as process:
         with guests(process.pid) as guest:
@@ -64,7 +64,7 @@ def test_programs_whose_c_library_is_the_loader(way: str, threads: int) -> None:
     with attached.running([program, way, str(threads)]) as process:
         with guests(process.pid) as guest:
             assert guest.load(library(program), closes=False) > 0  # musl unloads nothing
-            for _ in range(10):
+            for _ in range(5):
                 assert guest.load(library(program)) > 0
         assert attached.finish(process) == (7, "loads 1\n", "")
 

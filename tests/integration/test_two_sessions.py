@@ -139,10 +139,17 @@ def stepping(stride: int) -> Callable[[subprocess.Popen[str]], None]:
     return hold
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "stride"),
-    [*((*pair, 1) for pair in PAIRS), ("overwrite", "block", 7), ("block", "times", 7)],
-)
+# A process of many threads is stepped through: one pair for each of the agent's ways, and the
+# rest of them where there is time.
+STEPS = [
+    *(("block", "times", 1), ("times", "block", 1), ("count", "text", 1)),
+    *(("overwrite", "overwrite", 1), ("block", "times", 7)),
+]
+LEFT = {*((*pair, 1) for pair in PAIRS), ("overwrite", "block", 7)} - {*STEPS}
+SOAKED = [pytest.param(*steps, marks=pytest.mark.soak) for steps in sorted(LEFT)]
+
+
+@pytest.mark.parametrize(("first", "second", "stride"), [*STEPS, *SOAKED])
 def test_handlers_that_strike_at_each_instruction(
     first: str, second: str, stride: int, tmp_path: Path
 ) -> None:
