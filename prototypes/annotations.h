@@ -33,7 +33,8 @@
 		 // or where all of these hold: `success`, the call did not fail by
 		 // FAILS; `result` or a parameter compared with 0 or NULL by >, >=,
 		 // != or ==; `result != NAN`. What a call leaves alone is the
-		 // program's own, and often looks like an answer
+		 // program's own, and often looks like an answer.
+		 // With IN: as it was at the call, too
 #define BYTES(length) // so many bytes: a parameter, two of them multiplied,
 		      // `result`, `result * parameter`, `min(result, parameter)`, or
 		      // `*parameter`: the int it leads to, at most what that was at

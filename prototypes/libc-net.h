@@ -10,13 +10,13 @@ int connect(int fd, const struct sockaddr *address IN BYTES(size), socklen_t siz
 	FAILS(< 0) ALSO(__connect);
 int listen(int fd, int backlog) FAILS(< 0);
 int accept(int fd, struct sockaddr *address OUT(success) BYTES(*size),
-	   socklen_t *size OUT(success, address != NULL)) FAILS(< 0);
+	   socklen_t *size IN OUT(success, address != NULL)) FAILS(< 0);
 int accept4(int fd, struct sockaddr *address OUT(success) BYTES(*size),
-	    socklen_t *size OUT(success, address != NULL), int flags FLAGS(accept)) FAILS(< 0);
+	    socklen_t *size IN OUT(success, address != NULL), int flags FLAGS(accept)) FAILS(< 0);
 int getsockname(int fd, struct sockaddr *address OUT(success) BYTES(*size),
-		socklen_t *size OUT(success, address != NULL)) FAILS(< 0);
+		socklen_t *size IN OUT(success, address != NULL)) FAILS(< 0);
 int getpeername(int fd, struct sockaddr *address OUT(success) BYTES(*size),
-		socklen_t *size OUT(success, address != NULL)) FAILS(< 0);
+		socklen_t *size IN OUT(success, address != NULL)) FAILS(< 0);
 int shutdown(int fd, int how ENUM(shutdown)) FAILS(< 0);
 ssize_t send(int fd, const void *buffer BYTES(size), size_t size, int flags FLAGS(message))
 	FAILS(< 0) ALSO(__send);
@@ -31,7 +31,7 @@ ssize_t recv(int fd, void *buffer OUT(success) BYTES(min(result, size)), size_t 
 ssize_t recvfrom(int fd, void *buffer OUT(success) BYTES(min(result, size)), size_t size,
 		 int flags FLAGS(message),
 		 struct sockaddr *address OUT(success) BYTES(*address_size),
-		 socklen_t *address_size OUT(success, address != NULL)) FAILS(< 0);
+		 socklen_t *address_size IN OUT(success, address != NULL)) FAILS(< 0);
 ssize_t recvmsg(int fd, struct msghdr *message, int flags FLAGS(message)) FAILS(< 0);
 int setsockopt(int fd, int level ENUM(socket_level), int option ENUM(socket_option, level),
 	       const void *value BYTES(size), socklen_t size) FAILS(< 0);

@@ -30,8 +30,8 @@ int ungetc(int c CHAR, FILE *stream) CHAR;
 int fputc(int c CHAR, FILE *stream) CHAR FAILS(< 0)
 	ALSO(putc, _IO_putc, fputc_unlocked, putc_unlocked);
 int putchar(int c CHAR) CHAR FAILS(< 0) ALSO(putchar_unlocked);
-ssize_t getline(char **line OUT(result >= 0), size_t *size OUT(result >= 0), FILE *stream);
-ssize_t getdelim(char **line OUT(result >= 0), size_t *size, int delimiter CHAR, FILE *stream)
+ssize_t getline(char **line IN OUT(result >= 0), size_t *size IN OUT(result >= 0), FILE *stream);
+ssize_t getdelim(char **line IN OUT(result >= 0), size_t *size IN OUT(result >= 0), int delimiter CHAR, FILE *stream)
 	ALSO(__getdelim);
 int __uflow(FILE *stream) CHAR;
 int __underflow(FILE *stream) CHAR;

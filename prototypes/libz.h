@@ -58,14 +58,14 @@ int inflateBackInit_(z_streamp stream, int window_bits, unsigned char *window, c
 int inflateBackEnd(z_streamp stream) ENUM(zlib) FAILS(< 0) ERRNO(none);
 
 // Whole buffers.
-int compress(Bytef *to, uLong *to_size OUT(success), const Bytef *from, uLong size)
+int compress(Bytef *to, uLong *to_size IN OUT(success), const Bytef *from, uLong size)
 	ENUM(zlib) FAILS(< 0) ERRNO(none);
-int compress2(Bytef *to, uLong *to_size OUT(success), const Bytef *from, uLong size,
+int compress2(Bytef *to, uLong *to_size IN OUT(success), const Bytef *from, uLong size,
 	      int level ENUM(zlib_level)) ENUM(zlib) FAILS(< 0) ERRNO(none);
 uLong compressBound(uLong size);
-int uncompress(Bytef *to, uLong *to_size OUT(success), const Bytef *from, uLong size)
+int uncompress(Bytef *to, uLong *to_size IN OUT(success), const Bytef *from, uLong size)
 	ENUM(zlib) FAILS(< 0) ERRNO(none);
-int uncompress2(Bytef *to, uLong *to_size OUT(success), const Bytef *from, uLong *size OUT(success))
+int uncompress2(Bytef *to, uLong *to_size IN OUT(success), const Bytef *from, uLong *size IN OUT(success))
 	ENUM(zlib) FAILS(< 0) ERRNO(none);
 
 // Files. What gzread and its relatives fail of says gzerror, not errno.

@@ -33,9 +33,11 @@ NONE = type(None)
 TEXT, NUMBER = _is(str), _is(int)
 TEXT_OR_NULL, NUMBER_OR_NULL = _is(str, NONE), _is(int, NONE)
 VALUE = {"type": TEXT, "text": TEXT, "value": _is(int, float, str, NONE)}
+ARGUMENT = {"name": TEXT_OR_NULL, **VALUE}
 STRING = {
     "cut": lambda value: value is True,
     "bytes": lambda value: bytes.fromhex(value).hex() == value,
+    "guess": lambda value: value is True,
 }
 FUNCTION = {"caller": TEXT, "callee": TEXT, "symbol": TEXT, "version": TEXT}
 
@@ -43,6 +45,13 @@ FUNCTION = {"caller": TEXT, "callee": TEXT, "symbol": TEXT, "version": TEXT}
 def _value(value: dict[str, Any]) -> bool:
     more = {name: check for name, check in STRING.items() if name in value}
     return not wrong_members(value, {**VALUE, **more})
+
+
+def _argument(value: dict[str, Any]) -> bool:
+    more = {name: check for name, check in STRING.items() if name in value}
+    if "out" in value:
+        more["out"] = _argument
+    return not wrong_members(value, {**ARGUMENT, **more})
 
 
 LINES: dict[str, dict[str, Check]] = {
@@ -53,7 +62,7 @@ LINES: dict[str, dict[str, Check]] = {
         "tid": NUMBER,
         **FUNCTION,
         "depth": NUMBER,
-        "args": _list_of(_value),
+        "args": _list_of(_argument),
         "result": lambda value: value is None or _value(value),
         "errno": TEXT_OR_NULL,
         "duration_ns": NUMBER_OR_NULL,

@@ -8,6 +8,7 @@ each call has written (tests/targets/written.h). A new declaration needs a line 
 from __future__ import annotations
 
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,7 +54,7 @@ CALLS = {
     "forkpty": ["(O0, NULL, NULL, NULL)"],
     "fread": ["(O0, 1, 9, empty)", "(O0, 0, 9, empty)"],
     "getaddrinfo": ["(NULL, NULL, NULL, O0)"],
-    "getdelim": ["(O0, NULL, 10, empty)"],
+    "getdelim": ["(O0, NULL, 10, empty)", "(NULL, O1, 10, empty)"],
     "getdomainname": ["(O0, 0)", "(O0, 2)"],
     "gethostname": ["(O0, 0)"],
     "getifaddrs": ["(O0)"],
@@ -306,6 +307,16 @@ def outs() -> dict[str, list[int]]:
         if items:
             found[function.name] = items
     return found
+
+
+@cache
+def in_outs() -> dict[str, list[int]]:
+    """Return the numbers of those that are shown as they were at the call, too."""
+    return {
+        function.name: [n for n, one in enumerate(function.parameters) if "IN" in one.words]
+        for function in read_declarations(str(PROTOTYPES)).functions
+        if any("OUT" in one.words for one in function.parameters)
+    }
 
 
 def source() -> str:

@@ -136,7 +136,7 @@ def texts(
         result = "" if value is None else value.text
         code = prototypes.failure_errno(leave.slot, leave)
         errno = prototypes.errno_name(code) if code else ""
-    return ", ".join([argument.text for argument in arguments]), result, errno
+    return ", ".join([argument.shown for argument in arguments]), result, errno
 
 
 def names(entry: Entry) -> tuple[str, str]:

@@ -10,15 +10,31 @@ REST = "..."
 
 
 class Argument(Record):
-    """`type` as C writes it ("?" for a guessed word), `text` as a line of a trace shows it.
+    """`name` of the parameter, `type` as C writes it ("?" for a guessed word), `text` and `value`.
 
-    `value` is the number, the string (UTF-8, other bytes as \\xNN) or None where there is no
-    single one. Behind the last argument that is known, type and text are "..." where a
+    All of that is as it was passed. `out` is the same of what the call has written where the
+    argument leads, None where it has written nothing. `shown` is the text of both that a line of
+    a trace has.
+
+    `name` is "" where there is none. `value` is the number, the string (UTF-8, other bytes as
+    \\xNN) or None where there is no single one; `is_address`: that number is an address. `guess`:
+    nobody has declared it. Behind the last argument that is known, type and text are "..." where a
     variadic call has more. Of a string, `cut` says that `value` is its beginning alone; `data`
     are the bytes that `value` stands for, None where it is no string of bytes.
     """
 
-    __slots__ = ("cut", "data", "text", "type", "value")
+    __slots__ = (
+        "cut",
+        "data",
+        "guess",
+        "is_address",
+        "name",
+        "out",
+        "shown",
+        "text",
+        "type",
+        "value",
+    )
 
     def __init__(
         self,
@@ -28,9 +44,26 @@ class Argument(Record):
         *,
         cut: bool = False,
         data: bytes | None = None,
+        is_address: bool = False,
+        guess: bool = False,
     ) -> None:
+        self.name = ""
         self.type = of
         self.text = text
         self.value = value
         self.cut = cut
         self.data = data
+        self.is_address = is_address
+        self.guess = guess
+        self.out: Argument | None = None
+        self.shown = text
+
+    @property
+    def told(self) -> Argument:
+        """What a line tells of it last: `out` where there is one."""
+        return self.out or self
+
+    def marked(self, mark: str) -> None:
+        """Put `mark` behind its text."""
+        self.text += mark
+        self.shown += mark

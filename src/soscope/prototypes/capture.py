@@ -81,7 +81,7 @@ def _entry(description: Description) -> tuple[list[Op], list[Op]]:
             follows.append(
                 _op(layout.OP_FORMAT, argument.index, item=number, limit=_FORMAT_LIMIT, flags=flags)
             )
-        elif argument.leads and argument.writes is None:
+        elif argument.leads and (argument.writes is None or argument.is_in_out):
             follows.append(_follow(description, argument, number))
     for argument in arguments:
         if argument.place == row.PLACE_INT:

@@ -47,7 +47,8 @@ class DescribedArgument:
     """An argument, or a result, with what decides how it is captured.
 
     `length` holds the tokens of BYTES, `most` those of LIMIT; `size` is that of one thing the
-    pointer leads to; `writes` says when the call has written there, None: never.
+    pointer leads to; `writes` says when the call has written there, None: never. `is_in_out`: what
+    lies there before is shown, too.
     """
 
     __slots__ = (
@@ -55,6 +56,7 @@ class DescribedArgument:
         "follow",
         "format",
         "index",
+        "is_in_out",
         "leads",
         "length",
         "most",
@@ -79,6 +81,7 @@ class DescribedArgument:
         self.count = 0
         self.size = 0
         self.writes: row.Writes = None
+        self.is_in_out = False
         self.follow = False
         self.unless_0: list[str] = []
         self.format = ""
@@ -96,6 +99,8 @@ class DescribedArgument:
             self.target,
             self.count,
             self.writes,
+            self.is_in_out,
+            self.name,
         )
 
 
@@ -121,6 +126,9 @@ class Description:
         for argument, parameter in zip(self.arguments, function.parameters, strict=True):
             if "OUT" in parameter.words:
                 argument.writes = self._writes(parameter.name, parameter.words["OUT"])
+                argument.is_in_out = "IN" in parameter.words
+                if argument.is_in_out and "result" in argument.length:
+                    raise self._fail(f"IN of '{parameter.name}', whose length is the result")
         self.optionals = self._optionals()
         self.tail, self.words = self._tail()
         self.error_rule = self._error_rule()

@@ -43,18 +43,18 @@ def unknown_words(captured: Captured) -> list[Argument]:
 
 
 def _guessed(words: tuple[int, ...]) -> list[Argument]:
-    arguments = [Argument(UNKNOWN_TYPE, *show.word(word)) for word in words]
+    arguments = [Argument(UNKNOWN_TYPE, *show.word(word), guess=True) for word in words]
     if arguments:
-        arguments[-1].text += f" {UNKNOWN_TYPE}"
+        arguments[-1].marked(f" {UNKNOWN_TYPE}")
     return arguments
 
 
 def unknown_result(result: int | None) -> Argument:
     """Show the result of an unknown function: a register, which may be no result at all."""
     if result is None:
-        return Argument(UNKNOWN_TYPE, _MISSING, None)
+        return Argument(UNKNOWN_TYPE, _MISSING, None, guess=True)
     text, value = show.word(result)
-    return Argument(UNKNOWN_TYPE, f"{text} {UNKNOWN_TYPE}", value)
+    return Argument(UNKNOWN_TYPE, f"{text} {UNKNOWN_TYPE}", value, guess=True)
 
 
 def unknown_showers() -> tuple[list[Shower], Shower, str]:
@@ -89,13 +89,14 @@ class Printer:
         """Show the arguments; with `after`, those that the call filled in as well."""
         shown = []
         for number, place in enumerate(self._arguments):
-            followed: Captured | None = captured
-            result = None
-            if place.writes is not None:
-                followed = None
-                if after is not None and self._has_written(place.writes, captured, after):
-                    followed, result = after.captured, after.result
-            shown.append(place.argument(number, captured, followed, limit, result))
+            if place.writes is None:
+                shown.append(place.argument(number, captured, captured, limit, None))
+                continue
+            followed = captured if place.is_in_out else None
+            passed = place.argument(number, captured, followed, limit, None)
+            if after is not None and self._has_written(place.writes, captured, after):
+                place.fill(passed, number, after, limit)
+            shown.append(passed)
         for number, operator, values, places in self._optionals:
             if _holds(number, operator, values, shown):
                 for place in places:
@@ -177,7 +178,7 @@ class Printer:
 def _holds(number: int, operator: str, values: tuple[int, ...], shown: list[Argument]) -> bool:
     if number < 0:
         return True
-    value = shown[number].value
+    value = shown[number].told.value
     if not isinstance(value, int):
         return False
     if operator == "&":
@@ -198,10 +199,12 @@ class _Place:
     """One argument or the result: where it is and how it is shown."""
 
     def __init__(self, of: row.ArgumentRow, names: NamedTypes) -> None:
-        self.type, self.place, self.index, how, self.leads, self.target, _, self.writes = of
+        self.type, self.place, self.index, how, self.leads, self.target = of[:6]
+        self.writes, self.is_in_out, self.name = of[7:]
         self.how, self.size, self.signed, self._detail = self._of = how
         self._decider: _Place | None = None
         self._is_bytes = self.leads == row.LEADS_TO_BYTES
+        self._is_address = self.how == row.SHOW_POINTER or self.type.endswith("*")
         self._names = names
         self._is_wide = self.size > _WORD_SIZE
         self._show: Shower | None = None
@@ -248,28 +251,49 @@ class _Place:
         result: int | None,
     ) -> Argument:
         """Show it. `followed` has what it leads to, if that can be shown."""
+        shown = None
         if self.place in (row.PLACE_RESULT, row.PLACE_MEMORY):
-            return Argument(self.type, *self._result(captured))
-        if self.leads and followed is not None:
-            data = followed.data.get(item)
-            if data is not None:
-                _, flags, content = data
-                if flags & DATA_NULL:
-                    return Argument(self.type, "nil", 0)
-                # No bytes of a call that did return some: how many was not known.
-                lost = not content and bool(result) and self._is_bytes
-                if not flags & DATA_UNREADABLE and not lost:
-                    cut = bool(flags & DATA_TRUNCATED)
-                    if self.leads in (row.LEADS_TO_STRING, row.LEADS_TO_BYTES):
-                        return _string(self.type, content, limit, cut=cut)
-                    if self.leads == row.LEADS_TO_WIDE:
-                        return _wide_string(self.type, content, limit)
-                    led = self._led(content, limit)
-                    if led is not None:
-                        return Argument(self.type, *led)
-            elif self._is_bytes and result == 0:
-                return _string(self.type, b"", limit)
-        return Argument(self.type, *self._own(captured))
+            shown = Argument(self.type, *self._result(captured))
+        elif self.leads and followed is not None:
+            shown = self._followed(item, followed, limit, result)
+        if shown is None:
+            shown = Argument(self.type, *self._own(captured), is_address=self._is_address)
+        shown.name = self.name
+        return shown
+
+    def fill(self, passed: Argument, item: int, after: Exit, limit: int) -> None:
+        """Add what a call has written to what was passed."""
+        out = self._followed(item, after.captured, limit, after.result)
+        if out is None or out.is_address:  # unknown, or nil
+            return
+        if not self.is_in_out:
+            passed.shown = out.text
+        elif out.text == passed.text:
+            return
+        else:
+            passed.shown = f"{passed.text} => {out.text}"
+        out.name = self.name
+        passed.out = out
+
+    def _followed(
+        self, item: int, followed: Captured, limit: int, result: int | None
+    ) -> Argument | None:
+        """Show what it leads to, None where that is not known."""
+        data = followed.data.get(item)
+        if data is None:
+            return _string(self.type, b"", limit) if self._is_bytes and result == 0 else None
+        _, flags, content = data
+        if flags & DATA_NULL:
+            return Argument(self.type, "nil", 0, is_address=True)
+        # No bytes of a call that did return some: how many was not known.
+        if flags & DATA_UNREADABLE or (not content and bool(result) and self._is_bytes):
+            return None
+        if self.leads in (row.LEADS_TO_STRING, row.LEADS_TO_BYTES):
+            return _string(self.type, content, limit, cut=bool(flags & DATA_TRUNCATED))
+        if self.leads == row.LEADS_TO_WIDE:
+            return _wide_string(self.type, content, limit)
+        led = self._led(content, limit)
+        return None if led is None else Argument(self.type, *led)
 
     def _own(self, captured: Captured) -> Shown:
         if self.place == row.PLACE_FLOAT and self.how != row.SHOW_FLOAT:
@@ -369,7 +393,8 @@ class _Variadic:
     def _one(self, of: str, how: row.Show, string: str) -> Argument | None:
         led = self._string(of, string) if string else None
         shown = self._scalar(how)
-        return led or (None if shown is None else Argument(of, *shown))
+        is_address = how[0] == row.SHOW_POINTER or bool(string)
+        return led or (None if shown is None else Argument(of, *shown, is_address=is_address))
 
     def _scalar(self, how: row.Show) -> Shown | None:
         if how[0] == row.SHOW_LONG_DOUBLE:

@@ -54,8 +54,9 @@ Show = tuple[str, int, bool, str]
 # was at the entry, compared with 0. None: it writes nothing.
 Writes = tuple[tuple[int, str], ...] | None
 # One argument or a result: (C type, place, index there, Show, leads, Show of what it leads
-# to, number of those, when it is printed as it is at the return).
-ArgumentRow = tuple[str, int, int, Show, str, Show | None, int, Writes]
+# to, number of those, when it is printed as it is at the return, whether it is as it is at the
+# call, too, name).
+ArgumentRow = tuple[str, int, int, Show, str, Show | None, int, Writes, bool, str]
 # (number of the argument they depend on or -1, "&" or "==", values, the arguments).
 OptionalRow = tuple[int, str, tuple[int, ...], tuple[ArgumentRow, ...]]
 # Structures by name: (field, offset, how it is shown); fields of arrays have no names.

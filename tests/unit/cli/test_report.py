@@ -105,7 +105,7 @@ def test_json_has_every_call(path: Path, capfd: pytest.CaptureFixture[str]) -> N
     out, err = capfd.readouterr()
     objects = [json.loads(line) for line in out.splitlines()]
     assert [one["type"] for one in objects] == ["process", "call", "call", "call", "exit"]
-    assert objects[1]["result"]["value"] == 0x5000
+    assert objects[1]["result"]["value"] == "0x5000"
     assert err == ""
 
 

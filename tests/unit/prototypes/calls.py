@@ -110,4 +110,4 @@ def slot(name: str, prototype: int | None = None) -> TracedSlot:
 
 def texts(of: Printer, captured: Captured, limit: int = 32, after: Exit | None = None) -> list[str]:
     """Return the arguments as a line shows them."""
-    return [argument.text for argument in of.arguments(captured, limit, after)]
+    return [argument.shown for argument in of.arguments(captured, limit, after)]

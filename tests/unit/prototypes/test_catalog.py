@@ -30,7 +30,7 @@ def content() -> bytes:
 
 def texts(found: catalog.Prototypes) -> list[str]:
     captured = at_entry(1, 0, strings={0: b"/etc/hostname"})
-    return [one.text for one in found.format_call(slot("open"), captured, 32)]
+    return [one.shown for one in found.format_call(slot("open"), captured, 32)]
 
 
 WANTED = ['"/etc/hostname"', "O_RDONLY"]
@@ -254,7 +254,7 @@ def test_numbers_are_shown_as_c_has_them(
     found, called = load(), slot(symbol)
     after = at_exit(result)
     shown = found.format_call(called, at_entry(*words), 32, after)
-    assert [one.text for one in shown] == arguments
+    assert [one.shown for one in shown] == arguments
     value = found.format_result(called, after, None, 32)
     assert value is not None
     assert (value.text, value.type == "bool") == (text, False)

@@ -155,8 +155,26 @@ def test_numbers_that_pointers_lead_to() -> None:
     of = printer("int f(int fds[2] OUT(always), void **p OUT(always));")
     data = {0: struct.pack("<ii", 3, -4), 1: struct.pack("<Q", 0x5000)}
     shown = of.arguments(at_entry(1, 2), 32, at_exit(0, data=data))
-    assert [one.text for one in shown] == ["[3, -4]", "[0x5000]"]
-    assert [one.value for one in shown] == [None, 0x5000]
+    assert [one.shown for one in shown] == ["[3, -4]", "[0x5000]"]
+    assert [one.value for one in shown] == [1, 2]
+    assert [one.out and one.out.value for one in shown] == [None, 0x5000]
+
+
+def test_what_was_there_before_stands_in_front_of_what_was_written() -> None:
+    of = printer("int f(char *s OUT(success), int *n IN OUT(success)) FAILS(< 0);")
+    entry = at_entry(0x7000, 0x8000, data={1: (DATA_BYTES, 0, struct.pack("<i", 128))})
+    assert texts(of, entry) == ["0x7000", "[128]"]
+    other = at_exit(0, data={0: b"x", 1: struct.pack("<i", 16)})
+    assert texts(of, entry, after=other) == ['"x"', "[128] => [16]"]
+    same = at_exit(0, data={0: b"x", 1: struct.pack("<i", 128)})
+    assert texts(of, entry, after=same) == ['"x"', "[128]"]
+    failed = at_exit(-1, data={0: b"x", 1: struct.pack("<i", 16)})
+    assert texts(of, entry, after=failed) == ["0x7000", "[128]"]
+    text, number = of.arguments(entry, 32, other)
+    assert (text.name, text.text, text.value, text.is_address) == ("s", "0x7000", 0x7000, True)
+    assert text.out is not None
+    assert (text.out.name, text.out.text, text.out.value) == ("s", '"x"', "x")
+    assert (number.value, number.out and number.out.value) == (128, 16)
 
 
 def test_structures_name_their_fields() -> None:
@@ -339,7 +357,7 @@ def test_which_errno_belongs_to_a_failure() -> None:
 
 def test_an_unknown_function_shows_four_words_and_a_mark() -> None:
     shown = unknown_words(at_entry(0x1F_FFFF, 3, WORD, 4, 5, 6))
-    assert [one.text for one in shown] == ["0x1fffff", "3", "-1", "4 ?"]
+    assert [one.shown for one in shown] == ["0x1fffff", "3", "-1", "4 ?"]
     assert [one.value for one in shown] == [0x1F_FFFF, 3, -1, 4]
     assert {one.type for one in shown} == {"?"}
     assert unknown_words(Captured()) == []

@@ -55,7 +55,8 @@ class CallViews:
 
     def names_path(self, entry: Entry, paths: Iterable[str]) -> bool:
         """Say whether an argument is one of some paths, whole."""
-        for argument in self.prototypes.format_call(entry.slot, entry.captured, _ALL):
+        for passed in self.prototypes.format_call(entry.slot, entry.captured, _ALL):
+            argument = passed.told
             value = "" if argument.cut else argument.value
             if isinstance(value, str) and value and (value in paths or normpath(value) in paths):
                 return True
@@ -154,10 +155,13 @@ class CallView:
 
 
 def _value(argument: Argument | None) -> Value | None:
-    if argument is None or argument.value is None:
+    if argument is None:
+        return None
+    argument = argument.told
+    if argument.value is None:
         return None
     value = argument.value
-    if isinstance(value, int) and argument.type.endswith("*"):
+    if isinstance(value, int) and (argument.is_address or argument.type.endswith("*")):
         value = Address(value)
     return value, argument.text, argument.cut
 

@@ -134,7 +134,7 @@ class Descriptors:
         """Put what descriptors are of behind their numbers."""
         for place, path in self._at.get(entry, {}).items():
             if 0 <= place < len(arguments):
-                arguments[place].text += f"<{path}>"
+                arguments[place].marked(f"<{path}>")
 
     def mark_result(self, leave: Exit, text: str) -> str:
         """Return a result with what it is a descriptor of."""
@@ -344,7 +344,7 @@ def _is_descriptor(name: str, function: str, constants: str) -> bool:
 
 def _peer(address: Argument) -> str:
     """Return what a socket with a peer is called: `socket:127.0.0.1:80`."""
-    text = address.text
+    text = address.told.text
     if not text.startswith("{"):
         return "socket"
     where = text[1:-1].partition(", ")[2].strip('"')

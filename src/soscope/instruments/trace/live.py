@@ -51,7 +51,8 @@ class Call:
     >>> (call.caller.name, call.callee.name, call.args[0].value, call.result.value, call.ended)
     ('cat', 'libc.so.6', 3, 0, 'return')
 
-    `caller` and `callee` are images or None, `args` and `result` have type, text and value.
+    `caller` and `callee` are images or None. `args` and `result` have name, type, text and value;
+    `out` of an argument has the same of what the call has written where it leads.
     `time_ns` is CLOCK_REALTIME at the entry; `duration_ns` is None where the end was not
     seen, `ended` says how it ended ("return", "unwound", "exit", "killed", "lost", None).
     """
@@ -92,7 +93,7 @@ class Call:
 
     def __repr__(self) -> str:
         """Show the call as a line of text would."""
-        shown = ", ".join(argument.text for argument in self.args)
+        shown = ", ".join(argument.shown for argument in self.args)
         result = "" if self.result is None else f" = {self.result.text}"
         return f"<Call {self.symbol}({shown}){result}>"
 

@@ -56,9 +56,9 @@ class Adorned:
         if self._descriptors is not None:
             self._descriptors.mark(entry, arguments)
         if not self._is_coloured:
-            return [argument.text for argument in arguments]
+            return [argument.shown for argument in arguments]
         return [
-            f"{_STRING}{argument.text}{_END}" if _is_string(argument.text) else argument.text
+            f"{_STRING}{argument.shown}{_END}" if _is_string(argument.shown) else argument.shown
             for argument in arguments
         ]
 

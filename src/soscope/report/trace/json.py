@@ -136,7 +136,7 @@ class JsonLinesListener(Listener):
                 value = prototypes.format_result(leave.slot, leave, leave.entry, self._limit)
                 if value is not None and self._descriptors is not None:
                     value.text = self._descriptors.mark_result(leave, value.text)
-                result = "null" if value is None else _argument(value)
+                result = "null" if value is None else _argument(value, is_result=True)
                 code = prototypes.failure_errno(leave.slot, leave)
                 errno = quoted(prototypes.errno_name(code)) if code else "null"
                 rule = leave.slot.error_rule
@@ -152,7 +152,7 @@ def _string_or_null(text: str | None) -> str:
     return "null" if text is None else quoted(text)
 
 
-def _argument(argument: Argument) -> str:
+def _argument(argument: Argument, *, is_result: bool = False) -> str:
     """Return the object of an argument or a result."""
     value = argument.value
     if value is None:
@@ -161,13 +161,21 @@ def _argument(argument: Argument) -> str:
         shown = quoted(value)
     elif isinstance(value, float):
         shown = repr(value) if math.isfinite(value) else "null"
+    elif argument.is_address and value >= 0:
+        shown = f'"{value:#x}"'
     else:
         shown = str(int(value))
     more = ',"cut":true' if argument.cut else ""
     if argument.data is not None and not _is_utf8(argument.data):
         more += f',"bytes":"{argument.data.hex()}"'
+    if argument.guess:
+        more += ',"guess":true'
+    if argument.out is not None:
+        more += f',"out":{_argument(argument.out)}'
+    name = "" if is_result else f'"name":{_string_or_null(argument.name or None)},'
     return (
-        f'{{"type":{quoted(argument.type)},"text":{quoted(argument.text)},"value":{shown}{more}}}'
+        f'{{{name}"type":{quoted(argument.type)},"text":{quoted(argument.text)},'
+        f'"value":{shown}{more}}}'
     )
 
 

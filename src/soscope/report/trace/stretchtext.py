@@ -188,7 +188,7 @@ class _Form:
         shown = self._prototypes.format_call(
             self._slot, kept, self._limit, self._exit(kept, result)
         )
-        return f"{self._head}{', '.join([argument.text for argument in shown])}) "
+        return f"{self._head}{', '.join([argument.shown for argument in shown])}) "
 
     def _result(self, result: int) -> str:
         if self._show_result is not None:

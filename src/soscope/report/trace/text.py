@@ -120,7 +120,7 @@ class TextListener(Listener):
                 self._open = None
                 slot = entry.slot
                 texts = [
-                    argument.text for argument in format_call(slot, entry.captured, limit, event)
+                    argument.shown for argument in format_call(slot, entry.captured, limit, event)
                 ]
                 line = f"{heads.get(slot) or self._head(slot)}{', '.join(texts)}) "
                 if self._several or not plain or entry.tid != self._tid:
@@ -210,7 +210,7 @@ class TextListener(Listener):
         arguments = self._prototypes.format_call(entry.slot, entry.captured, self._limit, leave)
         if self._adorned is not None:
             return self._adorned.texts(entry, arguments)
-        return [argument.text for argument in arguments]
+        return [argument.shown for argument in arguments]
 
     def _start_of(self, entry: Entry) -> str:
         """Return the line of a call up to its arguments."""

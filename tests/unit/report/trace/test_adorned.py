@@ -115,4 +115,4 @@ def test_arrays_show_as_many_elements(most: int | None, text: str) -> None:
     entry = called("pipe", 0x5000)
     leave = returned(entry, 0, captured=pair)
     (argument,) = prototypes.format_call(entry.slot, entry.captured, 32, leave)
-    assert argument.text == text
+    assert argument.shown == text

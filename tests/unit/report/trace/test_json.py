@@ -12,7 +12,7 @@ import pytest
 
 from soscope.instruments.trace.outcome import TraceOutcome
 from soscope.model.call import Dropped, Entry, Event, Exit, ProcessExit, ProcessStart, Signal
-from soscope.model.capture import DATA_STRING, DATA_TRUNCATED, NOTHING, Captured
+from soscope.model.capture import DATA_BYTES, DATA_STRING, DATA_TRUNCATED, NOTHING, Captured
 from soscope.model.image import IMAGE_MAIN, TracedImage
 from soscope.model.slot import ERROR_INT_NEGATIVE, ERROR_NONE, HOOKED, SLOT_JUMP_SLOT, TracedSlot
 from soscope.prototypes import load
@@ -109,7 +109,7 @@ def test_a_call_has_the_members_that_are_promised(page: Page) -> None:
             "symbol": "strlen",
             "version": "V1",
             "depth": 1,
-            "args": [{"type": "const char *", "text": '"abc"', "value": "abc"}],
+            "args": [{"name": "s", "type": "const char *", "text": '"abc"', "value": "abc"}],
             "result": {"type": "size_t", "text": "3", "value": 3},
             "errno": None,
             "duration_ns": 30,
@@ -140,8 +140,60 @@ def test_a_string_is_what_its_bytes_are(
 ) -> None:
     entry = called("strlen", 1000, text=text, flags=flags)
     (line,) = page.show(entry, returned(entry, 3))
-    assert line["args"] == [{"type": "const char *", **wanted}]
+    assert line["args"] == [{"name": "s", "type": "const char *", **wanted}]
     assert not schema.wrong_members(line, schema.LINES["call"])
+
+
+def test_an_argument_that_the_call_fills_in_has_both(page: Page) -> None:
+    captured = Captured((3, 0x7000, 4096))
+    entry = Entry(1, 7, 8, slot("read"), 0, 0, captured, False)
+    leave = returned(entry, 2)
+    leave.captured = Captured(data={1: (DATA_BYTES, 0, b"a\xff")})
+    (line,) = page.show(entry, leave)
+    out = {
+        "name": "buffer",
+        "type": "void *",
+        "text": r'"a\377"',
+        "value": r"a\xff",
+        "bytes": "61ff",
+    }
+    assert line["args"] == [
+        {"name": "fd", "type": "int", "text": "3", "value": 3},
+        {"name": "buffer", "type": "void *", "text": "0x7000", "value": "0x7000", "out": out},
+        {"name": "size", "type": "size_t", "text": "4096", "value": 4096},
+    ]
+    assert not schema.wrong_members(line, schema.LINES["call"])
+
+
+def test_a_call_of_an_unknown_function_is_a_guess(page: Page) -> None:
+    entry = Entry(1, 7, 8, slot("of_nobody"), 0, 0, Captured((1, 2)), False)
+    (line,) = page.show(entry, returned(entry, 0))
+    guess = {"type": "?", "guess": True}
+    assert line["args"] == [
+        {"name": None, "text": "1", "value": 1, **guess},
+        {"name": None, "text": "2 ?", "value": 2, **guess},
+    ]
+    assert line["result"] == {"text": "0 ?", "value": 0, **guess}
+
+
+def test_arguments_of_a_format_are_further_arguments(page: Page) -> None:
+    data = {0: (DATA_STRING, 0, b"%d %p %s"), 3: (DATA_STRING, 0, b"abc")}
+    captured = Captured((0x1000, 5, 0x2000, 0x3000), data=data)
+    entry = Entry(1, 7, 8, slot("printf"), 0, 0, captured, False)
+    (line,) = page.show(entry, returned(entry, 3))
+    assert [(one["name"], one["value"]) for one in line["args"]] == [
+        ("format", "%d %p %s"),
+        (None, 5),
+        (None, "0x2000"),
+        (None, "abc"),
+    ]
+
+
+def test_a_mangled_name_stands_beside_what_it_means(page: Page) -> None:
+    new = Entry(1, 7, 8, slot("_Znwm"), 0, 0, Captured((24,)), False)
+    (line,) = page.show(new, returned(new, 0x5000))
+    assert (line["symbol"], line["demangled"]) == ("_Znwm", "operator new(unsigned long)")
+    assert line["result"]["value"] == "0x5000"
 
 
 def test_a_failure_has_the_name_of_its_errno(page: Page) -> None:
