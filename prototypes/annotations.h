@@ -44,11 +44,14 @@
 	       // the result: a wild pointer would be the program's own crash, so that
 	       // no check is needed up to the end of its page
 #define FOLLOW_UNLESS_0(parameter) // the same, unless that parameter is 0
+#define AS(...) // (parameter, condition): it is that one, words and all, if the condition of
+		// OPTIONAL holds; the first of several
 
 // What follows the fixed parameters of a variadic function.
 #define FORMAT(language) // a format: `printf` or `scanf`
 #define OPTIONAL(...) // (parameter, condition): one more, if `name & A | B` or
-				       // `name == A | B`; the first that holds.
+				       // `name == A | B`, or both of two that && joins; the
+				       // first that holds, of constants or numbers.
 				       // Several parameters: all of them; `void`: none
 #define WORDS(n) // so many words of unknown type, marked `?`, where nothing OPTIONAL holds
 

@@ -43,9 +43,11 @@ int fcntl(int fd, int command ENUM(fcntl), ... WORDS(1)
 	  OPTIONAL(int lease ENUM(lease), command == F_SETLEASE)
 	  OPTIONAL(unsigned int events FLAGS(notify), command == F_NOTIFY)
 	  OPTIONAL(unsigned int seals FLAGS(seals), command == F_ADD_SEALS)
-	  OPTIONAL(void *lock, command == F_GETLK | F_SETLK | F_SETLKW | F_OFD_GETLK |
-		   F_OFD_SETLK | F_OFD_SETLKW)
-	  OPTIONAL(void *owner, command == F_SETOWN_EX | F_GETOWN_EX)
+	  OPTIONAL(struct flock *lock IN OUT(success), command == F_GETLK | F_OFD_GETLK)
+	  OPTIONAL(struct flock *lock IN, command == F_SETLK | F_SETLKW | F_OFD_SETLK |
+		   F_OFD_SETLKW)
+	  OPTIONAL(struct f_owner_ex *owner IN, command == F_SETOWN_EX)
+	  OPTIONAL(struct f_owner_ex *owner OUT(success), command == F_GETOWN_EX)
 	  OPTIONAL(void *hint, command == F_GET_RW_HINT | F_SET_RW_HINT | F_GET_FILE_RW_HINT |
 		   F_SET_FILE_RW_HINT))
 	FAILS(== -1) ALSO(fcntl64, __fcntl);
@@ -67,7 +69,17 @@ ssize_t copy_file_range(int from, off_t *from_offset, int to, off_t *to_offset, 
 			unsigned int flags) FAILS(< 0);
 ssize_t splice(int from, off_t *from_offset, int to, off_t *to_offset, size_t size,
 	       unsigned int flags HEX) FAILS(< 0);
-int ioctl(int fd, unsigned long request ENUM(ioctl), ... OPTIONAL(void *argument, 1)) FAILS(< 0);
+int ioctl(int fd, unsigned long request ENUM(ioctl), ...
+	  OPTIONAL(struct winsize *size OUT(success), request == TIOCGWINSZ)
+	  OPTIONAL(struct winsize *size IN, request == TIOCSWINSZ)
+	  OPTIONAL(int *count OUT(success), request == FIONREAD | TIOCOUTQ)
+	  OPTIONAL(int *value IN, request == FIONBIO | FIOASYNC)
+	  OPTIONAL(pid_t *group OUT(success), request == TIOCGPGRP | TIOCGSID)
+	  OPTIONAL(pid_t *group IN, request == TIOCSPGRP)
+	  OPTIONAL(unsigned long *size OUT(success), request == BLKGETSIZE64)
+	  OPTIONAL(int fd, request == FICLONE)
+	  OPTIONAL(void, request == FIOCLEX | FIONCLEX | TIOCNOTTY)
+	  OPTIONAL(void *argument, 1)) FAILS(< 0);
 
 // What a file is. The __x family is what programs for glibc before 2.33 call.
 int stat(const char *path, struct stat *status) FAILS(< 0);

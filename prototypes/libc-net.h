@@ -34,9 +34,30 @@ ssize_t recvfrom(int fd, void *buffer OUT(success) BYTES(min(result, size)), siz
 		 socklen_t *address_size IN OUT(success, address != NULL)) FAILS(< 0);
 ssize_t recvmsg(int fd, struct msghdr *message, int flags FLAGS(message)) FAILS(< 0);
 int setsockopt(int fd, int level ENUM(socket_level), int option ENUM(socket_option, level),
-	       const void *value BYTES(size), socklen_t size) FAILS(< 0);
+	       const void *value BYTES(size)
+	       AS(const struct linger *value IN, level == SOL_SOCKET && option == SO_LINGER)
+	       AS(const struct timeval *value IN,
+		  level == SOL_SOCKET && option == SO_RCVTIMEO | SO_SNDTIMEO)
+	       AS(const struct ip_mreq *value IN,
+		  level == IPPROTO_IP && option == IP_ADD_MEMBERSHIP | IP_DROP_MEMBERSHIP)
+	       AS(const struct in_addr *value IN,
+		  level == IPPROTO_IP && option == IP_MULTICAST_IF)
+	       AS(const int *value IN, size == 4),
+	       socklen_t size) FAILS(< 0);
 int getsockopt(int fd, int level ENUM(socket_level), int option ENUM(socket_option, level),
-	       void *value, socklen_t *size) FAILS(< 0);
+	       void *value OUT(success) BYTES(*size)
+	       AS(struct linger *value OUT(success), level == SOL_SOCKET && option == SO_LINGER)
+	       AS(struct timeval *value OUT(success),
+		  level == SOL_SOCKET && option == SO_RCVTIMEO | SO_SNDTIMEO)
+	       AS(struct ucred *value OUT(success), level == SOL_SOCKET && option == SO_PEERCRED)
+	       AS(int *value OUT(success), level == SOL_SOCKET && option == SO_DEBUG |
+		  SO_REUSEADDR | SO_TYPE | SO_ERROR | SO_DONTROUTE | SO_BROADCAST | SO_SNDBUF |
+		  SO_RCVBUF | SO_KEEPALIVE | SO_PRIORITY | SO_REUSEPORT | SO_RCVLOWAT |
+		  SO_SNDLOWAT | SO_ACCEPTCONN | SO_MARK | SO_PROTOCOL | SO_DOMAIN)
+	       AS(int *value OUT(success), level == IPPROTO_TCP && option == TCP_NODELAY |
+		  TCP_MAXSEG | TCP_CORK | TCP_KEEPIDLE | TCP_KEEPINTVL | TCP_KEEPCNT |
+		  TCP_QUICKACK | TCP_USER_TIMEOUT),
+	       socklen_t *size IN OUT(success)) FAILS(< 0);
 
 // Waiting.
 int poll(struct pollfd *fds, nfds_t count, int limit) FAILS(< 0) ALSO(__poll);

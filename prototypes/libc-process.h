@@ -61,7 +61,20 @@ int setpgid(pid_t pid, pid_t group) FAILS(< 0);
 pid_t getsid(pid_t pid) FAILS(< 0);
 pid_t setsid(void) FAILS(< 0);
 int daemon(int keep_directory, int keep_streams) FAILS(< 0);
-int prctl(int option ENUM(prctl), ... WORDS(4)) FAILS(< 0);
+int prctl(int option ENUM(prctl), ... WORDS(4)
+	  OPTIONAL(const char *name, option == PR_SET_NAME)
+	  OPTIONAL(char *name OUT(success) STRING, option == PR_GET_NAME)
+	  OPTIONAL(unsigned long signal ENUM(signal), option == PR_SET_PDEATHSIG)
+	  OPTIONAL(int *value OUT(success), option == PR_GET_PDEATHSIG | PR_GET_CHILD_SUBREAPER |
+		   PR_GET_TSC)
+	  OPTIONAL(unsigned long value, option == PR_SET_DUMPABLE | PR_SET_KEEPCAPS |
+		   PR_SET_TIMERSLACK | PR_SET_CHILD_SUBREAPER | PR_SET_NO_NEW_PRIVS |
+		   PR_SET_THP_DISABLE | PR_CAPBSET_READ | PR_CAPBSET_DROP | PR_SET_TSC)
+	  OPTIONAL(unsigned long bits HEX, option == PR_SET_SECUREBITS)
+	  OPTIONAL(long pid, option == PR_SET_PTRACER)
+	  OPTIONAL(void, option == PR_GET_DUMPABLE | PR_GET_KEEPCAPS | PR_GET_SECUREBITS |
+		   PR_GET_TIMERSLACK | PR_GET_SECCOMP | PR_GET_NO_NEW_PRIVS |
+		   PR_GET_THP_DISABLE)) FAILS(< 0);
 long ptrace(enum __ptrace_request request ENUM(ptrace), ... WORDS(3)) FAILS(< 0);
 long syscall(long number ENUM(syscall), ... WORDS(5)) FAILS(< 0);
 int personality(unsigned long persona HEX) FAILS(< 0);
@@ -168,3 +181,10 @@ void endgrent(void);
 struct spwd *getspnam(const char *name FOLLOW);
 char *getlogin(void);
 int getlogin_r(char *name OUT(success) LIMIT(size), size_t size) FAILS(!= 0) ERRNO(result);
+
+// Semaphores of System V. The last argument is a union, passed as its only word.
+int semctl(int semid, int semnum, int cmd ENUM(semctl), ... WORDS(1)
+	   OPTIONAL(int value, cmd == SETVAL)
+	   OPTIONAL(void *array, cmd == GETALL | SETALL | IPC_STAT | IPC_SET | IPC_INFO | SEM_INFO |
+		    SEM_STAT | SEM_STAT_ANY)
+	   OPTIONAL(void, cmd == IPC_RMID | GETPID | GETVAL | GETNCNT | GETZCNT)) FAILS(== -1);

@@ -14,7 +14,7 @@ void *valloc(size_t size) FAILS(== NULL);
 void *pvalloc(size_t size) FAILS(== NULL);
 size_t malloc_usable_size(void *p);
 int malloc_trim(size_t keep);
-int mallopt(int option, int value);
+int mallopt(int option ENUM(mallopt), int value);
 void *mmap(void *addr, size_t size, int protection FLAGS(mmap_protection),
 	   int flags FLAGS(mmap), int fd, off_t offset) FAILS(== -1) ALSO(mmap64);
 int munmap(void *addr, size_t size) FAILS(< 0);

@@ -642,7 +642,6 @@ int sched_rr_get_interval(__pid_t pid, struct timespec *t);
 int sched_setparam(__pid_t pid, const struct sched_param *param);
 unsigned short int *seed48(unsigned short int *seed16v);
 int seed48_r(unsigned short int *seed16v, struct drand48_data *buffer);
-int semctl(int semid, int semnum, int cmd, ...);
 int semget(key_t key, int nsems, int semflg);
 int semop(int semid, struct sembuf *sops, size_t nsops);
 int semtimedop(int semid, struct sembuf *sops, size_t nsops, const struct timespec *timeout);

@@ -70,7 +70,10 @@ void BIO_clear_flags(BIO *b, int flags);
 int BIO_closesocket(int sock);
 int BIO_connect(int sock, const BIO_ADDR *addr, int options);
 void BIO_copy_next_retry(BIO *b);
-long BIO_ctrl(BIO *bp, int cmd, long larg, void *parg);
+long BIO_ctrl(BIO *bp, int cmd ENUM(bio_ctrl), long larg, void *parg
+	AS(const char *parg, cmd == BIO_C_SET_FILENAME)
+	AS(const char *parg, cmd == BIO_C_SET_CONNECT && larg == 0 | 1)
+	AS(const char *parg, cmd == BIO_C_SET_ACCEPT && larg == 0 | 1));
 size_t BIO_ctrl_get_read_request(BIO *b);
 size_t BIO_ctrl_get_write_guarantee(BIO *b);
 size_t BIO_ctrl_pending(BIO *b);
@@ -363,7 +366,9 @@ unsigned char *EVP_CIPHER_CTX_buf_noconst(EVP_CIPHER_CTX *ctx);
 const EVP_CIPHER *EVP_CIPHER_CTX_cipher(const EVP_CIPHER_CTX *ctx);
 void EVP_CIPHER_CTX_clear_flags(EVP_CIPHER_CTX *ctx, int flags);
 int EVP_CIPHER_CTX_copy(EVP_CIPHER_CTX *out, const EVP_CIPHER_CTX *in);
-int EVP_CIPHER_CTX_ctrl(EVP_CIPHER_CTX *ctx, int type, int arg, void *ptr);
+int EVP_CIPHER_CTX_ctrl(EVP_CIPHER_CTX *ctx, int type ENUM(evp_ctrl), int arg, void *ptr
+	AS(void *ptr OUT(result > 0) BYTES(arg), type == EVP_CTRL_AEAD_GET_TAG)
+	AS(const void *ptr BYTES(arg), type == EVP_CTRL_AEAD_SET_TAG));
 void EVP_CIPHER_CTX_free(EVP_CIPHER_CTX *c);
 const EVP_CIPHER *EVP_CIPHER_CTX_get0_cipher(const EVP_CIPHER_CTX *ctx);
 EVP_CIPHER *EVP_CIPHER_CTX_get1_cipher(EVP_CIPHER_CTX *ctx);

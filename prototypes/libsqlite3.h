@@ -95,7 +95,22 @@ const char *sqlite3_compileoption_get(int N);
 int sqlite3_compileoption_used(const char *zOptName);
 int sqlite3_complete(const char *sql);
 int sqlite3_complete16(const void *sql);
-int sqlite3_config(int arg1, ...) ENUM(sqlite) FAILS(!= 0) ERRNO(none);
+int sqlite3_config(int option ENUM(sqlite_config), ...
+	OPTIONAL(void, option == SQLITE_CONFIG_SINGLETHREAD | SQLITE_CONFIG_MULTITHREAD |
+	SQLITE_CONFIG_SERIALIZED)
+	OPTIONAL(int value, option == SQLITE_CONFIG_MEMSTATUS | SQLITE_CONFIG_URI |
+	SQLITE_CONFIG_COVERING_INDEX_SCAN | SQLITE_CONFIG_STMTJRNL_SPILL |
+	SQLITE_CONFIG_SMALL_MALLOC | SQLITE_CONFIG_SORTERREF_SIZE | SQLITE_CONFIG_WIN32_HEAPSIZE)
+	OPTIONAL(unsigned int size, option == SQLITE_CONFIG_PMASZ)
+	OPTIONAL(int size, int count, option == SQLITE_CONFIG_LOOKASIDE)
+	OPTIONAL(long size, long most, option == SQLITE_CONFIG_MMAP_SIZE)
+	OPTIONAL(long size, option == SQLITE_CONFIG_MEMDB_MAXSIZE)
+	OPTIONAL(void *memory, int size, int least, option == SQLITE_CONFIG_PAGECACHE |
+	SQLITE_CONFIG_HEAP)
+	OPTIONAL(void (*log)(void *, int, const char *), void *argument, option ==
+	SQLITE_CONFIG_LOG)
+	OPTIONAL(int *size OUT(success), option == SQLITE_CONFIG_PCACHE_HDRSZ)
+	OPTIONAL(void *methods, 1)) ENUM(sqlite) FAILS(!= 0) ERRNO(none);
 sqlite3 *sqlite3_context_db_handle(sqlite3_context *arg1);
 int sqlite3_create_collation(sqlite3 *arg1, const char *zName, int eTextRep, void *pArg, int
 	(*xCompare)(void *, int, const void *, int, const void *)) ENUM(sqlite) FAILS(!= 0)
@@ -132,7 +147,10 @@ int sqlite3_create_window_function(sqlite3 *db, const char *zFunctionName, int n
 int sqlite3_data_count(sqlite3_stmt *pStmt);
 sqlite3_file *sqlite3_database_file_object(const char *arg1);
 int sqlite3_db_cacheflush(sqlite3 *arg1);
-int sqlite3_db_config(sqlite3 *arg1, int op, ...) ENUM(sqlite) FAILS(!= 0) ERRNO(none);
+int sqlite3_db_config(sqlite3 *arg1, int op ENUM(sqlite_dbconfig), ...
+	OPTIONAL(const char *name, op == SQLITE_DBCONFIG_MAINDBNAME)
+	OPTIONAL(void *memory, int size, int count, op == SQLITE_DBCONFIG_LOOKASIDE)
+	OPTIONAL(int wanted, int *is OUT(success), 1)) ENUM(sqlite) FAILS(!= 0) ERRNO(none);
 sqlite3_filename sqlite3_db_filename(sqlite3 *db, const char *zDbName);
 sqlite3 *sqlite3_db_handle(sqlite3_stmt *arg1);
 sqlite3_mutex *sqlite3_db_mutex(sqlite3 *arg1);

@@ -124,7 +124,9 @@ int SSL_CTX_check_private_key(const SSL_CTX *ctx);
 uint64_t SSL_CTX_clear_options(SSL_CTX *ctx, uint64_t op);
 int SSL_CTX_config(SSL_CTX *ctx, const char *name);
 int SSL_CTX_ct_is_enabled(const SSL_CTX *ctx);
-long SSL_CTX_ctrl(SSL_CTX *ctx, int cmd ENUM(ssl_ctrl), long larg, void *parg);
+long SSL_CTX_ctrl(SSL_CTX *ctx, int cmd ENUM(ssl_ctrl), long larg, void *parg
+	AS(const char *parg, cmd == SSL_CTRL_SET_TLSEXT_HOSTNAME | SSL_CTRL_SET_GROUPS_LIST |
+	SSL_CTRL_SET_SIGALGS_LIST | SSL_CTRL_SET_CLIENT_SIGALGS_LIST));
 unsigned long SSL_CTX_dane_clear_flags(SSL_CTX *ctx, unsigned long flags);
 int SSL_CTX_dane_enable(SSL_CTX *ctx);
 int SSL_CTX_dane_mtype_set(SSL_CTX *ctx, const EVP_MD *md, uint8_t mtype, uint8_t ord);
@@ -354,7 +356,9 @@ int SSL_config(SSL *s, const char *name);
 int SSL_connect(SSL *ssl) FAILS(< 0) ERRNO(none);
 int SSL_copy_session_id(SSL *to, const SSL *from);
 int SSL_ct_is_enabled(const SSL *s);
-long SSL_ctrl(SSL *ssl, int cmd ENUM(ssl_ctrl), long larg, void *parg);
+long SSL_ctrl(SSL *ssl, int cmd ENUM(ssl_ctrl), long larg, void *parg
+	AS(const char *parg, cmd == SSL_CTRL_SET_TLSEXT_HOSTNAME | SSL_CTRL_SET_GROUPS_LIST |
+	SSL_CTRL_SET_SIGALGS_LIST | SSL_CTRL_SET_CLIENT_SIGALGS_LIST));
 unsigned long SSL_dane_clear_flags(SSL *ssl, unsigned long flags);
 int SSL_dane_enable(SSL *s, const char *basedomain);
 unsigned long SSL_dane_set_flags(SSL *ssl, unsigned long flags);

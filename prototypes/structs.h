@@ -49,3 +49,26 @@ struct utimbuf {
 	time_t modtime;
 };
 
+struct flock {
+	short l_type ENUM(lease);
+	short l_whence ENUM(whence);
+	off_t l_start;
+	off_t l_len;
+	pid_t l_pid;
+};
+
+struct f_owner_ex {
+	int type;
+	pid_t pid;
+};
+
+struct ucred {
+	pid_t pid;
+	uid_t uid;
+	gid_t gid;
+};
+
+struct ip_mreq {
+	struct in_addr imr_multiaddr;
+	struct in_addr imr_interface;
+};

@@ -257,18 +257,24 @@ static void add_memory(struct sosc_capture *capture, const struct sosc_op *op)
 	sosc_capture_add(capture, item);
 }
 
-// An op of one piece: the table may be given back under who was interrupted here, when the
-// session has ended, and is zeros then.
-static struct sosc_op read_op(const struct sosc_op *at)
+/** Whether what depends on the ranges behind @at is to be kept; @op is what stands there. */
+static bool holds(const struct sosc_capture *capture, const struct sosc_op *op,
+		  const struct sosc_op *at)
 {
-	typedef uint64_t __attribute__((aligned(1))) word;
-	union {
-		uint64_t word;
-		struct sosc_op op;
-	} read = {.word = *(const volatile word *)at};
+	uint64_t word;
 
-	_Static_assert(sizeof(struct sosc_op) == sizeof(word), "one load");
-	return read.op;
+	if (!word_of(capture, op->arg, &word))
+		return false;
+	if (op->flags & SOSC_OP_INT_ARG)
+		word = (uint32_t)word;
+	for (uint32_t i = 1; i <= op->limit; i++) {
+		struct sosc_values range = sosc_program_word(at + i).range;
+
+		if (op->flags & SOSC_OP_ANY_BIT ? word & range.first :
+						  word >= range.first && word <= range.last)
+			return true;
+	}
+	return false;
 }
 
 void sosc_capture_measure(struct sosc_capture *capture, const struct sosc_op *at)
@@ -276,7 +282,7 @@ void sosc_capture_measure(struct sosc_capture *capture, const struct sosc_op *at
 	bool floats = false;
 
 	for (;; at++) {
-		const struct sosc_op now = read_op(at), *op = &now;
+		const struct sosc_op now = sosc_program_word(at).op, *op = &now;
 		struct sosc_item item = {.item = op->item};
 
 		switch (op->op) {
@@ -327,6 +333,9 @@ void sosc_capture_measure(struct sosc_capture *capture, const struct sosc_op *at
 			if (item.size > sizeof(capture->floats))
 				item.size = sizeof(capture->floats);
 			sosc_capture_add(capture, item);
+			break;
+		case SOSC_OP_WHEN:
+			at += op->limit + (holds(capture, op, at) ? 0 : op->item);
 			break;
 		case SOSC_OP_STRING:
 		case SOSC_OP_BYTES:

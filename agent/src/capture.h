@@ -50,6 +50,23 @@ struct sosc_capture {
 	struct sosc_item items[SOSC_ITEMS_MAX];
 };
 
+// A word of a capture program, of one piece: the table may be given back under who was
+// interrupted here, when the session has ended, and is zeros then.
+union sosc_program_word {
+	uint64_t word;
+	struct sosc_op op;
+	struct sosc_values range;
+};
+
+_Static_assert(sizeof(union sosc_program_word) == sizeof(uint64_t), "one load");
+
+static inline union sosc_program_word sosc_program_word(const struct sosc_op *at)
+{
+	typedef uint64_t __attribute__((aligned(1))) word;
+
+	return (union sosc_program_word){.word = *(const volatile word *)at};
+}
+
 #pragma GCC visibility push(hidden)
 void sosc_capture_measure(struct sosc_capture *capture, const struct sosc_op *at);
 uint32_t sosc_capture_total(struct sosc_capture *capture);

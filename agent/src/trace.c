@@ -38,16 +38,21 @@ static const struct sosc_op *program(const struct sosc_cell *cell, const uint32_
 
 // What an exit program asks for of the entry, in the order of its ops: registers, and with
 // SOSC_KEPT_INT added the ints that they lead to.
-static uint32_t wanted(const struct sosc_op *op, uint8_t kept[SOSC_KEPT_MAX])
+static uint32_t wanted(const struct sosc_op *at, uint8_t kept[SOSC_KEPT_MAX])
 {
 	uint32_t count = 0;
 
-	for (; op->op != SOSC_OP_END; op++) {
+	for (;; at++) {
+		const struct sosc_op now = sosc_program_word(at).op, *op = &now;
 		bool sized = op->length != SOSC_LENGTH_LIMIT && op->length != SOSC_LENGTH_RESULT;
 		uint8_t named[3] = {op->arg, sized ? op->length_arg : SOSC_ARG_RESULT,
 				    op->length == SOSC_LENGTH_AT ? SOSC_KEPT_INT + op->length_arg :
 								   SOSC_ARG_RESULT};
 
+		if (op->op == SOSC_OP_END)
+			break;
+		if (op->op == SOSC_OP_WHEN)
+			at += op->limit;
 		if (op->op == SOSC_OP_FLOAT)
 			continue;
 		for (int i = 0; i < 3; i++) {

@@ -317,6 +317,13 @@ enum sosc_op_code {
 	SOSC_OP_ERRNO = 8, // entry only: errno as it was, 4 bytes, item SOSC_ITEM_ERRNO
 	SOSC_OP_RESULT = 9, // exit only: .limit bytes of the registers that results are in:
 	// rax, rdx, low 8 bytes of xmm0, xmm1; st0, st1, each in 16
+	SOSC_OP_WHEN = 10, // the .item words behind it and behind its .limit ranges are skipped,
+	// unless integer register .arg is in a range: struct sosc_values
+};
+
+struct sosc_values { // in the place of an op
+	uint32_t first; // of SOSC_OP_ANY_BIT a mask
+	uint32_t last;
 };
 
 enum { SOSC_ARG_RESULT = 0xff }; // as sosc_op.arg at exit: the result
@@ -339,6 +346,8 @@ enum sosc_op_flag {
 	SOSC_OP_INT_LENGTH = 2, // register .length_arg is an int: 32 bits
 	SOSC_OP_INT_RESULT = 4, // the result is an int
 	SOSC_OP_UNLESS_0 = 8, // IS_READ where register .length_arg is not 0
+	SOSC_OP_INT_ARG = 16, // WHEN: register .arg is an int
+	SOSC_OP_ANY_BIT = 32, // WHEN: a range is a mask, of which a bit is to be set
 };
 
 struct sosc_op {

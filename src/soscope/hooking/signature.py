@@ -63,7 +63,7 @@ def signature_of(prototypes: Prototypes, name: str) -> CtypesSignature:
     known = prototypes.row(name)
     if known is None:
         raise HookError(f"{name}: no prototype: what it is called with is not known", hint=f"{_C}")
-    _, arguments, optionals, tail, result, _, _, declaration, _ = known
+    _, arguments, optionals, tail, result, *_, declaration, _ = known
     if optionals or tail:
         raise HookError(f"{name}: a variadic function cannot be a Python callable", hint=_C)
     chunks = _parameters(declaration)

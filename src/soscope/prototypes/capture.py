@@ -13,9 +13,14 @@ from itertools import chain
 from re import fullmatch
 
 from soscope.errors import FormatError
-from soscope.prototypes import row
+from soscope.prototypes import conditional, row
+from soscope.prototypes.conditional import Op
 from soscope.prototypes.describe import DescribedArgument, Description
 from soscope.wire import layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 RESULT = layout.ARG_RESULT
 _EXIT_WORDS = 6  # words of the entry that an exit program may use: SOSC_KEPT_MAX
@@ -26,9 +31,6 @@ _RESULTS = 32  # bytes: rax, rdx, xmm0, xmm1
 _RESULTS_X87 = 64  # the same, st0, st1
 _POINTER_SIZE = 8
 _INT_SIZE = 4
-
-# op, arg, length, length_arg, limit, flags, item: the fields of struct sosc_op.
-Op = tuple[int, int, int, int, int, int, int]
 
 
 class CapturePrograms:
@@ -72,7 +74,11 @@ def _op(
 
 def _entry(description: Description) -> tuple[list[Op], list[Op]]:
     """Return the ops at entry that keep registers and stack, and those that follow pointers."""
-    arguments = [*description.arguments, *chain.from_iterable(description.optionals)]
+    arguments = [
+        *description.arguments,
+        *chain.from_iterable(each for _, each in description.optionals),
+        *(each for _, _, each in description.others),
+    ]
     follows: list[Op] = []
     words = stack = floats = 0
     for number, argument in enumerate(description.arguments):
@@ -81,8 +87,9 @@ def _entry(description: Description) -> tuple[list[Op], list[Op]]:
             follows.append(
                 _op(layout.OP_FORMAT, argument.index, item=number, limit=_FORMAT_LIMIT, flags=flags)
             )
-        elif argument.leads and (argument.writes is None or argument.is_in_out):
+        elif _keeps_at_entry(argument):
             follows.append(_follow(description, argument, number))
+    follows = _with_alternatives(description, follows, _keeps_at_entry)
     for argument in arguments:
         if argument.place == row.PLACE_INT:
             sure = argument.follow and argument.leads == row.LEADS_TO_STRING
@@ -118,13 +125,19 @@ def _entry(description: Description) -> tuple[list[Op], list[Op]]:
 
 def _exit(description: Description) -> tuple[list[Op], int]:
     """Return the ops at exit and how many arguments they use."""
-    ops: list[Op] = []
+    ops = _with_alternatives(
+        description,
+        [
+            _follow(description, argument, number)
+            for number, argument in enumerate(description.arguments)
+            if _keeps_at_exit(argument)
+        ],
+        _keeps_at_exit,
+    )
     used: set[tuple[int, int]] = set()
-    for number, argument in enumerate(description.arguments):
-        if not argument.leads or argument.writes is None:
-            continue
-        op = _follow(description, argument, number)
-        used.add((op[1], layout.LENGTH_LIMIT))
+    for op in conditional.without_ranges(ops):
+        if op[1] != RESULT:
+            used.add((op[1], layout.LENGTH_LIMIT))
         if op[2] == layout.LENGTH_PRODUCT:
             raise _fail(description, "a product cannot be a length at the return")
         if op[2] not in (layout.LENGTH_LIMIT, layout.LENGTH_RESULT):
@@ -133,7 +146,6 @@ def _exit(description: Description) -> tuple[list[Op], int]:
             used.add((op[3], layout.LENGTH_AT))
         if len(used) > _EXIT_WORDS:
             raise _fail(description, f"more than {_EXIT_WORDS} words are wanted at the return")
-        ops.append(op)
     result = description.result
     if result is not None:
         if result.place == row.PLACE_FLOAT:
@@ -153,6 +165,40 @@ def _exit(description: Description) -> tuple[list[Op], int]:
         elif result.leads:
             raise _fail(description, "this result cannot be followed")
     return ops, len(used)
+
+
+def _keeps_at_entry(argument: DescribedArgument) -> bool:
+    return bool(argument.leads) and (argument.writes is None or argument.is_in_out)
+
+
+def _keeps_at_exit(argument: DescribedArgument) -> bool:
+    return bool(argument.leads) and argument.writes is not None
+
+
+def _with_alternatives(
+    description: Description, ops: list[Op], is_kept: Callable[[DescribedArgument], bool]
+) -> list[Op]:
+    """Return `ops` with those of arguments whose type another one decides."""
+    fixed = description.arguments
+    registers = [(each.index, each.type.size) for each in fixed]
+    by_item: dict[int, list[Op]] = {}
+    for op in ops:
+        by_item.setdefault(op[-1], []).append(op)
+
+    def kept(arguments: list[DescribedArgument], item: int) -> list[Op]:
+        numbered = enumerate(arguments, item)
+        return [_follow(description, each, number) for number, each in numbered if is_kept(each)]
+
+    for item in dict.fromkeys(number for number, _, _ in description.others):
+        choices = [
+            (conditions, kept([argument], item))
+            for number, conditions, argument in description.others
+            if number == item
+        ]
+        by_item[item] = conditional.first_of(choices, by_item.get(item, []), registers)
+    tails = [(conditions, kept(each, len(fixed))) for conditions, each in description.optionals]
+    by_item[len(fixed)] = conditional.first_of(tails, [], registers)
+    return [op for item in sorted(by_item) for op in by_item[item]]
 
 
 def _follow(description: Description, argument: DescribedArgument, number: int) -> Op:

@@ -93,33 +93,39 @@ def array(of: Type, count: int) -> Type:
 class Parameter:
     """A parameter: `words` maps an annotation to the tokens between its parentheses.
 
-    `count` is the number of elements of an array parameter, 0 where it is not one.
+    `count` is the number of elements of an array parameter, 0 where it is not one. `others` are
+    what it is in its place under a condition, the first that holds.
     """
 
-    __slots__ = ("count", "name", "type", "words")
+    __slots__ = ("count", "name", "others", "type", "words")
 
     def __init__(self, name: str, of: Type, words: dict[str, list[str]], count: int = 0) -> None:
         self.name = name
         self.type = of
         self.words = words
         self.count = count
+        self.others: list[Optional] = []
 
 
-class Optional:
-    """Parameters behind `...` that are there if `name` has (`&`) or is (`==`) one of `values`.
+class Condition:
+    """The parameter `name` has (`&`) or is (`==`) one of `values`: constants, or numbers."""
 
-    An empty `name` says that they are always there.
-    """
+    __slots__ = ("name", "operator", "values")
 
-    __slots__ = ("name", "operator", "parameters", "values")
-
-    def __init__(
-        self, parameters: list[Parameter], name: str, operator: str, values: list[str]
-    ) -> None:
-        self.parameters = parameters
+    def __init__(self, name: str, operator: str, values: list[str]) -> None:
         self.name = name
         self.operator = operator
         self.values = values
+
+
+class Optional:
+    """Parameters that are there if all `conditions` hold."""
+
+    __slots__ = ("conditions", "parameters")
+
+    def __init__(self, parameters: list[Parameter], conditions: list[Condition]) -> None:
+        self.parameters = parameters
+        self.conditions = conditions
 
 
 class Function:

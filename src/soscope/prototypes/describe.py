@@ -14,7 +14,9 @@ from soscope.prototypes.ctype import (
     POINTER,
     STRUCT,
     VOID,
+    Condition,
     Function,
+    Optional,
     Parameter,
     Struct,
     Type,
@@ -124,12 +126,15 @@ class Description:
         self.result = self._result()
         self.arguments = [self._argument(declared) for declared in function.parameters]
         for argument, parameter in zip(self.arguments, function.parameters, strict=True):
-            if "OUT" in parameter.words:
-                argument.writes = self._writes(parameter.name, parameter.words["OUT"])
-                argument.is_in_out = "IN" in parameter.words
-                if argument.is_in_out and "result" in argument.length:
-                    raise self._fail(f"IN of '{parameter.name}', whose length is the result")
+            self._fill_out(argument, parameter)
+        # (conditions, arguments) behind the fixed ones, and (number, conditions, argument) of those
+        # that are another one
         self.optionals = self._optionals()
+        self.others = [
+            self._other(number, other)
+            for number, parameter in enumerate(function.parameters)
+            for other in parameter.others
+        ]
         self.tail, self.words = self._tail()
         self.error_rule = self._error_rule()
         self.errno = self._errno()
@@ -137,8 +142,11 @@ class Description:
     def kept(self) -> row.FunctionRow:
         """Return the row that is kept."""
         optionals = tuple(
-            (*condition, tuple(argument.kept() for argument in arguments))
-            for condition, arguments in zip(self._conditions(), self.optionals, strict=True)
+            (conditions, tuple(argument.kept() for argument in arguments))
+            for conditions, arguments in self.optionals
+        )
+        others = tuple(
+            (number, conditions, argument.kept()) for number, conditions, argument in self.others
         )
         return (
             self.function.name,
@@ -148,6 +156,7 @@ class Description:
             self.result.kept() if self.result else None,
             self.error_rule,
             self.errno,
+            others,
             self.function.source,
             self.function.where,
         )
@@ -249,6 +258,29 @@ class Description:
         except FormatError as error:
             raise self._fail(error.message) from None
 
+    def _fill_out(self, argument: DescribedArgument, parameter: Parameter) -> None:
+        """Add when the call has written what an argument leads to."""
+        if "OUT" not in parameter.words:
+            return
+        argument.writes = self._writes(parameter.name, parameter.words["OUT"])
+        argument.is_in_out = "IN" in parameter.words
+        if argument.is_in_out and "result" in argument.length:
+            raise self._fail(f"IN of '{parameter.name}', whose length is the result")
+
+    def _other(self, number: int, other: Optional) -> tuple[int, row.Conditions, DescribedArgument]:
+        """Return what argument `number` is under a condition: in the same register."""
+        parameter, place = other.parameters[0], self.arguments[number]
+        behind, self._places = self._places, self._places.copy()
+        argument = self._argument(parameter)
+        self._places = behind
+        if place.place != row.PLACE_INT or parameter.type.kind not in (INT, POINTER):
+            raise self._fail(f"AS of '{place.name}', which is not in an integer register")
+        argument.place, argument.index = place.place, place.index
+        self._fill(argument, {**parameter.type.words, **parameter.words}, is_result=False)
+        argument.count = parameter.count or argument.count
+        self._fill_out(argument, parameter)
+        return number, self._conditions(other.conditions), argument
+
     # ---- the rest of a function
 
     def _writes(self, name: str, tokens: list[str]) -> row.Writes:
@@ -283,27 +315,37 @@ class Description:
             raise self._fail(f"OUT of '{name}': '{words[0]}' is not in an integer register")
         return number, operator
 
-    def _optionals(self) -> list[list[DescribedArgument]]:
+    def _optionals(self) -> list[tuple[row.Conditions, list[DescribedArgument]]]:
         # All alternatives begin in the same register.
         start, furthest = self._places, self._places.copy()
         alternatives = []
         for optional in self.function.optionals:
             self._places = start.copy()
-            alternatives.append([self._argument(parameter) for parameter in optional.parameters])
+            arguments = [self._argument(parameter) for parameter in optional.parameters]
+            for argument, parameter in zip(arguments, optional.parameters, strict=True):
+                self._fill_out(argument, parameter)
+            alternatives.append((self._conditions(optional.conditions), arguments))
             furthest.later(self._places)
         self._places = furthest
         return alternatives
 
-    def _conditions(self) -> list[tuple[int, str, tuple[int, ...]]]:
-        conditions = []
-        for optional in self.function.optionals:
-            number = self.number_of(optional.name) if optional.name else -1
-            for value in optional.values:
-                if value not in self._sets.values:
-                    raise self._fail(f"constant '{value}' is not in constants.txt")
-            values = tuple(self._sets.values[value] for value in optional.values)
-            conditions.append((number, optional.operator, values))
-        return conditions
+    def _conditions(self, conditions: list[Condition]) -> row.Conditions:
+        found = []
+        for condition in conditions:
+            number = self.number_of(condition.name)
+            if self.arguments[number].place != row.PLACE_INT:
+                raise self._fail(f"'{condition.name}' is not in an integer register")
+            values = tuple(map(self._constant, condition.values))
+            found.append((number, condition.operator, values))
+        return tuple(found)
+
+    def _constant(self, text: str) -> int:
+        if text in self._sets.values:
+            return self._sets.values[text]
+        try:
+            return int(text, 0)
+        except ValueError:
+            raise self._fail(f"constant '{text}' is not in constants.txt") from None
 
     def _tail(self) -> tuple[str, int]:
         function = self.function

@@ -13,6 +13,7 @@ from soscope.prototypes.ctype import (
     INT,
     POINTER,
     VOID,
+    Condition,
     Function,
     Optional,
     Parameter,
@@ -205,7 +206,14 @@ class _Reader(CTypeReader):
             of = pointer(of.target, pointer_text(of))
         else:
             self.check(declared)
-        return Parameter(declared.name, of, self.annotations(), declared.count)
+        parameter = Parameter(declared.name, of, self.annotations(), declared.count)
+        while self.accept("AS"):
+            other = self.optional()
+            if len(other.parameters) != 1 or not other.conditions:
+                raise self.fail("AS has one parameter and a condition")
+            parameter.others.append(other)
+            parameter.words.update(self.annotations())
+        return parameter
 
     def optional(self) -> Optional:
         self.expect("(")
@@ -213,19 +221,38 @@ class _Reader(CTypeReader):
         if self.tokens[self.at : self.at + 2] == ["void", ","]:
             self.at += 2
         # A type is followed by a name or a star, the name in a condition by an operator.
-        while (word := self.tokens[self.at + 1]) == "*" or word[:1].isalpha() or word[:1] == "_":
+        while self.is_parameter():
             parameters.append(self.parameter())
             self.expect(",")
         if self.accept("1"):
             self.expect(")")
-            return Optional(parameters, "", "", [])
+            return Optional(parameters, [])
+        conditions = [self.condition()]
+        while self.accept("&&"):
+            conditions.append(self.condition())
+        self.expect(")")
+        return Optional(parameters, conditions)
+
+    def is_parameter(self) -> bool:
+        word, behind = self.tokens[self.at + 1 : self.at + 3]
+        is_function = word == "(" and behind == "*"
+        return word == "*" or is_function or word[:1].isalpha() or word[:1] == "_"
+
+    def condition(self) -> Condition:
         name = self.name()
         operator = self.tokens[self.at]
         if operator not in ("&", "=="):
             raise self.fail(f"'&' or '==' expected before '{operator}'")
         self.at += 1
-        values = [self.name()]
+        values = [self.deciding()]
         while self.accept("|"):
-            values.append(self.name())
-        self.expect(")")
-        return Optional(parameters, name, operator, values)
+            values.append(self.deciding())
+        return Condition(name, operator, values)
+
+    def deciding(self) -> str:
+        """Take a constant or a number."""
+        sign = "-" if self.accept("-") else ""
+        if sign or self.tokens[self.at][:1].isdigit():
+            self.at += 1
+            return sign + self.tokens[self.at - 1]
+        return self.name()

@@ -66,29 +66,44 @@ class Printer:
     """Prints calls of one known function. `known_at_entry` arguments do not change later."""
 
     def __init__(self, of: row.FunctionRow, names: NamedTypes) -> None:
-        _, arguments, optionals, tail, result, error_rule, errno, *_ = of
+        _, arguments, optionals, tail, result, error_rule, errno, others, *_ = of
         self._names = names
         self._arguments = [_Place(argument, names) for argument in arguments]
         for place in self._arguments:
             place.is_decided_by(self._arguments)
         self._optionals = [
-            (number, operator, values, [_Place(argument, names) for argument in places])
-            for number, operator, values, places in optionals
+            (conditions, [_Place(argument, names) for argument in places])
+            for conditions, places in optionals
         ]
+        self._others: dict[int, list[tuple[row.Conditions, _Place]]] = {}
+        for number, conditions, argument in others:
+            place = _Place(argument, names)
+            place.is_decided_by(self._arguments)
+            self._others.setdefault(number, []).append((conditions, place))
         self._tail = tail
         self._result = None if result is None else _Place(result, names)
         self._error_rule = error_rule
         self._errno = errno
         self._integers = sum(argument.place == row.PLACE_INT for argument in self._arguments)
-        outs = [
-            number for number, argument in enumerate(self._arguments) if argument.writes is not None
-        ]
-        self.known_at_entry = outs[0] if outs else None
+        places = [*enumerate(self._arguments)]
+        places += [(number, each) for number, row in self._others.items() for _, each in row]
+        places += [(len(self._arguments), each) for _, row in self._optionals for each in row]
+        self.known_at_entry = min(
+            (number for number, place in places if place.writes is not None), default=None
+        )
 
     def arguments(self, captured: Captured, limit: int, after: Exit | None) -> list[Argument]:
         """Show the arguments; with `after`, those that the call filled in as well."""
+        places = self._arguments
+        has_tail = bool(self._tail)
+        if self._others:
+            places = [self._chosen(number, captured) for number in range(len(places))]
+        for conditions, tail in self._optionals:
+            if self._hold(conditions, captured):
+                places, has_tail = [*places, *tail], False
+                break
         shown = []
-        for number, place in enumerate(self._arguments):
+        for number, place in enumerate(places):
             if place.writes is None:
                 shown.append(place.argument(number, captured, captured, limit, None))
                 continue
@@ -97,14 +112,27 @@ class Printer:
             if after is not None and self._has_written(place.writes, captured, after):
                 place.fill(passed, number, after, limit)
             shown.append(passed)
-        for number, operator, values, places in self._optionals:
-            if _holds(number, operator, values, shown):
-                for place in places:
-                    shown.append(place.argument(len(shown), captured, captured, limit, None))
-                return shown
-        if self._tail:
-            shown += self._rest(captured, limit)
-        return shown
+        return shown + self._rest(captured, limit) if has_tail else shown
+
+    def _chosen(self, number: int, captured: Captured) -> _Place:
+        """Return what argument `number` of a call is."""
+        for conditions, place in self._others.get(number, ()):
+            if self._hold(conditions, captured):
+                return place
+        return self._arguments[number]
+
+    def _hold(self, conditions: row.Conditions, captured: Captured) -> bool:
+        """Say whether all of `conditions` hold of a call."""
+        for number, operator, values in conditions:
+            value = self._arguments[number].number(captured.words)
+            if value is None:
+                return False
+            if operator == "&":
+                if not any(value & flag for flag in values):
+                    return False
+            elif value not in values:
+                return False
+        return True
 
     def result(self, after: Exit, limit: int) -> Argument | None:
         """Show the result; None where the function has none."""
@@ -120,7 +148,7 @@ class Printer:
     def arguments_alone(self) -> list[Shower] | None:
         """Return what shows each argument by its integer register; None: it takes more."""
         shows = [place.alone(number) for number, place in enumerate(self._arguments)]
-        if self._optionals or self._tail or None in shows:
+        if self._optionals or self._others or self._tail or None in shows:
             return None
         return [show for show in shows if show is not None]
 
@@ -173,17 +201,6 @@ class Printer:
         if not complete or data[1] & DATA_TRUNCATED or len(shown_rest) < len(taken):
             shown_rest.append(_REST)
         return shown_rest
-
-
-def _holds(number: int, operator: str, values: tuple[int, ...], shown: list[Argument]) -> bool:
-    if number < 0:
-        return True
-    value = shown[number].told.value
-    if not isinstance(value, int):
-        return False
-    if operator == "&":
-        return any(value & flag for flag in values)
-    return value in values
 
 
 def _has_changed(after: Exit) -> bool:

@@ -57,12 +57,16 @@ Writes = tuple[tuple[int, str], ...] | None
 # to, number of those, when it is printed as it is at the return, whether it is as it is at the
 # call, too, name).
 ArgumentRow = tuple[str, int, int, Show, str, Show | None, int, Writes, bool, str]
-# (number of the argument they depend on or -1, "&" or "==", values, the arguments).
-OptionalRow = tuple[int, str, tuple[int, ...], tuple[ArgumentRow, ...]]
+# All of them hold: (number of the argument that decides, "&" or "==", values).
+Conditions = tuple[tuple[int, str, tuple[int, ...]], ...]
+# Arguments that are there under conditions.
+OptionalRow = tuple[Conditions, tuple[ArgumentRow, ...]]
+# An argument that is another one under conditions: (its number, conditions, that one).
+OtherRow = tuple[int, Conditions, ArgumentRow]
 # Structures by name: (field, offset, how it is shown); fields of arrays have no names.
 Structs = dict[str, tuple[tuple[str, int, Show], ...]]
-# (name, arguments, optionals, tail, result, error rule, where errno is, declaration, its file and
-# line).
+# (name, arguments, optionals, tail, result, error rule, where errno is, arguments that are others,
+# declaration, its file and line).
 FunctionRow = tuple[
     str,
     tuple[ArgumentRow, ...],
@@ -71,6 +75,7 @@ FunctionRow = tuple[
     ArgumentRow | None,
     int,
     str,
+    tuple[OtherRow, ...],
     str,
     str,
 ]
@@ -115,6 +120,15 @@ ERRNO_OWN = ""  # in errno
 ERRNO_CHANGED = "changed"  # in errno, if that is another one than at the entry
 ERRNO_RESULT = "result"
 ERRNO_NONE = "none"
+
+
+def argument_names(of: FunctionRow) -> tuple[list[str], list[list[str]]]:
+    """Return the names of the fixed arguments, and those of each OPTIONAL, in order.
+
+    "" stands for an argument without a name.
+    """
+    optionals = [[argument[-1] for argument in arguments] for _, arguments in of[2]]
+    return [argument[-1] for argument in of[1]], optionals
 
 
 def packed(registers: list[int]) -> int:

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from soscope.prototypes.capture import CapturePrograms, Op
+from soscope.prototypes.capture import CapturePrograms
+from soscope.prototypes.conditional import Op
 from soscope.wire import layout
 
 TYPE_CHECKING = False

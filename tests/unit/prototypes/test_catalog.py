@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from soscope.errors import FormatError
-from soscope.prototypes import build, catalog, compiled, load
+from soscope.prototypes import build, catalog, compiled, load, row
 from soscope.prototypes.constants import ConstantSets, flag_text, number_of
 from soscope.prototypes.errnos import ERRNOS
 from soscope.prototypes.special import Special
@@ -258,3 +258,12 @@ def test_numbers_are_shown_as_c_has_them(
     value = found.format_result(called, after, None, 32)
     assert value is not None
     assert (value.text, value.type == "bool") == (text, False)
+
+
+def test_every_declared_argument_has_a_name() -> None:
+    known = load()
+    for function in known.names():
+        of = known.row(function)
+        assert of is not None
+        fixed, tails = row.argument_names(of)
+        assert all((*fixed, *(name for tail in tails for name in tail))), of[-2]

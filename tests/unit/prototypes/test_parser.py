@@ -86,14 +86,29 @@ def test_a_variadic_function_and_its_optional_parameters() -> None:
     )
     assert found.variadic
     mode, always = found.optionals
-    assert (mode.name, mode.operator, mode.values) == ("how", "&", ["A", "B"])
+    (condition,) = mode.conditions
+    assert (condition.name, condition.operator, condition.values) == ("how", "&", ["A", "B"])
     assert [one.name for one in mode.parameters] == ["mode"]
     assert mode.parameters[0].words == {"OCTAL": []}
-    assert (always.name, always.values) == ("", [])
+    assert not always.conditions
     found = function(
         "int f(int how, ... OPTIONAL(size_t a, struct b *b, how == A) OPTIONAL(void, how == B));"
     )
     assert [[one.name for one in each.parameters] for each in found.optionals] == [["a", "b"], []]
+
+
+def test_a_parameter_that_is_another_one_by_the_values_of_others() -> None:
+    found = function(
+        "int f(void *p AS(const int *p IN, a == A | -1 && n & 4) OCTAL, int a, long n);"
+    )
+    (other,) = found.parameters[0].others
+    assert [one.name for one in other.parameters] == ["p"]
+    assert other.parameters[0].words == {"IN": []}
+    assert [(one.name, one.operator, one.values) for one in other.conditions] == [
+        ("a", "==", ["A", "-1"]),
+        ("n", "&", ["4"]),
+    ]
+    assert found.parameters[0].words == {"OCTAL": []}
 
 
 def test_typedefs_keep_their_annotations() -> None:

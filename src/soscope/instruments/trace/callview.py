@@ -8,7 +8,7 @@ from os.path import normpath
 from soscope.model.call import ENDED_RETURN, Entry, Exit, Stretch, WholeCall
 from soscope.model.capture import NOTHING
 from soscope.model.slot import TracedSlot, is_error
-from soscope.prototypes.names import argument_names
+from soscope.prototypes import row
 from soscope.recording.captures import captured
 from soscope.select.where import Address
 
@@ -84,8 +84,8 @@ class CallViews:
             return number - 1
         symbol = slot.symbol
         if symbol not in self._names:
-            declaration = self.prototypes.declaration(symbol)
-            fixed, tails = ([], []) if declaration is None else argument_names(declaration)
+            of = self.prototypes.row(symbol)
+            fixed, tails = ([], []) if of is None else row.argument_names(of)
             self._names[symbol] = {said: place for place, said in enumerate(fixed)}
             self._tails[symbol] = tails
         place = self._names[symbol].get(name)

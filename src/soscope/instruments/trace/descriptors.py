@@ -15,8 +15,7 @@ from struct import unpack_from
 from soscope.model.call import ENDED_RETURN, Entry, Event, Exit, ProcessExit, ProcessStart
 from soscope.model.capture import DATA_NULL, DATA_UNREADABLE
 from soscope.model.slot import is_error
-from soscope.prototypes import escape
-from soscope.prototypes.names import argument_names
+from soscope.prototypes import escape, row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -194,20 +193,20 @@ class Descriptors:
 
     def _learn(self, symbol: str, prototypes: Prototypes) -> tuple[list[int], list[int]]:
         """Remember where the descriptors and the streams of a function stand."""
-        row, declaration = prototypes.row(symbol), prototypes.declaration(symbol)
+        of = prototypes.row(symbol)
         places: list[int] = []
         streams: list[int] = []
-        if row is not None and declaration is not None:
-            names, _ = argument_names(declaration)
+        if of is not None:
+            names, _ = row.argument_names(of)
             places = [
                 place
-                for place, (name, argument) in enumerate(zip(names, row[1], strict=True))
-                if argument[0] == "int" and _is_descriptor(name, row[0], argument[3][3])
+                for place, (name, argument) in enumerate(zip(names, of[1], strict=True))
+                if argument[0] == "int" and _is_descriptor(name, of[0], argument[3][3])
             ]
             streams = [
-                place for place, argument in enumerate(row[1]) if argument[0] in _STREAM_TYPES
+                place for place, argument in enumerate(of[1]) if argument[0] in _STREAM_TYPES
             ]
-            self._declared[symbol] = row[0]
+            self._declared[symbol] = of[0]
         self._places[symbol] = places, streams
         return self._places[symbol]
 
