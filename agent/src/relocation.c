@@ -84,7 +84,7 @@ void sosc_hook_jump_slot(struct sosc_hooking *work, uint64_t i)
 		at.value = past;
 	if (at.lazy || past || !at.callee)
 		(void)sosc_lookup_all(image->ns, at.symbol, at.version, &at.callee);
-	if (!sosc_select_slot(at.symbol, at.callee, &at.choice)) {
+	if (!sosc_select_slot(at.symbol, at.version, at.callee, &at.choice)) {
 		leave(image);
 		if (past)
 			(void)sosc_change_word(image, at.addr, past);
@@ -125,7 +125,8 @@ static bool wanted_address(struct sosc_candidate *at, struct sosc_loaded *image,
 	       ELF64_ST_TYPE(symbol->st_info) != STT_OBJECT &&
 	       ELF64_ST_TYPE(symbol->st_info) != STT_TLS && describe_data(at, image, rela) &&
 	       at->callee && sosc_addr_executable(sosc_image_of(at->value), at->value) &&
-	       sosc_select_slot(at->symbol, at->callee, &at->choice) && wants_address(at);
+	       sosc_select_slot(at->symbol, at->version, at->callee, &at->choice) &&
+	       wants_address(at);
 }
 
 // A GLOB_DAT that leads to a function and is wanted, if only for a guard.
@@ -150,7 +151,7 @@ static bool wanted_glob_dat(struct sosc_candidate *at, struct sosc_loaded *image
 	may_be_left = sosc_patch_is_library(at->callee); // by a patch that was replaced
 	if (only_patches)
 		return may_be_left;
-	if (sosc_select_slot(at->symbol, at->callee, &at->choice))
+	if (sosc_select_slot(at->symbol, at->version, at->callee, &at->choice))
 		return true;
 	leave(image);
 	return may_be_left || sosc_guard_kind(at);
@@ -245,7 +246,7 @@ void sosc_hook_data_slot(struct sosc_hooking *work, uint64_t i)
 		patch_data_slot(&at);
 	if (work->only_patches)
 		return;
-	if (sosc_select_slot(at.symbol, at.callee, &at.choice))
+	if (sosc_select_slot(at.symbol, at.version, at.callee, &at.choice))
 		hook_glob_dat(&at);
 	else if (sosc_guard_kind(&at) && find_kind(&at))
 		sosc_slot_guard(&at);

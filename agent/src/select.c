@@ -119,7 +119,16 @@ static bool is_chosen(const struct sosc_plan *plan, const char *symbol,
 	return (!chains || any_marked) && (!from || from_matched) && (!to || to_matched);
 }
 
+// Whether a function of a family is that family's, and not another library's of the same name.
+// The version is what the caller was linked with: who stands in for a library keeps to it.
+static bool is_of_family(uint16_t pattern, const char *version, const struct sosc_loaded *callee)
+{
+	return !callee || (version && pattern_matches(pattern, version)) ||
+	       pattern_matches(pattern, callee->name);
+}
+
 static void look_up_function(const struct sosc_plan *plan, const char *symbol, uint32_t hash,
+			     const char *version, const struct sosc_loaded *callee,
 			     struct sosc_chosen *chosen)
 {
 	const uint8_t *base = (const uint8_t *)sosc_section(SOSC_SEC_FUNCTIONS) + plan->functions;
@@ -134,8 +143,16 @@ static void look_up_function(const struct sosc_plan *plan, const char *symbol, u
 			break;
 		if (cells[i].hash == hash &&
 		    sosc_same((const char *)base + cells[i].name, symbol)) {
-			chosen->function = &cells[i];
+			uint32_t family = (cells[i].flags & SOSC_FN_FAMILY) >> SOSC_FN_FAMILY_SHIFT;
+
 			chosen->flags = cells[i].flags;
+			if (!family || is_of_family(table->family[family], version, callee)) {
+				chosen->function = &cells[i];
+				return;
+			}
+			// Whether it may be hooked, or seen to return, is not left to a name's bearer.
+			chosen->flags &= SOSC_FN_ENTRY_ONLY | SOSC_FN_NEVER | SOSC_FN_TWICE;
+			chosen->flags |= chosen->function->flags | SOSC_FN_FOREIGN;
 			return;
 		}
 	}
@@ -148,10 +165,10 @@ static void look_up_function(const struct sosc_plan *plan, const char *symbol, u
 }
 
 /**
- * Whether calls of @symbol from the image given to sosc_select_image into @callee (NULL =
- * unknown) are wanted; then by which instruments, and how, in @choice.
+ * Whether calls of @symbol in @version (NULL = none) from the image given to sosc_select_image
+ * into @callee (NULL = unknown) are wanted; then by which instruments, and how, in @choice.
  */
-bool sosc_select_slot(const char *symbol, const struct sosc_loaded *callee,
+bool sosc_select_slot(const char *symbol, const char *version, const struct sosc_loaded *callee,
 		      struct sosc_choice *choice)
 {
 	uint32_t hash = 0;
@@ -165,7 +182,7 @@ bool sosc_select_slot(const char *symbol, const struct sosc_loaded *callee,
 		if (!choice->count)
 			hash = sosc_gnu_hash(symbol);
 		choice->of[choice->count].plan = i;
-		look_up_function(plan, symbol, hash, &choice->of[choice->count++]);
+		look_up_function(plan, symbol, hash, version, callee, &choice->of[choice->count++]);
 	}
 	return choice->count;
 }

@@ -26,7 +26,7 @@ bool sosc_automaton_matches(const struct sosc_automaton *automaton, const char *
 void sosc_select_image(const struct sosc_loaded *image, bool again);
 bool sosc_rule_holds(const struct sosc_rule *rule, const struct sosc_loaded *image,
 		     const char *symbol);
-bool sosc_select_slot(const char *symbol, const struct sosc_loaded *callee,
+bool sosc_select_slot(const char *symbol, const char *version, const struct sosc_loaded *callee,
 		      struct sosc_choice *choice);
 
 #pragma GCC visibility pop

@@ -264,7 +264,8 @@ struct sosc_function_table {
 	uint32_t globs; // offset of struct sosc_function_glob[glob_count]
 	uint32_t glob_count;
 	uint32_t default_function; // offset of the struct sosc_function for others
-	uint32_t reserved[3];
+	uint16_t family[4]; // pattern of each family: its images' names, and its symbols' versions
+	uint32_t reserved;
 };
 
 enum sosc_function_flag {
@@ -275,7 +276,13 @@ enum sosc_function_flag {
 	SOSC_FN_PROGRAM = 16, // run entry_program at entry
 	SOSC_FN_EXIT_PROGRAM = 32, // run exit_program at exit
 	SOSC_FN_BRIEF = 64, // waits for nobody, and nobody for it
+	SOSC_FN_OF_LIBC = 256, // what is known of it is true of that family's functions alone
+	SOSC_FN_OF_ZLIB = 512,
+	SOSC_FN_FAMILY = 768, // index of sosc_function_table.family, shifted
+	SOSC_FN_FOREIGN = 1024, // of a slot: another library's function of that name
 };
+
+enum { SOSC_FN_FAMILY_SHIFT = 8 };
 
 enum sosc_error_rule { // when is a result a failure
 	SOSC_ERROR_NONE = 0,

@@ -37,6 +37,7 @@ def explain(symbol: str, settings: TraceSettings, *, json: Form) -> int:
         DescribedFunctions(prototypes, settings).explain(symbol, paths)
     source = prototypes.source(symbol)
     declaration = prototypes.declaration(symbol)
+    family = prototypes.family(symbol) if source and source[0] == TABLE else ""
     if json:
         from soscope.report.jsontext import json_document
 
@@ -48,6 +49,7 @@ def explain(symbol: str, settings: TraceSettings, *, json: Form) -> int:
             "source": kind,
             "file": file or None,
             "where": where or None,
+            "family": family or None,
         }
         sys.stdout.write(json.shaped(json_document(said)))
     elif source is None:
@@ -56,6 +58,8 @@ def explain(symbol: str, settings: TraceSettings, *, json: Form) -> int:
             sys.stdout.write(f"    {_MORE}\n")
     else:
         sys.stdout.write(f"{declaration}\n    {_told(*source)}\n")
+        if family:
+            sys.stdout.write(f"    of {family} alone: another library's {symbol} is a guess\n")
     return 0 if source else _GUESS
 
 

@@ -75,7 +75,8 @@ class TracedSlot(Record):
     run-time address of the cell. `kind`, `refusal` and `error_rule` are constants of this
     module. `lazy`: it was unbound when it was hooked. `entry_only`: no exits for this
     function. `prototype` is an index into the prototypes, None = unknown function.
-    `partial`: its address is loaded, too, and calls through that are not seen.
+    `partial`: its address is loaded, too, and calls through that are not seen. `foreign`: it is not
+    the function that soscope's table declares, but another library's of the same name.
     """
 
     __slots__ = (
@@ -84,6 +85,7 @@ class TracedSlot(Record):
         "caller",
         "entry_only",
         "error_rule",
+        "foreign",
         "index",
         "kind",
         "lazy",
@@ -111,6 +113,7 @@ class TracedSlot(Record):
         prototype: int | None,
         error_rule: int,
         partial: bool = False,
+        foreign: bool = False,
     ) -> None:
         self.index = index
         self.process = process
@@ -125,6 +128,7 @@ class TracedSlot(Record):
         self.entry_only = entry_only
         self.prototype = prototype
         self.partial = partial
+        self.foreign = foreign
         self.error_rule = error_rule
 
     @property

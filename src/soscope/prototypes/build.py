@@ -16,6 +16,7 @@ from soscope.prototypes.capture import CapturePrograms
 from soscope.prototypes.constants import ConstantSets
 from soscope.prototypes.describe import Description
 from soscope.prototypes.errnos import ERRNOS
+from soscope.prototypes.families import Families
 from soscope.prototypes.parser import Declarations
 from soscope.prototypes.row import AutomatonParts, Details
 from soscope.prototypes.special import Special
@@ -49,7 +50,8 @@ def compile_directory(directory: str) -> bytes:
         if flag in special.globs
     }
     globs = list(automata)
-    known = _known(descriptions, special, automata)
+    families = Families(_text(directory, "families.txt"), "families.txt")
+    known = _known(descriptions, special, automata, families)
     structs = records.tables(declarations.structs, sets)
     details: Details = (
         [description.kept() for description in descriptions],
@@ -75,6 +77,7 @@ def compile_directory(directory: str) -> bytes:
         details,
         _groups(directory, known),
         preamble,
+        tuple((index, _parts(automaton)) for index, automaton in families.automata()),
     )
 
 
@@ -119,7 +122,10 @@ def _text(directory: str, name: str) -> str:
 
 
 def _known(
-    descriptions: list[Description], special: Special, automata: dict[int, Automaton]
+    descriptions: list[Description],
+    special: Special,
+    automata: dict[int, Automaton],
+    families: Families,
 ) -> list[table.Known]:
     known: dict[str, table.Known] = {}
     for number, description in enumerate(descriptions):
@@ -130,6 +136,7 @@ def _known(
             if name in known:
                 raise FormatError(f"{function.where}: '{name}' is declared twice", field=name)
             flags = special.names.get(name) or _glob_flag(name, automata)
+            flags |= families.flag(name, function.where)
             known[name] = table.Known(name, flags, number, description.error_rule, programs)
     for name, flags in special.names.items():
         if name not in known:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _FILE = "prototypes.bin"
 _SOURCES = (".h", ".txt", ".py")
+_FAMILY = 20  # offset of sosc_function_table.family
 _DEFAULT_LIMIT = 32  # bytes of a string, as ltrace and strace
 
 
@@ -218,6 +219,10 @@ class Prototypes:
             table[at : at + 2] = len(patterns).to_bytes(2, "little")
             at += layout.FUNCTION_GLOB.size
             patterns.append(Automaton(*parts))
+        for family, parts in self._compiled.families():
+            at = _FAMILY + 2 * family  # sosc_function_table.family
+            table[at : at + 2] = len(patterns).to_bytes(2, "little")
+            patterns.append(Automaton(*parts))
         return bytes(table)
 
     # ---- for filters
@@ -317,7 +322,8 @@ class Prototypes:
         from soscope.prototypes.treatment import treatment_of
 
         table = self._compiled.part(compiled.TABLE_NAMES)
-        return treatment_of(table, self._compiled.automata(), name.encode(errors="replace"))
+        flags = treatment_of(table, self._compiled.automata(), name.encode(errors="replace"))
+        return flags & ~layout.FN_FAMILY
 
     def errno_name(self, number: int) -> str:
         """Return "ENOENT" for 2; a number without a name is "errno 4095"."""
@@ -347,7 +353,17 @@ class Prototypes:
         from soscope.select.automaton import Automaton
 
         globs = [Automaton(*parts) for parts in self._compiled.automata()]
-        return flags_in(self._compiled.part(compiled.TABLE_NAMES), name.encode(), globs)
+        table = self._compiled.part(compiled.TABLE_NAMES)
+        return flags_in(table, name.encode(), globs) & ~layout.FN_FAMILY
+
+    def family(self, name: str) -> str:
+        """Return whose function soscope's table is about, "" for anybody's of that name."""
+        from soscope.prototypes.families import FAMILIES
+        from soscope.prototypes.table import flags_in
+
+        flags = flags_in(self._compiled.part(compiled.TABLE_NAMES), name.encode(), [])
+        index = (flags & layout.FN_FAMILY) >> layout.FN_FAMILY_SHIFT
+        return next((family for family, number in FAMILIES.items() if number == index), "")
 
     def names(self) -> list[str]:
         """Return the names of all functions that are declared."""
@@ -390,6 +406,8 @@ class Prototypes:
     def _printer(self, slot: TracedSlot) -> Printer | None:
         # By name: the index in a recording is that of the soscope that wrote it.
         name = slot.symbol
+        if slot.foreign and name not in self._added:
+            return None
         if name in self._printers:
             return self._printers[name]
         from soscope.prototypes.printer import Printer

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from soscope.prototypes.row import AutomatonParts, FunctionRow, PackedDetails
 
 # Changes whenever rows, tables or programs mean something else than before.
-MAGIC = b"soscope prototypes 10\n\0\0"
+MAGIC = b"soscope prototypes 11\n\0\0"
 
 # Parts of the file.
 TABLE_FULL = 0  # SEC_FUNCTIONS
@@ -27,7 +27,8 @@ AUTOMATA = 3  # of the table's globs, in order
 DETAILS = 4
 GROUPS = 5  # the automata of groups.txt, by name
 PREAMBLE = 6  # the declarations of types that all others may use, as C
-_PARTS = 7
+FAMILIES = 7  # the automata of families.txt, by their index
+_PARTS = 8
 HEADER = Struct(f"<{len(MAGIC)}s{2 * _PARTS}Q")
 
 
@@ -62,6 +63,11 @@ class Compiled:
     def preamble(self) -> str:
         """Return C's declarations of the types that all functions may use."""
         return self.part(PREAMBLE).decode()
+
+    def families(self) -> tuple[tuple[int, AutomatonParts], ...]:
+        """Return what the images and versions of each family are called, by its index."""
+        families: tuple[tuple[int, AutomatonParts], ...] = marshal.loads(self.part(FAMILIES))  # noqa: S302  our own file
+        return families
 
     def groups(self) -> dict[str, AutomatonParts]:
         """Return the automata of the sets of functions, by their names."""

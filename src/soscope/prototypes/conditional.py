@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from struct import pack
-
 from soscope.errors import FormatError
 from soscope.wire import layout
 
@@ -93,7 +91,7 @@ def _when(
     if any(last > _INT_MASK for _, last in ranges):
         raise FormatError("a value that decides what an argument is has more than 32 bits")
     head = (layout.OP_WHEN, register, layout.LENGTH_LIMIT, 0, len(ranges), flags, body)
-    return [head, *(layout.OP.struct.unpack(pack("<II", *each)) for each in ranges)]
+    return [head, *(layout.OP.struct.unpack(layout.VALUES.struct.pack(*each)) for each in ranges)]
 
 
 def _skip(words: int) -> Op:

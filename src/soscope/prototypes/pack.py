@@ -20,6 +20,7 @@ def packed(
     details: Details,
     groups: dict[str, AutomatonParts],
     preamble: str,
+    families: tuple[tuple[int, AutomatonParts], ...],
 ) -> bytes:
     """Return the content of a compiled file."""
     packed_rows = [marshal.dumps(_shared(row, {}), _MARSHAL_VERSION) for row in details[0]]
@@ -30,6 +31,7 @@ def packed(
         marshal.dumps((packed_rows, *_shared(details[1:], {})), _MARSHAL_VERSION),
         marshal.dumps(groups, _MARSHAL_VERSION),
         preamble.encode(),
+        marshal.dumps(families, _MARSHAL_VERSION),
     )
     offsets = []
     offset = compiled.HEADER.size

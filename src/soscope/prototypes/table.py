@@ -74,7 +74,7 @@ def build(known: list[Known], globs: list[int], *, arguments: bool, exits: bool)
     default_flags = layout.FN_SIX if arguments else 0
     parts = [
         layout.FUNCTION_TABLE.struct.pack(
-            bits, cells_at, globs_at, len(globs), default_at, 0, 0, 0
+            bits, cells_at, globs_at, len(globs), default_at, *(0,) * 5
         ),
         *cells,
         *(layout.FUNCTION_GLOB.struct.pack(0, flags) for flags in globs),

@@ -168,6 +168,11 @@ FN_SIX = 8
 FN_PROGRAM = 16
 FN_EXIT_PROGRAM = 32
 FN_BRIEF = 64
+FN_OF_LIBC = 256
+FN_OF_ZLIB = 512
+FN_FAMILY = 768
+FN_FOREIGN = 1024
+FN_FAMILY_SHIFT = 8
 
 # When a result is a failure.
 ERROR_NONE = 0
@@ -359,7 +364,7 @@ RULE = Layout(
 )
 FUNCTION_TABLE = Layout(
     "sosc_function_table",
-    "bits:I cells:I globs:I glob_count:I default_function:I reserved:3I",
+    "bits:I cells:I globs:I glob_count:I default_function:I family:4H reserved:I",
 )
 FUNCTION = Layout(
     "sosc_function",
@@ -369,6 +374,7 @@ FUNCTION_GLOB = Layout(
     "sosc_function_glob",
     "pattern:H flags:H",
 )
+VALUES = Layout("sosc_values", "first:I last:I")
 OP = Layout(
     "sosc_op",
     "op:B arg:B length:B length_arg:B limit:H flags:B item:B",

@@ -87,7 +87,7 @@ def slot_of(
         flags,
         error_rule,
         ready,
-        _,
+        treatment,
         _,
         _,
         _,
@@ -109,4 +109,5 @@ def slot_of(
         None if prototype == layout.NONE else prototype,
         error_rule,
         bool(flags & layout.SLOT_PARTIAL),
+        bool(treatment & layout.FN_FOREIGN),
     )

@@ -165,7 +165,7 @@ class Descriptors:
 
     def _begun(self, entry: Entry) -> None:
         prototypes, symbol = self._prototypes, entry.slot.symbol
-        if prototypes is None:
+        if prototypes is None or entry.slot.foreign:
             return
         places = self._places.get(symbol)
         if places is None:
@@ -212,7 +212,7 @@ class Descriptors:
 
     def _ended(self, leave: Exit) -> None:
         entry, prototypes = leave.entry, self._prototypes
-        if entry is None or prototypes is None or leave.is_inherited:
+        if entry is None or prototypes is None or leave.is_inherited or entry.slot.foreign:
             return
         self._over.append(entry)
         name = self._declared.get(entry.slot.symbol, "")
