@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import soscope
 from tests.support.accounts import SOSCOPE
 from tests.support.build import TARGETS
 from tests.support.run import run
@@ -54,6 +55,16 @@ def test_a_header_says_all_of_it(folder: Path) -> None:
     said, _, shown = traced(folder, "-F", HEADER)
     assert len(said) == 24
     assert shown == said
+
+
+def test_a_program_in_python_may_name_the_header(folder: Path) -> None:
+    with soscope.trace(
+        [str(folder / "own_types")], select="own_next@MAIN", prototypes=HEADER
+    ) as of:
+        (call, *_) = of
+    assert [one.name for one in call.args] == ["c", "l"]
+    assert call.args[0].type == "enum color"
+    assert not call.args[0].guess
 
 
 def test_a_recording_keeps_the_header(folder: Path) -> None:

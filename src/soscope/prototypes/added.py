@@ -144,14 +144,14 @@ def _sets(known: NamedTypes, declarations: Declarations) -> ConstantSets:
     sets.values.update(declarations.constants)
     for tag, constants in declarations.enums.items():
         _add(sets, declarations.enum_kind(tag), f"enum {tag}", constants)
-    for kind, prefix in declarations.prefixes:
+    for kind, prefix, where in declarations.prefixes:
         chosen = [
             (value, name)
             for name, value in declarations.constants.items()
             if name.startswith(prefix)
         ]
         if not chosen:
-            raise FormatError(f"no constant begins with '{prefix}'", field=prefix)
+            raise FormatError(f"{where}: no constant begins with '{prefix}'", field=prefix)
         _add(sets, kind, f"{prefix}*", chosen)
     return sets
 

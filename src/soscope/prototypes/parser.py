@@ -45,8 +45,8 @@ class Declarations:
     """What was read: functions in order, types and structures by name.
 
     `enums` are (value, name) by tag, `constants` the numbers of enums and `#define`s by name,
-    `prefixes` what ENUM(PREFIX*) and FLAGS(PREFIX*) have asked for. `empty` are structures of
-    no size.
+    `prefixes` what ENUM(PREFIX*) and FLAGS(PREFIX*) have asked for, and where. `empty` are
+    structures of no size.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Declarations:
         self.structs: dict[str, Struct] = {}
         self.enums: dict[str, list[tuple[int, str]]] = {}
         self.constants: dict[str, int] = {}
-        self.prefixes: list[tuple[str, str]] = []
+        self.prefixes: list[tuple[str, str, str]] = []
         self.empty: set[str] = set()
         self._anonymous = 0
 

@@ -52,14 +52,24 @@ class Tokens:
 
     def where(self) -> str:
         """Return file and line of the next token."""
-        number = self.text.count("\n", 0, self.starts[self.at]) + 1
+        return self.place(self.at)
+
+    def place(self, token: int) -> str:
+        """Return file and line of a token; the end of a file is where its last one stands."""
+        while token and not self.tokens[token]:
+            token -= 1
+        number = self.text.count("\n", 0, self.starts[token]) + 1
         first, line, file = [marker for marker in self._markers if marker[0] <= number][-1]
         return f"{file}:{line + number - first}"
 
     def fail(self, what: str) -> FormatError:
         """Return the error that says `what` of the next token."""
+        return self.fault(self.at, what)
+
+    def fault(self, token: int, what: str) -> FormatError:
+        """Return the error that says `what` of a token."""
         return FormatError(
-            f"{self.where()}: {what}", field=self.tokens[self.at], offset=self.starts[self.at]
+            f"{self.place(token)}: {what}", field=self.tokens[token], offset=self.starts[token]
         )
 
     def accept(self, word: str) -> bool:
@@ -72,7 +82,9 @@ class Tokens:
     def expect(self, word: str) -> None:
         """Take the next token, which has to be `word`. Raises FormatError."""
         if not self.accept(word):
-            raise self.fail(f"'{word}' expected before '{self.tokens[self.at]}'")
+            # It is missing behind the token before, which may stand on another line.
+            what = f"'{word}' expected before '{self.tokens[self.at]}'"
+            raise self.fault(max(self.at - 1, 0), what)
 
     def is_name(self) -> bool:
         """Say whether the next token is a word."""

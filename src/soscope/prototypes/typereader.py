@@ -72,10 +72,10 @@ class Declarator:
     """What follows a type: a name ("" without one), its type, how many elements an array has.
 
     `bits` is the width of a bit-field. `parameters` is where those of a function begin, None
-    where it is none.
+    where it is none, `token` which one its name is, None where it has none.
     """
 
-    __slots__ = ("bits", "count", "name", "parameters", "type")
+    __slots__ = ("bits", "count", "name", "parameters", "token", "type")
 
     def __init__(self, name: str, of: Type, count: int = 0) -> None:
         self.name = name
@@ -83,6 +83,7 @@ class Declarator:
         self.count = count
         self.bits: int | None = None
         self.parameters: int | None = None
+        self.token: int | None = None
 
 
 class CTypeReader(Tokens):
@@ -116,7 +117,7 @@ class CTypeReader(Tokens):
             elif word in ("ENUM", "FLAGS") and words[word][1:] == ["*"]:
                 prefix = words[word][0]
                 words[word] = [prefix + "*"]
-                self.into.prefixes.append((word, prefix))
+                self.into.prefixes.append((word, prefix, self.place(self.at - 1)))
         return words
 
     def base_type(self) -> Type:
@@ -178,10 +179,9 @@ class CTypeReader(Tokens):
         is_named = self.tokens[self.at + 2 : self.at + 4] == [")", "("]  # (f)(int): no macro
         if self.tokens[self.at] == "(" and (self.tokens[self.at + 1] in ("*", "(") or is_named):
             return self.nested(of)
-        name = ""
-        if self.is_name() and self.tokens[self.at] not in ANNOTATIONS:
-            name = self.name()
-        declared = Declarator(name, of)
+        token = self.at if self.is_name() and self.tokens[self.at] not in ANNOTATIONS else None
+        declared = Declarator("" if token is None else self.name(), of)
+        declared.token = token
         self.decoration()
         if self.tokens[self.at] == "(":
             declared.parameters = self.at
@@ -200,6 +200,7 @@ class CTypeReader(Tokens):
         if is_named and self.tokens[self.at] == "(":
             self.at = start + 1
             declared = Declarator(self.name(), base)
+            declared.token = self.at - 1
             self.expect(")")
             declared.parameters = self.at
             return declared
@@ -260,7 +261,8 @@ class CTypeReader(Tokens):
         while of.kind == ARRAY and of.target is not None:
             of = of.target
         if of.kind == STRUCT and not of.size and of.text not in self.into.empty:
-            raise self.fail(f"type '{of.text}' of '{declared.name}' is not known")
+            what = f"type '{of.text}' of '{declared.name}' is not known"
+            raise self.fail(what) if declared.token is None else self.fault(declared.token, what)
 
     # ---- structures, unions, enums
 

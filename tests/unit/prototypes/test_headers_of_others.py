@@ -138,6 +138,11 @@ def test_several_functions_in_one_declaration() -> None:
         ("int f(", "own.h:1: name expected before ''"),
         ("enum e { A", "own.h:1: '}' expected before ''"),
         ("}", "own.h:1: name expected before '}'"),
+        # the line of what is wrong, not of what comes behind it
+        ("int f(foo x\n", "own.h:1: type 'foo' of 'x' is not known"),
+        ("int f(\n  foo x\n  );\n", "own.h:2: type 'foo' of 'x' is not known"),
+        ("int f(void)\nint g(void);", "own.h:1: ';' expected before 'int'"),
+        ("foo\nf\n(void);", "own.h:2: type 'foo' of 'f' is not known"),
     ],
 )
 def test_what_is_not_understood_names_file_and_line(text: str, what: str) -> None:
@@ -189,7 +194,7 @@ def test_constants_by_a_prefix() -> None:
     result = prototypes.format_result(slot("f"), at_exit(1), None)
     assert result is not None
     assert result.text == "OWN_A"
-    with pytest.raises(FormatError, match="no constant begins with 'OTHER_'"):
+    with pytest.raises(FormatError, match=r"own.h:1: no constant begins with 'OTHER_'"):
         prototypes.add(SourceText(USER, "own.h", "int f(int how FLAGS(OTHER_*));"))
 
 

@@ -159,14 +159,16 @@ class trace:  # noqa: N801  used like a function
     strings. `record` is the path of a recording to write as well. After `duration` seconds
     nothing more is recorded, and a process is let go of. With `summary` calls are counted and
     timed, and there are none to iterate: see `summary`. The command runs in the directory
-    `cwd` with the environment `env`, as subprocess.Popen's would.
+    `cwd` with the environment `env`, as subprocess.Popen's would. `prototypes` are paths of
+    headers, or of ltrace's files, that declare functions, as those of `-F`.
 
     Without a `with`, the iterator starts the command; a reader who leaves it early lets the
     command run on unrecorded, and so does the end of the `with`. `wait` reads no calls.
 
     Raises UsageError for a faulty filter, RecordingError. What goes wrong when the command is
-    started is raised by the iterator, by `wait`, or at the end of the `with`; so is AgentError,
-    where no program could be given the agent, and the command ran untraced.
+    started is raised by the iterator, by `wait`, or at the end of the `with`; so is FormatError for
+    a faulty declaration, and AgentError, where no program could be given the agent, and the command
+    ran untraced.
     """
 
     def __init__(
@@ -185,6 +187,7 @@ class trace:  # noqa: N801  used like a function
         follow: bool = False,
         entry_only: bool = False,
         string_limit: int = 32,
+        prototypes: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None = None,
     ) -> None:
         if (command is None) == (pid is None):
             raise TypeError("soscope.trace takes a command or a pid")
@@ -206,6 +209,7 @@ class trace:  # noqa: N801  used like a function
             string_limit=string_limit,
             when_full="block" if pid is None else "drop",
             wants_events=not summary,
+            prototypes=_paths(prototypes),
         )
         self._what = " ".join(settings.command or ["process", *map(str, settings.pids)])
         self._calls: queue.Queue[Call | None] = queue.Queue(_QUEUED)
@@ -386,6 +390,16 @@ def _untraced(outcome: TraceOutcome) -> AgentError | None:
         return None
     path, reason = outcome.untraced[0]
     return AgentError(f"'{path}' ran untraced: {reason}")
+
+
+def _paths(
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None,
+) -> list[str]:
+    if paths is None:
+        return []
+    if isinstance(paths, str | os.PathLike):
+        return [os.fspath(paths)]
+    return [os.fspath(path) for path in paths]
 
 
 def _words(said: str | list[str] | None) -> list[str]:
