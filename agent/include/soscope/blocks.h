@@ -64,6 +64,8 @@ enum sosc_block_api { // the outermost function that the program called
 	SOSC_API_MREMAP = 13,
 	SOSC_API_BRK = 14,
 	SOSC_API_SBRK = 15,
+	SOSC_API_PTHREAD_CREATE = 16, // its thread's stack
+	SOSC_API_THRD_CREATE = 17,
 };
 
 enum sosc_block_mode {
@@ -91,7 +93,8 @@ struct sosc_blocks {
 	uint32_t arrays_used; // threads that have asked for one; 1 at the beginning
 	uint64_t leads; // EXACT: agent adds SOSC_LEAD_NEXT; what it gives is nobody else's
 	uint64_t ruby; // agent: enum sosc_ruby_frames
-	uint64_t reserved[3];
+	uint64_t threads_lost; // agent: threads that were made and whose stacks are not known
+	uint64_t reserved[2];
 	// EXACT: the thread that has the lead (a number out of `leads`), or flags; on a cache line of
 	// its own. It counts up from a time that it has read. Whoever else records an event takes
 	// the lead away first. A thread without it reads the clock for each event.

@@ -61,6 +61,22 @@ FUNCTION sosc_h_block_\name
 	BLOCK_THREE sbrk
 	BLOCK_SIX mmap
 	BLOCK_SIX mremap
+	BLOCK_SIX pthread_create
+	BLOCK_SIX thrd_create
+	BLOCK_THREE tryjoin
+
+// A thread begins here, and goes on in the program's function as if it had begun there.
+FUNCTION sosc_h_thread_begins
+	.cfi_startproc
+	endbr64
+	lea	-8(%rsp), %rsp
+	.cfi_adjust_cfa_offset 8
+	call	sosc_thread_begins
+	lea	8(%rsp), %rsp
+	.cfi_adjust_cfa_offset -8
+	mov	%rdx, %rdi
+	jmp	*%rax
+	.cfi_endproc
 
 // ---- SAMPLE ------------------------------------------------------------------
 //

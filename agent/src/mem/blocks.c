@@ -22,6 +22,7 @@
 #include "rubystack.h"
 #include "slot.h"
 #include "sys.h"
+#include "threads.h"
 
 const struct sosc_loaded *sosc_block_allocator;
 struct sosc_block_thread *sosc_block_threads;
@@ -157,14 +158,20 @@ static inline struct sosc_block *write(const struct sosc_block_call *call, uint3
 	return fill(call, sosc_local_add(&call->thread->pos, SOSC_UNIT), type, &said);
 }
 
+/** A record of what has happened at @tsc. */
+struct sosc_block *sosc_block_write_at(const struct sosc_block_call *call, uint32_t type,
+				       uint64_t addr, uint64_t size, uint32_t stack, uint64_t tsc)
+{
+	const struct sosc_block said = {.stack = stack, .tsc = tsc, .addr = addr, .size = size};
+
+	return fill(call, sosc_local_add(&call->thread->pos, SOSC_UNIT), type, &said);
+}
+
 /** A record of a mapping, or of a block that was chosen: it has its time by the clock. */
 struct sosc_block *sosc_block_write(const struct sosc_block_call *call, uint32_t type,
 				    uint64_t addr, uint64_t size, uint32_t stack)
 {
-	const struct sosc_block said = {
-		.stack = stack, .tsc = sosc_ticks(), .addr = addr, .size = size};
-
-	return fill(call, sosc_local_add(&call->thread->pos, SOSC_UNIT), type, &said);
+	return sosc_block_write_at(call, type, addr, size, stack, sosc_ticks());
 }
 
 // Whether the block at @addr is the thread's last record, the unit @block, and can be changed.
@@ -481,6 +488,7 @@ static void start(void)
 
 	mode = own->mode;
 	sosc_lead_start(own);
+	sosc_made_threads_start(own);
 	sosc_block_allocator = NULL;
 	sosc_python_stacks_start((const void *)((const uint8_t *)own + own->first_layout),
 				 (uint32_t)own->layouts);
@@ -554,12 +562,16 @@ static uint64_t sampled(const char *symbol)
 static uint64_t hooked(const struct sosc_candidate *at, uint32_t cell)
 {
 	const char *symbol = at->symbol;
+	uint64_t handler;
 
 	(void)cell;
 	if (!sosc_block_threads || mode == SOSC_BLOCKS_NONE)
 		return (uint64_t)sosc_h_jump;
 	see(at->image);
 	MAPPING_NAMES(HANDLER)
+	handler = sosc_made_threads_hooked(at);
+	if (handler)
+		return handler;
 	if (mode == SOSC_BLOCKS_SAMPLE) {
 		// a program that has an allocator of its own makes mappings of its own, too
 		if (sosc_same(symbol, "malloc") && at->callee && !at->callee->main)
@@ -576,10 +588,18 @@ static uint64_t hooked(const struct sosc_candidate *at, uint32_t cell)
 	return (uint64_t)sosc_h_block_free;
 }
 
+// A call that records something and goes on, without a frame of ours below it.
+static enum sosc_next entry(struct sosc_call *call)
+{
+	sosc_made_threads_released(call);
+	return SOSC_GO_ON;
+}
+
 void sosc_instrument_blocks(struct sosc_instrument *instrument)
 {
 	instrument->needs = SOSC_NEEDS_IDS | SOSC_NEEDS_CLOCK;
 	instrument->addresses = true;
 	instrument->hooked = hooked;
+	instrument->entry = entry;
 	instrument->start = start;
 }

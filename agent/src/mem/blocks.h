@@ -95,6 +95,12 @@ bool sosc_block_is_inside(const struct sosc_block_call *call, uint64_t near);
 uint32_t sosc_block_mapping_stack(const struct sosc_block_call *call, enum sosc_block_api api);
 struct sosc_block *sosc_block_write(const struct sosc_block_call *call, uint32_t type,
 				    uint64_t addr, uint64_t size, uint32_t stack);
+struct sosc_block *sosc_block_write_at(const struct sosc_block_call *call, uint32_t type,
+				       uint64_t addr, uint64_t size, uint32_t stack, uint64_t tsc);
+
+// mappings.c
+bool sosc_mapping_begin(struct sosc_block_call *call);
+uint64_t sosc_mapping_go_on(const struct sosc_cell *cell, const uint64_t arg[6]);
 
 // walk.c
 void sosc_block_find_stack(const struct sosc_block_call *call);

@@ -12,7 +12,8 @@ enum {
 	MREMAP_DONTUNMAP = 4,
 };
 
-static inline uint64_t go_on(const struct sosc_cell *cell, const uint64_t arg[6])
+/** The function itself. */
+uint64_t sosc_mapping_go_on(const struct sosc_cell *cell, const uint64_t arg[6])
 {
 	uint64_t (*original)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t) =
 		(void *)__atomic_load_n(&cell->original, __ATOMIC_ACQUIRE);
@@ -20,8 +21,8 @@ static inline uint64_t go_on(const struct sosc_cell *cell, const uint64_t arg[6]
 	return original(arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
 }
 
-// Whether the program itself calls.
-static bool begin(struct sosc_block_call *call)
+/** Whether the program itself calls. */
+bool sosc_mapping_begin(struct sosc_block_call *call)
 {
 	const struct sosc_loaded *allocator = sosc_block_allocator;
 
@@ -56,9 +57,9 @@ uint64_t sosc_block_mmap(struct sosc_mapping_call *said)
 {
 	struct sosc_block_call call = {
 		.cell = said->cell, .sp = (uint64_t)&said->ret, .fp = said->fp};
-	uint64_t result = go_on(said->cell, said->arg);
+	uint64_t result = sosc_mapping_go_on(said->cell, said->arg);
 
-	if (!sosc_mmap_failed((void *)result) && begin(&call))
+	if (!sosc_mmap_failed((void *)result) && sosc_mapping_begin(&call))
 		mapped(&call, result, said->arg[1], SOSC_API_MMAP);
 	return result;
 }
@@ -70,11 +71,11 @@ uint64_t sosc_block_mremap(struct sosc_mapping_call *said)
 	uint64_t addr = said->arg[0], size = said->arg[1], result;
 	bool leaves = size && !(said->arg[3] & MREMAP_DONTUNMAP);
 
-	if (!begin(&call))
-		return go_on(said->cell, said->arg);
+	if (!sosc_mapping_begin(&call))
+		return sosc_mapping_go_on(said->cell, said->arg);
 	if (leaves)
 		unmapped(&call, addr, pages(size));
-	result = go_on(said->cell, said->arg);
+	result = sosc_mapping_go_on(said->cell, said->arg);
 	if (!sosc_mmap_failed((void *)result))
 		mapped(&call, result, said->arg[2], SOSC_API_MREMAP);
 	else if (leaves)
@@ -89,10 +90,10 @@ uint64_t sosc_block_munmap(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint
 	const uint64_t arg[6] = {a, b, c, 0, 0, 0};
 	uint64_t result;
 
-	if (!begin(&call))
-		return go_on(cell, arg);
+	if (!sosc_mapping_begin(&call))
+		return sosc_mapping_go_on(cell, arg);
 	unmapped(&call, a, pages(b));
-	result = go_on(cell, arg);
+	result = sosc_mapping_go_on(cell, arg);
 	if ((int32_t)result)
 		kept(&call, a);
 	return result;
@@ -114,7 +115,7 @@ static uint64_t move(const struct sosc_block_call *call, uint64_t arg0, uint64_t
 
 	if (leaves)
 		unmapped(call, end, before - end);
-	result = go_on(call->cell, arg);
+	result = sosc_mapping_go_on(call->cell, arg);
 	after = now(call);
 	if (before && after > before)
 		mapped(call, before, after - before, api);
@@ -129,8 +130,8 @@ uint64_t sosc_block_brk(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint64_
 	struct sosc_block_call call = {.cell = cell, .sp = sp, .fp = fp};
 	const uint64_t arg[6] = {a, b, c, 0, 0, 0};
 
-	if (!begin(&call))
-		return go_on(cell, arg);
+	if (!sosc_mapping_begin(&call))
+		return sosc_mapping_go_on(cell, arg);
 	return move(&call, a, now(&call), a, SOSC_API_BRK);
 }
 
@@ -141,8 +142,8 @@ uint64_t sosc_block_sbrk(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint64
 	const uint64_t arg[6] = {a, b, c, 0, 0, 0};
 	uint64_t before;
 
-	if (!a || !begin(&call))
-		return go_on(cell, arg);
+	if (!a || !sosc_mapping_begin(&call))
+		return sosc_mapping_go_on(cell, arg);
 	before = now(&call);
 	return move(&call, a, before, before + a, SOSC_API_SBRK);
 }

@@ -44,12 +44,15 @@ API_MMAP = 12
 API_MREMAP = 13
 API_BRK = 14
 API_SBRK = 15
+API_PTHREAD_CREATE = 16
+API_THRD_CREATE = 17
 
 BLOCKS = Layout(
     "sosc_blocks",
     "bits:I mode:I words:Q words_used:Q stacks_lost:Q first_bucket:Q first_word:Q scale:Q "
     "first_layout:Q layouts:Q"
-    " first_array:Q arrays:I arrays_used:I leads:Q ruby:Q reserved:3Q lead:Q reserved1:7Q",
+    " first_array:Q arrays:I arrays_used:I leads:Q ruby:Q threads_lost:Q reserved:2Q"
+    " lead:Q reserved1:7Q",
 )
 
 # sosc_ruby_frames.

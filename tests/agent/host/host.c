@@ -2,6 +2,7 @@
 #include "host.h"
 
 #include "mem/blocks.h"
+#include "mem/threads.h"
 #include "cell.h"
 #include "counts.h"
 #include "handler.h"
@@ -73,6 +74,10 @@ HANDLER(sosc_h_block_brk)
 HANDLER(sosc_h_block_sbrk)
 HANDLER(sosc_h_block_mmap)
 HANDLER(sosc_h_block_mremap)
+HANDLER(sosc_h_block_pthread_create)
+HANDLER(sosc_h_block_thrd_create)
+HANDLER(sosc_h_block_tryjoin)
+HANDLER(sosc_h_thread_begins)
 HANDLER(sosc_x_call)
 HANDLER(sosc_x_layer)
 HANDLER(sosc_return_now)

@@ -367,6 +367,7 @@ class Aggregate(Sink):
             "mapped": {name: getattr(mapped.totals, name) for name in mapped.totals.__slots__},
             "mapped_peak": self._time(mapped.peak_tsc),
             "mappings": [_area(area, area.bytes, self._is_old(area)) for area in mapped.alive],
+            "mappings_temporary": [[*who, *amount] for who, amount in mapped.temporary.items()],
             "mappings_at_peak": [_area(area, then, False) for area, then in mapped.at_peak],
         }
         if self._counted is not None:

@@ -42,6 +42,17 @@ _C = (
     "free_aligned_sized",
 )
 _MAPPINGS = ("mmap", "mmap64", "munmap", "mremap", "brk", "sbrk")
+_THREADS = (
+    "pthread_create",
+    "pthread_join",
+    "pthread_tryjoin_np",
+    "pthread_timedjoin_np",
+    "pthread_clockjoin_np",
+    "pthread_detach",
+    "thrd_create",
+    "thrd_join",
+    "thrd_detach",
+)
 # Mangled by the Itanium C++ ABI: new and new[], with their parameters behind the size
 _NEW = ("", "St11align_val_t", "RKSt9nothrow_t", "St11align_val_tRKSt9nothrow_t")
 # delete and delete[], behind the address
@@ -49,6 +60,7 @@ _DELETE = ("", "m", "St11align_val_t", "mSt11align_val_t", "RKSt9nothrow_t", _NE
 FUNCTIONS = (
     *_C,
     *_MAPPINGS,
+    *_THREADS,
     *(f"_Zn{kind}m{rest}" for kind in "wa" for rest in _NEW),
     *(f"_Zd{kind}Pv{rest}" for kind in "la" for rest in _DELETE),
 )
@@ -100,7 +112,7 @@ def own_memory(mode: str = EXACT, sample_bytes: int | None = None) -> tuple[byte
         _ARRAYS if counts else 0,
         1,  # the first is for threads that find none
         0,
-        *(0,) * 4,
+        *(0,) * 4,  # the agent's
         blocklayout.LEAD_NOBODY,
         *(0,) * 7,
     )
@@ -110,7 +122,8 @@ def own_memory(mode: str = EXACT, sample_bytes: int | None = None) -> tuple[byte
 class BlocksInstrument(Instrument):
     """Records every block, or by chance those that have one in `sample_bytes` bytes.
 
-    `stacks_lost` counts calls whose stacks found no room. With `counts`, the agent counts blocks by
+    `stacks_lost` counts calls whose stacks found no room, `threads_lost` threads whose own stacks
+    are not known. With `counts`, the agent counts blocks by
     function and size class, and records mappings alone.
     """
 
@@ -147,7 +160,7 @@ class BlocksInstrument(Instrument):
             own_size=size,
             own=own,
         )
-        self.stacks_lost = 0
+        self.stacks_lost = self.threads_lost = 0
         self._ruby: set[int] = set()  # why frames of Ruby are not known
 
     def options(self) -> dict[str, object]:
@@ -214,7 +227,8 @@ class BlocksInstrument(Instrument):
     def totals(self) -> dict[str, object]:
         """Return what had no room, for a recording."""
         why = [_NO_RUBY[number] for number in sorted(self._ruby)]
-        return {"blocks": {"stacks_lost": self.stacks_lost, "notes": why}}
+        lost = {"stacks_lost": self.stacks_lost, "threads_lost": self.threads_lost}
+        return {"blocks": {**lost, "notes": why}}
 
     def take(self, program: ProgramOutcome, block: ControlBlock, sink: Sink) -> None:
         """Add what found no room in one program, and what its threads have counted."""
@@ -225,8 +239,10 @@ class BlocksInstrument(Instrument):
             if len(own) >= blocklayout.BLOCKS.size:
                 head = blocklayout.BLOCKS
                 (stacks_lost,) = unpack_from("<Q", own, head.offset("stacks_lost"))
+                (threads_lost,) = unpack_from("<Q", own, head.offset("threads_lost"))
                 (ruby,) = unpack_from("<Q", own, head.offset("ruby"))
                 self.stacks_lost += stacks_lost
+                self.threads_lost += threads_lost
                 self._ruby |= {ruby} & _NO_RUBY.keys()
 
 

@@ -73,7 +73,7 @@ class _Space:
 class Mappings:
     """The mappings of all processes; `alive` are those that are left, `peak_tsc` when most were.
 
-    `at_peak` are (mapping, its bytes then).
+    `at_peak` are (mapping, its bytes then), `temporary` counts and bytes by (thread, stack).
     """
 
     __slots__ = (
@@ -83,10 +83,10 @@ class Mappings:
         "_last",
         "_most",
         "_spaces",
-        "_temporary",
         "alive",
         "at_peak",
         "peak_tsc",
+        "temporary",
         "totals",
     )
 
@@ -95,9 +95,10 @@ class Mappings:
         self.totals = NativeTotals()
         self.alive: dict[MappedArea, None] = {}
         self.at_peak: list[tuple[MappedArea, int]] = []
+        self.temporary: dict[tuple[int, int], list[int]] = {}
         self.peak_tsc = 0
         self._is_heap = is_heap
-        self._bytes = self._count = self._most = self._temporary = 0
+        self._bytes = self._count = self._most = 0
         self._spaces: dict[tuple[int, int], _Space] = {}
         self._last: dict[int, MappedArea] = {}  # of each thread
 
@@ -133,7 +134,6 @@ class Mappings:
                 self._cut(space, addr, addr + size, thread, last)
         if self._bytes > self._most:
             self._keep_peak()
-        self.totals.temporary = self._temporary
         self.totals.live = len(self.alive)
         self.totals.live_bytes = self._bytes
 
@@ -158,4 +158,8 @@ class Mappings:
                 del self.alive[mapping]
                 self._count -= 1
                 self.totals.frees += 1
-                self._temporary += last.get(thread) is mapping
+                if last.get(thread) is mapping:
+                    self.totals.temporary += 1
+                    amount = self.temporary.setdefault((mapping.thread, mapping.stack), [0, 0])
+                    amount[0] += 1
+                    amount[1] += mapping.size

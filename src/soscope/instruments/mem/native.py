@@ -32,6 +32,7 @@ TEMPORARY = "temporary"  # or blocks that were freed at once
 _Key = tuple[int, int, int, tuple[int, ...]]
 # index of a thread, number of a stack, how many, their bytes, the variance of these
 Amount = tuple[int, int, float, float, float]
+_MAPPINGS = {ALIVE: "mappings", PEAK: "mappings_at_peak"}
 _COLUMN = {ALIVE: sums.LIVE, PEAK: sums.PEAK, TEMPORARY: sums.TEMPORARY}
 
 
@@ -82,6 +83,8 @@ def add_native(
     lost = totals.get("blocks", {}) if isinstance(totals, dict) else {}
     if isinstance(lost, dict) and lost.get("stacks_lost"):
         notes.append(f"{lost['stacks_lost']:,} calls have no stack: there was no room for it")
+    if isinstance(lost, dict) and lost.get("threads_lost"):
+        notes.append(f"{lost['threads_lost']:,} threads were made whose stacks are not known")
     if isinstance(lost, dict) and isinstance(lost.get("notes"), list):
         notes += map(str, lost["notes"])
 
@@ -218,15 +221,22 @@ class _Events(_Source):
     def amounts(self, native: str, older_ns: int) -> list[Amount]:
         """Return what there is of each thread and stack."""
         blocks = self._blocks
+        mappings = self._mappings
         if native == PEAK:
             _, count, tsc = self._peak
-            return self._of(blocks.alive_at(tsc) if count else blocks.alive()[:0])
+            rows = self._of(blocks.alive_at(tsc) if count else blocks.alive()[:0])
+            return rows + [
+                (area.thread, area.stack, 1, size, 0.0) for area, size in mappings.at_peak
+            ]
         if native == TEMPORARY:
-            return self._of(np.flatnonzero(blocks.temporary))
+            rows = self._of(np.flatnonzero(blocks.temporary))
+            return rows + [
+                (*who, count, size, 0.0) for who, (count, size) in mappings.temporary.items()
+            ]
         latest = self._latest(older_ns)
         alive = blocks.alive()
         rows = self._of(alive[blocks.start[alive] <= latest])
-        for area in self._mappings.alive:
+        for area in mappings.alive:
             if area.tsc <= latest:
                 rows.append((area.thread, area.stack, 1, area.bytes, 0.0))
         return rows
@@ -347,8 +357,9 @@ class _Added(_Source):
                 raise RecordingError("a recording with --aggregate does not say how old blocks are")
             first = sums.OLD
         rows = self._of(first)
-        areas: list[Any] = self._head["mappings"] if native == ALIVE else []
-        for thread, stack, size, is_old in areas:
+        if native == TEMPORARY:
+            return rows + [(*area, 0.0) for area in self._head.get("mappings_temporary", [])]
+        for thread, stack, size, is_old in self._head[_MAPPINGS[native]]:
             if is_old or not older_ns:
                 rows.append((thread, stack, 1, size, 0.0))
         return rows

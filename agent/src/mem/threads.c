@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stacks of threads. The C library maps them, keeps them for later threads and unmaps them by no
+// call through a slot. A stack is in use until its thread has ended and nobody will ask for it any
+// more: it was joined or detached. So the call that makes a thread is seen, those that join or
+// detach it, and the thread's end.
+//
+// The thread begins in a function of ours, which goes on to the program's without a frame. There it
+// notes a value with a destructor (pthread_setspecific), by which its end is heard of: behind its
+// function, pthread_exit and a cancellation. So nothing of ours lies on its stack.
+//
+// An end is recorded before the C library can give the stack to another thread. Who has made a
+// thread records both where it is told of its end first.
+
+#include "threads.h"
+#include "cell.h"
+#include "clock.h"
+#include "guard.h"
+#include "handler.h"
+#include "image.h"
+#include "instrument.h"
+#include "lookup.h"
+#include "memory.h"
+#include "slot.h"
+#include "sys.h"
+
+enum { // of a thread that was made
+	TAKEN = 1,
+	BEGUN = 2, // it has said where its stack is
+	TOLD = 4, // its maker has recorded that
+	RELEASED = 8, // it was detached, or somebody joins it
+	ENDED = 16,
+	GONE = 32, // both
+};
+
+enum {
+	MADE = 16384, // at once
+	KEYS = 32, // more than these take memory of the program's
+	DESCRIPTOR = 2560, // bytes of the C library's own struct
+	ABOVE = 65536, // of a stack's block that may lie above it
+	WORDS = 4, // that say where its block is
+	DETACHED = 1, // of attributes: PTHREAD_CREATE_DETACHED
+	USER_BITS = 47,
+};
+
+struct sosc_made_thread {
+	uint32_t state;
+	uint32_t session;
+	uint64_t start, arg; // the program's
+	uint64_t thread; // as the C library names it: its thread pointer
+	uint64_t addr, size; // of the block that its stack is in; 0: not known
+	uint64_t begun, over; // tsc
+	struct sosc_cell *cell; // of the call that made it
+};
+
+static struct sosc_made_thread *threads; // wiped in a forked child
+static uint32_t used; // so many have been taken at once
+static uint32_t key; // + 1
+static uint32_t offset; // of a stack's address in the descriptor; 0: not known yet
+static uint64_t *lost;
+
+static struct { // the C library's
+	uint64_t key_create, key_delete, setspecific, getstack, getdetachstate;
+} libc;
+
+/** A session begins; threads of earlier ones may not have begun yet. */
+void sosc_made_threads_start(struct sosc_blocks *own)
+{
+	const uint64_t size = (uint64_t)MADE * sizeof(*threads);
+
+	lost = &own->threads_lost;
+	if (threads)
+		return;
+	threads = sosc_mmap(NULL, size, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (sosc_mmap_failed(threads))
+		threads = NULL;
+	else
+		(void)sosc_sys3(SYS_MADVISE, (long)threads, (long)size, MADV_WIPEONFORK);
+}
+
+static uint64_t look_up(uint32_t ns, const char *name)
+{
+	struct sosc_loaded *provider;
+	const Elf64_Sym *symbol = sosc_lookup_all(ns, name, NULL, &provider);
+
+	if (!symbol || ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC)
+		return 0;
+	return provider->bias + symbol->st_value;
+}
+
+/** The handler for a slot, 0: it is of another function. */
+uint64_t sosc_made_threads_hooked(const struct sosc_candidate *at)
+{
+	const char *symbol = at->symbol;
+	uint32_t ns = at->image->ns;
+	bool by_pthread = sosc_same(symbol, "pthread_create");
+
+	if (sosc_same(symbol, "pthread_tryjoin_np"))
+		return (uint64_t)sosc_h_block_tryjoin;
+	if (sosc_same(symbol, "pthread_join") || sosc_same(symbol, "pthread_timedjoin_np") ||
+	    sosc_same(symbol, "pthread_clockjoin_np") || sosc_same(symbol, "pthread_detach") ||
+	    sosc_same(symbol, "thrd_join") || sosc_same(symbol, "thrd_detach"))
+		return (uint64_t)sosc_h_layer;
+	if (!by_pthread && !sosc_same(symbol, "thrd_create"))
+		return 0;
+	if (!threads || ns) // a library of another namespace has keys of its own
+		return (uint64_t)sosc_h_jump;
+	if (!libc.setspecific) {
+		libc.key_create = look_up(ns, "pthread_key_create");
+		libc.key_delete = look_up(ns, "pthread_key_delete");
+		libc.getstack = look_up(ns, "pthread_attr_getstack");
+		libc.getdetachstate = look_up(ns, "pthread_attr_getdetachstate");
+		if (libc.key_create && libc.key_delete && libc.getstack && libc.getdetachstate)
+			libc.setspecific = look_up(ns, "pthread_setspecific");
+	}
+	return (uint64_t)(by_pthread ? sosc_h_block_pthread_create : sosc_h_block_thrd_create);
+}
+
+// ---- what is known of a thread ---------------------------------------------------
+
+static uint32_t state_of(const struct sosc_made_thread *made)
+{
+	return __atomic_load_n(&made->state, __ATOMIC_ACQUIRE);
+}
+
+static uint32_t add(struct sosc_made_thread *made, uint32_t flag)
+{
+	return __atomic_fetch_or(&made->state, flag, __ATOMIC_ACQ_REL);
+}
+
+static void give_back(struct sosc_made_thread *made)
+{
+	__atomic_store_n(&made->thread, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&made->state, 0, __ATOMIC_RELEASE);
+}
+
+static struct sosc_made_thread *take(uint32_t flags)
+{
+	for (uint32_t i = 0; i < MADE; i++) {
+		uint32_t is_free = 0, most;
+
+		if (__atomic_load_n(&threads[i].state, __ATOMIC_RELAXED) ||
+		    !__atomic_compare_exchange_n(&threads[i].state, &is_free, flags, false,
+						 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			continue;
+		most = __atomic_load_n(&used, __ATOMIC_RELAXED);
+		while (most <= i &&
+		       !__atomic_compare_exchange_n(&used, &most, i + 1, false, __ATOMIC_ACQ_REL,
+						    __ATOMIC_RELAXED))
+			continue;
+		return &threads[i];
+	}
+	return NULL;
+}
+
+// The newest one of that name: one that has ended by a system call of its own is never heard of.
+static struct sosc_made_thread *find(uint64_t thread)
+{
+	uint32_t most = __atomic_load_n(&used, __ATOMIC_ACQUIRE);
+	struct sosc_made_thread *found = NULL;
+
+	for (uint32_t i = 0; thread && i < most; i++)
+		if (__atomic_load_n(&threads[i].thread, __ATOMIC_RELAXED) == thread &&
+		    !(state_of(&threads[i]) & GONE) && (!found || threads[i].begun > found->begun))
+			found = &threads[i];
+	return found;
+}
+
+// Whether these words of the descriptor at @thread name the block that it is in: its address and
+// size; then the size of the guard, twice (glibc), or the stack's own end in it and size (musl).
+static bool is_block(const uint64_t words[WORDS], uint64_t thread)
+{
+	uint64_t addr = words[0], size = words[1], third = words[2];
+	bool is_guard = !(third & (SOSC_PAGE - 1)) && third < size;
+
+	if (addr & (SOSC_PAGE - 1) || !addr || addr >> USER_BITS || size & 15 ||
+	    thread - addr >= size || addr + size - thread > ABOVE)
+		return false;
+	return (is_guard || third - addr <= size) && words[3] < size;
+}
+
+// Reads words of this process, as thread @tid; 0: they are there. How many bytes could be read.
+static uint64_t read_words(uint32_t tid, uint64_t *words, uint64_t from, uint64_t size)
+{
+	if (tid)
+		return sosc_read(tid, words, from, size);
+	memcpy(words, (const void *)from, size);
+	return size;
+}
+
+// Where the block of @thread is. @tid: the thread that asks, 0: @thread itself; only the first one
+// ever has to read as far as it may.
+static bool find_block(uint32_t tid, uint64_t thread, uint64_t *ret_addr, uint64_t *ret_size)
+{
+	uint64_t words[DESCRIPTOR / 8], bytes;
+	uint32_t at = __atomic_load_n(&offset, __ATOMIC_RELAXED), i = 0, end;
+
+	bytes = at ? read_words(tid, words, thread + at * 8, WORDS * 8) :
+		     read_words(tid, words, thread, DESCRIPTOR);
+	end = (uint32_t)bytes / 8;
+	while (!at && i + WORDS < end && !is_block(&words[i], thread))
+		i++;
+	if (i + WORDS > end || !is_block(&words[i], thread))
+		return false;
+	if (!at)
+		__atomic_store_n(&offset, i, __ATOMIC_RELAXED);
+	*ret_addr = words[i];
+	*ret_size = (words[i + 1] + SOSC_PAGE - 1) & ~(uint64_t)(SOSC_PAGE - 1);
+	return true;
+}
+
+// The same of the thread that runs.
+static bool find_own_block(uint64_t thread, uint64_t *ret_addr, uint64_t *ret_size)
+{
+	const struct sosc_thread *self;
+
+	if (__atomic_load_n(&offset, __ATOMIC_RELAXED))
+		return find_block(0, thread, ret_addr, ret_size);
+	self = sosc_thread_self();
+	return self && !sosc_is_sealed(self) && find_block(self->tid, thread, ret_addr, ret_size);
+}
+
+// ---- its end ---------------------------------------------------------------------
+
+static void record_end(struct sosc_block_call *call, struct sosc_made_thread *made)
+{
+	if (made->addr && made->session == (uint32_t)sosc_inside.sessions)
+		(void)sosc_block_write_at(call, SOSC_UNIT_UNMAPPED, made->addr, made->size, 0,
+					  made->over);
+	give_back(made);
+}
+
+static void end(struct sosc_made_thread *made)
+{
+	struct sosc_block_call call = {.cell = made->cell,
+				       .sp = (uint64_t)__builtin_frame_address(0)};
+
+	made->over = sosc_ticks();
+	if (!(add(made, GONE) & TOLD))
+		return; // the thread that has made it says both
+	if (sosc_block_call_begin(&call))
+		record_end(&call, made);
+	else
+		give_back(made);
+}
+
+// The C library calls it when a thread has ended that had noted @value.
+static void ended(void *value)
+{
+	struct sosc_made_thread *made = value;
+	uint32_t before;
+
+	// a forked child has forgotten it, and may have made another one there
+	if (__atomic_load_n(&made->thread, __ATOMIC_RELAXED) != sosc_thread_pointer())
+		return;
+	before = add(made, ENDED);
+	if (before & RELEASED && !(before & ENDED))
+		end(made);
+}
+
+static void released(uint64_t thread)
+{
+	struct sosc_made_thread *made = find(thread);
+	uint32_t before;
+
+	if (!made)
+		return;
+	before = add(made, RELEASED);
+	if (before & ENDED && !(before & RELEASED))
+		end(made);
+}
+
+/** A thread is about to be joined or detached: its stack goes as soon as it has ended. */
+void sosc_made_threads_released(const struct sosc_call *call)
+{
+	released(*sosc_argument(call->regs, 0));
+}
+
+/** The same, if it has ended already. */
+uint64_t sosc_block_tryjoin(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint64_t fp,
+			    struct sosc_cell *cell)
+{
+	const struct sosc_made_thread *made = find(a);
+
+	(void)sp;
+	(void)fp;
+	if (made && state_of(made) & ENDED)
+		released(a);
+	return sosc_block_go_on(cell, a, b, c);
+}
+
+// ---- its beginning -----------------------------------------------------------------
+
+// What threads note, + 1; 0: there is none. Who is second takes the first one's.
+static uint32_t find_key(void)
+{
+	int32_t (*create)(uint32_t *, void (*)(void *)) = (void *)libc.key_create;
+	int32_t (*delete)(uint32_t) = (void *)libc.key_delete;
+	uint32_t mine, nobodys = 0, there = __atomic_load_n(&key, __ATOMIC_ACQUIRE);
+
+	if (there)
+		return there;
+	if (!libc.setspecific || create(&mine, ended))
+		return 0;
+	if (mine < KEYS && __atomic_compare_exchange_n(&key, &nobodys, mine + 1, false,
+						       __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		return mine + 1;
+	(void)delete (mine);
+	return nobodys;
+}
+
+/** A thread that was made runs: say where its stack is, and where it goes on. */
+struct sosc_thread_way sosc_thread_begins(struct sosc_made_thread *made)
+{
+	int32_t (*setspecific)(uint32_t, const void *) = (void *)libc.setspecific;
+	const struct sosc_thread_way way = {made->start, made->arg};
+	uint64_t thread = sosc_thread_pointer();
+
+	if (!find_own_block(thread, &made->addr, &made->size))
+		made->addr = 0;
+	made->begun = sosc_ticks();
+	__atomic_store_n(&made->thread, thread, __ATOMIC_RELAXED);
+	(void)setspecific(__atomic_load_n(&key, __ATOMIC_RELAXED) - 1, made);
+	(void)add(made, BEGUN);
+	return way;
+}
+
+// Whether the program has said which memory the stack is to be: then it has that already.
+static bool has_stack(uint64_t attributes)
+{
+	int32_t (*getstack)(const void *, uint64_t *, uint64_t *) = (void *)libc.getstack;
+	uint64_t addr, size;
+
+	return attributes && !getstack((const void *)attributes, &addr, &size) && addr &&
+	       !(addr >> USER_BITS);
+}
+
+static bool is_detached(uint64_t attributes)
+{
+	int32_t (*getdetachstate)(const void *, int32_t *) = (void *)libc.getdetachstate;
+	int32_t how;
+
+	return attributes && !getdetachstate((const void *)attributes, &how) && how == DETACHED;
+}
+
+// Where the stack of a thread is that was just made, and which may be over and gone by now.
+static bool find_made(const struct sosc_block_call *call, struct sosc_made_thread *made,
+		      uint64_t name_at, uint64_t *ret_addr, uint64_t *ret_size)
+{
+	uint32_t tid = call->thread->tid;
+	uint64_t thread = 0;
+
+	if (!sosc_is_sealed(call->thread) && !(state_of(made) & BEGUN) &&
+	    sosc_read(tid, &thread, name_at, sizeof(thread)) == sizeof(thread) &&
+	    find_block(tid, thread, ret_addr, ret_size)) {
+		// it is known by its name as soon as the program knows that
+		__atomic_store_n(&made->thread, thread, __ATOMIC_RELAXED);
+		return true;
+	}
+	if (!(state_of(made) & BEGUN))
+		return false;
+	*ret_addr = made->addr;
+	*ret_size = made->size;
+	return made->addr;
+}
+
+// A thread was made: its stack is mapped. It was so before the thread began.
+static void tell(struct sosc_block_call *call, struct sosc_made_thread *made, uint64_t name_at,
+		 enum sosc_block_api api)
+{
+	uint64_t addr, size, tsc = sosc_ticks();
+
+	if (find_made(call, made, name_at, &addr, &size)) {
+		if (state_of(made) & BEGUN && made->begun < tsc)
+			tsc = made->begun;
+		(void)sosc_block_write_at(call, SOSC_UNIT_MAPPED, addr, size,
+					  sosc_block_mapping_stack(call, api), tsc);
+	} else {
+		__atomic_fetch_add(lost, 1, __ATOMIC_RELAXED);
+	}
+	if (add(made, TOLD) & GONE)
+		record_end(call, made);
+}
+
+// @way: its function and what that is given.
+static uint64_t create(struct sosc_mapping_call *said, uint64_t attributes, uint64_t way[2],
+		       enum sosc_block_api api)
+{
+	struct sosc_block_call call = {
+		.cell = said->cell, .sp = (uint64_t)&said->ret, .fp = said->fp};
+	struct sosc_made_thread *made = NULL;
+	uint64_t result;
+
+	if (!sosc_mapping_begin(&call))
+		return sosc_mapping_go_on(said->cell, said->arg);
+	if (find_key()) {
+		if (has_stack(attributes))
+			return sosc_mapping_go_on(said->cell, said->arg);
+		made = take(TAKEN | (is_detached(attributes) ? RELEASED : 0));
+	}
+	if (!made) {
+		__atomic_fetch_add(lost, 1, __ATOMIC_RELAXED);
+		return sosc_mapping_go_on(said->cell, said->arg);
+	}
+	made->start = way[0];
+	made->arg = way[1];
+	made->addr = made->begun = made->over = 0;
+	made->cell = said->cell;
+	made->session = (uint32_t)sosc_inside.sessions;
+	way[0] = (uint64_t)sosc_h_thread_begins;
+	way[1] = (uint64_t)made;
+	result = sosc_mapping_go_on(said->cell, said->arg);
+	if ((int32_t)result)
+		give_back(made);
+	else
+		tell(&call, made, said->arg[0], api);
+	return result;
+}
+
+uint64_t sosc_block_pthread_create(struct sosc_mapping_call *said)
+{
+	return create(said, said->arg[1], &said->arg[2], SOSC_API_PTHREAD_CREATE);
+}
+
+uint64_t sosc_block_thrd_create(struct sosc_mapping_call *said)
+{
+	return create(said, 0, &said->arg[1], SOSC_API_THRD_CREATE);
+}

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`soscope mem run --blocks`: the stacks of threads, by the call that made the thread.
+
+The programs say how many there are, and how large each one's block is by /proc/self/maps.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.support.accounts import SOSCOPE, built, recorded, reported, sizes
+from tests.support.run import run
+
+PARTS = """
+#include <dirent.h>
+#include <semaphore.h>
+#include <threads.h>
+static sem_t begun;
+static long block;
+/* the mapping that an address is in, and the guard in front of it */
+static long block_of(void *addr)
+{
+    unsigned long start, end, guard = 0, at = (unsigned long)addr;
+    char line[500], access[5];
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (fgets(line, sizeof line, maps)) {
+        sscanf(line, "%lx-%lx %4s", &start, &end, access);
+        if (at >= start && at < end)
+            break;
+        guard = access[0] == '-' ? end - start : 0;
+    }
+    fclose(maps);
+    return end - start + guard;
+}
+static void *stay(void *unused)
+{
+    int here;
+    block = block_of(&here);
+    sem_post(&begun);
+    for (;;)
+        pause();
+}
+static int stay_too(void *unused) { stay(unused); return 0; }
+static void *end(void *given) { return given; }
+static void *leave(void *given) { pthread_exit(given); }
+static void *detach_itself(void *given) { pthread_detach(pthread_self()); return given; }
+static int seven(void *unused) { return 7; }
+/* threads that are over are not in the kernel's list any more */
+static void wait_until(int alive)
+{
+    for (int tasks = -1; tasks != alive;) {
+        DIR *all = opendir("/proc/self/task");
+        for (tasks = -2; readdir(all);)
+            tasks++;
+        closedir(all);
+    }
+}
+#define STAY(api, create)                                   \\
+    do {                                                    \\
+        if (create)                                         \\
+            exit(2);                                        \\
+        sem_wait(&begun);                                   \\
+        printf("keep %s %d %ld\\n", #api, __LINE__, block); \\
+    } while (0)
+"""
+
+KINDS = """
+int main(int argc, char **argv)
+{
+    static char room[1 << 20] __attribute__((aligned(4096)));
+    pthread_t thread, many[20];
+    pthread_attr_t small, detached, own;
+    thrd_t other;
+    void *result;
+    int value;
+    sem_init(&begun, 0, 0);
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 300000);
+    pthread_attr_setguardsize(&small, 3 * 4096);
+    pthread_attr_init(&detached);
+    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    pthread_attr_init(&own);
+    pthread_attr_setstack(&own, room, sizeof room);
+    for (int i = 0; i < 20; i++)
+        pthread_create(&many[i], NULL, i % 2 ? end : leave, &many[i]);
+    for (int i = 0; i < 20; i++)
+        if (pthread_join(many[i], &result) || result != &many[i])
+            return 3;
+    for (int i = 0; i < 10; i++) {
+        pthread_create(&thread, &detached, i % 2 ? end : leave, NULL);
+        pthread_create(&thread, NULL, detach_itself, NULL);
+        pthread_create(&thread, NULL, end, NULL);
+        pthread_detach(thread);
+    }
+    if (thrd_create(&other, seven, NULL) || thrd_join(other, &value) || value != 7)
+        return 4;
+    pthread_create(&thread, NULL, end, NULL);
+    while (pthread_tryjoin_np(thread, NULL))
+        usleep(1000);
+    pthread_create(&thread, NULL, stay, NULL);
+    sem_wait(&begun);
+    pthread_cancel(thread);
+    if (pthread_join(thread, &result) || result != PTHREAD_CANCELED)
+        return 5;
+    pthread_create(&thread, &own, stay, NULL); /* its memory is not the C library's */
+    sem_wait(&begun);
+    for (int i = 0; i < 100; i++)
+        STAY(pthread_create, pthread_create(&thread, NULL, stay, NULL));
+    for (int i = 0; i < 5; i++)
+        STAY(pthread_create, pthread_create(&thread, &small, stay, NULL));
+    for (int i = 0; i < 3; i++)
+        STAY(pthread_create, pthread_create(&thread, &detached, stay, NULL));
+    for (int i = 0; i < 4; i++)
+        STAY(thrd_create, thrd_create(&other, stay_too, NULL));
+    for (int i = 0; i < 6; i++) { /* they end, and nobody joins them */
+        if (pthread_create(&thread, NULL, end, NULL))
+            return 6;
+        printf("keep pthread_create %d %ld\\n", __LINE__ - 2, block_of((char *)thread - 10000));
+    }
+    wait_until(1 + 1 + 100 + 5 + 3 + 4);
+    fflush(stdout);
+    if (argc > 1)
+        kill(getpid(), SIGKILL);
+    _exit(0);
+}
+"""
+
+
+def truth(output: str) -> tuple[Counter[tuple[str, int]], Counter[tuple[str, int]]]:
+    """Return how many stacks a program says that there are, and their bytes, by (api, line)."""
+    counts: Counter[tuple[str, int]] = Counter()
+    total: Counter[tuple[str, int]] = Counter()
+    for api, line, size in re.findall(r"^keep (\S+) (\d+) (\d+)$", output, re.MULTILINE):
+        counts[api, int(line)] += 1
+        total[api, int(line)] += int(size)
+    return counts, total
+
+
+@pytest.mark.parametrize("options", [[], ["--mode", "sample"], ["--aggregate"]])
+def test_each_thread_that_is_there_has_a_row(tmp_path: Path, options: list[str]) -> None:
+    report, output = recorded(tmp_path, [built("kinds.c", PARTS + KINDS)], *options)
+    counts, total = truth(output)
+    assert sum(counts.values()) == 118
+    found = [row for row in report["native"] if row["api"].endswith("_create")]
+    report["native"] = found
+    assert reported(report, "kinds.c") == counts
+    assert sizes(report, "kinds.c") == total
+    mapped = report["totals"]["mapped"]
+    assert (mapped["live"], mapped["live_bytes"]) == (118, sum(total.values()))
+    assert mapped["allocations"] - mapped["frees"] == 118
+    assert mapped["allocations"] == 118 + 20 + 30 + 1 + 1 + 1
+    shown = run([*SOSCOPE, "mem", "peak", "--json", str(tmp_path / "run.sosr")])
+    report["native"] = [
+        row for row in json.loads(shown.stdout)["native"] if row["api"].endswith("_create")
+    ]
+    assert reported(report, "kinds.c") == counts
