@@ -237,6 +237,42 @@ def test_musl_adds_up() -> None:
         assert document["trim"] is None
 
 
+RESERVES = """
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+int main(void)
+{
+    size_t size = 32ul << 40, guard = 4096;
+    char *all = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (all == MAP_FAILED || mprotect(all + guard, size - guard, PROT_READ | PROT_WRITE))
+        return 2;
+    for (int i = 0; i < 1000; i++)
+        all[(size_t)i << 34 | guard] = 1;
+    puts("ready");
+    fflush(stdout);
+    pause();
+    return 0;
+}
+"""
+
+
+def test_terabytes_that_are_hardly_touched() -> None:
+    """As sanitizers map them: above pages that may not be touched, as the stack of a thread is."""
+    program = made("reserves", RESERVES)
+    with subprocess.Popen([program], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            if process.stdout.readline() != "ready\n":
+                pytest.skip("not here: the kernel maps no terabytes")
+            document = asked("where", process.pid)
+        finally:
+            process.kill()
+    other = [part for part in document["parts"] if part["what"] == "other"]
+    assert sum(part["bytes"] for part in other) >= 1000 * 4096
+
+
 # ---- for people, and what cannot be looked at ----
 
 

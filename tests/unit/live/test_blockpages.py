@@ -52,3 +52,22 @@ def test_nonsense_does_no_harm() -> None:
     pages = made([(0, 100), (START, 0), (START, (1 << 64) - 1), (START, 1 << 62), (START, 10)])
     assert pages.within(START, END, resident) >= 10
     assert BlockPages().within(START, END, resident) == 0
+
+
+def test_the_part_that_blocks_lie_in() -> None:
+    chance = random.Random(8)
+    large = 100 * PAGE
+    blocks = [(chance.randrange(START, END), chance.choice([1, 100, 9000])) for _ in range(30)]
+    blocks.append((END + large, large))
+    pages = made(blocks)
+    for _ in range(200):
+        start = chance.randrange(START // PAGE, (END + 3 * large) // PAGE) * PAGE
+        end = start + chance.randrange(1, 200) * PAGE
+        inside = {
+            byte // PAGE * PAGE
+            for addr, size in blocks
+            for byte in [*range(addr, addr + size, PAGE), addr + size - 1]
+            if start <= byte < end
+        }
+        expected = (min(inside), max(inside) + PAGE) if inside else None
+        assert pages.around(start, end) == expected

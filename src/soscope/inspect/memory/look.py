@@ -214,7 +214,11 @@ def _of_objects(
         mapping = area.mapping
         if not area.anonymous or mapping.inode or mapping.path.startswith("[stack"):
             continue
-        for start, end in taken.gaps(mapping.start, mapping.end):
+        for gap in taken.gaps(mapping.start, mapping.end):
+            part = objects.around(*gap)  # of gigabytes that are reserved around them
+            if part is None:
+                continue
+            start, end = part
             claim = Claim(start, end, (model.OTHER, "anonymous mappings"), pages.of(start, end))
             claim.inner[key] = objects.within(start, end, claim.resident)
             if claim.inner[key]:

@@ -134,6 +134,7 @@ class Mappings:
                 self._cut(space, addr, addr + size, thread, last)
         if self._bytes > self._most:
             self._keep_peak()
+        self.totals.temporary = sum(count for count, _ in self.temporary.values())
         self.totals.live = len(self.alive)
         self.totals.live_bytes = self._bytes
 
@@ -159,7 +160,6 @@ class Mappings:
                 self._count -= 1
                 self.totals.frees += 1
                 if last.get(thread) is mapping:
-                    self.totals.temporary += 1
                     amount = self.temporary.setdefault((mapping.thread, mapping.stack), [0, 0])
                     amount[0] += 1
                     amount[1] += mapping.size

@@ -65,6 +65,21 @@ class BlockPages:
                 total += resident.count(max(start, large_start), min(end, large_end))
         return total
 
+    def around(self, start: int, end: int) -> tuple[int, int] | None:
+        """Return the part of [start, end) that they lie in, in whole pages; None: none does."""
+        import numpy as np
+
+        self._settle()
+        low, high = np.searchsorted(self._pages, [start >> _SHIFT, -(-end >> _SHIFT)]).tolist()
+        parts = [part for part in self._large if part[0] < end and part[1] > start]
+        if low < high:
+            first, last = int(self._pages[low]), int(self._pages[high - 1])
+            parts.append((first << _SHIFT, (last + 1) << _SHIFT))
+        if not parts:
+            return None
+        first, last = min(part[0] for part in parts), max(part[1] for part in parts)
+        return max(start, first & -_PAGE), min(end, last + -last % _PAGE)
+
     def plain(self) -> tuple[bytes, bytes, list[tuple[int, int]]]:
         """Return all of it as what marshal takes."""
         self._settle()

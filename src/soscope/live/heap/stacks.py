@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _DESCRIPTOR = 0x900  # bytes that every release's has at least
 _IDS = range(0x200, 0x400, 4)  # where the thread's id is in it
 _MOST = 64 << 20  # bytes that are resident of one stack
+_LARGEST = 16 << 30  # bytes of one; to ask for the pages of a sanitizer's shadow takes minutes
 
 
 class ThreadStack:
@@ -60,6 +61,8 @@ def _described(
     """Return the stack that begins at `start` and has a descriptor, None where it has none."""
     import numpy as np
 
+    if end - start > _LARGEST:
+        return None
     resident = pages.of(start, end)
     if resident.count(start, end) > _MOST:
         return None
