@@ -522,3 +522,30 @@ def test_valgrind_counts_the_same(name: str, tmp_path: Path) -> None:
     totals = report["totals"]["native"]
     truth = [int(number.replace(",", "")) for number in (*alive.groups(), *usage.groups())]
     assert [totals[key] for key in ("live", "allocations", "frees")] == truth[1:4]
+
+
+OWN_ALLOCATOR = """
+static char pool[1 << 20];
+static size_t at;
+void *malloc(size_t size)
+{
+    void *block = pool + at;
+    at += size + 15 & ~15ul;
+    return block;
+}
+void free(void *block) {}
+void *calloc(size_t count, size_t size) { return malloc(count * size); }
+void *realloc(void *block, size_t size) { return malloc(size); }
+int main(void)
+{
+    malloc(9);
+    return 0;
+}
+"""
+
+
+def test_a_program_that_defines_malloc_is_named(tmp_path: Path) -> None:
+    report, _ = recorded(tmp_path, [built("ownmalloc.c", OWN_ALLOCATOR)])
+    assert any("has an allocator of its own" in note for note in report["notes"])
+    report, _ = recorded(tmp_path, [built("every.c", EVERY)])
+    assert not any("allocator" in note for note in report["notes"])

@@ -94,7 +94,8 @@ struct sosc_blocks {
 	uint64_t leads; // EXACT: agent adds SOSC_LEAD_NEXT; what it gives is nobody else's
 	uint64_t ruby; // agent: enum sosc_ruby_frames
 	uint64_t threads_lost; // agent: threads that were made and whose stacks are not known
-	uint64_t reserved[2];
+	uint64_t has_allocator; // agent: 1: the program itself defines malloc
+	uint64_t reserved;
 	// EXACT: the thread that has the lead (a number out of `leads`), or flags; on a cache line of
 	// its own. It counts up from a time that it has read. Whoever else records an event takes
 	// the lead away first. A thread without it reads the clock for each event.

@@ -27,6 +27,7 @@
 const struct sosc_loaded *sosc_block_allocator;
 struct sosc_block_thread *sosc_block_threads;
 static uint32_t mode; // enum sosc_block_mode
+static struct sosc_blocks *head;
 
 static struct sosc_thread *slow(struct sosc_cell *cell)
 {
@@ -486,6 +487,7 @@ static void start(void)
 	const uint64_t size = (uint64_t)THREAD_COUNT * sizeof(*sosc_block_threads);
 	struct sosc_blocks *own = sosc_stacks_start();
 
+	head = own;
 	mode = own->mode;
 	sosc_lead_start(own);
 	sosc_made_threads_start(own);
@@ -568,6 +570,8 @@ static uint64_t hooked(const struct sosc_candidate *at, uint32_t cell)
 	if (!sosc_block_threads || mode == SOSC_BLOCKS_NONE)
 		return (uint64_t)sosc_h_jump;
 	see(at->image);
+	if (sosc_same(symbol, "malloc") && at->callee && at->callee->main)
+		head->has_allocator = 1;
 	MAPPING_NAMES(HANDLER)
 	handler = sosc_made_threads_hooked(at);
 	if (handler)

@@ -51,7 +51,7 @@ BLOCKS = Layout(
     "sosc_blocks",
     "bits:I mode:I words:Q words_used:Q stacks_lost:Q first_bucket:Q first_word:Q scale:Q "
     "first_layout:Q layouts:Q"
-    " first_array:Q arrays:I arrays_used:I leads:Q ruby:Q threads_lost:Q reserved:2Q"
+    " first_array:Q arrays:I arrays_used:I leads:Q ruby:Q threads_lost:Q has_allocator:Q reserved:Q"
     " lead:Q reserved1:7Q",
 )
 

@@ -63,8 +63,18 @@ def _record(options: MemRunOptions, path: str, tell: Early) -> Outcome:
         qualname=options.qualname,
         follow=options.follow,
         divide=_divide,
+        prepare=_prepare,
     )
     return run_mem(settings, None if options.quiet else tell)
+
+
+def _prepare() -> None:
+    """Import what `_divide` needs while the command runs: at its end it would wait for it."""
+    import numpy as np
+
+    import soscope.inspect.memory.rss
+
+    del np, soscope
 
 
 def _divide(pid: int, objects: BlockPages | None) -> list[int] | None:
@@ -87,9 +97,9 @@ def _show(path: str) -> None:
 
 def _say_notes(outcome: Outcome, options: MemRunOptions) -> None:
     """Say what could not be recorded."""
-    from soscope.control.attach import in_full  # reads and writes processes
-
     for path, reason in outcome.untraced:
+        from soscope.control.attach import in_full  # reads and writes processes
+
         note(f"{path}: nothing was recorded: {in_full(reason)}")
     for line in outcome.remarks:
         note(line)

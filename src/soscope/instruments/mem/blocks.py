@@ -70,6 +70,9 @@ _WORDS = 1 << 23  # of stacks and codes: some 350,000 of 23 frames
 _FEW_BITS, _FEW_WORDS = 6, 63  # where stacks have no frames
 _ARRAYS = 512  # threads that count in an array of their own
 
+_OWN_ALLOCATOR = (
+    "the program has an allocator of its own: what it allocates itself goes through no slot"
+)
 _NO_RUBY = {
     blocklayout.RUBY_NO_FUNCTION: "frames of Ruby are not known: it lacks a function",
     blocklayout.RUBY_NO_LAYOUT: "frames of Ruby are not known: its version is not",
@@ -161,6 +164,7 @@ class BlocksInstrument(Instrument):
             own=own,
         )
         self.stacks_lost = self.threads_lost = 0
+        self._has_allocator = False
         self._ruby: set[int] = set()  # why frames of Ruby are not known
 
     def options(self) -> dict[str, object]:
@@ -227,6 +231,7 @@ class BlocksInstrument(Instrument):
     def totals(self) -> dict[str, object]:
         """Return what had no room, for a recording."""
         why = [_NO_RUBY[number] for number in sorted(self._ruby)]
+        why += [_OWN_ALLOCATOR] if self._has_allocator else []
         lost = {"stacks_lost": self.stacks_lost, "threads_lost": self.threads_lost}
         return {"blocks": {**lost, "notes": why}}
 
@@ -240,9 +245,11 @@ class BlocksInstrument(Instrument):
                 head = blocklayout.BLOCKS
                 (stacks_lost,) = unpack_from("<Q", own, head.offset("stacks_lost"))
                 (threads_lost,) = unpack_from("<Q", own, head.offset("threads_lost"))
+                (has_allocator,) = unpack_from("<Q", own, head.offset("has_allocator"))
                 (ruby,) = unpack_from("<Q", own, head.offset("ruby"))
                 self.stacks_lost += stacks_lost
                 self.threads_lost += threads_lost
+                self._has_allocator |= bool(has_allocator)
                 self._ruby |= {ruby} & _NO_RUBY.keys()
 
 

@@ -25,15 +25,22 @@ class RssInstrument(Instrument):
 
     Where objects are counted, it looks when they are: `measure`. Of thousands of children the last
     ones are not looked at: that would take longer than they do. `is_visit`: at processes that go
-    on, when they are let go of.
+    on, when they are let go of. `prepare` is called once, when they run.
     """
 
     name = "rss"
     wants_signals = True
     wants_ends = True
 
-    def __init__(self, divide: Divide, *, is_visit: bool = False) -> None:
+    def __init__(
+        self,
+        divide: Divide,
+        *,
+        prepare: Callable[[], object] | None = None,
+        is_visit: bool = False,
+    ) -> None:
         self._divide = divide
+        self._prepare = prepare
         self._is_visit = is_visit
         self._measured: set[int] = set()
         self._parts: dict[int, list[int] | None] = {}
@@ -44,6 +51,13 @@ class RssInstrument(Instrument):
         del block
         self._measured.discard(pid)
         self._parts[pid] = None
+
+    def move(self) -> bool:
+        """Prepare for the end, once."""
+        prepare, self._prepare = self._prepare, None
+        if prepare is not None:
+            prepare()
+        return False
 
     def ending(self, pid: int, block: ControlBlock) -> None:
         """Look at a process whose objects nobody has counted."""

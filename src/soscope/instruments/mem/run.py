@@ -27,7 +27,8 @@ class MemSettings:
     `objects` and `blocks`: which of them, `types`: counts by type, or by size class, alone. One
     in `sample_bytes` bytes of objects and blocks is chosen, None: all. `collect`: garbage first,
     `qualname`: types by qualified name. `record` is the path of the recording. `divide` tells the
-    parts of a process's resident memory, None: nobody asks. `pid` is a process in the place of
+    parts of a process's resident memory, None: nobody asks; `prepare` is called once before, while
+    it runs. `pid` is a process in the place of
     `command`;
     `duration_ns`: for how long, None: to its end, or until somebody stops soscope. `aggregate`:
     sums in the place of each block, where those that are older than `older_ns` at the end, which
@@ -45,6 +46,7 @@ class MemSettings:
         "objects",
         "older_ns",
         "pid",
+        "prepare",
         "qualname",
         "record",
         "sample_bytes",
@@ -65,6 +67,7 @@ class MemSettings:
         qualname: bool = False,
         follow: bool = False,
         divide: Divide | None = None,
+        prepare: Callable[[], object] | None = None,
         pid: int | None = None,
         duration_ns: int | None = None,
     ) -> None:
@@ -80,6 +83,7 @@ class MemSettings:
         self.qualname = qualname
         self.follow = follow
         self.divide = divide
+        self.prepare = prepare
         self.pid = pid
         self.duration_ns = duration_ns
 
@@ -118,7 +122,9 @@ def instruments_of(settings: MemSettings) -> list[Instrument]:
     """Return the instruments that record what is wanted. Raises UsageError."""
     instruments: list[Instrument] = []
     is_visit = settings.pid is not None
-    rss = None if settings.divide is None else RssInstrument(settings.divide, is_visit=is_visit)
+    rss = None
+    if settings.divide is not None:
+        rss = RssInstrument(settings.divide, prepare=settings.prepare, is_visit=is_visit)
     if settings.objects:
         instruments.append(_objects(settings, rss))
     if settings.blocks:
