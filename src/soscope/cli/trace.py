@@ -11,8 +11,12 @@ from soscope.options.trace import names_process, parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from soscope.control.outcome import Outcome
+    from soscope.instruments.trace.listener import Listener
     from soscope.instruments.trace.outcome import TraceOutcome
+    from soscope.options.trace import TraceOptions
     from soscope.report.output import Output
     from soscope.report.trace.display import Display
 
@@ -122,7 +126,7 @@ def run(invocation: Invocation) -> int:
 
                 outcome = run_with_table(options, listener, output, tell)
             else:
-                outcome = run_trace(options.settings, listener, output, tell)
+                outcome = _run_alone(options, listener, output, tell)
             is_silent = output.is_given_up
         finally:
             for opened in outputs:
@@ -131,6 +135,23 @@ def run(invocation: Invocation) -> int:
         early.finish()
         say_notes(outcome, outputs, options.display)
     return end(outcome)
+
+
+def _run_alone(
+    options: TraceOptions,
+    listener: Listener,
+    output: Output,
+    tell: Callable[[str], None] | None,
+) -> TraceOutcome:
+    """Trace; where nothing else is printed on a terminal, a line there says how far it is."""
+    from soscope.instruments.trace.run import run_trace
+
+    if os.isatty(_STDERR):
+        from soscope.cli.liveline import is_wanted, run_with_line
+
+        if is_wanted(options):
+            return run_with_line(options, listener, output, tell)
+    return run_trace(options.settings, listener, output, tell)
 
 
 def end(outcome: Outcome) -> int:

@@ -11,6 +11,7 @@ from soscope.instruments.trace import settings
 from soscope.instruments.trace.settings import TraceSettings
 from soscope.options.display import DEBUG, DISPLAY, PATHS, PROTOTYPES, display_from
 from soscope.options.filters import FILTERS, asked_of_calls, choice_from
+from soscope.options.live import LIVE
 from soscope.options.process import pids_option
 from soscope.options.selection import selection_options, understand
 from soscope.options.summary import SUMMARY, given, table_from
@@ -117,6 +118,7 @@ class TraceOptions:
         "display",
         "explain",
         "json",
+        "live",
         "output",
         "prints",
         "separately",
@@ -135,6 +137,7 @@ class TraceOptions:
         output: str | None,
         explain: str | None,
         json: Form,
+        live: str,
         prints: bool,
         separately: bool,
         table: TableSettings,
@@ -148,6 +151,7 @@ class TraceOptions:
         self.output = output
         self.explain = explain
         self.json = json
+        self.live = live
         self.prints = prints
         self.separately = separately
         self.table = table
@@ -259,6 +263,7 @@ OPTIONS = [
         help="print what is known of a function, and from where; run nothing",
     ),
     *DISPLAY,
+    LIVE,
     PATHS,
     *VIEWS,
     *SUMMARY,
@@ -387,6 +392,7 @@ def parse(arguments: list[str]) -> TraceOptions:
         explain=values.explain,
         json=values.json,
         svg=values.svg,
+        live=values.live,
         prints=prints,
         separately=separately,
         table=table,

@@ -102,6 +102,8 @@ _RIVALS = {
     "both": "-C",
     "count_only": "--count-only",
     "duration": "--duration",
+    "graph": "--graph",
+    "svg": "--svg",
     "limit": "--limit",
     "when_full": "--when-full",
 }

@@ -31,7 +31,7 @@ def test_the_flight_recorder_overwrites() -> None:
 
 @pytest.mark.parametrize(
     "words", ["-c", "-C", "--count-only", "--on a", "--off a", "--toggle USR1", "--duration 1s",
-              "--when-full drop", "-ff -o x"],
+              "--when-full drop", "-ff -o x", "--graph"],
 )  # fmt: skip
 def test_the_flight_recorder_stands_alone(words: str) -> None:
     with pytest.raises(UsageError, match="--last"):

@@ -190,6 +190,11 @@ class TraceInstrument(Instrument):
         self._calls += calls_in(batch)
         self.listener.events(batch)
 
+    @property
+    def calls(self) -> int:
+        """How many calls have been handed to the listener so far."""
+        return self._calls
+
     def finish(self) -> list[str]:
         """Hand over all the rest, unless a signal wants soscope to end."""
         remarks = self._described.notes if self._described is not None else []

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from _collections_abc import Callable
+from _collections_abc import Callable, Sequence
 
 from soscope.control.instrument import Instrument
 from soscope.control.session import Session
@@ -30,11 +30,12 @@ class TraceRun:
         tell: Callable[[str], None] | None = None,
         shows: Instrument | None = None,
         flown: Callable[[Flight], object] = lambda _: None,
+        beside: Sequence[Instrument] = (),
     ) -> None:
         """Prepare; `output` is where `listener` writes to, `tell` takes what is to be said at once.
 
         `shows` is an instrument whose calls are shown in place of the trace's own. `flown` hears of
-        each recording of the flight recorder.
+        each recording of the flight recorder. `beside` are instruments that hook nothing.
 
         Raises UsageError for a faulty filter, RecordingError for --record.
         """
@@ -42,7 +43,7 @@ class TraceRun:
         self.instrument = TraceInstrument(
             settings, listener, self._output, None if shows is None else shows.hooks
         )
-        instruments: list[Instrument] = [*_triggers(settings), self.instrument]
+        instruments: list[Instrument] = [*beside, *_triggers(settings), self.instrument]
         if shows is not None:
             instruments.insert(0, shows)
         self.session = Session(settings, instruments, tell, flown)

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The option for the line that says how far a trace has come."""
+
+from __future__ import annotations
+
+from soscope.options.table import VALUE, Option
+
+AUTO, ALWAYS, NEVER = "auto", "always", "never"
+
+LIVE = Option(
+    "--live",
+    dest="live",
+    kind=VALUE,
+    metavar="WHEN",
+    default=AUTO,
+    choices=(AUTO, ALWAYS, NEVER),
+    group="how to show them",
+    help="a line on the terminal while nothing else is printed: auto, always, never",
+)

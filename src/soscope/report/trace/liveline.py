@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One line on a terminal that says how far a trace has come, while nothing else is printed."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable
+
+from soscope.control.instrument import Instrument
+from soscope.wire import layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.control.outcome import Outcome, ProgramOutcome
+    from soscope.recording.sink import Sink
+    from soscope.wire.block import ControlBlock
+
+_STDERR = 2
+_EVERY = 1.0  # seconds
+_CLEAR = "\r\x1b[K"
+_WIDTH = 78  # columns that any terminal has
+_LOST = (layout.DROP_FULL, layout.DROP_THREADS, layout.DROP_READER_GONE)
+
+
+class LiveLine(Instrument):
+    """Writes the line about once a second, and takes it away at the end.
+
+    `calls` tells how many calls there were, `size` how many bytes were recorded; without both,
+    programs count, and their counters are looked at.
+    """
+
+    name = "live line"
+
+    def __init__(self, fd: int = _STDERR) -> None:
+        self.calls: Callable[[], int] | None = None
+        self.size: Callable[[], int] | None = None
+        self._fd = fd
+        self._blocks: dict[ControlBlock, None] = {}
+        self._over = [0, 0]  # calls and losses of programs that have ended
+        self._began = self._said = time.monotonic()
+        self._before = 0
+        self._is_there = False
+
+    def process(self, pid: int, block: ControlBlock) -> None:
+        """Look at its program, too."""
+        del pid
+        self._blocks[block] = None
+
+    def take(self, program: ProgramOutcome, block: ControlBlock, sink: Sink) -> None:
+        """Keep what a program has come to."""
+        del program, sink
+        self._over[0] += sum(_counted(block).values())
+        self._over[1] += _lost(block)
+        self._blocks.pop(block, None)
+
+    def move(self) -> bool:
+        """Write the line, if it is time."""
+        now = time.monotonic()
+        if now - self._said >= _EVERY:
+            self._write(_CLEAR + self._text(now)[:_WIDTH])
+            self._is_there = True
+            self._said = now
+        return False
+
+    def end(self, outcome: Outcome) -> None:
+        """Take the line away: notes and tables follow."""
+        del outcome
+        self.clear()
+
+    def clear(self) -> None:
+        """Take the line away, until it is time for the next."""
+        if self._is_there:
+            self._is_there = False
+            self._write(_CLEAR)
+
+    def _write(self, text: str) -> None:
+        try:
+            os.write(self._fd, text.encode())
+        except OSError:
+            pass  # nobody looks
+
+    def _text(self, now: float) -> str:
+        spent = now - self._said
+        words = [f"{now - self._began:.1f} s"]
+        if self.size is not None:
+            total = self.size()
+            words += [f"{total / 1e6:,.1f} MB", f"{(total - self._before) / spent / 1e6:,.1f} MB/s"]
+        else:
+            most = ""
+            if self.calls is not None:
+                total = self.calls()
+            else:
+                total, most = self._count()
+            rate = (total - self._before) / spent
+            words += [f"{total:,} calls", f"{rate:,.0f}/s", *([most] if most else [])]
+        self._before = total
+        lost = self._over[1] + sum(map(_lost, self._blocks))
+        return "  ".join([*words, f"dropped {lost:,}"])
+
+    def _count(self) -> tuple[int, str]:
+        """Return how many calls programs have counted, and which function has most of them."""
+        total, most, name = self._over[0], 0, ""
+        for block in self._blocks:
+            counts = _counted(block)
+            total += sum(counts.values())
+            slot = max(counts, key=lambda index: counts[index], default=-1)
+            if slot >= 0 and counts[slot] > most:
+                found = block.slots(0, [], chosen=[slot])
+                most, name = counts[slot], found[0].symbol if found else ""
+        return total, f"{name} {most / total:.0%}" if name else ""
+
+
+def _counted(block: ControlBlock) -> dict[int, int]:
+    """Return the calls of each slot, where the program counts them."""
+    if layout.INSTRUMENT_COUNT in block.instruments:
+        return block.counts()
+    if layout.INSTRUMENT_STATS in block.instruments:
+        return {slot: cell[0] for slot, cell in block.stats().items()}
+    return {}
+
+
+def _lost(block: ControlBlock) -> int:
+    return block.dropped_exits + sum(block.dropped[kind] for kind in _LOST)
+
+
+def may_be_shown(pids: Iterable[int], *, anyway: bool) -> bool:
+    """Say whether standard error is a terminal that is nobody else's.
+
+    The processes `pids` write to descriptors of their own; a command (none) has ours. `anyway`:
+    it may be theirs, too.
+    """
+    if not os.isatty(_STDERR):
+        return False
+    if anyway:
+        return True
+    ours, known = os.fstat(_STDERR).st_rdev, False
+    for pid in pids:
+        known = True
+        for fd in (1, 2):
+            try:
+                if os.stat(f"/proc/{pid}/fd/{fd}").st_rdev == ours:
+                    return False
+            except OSError:
+                continue  # it has none, or is another user's
+    return known
