@@ -173,6 +173,11 @@ make_parser = VERB.make_parser
 def parse(arguments: list[str]) -> ReportOptions:
     """Parse the words behind `soscope report`. Raises UsageError, or SystemExit for help."""
     values, (path,) = VERB.read(arguments)
+    if values.both and values.json.is_markdown:
+        raise UsageError(
+            "-C and --format md: a page of the calls has their functions, too",
+            hint="--format md for the calls, -c --format md for the table",
+        )
     if values.both and values.json:
         raise UsageError(
             "-C and --json: calls are JSON Lines, and a table is one document",

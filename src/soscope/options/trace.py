@@ -355,7 +355,7 @@ def parse(arguments: list[str]) -> TraceOptions:
     if separately:
         _check_separate(values.output, tables=values.summary or values.both or values.count_only)
     flight = flight_from(values)
-    prints = values.record is None or values.output is not None
+    prints = values.record is None or values.output is not None or values.svg is not None
     _check_filters(asked_of_calls(values), mode, prints=prints)
     return TraceOptions(
         TraceSettings(
@@ -490,6 +490,11 @@ def check_table(values: Values) -> None:
         )
     if values.count_only and table_from(values).needs_durations:
         raise UsageError(f"{option} is about times, and --count-only takes none", hint="use -c")
+    if values.both and values.json.is_markdown:
+        raise UsageError(
+            "-C and --format md: a page of the calls has their functions, too",
+            hint="--format md for the calls, -c --format md for the table",
+        )
     if values.both and values.json:
         raise UsageError(
             "-C and --json: calls are JSON Lines, and a table is one document",

@@ -46,6 +46,11 @@ def check_views(values: Values) -> None:
             hint="--tree -c for sums by way",
         )
     is_summed = values.summary
+    if values.json.is_markdown and not is_summed:
+        raise UsageError(
+            "--tree and --format md: a page has sums, and not each call",
+            hint="--tree for the calls, --tree -c --format md for sums by way",
+        )
     if values.json and not is_summed:
         raise UsageError(
             "--tree and --json: an object of JSON Lines says its depth as it is",
