@@ -97,5 +97,10 @@ def test_each_sampled_block_ends_once(compiler: str) -> None:
 
 
 @pytest.mark.parametrize("compiler", hosted.COMPILERS)
+def test_each_block_is_recorded_once_and_ends_once(compiler: str) -> None:
+    hosted.check("blocks", compiler=compiler)
+
+
+@pytest.mark.parametrize("compiler", hosted.COMPILERS)
 def test_times_of_threads_are_in_the_order_of_what_they_do(compiler: str) -> None:
     hosted.check("lead", compiler=compiler)

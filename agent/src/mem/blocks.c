@@ -120,6 +120,9 @@ static uint64_t reserve_slowly(const struct sosc_block_call *call)
 {
 	uint64_t unit = sosc_ring_reserve(call->thread, SOSC_UNIT, SOSC_LOSS_ENTRY);
 
+	// soscope has just read the next chunk, and another processor has its memory at hand
+	if (mode == SOSC_BLOCKS_EXACT)
+		state_of(call->thread)->ahead = sosc_ring_ahead(call->thread);
 	if (!unit && sosc_quiet)
 		__atomic_store_n(&call->cell->handler, (uint64_t)sosc_h_jump, __ATOMIC_RELAXED);
 	return unit;
@@ -340,8 +343,6 @@ static __attribute__((noinline)) struct sosc_block *put_slowly(struct sosc_cell 
 	const struct sosc_block_call call = {.cell = cell, .thread = thread};
 	struct sosc_block *block = (void *)reserve_slowly(&call);
 
-	// soscope has just read the next chunk, and another processor has its memory at hand
-	state_of(thread)->ahead = sosc_ring_ahead(thread);
 	if (block)
 		put(block, SOSC_UNIT_BLOCK, stack, tsc, addr, size);
 	return block;
