@@ -47,7 +47,9 @@ static struct sosc_thread *slow(struct sosc_cell *cell)
 		void *memos = state->memos;
 
 		memset(state, 0, sizeof(*state));
-		state->memos = memos || sosc_is_sealed(thread) ? memos : sosc_block_memos();
+		state->memos = memos || mode == SOSC_BLOCKS_COUNT || sosc_is_sealed(thread) ?
+				       memos :
+				       sosc_block_memos();
 		state->tid = thread->tid;
 		if (mode == SOSC_BLOCKS_SAMPLE)
 			sosc_sample_thread(state, thread->tid);
@@ -158,8 +160,11 @@ static inline struct sosc_block *write(const struct sosc_block_call *call, uint3
 {
 	const struct sosc_block said = {
 		.stack = stack, .tsc = sosc_block_time(call->state), .addr = addr, .size = size};
+	struct sosc_block *block =
+		fill(call, sosc_local_add(&call->thread->pos, SOSC_UNIT), type, &said);
 
-	return fill(call, sosc_local_add(&call->thread->pos, SOSC_UNIT), type, &said);
+	sosc_will_write((uint64_t)block + call->state->ahead);
+	return block;
 }
 
 /** A record of what has happened at @tsc. */
@@ -312,11 +317,12 @@ static inline __attribute__((always_inline)) uint64_t allocate(const uint64_t ar
 		kept(&call, old, known);
 	}
 	if (!inside) {
-		state->sp = before.sp;
 		state->ret = before.ret;
 		state->recorded = before.recorded;
 		state->freeing = before.freeing;
 		state->stack = before.stack;
+		__atomic_signal_fence(__ATOMIC_SEQ_CST);
+		state->sp = before.sp; // where it is 0, `recorded` and `freeing` are, too
 	}
 	return result;
 }
@@ -335,26 +341,36 @@ static inline __attribute__((always_inline)) uint64_t allocate(const uint64_t ar
 SOSC_BLOCK_OTHERS(ALLOCATES)
 SOSC_BLOCK_MALLOC(MALLOC)
 
-static __attribute__((noinline)) struct sosc_block *put_slowly(struct sosc_cell *cell,
-							       struct sosc_thread *thread,
-							       uint64_t tsc, uint64_t addr,
-							       uint64_t size, uint32_t stack)
-{
-	const struct sosc_block_call call = {.cell = cell, .thread = thread};
-	struct sosc_block *block = (void *)reserve_slowly(&call);
-
-	if (block)
-		put(block, SOSC_UNIT_BLOCK, stack, tsc, addr, size);
-	return block;
-}
-
 // Programs do little else than to call malloc and free, so these two have ways of their own for
 // what is usual. All else, and what they find in the middle, is done as for the others.
 
-// malloc, where nothing else is under way and the stack was walked before.
-static __attribute__((noinline)) uint64_t plain_malloc(uint64_t size, uint64_t b, uint64_t c,
-						       uint64_t sp, uint64_t fp,
-						       struct sosc_cell *cell)
+// The same at its end: the time of the block at @addr is @tsc, and there is no room for it in the
+// chunk; or @tsc is 0, and nothing is known.
+static __attribute__((noinline)) uint64_t end_malloc(struct sosc_cell *cell,
+						     struct sosc_thread *thread, uint64_t tsc,
+						     uint64_t addr, uint64_t size)
+{
+	struct sosc_block_thread *state = state_of(thread);
+	const struct sosc_block_call call = {.cell = cell, .thread = thread, .state = state};
+
+	if (addr && state->recorded != addr) {
+		const struct sosc_block said = {.stack = state->stack,
+						.tsc = tsc ? tsc : sosc_block_time(state),
+						.addr = addr,
+						.size = size};
+		uint64_t unit = tsc ? SOSC_NO_ROOM : sosc_local_add(&thread->pos, SOSC_UNIT);
+
+		state->last = (uint64_t)fill(&call, unit, SOSC_UNIT_BLOCK, &said);
+	}
+	state->recorded = 0;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	state->sp = 0;
+	return addr;
+}
+
+/** malloc, where nothing else is under way and the stack was walked before. */
+uint64_t sosc_block_malloc(uint64_t size, uint64_t b, uint64_t c, uint64_t sp, uint64_t fp,
+			   struct sosc_cell *cell)
 {
 	struct sosc_block_thread *state;
 	struct sosc_thread *thread;
@@ -373,38 +389,28 @@ static __attribute__((noinline)) uint64_t plain_malloc(uint64_t size, uint64_t b
 		return any_malloc(size, b, c, sp, fp, cell);
 	state->stack = stack;
 	state->ret = *(const uint64_t *)sp;
-	state->recorded = 0;
-	state->freeing = 0;
 	state->sp = sp;
 	addr = sosc_block_go_on(cell, size, b, c);
-	if (addr && state->recorded != addr) {
-		tsc = sosc_block_time(state);
-		block = (void *)sosc_local_add(&thread->pos, SOSC_UNIT);
-		if (has_room((uint64_t)block))
-			put(block, SOSC_UNIT_BLOCK, stack, tsc, addr, size);
-		else
-			block = put_slowly(cell, thread, tsc, addr, size, stack);
-		sosc_will_write((uint64_t)block + state->ahead);
-		state->last = (uint64_t)block;
-	}
-	state->recorded = 0;
+	if (!addr || state->recorded)
+		return end_malloc(cell, thread, 0, addr, size);
+	tsc = sosc_block_time_soon(state);
+	if (!tsc)
+		return end_malloc(cell, thread, 0, addr, size);
+	block = (void *)sosc_local_add(&thread->pos, SOSC_UNIT);
+	if (!has_room((uint64_t)block))
+		return end_malloc(cell, thread, tsc, addr, size);
+	put(block, SOSC_UNIT_BLOCK, state->stack, tsc, addr, size);
+	sosc_will_write((uint64_t)block + state->ahead);
+	state->last = (uint64_t)block;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	state->sp = 0;
 	return addr;
 }
 
-/** malloc: the others have no use for the registers that this way saves first. */
-uint64_t sosc_block_malloc(uint64_t size, uint64_t b, uint64_t c, uint64_t sp, uint64_t fp,
-			   struct sosc_cell *cell)
-{
-	if (mode != SOSC_BLOCKS_EXACT || __atomic_load_n(&sosc_python_stacks, __ATOMIC_RELAXED))
-		return any_malloc(size, b, c, sp, fp, cell);
-	return plain_malloc(size, b, c, sp, fp, cell);
-}
-
 static __attribute__((noinline)) uint64_t any_free(uint64_t a, uint64_t b, uint64_t c, uint64_t sp,
-						   uint64_t fp, struct sosc_cell *cell)
+						   struct sosc_cell *cell)
 {
-	struct sosc_block_call call = {.cell = cell, .sp = sp, .fp = fp};
+	struct sosc_block_call call = {.cell = cell, .sp = sp}; // which has no stack
 
 	if (a && begin(&call) &&
 	    !(call.state->freeing == a && sosc_block_is_inside(&call, BLOCK_NEAR)))
@@ -429,18 +435,17 @@ uint64_t sosc_block_free(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint64
 	struct sosc_block *block;
 	uint64_t tsc;
 
-	if (mode != SOSC_BLOCKS_EXACT)
-		return any_free(a, b, c, sp, fp, cell);
+	(void)fp;
 	thread = find_thread();
 	if (!thread)
-		return any_free(a, b, c, sp, fp, cell);
+		return any_free(a, b, c, sp, cell);
 	state = state_of(thread);
 	block = (void *)state->last;
 	if (!is_last(thread, block, a) || state->sp)
-		return any_free(a, b, c, sp, fp, cell);
+		return any_free(a, b, c, sp, cell);
 	tsc = sosc_block_time_soon(state);
 	if (!tsc || !end_last(thread, block, tsc))
-		return any_free(a, b, c, sp, fp, cell);
+		return any_free(a, b, c, sp, cell);
 	if (!is_given_back(thread, (uint64_t)(block + 1)))
 		return free_unneeded(a, b, c, thread, (uint64_t)(block + 1), cell);
 	return sosc_block_go_on(cell, a, b, c);
@@ -468,9 +473,10 @@ uint64_t sosc_block_delete(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint
 	state->freeing = a;
 	state->sp = sp;
 	result = sosc_block_go_on(cell, a, b, c);
-	state->sp = before.sp;
 	state->ret = before.ret;
 	state->freeing = before.freeing;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	state->sp = before.sp;
 	return result;
 }
 

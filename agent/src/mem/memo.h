@@ -21,7 +21,7 @@ enum {
 struct sosc_memo {
 	uint64_t ret; // frame 0
 	uint64_t sp, fp; // of the call; fp: 0 where the walk did not need it
-	uint64_t key; // epoch of the rules << 32 | api, 0: nothing is here
+	uint64_t key; // sosc_memo_key of the walk, 0: nothing is here
 	uint64_t high; // behind the words that were read
 	uint64_t fp_mask; // all bits if the walk needed fp
 	uint32_t number; // of the stack
@@ -44,9 +44,11 @@ static inline struct sosc_memo *sosc_memo_of(struct sosc_memo *memos, uint64_t r
 	return memos + (hash >> (64 - MEMO_BITS));
 }
 
-static inline uint64_t sosc_memo_key(enum sosc_block_api api)
+// @has_own: an interpreter was asked for its frames, whether it had any or not.
+static inline uint64_t sosc_memo_key(enum sosc_block_api api, bool has_own)
 {
-	return (uint64_t)__atomic_load_n(&sosc_rules_epoch, __ATOMIC_RELAXED) << 32 | api;
+	return (uint64_t)__atomic_load_n(&sosc_rules_epoch, __ATOMIC_RELAXED) << 32 |
+	       (uint64_t)has_own << 16 | api;
 }
 
 /**
@@ -54,10 +56,10 @@ static inline uint64_t sosc_memo_key(enum sosc_block_api api)
  * can be read.
  */
 static inline bool sosc_memo_is_same(const struct sosc_memo *memo, uint64_t ret, uint64_t sp,
-				     uint64_t fp, uint64_t high, enum sosc_block_api api)
+				     uint64_t fp, uint64_t high, uint64_t key)
 {
 	const struct sosc_memo_word *read = memo->read, *end = read + memo->words;
-	uint64_t other = (memo->ret ^ ret) | (memo->sp ^ sp) | (memo->key ^ sosc_memo_key(api)) |
+	uint64_t other = (memo->ret ^ ret) | (memo->sp ^ sp) | (memo->key ^ key) |
 			 ((memo->fp ^ fp) & memo->fp_mask);
 
 	if (other || memo->high > high)
@@ -69,7 +71,7 @@ static inline bool sosc_memo_is_same(const struct sosc_memo *memo, uint64_t ret,
 	return true;
 }
 
-/** The number of a stack without an interpreter's frames, 0: it has to be walked. */
+/** The number of a stack of a program without an interpreter, 0: it has to be walked. */
 static inline uint32_t sosc_memo_stack(const struct sosc_block_thread *state, uint64_t sp,
 				       uint64_t fp, enum sosc_block_api api)
 {
@@ -83,7 +85,7 @@ static inline uint32_t sosc_memo_stack(const struct sosc_block_thread *state, ui
 	// a signal handler may make another one of it meanwhile, which is not the same then
 	number = __atomic_load_n(&memo->number, __ATOMIC_RELAXED);
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	if (memo->own || !sosc_memo_is_same(memo, ret, sp, fp, state->high, api))
+	if (!sosc_memo_is_same(memo, ret, sp, fp, state->high, sosc_memo_key(api, false)))
 		return 0;
 	return number;
 }

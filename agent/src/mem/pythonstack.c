@@ -10,6 +10,7 @@
 #include "blocks.h"
 #include "image.h"
 #include "python.h"
+#include "rules.h"
 #include "sys.h"
 
 enum {
@@ -61,6 +62,7 @@ void sosc_python_stacks_see(const struct sosc_loaded *image)
 		return;
 	interpreter = image;
 	__atomic_store_n(&sosc_python_stacks, true, __ATOMIC_RELEASE);
+	__atomic_fetch_add(&sosc_rules_epoch, 1, __ATOMIC_RELEASE); // stacks were walked without it
 }
 
 /** An image has gone. */

@@ -11,6 +11,7 @@
 #include "blocks.h"
 #include "image.h"
 #include "ruby.h"
+#include "rules.h"
 #include "soscope/objects.h"
 
 enum {
@@ -93,6 +94,7 @@ void sosc_ruby_stacks_see(const struct sosc_loaded *image)
 		return;
 	interpreter = image;
 	__atomic_store_n(&sosc_ruby_stacks, true, __ATOMIC_RELEASE);
+	__atomic_fetch_add(&sosc_rules_epoch, 1, __ATOMIC_RELEASE); // stacks were walked without it
 }
 
 /** An image has gone. */

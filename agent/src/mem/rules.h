@@ -48,7 +48,7 @@ enum {
 _Static_assert(RULE_TAG_BITS + RULE_BITS == 64, "a word of the cache");
 
 extern uint64_t sosc_rules[2 << RULE_PAIR_BITS];
-extern uint32_t sosc_rules_epoch; // counts images that have gone
+extern uint32_t sosc_rules_epoch; // counts images that have gone, and interpreters that have come
 extern bool sosc_rules_used;
 
 // code_x86_64_frames.c

@@ -261,7 +261,7 @@ static uint32_t walk(const struct sosc_block_call *call, uint64_t ret, struct so
 		.sealed = sosc_is_sealed(call->thread),
 	};
 	bool is_cut = false;
-	uint64_t key = sosc_memo_key(api); // a rule that changes while it walks may not be this one
+	uint64_t key = sosc_memo_key(api, own); // a rule that changes meanwhile may not be this one
 	uint32_t count = find_frames(&walk, ret, frames, &is_cut);
 	uint32_t number = number_with(frames, count, is_cut, own, api);
 
@@ -321,7 +321,8 @@ static uint32_t stack_of(const struct sosc_block_call *call, const struct own *o
 	// a signal handler may make another one of it meanwhile, which is not the same then
 	number = __atomic_load_n(&memo->number, __ATOMIC_RELAXED);
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	is_walked = sosc_memo_is_same(memo, ret, call->sp, call->fp, call->state->high, api);
+	is_walked = sosc_memo_is_same(memo, ret, call->sp, call->fp, call->state->high,
+				      sosc_memo_key(api, own));
 	if (is_walked && has_own(memo, own))
 		return number;
 	if (memo->busy)
