@@ -92,6 +92,9 @@
 #define MARK_BITS 30 // of the addresses of a leaf
 #define MARK_LEAVES (1 << (47 - MARK_BITS))
 #define MARK_ALL 1 // in the place of a leaf: there is no memory for one
+// and how many there are with the same bits of their address
+#define MARKED_SHIFT 6
+#define MARKED_BITS 16
 
 // struct sosc_tally_slot, and the code that leads to it
 #define TALLY_THUNK_SIZE 16

@@ -123,6 +123,16 @@ FUNCTION sosc_h_thread_begins
 	jne	\no
 .endm
 
+// Whether the block at rdi may have a mark. Clobbers rax, r10.
+.macro IF_MAY_BE_MARKED yes
+	mov	%edi, %eax
+	shr	$MARKED_SHIFT, %eax
+	movzwl	%ax, %eax
+	lea	sosc_block_marked(%rip), %r10
+	cmpb	$0, (%r10,%rax)
+	jne	\yes
+.endm
+
 // Whether the block at rdi has a mark. \alike: no leaf; then all have one if the flags say equal,
 // else none has. Clobbers rax, r10.
 .macro IF_MARKED yes, alike
@@ -157,8 +167,8 @@ FUNCTION sosc_h_sample_\name
 	.cfi_endproc
 .endm
 
-// rax bytes are asked for. \alike: where realloc goes on from IF_MARKED.
-.macro SAMPLE_OTHERS name, alike
+// rax bytes are asked for. \marked: where realloc goes on from IF_MAY_BE_MARKED.
+.macro SAMPLE_OTHERS name, marked
 	cmpq	$0, BLOCK_THREAD_SP(%r10)
 	jne	2f
 	COUNT_DOWN 1f
@@ -166,8 +176,10 @@ FUNCTION sosc_h_sample_\name
 2:	IF_NOT_INSIDE 1f
 	movq	$0, BLOCK_THREAD_SP(%r10)
 	jmp	3b
-.ifnb \alike
-\alike:	jne	4b
+.ifnb \marked
+\marked:	IF_MARKED 1f, 5f
+	jmp	4b
+5:	jne	4b
 .endif
 1:	SAMPLE_IN_C \name
 .endm
@@ -186,14 +198,16 @@ FUNCTION sosc_h_sample_\name
 	SAMPLE_OTHERS calloc
 
 	SAMPLE_BEGIN realloc
-	IF_MARKED 1f, 5f
+	IF_MAY_BE_MARKED 6f
 4:	FIND_BLOCK_THREAD 1f
 	lea	1(%rsi), %rax
-	SAMPLE_OTHERS realloc, 5
+	SAMPLE_OTHERS realloc, 6
 
 	SAMPLE_BEGIN free
-	IF_MARKED 1f, 2f
+	IF_MAY_BE_MARKED 4f
 3:	jmp	*CELL_ORIGINAL(%r11)
+4:	IF_MARKED 1f, 2f
+	jmp	3b
 2:	jne	3b
 1:	SAMPLE_IN_C free
 

@@ -117,6 +117,7 @@ const struct sosc_code *sosc_stack_code_at(uint32_t number);
 bool sosc_sample_start(const struct sosc_blocks *own);
 void sosc_sample_thread(struct sosc_block_thread *state, uint32_t tid);
 extern uint64_t *sosc_block_marks;
+extern uint8_t sosc_block_marked[1 << MARKED_BITS];
 
 // sizes.c
 bool sosc_sizes_start(struct sosc_blocks *own);

@@ -9,7 +9,8 @@
 // A block that is recorded has a mark: a bit of its address, in tables that cover what addresses
 // there are. Its end is recorded by who takes the mark away, before the block is freed: whoever
 // gets the memory next finds no mark, and may set one. So no mark is ever another block's, and a
-// free that finds none has nothing to say. Blocks lie at multiples of 8.
+// free that finds none has nothing to say. Blocks lie at multiples of 8. Few blocks have a mark: so
+// the number of those with the same bits in the middle of their address answers for nearly all.
 
 #include "blocks.h"
 #include "chance.h"
@@ -21,9 +22,11 @@ enum {
 	MARKS_SIZE = MARK_LEAVES * 8,
 	LEAF_SIZE = 1 << (MARK_BITS - 6),
 	MADV_NOHUGEPAGE = 15, // a mark is to take one page
+	MANY = 255, // stays what it is
 };
 
 uint64_t *sosc_block_marks; // addrs of leaves, MARK_ALL, or 0: there is no mark
+uint8_t sosc_block_marked[1 << MARKED_BITS]; // marks that there are, or MANY
 static uint64_t scale; // bytes, times 2^16, per unit of a logarithm to base 2
 
 static void *map_zeros(uint64_t size)
@@ -45,10 +48,13 @@ bool sosc_sample_start(const struct sosc_blocks *own)
 		sosc_block_marks = map_zeros(MARKS_SIZE);
 		return sosc_block_marks;
 	}
+	memset(sosc_block_marked, 0, sizeof(sosc_block_marked));
 	for (uint32_t i = 0; i < MARK_LEAVES; i++)
 		if (sosc_block_marks[i] > MARK_ALL)
 			(void)sosc_sys3(SYS_MADVISE, (long)sosc_block_marks[i], LEAF_SIZE,
 					MADV_DONTNEED);
+		else if (sosc_block_marks[i] == MARK_ALL)
+			memset(sosc_block_marked, MANY, sizeof(sosc_block_marked));
 	return true;
 }
 
@@ -69,12 +75,26 @@ static inline uint32_t bit_of(uint64_t addr)
 	return 1u << (addr >> 3 & 31);
 }
 
+// One mark more of such an address, or one less: @by.
+static void count(uint64_t addr, int by)
+{
+	uint8_t *place = &sosc_block_marked[addr >> MARKED_SHIFT & ((1 << MARKED_BITS) - 1)];
+	uint8_t marks = __atomic_load_n(place, __ATOMIC_RELAXED);
+
+	while (marks != MANY &&
+	       !__atomic_compare_exchange_n(place, &marks, (uint8_t)(marks + by), false,
+					    __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		;
+}
+
 // Where no leaf can be made, all blocks count as marked: then an end is recorded too often.
 static uint64_t make_leaf(const struct sosc_thread *thread, uint64_t *place)
 {
 	void *map = sosc_is_sealed(thread) ? NULL : map_zeros(LEAF_SIZE);
 	uint64_t mine = map ? (uint64_t)map : MARK_ALL, theirs = 0;
 
+	if (!map) // before anybody is told that all have one
+		memset(sosc_block_marked, MANY, sizeof(sosc_block_marked));
 	if (__atomic_compare_exchange_n(place, &theirs, mine, false, __ATOMIC_ACQ_REL,
 					__ATOMIC_ACQUIRE))
 		return mine;
@@ -89,8 +109,10 @@ static void mark(const struct sosc_block_call *call, uint64_t addr)
 
 	if (!leaf)
 		leaf = make_leaf(call->thread, place);
-	if (leaf != MARK_ALL)
-		__atomic_fetch_or(word_of(leaf, addr), bit_of(addr), __ATOMIC_RELEASE);
+	if (leaf != MARK_ALL &&
+	    !(__atomic_fetch_or(word_of(leaf, addr), bit_of(addr), __ATOMIC_RELEASE) &
+	      bit_of(addr)))
+		count(addr, 1);
 }
 
 // Whether the block at @addr may have been recorded: it has no mark any more.
@@ -103,7 +125,10 @@ static bool take_mark(uint64_t addr)
 		return leaf == MARK_ALL;
 	if (!(__atomic_load_n(word_of(leaf, addr), __ATOMIC_RELAXED) & bit))
 		return false;
-	return __atomic_fetch_and(word_of(leaf, addr), ~bit, __ATOMIC_ACQ_REL) & bit;
+	if (!(__atomic_fetch_and(word_of(leaf, addr), ~bit, __ATOMIC_ACQ_REL) & bit))
+		return false;
+	count(addr, -1);
+	return true;
 }
 
 // ---- chance ------------------------------------------------------------------
