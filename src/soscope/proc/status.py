@@ -228,10 +228,10 @@ def program_file(pid: int) -> tuple[int, int] | None:
     They stay the same when the file is renamed, or another one put in its place.
     """
     try:
-        found = os.stat(f"/proc/{pid}/exe")
+        file = os.stat(f"/proc/{pid}/exe")
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return file.st_dev, file.st_ino
 
 
 def program_path(pid: int) -> str:
