@@ -13,6 +13,7 @@
 #include "slot.h"
 #include "sys.h"
 #include "unwind.h"
+#include "mem/walk.h"
 
 enum { OFTEN = 16 }; // slots between looks at the clock
 
@@ -112,6 +113,7 @@ bool sosc_hook_some(struct sosc_hooking *work, uint64_t until, bool alone)
 		if (image->ns && sosc_same(image->name, "libc.so.6"))
 			(void)sosc_errno_find(image);
 		sosc_unwind_hook(image);
+		sosc_stacks_see(image);
 		sosc_slots_begin(image);
 	}
 	done = go_on(work, until);

@@ -19,8 +19,6 @@
 #include "lookup.h"
 #include "namespace.h"
 #include "patch.h"
-#include "mem/pythonstack.h"
-#include "mem/rubystack.h"
 #include "record.h"
 #include "mem/rules.h"
 #include "site.h"
@@ -29,6 +27,7 @@
 #include "thread.h"
 #include "turns.h"
 #include "unwind.h"
+#include "mem/walk.h"
 
 enum {
 	L_INFO = 8, // struct link_map: words before l_info (glibc 2.26 to 2.44)
@@ -244,8 +243,7 @@ static void forget(struct sosc_loaded *image)
 	sosc_patches_lose(image);
 	if (image->index != SOSC_NONE && !image->loader && !is_unrecorded() && !has_ended())
 		images[image->index].flags |= SOSC_IMAGE_CLOSED;
-	sosc_python_stacks_forget(image);
-	sosc_ruby_stacks_forget(image);
+	sosc_stacks_forget(image);
 	image->map = NULL;
 	sosc_rules_forget();
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * Blocks and mappings, and the stacks of the calls that made them.
+ * Blocks and mappings, and the stacks of calls: of those that made them, or of those that TRACE
+ * records (SOSC_PLAN_STACKS).
  *
  * The instrument's own memory is
  *
@@ -95,7 +96,8 @@ struct sosc_blocks {
 	uint64_t ruby; // agent: enum sosc_ruby_frames
 	uint64_t threads_lost; // agent: threads that were made and whose stacks are not known
 	uint64_t has_allocator; // agent: 1: the program itself defines malloc
-	uint64_t reserved;
+	uint32_t frames; // of a stack at most, up to SOSC_BLOCK_FRAMES; 0: as many as those
+	uint32_t has_xsave; // the processor has XSAVE, and the kernel lets programs use it
 	// EXACT: the thread that has the lead (a number out of `leads`), or flags; on a cache line of
 	// its own. It counts up from a time that it has read. Whoever else records an event takes
 	// the lead away first. A thread without it reads the clock for each event.

@@ -19,7 +19,6 @@
 #include "memo.h"
 #include "pythonstack.h"
 #include "ring.h"
-#include "rubystack.h"
 #include "slot.h"
 #include "sys.h"
 #include "threads.h"
@@ -44,12 +43,12 @@ static struct sosc_thread *slow(struct sosc_cell *cell)
 	}
 	state = &sosc_block_threads[thread - sosc_threads];
 	if (state->tid != thread->tid) {
-		void *memos = state->memos;
+		void *memos = state->view.memos;
 
 		memset(state, 0, sizeof(*state));
-		state->memos = memos || mode == SOSC_BLOCKS_COUNT || sosc_is_sealed(thread) ?
-				       memos :
-				       sosc_block_memos();
+		state->view.memos = memos || mode == SOSC_BLOCKS_COUNT || sosc_is_sealed(thread) ?
+					    memos :
+					    sosc_view_memos();
 		state->tid = thread->tid;
 		if (mode == SOSC_BLOCKS_SAMPLE)
 			sosc_sample_thread(state, thread->tid);
@@ -76,11 +75,6 @@ static inline struct sosc_block_thread *state_of(const struct sosc_thread *threa
 	return &sosc_block_threads[thread - sosc_threads];
 }
 
-static inline bool is_on_stack(const struct sosc_block_thread *state, uint64_t sp)
-{
-	return sp - state->low < state->high - state->low;
-}
-
 static inline bool begin(struct sosc_block_call *call)
 {
 	call->thread = find_thread();
@@ -89,8 +83,12 @@ static inline bool begin(struct sosc_block_call *call)
 	if (!call->thread)
 		return false;
 	call->state = state_of(call->thread);
-	if (!is_on_stack(call->state, call->sp))
-		sosc_block_find_stack(call);
+	if (!sosc_view_has(&call->state->view, call->sp)) {
+		const struct sosc_stack_call here = {
+			.thread = call->thread, .view = &call->state->view, .sp = call->sp};
+
+		sosc_view_find(&here);
+	}
 	return true;
 }
 
@@ -107,7 +105,7 @@ bool sosc_block_is_inside(const struct sosc_block_call *call, uint64_t near)
 {
 	const struct sosc_block_thread *state = call->state;
 
-	return state->sp - call->sp - 1 < near && state->sp < state->high &&
+	return state->sp - call->sp - 1 < near && state->sp < state->view.high &&
 	       *(const uint64_t *)state->sp == state->ret;
 }
 
@@ -382,9 +380,9 @@ uint64_t sosc_block_malloc(uint64_t size, uint64_t b, uint64_t c, uint64_t sp, u
 	if (!thread)
 		return any_malloc(size, b, c, sp, fp, cell);
 	state = state_of(thread);
-	if (!is_on_stack(state, sp) || state->sp)
+	if (!sosc_view_has(&state->view, sp) || state->sp)
 		return any_malloc(size, b, c, sp, fp, cell);
-	stack = sosc_memo_stack(state, sp, fp, SOSC_API_MALLOC);
+	stack = sosc_memo_stack(&state->view, sp, fp, SOSC_API_MALLOC);
 	if (!stack)
 		return any_malloc(size, b, c, sp, fp, cell);
 	state->stack = stack;
@@ -482,30 +480,16 @@ uint64_t sosc_block_delete(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint
 
 // ---- the instrument ------------------------------------------------------------
 
-// An image is there that may be an interpreter.
-static void see(const struct sosc_loaded *image)
-{
-	sosc_python_stacks_see(image);
-	sosc_ruby_stacks_see(image);
-}
-
 static void start(void)
 {
 	const uint64_t size = (uint64_t)THREAD_COUNT * sizeof(*sosc_block_threads);
-	struct sosc_blocks *own = sosc_stacks_start();
+	struct sosc_blocks *own = sosc_stacks_start(SOSC_INSTRUMENT_BLOCKS);
 
 	head = own;
 	mode = own->mode;
 	sosc_lead_start(own);
 	sosc_made_threads_start(own);
 	sosc_block_allocator = NULL;
-	sosc_python_stacks_start((const void *)((const uint8_t *)own + own->first_layout),
-				 (uint32_t)own->layouts);
-	sosc_ruby_stacks_start(own);
-	// slots that an earlier session has hooked are not chosen again
-	for (uint32_t i = 0; i < sosc_loaded_count; i++)
-		if (sosc_loaded[i].map)
-			see(&sosc_loaded[i]);
 	if ((mode == SOSC_BLOCKS_SAMPLE && !sosc_sample_start(own)) ||
 	    (mode == SOSC_BLOCKS_COUNT && !sosc_sizes_start(own))) {
 		mode = SOSC_BLOCKS_NONE;
@@ -576,7 +560,6 @@ static uint64_t hooked(const struct sosc_candidate *at, uint32_t cell)
 	(void)cell;
 	if (!sosc_block_threads || mode == SOSC_BLOCKS_NONE)
 		return (uint64_t)sosc_h_jump;
-	see(at->image);
 	if (sosc_same(symbol, "malloc") && at->callee && at->callee->main)
 		head->has_allocator = 1;
 	MAPPING_NAMES(HANDLER)

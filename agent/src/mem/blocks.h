@@ -7,12 +7,10 @@
 
 #include "arch.h"
 #include "cell.h"
-#include "soscope/blocks.h"
 #include "thread.h"
+#include "walk.h"
 
 #pragma GCC visibility push(hidden)
-
-struct sosc_code;
 
 // What is known of a thread: it has the thread's index, and is wiped in a forked child, too.
 struct sosc_block_thread {
@@ -23,9 +21,7 @@ struct sosc_block_thread {
 	uint64_t recorded; // a block that a call inside it has recorded
 	uint64_t freeing; // the block that it frees
 	uint64_t last; // the unit of the newest BLOCK
-	uint64_t low, high; // addrs that can be read: a part of the stack that it runs on
-	uint64_t wall; // what lies there cannot; 0: not known
-	void *memos; // what was walked; NULL: there is no memory for it
+	struct sosc_view view;
 	union {
 		uint64_t tp; // SAMPLE: its thread pointer; set last
 		uint64_t ahead; // EXACT: from its chunk to the one that it will likely have next
@@ -62,6 +58,15 @@ struct sosc_block_call { // of one of the functions
 static inline uint64_t sosc_returns_to(const struct sosc_block_call *call)
 {
 	return *(const uint64_t *)call->sp;
+}
+
+/** The number of the stack of a call, 0: there was no room for it. */
+static inline uint32_t sosc_block_stack(const struct sosc_block_call *call, enum sosc_block_api api)
+{
+	const struct sosc_stack_call wanted = {
+		.thread = call->thread, .view = &call->state->view, .sp = call->sp, .fp = call->fp};
+
+	return sosc_stack_walk(&wanted, api);
 }
 
 static inline uint64_t sosc_block_go_on(const struct sosc_cell *cell, uint64_t a, uint64_t b,
@@ -101,17 +106,6 @@ struct sosc_block *sosc_block_write_at(const struct sosc_block_call *call, uint3
 // mappings.c
 bool sosc_mapping_begin(struct sosc_block_call *call);
 uint64_t sosc_mapping_go_on(const struct sosc_cell *cell, const uint64_t arg[6]);
-
-// walk.c
-void sosc_block_find_stack(const struct sosc_block_call *call);
-void *sosc_block_memos(void);
-uint32_t sosc_block_stack(const struct sosc_block_call *call, enum sosc_block_api api);
-
-// stacks.c
-struct sosc_blocks *sosc_stacks_start(void);
-uint32_t sosc_stack_of(const uint64_t *frames, uint32_t count, uint64_t head, uint64_t hash);
-uint32_t sosc_stack_code(const struct sosc_code *code, uint32_t minor);
-const struct sosc_code *sosc_stack_code_at(uint32_t number);
 
 // sample.c
 bool sosc_sample_start(const struct sosc_blocks *own);
@@ -180,8 +174,8 @@ uint64_t sosc_block_mremap(struct sosc_mapping_call *call);
 _Static_assert(sizeof(struct sosc_block_thread) == 1 << THREAD_SHIFT, "layout.h");
 _Static_assert(offsetof(struct sosc_block_thread, sp) == BLOCK_THREAD_SP, "layout.h");
 _Static_assert(offsetof(struct sosc_block_thread, ret) == BLOCK_THREAD_RET, "layout.h");
-_Static_assert(offsetof(struct sosc_block_thread, low) == BLOCK_THREAD_LOW, "layout.h");
-_Static_assert(offsetof(struct sosc_block_thread, high) == BLOCK_THREAD_HIGH, "layout.h");
+_Static_assert(offsetof(struct sosc_block_thread, view.low) == BLOCK_THREAD_LOW, "layout.h");
+_Static_assert(offsetof(struct sosc_block_thread, view.high) == BLOCK_THREAD_HIGH, "layout.h");
 _Static_assert(offsetof(struct sosc_block_thread, tp) == BLOCK_THREAD_TP, "layout.h");
 _Static_assert(offsetof(struct sosc_block_thread, by) == BLOCK_THREAD_BY, "layout.h");
 _Static_assert(offsetof(struct sosc_block_thread, left) == BLOCK_THREAD_LEFT, "layout.h");

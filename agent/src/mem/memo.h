@@ -7,8 +7,8 @@
 #ifndef SOSC_MEMO_H
 #define SOSC_MEMO_H
 
-#include "blocks.h"
 #include "rules.h"
+#include "walk.h"
 
 enum {
 	MEMO_FRAMES = 2 * SOSC_BLOCK_FRAMES, // an interpreter's among them
@@ -72,20 +72,20 @@ static inline bool sosc_memo_is_same(const struct sosc_memo *memo, uint64_t ret,
 }
 
 /** The number of a stack of a program without an interpreter, 0: it has to be walked. */
-static inline uint32_t sosc_memo_stack(const struct sosc_block_thread *state, uint64_t sp,
-				       uint64_t fp, enum sosc_block_api api)
+static inline uint32_t sosc_memo_stack(const struct sosc_view *view, uint64_t sp, uint64_t fp,
+				       enum sosc_block_api api)
 {
 	uint64_t ret = *(const uint64_t *)sp;
 	const struct sosc_memo *memo;
 	uint32_t number;
 
-	if (!state->memos)
+	if (!view->memos)
 		return 0;
-	memo = sosc_memo_of(state->memos, ret, sp);
+	memo = sosc_memo_of(view->memos, ret, sp);
 	// a signal handler may make another one of it meanwhile, which is not the same then
 	number = __atomic_load_n(&memo->number, __ATOMIC_RELAXED);
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	if (!sosc_memo_is_same(memo, ret, sp, fp, state->high, sosc_memo_key(api, false)))
+	if (!sosc_memo_is_same(memo, ret, sp, fp, view->high, sosc_memo_key(api, false)))
 		return 0;
 	return number;
 }

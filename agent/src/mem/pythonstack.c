@@ -7,11 +7,11 @@
 
 #include "pythonstack.h"
 #include "arch.h"
-#include "blocks.h"
 #include "image.h"
 #include "python.h"
 #include "rules.h"
 #include "sys.h"
+#include "walk.h"
 
 enum {
 	LOOK_MAX = 512, // frames that are looked at
@@ -51,7 +51,7 @@ void sosc_python_stacks_start(const struct sosc_python *known, uint32_t count)
 				MADV_DONTNEED);
 }
 
-/** An image has calls of blocks: it may be an interpreter. */
+/** An image is there: it may be an interpreter. */
 void sosc_python_stacks_see(const struct sosc_loaded *image)
 {
 	if (interpreter || image == last || !layout_count)

@@ -8,11 +8,11 @@
 
 #include "rubystack.h"
 #include "arch.h"
-#include "blocks.h"
 #include "image.h"
 #include "ruby.h"
 #include "rules.h"
 #include "soscope/objects.h"
+#include "walk.h"
 
 enum {
 	LOOK_MAX = 512, // frames that are looked at
@@ -84,7 +84,7 @@ void sosc_ruby_stacks_start(struct sosc_blocks *own)
 	memset(seen, 0, sizeof(seen));
 }
 
-/** An image has calls of blocks: it may be an interpreter. */
+/** An image is there: it may be an interpreter. */
 void sosc_ruby_stacks_see(const struct sosc_loaded *image)
 {
 	if (interpreter || image == last)

@@ -5,29 +5,61 @@
 // it, without a lock, in a signal handler, and from outside when its writer has been killed. Two
 // threads may write the same one at once: then the room of one is wasted.
 
-#include "blocks.h"
-#include "instrument.h"
+#include "image.h"
+#include "pythonstack.h"
+#include "rubystack.h"
 #include "soscope/objects.h"
+#include "walk.h"
 
 static struct sosc_blocks nowhere, *table = NULL;
 static uint64_t *buckets, *words;
 static uint32_t shift; // of a hash, to the number of a bucket
 static uint64_t mask, room;
+bool sosc_stacks_kept;
 
-/** A session begins; what it says. */
-struct sosc_blocks *sosc_stacks_start(void)
+/** An image is there that may be an interpreter. */
+void sosc_stacks_look(const struct sosc_loaded *image)
 {
-	struct sosc_blocks *own = sosc_own(SOSC_INSTRUMENT_BLOCKS, sizeof(*own));
+	sosc_python_stacks_see(image);
+	sosc_ruby_stacks_see(image);
+}
+
+/** An image has gone. */
+void sosc_stacks_forget(const struct sosc_loaded *image)
+{
+	sosc_python_stacks_forget(image);
+	sosc_ruby_stacks_forget(image);
+}
+
+/** How many return addresses a stack has at most, and how many frames of an interpreter. */
+uint32_t sosc_stacks_most(void)
+{
+	uint32_t frames = table ? table->frames : 0;
+
+	return frames && frames < SOSC_BLOCK_FRAMES ? frames : SOSC_BLOCK_FRAMES;
+}
+
+/** A session begins, in which the instrument keeps stacks; what it says. */
+struct sosc_blocks *sosc_stacks_start(enum sosc_instrument_kind kind)
+{
+	struct sosc_blocks *own = sosc_own(kind, sizeof(*own));
 
 	room = 0;
 	table = own ? own : &nowhere;
-	if (!own || !own->bits)
+	sosc_stacks_kept = own && own->bits;
+	sosc_python_stacks_start((const void *)((const uint8_t *)table + table->first_layout),
+				 (uint32_t)table->layouts);
+	sosc_ruby_stacks_start(table);
+	if (!sosc_stacks_kept)
 		return table;
 	buckets = (uint64_t *)((uint8_t *)own + own->first_bucket);
 	words = (uint64_t *)((uint8_t *)own + own->first_word);
 	shift = 64 - own->bits;
 	mask = (1ull << own->bits) - 1;
 	room = own->words;
+	for (uint32_t i = 0; i < sosc_loaded_count; i++)
+		if (sosc_loaded[i].map)
+			sosc_stacks_look(&sosc_loaded[i]);
 	return table;
 }
 

@@ -7,13 +7,14 @@
 // which stay as long as the thread runs on them. And what is no return address ends the walk.
 
 #include "arch.h"
-#include "blocks.h"
 #include "guard.h"
 #include "memo.h"
 #include "pythonstack.h"
 #include "rubystack.h"
 #include "rules.h"
+#include "site.h"
 #include "sys.h"
+#include "walk.h"
 
 enum {
 	PAGES = 512, // asked for at once
@@ -27,20 +28,20 @@ static bool is_there(uint64_t addr)
 }
 
 /** A call on another stack than the thread's last one, or at a deeper place of it. */
-void sosc_block_find_stack(const struct sosc_block_call *call)
+void sosc_view_find(const struct sosc_stack_call *call)
 {
-	struct sosc_block_thread *state = call->state;
+	struct sosc_view *view = call->view;
 	uint64_t page = call->sp & ~(uint64_t)(SOSC_PAGE - 1);
-	bool joins = page < state->low && state->low - page <= (uint64_t)PAGES * SOSC_PAGE &&
+	bool joins = page < view->low && view->low - page <= (uint64_t)PAGES * SOSC_PAGE &&
 		     !sosc_is_sealed(call->thread);
 
-	for (uint64_t at = page + SOSC_PAGE; joins && at < state->low; at += SOSC_PAGE)
+	for (uint64_t at = page + SOSC_PAGE; joins && at < view->low; at += SOSC_PAGE)
 		joins = is_there(at);
-	state->low = page;
+	view->low = page;
 	if (joins)
 		return;
-	state->high = page + SOSC_PAGE;
-	state->wall = 0;
+	view->high = page + SOSC_PAGE;
+	view->wall = 0;
 }
 
 struct span { // addrs that can be read, from some place of a stack on
@@ -68,7 +69,7 @@ static bool reach(struct span *span, uint64_t end)
 enum { MEMOS_SIZE = sizeof(struct sosc_memo) << MEMO_BITS };
 
 /** Memory for what was walked, NULL: there is none. */
-void *sosc_block_memos(void)
+void *sosc_view_memos(void)
 {
 	void *memos = sosc_mmap(NULL, MEMOS_SIZE, PROT_READ | PROT_WRITE,
 				MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -154,6 +155,14 @@ static bool find_cfa(struct walk *walk, uint32_t rule, uint64_t *cfa)
 	}
 }
 
+// Where a call really returns to: a trampoline of ours stands for its caller.
+static uint64_t behind_trampolines(uint64_t addr)
+{
+	uint64_t ret = sosc_site_returns_to(addr);
+
+	return ret ? ret : addr;
+}
+
 // Go on to the caller's frame, and find where the call is that it makes.
 static bool leave(struct walk *walk, uint32_t rule, uint64_t *addr)
 {
@@ -169,6 +178,7 @@ static bool leave(struct walk *walk, uint32_t rule, uint64_t *addr)
 	else if (fp)
 		walk->fp_at = cfa - 8ull * fp;
 	walk->sp = cfa;
+	*addr = behind_trampolines(*addr);
 	return true;
 }
 
@@ -195,7 +205,7 @@ static bool leave_handler(struct walk *walk, uint64_t *addr)
 // The return addresses from frame 0 on; how many.
 static uint32_t find_frames(struct walk *walk, uint64_t ret, uint64_t *frames, bool *is_cut)
 {
-	uint32_t count = 0, rule = sosc_rule_of(ret);
+	uint32_t count = 0, rule = sosc_rule_of(ret), most = sosc_stacks_most();
 	uint64_t addr;
 
 	if (!rule)
@@ -210,7 +220,7 @@ static uint32_t find_frames(struct walk *walk, uint64_t ret, uint64_t *frames, b
 		}
 		if (!rule)
 			break;
-		*is_cut = count == SOSC_BLOCK_FRAMES;
+		*is_cut = count == most;
 		if (*is_cut)
 			break;
 		frames[count++] = addr;
@@ -243,18 +253,18 @@ static uint32_t number_with(uint64_t *frames, uint32_t count, bool is_cut, const
 {
 	for (uint32_t i = 0; own && i < own->count; i++)
 		frames[count++] = own->frames[i];
-	return number_of(frames, count, is_cut || (own && own->count == SOSC_BLOCK_FRAMES), api);
+	return number_of(frames, count, is_cut || (own && own->count == sosc_stacks_most()), api);
 }
 
-static uint32_t walk(const struct sosc_block_call *call, uint64_t ret, struct sosc_memo *memo,
+static uint32_t walk(const struct sosc_stack_call *call, uint64_t ret, struct sosc_memo *memo,
 		     uint64_t *frames, const struct own *own, enum sosc_block_api api)
 {
-	struct sosc_block_thread *state = call->state;
-	uint64_t low = state->low;
+	struct sosc_view *view = call->view;
+	uint64_t low = view->low;
 	struct walk walk = {
 		.memo = memo,
 		.first = call->sp,
-		.span = {state->high, state->wall},
+		.span = {view->high, view->wall},
 		.sp = call->sp + 8,
 		.fp = call->fp,
 		.is_given = true,
@@ -262,12 +272,12 @@ static uint32_t walk(const struct sosc_block_call *call, uint64_t ret, struct so
 	};
 	bool is_cut = false;
 	uint64_t key = sosc_memo_key(api, own); // a rule that changes meanwhile may not be this one
-	uint32_t count = find_frames(&walk, ret, frames, &is_cut);
+	uint32_t count = find_frames(&walk, behind_trampolines(ret), frames, &is_cut);
 	uint32_t number = number_with(frames, count, is_cut, own, api);
 
-	if (walk.first == call->sp && state->low == low) {
-		state->high = walk.span.high;
-		state->wall = walk.span.wall;
+	if (walk.first == call->sp && view->low == low) {
+		view->high = walk.span.high;
+		view->wall = walk.span.wall;
 	}
 	if (walk.memo && number) {
 		memo->high = walk.high;
@@ -287,7 +297,7 @@ static uint32_t walk(const struct sosc_block_call *call, uint64_t ret, struct so
 }
 
 // Who was interrupted in the middle has the memo, or there is no memory for any.
-static __attribute__((noinline)) uint32_t walk_alone(const struct sosc_block_call *call,
+static __attribute__((noinline)) uint32_t walk_alone(const struct sosc_stack_call *call,
 						     uint64_t ret, const struct own *own,
 						     enum sosc_block_api api)
 {
@@ -307,21 +317,21 @@ static inline bool has_own(const struct sosc_memo *memo, const struct own *own)
 	return !other;
 }
 
-static uint32_t stack_of(const struct sosc_block_call *call, const struct own *own,
+static uint32_t stack_of(const struct sosc_stack_call *call, const struct own *own,
 			 enum sosc_block_api api)
 {
-	uint64_t ret = sosc_returns_to(call);
+	uint64_t ret = *(const uint64_t *)call->sp;
 	struct sosc_memo *memo;
 	uint32_t number;
 	bool is_walked;
 
-	if (!call->state->memos)
+	if (!call->view->memos)
 		return walk_alone(call, ret, own, api);
-	memo = sosc_memo_of(call->state->memos, ret, call->sp);
+	memo = sosc_memo_of(call->view->memos, ret, call->sp);
 	// a signal handler may make another one of it meanwhile, which is not the same then
 	number = __atomic_load_n(&memo->number, __ATOMIC_RELAXED);
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	is_walked = sosc_memo_is_same(memo, ret, call->sp, call->fp, call->state->high,
+	is_walked = sosc_memo_is_same(memo, ret, call->sp, call->fp, call->view->high,
 				      sosc_memo_key(api, own));
 	if (is_walked && has_own(memo, own))
 		return number;
@@ -352,24 +362,25 @@ static uint32_t stack_of(const struct sosc_block_call *call, const struct own *o
 	return number;
 }
 
-static __attribute__((noinline)) uint32_t stack_with_own(const struct sosc_block_call *call,
+static __attribute__((noinline)) uint32_t stack_with_own(const struct sosc_stack_call *call,
 							 enum sosc_block_api api)
 {
 	bool sealed = sosc_is_sealed(call->thread);
+	uint32_t most = sosc_stacks_most();
 	struct own own;
 
 	own.count = 0;
 
 	if (__atomic_load_n(&sosc_python_stacks, __ATOMIC_RELAXED))
-		own.count = sosc_python_stack(own.frames, SOSC_BLOCK_FRAMES, sealed);
+		own.count = sosc_python_stack(own.frames, most, sealed);
 	// a program that has both shows those of the one that it called last, if it is Python
 	if (!own.count && __atomic_load_n(&sosc_ruby_stacks, __ATOMIC_RELAXED))
-		own.count = sosc_ruby_stack(own.frames, SOSC_BLOCK_FRAMES, sealed);
+		own.count = sosc_ruby_stack(own.frames, most, sealed);
 	return stack_of(call, &own, api);
 }
 
 /** The number of the stack of a call, 0: there was no room for it. */
-uint32_t sosc_block_stack(const struct sosc_block_call *call, enum sosc_block_api api)
+uint32_t sosc_stack_walk(const struct sosc_stack_call *call, enum sosc_block_api api)
 {
 	if (__atomic_load_n(&sosc_python_stacks, __ATOMIC_RELAXED) ||
 	    __atomic_load_n(&sosc_ruby_stacks, __ATOMIC_RELAXED))

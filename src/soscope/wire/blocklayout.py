@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The mirror of soscope/blocks.h, as `layout` is that of wire.h: the stacks of blocks."""
+"""The mirror of soscope/blocks.h, as `layout` is that of wire.h: stacks, and the blocks of mem."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ BLOCKS = Layout(
     "sosc_blocks",
     "bits:I mode:I words:Q words_used:Q stacks_lost:Q first_bucket:Q first_word:Q scale:Q "
     "first_layout:Q layouts:Q"
-    " first_array:Q arrays:I arrays_used:I leads:Q ruby:Q threads_lost:Q has_allocator:Q reserved:Q"
-    " lead:Q reserved1:7Q",
+    " first_array:Q arrays:I arrays_used:I leads:Q ruby:Q threads_lost:Q has_allocator:Q"
+    " frames:I has_xsave:I lead:Q reserved1:7Q",
 )
 
 # sosc_ruby_frames.

@@ -11,11 +11,12 @@ from _collections_abc import Callable
 from struct import unpack_from
 
 from soscope.control.instrument import Hooks, Instrument
-from soscope.instruments.mem.layouts import agent_layouts
 from soscope.instruments.mem.sampled import scale_of
+from soscope.live.python.inagent import agent_layouts
 from soscope.prototypes import load
 from soscope.select.filter import ALL, compile_selection
-from soscope.wire import blocklayout, layout, objectlayout
+from soscope.wire import blocklayout, layout
+from soscope.wire.stackmemory import BITS, WORDS, stack_memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,8 +66,6 @@ FUNCTIONS = (
     *(f"_Zd{kind}Pv{rest}" for kind in "la" for rest in _DELETE),
 )
 
-_BITS = 20  # of the number of buckets
-_WORDS = 1 << 23  # of stacks and codes: some 350,000 of 23 frames
 _FEW_BITS, _FEW_WORDS = 6, 63  # where stacks have no frames
 _ARRAYS = 512  # threads that count in an array of their own
 
@@ -94,32 +93,15 @@ def own_memory(mode: str = EXACT, sample_bytes: int | None = None) -> tuple[byte
     With SAMPLED, one in `sample_bytes` bytes is chosen.
     """
     counts = mode == COUNT
-    bits, words = (_FEW_BITS, _FEW_WORDS) if counts else (_BITS, _WORDS)
-    layouts = b"" if counts else agent_layouts()
-    first_layout = blocklayout.BLOCKS.size
-    first_bucket = first_layout + len(layouts) + -len(layouts) % 8
-    first_word = first_bucket + (8 << bits)
-    end = first_word + 8 * words
-    head = blocklayout.BLOCKS.struct.pack(
-        bits,
-        _MODES[mode],
-        words,
-        1,
-        0,
-        first_bucket,
-        first_word,
-        scale_of(sample_bytes),
-        first_layout,
-        len(layouts) // objectlayout.PYTHON.size,
-        end if counts else 0,
-        _ARRAYS if counts else 0,
-        1,  # the first is for threads that find none
-        0,
-        *(0,) * 4,  # the agent's
-        blocklayout.LEAD_NOBODY,
-        *(0,) * 7,
+    bits, words = (_FEW_BITS, _FEW_WORDS) if counts else (BITS, WORDS)
+    return stack_memory(
+        b"" if counts else agent_layouts(),
+        bits=bits,
+        words=words,
+        mode=_MODES[mode],
+        scale=scale_of(sample_bytes),
+        arrays=_ARRAYS if counts else 0,
     )
-    return head + layouts, end + counts * _ARRAYS * blocklayout.SIZES.size
 
 
 class BlocksInstrument(Instrument):

@@ -15,8 +15,8 @@ import re
 import sys
 from pathlib import Path
 
-from soscope.instruments.mem.layouts import agent_layouts
 from soscope.instruments.mem.objects import REFUSALS
+from soscope.live.python.inagent import agent_layouts
 from soscope.wire import layout as wire
 from soscope.wire import objectlayout as layout
 from soscope.wire import tallylayout as tally

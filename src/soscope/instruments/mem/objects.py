@@ -13,9 +13,10 @@ from contextlib import contextmanager
 
 from soscope.control.instrument import Hooks, Instrument
 from soscope.errors import SoscopeError
-from soscope.instruments.mem.layouts import agent_layouts, ruby_library
+from soscope.instruments.mem.layouts import ruby_library
 from soscope.instruments.mem.onpath import finder_source
 from soscope.instruments.mem.sampled import Chances, scale_of
+from soscope.live.python.inagent import agent_layouts
 from soscope.proc import status
 from soscope.proc.memory import ProcessMemory
 from soscope.prototypes import load

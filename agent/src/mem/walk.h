@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * Stacks of calls, for whatever instrument wants them: walks, and the table that has each stack
+ * once. One instrument of a session keeps stacks: its own memory begins with struct sosc_blocks.
+ */
+#ifndef SOSC_WALK_H
+#define SOSC_WALK_H
+
+#include "instrument.h"
+#include "soscope/blocks.h"
+
+#pragma GCC visibility push(hidden)
+
+struct sosc_code;
+struct sosc_loaded;
+struct sosc_thread;
+
+struct sosc_view { // what a thread knows of the stack that it runs on
+	uint64_t low, high; // addrs that can be read: a part of it
+	uint64_t wall; // what lies there cannot; 0: not known
+	void *memos; // what was walked; NULL: there is no memory for it
+};
+
+struct sosc_stack_call { // whose stack is wanted
+	const struct sosc_thread *thread;
+	struct sosc_view *view;
+	uint64_t sp; // where the return address lies
+	uint64_t fp; // the caller's frame pointer, if it has one
+};
+
+/** Whether a place is in the part of the stack that can be read. */
+static inline bool sosc_view_has(const struct sosc_view *view, uint64_t sp)
+{
+	return sp - view->low < view->high - view->low;
+}
+
+// walk.c
+void sosc_view_find(const struct sosc_stack_call *call);
+void *sosc_view_memos(void);
+uint32_t sosc_stack_walk(const struct sosc_stack_call *call, enum sosc_block_api api);
+
+// stacks.c
+struct sosc_blocks *sosc_stacks_start(enum sosc_instrument_kind kind);
+extern bool sosc_stacks_kept; // by an instrument of this session
+void sosc_stacks_look(const struct sosc_loaded *image);
+void sosc_stacks_forget(const struct sosc_loaded *image);
+uint32_t sosc_stacks_most(void);
+uint32_t sosc_stack_of(const uint64_t *frames, uint32_t count, uint64_t head, uint64_t hash);
+uint32_t sosc_stack_code(const struct sosc_code *code, uint32_t minor);
+const struct sosc_code *sosc_stack_code_at(uint32_t number);
+
+/** An image is there. Here, so that nobody's code page is needed who keeps no stacks. */
+static inline void sosc_stacks_see(const struct sosc_loaded *image)
+{
+	if (sosc_stacks_kept)
+		sosc_stacks_look(image);
+}
+
+#pragma GCC visibility pop
+
+#endif
