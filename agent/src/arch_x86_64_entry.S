@@ -379,6 +379,21 @@ FUNCTION sosc_h_call_six
 	ENTRY_ONLY_TAIL entry_only_tail_six, sosc_h_entry_six
 
 // With a capture program: C does everything.
+// ... and with its stack: rbp may be its caller's frame pointer
+FUNCTION sosc_h_stack
+	.cfi_startproc
+	endbr64
+	SAVE_FOUR
+	SAVE_REST
+	mov	%rsp, %rdi
+	mov	%rbp, %rsi
+	CALL_C	sosc_trace_entry_stack
+	mov	%rax, (%rsp)
+	RESTORE_REST
+	RESTORE_FOUR
+	jmp	*%r11
+	.cfi_endproc
+
 FUNCTION sosc_h_program
 	.cfi_startproc
 	endbr64

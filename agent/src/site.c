@@ -289,8 +289,8 @@ void sosc_sites_retarget(struct sosc_cell *cell, uint64_t original)
 			sosc_sitedata[i].original = original;
 }
 
-// Time spent here is ours: say so before the call's clock is read.
-static void account(struct sosc_thread *thread, uint64_t start)
+/** Time since @start is ours: say so before the call's clock is read. */
+void sosc_account(struct sosc_thread *thread, uint64_t start)
 {
 	uint64_t ticks = sosc_ticks() - start;
 	struct sosc_overhead *unit;
@@ -313,7 +313,7 @@ uint64_t sosc_site_slow(struct sosc_cell *cell, struct sosc_thread *thread, uint
 	uint64_t site = sosc_site_find(ret, cell);
 
 	if (made_count != before)
-		account(thread, start);
+		sosc_account(thread, start);
 	return site;
 }
 

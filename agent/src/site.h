@@ -21,6 +21,7 @@ struct sosc_site { // behind a return trampoline; ret and cell never change
 };
 
 struct sosc_cell;
+struct sosc_thread;
 
 extern struct sosc_site sosc_sitedata[SOSC_MAX_SITES];
 extern const uint8_t sosc_sites[];
@@ -30,6 +31,7 @@ void sosc_sites_refresh(void);
 bool sosc_is_tail_called(uint64_t ret, const struct sosc_cell *cell);
 uint64_t sosc_site_find(uint64_t ret, struct sosc_cell *cell);
 uint64_t sosc_site_returns_to(uint64_t addr);
+void sosc_account(struct sosc_thread *thread, uint64_t start);
 void sosc_sites_retarget(struct sosc_cell *cell, uint64_t original);
 
 #pragma GCC visibility pop

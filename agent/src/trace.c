@@ -8,6 +8,8 @@
 #include "clock.h"
 #include "handler.h"
 #include "instrument.h"
+#include "mem/callstack.h"
+#include "mem/walk.h"
 #include "namespace.h"
 #include "park.h"
 #include "ring.h"
@@ -193,12 +195,10 @@ static uint64_t write_entry(struct sosc_entry *unit, struct sosc_regs *regs,
 	return site ? site : target;
 }
 
-/**
- * The entry of a call. Returns where to go on: the return trampoline, or the function itself
- * when no exit is to be seen. @injected, not NULL, is kept with it; where that says that the
- * function is not called, an exit is to follow at once: returns 0 if there is no room for one.
- */
-uint64_t sosc_record_entry(struct sosc_regs *regs, const struct sosc_injected *injected)
+// As sosc_record_entry; @fp, not NULL: the stack is wanted, too, and the caller's frame pointer is
+// that, if it has one.
+static uint64_t record_entry(struct sosc_regs *regs, const struct sosc_injected *injected,
+			     const uint64_t *fp)
 {
 	struct sosc_cell *cell = sosc_entered_by(regs);
 	uint32_t index = sosc_cell_index(cell);
@@ -211,8 +211,9 @@ uint64_t sosc_record_entry(struct sosc_regs *regs, const struct sosc_injected *i
 					     {.op = SOSC_OP_END}};
 	struct sosc_capture capture;
 	struct sosc_entry *unit;
+	uint32_t stack;
 
-	if (!thread)
+	if (!thread || (fp && !sosc_call_stack(thread, regs, *fp, &stack)))
 		return target;
 	capture.regs = regs;
 	capture.thread = thread;
@@ -224,6 +225,11 @@ uint64_t sosc_record_entry(struct sosc_regs *regs, const struct sosc_injected *i
 	if (!returns && !(sosc_slot(index)->flags & SOSC_SLOT_ENTRY_ONLY))
 		site = sosc_site_find(regs->ret, cell);
 	capture.error = errno_of(sosc_layers[index].ns);
+	if (fp)
+		sosc_capture_add(&capture, (struct sosc_item){.from = (uint64_t)&stack,
+							      .size = sizeof(stack),
+							      .kind = SOSC_DATA_BYTES,
+							      .item = SOSC_ITEM_STACK});
 	if (function->flags & SOSC_FN_PROGRAM)
 		sosc_capture_measure(&capture, program(cell, &function->entry_program));
 	else if (function->flags & SOSC_FN_SIX)
@@ -243,10 +249,26 @@ uint64_t sosc_record_entry(struct sosc_regs *regs, const struct sosc_injected *i
 	return target;
 }
 
+/**
+ * The entry of a call. Returns where to go on: the return trampoline, or the function itself
+ * when no exit is to be seen. @injected, not NULL, is kept with it; where that says that the
+ * function is not called, an exit is to follow at once: returns 0 if there is no room for one.
+ */
+uint64_t sosc_record_entry(struct sosc_regs *regs, const struct sosc_injected *injected)
+{
+	return record_entry(regs, injected, NULL);
+}
+
 /** The same, for the assembly: of a call with a capture program. */
 uint64_t sosc_trace_entry(struct sosc_regs *regs)
 {
-	return sosc_record_entry(regs, NULL);
+	return record_entry(regs, NULL, NULL);
+}
+
+/** The same, of a call whose stack is wanted. */
+uint64_t sosc_trace_entry_stack(struct sosc_regs *regs, uint64_t fp)
+{
+	return record_entry(regs, NULL, &fp);
 }
 
 static void write_exit(struct sosc_exit *unit, struct sosc_regs *regs, uint64_t tsc, int32_t error,
@@ -326,6 +348,8 @@ static uint64_t handler(const struct sosc_chosen *chosen, bool entry_only)
 	const struct sosc_function *function = chosen->function;
 	bool six = function->flags & SOSC_FN_SIX;
 
+	if (sosc_control->plan[chosen->plan].flags & SOSC_PLAN_STACKS)
+		return (uint64_t)sosc_h_stack;
 	if (function->flags & SOSC_FN_PROGRAM ||
 	    (function->flags & SOSC_FN_EXIT_PROGRAM && function->exit_words))
 		return (uint64_t)sosc_h_program;
@@ -334,9 +358,19 @@ static uint64_t handler(const struct sosc_chosen *chosen, bool entry_only)
 	return (uint64_t)(six ? sosc_h_call_six : sosc_h_call);
 }
 
+static void start(void)
+{
+	const struct sosc_plan *plan = sosc_plan_in(sosc_control, SOSC_INSTRUMENT_TRACE);
+
+	sosc_stacks_kept = false;
+	if (plan && plan->flags & SOSC_PLAN_STACKS)
+		sosc_call_stacks_start();
+}
+
 void sosc_instrument_trace(struct sosc_instrument *instrument)
 {
 	instrument->needs = SOSC_NEEDS_IDS | SOSC_NEEDS_CLOCK | SOSC_NEEDS_PARKED;
 	instrument->handler = handler;
 	instrument->exit_handler = (uint64_t)sosc_x_call;
+	instrument->start = start;
 }

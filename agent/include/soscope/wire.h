@@ -69,6 +69,7 @@ enum { SOSC_PLANS = 4 }; // instruments of one session
 enum sosc_plan_flag {
 	SOSC_PLAN_ENTRY_ONLY = 1, // no exits at all
 	SOSC_PLAN_NO_DURATIONS = 2, // nobody asks how long a SOSC_FN_BRIEF call took: 0
+	SOSC_PLAN_STACKS = 4, // TRACE: each entry has its stack; own memory as blocks.h has it
 };
 
 enum sosc_when_full { // what a writer does when no chunk is free
@@ -336,6 +337,7 @@ struct sosc_values { // in the place of an op
 enum { SOSC_ARG_RESULT = 0xff }; // as sosc_op.arg at exit: the result
 enum { SOSC_ITEM_ERRNO = 0xfe }; // as sosc_op.item: errno
 enum { SOSC_ITEM_INJECTED = 0xfd }; // item of an entry: struct sosc_injected
+enum { SOSC_ITEM_STACK = 0xfc }; // item of an entry: u32, the number of its stack; 0: none
 
 enum sosc_op_length { // for SOSC_OP_BYTES; the first two for SOSC_OP_STRING
 	SOSC_LENGTH_LIMIT = 0, // .limit bytes

@@ -61,11 +61,13 @@ class Hooks:
         string_limit: int = 0,
         own_size: int = 0,
         own: bytes = b"",
+        stacks: bool = False,
         describe: Callable[[int], object] | None = None,
     ) -> None:
         """Have the calls that `selection` chooses handled by `kind`.
 
         `entry_only`: nothing happens at returns. `durations`: somebody asks how long calls take.
+        `stacks`: each call has its stack, which `own` has room for.
         `describe(pid)` may add to `prototypes` when a process has its images, and is not hooked.
         """
         self.kind = kind
@@ -73,6 +75,8 @@ class Hooks:
         self.flags = layout.PLAN_ENTRY_ONLY if entry_only else 0
         if not durations:
             self.flags |= layout.PLAN_NO_DURATIONS
+        if stacks:
+            self.flags |= layout.PLAN_STACKS
         self.string_limit = string_limit
         self.own_size = own_size
         self.own = own

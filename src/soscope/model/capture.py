@@ -8,6 +8,7 @@ from soscope.model.record import Record
 RESULT_ITEM = 0xFF  # the item number of the result
 ERRNO_ITEM = 0xFE  # and of errno at the entry
 INJECTED_ITEM = 0xFD  # and of what was done to the call
+STACK_ITEM = 0xFC  # and of the number of its stack
 
 # Kinds of captured data; the values are those of `enum sosc_data_kind`.
 DATA_WORDS = 1

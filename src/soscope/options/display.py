@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from soscope.errors import UsageError
 from soscope.options.form import format_option
 from soscope.options.table import COUNT, LIST, VALUE, Option, Values
 from soscope.options.units import parse_count
@@ -10,6 +11,7 @@ from soscope.report.trace.display import COLOUR_AUTO, COLOURS, RESULT_COLUMN, TI
 
 _GROUP = "how to show them"
 _MOST_COLUMNS = 10_000
+MOST_FRAMES = 64  # of native code, and as many of an interpreter's
 
 DISPLAY = [
     Option(
@@ -90,6 +92,22 @@ DISPLAY = [
         help="begin lines with where the call returns to: [image+0x1234]",
     ),
     Option(
+        "-k",
+        "--stack-traces",
+        dest="has_stacks",
+        group=_GROUP,
+        help="below each line, the stack of the call: native, Python's and Ruby's frames",
+    ),
+    Option(
+        "--stack-depth",
+        dest="stack_depth",
+        kind=VALUE,
+        metavar="N",
+        convert=parse_count,
+        group=_GROUP,
+        help=f"frames of a stack at most, with -k ({MOST_FRAMES})",
+    ),
+    Option(
         "--color",
         dest="colour",
         kind=VALUE,
@@ -141,6 +159,18 @@ PATHS = Option(
 DEBUG = Option("--debug", dest="debug", group="", help="show tracebacks of soscope's own errors")
 
 
+def stacks_from(values: Values) -> int:
+    """Return how many frames of a stack are wanted, 0: none. Raises UsageError."""
+    has_stacks, depth = getattr(values, "has_stacks", False), getattr(values, "stack_depth", None)
+    if depth is None:
+        return MOST_FRAMES if has_stacks else 0
+    if not has_stacks:
+        raise UsageError("--stack-depth is about stacks", hint="add -k")
+    if not 1 <= depth <= MOST_FRAMES:
+        raise UsageError(f"--stack-depth: {depth} is not between 1 and {MOST_FRAMES}")
+    return int(depth)
+
+
 def display_from(values: Values, *, several: bool = False) -> Display:
     """Return what the display options say; `several` processes are traced from the beginning."""
     column = values.column
@@ -155,6 +185,7 @@ def display_from(values: Values, *, several: bool = False) -> Display:
         indent=min(values.indent, _MOST_COLUMNS),
         column=min(column, _MOST_COLUMNS),
         places=values.places,
+        stacks=stacks_from(values),
         paths=bool(getattr(values, PATHS.dest, 0)),
         colour=values.colour,
         quiet=values.quiet,

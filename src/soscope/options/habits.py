@@ -10,7 +10,7 @@ from soscope.errors import UsageError
 
 _SYSTEM_CALLS = "soscope sees calls of functions; strace shows system calls"
 _PROTOTYPES = "arguments are shown by the declarations in prototypes/ alone"
-_STACK = "stacks are not shown with calls; -i says where each comes from"
+_STACK = "-k shows the stack of each call, --stack-depth N so many frames of it"
 _DEMANGLE = "names stay as they are linked: | c++filt"
 _ALWAYS_ALL = "flags, structures and strings are always decoded; -s and -A say how much is shown"
 _INSIDE = (
@@ -31,7 +31,6 @@ HABITS = {
     "-D": f"-D of ltrace: --debug shows tracebacks of our own errors; -D of strace: {_DAEMON}",
     "-F": _PROTOTYPES,
     "-I": _SIGNALS,
-    "-k": _STACK,
     "-L": "--from all shows the calls of every image, -e chooses among all of them",
     "-N": "names of arguments are not shown",
     "-O": _OWN_COST,
@@ -70,7 +69,6 @@ HABITS = {
     "--seccomp-bpf": "what is not chosen costs nothing",
     "--signal": "-b shows no signals; there is no choice among them",
     "--silent": "-q",
-    "--stack-traces": _STACK,
     "--status": "-z: calls that succeed; -Z: that fail; --where \"ended == 'unwound'\"",
     "--strings-in-hex": "bytes that are no text are always escaped",
     "--summary-columns": "-U COLUMNS",

@@ -9,7 +9,14 @@ from soscope.control import settings as session
 from soscope.errors import UsageError
 from soscope.instruments.trace import settings
 from soscope.instruments.trace.settings import TraceSettings
-from soscope.options.display import DEBUG, DISPLAY, PATHS, PROTOTYPES, display_from
+from soscope.options.display import (
+    DEBUG,
+    DISPLAY,
+    PATHS,
+    PROTOTYPES,
+    display_from,
+    stacks_from,
+)
 from soscope.options.filters import FILTERS, asked_of_calls, choice_from
 from soscope.options.live import LIVE
 from soscope.options.process import pids_option
@@ -385,6 +392,7 @@ def parse(arguments: list[str]) -> TraceOptions:
             off=values.off,
             toggle=values.toggle,
             flight=flight,
+            stacks=stacks_from(values) if mode == settings.MODE_TRACE else 0,
         ),
         display_from(values, several=len(pids) > 1),
         choice=choice_from(values),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Carries the stacks of BLOCKS, with codes among them, from the instrument's own memory to a sink.
+"""Carries stacks, with codes among them, from the own memory of BLOCKS or TRACE to a sink.
 
 A thread takes room for a stack and then fills it, the head last. A stack without a head is being
 filled: all from there on is passed on once more, until nothing is missing. Who names a stack has
@@ -12,11 +12,12 @@ from soscope.wire import blocklayout, layout
 from soscope.wire.block import ControlBlock
 
 _COUNT = (1 << blocklayout.STACK_API) - 1
+_KEEPERS = (layout.INSTRUMENT_BLOCKS, layout.INSTRUMENT_TRACE)
 _IS_CODE = 1 << blocklayout.STACK_CODE
 
 
 class StackTable:
-    """The stacks of one control block: none where it has not got the instrument."""
+    """The stacks of one control block: none where no instrument keeps any."""
 
     __slots__ = ("_block", "_first", "_room", "_seen", "_used", "_whole")
 
@@ -24,7 +25,7 @@ class StackTable:
         self._block = block
         self._whole = 1  # all words in front of this one belong to whole stacks
         self._seen = 1  # words when they were passed on last
-        start = block.own_start(layout.INSTRUMENT_BLOCKS)
+        start = next(filter(None, map(block.own_start, _KEEPERS)), 0)
         self._room = self._first = self._used = 0
         if start:
             fields = blocklayout.BLOCKS

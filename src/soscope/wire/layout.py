@@ -86,6 +86,7 @@ FLAG_NO_CLOCK = 4
 PLANS = 4  # instruments of one session
 PLAN_ENTRY_ONLY = 1
 PLAN_NO_DURATIONS = 2
+PLAN_STACKS = 4
 
 # What a writer does when no chunk is free.
 FULL_BLOCK = 0
@@ -200,6 +201,7 @@ OP_WHEN = 10
 ARG_RESULT = 0xFF
 ITEM_ERRNO = 0xFE
 ITEM_INJECTED = 0xFD
+ITEM_STACK = 0xFC
 
 # How long OP_BYTES reads.
 LENGTH_LIMIT = 0

@@ -102,7 +102,7 @@ class FrameNames:
 
     def __init__(self) -> None:
         self._files: dict[tuple[str, bytes], _NamedFile] = {}
-        self._known: dict[tuple[int, int, int], tuple[StackFrame, int]] = {}
+        self._known: dict[tuple[int, int, int], tuple[StackFrame, int, int]] = {}
         self._python: dict[int, PythonFrames] = {}
         self.others: set[str] = set()
 
@@ -110,27 +110,41 @@ class FrameNames:
         self, program: RecordedProgram, pid: int, words: tuple[int, ...]
     ) -> tuple[StackFrame, ...]:
         """Return the frames that the words of a stack stand for in process `pid`."""
-        native = [self._of(program, pid, word) for word in words if not is_python(word)]
-        frames = [frame for frame, _ in native]
+        return tuple([frame for frame, _ in self.places(program, pid, words)])
+
+    def places(
+        self, program: RecordedProgram, pid: int, words: tuple[int, ...], *, is_cut: bool = False
+    ) -> list[tuple[StackFrame, int | None]]:
+        """Return the same with the address of each, None for frames of an interpreter.
+
+        Addresses are link-time ones where the image is known. `is_cut`: there were more frames.
+        """
+        addrs = [word for word in words if not is_python(word)]
+        native = [self._of(program, pid, addr) for addr in addrs]
+        frames: list[tuple[StackFrame, int | None]] = [
+            (frame, addr - bias) for addr, (frame, _, bias) in zip(addrs, native, strict=True)
+        ]
         if len(native) == len(words):
-            return tuple(frames)
+            return frames
         python = self._python.setdefault(program.index, PythonFrames(program))
         python.program = program  # it may have been read again, and has more
-        own = [(python.of(word), is_entry(word)) for word in words if is_python(word)]
-        return tuple(mix(frames, [part for _, part in native], own))
+        own: list[tuple[tuple[StackFrame, int | None], bool]] = [
+            ((python.of(word), None), is_entry(word)) for word in words if is_python(word)
+        ]
+        return mix(frames, [part for _, part, _ in native], own, is_cut=is_cut)
 
-    def _of(self, program: RecordedProgram, pid: int, addr: int) -> tuple[StackFrame, int]:
-        """Return the frame that `addr` is of, and which part of the evaluator that is."""
+    def _of(self, program: RecordedProgram, pid: int, addr: int) -> tuple[StackFrame, int, int]:
+        """Return (frame, part of the evaluator, load bias) of `addr`."""
         key = program.index, pid, addr
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = self._make(program, pid, addr)
         return known
 
-    def _make(self, program: RecordedProgram, pid: int, addr: int) -> tuple[StackFrame, int]:
+    def _make(self, program: RecordedProgram, pid: int, addr: int) -> tuple[StackFrame, int, int]:
         image = _image_of(program, pid, addr)
         if image is None:
-            return StackFrame(None, None, addr), NO_PART
+            return StackFrame(None, None, addr), NO_PART, 0
         key = image.path, image.build_id
         file = self._files.get(key)
         if file is None:
@@ -138,7 +152,7 @@ class FrameNames:
             if file.is_other:
                 self.others.add(image.path)
         vaddr = addr - image.load_bias
-        return file.frame(image.name, vaddr), file.part(vaddr)
+        return file.frame(image.name, vaddr), file.part(vaddr), image.load_bias
 
 
 def _image_of(program: RecordedProgram, pid: int, addr: int) -> TracedImage | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from struct import unpack_from
+from typing import TypeVar
 
 from soscope.binfmt.source import BufferSource
 from soscope.instruments.mem.evaluator import BODY, COLD
@@ -18,6 +19,8 @@ from soscope.instruments.mem.origins import OriginCode
 from soscope.live.python.lines import line_of
 from soscope.recording.names import RecordedProgram
 from soscope.wire import blocklayout as layout
+
+_Frame = TypeVar("_Frame")
 
 _MAJOR = 3
 _INSTR = (1 << layout.FRAME_INSTR_BITS) - 1
@@ -88,28 +91,33 @@ class PythonFrames:
 
 
 def mix(
-    native: Sequence[StackFrame], parts: Sequence[int], own: Sequence[tuple[StackFrame, bool]]
-) -> list[StackFrame]:
+    native: Sequence[_Frame],
+    parts: Sequence[int],
+    own: Sequence[tuple[_Frame, bool]],
+    *,
+    is_cut: bool = False,
+) -> list[_Frame]:
     """Return native frames with those of an interpreter in the places of its evaluator's.
 
     `parts` says of each native frame whether it is the evaluator's, `own` of each of the
     interpreter's frames whether it is an entry. Where there are as many of the one as of the other,
-    or the stack was cut off, each evaluator gives way to the frames that it ran. Else it is not
-    known which is which, and all of the interpreter's stand together in the place of the innermost
-    evaluator; behind all others where no evaluator is known.
+    or the stack was cut off (`is_cut`, or there are as many frames as there can be), each evaluator
+    gives way to the frames that it ran. Else it is not known which is which, and all of the
+    interpreter's stand together in the place of the innermost evaluator; behind all others where
+    no evaluator is known.
     """
     runs = _runs(own)
     places = [at for at, part in enumerate(parts) if part == BODY]
     if len(places) != len(runs):
         also = [at for at, part in enumerate(parts) if part in (BODY, COLD)]
         places = also if len(also) == len(runs) else places
-    is_cut = layout.BLOCK_FRAMES in (len(native), len(own))
+    is_cut |= layout.BLOCK_FRAMES in (len(native), len(own))
     if len(places) != len(runs) and not is_cut:
         places = places[:1]
         runs = [[frame for run in runs for frame in run]]
     count = min(len(places), len(runs))
     instead = dict(zip(places, runs, strict=False))
-    mixed: list[StackFrame] = []
+    mixed: list[_Frame] = []
     for at, frame in enumerate(native):
         mixed += instead.get(at, [frame])
     for run in runs[count:]:
@@ -117,9 +125,9 @@ def mix(
     return mixed
 
 
-def _runs(own: Sequence[tuple[StackFrame, bool]]) -> list[list[StackFrame]]:
+def _runs(own: Sequence[tuple[_Frame, bool]]) -> list[list[_Frame]]:
     """Return the frames that each call of the evaluator has run."""
-    runs: list[list[StackFrame]] = []
+    runs: list[list[_Frame]] = []
     is_new = True
     for frame, is_last in own:
         if is_new:

@@ -76,6 +76,7 @@ class TraceInstrument(Instrument):
                 settings.select, settings.from_, settings.to, sets=self.prototypes.groups
             )
             self._kind = INSTRUMENTS[settings.mode]
+            own, size = _memory_for(settings.stacks)
             self.hooks = Hooks(
                 self._kind,
                 self.selection,
@@ -83,6 +84,9 @@ class TraceInstrument(Instrument):
                 entry_only=settings.entry_only,
                 durations=listener.wants_durations or settings.record is not None,
                 string_limit=settings.string_limit,
+                own_size=size,
+                own=own,
+                stacks=bool(size),
                 describe=self._describe,
             )
         self.wants_signals = settings.mode == MODE_TRACE
@@ -109,6 +113,7 @@ class TraceInstrument(Instrument):
             "to": settings.to,
             "entry_only": settings.entry_only,
             "string_limit": settings.string_limit,
+            "stacks": settings.stacks,
         }
 
     def _describe(self, pid: int) -> None:
@@ -305,6 +310,17 @@ class TraceInstrument(Instrument):
         from soscope.control.imports import imported_functions
 
         return imported_functions(image.path for program in programs for image in program.images)
+
+
+def _memory_for(stacks: int) -> tuple[bytes, int]:
+    """Return what memory for stacks of so many frames begins with, and its size."""
+    if not stacks:
+        return b"", 0
+    from soscope.live.python.inagent import agent_layouts
+    from soscope.proc.cpuflags import has_xsave
+    from soscope.wire.stackmemory import stack_memory
+
+    return stack_memory(agent_layouts(), frames=stacks, has_xsave=has_xsave())
 
 
 def _counters(block: ControlBlock) -> tuple[dict[int, int] | None, Stats | None]:

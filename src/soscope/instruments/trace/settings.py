@@ -31,9 +31,9 @@ class TraceSettings(SessionSettings):
     `select`, `from_` and `to` are the arguments of -e, --from and --to, as the user wrote them.
     `mode` is one of the MODE_ constants of this module. `entry_only`: no exits, hence no results
     and durations. `string_limit`: so many bytes of a string are kept. `wants_events`: somebody
-    reads the events as they come. `on` and `off` are filter expressions, too: recording begins with
-    the calls of one and ends with those of the other; before any call it is off where something
-    can switch it on.
+    reads the events as they come. `stacks`: each call has so many frames of its stack, 0: none.
+    `on` and `off` are filter expressions, too: recording begins with the calls of one and ends with
+    those of the other; before any call it is off where something can switch it on.
     """
 
     __slots__ = (
@@ -45,6 +45,7 @@ class TraceSettings(SessionSettings):
         "on",
         "prototypes",
         "select",
+        "stacks",
         "string_limit",
         "to",
         "wants_events",
@@ -72,6 +73,7 @@ class TraceSettings(SessionSettings):
         prototypes: list[str] | None = None,
         user: str | None = None,
         wants_events: bool = True,
+        stacks: int = 0,
         debug: bool = False,
         on: list[str] | None = None,
         off: list[str] | None = None,
@@ -104,4 +106,5 @@ class TraceSettings(SessionSettings):
         self.entry_only = entry_only
         self.string_limit = string_limit
         self.wants_events = wants_events
+        self.stacks = stacks
         self.debug = debug

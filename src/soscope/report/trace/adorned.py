@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the lines of a trace may have beside ltrace's own: places, indents, colours.
+"""What the lines of a trace may have beside ltrace's own: places, stacks, indents, colours.
 
 None of it is on the path of a plain trace. A colour never says anything that the text does not.
 """
@@ -13,6 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.prototypes.argument import Argument
     from soscope.recording.names import Programs
+    from soscope.report.trace.callstacks import CallStacks
     from soscope.report.trace.places import CallPlaces
 
 _SYMBOL = "\x1b[36m"
@@ -30,6 +31,8 @@ class Adorned:
         self._indent = display.indent
         self._has_places = display.places
         self._places: CallPlaces | None = None
+        self._depth = display.stacks
+        self._stacks: CallStacks | None = None
         self._descriptors = display.descriptors
         self.programs: Programs
 
@@ -46,6 +49,16 @@ class Adorned:
 
             self._places = CallPlaces(self.programs)
         return f"[{self._places.text(entry)}] "
+
+    def below(self, entry: Entry) -> str:
+        """Return what stands below the line of a call."""
+        if not self._depth:
+            return ""
+        if self._stacks is None:
+            from soscope.report.trace.callstacks import CallStacks
+
+            self._stacks = CallStacks(self.programs, self._depth)
+        return self._stacks.text(entry)
 
     def symbol(self, name: str) -> str:
         """Return the name of a function."""

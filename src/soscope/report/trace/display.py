@@ -34,12 +34,12 @@ class Display:
     time since the one before. `durations`: each line ends with the time that its call took.
     `string_limit`: bytes of a string or buffer to show; `elements`: elements of an array, None:
     all that were kept. `indent`: columns for each call around a call. `column` is that of the
-    equals sign, counted from 1. `places`: each line names where it was called from. `paths`:
-    descriptors are shown with what they are of, which `descriptors` know. `colour` is one of
-    COLOURS. `quiet`: no notes. `verbose`: more notes. `several`: there is more than one process
-    from the beginning, so that each line names its own. `demangles`: names of C++ are shown as
-    they are written. `tree`: calls are shown nested in calls. `remarks` is what the
-    showing has to say, for the notes.
+    equals sign, counted from 1. `places`: each line names where it was called from. `stacks`: as
+    many frames of each call's stack are shown below its line, 0: none. `paths`: descriptors are
+    shown with what they are of, which `descriptors` know. `colour` is one of COLOURS. `quiet`: no
+    notes. `verbose`: more notes. `several`: there is more than one process from the beginning, so
+    that each line names its own. `demangles`: names of C++ are shown as they are written. `tree`:
+    calls are shown nested in calls. `remarks` is what the showing has to say, for the notes.
     """
 
     __slots__ = (
@@ -56,6 +56,7 @@ class Display:
         "relative",
         "remarks",
         "several",
+        "stacks",
         "string_limit",
         "time",
         "tree",
@@ -73,6 +74,7 @@ class Display:
         indent: int = 0,
         column: int = RESULT_COLUMN,
         places: bool = False,
+        stacks: int = 0,
         paths: bool = False,
         colour: str = COLOUR_NEVER,
         quiet: bool = False,
@@ -92,6 +94,7 @@ class Display:
         self.indent = indent
         self.column = column
         self.places = places
+        self.stacks = stacks
         self.paths = paths
         self.descriptors: Descriptors | None = None
         self.colour = colour
@@ -102,7 +105,7 @@ class Display:
     @property
     def is_adorned(self) -> bool:
         """Say whether lines have what a plain trace has not, colours aside."""
-        return bool(self.indent or self.places or self.descriptors)
+        return bool(self.indent or self.places or self.stacks or self.descriptors)
 
 
 def wants_colour(when: str, output: Output) -> bool:

@@ -37,6 +37,8 @@ from soscope.select.filter import Selection
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.instruments.trace.outcome import TraceOutcome
+    from soscope.recording.names import Programs
+    from soscope.report.trace.callstacks import CallStacks
 
 _MOST_SLOTS = 1 << 16  # slots are made anew when images come: forget the old ones
 
@@ -50,7 +52,16 @@ class JsonLinesListener(Listener):
         self._descriptors = display.descriptors
         self._prototypes: Prototypes
         self._slots: dict[TracedSlot, str] = {}
+        self._depth = display.stacks
+        self._stacks: CallStacks | None = None
         self._backlog = Backlog(output.write)
+
+    def meet(self, programs: Programs) -> None:
+        """Take what says where calls come from."""
+        if self._depth:
+            from soscope.report.trace.callstacks import CallStacks
+
+            self._stacks = CallStacks(programs, self._depth)
 
     def begin(self, prototypes: Prototypes, selection: Selection) -> None:
         """Take what decides how arguments look."""
@@ -111,6 +122,8 @@ class JsonLinesListener(Listener):
             f'{{"type":"call","time_ns":{entry.time_ns},"pid":{entry.pid},"tid":{entry.tid},'
             f'{self._slots.get(slot) or self._slot(slot)},"depth":{entry.depth},"args":[{shown}],'
         )
+        if self._stacks is not None:
+            head += self._stacks.members(entry)
         return head + self._end(leave, entry.return_addr, ended)
 
     def _return(self, entry: Entry, leave: Exit) -> str:

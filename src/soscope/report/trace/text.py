@@ -246,7 +246,12 @@ class TextListener(Listener):
         """Add the line of a call whose end is not to be seen."""
         shown = ", ".join(self._texts(entry, None))
         ends = _NO_RETURN if entry.slot.symbol in NO_RETURN else ")"
-        self._parts.append(f"{self._start_of(entry)}{shown}{self._end_of(entry, ends)}\n")
+        line = f"{self._start_of(entry)}{shown}{self._end_of(entry, ends)}\n"
+        self._parts.append(line + self._below(entry))
+
+    def _below(self, entry: Entry) -> str:
+        """Return the lines below that of a call."""
+        return "" if self._adorned is None else self._adorned.below(entry)
 
     def _end_of(self, entry: Entry, ends: str) -> str:
         """Return the end of the line of a call whose end is not to be seen."""
@@ -277,6 +282,7 @@ class TextListener(Listener):
             line = f"{self._start_of(entry)}{', '.join(texts)}"
         self._open, self._shown = None, ""
         self._finish(line, leave, len(written))
+        self._parts.append(self._below(entry))
 
     def _resumed(self, leave: Exit) -> None:
         """Add the line of a call that ends after others have had their say."""
@@ -308,7 +314,7 @@ class TextListener(Listener):
             line = written or self._begun(entry)
             if line.endswith(" "):
                 how = how.lstrip()
-            self._parts.append(f"{line[len(written) :]}{how}\n")
+            self._parts.append(f"{line[len(written) :]}{how}\n{self._below(entry)}")
             self._open, self._shown = None, ""
 
     def _other(self, event: Event) -> None:

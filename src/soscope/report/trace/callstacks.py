@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stacks of calls (-k): lines below a call's own, or members of its object.
+
+A frame of native code is where a call returns to: the call is in front of that. A frame of Python
+or Ruby stands in the place of the interpreter's function that runs its code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from json.encoder import encode_basestring_ascii as quoted
+
+from soscope.instruments.mem.frames import FrameNames, stack_at
+from soscope.instruments.mem.model import StackFrame
+from soscope.model.call import Entry
+from soscope.model.capture import STACK_ITEM
+from soscope.recording.names import Programs
+
+_MOST_KEPT = 1 << 16
+
+_Kept = dict[tuple[int, int, int], str]  # by program, process and number of the stack
+Place = tuple[StackFrame, int | None]  # a frame, and its address where it is one of native code
+
+
+class CallStacks:
+    """Names at most `depth` frames of each call; `programs` has the stacks of all programs."""
+
+    def __init__(self, programs: Programs, depth: int) -> None:
+        self._programs = programs
+        self._depth = depth
+        self._names = FrameNames()
+        self._texts: _Kept = {}
+        self._members: _Kept = {}
+
+    def text(self, entry: Entry) -> str:
+        """Return a line for each frame, the innermost first; "" where the stack is not known."""
+        return self._kept(self._texts, entry, _lines)
+
+    def members(self, entry: Entry) -> str:
+        """Return the member `stack` of a JSON object, with a comma behind it."""
+        return self._kept(self._members, entry, _array) or '"stack":null,'
+
+    def _kept(self, kept: _Kept, entry: Entry, make: Callable[[list[Place]], str]) -> str:
+        said = entry.captured.data.get(STACK_ITEM)
+        number = 0 if said is None else int.from_bytes(said[2], "little")
+        key = entry.slot.process, entry.pid, number
+        text = kept.get(key)
+        if text is None:
+            places = self._places(*key)
+            text = make(places) if places else ""
+            if len(kept) > _MOST_KEPT:
+                kept.clear()
+            if text:
+                kept[key] = text
+        return text
+
+    def _places(self, process: int, pid: int, number: int) -> list[Place]:
+        program = self._programs[process]
+        _, words, is_cut = stack_at(program, number)
+        return self._names.places(program, pid, words, is_cut=is_cut)[: self._depth]
+
+
+def _lines(places: list[Place]) -> str:
+    return "".join([f" > {_text(frame, addr)}\n" for frame, addr in places])
+
+
+def _text(frame: StackFrame, addr: int | None) -> str:
+    """Return a frame as strace shows it, or as Python and Ruby do."""
+    if addr is None:
+        if frame.file is None:
+            return "?"
+        return f"{frame.file}:{frame.line} in {frame.symbol}"
+    if frame.image is None:
+        return f"[{addr:#x}]"
+    symbol = f"{frame.symbol}+{frame.offset:#x}" if frame.symbol is not None else f"+{addr:#x}"
+    line = ""
+    if frame.file is not None and frame.line is not None:
+        line = f" {frame.file.rpartition('/')[2]}:{frame.line}"
+    return f"{frame.image}({symbol}) [{addr:#x}]{line}"
+
+
+def _array(places: list[Place]) -> str:
+    return f'"stack":[{",".join([_object(frame) for frame, _ in places])}],'
+
+
+def _object(frame: StackFrame) -> str:
+    def text(value: str | None) -> str:
+        return "null" if value is None else quoted(value)
+
+    offset = "null" if frame.offset is None else frame.offset
+    line = "null" if frame.line is None else frame.line
+    return (
+        f'{{"image":{text(frame.image)},"symbol":{text(frame.symbol)},"offset":{offset},'
+        f'"file":{text(frame.file)},"line":{line}}}'
+    )
