@@ -87,6 +87,7 @@ def run(invocation: Invocation) -> int:
             return 1
     if not options.display.quiet and options.table.needs_durations and not replay.has_calls:
         note("no durations of single calls: they were counted (-c), and not recorded")
+    outcome.remarks += replay.lacks_frames(options.display.stacks)
     for line in notes(outcome, options.display):
         note(line)
     if replay.injected is not None and not options.display.quiet:

@@ -162,6 +162,11 @@ DEBUG = Option("--debug", dest="debug", group="", help="show tracebacks of sosco
 def stacks_from(values: Values) -> int:
     """Return how many frames of a stack are wanted, 0: none. Raises UsageError."""
     has_stacks, depth = getattr(values, "has_stacks", False), getattr(values, "stack_depth", None)
+    if has_stacks and (values.summary or getattr(values, "count_only", False)):
+        raise UsageError(
+            "-k shows the stack of each call, and a table has none",
+            hint="-C -k shows calls and table",
+        )
     if depth is None:
         return MOST_FRAMES if has_stacks else 0
     if not has_stacks:

@@ -48,8 +48,8 @@ def test_a_sentence_is_no_usage_error_without_a_word(flag: str) -> None:
 
 
 def test_a_letter_among_others_is_explained() -> None:
-    with pytest.raises(UsageError, match="there is no -k: "):
-        trace.parse(["-Tk", "ls"])
+    with pytest.raises(UsageError, match="there is no -x: "):
+        trace.parse(["-Tx", "ls"])
     with pytest.raises(UsageError, match="there is no --trace: "):
         trace.parse(["-T", "--trace=open", "ls"])
 

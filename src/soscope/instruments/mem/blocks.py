@@ -11,6 +11,7 @@ from _collections_abc import Callable
 from struct import unpack_from
 
 from soscope.control.instrument import Hooks, Instrument
+from soscope.control.stacklosses import StackLosses
 from soscope.instruments.mem.sampled import scale_of
 from soscope.live.python.inagent import agent_layouts
 from soscope.prototypes import load
@@ -72,12 +73,6 @@ _ARRAYS = 512  # threads that count in an array of their own
 _OWN_ALLOCATOR = (
     "the program has an allocator of its own: what it allocates itself goes through no slot"
 )
-_NO_RUBY = {
-    blocklayout.RUBY_NO_FUNCTION: "frames of Ruby are not known: it lacks a function",
-    blocklayout.RUBY_NO_LAYOUT: "frames of Ruby are not known: its version is not",
-    blocklayout.RUBY_NO_CONTEXT: "frames of Ruby are not known: its threads' states are not found",
-    blocklayout.RUBY_WRONG: "frames of Ruby are not known: it has others than its version should",
-}
 
 EXACT, SAMPLED, COUNT = "exact", "sampled", "count"
 _MODES = {
@@ -107,9 +102,8 @@ def own_memory(mode: str = EXACT, sample_bytes: int | None = None) -> tuple[byte
 class BlocksInstrument(Instrument):
     """Records every block, or by chance those that have one in `sample_bytes` bytes.
 
-    `stacks_lost` counts calls whose stacks found no room, `threads_lost` threads whose own stacks
-    are not known. With `counts`, the agent counts blocks by
-    function and size class, and records mappings alone.
+    `threads_lost` counts threads whose own stacks are not known. With `counts`, the agent counts
+    blocks by function and size class, and records mappings alone.
     """
 
     name = "blocks"
@@ -145,9 +139,9 @@ class BlocksInstrument(Instrument):
             own_size=size,
             own=own,
         )
-        self.stacks_lost = self.threads_lost = 0
+        self._losses = StackLosses()
+        self.threads_lost = 0
         self._has_allocator = False
-        self._ruby: set[int] = set()  # why frames of Ruby are not known
 
     def options(self) -> dict[str, object]:
         """Return how blocks were recorded, for a recording."""
@@ -212,9 +206,8 @@ class BlocksInstrument(Instrument):
 
     def totals(self) -> dict[str, object]:
         """Return what had no room, for a recording."""
-        why = [_NO_RUBY[number] for number in sorted(self._ruby)]
-        why += [_OWN_ALLOCATOR] if self._has_allocator else []
-        lost = {"stacks_lost": self.stacks_lost, "threads_lost": self.threads_lost}
+        why = self._losses.notes() + ([_OWN_ALLOCATOR] if self._has_allocator else [])
+        lost = {"stacks_lost": self._losses.lost, "threads_lost": self.threads_lost}
         return {"blocks": {**lost, "notes": why}}
 
     def take(self, program: ProgramOutcome, block: ControlBlock, sink: Sink) -> None:
@@ -222,17 +215,14 @@ class BlocksInstrument(Instrument):
         self._blocks.pop(id(block), None)
         if self._counted is not None:
             self._counted.take(block)
+        self._losses.take(block, layout.INSTRUMENT_BLOCKS)
         with block.own(layout.INSTRUMENT_BLOCKS) as own:
             if len(own) >= blocklayout.BLOCKS.size:
                 head = blocklayout.BLOCKS
-                (stacks_lost,) = unpack_from("<Q", own, head.offset("stacks_lost"))
                 (threads_lost,) = unpack_from("<Q", own, head.offset("threads_lost"))
                 (has_allocator,) = unpack_from("<Q", own, head.offset("has_allocator"))
-                (ruby,) = unpack_from("<Q", own, head.offset("ruby"))
-                self.stacks_lost += stacks_lost
                 self.threads_lost += threads_lost
                 self._has_allocator |= bool(has_allocator)
-                self._ruby |= {ruby} & _NO_RUBY.keys()
 
 
 def _let_nobody_lead(block: ControlBlock) -> None:

@@ -27,6 +27,7 @@ from soscope.wire.block import ControlBlock
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.control import outcome as session
+    from soscope.control.stacklosses import StackLosses
     from soscope.instruments.trace.described import DescribedFunctions
     from soscope.instruments.trace.outcome import (
         MergedPrograms,
@@ -68,6 +69,7 @@ class TraceInstrument(Instrument):
             add_files(self.prototypes, settings.prototypes)
         self._recording: Sink | None = None
         self._described: DescribedFunctions | None = None
+        self._losses: StackLosses | None = None  # where stacks are wanted
         self._told = 0  # of their texts, how many the recording has
         if shows is not None:
             self.selection, self._kind = shows.selection, shows.kind
@@ -77,6 +79,10 @@ class TraceInstrument(Instrument):
             )
             self._kind = INSTRUMENTS[settings.mode]
             own, size = _memory_for(settings.stacks)
+            if size:
+                from soscope.control.stacklosses import StackLosses
+
+                self._losses = StackLosses()
             self.hooks = Hooks(
                 self._kind,
                 self.selection,
@@ -235,6 +241,8 @@ class TraceInstrument(Instrument):
             sink.counts(number, counts)
         if stats is not None:
             sink.stats(number, stats)
+        if self._losses is not None:
+            self._losses.take(block, self._kind)
         self._programs = self._programs or MergedPrograms()
         self._programs.add(
             TraceProgramOutcome(
@@ -277,9 +285,12 @@ class TraceInstrument(Instrument):
 
     # ---- the end ----
 
-    def totals(self) -> dict[str, int]:
-        """Return how many calls the stream held; 0 where there was none."""
-        return {"calls": self._calls}
+    def totals(self) -> dict[str, object]:
+        """Return how many calls the stream held, 0 where there was none; what stacks lack."""
+        totals: dict[str, object] = {"calls": self._calls}
+        if self._losses is not None:
+            totals["stacks"] = {"lost": self._losses.lost, "notes": self._losses.notes()}
+        return totals
 
     def end(self, outcome: session.Outcome) -> None:
         """Give the listener the outcome of the trace."""
@@ -295,6 +306,10 @@ class TraceInstrument(Instrument):
             calls=None if self._stream is None else self._calls,
             imported=self._imported(programs),
         )
+        if self._losses is not None:
+            from soscope.instruments.trace.stackremarks import stack_remarks
+
+            self.outcome.remarks += stack_remarks(self.totals())
         self.listener.end(self.outcome)
         self.outcome.shown = self.listener.shown
 

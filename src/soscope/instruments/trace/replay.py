@@ -18,6 +18,7 @@ from soscope.instruments.trace.outcome import (
     TraceProgramOutcome,
 )
 from soscope.instruments.trace.settings import INSTRUMENTS, MODE_TRACE
+from soscope.instruments.trace.stackremarks import recorded_remarks, stack_remarks
 from soscope.model.call import calls_in
 from soscope.model.stats import Stats
 from soscope.prototypes import Prototypes, load
@@ -62,6 +63,10 @@ class Replay:
     def has_calls(self) -> bool:
         """Say whether calls were recorded, one by one."""
         return self.mode == MODE_TRACE
+
+    def lacks_frames(self, depth: int) -> list[str]:
+        """Say where calls have fewer than `depth` frames of their stacks."""
+        return recorded_remarks(self._options, depth)
 
     def close(self) -> None:
         """Close the file."""
@@ -245,7 +250,7 @@ class Replay:
         end = recording.end or {}
         why = recording.why
         stopped = ""
-        remarks = list(self._remarks)
+        remarks = [*self._remarks, *stack_remarks(end.get("totals"))]
         if not recording.complete:
             stopped = why if why in _WANTED else STOPPED_CUT
         if recording.damage is not None:

@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stacks of calls (-k), against what the program, the interpreter and a debugger say of them."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from soscope.instruments.mem.frames import stack_at
+from soscope.instruments.mem.pythonframes import PythonFrames, is_python
+from soscope.model.call import Entry
+from soscope.model.capture import STACK_ITEM
+from soscope.recording.reader import RecordingFile
+from soscope.recording.stream import events
+from tests.integration.test_mem_ruby_stacks import is_own
+from tests.integration.test_mem_stacks import TARGETS, told
+from tests.support.accounts import SOSCOPE, built
+from tests.support.pythons import DISTRIBUTION, few_pythons
+from tests.support.run import run
+from tests.support.tools import need
+
+MOST = 64
+
+Frames = list[list[object]]
+
+
+def traced(tmp_path: Path, *words: str, select: str = "malloc", status: int = 0) -> str:
+    """Record calls that allocate with their stacks; return what the program has printed."""
+    file = str(tmp_path / "run.sosr")
+    done = run([*SOSCOPE, "trace", "-fk", "-e", select, "--record", file, "--", *words])
+    assert done.returncode == status, done.stderr
+    assert "dropped" not in done.stderr
+    return str(done.stdout)
+
+
+def stacks_of(
+    path: Path,
+) -> tuple[dict[int, list[tuple[int, ...]]], dict[int, list[Frames]]]:
+    """Return the return addresses, and the interpreter's frames, by what malloc was asked for."""
+    native: dict[int, list[tuple[int, ...]]] = defaultdict(list)
+    own: dict[int, list[Frames]] = defaultdict(list)
+    with RecordingFile.open(str(path)) as recording:
+        names: dict[int, PythonFrames] = {}
+        for event in events(recording):
+            if not isinstance(event, Entry):
+                continue
+            index, size = event.slot.process, event.captured.words[0]
+            program = recording.programs[index]
+            number = int.from_bytes(event.captured.data[STACK_ITEM][2], "little")
+            assert number
+            _, words, is_cut = stack_at(program, number)
+            addrs = tuple(word for word in words if not is_python(word))
+            assert addrs[0] == event.return_addr
+            assert is_cut <= (MOST in (len(addrs), len(words) - len(addrs)))
+            names.setdefault(index, PythonFrames(program))
+            found = [names[index].of(word) for word in words if is_python(word)]
+            native[size].append(addrs)
+            own[size].append([[frame.symbol, frame.file, frame.line] for frame in found])
+    return native, own
+
+
+def test_stacks_are_those_of_backtrace(tmp_path: Path) -> None:
+    cc = [need("gcc"), "-O2", "-fomit-frame-pointer", "-fno-optimize-sibling-calls", "-w"]
+    library = [*cc, "-shared", "-fPIC", str(TARGETS / "lib_stacks.c")]
+    steps = [
+        [*library, "-DNAME=through_inner", "-o", "libinner.so"],
+        [*library, "-DNAME=through_outer", "-fno-omit-frame-pointer", "-o", "libouter.so"],
+        [*library, "-DCONSTRUCTOR=701", "-o", "libfirst.so"],
+        [*library, "-DCONSTRUCTOR=1702", "-o", "libsecond.so"],
+        [
+            *[*cc, "-rdynamic", "-pthread", str(TARGETS / "stacks.c"), "-o", "stacks"],
+            *["libinner.so", "libouter.so", f"-Wl,-rpath,{tmp_path}"],
+        ],
+    ]
+    for step in steps:
+        done = run(step, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    libraries = [str(tmp_path / f"lib{name}.so") for name in ("first", "second", "first")]
+    truth = told(traced(tmp_path, str(tmp_path / "stacks"), *libraries))
+    assert len(truth) == 31
+    native, _ = stacks_of(tmp_path / "run.sosr")
+    for size, stacks in truth.items():
+        assert stacks <= {addrs[1:] for addrs in native[size]}, size
+
+
+def test_stacks_are_right_while_exceptions_pass(tmp_path: Path) -> None:
+    words = [need("g++"), "-O2", "-w", str(TARGETS / "stacks_throw.cc"), "-o", "throw"]
+    done = run(words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    truth = told(traced(tmp_path, str(tmp_path / "throw"), select="_Znwm+_Znam"))
+    native, _ = stacks_of(tmp_path / "run.sosr")
+    assert len(truth) == 13
+    for size, stacks in truth.items():
+        assert stacks <= {addrs[1:] for addrs in native[size]}, size
+
+
+@pytest.mark.parametrize("python", few_pythons())
+def test_frames_of_python_are_those_of_the_interpreter(python: str, tmp_path: Path) -> None:
+    said = traced(tmp_path, python, str(TARGETS / "pystacks.py"))
+    truth = [json.loads(line) for line in said.splitlines()]
+    assert len(truth) > 25
+    _, own = stacks_of(tmp_path / "run.sosr")
+    for size, frames in truth:
+        assert frames[:MOST] in own[size], size
+
+
+def test_frames_of_ruby_are_those_of_the_interpreter(tmp_path: Path) -> None:
+    said = traced(tmp_path, need("ruby"), str(TARGETS / "rbstacks.rb"))
+    truth = [json.loads(line) for line in said.splitlines()]
+    assert len(truth) > 300
+    _, own = stacks_of(tmp_path / "run.sosr")
+    for size, frames in truth:
+        if frames[0][0] == "take_by_extension":  # Ruby's own function adds to the size
+            continue
+        found = [[frame for frame in stack if not is_own(frame)] for stack in own[size]]
+        is_cut = max(map(len, own[size]), default=0) == MOST
+        assert (frames[: len(found[0])] if is_cut else frames) in found, size
+
+
+NESTED = """
+static int compare(const void *a, const void *b)
+{
+    static char *volatile seen;
+    seen = getenv("HOME");
+    return *(const int *)a - *(const int *)b;
+}
+__attribute__((noinline)) static void sort(int *numbers)
+{
+    qsort(numbers, 2, sizeof *numbers, compare);
+}
+int main(void)
+{
+    int numbers[] = {2, 1};
+    sort(numbers);
+    return 0;
+}
+"""
+
+
+def test_a_debugger_sees_the_same_frames(tmp_path: Path) -> None:
+    """qsort is hooked, too: its frame returns through a trampoline, which is no frame."""
+    program = built("nested_stack.c", NESTED, "-g", "-O0")
+    words = ["-nx", "-batch", "-ex", "set breakpoint pending on", "-ex", "break getenv"]
+    said = run([need("gdb"), *words, "-ex", "run", "-ex", "bt", program]).stdout
+    truth = [match[1] for match in re.finditer(r"^#\d+ .*?(?:in )?(\S+) \(", said, re.MULTILINE)]
+    assert truth[0].endswith("getenv")
+    assert truth[1] == "compare"
+    file = tmp_path / "calls"
+    done = run(
+        [*SOSCOPE, "trace", "-k", "--json", "-o", str(file), "-e", "getenv+qsort", "--", program]
+    )
+    assert done.returncode == 0, done.stderr
+    calls = [json.loads(line) for line in file.read_text().splitlines()]
+    (stack,) = [call["stack"] for call in calls if call.get("symbol") == "getenv"]
+    # what the debugger says of functions that libc has inlined depends on its debug information
+    ours = [frame["symbol"] for frame in stack]
+    assert ours[0] == "compare"
+    assert [name for name in ours if name in truth] == [name for name in truth[1:] if name in ours]
+    assert {"compare", "sort", "main"} <= set(ours)
+    lines = re.findall(r"(\w+) \([^\n]*\) at \S+?([^/\s]+):(\d+)$", said, re.MULTILINE)
+    seen = [(frame["symbol"], frame["file"], frame["line"]) for frame in stack if frame["line"]]
+    for symbol, file_name, line in lines[-3:]:
+        assert symbol in {"compare", "sort", "main"}
+        assert (symbol, int(line)) in [(name, number) for name, _, number in seen]
+        assert file_name == "nested_stack.c"
+
+
+def test_text_report_and_json_say_the_same(tmp_path: Path) -> None:
+    program = built("nested_stack.c", NESTED, "-g", "-O0")
+    live, record = str(tmp_path / "live"), str(tmp_path / "run.sosr")
+    words = ["-e", "getenv+qsort", "-k", "-o", live, "--record", record, "--", program]
+    done = run([*SOSCOPE, "trace", *words])
+    assert done.returncode == 0, done.stderr
+    text = Path(live).read_text()
+    assert run([*SOSCOPE, "report", "-k", record]).stdout == text
+    lines = text.splitlines()
+    assert re.fullmatch(r"nested\S*->qsort\(.* <unfinished ...>", lines[0])
+    assert re.fullmatch(r" > \S+\(sort\+0x[0-9a-f]+\) \[0x[0-9a-f]+\] nested_stack.c:\d+", lines[1])
+    assert " > " not in run([*SOSCOPE, "report", record]).stdout
+    few = run([*SOSCOPE, "report", "-k", "--stack-depth", "1", record]).stdout.splitlines()
+    at = [number for number, line in enumerate(few) if line.startswith(" > ")]
+    assert len(at) == 2
+    assert few[at[0]] == lines[1]
+
+
+def test_few_frames_are_the_innermost_ones(tmp_path: Path) -> None:
+    program = built("nested_stack.c", NESTED, "-g", "-O0")
+    seen = []
+    for depth in ("2", "64"):
+        file = tmp_path / depth
+        words = ["-k", "--stack-depth", depth, "--json", "-o", str(file), "-e", "getenv"]
+        done = run([*SOSCOPE, "trace", *words, "--", program])
+        assert done.returncode == 0, done.stderr
+        calls = [json.loads(line) for line in file.read_text().splitlines()]
+        seen.append(next(call["stack"] for call in calls if call["type"] == "call"))
+    few, every = seen
+    assert len(few) == 2 < len(every)
+    assert few == every[:2]
+
+
+SERVER = """
+import os, sys, threading, time
+
+def leaf():
+    os.getppid()  # here
+    time.sleep(0.02)
+
+def serve():
+    while True:
+        leaf()
+
+threading.Thread(target=serve, daemon=True).start()
+sys.stdout.write("ready\\n")
+sys.stdout.flush()
+while True:
+    time.sleep(1)
+"""
+
+
+def test_stacks_of_a_process_that_runs_already(tmp_path: Path) -> None:
+    script = tmp_path / "server.py"
+    script.write_text(SERVER)
+    with subprocess.Popen([DISTRIBUTION, str(script)], stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            assert server.stdout.readline() == "ready\n"
+            file = tmp_path / "calls"
+            words = ["-k", "--json", "-e", "getppid", "-o", str(file), "--duration", "1s"]
+            done = run([*SOSCOPE, "trace", *words, "-p", str(server.pid)])
+            assert done.returncode == 0, done.stderr
+            time.sleep(0.1)
+            assert server.poll() is None
+        finally:
+            server.kill()
+    calls = [json.loads(line) for line in file.read_text().splitlines()]
+    stacks = [call["stack"] for call in calls if call["type"] == "call"]
+    assert stacks
+    here = SERVER[: SERVER.index("# here")].count("\n") + 1
+    for stack in stacks:
+        own = [(frame["symbol"], frame["line"]) for frame in stack if frame["image"] is None]
+        assert own[:2] == [("leaf", here), ("serve", here + 5)]
+        assert stack[-1]["image"] == "libc.so.6"  # where threads begin
+
+
+def printed(*words: str) -> str:
+    done = run(list(words))
+    assert done.returncode == 0, done.stderr
+    return str(done.stdout)
+
+
+# The first call that Python is asked at has numbers in vector registers.
+POWERS = "import math; print(*(math.pow(number / 7, number / 3) for number in range(40)))"
+
+
+@pytest.mark.parametrize("python", few_pythons())
+def test_arguments_are_what_they_were(python: str) -> None:
+    truth = printed(python, "-c", POWERS)
+    traced = [*SOSCOPE, "trace", "-qk", "-e", "pow@*", "-o", "/dev/null", "--", python]
+    assert printed(*traced, "-c", POWERS) == truth
+
+
+def test_a_recording_without_stacks_says_so(tmp_path: Path) -> None:
+    record = str(tmp_path / "run.sosr")
+    done = run(
+        [*SOSCOPE, "trace", "-e", "getenv", "--record", record, "--", sys.executable, "-c", ""]
+    )
+    assert done.returncode == 0, done.stderr
+    shown = run([*SOSCOPE, "report", "-k", record])
+    assert shown.returncode == 0
+    assert "the recording has no stacks" in shown.stderr
+
+
+def members(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_children_that_are_followed_have_stacks(tmp_path: Path) -> None:
+    script = "import os\ndef child():\n  os.getppid()\nif not os.fork(): child()\nelse: os.wait()\n"
+    (tmp_path / "forks.py").write_text(script)
+    file = tmp_path / "calls"
+    words = ["-fk", "--json", "-e", "getppid", "-o", str(file), "--", DISTRIBUTION]
+    done = run([*SOSCOPE, "trace", *words, str(tmp_path / "forks.py")])
+    assert done.returncode == 0, done.stderr
+    (call,) = [call for call in members(file) if call["type"] == "call"]
+    own = [(frame["symbol"], frame["line"]) for frame in call["stack"] if frame["image"] is None]
+    assert own == [("child", 3), ("<module>", 4)]
