@@ -35,7 +35,8 @@ OBJECTS     u32 program, u32 0, then a JSON object: what the interpreter of proc
             `rows` of [file, line, type, qualified name, count, bytes], its `runtime`, and
             whether that is the `last` word of it
 STACKS      u32 program, u32 number of the first word, then u64[]: stacks of calls, as
-            soscope/blocks.h has them; what BLOCK and MAPPED units name by number
+            soscope/blocks.h has them; what BLOCK and MAPPED units, and entries of calls
+            (ITEM_STACK), name by number
 TROUBLE     u32 errno, u32 0, u64 offset: 0, 0, 0, but when writing has failed for the first time,
             and how long the file was then. The writer changes it in its place: a full disk has
             no room for more

@@ -31,7 +31,7 @@ class Adorned:
         self._indent = display.indent
         self._has_places = display.places
         self._places: CallPlaces | None = None
-        self._depth = display.stacks
+        self._display = display
         self._stacks: CallStacks | None = None
         self._descriptors = display.descriptors
         self.programs: Programs
@@ -52,12 +52,12 @@ class Adorned:
 
     def below(self, entry: Entry) -> str:
         """Return what stands below the line of a call."""
-        if not self._depth:
+        if not self._display.stacks:
             return ""
         if self._stacks is None:
             from soscope.report.trace.callstacks import CallStacks
 
-            self._stacks = CallStacks(self.programs, self._depth)
+            self._stacks = CallStacks(self.programs, self._display)
         return self._stacks.text(entry)
 
     def symbol(self, name: str) -> str:

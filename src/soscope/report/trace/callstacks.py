@@ -15,6 +15,8 @@ from soscope.instruments.mem.model import StackFrame
 from soscope.model.call import Entry
 from soscope.model.capture import STACK_ITEM
 from soscope.recording.names import Programs
+from soscope.report.trace.display import Display
+from soscope.report.trace.names import FunctionNames
 
 _MOST_KEPT = 1 << 16
 
@@ -23,18 +25,19 @@ Place = tuple[StackFrame, int | None]  # a frame, and its address where it is on
 
 
 class CallStacks:
-    """Names at most `depth` frames of each call; `programs` has the stacks of all programs."""
+    """Names the frames that `display` wants of each call; `programs` has all stacks."""
 
-    def __init__(self, programs: Programs, depth: int) -> None:
+    def __init__(self, programs: Programs, display: Display) -> None:
         self._programs = programs
-        self._depth = depth
+        self._depth = display.stacks
+        self._functions = FunctionNames(display)
         self._names = FrameNames()
         self._texts: _Kept = {}
         self._members: _Kept = {}
 
     def text(self, entry: Entry) -> str:
         """Return a line for each frame, the innermost first; "" where the stack is not known."""
-        return self._kept(self._texts, entry, _lines)
+        return self._kept(self._texts, entry, self._lines)
 
     def members(self, entry: Entry) -> str:
         """Return the member `stack` of a JSON object, with a comma behind it."""
@@ -59,24 +62,24 @@ class CallStacks:
         _, words, is_cut = stack_at(program, number)
         return self._names.places(program, pid, words, is_cut=is_cut)[: self._depth]
 
+    def _lines(self, places: list[Place]) -> str:
+        return "".join([f" > {self._text(frame, addr)}\n" for frame, addr in places])
 
-def _lines(places: list[Place]) -> str:
-    return "".join([f" > {_text(frame, addr)}\n" for frame, addr in places])
-
-
-def _text(frame: StackFrame, addr: int | None) -> str:
-    """Return a frame as strace shows it, or as Python and Ruby do."""
-    if addr is None:
-        if frame.file is None:
-            return "?"
-        return f"{frame.file}:{frame.line} in {frame.symbol}"
-    if frame.image is None:
-        return f"[{addr:#x}]"
-    symbol = f"{frame.symbol}+{frame.offset:#x}" if frame.symbol is not None else f"+{addr:#x}"
-    line = ""
-    if frame.file is not None and frame.line is not None:
-        line = f" {frame.file.rpartition('/')[2]}:{frame.line}"
-    return f"{frame.image}({symbol}) [{addr:#x}]{line}"
+    def _text(self, frame: StackFrame, addr: int | None) -> str:
+        """Return a frame as strace shows it, or as Python and Ruby do."""
+        if addr is None:
+            if frame.file is None:
+                return "?"
+            return f"{frame.file}:{frame.line} in {frame.symbol}"
+        if frame.image is None:
+            return f"[{addr:#x}]"
+        symbol = f"+{addr:#x}"
+        if frame.symbol is not None:
+            symbol = f"{self._functions.short(frame.symbol)}+{frame.offset:#x}"
+        line = ""
+        if frame.file is not None and frame.line is not None:
+            line = f" {frame.file.rpartition('/')[2]}:{frame.line}"
+        return f"{frame.image}({symbol}) [{addr:#x}]{line}"
 
 
 def _array(places: list[Place]) -> str:

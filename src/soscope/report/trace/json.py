@@ -52,16 +52,16 @@ class JsonLinesListener(Listener):
         self._descriptors = display.descriptors
         self._prototypes: Prototypes
         self._slots: dict[TracedSlot, str] = {}
-        self._depth = display.stacks
+        self._display = display
         self._stacks: CallStacks | None = None
         self._backlog = Backlog(output.write)
 
     def meet(self, programs: Programs) -> None:
         """Take what says where calls come from."""
-        if self._depth:
+        if self._display.stacks:
             from soscope.report.trace.callstacks import CallStacks
 
-            self._stacks = CallStacks(programs, self._depth)
+            self._stacks = CallStacks(programs, self._display)
 
     def begin(self, prototypes: Prototypes, selection: Selection) -> None:
         """Take what decides how arguments look."""
