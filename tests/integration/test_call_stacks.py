@@ -25,6 +25,7 @@ from tests.integration.test_mem_stacks import TARGETS, told
 from tests.support.accounts import SOSCOPE, built
 from tests.support.pythons import DISTRIBUTION, few_pythons
 from tests.support.run import run
+from tests.support.schema import STACK
 from tests.support.tools import need
 
 MOST = 64
@@ -160,6 +161,7 @@ def test_a_debugger_sees_the_same_frames(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     calls = [json.loads(line) for line in file.read_text().splitlines()]
     (stack,) = [call["stack"] for call in calls if call.get("symbol") == "getenv"]
+    assert STACK(stack)
     # what the debugger says of functions that libc has inlined depends on its debug information
     ours = [frame["symbol"] for frame in stack]
     assert ours[0] == "compare"

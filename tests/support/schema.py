@@ -54,6 +54,15 @@ def _argument(value: dict[str, Any]) -> bool:
     return not wrong_members(value, {**ARGUMENT, **more})
 
 
+FRAME: dict[str, Check] = {
+    "image": TEXT_OR_NULL,
+    "symbol": TEXT_OR_NULL,
+    "offset": NUMBER_OR_NULL,
+    "file": TEXT_OR_NULL,
+    "line": NUMBER_OR_NULL,
+}
+STACK = _list_of(_object(FRAME))  # a member of calls with -k
+
 LINES: dict[str, dict[str, Check]] = {
     "call": {
         "type": TEXT,

@@ -134,3 +134,24 @@ def test_the_long_help_has_every_option(capsys: pytest.CaptureFixture[str]) -> N
         for option in action.option_strings:
             assert option in out
     assert "125" in out
+
+
+def test_stacks_have_as_many_frames_as_are_wanted() -> None:
+    for words, frames in (([], 0), (["-k"], 64), (["-k", "--stack-depth", "3"], 3)):
+        options = trace.parse([*words, "ls"])
+        assert (options.settings.stacks, options.display.stacks) == (frames, frames)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--stack-depth", "3"],
+        ["-k", "--stack-depth", "0"],
+        ["-k", "--stack-depth", "65"],
+        ["-k", "-c"],
+        ["-k", "--count-only"],
+    ],
+)
+def test_stacks_without_calls_and_sizes_that_cannot_be(words: list[str]) -> None:
+    with pytest.raises(UsageError, match=r"-k|--stack-depth"):
+        trace.parse([*words, "ls"])

@@ -17,6 +17,7 @@ from soscope.model.capture import STACK_ITEM
 from soscope.recording.names import Programs
 from soscope.report.trace.display import Display
 from soscope.report.trace.names import FunctionNames
+from soscope.report.words import printable
 
 _MOST_KEPT = 1 << 16
 
@@ -63,7 +64,7 @@ class CallStacks:
         return self._names.places(program, pid, words, is_cut=is_cut)[: self._depth]
 
     def _lines(self, places: list[Place]) -> str:
-        return "".join([f" > {self._text(frame, addr)}\n" for frame, addr in places])
+        return "".join([f" > {printable(self._text(frame, addr))}\n" for frame, addr in places])
 
     def _text(self, frame: StackFrame, addr: int | None) -> str:
         """Return a frame as strace shows it, or as Python and Ruby do."""
