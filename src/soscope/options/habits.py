@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from soscope.errors import UsageError
 
-_SYSTEM_CALLS = "soscope sees calls of functions; strace shows system calls"
+_SYSTEM_CALLS = "-S shows functions that are system calls; strace shows what the kernel sees"
 _PROTOTYPES = "arguments are shown by the declarations in prototypes/ alone"
 _STACK = "-k shows the stack of each call, --stack-depth N so many frames of it"
 _DEMANGLE = "names stay as they are linked: | c++filt"
@@ -34,7 +34,6 @@ HABITS = {
     "-L": "--from all shows the calls of every image, -e chooses among all of them",
     "-N": "names of arguments are not shown",
     "-O": _OWN_COST,
-    "-S": f"-S of ltrace: {_SYSTEM_CALLS}; -S of strace: --sort KEY",
     "-V": "soscope --version",
     "-w": f"-w of ltrace: {_STACK}; -w of strace: times of -c are wall-clock times anyway",
     "-x": f"-x of ltrace: {_INSIDE}; -x of strace: bytes that are no text are always escaped",

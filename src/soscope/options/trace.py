@@ -75,7 +75,8 @@ EXPR is ltrace's filter expression: rules [+-]SYMBOL@CALLER one after the other;
 one that matches a call decides. Patterns are globs on the whole name, or POSIX basic
 regular expressions between slashes; a comma separates rules like a plus. Behind the @
 stands the image that CALLS (MAIN is the program); -l names the image that is called.
-%mem, %file, %net, %string, %thread, %process, %dl, %time and %signal are sets of functions.
+%mem, %file, %net, %string, %thread, %process, %dl, %time, %signal and %syscall are sets of
+functions.
 Without -e, --from and -l, the calls of the program itself are shown.
 
 CONDITION compares the arguments of a call (by their names in its declaration, or arg1,
@@ -105,6 +106,11 @@ def parse_variable(text: str) -> str:
     return text
 
 
+_SYSTEM_CALLS, _OWN_CALLS = "%syscall", "*@MAIN"
+_NOT_THE_KERNELS = (
+    "-S: system calls by functions of the C library, not all that the kernel sees;"
+    " the C library's own: strace"
+)
 _KEPT_OF_PATHS = 256  # bytes: -y shows what was opened whole, whatever -s says
 
 
@@ -189,6 +195,13 @@ OPTIONS = [
         select="calls that this filter expression chooses (repeatable: one of them)",
         from_="calls made by this image; all: every image",
         to="calls to functions of this image",
+    ),
+    Option(
+        "-S",
+        "--system-calls",
+        dest="system_calls",
+        group="which calls",
+        help="also functions of the C library that are system calls: -e %syscall",
     ),
     Option(
         "-f",
@@ -364,10 +377,13 @@ def parse(arguments: list[str]) -> TraceOptions:
     flight = flight_from(values)
     prints = values.record is None or values.output is not None or values.svg is not None
     _check_filters(asked_of_calls(values), mode, prints=prints)
+    display = display_from(values, several=len(pids) > 1)
+    if values.system_calls:
+        display.remarks.append(_NOT_THE_KERNELS)
     return TraceOptions(
         TraceSettings(
             command,
-            select=values.select,
+            select=_selected(values),
             from_=_callers(values),
             to=values.to,
             mode=mode,
@@ -394,7 +410,7 @@ def parse(arguments: list[str]) -> TraceOptions:
             flight=flight,
             stacks=stacks_from(values) if mode == settings.MODE_TRACE else 0,
         ),
-        display_from(values, several=len(pids) > 1),
+        display,
         choice=choice_from(values),
         output=values.output,
         explain=values.explain,
@@ -421,6 +437,14 @@ def _when_full(pids: list[int], flight: object) -> str:
     if flight is not None:
         return "overwrite"
     return "drop" if pids else "block"
+
+
+def _selected(values: Values) -> list[str]:
+    """Return the arguments of -e, with what -S stands for."""
+    if not values.system_calls:
+        return list(values.select)
+    own = [] if values.select or values.from_ or values.to else [_OWN_CALLS]
+    return [*values.select, *own, _SYSTEM_CALLS]
 
 
 def names_process(arguments: list[str]) -> bool:
