@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The frames of Python in the stacks of blocks: of a thread that holds the interpreter's lock. Nobody
-// else changes them then, nor frees their code.
+// The frames of Python in stacks: of a thread that holds the interpreter's lock. Nobody else changes
+// them then, nor frees their code. A thread that has let go of it for a call that waits has the same
+// frames until it is back; but the interpreter may end meanwhile, and give their memory away. So then
+// they are only read where they are still there.
 //
 // A code object may be gone when a stack is read. So a copy of its names and lines lies among the
 // stacks, and frames name that by its number.
@@ -8,6 +10,7 @@
 #include "pythonstack.h"
 #include "arch.h"
 #include "image.h"
+#include "memory.h"
 #include "python.h"
 #include "rules.h"
 #include "sys.h"
@@ -19,6 +22,7 @@ enum {
 	SEEN_BITS = 11,
 	MINOR_WITH_INLINED_CALLS = 11, // before, each frame has a call of its own that runs it
 	CODES = 1 << 19, // numbers of origins
+	PART_MAX = 256, // bytes of a struct that are of interest
 };
 
 bool sosc_python_stacks;
@@ -26,7 +30,8 @@ bool sosc_python_stacks;
 static const struct sosc_loaded *interpreter, *last; // the one, and what was looked at last
 static const struct sosc_python *layouts, *layout;
 static uint32_t layout_count;
-static void *(*thread_state)(void);
+static void *(*thread_state)(void), *(*released_state)(void);
+static int (*is_initialized)(void);
 static uint64_t code_type;
 static uint32_t *numbers; // of copies among the stacks, by the number of an origin
 static uint32_t preparing;
@@ -90,6 +95,7 @@ static const struct sosc_python *find_layout(void)
 	const struct sosc_python *known;
 
 	if (!look_up(&version, "Py_GetVersion") || !look_up(&code_type, "PyCode_Type") ||
+	    !look_up(&released_state, "PyGILState_GetThisThreadState") ||
 	    (!look_up(&thread_state, "PyThreadState_GetUnchecked") &&
 	     !look_up(&thread_state, "_PyThreadState_UncheckedGet")))
 		return NULL;
@@ -108,7 +114,6 @@ static const struct sosc_python *find_layout(void)
 static bool prepare(void)
 {
 	const struct sosc_python *known;
-	int (*is_initialized)(void);
 
 	if (!look_up(&is_initialized, "Py_IsInitialized") || !is_initialized() ||
 	    __atomic_exchange_n(&preparing, 1, __ATOMIC_ACQUIRE))
@@ -149,10 +154,9 @@ static uint32_t make_number(const struct sosc_python *at, const struct sosc_orig
 }
 
 // The number of a code object's copy, 0: there is no room for it.
-static uint32_t number_of(const struct sosc_python *at, uint64_t addr, bool sealed)
+static uint32_t number_of(const struct sosc_python *at, struct sosc_origin code, bool sealed)
 {
-	struct sosc_origin code = sosc_python_code(at, addr);
-	struct seen *entry = &seen[addr * 0x9e3779b97f4a7c15ull >> (64 - SEEN_BITS)];
+	struct seen *entry = &seen[code.code * 0x9e3779b97f4a7c15ull >> (64 - SEEN_BITS)];
 	uint32_t version = __atomic_load_n(&entry->version, __ATOMIC_ACQUIRE);
 	uint32_t number = entry->number;
 	bool is_same = is_code(&entry->code, &code);
@@ -184,6 +188,68 @@ static uint64_t own_state(const struct sosc_python *at)
 	return state && word_at(state + at->state_thread) == sosc_thread_pointer() ? state : 0;
 }
 
+static uint32_t larger(uint32_t a, uint32_t b)
+{
+	return a > b ? a : b;
+}
+
+// How many bytes of a frame, and of a code object, are looked at; 0: too many.
+static uint32_t part_of_frame(const struct sosc_python *at)
+{
+	uint32_t size = larger(larger(at->frame_code, at->frame_previous), at->frame_instr) + 8;
+
+	if (at->frame_owner != SOSC_NONE)
+		size = larger(size, at->frame_owner + 1);
+	if (at->frame_entry != SOSC_NONE)
+		size = larger(size, at->frame_entry + 1);
+	return size <= PART_MAX ? size : 0;
+}
+
+static uint32_t part_of_code(const struct sosc_python *at)
+{
+	uint32_t size = larger(larger(at->code_file, at->code_name), at->code_lines) + 8;
+
+	size = larger(size, at->code_first_line + 4);
+	return size <= PART_MAX ? size : 0;
+}
+
+struct reading {
+	const struct sosc_python *at;
+	uint32_t tid; // the thread has let go of the lock: its id; else 0
+	uint8_t frame[PART_MAX], code[PART_MAX]; // copies
+};
+
+// Where @size bytes of what lies at @addr can be read; 0: nowhere.
+static uint64_t part(const struct reading *reading, uint8_t *copy, uint64_t addr, uint32_t size)
+{
+	if (!reading->tid)
+		return addr;
+	return size && sosc_read(reading->tid, copy, addr, size) == size ? (uint64_t)copy : 0;
+}
+
+static bool read_word(const struct reading *reading, uint64_t addr, uint64_t *value)
+{
+	return sosc_read(reading->tid, value, addr, sizeof(*value)) == sizeof(*value);
+}
+
+// The newest frame of the thread; @tid, not 0: even if it has let go of the lock.
+static uint64_t newest(struct reading *reading, uint32_t tid)
+{
+	const struct sosc_python *at = reading->at;
+	uint64_t state = own_state(at), thread, frame;
+
+	if (state)
+		return sosc_python_newest(at, state);
+	reading->tid = tid;
+	state = tid && is_initialized() ? (uint64_t)released_state() : 0;
+	if (!state || !read_word(reading, state + at->state_thread, &thread) ||
+	    thread != sosc_thread_pointer() || !read_word(reading, state + at->state_frame, &frame))
+		return 0;
+	if (!frame || at->inner_frame == SOSC_NONE)
+		return frame;
+	return read_word(reading, frame + at->inner_frame, &frame) ? frame : 0;
+}
+
 static uint64_t instr_of(const struct sosc_python *at, uint64_t frame, uint64_t code)
 {
 	uint64_t instr = (uint64_t)sosc_python_instr(at, frame, code);
@@ -197,15 +263,32 @@ static bool is_entry(const struct sosc_python *at, uint64_t frame)
 	       (at->frame_entry != SOSC_NONE && *(const uint8_t *)(frame + at->frame_entry));
 }
 
+// The word of a frame that lies at @frame, 0: it has no code.
+static uint64_t word_of(struct reading *reading, uint64_t frame, bool sealed)
+{
+	const struct sosc_python *at = reading->at;
+	uint64_t code = word_at(frame + at->frame_code) & ~(uint64_t)at->frame_tag, from;
+	struct sosc_origin origin;
+
+	from = code ? part(reading, reading->code, code, part_of_code(at)) : 0;
+	if (!from || word_at(from + TYPE) != code_type)
+		return 0;
+	origin = sosc_python_code(at, from);
+	origin.code = code;
+	return 1ull << SOSC_FRAME_PYTHON | number_of(at, origin, sealed) |
+	       instr_of(at, frame, code) | (uint64_t)is_entry(at, frame) << SOSC_FRAME_ENTRY;
+}
+
 /**
  * Store the frames of Python that this thread is in, the innermost first, as stacks have them
  * (SOSC_FRAME_PYTHON). Return how many: at most @room; 0 where it does not hold the interpreter's
- * lock.
+ * lock. @tid, the thread's id: even if it has let go of that; 0: not then.
  */
-uint32_t sosc_python_stack(uint64_t *frames, uint32_t room, bool sealed)
+uint32_t sosc_python_stack(uint64_t *frames, uint32_t room, bool sealed, uint32_t tid)
 {
 	const struct sosc_python *at = __atomic_load_n(&layout, __ATOMIC_ACQUIRE);
-	uint64_t state, frame;
+	struct reading reading;
+	uint64_t frame, from;
 	uint32_t count = 0;
 
 	if (!at && (sealed || !prepare()))
@@ -213,25 +296,24 @@ uint32_t sosc_python_stack(uint64_t *frames, uint32_t room, bool sealed)
 	at = layout;
 	if (!at)
 		return 0;
-	state = own_state(at);
-	frame = state ? sosc_python_newest(at, state) : 0;
+	reading.at = at;
+	reading.tid = 0;
+	frame = newest(&reading, sealed ? 0 : tid);
 	for (int i = 0; frame && i < LOOK_MAX && count < room; i++) {
-		uint64_t code, word = 1ull << SOSC_FRAME_PYTHON;
+		uint64_t word;
 
-		if (sosc_python_is_shim(at, frame)) {
+		from = part(&reading, reading.frame, frame, part_of_frame(at));
+		if (!from)
+			break;
+		if (sosc_python_is_shim(at, from)) {
 			if (count)
 				frames[count - 1] |= 1ull << SOSC_FRAME_ENTRY;
-			frame = word_at(frame + at->frame_previous);
-			continue;
+		} else {
+			word = word_of(&reading, from, sealed);
+			if (word)
+				frames[count++] = word;
 		}
-		code = word_at(frame + at->frame_code) & ~(uint64_t)at->frame_tag;
-		if (code && word_at(code + TYPE) == code_type) {
-			word |= number_of(at, code, sealed) | instr_of(at, frame, code);
-			if (is_entry(at, frame))
-				word |= 1ull << SOSC_FRAME_ENTRY;
-			frames[count++] = word;
-		}
-		frame = word_at(frame + at->frame_previous);
+		frame = word_at(from + at->frame_previous);
 	}
 	return count;
 }
