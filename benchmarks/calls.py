@@ -56,6 +56,8 @@ def _cases(tools: Tools, kind: str) -> dict[str, Case]:
         "entry": Case(tools.record("--entry-only", *select)),
         "full": Case(tools.record(*select)),
     }
+    if kind == "one":
+        cases["stack"] = Case(tools.record("-k", *select))
     if "uftrace" in tools.peers:
         cases["uftrace record --force"] = Case(tools.uftrace())
         if kind == "one":
@@ -201,6 +203,7 @@ def _rows(table: Table, found: dict[tuple[str, int], dict[str, Figure]]) -> None
             "full",
             ["uftrace record --force", *_SLOW],
         ),
+        ("entry and exit, recorded with the stack (`-k`)", None, one, "stack", []),
         ("entry and exit, six arguments", 42, six, "full", ["uftrace -A -R", *_SLOW]),
         (
             "malloc and free, both recorded in full",

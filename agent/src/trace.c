@@ -362,7 +362,8 @@ static void start(void)
 {
 	const struct sosc_plan *plan = sosc_plan_in(sosc_control, SOSC_INSTRUMENT_TRACE);
 
-	sosc_stacks_kept = false;
+	if (sosc_stacks_kept) // not written where nobody keeps any: its page is nobody else's
+		sosc_stacks_kept = false;
 	if (plan && plan->flags & SOSC_PLAN_STACKS)
 		sosc_call_stacks_start();
 }

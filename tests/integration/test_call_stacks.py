@@ -329,3 +329,26 @@ def test_children_that_are_followed_have_stacks(tmp_path: Path) -> None:
     (call,) = [call for call in members(file) if call["type"] == "call"]
     own = [(frame["symbol"], frame["line"]) for frame in call["stack"] if frame["image"] is None]
     assert own == [("child", 3), ("<module>", 4)]
+
+
+ENDS = {
+    "ruby": (
+        "-e",
+        "e = [1, 2].each; p e.next; Thread.new { p Fiber.new { 4 }.resume }.join; at_exit { p 5 }",
+    ),
+    "python3": (
+        "-c",
+        "import threading, time\n"
+        "threading.Thread(target=lambda: [time.sleep(0) for _ in iter(int, 1)], daemon=True).start()\n"
+        "time.sleep(0.05); print(5)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_interpreters_end_as_they_would(name: str, tmp_path: Path) -> None:
+    """Calls go on when an interpreter has taken itself down, and nobody must ask it then."""
+    command = [need(name) if name == "ruby" else DISTRIBUTION, *ENDS[name]]
+    truth = printed(*command)
+    words = ["-qk", "--from", "all", "--when-full", "drop", "--record", str(tmp_path / "run.sosr")]
+    assert printed(*SOSCOPE, "trace", *words, "--", *command) == truth

@@ -198,8 +198,7 @@ static const uint64_t *own_context(void)
 		if (context && !rb.ruby_thread_has_gvl_p())
 			return NULL;
 	}
-	// while objects are moved, a frame may lead to where its code was
-	return context && !rb.rb_during_gc() ? context : NULL;
+	return context;
 }
 
 // ---- code ----------------------------------------------------------------------------
@@ -403,7 +402,9 @@ uint32_t sosc_ruby_stack(uint64_t *frames, uint32_t room, bool sealed)
 			return 0;
 	}
 	context = own_context();
-	if (!context || !begin(&walk, context))
+	// Without frames Ruby may have ended, and its functions find nothing to look at. While objects
+	// are moved, a frame may lead to where its code was.
+	if (!context || !begin(&walk, context) || walk.at == walk.end || rb.rb_during_gc())
 		return 0;
 	for (int i = 0; i < LOOK_MAX && count < room && (frame = next(&walk, &flags)); i++) {
 		uint64_t line;
