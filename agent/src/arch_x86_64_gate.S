@@ -38,3 +38,4 @@ FUNCTION \name\()_gated
 	GATED sosc_h_call
 	GATED sosc_h_call_six
 	GATED sosc_h_program
+	GATED sosc_h_stack

@@ -90,6 +90,7 @@ uint64_t sosc_gated(uint64_t handler)
 	SOSC_GATED(sosc_h_call)
 	SOSC_GATED(sosc_h_call_six)
 	SOSC_GATED(sosc_h_program)
+	SOSC_GATED(sosc_h_stack)
 #undef SOSC_GATED
 	return handler;
 }

@@ -36,6 +36,7 @@ void sosc_h_entry_six_gated(void);
 void sosc_h_call_gated(void);
 void sosc_h_call_six_gated(void);
 void sosc_h_program_gated(void);
+void sosc_h_stack_gated(void);
 void sosc_h_stack(void);
 void sosc_h_init(void);
 void sosc_h_resolve(void);
