@@ -106,8 +106,8 @@ class LiveLine(Instrument):
             total += sum(counts.values())
             slot = max(counts, key=lambda index: counts[index], default=-1)
             if slot >= 0 and counts[slot] > most:
-                found = block.slots(0, [], chosen=[slot])
-                most, name = counts[slot], found[0].symbol if found else ""
+                slots = block.slots(0, [], chosen=[slot])
+                most, name = counts[slot], slots[0].symbol if slots else ""
         return total, f"{name} {most / total:.0%}" if name else ""
 
 
