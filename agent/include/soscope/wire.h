@@ -21,6 +21,7 @@
 
 #include "inject.h"
 #include "patches.h"
+#include "program.h"
 #include "stream.h"
 
 #define SOSC_MAGIC 0x3165706f63736f73ull // "soscope1"
@@ -280,11 +281,10 @@ enum sosc_function_flag {
 	SOSC_FN_BRIEF = 64, // waits for nobody, and nobody for it
 	SOSC_FN_OF_LIBC = 256, // what is known of it is true of that family's functions alone
 	SOSC_FN_OF_ZLIB = 512,
-	SOSC_FN_FAMILY = 768, // index of sosc_function_table.family, shifted
+	SOSC_FN_FAMILY = 768, // index of sosc_function_table.family
+	SOSC_FN_FAMILY_SHIFT = 8, // .. and where it is
 	SOSC_FN_FOREIGN = 1024, // of a slot: another library's function of that name
 };
-
-enum { SOSC_FN_FAMILY_SHIFT = 8 };
 
 enum sosc_error_rule { // when is a result a failure
 	SOSC_ERROR_NONE = 0,
@@ -311,63 +311,6 @@ struct sosc_function {
 struct sosc_function_glob { // for names not in the cells, first match wins
 	uint16_t pattern;
 	uint16_t flags; // enum sosc_function_flag (ENTRY_ONLY, NEVER)
-};
-
-// A capture program: ops up to SOSC_OP_END, in order of arguments.
-enum sosc_op_code {
-	SOSC_OP_END = 0,
-	SOSC_OP_WORDS = 1, // first .arg integer registers (1..6)
-	SOSC_OP_STACK = 2, // first .arg words above the return address
-	SOSC_OP_FLOAT = 3, // low 8 bytes of xmm0 .. xmm(.arg - 1); exit: xmm0
-	SOSC_OP_STRING = 4, // NUL-terminated at integer register .arg
-	SOSC_OP_BYTES = 5, // bytes at integer register .arg, length as .length says
-	SOSC_OP_WORD_AT = 6, // the 8 bytes that integer register .arg points to
-	SOSC_OP_FORMAT = 7, // printf format at .arg: also its strings and words
-	SOSC_OP_ERRNO = 8, // entry only: errno as it was, 4 bytes, item SOSC_ITEM_ERRNO
-	SOSC_OP_RESULT = 9, // exit only: .limit bytes of the registers that results are in:
-	// rax, rdx, low 8 bytes of xmm0, xmm1; st0, st1, each in 16
-	SOSC_OP_WHEN = 10, // the .item words behind it and behind its .limit ranges are skipped,
-	// unless integer register .arg is in a range: struct sosc_values
-};
-
-struct sosc_values { // in the place of an op
-	uint32_t first; // of SOSC_OP_ANY_BIT a mask
-	uint32_t last;
-};
-
-enum { SOSC_ARG_RESULT = 0xff }; // as sosc_op.arg at exit: the result
-enum { SOSC_ITEM_ERRNO = 0xfe }; // as sosc_op.item: errno
-enum { SOSC_ITEM_INJECTED = 0xfd }; // item of an entry: struct sosc_injected
-enum { SOSC_ITEM_STACK = 0xfc }; // item of an entry: u32, the number of its stack; 0: none
-
-enum sosc_op_length { // for SOSC_OP_BYTES; the first two for SOSC_OP_STRING
-	SOSC_LENGTH_LIMIT = 0, // .limit bytes
-	SOSC_LENGTH_ARG = 1, // integer register .length_arg
-	SOSC_LENGTH_PRODUCT = 2, // registers .length_arg times .length_arg + 1
-	SOSC_LENGTH_RESULT = 3, // exit only: the result, if positive
-	SOSC_LENGTH_RESULT_PRODUCT = 4, // result times register .length_arg
-	SOSC_LENGTH_RESULT_ARG = 5, // exit only: the result, at most register .length_arg
-	SOSC_LENGTH_AT = 6, // exit only: the int at register .length_arg, at most what it was
-	// at the entry
-};
-
-enum sosc_op_flag {
-	SOSC_OP_IS_READ = 1, // the callee itself reads its beginning: that page is not checked
-	SOSC_OP_INT_LENGTH = 2, // register .length_arg is an int: 32 bits
-	SOSC_OP_INT_RESULT = 4, // the result is an int
-	SOSC_OP_UNLESS_0 = 8, // IS_READ where register .length_arg is not 0
-	SOSC_OP_INT_ARG = 16, // WHEN: register .arg is an int
-	SOSC_OP_ANY_BIT = 32, // WHEN: a range is a mask, of which a bit is to be set
-};
-
-struct sosc_op {
-	uint8_t op; // enum sosc_op_code
-	uint8_t arg; // integer register 0..5, count, or SOSC_ARG_RESULT
-	uint8_t length; // enum sosc_op_length
-	uint8_t length_arg;
-	uint16_t limit; // most bytes to keep; 0 = control.string_limit
-	uint8_t flags; // enum sosc_op_flag
-	uint8_t item; // argument number shown by soscope (0-based); 0xff = result
 };
 
 // ---- what the agent finds --------------------------------------------------

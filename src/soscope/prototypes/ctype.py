@@ -107,7 +107,7 @@ class Parameter:
         self.others: list[Optional] = []
 
 
-class Condition:
+class Decision:
     """The parameter `name` has (`&`) or is (`==`) one of `values`: constants, or numbers."""
 
     __slots__ = ("name", "operator", "values")
@@ -123,7 +123,7 @@ class Optional:
 
     __slots__ = ("conditions", "parameters")
 
-    def __init__(self, parameters: list[Parameter], conditions: list[Condition]) -> None:
+    def __init__(self, parameters: list[Parameter], conditions: list[Decision]) -> None:
         self.parameters = parameters
         self.conditions = conditions
 

@@ -14,7 +14,7 @@ from soscope.prototypes.ctype import (
     POINTER,
     STRUCT,
     VOID,
-    Condition,
+    Decision,
     Function,
     Optional,
     Parameter,
@@ -329,15 +329,15 @@ class Description:
         self._places = furthest
         return alternatives
 
-    def _conditions(self, conditions: list[Condition]) -> row.Conditions:
-        found = []
+    def _conditions(self, conditions: list[Decision]) -> row.Conditions:
+        rows = []
         for condition in conditions:
             number = self.number_of(condition.name)
             if self.arguments[number].place != row.PLACE_INT:
                 raise self._fail(f"'{condition.name}' is not in an integer register")
             values = tuple(map(self._constant, condition.values))
-            found.append((number, condition.operator, values))
-        return tuple(found)
+            rows.append((number, condition.operator, values))
+        return tuple(rows)
 
     def _constant(self, text: str) -> int:
         if text in self._sets.values:

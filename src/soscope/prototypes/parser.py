@@ -13,7 +13,7 @@ from soscope.prototypes.ctype import (
     INT,
     POINTER,
     VOID,
-    Condition,
+    Decision,
     Function,
     Optional,
     Parameter,
@@ -238,7 +238,7 @@ class _Reader(CTypeReader):
         is_function = word == "(" and behind == "*"
         return word == "*" or is_function or word[:1].isalpha() or word[:1] == "_"
 
-    def condition(self) -> Condition:
+    def condition(self) -> Decision:
         name = self.name()
         operator = self.tokens[self.at]
         if operator not in ("&", "=="):
@@ -247,7 +247,7 @@ class _Reader(CTypeReader):
         values = [self.deciding()]
         while self.accept("|"):
             values.append(self.deciding())
-        return Condition(name, operator, values)
+        return Decision(name, operator, values)
 
     def deciding(self) -> str:
         """Take a constant or a number."""

@@ -55,7 +55,8 @@ static void files(void)
 	printf("ioctl(%d, FIONBIO, [1]) = %d\n", fds[0], ioctl(fds[0], FIONBIO, &on));
 	result = fcntl(fd, F_SETLK, &lock);
 	printf("fcntl(%d, F_SETLK, {l_type=F_WRLCK, l_whence=SEEK_SET, l_start=3, l_len=4, "
-	       "l_pid=0}) = %d\n", fd, result);
+	       "l_pid=0}) = %d\n",
+	       fd, result);
 	result = fcntl(fd, F_GETLK, &lock);
 	printf("fcntl(%d, F_GETLK, {l_type=F_WRLCK, l_whence=SEEK_SET, l_start=3, l_len=4, "
 	       "l_pid=0} => {l_type=F_UNLCK, l_whence=SEEK_SET, l_start=3, l_len=4, l_pid=0}) = %d\n",
@@ -86,7 +87,8 @@ static void sockets(void)
 	size = 100;
 	result = getsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, &size);
 	printf("getsockopt(%d, SOL_SOCKET, SO_LINGER, {l_onoff=true, l_linger=%d}, [100] => [8]) "
-	       "= %d\n", fd, linger.l_linger, result);
+	       "= %d\n",
+	       fd, linger.l_linger, result);
 }
 
 static void libraries(void)
@@ -123,8 +125,8 @@ static void libraries(void)
 	sqlite3_open(":memory:", &db);
 	int is = -1;
 	result = sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, &is);
-	printf("sqlite3_db_config(%p, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, [%d]) = SQLITE_%s\n", db, is,
-	       result ? "MISUSE" : "OK");
+	printf("sqlite3_db_config(%p, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, [%d]) = SQLITE_%s\n", db,
+	       is, result ? "MISUSE" : "OK");
 
 	EVP_CIPHER_CTX *ctx = EVP_CIPHER_CTX_new();
 	unsigned char tag[17] = "", key[32] = "";
