@@ -25,7 +25,8 @@ enum sosc_op_code {
 };
 
 struct sosc_values { // in the place of an op
-	uint32_t first, last; // of SOSC_OP_ANY_BIT a mask, twice
+	uint32_t first; // of SOSC_OP_ANY_BIT a mask
+	uint32_t last;
 };
 
 enum { SOSC_ARG_RESULT = 0xff }; // as sosc_op.arg at exit: the result
