@@ -101,7 +101,12 @@ class Feed:
 
         Keeps the drainers' `pids` up to date.
         """
-        if not isinstance(event, Signal):
+        new = self._new.get(event.pid) if isinstance(event, ProcessStart) else None
+        if new is not None:  # what it has done already is behind its start or exec
+            for drainer in self.drainers:
+                if drainer is not new:
+                    drainer.drain()
+        elif not isinstance(event, Signal):
             self.drain()
         mine = [drainer for drainer in self.drainers if event.pid in drainer.pids]
         if isinstance(event, ProcessStart):
@@ -111,7 +116,7 @@ class Feed:
                         drainer.pids.add(event.pid)
             elif event.event == "exec":
                 for drainer in mine:
-                    if drainer is not self._new.get(event.pid):
+                    if drainer is not new:
                         drainer.process_ended(event.pid)
             self._new.pop(event.pid, None)
         elif isinstance(event, ProcessExit):

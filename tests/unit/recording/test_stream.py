@@ -302,6 +302,7 @@ def test_open_calls_end_with_their_process(
 
 
 def test_open_calls_end_with_an_exec(run: Run, thread: FakeThread) -> None:
+    run.feed.event(ProcessStart(EPOCH, 100, "start", None, "/bin/program"))
     thread.enter(F, 1000)
     run.feed.event(ProcessStart(EPOCH + 5000, 100, "exec", None, "/bin/other"))
     thread.chunk = -1
