@@ -34,7 +34,16 @@ STRINGS = {("s", "uint8_t"), ("s", "char")}
 
 def _without_comments() -> str:
     names = (
-        *("blocks.h", "inject.h", "objects.h", "patches.h", "program.h", "stream.h", "tally.h", "wire.h"),
+        *(
+            "blocks.h",
+            "inject.h",
+            "objects.h",
+            "patches.h",
+            "program.h",
+            "stream.h",
+            "tally.h",
+            "wire.h",
+        ),
     )
     text = "\n".join((INCLUDE / "soscope" / name).read_text() for name in names)
     return re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL)
