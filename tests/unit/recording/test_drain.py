@@ -21,7 +21,7 @@ from soscope.recording.drain import Drainer
 from soscope.recording.feed import Feed
 from soscope.recording.names import Programs, RecordedProgram
 from soscope.recording.owners import Owners
-from soscope.recording.sink import Sink, Told
+from soscope.recording.sink import Sink
 from soscope.recording.units import Piece, pieces_of, records_of
 from soscope.wire import layout
 from tests.unit.recording.fake import (
@@ -546,46 +546,6 @@ def test_an_ended_process_gives_its_chunks_back(target: Target) -> None:
     feed.event(ProcessStart(3, 100, "exec", None, "/bin/other"))
     assert target.drainer.pids == set()
     assert target.states().count(layout.CHUNK_OWNED) == 0
-
-
-def test_an_exec_ends_the_old_program_only() -> None:
-    sink = Kept()
-    feed = Feed(sink, FakeSampler())
-    blocks = [make_block(2), make_block(2)]
-    first = feed.add(blocks[0], "/bin/a", 100)
-    feed.event(ProcessStart(1, 100, "start", None, "/bin/a"))
-    second = feed.add(blocks[1], "/bin/b", 100)
-    feed.event(ProcessStart(2, 100, "exec", None, "/bin/b"))
-    assert (first.pids, second.pids) == (set(), {100})
-    feed.event(ProcessStart(3, 100, "exec", None, "/bin/static"))
-    assert second.pids == set()
-
-
-class Heard(Kept):
-    """Also keeps how many pieces there were when events came."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.before: list[int] = []
-
-    def event(self, event: Told) -> None:
-        del event
-        self.before.append(len(self.pieces))
-
-
-def test_what_a_new_program_has_done_is_behind_its_exec(target: Target) -> None:
-    """It runs already when the helper of `trace -p -f` tells of it."""
-    sink = Heard()
-    feed = Feed(sink, FakeSampler())
-    feed.add(make_block(2), "/bin/a", 100)
-    feed.event(ProcessStart(1, 100, "start", None, "/bin/a"))
-    feed.add(target.block, "/bin/program", 100)
-    target.calls(3)
-    feed.event(ProcessStart(2, 100, "exec", None, "/bin/program"))
-    assert sink.before == [0, 0]
-    feed.drain()
-    feed.close()
-    assert sink.args() == [0, 1, 2]
 
 
 def test_a_waiting_writer_is_woken() -> None:
