@@ -414,11 +414,11 @@ struct sosc_stats {
 // SOSC_BLOB_REPEAT times.
 enum sosc_blob {
 	SOSC_BLOB_SIZE = 0x4000000,
-	SOSC_BLOB_TEXT_MAX = 0x40000, // from 0: code, tables, unwind rule
-	SOSC_BLOB_ENTRIES = 0x40000, // SOSC_MAX_SLOTS entry trampolines of 16
-	SOSC_BLOB_SITES = 0x440000, // SOSC_MAX_SITES return trampolines of 32
+	SOSC_BLOB_TEXT_MAX = 0x80000, // from 0: code, tables, unwind rule
+	SOSC_BLOB_ENTRIES = 0x80000, // SOSC_MAX_SLOTS entry trampolines of 16
+	SOSC_BLOB_SITES = 0x480000, // SOSC_MAX_SITES return trampolines of 32
 	SOSC_BLOB_DISTANCE = 0x800000, // from a trampoline to its data
-	SOSC_BLOB_DATA = 0x1040000, // the agent's variables
+	SOSC_BLOB_DATA = 0x1080000, // the agent's variables
 	SOSC_BLOB_REPEAT = 64, // pages of each kind in the blob file
 };
 
