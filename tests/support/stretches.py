@@ -26,13 +26,14 @@ def _rows(event: Event) -> Iterator[Row]:
     if isinstance(event, Stretch):
         tsc, _, realtime, rate, even = event.piece
         where = event.pid, event.tid
-        for slot, start, ticks, arg0, result, data in event.calls:
+        for slot, start, ticks, arg0, result, data, errno, back in event.calls:
             time_ns = realtime + int((start - tsc) * rate // 1)
             words = captured((arg0,), data).values()
             entry = "entry", time_ns, *where, slot.symbol, words, False
             yield entry
             end = realtime + int((start + ticks - tsc) * rate // 1)
-            seen = int(ticks * even // 1), result, None, NOTHING.values()
+            after = (captured((), back) if back else NOTHING).values()
+            seen = int(ticks * even // 1), result, errno or None, after
             yield "exit", end, *seen, ENDED_RETURN, *where, slot.symbol, entry
     elif isinstance(event, Entry):
         yield _entry(event)

@@ -164,16 +164,17 @@ class Dropped(Record):
         self.why = why
 
 
-# slot, start (tsc), ticks until the exit, first argument, result, DATA units of the entry
-WholeCall = tuple[TracedSlot, int, int, int, int, bytes]
+# slot, start (tsc), ticks until the exit, first argument, result, DATA units of the entry, errno
+# where the call failed and it is known, DATA units of the exit
+WholeCall = tuple[TracedSlot, int, int, int, int, bytes, int | None, bytes]
 
 
 class Stretch(Record):
     """Calls of one thread with nothing in between: each has returned before the next began.
 
     It comes only to those who ask for it, and stands for an Entry and an Exit of each call,
-    `ENDED_RETURN`, with nothing captured at the exit and no errno. All times lie on one `piece` of
-    the clock: from and to (tsc), realtime there, realtime ns per tick, ns per tick for durations.
+    `ENDED_RETURN`. All times lie on one `piece` of the clock: from and to (tsc), realtime there,
+    realtime ns per tick, ns per tick for durations.
     """
 
     __slots__ = ("calls", "pid", "piece", "tid")

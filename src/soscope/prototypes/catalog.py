@@ -256,6 +256,17 @@ class Prototypes:
             return unknown_words(captured)
         return printer.arguments(captured, limit, after)
 
+    def format_texts(
+        self, slot: TracedSlot, captured: Captured, limit: int, after: Exit | None = None
+    ) -> list[str]:
+        """Return what lines have of the arguments of `format_call`, `shown` alone."""
+        printer = self._printer(slot)
+        if printer is None:
+            from soscope.prototypes.printer import unknown_words
+
+            return [argument.shown for argument in unknown_words(captured)]
+        return printer.texts(captured, limit, after)
+
     def format_result(
         self,
         slot: TracedSlot,
@@ -304,6 +315,11 @@ class Prototypes:
         """
         printer = self._printer(slot)
         return None if printer is None else printer.failure_errno(after)
+
+    def result_is_alone(self, slot: TracedSlot) -> bool:
+        """Say whether a result's register and errno are all that its text depends on."""
+        printer = self._printer(slot)
+        return printer is None or printer.result_is_alone
 
     def declaration(self, name: str) -> str | None:
         """Return the declaration of a function with its annotations, None if unknown."""

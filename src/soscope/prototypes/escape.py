@@ -29,7 +29,10 @@ def string(data: bytes, limit: int, *, cut: bool = False) -> str:
     """Return `data` in quotes, at most `limit` bytes of it; `cut`: there was more."""
     if len(data) > limit:
         data, cut = data[:limit], True
-    text = "".join([_IN_STRING[byte] for byte in data])
+    text = data.decode("latin-1")
+    # nearly all strings are as they are shown
+    if not (text.isascii() and text.isprintable()) or '"' in text or "\\" in text:
+        text = "".join([_IN_STRING[byte] for byte in data])
     return f'"{text}"...' if cut else f'"{text}"'
 
 

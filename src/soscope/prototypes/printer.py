@@ -19,13 +19,14 @@ from soscope.model.slot import is_error
 from soscope.prototypes import conversion, escape, row, show
 from soscope.prototypes.argument import REST, UNKNOWN_TYPE, Argument
 from soscope.prototypes.show import NamedTypes, Shown
+from soscope.prototypes.variadic import Variadic, string_argument, wide_argument
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.prototypes.show import Shower
 
 _UNKNOWN_WORDS = 4
-_INT_REGISTERS = 6
+_MOST_FORMATS = 1 << 10  # to remember of one function
 _WORD_SIZE = 8
 _MISSING = "?"  # was not recorded
 # Where the agent puts what a result is in: rax, rdx, xmm0, xmm1, then st0.
@@ -81,6 +82,12 @@ class Printer:
             place.is_decided_by(self._arguments)
             self._others.setdefault(number, []).append((conditions, place))
         self._tail = tail
+        self._format = max(
+            (n for n, place in enumerate(self._arguments) if place.type == "const char *"),
+            default=0,
+        )
+        # what each format takes, and whether all of it was understood
+        self._formats: dict[bytes, tuple[list[conversion.Taken], bool]] = {}
         self._result = None if result is None else _Place(result, names)
         self._error_rule = error_rule
         self._errno = errno
@@ -91,28 +98,60 @@ class Printer:
         self.known_at_entry = min(
             (number for number, place in places if place.writes is not None), default=None
         )
+        self.result_is_alone = errno != row.ERRNO_CHANGED and (
+            self._result is None or self._result.alone(0) is not None
+        )
 
     def arguments(self, captured: Captured, limit: int, after: Exit | None) -> list[Argument]:
         """Show the arguments; with `after`, those that the call filled in as well."""
+        places, has_tail = self._places(captured)
+        shown = [
+            self._argument(number, place, captured, limit, after)
+            for number, place in enumerate(places)
+        ]
+        return shown + self._rest(captured, limit) if has_tail else shown
+
+    def texts(self, captured: Captured, limit: int, after: Exit | None) -> list[str]:
+        """Return what lines have of `arguments`, `shown` alone: that takes less time."""
+        places, has_tail = self._places(captured)
+        shown = [
+            place.text(number, captured, limit)
+            if place.writes is None
+            else self._written(number, place, captured, limit, after)
+            for number, place in enumerate(places)
+        ]
+        return shown + self._rest_texts(captured, limit) if has_tail else shown
+
+    def _places(self, captured: Captured) -> tuple[list[_Place], bool]:
+        """Return what the arguments of a call are, and whether there is a tail behind them."""
         places = self._arguments
-        has_tail = bool(self._tail)
         if self._others:
             places = [self._chosen(number, captured) for number in range(len(places))]
         for conditions, tail in self._optionals:
             if self._hold(conditions, captured):
-                places, has_tail = [*places, *tail], False
-                break
-        shown = []
-        for number, place in enumerate(places):
-            if place.writes is None:
-                shown.append(place.argument(number, captured, captured, limit, None))
-                continue
-            followed = captured if place.is_in_out else None
-            passed = place.argument(number, captured, followed, limit, None)
-            if after is not None and self._has_written(place.writes, captured, after):
-                place.fill(passed, number, after, limit)
-            shown.append(passed)
-        return shown + self._rest(captured, limit) if has_tail else shown
+                return [*places, *tail], False
+        return places, bool(self._tail)
+
+    def _argument(
+        self, number: int, place: _Place, captured: Captured, limit: int, after: Exit | None
+    ) -> Argument:
+        if place.writes is None:
+            return place.argument(number, captured, captured, limit, None)
+        followed = captured if place.is_in_out else None
+        passed = place.argument(number, captured, followed, limit, None)
+        if after is not None and self._has_written(place.writes, captured, after):
+            place.fill(passed, number, after, limit)
+        return passed
+
+    def _written(
+        self, number: int, place: _Place, captured: Captured, limit: int, after: Exit | None
+    ) -> str:
+        """Return the text alone of an argument that the call may write where it leads."""
+        if after is not None and place.writes is not None and place.shows_written:
+            _, flags, content = after.captured.data.get(number, (0, 0, b""))
+            if content and not flags and self._has_written(place.writes, captured, after):
+                return escape.string(content, limit)
+        return self._argument(number, place, captured, limit, after).shown
 
     def _chosen(self, number: int, captured: Captured) -> _Place:
         """Return what argument `number` of a call is."""
@@ -189,18 +228,36 @@ class Printer:
         if self._tail.startswith(row.TAIL_WORDS):
             count = self._integers + int(self._tail.removeprefix(row.TAIL_WORDS))
             return _guessed(captured.words[self._integers : count])
-        if self._tail == row.TAIL_OPEN:
-            return [_REST]
-        numbers = [n for n, place in enumerate(self._arguments) if place.type == "const char *"]
-        data = captured.data.get(numbers[-1])
+        taken, complete = self._taken(captured)
+        shown = self._variadic(captured, limit).show(taken) if taken else []
+        if not complete or len(shown) < len(taken):
+            shown.append(_REST)
+        return shown
+
+    def _rest_texts(self, captured: Captured, limit: int) -> list[str]:
+        if self._tail.startswith(row.TAIL_WORDS):
+            return [argument.shown for argument in self._rest(captured, limit)]
+        taken, complete = self._taken(captured)
+        shown = self._variadic(captured, limit).texts(taken) if taken else []
+        if not complete or len(shown) < len(taken):
+            shown.append(REST)
+        return shown
+
+    def _variadic(self, captured: Captured, limit: int) -> Variadic:
+        return Variadic(captured, self._integers, len(self._arguments), self._names, limit)
+
+    def _taken(self, captured: Captured) -> tuple[list[conversion.Taken], bool]:
+        """Return what the format of a call takes, and whether that is all."""
+        data = None if self._tail == row.TAIL_OPEN else captured.data.get(self._format)
         if data is None or data[1] & (DATA_NULL | DATA_UNREADABLE):
-            return [_REST]
-        taken, complete = conversion.arguments_of(data[2], self._tail)
-        rest = _Variadic(captured, self._integers, len(self._arguments), self._names, limit)
-        shown_rest = rest.show(taken)
-        if not complete or data[1] & DATA_TRUNCATED or len(shown_rest) < len(taken):
-            shown_rest.append(_REST)
-        return shown_rest
+            return [], False
+        known = self._formats.get(data[2])
+        if known is None:
+            known = conversion.arguments_of(data[2], self._tail)
+            if len(self._formats) >= _MOST_FORMATS:
+                self._formats.clear()
+            self._formats[data[2]] = known
+        return known if not data[1] & DATA_TRUNCATED else (known[0], False)
 
 
 def _has_changed(after: Exit) -> bool:
@@ -226,13 +283,18 @@ class _Place:
         self._is_wide = self.size > _WORD_SIZE
         self._show: Shower | None = None
         if self.place in (row.PLACE_INT, row.PLACE_FLOAT, row.PLACE_STACK) and not self._is_wide:
-            self._show = show.scalar(how, names)
+            self._show = names.shower(how)
+        # nothing but this register says what is shown
+        self._is_plain = self.place == row.PLACE_INT and not self.leads and self._show is not None
+        self._is_string = self.leads in (row.LEADS_TO_STRING, row.LEADS_TO_BYTES)
+        self.shows_written = self._is_string and not self.is_in_out
 
     def is_decided_by(self, arguments: list[_Place]) -> None:
         """Remember which of `arguments` says what the names of this one are."""
         if self.how == row.SHOW_BY:
             self._detail, _, number = self._detail.partition(":")
             self._decider = arguments[int(number)]
+            self._is_plain = False
 
     def alone(self, index: int) -> Shower | None:
         """Return what shows it by integer register `index`; None: it is not there, or leads on."""
@@ -258,6 +320,18 @@ class _Place:
         if operator == ">=":
             return value >= 0
         return (value != 0) == (operator == "!=")
+
+    def text(self, item: int, captured: Captured, limit: int) -> str:
+        """Return the text alone of `argument`, of what a call does not write to."""
+        if self._is_plain:
+            words = captured.words
+            if self.index < len(words) and self._show is not None:
+                return self._show(words[self.index])[0]
+        elif self._is_string:
+            data = captured.data.get(item)
+            if data is not None and data[2] and not data[1]:
+                return escape.string(data[2], limit)
+        return self.argument(item, captured, captured, limit, None).text
 
     def argument(
         self,
@@ -298,7 +372,9 @@ class _Place:
         """Show what it leads to, None where that is not known."""
         data = followed.data.get(item)
         if data is None:
-            return _string(self.type, b"", limit) if self._is_bytes and result == 0 else None
+            return (
+                string_argument(self.type, b"", limit) if self._is_bytes and result == 0 else None
+            )
         _, flags, content = data
         if flags & DATA_NULL:
             return Argument(self.type, "nil", 0, is_address=True)
@@ -306,9 +382,9 @@ class _Place:
         if flags & DATA_UNREADABLE or (not content and bool(result) and self._is_bytes):
             return None
         if self.leads in (row.LEADS_TO_STRING, row.LEADS_TO_BYTES):
-            return _string(self.type, content, limit, cut=bool(flags & DATA_TRUNCATED))
+            return string_argument(self.type, content, limit, cut=bool(flags & DATA_TRUNCATED))
         if self.leads == row.LEADS_TO_WIDE:
-            return _wide_string(self.type, content, limit)
+            return wide_argument(self.type, content, limit)
         led = self._led(content, limit)
         return None if led is None else Argument(self.type, *led)
 
@@ -380,76 +456,3 @@ class _Place:
         if self.leads == row.LEADS_TO_STRUCT:
             return show.structure(content, self.target[3], self._names), None
         return show.values(content, self.target, self._names)
-
-
-class _Variadic:
-    """Walks through the arguments behind a format, as va_arg would."""
-
-    def __init__(
-        self, captured: Captured, integers: int, item: int, names: NamedTypes, limit: int
-    ) -> None:
-        self._captured = captured
-        self._integer = integers
-        self._float = 0
-        self._stack = 0
-        self._item = item
-        self._names = names
-        self._limit = limit
-
-    def show(self, taken: list[conversion.Taken]) -> list[Argument]:
-        """Show as many as were recorded, up to the first that was not."""
-        shown: list[Argument] = []
-        for of, how, string in taken:
-            argument = self._one(of, how, string)
-            if argument is None:
-                break
-            shown.append(argument)
-            self._item += 1
-        return shown
-
-    def _one(self, of: str, how: row.Show, string: str) -> Argument | None:
-        led = self._string(of, string) if string else None
-        shown = self._scalar(how)
-        is_address = how[0] == row.SHOW_POINTER or bool(string)
-        return led or (None if shown is None else Argument(of, *shown, is_address=is_address))
-
-    def _scalar(self, how: row.Show) -> Shown | None:
-        if how[0] == row.SHOW_LONG_DOUBLE:
-            self._stack += self._stack % 2
-            pair = self._captured.stack[self._stack : self._stack + 2]
-            self._stack += 2
-            return show.long_double(*pair) if len(pair) == 2 else None
-        if how[0] == row.SHOW_FLOAT and self._float < 8:
-            at = self._float
-            self._float += 1
-            floats = self._captured.floats
-            return (show.number(floats[at]), floats[at]) if at < len(floats) else None
-        word = self._word(how[0] == row.SHOW_FLOAT)
-        return None if word is None else show.scalar(how, self._names)(word)
-
-    def _word(self, on_stack: bool) -> int | None:
-        if not on_stack and self._integer < _INT_REGISTERS:
-            words, at = self._captured.words, self._integer
-            self._integer += 1
-        else:
-            words, at = self._captured.stack, self._stack
-            self._stack += 1
-        return words[at] if at < len(words) else None
-
-    def _string(self, of: str, string: str) -> Argument | None:
-        data = self._captured.data.get(self._item)
-        if data is None or data[1] & (DATA_NULL | DATA_UNREADABLE):
-            return None  # nil, or its address
-        if string == conversion.WIDE:
-            return _wide_string(of, data[2], self._limit)
-        return _string(of, data[2], self._limit, cut=bool(data[1] & DATA_TRUNCATED))
-
-
-def _string(of: str, data: bytes, limit: int, *, cut: bool = False) -> Argument:
-    text = escape.string(data, limit, cut=cut)
-    return Argument(of, text, escape.value(data), cut=cut, data=data)
-
-
-def _wide_string(of: str, data: bytes, limit: int) -> Argument:
-    text, value = escape.wide_string(data, limit)
-    return Argument(of, text, value, cut=text.endswith("..."))

@@ -28,7 +28,7 @@ class NamedTypes:
     `elements`: so many elements of an array are shown, None: all that were kept.
     """
 
-    __slots__ = ("elements", "enums", "flags", "structs")
+    __slots__ = ("elements", "enums", "flags", "showers", "structs")
 
     def __init__(
         self,
@@ -40,6 +40,14 @@ class NamedTypes:
         self.flags = flags
         self.structs = structs
         self.elements: int | None = None
+        self.showers: dict[row.Show, Callable[[int], Shown]] = {}
+
+    def shower(self, show: row.Show) -> Callable[[int], Shown]:
+        """Return the function that shows one number of up to eight bytes."""
+        shower = self.showers.get(show)
+        if shower is None:
+            shower = self.showers[show] = scalar(show, self)
+        return shower
 
 
 def word(value: int) -> Shown:
@@ -200,8 +208,8 @@ def record(data: bytes, show: row.Show, names: NamedTypes) -> Shown:
         value = int.from_bytes(data[:size], "little") >> int(first) & ((1 << int(width)) - 1)
         if signed and value >> (int(width) - 1):
             value |= -1 << int(width) & ((1 << 8 * size) - 1)
-        return scalar((inner, size, signed, named), names)(value)
-    return scalar(show, names)(int.from_bytes(data[:size], "little"))
+        return names.shower((inner, size, signed, named))(value)
+    return names.shower(show)(int.from_bytes(data[:size], "little"))
 
 
 def _complex(data: bytes, size: int) -> str:
@@ -216,7 +224,7 @@ def _complex(data: bytes, size: int) -> str:
 
 def values(data: bytes, show: row.Show, names: NamedTypes) -> Shown:
     """Show the numbers in `data`, in brackets; the value is that of a single one."""
-    shower, size = scalar(show, names), show[1]
+    shower, size = names.shower(show), show[1]
     shown = [
         shower(int.from_bytes(data[at : at + size], "little"))
         for at in range(0, len(data) - size + 1, size)

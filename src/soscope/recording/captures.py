@@ -6,13 +6,17 @@ from __future__ import annotations
 import struct
 
 from soscope.model.capture import (
+    DATA_BYTES,
     DATA_FLOATS,
     DATA_STACK,
+    DATA_STRING,
+    DATA_WORD_AT,
     DATA_WORDS,
     NOTHING,
     Captured,
 )
 from soscope.wire import layout
+from soscope.wire.layout import DATA_MORE, DATA_PACKED
 
 TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
@@ -20,6 +24,8 @@ if TYPE_CHECKING:
 
     _Number = TypeVar("_Number", int, float)
 
+_UNITS = struct.Struct("<II24s")
+_LED_TO = frozenset((DATA_STRING, DATA_BYTES, DATA_WORD_AT))
 _WORDS = struct.Struct("<IIQQQ")
 _KIND = 3  # the byte of a unit whose lower half is the kind of its data
 _MASK = (1 << 48) - 1
@@ -39,6 +45,43 @@ def captured(first: tuple[int, ...], units: bytes) -> Captured:
         return Captured(first) if first else NOTHING
     if len(first) == 1 and _is_packed(units):  # most have no more
         return Captured(first + _packed(units))
+    words = first
+    stack: tuple[int, ...] = ()
+    floats: tuple[float, ...] = ()
+    data: dict[int, tuple[int, int, bytes]] = {}
+    if len(units) % layout.UNIT:
+        return _scattered(first, units)
+    each = _UNITS.iter_unpack(units)
+    for commit, flags, content in each:
+        kind, length = commit >> 24 & 15, commit & 0xFFFF
+        if kind == DATA_PACKED and len(words) == 1:  # which has no length
+            words += _packed(_UNITS.pack(commit, flags, content))
+            continue
+        if length > _PAYLOAD_SIZE:
+            pieces = [content]
+            for more, _, piece in each:
+                if more >> 24 & 15 != DATA_MORE:
+                    return _scattered(first, units)
+                pieces.append(piece)
+                if len(pieces) * _PAYLOAD_SIZE >= length:
+                    break
+            content = b"".join(pieces)  # noqa: PLW2901  on every call's path
+        content = content[:length]  # noqa: PLW2901
+        if kind in _LED_TO:
+            data[commit >> 16 & 255] = kind, flags, content
+        elif kind == DATA_WORDS and commit >> 16 & 255 == len(words):
+            words += struct.unpack_from(f"<{len(content) >> 3}Q", content)
+        elif kind == DATA_FLOATS and commit >> 16 & 255 == len(floats):
+            floats += struct.unpack_from(f"<{len(content) >> 3}d", content)
+        elif kind == DATA_STACK and commit >> 16 & 255 == len(stack):
+            stack += struct.unpack_from(f"<{len(content) >> 3}Q", content)
+        else:
+            return _scattered(first, units)
+    return Captured(words, stack, floats, data)
+
+
+def _scattered(first: tuple[int, ...], units: bytes) -> Captured:
+    """Return what `captured` does, of units in any order."""
     words: dict[int, int] = dict(enumerate(first))
     stack: dict[int, int] = {}
     floats: dict[int, float] = {}
@@ -46,7 +89,7 @@ def captured(first: tuple[int, ...], units: bytes) -> Captured:
     at = 0
     while at < len(units):
         commit, flags = struct.unpack_from("<II", units, at)
-        if commit >> 24 & 15 == layout.DATA_PACKED:
+        if commit >> 24 & 15 == DATA_PACKED:
             words.update(enumerate(_packed(units[at : at + layout.UNIT]), 1))
             at += layout.UNIT
             continue
@@ -56,7 +99,7 @@ def captured(first: tuple[int, ...], units: bytes) -> Captured:
         rest = length - _PAYLOAD_SIZE
         while rest > 0 and at < len(units):
             more = int.from_bytes(units[at : at + 4], "little")
-            if more >> 24 & 15 != layout.DATA_MORE:
+            if more >> 24 & 15 != DATA_MORE:
                 break
             pieces.append(units[at + _PAYLOAD : at + _PAYLOAD + min(rest, _PAYLOAD_SIZE)])
             rest -= _PAYLOAD_SIZE
@@ -69,7 +112,7 @@ def captured(first: tuple[int, ...], units: bytes) -> Captured:
             stack.update(enumerate(struct.unpack_from(f"<{count}Q", content), item))
         elif kind == DATA_FLOATS:
             floats.update(enumerate(struct.unpack_from(f"<{count}d", content), item))
-        elif kind != layout.DATA_MORE:
+        elif kind != DATA_MORE:
             data[item] = kind, flags, content
     return Captured(_in_a_row(words), _in_a_row(stack), _in_a_row(floats), data)
 
@@ -82,7 +125,7 @@ def words_of(first: int, units: bytes) -> tuple[int, ...]:
 
 
 def _is_packed(units: bytes) -> bool:
-    return len(units) == layout.UNIT and units[_KIND] & 15 == layout.DATA_PACKED
+    return len(units) == layout.UNIT and units[_KIND] & 15 == DATA_PACKED
 
 
 def _packed(unit: bytes) -> tuple[int, ...]:

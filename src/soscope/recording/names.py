@@ -10,6 +10,10 @@ from soscope.model.slot import HOOKED, SLOT_JUMP_SLOT, TracedSlot
 from soscope.recording import format as form
 from soscope.wire import layout, records
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _STRINGS_MOST = 256 << 20
 _STACKS_MOST = 4 << 30
 _FUNCTION_FLAGS = layout.SLOT.offset("function_flags")
@@ -42,6 +46,7 @@ class RecordedProgram:
         "index",
         "knows_errno",
         "sites",
+        "sites_once",
         "slots_once",
         "tsc_start",
     )
@@ -55,8 +60,10 @@ class RecordedProgram:
         self.sites = (0, 0)
         self.knows_errno = False  # the agent can read errno
         self.tsc_start = 0  # what the times of OPEN and WHOLE units are counted from
-        # by the number of a call site: its slot, None where a call may return again
-        self.slots_once = _SlotsOnce(self)
+        # by the number of a call site, and by that of a slot: the slot, None where a call may
+        # return again
+        self.sites_once = _SlotsOnce(self, self.call_site)
+        self.slots_once = _SlotsOnce(self, None)
         self._strings = bytearray()
         self._image_records = bytearray()
         self._slot_records = bytearray()
@@ -88,6 +95,7 @@ class RecordedProgram:
         if start > len(table) or start + len(data) > most:
             raise ValueError("records behind a gap or beyond the limit")
         table[start : start + len(data)] = data
+        self.sites_once.clear()
         self.slots_once.clear()
         if kind in (form.CALL_SITES, form.STACKS):
             return
@@ -226,14 +234,17 @@ class RecordedProgram:
 class _SlotsOnce(dict[int, TracedSlot | None]):
     """What is asked for each call, found when it is asked for the first time."""
 
-    def __init__(self, program: RecordedProgram) -> None:
+    def __init__(
+        self, program: RecordedProgram, site: Callable[[int], tuple[int, int]] | None
+    ) -> None:
         super().__init__()
         self._program = program
+        self._site = site
 
     def __missing__(self, number: int) -> TracedSlot | None:
-        """Look a call site up: None where its function may return several times."""
+        """Look a call site or slot up: None where its function may return several times."""
         program = self._program
-        index, _ = program.call_site(number)
+        index = number if self._site is None else self._site(number)[0]
         slot = self[number] = None if program.returns_twice(index) else program.slot(index)
         return slot
 

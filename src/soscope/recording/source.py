@@ -7,8 +7,9 @@ Until then they are kept as bytes: a ring full of them is two million objects ot
 from __future__ import annotations
 
 from soscope.model.call import WholeCall
+from soscope.model.slot import is_error
 from soscope.recording import pairing
-from soscope.recording.names import RecordedProgram
+from soscope.recording.names import NO_SLOT, RecordedProgram
 from soscope.recording.overhead import Overhead
 from soscope.recording.units import KIND, NUMBER, START, TICKS_LOW, UNIT, latest_of, record_at
 from soscope.wire import layout
@@ -20,6 +21,7 @@ else:
     from _collections import deque  # the rest of `collections` is slow to import
 
 HOLE = 0  # the kind of a place where units of a thread may be missing
+_BEGINS = frozenset((layout.UNIT_ENTRY, layout.UNIT_OPEN))
 _OVERHEAD = (layout.UNIT_OVERHEAD << 28).to_bytes(4, "little")
 
 # In order of a thread: (place in the order of times, number, kind, words of the unit, its
@@ -129,41 +131,82 @@ class Source:
     def wholes(
         self, until: int, low: int, high: int, apart: dict[int, list[pairing.OpenCall]]
     ) -> list[WholeCall]:
-        """Take the WHOLE units from the head on whose calls need no pairing, and nothing else.
+        """Take the calls from the head on that need no pairing, and nothing else.
 
-        They end before `until`, and none ends before the one in front of it; their `sp` is from
-        `low` to `high`, and not in `apart`. The head must be the entry of a WHOLE unit.
+        Each is a WHOLE unit, or an entry with its exit behind it. They end before `until`, and
+        none ends before the one in front of it; their `sp` is from `low` to `high`, and not in
+        `apart`. The head must be an entry.
         """
         units, at, program = self._units, self._begun, self.program
         size, whole, data_type = len(units), layout.UNIT_WHOLE, layout.UNIT_DATA
+        opened, ends = layout.UNIT_OPEN, layout.UNIT_EXIT << 28
         unpack_from = UNIT.unpack_from
-        sites, origin = program.slots_once, program.tsc_start
+        sites, slots, origin = program.sites_once, program.slots_once, program.tsc_start
+        returns_low, returns_high = program.sites
         last = self.last
         calls: list[WholeCall] = []
         while at < size:
             commit, sp, times, result, arg0 = unpack_from(units, at)
-            if commit >> 28 != whole:
+            kind = commit >> 28
+            next_at = at + layout.UNIT
+            data = b""
+            if next_at < size and units[next_at + KIND] >> 4 == data_type:
+                first, next_at = next_at, next_at + layout.UNIT
+                while next_at < size and units[next_at + KIND] >> 4 == data_type:
+                    next_at += layout.UNIT
+                data = units[first:next_at]
+            if kind == whole:
+                start = origin + (times & START)
+                ticks = commit & TICKS_LOW | times >> layout.START_BITS << layout.TICKS_LOW
+                if ticks == layout.NO_TICKS:
+                    break
+                slot = sites[commit >> layout.TICKS_LOW & NUMBER]
+                errno, back = None, b""
+            elif kind in _BEGINS and next_at < size:
+                if kind == opened:
+                    start = origin + (times & START)
+                    number = program.call_site(commit >> layout.TICKS_LOW & NUMBER)[0]
+                else:
+                    start, number = times, commit & NO_SLOT
+                    if returns_low <= result < returns_high:
+                        break  # a tail call
+                end, same, over, result, code = unpack_from(units, next_at)
+                ticks, slot = over - start, slots[number]
+                if end != ends | number or same != sp or ticks < 0 or not start or slot is None:
+                    break
+                errno = None
+                rule = slot.error_rule
+                if rule and program.knows_errno and is_error(rule, result):
+                    errno = code & 0xFFFF_FFFF
+                next_at += layout.UNIT
+                first = next_at
+                while next_at < size and units[next_at + KIND] >> 4 == data_type:
+                    next_at += layout.UNIT
+                back = units[first:next_at]
+            else:
                 break
-            start = origin + (times & START)
-            ticks = commit & TICKS_LOW | times >> layout.START_BITS << layout.TICKS_LOW
-            if start < last or start + ticks >= until or not low <= sp <= high or sp in apart:
-                break
-            slot = sites[commit >> layout.TICKS_LOW & NUMBER]
-            if slot is None or ticks == layout.NO_TICKS:
+            if (
+                slot is None
+                or start < last
+                or start + ticks >= until
+                or not low <= sp <= high
+                or sp in apart
+            ):
                 break
             last = start + ticks
-            at += layout.UNIT
-            data = b""
-            if at < size and units[at + KIND] >> 4 == data_type:
-                first = at
-                while at < size and units[at + KIND] >> 4 == data_type:
-                    at += layout.UNIT
-                data = units[first:at]
-            calls.append((slot, start, ticks, arg0, result, data))
+            at = next_at
+            calls.append((slot, start, ticks, arg0, result, data, errno, back))
         if calls:
             self._at, self.last, self._tsc, self.back = at, last, last, ()
             self.advance()
         return calls
+
+    def returns_next(self) -> bool:
+        """Say whether an exit stands behind the head and its data."""
+        at = self._at
+        return bool(self.back) or (
+            at < len(self._units) and self._units[at + KIND] >> 4 == layout.UNIT_EXIT
+        )
 
     def latest(self) -> int:
         """Return the latest time of all that has been queued."""

@@ -313,7 +313,7 @@ class Stream(Sink):
                     continue
                 if source.holes:
                     self._pass_holes(source)
-                if source.back and self._stretches:
+                if self._stretches and kind == layout.UNIT_ENTRY and source.returns_next():
                     calls = self._stretch(source, head, until_time)
                     if calls:
                         enough -= 2 * calls - 1
@@ -338,8 +338,8 @@ class Stream(Sink):
 
         All of them end before `until` (tsc). 0: the next one needs more than that.
         """
-        if source.back[2] >= until:  # what most often is in the way: another thread's call
-            return 0
+        if source.back and source.back[2] >= until:
+            return 0  # what most often is in the way: another thread's call
         tsc = head[3][2]
         piece, gap = self._clock.piece(tsc), self._pairing.gap(source.thread)
         if piece is None or gap is None:

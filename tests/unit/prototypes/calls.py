@@ -110,4 +110,6 @@ def slot(name: str, prototype: int | None = None) -> TracedSlot:
 
 def texts(of: Printer, captured: Captured, limit: int = 32, after: Exit | None = None) -> list[str]:
     """Return the arguments as a line shows them."""
-    return [argument.shown for argument in of.arguments(captured, limit, after)]
+    shown = [argument.shown for argument in of.arguments(captured, limit, after)]
+    assert of.texts(captured, limit, after) == shown
+    return shown

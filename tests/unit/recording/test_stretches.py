@@ -105,8 +105,9 @@ def test_calls_in_a_row_are_one_event(both: Both) -> None:
     stretch = both.events[-1]
     assert isinstance(stretch, Stretch)
     assert (stretch.pid, stretch.tid) == (100, 100)
-    slot, start, ticks, arg0, result, data = stretch.calls[0]
+    slot, start, ticks, arg0, result, data, errno, back = stretch.calls[0]
     assert (slot.symbol, ticks, arg0, result, data) == ("f", 10, start - 10, start, b"")
+    assert (errno, back) == (None, b"")
 
 
 def test_what_was_captured_at_the_entry_is_in_it(both: Both) -> None:
@@ -148,17 +149,14 @@ def test_what_happens_to_the_process_ends_it(both: Both) -> None:
     assert both.lengths() == [3, 2]
 
 
-def test_an_exit_of_its_own_ends_it(both: Both) -> None:
+def test_a_call_with_others_inside_is_none_of_it(both: Both) -> None:
     thread = both.thread()
-    call(thread, 3)
-    thread.enter(OPEN, SP)
-    thread.leave(OPEN, SP, result=-1, errno=2)
-    call(thread, 2)
+    call(thread, 5)
     thread.enter(F, SP + 100)  # with another one inside
     call(thread, 4)
     thread.leave(F, SP + 100)
     call(thread, 1)
-    assert both.lengths() == [3, 2, 4, 1]
+    assert both.lengths() == [5, 4, 1]
 
 
 def test_a_call_that_says_that_others_are_over_is_none_of_it(both: Both) -> None:
@@ -336,3 +334,34 @@ def test_no_more_is_taken_than_asked_for(both: Both) -> None:
         counts.append(calls_in(some))
     assert sum(counts) == 304
     assert max(counts) <= 20  # 30 entries and exits, of which four have no other
+
+
+def test_an_exit_with_data_or_errno_ends_a_call_of_a_stretch(both: Both) -> None:
+    thread = both.thread()
+    for compact in (True, False):
+        thread.compact = compact
+        thread.enter(F, SP, arg0=7, data=data_units(layout.DATA_WORDS, 1, struct.pack("<Q", 2)))
+        thread.leave(F, SP, result=3, data=data_units(layout.DATA_STRING, 1, b"what it wrote"))
+        thread.enter(OPEN, SP)
+        thread.leave(OPEN, SP, result=-1, errno=2)
+        call(thread)
+    assert both.lengths() == [6]
+    stretch = both.events[-1]
+    assert isinstance(stretch, Stretch)
+    assert [call[6] for call in stretch.calls] == [None, 2, None] * 2
+    assert [bool(call[7]) for call in stretch.calls] == [True, False, False] * 2
+
+
+def test_an_exit_of_another_function_ends_no_call_of_a_stretch(both: Both) -> None:
+    thread = both.thread()
+    thread.compact = False
+    call(thread, 2)
+    thread.enter(F, SP)
+    thread.leave(G, SP)
+    thread.enter(F, SP)
+    thread.leave(F, SP - 16)
+    thread.enter(TWICE, SP)
+    thread.leave(TWICE, SP)
+    thread.enter(F, SP, tail=True)
+    thread.leave(F, SP)
+    assert both.lengths() == [2]

@@ -48,10 +48,11 @@ class CallViews:
 
     def whole(self, stretch: Stretch, call: WholeCall, spent_ns: int) -> tuple[Entry, Exit]:
         """Return a call of a stretch as events, but for their times and places."""
-        slot, _, _, arg0, result, data = call
+        slot, _, _, arg0, result, data, errno, back = call
         pid, tid = stretch.pid, stretch.tid
         entry = Entry(0, pid, tid, slot, 0, 0, captured((arg0,), data), False)
-        return entry, Exit(entry, 0, spent_ns, result, None, NOTHING, ENDED_RETURN, pid, tid, slot)
+        after = captured((), back) if back else NOTHING
+        return entry, Exit(entry, 0, spent_ns, result, errno, after, ENDED_RETURN, pid, tid, slot)
 
     def names_path(self, entry: Entry, paths: Iterable[str]) -> bool:
         """Say whether an argument is one of some paths, whole."""

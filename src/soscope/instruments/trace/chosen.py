@@ -58,7 +58,7 @@ class ChosenListener(Listener):
         self._latest = 0
         self._views: CallViews | None = None  # where arguments are asked for
         # what was found of calls that look the same, if that is all that is asked
-        self._inside: dict[tuple[TracedSlot, int, int, bytes], bool] = {}
+        self._inside: dict[tuple[TracedSlot, int, int, bytes, int | None, bytes], bool] = {}
         self._keeps_inside = choice.where is None or not choice.where.names & _DIFFERS
 
     def meet(self, programs: Programs) -> None:
@@ -239,7 +239,7 @@ class ChosenListener(Listener):
         earliest = choice.earliest_ns
         calls: list[WholeCall] = []
         for call in stretch.calls:
-            slot, start, ticks, _, result, _ = call
+            slot, start, ticks, _, result, *_ = call
             if not choice.takes_slot(slot):
                 continue
             if is_timed and not since <= realtime + int((start - origin) * rate // 1) <= until:
@@ -262,15 +262,15 @@ class ChosenListener(Listener):
         views = self._views
         if views is None:
             return True
-        slot, _, _, arg0, result, data = call
-        key = slot, arg0, result, data
+        slot, _, _, arg0, result, data, errno, back = call
+        key = slot, arg0, result, data, errno, back
         taken = self._inside.get(key)
         if taken is None:
             entry, leave = views.whole(stretch, call, spent)
             taken = not self._choice.paths or views.names_path(entry, self._choice.paths)
             if taken and self._where is not None:
                 taken = self._where.holds(views.view(entry, leave)) is True
-            if self._keeps_inside and len(data) <= _LONG:
+            if self._keeps_inside and len(data) + len(back) <= _LONG:
                 if len(self._inside) > _MOST_KEPT:
                     self._inside.clear()
                 self._inside[key] = taken

@@ -101,7 +101,7 @@ class TextListener(Listener):
         """Add the lines of some events and write what is complete."""
         plain = self._clock is None  # nothing but "[pid N] " stands in front of a line
         heads, add, result_of = self._heads, self._parts.append, self._result
-        format_call, limit, durations = self._prototypes.format_call, self._limit, self._durations
+        texts_of, limit, durations = self._prototypes.format_texts, self._limit, self._durations
         padding, is_adorned = self._padding, self._adorned is not None
         for event in batch:
             if isinstance(event, Exit):
@@ -119,9 +119,7 @@ class TextListener(Listener):
                 # Most calls: the end of the call before, in one line with it.
                 self._open = None
                 slot = entry.slot
-                texts = [
-                    argument.shown for argument in format_call(slot, entry.captured, limit, event)
-                ]
+                texts = texts_of(slot, entry.captured, limit, event)
                 line = f"{heads.get(slot) or self._head(slot)}{', '.join(texts)}) "
                 if self._several or not plain or entry.tid != self._tid:
                     line = self._start(entry.time_ns, entry.tid) + line

@@ -34,6 +34,11 @@ NAMES = [
     "free",
     "getpid",
     "strlen",
+    "strtol",
+    "snprintf",
+    "fopen",
+    "stat",
+    "pow",
     "memcpy",
     "read",
     "write",
@@ -85,7 +90,7 @@ class Program:
         feed.add(self.block, "/bin/program", 100)
         for _ in range(40):
             thread = self.choice(self.threads)
-            thread.compact = True
+            thread.compact = self.choice((True, True, False))
             thread.tsc = max(one.tsc for one in self.threads)
             for _ in range(self.choice(range(20))):
                 self.call(thread)
@@ -99,7 +104,8 @@ class Program:
         slot = self.choice(self.slots)
         thread.enter(slot, 1000, arg0=self.choice(VALUES), data=self.data())
         thread.tsc += self.choice((0, 3, 70_000, 1 << 24))
-        thread.leave(slot, 1000, result=self.choice(VALUES), errno=self.choice((0, 2)))
+        after = self.data() if self.choice((True, False, False)) else b""
+        thread.leave(slot, 1000, result=self.choice(VALUES), errno=self.choice((0, 2)), data=after)
 
     def data(self) -> bytes:
         choice = self.choice
@@ -145,6 +151,14 @@ def test_each_line_is_that_of_the_events(seed: int, tmp_path: Path) -> None:
         expected = written(tmp_path / "plain", program.plain, display, each=100)
         found = written(tmp_path / f"{number}", program.stretched, display, each=7)
         assert found == expected
+
+
+def test_what_never_repeats_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = Program(7)
+    expected = written(tmp_path / "plain", program.plain, DISPLAYS[0], each=100)
+    monkeypatch.setattr(stretchtext, "_MOST", 3)
+    monkeypatch.setattr(stretchtext, "_FORGET", 50)
+    assert written(tmp_path / "out", program.stretched, DISPLAYS[0], each=2) == expected
 
 
 def test_what_is_kept_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Show the arguments behind a format, as va_arg would find them."""
+
+from __future__ import annotations
+
+from soscope.model.capture import DATA_NULL, DATA_TRUNCATED, DATA_UNREADABLE, Captured
+from soscope.prototypes import conversion, escape, row, show
+from soscope.prototypes.argument import Argument
+from soscope.prototypes.show import NamedTypes, Shown
+
+_INT_REGISTERS = 6
+
+
+class Variadic:
+    """Walks through the arguments behind a format, as va_arg would."""
+
+    def __init__(
+        self, captured: Captured, integers: int, item: int, names: NamedTypes, limit: int
+    ) -> None:
+        self._captured = captured
+        self._integer = integers
+        self._float = 0
+        self._stack = 0
+        self._item = item
+        self._names = names
+        self._limit = limit
+
+    def show(self, taken: list[conversion.Taken]) -> list[Argument]:
+        """Show as many as were recorded, up to the first that was not."""
+        shown: list[Argument] = []
+        for of, how, string in taken:
+            argument = self._one(of, how, string)
+            if argument is None:
+                break
+            shown.append(argument)
+            self._item += 1
+        return shown
+
+    def texts(self, taken: list[conversion.Taken]) -> list[str]:
+        """Return the texts alone of what `show` shows."""
+        shown: list[str] = []
+        captured, item = self._captured, self._item
+        words, data, shower = captured.words, captured.data, self._names.shower
+        for _, how, string in taken:
+            kind = how[0]
+            if kind == row.SHOW_LONG_DOUBLE or kind == row.SHOW_FLOAT:  # noqa: PLR1714
+                number = self._scalar(how)
+            elif self._integer < _INT_REGISTERS:
+                at = self._integer
+                self._integer = at + 1
+                number = shower(how)(words[at]) if at < len(words) else None
+            else:
+                number = self._scalar(how)
+            if string and item in data and not data[item][1] & (DATA_NULL | DATA_UNREADABLE):
+                _, flags, content = data[item]
+                if string == conversion.WIDE:
+                    shown.append(escape.wide_string(content, self._limit)[0])
+                else:
+                    cut = bool(flags & DATA_TRUNCATED)
+                    shown.append(escape.string(content, self._limit, cut=cut))
+            elif number is None:
+                break
+            else:
+                shown.append(number[0])
+            item += 1
+        return shown
+
+    def _one(self, of: str, how: row.Show, string: str) -> Argument | None:
+        led = self._string(of, string) if string else None
+        shown = self._scalar(how)
+        is_address = how[0] == row.SHOW_POINTER or bool(string)
+        return led or (None if shown is None else Argument(of, *shown, is_address=is_address))
+
+    def _scalar(self, how: row.Show) -> Shown | None:
+        if how[0] == row.SHOW_LONG_DOUBLE:
+            self._stack += self._stack % 2
+            pair = self._captured.stack[self._stack : self._stack + 2]
+            self._stack += 2
+            return show.long_double(*pair) if len(pair) == 2 else None
+        if how[0] == row.SHOW_FLOAT and self._float < 8:
+            at = self._float
+            self._float += 1
+            floats = self._captured.floats
+            return (show.number(floats[at]), floats[at]) if at < len(floats) else None
+        word = self._word(how[0] == row.SHOW_FLOAT)
+        return None if word is None else self._names.shower(how)(word)
+
+    def _word(self, on_stack: bool) -> int | None:
+        if not on_stack and self._integer < _INT_REGISTERS:
+            words, at = self._captured.words, self._integer
+            self._integer += 1
+        else:
+            words, at = self._captured.stack, self._stack
+            self._stack += 1
+        return words[at] if at < len(words) else None
+
+    def _string(self, of: str, string: str) -> Argument | None:
+        data = self._captured.data.get(self._item)
+        if data is None or data[1] & (DATA_NULL | DATA_UNREADABLE):
+            return None  # nil, or its address
+        if string == conversion.WIDE:
+            return wide_argument(of, data[2], self._limit)
+        return string_argument(of, data[2], self._limit, cut=bool(data[1] & DATA_TRUNCATED))
+
+
+def string_argument(of: str, data: bytes, limit: int, *, cut: bool = False) -> Argument:
+    """Return an argument that is the string `data`."""
+    text = escape.string(data, limit, cut=cut)
+    return Argument(of, text, escape.value(data), cut=cut, data=data)
+
+
+def wide_argument(of: str, data: bytes, limit: int) -> Argument:
+    """Return an argument that is the wide string in `data`."""
+    text, value = escape.wide_string(data, limit)
+    return Argument(of, text, value, cut=text.endswith("..."))
