@@ -7,7 +7,16 @@ from soscope.instruments.trace.choice import FAILURES, SUCCESSES, Choice
 from soscope.instruments.trace.chosen import ChosenListener
 from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.outcome import TraceOutcome
-from soscope.model.call import Dropped, Entry, Event, Exit, ProcessExit, Signal, Stretch
+from soscope.model.call import (
+    Dropped,
+    Entry,
+    Event,
+    Exit,
+    ProcessExit,
+    Signal,
+    Stretch,
+    WholeCall,
+)
 from soscope.model.capture import NOTHING, Captured
 from soscope.model.slot import ERROR_INT_NEGATIVE, HOOKED, SLOT_JUMP_SLOT, TracedSlot
 from soscope.select.filter import compile_selection
@@ -123,10 +132,10 @@ def test_an_end_without_a_beginning_is_nobodys() -> None:
 
 def test_stretches_lose_the_calls_that_are_not_chosen() -> None:
     piece = (0, 1 << 60, 1000, 2.0, 0.5)  # two ns of the clock a tick, half a ns of a duration
-    calls = [
-        (OPEN, 0, 100, 1, 3, b""),
-        (FREE, 200, 400, 1, 0, b""),
-        (OPEN, 700, 50, 1, MINUS_ONE, b""),
+    calls: list[WholeCall] = [
+        (OPEN, 0, 100, 1, 3, b"", None, b""),
+        (FREE, 200, 400, 1, 0, b"", None, b""),
+        (OPEN, 700, 50, 1, MINUS_ONE, b"", 2, b""),
     ]
     stretch = Stretch(7, 7, piece, calls)
 
