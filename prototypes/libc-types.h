@@ -137,8 +137,8 @@ int dn_expand(const unsigned char *arg1, const unsigned char *arg2, const unsign
 int dn_skipname(const unsigned char *arg1, const unsigned char *arg2);
 int drand48_r(struct drand48_data *buffer, double *result);
 int dysize(int year);
-char *ecvt(double value, int ndigit, int *decpt, int *sign);
-int ecvt_r(double value, int ndigit, int *decpt, int *sign, char *buf, size_t len);
+char *ecvt(double value, int ndigit, int *decpt OUT(always), int *sign OUT(always));
+int ecvt_r(double value, int ndigit, int *decpt OUT(always), int *sign OUT(always), char *buf, size_t len);
 void endfsent(void);
 void endhostent(void);
 void endnetent(void);
@@ -177,8 +177,8 @@ int execveat(int fd, const char *path, char *const *argv, char *const *envp, int
 int fanotify_init(unsigned int flags, unsigned int event_f_flags);
 int fanotify_mark(int fanotify_fd, unsigned int flags, uint64_t mask, int dfd, const char
 	*pathname);
-char *fcvt(double value, int ndigit, int *decpt, int *sign);
-int fcvt_r(double value, int ndigit, int *decpt, int *sign, char *buf, size_t len);
+char *fcvt(double value, int ndigit, int *decpt OUT(always), int *sign OUT(always));
+int fcvt_r(double value, int ndigit, int *decpt OUT(always), int *sign OUT(always), char *buf, size_t len);
 int ffs(int i);
 int ffsl(long l);
 int ffsll(long long ll);
@@ -574,10 +574,10 @@ wint_t putwchar(wchar_t wc);
 wint_t putwchar_unlocked(wchar_t wc);
 ssize_t pwritev2(int fd, const struct iovec *iodev, int count, __off_t offset, int flags);
 ssize_t pwritev64v2(int fd, const struct iovec *iodev, int count, __off64_t offset, int flags);
-char *qecvt(long double value, int ndigit, int *decpt, int *sign);
-int qecvt_r(long double value, int ndigit, int *decpt, int *sign, char *buf, size_t len);
-char *qfcvt(long double value, int ndigit, int *decpt, int *sign);
-int qfcvt_r(long double value, int ndigit, int *decpt, int *sign, char *buf, size_t len);
+char *qecvt(long double value, int ndigit, int *decpt OUT(always), int *sign OUT(always));
+int qecvt_r(long double value, int ndigit, int *decpt OUT(always), int *sign OUT(always), char *buf, size_t len);
+char *qfcvt(long double value, int ndigit, int *decpt OUT(always), int *sign OUT(always));
+int qfcvt_r(long double value, int ndigit, int *decpt OUT(always), int *sign OUT(always), char *buf, size_t len);
 char *qgcvt(long double value, int ndigit, char *buf);
 int quotactl(int cmd, const char *special, int id, __caddr_t addr);
 int random_r(struct random_data *buf, int32_t *result);

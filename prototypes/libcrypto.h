@@ -1376,6 +1376,13 @@ unsigned int OPENSSL_version_major(void);
 unsigned int OPENSSL_version_minor(void);
 unsigned int OPENSSL_version_patch(void);
 const char *OPENSSL_version_pre_release(void);
+int OBJ_ln2nid(const char *s);
+const char *OBJ_nid2ln(int n);
+const char *OBJ_nid2sn(int n);
+int OBJ_sn2nid(const char *s);
+int OBJ_txt2nid(const char *s);
+const char *OpenSSL_version(int type);
+unsigned long OpenSSL_version_num(void);
 void *PEM_ASN1_read(d2i_of_void *d2i, const char *name, FILE *fp, void **x, pem_password_cb
 	*cb, void *u);
 void *PEM_ASN1_read_bio(d2i_of_void *d2i, const char *name, BIO *bp, void **x,

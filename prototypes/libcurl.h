@@ -123,7 +123,8 @@ CURLcode curl_easy_setopt(CURL *curl, CURLoption option, ... WORDS(1) OPTIONAL(c
 	CURLOPT_POSTFIELDSIZE_LARGE | CURLOPT_MAX_SEND_SPEED_LARGE | CURLOPT_MAX_RECV_SPEED_LARGE |
 	CURLOPT_TIMEVALUE_LARGE)) FAILS(!= 0) ERRNO(none);
 const char *curl_easy_strerror(CURLcode arg1);
-char *curl_easy_unescape(CURL *handle, const char *string, int length, int *outlength);
+char *curl_easy_unescape(CURL *handle, const char *string, int length,
+			 int *outlength OUT(result != NULL));
 CURLcode curl_easy_upkeep(CURL *curl) FAILS(!= 0) ERRNO(none);
 char *curl_escape(const char *string, int length);
 CURLFORMcode curl_formadd(struct curl_httppost **httppost, struct curl_httppost **last_post,

@@ -160,7 +160,7 @@ long double powl(long double x, long double y);
 long double fmodl(long double x, long double y);
 long double frexpl(long double x, int *exponent OUT(always));
 long double ldexpl(long double x, int exponent);
-long double modfl(long double x, long double *whole);
+long double modfl(long double x, long double *whole OUT(always));
 long lrintl(long double x);
 int __isnanl(long double x) ALSO(isnanl);
 int __isinfl(long double x) ALSO(isinfl);

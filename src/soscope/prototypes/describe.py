@@ -209,11 +209,12 @@ class Description:
         if "POINTER" in words or target is None:
             return
         follow = "OUT" in words or "IN" in words or (not is_result and self._is_const(target))
-        is_text = target.kind == INT and (target.is_char or target.text == "wchar_t")
+        is_bytes = target.is_char or ("STRING" in words and target.size == 1)
+        is_text = target.kind == INT and (is_bytes or target.text == "wchar_t")
         if argument.length and target.text != f"struct {_SOCKET_ADDRESS}":
             argument.leads = row.LEADS_TO_BYTES
         elif is_text and (is_result or target.is_const or "STRING" in words or follow):
-            argument.leads = row.LEADS_TO_STRING if target.is_char else row.LEADS_TO_WIDE
+            argument.leads = row.LEADS_TO_STRING if is_bytes else row.LEADS_TO_WIDE
         elif follow and target.kind == STRUCT:
             self._fill_struct(argument, target)
         elif follow and target.kind != VOID:

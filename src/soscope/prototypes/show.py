@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from math import isfinite, ldexp
+from math import isfinite
 from struct import pack, unpack_from
 
 from soscope.prototypes import escape, row
 from soscope.prototypes.constants import flag_text
+from soscope.prototypes.longdouble import long_double
 
 TYPE_CHECKING = False  # collections.abc takes longer to import than all of this part
 if TYPE_CHECKING:
@@ -88,21 +89,6 @@ def single_number(value: float) -> str:
         except OverflowError:
             continue  # rounded up beyond the largest float
     return number(value)
-
-
-def long_double(low: int, high: int) -> Shown:
-    """Show the x87 number of 80 bits in two stack words."""
-    exponent = high & 0x7FFF
-    sign = -1.0 if high & 0x8000 else 1.0
-    if exponent == 0x7FFF:
-        value = sign * (float("inf") if low << 1 & _WORD == 0 else float("nan"))
-    else:
-        try:
-            # Denormals have the exponent of the smallest normal number.
-            value = sign * ldexp(low, max(exponent, 1) - 16383 - 63)
-        except OverflowError:
-            return f"{'-' if sign < 0 else ''}{low:#x}p{exponent - 16383 - 63:+d}", None
-    return number(value), value
 
 
 def scalar(show: row.Show, names: NamedTypes) -> Callable[[int], Shown]:
@@ -224,10 +210,9 @@ def _complex(data: bytes, size: int) -> str:
 
 def values(data: bytes, show: row.Show, names: NamedTypes) -> Shown:
     """Show the numbers in `data`, in brackets; the value is that of a single one."""
-    shower, size = names.shower(show), show[1]
+    size = show[1]
     shown = [
-        shower(int.from_bytes(data[at : at + size], "little"))
-        for at in range(0, len(data) - size + 1, size)
+        record(data[at : at + size], show, names) for at in range(0, len(data) - size + 1, size)
     ]
     value = shown[0][1] if len(shown) == 1 else None
     texts = [text for text, _ in shown]
