@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that say what they passed and what they got, made of a table of calls.
+
+A line of a table is `function | result | argument ; argument`. An argument is a letter and an
+expression of C, `i:-12`; what is behind a pointer is read after the call; `p>name` keeps a result.
+`!` begins a statement, `#` a line of C in front of all, `@` flags for the compiler.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+import subprocess
+from fractions import Fraction
+from math import isinf, isnan
+from pathlib import Path
+
+TABLES = Path(__file__).parents[1] / "targets" / "account"
+
+# a call as its program tells it: function, arguments and result with their kinds, errno
+Told = tuple[str, list[tuple[str, object]], tuple[str, object], int]
+
+# how a program tells the value `{}`; the kind `_` is told by nobody
+_TELLS = {
+    "i": "put_signed((long)({}));",
+    "p": "put_number((unsigned long)({}));",
+    "u": "put_number((unsigned long)({}));",
+    "d": "{{ double told_d = {}; put_bytes(&told_d, 8); }}",
+    "f": "{{ float told_f = {}; put_bytes(&told_f, 4); }}",
+    "L": "{{ long double told_l = {}; put_bytes(&told_l, 10); }}",
+    "s": "put_string((const char *)({}));",
+    "I": "put_signed(*({}));",
+    "U": "put_number((unsigned long)*({}));",
+    "D": "put_bytes({}, 8);",
+    "F": "put_bytes({}, 4);",
+    "M": "put_bytes({}, 10);",
+    "S": "put_string((const char *)({}));",
+}
+_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"(\.\.\.)?')
+_NUMBERS = re.compile(r"(?<![\w.])-?[0-9][\w.+-]*")
+_NAMED = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, "\\": 92, '"': 34}
+
+
+class Line:
+    """One line of a table: the function, the kind of its result, its arguments."""
+
+    def __init__(self, text: str) -> None:
+        self.name, result, rest = (part.strip() for part in text.split("|", 2))
+        self.result, _, self.kept = result.partition(">")  # the variable that keeps it
+        words = [word.strip() for word in rest.split(" ; ")] if rest else []
+        self.arguments = [word.partition(":")[::2] for word in words]
+
+    def code(self) -> str:
+        """Return the call and what is told of it, as C."""
+        lines = ["\t{"]
+        names = []
+        for number, (kind, expression) in enumerate(self.arguments):
+            if kind in ("L", "f", "d"):
+                of = {"L": "long double", "f": "float", "d": "double"}[kind]
+                lines.append(f"\t\t{of} a{number} = {expression};")
+            else:
+                lines.append(f"\t\t__auto_type a{number} = {expression};")
+            names.append(f"a{number}")
+        call = f"{self.name}({', '.join(names)})"
+        lines.append("\t\terrno = 0;")
+        lines.append(f"\t\t{call};" if self.result == "v" else f"\t\t__auto_type r = {call};")
+        lines.append("\t\tint failed = errno;")
+        if self.kept:
+            lines.append(f"\t\t{self.kept} = r;")
+        lines.append(f'\t\tput("[\\"{self.name}\\"");')
+        for number, (kind, _) in enumerate(self.arguments):
+            lines.append(_told(kind, f"a{number}"))
+        lines.append(_told(self.result, "r"))
+        lines.append('\t\tput(","); put_signed(failed); put("]\\n");')
+        lines.append("\t}")
+        return "\n".join(lines)
+
+
+def _told(kind: str, of: str) -> str:
+    tell = 'put("null");'
+    if kind[0] == "B":  # bytes, as many as the expression behind the letter says
+        tell = f"put_bytes({of}, {kind[1:]});"
+    elif kind[0] == "q":  # the numbers of a structure
+        words = kind[2:-1].split(",")
+        parts = [f"{{ double told_q = {word}; put_bytes(&told_q, 8); }}" for word in words]
+        tell = ' put(","); '.join(parts)
+        return f'\t\tput(",[\\"q\\",["); {tell} put("]]");'
+    elif kind[0] in _TELLS:
+        tell = _TELLS[kind[0]].format(of)
+    return f'\t\tput(",[\\"{kind[0]}\\","); {tell} put("]");'
+
+
+def tables() -> list[str]:
+    """Return the names of all tables."""
+    return sorted(path.stem for path in TABLES.glob("*.calls"))
+
+
+def read(name: str) -> tuple[list[Line], str, list[str]]:
+    """Return the calls of a table, the program as C, and flags of the compiler."""
+    lines: list[Line] = []
+    before: list[str] = []
+    body: list[str] = []
+    flags: list[str] = []
+    for text in (TABLES / f"{name}.calls").read_text().splitlines():
+        if text.startswith("#"):
+            before.append(text.removeprefix("#C "))
+        elif text.startswith("@"):
+            flags += text[1:].split()
+        elif text.startswith("!"):
+            body.append(f"\t{text[1:].strip()}")
+        elif text.strip() and not text.startswith("//"):
+            lines.append(Line(text))
+            body.append(lines[-1].code())
+    code = "\n".join(
+        [
+            "#define _GNU_SOURCE",
+            "#include <errno.h>",
+            *before,
+            '#include "account.h"',
+            "int main(int count, char **words)",
+            "{",
+            *body,
+            "\tput_all(words[count - 1]);",
+            "\treturn 0;",
+            "}",
+        ]
+    )
+    return lines, code, flags
+
+
+def build(name: str, directory: Path, *flags: str) -> Path:
+    """Build the program of a table."""
+    _, code, own = read(name)
+    source = directory / f"{name}.c"
+    source.write_text(code)
+    program = directory / name
+    command = ["gcc", "-w", "-O0", "-fno-builtin", f"-I{TABLES}", *flags, str(source)]
+    if (TABLES / f"lib{name}.c").exists():
+        library = directory / f"lib{name}.so"
+        words = ["gcc", "-g", "-O1", "-shared", "-fPIC", str(TABLES / f"lib{name}.c")]
+        subprocess.run([*words, "-o", str(library)], check=True, timeout=60)
+        own = [str(library), *own]
+    subprocess.run([*command, "-o", str(program), *own], check=True, timeout=60)
+    return program
+
+
+def account(path: Path) -> list[Told]:
+    """Return what a program has told: function, arguments, result, errno."""
+    told = []
+    for line in path.read_text().splitlines():
+        name, *arguments, result, errno = json.loads(line)
+        told.append((name, [(kind, value) for kind, value in arguments], tuple(result), errno))
+    return told
+
+
+def agrees(kind: str, value: object, text: str) -> bool:
+    """Say whether what a tracer shows as `text` is the value that the program told."""
+    if kind in "_v":
+        return True
+    text = text.rpartition(" => ")[2]
+    if value is None:
+        return text in ("nil", "NULL", "0")
+    if kind in "IUDFM":
+        text = text.strip("[]")
+    if kind == "q":
+        numbers = _NUMBERS.findall(text)
+        told = [bytes.fromhex(number) for number in value] if isinstance(value, list) else []
+        return len(numbers) == len(told) and all(map(_same_float, told, numbers))
+    if kind in "sSB":
+        return bytes_of(text) == bytes.fromhex(str(value))
+    if kind in "iupIU":
+        return _number(text) == value or _named(text, int(str(value)))
+    data = bytes.fromhex(str(value))
+    return _same_float(data, text)
+
+
+def _same_float(data: bytes, text: str) -> bool:
+    try:
+        shown = float(text)
+    except ValueError:
+        return False
+    if len(data) == 4:
+        return _bits(struct.pack("<f", shown)) == _bits(data)
+    if len(data) == 8:
+        return _bits(struct.pack("<d", shown)) == _bits(data)
+    return _is_long_double(data, shown, text)
+
+
+def _is_long_double(data: bytes, shown: float, text: str) -> bool:
+    """Say whether no other number of 64 bits is nearer to `text`."""
+    low, high = struct.unpack("<QH", data)
+    exponent = high & 0x7FFF
+    if exponent == 0x7FFF:
+        return isnan(shown) if low << 1 & 0xFFFF_FFFF_FFFF_FFFF else isinf(shown)
+    if (text[0] == "-") != bool(high & 0x8000):
+        return False
+    unit = Fraction(2) ** (max(exponent, 1) - 16383 - 63)
+    return bool(abs(abs(Fraction(text)) / unit - low) * 2 < 1)
+
+
+def _bits(data: bytes) -> bytes:
+    """Return the number's bytes; one NaN is as good as another."""
+    form = "<f" if len(data) == 4 else "<d"
+    (value,) = struct.unpack(form, data)
+    return b"NaN" if value != value else data  # noqa: PLR0124
+
+
+def _number(text: str) -> int | None:
+    text = text.removeprefix("L") if text.startswith("L'") else text
+    if len(text) > 2 and text[0] == text[-1] == "'":
+        inner = text[1:-1]
+        if len(inner) == 1:
+            return ord(inner)
+        if inner[1:].isdigit() or inner == r"\0":
+            return int(inner[1:], 8)
+        return {**_NAMED, "'": 39}.get(inner[1:])
+    try:
+        octal = len(text) > 1 and text[0] == "0" and text.isdigit()
+        return int(text, 8 if octal else 0)
+    except ValueError:
+        return {"nil": 0, "true": 1, "false": 0}.get(text)
+
+
+def _named(text: str, value: int) -> bool:
+    """Say whether names stand for a number; which number is asked of the headers elsewhere."""
+    del value
+    return re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]+(\|([A-Z0-9_]+|0x[0-9a-f]+))*", text) is not None
+
+
+def bytes_of(text: str) -> bytes | None:
+    """Return the bytes of a literal of C, None where it is none, or not whole."""
+    match = _STRING.fullmatch(text)
+    if match is None or match.group(2):
+        return None
+    out = bytearray()
+    inner, at = match.group(1), 0
+    while at < len(inner):
+        if inner[at] != "\\":
+            out += inner[at].encode()
+            at += 1
+        elif inner[at + 1].isdigit():
+            out.append(int(inner[at + 1 : at + 4], 8))
+            at += 4
+        else:
+            out.append(_NAMED[inner[at + 1]])
+            at += 2
+    return bytes(out)
