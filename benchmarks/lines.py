@@ -125,32 +125,34 @@ def count(told: list[accounted.Told], lines: Shown, score: Score) -> None:
             score.wrong += 1
 
 
-def _outputs(tools: Tools, program: Path, names: list[str], told: Path) -> dict[str, str]:
-    """Return what each tracer prints of the program's calls."""
+def _outputs(
+    tools: Tools, program: Path, names: list[str], told: Path
+) -> dict[str, tuple[str, list[accounted.Told]]]:
+    """Return what each tracer prints of the program's calls, and what the program tells then.
+
+    Addresses are others in each run.
+    """
     work = Path(tools.work)
-    mine, theirs, data = work / "soscope.out", work / "ltrace.out", work / "uftrace.data"
+    file, data = work / "lines", work / "uftrace.data"
     words = [str(program), str(told)]
-    found: dict[str, str] = {}
-    own = ["trace", "-q", "-s", "4096", "--from", "MAIN", "-e", "+".join(names), "-o", str(mine)]
+    found = {}
+    own = ["trace", "-q", "-s", "4096", "--from", "MAIN", "-e", "+".join(names), "-o", str(file)]
     run([*tools.soscope, *own, "--", *words], timeout=_SECONDS)
-    found["soscope"] = mine.read_text(errors="replace")
+    found["soscope"] = file.read_text(errors="replace"), accounted.account(told)
     if shutil.which("ltrace"):
         chosen = "+".join(f"{name}@MAIN" for name in names)
-        run(["ltrace", "-s", "4096", "-e", chosen, "-o", str(theirs), *words], timeout=_SECONDS)
-        found["ltrace"] = theirs.read_text(errors="replace")
+        run(["ltrace", "-s", "4096", "-e", chosen, "-o", str(file), *words], timeout=_SECONDS)
+        found["ltrace"] = file.read_text(errors="replace"), accounted.account(told)
     if shutil.which("uftrace"):
+        record = ["uftrace", "record", "--force", "-a", "-d", str(data), *words]
+        # its status says nothing of the program's
+        subprocess.run(record, capture_output=True, timeout=_SECONDS, check=False)
+        replay = ["uftrace", "replay", "--no-pager", "-f", "none", "-d", str(data)]
         try:
-            # its own messages are the program's, too: the status says nothing
-            subprocess.run(
-                ["uftrace", "record", "--force", "-a", "-d", str(data), *words],
-                capture_output=True,
-                timeout=_SECONDS,
-                check=False,
-            )
-            replay = ["uftrace", "replay", "--no-pager", "-f", "none", "-d", str(data)]
-            found["uftrace"] = run(replay, timeout=_SECONDS).output
-        except (Failed, subprocess.TimeoutExpired):
-            found["uftrace"] = ""
+            text = run(replay, timeout=_SECONDS).output
+        except Failed:
+            text = ""
+        found["uftrace"] = text, accounted.account(told)
         shutil.rmtree(data, ignore_errors=True)
     return found
 
@@ -167,8 +169,8 @@ def main() -> int:
             functions |= {(table, name) for name in names}
             program = accounted.build(table, Path(work), *_FLAGS)
             told = Path(work) / "told"
-            for tracer, text in _outputs(tools, program, names, told).items():
-                count(accounted.account(told), shown(text), scores.setdefault(tracer, Score()))
+            for tracer, (text, account) in _outputs(tools, program, names, told).items():
+                count(account, shown(text), scores.setdefault(tracer, Score()))
     print("| tracer | calls | right | in part | nothing right | not printed |")
     print("| --- | --- | --- | --- | --- | --- |")
     for tracer, score in scores.items():

@@ -157,6 +157,18 @@ curl_mime *curl_mime_init(CURL *easy);
 CURLcode curl_mime_name(curl_mimepart *part, const char *name) FAILS(!= 0) ERRNO(none);
 CURLcode curl_mime_subparts(curl_mimepart *part, curl_mime *subparts) FAILS(!= 0) ERRNO(none);
 CURLcode curl_mime_type(curl_mimepart *part, const char *mimetype) FAILS(!= 0) ERRNO(none);
+char *curl_maprintf(const char *format FORMAT(printf) FOLLOW, ...);
+int curl_mfprintf(FILE *fd, const char *format FORMAT(printf) FOLLOW, ...);
+int curl_mprintf(const char *format FORMAT(printf) FOLLOW, ...);
+int curl_msnprintf(char *buffer OUT(maxlength > 0) LIMIT(maxlength), size_t maxlength,
+		   const char *format FORMAT(printf) FOLLOW, ...);
+int curl_msprintf(char *buffer OUT(always), const char *format FORMAT(printf) FOLLOW, ...);
+char *curl_mvaprintf(const char *format FOLLOW, va_list args);
+int curl_mvfprintf(FILE *fd, const char *format FOLLOW, va_list args);
+int curl_mvprintf(const char *format FOLLOW, va_list args);
+int curl_mvsnprintf(char *buffer OUT(maxlength > 0) LIMIT(maxlength), size_t maxlength,
+		    const char *format FOLLOW, va_list args);
+int curl_mvsprintf(char *buffer OUT(always), const char *format FOLLOW, va_list args);
 CURLMcode curl_multi_add_handle(CURLM *multi_handle, CURL *curl_handle) FAILS(!= 0) ERRNO(none);
 CURLMcode curl_multi_assign(CURLM *multi_handle, curl_socket_t sockfd, void *sockp) FAILS(!=
 	0) ERRNO(none);

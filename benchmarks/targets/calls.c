@@ -5,7 +5,9 @@
 //
 // KIND: one (labs of libc, one integer argument), leaf (a library's function whose
 // prototype nobody knows), six (the same with six arguments), pair (malloc and free),
-// write (4096 bytes to /dev/null), crowd (labs, timed from the start of all threads to the
+// write (4096 bytes to /dev/null), numbers (strtol of another text each time), texts (strlen of
+// such a text), failures (access of a path that is not there, each time another one), prints
+// (snprintf with a number and a string), again (strtol of the same text), crowd (labs, timed from the start of all threads to the
 // end of the last: one number for each burst).
 // A burst is PARTS times CALLS calls by every thread, a part is timed on its own: where
 // the kernel takes the processor away, one part shows it and the median does not. The
@@ -89,8 +91,71 @@ static long run_write(long n)
 	return sum;
 }
 
+static const char *text_of(long i)
+{
+	static char text[32];
+	char *at = text + sizeof text - 1;
+
+	do
+		*--at = '0' + i % 10;
+	while (i /= 10);
+	return at;
+}
+
+static long run_numbers(long n)
+{
+	static long next;
+	long sum = 0;
+
+	for (long i = 0; i < n; i++)
+		sum += strtol(text_of(next++), NULL, 10);
+	return sum;
+}
+
+static long run_texts(long n)
+{
+	static long next;
+	long sum = 0;
+
+	for (long i = 0; i < n; i++)
+		sum += strlen(text_of(next++));
+	return sum;
+}
+
+static long run_failures(long n)
+{
+	static long next;
+	long sum = 0;
+
+	for (long i = 0; i < n; i++)
+		sum += access(text_of(next++), F_OK);
+	return sum;
+}
+
+static long run_prints(long n)
+{
+	static long next;
+	static char text[64];
+	long sum = 0;
+
+	for (long i = 0; i < n; i++)
+		sum += snprintf(text, sizeof text, "%ld of %s", next++, "all");
+	return sum;
+}
+
+static long run_again(long n)
+{
+	long sum = 0;
+
+	for (long i = 0; i < n; i++)
+		sum += strtol("12345", NULL, 10);
+	return sum;
+}
+
 static long (*workload(void))(long)
 {
+	if (!strcmp(kind, "prints"))
+		return run_prints;
 	switch (kind[0]) {
 	case 'o':
 		return run_one;
@@ -104,6 +169,14 @@ static long (*workload(void))(long)
 		return run_write;
 	case 'c':
 		return run_one;
+	case 'n':
+		return run_numbers;
+	case 't':
+		return run_texts;
+	case 'f':
+		return run_failures;
+	case 'a':
+		return run_again;
 	default:
 		return NULL;
 	}
