@@ -6,6 +6,7 @@ from __future__ import annotations
 from soscope.model.capture import DATA_NULL, DATA_TRUNCATED, DATA_UNREADABLE, Captured
 from soscope.prototypes import conversion, escape, row, show
 from soscope.prototypes.argument import Argument
+from soscope.prototypes.longdouble import long_double
 from soscope.prototypes.show import NamedTypes, Shown
 
 _INT_REGISTERS = 6
@@ -76,7 +77,7 @@ class Variadic:
             self._stack += self._stack % 2
             pair = self._captured.stack[self._stack : self._stack + 2]
             self._stack += 2
-            return show.long_double(*pair) if len(pair) == 2 else None
+            return long_double(*pair) if len(pair) == 2 else None
         if how[0] == row.SHOW_FLOAT and self._float < 8:
             at = self._float
             self._float += 1

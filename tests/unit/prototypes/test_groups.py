@@ -37,7 +37,11 @@ def test_a_set_that_is_there_twice_is_a_mistake() -> None:
     [
         ("mem", "malloc free _Znwm _ZdlPvm mmap strdup __libc_malloc", "memcpy memfd read"),
         ("file", "open read fopen stat readdir __isoc99_fscanf getxattr gzread", "socket malloc"),
-        ("net", "socket SSL_read SSL_a_new_one curl_easy_perform getaddrinfo poll", "read xSSL_ curl_slist_append BIO_gets"),
+        (
+            "net",
+            "socket SSL_read SSL_a_new_one curl_easy_perform getaddrinfo poll",
+            "read xSSL_ curl_slist_append BIO_gets",
+        ),
         ("string", "strlen memcpy wcscpy isalpha __strcpy_chk", "isnan strftime isatty memalign"),
         ("thread", "pthread_mutex_lock sem_wait cnd_wait", "pthread_kill fork"),
         ("process", "fork execve posix_spawn waitpid getuid system", "pthread_create"),

@@ -32,7 +32,8 @@ rpc/netdb sgtty stdio_ext sys/acct sys/fanotify sys/fsuid sys/gmon sys/ipc sys/k
 sys/personality sys/pidfd sys/profil sys/quota sys/reboot sys/sem sys/shm sys/single_threaded
 sys/swap sys/sysmacros sys/timeb sys/timex ulimit utmpx wait
 sqlite3 curl/curl curl/mprintf libpq-fe lzma zstd zdict openssl/ssl openssl/err openssl/evp
-openssl/bio openssl/x509 openssl/x509v3 openssl/pem openssl/rand openssl/sha openssl/hmac openssl/md5 Python
+openssl/bio openssl/x509 openssl/x509v3 openssl/pem openssl/rand openssl/sha openssl/hmac
+openssl/md5 Python
 """.split()
 # Not in every glibc: newer than some that are supported, older, or musl's alone.
 ELSEWHERE = re.compile(
