@@ -1,9 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // A library of one's own: its types are known by its debug information alone.
-struct small { int a; double b; };
-struct pair { double x, y; };
-struct large { long a[4]; double b; };
-struct flags { unsigned low : 3; int high : 5; };
+struct small {
+	int a;
+	double b;
+};
+struct pair {
+	double x, y;
+};
+struct large {
+	long a[4];
+	double b;
+};
+struct flags {
+	unsigned low : 3;
+	int high : 5;
+};
 
 int own_six(int a, int b, int c, int d, int e, int f);
 long own_fifteen(int a, long b, short c, signed char d, unsigned e, unsigned long f, int g, long h,
