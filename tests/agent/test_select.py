@@ -97,7 +97,7 @@ def test_the_agent_chooses_as_python_does(seed: int, tmp_path: Path) -> None:
             caller = source.choice(IMAGES)
             callee = source.choice([*IMAGES, UNKNOWN])
             rows = [(name, path, str(int(main))) for name, path, main in (caller, callee)]
-            queries.append("\t".join([symbol, *rows[0], *rows[1]]))
+            queries.append("\t".join([symbol, "-", *rows[0], *rows[1]]))
             known = callee is not UNKNOWN
             wanted.append(
                 chooses(
@@ -127,7 +127,7 @@ def test_patterns_of_every_kind(tmp_path: Path) -> None:
     names = ["".join(source.choices(alphabet, k=source.randint(1, 12))) for _ in range(2000)]
     names += ["a" + "c" * 3000 + "cd", "z" * 4000]
     caller, callee = IMAGES[0], IMAGES[1]
-    row = "\t".join([caller[0], caller[1], "1", callee[0], callee[1], "0"])
+    row = "\t".join(["-", caller[0], caller[1], "1", callee[0], callee[1], "0"])
     lines = ask(tmp_path, chosen, functions, [f"{name}\t{row}" for name in names])
     wanted = [
         chooses(chosen, name, caller=caller[0], callee=callee[0], caller_is_main=True)
@@ -144,7 +144,7 @@ def test_functions_are_found_by_name_and_by_glob(tmp_path: Path) -> None:
     chosen.words.clear()
     functions = load().function_table(chosen.patterns, entry_only=False, want_arguments=True)
     names = ["printf", "setjmp", "_setjmp", "longjmp", "exit", "read", "no_such_function", "vfork"]
-    row = "prog\t/prog\t1\tlibc.so.6\t/libc.so.6\t0"
+    row = "-\tprog\t/prog\t1\tlibc.so.6\t/libc.so.6\t0"
     lines = ask(tmp_path, chosen, functions, [f"{name}\t{row}" for name in names])
     flags = {name: int(line.split()[1]) for name, line in zip(names, lines, strict=False)}
     numbers = {name: int(line.split()[2]) for name, line in zip(names, lines, strict=False)}
@@ -152,3 +152,29 @@ def test_functions_are_found_by_name_and_by_glob(tmp_path: Path) -> None:
     assert len({numbers["printf"], numbers["read"], numbers["exit"]}) == 3
     assert flags["printf"] != flags["no_such_function"]
     assert compile_glob("x").matches(b"x")
+
+
+@pytest.mark.parametrize(
+    ("symbol", "version", "provider", "is_known"),
+    [
+        ("error", "-", "libc.so.6", True),
+        ("error", "-", "libplug.so", False),
+        ("error", "GLIBC_2.2.5", "libplug.so", True),  # it stands in for libc
+        ("error", "PLUG_1.0", "libplug.so", False),
+        ("error", "-", "-", True),
+        ("compress", "-", "libz.so.1", True),
+        ("compress", "-", "libplug.so", False),
+        ("malloc", "-", "libplug.so", True),
+        ("sqlite3_open", "-", "libplug.so", True),
+    ],
+)
+def test_a_name_is_known_in_its_own_library(
+    symbol: str, version: str, provider: str, is_known: bool, tmp_path: Path
+) -> None:
+    chosen = compile_selection([])
+    chosen.rules = b""  # everything
+    chosen.words.clear()
+    functions = load().function_table(chosen.patterns, entry_only=False, want_arguments=True)
+    query = f"{symbol}\t{version}\tprog\t/prog\t1\t{provider}\t/{provider}\t0"
+    (line,) = ask(tmp_path, chosen, functions, [query])
+    assert (int(line.split()[2]) != 0xFFFFFFFF) == is_known

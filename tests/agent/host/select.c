@@ -43,7 +43,7 @@ int main(int argc, char **argv)
 	queries = fopen(argv[4], "r");
 	CHECK(queries);
 	while ((line = fgets(text, sizeof(text), queries))) {
-		char *symbol = field(&line);
+		char *symbol = field(&line), *version = field(&line);
 		struct sosc_loaded caller, callee;
 		struct sosc_choice choice;
 		bool wanted;
@@ -51,8 +51,8 @@ int main(int argc, char **argv)
 		read_image(&caller, &line);
 		read_image(&callee, &line);
 		sosc_select_image(&caller, false);
-		wanted = sosc_select_slot(symbol, strcmp(callee.name, "-") ? &callee : NULL,
-					  &choice);
+		wanted = sosc_select_slot(symbol, strcmp(version, "-") ? version : NULL,
+					  strcmp(callee.name, "-") ? &callee : NULL, &choice);
 		if (wanted)
 			printf("1 %u %u\n", choice.of[0].flags, choice.of[0].function->prototype);
 		else
