@@ -15,6 +15,7 @@ from benchmarks.calls import workload
 from benchmarks.measure import rounds, run, typical
 from benchmarks.rows import Row, Table
 from benchmarks.tools import TOP, Tools
+from soscope.wire import layout
 
 _NOTHING = """
 #include "handler.h"
@@ -32,15 +33,18 @@ void sosc_instrument_nothing(struct sosc_instrument *instrument)
 	instrument->handler = handler;
 }
 """
+_NUMBER = layout.INSTRUMENT_KINDS
 _ROWS = {  # file -> (what stands there, what comes instead)
     "agent/include/soscope/wire.h": (
-        "SOSC_INSTRUMENT_KINDS = 7,",
-        "SOSC_INSTRUMENT_NOTHING = 7, SOSC_INSTRUMENT_KINDS = 8,",
+        f"SOSC_INSTRUMENT_KINDS = {_NUMBER},",
+        f"SOSC_INSTRUMENT_NOTHING = {_NUMBER}, SOSC_INSTRUMENT_KINDS = {_NUMBER + 1},",
     ),
     "agent/src/instrument.h": ("ONE(GUARD, guard)", "ONE(GUARD, guard) ONE(NOTHING, nothing)"),
-    "src/soscope/wire/layout.py": ("INSTRUMENT_KINDS = 7", "INSTRUMENT_KINDS = 8"),
+    "src/soscope/wire/layout.py": (
+        f"INSTRUMENT_KINDS = {_NUMBER}",
+        f"INSTRUMENT_KINDS = {_NUMBER + 1}",
+    ),
 }
-_NUMBER = 7
 # Counts calls of labs in the command that follows; NUMBER... are the agent's instruments.
 _START = """
 import sys
