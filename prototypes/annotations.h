@@ -39,6 +39,7 @@
 		      // `result`, `result * parameter`, `min(result, parameter)`, or
 		      // `*parameter`: the int it leads to, at most what that was at
 		      // the call
+#define CXX_STRING // a std::string of libstdc++: its text, as it is at the call
 #define LIMIT(parameter) // a string of at most so many bytes, which need not end
 #define FOLLOW // the function reads at least the first byte, whatever happens, or has made
 	       // the result: a wild pointer would be the program's own crash, so that
@@ -60,6 +61,10 @@
 #define ERRNO(where) // `result`: it is the result itself; `none`: there is none;
 		     // `changed`: some failures leave errno alone, so that only one that
 		     // is another than before the call says why. Without: all set it
+
+// How much of the declaration is a guess, because a name of C++ does not tell it.
+#define GUESSED(what) // `result`: what it returns, and so whether a hidden pointer to that stands
+		      // before all arguments; `all`: whether it has a `this`, too
 
 // More names of the same function.
 #define ALSO(...)

@@ -224,6 +224,19 @@ bool sosc_capture_is_read(const struct sosc_capture *capture, const struct sosc_
 		as_length(length, op->flags & SOSC_OP_INT_LENGTH));
 }
 
+// The text that a std::string at @at has, whose two first words say where it is and how long.
+static bool text_at(const struct sosc_capture *capture, uint64_t at, uint64_t *from,
+		    uint64_t *length)
+{
+	uint64_t words[2];
+
+	if (sosc_checked_copy(capture, words, at, sizeof(words)) != sizeof(words) || !words[0])
+		return false;
+	*from = words[0];
+	*length = words[1];
+	return true;
+}
+
 static void add_memory(struct sosc_capture *capture, const struct sosc_op *op)
 {
 	uint32_t limit = op->limit ? op->limit : sosc_control->string_limit;
@@ -232,6 +245,10 @@ static void add_memory(struct sosc_capture *capture, const struct sosc_op *op)
 	bool checked = !sosc_capture_is_read(capture, op);
 	struct sosc_item item = {.from = from, .item = op->item, .checked = checked};
 
+	if (known && from && op->flags & SOSC_OP_TEXT_AT) {
+		known = text_at(capture, from, &from, &length);
+		item.from = from;
+	}
 	if (limit > SOSC_BYTES_MAX)
 		limit = SOSC_BYTES_MAX;
 	item.kind = op->op == SOSC_OP_WORD_AT ? SOSC_DATA_WORD_AT :

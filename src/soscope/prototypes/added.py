@@ -38,19 +38,27 @@ _PRAGMA = "#pragma soscope prototypes: "
 class Added:
     """A declared function: how its calls are captured (`known`) and shown (`row`, `names`).
 
-    `kind` is a constant of this module, `file` the file that it was read from.
+    `kind` is a constant of this module, `file` the file that it was read from, `guessed` one of
+    row.GUESSED_… or "".
     """
 
-    __slots__ = ("file", "kind", "known", "names", "row")
+    __slots__ = ("file", "guessed", "kind", "known", "names", "row")
 
     def __init__(
-        self, kind: str, file: str, row: FunctionRow, names: NamedTypes, known: table.Known
+        self,
+        kind: str,
+        file: str,
+        row: FunctionRow,
+        names: NamedTypes,
+        known: table.Known,
+        guessed: str = "",
     ) -> None:
         self.kind = kind
         self.file = file
         self.row = row
         self.names = names
         self.known = known
+        self.guessed = guessed
 
 
 class SourceText:
@@ -123,12 +131,13 @@ def read(
             refused.append(error)
             continue
         kept = description.kept()
+        guessed = function.words.get("GUESSED", [""])[0]
         aliases = [name for name in function.words.get("ALSO", []) if name != ","]
         for name in (function.name, *aliases):
             flags = flags_of(name)
             of_table = table.Known(name, flags, layout.NONE, description.error_rule, programs)
             # a header may declare a function again; the first is as good as any
-            functions.setdefault(name, Added(of.kind, of.file, kept, names, of_table))
+            functions.setdefault(name, Added(of.kind, of.file, kept, names, of_table, guessed))
     return functions
 
 

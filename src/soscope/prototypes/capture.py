@@ -236,6 +236,9 @@ def _follow(description: Description, argument: DescribedArgument, number: int) 
             length_arg=arg,
             flags=flags,
         )
+    if argument.is_text_at:
+        flags |= layout.OP_TEXT_AT
+        return _op(layout.OP_BYTES, argument.index, item=number, flags=flags)
     limit = _WIDE_LIMIT
     if argument.leads != row.LEADS_TO_WIDE:
         limit = argument.size * (argument.count or 1)

@@ -429,7 +429,15 @@ class Prototypes:
         from soscope.prototypes.printer import Printer
 
         row = self.row(name)
-        names = self._added[name].names if name in self._added else self._names
-        printer = None if row is None or names is None else Printer(row, names)
+        added = self._added.get(name)
+        names = self._names if added is None else added.names
+        guessed = "" if added is None else added.guessed
+        printer = None
+        if row is not None and names is not None and guessed:
+            from soscope.prototypes.guessed import GuessedPrinter
+
+            printer = GuessedPrinter(row, names, guessed)
+        elif row is not None and names is not None:
+            printer = Printer(row, names)
         self._printers[name] = printer
         return printer

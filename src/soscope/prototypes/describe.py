@@ -43,6 +43,7 @@ _SOCKET_ADDRESS = "sockaddr"
 
 # Words about what a pointer leads to.
 _FOLLOWED = {"IN", "OUT", "BYTES", "LIMIT", "STRING", "FOLLOW", "FOLLOW_UNLESS_0"}
+_GUESSES = (row.GUESSED_RESULT, row.GUESSED_ALL)
 
 
 class DescribedArgument:
@@ -50,7 +51,7 @@ class DescribedArgument:
 
     `length` holds the tokens of BYTES, `most` those of LIMIT; `size` is that of one thing the
     pointer leads to; `writes` says when the call has written there, None: never. `is_in_out`: what
-    lies there before is shown, too.
+    lies there before is shown, too. `is_text_at`: it leads to the address and length of a text.
     """
 
     __slots__ = (
@@ -59,6 +60,7 @@ class DescribedArgument:
         "format",
         "index",
         "is_in_out",
+        "is_text_at",
         "leads",
         "length",
         "most",
@@ -84,6 +86,7 @@ class DescribedArgument:
         self.size = 0
         self.writes: row.Writes = None
         self.is_in_out = False
+        self.is_text_at = False
         self.follow = False
         self.unless_0: list[str] = []
         self.format = ""
@@ -207,6 +210,10 @@ class Description:
         argument.most = words.get("LIMIT", [])
         target = of.target
         if "POINTER" in words or target is None:
+            return
+        if "CXX_STRING" in words:
+            argument.leads = row.LEADS_TO_BYTES
+            argument.is_text_at = True
             return
         follow = "OUT" in words or "IN" in words or (not is_result and self._is_const(target))
         is_bytes = target.is_char or ("STRING" in words and target.size == 1)

@@ -109,6 +109,10 @@ TAIL_PRINTF = "printf"
 TAIL_SCANF = "scanf"
 TAIL_WORDS = "words "
 
+# How much of what is said of a function is a guess.
+GUESSED_RESULT = "result"  # its result: a class, perhaps, which is returned by a hidden pointer
+GUESSED_ALL = "all"  # and whether it has a `this`
+
 MORE = "..."  # in place of the name of a field: there are more that are not shown
 
 # In place of the number of an argument in Writes.

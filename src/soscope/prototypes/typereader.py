@@ -57,6 +57,7 @@ ANNOTATIONS = {
     "OUT": True,
     "BYTES": True,
     "LIMIT": True,
+    "CXX_STRING": False,
     "FOLLOW": False,
     "FOLLOW_UNLESS_0": True,
     "FORMAT": True,
@@ -65,6 +66,7 @@ ANNOTATIONS = {
     "FAILS": True,
     "ERRNO": True,
     "ALSO": True,
+    "GUESSED": True,
 }
 
 

@@ -218,6 +218,7 @@ OP_INT_RESULT = 4
 OP_UNLESS_0 = 8
 OP_INT_ARG = 16
 OP_ANY_BIT = 32
+OP_TEXT_AT = 64
 
 # What became of an image.
 IMAGE_MAIN = 1

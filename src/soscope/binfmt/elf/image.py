@@ -142,6 +142,14 @@ class ElfImage(ElfReader):
         """
         return self.symbols.lookup(name)
 
+    def called_functions(self) -> list[ElfSymbol]:
+        """List the functions that this image calls through slots: imports, and some of its own."""
+        imports = self.undefined_functions()
+        own = plt_symbols(self) - {symbol.index for symbol in imports}
+        array = self.symbols.array
+        symbols = [array.symbol(index) for index in sorted(own) if index < len(array)]
+        return imports + [symbol for symbol in symbols if symbol.name and symbol.is_defined]
+
     def undefined_functions(self) -> list[ElfSymbol]:
         """List the functions that this image imports, in order of the symbol table.
 

@@ -18,6 +18,7 @@ from soscope.binfmt.source import ByteSource, broken, take
 
 _STRING_PIECE = 64
 _MAX_STRING = 1 << 16  # bytes: names of files and versions, PATH_MAX is 4096
+_MAX_STRINGS = 1 << 30  # bytes of a table of them
 
 
 class ElfReader:
@@ -103,6 +104,12 @@ class ElfReader:
     def lose_dynamic(self) -> None:
         """Take it for an image without a dynamic section: what is there is none."""
         self._dynamic = Dynamic([])
+
+    def dynamic_strings(self) -> bytes:
+        """Return all of DT_STRTAB, empty where there is none, its beginning where it is cut."""
+        table = self.locate_pointer(c.DT_STRTAB)
+        size = min(self.dynamic.get(c.DT_STRSZ) or 0, _MAX_STRINGS)
+        return b"" if table is None else self.source.read(table, size)
 
     def string(self, offset: int, field: str) -> str:
         """Return the string at `offset` of DT_STRTAB.

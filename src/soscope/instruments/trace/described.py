@@ -73,6 +73,7 @@ class DescribedFunctions:
             for path, image in images.all:
                 if any(each.name == symbol for each in image.undefined_functions()):
                     self._read(image, path, {symbol}, until, of_caller=True)
+            self._read_names({symbol}, images, until)
             self._read_ltrace({symbol})
         finally:
             images.close()
@@ -91,7 +92,7 @@ class DescribedFunctions:
         name = image.soname or os.path.basename(path)
         return {
             symbol.name
-            for symbol in image.undefined_functions()
+            for symbol in image.called_functions()
             if not self._prototypes.is_known(symbol.name)
             and chooses(
                 self._selection,
@@ -121,7 +122,29 @@ class DescribedFunctions:
         for path, image in described:
             left = {name for name in callers.get(path, ()) if not self._is_known(name)}
             self._read(image, path, left, until, of_caller=True)
+        self._read_names(wanted, images, until)
         self._read_ltrace(wanted)
+
+    def _read_names(self, names: set[str], images: _Images, until: float) -> None:
+        """Add what the mangled names of C++ say of functions that nobody else knows."""
+        left = sorted(name for name in names if name.startswith("_Z") and not self._is_known(name))
+        if not left:
+            return
+        from soscope.prototypes.added import MANGLED, SourceText
+        from soscope.prototypes.frommangled import Scopes, declare
+
+        scopes = Scopes(image.dynamic_strings() for _, image in images.all)
+        declared = []
+        for name in left:
+            if time.thread_time() > until:
+                self.notes.append("names of C++ were not read to their end, as it took too long")
+                break
+            text = declare(name, scopes)
+            if text is not None:
+                declared.append(text)
+        if declared:
+            text = "\n".join([*declared, ""])
+            self._prototypes.add(SourceText(MANGLED, "the name itself", text), [])
 
     def _read_ltrace(self, names: set[str]) -> None:
         """Add what ltrace's own files say of functions that nobody else knows."""

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Print the calls of a function whose declaration is in part a guess."""
+
+from __future__ import annotations
+
+from soscope.model.call import ENDED_RETURN, Exit
+from soscope.model.capture import Captured
+from soscope.prototypes import row
+from soscope.prototypes.argument import REST, UNKNOWN_TYPE, Argument
+from soscope.prototypes.printer import Printer, unknown_result, unknown_words
+from soscope.prototypes.show import NamedTypes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.prototypes.show import Shower
+
+_LOWEST, _HIGHEST = 0x10000, 1 << 47  # addresses of a process
+_WORD_SIZE = 8
+
+
+class GuessedPrinter(Printer):
+    """Prints them; `guessed` is one of row.GUESSED_…: that much is not known."""
+
+    def __init__(self, of: row.FunctionRow, names: NamedTypes, guessed: str) -> None:
+        super().__init__(of, names)
+        self._guessed = guessed
+        if guessed == row.GUESSED_RESULT:
+            self.known_at_entry = 0  # where they are shows when the call returns
+
+    def arguments(self, captured: Captured, limit: int, after: Exit | None) -> list[Argument]:
+        """Show the arguments, with a mark where they may be others."""
+        if self._is_shifted(captured, after):
+            return unknown_words(captured)
+        shown = super().arguments(captured, limit, after)
+        if shown and not self._is_proved(captured, after):
+            if shown[-1].type == REST:  # everybody's
+                shown[-1] = Argument(REST, REST, None)
+            for argument in shown:
+                argument.guess = True
+            shown[-1].marked(f" {UNKNOWN_TYPE}")
+        return shown
+
+    def texts(self, captured: Captured, limit: int, after: Exit | None) -> list[str]:
+        """Return what lines have of `arguments`, `shown` alone."""
+        return [argument.shown for argument in self.arguments(captured, limit, after)]
+
+    def result(self, after: Exit, limit: int) -> Argument | None:
+        """Show the result, which nobody knows."""
+        del limit
+        return unknown_result(after.result)
+
+    def arguments_alone(self) -> list[Shower] | None:
+        """Return None: what an argument is does not depend on its register alone."""
+        return None
+
+    def result_alone(self) -> Shower | None:
+        """Return None: the result has a mark, and the arguments may have none."""
+        return None
+
+    def _is_proved(self, captured: Captured, after: Exit | None) -> bool:
+        """Say whether the arguments are where they seem to be.
+
+        Where a result has a hidden pointer, it is the first word, and it is returned (System V
+        psABI 3.2.3).
+        """
+        if self._guessed == row.GUESSED_ALL or after is None or after.ended != ENDED_RETURN:
+            return False
+        passed = captured.words[0]
+        return after.result is not None and (
+            after.result != passed or not _LOWEST <= passed < _HIGHEST
+        )
+
+    def _is_shifted(self, captured: Captured, after: Exit | None) -> bool:
+        """Say whether the first word seems to be a hidden pointer to the result.
+
+        It is, where it is an address in place of a small number. And what comes back is that
+        pointer, or what a function may change (`*this`, a stream), and hardly anything else.
+        """
+        passed = captured.words[0]
+        if not self._arguments or not _LOWEST <= passed < _HIGHEST:
+            return False
+        first = self._arguments[0]
+        if first.place == row.PLACE_INT and first.size < _WORD_SIZE and passed >> 32:
+            return True
+        if self._guessed == row.GUESSED_ALL or after is None or after.result != passed:
+            return False
+        return first.type.startswith("const ") or not first.type.endswith("*")
