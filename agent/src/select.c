@@ -135,26 +135,32 @@ static void look_up_function(const struct sosc_plan *plan, const char *symbol, u
 	const struct sosc_function_table *table = (const void *)base;
 	const struct sosc_function *cells = (const void *)(base + table->cells);
 	const struct sosc_function_glob *globs = (const void *)(base + table->globs);
-	uint32_t mask = (1u << table->bits) - 1;
+	uint32_t mask = (1u << table->bits) - 1, treatment = 0;
+	bool is_foreign = false;
 
 	chosen->function = (const void *)(base + table->default_function);
 	for (uint32_t i = hash >> 4 & mask, left = mask + 1; left; i = (i + 1) & mask, left--) {
 		if (!cells[i].name)
 			break;
-		if (cells[i].hash == hash &&
+		if (cells[i].hash == hash && !(is_foreign && cells[i].flags & SOSC_FN_FAMILY) &&
 		    sosc_same((const char *)base + cells[i].name, symbol)) {
 			uint32_t family = (cells[i].flags & SOSC_FN_FAMILY) >> SOSC_FN_FAMILY_SHIFT;
 
-			chosen->flags = cells[i].flags;
+			chosen->flags = is_foreign ? treatment | cells[i].flags : cells[i].flags;
 			if (!family || is_of_family(table->family[family], version, callee)) {
 				chosen->function = &cells[i];
 				return;
 			}
 			// Whether it may be hooked, or seen to return, is not left to a name's bearer.
-			chosen->flags &= SOSC_FN_ENTRY_ONLY | SOSC_FN_NEVER | SOSC_FN_TWICE;
-			chosen->flags |= chosen->function->flags | SOSC_FN_FOREIGN;
-			return;
+			treatment = cells[i].flags &
+				    (SOSC_FN_ENTRY_ONLY | SOSC_FN_NEVER | SOSC_FN_TWICE);
+			treatment |= SOSC_FN_FOREIGN;
+			is_foreign = true; // one behind it is about others' functions
 		}
+	}
+	if (is_foreign) {
+		chosen->flags = treatment | chosen->function->flags;
+		return;
 	}
 	chosen->flags = chosen->function->flags;
 	for (uint32_t i = 0; i < table->glob_count; i++)

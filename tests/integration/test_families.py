@@ -62,6 +62,41 @@ def test_whose_a_function_is_decides_what_it_is(folder: Path, linking: str) -> N
     assert calls["printf"]["args"][1]["value"] == -37
 
 
+@pytest.mark.parametrize("whose", ["library", "caller"])
+def test_debug_information_says_what_a_private_one_takes(tmp_path: Path, whose: str) -> None:
+    """The C library's function of that name keeps its own declaration in the same program."""
+    need("gcc")
+    (tmp_path / "other.c").write_text(
+        "#include <unistd.h>\n"
+        "int compress(double, const char *);\nint error(char, long);\n"
+        'int main(void)\n{\n\taccess("/", R_OK);\n'
+        "\treturn compress(2.5, \"text\") != 6 || error('a', -1) != 96;\n}\n"
+    )
+    (tmp_path / "other_library.c").write_text(
+        "int compress(double a, const char *b)\n{\n\treturn (int)a + b[0] - b[0] + 4;\n}\n"
+        "int error(char c, long by)\n{\n\treturn c + (int)by;\n}\n"
+    )
+    library, program = ("-g", "-g0") if whose == "library" else ("-g0", "-g")
+    for command in (
+        f"gcc -O1 -w -fno-builtin {library} -shared -fPIC other_library.c -o libother.so",
+        f"gcc -O1 -w -fno-builtin {program} other.c -o other -L. -lother -Wl,-rpath,$ORIGIN",
+    ):
+        subprocess.run(command.split(), cwd=tmp_path, check=True, timeout=60)
+    recording, out = tmp_path / "run.sosr", tmp_path / "out"
+    words: list[str | Path] = ["-e", "compress,error,access@MAIN", "--record", recording, "-o", out]
+    done = run([*SOSCOPE, "trace", *words, tmp_path / "other"])
+    assert done.returncode == 0, done.stderr
+    lines = [line.partition("->")[2].split() for line in out.read_text().splitlines()[:-1]]
+    assert [" ".join(line) for line in lines] == [
+        'access("/", R_OK) = 0',
+        'compress(2.5, "text") = 6',
+        "error('a', -1) = 96",
+    ]
+    assert run([*SOSCOPE, "report", recording]).stdout == out.read_text()
+    told = run([*SOSCOPE, "trace", "--explain", "error", "--json", "--", tmp_path / "other"])
+    assert json.loads(told.stdout)["others"]["declaration"].startswith("int error(char")
+
+
 def test_explain_says_whose_it_is() -> None:
     done = run([*SOSCOPE, "trace", "--explain", "compress", "--json"])
     assert json.loads(done.stdout)["family"] == "zlib"

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from soscope.instruments.trace.settings import TraceSettings
 
 _GUESS = 1  # the status
+_OTHER = ("declaration", "source", "file", "where")  # of a function that is no family's
 _MORE = "to look at debug information, too: --explain SYMBOL -- COMMAND, or -p PID"
 
 
@@ -38,6 +39,7 @@ def explain(symbol: str, settings: TraceSettings, *, json: Form) -> int:
     source = prototypes.source(symbol)
     declaration = prototypes.declaration(symbol)
     family = prototypes.family(symbol) if source and source[0] == TABLE else ""
+    other = prototypes.foreign(symbol) if family else None
     if json:
         from soscope.report.jsontext import json_document
 
@@ -50,6 +52,7 @@ def explain(symbol: str, settings: TraceSettings, *, json: Form) -> int:
             "file": file or None,
             "where": where or None,
             "family": family or None,
+            "others": None if other is None else dict(zip(_OTHER, other, strict=True)),
         }
         sys.stdout.write(json.shaped(json_document(said)))
     elif source is None:
@@ -59,7 +62,10 @@ def explain(symbol: str, settings: TraceSettings, *, json: Form) -> int:
     else:
         sys.stdout.write(f"{declaration}\n    {_told(*source)}\n")
         if family:
-            sys.stdout.write(f"    of {family} alone: another library's {symbol} is a guess\n")
+            of_others = "a guess" if other is None else "this"
+            sys.stdout.write(f"    of {family} alone: another library's {symbol} is {of_others}\n")
+            if other is not None:
+                sys.stdout.write(f"{other[0]}\n    {_told(*other[1:])}\n")
     return 0 if source else _GUESS
 
 

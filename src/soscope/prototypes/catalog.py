@@ -106,7 +106,9 @@ class Prototypes:
         "_added",
         "_by_name",
         "_compiled",
+        "_foreign",
         "_listed",
+        "_members",
         "_names",
         "_printers",
         "_rows",
@@ -116,11 +118,14 @@ class Prototypes:
     def __init__(self, source: compiled.Compiled) -> None:
         self._compiled = source
         self._added: dict[str, Added] = {}
+        # of the names of a family in the table, what those of others are
+        self._foreign: dict[str, Added] = {}
         # declarations of others that were added, for a recording
         self.texts: list[SourceText] = []
         self._rows: compiled.Rows | None = None
         self._by_name: dict[str, int] = {}
         self._listed: dict[str, Listed] = {}
+        self._members: dict[tuple[str, str], bool] = {}
         self._names: NamedTypes | None = None
         self._printers: dict[str, Printer | None] = {}
 
@@ -151,6 +156,9 @@ class Prototypes:
                 continue  # special.txt knows better than a compiler what becomes of a call
             old = self._added[name].kind if name in self._added else ""
             if not old and name in self._by_name:
+                if text.kind != added.USER and self.family(name):
+                    self._foreign.setdefault(name, function)
+                    continue
                 old = added.TABLE
             # of two files of the user's, the later one, as with most options
             if not old or trust(text.kind) < trust(old) or (text.kind == old == added.USER):
@@ -158,13 +166,13 @@ class Prototypes:
                 self._printers.pop(name, None)
         self.texts.append(text)
 
-    def state(self) -> tuple[dict[str, Added], int]:
+    def state(self) -> tuple[dict[str, Added], dict[str, Added], int]:
         """Return what has been added so far, for `restore`."""
-        return dict(self._added), len(self.texts)
+        return dict(self._added), dict(self._foreign), len(self.texts)
 
-    def restore(self, state: tuple[dict[str, Added], int]) -> None:
+    def restore(self, state: tuple[dict[str, Added], dict[str, Added], int]) -> None:
         """Forget what has been added since."""
-        self._added, count = dict(state[0]), state[1]
+        self._added, self._foreign, count = dict(state[0]), dict(state[1]), state[2]
         del self.texts[count:]
         self._printers.clear()
 
@@ -178,6 +186,20 @@ class Prototypes:
         self._load()
         return name in self._added or name in self._by_name
 
+    def is_foreign_known(self, name: str) -> bool:
+        """Say whether a function of that name is declared that is not of the table's family."""
+        return name in self._added or name in self._foreign
+
+    def is_of(self, family: str, what: str) -> bool:
+        """Say whether an image or a version, by its name, is of a family."""
+        from soscope.prototypes.treatment import FAMILIES
+        from soscope.select.automaton import Automaton
+
+        if (family, what) not in self._members:
+            parts = dict(self._compiled.families())[FAMILIES[family]]
+            self._members[family, what] = Automaton(*parts).matches(os.fsencode(what))
+        return self._members[family, what]
+
     def source(self, name: str) -> tuple[str, str, str] | None:
         """Return who has declared a function: a constant of `added`, the file that was read, where.
 
@@ -190,6 +212,16 @@ class Prototypes:
             return function.kind, function.file, function.row[-1]
         row = self.row(name)
         return None if row is None else (TABLE, "", row[-1])
+
+    def foreign(self, name: str) -> tuple[str, str, str, str] | None:
+        """Return what is declared of a name for others than the table's family.
+
+        That is the declaration and what `source` returns. None: nothing.
+        """
+        function = self._foreign.get(name)
+        if function is None:
+            return None
+        return function.row[-2], function.kind, function.file, function.row[-1]
 
     # ---- for the agent
 
@@ -207,12 +239,13 @@ class Prototypes:
         if want_arguments:
             part = compiled.TABLE_ENTRY if entry_only else compiled.TABLE_FULL
         content = self._compiled.part(part)
-        if self._added:
+        if self._added or self._foreign:
             from soscope.prototypes.table import extended
 
             exits = want_arguments and not entry_only
             more = [function.known for function in self._added.values()]
-            content = extended(content, more, arguments=want_arguments, exits=exits)
+            others = [each.known for name, each in self._foreign.items() if name not in self._added]
+            content = extended(content, more, arguments=want_arguments, exits=exits, others=others)
         table = bytearray(content)
         at = int.from_bytes(table[8:12], "little")  # sosc_function_table.globs
         for parts in self._compiled.automata():
@@ -374,10 +407,9 @@ class Prototypes:
 
     def family(self, name: str) -> str:
         """Return whose function soscope's table is about, "" for anybody's of that name."""
-        from soscope.prototypes.families import FAMILIES
-        from soscope.prototypes.table import flags_in
+        from soscope.prototypes.treatment import FAMILIES, treatment_of
 
-        flags = flags_in(self._compiled.part(compiled.TABLE_NAMES), name.encode(), [])
+        flags = treatment_of(self._compiled.part(compiled.TABLE_NAMES), (), name.encode())
         index = (flags & layout.FN_FAMILY) >> layout.FN_FAMILY_SHIFT
         return next((family for family, number in FAMILIES.items() if number == index), "")
 
@@ -422,22 +454,26 @@ class Prototypes:
     def _printer(self, slot: TracedSlot) -> Printer | None:
         # By name: the index in a recording is that of the soscope that wrote it.
         name = slot.symbol
-        if slot.foreign and name not in self._added:
-            return None
-        if name in self._printers:
-            return self._printers[name]
+        added = self._added.get(name)
+        is_foreign = slot.foreign and added is None
+        if is_foreign:
+            added = self._foreign.get(name)
+            if added is None:
+                return None
+        key = f"{name}/" if is_foreign else name
+        if key in self._printers:
+            return self._printers[key]
         from soscope.prototypes.printer import Printer
 
-        row = self.row(name)
-        added = self._added.get(name)
+        row = self.row(name) if added is None else added.row
         names = self._names if added is None else added.names
         guessed = "" if added is None else added.guessed
-        printer = None
+        printer: Printer | None = None
         if row is not None and names is not None and guessed:
             from soscope.prototypes.guessed import GuessedPrinter
 
             printer = GuessedPrinter(row, names, guessed)
         elif row is not None and names is not None:
             printer = Printer(row, names)
-        self._printers[name] = printer
+        self._printers[key] = printer
         return printer

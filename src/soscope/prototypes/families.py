@@ -6,14 +6,10 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 from soscope.errors import FormatError
+from soscope.prototypes.treatment import FAMILIES
 from soscope.select.automaton import Automaton, compile_bre
 from soscope.wire import layout
 
-# Index of a family in the table of functions: its flag, shifted.
-FAMILIES = {
-    "libc": layout.FN_OF_LIBC >> layout.FN_FAMILY_SHIFT,
-    "zlib": layout.FN_OF_ZLIB >> layout.FN_FAMILY_SHIFT,
-}
 _WORDS = ("of", "in", "but")
 
 

@@ -82,8 +82,9 @@ class Scopes:
         if any(start + kind in table for kind in (b"C1E", b"C2E", b"D0E", b"D1E", b"D2E")):
             return True
         member = re.escape(b"\0_ZNK" + path)
-        for found in re.finditer(member + rb"(\d+)", table):
-            if table[found.end() + int(found[1]) :][:1] == b"E":
+        for match in re.finditer(member + rb"(\d{1,4})", table):
+            end = match.end() + int(match[1])
+            if table[end : end + 1] == b"E":
                 return True
         return False
 
@@ -192,7 +193,8 @@ class _Writer:
 def _is_string(of: CxxType) -> bool:
     return (
         of.parts == _STRING
-        and tuple(one.code or one.parts[-1] for one in of.arguments or ()) == _CHARACTERS
+        and tuple(each.code or "".join(each.parts[-1:]) for each in of.arguments or ())
+        == _CHARACTERS
     )
 
 

@@ -91,7 +91,7 @@ def read(symbol: str) -> CxxFunction:
     if not symbol.startswith("_Z") or len(symbol) > _MOST:
         raise Unread
     try:
-        return _Reader(symbol).function()
+        return _NameReader(symbol).function()
     except (IndexError, ValueError, RecursionError):
         raise Unread from None
 
@@ -108,7 +108,7 @@ class _Name:
         self.last = ""  # "C1", "D0", "cv", the code of an operator
 
 
-class _Reader:
+class _NameReader:
     def __init__(self, text: str) -> None:
         self.text = text.partition(".")[0] + "\0"  # clones of a function: foo.cold
         self.at = 2
@@ -116,7 +116,7 @@ class _Reader:
         self.of_template: tuple[CxxType, ...] = ()
 
     def function(self) -> CxxFunction:
-        name = self._name(of_function=True)
+        name = self._name()
         is_special = name.last[:1] in ("C", "D") and name.last != ""
         scope = name.parts[:-1]
         function = CxxFunction(scope, [])
@@ -149,13 +149,13 @@ class _Reader:
         return self.text.startswith(text, self.at)
 
     def _take(self, text: str) -> bool:
-        found = self._peek(text)
-        self.at += len(text) if found else 0
-        return found
+        is_there = self._peek(text)
+        self.at += len(text) if is_there else 0
+        return is_there
 
-    def _name(self, *, of_function: bool = False) -> _Name:
+    def _name(self) -> _Name:
         if self._take("N"):
-            return self._nested(of_function=of_function)
+            return self._nested()
         if self._peek("Z") or self._peek("T") or self._peek("G"):
             raise Unread
         if self._peek("S") and not self._peek(_STD):
@@ -175,7 +175,7 @@ class _Reader:
     def _remember(self, name: _Name) -> None:
         self.known.append(CxxType(NAMED, parts=name.parts, arguments=name.arguments))
 
-    def _nested(self, *, of_function: bool) -> _Name:
+    def _nested(self) -> _Name:
         name = _Name(())
         name.is_nested = True
         while self.text[self.at] in "rVK":
@@ -211,10 +211,9 @@ class _Reader:
                 self._component(name)
             self._remember(name)
             is_known = False
-        if of_function and not is_known:
-            self.known.pop()  # it is no prefix of anything
-        elif not is_known:
-            self.known.pop()  # a type is remembered by whoever reads one
+        if not is_known:
+            # of a function it is no prefix of anything; a type is remembered by whoever reads one
+            self.known.pop()
         return name
 
     def _component(self, name: _Name) -> None:
@@ -388,7 +387,7 @@ def _unbound() -> CxxType:
 def _each(of: CxxType, make: _Make) -> CxxType:
     """Return what is made of a type, or of each type of a pack."""
     if of.kind == PACK:
-        return CxxType(PACK, arguments=tuple(make(one) for one in of.arguments or ()))
+        return CxxType(PACK, arguments=tuple(make(each) for each in of.arguments or ()))
     return make(of)
 
 

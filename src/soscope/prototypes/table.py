@@ -9,6 +9,8 @@ from soscope.wire import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from soscope.select.automaton import Automaton
 
 _MIN_BITS = 4
@@ -85,9 +87,17 @@ def build(known: list[Known], globs: list[int], *, arguments: bool, exits: bool)
     return section + bytes(pool.content) + bytes(names)
 
 
-def extended(section: bytes, more: list[Known], *, arguments: bool, exits: bool) -> bytes:
+def extended(
+    section: bytes,
+    more: list[Known],
+    *,
+    arguments: bool,
+    exits: bool,
+    others: Sequence[Known] = (),
+) -> bytes:
     """Return a section of `build` with the functions `more` in it, in the place of those there.
 
+    `others` stand behind those of their name, and are about functions that are not of its family.
     `arguments` and `exits` are what the section was built with.
     """
     bits, cells_at, globs_at, globs, default_at, *rest = layout.FUNCTION_TABLE.struct.unpack_from(
@@ -104,6 +114,7 @@ def extended(section: bytes, more: list[Known], *, arguments: bool, exits: bool)
         for cell in old
         if cell[1] and section[cell[1] : section.index(0, cell[1])] not in replaced
     ]
+    more = [*more, *others]
     new_bits = bits
     while 3 << new_bits < 4 * (len(kept) + len(more)):
         new_bits += 1

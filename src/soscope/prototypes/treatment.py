@@ -11,6 +11,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.prototypes.row import AutomatonParts
 
+# Index of a family in the table of functions: its flag, shifted.
+FAMILIES = {
+    "libc": layout.FN_OF_LIBC >> layout.FN_FAMILY_SHIFT,
+    "zlib": layout.FN_OF_ZLIB >> layout.FN_FAMILY_SHIFT,
+}
+
 
 def treatment_of(section: bytes, automata: tuple[AutomatonParts, ...], name: bytes) -> int:
     """Return the flags of a function in a section built without programs, 0 for none."""

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Says of each call what it passed, as a line of soscope has it, and nothing of results.
 #include "lib_cxx_names.h"
 #include <cstdio>

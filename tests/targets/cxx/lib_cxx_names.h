@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A library of C++ whose functions are known by their mangled names alone.
 #pragma once
 #include <iosfwd>

@@ -7,7 +7,7 @@ import pytest
 
 from soscope.prototypes import load, table
 from soscope.prototypes.catalog import Prototypes
-from soscope.prototypes.families import FAMILIES
+from soscope.prototypes.treatment import FAMILIES
 from soscope.select.automaton import Automaton, compile_glob, pack_patterns
 from soscope.wire import layout
 

@@ -16,6 +16,7 @@ import time
 
 from soscope.binfmt.elf.image import ElfImage
 from soscope.errors import FormatError
+from soscope.instruments.trace.foreign import ForeignFunctions
 from soscope.select.filter import Selection, chooses, compile_selection
 from soscope.wire import layout
 
@@ -23,6 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from soscope.binfmt.elf.symbols.array import ElfSymbol
     from soscope.instruments.trace.settings import TraceSettings
     from soscope.prototypes import Prototypes
 
@@ -44,19 +46,23 @@ class DescribedFunctions:
         self._selection: Selection = compile_selection(
             settings.select, callers, sets=prototypes.groups
         )
+        self._foreign = ForeignFunctions(prototypes, [])
         self.notes: list[str] = []
 
     def look(self, pid: int) -> None:
         """Look at the images that a process has now."""
-        if not self._may_be_unknown():
+        doubtful = self._doubtful()
+        if doubtful is not None and not doubtful:
             return
         until = time.thread_time() + _SECONDS
         try:
             images = _Images(mapped(pid))
         except OSError:
             return  # it has gone
+        self._foreign = ForeignFunctions(self._prototypes, images.all)
         try:
-            self._look(images, until)
+            if doubtful is None or any(map(self._foreign.is_defined, doubtful)):
+                self._look(images, until)
         except (FormatError, OSError):
             return  # a damaged image: its calls are guessed
         finally:
@@ -66,9 +72,10 @@ class DescribedFunctions:
         """Look for one function in images, whoever calls it there. Raises OSError."""
         until = time.thread_time() + _SECONDS
         images = _Images(paths)
+        self._foreign = ForeignFunctions(self._prototypes, images.all)
         try:
             for path, image in images.all:
-                if _defines(image, symbol):
+                if self._has(image, symbol):
                     self._read(image, path, {symbol}, until)
             for path, image in images.all:
                 if any(each.name == symbol for each in image.undefined_functions()):
@@ -78,14 +85,12 @@ class DescribedFunctions:
         finally:
             images.close()
 
-    def _may_be_unknown(self) -> bool:
-        """Say whether the filter may choose a function that is not known."""
-        known = self._prototypes.is_known
-        return any(
-            word.kind == layout.RULE_INCLUDE
-            and not (word.symbol.is_plain and known(word.symbol.text))
-            for word in self._selection.words
-        )
+    def _doubtful(self) -> set[str] | None:
+        """Return names of the filter that are a family's; None: it may choose unknown ones."""
+        words = [word.symbol for word in self._selection.words if word.kind == layout.RULE_INCLUDE]
+        if not all(word.is_plain and self._prototypes.is_known(word.text) for word in words):
+            return None
+        return {word.text for word in words if self._prototypes.family(word.text)}
 
     def _unknown(self, image: ElfImage, path: str, *, is_main: bool) -> set[str]:
         """Return the names of functions that an image may be seen to call and nobody knows."""
@@ -93,7 +98,7 @@ class DescribedFunctions:
         return {
             symbol.name
             for symbol in image.called_functions()
-            if not self._prototypes.is_known(symbol.name)
+            if (not self._prototypes.is_known(symbol.name) or self._may_be_foreign(symbol))
             and chooses(
                 self._selection,
                 symbol.name,
@@ -103,6 +108,10 @@ class DescribedFunctions:
                 caller_is_main=is_main,
             )
         }
+
+    def _may_be_foreign(self, symbol: ElfSymbol) -> bool:
+        name = symbol.name
+        return not self._prototypes.is_foreign_known(name) and self._foreign.may_be(symbol)
 
     def _look(self, images: _Images, until: float) -> None:
         callers: dict[str, set[str]] = {}
@@ -117,7 +126,7 @@ class DescribedFunctions:
 
         described = [(path, image) for path, image in images.all if may_have_entries(image, path)]
         for path, image in described:
-            defined = {name for name in wanted if _defines(image, name)}
+            defined = {name for name in wanted if self._has(image, name)}
             self._read(image, path, defined, until)
         for path, image in described:
             left = {name for name in callers.get(path, ()) if not self._is_known(name)}
@@ -153,7 +162,14 @@ class DescribedFunctions:
 
             self.notes += add_ltrace(self._prototypes, names)
 
+    def _has(self, image: ElfImage, name: str) -> bool:
+        if self._prototypes.is_known(name):  # it is looked for another one
+            return self._foreign.is_other(image, name)
+        return _defines(image, name)
+
     def _is_known(self, name: str) -> bool:
+        if self._foreign.is_defined(name):
+            return self._prototypes.is_foreign_known(name)
         return self._prototypes.is_known(name)
 
     def _read(

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions that have the name of one in soscope's table, but are another library's.
+
+Which of both a call reaches is the agent's to say, slot by slot. Here is looked for what could be
+another library's, so that debug information is asked about it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from soscope.errors import FormatError
+from soscope.prototypes.treatment import FAMILIES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.binfmt.elf.image import ElfImage
+    from soscope.binfmt.elf.symbols.array import ElfSymbol
+    from soscope.prototypes import Prototypes
+
+
+class ForeignFunctions:
+    """Tells them by the images of a program, given as paths with what was read of them."""
+
+    def __init__(self, prototypes: Prototypes, images: list[tuple[str, ElfImage]]) -> None:
+        self._prototypes = prototypes
+        self._images = [(image, image.soname or os.path.basename(path)) for path, image in images]
+        self._known: dict[str, bool] = {}
+
+    def may_be(self, symbol: ElfSymbol) -> bool:
+        """Say whether what an image calls by that symbol may be another library's."""
+        version = symbol.version
+        if version and any(self._prototypes.is_of(each, version) for each in FAMILIES):
+            return False
+        return self.is_defined(symbol.name)
+
+    def is_defined(self, name: str) -> bool:
+        """Say whether an image that is not of the family has a function of the name."""
+        if name not in self._known:
+            self._known[name] = any(self.is_other(image, name) for image, _ in self._images)
+        return self._known[name]
+
+    def is_other(self, image: ElfImage, name: str) -> bool:
+        """Say whether an image has a function of the name and is not of the family."""
+        family = self._prototypes.family(name)
+        called = next(called for each, called in self._images if each is image)
+        if not family or self._prototypes.is_of(family, called):
+            return False
+        try:
+            return image.symbols.lookup(name) is not None
+        except FormatError:
+            return False
