@@ -40,6 +40,18 @@ def test_types_of_the_library_or_of_its_caller(tmp_path: Path, flags: str, whose
     assert shown == said
 
 
+def test_types_as_clang_writes_them(tmp_path: Path) -> None:
+    """Its DWARF 5 names everything by an index (DW_FORM_strx)."""
+    need("gcc")
+    need("clang")
+    build(tmp_path, "-g0", "-g0")
+    command = f"clang -O1 -g -gdwarf-5 -shared -fPIC {OWN / 'lib_own_types.c'} -o libown_types.so"
+    subprocess.run(command.split(), cwd=tmp_path, check=True, timeout=60)
+    said, notes, shown = traced(tmp_path)
+    assert shown == said
+    assert "not read" not in notes
+
+
 def test_where_nothing_is_unknown_no_reader_is_imported() -> None:
     """Whoever starts a program waits for it: declarations and DWARF are read for few."""
     script = (

@@ -11,7 +11,27 @@ from __future__ import annotations
 from bisect import bisect_right
 from struct import Struct
 
+from soscope.binfmt.dwarfforms import (
+    ABSOLUTE,
+    BLOCK,
+    FIXED,
+    FORMS,
+    IMPLICIT,
+    LINE_STRP,
+    PRESENT,
+    REFERENCE,
+    SDATA,
+    SIGNED_FORMS,
+    STRING,
+    STRP,
+    STRX,
+    UDATA,
+)
 from soscope.binfmt.needles import offsets_of, places_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 # Tags and attributes that others ask for (DWARF 5, 7.5.3 and 7.5.4).
 TAG_ARRAY = 0x01
@@ -71,59 +91,12 @@ _AT_SIBLING = 0x01
 _AT_STR_OFFSETS_BASE = 0x72
 _NAMES = (AT_NAME, AT_LINKAGE_NAME, AT_MIPS_LINKAGE_NAME)
 
-_STRING, _STRP, _LINE_STRP, _STRX, _UDATA, _SDATA, _BLOCK = range(7)  # how a form is read
-_REFERENCE, _ABSOLUTE, _IMPLICIT, _PRESENT, _INDIRECT, _FIXED = range(7, 13)
-_FORMS = {
-    0x01: (_FIXED, 8),  # addr
-    0x03: (_BLOCK, 2),
-    0x04: (_BLOCK, 4),
-    0x05: (_FIXED, 2),
-    0x06: (_FIXED, 4),
-    0x07: (_FIXED, 8),
-    0x08: (_STRING, 0),
-    0x09: (_BLOCK, 0),
-    0x0A: (_BLOCK, 1),
-    0x0B: (_FIXED, 1),
-    0x0C: (_FIXED, 1),
-    0x0D: (_SDATA, 0),
-    0x0E: (_STRP, 4),
-    0x0F: (_UDATA, 0),
-    0x10: (_ABSOLUTE, 4),
-    0x11: (_REFERENCE, 1),
-    0x12: (_REFERENCE, 2),
-    0x13: (_REFERENCE, 4),
-    0x14: (_REFERENCE, 8),
-    0x15: (_REFERENCE, 0),
-    0x16: (_INDIRECT, 0),
-    0x17: (_FIXED, 4),  # sec_offset
-    0x18: (_BLOCK, 0),  # exprloc
-    0x19: (_PRESENT, 0),
-    0x1A: (_STRX, 0),
-    0x1B: (_UDATA, 0),  # addrx
-    0x1C: (_FIXED, 4),  # of a supplementary file
-    0x1D: (_FIXED, 4),
-    0x1E: (_FIXED, 16),
-    0x1F: (_LINE_STRP, 4),
-    0x20: (_FIXED, 8),  # ref_sig8
-    0x21: (_IMPLICIT, 0),
-    0x22: (_UDATA, 0),
-    0x23: (_UDATA, 0),
-    0x24: (_FIXED, 8),
-    0x25: (_STRX, 1),
-    0x26: (_STRX, 2),
-    0x27: (_STRX, 3),
-    0x28: (_STRX, 4),
-    0x29: (_FIXED, 1),
-    0x2A: (_FIXED, 2),
-    0x2B: (_FIXED, 3),
-    0x2C: (_FIXED, 4),
-    0x1F20: (_FIXED, 4),  # GNU_ref_alt
-    0x1F21: (_FIXED, 4),  # GNU_strp_alt
-}
-_SIGNED_FORMS = {0x05: 2, 0x06: 4, 0x07: 8, 0x0B: 1}
 _MAX_UNITS = 1 << 20
 _MAX_ATTRIBUTES = 256
 _BEFORE = 48  # bytes of an entry that may stand in front of its name
+_MOST_WALKED = 1 << 17  # entries that are walked over for names by an index
+_UNIT = 16  # what it costs to look at a unit, in entries
+_FIRST = 24  # bytes, of which any header of a unit has fewer
 _MOST_STEPS = 1 << 16  # entries of one unit that are walked over
 _U16 = Struct("<H")
 _U32 = Struct("<I")
@@ -184,7 +157,7 @@ class DwarfEntry:
     def signed(self, attribute: int) -> int | None:
         """Return a constant whose form does not say whether it is negative."""
         value = self.number(attribute)
-        size = _SIGNED_FORMS.get(self.forms.get(attribute, 0))
+        size = SIGNED_FORMS.get(self.forms.get(attribute, 0))
         if value is None or size is None:
             return value
         return value - (1 << 8 * size) if value >> (8 * size - 1) else value
@@ -227,6 +200,7 @@ class Entries:
         self._tables: dict[int, dict[int, _Abbreviation]] = {}
         self._units: dict[int, Unit] = {}
         self._starts = self._headers()
+        self.is_cut = False
 
     def _headers(self) -> list[int]:
         starts: list[int] = []
@@ -334,42 +308,42 @@ class Entries:
 
     def _value(self, unit: Unit, form: int, constant: int, at: int) -> tuple[int | bytes, int]:
         info = self.info
-        how, size = _FORMS[form]
-        if how == _FIXED:
+        how, size = FORMS[form]
+        if how == FIXED:
             if form == 0x10 and unit.version == 2:
                 size = 8
             return int.from_bytes(info[at : at + size], "little"), at + size
-        if how == _STRP:
+        if how == STRP:
             return _text(self.strings, _U32.unpack(info[at : at + 4])[0]), at + 4
-        if how == _PRESENT:
+        if how == PRESENT:
             return 1, at
-        if how == _IMPLICIT:
+        if how == IMPLICIT:
             return constant, at
-        if how == _REFERENCE:
+        if how == REFERENCE:
             if size:
                 return unit.at + int.from_bytes(info[at : at + size], "little"), at + size
             number, at = uleb(info, at)
             return unit.at + number, at
-        if how == _ABSOLUTE:
+        if how == ABSOLUTE:
             size = 8 if unit.version == 2 else 4
             return int.from_bytes(info[at : at + size], "little"), at + size
-        if how == _UDATA:
+        if how == UDATA:
             return uleb(info, at)
-        if how == _SDATA:
+        if how == SDATA:
             return _sleb(info, at)
-        if how == _STRING:
+        if how == STRING:
             end = info.index(0, at)
             return info[at:end], end + 1
-        if how == _LINE_STRP:
+        if how == LINE_STRP:
             return _text(self._line_strings, _U32.unpack(info[at : at + 4])[0]), at + 4
-        if how == _BLOCK:
+        if how == BLOCK:
             if size:
                 length = int.from_bytes(info[at : at + size], "little")
                 at += size
             else:
                 length, at = uleb(info, at)
             return info[at : at + length], at + length
-        if how == _STRX:
+        if how == STRX:
             if size:
                 index = int.from_bytes(info[at : at + size], "little")
                 at += size
@@ -443,7 +417,8 @@ class Entries:
     def functions(self, names: set[bytes]) -> dict[bytes, list[DwarfEntry]]:
         """Return the subprograms that have one of these names, or linkage names, by name.
 
-        Those that are named by an index (DW_FORM_strx) are not found.
+        Of those that are named by an index (DW_FORM_strx) some are missing where `is_cut` is true
+        then: it takes too long.
         """
         needles: dict[bytes, bytes] = {}
         for offset, name in offsets_of(self.strings, names):
@@ -456,7 +431,46 @@ class Entries:
             entry = self._around(at)
             if entry is not None:
                 functions.setdefault(needles[needle], []).append(entry)
+        for name, entry in self._indexed(names, needles):
+            functions.setdefault(name, []).append(entry)
         return functions
+
+    def _indexed(
+        self, names: set[bytes], needles: Iterable[bytes]
+    ) -> Iterator[tuple[bytes, DwarfEntry]]:
+        """Give the subprograms of these names that are named by an index."""
+        if not self._string_offsets:
+            return
+        from soscope.binfmt.dwarfindexed import tables_with
+
+        offsets = [_U32.unpack(needle)[0] for needle in needles if len(needle) == 4]
+        tables = tables_with(self._string_offsets, offsets)
+        left = _MOST_WALKED
+        for start in self._starts if tables else ():
+            try:
+                unit = self.unit_at(start + _FIRST)
+                left -= _UNIT
+                if unit.at != start or unit.version != 5 or unit.str_offsets not in tables:
+                    continue
+                at = unit.first
+                while at < unit.end and left > 0:
+                    left -= 1
+                    code, behind = uleb(self.info, at)
+                    known = unit.abbreviations.get(code)
+                    if known is not None and known[0] == TAG_SUBPROGRAM:
+                        entry = self._read(unit, at)[0]
+                        behind = entry.behind
+                        name = _indexed_name(entry, names)
+                        if name is not None:
+                            yield name, entry
+                    elif code:
+                        behind = self._skip(unit, at)[2]
+                    at = behind
+            except (EntryError, IndexError):
+                continue
+            if left <= 0:
+                self.is_cut = True
+                return
 
     def _around(self, at: int) -> DwarfEntry | None:
         """Return the subprogram whose name is written at an offset, None where there is none."""
@@ -513,6 +527,16 @@ class Entries:
         return has_children, beside, behind
 
 
+def _indexed_name(entry: DwarfEntry, names: set[bytes]) -> bytes | None:
+    """Return which of `names` an entry has by an index."""
+    for attribute in _NAMES:
+        value = entry.values.get(attribute)
+        is_indexed = FORMS.get(entry.forms.get(attribute, 0), (STRING, 0))[0] == STRX
+        if is_indexed and isinstance(value, bytes) and value in names:
+            return value
+    return None
+
+
 def _skips(of: _Abbreviation | None, version: int) -> tuple[bool, int, int]:
     """Return what `Entries._skip` needs of an abbreviation: the size is -1 where it varies."""
     if of is None:
@@ -520,13 +544,13 @@ def _skips(of: _Abbreviation | None, version: int) -> tuple[bool, int, int]:
     _, has_children, attributes = of
     size, place = 0, -1
     for name, form, _ in attributes:
-        how, width = _FORMS.get(form, (_BLOCK, 0))
+        how, width = FORMS.get(form, (BLOCK, 0))
         if name == _AT_SIBLING and form == 0x13:
             place = size
-        if how in (_PRESENT, _IMPLICIT):
+        if how in (PRESENT, IMPLICIT):
             continue
-        fixed = how in (_FIXED, _STRP, _LINE_STRP) or (how in (_REFERENCE, _STRX) and width)
-        if how == _ABSOLUTE and version > 2:
+        fixed = how in (FIXED, STRP, LINE_STRP) or (how in (REFERENCE, STRX) and width)
+        if how == ABSOLUTE and version > 2:
             fixed = True
         if not fixed:
             return has_children, -1, -1

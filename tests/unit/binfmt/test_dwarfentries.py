@@ -42,11 +42,19 @@ def truth(path: Path) -> dict[str, tuple[int, int]]:
     return known
 
 
-@pytest.fixture(scope="module", params=["-gdwarf-5 -O1", "-gdwarf-4 -O0", "-gdwarf-5 -O2 -gz"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        "gcc -gdwarf-5 -O1",
+        "gcc -gdwarf-4 -O0",
+        "gcc -gdwarf-5 -O2 -gz",
+        "clang -gdwarf-5 -O1",
+    ],
+)
 def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    need("gcc")
+    need(request.param.split()[0])
     folder = tmp_path_factory.mktemp("dwarf")
-    command = f"gcc {request.param} -shared -fPIC {TARGETS / 'own' / 'lib_own_types.c'} -o own.so"
+    command = f"{request.param} -shared -fPIC {TARGETS / 'own' / 'lib_own_types.c'} -o own.so"
     subprocess.run(command.split(), cwd=folder, check=True, timeout=60)
     return folder / "own.so"
 

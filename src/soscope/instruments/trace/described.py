@@ -203,6 +203,8 @@ class DescribedFunctions:
         writer = CWriter(entries, self._prototypes.preamble)
         symbols = {name: name for name in names} | {_twin(name): name for name in names}
         functions = entries.functions({name.encode() for name in symbols})
+        if entries.is_cut:
+            self.notes.append(f"debug information was not read to its end: {file}")
         for name, described in functions.items():
             symbol = symbols[name.decode()]
             if time.thread_time() > until:
