@@ -32,6 +32,12 @@ int main()
 	twice(21, "why");
 	printf("twice(0.5, nil)\n");
 	twice(0.5, nullptr);
+	// what is no string is not read
+	unsigned long wild[4] = {16, 5};
+	printf("ignoring(0x10)\n");
+	ignoring(*reinterpret_cast<std::string *>(16));
+	printf("ignoring(%p)\n", (void *)wild);
+	ignoring(*reinterpret_cast<std::string *>(wild));
 	printf("varied(\"first\", ...)\n");
 	varied("first", 1, 2.0);
 	fflush(stdout);

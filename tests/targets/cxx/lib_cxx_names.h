@@ -35,6 +35,7 @@ int plain(char a, unsigned b, float c, long long d, bool e);
 std::string joined(int a, char const *b);
 long many(int a, int b, int c, int d, int e, int f, int g, std::string const &h);
 int varied(char const *first, ...);
+int ignoring(std::string const &one);
 long by_value(int a, shop::basket b, int c);
 template <class T> T twice(T of, char const *why);
 template <class T> std::string text_of(T of);

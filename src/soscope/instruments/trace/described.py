@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _SECONDS = 1.0  # of the processor, for all images of a program: its start waits for that
 LTRACE_FILES = ("~/.ltrace.conf", "/etc/ltrace.conf")
 _MOST_IMAGES = 1000
+_MOST_NAMES = 2000  # of C++, of one program: a third of a second
 _MOST_TRIED = 4  # entries of one function
 
 
@@ -144,8 +145,8 @@ class DescribedFunctions:
 
         scopes = Scopes(image.dynamic_strings() for _, image in images.all)
         declared = []
-        for name in left:
-            if time.thread_time() > until:
+        for number, name in enumerate(left):
+            if number == _MOST_NAMES or time.thread_time() > until:
                 self.notes.append("names of C++ were not read to their end, as it took too long")
                 break
             text = declare(name, scopes)
