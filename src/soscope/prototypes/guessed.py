@@ -24,7 +24,7 @@ class GuessedPrinter(Printer):
     def __init__(self, of: row.FunctionRow, names: NamedTypes, guessed: str) -> None:
         super().__init__(of, names)
         self._guessed = guessed
-        if guessed == row.GUESSED_RESULT:
+        if guessed == row.GUESSED_RESULT or not self._may_be_returned():
             self.known_at_entry = 0  # where they are shows when the call returns
 
     def arguments(self, captured: Captured, limit: int, after: Exit | None) -> list[Argument]:
@@ -80,8 +80,11 @@ class GuessedPrinter(Printer):
         if not self._arguments or not _LOWEST <= passed < _HIGHEST:
             return False
         first = self._arguments[0]
-        if first.place == row.PLACE_INT and first.size < _WORD_SIZE and passed >> 32:
-            return True
-        if self._guessed == row.GUESSED_ALL or after is None or after.result != passed:
-            return False
-        return first.type.startswith("const ") or not first.type.endswith("*")
+        if first.place == row.PLACE_INT and first.size < _WORD_SIZE:
+            return bool(passed >> 32)  # -5 looks like an address, and may be returned, too
+        return after is not None and after.result == passed and not self._may_be_returned()
+
+    def _may_be_returned(self) -> bool:
+        """Say whether the first argument is an address of what the function may change."""
+        first = self._arguments[0].type if self._arguments else ""
+        return first.endswith("*") and not first.startswith("const ")

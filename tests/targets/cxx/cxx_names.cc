@@ -42,5 +42,7 @@ int main()
 	varied("first", 1, 2.0);
 	fflush(stdout);
 	// a hidden pointer to the result stands before what was passed
-	return joined(4, "x").size() + b.label(3).size() + text_of(5).size() != 9;
+	return shop::titled("y").size() + joined(4, "x").size() + b.label(3).size() +
+		       text_of(5).size() !=
+	       10;
 }

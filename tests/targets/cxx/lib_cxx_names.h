@@ -25,6 +25,7 @@ class basket {
 	long sum_;
 };
 
+std::string titled(char const *what);
 int bar(int a, double b, std::string const &c);
 colour next(colour now, short by);
 void fill(std::string &out, char const &c, int const &n);
