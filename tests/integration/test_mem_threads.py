@@ -159,3 +159,55 @@ def test_each_thread_that_is_there_has_a_row(tmp_path: Path, options: list[str])
         row for row in json.loads(shown.stdout)["native"] if row["api"].endswith("_create")
     ]
     assert reported(report, "kinds.c") == counts
+
+
+FORKED = """
+static char room[1 << 24];
+static size_t used;
+static int is_armed;
+static pid_t child = -1;
+void *malloc(size_t size)
+{
+    return room + __atomic_fetch_add(&used, size + 31 & -16ul, __ATOMIC_RELAXED);
+}
+void free(void *block) {}
+void *realloc(void *old, size_t size) { return malloc(size); }
+/* the C library asks for memory in the middle of making a thread */
+void *calloc(size_t count, size_t size)
+{
+    if (is_armed) {
+        is_armed = 0;
+        child = fork();
+    }
+    return malloc(count * size);
+}
+static void *work(void *given) { ++*(int *)given; return given; }
+static int make(int *value)
+{
+    pthread_t thread;
+    void *result;
+    return pthread_create(&thread, NULL, work, value) || pthread_join(thread, &result) ||
+           result != value;
+}
+int main(void)
+{
+    int value = 0, status;
+    is_armed = 1;
+    if (make(&value) || make(&value) || value != 2 || is_armed)
+        _exit(2);
+    if (child && (waitpid(child, &status, 0) != child || status))
+        _exit(3);
+    _exit(0);
+}
+"""
+
+
+@pytest.mark.parametrize("options", [[], ["-f"]])
+def test_a_child_forked_in_the_middle_goes_on_making_its_thread(
+    tmp_path: Path, options: list[str]
+) -> None:
+    report, _ = recorded(tmp_path, [built("forked.c", FORKED)], *options)
+    is_followed = bool(options)
+    mapped = report["totals"]["mapped"]
+    assert mapped["allocations"] == mapped["frees"] == 2 + is_followed
+    assert any("1 threads" in note for note in report["notes"]) == is_followed

@@ -44,6 +44,7 @@ enum {
 
 struct sosc_made_thread {
 	uint32_t state;
+	uint32_t process; // see sosc_process
 	uint32_t session;
 	uint64_t start, arg; // the program's
 	uint64_t thread; // as the C library names it: its thread pointer
@@ -52,7 +53,9 @@ struct sosc_made_thread {
 	struct sosc_cell *cell; // of the call that made it
 };
 
-static struct sosc_made_thread *threads; // wiped in a forked child
+// A child has them, too: it may have been forked in the middle of making a thread. Those that ran
+// in its parent are not there.
+static struct sosc_made_thread *threads;
 static uint32_t used; // so many have been taken at once
 static uint32_t key; // + 1
 static uint32_t offset; // of a stack's address in the descriptor; 0: not known yet
@@ -74,8 +77,6 @@ void sosc_made_threads_start(struct sosc_blocks *own)
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (sosc_mmap_failed(threads))
 		threads = NULL;
-	else
-		(void)sosc_sys3(SYS_MADVISE, (long)threads, (long)size, MADV_WIPEONFORK);
 }
 
 static uint64_t look_up(uint32_t ns, const char *name)
@@ -134,13 +135,24 @@ static void give_back(struct sosc_made_thread *made)
 	__atomic_store_n(&made->state, 0, __ATOMIC_RELEASE);
 }
 
+static bool is_of_parent(const struct sosc_made_thread *made)
+{
+	return made->process != sosc_process();
+}
+
+// One of the parent's that has not begun may be the one that the child goes on to make.
+static bool is_free(const struct sosc_made_thread *made, uint32_t state)
+{
+	return !state || (state & BEGUN && is_of_parent(made));
+}
+
 static struct sosc_made_thread *take(uint32_t flags)
 {
 	for (uint32_t i = 0; i < MADE; i++) {
-		uint32_t is_free = 0, most;
+		uint32_t was = state_of(&threads[i]), most;
 
-		if (__atomic_load_n(&threads[i].state, __ATOMIC_RELAXED) ||
-		    !__atomic_compare_exchange_n(&threads[i].state, &is_free, flags, false,
+		if (!is_free(&threads[i], was) ||
+		    !__atomic_compare_exchange_n(&threads[i].state, &was, flags, false,
 						 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 			continue;
 		most = __atomic_load_n(&used, __ATOMIC_RELAXED);
@@ -161,7 +173,8 @@ static struct sosc_made_thread *find(uint64_t thread)
 
 	for (uint32_t i = 0; thread && i < most; i++)
 		if (__atomic_load_n(&threads[i].thread, __ATOMIC_RELAXED) == thread &&
-		    !(state_of(&threads[i]) & GONE) && (!found || threads[i].begun > found->begun))
+		    !is_of_parent(&threads[i]) && !(state_of(&threads[i]) & GONE) &&
+		    (!found || threads[i].begun > found->begun))
 			found = &threads[i];
 	return found;
 }
@@ -250,8 +263,9 @@ static void ended(void *value)
 	struct sosc_made_thread *made = value;
 	uint32_t before;
 
-	// a forked child has forgotten it, and may have made another one there
-	if (__atomic_load_n(&made->thread, __ATOMIC_RELAXED) != sosc_thread_pointer())
+	// a forked child does without, and may have made another one there
+	if (is_of_parent(made) ||
+	    __atomic_load_n(&made->thread, __ATOMIC_RELAXED) != sosc_thread_pointer())
 		return;
 	before = add(made, ENDED);
 	if (before & RELEASED && !(before & ENDED))
@@ -316,6 +330,8 @@ struct sosc_thread_way sosc_thread_begins(struct sosc_made_thread *made)
 	const struct sosc_thread_way way = {made->start, made->arg};
 	uint64_t thread = sosc_thread_pointer();
 
+	if (is_of_parent(made))
+		return way;
 	if (!find_own_block(thread, &made->addr, &made->size))
 		made->addr = 0;
 	made->begun = sosc_ticks();
@@ -407,13 +423,17 @@ static uint64_t create(struct sosc_mapping_call *said, uint64_t attributes, uint
 	made->addr = made->begun = made->over = 0;
 	made->cell = said->cell;
 	made->session = (uint32_t)sosc_inside.sessions;
+	__atomic_store_n(&made->thread, 0, __ATOMIC_RELAXED);
+	made->process = sosc_process();
 	way[0] = (uint64_t)sosc_h_thread_begins;
 	way[1] = (uint64_t)made;
 	result = sosc_mapping_go_on(said->cell, said->arg);
 	if ((int32_t)result)
 		give_back(made);
-	else
+	else if (!is_of_parent(made))
 		tell(&call, made, said->arg[0], api);
+	else if (!sosc_is_quiet()) // in a child, forked in the middle
+		__atomic_fetch_add(lost, 1, __ATOMIC_RELAXED);
 	return result;
 }
 
