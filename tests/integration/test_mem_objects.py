@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import subprocess
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ from tests.support.pythons import few_pythons, pythons
 from tests.support.run import run
 from tests.support.survivors import TARGETS, counts, marks, report, soscope
 
-ALIVE, ENDS, REUSED, TRACING = (
-    TARGETS / f"{name}.py" for name in ("alive", "ends", "reused", "tracing")
+ALIVE, ENDS, RECOMPILED, REUSED, TRACING = (
+    TARGETS / f"{name}.py" for name in ("alive", "ends", "recompiled", "reused", "tracing")
 )
 PYTHON = "/usr/bin/python3"
 
@@ -74,6 +75,22 @@ def test_addresses_that_have_another_type_or_file_than_before(python: str, tmp_p
     assert counts(document, str(REUSED)).items() >= marks(REUSED, python).items()
     (elsewhere,) = counts(document, "elsewhere").values()
     assert elsewhere == {"list": 4}
+
+
+@pytest.mark.parametrize("python", few_pythons())
+def test_code_that_lies_where_other_code_was(python: str, tmp_path: Path) -> None:
+    recording = tmp_path / "rec"
+    done = record(recording, "--", python, RECOMPILED)
+    addresses, *lines = done.stdout.splitlines()
+    assert int(addresses) > 10
+    expected: Counter[tuple[str, int, str]] = Counter()
+    for count, file, line, kind in map(str.split, lines):
+        expected[file, int(line), kind] += int(count)
+    found: Counter[tuple[str, int, str]] = Counter()
+    for row in report(recording)["survivors"]:
+        if str(row["file"]).startswith("file") and row["type"] in {key[2] for key in expected}:
+            found[row["file"], row["line"], row["type"]] += row["count"]
+    assert found == expected
 
 
 @pytest.mark.parametrize("way", WAYS)

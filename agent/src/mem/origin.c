@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A code object may be gone when its objects are looked at, and another one may have its address.
 // So an origin is told by all that a code object points to, and what is needed of it is copied
-// when it is seen first.
+// when it is seen first. What it points to may be gone, too, and something else be there: so an
+// origin that was not seen since code was made last is compared with its copy.
 
 #include "origin.h"
 #include "objects.h"
@@ -20,6 +21,7 @@ enum {
 struct sosc_origin *sosc_origins;
 
 static uint32_t *buckets; // numbers of origins, 0 = free
+static uint32_t *epochs; // of each origin: when it was last compared
 static uint8_t *piece, *piece_end;
 static uint32_t busy;
 
@@ -38,9 +40,11 @@ bool sosc_origins_init(void)
 		sosc_origins = map(sizeof(*sosc_origins) * ORIGINS_MAX);
 	if (!buckets)
 		buckets = map(sizeof(*buckets) * BUCKETS);
+	if (!epochs)
+		epochs = map(sizeof(*epochs) * ORIGINS_MAX);
 	if (!sosc_objects_tally.origin_count)
 		sosc_objects_tally.origin_count = ORIGINS_FIRST;
-	return sosc_origins && buckets;
+	return sosc_origins && buckets && epochs;
 }
 
 // One address may be that of many code objects, one after the other.
@@ -60,18 +64,19 @@ static uint32_t bucket_of(const struct sosc_origin *wanted)
 static bool is_code(const struct sosc_origin *a, const struct sosc_origin *b)
 {
 	return a->code == b->code && a->lines == b->lines && a->file == b->file &&
-	       a->name == b->name && a->first_line == b->first_line && a->size == b->size;
+	       a->name == b->name && a->first_line == b->first_line && a->size == b->size &&
+	       a->instr == b->instr;
 }
 
-/** The number of an origin that has been seen before, 0: it has not. */
-uint32_t sosc_origin_find(const struct sosc_origin *wanted)
+/** The number of an origin that was seen before in this @epoch, 0: it was not. */
+uint32_t sosc_origin_find(const struct sosc_origin *wanted, uint32_t epoch)
 {
 	for (uint32_t at = bucket_of(wanted);; at = (at + 1) & (BUCKETS - 1)) {
 		uint32_t number = __atomic_load_n(&buckets[at], __ATOMIC_ACQUIRE);
 
 		if (!number)
 			return 0;
-		if (sosc_origins[number].instr == wanted->instr &&
+		if (__atomic_load_n(&epochs[number], __ATOMIC_RELAXED) == epoch &&
 		    is_code(&sosc_origins[number], wanted))
 			return number;
 	}
@@ -101,22 +106,72 @@ static uint32_t capped(uint32_t size, uint32_t most)
 	return size < most ? size : most;
 }
 
+static struct sosc_code header_of(uint32_t first_line, const struct sosc_code_texts *texts)
+{
+	return (struct sosc_code){first_line,	     capped(texts->file.size, TEXT_MAX),
+				  texts->file.width, capped(texts->name.size, TEXT_MAX),
+				  texts->name.width, capped(texts->lines.size, LINES_MAX)};
+}
+
 static uint64_t make_copy(uint32_t first_line, const struct sosc_code_texts *texts)
 {
-	uint32_t file = capped(texts->file.size, TEXT_MAX);
-	uint32_t name = capped(texts->name.size, TEXT_MAX);
-	uint32_t lines = capped(texts->lines.size, LINES_MAX);
-	struct sosc_code *code = (void *)take(sizeof(*code) + file + name + lines);
+	const struct sosc_code header = header_of(first_line, texts);
+	struct sosc_code *code = (void *)take(sizeof(*code) + header.file_size + header.name_size +
+					      header.lines_size);
 	uint8_t *to = (uint8_t *)(code + 1);
 
 	if (!code)
 		return 0;
-	*code = (struct sosc_code){first_line,	      file, texts->file.width, name,
-				   texts->name.width, lines};
-	memcpy(to, texts->file.data, file);
-	memcpy(to + file, texts->name.data, name);
-	memcpy(to + file + name, texts->lines.data, lines);
+	*code = header;
+	memcpy(to, texts->file.data, header.file_size);
+	memcpy(to + header.file_size, texts->name.data, header.name_size);
+	memcpy(to + header.file_size + header.name_size, texts->lines.data, header.lines_size);
 	return (uint64_t)code;
+}
+
+static bool is_same(const void *a, const void *b, uint32_t size)
+{
+	const uint8_t *left = a, *right = b;
+	uint32_t i = 0;
+
+	for (; i + 8 <= size; i += 8) {
+		uint64_t these, those;
+
+		memcpy(&these, left + i, 8);
+		memcpy(&those, right + i, 8);
+		if (these != those)
+			return false;
+	}
+	for (; i < size; i++)
+		if (left[i] != right[i])
+			return false;
+	return true;
+}
+
+static bool is_copy(const struct sosc_code *code, uint32_t first_line,
+		    const struct sosc_code_texts *texts)
+{
+	const struct sosc_code header = header_of(first_line, texts);
+	const uint8_t *at = (const uint8_t *)(code + 1);
+
+	return is_same(code, &header, sizeof(header)) &&
+	       is_same(at, texts->file.data, header.file_size) &&
+	       is_same(at + header.file_size, texts->name.data, header.name_size) &&
+	       is_same(at + header.file_size + header.name_size, texts->lines.data,
+		       header.lines_size);
+}
+
+// The number of an origin whose copy says the same, 0: there is none.
+static uint32_t compare(const struct sosc_origin *wanted, const struct sosc_code_texts *texts)
+{
+	for (uint32_t at = bucket_of(wanted); buckets[at]; at = (at + 1) & (BUCKETS - 1)) {
+		const struct sosc_origin *origin = &sosc_origins[buckets[at]];
+
+		if (is_code(origin, wanted) &&
+		    is_copy((const void *)origin->copy, wanted->first_line, texts))
+			return buckets[at];
+	}
+	return 0;
 }
 
 static uint32_t add(const struct sosc_origin *wanted, uint64_t copy)
@@ -142,7 +197,7 @@ static uint32_t code_of(const struct sosc_origin *wanted, const struct sosc_code
 
 	code.instr = WHOLE_CODE;
 	code.size = 0;
-	number = sosc_origin_find(&code);
+	number = compare(&code, texts);
 	return number ? number : add(&code, make_copy(code.first_line, texts));
 }
 
@@ -171,20 +226,22 @@ uint32_t sosc_origin_code(const struct sosc_origin *wanted, const struct sosc_co
 }
 
 /**
- * Number an origin that was not found. Interpreters that have a lock each may come here at once:
- * whoever is second does without.
+ * Number an origin that was not found in this @epoch. Interpreters that have a lock each may come
+ * here at once: whoever is second does without.
  */
-uint32_t sosc_origin_make(const struct sosc_origin *wanted, const struct sosc_code_texts *texts)
+uint32_t sosc_origin_make(const struct sosc_origin *wanted, const struct sosc_code_texts *texts,
+			  uint32_t epoch)
 {
 	uint32_t number, code;
 
 	if (!lock())
 		return ORIGIN_UNKNOWN;
-	number = sosc_origin_find(wanted);
+	number = compare(wanted, texts);
 	if (!number && sosc_objects_tally.origin_count <= ORIGINS_MAX - 2) { // a copy's and its own
 		code = code_of(wanted, texts);
 		number = add(wanted, code ? sosc_origins[code].copy : 0);
 	}
+	__atomic_store_n(&epochs[number], epoch, __ATOMIC_RELAXED);
 	__atomic_store_n(&busy, 0, __ATOMIC_RELEASE);
 	return number;
 }
@@ -194,7 +251,7 @@ uint32_t sosc_origin_nowhere(uint32_t size)
 {
 	struct sosc_code_texts none = {{NULL, 0, 0}, {NULL, 0, 0}, {NULL, 0, 0}};
 	struct sosc_origin wanted = {.size = size};
-	uint32_t number = size ? sosc_origin_find(&wanted) : ORIGIN_NOWHERE;
+	uint32_t number = size ? sosc_origin_find(&wanted, ORIGIN_ALWAYS) : ORIGIN_NOWHERE;
 
-	return number ? number : sosc_origin_make(&wanted, &none);
+	return number ? number : sosc_origin_make(&wanted, &none, ORIGIN_ALWAYS);
 }

@@ -14,6 +14,7 @@ enum {
 	ORIGIN_UNKNOWN = 0, // there was no room
 	ORIGIN_NOWHERE = 1, // no frame ran
 	ORIGINS_FIRST = 2,
+	ORIGIN_ALWAYS = 0, // an epoch that never ends: nothing else gets the addresses
 	ORIGIN_OURS = UINT32_MAX, // a file of soscope's: nothing that is counted
 };
 
@@ -30,10 +31,11 @@ struct sosc_code_texts {
 extern struct sosc_origin *sosc_origins;
 
 bool sosc_origins_init(void);
-uint32_t sosc_origin_find(const struct sosc_origin *wanted);
+uint32_t sosc_origin_find(const struct sosc_origin *wanted, uint32_t epoch);
 uint32_t sosc_origin_nowhere(uint32_t size);
 uint32_t sosc_origin_code(const struct sosc_origin *wanted, const struct sosc_code_texts *texts);
-uint32_t sosc_origin_make(const struct sosc_origin *wanted, const struct sosc_code_texts *texts);
+uint32_t sosc_origin_make(const struct sosc_origin *wanted, const struct sosc_code_texts *texts,
+			  uint32_t epoch);
 
 #pragma GCC visibility pop
 

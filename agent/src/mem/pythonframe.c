@@ -111,22 +111,24 @@ struct sosc_code_texts sosc_python_texts(const struct sosc_python *at,
 	};
 }
 
-static uint32_t make(const struct sosc_python *at, const struct sosc_origin *origin)
+static uint32_t make(const struct sosc_python *at, const struct sosc_origin *origin, uint32_t epoch)
 {
 	struct sosc_code_texts texts = sosc_python_texts(at, origin);
 
-	return sosc_origin_make(origin, &texts);
+	return sosc_origin_make(origin, &texts, epoch);
 }
 
-static uint32_t look_up(const struct sosc_python *at, uint64_t code, uint64_t instr, uint32_t size)
+// @place: knows the epoch; NULL: nobody is told of code that is made.
+static uint32_t look_up(const struct sosc_python *at, uint64_t code, uint64_t instr, uint32_t size,
+			const struct sosc_recent *place)
 {
 	struct sosc_origin origin = sosc_python_code(at, code);
-	uint32_t number;
+	uint32_t epoch = place ? (uint32_t)place->what : 0, number;
 
 	origin.instr = instr_of(at, instr, code);
 	origin.size = size;
-	number = sosc_origin_find(&origin);
-	return number ? number : make(at, &origin);
+	number = place ? sosc_origin_find(&origin, epoch) : 0;
+	return number ? number : make(at, &origin, epoch);
 }
 
 /** Whether the thread that holds the GIL runs any code of Python. */
@@ -166,5 +168,5 @@ uint32_t sosc_python_origin(uint32_t size, struct sosc_recent *place)
 		place->file_at = code + at->code_file;
 		place->file = word_at(place->file_at);
 	}
-	return look_up(at, code, instr, size);
+	return look_up(at, code, instr, size, place);
 }

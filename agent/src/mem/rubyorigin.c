@@ -84,9 +84,9 @@ static uint32_t number_of(const char *text, int32_t line, const struct sosc_code
 		return ORIGIN_UNKNOWN;
 	is_new = !file->copy;
 	origin.code = (uint64_t)file;
-	number = sosc_origin_find(&origin);
+	number = sosc_origin_find(&origin, ORIGIN_ALWAYS);
 	if (!number)
-		number = sosc_origin_make(&origin, &texts);
+		number = sosc_origin_make(&origin, &texts, ORIGIN_ALWAYS);
 	if (number == ORIGIN_UNKNOWN)
 		return number;
 	*copy = (const void *)sosc_origins[number].copy;
