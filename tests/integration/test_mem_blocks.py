@@ -552,6 +552,15 @@ int main(void)
 """
 
 
+def test_a_static_program_is_named_by_each_report(tmp_path: Path) -> None:
+    program = built("every.c", EVERY, "-static")
+    report, _ = recorded(tmp_path, [program])
+    (note,) = report["notes"]
+    assert note.startswith(f"{program}: nothing was recorded: it is statically linked")
+    done = run([*SOSCOPE, "mem", "run", "--blocks", "--", program])
+    assert done.stderr.count(note) == 1
+
+
 def test_a_program_that_defines_malloc_is_named(tmp_path: Path) -> None:
     report, _ = recorded(tmp_path, [built("ownmalloc.c", OWN_ALLOCATOR)])
     assert any("has an allocator of its own" in note for note in report["notes"])

@@ -131,6 +131,17 @@ def test_a_static_program() -> None:
         assert sum(each["in_use"] for each in arenas) == told.mallinfo[1]
         assert document["allocator"] == "glibc"
         assert document["verdict"] == "retention"
+        refused = memory.soscope("trim", "-p", str(told.pid))
+        assert refused.returncode == 1
+        assert "statically linked" in refused.stderr
+        assert document["next"] == ["a call of malloc_trim(0) in the program after each peak"]
+
+
+def test_what_leaks_in_a_static_program_is_for_another_link() -> None:
+    with running(memory.target("gcc", "-static"), "leak_malloc") as told:
+        document = asked("where", told.pid, "--for", "2s")
+        assert document["verdict"] == "leak", document
+        assert [step.partition(" ")[0] for step in document["next"]] == ["linked"]
 
 
 def test_a_heap_that_never_rests_is_read_whole() -> None:

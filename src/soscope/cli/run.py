@@ -15,9 +15,9 @@ def run(invocation: Invocation) -> int:
 
     # --help and usage errors need none of these
     from soscope.cli.exits import leave
-    from soscope.control.attach import in_full
     from soscope.instruments.patch.instrument import run as run_patched
     from soscope.instruments.patch.signature import check_replacements
+    from soscope.proc.reasons import in_full
 
     check_replacements(options.wanted, command=options.command[0], is_asked=options.check)
     outcome, instrument = run_patched(

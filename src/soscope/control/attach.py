@@ -31,8 +31,8 @@ from soscope.entry.isa import arch
 from soscope.entry.stop.borrowed import Borrowed
 from soscope.entry.stop.tracee import Faulted, Gone, Tracee
 from soscope.errors import AttachError, NoSuchProcess
-from soscope.proc import reasons, status
-from soscope.proc.reasons import Refused
+from soscope.proc import status
+from soscope.proc.reasons import Refused, in_full
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
 
@@ -46,17 +46,6 @@ _AREA = 64 << 10  # bytes of memory for calls in the process
 _PROT_READ_WRITE, _MAP_PRIVATE_ANONYMOUS = 3, 0x22
 _LETTING_GO = 5.0  # seconds; what a start has changed takes less than one ms
 _TRIES = 3  # a process may execute another program while it is looked at
-
-# Reasons in full, by the words of process.reasons.
-_SAID = {
-    reasons.STATIC: "it is statically linked, so its calls go through no slots",
-    reasons.SETUID: "it gained privileges when it started",
-    reasons.FOREIGN: "it is made for another architecture",
-    reasons.SECCOMP: "its seccomp filter has to be asked first; soscope trace -p does so",
-    reasons.BY_LOADER: "it is a loader, and has started no program that can be seen",
-    reasons.UNKNOWN_LOADER: "its loader is of an unknown kind",
-    reasons.NOT_FOLLOWED: "what a command starts is followed with -f",
-}
 
 
 def attach(
@@ -103,11 +92,6 @@ def insisted(attempt: Callable[[], Result], failure: str) -> Result:
             refused = other
             break
     raise AttachError(f"{failure}: {in_full(refused.reason)}") from refused
-
-
-def in_full(reason: str) -> str:
-    """Return the reason of a refusal as a sentence."""
-    return _SAID.get(reason, reason)
 
 
 Between = Callable[[Visit, Resident, Blob], None]

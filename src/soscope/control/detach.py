@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 from soscope.control import patch, takeout
-from soscope.control.attach import in_full
 from soscope.control.closing import close_unused, waiting
 from soscope.entry.agent.resident import Resident
 from soscope.entry.agent.undo import Taken
 from soscope.entry.agent.visit import Visit
 from soscope.errors import AttachError
 from soscope.proc import reasons
-from soscope.proc.reasons import Refused
+from soscope.proc.reasons import Refused, in_full
 
 # No agent can be in these.
 _NEVER = (reasons.STATIC, reasons.FOREIGN, reasons.BY_LOADER)

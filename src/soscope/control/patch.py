@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from soscope.control import takeout
-from soscope.control.attach import Attachment, in_full, insisted
+from soscope.control.attach import Attachment, insisted
 from soscope.control.closing import close_unused, waiting
 from soscope.control.events import SessionEvents
 from soscope.control.shield import shielded
@@ -22,7 +22,7 @@ from soscope.entry.agent.undo import Taken
 from soscope.entry.agent.visit import Executed, Visit
 from soscope.entry.guest.call import CallFault, call
 from soscope.errors import AttachError, NoSuchProcess, SoscopeError, UsageError
-from soscope.proc.reasons import Refused
+from soscope.proc.reasons import Refused, in_full
 from soscope.select.automaton import pack_patterns
 from soscope.wire import layout, patches
 from soscope.wire.block import ControlBlock

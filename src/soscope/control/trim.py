@@ -7,7 +7,6 @@ memory of its own is changed.
 
 from __future__ import annotations
 
-from soscope.control.attach import in_full
 from soscope.control.filtered import check_filters
 from soscope.control.shield import shielded
 from soscope.control.signals import Signals
@@ -18,7 +17,7 @@ from soscope.errors import AttachError, NoSuchProcess, SoscopeError
 from soscope.live.heap.allocator import GLIBC, find_allocator
 from soscope.live.process import Process
 from soscope.proc import smaps
-from soscope.proc.reasons import Refused
+from soscope.proc.reasons import Refused, in_full
 
 _LIMIT = 600.0  # seconds: a call that is broken off would leave the locks of arenas held
 
@@ -83,6 +82,8 @@ def _places(pid: int) -> tuple[int, int]:
     """Return the addresses of malloc_trim and of a breakpoint instruction in its image's code."""
     with Process(pid, is_gentle=True) as process:
         allocator = find_allocator(process.picture)
+        if process.picture.is_static:
+            raise AttachError(f"cannot trim process {pid}: it is statically linked")
         if allocator.name != GLIBC or allocator.image is None:
             name = allocator.name or "not known"
             raise AttachError(

@@ -17,6 +17,16 @@ LET_GO = "let go of"
 ENDED = "ended while it was loaded"
 NO_PTRACE = "no ptrace"  # ": " and the system's reason follow
 
+_SAID = {
+    STATIC: "it is statically linked, so its calls go through no slots",
+    SETUID: "it gained privileges when it started",
+    FOREIGN: "it is made for another architecture",
+    SECCOMP: "its seccomp filter has to be asked first; soscope trace -p does so",
+    BY_LOADER: "it is a loader, and has started no program that can be seen",
+    UNKNOWN_LOADER: "its loader is of an unknown kind",
+    NOT_FOLLOWED: "what a command starts is followed with -f",
+}
+
 
 class Refused(Exception):  # noqa: N818  it is an answer, not a mistake
     """The agent cannot go into this program; it runs on as if nothing had happened.
@@ -27,3 +37,8 @@ class Refused(Exception):  # noqa: N818  it is an answer, not a mistake
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+def in_full(reason: str) -> str:
+    """Return the reason of a refusal as a sentence."""
+    return _SAID.get(reason, reason)

@@ -7,6 +7,7 @@ import os
 
 from soscope.cli.main import Invocation, note
 from soscope.options.mem.run import COUNT, MemRunOptions, parse
+from soscope.proc.reasons import in_full
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,13 +98,11 @@ def _show(path: str) -> None:
 
 def _say_notes(outcome: Outcome, options: MemRunOptions) -> None:
     """Say what could not be recorded."""
-    for path, reason in outcome.untraced:
-        from soscope.control.attach import in_full  # reads and writes processes
-
-        note(f"{path}: nothing was recorded: {in_full(reason)}")
     for line in outcome.remarks:
         note(line)
     if options.output is None:
         return  # the report has said so
+    for path, reason in outcome.untraced:
+        note(f"{path}: nothing was recorded: {in_full(reason)}")
     for count, why in outcome.dropped:
         note(f"{count:,} events lost: {why}")

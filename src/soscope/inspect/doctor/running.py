@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 
 from soscope.binfmt.elf.image import ElfImage
-from soscope.control.attach import in_full
 from soscope.entry.agent import resident
 from soscope.entry.agent.visit import Visit
 from soscope.entry.memory import RemoteMemory
@@ -19,7 +18,7 @@ from soscope.inspect.doctor.subject import NOT_PERMITTED, PARTIAL, Subject
 from soscope.linker.search import open_image
 from soscope.proc import auxv, maps, status
 from soscope.proc.maps import Mapping
-from soscope.proc.reasons import Refused
+from soscope.proc.reasons import Refused, in_full
 
 _KTHREAD = 0x200000  # PF_KTHREAD of the ninth field of /proc/PID/stat
 _STATES = {"T": "stopped", "t": "stopped by its tracer", "D": "waiting for a device"}

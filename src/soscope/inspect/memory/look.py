@@ -88,6 +88,7 @@ def _looked(
     space, images = process.space, process.picture
     look = Look(process.pid, sum(area.rss for area in areas))
     look.allocator = allocator.name
+    look.is_static = images.is_static
     heaps: list[GlibcHeap] = []
     if space.bits == 64:
         heaps = [

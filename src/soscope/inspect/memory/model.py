@@ -45,13 +45,15 @@ class Look:
     highest block in use under the top of the heap, its address as the program knows it and its
     usable bytes. `in_use` counts what is allocated, resident or not. `notes` say what else is to be
     known; `moved` that memory changed while it was read. `settings` has the names of what
-    malloc was told: "mmap_threshold", "top_pad", "trim_threshold".
+    malloc was told: "mmap_threshold", "top_pad", "trim_threshold". `is_static`: calls of malloc go
+    through no slots.
     """
 
     __slots__ = (
         "allocator",
         "arenas",
         "in_use",
+        "is_static",
         "moved",
         "notes",
         "parts",
@@ -75,6 +77,7 @@ class Look:
         self.trim: int | None = None
         self.pin: tuple[int, int] | None = None
         self.in_use = 0
+        self.is_static = False
         self.moved = False
         self.notes: list[str] = []
         self.settings: dict[str, int] = {}

@@ -36,7 +36,7 @@ def against_retention(look: Look) -> list[str]:
     steps = []
     free = max(1, free - pools)
     is_given = look.trim is not None and look.trim * 2 >= free
-    if is_given:
+    if is_given and not look.is_static:
         steps.append(f"soscope mem trim -p {look.pid} gives back {size(look.trim or 0)} now")
     main = _named(look, "main arena") + _named(look, "top of main arena")
     if len(look.arenas) > 2 and 2 * main < free:

@@ -64,6 +64,8 @@ def _grown(looks: list[Look]) -> Verdict | None:
             return Verdict(UNKNOWN, why, for_unread(last, is_once=False))
         why = f"Memory that no allocator here has mapped has {grown}."
         steps = [f"soscope trace -p {last.pid} -e 'mmap*,munmap' says who maps it"]
+        if last.is_static:
+            steps = [f"strace -k -p {last.pid} -e trace=mmap,munmap says who maps it"]
         return Verdict(LEAK, why, steps)
     if free > noise:
         why = (
@@ -90,6 +92,8 @@ def _steps_leak(looks: list[Look]) -> list[str]:
     blocks = looks[-1].resident(model.BLOCKS) - looks[0].resident(model.BLOCKS)
     if last - first > blocks:
         return ["soscope mem snapshot says which lines make the objects that stay"]
+    if looks[-1].is_static:
+        return ["linked with a shared C library, soscope mem leaks says what is not freed"]
     return ["soscope mem leaks says which calls of malloc are not freed"]
 
 

@@ -20,13 +20,14 @@ from soscope.instruments.mem.model import (
 )
 from soscope.instruments.mem.native import ALIVE, add_native
 from soscope.instruments.mem.sampled import half_width
+from soscope.proc.reasons import in_full
 from soscope.recording.losses import EXITS
 from soscope.recording.reader import RecordingFile
 
 SAMPLED = "sampled"  # the mode of objects that were chosen by chance
 _FIELDS = 6  # of a survivor's row
 _MORE = 2  # of one that is an estimate: what the squares of its errors are expected to be
-_PAIR = 2  # a process and its parts
+_PAIR = 2  # a process and its parts, a program and why it has none
 
 
 def report_of(
@@ -73,6 +74,7 @@ def report_of(
         add_native(recording, report, native, older_ns, names or FrameNames())
     _add_rss(recording, report)
     _add_losses(recording, report)
+    _add_untraced(recording, report)
     return report
 
 
@@ -171,3 +173,12 @@ def _add_losses(recording: RecordingFile, report: MemReport) -> None:
     lost = sum(losses.total(kind) for kind in range(EXITS + 1))
     report.dropped += lost + losses.file_entries
     report.notes += [f"{count:,} lost: {why}" for count, why in losses.messages()]
+
+
+def _add_untraced(recording: RecordingFile, report: MemReport) -> None:
+    """Say of which programs nothing was recorded."""
+    untraced = (recording.end or {}).get("untraced")
+    for program in untraced if isinstance(untraced, list) else []:
+        if isinstance(program, list) and len(program) == _PAIR:
+            path, reason = map(str, program)
+            report.notes.append(f"{path}: nothing was recorded: {in_full(reason)}")
