@@ -557,8 +557,30 @@ def test_a_static_program_is_named_by_each_report(tmp_path: Path) -> None:
     report, _ = recorded(tmp_path, [program])
     (note,) = report["notes"]
     assert note.startswith(f"{program}: nothing was recorded: it is statically linked")
-    done = run([*SOSCOPE, "mem", "run", "--blocks", "--", program])
-    assert done.stderr.count(note) == 1
+
+
+STATIC = """
+int main(void)
+{
+    char byte;
+    return read(0, &byte, 1) != 0;
+}
+"""
+
+
+def test_what_is_not_recorded_is_said_at_once(tmp_path: Path) -> None:
+    program = built("waits.c", STATIC, "-static")
+    command = ["mem", "run", "--blocks", "-o", str(tmp_path / "rec"), "--", program]
+    with subprocess.Popen(
+        [*SOSCOPE, *command], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as soscope:
+        assert soscope.stdin is not None
+        assert soscope.stderr is not None
+        # the program has not ended: it reads what is written behind this
+        assert soscope.stderr.readline().startswith(f"soscope: {program}: nothing is recorded")
+        soscope.stdin.close()
+        assert soscope.stderr.read() == ""
+    assert soscope.returncode == 0
 
 
 def test_a_program_that_defines_malloc_is_named(tmp_path: Path) -> None:

@@ -10,12 +10,14 @@ from collections.abc import Callable, Sequence
 from soscope.binfmt.elf.image import ElfImage
 from soscope.control.instrument import Instrument
 from soscope.control.outcome import Outcome
+from soscope.control.program import Program
 from soscope.control.session import Session
 from soscope.control.settings import SessionSettings
 from soscope.entry.byloader import is_loader, program_of
 from soscope.errors import FormatError
 from soscope.instruments.mem.rss import Divide, RssInstrument
 from soscope.proc.named import command_words
+from soscope.proc.reasons import in_full
 
 _INTERPRETER = re.compile(rb"(?:python|pypy|ruby|irb|pytest|gunicorn)[0-9.]*$")
 _FIRST_LINE = 256  # bytes of a script that are looked at
@@ -157,13 +159,37 @@ def _objects(settings: MemSettings, rss: RssInstrument | None) -> Instrument:
     )
 
 
+class _MemSession(Session):
+    """Says of which programs nothing can be recorded while they run, which may be long."""
+
+    def __init__(
+        self,
+        settings: SessionSettings,
+        instruments: list[Instrument],
+        tell: Callable[[str], None] | None,
+    ) -> None:
+        super().__init__(settings, instruments, tell)
+        self.tell = tell
+        self.told: set[tuple[str, str]] = set()
+
+    def on_process(
+        self, event: str, pid: int, parent: int | None, program: Program, time_ns: int
+    ) -> None:
+        if self.tell is not None and event != "fork" and program.reason is not None:
+            what = program.path, program.reason
+            if what not in self.told:
+                self.told.add(what)
+                self.tell(f"{program.path}: nothing is recorded: {in_full(program.reason)}")
+        super().on_process(event, pid, parent, program, time_ns)
+
+
 def run_mem(settings: MemSettings, tell: Callable[[str], None] | None = None) -> Outcome:
     """Run the command to its end, or stay in the process, and record it.
 
-    Raises UsageError, LaunchError, AttachError, AgentError and RecordingError before anything is
-    recorded.
+    What `tell` was told of programs at once is not among the outcome's `untraced`. Raises
+    UsageError, LaunchError, AttachError, AgentError and RecordingError before anything is recorded.
     """
-    session = Session(
+    session = _MemSession(
         SessionSettings(
             settings.command,
             pids=None if settings.pid is None else [settings.pid],
@@ -176,4 +202,6 @@ def run_mem(settings: MemSettings, tell: Callable[[str], None] | None = None) ->
         instruments_of(settings),
         tell,
     )
-    return session.run()
+    outcome = session.run()
+    outcome.untraced = [what for what in outcome.untraced if what not in session.told]
+    return outcome
