@@ -5,6 +5,6 @@
 #ifndef SOSCOPE_TABLES_H
 #define SOSCOPE_TABLES_H
 
-#define SOSC_TABLES 0x1dbd7440794e95eull
+#define SOSC_TABLES 0x5f37b1378b3bfd9ull
 
 #endif

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is known of the agent and of CPython; made by soscope.instruments.mem.inside."""
 
-FINGERPRINT = 133937301122509150
+FINGERPRINT = 428821713089970137
 BEGIN = 1
 LOOK = 2
 LOOK_AND_BEGIN = 3
@@ -17,7 +17,7 @@ REFUSED = 2
 LAYOUT_SIZE = 120
 WIRE_VERSION = 1
 INSIDE_MAGIC = 3560500604125278067
-INSIDE_AT = 17039360
+INSIDE_AT = 17301504
 
 # Structs: how they are packed, and the names of their fields.
 INSIDE_FORMAT = "<QIIQQQQQQQQQQQQQQQQ0x"
