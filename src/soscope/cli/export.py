@@ -25,6 +25,7 @@ def run(invocation: Invocation) -> int:
     from soscope.cli.wholefile import WholeFile
     from soscope.instruments.trace.replay import Replay
     from soscope.instruments.trace.settings import MODE_TRACE
+    from soscope.instruments.trace.stackremarks import stack_remarks
 
     replay = Replay(options.path)
     try:
@@ -36,6 +37,7 @@ def run(invocation: Invocation) -> int:
         with WholeFile(options.output, not_over=options.path) as file:
             notes = _write(replay, options.format, file, options.settings)
         recording = replay.recording
+        notes += stack_remarks((recording.end or {}).get("totals"))
         if recording.damage is not None:
             notes.append(f"{recording.path}: {recording.damage}")
         elif not recording.complete:
@@ -72,7 +74,8 @@ def _json_lines(replay: Replay, file: WholeFile, settings: ExportSettings) -> li
     from soscope.report.trace.json import JsonLinesListener
 
     output = Output(file.fd, file.path)
-    replay.run(JsonLinesListener(output, Display(string_limit=settings.string_limit)))
+    display = Display(string_limit=settings.string_limit, stacks=replay.stack_depth)
+    replay.run(JsonLinesListener(output, display))
     if output.error is not None:
         raise output.error
     return []

@@ -11,6 +11,7 @@ from _collections_abc import Callable
 from json.encoder import encode_basestring_ascii as quoted
 
 from soscope.export.settings import ExportSettings
+from soscope.export.stacks import ExportStacks, frame_text, key_of, stacks_of
 from soscope.export.timeline import Thread, Timeline, names, texts
 
 TYPE_CHECKING = False
@@ -23,14 +24,17 @@ VIEWER = "open it in https://ui.perfetto.dev or chrome://tracing"
 
 def export(replay: Replay, write: Callable[[bytes], object], settings: ExportSettings) -> list[str]:
     """Write all calls; return notes."""
-    listener = _Chrome(write, settings.string_limit)
+    listener = _Chrome(write, settings.string_limit, stacks_of(replay))
     replay.run(listener)
     return listener.notes()
 
 
 class _Chrome(Timeline):
-    def __init__(self, write: Callable[[bytes], object], limit: int) -> None:
+    def __init__(
+        self, write: Callable[[bytes], object], limit: int, stacks: ExportStacks | None
+    ) -> None:
         super().__init__()
+        self._stacks = stacks
         self._write = write
         self._limit = limit
         self._lines: list[str] = []
@@ -45,7 +49,9 @@ class _Chrome(Timeline):
     def instant(self, thread: Thread, entry: Entry, time_ns: int) -> None:
         arguments, _, _ = texts(self.prototypes, entry, None, self._limit)
         head = self._head(thread, entry, time_ns)
-        self._add(f'"ph":"i","s":"t",{head},"args":{{"args":{quoted(arguments)}}}')
+        self._add(
+            f'"ph":"i","s":"t",{head},"args":{{"args":{quoted(arguments)}{self._stack(entry)}}}'
+        )
 
     def opened(self, thread: Thread, entry: Entry, time_ns: int) -> None:
         self._add(f'"ph":"B",{self._head(thread, entry, time_ns)}')
@@ -66,8 +72,15 @@ class _Chrome(Timeline):
         pid, tid = thread
         self._add(
             f'"ph":"E","ts":{self._time(time_ns)},"pid":{pid},"tid":{tid},'
-            f'"args":{{{",".join(more)}}}'
+            f'"args":{{{",".join(more)}{self._stack(entry)}}}'
         )
+
+    def _stack(self, entry: Entry) -> str:
+        """Return the member `stack`, the outermost frame first, with a comma before it; or ""."""
+        if self._stacks is None:
+            return ""
+        frames = [quoted(frame_text(frame)) for frame in self._stacks.frames(key_of(entry))]
+        return f',"stack":[{",".join(frames)}]'
 
     def finished(self) -> None:
         if self._is_first and not self._lines:

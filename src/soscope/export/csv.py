@@ -6,6 +6,7 @@ from __future__ import annotations
 from _collections_abc import Callable
 
 from soscope.export.settings import ExportSettings
+from soscope.export.stacks import ExportStacks, key_of, stacks_of
 from soscope.export.timeline import names, texts
 from soscope.instruments.trace.backlog import Backlog
 from soscope.instruments.trace.listener import Listener
@@ -27,17 +28,21 @@ COLUMNS = (
 
 def export(replay: Replay, write: Callable[[bytes], object], settings: ExportSettings) -> list[str]:
     """Write all calls; return notes."""
-    replay.run(_CsvRows(write, settings.string_limit))
+    replay.run(_CsvRows(write, settings.string_limit, stacks_of(replay)))
     return []
 
 
 class _CsvRows(Listener):
-    def __init__(self, write: Callable[[bytes], object], limit: int) -> None:
+    def __init__(
+        self, write: Callable[[bytes], object], limit: int, stacks: ExportStacks | None
+    ) -> None:
+        self._stacks = stacks
         self._limit = limit
         self._prototypes: Prototypes
         self._write = write
         self._backlog = Backlog(self._encoded)
-        self._backlog.add(",".join(COLUMNS) + "\r\n")
+        columns = COLUMNS if stacks is None else (*COLUMNS, "stack")
+        self._backlog.add(",".join(columns) + "\r\n")
 
     def _encoded(self, text: str) -> None:
         self._write(text.encode("utf-8", "surrogateescape"))
@@ -68,7 +73,7 @@ class _CsvRows(Listener):
         caller, callee = names(entry)
         arguments, result, errno = texts(self._prototypes, entry, leave, self._limit)
         known = leave is not None and leave.duration_ns is not None
-        cells = (
+        cells = [
             f"{entry.time_ns},{entry.pid},{entry.tid}",
             _cell(caller),
             _cell(callee),
@@ -78,7 +83,9 @@ class _CsvRows(Listener):
             errno,
             str(leave.duration_ns) if leave is not None and known else "",
             ended,
-        )
+        ]
+        if self._stacks is not None:
+            cells.append(_cell(self._stacks.text(key_of(entry))))
         return ",".join(cells) + "\r\n"
 
 

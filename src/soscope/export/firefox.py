@@ -12,10 +12,12 @@ from _collections_abc import Callable
 from typing import Any
 
 from soscope.export.settings import ExportSettings
+from soscope.export.stacks import ExportStacks, frame_label, stacks_of
 from soscope.export.timeline import Thread, Timeline, names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from soscope.instruments.mem.model import StackFrame
     from soscope.instruments.trace.replay import Replay
     from soscope.model.call import Entry, Exit, ProcessStart
 
@@ -27,7 +29,7 @@ _LIBRARY = 1  # resourceTypes.library
 def export(replay: Replay, write: Callable[[bytes], object], settings: ExportSettings) -> list[str]:
     """Write all calls, which are in memory meanwhile; return notes."""
     del settings
-    listener = _Firefox()
+    listener = _Firefox(stacks_of(replay))
     replay.run(listener)
     product = " ".join(replay.command) or replay.recording.path
     write(json.dumps(listener.document(product)).encode())
@@ -35,28 +37,41 @@ def export(replay: Replay, write: Callable[[bytes], object], settings: ExportSet
     return listener.notes()
 
 
+_Function = tuple[str, str, str | None]  # name, image, file
+
+
 class _Samples:
     """The tables of one thread."""
 
     def __init__(self) -> None:
         self.strings: dict[str, int] = {}
-        self.functions: dict[tuple[str, str], int] = {}
+        self.functions: dict[_Function, int] = {}
+        self.frames: dict[tuple[int, int | None], int] = {}  # function, line
         self.resources: dict[str, int] = {}
-        self.stacks: dict[tuple[int, int], int] = {}  # (prefix or -1, function) -> its number
+        self.stacks: dict[tuple[int, int], int] = {}  # (prefix or -1, frame) -> its number
         self.stack: list[int] = []
         self.time: list[float] = []
         self.weight: list[float] = []
         self.open: list[tuple[int, int, int]] = []  # stack, sample, ns of the calls inside
+        self.around: list[Entry] = []  # the calls that are open, where stacks are known
 
-    def push(self, symbol: str, image: str, time: float) -> None:
-        """Begin a call."""
-        function = self.functions.setdefault((symbol, image), len(self.functions))
-        prefix = self.open[-1][0] if self.open else -1
-        stack = self.stacks.setdefault((prefix, function), len(self.stacks))
+    def push(self, symbol: str, image: str, time: float, below: list[StackFrame]) -> None:
+        """Begin a call; `below` are the frames between it and the call around it."""
+        stack = self.open[-1][0] if self.open else -1
+        for frame in below:
+            function = frame_label(frame), frame.image or "", frame.file
+            stack = self._on(stack, function, frame.line)
+        stack = self._on(stack, (symbol, image, None), None)
         self.open.append((stack, len(self.stack), 0))
         self.stack.append(stack)
         self.time.append(time)
         self.weight.append(0.0)
+
+    def _on(self, prefix: int, function: _Function, line: int | None) -> int:
+        """Return the stack of a frame on another stack."""
+        number = self.functions.setdefault(function, len(self.functions))
+        frame = self.frames.setdefault((number, line), len(self.frames))
+        return self.stacks.setdefault((prefix, frame), len(self.stacks))
 
     def pop(self, duration_ns: int) -> None:
         """End the last call that has begun."""
@@ -72,10 +87,10 @@ class _Samples:
 
     def tables(self) -> dict[str, Any]:
         """Return the thread's members that tables are."""
-        functions, frames, stacks = len(self.functions), len(self.functions), len(self.stacks)
+        functions, frames, stacks = len(self.functions), len(self.frames), len(self.stacks)
         resources = [
             self.resources.setdefault(image, len(self.resources)) if image else -1
-            for _, image in self.functions
+            for _, image, _ in self.functions
         ]
         tables: dict[str, Any] = {
             "samples": {
@@ -88,7 +103,7 @@ class _Samples:
             "stackTable": {
                 "length": stacks,
                 "prefix": [None if prefix < 0 else prefix for prefix, _ in self.stacks],
-                "frame": [function for _, function in self.stacks],
+                "frame": [frame for _, frame in self.stacks],
                 "category": [0] * stacks,
                 "subcategory": [0] * stacks,
             },
@@ -98,20 +113,22 @@ class _Samples:
                 "inlineDepth": [0] * frames,
                 "category": [0] * frames,
                 "subcategory": [0] * frames,
-                "func": list(range(frames)),
+                "func": [function for function, _ in self.frames],
                 "nativeSymbol": [None] * frames,
                 "innerWindowID": [0] * frames,
                 "implementation": [None] * frames,
-                "line": [None] * frames,
+                "line": [line for _, line in self.frames],
                 "column": [None] * frames,
             },
             "funcTable": {
                 "length": functions,
-                "name": [self.string(symbol) for symbol, _ in self.functions],
+                "name": [self.string(symbol) for symbol, _, _ in self.functions],
                 "isJS": [False] * functions,
                 "relevantForJS": [False] * functions,
                 "resource": resources,
-                "fileName": [None] * functions,
+                "fileName": [
+                    None if file is None else self.string(file) for _, _, file in self.functions
+                ],
                 "lineNumber": [None] * functions,
                 "columnNumber": [None] * functions,
             },
@@ -144,8 +161,9 @@ class _Samples:
 
 
 class _Firefox(Timeline):
-    def __init__(self) -> None:
+    def __init__(self, stacks: ExportStacks | None) -> None:
         super().__init__()
+        self._stacks = stacks
         self._threads: dict[Thread, _Samples] = {}
         self._programs: dict[int, str] = {}
 
@@ -154,18 +172,26 @@ class _Firefox(Timeline):
 
     def instant(self, thread: Thread, entry: Entry, time_ns: int) -> None:
         self.opened(thread, entry, time_ns)
-        self._threads[thread].pop(0)
+        self.closed(thread, entry, None, entry.time_ns)
 
     def opened(self, thread: Thread, entry: Entry, time_ns: int) -> None:
         samples = self._threads.get(thread)
         if samples is None:
             samples = self._threads[thread] = _Samples()
         time = (time_ns - self.first_ns) / 1e6
-        samples.push(entry.slot.symbol, names(entry)[1], time)
+        below: list[StackFrame] = []
+        if self._stacks is not None:
+            around = samples.around[-1] if samples.around else None
+            below = self._stacks.inside(entry, around)
+            samples.around.append(entry)
+        samples.push(entry.slot.symbol, names(entry)[1], time, below)
 
     def closed(self, thread: Thread, entry: Entry, leave: Exit | None, time_ns: int) -> None:
         known = None if leave is None else leave.duration_ns
-        self._threads[thread].pop(time_ns - entry.time_ns if known is None else known)
+        samples = self._threads[thread]
+        samples.pop(time_ns - entry.time_ns if known is None else known)
+        if self._stacks is not None:
+            samples.around.pop()
 
     def document(self, product: str) -> dict[str, Any]:
         """Return the profile."""

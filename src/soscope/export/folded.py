@@ -2,7 +2,8 @@
 """Folded stacks, as flamegraph.pl, inferno and speedscope read them: `a;b;c WEIGHT`.
 
 A stack is a chain of calls that are open at once. Its root is the program, a frame is
-"callee`symbol". The weight is self time in nanoseconds, or the number of calls.
+"callee`symbol". The weight is self time in nanoseconds, or the number of calls. Where the
+recording has the calls' own stacks, their frames stand in front of each call.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from _collections_abc import Callable, Iterator
 
 from soscope.export.settings import CALLS, ExportSettings
+from soscope.export.stacks import ExportStacks, Key, frame_name, frame_text, stacks_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ def export(replay: Replay, write: Callable[[bytes], object], settings: ExportSet
     """Write a line for each stack; return notes."""
     from soscope.recording.columns import batches
 
-    stacks = _Stacks(replay.recording.programs)
+    stacks = _Stacks(replay.recording.programs, stacks_of(replay))
     for columns in batches(replay.recording):
         stacks.add(columns)
     by_calls = settings.weight == CALLS
@@ -36,16 +38,21 @@ def export(replay: Replay, write: Callable[[bytes], object], settings: ExportSet
     return []
 
 
-class _Stacks:
-    """Weights of stacks; a stack is the stack below it and a function."""
+_Frame = tuple[int, str]  # program, text
 
-    def __init__(self, programs: Programs) -> None:
+
+class _Stacks:
+    """Weights of stacks; a stack is the stack below it and a function, or a frame of `frames`."""
+
+    def __init__(self, programs: Programs, frames: ExportStacks | None) -> None:
         self._programs = programs
-        self._numbers: dict[tuple[int, int], int] = {}  # (below or -1, function) -> its number
+        self._frames = frames
+        # (below or -1, function or frame) -> its number
+        self._numbers: dict[tuple[int, int | _Frame], int] = {}
         self._calls: list[int] = []
         self._ns: list[int] = []
-        # by thread: stack, and whether its duration is known, of each open call
-        self._open: dict[tuple[int, int, int], list[tuple[int, bool]]] = {}
+        # by thread: stack, whether its duration is known, function and own stack of each open call
+        self._open: dict[tuple[int, int, int], list[tuple[int, bool, int, int]]] = {}
         self.untimed = 0
 
     def add(self, columns: Columns) -> None:
@@ -55,28 +62,58 @@ class _Stacks:
             columns.program.tolist(), columns.pid.tolist(), columns.tid.tolist(), strict=True
         )
         functions = (columns.program << 28 | columns.slot).tolist()
-        rest = zip(functions, columns.depth.tolist(), columns.duration_ns.tolist(), strict=True)
-        for thread, (function, depth, duration) in zip(threads, rest, strict=True):
+        rest = zip(
+            functions,
+            columns.depth.tolist(),
+            columns.duration_ns.tolist(),
+            columns.stack.tolist(),
+            strict=True,
+        )
+        for thread, (function, depth, duration, stack) in zip(threads, rest, strict=True):
             open_calls = self._open.get(thread)
             if open_calls is None:
                 open_calls = self._open[thread] = []
             del open_calls[depth:]
-            below, has_time = open_calls[-1] if open_calls else (-1, False)
+            outer, has_time, *around = open_calls[-1] if open_calls else (-1, False)
+            below = outer if self._frames is None else self._under(outer, thread, stack, around)
             key = below, function
             number = numbers.get(key)
             if number is None:
-                number = numbers[key] = len(numbers)
-                calls.append(0)
-                ns.append(0)
+                number = self._new(key)
             calls[number] += 1
             is_known = duration >= 0
             if is_known:
                 ns[number] += duration
                 if has_time:
-                    ns[below] -= duration
+                    ns[outer] -= duration
             else:
                 self.untimed += 1
-            open_calls.append((number, is_known))
+            open_calls.append((number, is_known, function, stack))
+
+    def _new(self, key: tuple[int, int | _Frame]) -> int:
+        number = self._numbers[key] = len(self._numbers)
+        self._calls.append(0)
+        self._ns.append(0)
+        return number
+
+    def _under(
+        self, below: int, thread: tuple[int, int, int], stack: int, around: list[int]
+    ) -> int:
+        """Return what a call stands on: the one around it, and the frames between them."""
+        assert self._frames is not None
+        program, pid, _ = thread
+        key: Key = program, pid, stack
+        if around:
+            function, outer = around
+            slot = self._programs[program].slot(function & 0xFFF_FFFF)
+            frames = self._frames.between(key, (program, pid, outer), slot)
+        else:
+            frames = self._frames.frames(key)
+        for frame in frames:
+            step = below, (program, frame_text(frame))
+            number = self._numbers.get(step)
+            below = self._new(step) if number is None else number
+        return below
 
     def lines(self, *, by_calls: bool) -> Iterator[str]:
         """Yield a line for each stack that weighs something, in the order of their texts."""
@@ -84,13 +121,18 @@ class _Stacks:
         texts: list[str] = []
         merged: dict[str, int] = {}
         for (below, function), number in self._numbers.items():
+            if isinstance(function, tuple):
+                program_number, text = function
+                root = self._root(program_number) if below < 0 else texts[below]
+                texts.append(f"{root};{text}")
+                continue
             slot = slots.get(function)
             if slot is None:
                 program = self._programs[function >> 28]
                 slot = slots[function] = program.slot(function & 0xFFF_FFFF)
             root = self._root(function >> 28) if below < 0 else texts[below]
             callee = slot.callee.name if slot.callee else "?"
-            texts.append(f"{root};{_frame(callee)}`{_frame(slot.symbol)}")
+            texts.append(f"{root};{frame_name(callee)}`{frame_name(slot.symbol)}")
             weight = self._calls[number] if by_calls else max(0, self._ns[number])
             if weight:
                 merged[texts[number]] = merged.get(texts[number], 0) + weight
@@ -98,9 +140,4 @@ class _Stacks:
             yield f"{text} {merged[text]}\n"
 
     def _root(self, program: int) -> str:
-        return _frame(self._programs[program].path.rpartition("/")[2]) or "?"
-
-
-def _frame(name: str) -> str:
-    """Return a name without what separates frames and lines."""
-    return name.replace(";", ":").replace("\n", " ")
+        return frame_name(self._programs[program].path.rpartition("/")[2]) or "?"

@@ -11,6 +11,7 @@ from __future__ import annotations
 from _collections_abc import Callable
 
 from soscope.export.settings import ExportSettings
+from soscope.export.stacks import ExportStacks, frame_text, key_of, stacks_of
 from soscope.export.timeline import Thread, Timeline, names, texts
 
 TYPE_CHECKING = False
@@ -28,7 +29,7 @@ _REALTIME = 1  # BuiltinClock
 
 def export(replay: Replay, write: Callable[[bytes], object], settings: ExportSettings) -> list[str]:
     """Write all calls; return notes."""
-    listener = _Perfetto(write, settings.string_limit)
+    listener = _Perfetto(write, settings.string_limit, stacks_of(replay))
     replay.run(listener)
     return listener.notes()
 
@@ -57,8 +58,11 @@ def _text(field: int, value: str) -> bytes:
 
 
 class _Perfetto(Timeline):
-    def __init__(self, write: Callable[[bytes], object], limit: int) -> None:
+    def __init__(
+        self, write: Callable[[bytes], object], limit: int, stacks: ExportStacks | None
+    ) -> None:
         super().__init__()
+        self._stacks = stacks
         self._write = write
         self._limit = limit
         self._packets = bytearray()
@@ -76,7 +80,8 @@ class _Perfetto(Timeline):
 
     def instant(self, thread: Thread, entry: Entry, time_ns: int) -> None:
         arguments, _, _ = texts(self.prototypes, entry, None, self._limit)
-        self._begin(thread, entry, time_ns, _INSTANT, self._annotation("args", arguments))
+        said = self._annotation("args", arguments) + self._stack(entry)
+        self._begin(thread, entry, time_ns, _INSTANT, said)
 
     def opened(self, thread: Thread, entry: Entry, time_ns: int) -> None:
         self._begin(thread, entry, time_ns, _BEGIN, b"")
@@ -94,6 +99,7 @@ class _Perfetto(Timeline):
             said.append(self._annotation("errno", errno))
         if leave is not None and leave.duration_ns is not None:
             said.append(self._annotation("duration_ns", leave.duration_ns))
+        said.append(self._stack(entry))
         event = _number(9, _END) + _number(11, self._track(thread)) + b"".join(said)
         self._packet(_number(8, time_ns) + _bytes(11, event))
 
@@ -121,6 +127,17 @@ class _Perfetto(Timeline):
         number = self._interned(self._annotations, name, 3)
         shown = _text(6, value) if isinstance(value, str) else _number(3, value)
         return _bytes(4, _number(1, number) + shown)
+
+    def _stack(self, entry: Entry) -> bytes:
+        """Return the annotation `stack`, an array with the outermost frame first; or b""."""
+        if self._stacks is None:
+            return b""
+        frames = self._stacks.frames(key_of(entry))
+        if not frames:
+            return b""
+        number = self._interned(self._annotations, "stack", 3)
+        shown = [_bytes(12, _text(6, frame_text(frame))) for frame in frames]
+        return _bytes(4, _number(1, number) + b"".join(shown))
 
     def _track(self, thread: Thread) -> int:
         """Return the track of a thread, which is described when it is first asked for."""

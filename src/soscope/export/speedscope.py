@@ -10,10 +10,12 @@ from _collections_abc import Callable
 from json.encoder import encode_basestring_ascii as quoted
 
 from soscope.export.settings import ExportSettings
+from soscope.export.stacks import ExportStacks, frame_label, stacks_of
 from soscope.export.timeline import Thread, Timeline, names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from soscope.instruments.mem.model import StackFrame
     from soscope.instruments.trace.replay import Replay
     from soscope.model.call import Entry, Exit, ProcessStart
 
@@ -24,17 +26,25 @@ _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 def export(replay: Replay, write: Callable[[bytes], object], settings: ExportSettings) -> list[str]:
     """Write all calls, which are in memory meanwhile; return notes."""
     del settings
-    listener = _Speedscope(write, " ".join(replay.command) or replay.recording.path)
+    name = " ".join(replay.command) or replay.recording.path
+    listener = _Speedscope(write, name, stacks_of(replay))
     replay.run(listener)
     return listener.notes()
 
 
+_Frame = tuple[str, str, int | None]  # name, image or file, line of an interpreter's
+
+
 class _Speedscope(Timeline):
-    def __init__(self, write: Callable[[bytes], object], name: str) -> None:
+    def __init__(
+        self, write: Callable[[bytes], object], name: str, stacks: ExportStacks | None
+    ) -> None:
         super().__init__()
+        self._stacks = stacks
         self._write = write
         self._name = name
-        self._frames: dict[tuple[str, str], int] = {}
+        self._frames: dict[_Frame, int] = {}
+        self._opened: dict[Thread, list[tuple[Entry, list[_Frame]]]] = {}  # with frames below each
         self._events: dict[Thread, list[str]] = {}
         self._programs: dict[int, str] = {}
 
@@ -46,13 +56,23 @@ class _Speedscope(Timeline):
         self.closed(thread, entry, None, time_ns)
 
     def opened(self, thread: Thread, entry: Entry, time_ns: int) -> None:
-        self._add(thread, "O", entry, time_ns)
+        if self._stacks is not None:
+            calls = self._opened.setdefault(thread, [])
+            around = calls[-1][0] if calls else None
+            below = [_of(frame) for frame in self._stacks.inside(entry, around)]
+            calls.append((entry, below))
+            for frame in below:
+                self._add(thread, "O", frame, time_ns)
+        self._add(thread, "O", (entry.slot.symbol, names(entry)[1], None), time_ns)
 
     def closed(self, thread: Thread, entry: Entry, leave: Exit | None, time_ns: int) -> None:
-        self._add(thread, "C", entry, time_ns)
+        self._add(thread, "C", (entry.slot.symbol, names(entry)[1], None), time_ns)
+        if self._stacks is not None:
+            _, below = self._opened[thread].pop()
+            for frame in reversed(below):
+                self._add(thread, "C", frame, time_ns)
 
-    def _add(self, thread: Thread, kind: str, entry: Entry, time_ns: int) -> None:
-        key = entry.slot.symbol, names(entry)[1]
+    def _add(self, thread: Thread, kind: str, key: _Frame, time_ns: int) -> None:
         frame = self._frames.setdefault(key, len(self._frames))
         at = time_ns - self.first_ns
         event = f'{{"type":"{kind}","frame":{frame},"at":{at}}}'
@@ -60,7 +80,9 @@ class _Speedscope(Timeline):
 
     def finished(self) -> None:
         frames = ",".join(
-            f'{{"name":{quoted(symbol)},"file":{quoted(image)}}}' for symbol, image in self._frames
+            f'{{"name":{quoted(name)},"file":{quoted(file)}'
+            + ("}" if line is None else f',"line":{line}}}')
+            for name, file, line in self._frames
         )
         head = (
             f'{{"$schema":{quoted(_SCHEMA)},"exporter":"soscope","name":{quoted(self._name)},'
@@ -77,3 +99,10 @@ class _Speedscope(Timeline):
             )
             self._write((head + ",\n".join(events) + "]}").encode())
         self._write(b"]}\n")
+
+
+def _of(frame: StackFrame) -> _Frame:
+    name = frame_label(frame)
+    if frame.image is None and frame.file is not None:
+        return name, frame.file, frame.line
+    return name, frame.image or "", None

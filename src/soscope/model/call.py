@@ -6,7 +6,7 @@ All times are CLOCK_REALTIME nanoseconds, all durations nanoseconds.
 
 from __future__ import annotations
 
-from soscope.model.capture import Captured
+from soscope.model.capture import STACK_ITEM, Captured
 from soscope.model.record import Record
 from soscope.model.slot import TracedSlot
 
@@ -54,6 +54,12 @@ class Entry(Record):
         self.return_addr = return_addr
         self.captured = captured
         self.entry_only = entry_only
+
+    @property
+    def stack(self) -> int:
+        """The number of its stack among those of its program, 0: it has none."""
+        said = self.captured.data.get(STACK_ITEM)
+        return 0 if said is None else int.from_bytes(said[2], "little")
 
 
 class Exit(Record):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from soscope.model.capture import DATA_BYTES, STACK_ITEM
 from soscope.recording.names import RecordedProgram
 from soscope.wire import layout
 
@@ -26,6 +27,8 @@ _CHUNK_UNITS = layout.CHUNK_SIZE // layout.UNIT
 UNITS = _CHUNK_UNITS - _HEADER_UNITS  # of a chunk
 # types of units whose second word is no time
 _NO_TIME = (layout.UNIT_DATA, layout.UNIT_NOTHING, 0)
+# the upper half of the commit word of a stack's number, which is the first word of the data
+_STACK = layout.UNIT_DATA << 12 | DATA_BYTES << 8 | STACK_ITEM
 _CALLS = layout.UNIT_EXIT - layout.UNIT_ENTRY + 1  # types of units that are events
 
 
@@ -103,6 +106,24 @@ class Events:
     def second(self, which: Any) -> Words:
         """Return the first arguments of some entries, or errno of some exits in the low half."""
         return np.asarray(self._units["b"][self.at[which]], np.uint64)
+
+    def stacks(self, starts: Integers) -> npt.NDArray[np.uint32]:
+        """Return the number of each event's stack, 0: it has none.
+
+        Pieces begin at the units `starts`: data in front of all records of a piece is nobody's.
+        """
+        numbers = np.zeros(len(self), np.uint32)
+        commit = self._units["commit"]
+        data = np.flatnonzero(commit >> 16 == _STACK)
+        if len(data) and len(self):
+            records = commit >> 28 != layout.UNIT_DATA
+            records[starts[starts < len(records)]] = True
+            owners = np.maximum.accumulate(np.where(records, np.arange(len(records)), 0))[data]
+            events = np.minimum(np.searchsorted(self.at, owners), len(self) - 1)
+            known = self.at[events] == owners
+            low = self._units["tsc"][data[known]] & np.uint64(0xFFFF_FFFF)
+            numbers[events[known]] = low.astype(np.uint32)
+        return numbers
 
 
 class SlotArrays:

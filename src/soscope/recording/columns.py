@@ -54,11 +54,12 @@ class Columns:
     entry_only      no exit was to be seen
     failed          it returned what `trace -c` counts as an error
     number          of its entry's unit in the file: names the call
+    stack           the number of its stack among those of its program, 0: it has none
     """
 
     __slots__ = (
         "arg0", "depth", "duration_ns", "ended", "entry_only", "errno", "failed", "number", "pid",
-        "program", "result", "return_addr", "slot", "tid", "time_ns",
+        "program", "result", "return_addr", "slot", "stack", "tid", "time_ns",
     )  # fmt: skip
 
     def __init__(self, arrays: dict[str, Any]) -> None:
@@ -77,6 +78,7 @@ class Columns:
         self.entry_only: npt.NDArray[np.bool_] = arrays["entry_only"]
         self.failed: npt.NDArray[np.bool_] = arrays["failed"]
         self.number: npt.NDArray[np.int64] = arrays["number"]
+        self.stack: npt.NDArray[np.uint32] = arrays["stack"]
 
     def __len__(self) -> int:
         return len(self.slot)
@@ -196,6 +198,7 @@ class _Rows:
             "entry_only": kind[entries] == layout.UNIT_ENTRY_ONLY,
             "return_addr": matched.return_addrs()[entries],
             "number": run.numbers(entries),
+            "stack": run.stacks()[entries],
             "place": run.place[entries],
             "ended": np.zeros(size, np.uint8),
             "duration_ns": np.full(size, -1, np.int64),
@@ -232,7 +235,7 @@ def _results(matched: Matched, exits: Integers) -> tuple[Any, Any, Any]:
 
 
 _KINDS = {"result": np.uint64, "return_addr": np.uint64, "arg0": np.uint64, "ended": np.uint8,
-          "entry_only": np.bool_, "failed": np.bool_}  # fmt: skip
+          "entry_only": np.bool_, "failed": np.bool_, "stack": np.uint32}  # fmt: skip
 _EMPTY: dict[str, npt.NDArray[Any]] = {
     name: np.zeros(0, _KINDS.get(name, np.int64)) for name in Columns.__slots__
 }

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 
 from soscope.model.call import ENDED_KILLED, ProcessStart
 from soscope.recording import pairing
@@ -122,6 +123,10 @@ class Run:
     def numbers(self, which: slice | Integers) -> Integers:
         """Return the numbers of some events: of their units, in the order of the file."""
         return self.events.at[which] + self._numbers[self.piece_of(which)]
+
+    def stacks(self) -> npt.NDArray[np.uint32]:
+        """Return the number of each event's stack, 0: it has none."""
+        return self.events.stacks(self._bounds)
 
     def keep(self, chosen: slice | np.ndarray) -> None:
         """Forget all events but some."""

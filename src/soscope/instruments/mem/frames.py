@@ -20,6 +20,7 @@ from soscope.recording.names import RecordedProgram
 from soscope.wire import blocklayout
 
 _COUNT = (1 << blocklayout.STACK_API) - 1
+Place = tuple[StackFrame, int | None]  # a frame, and its address where it is one of native code
 _API_NAMES = {
     "API_NEW": "operator new",
     "API_NEW_ARRAY": "operator new[]",
@@ -114,21 +115,21 @@ class FrameNames:
 
     def places(
         self, program: RecordedProgram, pid: int, words: tuple[int, ...], *, is_cut: bool = False
-    ) -> list[tuple[StackFrame, int | None]]:
+    ) -> list[Place]:
         """Return the same with the address of each, None for frames of an interpreter.
 
         Addresses are link-time ones where the image is known. `is_cut`: there were more frames.
         """
         addrs = [word for word in words if not is_python(word)]
         native = [self._of(program, pid, addr) for addr in addrs]
-        frames: list[tuple[StackFrame, int | None]] = [
+        frames: list[Place] = [
             (frame, addr - bias) for addr, (frame, _, bias) in zip(addrs, native, strict=True)
         ]
         if len(native) == len(words):
             return frames
         python = self._python.setdefault(program.index, PythonFrames(program))
         python.program = program  # it may have been read again, and has more
-        own: list[tuple[tuple[StackFrame, int | None], bool]] = [
+        own: list[tuple[Place, bool]] = [
             ((python.of(word), None), is_entry(word)) for word in words if is_python(word)
         ]
         return mix(frames, [part for _, part, _ in native], own, is_cut=is_cut)

@@ -64,6 +64,12 @@ class Replay:
         """Say whether calls were recorded, one by one."""
         return self.mode == MODE_TRACE
 
+    @property
+    def stack_depth(self) -> int:
+        """The frames that were kept of each call's stack, 0: there are no stacks."""
+        kept = self._options.get("stacks")
+        return kept if isinstance(kept, int) else 0
+
     def lacks_frames(self, depth: int) -> list[str]:
         """Say where calls have fewer than `depth` frames of their stacks."""
         return recorded_remarks(self._options, depth)

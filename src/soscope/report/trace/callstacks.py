@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from json.encoder import encode_basestring_ascii as quoted
 
-from soscope.instruments.mem.frames import FrameNames, stack_at
+from soscope.instruments.mem.frames import FrameNames, Place, stack_at
 from soscope.instruments.mem.model import StackFrame
 from soscope.model.call import Entry
-from soscope.model.capture import STACK_ITEM
 from soscope.recording.names import Programs
 from soscope.report.trace.display import Display
 from soscope.report.trace.names import FunctionNames
@@ -22,7 +21,6 @@ from soscope.report.words import printable
 _MOST_KEPT = 1 << 16
 
 _Kept = dict[tuple[int, int, int], str]  # by program, process and number of the stack
-Place = tuple[StackFrame, int | None]  # a frame, and its address where it is one of native code
 
 
 class CallStacks:
@@ -45,9 +43,7 @@ class CallStacks:
         return self._kept(self._members, entry, _array) or '"stack":null,'
 
     def _kept(self, kept: _Kept, entry: Entry, make: Callable[[list[Place]], str]) -> str:
-        said = entry.captured.data.get(STACK_ITEM)
-        number = 0 if said is None else int.from_bytes(said[2], "little")
-        key = entry.slot.process, entry.pid, number
+        key = entry.slot.process, entry.pid, entry.stack
         text = kept.get(key)
         if text is None:
             places = self._places(*key)
