@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from soscope.instruments.mem.frames import stack_at
-from soscope.instruments.mem.pythonframes import PythonFrames, is_python
+from soscope.frames.interpreted import PythonFrames, is_python
+from soscope.frames.names import stack_at
 from soscope.model.call import Entry
 from soscope.model.capture import STACK_ITEM
 from soscope.recording.reader import RecordingFile

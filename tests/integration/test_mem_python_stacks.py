@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from soscope.frames.interpreted import PythonFrames, is_python
+from soscope.frames.names import stack_at
 from soscope.instruments.mem.events import collect
-from soscope.instruments.mem.frames import stack_at
 from soscope.instruments.mem.matched import MatchedBlocks
-from soscope.instruments.mem.pythonframes import PythonFrames, is_python
 from soscope.recording.reader import RecordingFile
 from tests.support.accounts import SOSCOPE
 from tests.support.matrix import REPOSITORY

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from soscope.frames.names import stack_at
 from soscope.instruments.mem.events import collect
-from soscope.instruments.mem.frames import stack_at
 from soscope.instruments.mem.matched import MatchedBlocks
 from soscope.recording.reader import RecordingFile
 from tests.support.accounts import SOSCOPE, built, recorded

@@ -11,8 +11,9 @@ from _collections_abc import Callable
 from json.encoder import encode_basestring_ascii as quoted
 
 from soscope.export.settings import ExportSettings
-from soscope.export.stacks import ExportStacks, frame_text, key_of, stacks_of
+from soscope.export.stacks import ExportStacks, stacks_of
 from soscope.export.timeline import Thread, Timeline, names, texts
+from soscope.frames.ofcalls import frame_text, key_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class _Chrome(Timeline):
         """Return the member `stack`, the outermost frame first, with a comma before it; or ""."""
         if self._stacks is None:
             return ""
-        frames = [quoted(frame_text(frame)) for frame in self._stacks.frames(key_of(entry))]
+        frames = [quoted(frame_text(frame)) for frame in self._stacks.whole(key_of(entry))]
         return f',"stack":[{",".join(frames)}]'
 
     def finished(self) -> None:

@@ -12,14 +12,15 @@ from _collections_abc import Callable
 from typing import Any
 
 from soscope.export.settings import ExportSettings
-from soscope.export.stacks import ExportStacks, frame_label, stacks_of
+from soscope.export.stacks import ExportStacks, stacks_of
 from soscope.export.timeline import Thread, Timeline, names
+from soscope.frames.ofcalls import frame_label
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.instruments.mem.model import StackFrame
     from soscope.instruments.trace.replay import Replay
     from soscope.model.call import Entry, Exit, ProcessStart
+    from soscope.model.stackframe import StackFrame
 
 VIEWER = "load it in https://profiler.firefox.com"
 _VERSION, _GECKO_VERSION = 48, 29

@@ -11,7 +11,8 @@ from __future__ import annotations
 from _collections_abc import Callable, Iterator
 
 from soscope.export.settings import CALLS, ExportSettings
-from soscope.export.stacks import ExportStacks, Key, frame_name, frame_text, stacks_of
+from soscope.export.stacks import ExportStacks, stacks_of
+from soscope.frames.ofcalls import Key, frame_name, frame_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class _Stacks:
             slot = self._programs[program].slot(function & 0xFFF_FFFF)
             frames = self._frames.between(key, (program, pid, outer), slot)
         else:
-            frames = self._frames.frames(key)
+            frames = self._frames.whole(key)
         for frame in frames:
             step = below, (program, frame_text(frame))
             number = self._numbers.get(step)

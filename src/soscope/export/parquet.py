@@ -8,12 +8,11 @@ from typing import Any
 
 from soscope.errors import SoscopeError
 from soscope.export.settings import ExportSettings
-from soscope.export.stacks import ExportStacks, stacks_of
+from soscope.export.stacks import stacks_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.instruments.trace.replay import Replay
-    from soscope.recording.columns import Columns
 
 VIEWER = "duckdb -c \"SELECT symbol, count(*) FROM 'FILE' GROUP BY 1 ORDER BY 2 DESC\" asks it"
 
@@ -34,39 +33,19 @@ def export(replay: Replay, write: Callable[[bytes], object], settings: ExportSet
     from soscope.recording.columns import batches, columns
 
     recording, stacks = replay.recording, stacks_of(replay)
-
-    def table_of(part: Columns) -> Any:
-        table = calls_of(part, recording.programs).to_arrow()
-        if stacks is None:
-            return table
-        return table.append_column("stack", _texts(part, stacks, pa))
-
     sink: Any = pa.PythonFile(_Sink(write), mode="w")
     writer = None
     for part in batches(recording):
-        table = table_of(part)
+        table = calls_of(part, recording.programs, stacks).to_arrow()
         if writer is None:
             writer = pq.ParquetWriter(sink, table.schema)
         writer.write_table(table)
     if writer is None:
-        empty = table_of(columns(recording))
+        empty = calls_of(columns(recording), recording.programs, stacks).to_arrow()
         writer = pq.ParquetWriter(sink, empty.schema)
         writer.write_table(empty)
     writer.close()
     return []
-
-
-def _texts(calls: Columns, stacks: ExportStacks, pa: Any) -> Any:
-    """Return the stack of each call as a text in a dictionary; null where it is not known."""
-    known: dict[str, int] = {}
-    codes: list[int | None] = []
-    rows = zip(calls.program.tolist(), calls.pid.tolist(), calls.stack.tolist(), strict=True)
-    for key in rows:
-        text = stacks.text(key)
-        codes.append(known.setdefault(text, len(known)) if text else None)
-    return pa.DictionaryArray.from_arrays(
-        pa.array(codes, pa.int32()), pa.array(list(known), pa.string())
-    )
 
 
 class _Sink:

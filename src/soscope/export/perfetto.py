@@ -11,8 +11,9 @@ from __future__ import annotations
 from _collections_abc import Callable
 
 from soscope.export.settings import ExportSettings
-from soscope.export.stacks import ExportStacks, frame_text, key_of, stacks_of
+from soscope.export.stacks import ExportStacks, stacks_of
 from soscope.export.timeline import Thread, Timeline, names, texts
+from soscope.frames.ofcalls import frame_text, key_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ class _Perfetto(Timeline):
         """Return the annotation `stack`, an array with the outermost frame first; or b""."""
         if self._stacks is None:
             return b""
-        frames = self._stacks.frames(key_of(entry))
+        frames = self._stacks.whole(key_of(entry))
         if not frames:
             return b""
         number = self._interned(self._annotations, "stack", 3)

@@ -10,14 +10,15 @@ from _collections_abc import Callable
 from json.encoder import encode_basestring_ascii as quoted
 
 from soscope.export.settings import ExportSettings
-from soscope.export.stacks import ExportStacks, frame_label, stacks_of
+from soscope.export.stacks import ExportStacks, stacks_of
 from soscope.export.timeline import Thread, Timeline, names
+from soscope.frames.ofcalls import frame_label
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.instruments.mem.model import StackFrame
     from soscope.instruments.trace.replay import Replay
     from soscope.model.call import Entry, Exit, ProcessStart
+    from soscope.model.stackframe import StackFrame
 
 VIEWER = "open it in https://www.speedscope.app, or type: speedscope FILE"
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"

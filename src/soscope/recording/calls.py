@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from soscope.errors import SoscopeError
 from soscope.model.slot import TracedSlot
+from soscope.model.stackframe import StackFrame
 from soscope.recording.columns import ENDED, Columns
 from soscope.recording.names import Programs
 
@@ -30,10 +31,24 @@ _PLAIN = (
     "arg0",
     "return_addr",
 )
+_STACK = "stack"
 _NAMED = ("symbol", "caller", "callee", "version", "ended")
 # numbers that stand for "not known", or "there is none"
 _NOTHING = {"duration_ns": -1, "errno": 0, "return_addr": 0}
 _FEW = 10  # functions that `repr` names
+
+
+_Key = tuple[int, int, int]  # program, process, number of the stack
+
+
+class StackNames(Protocol):
+    """Names the frames of stacks."""
+
+    def text(self, key: _Key) -> str:
+        """Return a stack in one line, the outermost frame first; "" where it is not known."""
+
+    def frames(self, key: _Key) -> tuple[StackFrame, ...]:
+        """Return the frames of a stack, the innermost first; () where it is not known."""
 
 
 class Calls:
@@ -48,26 +63,36 @@ class Calls:
     `time_ns` is CLOCK_REALTIME at the entry, `duration_ns` -1 where it is not known, `result` an
     unsigned word, `errno` 0 where the call did not fail. `symbol`, `version`, `caller` and `callee`
     (names of images) and `ended` ("return", "unwound", "exit", "killed", "lost", or "" for a call
-    that had not ended) are arrays of strings.
+    that had not ended) are arrays of strings. Where the recording has stacks (-k), so is `stack`:
+    the frames, the outermost first, with ";" between them, "" where they are not known.
     """
 
-    names = (*_NAMED[:3], *_PLAIN, *_NAMED[3:])
+    names: tuple[str, ...] = (*_NAMED[:3], *_PLAIN, *_NAMED[3:])
 
     def __init__(
-        self, columns: Columns, slots: list[TracedSlot], which: npt.NDArray[np.int64]
+        self,
+        columns: Columns,
+        slots: list[TracedSlot],
+        which: npt.NDArray[np.int64],
+        stacks: StackNames | None = None,
     ) -> None:
         """Take all calls; `which` is the index in `slots` of each."""
         self._slots = slots
+        self._stacks = stacks
         self._which = which
         self._arrays: dict[str, Any] = {name: getattr(columns, name) for name in _PLAIN}
         self._arrays["_ended"] = columns.ended
+        if stacks is not None:
+            self.names = (*Calls.names, _STACK)
+            keys = (columns.program, columns.pid, columns.stack.astype(np.int64))
+            self._arrays["_stack"] = np.stack(keys, axis=1)
 
     def __len__(self) -> int:
         return len(self._which)
 
     def __getattr__(self, name: str) -> Any:
         """Return the array of a column."""
-        if name in _NAMED:
+        if name in _NAMED or (name == _STACK and name in self.names):
             values, codes = self._coded(name)
             return np.array(values, np.object_)[codes] if values else np.empty(0, np.object_)
         if name in _PLAIN:
@@ -80,12 +105,28 @@ class Calls:
     def __getitem__(self, chosen: Any) -> Calls:
         """Return some of the calls: a slice, or an array of booleans or indices."""
         some = object.__new__(Calls)
-        some._slots = self._slots
+        some._slots, some._stacks, some.names = self._slots, self._stacks, self.names
         some._which = np.atleast_1d(self._which[chosen])
         some._arrays = {
             name: np.atleast_1d(values[chosen]) for name, values in self._arrays.items()
         }
+        if self._stacks is not None:
+            some._arrays["_stack"] = some._arrays["_stack"].reshape(-1, 3)
         return some
+
+    def frames(self, index: int) -> tuple[StackFrame, ...]:
+        """Return the frames of one call's stack, the innermost first.
+
+        They have `image`, `symbol`, `offset`, `file` and `line`; what is not known is None, and so
+        is the image of frames of Python and Ruby. () where the recording has no stack of the call.
+
+        >>> soscope.open("run.sosr").calls.frames(0)  # recorded without -k
+        ()
+        """
+        if self._stacks is None:
+            return ()
+        program, pid, number = self._arrays["_stack"][index].tolist()
+        return self._stacks.frames((program, pid, number))
 
     def __repr__(self) -> str:
         symbols, codes = self._coded("symbol")
@@ -102,6 +143,12 @@ class Calls:
         if name == "ended":
             return list(ENDED), self._arrays["_ended"].astype(np.int64)
         known: dict[str, int] = {}
+        if name == _STACK:
+            assert self._stacks is not None
+            keys, which = np.unique(self._arrays["_stack"], axis=0, return_inverse=True)
+            lines = [self._stacks.text((key[0], key[1], key[2])) for key in keys.tolist()]
+            codes = np.array([known.setdefault(line, len(known)) for line in lines], np.int64)
+            return list(known), codes[which.reshape(-1)]
         texts = [_text(slot, name) for slot in self._slots]
         used = np.unique(self._which).tolist()
         codes = np.zeros(len(texts), np.int64)
@@ -112,7 +159,7 @@ class Calls:
     def _parts(self) -> Iterator[tuple[str, list[str] | None, npt.NDArray[Any], Any]]:
         """Yield name, strings (None: numbers), numbers or codes, and where these are unknown."""
         for name in self.names:
-            if name in _NAMED:
+            if name in _NAMED or name == _STACK:
                 yield (name, *self._coded(name), None)
             else:
                 array = self._arrays[name]
@@ -162,11 +209,11 @@ class Calls:
         return pa.table(data)
 
 
-def calls_of(columns: Columns, programs: Programs) -> Calls:
-    """Return the calls of a recording with the names of its programs."""
+def calls_of(columns: Columns, programs: Programs, stacks: StackNames | None = None) -> Calls:
+    """Return the calls of a recording with the names of its programs, and of its `stacks`."""
     keys, which = np.unique(columns.program << 28 | columns.slot, return_inverse=True)
     slots = [programs[key >> 28].slot(key & 0xFFF_FFFF) for key in keys.tolist()]
-    return Calls(columns, slots, which.reshape(-1))
+    return Calls(columns, slots, which.reshape(-1), stacks)
 
 
 def _text(slot: TracedSlot, name: str) -> str:

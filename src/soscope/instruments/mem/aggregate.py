@@ -15,9 +15,9 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from soscope.frames.names import HEAP_APIS
 from soscope.instruments.mem.counted import CountedBlocks
 from soscope.instruments.mem.events import BlockEvents, Collector
-from soscope.instruments.mem.frames import HEAP_APIS
 from soscope.instruments.mem.mapped import MappedArea, Mappings
 from soscope.instruments.mem.matched import EARLY, FOREVER, Integers, MatchedBlocks
 from soscope.instruments.mem.rates import Rates

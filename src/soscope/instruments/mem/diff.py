@@ -7,8 +7,9 @@ import json
 from typing import Any
 
 from soscope.errors import RecordingError
-from soscope.instruments.mem.model import COMPLETE, SCHEMA, MemReport, StackFrame
+from soscope.instruments.mem.model import COMPLETE, SCHEMA, MemReport
 from soscope.model.record import Record
+from soscope.model.stackframe import StackFrame
 from soscope.recording import format as form
 
 OBJECTS, BLOCKS = "objects", "blocks"

@@ -6,7 +6,8 @@ from __future__ import annotations
 import os
 from collections.abc import Hashable, Iterable
 
-from soscope.instruments.mem.model import MemReport, NativeRow, StackFrame, Survivor
+from soscope.instruments.mem.model import MemReport, NativeRow, Survivor
+from soscope.model.stackframe import StackFrame
 
 BLOCKS, OBJECTS = "blocks", "objects"
 

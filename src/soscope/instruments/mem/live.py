@@ -14,7 +14,7 @@ from soscope.instruments.mem.snapshot import attach, detach, snapshot
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.instruments.mem.diff import Place
-    from soscope.instruments.mem.model import StackFrame
+    from soscope.model.stackframe import StackFrame
 
 WINDOW = 60.0  # seconds that a rate is about
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

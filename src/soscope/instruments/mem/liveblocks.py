@@ -6,12 +6,13 @@ The recording is of this moment: what it adds up begins with nothing when all ca
 
 from __future__ import annotations
 
+from soscope.frames.names import FrameNames
 from soscope.instruments.mem.diff import BLOCKS, DiffRow, MemSums, Place, changes, place_of
-from soscope.instruments.mem.frames import FrameNames
 from soscope.instruments.mem.live import WINDOW, Growth
-from soscope.instruments.mem.model import MemReport, StackFrame
+from soscope.instruments.mem.model import MemReport
 from soscope.instruments.mem.report import report_of
 from soscope.live.process import Process
+from soscope.model.stackframe import StackFrame
 from soscope.recording.reader import RecordingFile
 
 _NS = 1_000_000_000

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from soscope.model.record import Record
+from soscope.model.stackframe import StackFrame
 
 SCHEMA = "soscope/mem-report/1"  # of a report as a document
 
@@ -53,29 +54,6 @@ class Survivor(Record):
         self.pid = pid
         self.error_count = error_count
         self.error_bytes = error_bytes
-
-
-class StackFrame(Record):
-    """A return address. What is not known is None; `offset` is that into `symbol`, or the image.
-
-    `image` is its name.
-    """
-
-    __slots__ = ("file", "image", "line", "offset", "symbol")
-
-    def __init__(
-        self,
-        image: str | None,
-        symbol: str | None,
-        offset: int | None,
-        file: str | None = None,
-        line: int | None = None,
-    ) -> None:
-        self.image = image
-        self.symbol = symbol
-        self.offset = offset
-        self.file = file
-        self.line = line
 
 
 class NativeRow(Record):

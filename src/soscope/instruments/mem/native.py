@@ -13,15 +13,16 @@ import numpy as np
 import numpy.typing as npt
 
 from soscope.errors import RecordingError
+from soscope.frames.names import APIS, HEAP_APIS, FrameNames, stack_at
 from soscope.instruments.mem import sums
 from soscope.instruments.mem.counted import class_sizes, summed
 from soscope.instruments.mem.events import collect
-from soscope.instruments.mem.frames import APIS, HEAP_APIS, FrameNames, stack_at
 from soscope.instruments.mem.mapped import Mappings
 from soscope.instruments.mem.matched import MatchedBlocks
-from soscope.instruments.mem.model import MemReport, NativeRow, NativeTotals, StackFrame
+from soscope.instruments.mem.model import MemReport, NativeRow, NativeTotals
 from soscope.instruments.mem.rates import Rates
 from soscope.instruments.mem.sampled import half_width
+from soscope.model.stackframe import StackFrame
 from soscope.recording.reader import RecordingFile
 
 ALIVE = "alive"  # the native rows: at the end,

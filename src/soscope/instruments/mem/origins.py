@@ -6,6 +6,7 @@ from __future__ import annotations
 from _collections_abc import Callable
 
 from soscope.binfmt.source import ByteSource
+from soscope.frames.code import OriginCode
 from soscope.wire import objectlayout as layout
 
 TYPE_CHECKING = False
@@ -19,28 +20,8 @@ if TYPE_CHECKING:
 
 NO_ROOM = 0  # the number of an origin that had no room
 _FIRST = 2  # of those that have a place: below, there was no room, or no frame ran
-_ENCODINGS = {0: "utf-8", 1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}
 
 Place = tuple[str | None, int]  # file and line; no file: (None, 0)
-
-
-class OriginCode:
-    """What a code object said of itself: `lines` is its line table, as its version has it."""
-
-    __slots__ = ("file", "first_line", "lines", "name")
-
-    def __init__(self, memory: ByteSource, addr: int) -> None:
-        """Read the copy at `addr`. Raises ValueError where it cannot be read."""
-        head = layout.CODE
-        data = memory.read(addr, head.size)
-        if len(data) < head.size:
-            raise ValueError("a copy of a code object cannot be read")
-        first, file_size, file_width, name_size, name_width, lines_size = head.struct.unpack(data)
-        rest = memory.read(addr + head.size, file_size + name_size + lines_size)
-        self.first_line: int = first
-        self.file = _text(rest[:file_size], file_width)
-        self.name = _text(rest[file_size : file_size + name_size], name_width)
-        self.lines = rest[file_size + name_size :]
 
 
 class Origins:
@@ -95,7 +76,3 @@ class Origins:
             except ValueError:
                 self._codes[addr] = None
         return self._codes[addr]
-
-
-def _text(data: bytes, width: int) -> str:
-    return data.decode(_ENCODINGS.get(width, "latin-1"), "replace")

@@ -7,8 +7,8 @@ import itertools
 from typing import Any
 
 from soscope.errors import RecordingError
+from soscope.frames.names import FrameNames
 from soscope.instruments.mem.ends import command_of, processes_of
-from soscope.instruments.mem.frames import FrameNames
 from soscope.instruments.mem.model import (
     COMPLETE,
     STATES,

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from soscope.binfmt.source import ByteSource
-from soscope.instruments.mem.origins import NO_ROOM, OriginCode, Origins
+from soscope.frames.code import OriginCode
+from soscope.instruments.mem.origins import NO_ROOM, Origins
 from soscope.instruments.mem.sampled import Chances
 from soscope.instruments.mem.sidetable import SideTable, Tally
 from soscope.live.heap.blockpages import BlockPages

@@ -29,12 +29,16 @@ from soscope.model.call import Entry, Event, Exit
 from soscope.model.image import TracedImage
 from soscope.prototypes import Prototypes
 from soscope.prototypes.argument import Argument
+from soscope.wire.blocklayout import BLOCK_FRAMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from soscope.frames.ofcalls import CallFrames
+    from soscope.model.stackframe import StackFrame
+    from soscope.recording.names import Programs
     from soscope.select.filter import Selection
 
 _QUEUED = 10_000  # calls that may wait for the reader
@@ -54,7 +58,9 @@ class Call:
     `caller` and `callee` are images or None. `args` and `result` have name, type, text and value;
     `out` of an argument has the same of what the call has written where it leads.
     `time_ns` is CLOCK_REALTIME at the entry; `duration_ns` is None where the end was not
-    seen, `ended` says how it ended ("return", "unwound", "exit", "killed", "lost", None).
+    seen, `ended` says how it ended ("return", "unwound", "exit", "killed", "lost", None). `stack`
+    is a tuple of frames, the innermost first, with `image`, `symbol`, `offset`, `file` and `line`:
+    () where it is not known, or was not asked for.
     """
 
     __slots__ = (
@@ -68,13 +74,21 @@ class Call:
         "pid",
         "result",
         "return_addr",
+        "stack",
         "symbol",
         "tid",
         "time_ns",
         "version",
     )
 
-    def __init__(self, entry: Entry, end: Exit | None, shown_by: Prototypes, limit: int) -> None:
+    def __init__(
+        self,
+        entry: Entry,
+        end: Exit | None,
+        shown_by: Prototypes,
+        limit: int,
+        stack: tuple[StackFrame, ...] = (),
+    ) -> None:
         slot = entry.slot
         self.time_ns = entry.time_ns
         self.pid = entry.pid
@@ -85,6 +99,7 @@ class Call:
         self.version = slot.version
         self.depth = entry.depth
         self.return_addr = entry.return_addr
+        self.stack = stack
         self.args: list[Argument] = shown_by.format_call(slot, entry.captured, limit, after=end)
         self.result = None if end is None else shown_by.format_result(slot, end, entry, limit)
         self.errno = None if end is None else shown_by.failure_errno(slot, end)
@@ -101,13 +116,22 @@ class Call:
 class _Queue(Listener):
     """Hands calls over to the reader's thread."""
 
-    def __init__(self, calls: queue.Queue[Call | None], limit: int) -> None:
+    def __init__(self, calls: queue.Queue[Call | None], limit: int, *, stacks: bool) -> None:
+        self._has_stacks = stacks
+        self._frames: CallFrames | None = None
         self._calls = calls
         self._limit = limit
         self._prototypes: Prototypes | None = None
         self._open: set[Entry] = set()
         self.closed = False
         self.has_begun = threading.Event()
+
+    def meet(self, programs: Programs) -> None:
+        """Take what names the frames of stacks."""
+        if self._has_stacks:
+            from soscope.frames.ofcalls import CallFrames
+
+            self._frames = CallFrames(programs)
 
     def begin(self, prototypes: Prototypes, selection: Selection) -> None:
         """Keep the prototypes."""
@@ -120,7 +144,6 @@ class _Queue(Listener):
 
     def events(self, batch: list[Event]) -> None:
         """Make calls of entries and exits."""
-        assert self._prototypes is not None
         for event in batch:
             if self.closed:
                 return
@@ -128,12 +151,20 @@ class _Queue(Listener):
                 # setjmp returns again, a forked child from what its parent called
                 if event.entry in self._open and not event.is_inherited:
                     self._open.discard(event.entry)
-                    self._put(Call(event.entry, event, self._prototypes, self._limit))
+                    self._put(self._call(event.entry, event))
             elif isinstance(event, Entry):
                 if event.entry_only:
-                    self._put(Call(event, None, self._prototypes, self._limit))
+                    self._put(self._call(event, None))
                 else:
                     self._open.add(event)
+
+    def _call(self, entry: Entry, end: Exit | None) -> Call:
+        assert self._prototypes is not None
+        frames = self._frames
+        stack = (
+            () if frames is None else frames.frames((entry.slot.process, entry.pid, entry.stack))
+        )
+        return Call(entry, end, self._prototypes, self._limit, stack)
 
     def _put(self, call: Call) -> None:
         while not self.closed:
@@ -160,7 +191,8 @@ class trace:  # noqa: N801  used like a function
     nothing more is recorded, and a process is let go of. With `summary` calls are counted and
     timed, and there are none to iterate: see `summary`. The command runs in the directory
     `cwd` with the environment `env`, as subprocess.Popen's would. `prototypes` are paths of
-    headers, or of ltrace's files, that declare functions, as those of `-F`.
+    headers, or of ltrace's files, that declare functions, as those of `-F`. `stacks` is how many
+    frames to keep of each call's stack, at most 64: see `Call.stack`.
 
     Without a `with`, the iterator starts the command; a reader who leaves it early lets the
     command run on unrecorded, and so does the end of the `with`. `wait` reads no calls.
@@ -188,11 +220,16 @@ class trace:  # noqa: N801  used like a function
         entry_only: bool = False,
         string_limit: int = 32,
         prototypes: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None = None,
+        stacks: int = 0,
     ) -> None:
         if (command is None) == (pid is None):
             raise TypeError("soscope.trace takes a command or a pid")
         if pid is not None and (cwd is not None or env is not None):
             raise TypeError("a process that runs has its directory and environment already")
+        if stacks and summary:
+            raise TypeError("calls that are counted have no stacks")
+        if not 0 <= stacks <= BLOCK_FRAMES:
+            raise ValueError(f"stacks is {stacks}, which is not from 0 to {BLOCK_FRAMES}")
         settings = TraceSettings(
             [] if command is None else _command(command),
             pids=[] if pid is None else _pids(pid),
@@ -210,10 +247,11 @@ class trace:  # noqa: N801  used like a function
             when_full="block" if pid is None else "drop",
             wants_events=not summary,
             prototypes=_paths(prototypes),
+            stacks=stacks,
         )
         self._what = " ".join(settings.command or ["process", *map(str, settings.pids)])
         self._calls: queue.Queue[Call | None] = queue.Queue(_QUEUED)
-        self._listener = _Queue(self._calls, string_limit)
+        self._listener = _Queue(self._calls, string_limit, stacks=stacks > 0)
         self._trace = TraceRun(settings, self._listener)
         self._thread = threading.Thread(target=self._run, name="soscope", daemon=True)
         self._is_started = False

@@ -16,6 +16,7 @@ from soscope.model.image import TracedImage
 from soscope.model.slot import TracedSlot
 
 if TYPE_CHECKING:
+    from soscope.frames.ofcalls import CallFrames
     from soscope.model.stats import Stats
     from soscope.recording.calls import Calls
     from soscope.recording.columns import Columns
@@ -109,7 +110,8 @@ class Recording:
         if self._calls is None:
             from soscope.recording.calls import calls_of
 
-            self._calls = calls_of(self._read(), self._open().recording.programs)
+            replay = self._open()
+            self._calls = calls_of(self._read(), replay.recording.programs, _stacks(replay))
         return self._calls
 
     def batches(self, rows: int = 1 << 20) -> Iterator[Calls]:
@@ -126,9 +128,10 @@ class Recording:
         from soscope.recording.calls import calls_of
         from soscope.recording.columns import batches
 
-        recording = self._open().recording
+        replay = self._open()
+        recording, stacks = replay.recording, _stacks(replay)
         for part in batches(recording):
-            calls = calls_of(part, recording.programs)
+            calls = calls_of(part, recording.programs, stacks)
             for start in range(0, len(calls), rows):
                 yield calls[start : start + rows]
 
@@ -185,6 +188,15 @@ class Recording:
         count = "" if self._columns is None else f", {len(self._columns):,} calls"
         end = ", ".join(self.shortfalls) or "complete"
         return f"<Recording {self.path} of {what}{count}; {end}>"
+
+
+def _stacks(replay: Replay) -> CallFrames | None:
+    """Return what names the stacks of a recording; None where it has none."""
+    if not replay.stack_depth:
+        return None
+    from soscope.frames.ofcalls import CallFrames
+
+    return CallFrames(replay.recording.programs)
 
 
 def open_recording(path: str | os.PathLike[str]) -> Recording:

@@ -12,9 +12,9 @@ from soscope.instruments.mem.model import (
     NativeRow,
     NativeTotals,
     RssParts,
-    StackFrame,
     Survivor,
 )
+from soscope.model.stackframe import StackFrame
 from soscope.report.jsontext import json_document
 
 

@@ -8,9 +8,9 @@ from soscope.instruments.mem.model import (
     MemReport,
     NativeRow,
     NativeTotals,
-    StackFrame,
     Survivor,
 )
+from soscope.model.stackframe import StackFrame
 from soscope.report.words import plural, printable
 
 ROWS = 20  # of each kind, where nobody says how many

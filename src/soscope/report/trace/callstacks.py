@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from json.encoder import encode_basestring_ascii as quoted
 
-from soscope.instruments.mem.frames import FrameNames, Place, stack_at
-from soscope.instruments.mem.model import StackFrame
+from soscope.frames.names import Place
+from soscope.frames.ofcalls import CallFrames, Key, key_of
 from soscope.model.call import Entry
+from soscope.model.stackframe import StackFrame
 from soscope.recording.names import Programs
 from soscope.report.trace.display import Display
 from soscope.report.trace.names import FunctionNames
@@ -20,17 +21,16 @@ from soscope.report.words import printable
 
 _MOST_KEPT = 1 << 16
 
-_Kept = dict[tuple[int, int, int], str]  # by program, process and number of the stack
+_Kept = dict[Key, str]
 
 
 class CallStacks:
     """Names the frames that `display` wants of each call; `programs` has all stacks."""
 
     def __init__(self, programs: Programs, display: Display) -> None:
-        self._programs = programs
+        self._frames = CallFrames(programs)
         self._depth = display.stacks
         self._functions = FunctionNames(display)
-        self._names = FrameNames()
         self._texts: _Kept = {}
         self._members: _Kept = {}
 
@@ -43,21 +43,16 @@ class CallStacks:
         return self._kept(self._members, entry, _array) or '"stack":null,'
 
     def _kept(self, kept: _Kept, entry: Entry, make: Callable[[list[Place]], str]) -> str:
-        key = entry.slot.process, entry.pid, entry.stack
+        key = key_of(entry)
         text = kept.get(key)
         if text is None:
-            places = self._places(*key)
+            places = self._frames.places(key)[: self._depth]
             text = make(places) if places else ""
             if len(kept) > _MOST_KEPT:
                 kept.clear()
             if text:
                 kept[key] = text
         return text
-
-    def _places(self, process: int, pid: int, number: int) -> list[Place]:
-        program = self._programs[process]
-        _, words, is_cut = stack_at(program, number)
-        return self._names.places(program, pid, words, is_cut=is_cut)[: self._depth]
 
     def _lines(self, places: list[Place]) -> str:
         return "".join([f" > {printable(self._text(frame, addr))}\n" for frame, addr in places])

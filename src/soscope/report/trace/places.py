@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from soscope.instruments.mem.frames import FrameNames
+from soscope.frames.names import FrameNames
 from soscope.model.call import Entry
 from soscope.recording.names import Programs
 

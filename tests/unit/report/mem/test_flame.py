@@ -12,9 +12,9 @@ from soscope.instruments.mem.model import (
     NativeRow,
     NativeTotals,
     ObjectTotals,
-    StackFrame,
     Survivor,
 )
+from soscope.model.stackframe import StackFrame
 from soscope.report.mem.flame import LARGEST, document
 from soscope.report.mem.flamepage import page
 

@@ -15,8 +15,9 @@ import numpy as np
 from soscope.binfmt.source import ByteSource
 from soscope.control.interpreter import VisitedInterpreter
 from soscope.errors import SoscopeError
+from soscope.frames.code import OriginCode
 from soscope.instruments.mem.objects import ObjectsPlace, beating
-from soscope.instruments.mem.origins import OriginCode, Origins
+from soscope.instruments.mem.origins import Origins
 from soscope.instruments.mem.refs.graph import RefGraph, Words
 from soscope.instruments.mem.refs.model import HolderPath, RefsReport, Where, grouped
 from soscope.instruments.mem.refs.pythonpaths import PythonPaths

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2
 
+import soscope
 from soscope.model.call import Entry
 from soscope.recording.columns import columns
 from soscope.recording.reader import RecordingFile
@@ -220,3 +221,46 @@ def test_columns_have_the_stacks_of_events(tmp_path: Path) -> None:
 
 def call_of(entry: Entry) -> tuple[Any, ...]:
     return entry.tid, entry.slot.index, entry.captured.words[0], entry.depth, entry.stack
+
+
+def test_recordings_in_python(file: Path) -> None:
+    export(file, "run.csv")
+    with open(file.with_name("run.csv"), newline="", encoding="utf-8") as stream:
+        texts = [row["stack"] for row in csv.DictReader(stream)]
+    with soscope.open(file) as recording:
+        calls = recording.calls
+        parts = [text for part in recording.batches(rows=4) for text in part.stack]
+    assert calls.names[-1] == "stack"
+    assert calls.stack.tolist() == parts == texts
+    assert calls.to_pandas()["stack"].tolist() == texts
+    some = calls[calls.symbol == "qsort"]
+    assert len(some) == TIMES
+    for at in range(TIMES):
+        names = [frame.symbol or "" for frame in reversed(some.frames(at))]
+        assert is_right([*names, "qsort"], "qsort")
+        assert {frame.symbol: frame.line for frame in some.frames(at) if not frame.image} == {
+            **LINES,
+            "<module>": SCRIPT.count("\n"),
+        }
+    assert some[-1].frames(0) == some.frames(TIMES - 1)
+
+
+def test_traces_in_python(place: Path) -> None:
+    program = [DISTRIBUTION, "-I", "-S", str(place / "calls.py"), str(place / "libwork.so")]
+
+    def calls_with(stacks: int) -> list[soscope.Call]:
+        words = "qsort,getenv"
+        return list(soscope.trace(program, select=words, from_="libwork.so", stacks=stacks))
+
+    calls = calls_with(64)
+    assert Counter(call.symbol for call in calls) == {"qsort": TIMES, "getenv": 2 * TIMES}
+    for call in calls:
+        names = [frame.symbol or "" for frame in reversed(call.stack)]
+        assert is_right([*names, call.symbol], call.symbol)
+    assert {len([one for one in call.stack if one.image]) for call in calls_with(2)} == {2}
+    assert {call.stack for call in calls_with(0)} == {()}
+    for number in (-1, 65):
+        with pytest.raises(ValueError, match=f"stacks is {number}"):
+            soscope.trace(program, stacks=number)
+    with pytest.raises(TypeError, match="no stacks"):
+        soscope.trace(program, stacks=3, summary=True)

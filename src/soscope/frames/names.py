@@ -10,12 +10,12 @@ from soscope.binfmt.dwarflines import DwarfLines
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.source import FileSource
 from soscope.errors import SoscopeError
-from soscope.instruments.mem.evaluator import NO_PART, Evaluator
-from soscope.instruments.mem.model import StackFrame
-from soscope.instruments.mem.pythonframes import PythonFrames, is_entry, is_python, mix
+from soscope.frames.evaluator import NO_PART, Evaluator
+from soscope.frames.interpreted import PythonFrames, is_entry, is_python, mix
 from soscope.live.names.locate import Locator
 from soscope.live.names.staticnames import ImageNames, open_regular
 from soscope.model.image import TracedImage
+from soscope.model.stackframe import StackFrame
 from soscope.recording.names import RecordedProgram
 from soscope.wire import blocklayout
 
@@ -58,7 +58,7 @@ class _NamedFile:
         self._lines: DwarfLines | None = None
         self._evaluator: Evaluator | None = None
         self.is_other = False
-        self._fd = open_regular(path)
+        self._fd: int | None = open_regular(path)
         if self._fd is None:
             return
         try:
@@ -72,9 +72,14 @@ class _NamedFile:
         except (SoscopeError, OSError):
             return  # its functions stay without names
         try:
-            self._lines = DwarfLines(os.fdopen(os.dup(self._fd), "rb"))
+            self._lines = DwarfLines(os.fdopen(self._fd, "rb", closefd=False))
         except (ImportError, OSError):
             pass  # lines are not known
+
+    def __del__(self) -> None:
+        """Close the file: whoever reads a recording in Python lets go of it without a word."""
+        if self._fd is not None:
+            os.close(self._fd)
 
     def part(self, vaddr: int) -> int:
         """Say whether the call in front of a return address is in what runs Python code."""

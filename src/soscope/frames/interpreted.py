@@ -13,10 +13,10 @@ from struct import unpack_from
 from typing import TypeVar
 
 from soscope.binfmt.source import BufferSource
-from soscope.instruments.mem.evaluator import BODY, COLD
-from soscope.instruments.mem.model import StackFrame
-from soscope.instruments.mem.origins import OriginCode
+from soscope.frames.code import OriginCode
+from soscope.frames.evaluator import BODY, COLD
 from soscope.live.python.lines import line_of
+from soscope.model.stackframe import StackFrame
 from soscope.recording.names import RecordedProgram
 from soscope.wire import blocklayout as layout
 

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the agent has copied of a code object of Python or Ruby."""
+
+from __future__ import annotations
+
+from soscope.binfmt.source import ByteSource
+from soscope.wire import objectlayout as layout
+
+_ENCODINGS = {0: "utf-8", 1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}
+
+
+class OriginCode:
+    """What a code object said of itself: `lines` is its line table, as its version has it."""
+
+    __slots__ = ("file", "first_line", "lines", "name")
+
+    def __init__(self, memory: ByteSource, addr: int) -> None:
+        """Read the copy at `addr`. Raises ValueError where it cannot be read."""
+        head = layout.CODE
+        data = memory.read(addr, head.size)
+        if len(data) < head.size:
+            raise ValueError("a copy of a code object cannot be read")
+        first, file_size, file_width, name_size, name_width, lines_size = head.struct.unpack(data)
+        rest = memory.read(addr + head.size, file_size + name_size + lines_size)
+        self.first_line: int = first
+        self.file = _text(rest[:file_size], file_width)
+        self.name = _text(rest[file_size : file_size + name_size], name_width)
+        self.lines = rest[file_size + name_size :]
+
+
+def _text(data: bytes, width: int) -> str:
+    return data.decode(_ENCODINGS.get(width, "latin-1"), "replace")
