@@ -110,7 +110,9 @@ def test_the_peak_of_those_who_take_turns_is_theirs(
     most, made = map(int, output.split())
     shown = run([*SOSCOPE, "mem", "peak", "--json", str(tmp_path / "run.sosr")])
     peak = rows_of(json.loads(shown.stdout), "order.c")
-    assert sum(row["bytes"] for row in peak) == most
+    # mappings and stacks of threads have a peak of their own
+    blocks = [row for row in peak if row["api"] not in ("mmap", "pthread_create")]
+    assert sum(row["bytes"] for row in blocks) == most
     totals = report["totals"]["native"]
     assert made <= totals["allocations"] < made + 100
     assert not [note for note in report["notes"] if "unseen" in note or "not seen" in note]
