@@ -146,7 +146,7 @@ static void look_up_function(const struct sosc_plan *plan, const char *symbol, u
 		    sosc_same((const char *)base + cells[i].name, symbol)) {
 			uint32_t family = (cells[i].flags & SOSC_FN_FAMILY) >> SOSC_FN_FAMILY_SHIFT;
 
-			chosen->flags = is_foreign ? treatment | cells[i].flags : cells[i].flags;
+			chosen->flags = (uint16_t)(treatment | cells[i].flags);
 			if (!family || is_of_family(table->family[family], version, callee)) {
 				chosen->function = &cells[i];
 				return;
@@ -159,7 +159,7 @@ static void look_up_function(const struct sosc_plan *plan, const char *symbol, u
 		}
 	}
 	if (is_foreign) {
-		chosen->flags = treatment | chosen->function->flags;
+		chosen->flags = (uint16_t)(treatment | chosen->function->flags);
 		return;
 	}
 	chosen->flags = chosen->function->flags;
