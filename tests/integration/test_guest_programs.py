@@ -163,8 +163,16 @@ def _session_of(server: int) -> int:
     end = time.monotonic() + 20
     while True:
         for pid in status.descendants(server):
-            line = Path(f"/proc/{pid}/cmdline").read_bytes()
+            line = _words_of(pid)
             if b"[local]" in line and any(word in line for word in _IN_TRANSACTION):
                 return pid
         assert time.monotonic() < end
         time.sleep(0.02)
+
+
+def _words_of(pid: int) -> bytes:
+    """Return how a process is called, nothing where it has ended meanwhile."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
