@@ -65,6 +65,7 @@ CALLS = {
     "getrandom": ["(O0, 0, 0)", "(O0, 3, 0)", "(O0, 3, -1)"],
     "getrlimit": ["(-1, O0)"],
     "getsockname": ["(-1, O0, O1)", "(paired(), O0, SIZE(O1, 110))", "(bound(), O0, SIZE(O1, 5))"],
+    "getsockopt": ["(-1, SOL_SOCKET, SO_TYPE, O0, SIZE(O1, 4))"],
     "getxattr": ['("/nowhere", "user.k", O0, 9)', '(path, "user.k", O0, 0)'],
     "gzerror": ["(NULL, O0)"],
     "gzfread": ["(O0, 1, 9, zipped)"],
@@ -118,8 +119,9 @@ CALLS = {
 FAMINE = {"forkpty", "getifaddrs", "openpty", "pipe"}
 CANNOT = {
     "always written": (
-        *("__cxa_demangle", "frexp", "frexpf", "frexpl", "gettimeofday", "lgamma_r", "lgammaf_r"),
-        *("modf", "modff", "sincos", "sincosf"),
+        *("__cxa_demangle", "ecvt", "ecvt_r", "fcvt", "fcvt_r", "frexp", "frexpf", "frexpl"),
+        *("gettimeofday", "lgamma_r", "lgammaf_r", "modf", "modff", "modfl", "qecvt", "qecvt_r"),
+        *("qfcvt", "qfcvt_r", "sincos", "sincosf"),
     ),
     "no way to fail that leaves the program alive": (
         *("pthread_attr_getdetachstate", "pthread_attr_getguardsize", "pthread_attr_getstack"),
@@ -129,7 +131,9 @@ CANNOT = {
     "of a library that the program is not linked with": (
         *("BIO_gets", "BIO_read", "BIO_read_ex", "BIO_write_ex", "EVP_CipherUpdate"),
         *("EVP_DecryptUpdate", "EVP_DigestFinal_ex", "EVP_EncryptUpdate", "RAND_bytes"),
-        *("RAND_priv_bytes", "curl_easy_recv", "curl_easy_send", "curl_multi_perform"),
+        *("RAND_priv_bytes", "curl_easy_recv", "curl_easy_send", "curl_easy_unescape"),
+        *("curl_msnprintf", "curl_msprintf", "curl_multi_perform", "curl_mvsnprintf"),
+        "curl_mvsprintf",
         *("PQgetCopyData", "sqlite3_open", "sqlite3_open_v2", "sqlite3_prepare"),
         *("sqlite3_prepare_v2", "sqlite3_prepare_v3", "SSL_peek", "SSL_peek_ex", "SSL_read"),
         *("SSL_read_ex", "SSL_write_ex", "ZSTD_compress", "ZSTD_compressCCtx"),
