@@ -171,6 +171,17 @@ const Elf64_Sym *sosc_lookup_all(uint32_t ns, const char *name, const char *vers
 	return NULL;
 }
 
+/** The address of the first function @name of namespace @ns, 0: none, or chosen by an IFUNC. */
+uint64_t sosc_function_addr(uint32_t ns, const char *name)
+{
+	struct sosc_loaded *provider;
+	const Elf64_Sym *symbol = sosc_lookup_all(ns, name, NULL, &provider);
+
+	if (!symbol || ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC)
+		return 0;
+	return provider->bias + symbol->st_value;
+}
+
 // Whether @name is @wanted, or begins with it where that ends with an underscore.
 static bool is_called(const char *name, const char *wanted)
 {

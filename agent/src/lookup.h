@@ -20,6 +20,7 @@ bool sosc_imports(const struct sosc_loaded *image, const char *wanted);
 bool sosc_is_of_libc(const char *version, const struct sosc_loaded *callee);
 const Elf64_Sym *sosc_lookup_all(uint32_t ns, const char *name, const char *version,
 				 struct sosc_loaded **provider);
+uint64_t sosc_function_addr(uint32_t ns, const char *name);
 
 #pragma GCC visibility pop
 

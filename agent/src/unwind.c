@@ -103,16 +103,6 @@ static int iterate(sosc_iterate_callback *callback, void *data)
 	return sosc_iterate_first(callback, data, iterate_original);
 }
 
-static uint64_t look_up(uint32_t ns, const char *name)
-{
-	struct sosc_loaded *provider;
-	const Elf64_Sym *symbol = sosc_lookup_all(ns, name, NULL, &provider);
-
-	if (!symbol || ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC)
-		return 0;
-	return provider->bias + symbol->st_value;
-}
-
 // Whether somebody throws exceptions with nongnu.org's libunwind. To have a frame go on in a
 // handler it writes into the place of its caller's return address, and takes the rule of a
 // trampoline, which gives a value, for such a place.
@@ -145,8 +135,8 @@ void sosc_unwind_init(void)
 				      .p_vaddr = table,
 				      .p_memsz = SOSC_BLOB_TEXT_MAX - table,
 				      .p_align = 4};
-	find_original = (find_function *)look_up(0, "_dl_find_object");
-	iterate_original = (sosc_iterate *)look_up(0, "dl_iterate_phdr");
+	find_original = (find_function *)sosc_function_addr(0, "_dl_find_object");
+	iterate_original = (sosc_iterate *)sosc_function_addr(0, "dl_iterate_phdr");
 	if (writes_return_addresses())
 		sosc_instruments_see_no_exits();
 }
@@ -189,7 +179,7 @@ static uint64_t iterate_of(uint32_t ns)
 
 	if (!ns)
 		return iterate_original ? (uint64_t)iterate : 0;
-	original = look_up(ns, "dl_iterate_phdr");
+	original = sosc_function_addr(ns, "dl_iterate_phdr");
 	if (!original)
 		return 0;
 	if (!cells[ns])

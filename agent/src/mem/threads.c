@@ -79,16 +79,6 @@ void sosc_made_threads_start(struct sosc_blocks *own)
 		threads = NULL;
 }
 
-static uint64_t look_up(uint32_t ns, const char *name)
-{
-	struct sosc_loaded *provider;
-	const Elf64_Sym *symbol = sosc_lookup_all(ns, name, NULL, &provider);
-
-	if (!symbol || ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC)
-		return 0;
-	return provider->bias + symbol->st_value;
-}
-
 /** The handler for a slot, 0: it is of another function. */
 uint64_t sosc_made_threads_hooked(const struct sosc_candidate *at)
 {
@@ -107,12 +97,12 @@ uint64_t sosc_made_threads_hooked(const struct sosc_candidate *at)
 	if (!threads || ns) // a library of another namespace has keys of its own
 		return (uint64_t)sosc_h_jump;
 	if (!libc.setspecific) {
-		libc.key_create = look_up(ns, "pthread_key_create");
-		libc.key_delete = look_up(ns, "pthread_key_delete");
-		libc.getstack = look_up(ns, "pthread_attr_getstack");
-		libc.getdetachstate = look_up(ns, "pthread_attr_getdetachstate");
+		libc.key_create = sosc_function_addr(ns, "pthread_key_create");
+		libc.key_delete = sosc_function_addr(ns, "pthread_key_delete");
+		libc.getstack = sosc_function_addr(ns, "pthread_attr_getstack");
+		libc.getdetachstate = sosc_function_addr(ns, "pthread_attr_getdetachstate");
 		if (libc.key_create && libc.key_delete && libc.getstack && libc.getdetachstate)
-			libc.setspecific = look_up(ns, "pthread_setspecific");
+			libc.setspecific = sosc_function_addr(ns, "pthread_setspecific");
 	}
 	return (uint64_t)(by_pthread ? sosc_h_block_pthread_create : sosc_h_block_thrd_create);
 }
