@@ -16,7 +16,7 @@ from tests.support import memory
 from tests.support.launching import wait_state
 from tests.support.memory import Told, asked, resident, running
 from tests.support.resolving import made
-from tests.support.tools import need
+from tests.support.tools import need, not_here
 
 MIB = 1 << 20
 KINDS = {"objects", "blocks", "free", "files", "stacks", "shared", "huge", "other"}
@@ -276,7 +276,7 @@ def test_terabytes_that_are_hardly_touched() -> None:
         try:
             assert process.stdout is not None
             if process.stdout.readline() != "ready\n":
-                pytest.skip("not here: the kernel maps no terabytes")
+                not_here("the kernel maps no terabytes")
             document = asked("where", process.pid)
         finally:
             process.kill()
@@ -301,7 +301,7 @@ def test_the_report_for_people_adds_up() -> None:
 def test_a_kernel_thread_has_no_memory() -> None:
     done = memory.soscope("where", "-p", "2")
     if Path("/proc/2/comm").read_text() != "kthreadd\n":
-        pytest.skip("not here: process 2 is no kernel thread")
+        not_here("process 2 is no kernel thread")
     assert done.returncode == 1
     assert "is a kernel thread: it has no memory" in done.stderr
 
@@ -316,7 +316,7 @@ def test_a_program_of_32_bits_is_summed_up_and_its_heap_named_as_not_read() -> N
 def test_somebody_elses_process_is_refused() -> None:
     nobody = 65534
     if os.geteuid():
-        pytest.skip("not here: it takes root to become somebody else")
+        not_here("it takes root to become somebody else")
     with running(memory.target(), "kinds") as told:
         done = subprocess.run(
             [sys.executable, "-m", "soscope", "mem", "where", "-p", str(told.pid)],

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from soscope.live.names.demangle import Demangler, NoDemangler
+from soscope.live.names.demangle import Demangler
 from soscope.prototypes import mangled as m
 from soscope.prototypes.frommangled import Scopes, declare
+from tests.support.tools import need
 
 STRING = "NSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
 WORDS = {"a": "signed char", "b": "bool", "c": "char", "d": "double", "e": "long double"}
@@ -46,13 +47,9 @@ def parameters_in(demangled: str) -> list[str]:
 
 
 def test_every_name_of_the_library_of_cxx() -> None:
-    try:
-        demangle = Demangler()
-    except NoDemangler:
-        pytest.skip("no C++ library")
-    path = next(Path("/usr/lib").glob("*/libstdc++.so.6"), None)
-    if path is None:
-        pytest.skip("no libstdc++ here")
+    need("g++")  # its library comes with it
+    demangle = Demangler()
+    path = next(Path("/usr/lib").glob("*/libstdc++.so.6"))
     names = sorted(set(re.findall(rb"_ZN?K?S[\w.]+(?=\0)", path.read_bytes())))
     read = 0
     for name in names:
