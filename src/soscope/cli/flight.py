@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable
 
 from soscope.cli import listeners
+from soscope.cli.scratch import scratch_recording
 from soscope.control.flight import Flight
-from soscope.errors import RecordingError, SoscopeError
+from soscope.errors import SoscopeError
 from soscope.instruments.trace.choice import Choice
 from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.outcome import TraceOutcome
@@ -31,13 +31,7 @@ def run_with_flights(
     settings = options.settings
     if settings.record is not None:
         return _Flights(options, output, tell, keeps=True).run()
-    try:
-        directory = tempfile.TemporaryDirectory(prefix="soscope-")
-    except OSError as error:
-        reason = (error.strerror or "").lower()
-        raise RecordingError(f"no room for the calls: {reason}") from error
-    with directory as place:
-        settings.record = os.path.join(place, "run.sosr")
+    with scratch_recording("the calls") as settings.record:
         return _Flights(options, output, tell, keeps=False).run()
 
 

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable
 
 from soscope.cli import listeners
-from soscope.errors import RecordingError, SoscopeError
+from soscope.cli.scratch import scratch_recording
+from soscope.errors import SoscopeError
 from soscope.instruments.trace.listener import Listener
 from soscope.instruments.trace.outcome import TraceOutcome
 from soscope.instruments.trace.replay import Replay
@@ -40,13 +39,7 @@ def run_with_table(
         outcome = run_trace(settings, listener, output, tell)
         _add_table(settings.record, outcome, options, output)
         return outcome
-    try:
-        directory = tempfile.TemporaryDirectory(prefix="soscope-")
-    except OSError as error:
-        reason = (error.strerror or "").lower()
-        raise RecordingError(f"no room for the calls of the table: {reason}") from error
-    with directory as place:
-        settings.record = os.path.join(place, "run.sosr")
+    with scratch_recording("the calls of the table") as settings.record:
         outcome = run_trace(settings, listener, output, tell)
         outcome.record = None
         _add_table(settings.record, outcome, options, output)

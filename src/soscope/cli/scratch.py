@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A recording that nobody keeps: what it shows is shown before it is deleted."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from soscope.errors import RecordingError
+
+
+@contextmanager
+def scratch_recording(what: str) -> Iterator[str]:
+    """Give the path of a recording in a directory for temporary files, which is deleted.
+
+    `what` is in it, for the message. Raises RecordingError where no such directory can be made.
+
+    >>> with scratch_recording("the calls") as path:
+    ...     os.path.basename(path)
+    'run.sosr'
+    """
+    try:
+        directory = tempfile.TemporaryDirectory(prefix="soscope-")
+    except OSError as error:
+        reason = (error.strerror or "").lower()
+        raise RecordingError(f"no room for {what}: {reason}") from error
+    with directory as place:
+        yield os.path.join(place, "run.sosr")
