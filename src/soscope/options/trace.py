@@ -108,8 +108,8 @@ def parse_variable(text: str) -> str:
 
 _SYSTEM_CALLS, _OWN_CALLS = "%syscall", "*@MAIN"
 _NOT_THE_KERNELS = (
-    "-S: system calls by functions of the C library, not all that the kernel sees;"
-    " the C library's own: strace"
+    "-S shows the system calls that go through functions of the C library;"
+    " strace shows all that the kernel sees"
 )
 _KEPT_OF_PATHS = 256  # bytes: -y shows what was opened whole, whatever -s says
 
