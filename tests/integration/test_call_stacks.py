@@ -21,11 +21,12 @@ from soscope.model.capture import STACK_ITEM
 from soscope.recording.reader import RecordingFile
 from soscope.recording.stream import events
 from tests.integration.test_mem_ruby_stacks import is_own
-from tests.integration.test_mem_stacks import TARGETS, told
+from tests.integration.test_mem_stacks import told
 from tests.support.accounts import SOSCOPE, built
 from tests.support.pythons import DISTRIBUTION, few_pythons
 from tests.support.run import run
 from tests.support.schema import STACK
+from tests.support.stackprograms import TARGETS, stack_program
 from tests.support.tools import need
 
 MOST = 64
@@ -69,23 +70,8 @@ def stacks_of(
 
 
 def test_stacks_are_those_of_backtrace(tmp_path: Path) -> None:
-    cc = [need("gcc"), "-O2", "-fomit-frame-pointer", "-fno-optimize-sibling-calls", "-w"]
-    library = [*cc, "-shared", "-fPIC", str(TARGETS / "lib_stacks.c")]
-    steps = [
-        [*library, "-DNAME=through_inner", "-o", "libinner.so"],
-        [*library, "-DNAME=through_outer", "-fno-omit-frame-pointer", "-o", "libouter.so"],
-        [*library, "-DCONSTRUCTOR=701", "-o", "libfirst.so"],
-        [*library, "-DCONSTRUCTOR=1702", "-o", "libsecond.so"],
-        [
-            *[*cc, "-rdynamic", "-pthread", str(TARGETS / "stacks.c"), "-o", "stacks"],
-            *["libinner.so", "libouter.so", f"-Wl,-rpath,{tmp_path}"],
-        ],
-    ]
-    for step in steps:
-        done = run(step, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-    libraries = [str(tmp_path / f"lib{name}.so") for name in ("first", "second", "first")]
-    truth = told(traced(tmp_path, str(tmp_path / "stacks"), *libraries))
+    words = stack_program(tmp_path, "gcc", "-O2", "-fomit-frame-pointer")
+    truth = told(traced(tmp_path, *words))
     assert len(truth) == 31
     native, _ = stacks_of(tmp_path / "run.sosr")
     for size, stacks in truth.items():

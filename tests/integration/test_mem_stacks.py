@@ -20,11 +20,10 @@ from soscope.instruments.mem.events import collect
 from soscope.instruments.mem.matched import MatchedBlocks
 from soscope.recording.reader import RecordingFile
 from tests.support.accounts import SOSCOPE, built, recorded
-from tests.support.matrix import REPOSITORY
 from tests.support.run import run
+from tests.support.stackprograms import TARGETS, stack_program
 from tests.support.tools import need
 
-TARGETS = REPOSITORY / "tests" / "targets" / "mem"
 MOST = 64
 COROUTINES = {451, 452}  # of stacks.c
 
@@ -89,25 +88,7 @@ BUILDS = {
 @pytest.mark.parametrize("name", BUILDS)
 def test_stacks_are_those_of_backtrace(name: str, tmp_path: Path) -> None:
     compiler, *flags = BUILDS[name]
-    cc = [need(compiler), *flags, "-fno-optimize-sibling-calls", "-w"]
-    library = [*cc, "-shared", "-fPIC", str(TARGETS / "lib_stacks.c")]
-    steps = [
-        [*library, "-DNAME=through_inner", "-o", "libinner.so"],
-        # a caller that keeps frame pointers, or one that keeps none
-        [*library, "-DNAME=through_outer", "-fno-omit-frame-pointer", "-o", "libouter.so"],
-        [*library, "-DCONSTRUCTOR=701", "-o", "libfirst.so"],
-        [*library, "-DCONSTRUCTOR=1702", "-o", "libsecond.so"],
-        [
-            *[*cc, "-rdynamic", "-pthread", str(TARGETS / "stacks.c"), "-o", "stacks"],
-            *["libinner.so", "libouter.so", f"-Wl,-rpath,{tmp_path}"],
-        ],
-    ]
-    for step in steps:
-        done = run(step, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-    libraries = [str(tmp_path / name) for name in ("libfirst.so", "libsecond.so")]
-    # the second one comes to where the first was
-    compare(tmp_path, [str(tmp_path / "stacks"), *libraries, libraries[0]], 31)
+    compare(tmp_path, stack_program(tmp_path, compiler, *flags), 31)
 
 
 @pytest.mark.parametrize("flags", ["-O2", "-O0 -fno-omit-frame-pointer"])
