@@ -76,9 +76,12 @@ def test_what_happened_before_a_call(tmp_path: Path) -> None:
 def test_a_signal_while_threads_go_on(tmp_path: Path, *, attached: bool) -> None:
     record = tmp_path / "run.sosr"
     words = [*TRACE, "--last", "60s", "--on-crash", "--record", str(record)]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     program = flown("0", "forever")
-    with subprocess.Popen(program if attached else [*words, "--", *program], **pipes) as target:  # type: ignore[call-overload]
+    command = program if attached else [*words, "--", *program]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe) as target:
+        assert target.stdout is not None
+        assert target.stdin is not None
         soscope = target
         if attached:
             soscope = subprocess.Popen([*words, "-p", str(target.pid)])

@@ -17,7 +17,7 @@ from tests.support.launching import environment
 from tests.support.tracing import SOSCOPE
 
 
-def on_a_terminal(words: list[str], **files: object) -> str:
+def on_a_terminal(words: list[str]) -> str:
     """Return what a command writes to standard error, a terminal."""
     ours, theirs = pty.openpty()
     pieces: list[bytes] = []
@@ -38,8 +38,7 @@ def on_a_terminal(words: list[str], **files: object) -> str:
         env=environment(),
         timeout=60,
         check=False,
-        **files,
-    )  # type: ignore[call-overload]
+    )
     os.close(theirs)
     reader.join()
     os.close(ours)
