@@ -20,8 +20,13 @@ from soscope.model.slot import (
 )
 from soscope.report.attached import attached_lines
 from soscope.report.trace.display import Display
+from soscope.report.trace.names import FunctionNames
 from soscope.report.words import plural
 from soscope.wire import layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MOST_NAMES = 6  # in one line, without -v
 
@@ -64,9 +69,10 @@ def notes(outcome: TraceOutcome, display: Display) -> list[str]:
     lines = [*untraced_lines(outcome.untraced), *outcome.remarks, *display.remarks]
     lines += attached_lines(outcome, verbose=display.verbose)
     if outcome.programs:
+        functions = FunctionNames(display)
         lines += _unmatched(outcome)
-        lines += _not_hooked(outcome.programs, verbose=display.verbose)
-        lines += _inside(outcome, verbose=display.verbose)
+        lines += _not_hooked(outcome.programs, functions, verbose=display.verbose)
+        lines += _inside(outcome, functions, verbose=display.verbose)
         lines += unseen_lines(outcome)
     lines += [f"{plural(count, 'event')} dropped: {why}" for count, why in outcome.dropped if count]
     if outcome.stopped:
@@ -114,7 +120,9 @@ def _matched(outcome: TraceOutcome) -> list[int]:
     return matched
 
 
-def _not_hooked(programs: list[TraceProgramOutcome], *, verbose: bool) -> list[str]:
+def _not_hooked(
+    programs: list[TraceProgramOutcome], functions: FunctionNames, *, verbose: bool
+) -> list[str]:
     """Say what could not be hooked in any of the programs; each once."""
     lines = []
     images = [image for program in programs for image in program.images]
@@ -126,7 +134,8 @@ def _not_hooked(programs: list[TraceProgramOutcome], *, verbose: bool) -> list[s
                 refused.setdefault((slot.refusal, caller), []).append(slot.symbol)
     for (refusal, caller), symbols in refused.items():
         reason = _REFUSALS.get(refusal, f"reason {refusal}")
-        lines.append(f"not hooked in {caller} ({reason}): {_names(symbols, verbose=verbose)}")
+        said = _names(symbols, functions.short, verbose=verbose)
+        lines.append(f"not hooked in {caller} ({reason}): {said}")
     partial: dict[str, list[str]] = {}
     for program in programs:
         for slot in program.slots:
@@ -136,7 +145,7 @@ def _not_hooked(programs: list[TraceProgramOutcome], *, verbose: bool) -> list[s
                 )
     for caller, symbols in partial.items():
         reason = f"counts are lower bounds in {caller} (their addresses are loaded, too)"
-        lines.append(f"{reason}: {_names(symbols, verbose=verbose)}")
+        lines.append(f"{reason}: {_names(symbols, functions.short, verbose=verbose)}")
     for flag, what in (
         (IMAGE_UNREADABLE, "not hooked, their headers cannot be read"),
         (IMAGE_WRITE_REFUSED, "not hooked, their slots cannot be written"),
@@ -211,7 +220,7 @@ def _time(ns: float) -> str:
     return f"{ns / 1e9:.3g} s"
 
 
-def _inside(outcome: TraceOutcome, *, verbose: bool) -> list[str]:
+def _inside(outcome: TraceOutcome, functions: FunctionNames, *, verbose: bool) -> list[str]:
     """Say that calls inside one image go through no slot, where the filter names such functions.
 
     It is so for every trace. A user who named no function reads it with -v alone.
@@ -225,7 +234,8 @@ def _inside(outcome: TraceOutcome, *, verbose: bool) -> list[str]:
 
     slots = [slot for program in outcome.programs for slot in program.slots]
     return [
-        f"not seen: calls of {_names(symbols)} inside {image}, as they go through no slot"
+        f"not seen: calls of {_names(symbols, functions.short)} inside {image}, as they go through"
+        " no slot"
         for image, symbols in called_inside(outcome.selection, slots).items()
     ]
 
@@ -290,9 +300,9 @@ def _calls(outcome: TraceOutcome) -> int | None:
     )
 
 
-def _names(names: list[str], *, verbose: bool = False) -> str:
-    """Join names, each once; only the first few of many."""
+def _names(names: list[str], said: Callable[[str], str] = str, *, verbose: bool = False) -> str:
+    """Join names, each once, as `said` has them; only the first few of many."""
     unique = list(dict.fromkeys(names))
     if verbose or len(unique) <= MOST_NAMES:
-        return ", ".join(unique)
-    return f"{', '.join(unique[:MOST_NAMES])} and {len(unique) - MOST_NAMES:,} more"
+        return ", ".join(map(said, unique))
+    return f"{', '.join(map(said, unique[:MOST_NAMES]))} and {len(unique) - MOST_NAMES:,} more"

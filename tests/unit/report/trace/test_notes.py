@@ -81,6 +81,12 @@ def test_what_the_filter_names_may_be_called_inside_its_image(words: list[str]) 
     ]
 
 
+def test_functions_of_cxx_have_the_names_that_lines_have() -> None:
+    assert unseen(slot("_Znwm", callee=1), words=["_Zn*"]) == [
+        "not seen: calls of operator new inside libc.so.6, as they go through no slot"
+    ]
+
+
 def test_functions_of_each_image_are_one_line() -> None:
     slots = [slot("malloc", callee=1), slot("free", callee=1), slot("sin", callee=2)]
     assert unseen(*slots, words=["malloc,free,sin"]) == [
