@@ -35,7 +35,7 @@ ON_OFF = [
         kind=LIST,
         metavar="EXPR",
         group=_GROUP,
-        help="nothing before a process makes a call that EXPR chooses (repeatable)",
+        help="recording begins with a call that EXPR chooses (repeatable)",
     ),
     Option(
         "--off",
@@ -43,7 +43,7 @@ ON_OFF = [
         kind=LIST,
         metavar="EXPR",
         group=_GROUP,
-        help="nothing after a call that EXPR chooses, up to the next of --on (repeatable)",
+        help="recording ends with a call that EXPR chooses; --on begins it again (repeatable)",
     ),
 ]
 
