@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import signal
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,54 @@ def test_what_other_threads_free_is_not_alive(threads: int, size: int, tmp_path:
     made = report["totals"]["native"]["allocations"]
     truth = 200000 // threads * threads
     assert abs(made - truth) < (truth / 10 if size > 1 else 3 * threads)
+
+
+# threads that are known before they make a block: by a call that the agent sees for other reasons
+KNOWN = """
+#include <sys/prctl.h>
+static void *make(void)
+{
+    for (int i = 0; i < 20000; i++)
+        *(char *volatile *)malloc(1000) = NULL;
+    return NULL;
+}
+static void *detached(void *done)
+{
+    pthread_detach(pthread_self());
+    make();
+    while (write(*(int *)done, "", 1) != 1)
+        ;
+    return NULL;
+}
+static void *named(void *unused)
+{
+    prctl(PR_SET_NAME, "named");
+    return make();
+}
+int main(void)
+{
+    pthread_t thread;
+    int done[2];
+    char byte;
+    if (pipe(done) || pthread_create(&thread, NULL, detached, &done[1]) ||
+        read(done[0], &byte, 1) != 1 || pthread_create(&thread, NULL, named, NULL))
+        return 2;
+    return pthread_join(thread, NULL);
+}
+"""
+
+
+def test_a_thread_is_sampled_whatever_it_calls_first(tmp_path: Path) -> None:
+    report, _ = recorded(tmp_path, [built("known.c", KNOWN)], "--mode", "sample=4k")
+    found = Counter[str]()
+    error = Counter[str]()
+    for row in rows_of(report, "known.c"):
+        caller = next(f["symbol"] for f in row["frames"] if f["symbol"] != "make")
+        found[caller] += row["bytes"]
+        error[caller] += row["error_bytes"]
+    assert found.keys() == {"detached", "named"}
+    for caller, size in found.items():
+        assert abs(size - 20000 * 1000) < _SURE * error[caller]
 
 
 def test_a_race_changes_no_estimate(tmp_path: Path) -> None:

@@ -31,31 +31,31 @@ static struct sosc_blocks *head;
 static struct sosc_thread *slow(struct sosc_cell *cell)
 {
 	struct sosc_thread *thread = sosc_thread_self();
-	struct sosc_block_thread *state;
 
-	if (!thread) {
-		if (sosc_quiet)
-			__atomic_store_n(&cell->handler, (uint64_t)sosc_h_jump, __ATOMIC_RELAXED);
-		else
-			__atomic_fetch_add(&sosc_control->dropped[SOSC_DROP_THREADS], 1,
-					   __ATOMIC_RELAXED);
-		return NULL;
-	}
-	state = &sosc_block_threads[thread - sosc_threads];
-	if (state->tid != thread->tid) {
-		void *memos = state->view.memos;
+	if (thread)
+		return thread;
+	if (sosc_quiet)
+		__atomic_store_n(&cell->handler, (uint64_t)sosc_h_jump, __ATOMIC_RELAXED);
+	else
+		__atomic_fetch_add(&sosc_control->dropped[SOSC_DROP_THREADS], 1, __ATOMIC_RELAXED);
+	return NULL;
+}
 
-		memset(state, 0, sizeof(*state));
-		state->view.memos = memos || mode == SOSC_BLOCKS_COUNT || sosc_is_sealed(thread) ?
-					    memos :
-					    sosc_view_memos();
-		state->tid = thread->tid;
-		if (mode == SOSC_BLOCKS_SAMPLE)
-			sosc_sample_thread(state, thread->tid);
-		else if (mode == SOSC_BLOCKS_EXACT)
-			state->patience = 1;
-	}
-	return thread;
+// A thread that was known before, or was not, makes its first call of these functions. For who is
+// sealed no memory is asked.
+static void meet(struct sosc_block_thread *state, const struct sosc_thread *thread)
+{
+	void *memos = state->view.memos;
+
+	memset(state, 0, sizeof(*state));
+	if (!memos && mode != SOSC_BLOCKS_COUNT && !sosc_is_sealed(thread))
+		memos = sosc_view_memos();
+	state->view.memos = memos;
+	state->tid_check = thread->tid_check;
+	if (mode == SOSC_BLOCKS_SAMPLE)
+		sosc_sample_thread(state, thread->tid);
+	else if (mode == SOSC_BLOCKS_EXACT)
+		state->patience = 1;
 }
 
 // As FIND_THREAD in assembly; NULL: it is not there yet.
@@ -75,7 +75,8 @@ static inline struct sosc_block_thread *state_of(const struct sosc_thread *threa
 	return &sosc_block_threads[thread - sosc_threads];
 }
 
-static inline bool begin(struct sosc_block_call *call)
+/** Find whose call it is; false: it is not recorded. */
+inline bool sosc_block_call_begin(struct sosc_block_call *call)
 {
 	call->thread = find_thread();
 	if (!call->thread)
@@ -83,6 +84,8 @@ static inline bool begin(struct sosc_block_call *call)
 	if (!call->thread)
 		return false;
 	call->state = state_of(call->thread);
+	if (call->state->tid_check != call->thread->tid_check)
+		meet(call->state, call->thread);
 	if (!sosc_view_has(&call->state->view, call->sp)) {
 		const struct sosc_stack_call here = {
 			.thread = call->thread, .view = &call->state->view, .sp = call->sp};
@@ -90,11 +93,6 @@ static inline bool begin(struct sosc_block_call *call)
 		sosc_view_find(&here);
 	}
 	return true;
-}
-
-bool sosc_block_call_begin(struct sosc_block_call *call)
-{
-	return begin(call);
 }
 
 /**
@@ -291,7 +289,7 @@ static inline __attribute__((always_inline)) uint64_t allocate(const uint64_t ar
 	uint64_t result, addr, known = 0;
 	bool inside, frees;
 
-	if (!begin(&call))
+	if (!sosc_block_call_begin(&call))
 		return sosc_block_go_on(cell, arg[0], arg[1], arg[2]);
 	state = call.state;
 	before = *state;
@@ -410,7 +408,7 @@ static __attribute__((noinline)) uint64_t any_free(uint64_t a, uint64_t b, uint6
 {
 	struct sosc_block_call call = {.cell = cell, .sp = sp}; // which has no stack
 
-	if (a && begin(&call) &&
+	if (a && sosc_block_call_begin(&call) &&
 	    !(call.state->freeing == a && sosc_block_is_inside(&call, BLOCK_NEAR)))
 		freed(&call, a);
 	return sosc_block_go_on(cell, a, b, c);
@@ -457,7 +455,7 @@ uint64_t sosc_block_delete(uint64_t a, uint64_t b, uint64_t c, uint64_t sp, uint
 	struct sosc_block_thread *state, before;
 	uint64_t result;
 
-	if (!a || !begin(&call))
+	if (!a || !sosc_block_call_begin(&call))
 		return sosc_block_go_on(cell, a, b, c);
 	state = call.state;
 	if (sosc_block_is_inside(&call, BLOCK_NEAR)) {

@@ -14,7 +14,7 @@
 
 // What is known of a thread: it has the thread's index, and is wiped in a forked child, too.
 struct sosc_block_thread {
-	uint32_t tid; // whose it is
+	uint32_t tid_check; // whose it is, as in a struct sosc_thread
 	uint32_t stack; // of the outermost call that is under way
 	uint64_t sp; // where the return address of that lies; 0: there is none
 	uint64_t ret; // what stands there
