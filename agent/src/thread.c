@@ -10,6 +10,7 @@
 #include "thread.h"
 #include "arch.h"
 #include "cell.h"
+#include "clock.h"
 #include "counts.h"
 #include "gate.h"
 #include "guard.h"
@@ -114,16 +115,18 @@ uint32_t sosc_process(void)
 static void release(uint32_t tid, uint32_t pid, uint32_t index)
 {
 	uint32_t *states = sosc_section(SOSC_SEC_CHUNK_STATES), state;
-	const struct sosc_chunk *chunk = (const void *)((uint8_t *)sosc_section(SOSC_SEC_RING) +
-							(uint64_t)index * SOSC_CHUNK_SIZE);
+	struct sosc_chunk *chunk = (void *)((uint8_t *)sosc_section(SOSC_SEC_RING) +
+					    (uint64_t)index * SOSC_CHUNK_SIZE);
 
 	if (index >= sosc_control->chunks) // none, or of an earlier session
 		return;
 	state = __atomic_load_n(&states[index], __ATOMIC_ACQUIRE);
-	if ((state & SOSC_CHUNK_STATE) == SOSC_CHUNK_OWNED &&
-	    __atomic_load_n(&chunk->seq, __ATOMIC_ACQUIRE) && chunk->tid == tid &&
-	    chunk->pid == pid)
-		(void)sosc_chunk_change(&states[index], state, SOSC_CHUNK_FULL);
+	if ((state & SOSC_CHUNK_STATE) != SOSC_CHUNK_OWNED ||
+	    !__atomic_load_n(&chunk->seq, __ATOMIC_ACQUIRE) || chunk->tid != tid ||
+	    chunk->pid != pid)
+		return;
+	chunk->tsc_full = sosc_ticks(); // if it is somebody else's by now: too early, and in vain
+	(void)sosc_chunk_change(&states[index], state, SOSC_CHUNK_FULL);
 }
 
 // The ids of the thread and its process. Where system calls may be forbidden the C

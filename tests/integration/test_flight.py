@@ -47,6 +47,20 @@ def test_what_happened_before_a_kill(tmp_path: Path) -> None:
     assert json.loads(output.read_text().splitlines()[-1])["type"] != "call"  # its end is told
 
 
+@pytest.mark.parametrize("child", ["vfork"])
+def test_children_come_and_go(tmp_path: Path, child: str) -> None:
+    output = tmp_path / "calls"
+    words = ["--last", "60s", "--on-crash", "--json", "-o", str(output)]
+    if child == "fork":
+        words.append("-f")
+    done = run([*TRACE, *words, "--", *flown("100", "kill", child)])
+    assert done.returncode == -signal.SIGKILL
+    seen = [int(name) for name in names(output.read_text())]
+    assert seen == list(range(seen[0], 100))
+    assert seen[0] > 0  # each child takes room
+    assert "the buffer held" in done.stderr
+
+
 def test_without_a_crash_nothing_is_written(tmp_path: Path) -> None:
     record = tmp_path / "run.sosr"
     words = ["--last", "60s", "--on-crash", "--record", str(record)]

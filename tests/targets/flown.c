@@ -6,11 +6,13 @@
 //	flown N end     ends
 //	flown N symbol  calls srand, getenv with "after", and srand again
 //	flown N forever goes on in two threads, "1:0", "1:1"… and "2:0"…, until its input ends
+// With "vfork" behind that there is a child behind each of the N calls; with "fork" each is a child's.
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static volatile int over;
@@ -49,12 +51,39 @@ static void go_on(void)
 		(void)pthread_join(threads[i], NULL);
 }
 
+static void call_in_child(long number)
+{
+	pid_t child = fork();
+	if (!child) {
+		call("%.0ld%ld", 0, number);
+		_exit(0);
+	}
+	if (waitpid(child, NULL, 0) != child)
+		abort();
+}
+
+static void call_and_vfork(long number)
+{
+	pid_t child;
+	call("%.0ld%ld", 0, number);
+	child = vfork();
+	if (!child)
+		_exit(0);
+	if (waitpid(child, NULL, 0) != child)
+		abort();
+}
+
 int main(int argc, char **argv)
 {
 	if (argc < 3)
 		return 2;
 	for (long i = 0; i < atol(argv[1]); i++)
-		call("%.0ld%ld", 0, i);
+		if (argc > 3 && !strcmp(argv[3], "fork"))
+			call_in_child(i);
+		else if (argc > 3)
+			call_and_vfork(i);
+		else
+			call("%.0ld%ld", 0, i);
 	if (!strcmp(argv[2], "kill"))
 		(void)kill(getpid(), SIGKILL);
 	if (!strcmp(argv[2], "symbol")) {
