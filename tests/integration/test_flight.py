@@ -47,7 +47,7 @@ def test_what_happened_before_a_kill(tmp_path: Path) -> None:
     assert json.loads(output.read_text().splitlines()[-1])["type"] != "call"  # its end is told
 
 
-@pytest.mark.parametrize("child", ["vfork"])
+@pytest.mark.parametrize("child", ["vfork", "fork"])
 def test_children_come_and_go(tmp_path: Path, child: str) -> None:
     output = tmp_path / "calls"
     words = ["--last", "60s", "--on-crash", "--json", "-o", str(output)]

@@ -14,7 +14,8 @@
 enum sosc_chunk_state {
 	SOSC_CHUNK_FREE = 0, // -> OWNED by a writer
 	SOSC_CHUNK_OWNED = 1, // a thread writes; the reader may read committed units
-	SOSC_CHUNK_FULL = 2, // -> FREE by the reader (OVERWRITE: -> OWNED by a writer)
+	SOSC_CHUNK_FULL = 2, // -> FREE by the reader (OVERWRITE: -> OWNED by a writer; of a thread
+	// that has ended, the reader stores it)
 	SOSC_CHUNK_STATE = 0xff, // what is kept of the word
 };
 

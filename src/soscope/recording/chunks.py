@@ -52,6 +52,10 @@ class Chunks:
         """Return the tsc at which its thread gave it back, 0 before."""
         return self._longs[index * _CHUNK_LONGS + _FULL]
 
+    def set_given_back(self, index: int, tsc: int) -> None:
+        """Say when it was given back, for a thread that has ended."""
+        self._longs[index * _CHUNK_LONGS + _FULL] = tsc
+
     def tid(self, index: int) -> int:
         """Return the id of its thread, as the thread's own namespace has it."""
         return self._words[index * _CHUNK_WORDS + _TID]

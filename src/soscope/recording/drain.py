@@ -2,7 +2,8 @@
 """Empties the ring of a control block into a sink.
 
 Full chunks are handed over whole, in the order they were given out, and freed. Of a chunk
-that a thread still writes, the committed units are handed over; how far is remembered.
+that a thread still writes, the committed units are handed over; how far is remembered. With
+policy overwrite nothing is, up to the end; but the chunks of who has ended are given back.
 
 A unit that stays zero while later ones are there is a *hole*: a signal handler has interrupted
 its writer. What follows waits for it for a moment; then the hole is passed over, and handed
@@ -142,6 +143,7 @@ class Drainer:
         else:
             self._begin()
             self._tables.update()
+            self._look_for_the_dead(in_state(block.chunk_states(), layout.CHUNK_OWNED))
         if block.state == layout.STATE_STOPPED and not self._stopped:
             self._stopped = True
             if block.when_full == layout.FULL_STOP:  # by itself
@@ -405,15 +407,16 @@ class Drainer:
     def _bury(self, pid: int, tid: int) -> None:
         """Take all chunks from a thread that has ended."""
         self._take_all(lambda owner: owner == (pid, tid))
+        if self._block.when_full == layout.FULL_OVERWRITE:
+            return  # what it did is told later
         self.news = True
         self.sink.thread_end(time.time_ns(), pid, tid)
 
     def process_ended(self, pid: int) -> None:
         """Hand over everything that an ended process wrote and take its chunks back."""
         self.pids.discard(pid)
-        if self._block.when_full == layout.FULL_OVERWRITE:
-            return
-        self._drain(ended=False)
+        if self._block.when_full != layout.FULL_OVERWRITE:
+            self._drain(ended=False)
         inner = self.inner_pids.get(pid, pid)
         # One of the same number in another namespace may own them: each of its threads will
         # be looked for.
@@ -425,6 +428,9 @@ class Drainer:
 
         `is_dead` gets the owner of a chunk, its pid and its tid.
         """
+        if self._block.when_full == layout.FULL_OVERWRITE:
+            self._give_back_all(is_dead)
+            return
         self._begin()
         chunks, taken = self._chunks, []
         states = self._block.chunk_states()
@@ -438,6 +444,15 @@ class Drainer:
                     taken.append((seq, index, first, chunks.used(index), True))
         self._tables.update()
         self._hand_over(sorted(taken))
+
+    def _give_back_all(self, is_dead: Callable[[tuple[int, int]], bool]) -> None:
+        """Have the chunks of the dead overwritten in their turn: they cannot give them back."""
+        chunks = self._chunks
+        for index in in_state(self._block.chunk_states(), layout.CHUNK_OWNED):
+            owner = chunks.pid(index), chunks.tid(index)
+            if chunks.seq(index) and is_dead(owner) and not chunks.is_borrowed(index):
+                chunks.set_given_back(index, self._clock.sample(self.newest)[0])
+                self._block.set_chunk_state(index, layout.CHUNK_FULL)
 
     # ---- the end ----
 

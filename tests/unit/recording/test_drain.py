@@ -331,6 +331,30 @@ def test_the_chunk_of_a_dead_thread_is_taken_back(target: Target) -> None:
 
 
 @pytest.mark.usefixtures("_hurry")
+def test_the_chunks_of_the_dead_are_overwritten_in_their_turn() -> None:
+    target = Target(when_full=layout.FULL_OVERWRITE)
+    pid, tid = os.getpid(), a_dead_thread()
+    target.drainer.pids |= {pid, 200}
+    target.calls(3, target.agent.thread(pid, tid))
+    target.calls(3, target.agent.thread(pid, threading.get_native_id()))
+    target.calls(3, target.agent.thread(200, 201))
+    target.drainer.process_ended(200)
+    for _ in range(3):
+        target.drainer.drain()
+    assert target.states().count(layout.CHUNK_OWNED) == 1
+    assert target.states().count(layout.CHUNK_FULL) == 2
+    assert (target.sink.pieces, target.sink.ends) == ([], [])
+    target.drainer.finish()
+    assert target.sink.args(tid) == [0, 1, 2]
+    assert target.sink.args(201) == [6, 7, 8]
+    full = [piece.tsc_full for piece in target.sink.pieces if piece.tid in {tid, 201}]
+    assert len(full) == 2
+    assert all(full)  # else nobody hears that it was overwritten
+    target.drainer.close()
+    target.block.close()
+
+
+@pytest.mark.usefixtures("_hurry")
 def test_the_chunk_of_a_living_thread_is_not(target: Target) -> None:
     target.drainer.pids.add(os.getpid())
     target.calls(3, target.agent.thread(os.getpid(), threading.get_native_id()))
