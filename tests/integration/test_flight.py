@@ -70,8 +70,9 @@ def test_without_a_crash_nothing_is_written(tmp_path: Path) -> None:
     assert not record.exists()
 
 
-def test_without_a_reason_it_is_the_end_that_counts() -> None:
-    done = run([*TRACE, "--last", "60s", "--", *flown("3", "end")])
+@pytest.mark.parametrize("options", [[], ["-f"]])
+def test_without_a_reason_it_is_the_end_that_counts(options: list[str]) -> None:
+    done = run([*TRACE, *options, "--last", "60s", "--", *flown("3", "end")])
     lines = [line for line in done.stderr.splitlines() if not line.startswith("soscope")]
     assert lines[0] == "--- the last 60s before the end ---"
     assert [line.count("getenv") for line in lines] == [0, 1, 1, 1, 0]
