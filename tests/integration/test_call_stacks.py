@@ -290,6 +290,35 @@ def test_arguments_are_what_they_were(python: str) -> None:
     assert printed(*traced, "-c", POWERS) == truth
 
 
+# A handler that runs on as little stack as is usual, with nothing behind that.
+HANDLED = """
+static int handled;
+static void handle(int number) { handled += getpgid(0) > 0; }
+int run(void)
+{
+    struct sigaction action = {.sa_handler = handle, .sa_flags = SA_ONSTACK};
+    size_t size = 8192; /* as SIGSTKSZ was for decades */
+    char *room = mmap(0, 4096 + size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    stack_t stack = {.ss_sp = room + 4096, .ss_size = size};
+    if (mprotect(room, 4096, PROT_NONE) || sigaltstack(&stack, NULL) ||
+        sigaction(SIGUSR1, &action, NULL))
+        return -1;
+    raise(SIGUSR1);
+    return handled;
+}
+"""
+
+
+def test_a_handler_has_little_stack(tmp_path: Path) -> None:
+    library = built("handled.c", HANDLED, "-shared", "-fPIC", "-Wl,-z,now")
+    script, file = tmp_path / "handled.py", tmp_path / "calls"
+    script.write_text(f"import ctypes\nprint(ctypes.CDLL({library!r}).run())\n")
+    words = ["-qk", "--json", "-e", "getpgid@*", "-o", str(file), "--", DISTRIBUTION, str(script)]
+    assert printed(*SOSCOPE, "trace", *words) == "1\n"
+    (call,) = [call for call in members(file) if call["type"] == "call"]
+    assert {frame["symbol"] for frame in call["stack"]} >= {"handle", "run", "<module>"}
+
+
 def test_a_recording_without_stacks_says_so(tmp_path: Path) -> None:
     record = str(tmp_path / "run.sosr")
     done = run(

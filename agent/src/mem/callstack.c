@@ -28,7 +28,18 @@ struct caller { // what is known of a thread
 };
 
 static struct caller *callers; // by the index of a struct sosc_thread
+// What is put back, by the same index: signals may have a stack with little room. A child that is
+// forked meanwhile has it, too.
+static uint8_t (*states)[SOSC_ALL_STATE];
 static bool all_state; // see sosc_state_keep
+
+static void *map_zeros(uint64_t size)
+{
+	void *map = sosc_mmap(NULL, size, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return sosc_mmap_failed(map) ? NULL : map;
+}
 
 /** A session begins that wants stacks. */
 void sosc_call_stacks_start(void)
@@ -40,11 +51,10 @@ void sosc_call_stacks_start(void)
 		(void)sosc_sys3(SYS_MADVISE, (long)callers, (long)size, MADV_DONTNEED);
 		return;
 	}
-	callers = sosc_mmap(NULL, size, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (sosc_mmap_failed(callers))
-		callers = NULL;
-	else
+	if (!states)
+		states = map_zeros((uint64_t)THREAD_COUNT * sizeof(*states));
+	callers = states ? map_zeros(size) : NULL;
+	if (callers)
 		(void)sosc_sys3(SYS_MADVISE, (long)callers, (long)size, MADV_WIPEONFORK);
 }
 
@@ -69,11 +79,21 @@ static bool is_asked(const struct caller *caller, uint64_t sp)
 	       *(const uint64_t *)caller->sp == caller->ret;
 }
 
+// Whether this call has interrupted one for which an interpreter is being asked. If a handler has
+// left that one by siglongjmp, something else stands there by now, or this call's own return
+// address.
+static bool is_asking(const struct caller *caller, uint64_t sp)
+{
+	return caller->sp && caller->sp != sp &&
+	       (!sosc_view_has(&caller->view, caller->sp) ||
+		*(const uint64_t *)caller->sp == caller->ret);
+}
+
 // An interpreter's functions answer: what they change is put back.
 static __attribute__((noinline)) uint32_t ask(struct caller *caller,
 					      const struct sosc_stack_call *call)
 {
-	uint8_t state[SOSC_ALL_STATE] __attribute__((aligned(64)));
+	uint8_t *state = states[call->thread - sosc_threads];
 	int64_t at = sosc_errno_offsets[0];
 	uint32_t error = at ? sosc_thread_word(at) : 0, number;
 
@@ -110,11 +130,10 @@ bool sosc_call_stack(struct sosc_thread *thread, const struct sosc_regs *regs, u
 	call.view = &caller->view;
 	if (!sosc_view_has(&caller->view, call.sp))
 		sosc_view_find(&call);
-	if (__atomic_load_n(&sosc_python_stacks, __ATOMIC_RELAXED) ||
-	    __atomic_load_n(&sosc_ruby_stacks, __ATOMIC_RELAXED))
-		*number = ask(caller, &call);
-	else
-		*number = sosc_stack_walk(&call, SOSC_API_NONE);
+	call.native = (!__atomic_load_n(&sosc_python_stacks, __ATOMIC_RELAXED) &&
+		       !__atomic_load_n(&sosc_ruby_stacks, __ATOMIC_RELAXED)) ||
+		      is_asking(caller, call.sp);
+	*number = call.native ? sosc_stack_walk(&call, SOSC_API_NONE) : ask(caller, &call);
 	if (sosc_ticks() - start >= LONG)
 		sosc_account(thread, start);
 	return true;

@@ -22,4 +22,6 @@ void sosc_state_put_back(const uint8_t from[SOSC_ALL_STATE], bool all);
 
 #pragma GCC visibility pop
 
+_Static_assert(SOSC_ALL_STATE % 64 == 0, "each of many is at 64");
+
 #endif

@@ -384,8 +384,9 @@ static __attribute__((noinline)) uint32_t stack_with_own(const struct sosc_stack
 /** The number of the stack of a call, 0: there was no room for it. */
 uint32_t sosc_stack_walk(const struct sosc_stack_call *call, enum sosc_block_api api)
 {
-	if (__atomic_load_n(&sosc_python_stacks, __ATOMIC_RELAXED) ||
-	    __atomic_load_n(&sosc_ruby_stacks, __ATOMIC_RELAXED))
+	if ((__atomic_load_n(&sosc_python_stacks, __ATOMIC_RELAXED) ||
+	     __atomic_load_n(&sosc_ruby_stacks, __ATOMIC_RELAXED)) &&
+	    !call->native)
 		return stack_with_own(call, api);
 	return stack_of(call, NULL, api);
 }
