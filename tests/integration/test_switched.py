@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -127,3 +128,8 @@ def test_a_signal_to_soscope_switches(tmp_path: Path, *, attached: bool) -> None
         assert pipe is not None
         pipe.close()
     assert names(output.read_text()) == Counter({"in": 1, "in-again": 1})
+
+
+def test_what_switches_leaves_declarations_as_they_are() -> None:
+    done = run([*SOSCOPE, "-q", "--on", "getpid", "--", str(build.program("flown")), "0", "kill"])
+    assert re.search(r"^kill\(\d+, SIGKILL", done.stderr, re.M), done.stderr

@@ -116,16 +116,24 @@ def renumber_patterns(rules: bytes, functions: bytes, first: int) -> tuple[bytes
     """
     if not first:
         return rules, functions
-    moved = bytearray(rules)
+    moved, table = bytearray(rules), bytearray(functions)
     for rule in range(0, len(rules), layout.RULE.size):
         for field in ("symbol", "image"):
             at = rule + layout.RULE.offset(field)
-            number = int.from_bytes(moved[at : at + 2], "little")
-            if number not in (layout.PATTERN_ANY, layout.PATTERN_MAIN):
-                moved[at : at + 2] = (number + first).to_bytes(2, "little")
-    table = bytearray(functions)
+            if int.from_bytes(moved[at : at + 2], "little") not in (
+                layout.PATTERN_ANY,
+                layout.PATTERN_MAIN,
+            ):
+                _renumber(moved, at, first)
     _, _, globs, count, *_ = layout.FUNCTION_TABLE.struct.unpack_from(table)
     for glob in range(globs, globs + count * layout.FUNCTION_GLOB.size, layout.FUNCTION_GLOB.size):
-        number = int.from_bytes(table[glob : glob + 2], "little")
-        table[glob : glob + 2] = (number + first).to_bytes(2, "little")
+        _renumber(table, glob, first)
+    families = layout.FUNCTION_TABLE.offset("family")
+    for at in range(families, layout.FUNCTION_TABLE.offset("reserved"), 2):
+        _renumber(table, at, first)
     return bytes(moved), bytes(table)
+
+
+def _renumber(table: bytearray, at: int, first: int) -> None:
+    number = int.from_bytes(table[at : at + 2], "little")
+    table[at : at + 2] = (number + first).to_bytes(2, "little")
