@@ -78,9 +78,10 @@ def test_without_a_reason_it_is_the_end_that_counts(options: list[str]) -> None:
     assert [line.count("getenv") for line in lines] == [0, 1, 1, 1, 0]
 
 
-def test_what_happened_before_a_call(tmp_path: Path) -> None:
+@pytest.mark.parametrize("follow", [[], ["-f"]])
+def test_what_happened_before_a_call(tmp_path: Path, follow: list[str]) -> None:
     record = tmp_path / "run.sosr"
-    words = ["--last", "60s", "--on-symbol", "srand", "--record", str(record)]
+    words = [*follow, "--last", "60s", "--on-symbol", "srand", "--record", str(record)]
     done = run([*TRACE, *words, "--", *flown("5", "symbol")])
     assert (done.returncode, done.stdout) == (0, "end\n"), done.stderr
     assert names(run([*REPORT, str(record)]).stdout) == ["0", "1", "2", "3", "4"]

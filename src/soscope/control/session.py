@@ -210,8 +210,10 @@ class Session(SessionEvents):
         if not self.settings.follow:
             return
         over = [pair for pair in self._drainers.items() if not pair[1].pids]
-        if self._flight is not None and self._flight.at_end and len(over) == len(self._drainers):
-            return  # it is written of what was the last to end
+        if over and self._flight is not None:
+            self._flight.look(self._rings())  # the last time that they are there
+            if self._flight.at_end and len(over) == len(self._drainers):
+                over.pop()  # this may be the end
         for program, drainer in over:
             if program.block is not None:
                 self.feed.retire(drainer)
