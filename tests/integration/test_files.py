@@ -73,7 +73,7 @@ def test_a_trace_replaces_what_a_file_held(options: list[str], old: Path) -> Non
     assert recording.stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize("option", ["-o", "--record"])
+@pytest.mark.parametrize("option", ["-o", "--record", "--last 9s --record", "--svg"])
 def test_the_program_is_not_written_over(option: str, tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     shutil.copy("/bin/true", mine)
@@ -83,7 +83,7 @@ def test_the_program_is_not_written_over(option: str, tmp_path: Path) -> None:
     script.chmod(0o755)
     before = mine.read_bytes()
     for file, command in (("mine", "./mine"), ("other-name", "./mine"), ("mine", "./script")):
-        done = soscope("trace", option, file, "--", command, cwd=tmp_path)
+        done = soscope("trace", *option.split(), file, "--", command, cwd=tmp_path)
         assert done.returncode == 125
         assert "names the program" in done.stderr
     assert mine.read_bytes() == before
@@ -95,7 +95,11 @@ def test_two_outputs_are_two_files(tmp_path: Path) -> None:
     done = soscope(*words, "--", "true", cwd=tmp_path)
     assert done.returncode == 125
     assert "the same file" in done.stderr
+    for option in ("--record", "-o"):
+        done = soscope("trace", option, "same", "--svg", "same", "--", "true", cwd=tmp_path)
+        assert (done.returncode, "the same file" in done.stderr) == (125, True)
     soscope("trace", "--record", "one", "--", "true", cwd=tmp_path)
+    assert soscope("report", "-o", "two", "--svg", "two", "one", cwd=tmp_path).returncode == 2
     recording = (tmp_path / "one").read_bytes()
     done = soscope("report", "one", "-o", "./one", cwd=tmp_path)
     assert done.returncode == 2

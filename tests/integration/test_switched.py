@@ -132,4 +132,4 @@ def test_a_signal_to_soscope_switches(tmp_path: Path, *, attached: bool) -> None
 
 def test_what_switches_leaves_declarations_as_they_are() -> None:
     done = run([*SOSCOPE, "-q", "--on", "getpid", "--", str(build.program("flown")), "0", "kill"])
-    assert re.search(r"^kill\(\d+, SIGKILL", done.stderr, re.M), done.stderr
+    assert re.search(r"^kill\(\d+, SIGKILL", done.stderr, re.MULTILINE), done.stderr

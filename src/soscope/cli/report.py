@@ -34,6 +34,8 @@ def run(invocation: Invocation) -> int:
                 raise UsageError("-o names the recording itself")
             if picture is not None and picture.file == file_at(options.path):
                 raise UsageError("--svg names the recording itself")
+            if picture is not None and picture.file is not None and picture.file == output.file:
+                raise UsageError("-o and --svg name the same file")
             output.begin()
             is_summary = options.summary and not options.table.tree
             mode = MODE_SUMMARY if is_summary else replay.mode

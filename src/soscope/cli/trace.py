@@ -113,7 +113,10 @@ def run(invocation: Invocation) -> int:
         outcome = run_trace(options.settings, chosen(separate), separate.destination, tell)
     else:
         output = Output.open(options.output)
-        outputs += [output] if picture is None else [output, picture]
+        outputs += [output]
+        if picture is not None:
+            outputs += [picture]
+            _check_picture(picture, output, options)
         if options.prints and (options.shows_both or not options.tables_calls):
             listener = chosen(make(output))
         try:
@@ -135,6 +138,21 @@ def run(invocation: Invocation) -> int:
         early.finish()
         say_notes(outcome, outputs, options.display)
     return end(outcome)
+
+
+def _check_picture(picture: Output, output: Output, options: TraceOptions) -> None:
+    """Raise UsageError for a picture in the place of something else."""
+    from soscope.instruments.trace.files import check_files, file_at
+
+    record = options.settings.record
+    check_files(
+        options.settings,
+        [
+            ("--record", None if record is None else file_at(record)),
+            ("-o", output.file),
+            ("--svg", picture.file),
+        ],
+    )
 
 
 def _run_alone(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from _collections_abc import Sequence
 
 from soscope.control.command import Command
 from soscope.errors import UsageError
@@ -12,21 +13,25 @@ from soscope.instruments.trace.settings import TraceSettings
 File = tuple[int, int]  # device and inode
 
 
-def check_files(settings: TraceSettings, output: File | None, recording: File | None) -> None:
-    """Look at the files that are open for writing, before anything is written to them.
+def check_files(settings: TraceSettings, written: Sequence[tuple[str, File | None]]) -> None:
+    """Look at the files that will be written to, each with its option, before any of them is.
 
     Raises UsageError, and LaunchError where there is no such command.
     """
-    if output == recording:
-        raise UsageError("--record and -o name the same file")
     if settings.pids:
         programs = [b"/proc/%d/exe" % pid for pid in settings.pids]
     else:
         command = Command(settings.command)
         programs = [command.files[0], os.fsencode(command.program)]
-    for file, option in ((recording, "--record"), (output, "-o")):
-        if file is not None and file in [file_at(path) for path in programs]:
+    known: dict[File, str] = {}
+    for option, file in written:
+        if file is None:
+            continue
+        if file in known:
+            raise UsageError(f"{known[file]} and {option} name the same file")
+        if file in [file_at(path) for path in programs]:
             raise UsageError(f"{option} names the program that is to be traced")
+        known[file] = option
 
 
 def file_at(path: str | bytes) -> File | None:

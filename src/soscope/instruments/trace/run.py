@@ -50,17 +50,27 @@ class TraceRun:
 
     def run(self) -> TraceOutcome:
         """Launch the command, or go into the process; trace it, and say what came of it."""
-        instrument, writer = self.instrument, self.session.writer
-        recording = writer.file if writer is not None else None
-        if self._output.file or recording:
+        instrument = self.instrument
+        if self._output.file or instrument.settings.record is not None:
             from soscope.instruments.trace.files import check_files
 
-            check_files(instrument.settings, self._output.file, recording)
+            check_files(
+                instrument.settings, [("--record", self._recording()), ("-o", self._output.file)]
+            )
         self._output.attend(self.session.attend)
         instrument.listener.begin(instrument.prototypes, instrument.selection)
         self.session.run()
         assert instrument.outcome is not None
         return instrument.outcome
+
+    def _recording(self) -> tuple[int, int] | None:
+        """Return which file a recording will be in, None where there is no such file yet."""
+        writer, path = self.session.writer, self.instrument.settings.record
+        if writer is not None:
+            return writer.file
+        from soscope.instruments.trace.files import file_at
+
+        return None if path is None else file_at(path)  # the flight recorder opens it later
 
     def stop(self, why: str) -> None:
         """Record nothing more; the target goes on. `why` is a STOPPED_ constant or ""."""
