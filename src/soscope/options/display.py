@@ -7,6 +7,7 @@ from soscope.errors import UsageError
 from soscope.options.form import format_option
 from soscope.options.table import COUNT, LIST, VALUE, Option, Values
 from soscope.options.units import parse_count
+from soscope.options.views import is_graph
 from soscope.report.trace.display import COLOUR_AUTO, COLOURS, RESULT_COLUMN, TIME_EPOCH, Display
 
 _GROUP = "how to show them"
@@ -163,6 +164,11 @@ def stacks_from(values: Values) -> int:
     """Return how many frames of a stack are wanted, 0: none. Raises UsageError."""
     has_stacks, depth = getattr(values, "has_stacks", False), getattr(values, "stack_depth", None)
     if has_stacks and (values.summary or getattr(values, "count_only", False)):
+        if is_graph(values):
+            raise UsageError(
+                "-k shows the stack of each call, and a graph has none",
+                hint="-k --record FILE, then: soscope report --graph FILE",
+            )
         raise UsageError(
             "-k shows the stack of each call, and a table has none",
             hint="-C -k shows calls and table",

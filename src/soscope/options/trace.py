@@ -26,7 +26,7 @@ from soscope.options.table import COUNT, LIST, VALUE, Option, Values, names
 from soscope.options.triggers import FLIGHT, ON_OFF, TOGGLE, flight_from
 from soscope.options.units import parse_duration, parse_size, size_text
 from soscope.options.verb import CommandVerb
-from soscope.options.views import VIEWS, check_views, is_graph
+from soscope.options.views import VIEWS, check_views, graph_option, is_graph
 from soscope.report.form import Form
 from soscope.report.trace.display import Display
 from soscope.report.trace.tablesettings import TableSettings
@@ -376,7 +376,7 @@ def parse(arguments: list[str]) -> TraceOptions:
         _check_separate(values.output, tables=values.summary or values.both or values.count_only)
     flight = flight_from(values)
     prints = values.record is None or values.output is not None or values.svg is not None
-    _check_filters(asked_of_calls(values), mode, prints=prints)
+    _check_filters(values, mode, prints=prints)
     display = display_from(values, several=len(pids) > 1)
     if values.system_calls:
         display.remarks.append(_NOT_THE_KERNELS)
@@ -495,16 +495,18 @@ def _kept_of_strings(values: Values) -> int:
     return max(int(values.string_limit), needed, _KEPT_OF_PATHS if values.show_paths else 0)
 
 
-def _check_filters(flags: list[str], mode: str, *, prints: bool) -> None:
+def _check_filters(values: Values, mode: str, *, prints: bool) -> None:
     """Make sure that what chooses among calls has calls to choose from."""
+    flags = asked_of_calls(values)
     if not flags:
         return
     shown = " ".join(flags)
     if mode != settings.MODE_TRACE:
-        option = "-c" if mode == settings.MODE_SUMMARY else "--count-only"
+        option = graph_option(values) or ("--count-only" if values.count_only else "-c")
+        view = option if is_graph(values) else "-c"
         raise UsageError(
             f"{shown}: {option} adds up in the program, where no call is looked at by itself",
-            hint=f"trace --record FILE, then: soscope report -c {shown} ... FILE",
+            hint=f"trace --record FILE, then: soscope report {view} {shown} ... FILE",
         )
     if not prints:
         raise UsageError(

@@ -98,12 +98,12 @@ _RIVALS = {
     "on": "--on",
     "off": "--off",
     "toggle": "--toggle",
-    "summary": "-c",
+    "graph": "--graph",
+    "svg": "--svg",
+    "summary": "-c",  # which a graph is made of, too
     "both": "-C",
     "count_only": "--count-only",
     "duration": "--duration",
-    "graph": "--graph",
-    "svg": "--svg",
     "limit": "--limit",
     "when_full": "--when-full",
 }

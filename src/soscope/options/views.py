@@ -67,7 +67,7 @@ def _check_graph(values: Values) -> None:
     for option in ("summary", "both", "count_only", "entry_only", "tree"):
         if getattr(values, option, False):
             raise UsageError(
-                f"--{'graph' if values.graph else 'svg'} is a view of its own",
+                f"{graph_option(values)} is a view of its own",
                 hint="--record FILE, then each of them by soscope report",
             )
     _check_table(values, "rows of --graph are pairs of images, the most time of their own first")
@@ -75,7 +75,14 @@ def _check_graph(values: Values) -> None:
 
 def is_graph(values: Values) -> bool:
     """Say whether the graph was asked for, as text or as a picture."""
-    return bool(values.graph or values.svg is not None)
+    return bool(graph_option(values))
+
+
+def graph_option(values: Values) -> str:
+    """Return the option that has asked for a graph, "" where none has."""
+    if values.graph:
+        return "--graph"
+    return "" if values.svg is None else "--svg"
 
 
 def _check_table(values: Values, why: str) -> None:

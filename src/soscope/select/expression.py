@@ -100,7 +100,8 @@ def parse(expression: str) -> list[Rule]:
         symbol, caller, end = _rule(expression, at)
         if end == at:
             raise UsageError(
-                f"-e '{expression}': a rule without a pattern at '{expression[begin:] or 'end'}'",
+                f"filter expression '{expression}': a rule without a pattern at"
+                f" {repr(expression[begin:]) if begin < len(expression) else 'its end'}",
                 hint=r"a plus or minus that belongs to a name wants a backslash: '@libstdc\+\+*'",
                 slug="filter-expression",
             )
@@ -144,7 +145,7 @@ def _rule(text: str, at: int) -> tuple[Pattern, Pattern, int]:
         end = _slash(text, at + 1)
         if end < 0:
             raise UsageError(
-                f"-e '{text}': regular expression without its second slash",
+                f"filter expression '{text}': a regular expression without its second slash",
                 slug="filter-expression",
             )
         inside = text[at + 1 : end]
@@ -202,7 +203,7 @@ def _must_end(text: str, at: int, enders: str) -> int:
     """Check that a rule, or its symbol, ends after a closing slash."""
     if at < len(text) and text[at] not in enders:
         raise UsageError(
-            f"-e '{text}': '{text[at:]}' after a regular expression",
+            f"filter expression '{text}': '{text[at:]}' after a regular expression",
             hint=r"a slash that belongs to the expression wants a backslash",
             slug="filter-expression",
         )

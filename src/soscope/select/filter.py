@@ -173,7 +173,7 @@ def _members(name: str, sets: Sets | None) -> Automaton:
         near = get_close_matches(name[1:], known, n=1, cutoff=0.4)
         names = ", ".join(f"%{other}" for other in known)
         raise UsageError(
-            f"-e '{name}': there is no such set of functions",
+            f"filter expression '{name}': there is no such set of functions",
             hint=f"did you mean %{near[0]}? There are {names}" if near else f"there are {names}",
             slug="filter-expression",
         )
