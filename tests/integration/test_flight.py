@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,26 @@ def test_a_signal_while_threads_go_on(tmp_path: Path, *, attached: bool) -> None
             numbers = [int(number) for which, number in seen if which == thread]
             first = numbers[0] if numbers else 0  # one may have had no processor for a while
             assert numbers == list(range(first, first + len(numbers)))
+
+
+def test_a_trace_that_is_ended_shows_what_happened_before(tmp_path: Path) -> None:
+    output = tmp_path / "calls"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(flown("0", "forever"), **pipes) as target:  # type: ignore[call-overload]
+        assert target.stdout.readline() == b"ready\n"
+        words = ["--last", "60s", "-o", str(output), "-p", str(target.pid)]
+        soscope = subprocess.Popen([*TRACE, *words])
+        while not has_signal_blocked(soscope.pid):
+            pass
+        os.kill(soscope.pid, signal.SIGUSR1)
+        while not output.exists() or "getenv" not in output.read_text():
+            os.kill(soscope.pid, signal.SIGUSR1)  # the first may have come before the first call
+            time.sleep(0.05)
+        os.kill(soscope.pid, signal.SIGTERM)
+        assert soscope.wait(60) == 0
+        target.communicate(timeout=60)
+    _, _, last = output.read_text().partition("before the end ---")
+    assert "getenv" in last
 
 
 def has_signal_blocked(pid: int) -> bool:

@@ -51,6 +51,7 @@ class _Flights:
         self._tell = tell
         self._keeps = keeps
         self._remarks: list[str] = []
+        self._may_be_ended = True  # by a signal, while calls are shown
         self._run = TraceRun(options.settings, Listener(), output, tell, flown=self._flown)
 
     def run(self) -> TraceOutcome:
@@ -82,6 +83,8 @@ class _Flights:
         choice = listeners.with_descriptors(options.choice, options.display, live=True)
         choice = choice or Choice()
         choice.last_ns = last_ns
+        # a signal that has ended the trace is no reason not to show what it was for
+        self._may_be_ended = self._run.session.attend()
         replay = Replay(path, options.settings.prototypes)
         try:
             listener = listeners.make(replay.mode, self._output, options.display, json=options.json)
@@ -92,4 +95,7 @@ class _Flights:
             replay.close()
 
     def _is_heard(self) -> bool:
-        return self._run.session.attend() and self._output.is_open
+        if not self._run.session.attend() and self._may_be_ended:
+            self._remarks.append("what was left to be printed is missing: a signal ended it")
+            return False
+        return self._output.is_open
