@@ -181,6 +181,13 @@ def test_text_report_and_json_say_the_same(tmp_path: Path) -> None:
     at = [number for number, line in enumerate(few) if line.startswith(" > ")]
     assert len(at) == 2
     assert few[at[0]] == lines[1]
+    tree = run([*SOSCOPE, "report", "--tree", "-k", record]).stdout
+    rows = [line.partition(" | ")[2] for line in tree.splitlines()]
+    assert [row.strip() for row in rows if " > " in row] == [
+        line.strip() for line in lines if line.startswith(" > ")
+    ]
+    assert re.fullmatch(r"nested\S*->qsort\(.*{", rows[0])
+    assert rows[1] == lines[1]
 
 
 def test_few_frames_are_the_innermost_ones(tmp_path: Path) -> None:

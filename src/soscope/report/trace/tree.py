@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 INDENT = 2  # columns, where nobody says how many
 _OPENS = " {"
 _UNKNOWN = " " * 10  # a duration
+_BAR = " | "
 
 
 class TreeListener(TextListener):
@@ -87,6 +88,7 @@ class TreeListener(TextListener):
         head = self._row(entry.time_ns, entry.tid, None, self._level)
         line = f"{head}{self._name(entry)}{shown}{self._end_of(entry, ends)}"
         self._add(line + self._place(entry))
+        self._add_stack(entry, head)
 
     def _leave(self, leave: Exit, entry: Entry) -> None:
         (level, _), ended = self._nesting.leave(leave), leave.ended
@@ -100,6 +102,7 @@ class TreeListener(TextListener):
             head = self._row(entry.time_ns, entry.tid, leave.duration_ns, level)
             shown = ", ".join(self._texts(entry, leave))
             self._add_result(f"{head}{self._name(entry)}{shown}) ", leave, self._place(entry))
+            self._add_stack(entry, head)
         else:
             self._close(_OPENS)
             head = self._row(leave.time_ns, leave.tid, leave.duration_ns, level)
@@ -121,6 +124,7 @@ class TreeListener(TextListener):
             head = self._row(entry.time_ns, entry.tid, None, self._level)
             self._open = None
             self._add(f"{head}{self._name(entry)}{self._known(entry)}){how}{self._place(entry)}")
+            self._add_stack(entry, head)
 
     def _close(self, how: str) -> None:
         """Open the brace of a call that is held back: something else has its say inside of it."""
@@ -140,7 +144,7 @@ class TreeListener(TextListener):
     def _row(self, time_ns: int, tid: int, took: int | None, level: int) -> str:
         """Return what stands in front of a function, or of the brace behind it."""
         spent = _UNKNOWN if took is None else time_text(took)
-        return f"{self._start(time_ns, tid)}{spent} | {' ' * (self._indent * level)}"
+        return f"{self._start(time_ns, tid)}{spent}{_BAR}{' ' * (self._indent * level)}"
 
     def _place(self, entry: Entry) -> str:
         """Return where a call was made, if that is asked for: behind it, as indents stay so."""
@@ -149,6 +153,14 @@ class TreeListener(TextListener):
 
     def _add(self, line: str) -> None:
         self._parts.append(f"{line}\n")
+
+    def _add_stack(self, entry: Entry, head: str) -> None:
+        """Add the stack of a call below its line, where functions stand."""
+        text = self._below(entry)
+        if text:
+            times, _, indent = head.rpartition(_BAR)
+            lead = f"{' ' * len(times)}{_BAR}{indent}"
+            self._parts.append("".join([f"{lead}{line}\n" for line in text.splitlines()]))
 
     def _add_result(self, line: str, leave: Exit, comment: str) -> None:
         hidden = 0 if self._adorned is None else self._adorned.hidden(line)
