@@ -173,6 +173,11 @@ def stacks_from(values: Values) -> int:
             "-k shows the stack of each call, and a table has none",
             hint="-C -k shows calls and table",
         )
+    if has_stacks and values.json.is_markdown:
+        raise UsageError(
+            "-k shows the stack of each call, and a page of --format md has none",
+            hint="--json has it as stack",
+        )
     if depth is None:
         return MOST_FRAMES if has_stacks else 0
     if not has_stacks:

@@ -54,6 +54,7 @@ def test_a_tree_has_calls_one_by_one() -> None:
         ("--graph --slower 1ms prog", "--slower: --graph adds up in the program"),
         ("--svg x.svg -Z prog", "-Z: --svg adds up in the program"),
         ("--graph -k prog", "a graph has none"),
+        ("-k --format md prog", "a page of --format md has none"),
         ("-C --format md prog", "-C and --format md"),
         ("--json --format md prog", "are two forms"),
         ("--format xml prog", "xml"),
