@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from soscope.control.instrument import Instrument
+from soscope.report.words import printable
 from soscope.wire import layout
 
 TYPE_CHECKING = False
@@ -75,6 +76,12 @@ class LiveLine(Instrument):
             self._write(_CLEAR)
 
     def _write(self, text: str) -> None:
+        import select
+
+        poll = select.poll()
+        poll.register(self._fd, select.POLLOUT)
+        if not poll.poll(0):
+            return  # Ctrl-S: the target is not to wait for that
         try:
             os.write(self._fd, text.encode())
         except OSError:
@@ -96,7 +103,7 @@ class LiveLine(Instrument):
             words += [f"{total:,} calls", f"{rate:,.0f}/s", *([most] if most else [])]
         self._before = total
         lost = self._over[1] + sum(map(_lost, self._blocks))
-        return "  ".join([*words, f"dropped {lost:,}"])
+        return printable("  ".join([*words, f"dropped {lost:,}"]))
 
     def _count(self) -> tuple[int, str]:
         """Return how many calls programs have counted, and which function has most of them."""
