@@ -214,8 +214,10 @@ def _status_of(verb: str, invocation: Invocation, error: SoscopeError) -> int:
 
 
 def note(text: str, *, prefix: str = "soscope: ") -> None:
-    """Say something of soscope's own on standard error, which may be gone."""
-    data = f"{prefix}{text}\n".encode("utf-8", "surrogateescape")
+    """Say something of soscope's own, in one line, on standard error, which may be gone."""
+    from soscope.report.words import printable  # not on the way of who has nothing to say
+
+    data = f"{prefix}{printable(text)}\n".encode()
     try:
         os.write(2, data)
     except OSError:
@@ -236,7 +238,8 @@ def _traceback() -> None:
     """Print where the error that is being handled happened."""
     import traceback
 
-    note(traceback.format_exc().rstrip(), prefix="")
+    for line in traceback.format_exc().rstrip().splitlines():
+        note(line, prefix="")
 
 
 def _die(name: str) -> int:

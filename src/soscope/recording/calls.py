@@ -205,7 +205,8 @@ class Calls:
                 data[name] = pa.array(array, mask=nothing)
             else:
                 codes = pa.array(array, pa.int32())
-                data[name] = pa.DictionaryArray.from_arrays(codes, pa.array(values, pa.string()))
+                texts = pa.array(map(_in_unicode, values), pa.string())
+                data[name] = pa.DictionaryArray.from_arrays(codes, texts)
         return pa.table(data)
 
 
@@ -221,6 +222,11 @@ def _text(slot: TracedSlot, name: str) -> str:
         image = getattr(slot, name)
         return "" if image is None else str(image.name)
     return str(getattr(slot, name))
+
+
+def _in_unicode(text: str) -> str:
+    """Return a text with the bytes of a name that are no UTF-8 as `\\xff`: Arrow has none."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _missing(package: str) -> SoscopeError:

@@ -67,7 +67,7 @@ def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> N
         (["trace", "--pid=0"], 2, "no process id"),
         (["trace", "-p"], 2, "-p"),
         (["trace", "-p", "1", "--bogus"], 2, "--bogus"),
-        (["trace", "-p", "1", "-e", ""], 2, "-e"),
+        (["trace", "-p", "1", "-e", ""], 2, "filter expression"),
     ],
 )
 def test_a_usage_error_is_one_message_and_a_status(

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from soscope.report.words import printable
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.live.names.demangle import Demangler
@@ -50,18 +52,18 @@ class FunctionNames:
     def shown(self, symbol: str) -> str:
         """Return the name that a table shows: of C++, with its parameters."""
         full = self.full(symbol) if self._display.demangles else None
-        return symbol if full is None else _usual(full)
+        return printable(symbol if full is None else _usual(full))
 
     def short(self, symbol: str) -> str:
         """Return the name that stands before arguments: of C++, without its parameters."""
         if not self._display.demangles or not symbol.startswith(_MANGLED):
-            return symbol
+            return printable(symbol)
         known = self._known.get(symbol)
         if known is None:
             from soscope.live.names.demangle import plain_name
 
             full = self.full(symbol)
-            known = symbol if full is None else plain_name(_usual(full))
+            known = printable(symbol if full is None else plain_name(_usual(full)))
             if len(self._known) > _MOST:
                 self._known.clear()
             self._known[symbol] = known

@@ -6,6 +6,7 @@ from __future__ import annotations
 from soscope.frames.names import FrameNames
 from soscope.model.call import Entry
 from soscope.recording.names import Programs
+from soscope.report.words import printable
 
 _UNKNOWN = "?"
 _MOST_KEPT = 1 << 16
@@ -45,7 +46,7 @@ class CallPlaces:
             parts.append(f"{frame.symbol}+{frame.offset:#x}")
         if frame.file is not None and frame.line is not None:
             parts.append(f"{frame.file.rpartition('/')[2]}:{frame.line}")
-        return " ".join(parts)
+        return printable(" ".join(parts))
 
     def _vaddr(self, process: int, pid: int, addr: int) -> int:
         """Return the link-time address of what lies at `addr`."""

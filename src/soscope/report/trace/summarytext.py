@@ -26,6 +26,7 @@ from soscope.report.trace.names import FunctionNames
 from soscope.report.trace.percentiles import histogram
 from soscope.report.trace.tablecolumns import Base, Column, column
 from soscope.report.trace.tablesettings import TableSettings
+from soscope.report.words import printable
 from soscope.select.filter import Selection, compile_pattern
 from soscope.wire import layout
 
@@ -169,7 +170,7 @@ def _name(row: SummaryRow) -> str:
     """Name what a row is about in a line of its own."""
     if not row.symbol:
         return row.callee or "?"
-    return f"{row.symbol} by {row.caller}" if row.caller else row.symbol
+    return printable(f"{row.symbol} by {row.caller}" if row.caller else row.symbol)
 
 
 def text_of(columns: list[Column], rows: list[SummaryRow], total: SummaryRow) -> str:

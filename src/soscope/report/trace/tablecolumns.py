@@ -8,6 +8,7 @@ from _collections_abc import Callable
 from soscope.instruments.trace.summary import SummaryRow
 from soscope.report.trace import tablesettings as names
 from soscope.report.trace.percentiles import percentile_ns
+from soscope.report.words import printable
 
 UNKNOWN = "-"
 
@@ -120,10 +121,10 @@ def _text(name: str, total: SummaryRow) -> Column:
 
     def text(row: SummaryRow) -> str:
         if name == names.NAME:
-            return row.symbol
+            return printable(row.symbol)
         if row is total:
             return ""
-        return (row.caller if name == names.CALLER else row.callee) or "?"
+        return printable(row.caller if name == names.CALLER else row.callee) or "?"
 
     title = {names.NAME: "function"}.get(name, name)
     return Column(title, 0, lambda _: None, text)

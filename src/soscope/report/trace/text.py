@@ -29,7 +29,7 @@ from soscope.report.trace.clock import LineClock
 from soscope.report.trace.display import TIME_NONE, Display, wants_colour
 from soscope.report.trace.names import FunctionNames
 from soscope.report.trace.stretchtext import StretchText, duration
-from soscope.report.words import ending, plural, signal_name, signal_text
+from soscope.report.words import ending, plural, printable, signal_name, signal_text
 from soscope.select.filter import Selection
 
 TYPE_CHECKING = False
@@ -188,7 +188,7 @@ class TextListener(Listener):
             symbol = self._adorned.symbol(symbol)
         head = f"{symbol}("
         if self._names_caller:
-            head = f"{slot.caller.label if slot.caller else '?'}->{head}"
+            head = f"{printable(slot.caller.label) if slot.caller else '?'}->{head}"
         if len(self._heads) > _MOST_HEADS:
             self._heads.clear()
         self._heads[slot] = head
