@@ -107,6 +107,7 @@ class Choice:
             or self.until
             or self.depth is not None
             or self.switches
+            or self.last_ns is not None
             or self.needs_end
             or self.looks_inside
         )
@@ -119,7 +120,7 @@ class Choice:
     @property
     def needs_end(self) -> bool:
         """Say whether it asks how a call ended, or how long it took."""
-        return self.slower_ns is not None or self.ends != ANY or self.last_ns is not None
+        return self.slower_ns is not None or self.ends != ANY
 
     @property
     def switches(self) -> bool:
@@ -162,9 +163,7 @@ class Choice:
             or (self.depth is not None and entry.depth >= self.depth)
         ):
             return False
-        if self.slower_ns is None and self.ends == ANY:
-            return True if entry.time_ns >= self.earliest_ns else None
-        return None
+        return True if not self.needs_end and entry.time_ns >= self.earliest_ns else None
 
     def waits(self, entry: Entry, time_ns: int) -> bool | None:
         """Say whether a call that has not ended up to `time_ns` is chosen, as `begins` does."""
