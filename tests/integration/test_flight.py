@@ -62,6 +62,13 @@ def test_children_come_and_go(tmp_path: Path, child: str) -> None:
     assert "the buffer held" in done.stderr
 
 
+def test_where_nothing_can_be_written_nothing_begins(tmp_path: Path) -> None:
+    for record in (tmp_path / "missing" / "run.sosr", tmp_path):
+        done = run([*TRACE, "--last", "60s", "--record", str(record), "--", *flown("3", "end")])
+        assert (done.returncode, done.stdout) == (125, ""), done.stderr
+        assert f"cannot create recording '{record}'" in done.stderr
+
+
 def test_without_a_crash_nothing_is_written(tmp_path: Path) -> None:
     record = tmp_path / "run.sosr"
     words = ["--last", "60s", "--on-crash", "--record", str(record)]

@@ -71,7 +71,9 @@ class Session(SessionEvents):
         self._flight: FlightRecorder | None = None
         if settings.flight is not None:
             from soscope.control.flight import FlightRecorder
+            from soscope.recording.writer import check_place
 
+            check_place(settings.record or "")  # days may pass before it is written
             self._flight = FlightRecorder(
                 settings.flight, self._make_flight_writer, self._describe, flown
             )

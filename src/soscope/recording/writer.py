@@ -453,6 +453,18 @@ def _reason(error: OSError | ValueError) -> str:
     return (isinstance(error, OSError) and error.strerror) or str(error)
 
 
+def check_place(path: str) -> None:
+    """Make sure that a recording can be written later. Raises RecordingError."""
+    try:
+        try:
+            os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+        except FileNotFoundError:
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+            os.unlink(path)
+    except (OSError, ValueError) as error:
+        raise _cannot("create", path, error) from error
+
+
 def _cannot(do: str, path: str, error: OSError | ValueError) -> RecordingError:
     code = error.errno if isinstance(error, OSError) else errno.EINVAL
     return RecordingError(f"cannot {do} recording '{path}': {_reason(error)}", errno=code)
