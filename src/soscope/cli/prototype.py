@@ -8,7 +8,7 @@ import sys
 
 from soscope.errors import LaunchError
 from soscope.prototypes import load
-from soscope.prototypes.added import TABLE, USER
+from soscope.prototypes.added import MANGLED, TABLE, USER
 from soscope.report.form import Form
 
 TYPE_CHECKING = False
@@ -24,7 +24,7 @@ def explain(symbol: str, settings: TraceSettings, *, json: Form) -> int:
     """Print the declaration of a function in a command or process; return 1 where it is a guess.
 
     Nothing is run. Raises FormatError for a fault in a file of declarations, LaunchError where
-    there is no such command.
+    there is no such command, NoSuchProcess or NotPermitted.
     """
     prototypes = load()
     if settings.prototypes:
@@ -69,20 +69,33 @@ def explain(symbol: str, settings: TraceSettings, *, json: Form) -> int:
     return 0 if source else _GUESS
 
 
+def _mapped(pid: int) -> list[str]:
+    """Return the images of a process. Raises NoSuchProcess, NotPermitted."""
+    from soscope.instruments.trace.described import mapped
+    from soscope.proc.rights import missing_right
+    from soscope.proc.status import living_thread
+
+    living_thread(pid)
+    try:
+        return mapped(pid)
+    except OSError as error:
+        raise missing_right(pid, "reading the mappings", error.errno) from error
+
+
 def _told(kind: str, file: str, where: str) -> str:
     if kind == TABLE:
         return f"soscope's own table: {where}"
     if kind == USER:
         return f"{kind}: {where}"
+    if kind == MANGLED:
+        return "its mangled name"
     return f"{kind}: {file}" + ("" if where.startswith(file) else f": {where}")
 
 
 def _paths(settings: TraceSettings) -> list[str]:
     """Return the images of the command or processes."""
-    from soscope.instruments.trace.described import mapped
-
     if settings.pids:
-        return [path for pid in settings.pids for path in mapped(pid)]
+        return [path for pid in settings.pids for path in _mapped(pid)]
     if not settings.command:
         return []
     from soscope.binfmt.elf.image import ElfImage

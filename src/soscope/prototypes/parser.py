@@ -105,7 +105,7 @@ class _Reader(CTypeReader):
         while True:
             declared = self.declarator(base)
             if not declared.name:
-                raise self.fail(f"name expected before '{self.tokens[self.at]}'")
+                raise self.fail(f"name expected {self.before()}")
             of = declared.type
             if declared.parameters is not None:
                 self.group()
@@ -127,7 +127,7 @@ class _Reader(CTypeReader):
         while True:
             declared = self.declarator(base)
             if not declared.name:
-                raise self.fail(f"name expected before '{self.tokens[self.at]}'")
+                raise self.fail(f"name expected {self.before()}")
             if declared.parameters is not None:
                 self.check(declared)
                 self.function(declared, start, where)

@@ -72,6 +72,11 @@ class Tokens:
             f"{self.place(token)}: {what}", field=self.tokens[token], offset=self.starts[token]
         )
 
+    def before(self) -> str:
+        """Return words for where the next token is missed."""
+        token = self.tokens[self.at]
+        return f"before '{token}'" if token else "before the end"
+
     def accept(self, word: str) -> bool:
         """Take the next token if it is `word`; say whether it was."""
         if self.tokens[self.at] != word:
@@ -83,7 +88,7 @@ class Tokens:
         """Take the next token, which has to be `word`. Raises FormatError."""
         if not self.accept(word):
             # It is missing behind the token before, which may stand on another line.
-            what = f"'{word}' expected before '{self.tokens[self.at]}'"
+            what = f"'{word}' expected {self.before()}"
             raise self.fault(max(self.at - 1, 0), what)
 
     def is_name(self) -> bool:

@@ -100,7 +100,7 @@ class CTypeReader(Tokens):
         """Take a name. Raises FormatError."""
         word = self.tokens[self.at]
         if not self.is_name() or word in ANNOTATIONS:
-            raise self.fail(f"name expected before '{word}'")
+            raise self.fail(f"name expected {self.before()}")
         self.at += 1
         return word
 

@@ -22,6 +22,7 @@ NEEDS_PID = {
     "mem trim": [],
 }
 VERBS = {**NEEDS_PID, "map": [], "doctor": [], "trace": []}
+EXPLAIN = "trace --explain malloc"
 
 
 @pytest.mark.parametrize("verb", NEEDS_PID)
@@ -81,23 +82,23 @@ def test_wrong_words_about_a_process(verb: str, capfd: pytest.CaptureFixture[str
     assert (captured.out, captured.err[:16]) == ("", "soscope: error: ")
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", [*VERBS, EXPLAIN])
 def test_nobody_has_this_number(verb: str, capfd: pytest.CaptureFixture[str]) -> None:
     child = subprocess.Popen(["true"])
     child.wait()
-    assert main([*verb.split(), "-p", str(child.pid), *VERBS[verb]]) == 4
+    assert main([*verb.split(), "-p", str(child.pid), *VERBS.get(verb, [])]) == 4
     captured = capfd.readouterr()
     assert (captured.out, captured.err) == ("", f"soscope: error: no process {child.pid}\n")
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", [*VERBS, EXPLAIN])
 def test_a_zombie(verb: str, capfd: pytest.CaptureFixture[str]) -> None:
     child = os.fork()
     if not child:
         os._exit(0)
     try:
         wait_state(child, "Z")
-        status = main([*verb.split(), "-p", str(child), *VERBS[verb]])
+        status = main([*verb.split(), "-p", str(child), *VERBS.get(verb, [])])
     finally:
         os.waitpid(child, 0)
     captured = capfd.readouterr()

@@ -138,10 +138,10 @@ def test_comments_and_directives_are_skipped() -> None:
         ("\nint f(int a;", r"test.h:3: ',' expected before ';'"),
         ("int f(unknown_t a);", r"type 'unknown_t' of 'a' is not known"),
         ("unknown_t f(void);", r"type 'unknown_t' of 'f' is not known"),
-        ("int f(int OUT", r"',' expected before ''"),
+        ("int f(int OUT", r"',' expected before the end"),
         ("int f(int a) FAILS(< 0;", r"unfinished parenthesis"),
         ("int f(int a, ... OPTIONAL(int b, a < 3));", r"'&' or '==' expected before '<'"),
-        ("int f(int a)", r"';' expected before ''"),
+        ("int f(int a)", r"';' expected before the end"),
         ("struct s { unknown_t a; };", r"type 'unknown_t' of 'a' is not known"),
     ],
 )
