@@ -113,6 +113,8 @@ def table_from(values: Values) -> TableSettings:
 def given(values: Values) -> str | None:
     """Return the first option of the table that was given; None: none was."""
     for option in SUMMARY:
+        if option.dest == "top" and values.json.is_markdown:
+            continue  # it is about the page
         if getattr(values, option.dest) != option.default:
             return option.flags[-1]
     return None

@@ -27,11 +27,6 @@ class Form:
         """Say whether a page is wanted."""
         return self.name == MARKDOWN
 
-    @property
-    def is_json(self) -> bool:
-        """Say whether the document itself is wanted."""
-        return self.name == JSON
-
     def shaped(self, document: str) -> str:
         """Return a JSON document, or a text where that is wanted, as it is to be printed."""
         if not self.is_markdown:

@@ -40,6 +40,13 @@ def test_a_tree_has_calls_one_by_one() -> None:
     assert trace.parse(["prog"]).display.column == 50
 
 
+def test_a_page_of_calls_has_so_many_rows() -> None:
+    words = ["--format", "md", "--top", "3"]
+    traced, shown = trace.parse([*words, "prog"]), report.parse([*words, "run.sosr"])
+    assert (traced.json.most, traced.settings.mode) == (3, "trace")
+    assert (shown.json.most, shown.summary) == (3, False)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
