@@ -35,7 +35,7 @@ def _parse_top(word: str) -> int:
     """Return a number of rows. Raises UsageError."""
     count = parse_count(word)
     if not count:
-        raise UsageError("a table has a row at least")
+        raise UsageError("0 is not a number of rows")
     return count
 
 

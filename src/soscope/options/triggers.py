@@ -64,7 +64,7 @@ LAST = Option(
     metavar="TIME",
     convert=parse_duration,
     group=_GROUP,
-    help="calls that were not over TIME before the end: 10s",
+    help="calls of the last TIME before the end: 10s",
 )
 
 FLIGHT = [

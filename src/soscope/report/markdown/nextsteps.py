@@ -16,10 +16,10 @@ Row = dict[str, object]
 
 
 def steps(document: Row) -> list[str]:
-    """Return commands, the most useful first; [] where none suggests itself."""
+    """Return commands that can be typed, the most useful first; [] where none suggests itself."""
     name = str(document.get("schema", "")).removeprefix("soscope/").partition("/")[0]
     make = _STEPS.get(name)
-    return [] if make is None else make(document)
+    return [] if make is None else [step for step in make(document) if step.isprintable()]
 
 
 def _rows(document: Row, key: str) -> list[Row]:
@@ -31,7 +31,7 @@ def _command(document: Row) -> str | None:
     """Return the words behind `--`, None where no command was run that can be typed."""
     command = document.get("command")
     words = [str(word) for word in command] if isinstance(command, list) else []
-    return shlex.join(words) if words and all(map(str.isprintable, words)) else None
+    return shlex.join(words) if words else None
 
 
 def _word(value: object) -> str:

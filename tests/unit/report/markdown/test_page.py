@@ -111,6 +111,8 @@ def test_next_commands_can_be_typed() -> None:
         "soscope trace -Z -- './my prog' '$(rm -r x)'",
         "soscope trace --graph -- './my prog' '$(rm -r x)'",
     ]
+    document["rows"] = [{"symbol": "f\x1b"}]
+    assert steps(document) == ["soscope trace --graph -- './my prog' '$(rm -r x)'"]
     document["command"] = ["sh", "-c", "two\nlines"]
     assert steps(document) == []
     assert steps({"schema": "soscope/unheard-of/1"}) == []
