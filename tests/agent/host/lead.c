@@ -22,7 +22,7 @@ static __thread volatile uint64_t handled;
 static void on_alarm(int signal)
 {
 	(void)signal;
-	if (!state.tid)
+	if (!state.tid_check)
 		return;
 	handled = sosc_block_time(&state);
 }
@@ -42,7 +42,7 @@ static void *take_turns(void *number)
 	uint64_t now;
 	uint32_t waits = 0;
 
-	state.tid = 1;
+	state.tid_check = 1;
 	while ((now = __atomic_load_n(&turn, __ATOMIC_ACQUIRE)) < TURNS) {
 		if (now % THREADS != (uint64_t)number) {
 			if (++waits % 256 == 0)
@@ -55,7 +55,7 @@ static void *take_turns(void *number)
 			sosc_control->heartbeat++;
 		__atomic_store_n(&turn, now + 1, __ATOMIC_RELEASE);
 	}
-	state.tid = 0;
+	state.tid_check = 0;
 	return NULL;
 }
 
