@@ -17,6 +17,7 @@ def scratch_recording(what: str) -> Iterator[str]:
 
     `what` is in it, for the message. Raises RecordingError where no such directory can be made.
 
+    >>> import os
     >>> from soscope.cli.scratch import scratch_recording
     >>> with scratch_recording("the calls") as path:
     ...     os.path.basename(path)
