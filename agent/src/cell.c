@@ -7,13 +7,16 @@
 struct sosc_layer sosc_layers[SOSC_MAX_SLOTS];
 struct sosc_lazy sosc_lazy[SOSC_MAX_SLOTS];
 
+// The last cell is nobody's: a struct sosc_call_site has no room for its index.
+enum { CELLS = SOSC_MAX_SLOTS - 1 };
+
 static uint32_t cells_taken; // cells outside the slots, from the end down
 static uint32_t free_cell; // list of those given back, by original
 
 /** Whether the cell of slot @index is not one of those outside the slots. */
 bool sosc_cell_is_free(uint32_t index)
 {
-	return index < SOSC_MAX_SLOTS - cells_taken;
+	return index < CELLS - cells_taken;
 }
 
 uint32_t sosc_cell_take(void)
@@ -24,9 +27,9 @@ uint32_t sosc_cell_take(void)
 		free_cell = (uint32_t)sosc_cells[index].original;
 		return index;
 	}
-	if (SOSC_MAX_SLOTS - cells_taken - 1 <= sosc_control->slots)
+	if (CELLS - cells_taken - 1 <= sosc_control->slots)
 		return SOSC_NONE;
-	return SOSC_MAX_SLOTS - ++cells_taken;
+	return CELLS - ++cells_taken;
 }
 
 void sosc_cell_give(uint32_t index)
