@@ -5,6 +5,7 @@
 #include "stats.h"
 #include "arch.h"
 #include "cell.h"
+#include "cost.h"
 #include "counts.h"
 #include "handler.h"
 #include "instrument.h"
@@ -172,47 +173,32 @@ void sosc_stats_exit(struct sosc_regs *regs, uint64_t now)
 }
 
 // What an empty call costs its caller, and how long it appears to take itself.
-// Measured on a cell of its own, whose traces are wiped.
+// Its traces are wiped.
 static void start(void)
 {
-	enum { CALLS = 64, ROUNDS = 12 };
-	static const struct sosc_function plain;
-	uint32_t cell;
-	uint64_t direct = UINT64_MAX, hooked = UINT64_MAX, inner = UINT64_MAX;
 	struct sosc_control *control = sosc_control;
 	struct sosc_thread *thread = sosc_thread_self();
 	struct sosc_stats *stats;
+	struct sosc_cost cost;
+	uint64_t inner = UINT64_MAX;
 
 	control->cost_inner = (uint32_t)sosc_cost_inner;
 	control->cost_outer = (uint32_t)sosc_cost_outer;
-	if (sosc_cost_outer || !thread || !thread->stats)
+	if (sosc_cost_outer || !thread || !thread->stats ||
+	    !sosc_cost_begin(&cost, SOSC_INSTRUMENT_STATS, (uint64_t)sosc_h_stats))
 		return;
-	cell = sosc_cell_take();
-	if (cell == SOSC_NONE)
-		return;
-	stats = (void *)(thread->stats + (uint64_t)&sosc_cells[cell] * 4);
-	sosc_layers[cell].function = &plain;
-	sosc_layers[cell].instrument = SOSC_INSTRUMENT_STATS; // whose exits its calls have
-	sosc_cells[cell].original = (uint64_t)sosc_empty;
-	sosc_cells[cell].handler = (uint64_t)sosc_h_stats;
-	for (int round = 0; round < ROUNDS; round++) {
-		uint64_t ticks = sosc_call_often((uint64_t)sosc_empty, CALLS);
-
-		if (ticks < direct)
-			direct = ticks;
+	stats = (void *)(thread->stats + (uint64_t)&sosc_cells[cost.cell] * 4);
+	for (int round = 0; round < COST_ROUNDS; round++) {
 		memset(stats, 0, sizeof(*stats));
-		ticks = sosc_call_often(sosc_entry_of(cell), CALLS);
-		if (ticks < hooked)
-			hooked = ticks;
+		sosc_cost_round(&cost);
 		if (stats->total < inner)
 			inner = stats->total;
 	}
 	memset(stats, 0, sizeof(*stats));
-	sosc_cells[cell].handler = (uint64_t)sosc_h_jump;
 	thread->overhead = 0;
 	thread->done = 0;
-	sosc_cost_inner = inner / CALLS;
-	sosc_cost_outer = hooked > direct ? (hooked - direct) / CALLS : 0;
+	sosc_cost_inner = inner / COST_CALLS;
+	sosc_cost_outer = sosc_cost_end(&cost);
 	control->cost_inner = (uint32_t)sosc_cost_inner;
 	control->cost_outer = (uint32_t)sosc_cost_outer;
 }

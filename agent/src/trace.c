@@ -5,7 +5,9 @@
 #include "arch.h"
 #include "capture.h"
 #include "cell.h"
+#include "chunk.h"
 #include "clock.h"
+#include "cost.h"
 #include "handler.h"
 #include "instrument.h"
 #include "mem/callstack.h"
@@ -358,14 +360,54 @@ static uint64_t handler(const struct sosc_chosen *chosen, bool entry_only)
 	return (uint64_t)(six ? sosc_h_call_six : sosc_h_call);
 }
 
+enum { UNREAD = (COST_CALLS + 2) * 2 * SOSC_UNIT }; // bytes of records while their cost is measured
+_Static_assert(SOSC_CHUNK_SIZE / 2 + SOSC_CHUNK_HEADER + UNREAD <= CHUNK_LIMIT, "room");
+
+// Where nobody reads them, in front of a boundary of chunks: that memory begins at any page.
+static uint64_t unread_units(void)
+{
+	uint64_t chunk = (uint64_t)sosc_chunk_at(SOSC_NONE);
+
+	if ((chunk & CHUNK_MASK) > SOSC_CHUNK_SIZE / 2)
+		chunk = (chunk | CHUNK_MASK) + 1;
+	return chunk + SOSC_CHUNK_HEADER;
+}
+
+// What the record of an empty call costs its caller.
+static uint64_t measure(struct sosc_thread *thread, bool entry_only)
+{
+	const uint64_t handler = (uint64_t)(entry_only ? sosc_h_entry : sosc_h_call);
+	const uint64_t before = thread->pos, units = unread_units();
+	struct sosc_cost cost;
+
+	if (!sosc_cost_begin(&cost, SOSC_INSTRUMENT_TRACE, handler))
+		return 0;
+	for (int round = 0; round < COST_ROUNDS; round++) {
+		thread->pos = units;
+		sosc_cost_round(&cost);
+		memset((void *)units, 0, UNREAD);
+	}
+	thread->pos = before;
+	return sosc_cost_end(&cost);
+}
+
 static void start(void)
 {
+	static uint64_t known[2];
 	const struct sosc_plan *plan = sosc_plan_in(sosc_control, SOSC_INSTRUMENT_TRACE);
+	const bool entry_only = plan && plan->flags & SOSC_PLAN_ENTRY_ONLY;
+	struct sosc_thread *thread = sosc_thread_self();
 
 	if (sosc_stacks_kept) // not written where nobody keeps any: its page is nobody else's
 		sosc_stacks_kept = false;
 	if (plan && plan->flags & SOSC_PLAN_STACKS)
 		sosc_call_stacks_start();
+	if (!plan || plan->flags & SOSC_PLAN_STACKS || !thread)
+		return; // a stack costs what its depth is
+	if (!known[entry_only])
+		known[entry_only] = measure(thread, entry_only);
+	if (!sosc_holds(SOSC_INSTRUMENT_STATS)) // which corrects times by its own cost
+		sosc_control->cost_outer = (uint32_t)known[entry_only];
 }
 
 void sosc_instrument_trace(struct sosc_instrument *instrument)

@@ -175,7 +175,7 @@ struct sosc_control {
 	uint64_t realtime_start; // ns, CLOCK_REALTIME
 	uint64_t monotonic_start; // ns, CLOCK_MONOTONIC_RAW
 	uint32_t cost_inner; // tsc ticks an empty call appears to take
-	uint32_t cost_outer; // tsc ticks a hooked call adds to its caller
+	uint32_t cost_outer; // tsc ticks a hooked call adds to its caller; 0: not measured
 	uint32_t images; // used entries, agent adds
 	uint32_t slots;
 	uint32_t strings; // used bytes

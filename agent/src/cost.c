@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a hook adds to an empty call: the least of several rounds, as whatever disturbs one makes it
+// longer.
+
+#include "cost.h"
+#include "arch.h"
+#include "cell.h"
+#include "clock.h"
+#include "handler.h"
+#include "select.h"
+
+/**
+ * Hook an empty function by @handler, as a slot of @kind would be; false: no cell is left, or the
+ * clock must not be read.
+ */
+bool sosc_cost_begin(struct sosc_cost *cost, enum sosc_instrument_kind kind, uint64_t handler)
+{
+	static const struct sosc_function plain;
+	uint32_t cell = sosc_clock_off ? SOSC_NONE : sosc_cell_take();
+
+	if (cell == SOSC_NONE)
+		return false;
+	sosc_layers[cell].function = &plain;
+	sosc_layers[cell].instrument = (uint8_t)kind; // whose exits its calls have
+	sosc_cells[cell].original = (uint64_t)sosc_empty;
+	sosc_cells[cell].handler = handler;
+	*cost = (struct sosc_cost){.cell = cell, .direct = UINT64_MAX, .hooked = UINT64_MAX};
+	return true;
+}
+
+/** Call the function, and call it through the hook. */
+void sosc_cost_round(struct sosc_cost *cost)
+{
+	uint64_t ticks = sosc_call_often((uint64_t)sosc_empty, COST_CALLS);
+
+	if (ticks < cost->direct)
+		cost->direct = ticks;
+	ticks = sosc_call_often(sosc_entry_of(cost->cell), COST_CALLS);
+	if (ticks < cost->hooked)
+		cost->hooked = ticks;
+}
+
+/** Take the hook out; returns the ticks that it added to a call. */
+uint64_t sosc_cost_end(const struct sosc_cost *cost)
+{
+	sosc_cells[cost->cell].handler = (uint64_t)sosc_h_jump;
+	return cost->hooked > cost->direct ? (cost->hooked - cost->direct) / COST_CALLS : 0;
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * What a hook adds to an empty call, measured in the process itself when a session begins.
+ */
+#ifndef SOSC_COST_H
+#define SOSC_COST_H
+
+#include "agent.h"
+
+#pragma GCC visibility push(hidden)
+
+enum { COST_CALLS = 64, COST_ROUNDS = 12 };
+
+struct sosc_cost {
+	uint32_t cell; // of its own, of no slot
+	uint64_t direct, hooked; // least ticks of COST_CALLS calls
+};
+
+bool sosc_cost_begin(struct sosc_cost *cost, enum sosc_instrument_kind kind, uint64_t handler);
+void sosc_cost_round(struct sosc_cost *cost);
+uint64_t sosc_cost_end(const struct sosc_cost *cost);
+
+#pragma GCC visibility pop
+
+#endif
