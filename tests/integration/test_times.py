@@ -70,3 +70,15 @@ def test_the_cost_of_a_hooked_call_is_measured_where_it_is_made(tmp_path: Path) 
     assert facts["cost_inner"] > 0
     assert facts["cost_outer"] > 0
     assert not facts["agent_flags"] & layout.AGENT_SEALED
+
+
+def test_the_cost_of_a_record_is_that_of_nothing_that_was_recorded(tmp_path: Path) -> None:
+    """The records of it are in no chunk that anybody reads, wherever the agent lies."""
+    program, path = str(build.program("clocks")), str(tmp_path / "run.sosr")
+    for _ in range(4):  # a chunk ends at one of four pages
+        done = run([*SOSCOPE, "--record", path, "--", program, "1", "1", "1000"])
+        assert "soscope: tracing cost at least" in done.stderr
+        with RecordingFile.open(Path(path)) as recording:
+            assert recording.programs[0].fact("cost_outer") > 0
+        found = run([*REPORT, "--json", path]).stdout.splitlines()
+        assert not [line for line in found if '"symbol":"?"' in line]

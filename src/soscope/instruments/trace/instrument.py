@@ -7,6 +7,7 @@ drained ─► decoder ─ events ─► listener        a program's block ─�
 
 from __future__ import annotations
 
+import time
 from _collections_abc import Callable, Iterable, Sequence
 
 from soscope.control.instrument import Hooks, Instrument
@@ -263,7 +264,9 @@ class TraceInstrument(Instrument):
                 errno_known=bool(block.agent_flags & layout.AGENT_ERRNO),
                 exits_known=not block.agent_flags & layout.AGENT_NO_EXITS,
                 cut=block.images_dropped + block.slots_dropped,
-                call_ticks=block.cost_outer if stats is not None else 0,
+                call_ticks=block.cost_outer,
+                ran_ns=time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW) - block.monotonic_start,
+                records=self._kind == layout.INSTRUMENT_TRACE,
             )
         )
 

@@ -35,7 +35,8 @@ class TraceProgramOutcome(session.ProgramOutcome):
     that calls could be seen to return.
     `cut` counts images and slots for which there was no room: see `without_room`. `durations`
     are those of the returns, by slot and class (`recording.durations`), where somebody asked.
-    `call_ticks` is what a call of `stats` cost its caller, as the agent has measured; 0: not known.
+    `call_ticks` is what a call cost its caller at least, in ticks, as the agent has measured (0: it
+    has not), `ran_ns` for how long the program was observed. `records`: each call was recorded.
     """
 
     __slots__ = (
@@ -47,6 +48,8 @@ class TraceProgramOutcome(session.ProgramOutcome):
         "exits_known",
         "loader_refused",
         "ns_per_tick",
+        "ran_ns",
+        "records",
         "rules_matched",
         "slots",
         "slots_left",
@@ -71,6 +74,8 @@ class TraceProgramOutcome(session.ProgramOutcome):
         cut: int = 0,
         durations: dict[int, dict[int, int]] | None = None,
         call_ticks: int = 0,
+        ran_ns: int = 0,
+        records: bool = False,
     ) -> None:
         super().__init__(index, path, images)
         self.slots = slots
@@ -85,6 +90,8 @@ class TraceProgramOutcome(session.ProgramOutcome):
         self.cut = cut
         self.durations = durations
         self.call_ticks = call_ticks
+        self.ran_ns = ran_ns
+        self.records = records
 
     @property
     def without_room(self) -> dict[int, int]:
@@ -180,6 +187,7 @@ def _merge(run: TraceProgramOutcome, into: TraceProgramOutcome, places: dict[obj
     into.exits_known &= run.exits_known
     into.cut += run.cut
     into.call_ticks = max(into.call_ticks, run.call_ticks)
+    into.ran_ns += run.ran_ns
 
 
 class TraceOutcome(session.Outcome):

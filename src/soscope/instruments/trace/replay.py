@@ -261,7 +261,7 @@ class Replay:
             stopped = why if why in _WANTED else STOPPED_CUT
         if recording.damage is not None:
             remarks.append(f"{recording.path}: {recording.damage}")
-        return TraceOutcome(
+        made = TraceOutcome(
             self.command,
             self.selection,
             status=_number(end.get("status")),
@@ -273,6 +273,8 @@ class Replay:
             remarks=remarks,
             untraced=_untraced(end.get("untraced")),
         )
+        made.ns_per_tick = recording.clock.rate
+        return made
 
     def programs(
         self,
@@ -294,7 +296,7 @@ class Replay:
         matched = _rules_matched(program.facts)
         if self.injected is not None:  # those of the filter that it had, which is another one
             matched = [1] * len(self.selection.words)
-        stats = self.recording.stats.get(program.index)
+        stats, clock = self.recording.stats.get(program.index), self.recording.clock
         return TraceProgramOutcome(
             program.index,
             program.path,
@@ -302,13 +304,15 @@ class Replay:
             program.slots(),
             counts=self.recording.counts.get(program.index),
             stats=stats,
-            ns_per_tick=self.recording.clock.rate,
+            ns_per_tick=clock.rate,
             rules_matched=matched,
             slots_left=program.fact("slots_left"),
             loader_refused=program.fact("loader_hook") == layout.LOADER_REFUSED,
             errno_known=bool(program.fact("agent_flags") & layout.AGENT_ERRNO),
             exits_known=not program.fact("agent_flags") & layout.AGENT_NO_EXITS,
-            call_ticks=0 if stats is None else program.fact("cost_outer"),
+            call_ticks=program.fact("cost_outer"),
+            ran_ns=round((clock.newest - program.tsc_start) * clock.rate),
+            records=_records(program.facts),
         )
 
 
@@ -342,6 +346,12 @@ def _rules_matched(facts: dict[str, object]) -> list[int]:
         if kind in INSTRUMENTS.values() and isinstance(counts, list):
             return [int(count) for count in counts]
     return []
+
+
+def _records(facts: dict[str, object]) -> bool:
+    """Say whether each call was recorded."""
+    kinds = facts.get("instruments")
+    return isinstance(kinds, list) and layout.INSTRUMENT_TRACE in kinds
 
 
 def _number(value: object) -> int | None:

@@ -192,6 +192,32 @@ def _without_room(programs: list[TraceProgramOutcome], *, verbose: bool) -> list
 
 
 def _cost(outcome: TraceOutcome) -> list[str]:
+    """Say what the hooks have cost the programs, as their agents have measured it."""
+    if any(program.records for program in outcome.programs):
+        return _cost_of_calls("tracing", outcome)
+    if any(program.counts is not None for program in outcome.programs):
+        return _cost_of_calls("counting", outcome)
+    return _cost_of_times(outcome)
+
+
+def _cost_of_calls(what: str, outcome: TraceOutcome) -> list[str]:
+    """Say what each call has cost at least: a string or a structure that is kept costs more."""
+    call_ns = outcome.ns_per_tick * max(program.call_ticks for program in outcome.programs)
+    if not call_ns:
+        return []
+    each = (
+        f"{what} cost at least {call_ns:.0f} ns a call"
+        if call_ns >= 1
+        else (f"{what} cost less than 1 ns a call")
+    )
+    calls, ran_ns = _calls(outcome), sum(program.ran_ns for program in outcome.programs)
+    if not calls or ran_ns <= 0:
+        return [each]
+    cost_ns = calls * call_ns
+    return [f"{each}, {_time(cost_ns)} in all, {_share(cost_ns / ran_ns)} of the time it ran"]
+
+
+def _cost_of_times(outcome: TraceOutcome) -> list[str]:
     """Say what taking times has cost the program, beside what the calls themselves took."""
     calls, cost_ns, own_ns = 0, 0.0, 0.0
     for program in outcome.programs:
@@ -203,13 +229,13 @@ def _cost(outcome: TraceOutcome) -> list[str]:
         own_ns += program.ns_per_tick * sum(cell[6] or 0 for cell in program.stats.values())
     if not calls:
         return []
-    ratio = ""
-    if own_ns:
-        percent = 100 * cost_ns / own_ns
-        share = "less than 0.1 %" if percent < 0.1 else f"{percent:.3g} %"
-        ratio = f", {share} of what they took themselves"
+    ratio = f", {_share(cost_ns / own_ns)} of what they took themselves" if own_ns else ""
     each = f"about {cost_ns / calls:.0f} ns a call"
     return [f"-c cost {each}, {_time(cost_ns)} in all{ratio}; the table's times are without it"]
+
+
+def _share(part: float) -> str:
+    return "less than 0.1 %" if part < 0.001 else f"{100 * part:.3g} %"
 
 
 def _time(ns: float) -> str:

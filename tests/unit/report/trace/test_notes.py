@@ -308,3 +308,25 @@ def test_what_taking_times_has_cost_is_said_beside_what_the_calls_took() -> None
     timed.call_ticks = 0  # an agent that could not measure it
     assert not [line for line in notes(made, Display()) if "cost" in line]
     assert not notes(made, Display(quiet=True))
+
+
+def test_what_records_have_cost_is_said_beside_the_time_the_program_ran() -> None:
+    made = outcome(calls=4000)
+    made.ns_per_tick = 0.5
+    traced = TraceProgramOutcome(
+        0, "/bin/cat", [IMAGES[0]], [slot("open")], call_ticks=48, ran_ns=9_600_000, records=True
+    )
+    made.programs = [traced]
+    (line,) = [line for line in notes(made, Display()) if "cost" in line]
+    assert line == "tracing cost at least 24 ns a call, 96 us in all, 1 % of the time it ran"
+    made.calls = None  # a recording alone was made
+    (line,) = [line for line in notes(made, Display()) if "cost" in line]
+    assert line == "tracing cost at least 24 ns a call"
+    traced.call_ticks = 0
+    assert not [line for line in notes(made, Display()) if "cost" in line]
+    counted = TraceProgramOutcome(
+        0, "/bin/cat", [IMAGES[0]], [slot("open")], call_ticks=1, ran_ns=0, counts={0: 7}
+    )
+    made.programs = [counted]
+    (line,) = [line for line in notes(made, Display()) if "cost" in line]
+    assert line == "counting cost less than 1 ns a call"
