@@ -23,6 +23,7 @@ from tests.support.truth import Truth
 
 REPORT = [sys.executable, "-m", "soscope", "report"]
 ENDED = {"return", "unwound", "exit", "killed", "lost", None}
+_SLOT, _PID = (1 << 32) - 1, (1 << 22) - 1
 ENOUGH = 20  # problems of one recording
 
 
@@ -46,8 +47,7 @@ def by_columns(path: Path) -> Recorded:
         if not recording.complete:
             problems.append(f"not complete: {recording.why}")
         rows = {(row.process, row.index): row for row in recording.slots}
-        keys = np.stack([found.program, found.slot, found.pid])
-        for (program, slot, pid), calls in zip(*_unique(keys), strict=True):
+        for (program, slot, pid), calls in _tallied(found.program, found.slot, found.pid):
             row = rows[program, slot]
             by_name[row.symbol] += calls
             by_name[f"{row.symbol}@{row.version}"] += calls
@@ -58,11 +58,10 @@ def by_columns(path: Path) -> Recorded:
 
 def _orphans(recording: RecordingFile, calls: Columns) -> int:
     """Count the exits without an entry: one by one only if there are more than have returned."""
-    kinds = [layout.UNIT_EXIT, layout.UNIT_WHOLE]
     exits = 0
     for piece in recording.chunks():
-        commits = np.frombuffer(piece.units, "<u4")[:: layout.UNIT // 4]
-        exits += int(np.isin(commits >> 28, kinds).sum())
+        kinds = np.frombuffer(piece.units, "<u4")[:: layout.UNIT // 4] >> 28
+        exits += np.count_nonzero((kinds == layout.UNIT_EXIT) | (kinds == layout.UNIT_WHOLE))
     if exits == np.count_nonzero(calls.ended == RETURNED):
         return 0
     return sum(isinstance(event, Exit) and event.entry is None for event in events(recording))
@@ -103,9 +102,24 @@ def by_report(path: Path, status: int, other: Recorded) -> Recorded:
     return Recorded(calls, by_name, by_process, other.orphans, problems)
 
 
-def _unique(keys: Any) -> tuple[list[tuple[int, int, int]], list[int]]:
-    rows, counts = np.unique(keys, axis=1, return_counts=True)
-    return [(int(a), int(b), int(c)) for a, b, c in rows.T], [int(count) for count in counts]
+def _tallied(program: Any, slot: Any, pid: Any) -> list[tuple[tuple[int, int, int], int]]:
+    """Return the rows that three columns make, and how often each occurs.
+
+    Each row becomes one number: numpy sorts these fifty times as fast as rows.
+    """
+    parts = ((program, 9), (slot, 32), (pid, 22))  # bits: of a test, of the wire, of Linux
+    keys = np.zeros(len(pid), np.int64)
+    for part, bits in parts:
+        assert not len(part) or int(part.max()) >> bits == 0
+        keys = keys << bits | part
+    values, counts = np.unique(keys, return_counts=True)
+    rows = zip(
+        (values >> 54).tolist(),
+        (values >> 22 & _SLOT).tolist(),
+        (values & _PID).tolist(),
+        strict=True,
+    )
+    return list(zip(rows, counts.tolist(), strict=True))
 
 
 def _wrong_call(event: Mapping[str, Any]) -> list[str]:
