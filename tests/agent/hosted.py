@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.locked import alone
 from tests.support.matrix import FOLDER, REPOSITORY
 from tests.support.run import run
 from tests.support.tools import need
@@ -86,8 +87,10 @@ def _shared_out(work: list[tuple[Path, Path]]) -> list[tuple[Path, Path]]:
 
 
 def _made(words: list[str], path: Path) -> None:
-    """Have a compiler make a file; another worker's is as good."""
-    with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+    """Have a compiler make a file that is not there."""
+    with alone(path), tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+        if path.exists():
+            return
         out = os.path.join(scratch, path.name)
         done = run([*words, "-o", out], timeout=120)
         assert done.returncode == 0, done.stderr

@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import build, tools
+from tests.support.locked import alone
 from tests.support.matrix import BINDINGS, FOLDER
 from tests.support.tools import need
 
@@ -152,13 +153,13 @@ def program(name: str, binding: str, loader: Loader) -> Path:
     parts += [name, binding, str(loader.folder), Path(__file__).read_text()]
     digest = hashlib.sha256("\0".join(parts).encode(errors="replace")).hexdigest()[:16]
     folder = FOLDER / "loaded" / f"{name}-{loader.suite}-{binding}-{digest}"
-    if not folder.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
+    with alone(folder):
+        if folder.exists():
+            return folder / name
         scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".new-"))
         try:
             _link(name, binding, loader, oldest, scratch)
-            with contextlib.suppress(OSError):  # another worker's is as good
-                scratch.rename(folder)
+            scratch.rename(folder)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
     return folder / name

@@ -29,6 +29,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from tests.support.locked import alone
 from tests.support.matrix import FOLDER, PLAIN, REPOSITORY, Cell, tools
 from tests.support.tools import need
 
@@ -121,25 +122,28 @@ def _made(
     parts = [*map(_content, sources), *(str(path) for path in beside), *command, tools()]
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
     folder = FOLDER / cell.name / f"{file}-{digest}"
-    if folder.exists():
-        return folder / file
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    if not folder.exists():
+        with alone(folder):
+            if not folder.exists():
+                _make(folder, command, beside)
+    return folder / file
+
+
+def _make(folder: Path, command: list[str], beside: list[Path]) -> None:
     scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".new-"))
     try:
         for path in beside:
             for shared in path.parent.glob("*.so"):
-                with contextlib.suppress(FileExistsError):  # another worker's is as good
+                with contextlib.suppress(FileExistsError):  # two may bring the same one
                     os.link(shared, scratch / shared.name)
         done = subprocess.run(
             command, cwd=scratch, capture_output=True, text=True, timeout=120, check=False
         )
         if done.returncode != 0:
             raise RuntimeError(f"{shlex.join(command)}\n{done.stdout}{done.stderr}")
-        with contextlib.suppress(OSError):  # another worker's is as good
-            os.rename(scratch, folder)
+        os.rename(scratch, folder)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    return folder / file
 
 
 def _content(source: Path) -> str:

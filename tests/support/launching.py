@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
 import json
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support import run as running
+from tests.support.locked import alone
 from tests.support.matrix import FOLDER, REPOSITORY
 from tests.support.tools import need
 
@@ -39,15 +39,15 @@ def compiled(source: str, *flags: str, text: str = "") -> Path:
     folder = FOLDER / "launch" / hashlib.sha256(parts.encode()).hexdigest()[:16]
     program = folder / Path(source).stem
     if not program.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        with alone(program), tempfile.TemporaryDirectory(dir=folder) as scratch:
+            if program.exists():
+                return program
             file = Path(scratch, source)
             file.write_text(text)
             command = [compiler, "-O1", "-g", str(file), *flags, "-pthread"]
             made = Path(scratch, "made")
             subprocess.run([*command, "-o", made], check=True, timeout=120)
-            with contextlib.suppress(FileExistsError):  # another worker's is as good, and runs
-                os.link(made, program)
+            os.rename(made, program)
     return program
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import select
@@ -16,6 +15,7 @@ from typing import Self
 from soscope.live.lookup.answer import Answer
 from soscope.live.process import Process
 from tests.support.asking import asked
+from tests.support.locked import alone
 from tests.support.matrix import FOLDER
 from tests.support.tools import need
 
@@ -43,8 +43,9 @@ def made(
     path = FOLDER / "resolve" / digest / name
     if path.exists():
         return path
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+    with alone(path), tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+        if path.exists():
+            return path
         suffix = ".cc" if compiler.endswith("++") else ".c"
         source = Path(scratch, f"{path.stem}{suffix}")
         source.write_text(text)
@@ -54,8 +55,7 @@ def made(
         command = [tool, "-O1", "-g", source.name, *flags, *linked, "-o", "made"]
         done = subprocess.run(command, cwd=scratch, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-        with contextlib.suppress(FileExistsError):  # another worker's is as good, and runs
-            os.link(Path(scratch, "made"), path)
+        os.rename(Path(scratch, "made"), path)
     return path
 
 
