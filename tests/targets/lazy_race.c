@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// target: libs=names,binds; ldflags=-pthread -Wl,-z,lazy; select=fr*
+// target: libs=names,binds; cflags=-O0; ldflags=-pthread -Wl,-z,lazy; select=fr*
 // Two threads bind two thousand lazy slots at the same moment, some of them the
 // same ones: every call of both is seen, the first ones too.
 #include "thousand_names.h"

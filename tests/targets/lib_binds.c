@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// target: libs=names; ldflags=-Wl,-z,lazy
+// target: libs=names; cflags=-O0; ldflags=-Wl,-z,lazy
 // Two thousand unbound slots that threads bind at the same time.
 #include "thousand_names.h"
 
