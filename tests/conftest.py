@@ -34,7 +34,7 @@ def pytest_pycollect_makeitem(
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep `soak` tests apart from all others, and `serial` ones in one worker."""
+    """Keep `soak` tests apart from all others, and those of a file that share in one worker."""
     wanted = bool(config.getoption("--soak"))
     kept: list[pytest.Item] = []
     left: list[pytest.Item] = []
@@ -44,8 +44,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.hook.pytest_deselected(items=left)
     items[:] = kept
     for item in items:
-        if item.get_closest_marker("serial") is not None:
-            item.add_marker(pytest.mark.xdist_group("serial"))
+        if item.get_closest_marker("shares") is not None:
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
         if (reason := gap(item.nodeid)) is not None:
             item.add_marker(pytest.mark.xfail(reason=reason, strict=False))
 

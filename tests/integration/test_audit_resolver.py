@@ -29,6 +29,8 @@ from tests.support.launching import environment
 from tests.support.schema_audit import AUDIT_RESOLVER
 from tests.support.tools import need
 
+pytestmark = pytest.mark.shares
+
 pytest.importorskip("capstone")
 
 OWN = "/lib64/ld-linux-x86-64.so.2"

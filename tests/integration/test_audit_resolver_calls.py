@@ -17,6 +17,8 @@ from tests.support import registers
 from tests.support.elffiles import built, run
 from tests.support.tools import need, not_here
 
+pytestmark = pytest.mark.shares
+
 pytest.importorskip("capstone")
 
 

@@ -9,6 +9,8 @@ from benchmarks import hook, inject, layers, memory, patch
 from benchmarks.tools import Tools
 from tests.support.tools import need
 
+pytestmark = pytest.mark.shares
+
 
 @pytest.fixture(scope="module")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Tools:

@@ -23,6 +23,8 @@ from tests.support import build
 from tests.support.run import run
 from tests.support.tracing import SOSCOPE
 
+pytestmark = pytest.mark.shares
+
 EXPORT = [sys.executable, "-m", "soscope", "export"]
 CODE = """
 import json, os, threading

@@ -24,6 +24,8 @@ from tests.support.run import run
 from tests.support.tools import need
 from tests.support.truth import Truth
 
+pytestmark = pytest.mark.shares
+
 REPOSITORY = Path(__file__).parents[2]
 PAGE = REPOSITORY / "docs" / "how-to" / "add-an-instrument.md"
 QUERIES = 400

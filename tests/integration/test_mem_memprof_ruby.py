@@ -20,6 +20,8 @@ from tests.support.run import run
 from tests.support.survivors import TARGETS, report, soscope
 from tests.support.tools import need
 
+pytestmark = pytest.mark.shares
+
 ALIVE, ASKED = TARGETS / "alive.rb", TARGETS / "asked.rb"
 GEM = REPOSITORY / "integrations" / "ruby"
 ROW = re.compile(r"( {6}\d| {5}\d\d| {4}\d{3}| {3}\d{4}) (.*):(\d+):(.*)")

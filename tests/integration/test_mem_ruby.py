@@ -17,6 +17,8 @@ from tests.support.run import run
 from tests.support.survivors import TARGETS, counts, report, soscope
 from tests.support.tools import need
 
+pytestmark = pytest.mark.shares
+
 ALIVE, ENDS, ACCOUNT = (TARGETS / f"{name}.rb" for name in ("alive", "ends", "account"))
 Rows = dict[tuple[str, int, str], tuple[int, int]]  # file, line, class: objects, bytes
 

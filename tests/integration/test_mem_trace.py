@@ -20,6 +20,8 @@ from tests.support.run import kill, run
 from tests.support.survivors import TARGETS, soscope
 from tests.support.tools import need
 
+pytestmark = pytest.mark.shares
+
 PROGRAM = TARGETS / "traced.py"
 FEW = few_pythons()
 

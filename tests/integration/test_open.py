@@ -19,6 +19,8 @@ from tests.support import build, launching
 from tests.support.run import run
 from tests.support.tracing import SOSCOPE
 
+pytestmark = pytest.mark.shares
+
 REPORT = [sys.executable, "-m", "soscope", "report", "-q"]
 
 

@@ -14,6 +14,8 @@ from tests.support import attached
 from tests.support.elffiles import built, split
 from tests.support.run import soscope
 
+pytestmark = pytest.mark.shares
+
 pytest.importorskip("elftools")
 
 MINE = """

@@ -18,6 +18,8 @@ from tests.support.run import run
 from tests.support.tools import need
 from tests.support.tracing import SOSCOPE
 
+pytestmark = pytest.mark.shares
+
 REPORT = [sys.executable, "-m", "soscope", "report", "-q"]
 Event = dict[str, Any]
 

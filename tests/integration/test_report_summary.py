@@ -103,13 +103,17 @@ def test_the_table_of_a_recording_is_that_of_the_trace(target: str, tmp_path: Pa
     assert rows(found) == rows(live)
 
 
-@pytest.mark.parametrize("target", ["threads", "fork", "contexts", "coroutines", "setjmp", "tail"])
+@pytest.mark.parametrize(
+    "words", ["threads", "fork", "contexts", "coroutines", "setjmp", "tail 20000"]
+)
 @pytest.mark.parametrize("size", [300, 5000])
 def test_windows_are_the_whole(
-    target: str, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    words: str, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gather, "HOLD", 1)
-    with RecordingFile.open(recorded(tmp_path, str(build.program(target)))) as recording:
+    target, *arguments = words.split()
+    file = recorded(tmp_path, str(build.program(target)), *arguments)
+    with RecordingFile.open(file) as recording:
         whole = columns(recording, None)
         parts = list(batches(recording, size))
         assert len(parts) > 1 or size > 300
