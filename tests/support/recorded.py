@@ -61,7 +61,8 @@ def _orphans(recording: RecordingFile, calls: Columns) -> int:
     exits = 0
     for piece in recording.chunks():
         kinds = np.frombuffer(piece.units, "<u4")[:: layout.UNIT // 4] >> 28
-        exits += np.count_nonzero((kinds == layout.UNIT_EXIT) | (kinds == layout.UNIT_WHOLE))
+        is_exit = (kinds == layout.UNIT_EXIT) | (kinds == layout.UNIT_WHOLE)
+        exits += int(np.count_nonzero(is_exit))
     if exits == np.count_nonzero(calls.ended == RETURNED):
         return 0
     return sum(isinstance(event, Exit) and event.entry is None for event in events(recording))
