@@ -192,15 +192,22 @@ WAITS = {  # what each returns, and errno
 
 @pytest.mark.parametrize("wait", WAITS)
 def test_a_wait_is_not_disturbed(wait: str) -> None:
-    """Stopped twice in the middle, it returns what it would have, and when it would have."""
-    with attached.running([build.program("waits"), wait]) as process:
-        done = attached.trace(process.pid, "-c", "--from", "all", "--duration", "100ms")
-        out, _ = process.communicate(timeout=30)
-        assert done.returncode == 0, done.stderr
-        result, number, ms = map(int, out.split())
-        assert (result, number) == WAITS[wait]
-        least = 6000 if wait == "epoll_signal" else 3000
-        assert least - 5 <= ms < least + 400, ms
+    """Stopped twice in the middle, it returns what it would have, and when it would have.
+
+    A wait that has begun again is late each time; a busy machine is late now and then.
+    """
+    least = 6000 if wait == "epoll_signal" else 3000
+    taken: list[int] = []
+    while len(taken) < 4 and (not taken or taken[-1] >= least + 400):
+        with attached.running([build.program("waits"), wait]) as process:
+            done = attached.trace(process.pid, "-c", "--from", "all", "--duration", "100ms")
+            out, _ = process.communicate(timeout=30)
+            assert done.returncode == 0, done.stderr
+            result, number, ms = map(int, out.split())
+            assert (result, number) == WAITS[wait]
+            assert ms >= least - 5
+            taken.append(ms)
+    assert min(taken) < least + 400
 
 
 # ---- what it does while it is traced -----------------------------------------

@@ -13,7 +13,7 @@ static atomic_int over;
 
 static void *work(void *argument)
 {
-	unsigned state = (unsigned)(long)argument, wrong = 0;
+	unsigned state = (unsigned)(long)argument, wrong = 0, rounds = 0;
 	unsigned char *blocks[64] = {0};
 	size_t sizes[64] = {0};
 
@@ -26,8 +26,9 @@ static void *work(void *argument)
 		sizes[at] = (state >> 8 & 1023) + 8;
 		blocks[at] = malloc(sizes[at]);
 		memset(blocks[at], (int)at, sizes[at]);
-		if (argument == (void *)1)
-			usleep(1000);
+		// the others work for half of the time: more would only take it from who looks on
+		if (argument == (void *)1 || !(++rounds & 4095))
+			usleep(argument == (void *)1 ? 1000 : 300);
 	}
 	for (int i = 0; i < 64; i++)
 		free(blocks[i]);
