@@ -24,6 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from soscope.binfmt.dwarfentries import Entries
     from soscope.binfmt.elf.symbols.array import ElfSymbol
     from soscope.instruments.trace.settings import TraceSettings
     from soscope.prototypes import Prototypes
@@ -32,6 +33,7 @@ _SECONDS = 1.0  # of the processor, for all images of a program: its start waits
 LTRACE_FILES = ("~/.ltrace.conf", "/etc/ltrace.conf")
 _MOST_IMAGES = 1000
 _MOST_NAMES = 2000  # of C++, of one program: a third of a second
+_MOST_KEPT = 1 << 25  # bytes of .debug_info between the two looks at an image
 _MOST_TRIED = 4  # entries of one function
 
 
@@ -49,6 +51,8 @@ class DescribedFunctions:
         )
         self._foreign = ForeignFunctions(prototypes, [])
         self.notes: list[str] = []
+        self._kept: dict[str, tuple[Entries, str] | None] = {}  # while images are open
+        self._room = _MOST_KEPT
 
     def look(self, pid: int) -> None:
         """Look at the images that a process has now."""
@@ -67,6 +71,7 @@ class DescribedFunctions:
         except (FormatError, OSError):
             return  # a damaged image: its calls are guessed
         finally:
+            self._forget()
             images.close()
 
     def explain(self, symbol: str, paths: list[str]) -> None:
@@ -84,7 +89,12 @@ class DescribedFunctions:
             self._read_names({symbol}, images, until)
             self._read_ltrace({symbol})
         finally:
+            self._forget()
             images.close()
+
+    def _forget(self) -> None:
+        self._kept = {}
+        self._room = _MOST_KEPT
 
     def _doubtful(self) -> set[str] | None:
         """Return names of the filter that are a family's; None: it may choose unknown ones."""
@@ -189,9 +199,7 @@ class DescribedFunctions:
         names = {name for name in names if not self._is_known(name)}
         if not names:
             return
-        from soscope.control.debugfile import entries_of
-
-        debug = entries_of(image, path)
+        debug = self._entries_of(image, path)
         if debug is None:
             return
         if time.thread_time() > until:
@@ -215,6 +223,22 @@ class DescribedFunctions:
         if writer.text:
             kind = CALLER if of_caller else DWARF
             self._prototypes.add(SourceText(kind, file, writer.text), [])
+
+    def _entries_of(self, image: ElfImage, path: str) -> tuple[Entries, str] | None:
+        """Return what debug information an image has: one that defines functions calls some, too.
+
+        To unpack it takes most of the time, and it is small for most libraries.
+        """
+        if path not in self._kept:
+            from soscope.control.debugfile import entries_of
+
+            debug = entries_of(image, path)
+            size = len(debug[0].info) if debug else 0
+            if self._room < size:
+                return debug
+            self._room -= size
+            self._kept[path] = debug
+        return self._kept[path]
 
 
 class _Images:
