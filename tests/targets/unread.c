@@ -39,7 +39,7 @@ int main(void)
 #endif
 	FILE *read = fopen("/dev/null", "r");
 	CHECK(read && fprintf(read, "%s", nothing) == -1);
-	CHECK(snprintf(line, sizeof line, "%2147483647d %d%s", 1, 2, nothing) == -1);
+	CHECK(snprintf(line, sizeof line, "%2147483648d %d%s", 1, 2, nothing) == -1); // too wide
 	FILE *written = fopen("/dev/null", "w");
 	CHECK(written && fscanf(written, nothing, line) == EOF);
 	FILE *none = popen(nothing, "r"); // the child could not be made, or has failed
