@@ -175,7 +175,7 @@ def test_cycles_under_load() -> None:
         pid = process.pid
         ask(process)
         before = attached.snapshot(pid)
-        for cycle in range(10):
+        for cycle in range(6):
             patch(pid, instead(("instead", "instead_by_name")[cycle % 2]))
             assert ask(process)[0] == (INSTEAD, BY_NAME)[cycle % 2]
             done = undo(pid)
