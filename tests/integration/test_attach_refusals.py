@@ -205,8 +205,8 @@ def test_a_program_that_seals_itself_while_it_is_hooked(tmp_path: Path) -> None:
 
 def test_a_thread_is_no_process() -> None:
     with attached.running([build.program("attached"), "2"]) as process:
-        threads = Path(f"/proc/{process.pid}/task").iterdir()
-        tid = max(int(one.name) for one in threads)
+        threads = {int(one.name) for one in Path(f"/proc/{process.pid}/task").iterdir()}
+        tid = (threads - {process.pid}).pop()
         refused(process.pid, 1, f"{tid} is a thread of process {process.pid}", number=tid)
         assert attached.finish(process) == (7, "wrong 0\n", "")
 
