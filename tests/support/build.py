@@ -20,6 +20,7 @@ made of everything that went into them: a program is built once, whoever asks fi
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import re
@@ -27,6 +28,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from tests.support.locked import alone
@@ -47,6 +49,7 @@ def find(name: str) -> Path:
     raise FileNotFoundError(f"no {name} with {' '.join(SUFFIXES)} in {TARGETS}")
 
 
+@functools.cache
 def directives(source: Path) -> dict[str, str]:
     """Return what the `target:` comment of a source says, by keyword."""
     found = re.search(r"^// target:(.*)$", source.read_text(), re.MULTILINE)
@@ -74,15 +77,15 @@ def program(name: str, cell: Cell = PLAIN) -> Path:
     libraries = {lib: library(lib, cell) for lib in _words(wish, "libs")}
     plugins = {lib: library(lib, cell) for lib in _words(wish, "plugins")}
     sources = [source, *(TARGETS / word for word in _words(wish, "sources"))]
+    compiler = [cell.driver(source), *cell.compiling(), *cell.program(), *_cflags(wish, cell)]
     command = [
-        *(cell.driver(source), *cell.compiling(), *cell.program()),
-        *_cflags(wish, cell),
-        *map(str, sources),
+        *compiler,
+        *(str(_object(each, compiler, wish)) for each in sources),
         *cell.linking(),
         *(f"lib{lib}.so" for lib in libraries),
         *("-Wl,-rpath,$ORIGIN", *shlex.split(wish.get("ldflags", "")), "-o", name),
     ]
-    return _made(name, cell, command, sources, [*libraries.values(), *plugins.values()])
+    return _made(name, cell, command, [*libraries.values(), *plugins.values()])
 
 
 def library(name: str, cell: Cell = PLAIN) -> Path:
@@ -92,18 +95,17 @@ def library(name: str, cell: Cell = PLAIN) -> Path:
     libraries = {lib: library(lib, cell) for lib in _words(wish, "libs")}
     script = TARGETS / wish["script"] if "script" in wish else None
     file = f"lib{name}.so"
+    compiler = [cell.driver(source), *cell.compiling(), "-fPIC", "-shared", *_cflags(wish, cell)]
     command = [
-        *(cell.driver(source), *cell.compiling(), "-fPIC", "-shared"),
-        *_cflags(wish, cell),
-        str(source),
+        *(*compiler, str(_object(source, compiler, wish))),
         *cell.linking(),
         *(f"lib{lib}.so" for lib in libraries),
         *([f"-Wl,--version-script={script}"] if script else []),
         *(f"-Wl,-soname,{file}", "-Wl,-rpath,$ORIGIN"),
         *(*shlex.split(wish.get("ldflags", "")), "-o", file),
     ]
-    sources = [source, script] if script else [source]
-    return _made(file, cell, command, sources, list(libraries.values()))
+    version = script.read_text() if script else ""
+    return _made(file, cell, command, list(libraries.values()), version)
 
 
 def _words(wish: dict[str, str], key: str) -> list[str]:
@@ -115,13 +117,24 @@ def _cflags(wish: dict[str, str], cell: Cell) -> list[str]:
     return [flag for flag in shlex.split(wish.get("cflags", "")) if flag not in left]
 
 
-def _made(
-    file: str, cell: Cell, command: list[str], sources: list[Path], beside: list[Path]
-) -> Path:
+def _object(source: Path, compiler: list[str], wish: dict[str, str]) -> Path:
+    """Compile a source, once for all ways of linking; return the object's path."""
+    words = [*compiler, *({"-pthread"} & set(shlex.split(wish.get("ldflags", "")))), "-c"]
+    folder = FOLDER / "objects" / f"{source.name}-{_digest(_content(source), *words)}"
+    return _new(folder, "made.o", [*words, str(source), "-o", "made.o"])
+
+
+def _made(file: str, cell: Cell, command: list[str], beside: list[Path], version: str = "") -> Path:
     """Run `command` in a new folder that has copies of `beside`; return the folder's `file`."""
-    parts = [*map(_content, sources), *(str(path) for path in beside), *command, tools()]
-    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
-    folder = FOLDER / cell.name / f"{file}-{digest}"
+    digest = _digest(version, *(str(path) for path in beside), *command)
+    return _new(FOLDER / cell.name / f"{file}-{digest}", file, command, beside)
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join([*parts, tools()]).encode()).hexdigest()[:16]
+
+
+def _new(folder: Path, file: str, command: list[str], beside: Iterable[Path] = ()) -> Path:
     if not folder.exists():
         with alone(folder):
             if not folder.exists():
@@ -129,7 +142,7 @@ def _made(
     return folder / file
 
 
-def _make(folder: Path, command: list[str], beside: list[Path]) -> None:
+def _make(folder: Path, command: list[str], beside: Iterable[Path]) -> None:
     scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".new-"))
     try:
         for path in beside:
@@ -146,6 +159,7 @@ def _make(folder: Path, command: list[str], beside: list[Path]) -> None:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
+@functools.cache
 def _content(source: Path) -> str:
     """Return a source with the text of all that it includes from its own folder."""
     seen: dict[Path, str] = {}

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import json
@@ -71,6 +72,7 @@ PLAIN = Cell()
 FACTORS = (tuple(COMPILERS), tuple(BINDINGS), ("pie", "nopie"), tuple(LINKERS), ("O0", "O2"))
 
 
+@functools.cache
 def tools() -> str:
     """Return one word that changes with any compiler or linker of this machine."""
     text = []
