@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
+import subprocess
+import sys
 import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -14,6 +17,7 @@ import pytest
 from tests.support import tools
 from tests.support.gaps import gap
 
+_HERE = Path(__file__).parent
 _COLLECT_AFTER = 20_000  # new objects; Python's own limit suits short programs
 
 
@@ -48,6 +52,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
         if (reason := gap(item.nodeid)) is not None:
             item.add_marker(pytest.mark.xfail(reason=reason, strict=False))
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Have asserts of all tests rewritten once, where each worker would do it for itself."""
+    config = session.config
+    is_worker = hasattr(config, "workerinput")
+    if (
+        is_worker
+        or not getattr(config.option, "numprocesses", None)
+        or config.args_source is not pytest.Config.ArgsSource.TESTPATHS
+        or any(_HERE.rglob("__pycache__/*-pytest-*.pyc"))
+    ):
+        return
+    words = [sys.executable, "-m", "pytest", "--collect-only", "-qq", "-p", "no:cacheprovider"]
+    # what is written lies in folders that are the suite's own, whoever wants none elsewhere
+    env = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    halves = [_HERE / "integration"], [_HERE / "unit", _HERE / "agent"]
+    compilers = [
+        subprocess.Popen([*words, *half], env=env, stdout=subprocess.DEVNULL) for half in halves
+    ]
+    for compiler in compilers:
+        compiler.wait()
 
 
 def pytest_collection_finish() -> None:
