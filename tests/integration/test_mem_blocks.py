@@ -29,8 +29,6 @@ from tests.support.accounts import (
     sizes,
 )
 from tests.support.run import run
-from tests.support.schema import wrong_members
-from tests.support.schema_mem import REPORT
 from tests.support.tools import need
 
 
@@ -248,59 +246,6 @@ def test_mappings_come_and_go_in_parts(tmp_path: Path) -> None:
     totals = report["totals"]["mapped"]
     assert (totals["live"], totals["allocations"], totals["frees"]) == (5, 9, 4)
     assert totals["live_bytes"] == sum(sizes(report, "maps.c").values())
-
-
-PEAK = """
-static pthread_barrier_t barrier;
-static void *other(void *unused)
-{
-    pthread_barrier_wait(&barrier);
-    char *p = malloc(3000000);
-    pthread_barrier_wait(&barrier);
-    pthread_barrier_wait(&barrier);
-    free(p);
-    return NULL;
-}
-int main(void)
-{
-    pthread_t thread;
-    char *p, *q;
-    pthread_barrier_init(&barrier, NULL, 2);
-    pthread_create(&thread, NULL, other, NULL);
-    p = malloc(2000000); /* one */
-    pthread_barrier_wait(&barrier);
-    pthread_barrier_wait(&barrier);
-    free(p);
-    q = malloc(1000000); /* after */
-    q = realloc(q, 1900000); /* again */
-    pthread_barrier_wait(&barrier);
-    pthread_join(thread, NULL);
-    free(q);
-    q = malloc(4800000);
-    free(q);
-    return 0;
-}
-"""
-
-
-def test_the_peak_is_the_moment_with_most_bytes(tmp_path: Path) -> None:
-    report, _ = recorded(tmp_path, [built("peak.c", PEAK)])
-    totals = report["totals"]["native"]
-    assert 5_000_000 <= totals["peak_bytes"] < 5_020_000
-    shown = run([*SOSCOPE, "mem", "peak", "--json", str(tmp_path / "run.sosr")])
-    peak = json.loads(shown.stdout)
-    assert not wrong_members(peak, REPORT)
-    rows = rows_of(peak, "peak.c")
-    sizes_of = {
-        api: sorted(row["bytes"] for row in rows if row["api"] == api)
-        for api in {row["api"] for row in rows}
-    }
-    mapped = peak["totals"]["mapped"]  # stacks of threads, which have a peak of their own
-    assert sizes_of.pop("pthread_create") == [mapped["peak_bytes"]]
-    assert sizes_of == {"malloc": [2_000_000, 3_000_000]}
-    rows = peak["native"]
-    assert sum(row["bytes"] for row in rows) == totals["peak_bytes"] + mapped["peak_bytes"]
-    assert sum(row["count"] for row in rows) == totals["peak"] + mapped["peak"]
 
 
 TEMPORARY = """

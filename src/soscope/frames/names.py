@@ -31,6 +31,7 @@ APIS = {
     if name.startswith("API_")
 }
 HEAP_APIS = (blocklayout.API_BRK, blocklayout.API_SBRK)
+MAPPING_APIS = frozenset(name for value, name in APIS.items() if value >= blocklayout.API_MMAP)
 
 
 def stack_at(program: RecordedProgram, number: int) -> tuple[int, tuple[int, ...], bool]:

@@ -214,7 +214,8 @@ class MemReport(Record):
     blocks. `threads` are by (pid, tid): blocks and mappings that are alive, their bytes, blocks
     that the thread made, and their bytes. `follows`: other processes than the first are in it.
     `uses_qualname`: types are shown by their qualified names. `span` is from when to when (ns of
-    CLOCK_REALTIME) blocks were summed up, None where there are no sums.
+    CLOCK_REALTIME) blocks were summed up, None where there are no sums. `has_two_moments`: there
+    are native rows of blocks, of one moment, and rows of mappings, of another one.
     """
 
     __slots__ = (
@@ -223,6 +224,7 @@ class MemReport(Record):
         "dropped",
         "exit",
         "follows",
+        "has_two_moments",
         "mapped_totals",
         "native",
         "native_mode",
@@ -265,5 +267,6 @@ class MemReport(Record):
         self.processes: list[MemProcess] = []
         self.notes: list[str] = []
         self.follows = False
+        self.has_two_moments = False
         self.span: tuple[int, int] | None = None
         self.uses_qualname = False

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from soscope.errors import RecordingError
-from soscope.frames.names import APIS, HEAP_APIS, FrameNames, stack_at
+from soscope.frames.names import APIS, HEAP_APIS, MAPPING_APIS, FrameNames, stack_at
 from soscope.instruments.mem import sums
 from soscope.instruments.mem.counted import class_sizes, summed
 from soscope.instruments.mem.events import collect
@@ -68,6 +68,12 @@ def add_native(
     report.native += source.counted
     report.native.sort(key=lambda row: (-row.count, -row.bytes))
     notes = report.notes
+    if native == PEAK and len({row.api in MAPPING_APIS for row in report.native}) > 1:
+        report.has_two_moments = True
+        notes.append(
+            "rows of blocks and rows of mappings are of two moments: each of that when most bytes"
+            " of its kind were there"
+        )
     if report.sample_bytes is not None:
         notes.append(
             f"blocks are estimates of {source.samples:,} samples, one in "

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from soscope.frames.names import MAPPING_APIS
 from soscope.instruments.mem.model import (
     COMPLETE,
     MemReport,
@@ -10,7 +11,7 @@ from soscope.instruments.mem.model import (
     NativeTotals,
     Survivor,
 )
-from soscope.model.stackframe import StackFrame
+from soscope.report.frametext import frame_text
 from soscope.report.words import plural, printable
 
 ROWS = 20  # of each kind, where nobody says how many
@@ -58,10 +59,11 @@ def text(report: MemReport, limit: int | None = None) -> str:
     lines += _totals_lines("blocks", report.native_totals)
     lines += _totals_lines("mappings", report.mapped_totals)
     if report.native_totals is not None:
-        lines.append("")
-        for row_of_blocks in report.native[:most]:
-            lines += _native_lines(row_of_blocks)
-        lines += _rest(len(report.native) - most)
+        for title, rows in _native_parts(report):
+            lines += ["", *title]
+            for row_of_blocks in rows[:most]:
+                lines += _native_lines(row_of_blocks)
+            lines += _rest(len(rows) - most)
     if report.rss is not None:
         parts = ((getattr(report.rss, name), name) for name in report.rss.__slots__)
         said = " + ".join(f"{name} {size_text(size)}" for size, name in parts)
@@ -102,25 +104,27 @@ def _plus_minus(error: int | None) -> str:
     return f" ± {error:,d}" if error else ""
 
 
+def _native_parts(report: MemReport) -> list[tuple[list[str], list[NativeRow]]]:
+    """Return tables of native rows, most bytes first; each has a title where there are several."""
+    largest = sorted(report.native, key=lambda row: (-row.bytes, -row.count))
+    if not report.has_two_moments:
+        return [([], largest)]
+    mappings = [row for row in largest if row.api in MAPPING_APIS]
+    blocks = [row for row in largest if row.api not in MAPPING_APIS]
+    return [
+        (["blocks, when most bytes of blocks were there:"], blocks),
+        (["mappings, when most bytes were mapped:"], mappings),
+    ]
+
+
 def _native_lines(row: NativeRow) -> list[str]:
     size = f"{size_text(row.bytes):>10}{_error(row.error_bytes)}"
     sizes = "" if row.sizes is None else f" of {row.sizes[0]:,} to {row.sizes[1]:,} bytes"
     lines = [f"{row.count:9,d} {size}  {row.api}{sizes}"]
-    lines += [f"{'':22}{printable(_frame_text(frame))}" for frame in row.frames[:_FRAMES]]
+    lines += [f"{'':22}{printable(frame_text(frame))}" for frame in row.frames[:_FRAMES]]
     if len(row.frames) > _FRAMES:
         lines.append(f"{'':22}… {plural(len(row.frames) - _FRAMES, 'more frame')}")
     return lines
-
-
-def _frame_text(frame: StackFrame) -> str:
-    if frame.image is None and frame.symbol is not None:  # an interpreter's
-        return f"{frame.symbol} ({frame.file}:{frame.line})"
-    name = frame.image or "?"
-    if frame.symbol is not None:
-        name += f"!{frame.symbol}"
-    if frame.offset is not None:
-        name += f"+{frame.offset:#x}"
-    return name if frame.file is None else f"{name} ({frame.file}:{frame.line})"
 
 
 def state_lines(report: MemReport) -> list[str]:

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a frame of a stack is named."""
+
+from __future__ import annotations
+
+from soscope.model.stackframe import StackFrame
+
+
+def frame_text(frame: StackFrame) -> str:
+    """Return a frame as reports name it: IMAGE!SYMBOL+0xN (FILE:LINE), or NAME (FILE:LINE)."""
+    if frame.image is None and frame.symbol is not None:  # an interpreter's
+        return f"{frame.symbol} ({frame.file}:{frame.line})"
+    name = frame.image or "?"
+    if frame.symbol is not None:
+        name += f"!{frame.symbol}"
+    if frame.offset is not None:
+        name += f"+{frame.offset:#x}"
+    return name if frame.file is None else f"{name} ({frame.file}:{frame.line})"
