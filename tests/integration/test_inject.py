@@ -183,6 +183,24 @@ def test_a_recording_says_the_same(tmp_path: Path) -> None:
     assert [row["injected"] for row in json.loads(last)["rules"]] == [3, 3, 3]
 
 
+def test_a_page_says_what_was_done_by_which_rule(tmp_path: Path) -> None:
+    record, output = tmp_path / "run.sosr", tmp_path / "page"
+    options = [*rules(":when=3..5"), "--record", str(record), "-o", str(output), "--seed", "4"]
+    done = inject(*options, "--format", "md", "-T", "--", program(), "rounds")
+    assert accounts(done.stdout) == [("main", name, expected(":when=3..5")) for name in NAMES]
+    page = output.read_text()
+    assert page.startswith("# soscope inject\n")
+    assert "- seed: 4\n" in page
+    for name in NAMES:
+        assert f"| `inject={name}:error={ERRORS[name]}:when=3..5:from=MAIN` | 40 | 3 |\n" in page
+        assert f"| `{name}` | 3 | 3 |" in page
+    assert (
+        '| `injected->open("/dev/null", O_RDONLY) = -1 EACCES (Permission denied) (INJECTED)` | 3 |'
+    ) in page
+    report = [sys.executable, "-m", "soscope", "report", "--format", "md", str(record)]
+    assert run(report, env=environment()).stdout == page
+
+
 def test_a_process_is_what_it_was() -> None:
     with attached.running([program(), "wait"]) as process:
         before = attached.snapshot(process.pid)

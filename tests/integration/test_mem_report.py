@@ -73,11 +73,22 @@ def test_without_o_the_report_goes_to_stderr(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_page_goes_to_stderr_too(tmp_path: Path) -> None:
+    words = [*SOSCOPE, "mem", "run", "-q", "--format", "md"]
+    done = run([*words, "--", built("endings.c", ENDINGS), "_"], cwd=tmp_path)
+    assert done.returncode == 3
+    assert len(done.stdout.splitlines()) == 200
+    lines = done.stderr.splitlines()
+    assert lines[0] == "# soscope mem report"
+    assert "- totals native live: 200" in lines
+
+
 @pytest.mark.parametrize(
     ("words", "status"),
     [
         (["run"], 125),
         (["run", "--mode", "much", "true"], 125),
+        (["run", "--json", "-o", "x", "true"], 125),
         (["run", "--mode", "sample=0", "true"], 125),
         (["run", "--", "/nonexistent"], 127),
         (["report"], 2),

@@ -49,7 +49,7 @@ def run(invocation: Invocation) -> int:
     output = Output.open(options.output)
     listener = Listener()
     if options.prints:
-        listener = injected.make(output, options.display, inject.summary, json=options.json)
+        listener = injected.make(output, options.display, inject.summary, form=options.json)
     try:
         tell = None if options.display.quiet else early
         outcome = run_trace(settings, listener, output, tell, inject)

@@ -49,14 +49,14 @@ def make(
         from soscope.report.trace.summarytext import SummaryListener
 
         return SummaryListener(output, table, display)
+    if injected is not None:
+        from soscope.report.trace.injected import make as make_injected
+
+        return make_injected(output, display, lambda: injected, form=json)
     if json.is_markdown:
         from soscope.report.trace.pagelistener import PageListener
 
         return PageListener(output, display, json)
-    if injected is not None:
-        from soscope.report.trace.injected import make as make_injected
-
-        return make_injected(output, display, lambda: injected, json=bool(json))
     if json:
         from soscope.report.trace.json import JsonLinesListener
 

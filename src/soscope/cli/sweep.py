@@ -59,7 +59,9 @@ def sweep(options: SweepOptions, invocation: Invocation) -> int:
     result = work.run()
     if result.sites or not result.is_cut:
         output.write(
-            json.document(result) if options.json else text.text(result, every=options.verbose)
+            json.document(result, options.json)
+            if options.json
+            else text.text(result, every=options.verbose)
         )
     is_told = finish(output)
     if not options.quiet:

@@ -33,4 +33,7 @@ def settle(values: Values) -> None:
         raise UsageError(f"--json and --format {values.form} are two forms")
     if values.form is None:
         values.form = JSON if values.json else TEXT
-    values.json = Form(values.form if values.form in FORMS else TEXT, getattr(values, "top", None))
+    form = Form(values.form if values.form in FORMS else TEXT, getattr(values, "top", None))
+    if form.is_markdown and hasattr(values, "rows"):
+        form.most, values.rows = values.rows, None  # a page says what the other rows add up to
+    values.json = form

@@ -8,11 +8,13 @@ from soscope.instruments.inject.spec import InjectRule, parse_rule
 from soscope.instruments.trace.settings import TraceSettings
 from soscope.options import trace
 from soscope.options.display import display_from
+from soscope.options.form import format_option
 from soscope.options.process import pids_option
 from soscope.options.sweep import SWEEP_OPTIONS, SweepOptions, check_rest, sweep_options
 from soscope.options.table import COUNT, LIST, VALUE, Option, Values, names
 from soscope.options.units import parse_count, parse_duration
 from soscope.options.verb import CommandVerb
+from soscope.report.form import Form
 from soscope.report.trace.display import Display
 
 USAGE = """\
@@ -128,6 +130,7 @@ OPTIONS = [
         group=_SHOWING,
         help="JSON Lines, one for each event, the last one of the rules; of a sweep: one document",
     ),
+    format_option(_SHOWING),
     *SWEEP_OPTIONS,
     *(option for option in trace.OPTIONS if option.dest in _SHARED),
 ]
@@ -155,7 +158,7 @@ class InjectOptions:
         self.rules = rules
         self.seed: int | None = values.seed
         self.output: str | None = values.output
-        self.json: bool = values.json
+        self.json: Form = values.json
         self.prints = prints
 
 

@@ -7,6 +7,7 @@ from soscope.errors import UsageError
 from soscope.options import trace
 from soscope.options.table import LIST, ONCE, VALUE, Option, Values
 from soscope.options.units import parse_count, parse_duration
+from soscope.report.form import Form
 
 GROUP = "sweeping"
 
@@ -128,7 +129,7 @@ class SweepOptions:
         self.test: str | None = values.test
         self.jobs: int | None = values.jobs
         self.timeout: float | None = values.timeout / 1e9 if values.timeout else None
-        self.json: bool = values.json
+        self.json: Form = values.json
         self.output: str | None = values.output
         self.quiet: bool = values.quiet
         self.verbose: bool = values.verbose

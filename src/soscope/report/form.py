@@ -27,12 +27,15 @@ class Form:
         """Say whether a page is wanted."""
         return self.name == MARKDOWN
 
-    def shaped(self, document: str) -> str:
-        """Return a JSON document, or a text where that is wanted, as it is to be printed."""
+    def shaped(self, document: str, recording: str | None = None) -> str:
+        """Return a JSON document, or a text where that is wanted, as it is to be printed.
+
+        `recording` is the file that the document is of, None: of none that can be named.
+        """
         if not self.is_markdown:
             return document
         import json
 
         from soscope.report.markdown.page import page
 
-        return page(json.loads(document), self.most)
+        return page(json.loads(document), self.most, recording)

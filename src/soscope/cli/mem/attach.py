@@ -8,7 +8,10 @@ from soscope.options.mem.attach import MemAttachOptions, parse
 
 
 def run(invocation: Invocation) -> int:
-    """Run the verb; return 0, or 1 where soscope could not be taken out of the process again."""
+    """Run the verb; return 0, or 1 where soscope could not be taken out of the process again.
+
+    It is 1, too, where the result could not be written.
+    """
     options = parse(invocation.words)
     invocation.debug |= options.debug
     if options.output is not None:
@@ -18,6 +21,12 @@ def run(invocation: Invocation) -> int:
     from soscope.instruments.mem.snapshot import attach
 
     did_before = attach(options.pid)
+    if options.json and not options.quiet:
+        from soscope.cli.output import show
+        from soscope.report.mem.attached import attached
+
+        said = attached(options.pid, did_before=did_before)
+        return 0 if show(options.json.shaped(said)) else 1
     if not options.quiet:
         since = "does so already" if did_before else "counts its objects from now on"
         note(f"process {options.pid} {since}: soscope mem snapshot -p {options.pid}")
@@ -47,6 +56,12 @@ def _record(options: MemAttachOptions, path: str) -> int:
     )
     outcome = run_mem(settings, None if options.quiet else early)
     early.finish()
+    if options.json and not options.quiet:
+        from soscope.cli.output import show
+        from soscope.report.mem.attached import recorded
+
+        is_told = show(options.json.shaped(recorded(options.pid, path, outcome)))
+        return end(outcome) if is_told else 1
     if not options.quiet:
         say_notes(outcome)
         if outcome.record is not None:

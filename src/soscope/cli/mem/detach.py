@@ -8,7 +8,7 @@ from soscope.options.mem.detach import parse
 
 
 def run(invocation: Invocation) -> int:
-    """Run the verb; return 0, also where there is nothing to undo."""
+    """Run the verb; return 0, also where there is nothing to undo; 1 where it cannot be said."""
     options = parse(invocation.words)
     invocation.debug |= options.debug
 
@@ -16,6 +16,11 @@ def run(invocation: Invocation) -> int:
     from soscope.instruments.mem.snapshot import detach
 
     was_counting = detach(options.pid)
+    if options.json and not options.quiet:
+        from soscope.cli.output import show
+        from soscope.report.mem.attached import detached
+
+        return 0 if show(options.json.shaped(detached(options.pid, was_counting))) else 1
     if not options.quiet:
         said = "counts its objects no more" if was_counting else "did not count its objects"
         note(f"process {options.pid} {said}")

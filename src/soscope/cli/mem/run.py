@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from soscope.cli.trace import Early
     from soscope.control.outcome import Outcome
     from soscope.live.heap.blockpages import BlockPages
+    from soscope.report.form import Form
 
 _STDERR = 2
 
@@ -36,7 +37,7 @@ def run(invocation: Invocation) -> int:
         try:
             path = f"/proc/self/fd/{descriptor}"
             outcome = _record(options, path, early)
-            _show(path)
+            _show(path, options.json)
         finally:
             os.close(descriptor)
     early.finish()
@@ -84,16 +85,23 @@ def _divide(pid: int, objects: BlockPages | None) -> list[int] | None:
     return divide(pid, objects)
 
 
-def _show(path: str) -> None:
+def _show(path: str, form: Form) -> None:
     """Say on standard error what was recorded."""
     from soscope.instruments.mem.report import report_of
     from soscope.recording.reader import RecordingFile
-    from soscope.report.mem.text import text
     from soscope.report.output import STDERR, Output
 
     with RecordingFile.open(path) as recording:
         report = report_of(recording)
-    Output(STDERR, "standard error").write(text(report))
+    if form:
+        from soscope.report.mem.json import document
+
+        said = form.shaped(document(report))
+    else:
+        from soscope.report.mem.text import text
+
+        said = text(report)
+    Output(STDERR, "standard error").write(said)
 
 
 def _say_notes(outcome: Outcome, options: MemRunOptions) -> None:

@@ -38,7 +38,7 @@ def show(options: ShowOptions, native: str, *, older_ns: int = 0) -> int:
         shown = stats(report, options.limit)
     else:
         shown = text(report, options.limit)
-    shown = options.json.shaped(shown)
+    shown = options.json.shaped(shown, options.path)
     data = memoryview(shown.encode("utf-8", "surrogateescape"))
     while data:
         data = data[os.write(_STDOUT, data) :]

@@ -6,10 +6,11 @@ from __future__ import annotations
 from soscope.errors import UsageError
 from soscope.options.display import DEBUG
 from soscope.options.mem.run import AGGREGATE, BLOCKS, EXACT, FOLLOW, MODE, Mode
-from soscope.options.process import pid_option, the_pid
+from soscope.options.process import FORMAT, JSON, pid_option, the_pid
 from soscope.options.table import ONCE, VALUE, Option, Values
 from soscope.options.units import parse_duration
 from soscope.options.verb import Verb
+from soscope.report.form import Form
 
 USAGE = "soscope mem attach -p PID [--blocks -o REC [options]]"
 
@@ -22,6 +23,7 @@ Have a running process count its objects from now on; or record its native block
   --blocks -o REC  record blocks and mappings by stack, until Ctrl-C
   --duration TIME  for so long
   -q               say nothing
+  --json           for programs
 
   soscope mem attach -p 4711
   soscope mem attach -p 4711 --blocks -o run.sosr
@@ -72,6 +74,8 @@ OPTIONS = [
         help="record blocks in the file REC, in place of what it holds",
     ),
     Option("-q", "--quiet", dest="quiet", group=_WHERE, help="say nothing"),
+    JSON,
+    FORMAT,
 ]
 
 VERB = Verb("mem attach", OPTIONS, usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG)
@@ -81,7 +85,17 @@ make_parser = VERB.make_parser
 class MemAttachOptions:
     """What `soscope mem attach` was told; `output` is None where objects are to be counted."""
 
-    __slots__ = ("aggregate", "debug", "duration", "follow", "mode", "output", "pid", "quiet")
+    __slots__ = (
+        "aggregate",
+        "debug",
+        "duration",
+        "follow",
+        "json",
+        "mode",
+        "output",
+        "pid",
+        "quiet",
+    )
 
     def __init__(self, values: Values) -> None:
         """Take them from the parsed words. Raises UsageError."""
@@ -92,6 +106,7 @@ class MemAttachOptions:
         self.follow: bool = values.follow
         self.aggregate: bool = values.aggregate
         self.quiet: bool = values.quiet
+        self.json: Form = values.json
         self.debug: bool = values.debug
         if values.blocks and self.output is None:
             raise UsageError("no file to record blocks in: -o REC is missing")

@@ -72,7 +72,7 @@ class MemDiffOptions:
         self.path_a, self.path_b = paths
         self.blocks: bool = values.blocks
         self.json: Form = values.json
-        self.limit: int | None = values.limit
+        self.limit: int | None = values.rows
         self.debug: bool = values.debug
 
 

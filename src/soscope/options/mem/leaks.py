@@ -101,7 +101,7 @@ class MemLeaksOptions(ShowOptions):
         if values.pid is not None and paths:
             raise UsageError("-p PID and a recording are two things to look at")
         super().__init__(
-            "".join(paths), form="table", json=values.json, limit=values.limit, debug=values.debug
+            "".join(paths), form="table", json=values.json, limit=values.rows, debug=values.debug
         )
         self.pid: int | None = values.pid
         if self.pid is None and values.duration is not None:

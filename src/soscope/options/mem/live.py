@@ -123,7 +123,7 @@ class MemLiveOptions:
         self.blocks: bool = values.blocks
         self.collect: bool = values.gc
         self.json: Form = values.json
-        self.limit: int | None = values.limit
+        self.limit: int | None = values.rows
         self.qualname: bool = values.qualname
         self.debug: bool = values.debug
         if self.blocks and self.is_about_objects:

@@ -96,7 +96,7 @@ class MemRefsOptions:
         self.samples: int = _SAMPLES if values.samples is None else values.samples
         if not self.samples:
             raise UsageError("--samples 0: at least one object has to be looked at")
-        self.limit: int | None = values.limit
+        self.limit: int | None = values.rows
         self.json: Form = values.json
         self.debug: bool = values.debug
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from soscope.errors import UsageError
 from soscope.options.display import DEBUG
+from soscope.options.mem.show import FORMAT, JSON
 from soscope.options.table import VALUE, Option, Values
 from soscope.options.units import parse_size
 from soscope.options.verb import CommandVerb
+from soscope.report.form import Form
 
 EXACT, SAMPLE, COUNT = "exact", "sample", "count"
 _DEFAULT_SAMPLE = 512 << 10  # bytes
@@ -24,6 +26,7 @@ Run COMMAND and record which objects and blocks it leaves alive, and where they 
   --blocks   blocks of malloc and its like, and mappings, by stack
   -f         in children, too
   -o REC     keep a recording, which soscope mem report shows
+  --json     for programs
 
   soscope mem run --blocks -- sqlite3 :memory: 'select 1'
 
@@ -117,6 +120,8 @@ OPTIONS = [
         help="keep a recording in the file REC, in place of what it holds",
     ),
     Option("-q", "--quiet", dest="quiet", group="where to", help="no notes at the end"),
+    JSON,
+    FORMAT,
 ]
 
 
@@ -130,6 +135,7 @@ class MemRunOptions:
         "command",
         "debug",
         "follow",
+        "json",
         "mode",
         "objects",
         "output",
@@ -148,6 +154,7 @@ class MemRunOptions:
         self.qualname: bool = values.qualname
         self.output: str | None = values.output
         self.quiet: bool = values.quiet
+        self.json: Form = values.json
         self.debug: bool = values.debug
 
 
@@ -162,4 +169,9 @@ def parse(arguments: list[str]) -> MemRunOptions:
     values, command = VERB.read(arguments)
     if not command:
         raise UsageError("no command to run", hint=f"usage: {USAGE}")
+    if values.json and values.output is not None:
+        raise UsageError(
+            f"-o REC and --format {values.json.name}: with -o nothing is shown",
+            hint=f"soscope mem report --format {values.json.name} REC shows it",
+        )
     return MemRunOptions(command, values)

@@ -18,7 +18,7 @@ _HOW = "how to show it"
 JSON = Option("--json", dest="json", group=_HOW, help="one JSON document, for programs")
 LIMIT = Option(
     "--limit",
-    dest="limit",
+    dest="rows",
     kind=VALUE,
     metavar="N",
     convert=parse_count,
@@ -96,6 +96,6 @@ def parse_show(verb: Verb, words: list[str]) -> ShowOptions:
     by = getattr(values, "by", None)
     if by is not None and form == STATS:
         raise UsageError("--by and --format stats are two forms")
-    options = ShowOptions(path, form=form, json=values.json, limit=values.limit, debug=values.debug)
+    options = ShowOptions(path, form=form, json=values.json, limit=values.rows, debug=values.debug)
     options.by = by
     return options

@@ -89,7 +89,7 @@ class MemSnapshotOptions:
         self.duration: int = values.duration or _BLOCKS_FOR
         self.collect: bool = values.gc
         self.json: Form = values.json
-        self.limit: int | None = values.limit
+        self.limit: int | None = values.rows
         self.qualname: bool = values.qualname
         self.debug: bool = values.debug
         if self.blocks and (self.collect or self.qualname):

@@ -4,18 +4,20 @@
 from __future__ import annotations
 
 from soscope.options.display import DEBUG
-from soscope.options.process import pid_option, the_pid
+from soscope.options.process import FORMAT, JSON, pid_option, the_pid
 from soscope.options.table import Option
 from soscope.options.verb import Verb
+from soscope.report.form import Form
 
 
 class TargetOptions:
     """What such a verb was told: the process, and whether to say what was done."""
 
-    __slots__ = ("debug", "pid", "quiet")
+    __slots__ = ("debug", "json", "pid", "quiet")
 
-    def __init__(self, pid: int, *, quiet: bool, debug: bool) -> None:
+    def __init__(self, pid: int, *, json: Form, quiet: bool, debug: bool) -> None:
         self.pid = pid
+        self.json = json
         self.quiet = quiet
         self.debug = debug
 
@@ -30,6 +32,7 @@ def make_verb(name: str, about: str, description: str) -> Verb:
         "",
         "  -p PID      the process",
         "  -q          say nothing",
+        "  --json      for programs",
         "",
         f"soscope mem {name} --help lists all options.",
         "",
@@ -40,6 +43,8 @@ def make_verb(name: str, about: str, description: str) -> Verb:
             DEBUG,
             pid_option(about="it stands still for some milliseconds"),
             Option("-q", "--quiet", dest="quiet", group="how to show it", help="say nothing"),
+            JSON,
+            FORMAT,
         ],
         usage=usage,
         short="\n".join(short),
@@ -53,4 +58,4 @@ def parse_target(verb: Verb, words: list[str]) -> TargetOptions:
     """Parse the words behind such a verb. Raises UsageError, or SystemExit for help."""
     values, _ = verb.read(words)
     pid = the_pid(values, verb.usage)
-    return TargetOptions(pid, quiet=values.quiet, debug=values.debug)
+    return TargetOptions(pid, json=values.json, quiet=values.quiet, debug=values.debug)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from soscope.instruments.inject.sweep.result import WORST_FIRST
+from soscope.report.form import Form
 from soscope.report.jsontext import json_document
 from soscope.report.words import signal_name
 
@@ -13,9 +15,12 @@ if TYPE_CHECKING:
 SCHEMA = "soscope/inject-sweep/1"
 
 
-def document(result: SweepResult) -> str:
-    """Return the JSON document."""
-    return json_document(
+def document(result: SweepResult, form: Form) -> str:
+    """Return the document in its form; sites of a page are the worst first, else by place."""
+    results = result.results
+    if form.is_markdown:
+        results = sorted(results, key=lambda tried: WORST_FIRST.index(tried.kind))
+    said = json_document(
         {
             "schema": SCHEMA,
             "command": result.command,
@@ -32,11 +37,12 @@ def document(result: SweepResult) -> str:
                     "stack": tried.stack,
                     "repeat": result.repeat(tried.site),
                 }
-                for tried in result.results
+                for tried in results
             ],
             "totals": result.totals,
         }
     )
+    return form.shaped(said)
 
 
 def _end(end: CommandEnd) -> dict[str, object]:

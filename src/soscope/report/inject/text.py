@@ -8,9 +8,8 @@ from soscope.instruments.inject.sweep.result import (
     ERROR,
     HANG,
     KINDS,
-    MOVED,
     NONE,
-    WRONG,
+    WORST_FIRST,
     shell_words,
 )
 from soscope.proc.reasons import NOT_FOLLOWED
@@ -21,16 +20,15 @@ if TYPE_CHECKING:
     from soscope.instruments.inject.sweep.result import CommandEnd, SiteResult, SweepResult
     from soscope.instruments.inject.sweep.site import Site
 
-_ORDER = (CRASH, HANG, WRONG, MOVED, ERROR)
 _MOST = 10  # sites or functions that a note names
 
 
 def text(result: SweepResult, *, every: bool) -> str:
     """Return the lines for people; `every`: those that nothing came of, too."""
     lines = [_head(result)]
-    for kind in (*_ORDER, NONE) if every else _ORDER:
+    for kind in WORST_FIRST:
         for tried in result.results:
-            if tried.kind == kind:
+            if tried.kind == kind and (every or kind != NONE):
                 lines += ["", *_lines(result, tried)]
     totals = result.totals
     kinds = ", ".join(f"{totals[kind]} {kind}" for kind in KINDS if totals[kind])

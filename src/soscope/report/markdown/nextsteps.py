@@ -13,13 +13,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 Row = dict[str, object]
+_FEW = 4  # functions in one command
 
 
-def steps(document: Row) -> list[str]:
-    """Return commands that can be typed, the most useful first; [] where none suggests itself."""
+def steps(document: Row, recording: str | None = None) -> list[str]:
+    """Return commands that can be typed, the most useful first; [] where none suggests itself.
+
+    `recording` is the file that the document is of.
+    """
     name = str(document.get("schema", "")).removeprefix("soscope/").partition("/")[0]
-    make = _STEPS.get(name)
-    return [] if make is None else [step for step in make(document) if step.isprintable()]
+    if name == "mem-report":
+        said = _memory(document, recording)
+    else:
+        make = _STEPS.get(name)
+        said = [] if make is None else make(document)
+    return [step for step in said if step.isprintable()]
 
 
 def _rows(document: Row, key: str) -> list[Row]:
@@ -86,6 +94,43 @@ def _called(document: Row) -> list[str]:
     return [f"soscope trace -i -e {symbol} -- {command}"]
 
 
+def _sweep(document: Row) -> list[str]:
+    """Return what has the worst of the sites fail again."""
+    faults = [row for row in _rows(document, "sites") if row.get("kind") != "none"]
+    return [str(faults[0].get("repeat"))] if faults else []
+
+
+def _inject(document: Row) -> list[str]:
+    """Return a sweep of functions that have failed: of those it is known how they do."""
+    command = _command(document)
+    functions = [row for row in _rows(document, "functions") if row.get("errors")]
+    if command is None or not functions:
+        return []
+    names = ",".join(dict.fromkeys(str(row.get("function")) for row in functions[:_FEW]))
+    return [f"soscope inject --sweep {_word(names)} -- {command}"]
+
+
+def _memory(document: Row, recording: str | None) -> list[str]:
+    """Return what shows more of a recording; where there is none, what makes one."""
+    if recording is None:
+        command = _command(document)
+        return [] if command is None else [f"soscope mem run -o mem.sosr -- {command}"]
+    path = _word(recording)
+    said = [f"soscope mem flame -o mem.svg {path}"]
+    if document.get("native"):
+        said += [f"soscope mem {verb} {path}" for verb in ("peak", "leaks", "temporary")]
+    if document.get("survivors"):
+        said.append(f"soscope mem report --by type {path}")
+    return said
+
+
+def _mem_attach(document: Row) -> list[str]:
+    recording = document.get("recording")
+    if recording is not None:
+        return [f"soscope mem report {_word(recording)}"]
+    return _process("soscope mem snapshot")(document)
+
+
 def _map(document: Row) -> list[str]:
     images = _rows(document, "images")
     slots = _rows(images[0], "slots") if len(images) == 1 else []
@@ -111,6 +156,9 @@ _STEPS: dict[str, Callable[[Row], list[str]]] = {
     "trace-graph": _graph,
     "trace-calls": _calls,
     "called": _called,
+    "inject": _inject,
+    "inject-sweep": _sweep,
+    "mem-attach": _mem_attach,
     "map": _map,
     "process-map": _process("soscope trace -c --duration 10s"),
     "resolve": _process("soscope map"),

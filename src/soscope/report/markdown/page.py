@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import shlex
 
+from soscope.model.stackframe import StackFrame
+from soscope.report.frametext import frame_text
 from soscope.report.markdown.nextsteps import steps
 from soscope.report.markdown.values import NONE, label, quoted, value_text
 
@@ -18,6 +20,7 @@ _FEW = 8  # of a list inside of a row
 _WORDS = 12  # strings in a line
 _SUMMED = ("calls", "errors", "count", "bytes", "self_ns")
 _LEFT_OUT = {"schema", "command"}
+_FRAME = {"image", "symbol", "offset", "file", "line"}  # what a frame of a stack has
 # What a section is called where its member's name says too little.
 _TITLES = {
     ("trace-summary", "rows"): "functions, the most time of their own first",
@@ -28,13 +31,26 @@ _TITLES = {
     ("trace-calls", "failed"): "calls that failed",
     ("trace-calls", "slowest"): "slowest calls",
     ("trace-calls", "first"): "first calls",
+    ("mem-report", "native"): "native, most bytes first",
+    ("mem-report", "survivors"): "survivors, the most first",
+    ("inject", "functions"): "functions with such calls, the most time first",
+    ("inject", "failed"): "chosen calls that failed",
+    ("inject", "slowest"): "slowest calls of those",
+    ("inject", "first"): "first calls of those",
+    ("inject-sweep", "sites"): "call sites, the worst first",
 }
+
+# By what rows stand in another order than in the document.
+_LARGEST = {("mem-report", "native"): "bytes"}
 
 Row = dict[str, object]
 
 
-def page(document: Row, most: int | None = None) -> str:
-    """Return the page; `most` rows of each list, None: MOST."""
+def page(document: Row, most: int | None = None, recording: str | None = None) -> str:
+    """Return the page; `most` rows of each list, None: MOST.
+
+    `recording` is the file that it is of, None: of none that can be named.
+    """
     name = str(document.get("schema", "")).removeprefix("soscope/").partition("/")[0]
     lines = [f"# soscope {name.replace('-', ' ')}", ""]
     command = document.get("command")
@@ -45,14 +61,28 @@ def page(document: Row, most: int | None = None) -> str:
         if key not in _LEFT_OUT:
             title = _TITLES.get((name, key), label(key))
             shown = _partly(value) if (name, key) == ("trace-summary", "images") else value
-            _member(key, shown, lines, sections, most or MOST, title)
+            _member(
+                key,
+                _ordered(shown, _LARGEST.get((name, key))),
+                lines,
+                sections,
+                most or MOST,
+                title,
+            )
     if len(lines) == 2:  # no fact stands alone
         lines.pop()
     lines += sections
-    commands = steps(document)
+    commands = steps(document, recording)
     if commands:
         lines += ["", "## Next", "", *[f"- {quoted(step)}" for step in commands]]
     return "\n".join(lines) + "\n"
+
+
+def _ordered(rows: object, key: str | None) -> object:
+    """Return rows with the largest `key` first, None: as they are."""
+    if key is None or not isinstance(rows, list):
+        return rows
+    return sorted(rows, key=lambda row: -row[key])
 
 
 def _partly(images: object) -> list[object]:
@@ -172,6 +202,9 @@ def _item(row: Row, lead: str) -> list[str]:
                     facts.append(f"{label(key)} {_listed(key, value)}")
                 continue
             rows = [item for item in value if isinstance(item, dict)]
+            if rows and all(row.keys() == _FRAME for row in rows):
+                below += _stack(label(key), rows, indent)
+                continue
             if not rows:
                 below.append(f"{indent}- {label(key)}: {_listed(key, value)}")
                 continue
@@ -189,6 +222,15 @@ def _item(row: Row, lead: str) -> list[str]:
         elif value is not None and value != "" and value is not False:
             facts.append(f"{label(key)} {value_text(key.rpartition(' ')[2], value)}")
     return [lead + "; ".join(facts), *below]
+
+
+def _stack(name: str, frames: list[Row], indent: str) -> list[str]:
+    """Return frames as lines, innermost first."""
+    named = [quoted(frame_text(StackFrame(**frame))) for frame in frames[:_FEW]]  # type: ignore[arg-type]
+    lines = [f"{indent}- {name} ({len(frames):,}):", *(f"{indent}  - {text}" for text in named)]
+    if len(frames) > _FEW:
+        lines.append(f"{indent}  - and {len(frames) - _FEW:,} more")
+    return lines
 
 
 def _only_member(rows: list[Row]) -> str | None:

@@ -13,6 +13,7 @@ NONE = "-"
 _LONGEST = 300  # characters of a string
 _COUNTED = {"calls", "errors", "count", "dropped", "bytes", "beyond", "failed", "returns", "more"}
 _BYTES = {"bytes", "size"}
+_DATES = 10**17  # ns: what is longer than three years is a time since 1970
 _KEPT = {"ns", "us"}
 
 
@@ -52,7 +53,7 @@ def value_text(key: str, value: object, *, in_table: bool = False) -> str:
     if not isinstance(value, int):
         return quoted(str(value), in_table=in_table)
     if key.endswith("_ns"):
-        return time_text(value)
+        return time_text(value) if abs(value) < _DATES else date_text(value)
     if key in _BYTES or key.endswith("_bytes"):
         return size_text(value)
     return f"{value:,}" if key in _COUNTED or key.endswith(("_calls", "_count")) else str(value)
@@ -64,6 +65,14 @@ def time_text(ns: int) -> str:
         if abs(ns) >= size:
             return f"{ns / size:.3f} {unit}"
     return f"{ns} ns"
+
+
+def date_text(ns: int) -> str:
+    """Return a time since 1970 as a date."""
+    import datetime as dt
+
+    at = dt.datetime.fromtimestamp(ns / 1e9, dt.UTC)
+    return f"{at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03} UTC"
 
 
 def size_text(size: int) -> str:

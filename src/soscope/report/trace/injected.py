@@ -8,9 +8,11 @@ from struct import Struct
 from soscope.instruments.trace.listener import Listener
 from soscope.model.call import Entry, Exit
 from soscope.model.capture import INJECTED_ITEM
+from soscope.report.form import Form
 from soscope.report.output import Output
 from soscope.report.trace.display import Display
 from soscope.report.trace.json import JsonLinesListener
+from soscope.report.trace.pagelistener import PageListener
 from soscope.report.trace.stretchtext import duration
 from soscope.report.trace.text import TextListener
 from soscope.report.trace.tree import TreeListener
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     from soscope.instruments.trace.outcome import TraceOutcome
 
+PAGE_SCHEMA = "soscope/inject/1"
 _INJECTED = Struct("<Ii")  # struct sosc_injected
 _RETURN, _ERRNO = 1, 2  # enum sosc_inject_flag
 _TAIL = "}\n"  # of an object
@@ -31,10 +34,12 @@ Summary = dict[str, object]
 
 
 def make(
-    output: Output, display: Display, summary: Callable[[], Summary], *, json: bool
+    output: Output, display: Display, summary: Callable[[], Summary], *, form: Form
 ) -> Listener:
     """Return the listener that shows injected calls on `output`."""
-    if json:
+    if form.is_markdown:
+        return InjectedPageListener(output, display, summary, form)
+    if form:
         return InjectedJsonListener(output, display, summary)
     if display.tree:
         return InjectedTreeListener(output, display)
@@ -67,8 +72,8 @@ class _Marking(TextListener):
 
     takes_stretches = False
 
-    def __init__(self, output: Output, display: Display) -> None:
-        super().__init__(output, display)
+    def __init__(self, output: Output, display: Display, *more: Form) -> None:
+        super().__init__(output, display, *more)
         self._says_durations, self._durations = self._durations, False  # in front of the mark
 
     def _result(self, leave: Exit) -> str:
@@ -95,6 +100,22 @@ class InjectedTreeListener(_Marking, TreeListener):
 
 def _mark(flags: int) -> str:
     return " (INJECTED)" if flags & _RETURN else " (DELAYED)"
+
+
+class InjectedPageListener(_Marking, PageListener):
+    """Writes a page of the rules, and of the calls that were chosen."""
+
+    def __init__(
+        self, output: Output, display: Display, summary: Callable[[], Summary], form: Form
+    ) -> None:
+        super().__init__(output, display, form)
+        self._says_durations = False  # they have a column
+        self._summary = summary
+
+    def _document(self, outcome: TraceOutcome) -> Summary:
+        document = super()._document(outcome)
+        head = {name: document.pop(name) for name in ("schema", "command", "exit")}
+        return {**head, "schema": PAGE_SCHEMA, **self._summary(), **document}
 
 
 class InjectedJsonListener(JsonLinesListener):

@@ -61,7 +61,11 @@ class PageListener(TextListener):
 
     def end(self, outcome: TraceOutcome) -> None:
         """Write the page."""
-        document = {
+        self._output.write(self._form.shaped(json_document(self._document(outcome))))
+
+    def _document(self, outcome: TraceOutcome) -> dict[str, object]:
+        """Return what the page is made of."""
+        return {
             "schema": SCHEMA,
             **head_of(outcome),
             "totals": totals_of(outcome, self._calls),
@@ -80,7 +84,6 @@ class PageListener(TextListener):
                 for entry, call, spent in sorted(self._first, key=lambda each: each[0].time_ns)
             ],
         }
-        self._output.write(self._form.shaped(json_document(document)))
 
     def _ended(self, leave: Exit, entry: Entry) -> None:
         cell, slot, spent = self._cell(entry.slot), entry.slot, leave.duration_ns

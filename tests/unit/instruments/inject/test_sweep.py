@@ -21,6 +21,7 @@ from soscope.instruments.inject.sweep.result import (
 )
 from soscope.instruments.inject.sweep.site import SeenSite, Site, named
 from soscope.instruments.inject.sweep.sweep import Sweep, SweepSettings
+from soscope.report.form import JSON, Form
 from soscope.report.inject.json import document
 from soscope.report.inject.text import notes, text
 from tests.support.schema import wrong_members
@@ -96,7 +97,7 @@ def result() -> SweepResult:
 
 
 def test_the_document_keeps_its_promise() -> None:
-    said = json.loads(document(result()))
+    said = json.loads(document(result(), Form(JSON)))
     assert wrong_members(said, SWEEP) == []
     assert said["sites"][0]["signal"] == "SIGSEGV"
     assert shlex.split(said["sites"][0]["repeat"]) == [

@@ -16,7 +16,7 @@ from soscope.options.table import Values
 from soscope.report.form import Form
 from soscope.report.markdown.nextsteps import steps
 from soscope.report.markdown.page import MOST, page
-from soscope.report.markdown.values import quoted, size_text, time_text
+from soscope.report.markdown.values import quoted, size_text, time_text, value_text
 from soscope.report.words import printable
 
 READER = MarkdownIt("commonmark").enable("table")
@@ -118,9 +118,62 @@ def test_next_commands_can_be_typed() -> None:
     assert steps({"schema": "soscope/unheard-of/1"}) == []
 
 
+def test_what_was_injected_leads_to_a_sweep() -> None:
+    rows: list[object] = [{"function": "open", "errors": 2}, {"function": "f", "errors": None}]
+    document: dict[str, object] = {
+        "schema": "soscope/inject/1", "command": ["my prog"], "functions": rows,
+    }  # fmt: skip
+    assert steps(document) == ["soscope inject --sweep open -- 'my prog'"]
+    sites: list[object] = [{"kind": "crash", "repeat": "again"}, {"kind": "none", "repeat": "no"}]
+    assert steps({"schema": "soscope/inject-sweep/1", "sites": sites}) == ["again"]
+    assert steps({"schema": "soscope/inject-sweep/1", "sites": sites[1:]}) == []
+
+
+def test_what_is_recorded_of_memory_can_be_looked_at_further() -> None:
+    document: dict[str, object] = {"schema": "soscope/mem-report/1", "command": ["my prog"]}
+    assert steps(document) == ["soscope mem run -o mem.sosr -- 'my prog'"]
+    assert steps({**document, "native": [{}]}, "my rec")[:2] == [
+        "soscope mem flame -o mem.svg 'my rec'",
+        "soscope mem peak 'my rec'",
+    ]
+    assert steps({**document, "survivors": [{}]}, "r")[1:] == ["soscope mem report --by type r"]
+    attached: dict[str, object] = {"schema": "soscope/mem-attach/1", "pid": 7}
+    assert steps(attached) == ["soscope mem snapshot -p 7"]
+    assert steps({**attached, "recording": "a b"}) == ["soscope mem report 'a b'"]
+
+
+def test_stacks_are_lines_and_blocks_stand_by_size() -> None:
+    frames: list[object] = [
+        {"image": "liba", "symbol": "f", "offset": 31, "file": None, "line": None},
+        {"image": None, "symbol": "g", "offset": None, "file": "a.py", "line": 7},
+        {"image": "liba", "symbol": None, "offset": 4096, "file": None, "line": None},
+    ]
+    rows: list[object] = [
+        {"api": "malloc", "count": 9, "bytes": 9, "frames": frames * 4},
+        {"api": "calloc", "count": 1, "bytes": 100, "frames": frames},
+    ]
+    lines = page({"schema": "soscope/mem-report/1", "native": rows}).splitlines()
+    assert lines[2:] == [
+        "## Native, most bytes first (2)",
+        "",
+        "- api `calloc`; count 1; bytes 100 bytes",
+        "  - frames (3):",
+        "    - `liba!f+0x1f`",
+        "    - `g (a.py:7)`",
+        "    - `liba+0x1000`",
+        "- api `malloc`; count 9; bytes 9 bytes",
+        "  - frames (12):",
+        *["    - `liba!f+0x1f`", "    - `g (a.py:7)`", "    - `liba+0x1000`"] * 2,
+        "    - `liba!f+0x1f`",
+        "    - `g (a.py:7)`",
+        "    - and 4 more",
+    ]
+
+
 def test_numbers_have_units() -> None:
     assert time_text(999) == "999 ns"
     assert time_text(1_500_000) == "1.500 ms"
+    assert value_text("peak_time_ns", 1_700_000_000_123_456_789) == "2023-11-14 22:13:20.123 UTC"
     assert size_text(1536) == "1,536 bytes (1.5 KiB)"
     lines = page({"schema": "soscope/x/1", "longest_stop_ns": 2000, "pid": 12345, "bytes": 7})
     assert lines.splitlines()[2:] == [

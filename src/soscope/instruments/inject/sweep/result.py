@@ -15,6 +15,7 @@ CRASH = "crash"  # a signal
 HANG = "hang"
 WRONG = "wrong"  # the status as without injection, but not the output
 MOVED = "moved"  # the site was not reached
+WORST_FIRST = (CRASH, HANG, WRONG, MOVED, ERROR, NONE)
 KINDS = (NONE, ERROR, CRASH, HANG, WRONG, MOVED)
 OUTPUT = "what they write"  # what two runs differ in
 ENDING = "how they end"

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `soscope mem attach` and `detach` have done: soscope/mem-attach/1 and -detach/1."""
+
+from __future__ import annotations
+
+from soscope.report.attached import attached_lines
+from soscope.report.jsontext import json_document
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.control.outcome import Outcome
+
+ATTACHED, DETACHED = "soscope/mem-attach/1", "soscope/mem-detach/1"
+
+
+def attached(pid: int, *, did_before: bool) -> str:
+    """Return the document of a process that counts its objects from now on.
+
+    `did_before`: it does so since an earlier time.
+    """
+    return json_document(
+        {"schema": ATTACHED, "pid": pid, "what": "objects", "did_before": did_before}
+    )
+
+
+def recorded(pid: int, path: str, outcome: Outcome) -> str:
+    """Return the document of a process whose blocks were recorded in the file `path`.
+
+    Its `recording` is null where there is none, `dropped` a number of events.
+    """
+    return json_document(
+        {
+            "schema": ATTACHED,
+            "pid": pid,
+            "what": "blocks",
+            "recording": None if outcome.record is None else path,
+            "dropped": sum(count for count, _ in outcome.dropped),
+            "notes": [*outcome.remarks, *attached_lines(outcome)]
+            + [f"{count:,} events lost: {why}" for count, why in outcome.dropped],
+        }
+    )
+
+
+def detached(pid: int, was_counting: bool) -> str:
+    """Return the document of a process that counts its objects no more, or never did."""
+    return json_document({"schema": DETACHED, "pid": pid, "was_counting": was_counting})

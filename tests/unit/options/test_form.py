@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`--format`: every verb that reports something has it, and the page says of the others why not."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+from soscope.cli.main import VERBS
+from soscope.errors import UsageError
+from soscope.options.mem import report, run
+from soscope.report.form import FORMS
+
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "markdown.md"
+WITHOUT = {"run", "export", "mem flame"}  # they print nothing but notes
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_every_form(verb: str) -> None:
+    options = importlib.import_module(f"soscope.options.{verb.replace(' ', '.').replace('-', '_')}")
+    choices = [row.choices for row in options.VERB.options if row.flags == ("--format",)]
+    if verb in WITHOUT:
+        assert all("text" not in words for words in choices)
+        assert f"`soscope {verb}`" in PAGE.read_text()
+    else:
+        assert [words[:3] for words in choices] == [FORMS]
+        assert any(row.flags == ("--json",) for row in options.VERB.options)
+
+
+def test_a_page_has_so_many_rows_and_says_what_the_others_are() -> None:
+    page = report.parse(["--format", "md", "--limit", "3", "run.sosr"])
+    assert (page.json.most, page.limit) == (3, None)
+    document = report.parse(["--json", "--limit", "3", "run.sosr"])
+    assert (document.json.most, document.limit) == (None, 3)
+
+
+def test_what_is_recorded_is_not_shown() -> None:
+    assert run.parse(["--format", "md", "true"]).json.is_markdown
+    assert not run.parse(["-o", "run.sosr", "--format", "text", "true"]).json
+    with pytest.raises(UsageError, match="with -o nothing is shown") as refused:
+        run.parse(["-o", "run.sosr", "--format", "md", "true"])
+    assert refused.value.hint == "soscope mem report --format md REC shows it"
