@@ -27,7 +27,8 @@
 
 // What a pointer leads to.
 #define POINTER // shown as an address, although it could be followed
-#define STRING // shown as a string, although it is not const
+#define STRING // shown as a string, although it is not const; a pointer to a pointer: as the
+	       // string that the pointer leads to
 #define IN // shown as it is at the call
 #define OUT(...) // shown as it is at the return, if the call has written it: `always`,
 		 // or where all of these hold: `success`, the call did not fail by
@@ -40,13 +41,18 @@
 		      // `*parameter`: the int it leads to, at most what that was at
 		      // the call
 #define CXX_STRING // a std::string of libstdc++: its text, as it is at the call
+#define ELEMENTS(parameter) // so many things lie there, one behind the other; 8 are shown
 #define LIMIT(parameter) // a string of at most so many bytes, which need not end
 #define FOLLOW // the function reads at least the first byte, whatever happens, or has made
 	       // the result: a wild pointer would be the program's own crash, so that
-	       // no check is needed up to the end of its page
+	       // no check is needed up to the end of its page. A result that leads to a
+	       // structure is shown as that
 #define FOLLOW_UNLESS_0(parameter) // the same, unless that parameter is 0
 #define AS(...) // (parameter, condition): it is that one, words and all, if the condition of
 		// OPTIONAL holds; the first of several
+
+// What is shown of a structure.
+#define HIDDEN // a field that is not: `...` stands at the end
 
 // What follows the fixed parameters of a variadic function.
 #define FORMAT(language) // a format: `printf` or `scanf`

@@ -11,7 +11,7 @@ int __sprintf_chk(char *to OUT(success), int flag, osize_t object,
 		  const char *format FORMAT(printf) FOLLOW, ...) FAILS(< 0);
 int __snprintf_chk(char *to OUT(success, size > 0) LIMIT(size), size_t size, int flag,
 		   osize_t object, const char *format FORMAT(printf) FOLLOW, ...) FAILS(< 0);
-int __asprintf_chk(char **to OUT(success), int flag, const char *format FORMAT(printf) FOLLOW, ...)
+int __asprintf_chk(char **to OUT(success) STRING, int flag, const char *format FORMAT(printf) FOLLOW, ...)
 	FAILS(< 0);
 int __vprintf_chk(int flag, const char *format FOLLOW, va_list arguments) FAILS(< 0) ERRNO(changed);
 int __vfprintf_chk(FILE *stream, int flag, const char *format FOLLOW, va_list arguments)
@@ -21,7 +21,7 @@ int __vsprintf_chk(char *to OUT(success), int flag, osize_t object, const char *
 		   va_list arguments) FAILS(< 0);
 int __vsnprintf_chk(char *to OUT(success, size > 0) LIMIT(size), size_t size, int flag,
 		    osize_t object, const char *format FOLLOW, va_list arguments) FAILS(< 0);
-int __vasprintf_chk(char **to OUT(success), int flag, const char *format FOLLOW, va_list arguments)
+int __vasprintf_chk(char **to OUT(success) STRING, int flag, const char *format FOLLOW, va_list arguments)
 	FAILS(< 0);
 void __syslog_chk(int priority ENUM(syslog), int flag, const char *format FORMAT(printf), ...);
 void __vsyslog_chk(int priority ENUM(syslog), int flag, const char *format, va_list arguments);
@@ -92,6 +92,6 @@ int __ptsname_r_chk(int fd, char *name OUT(success) LIMIT(size), size_t size, os
 	FAILS(!= 0) ERRNO(result);
 size_t __confstr_chk(int name, char *buffer OUT(result > 0, size > 0) LIMIT(size), size_t size,
 		     osize_t object);
-int __poll_chk(struct pollfd *fds, nfds_t count, int limit, osize_t object) FAILS(< 0);
-int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *limit IN,
+int __poll_chk(struct pollfd *fds IN ELEMENTS(count), nfds_t count, int limit, osize_t object) FAILS(< 0);
+int __ppoll_chk(struct pollfd *fds IN ELEMENTS(count), nfds_t count, const struct timespec *limit IN,
 		const sigset_t *mask, osize_t object) FAILS(< 0);

@@ -82,25 +82,25 @@ int ioctl(int fd, unsigned long request ENUM(ioctl), ...
 	  OPTIONAL(void *argument, 1)) FAILS(< 0);
 
 // What a file is. The __x family is what programs for glibc before 2.33 call.
-int stat(const char *path, struct stat *status) FAILS(< 0);
-int lstat(const char *path, struct stat *status) FAILS(< 0);
-int fstat(int fd, struct stat *status) FAILS(< 0);
-int fstatat(int dir ENUM(at_fd), const char *path, struct stat *status, int flags FLAGS(at))
+int stat(const char *path, struct stat *status OUT(success)) FAILS(< 0);
+int lstat(const char *path, struct stat *status OUT(success)) FAILS(< 0);
+int fstat(int fd, struct stat *status OUT(success)) FAILS(< 0);
+int fstatat(int dir ENUM(at_fd), const char *path, struct stat *status OUT(success), int flags FLAGS(at))
 	FAILS(< 0);
-int stat64(const char *path, struct stat64 *status) FAILS(< 0);
-int lstat64(const char *path, struct stat64 *status) FAILS(< 0);
-int fstat64(int fd, struct stat64 *status) FAILS(< 0);
-int fstatat64(int dir ENUM(at_fd), const char *path, struct stat64 *status, int flags FLAGS(at))
+int stat64(const char *path, struct stat64 *status OUT(success)) FAILS(< 0);
+int lstat64(const char *path, struct stat64 *status OUT(success)) FAILS(< 0);
+int fstat64(int fd, struct stat64 *status OUT(success)) FAILS(< 0);
+int fstatat64(int dir ENUM(at_fd), const char *path, struct stat64 *status OUT(success), int flags FLAGS(at))
 	FAILS(< 0);
-int __xstat(int version, const char *path, struct stat *status) FAILS(< 0);
-int __lxstat(int version, const char *path, struct stat *status) FAILS(< 0);
-int __fxstat(int version, int fd, struct stat *status) FAILS(< 0);
-int __fxstatat(int version, int dir ENUM(at_fd), const char *path, struct stat *status,
+int __xstat(int version, const char *path, struct stat *status OUT(success)) FAILS(< 0);
+int __lxstat(int version, const char *path, struct stat *status OUT(success)) FAILS(< 0);
+int __fxstat(int version, int fd, struct stat *status OUT(success)) FAILS(< 0);
+int __fxstatat(int version, int dir ENUM(at_fd), const char *path, struct stat *status OUT(success),
 	       int flags FLAGS(at)) FAILS(< 0);
-int __xstat64(int version, const char *path, struct stat64 *status) FAILS(< 0);
-int __lxstat64(int version, const char *path, struct stat64 *status) FAILS(< 0);
-int __fxstat64(int version, int fd, struct stat64 *status) FAILS(< 0);
-int __fxstatat64(int version, int dir ENUM(at_fd), const char *path, struct stat64 *status,
+int __xstat64(int version, const char *path, struct stat64 *status OUT(success)) FAILS(< 0);
+int __lxstat64(int version, const char *path, struct stat64 *status OUT(success)) FAILS(< 0);
+int __fxstat64(int version, int fd, struct stat64 *status OUT(success)) FAILS(< 0);
+int __fxstatat64(int version, int dir ENUM(at_fd), const char *path, struct stat64 *status OUT(success),
 		 int flags FLAGS(at)) FAILS(< 0);
 int __xmknod(int version, const char *path, mode_t mode, dev_t *device) FAILS(< 0);
 int statx(int dir ENUM(at_fd), const char *path, int flags FLAGS(at), unsigned int mask HEX,
@@ -187,8 +187,8 @@ char *getcwd(char *buffer, size_t size) FAILS(== NULL);
 char *get_current_dir_name(void) FAILS(== NULL);
 DIR *opendir(const char *path) FAILS(== NULL);
 DIR *fdopendir(int fd) FAILS(== NULL);
-struct dirent *readdir(DIR *dir);
-struct dirent64 *readdir64(DIR *dir);
+struct dirent *readdir(DIR *dir) FOLLOW;
+struct dirent64 *readdir64(DIR *dir) FOLLOW;
 void rewinddir(DIR *dir);
 long telldir(DIR *dir) FAILS(== -1);
 void seekdir(DIR *dir, long position);

@@ -9,8 +9,8 @@ locale_t newlocale(int categories FLAGS(locale_mask), const char *locale, locale
 locale_t uselocale(locale_t locale) ALSO(__uselocale);
 locale_t duplocale(locale_t locale) FAILS(== NULL) ALSO(__duplocale);
 void freelocale(locale_t locale) ALSO(__freelocale);
-char *nl_langinfo(nl_item item); // or a number, of glibc's own items
-char *nl_langinfo_l(nl_item item, locale_t locale) ALSO(__nl_langinfo_l);
+char *nl_langinfo(nl_item item ENUM(langinfo)); // or a number, of glibc's own items
+char *nl_langinfo_l(nl_item item ENUM(langinfo), locale_t locale) ALSO(__nl_langinfo_l);
 char *gettext(const char *message);
 char *dgettext(const char *domain, const char *message);
 char *dcgettext(const char *domain, const char *message, int category ENUM(locale));

@@ -2,8 +2,10 @@
 // libc: sockets, waiting for descriptors, names of hosts and services.
 
 // Sockets.
-int socket(int domain ENUM(address_family), int type FLAGS(socket_type), int protocol) FAILS(< 0);
-int socketpair(int domain ENUM(address_family), int type FLAGS(socket_type), int protocol,
+int socket(int domain ENUM(address_family), int type FLAGS(socket_type),
+	   int protocol ENUM(socket_protocol, domain)) FAILS(< 0);
+int socketpair(int domain ENUM(address_family), int type FLAGS(socket_type),
+	       int protocol ENUM(socket_protocol, domain),
 	       int fds[2] OUT(success)) FAILS(< 0);
 int bind(int fd, const struct sockaddr *address IN BYTES(size), socklen_t size) FAILS(< 0);
 int connect(int fd, const struct sockaddr *address IN BYTES(size), socklen_t size)
@@ -60,8 +62,9 @@ int getsockopt(int fd, int level ENUM(socket_level), int option ENUM(socket_opti
 	       socklen_t *size IN OUT(success)) FAILS(< 0);
 
 // Waiting.
-int poll(struct pollfd *fds, nfds_t count, int limit) FAILS(< 0) ALSO(__poll);
-int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *limit IN, const sigset_t *mask)
+int poll(struct pollfd *fds IN ELEMENTS(count), nfds_t count, int limit) FAILS(< 0)
+	ALSO(__poll);
+int ppoll(struct pollfd *fds IN ELEMENTS(count), nfds_t count, const struct timespec *limit IN, const sigset_t *mask)
 	FAILS(< 0);
 int select(int count, fd_set *read, fd_set *write, fd_set *except, struct timeval *limit IN)
 	FAILS(< 0) ALSO(__select);

@@ -30,8 +30,9 @@ int ungetc(int c CHAR, FILE *stream) CHAR;
 int fputc(int c CHAR, FILE *stream) CHAR FAILS(< 0)
 	ALSO(putc, _IO_putc, fputc_unlocked, putc_unlocked);
 int putchar(int c CHAR) CHAR FAILS(< 0) ALSO(putchar_unlocked);
-ssize_t getline(char **line IN OUT(result >= 0), size_t *size IN OUT(result >= 0), FILE *stream);
-ssize_t getdelim(char **line IN OUT(result >= 0), size_t *size IN OUT(result >= 0), int delimiter CHAR, FILE *stream)
+ssize_t getline(char **line OUT(result >= 0) STRING, size_t *size IN OUT(result >= 0), FILE *stream);
+ssize_t getdelim(char **line OUT(result >= 0) STRING, size_t *size IN OUT(result >= 0),
+		 int delimiter CHAR, FILE *stream)
 	ALSO(__getdelim);
 int __uflow(FILE *stream) CHAR;
 int __underflow(FILE *stream) CHAR;
@@ -69,7 +70,7 @@ int dprintf(int fd, const char *format FORMAT(printf), ...) FAILS(< 0);
 int sprintf(char *to OUT(success), const char *format FORMAT(printf) FOLLOW, ...) FAILS(< 0);
 int snprintf(char *to OUT(success, size > 0) LIMIT(size), size_t size,
 	     const char *format FORMAT(printf) FOLLOW, ...) FAILS(< 0);
-int asprintf(char **to OUT(success), const char *format FORMAT(printf) FOLLOW, ...)
+int asprintf(char **to OUT(success) STRING, const char *format FORMAT(printf) FOLLOW, ...)
 	FAILS(< 0) ALSO(__asprintf);
 int vprintf(const char *format FOLLOW, va_list arguments) FAILS(< 0) ERRNO(changed);
 int vfprintf(FILE *stream, const char *format FOLLOW, va_list arguments) FAILS(< 0) ERRNO(changed);
@@ -77,7 +78,7 @@ int vdprintf(int fd, const char *format, va_list arguments) FAILS(< 0);
 int vsprintf(char *to OUT(success), const char *format FOLLOW, va_list arguments) FAILS(< 0);
 int vsnprintf(char *to OUT(success, size > 0) LIMIT(size), size_t size, const char *format FOLLOW,
 	      va_list arguments) FAILS(< 0) ALSO(__vsnprintf);
-int vasprintf(char **to OUT(success), const char *format FOLLOW, va_list arguments) FAILS(< 0);
+int vasprintf(char **to OUT(success) STRING, const char *format FOLLOW, va_list arguments) FAILS(< 0);
 int scanf(const char *format FORMAT(scanf), ...) ALSO(__isoc99_scanf, __isoc23_scanf);
 int fscanf(FILE *stream, const char *format FORMAT(scanf), ...)
 	ALSO(__isoc99_fscanf, __isoc23_fscanf);

@@ -79,7 +79,7 @@ long pathconf(const char *path, int name);
 long fpathconf(int fd, int name);
 int getpagesize(void);
 unsigned long getauxval(unsigned long type ENUM(auxv)) HEX;
-int uname(struct utsname *name) FAILS(< 0);
+int uname(struct utsname *name OUT(success)) FAILS(< 0);
 int gethostname(char *name OUT(success, size > 0) LIMIT(size), size_t size) FAILS(< 0);
 int getdomainname(char *name OUT(success, size > 0) LIMIT(size), size_t size) FAILS(< 0);
 int sethostname(const char *name BYTES(size), size_t size) FAILS(< 0);

@@ -72,3 +72,70 @@ struct ip_mreq {
 	struct in_addr imr_multiaddr;
 	struct in_addr imr_interface;
 };
+
+struct stat {
+	dev_t st_dev HIDDEN;
+	ino_t st_ino HIDDEN;
+	unsigned long st_nlink HIDDEN;
+	mode_t st_mode FLAGS(file_type);
+	uid_t st_uid HIDDEN;
+	gid_t st_gid HIDDEN;
+	int __pad0 HIDDEN;
+	dev_t st_rdev HIDDEN;
+	off_t st_size;
+	long st_blksize HIDDEN;
+	long st_blocks HIDDEN;
+	struct timespec st_atim HIDDEN;
+	struct timespec st_mtim HIDDEN;
+	struct timespec st_ctim HIDDEN;
+	long __glibc_reserved[3] HIDDEN;
+};
+
+struct stat64 {
+	dev_t st_dev HIDDEN;
+	ino_t st_ino HIDDEN;
+	unsigned long st_nlink HIDDEN;
+	mode_t st_mode FLAGS(file_type);
+	uid_t st_uid HIDDEN;
+	gid_t st_gid HIDDEN;
+	int __pad0 HIDDEN;
+	dev_t st_rdev HIDDEN;
+	off_t st_size;
+	long st_blksize HIDDEN;
+	long st_blocks HIDDEN;
+	struct timespec st_atim HIDDEN;
+	struct timespec st_mtim HIDDEN;
+	struct timespec st_ctim HIDDEN;
+	long __glibc_reserved[3] HIDDEN;
+};
+
+struct dirent {
+	ino_t d_ino HIDDEN;
+	off_t d_off HIDDEN;
+	unsigned short d_reclen HIDDEN;
+	unsigned char d_type ENUM(file_kind);
+	char d_name[256];
+};
+
+struct dirent64 {
+	ino_t d_ino HIDDEN;
+	off_t d_off HIDDEN;
+	unsigned short d_reclen HIDDEN;
+	unsigned char d_type ENUM(file_kind);
+	char d_name[256];
+};
+
+struct pollfd {
+	int fd;
+	short events FLAGS(poll);
+	short revents FLAGS(poll) HIDDEN;
+};
+
+struct utsname {
+	char sysname[65];
+	char nodename[65];
+	char release[65];
+	char version[65] HIDDEN;
+	char machine[65];
+	char domainname[65] HIDDEN;
+};

@@ -237,6 +237,12 @@ static bool text_at(const struct sosc_capture *capture, uint64_t at, uint64_t *f
 	return true;
 }
 
+// The string whose address is at @at.
+static bool string_at(const struct sosc_capture *capture, uint64_t at, uint64_t *from)
+{
+	return sosc_checked_copy(capture, from, at, sizeof(*from)) == sizeof(*from) && *from;
+}
+
 static void add_memory(struct sosc_capture *capture, const struct sosc_op *op)
 {
 	uint32_t limit = op->limit ? op->limit : sosc_control->string_limit;
@@ -246,7 +252,8 @@ static void add_memory(struct sosc_capture *capture, const struct sosc_op *op)
 	struct sosc_item item = {.from = from, .item = op->item, .checked = checked};
 
 	if (known && from && op->flags & SOSC_OP_TEXT_AT) {
-		known = text_at(capture, from, &from, &length);
+		known = op->op == SOSC_OP_STRING ? string_at(capture, from, &from) :
+						   text_at(capture, from, &from, &length);
 		item.from = from;
 	}
 	if (limit > SOSC_BYTES_MAX)

@@ -52,7 +52,7 @@ enum sosc_op_flag {
 	SOSC_OP_UNLESS_0 = 8, // IS_READ where register .length_arg is not 0
 	SOSC_OP_INT_ARG = 16, // WHEN: register .arg is an int
 	SOSC_OP_ANY_BIT = 32, // WHEN: a range is a mask, of which a bit is to be set
-	SOSC_OP_TEXT_AT = 64, // BYTES: register .arg leads to their address and length
+	SOSC_OP_TEXT_AT = 64, // register .arg leads to the address: BYTES: behind it is the length
 };
 
 struct sosc_op {

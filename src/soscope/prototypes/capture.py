@@ -160,6 +160,9 @@ def _exit(description: Description) -> tuple[list[Op], int]:
         elif result.leads == row.LEADS_TO_STRING:
             flags = layout.OP_IS_READ if result.follow else 0
             ops.append(_op(layout.OP_STRING, RESULT, item=RESULT, flags=flags))
+        elif result.leads == row.LEADS_TO_STRUCT:
+            size, flags = min(result.size, _MOST_OF_RESULT), layout.OP_IS_READ
+            ops.append(_op(layout.OP_BYTES, RESULT, item=RESULT, limit=size, flags=flags))
         elif result.leads == row.LEADS_TO_WIDE:
             ops.append(_op(layout.OP_BYTES, RESULT, item=RESULT, limit=_WIDE_LIMIT))
         elif result.leads:
@@ -236,6 +239,9 @@ def _follow(description: Description, argument: DescribedArgument, number: int) 
             length_arg=arg,
             flags=flags,
         )
+    if argument.leads == row.LEADS_TO_STRING_AT:
+        flags |= layout.OP_TEXT_AT
+        return _op(layout.OP_STRING, argument.index, item=number, flags=flags)
     if argument.is_text_at:
         flags |= layout.OP_TEXT_AT
         return _op(layout.OP_BYTES, argument.index, item=number, flags=flags)

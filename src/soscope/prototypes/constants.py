@@ -82,8 +82,8 @@ def number_of(text: str) -> int:
     return -value if text.startswith("-") else value
 
 
-def flag_text(value: int, names: list[tuple[int, int, str]]) -> str:
-    """Return `value` as names joined by `|`; what has no name is hexadecimal."""
+def flag_text(value: int, names: list[tuple[int, int, str]], *, octal: bool = False) -> str:
+    """Return `value` as names joined by `|`; what has no name is hexadecimal, or octal."""
     parts = []
     left = value
     for mask, wanted, name in names:
@@ -95,7 +95,7 @@ def flag_text(value: int, names: list[tuple[int, int, str]]) -> str:
             parts.append(name)
             left &= ~mask
     if left:
-        parts.append(f"{left:#x}")
+        parts.append(f"0{left:o}" if octal else f"{left:#x}")
     if parts:
         return "|".join(parts)
     return next((name for mask, wanted, name in names if mask == wanted == 0), "0")

@@ -196,3 +196,11 @@ class Struct:
         self.fields = fields
         self.size = size
         self.alignment = alignment
+
+    @property
+    def shown_size(self) -> int:
+        """How many bytes there are up to the last field that is shown; all, where all are."""
+        shown = [field for field in self.fields if "HIDDEN" not in field.words]
+        if len(shown) == len(self.fields):
+            return self.size
+        return max((field.offset + field.type.size for field in shown), default=0)

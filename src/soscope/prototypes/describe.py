@@ -42,7 +42,8 @@ _ZEROS = ("0", "NULL")
 _SOCKET_ADDRESS = "sockaddr"
 
 # Words about what a pointer leads to.
-_FOLLOWED = {"IN", "OUT", "BYTES", "LIMIT", "STRING", "FOLLOW", "FOLLOW_UNLESS_0"}
+_FOLLOWED = {"IN", "OUT", "BYTES", "LIMIT", "ELEMENTS", "STRING", "FOLLOW", "FOLLOW_UNLESS_0"}
+_MOST_ELEMENTS = 8  # that are kept where a parameter says how many there are
 _GUESSES = (row.GUESSED_RESULT, row.GUESSED_ALL)
 
 
@@ -52,10 +53,12 @@ class DescribedArgument:
     `length` holds the tokens of BYTES, `most` those of LIMIT; `size` is that of one thing the
     pointer leads to; `writes` says when the call has written there, None: never. `is_in_out`: what
     lies there before is shown, too. `is_text_at`: it leads to the address and length of a text.
+    `counted_by`: the number of the argument that says how many things there are, None: none does.
     """
 
     __slots__ = (
         "count",
+        "counted_by",
         "follow",
         "format",
         "index",
@@ -83,6 +86,7 @@ class DescribedArgument:
         self.leads = row.LEADS_NOWHERE
         self.target: row.Show | None = None
         self.count = 0
+        self.counted_by: int | None = None
         self.size = 0
         self.writes: row.Writes = None
         self.is_in_out = False
@@ -102,7 +106,7 @@ class DescribedArgument:
             self.show,
             self.leads,
             self.target,
-            self.count,
+            0 if self.counted_by is None else ~self.counted_by,
             self.writes,
             self.is_in_out,
             self.name,
@@ -130,6 +134,7 @@ class Description:
         self.arguments = [self._argument(declared) for declared in function.parameters]
         for argument, parameter in zip(self.arguments, function.parameters, strict=True):
             self._fill_out(argument, parameter)
+            self._fill_elements(argument, parameter)
         # (conditions, arguments) behind the fixed ones, and (number, conditions, argument) of those
         # that are another one
         self.optionals = self._optionals()
@@ -216,6 +221,7 @@ class Description:
             argument.is_text_at = True
             return
         follow = "OUT" in words or "IN" in words or (not is_result and self._is_const(target))
+        follow |= is_result and "FOLLOW" in words and target.kind == STRUCT
         is_bytes = target.is_char or ("STRING" in words and target.size == 1)
         is_text = target.kind == INT and (is_bytes or target.text == "wchar_t")
         if argument.length and target.text != f"struct {_SOCKET_ADDRESS}":
@@ -224,6 +230,8 @@ class Description:
             argument.leads = row.LEADS_TO_STRING if is_bytes else row.LEADS_TO_WIDE
         elif follow and target.kind == STRUCT:
             self._fill_struct(argument, target)
+        elif follow and "STRING" in words and target.kind == POINTER:
+            argument.leads = row.LEADS_TO_STRING_AT
         elif follow and target.kind != VOID:
             argument.leads = row.LEADS_TO_VALUES
             argument.target = self._show(target, {**target.words, **words})
@@ -248,9 +256,10 @@ class Description:
             return
         if name not in self._structs:
             raise self._fail(f"'{target.text}' is not in structs.h")
+        struct = self._structs[name]
         argument.leads = row.LEADS_TO_STRUCT
-        argument.target = (row.SHOW_STRUCT, target.size, False, name)
-        argument.size = self._structs[name].size
+        argument.target = (row.SHOW_STRUCT, struct.shown_size, False, name)
+        argument.size = struct.shown_size
 
     def _show(self, of: Type, words: dict[str, list[str]]) -> row.Show:
         enum = words.get("ENUM", [])
@@ -274,6 +283,22 @@ class Description:
         argument.is_in_out = "IN" in parameter.words
         if argument.is_in_out and "result" in argument.length:
             raise self._fail(f"IN of '{parameter.name}', whose length is the result")
+
+    def _fill_elements(self, argument: DescribedArgument, parameter: Parameter) -> None:
+        """Add which argument says how many things an argument leads to."""
+        if "ELEMENTS" not in parameter.words:
+            return
+        argument.counted_by = self.number_of(" ".join(parameter.words["ELEMENTS"]))
+        if self.arguments[argument.counted_by].place != row.PLACE_INT:
+            raise self._fail(f"ELEMENTS of '{argument.name}' is not in an integer register")
+        of = argument.type.target
+        if argument.leads == row.LEADS_TO_STRUCT and of is not None:
+            argument.leads = row.LEADS_TO_VALUES
+            argument.target = (row.SHOW_STRUCT, of.size, False, of.struct)
+            argument.size = of.size
+        if argument.leads != row.LEADS_TO_VALUES:
+            raise self._fail(f"ELEMENTS of '{argument.name}', which leads to no numbers")
+        argument.count = _MOST_ELEMENTS
 
     def _other(self, number: int, other: Optional) -> tuple[int, row.Conditions, DescribedArgument]:
         """Return what argument `number` is under a condition: in the same register."""
@@ -389,8 +414,8 @@ class Description:
         words.pop("IN", None)
         self._fill(result, words, is_result=True)
         result.follow = "FOLLOW" in words
-        if result.follow and result.leads != row.LEADS_TO_STRING:
-            raise self._fail("FOLLOW of a result that is no string")
+        if result.follow and result.leads not in (row.LEADS_TO_STRING, row.LEADS_TO_STRUCT):
+            raise self._fail("FOLLOW of a result that is neither string nor structure")
         return result
 
     def _error_rule(self) -> int:

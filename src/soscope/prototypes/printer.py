@@ -140,7 +140,7 @@ class Printer:
         followed = captured if place.is_in_out else None
         passed = place.argument(number, captured, followed, limit, None)
         if after is not None and self._has_written(place.writes, captured, after):
-            place.fill(passed, number, after, limit)
+            place.fill(passed, number, captured.words, after, limit)
         return passed
 
     def _written(
@@ -274,6 +274,8 @@ class _Place:
 
     def __init__(self, of: row.ArgumentRow, names: NamedTypes) -> None:
         self.type, self.place, self.index, how, self.leads, self.target = of[:6]
+        self._counted_by = of[6]
+        self._counter: _Place | None = None
         self.writes, self.is_in_out, self.name = of[7:]
         self.how, self.size, self.signed, self._detail = self._of = how
         self._decider: _Place | None = None
@@ -290,7 +292,9 @@ class _Place:
         self.shows_written = self._is_string and not self.is_in_out
 
     def is_decided_by(self, arguments: list[_Place]) -> None:
-        """Remember which of `arguments` says what the names of this one are."""
+        """Remember which of `arguments` says what the names of this one are, or how many."""
+        if self._counted_by < 0:
+            self._counter = arguments[~self._counted_by]
         if self.how == row.SHOW_BY:
             self._detail, _, number = self._detail.partition(":")
             self._decider = arguments[int(number)]
@@ -346,15 +350,17 @@ class _Place:
         if self.place in (row.PLACE_RESULT, row.PLACE_MEMORY):
             shown = Argument(self.type, *self._result(captured))
         elif self.leads and followed is not None:
-            shown = self._followed(item, followed, limit, result)
+            shown = self._followed(item, followed, captured.words, limit, result)
         if shown is None:
             shown = Argument(self.type, *self._own(captured), is_address=self._is_address)
         shown.name = self.name
         return shown
 
-    def fill(self, passed: Argument, item: int, after: Exit, limit: int) -> None:
-        """Add what a call has written to what was passed."""
-        out = self._followed(item, after.captured, limit, after.result)
+    def fill(
+        self, passed: Argument, item: int, words: tuple[int, ...], after: Exit, limit: int
+    ) -> None:
+        """Add what a call has written to what was passed; `words` are its integer registers."""
+        out = self._followed(item, after.captured, words, limit, after.result)
         if out is None or out.is_address:  # unknown, or nil
             return
         if not self.is_in_out:
@@ -367,7 +373,12 @@ class _Place:
         passed.out = out
 
     def _followed(
-        self, item: int, followed: Captured, limit: int, result: int | None
+        self,
+        item: int,
+        followed: Captured,
+        words: tuple[int, ...],
+        limit: int,
+        result: int | None,
     ) -> Argument | None:
         """Show what it leads to, None where that is not known."""
         data = followed.data.get(item)
@@ -385,7 +396,11 @@ class _Place:
             return string_argument(self.type, content, limit, cut=bool(flags & DATA_TRUNCATED))
         if self.leads == row.LEADS_TO_WIDE:
             return wide_argument(self.type, content, limit)
-        led = self._led(content, limit)
+        if self.leads == row.LEADS_TO_STRING_AT:
+            to = string_argument(self.type, content, limit, cut=bool(flags & DATA_TRUNCATED))
+            to.text = to.shown = f"[{to.text}]"
+            return to
+        led = self._led(content, words, limit)
         return None if led is None else Argument(self.type, *led)
 
     def _own(self, captured: Captured) -> Shown:
@@ -448,10 +463,15 @@ class _Place:
         value = self.number(words)
         return names.get(value, str(value)) if value is not None else _MISSING, value
 
-    def _led(self, content: bytes, limit: int) -> Shown | None:
+    def _led(self, content: bytes, words: tuple[int, ...], limit: int) -> Shown | None:
         if self.leads == row.LEADS_TO_SOCKET and len(content) >= 2:
             return show.socket_address(content, self._names, limit), None
-        if self.target is None or len(content) < self.target[1]:
+        if self.target is None:
+            return None
+        if self._counter is not None:
+            count = self._counter.number(words)
+            return show.values(content, self.target, self._names, count)
+        if len(content) < self.target[1]:
             return None
         if self.leads == row.LEADS_TO_STRUCT:
             return show.structure(content, self.target[3], self._names), None

@@ -32,7 +32,8 @@ def how_shown(
             raise FormatError("ENUM by another argument is for arguments alone")
         return row.SHOW_ENUM, of.size, of.signed, set_named(words["ENUM"][0], sets.enums)
     if "FLAGS" in words:
-        return row.SHOW_FLAGS, of.size, of.signed, set_named(words["FLAGS"][0], sets.flags)
+        how = row.SHOW_OCTAL_FLAGS if "OCTAL" in words else row.SHOW_FLAGS
+        return how, of.size, of.signed, set_named(words["FLAGS"][0], sets.flags)
     if of.kind == POINTER:
         return row.SHOW_POINTER, 8, False, ""
     if of.kind == FLOAT:
@@ -85,9 +86,12 @@ def tables(structs: dict[str, Struct], sets: ConstantSets) -> row.Structs:
     shown: row.Structs = {}
     while missing := structs.keys() - shown.keys():
         for name in sorted(missing):
+            fields = structs[name].fields
+            seen = [field for field in fields if "HIDDEN" not in field.words]
+            if len(seen) < len(fields):
+                seen.append(Field(row.MORE, fields[0].type, {}, 0))
             shown[name] = tuple(
-                (field.name, field.offset, _field(field, sets, structs))
-                for field in structs[name].fields
+                (field.name, field.offset, _field(field, sets, structs)) for field in seen
             )
     return shown
 

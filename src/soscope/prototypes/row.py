@@ -30,6 +30,7 @@ SHOW_BOOL = "bool"
 SHOW_POINTER = "pointer"
 SHOW_ENUM = "enum"
 SHOW_FLAGS = "flags"
+SHOW_OCTAL_FLAGS = "octal flags"  # what has no name is octal
 SHOW_FLOAT = "float"
 SHOW_LONG_DOUBLE = "long double"
 SHOW_STRUCT = "struct"  # by value, in one register
@@ -43,6 +44,7 @@ SHOW_BY = "enum by"  # as "SET:N": the set that the enum SET has for argument nu
 LEADS_NOWHERE = ""
 LEADS_TO_STRING = "string"
 LEADS_TO_WIDE = "wide string"
+LEADS_TO_STRING_AT = "string at"  # to a pointer to one
 LEADS_TO_BYTES = "bytes"
 LEADS_TO_VALUES = "values"
 LEADS_TO_STRUCT = "struct"
@@ -54,8 +56,8 @@ Show = tuple[str, int, bool, str]
 # was at the entry, compared with 0. None: it writes nothing.
 Writes = tuple[tuple[int, str], ...] | None
 # One argument or a result: (C type, place, index there, Show, leads, Show of what it leads
-# to, number of those, when it is printed as it is at the return, whether it is as it is at the
-# call, too, name).
+# to, ~N where argument number N says how many of those there are and else no negative number,
+# when it is printed as it is at the return, whether it is as it is at the call, too, name).
 ArgumentRow = tuple[str, int, int, Show, str, Show | None, int, Writes, bool, str]
 # All of them hold: (number of the argument that decides, "&" or "==", values).
 Conditions = tuple[tuple[int, str, tuple[int, ...]], ...]

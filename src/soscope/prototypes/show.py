@@ -131,8 +131,9 @@ def _number_shower(
             return word(value) if is_pointer else (str(value), value)
 
         return named
-    if how == row.SHOW_FLAGS and flags is not None:
-        return lambda bits: (flag_text(bits & mask, flags), read(bits))
+    if how in (row.SHOW_FLAGS, row.SHOW_OCTAL_FLAGS) and flags is not None:
+        octal = how == row.SHOW_OCTAL_FLAGS
+        return lambda bits: (flag_text(bits & mask, flags, octal=octal), read(bits))
     texts: dict[str, Callable[[int], str]] = {
         row.SHOW_OCTAL: lambda value: f"0{value:o}" if value else "0",
         row.SHOW_HEX: lambda value: f"{value & mask:#x}" if value else "0",
@@ -208,14 +209,21 @@ def _complex(data: bytes, size: int) -> str:
     return f"{real}{sign}{imaginary}i"
 
 
-def values(data: bytes, show: row.Show, names: NamedTypes) -> Shown:
-    """Show the numbers in `data`, in brackets; the value is that of a single one."""
+def values(data: bytes, show: row.Show, names: NamedTypes, count: int | None = None) -> Shown:
+    """Show the numbers in `data`, in brackets; the value is that of a single one.
+
+    `count`: there are so many, of which only the first ones may be in `data`.
+    """
     size = show[1]
+    if count is not None:
+        data = data[: count * size]
     shown = [
         record(data[at : at + size], show, names) for at in range(0, len(data) - size + 1, size)
     ]
     value = shown[0][1] if len(shown) == 1 else None
     texts = [text for text, _ in shown]
+    if count is not None and count > len(texts):
+        texts.append(row.MORE)
     if names.elements is not None and len(texts) > names.elements:
         texts[names.elements :] = ["..."]
     return f"[{', '.join(texts)}]", value

@@ -53,6 +53,8 @@ ANNOTATIONS = {
     "FLAGS": True,
     "POINTER": False,
     "STRING": False,
+    "HIDDEN": False,
+    "ELEMENTS": True,
     "IN": False,
     "OUT": True,
     "BYTES": True,

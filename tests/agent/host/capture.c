@@ -123,6 +123,18 @@ static void strings(void)
 	}
 	CHECK(is(string_at(edge, 32, 0), SOSC_DATA_STRING, SOSC_DATA_UNREADABLE, "", 0));
 	CHECK(is(string_at((char *)8, 32, 0), SOSC_DATA_STRING, SOSC_DATA_UNREADABLE, "", 0));
+	char *pointers[] = {text, edge, NULL}; // and what pointers to pointers lead to
+
+	CHECK(is(string_at((char *)&pointers[0], 32, SOSC_OP_TEXT_AT), SOSC_DATA_STRING, 0, "hello",
+		 5));
+	CHECK(is(string_at((char *)&pointers[0], 4, SOSC_OP_TEXT_AT), SOSC_DATA_STRING,
+		 SOSC_DATA_TRUNCATED, "hell", 4));
+	for (int i = 1; i < 3; i++)
+		CHECK(is(string_at((char *)&pointers[i], 32, SOSC_OP_TEXT_AT), SOSC_DATA_STRING,
+			 SOSC_DATA_UNREADABLE, "", 0));
+	CHECK(is(string_at(edge, 32, SOSC_OP_TEXT_AT), SOSC_DATA_STRING, SOSC_DATA_UNREADABLE, "",
+		 0));
+	CHECK(is(string_at(NULL, 32, SOSC_OP_TEXT_AT), SOSC_DATA_STRING, SOSC_DATA_NULL, "", 0));
 	text[5] = '!'; // no end before the page's
 	for (uint8_t must = 0; must < 2; must++) { // what lies behind is nobody's
 		CHECK(is(string_at(text, 32, must), SOSC_DATA_STRING, SOSC_DATA_TRUNCATED, "hello!",

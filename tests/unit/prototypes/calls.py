@@ -30,6 +30,9 @@ flags open
         O_CREAT=0100 O_SYNC=04010000 O_DSYNC=010000 O_CLOEXEC=02000000
 flags protection
     PROT_NONE=0 PROT_READ=1 PROT_WRITE=2
+flags kind
+    field 0xf000
+        REGULAR=0x8000 DIRECTORY=0x4000
 enum address_family
     AF_UNIX=1 AF_INET=2 AF_INET6=10 AF_NETLINK=16
 enum level
@@ -53,6 +56,7 @@ def describe(text: str) -> Description:
     declarations = Declarations()
     for name in ("types.h", "structs.h"):
         declarations.read((DIRECTORY / name).read_text().replace("ENUM(clock)", ""), name)
+    declarations.read("struct pair { int fd; short what; };", "pair.h")
     declarations.read(text, "test.h")
     function = declarations.functions[-1]
     return Description(function, sets(), declarations.structs)
@@ -72,6 +76,10 @@ def printer(text: str) -> Printer:
             ("tv_nsec", 8, ("decimal", 8, True, "")),
         ),
         "in_addr": (("s_addr", 0, ("hex", 4, False, "")),),
+        "pair": (
+            ("fd", 0, ("decimal", 4, True, "")),
+            ("what", 4, ("octal flags", 2, True, "kind")),
+        ),
     }
     return Printer(describe(text).kept(), NamedTypes(known.enums, known.flags, structs))
 
