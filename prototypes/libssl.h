@@ -121,7 +121,7 @@ int SSL_CTX_add_server_custom_ext(SSL_CTX *ctx, unsigned int ext_type, custom_ex
 int SSL_CTX_add_session(SSL_CTX *ctx, SSL_SESSION *session);
 long SSL_CTX_callback_ctrl(SSL_CTX *arg1, int arg2, void (*arg3)(void));
 int SSL_CTX_check_private_key(const SSL_CTX *ctx);
-uint64_t SSL_CTX_clear_options(SSL_CTX *ctx, uint64_t op);
+uint64_t SSL_CTX_clear_options(SSL_CTX *ctx, uint64_t op FLAGS(ssl_options)) FLAGS(ssl_options);
 int SSL_CTX_config(SSL_CTX *ctx, const char *name);
 int SSL_CTX_ct_is_enabled(const SSL_CTX *ctx);
 long SSL_CTX_ctrl(SSL_CTX *ctx, int cmd ENUM(ssl_ctrl), long larg, void *parg
@@ -149,7 +149,7 @@ void *SSL_CTX_get_ex_data(const SSL_CTX *ssl, int idx);
 SSL_CTX_keylog_cb_func SSL_CTX_get_keylog_callback(const SSL_CTX *ctx);
 uint32_t SSL_CTX_get_max_early_data(const SSL_CTX *ctx);
 size_t SSL_CTX_get_num_tickets(const SSL_CTX *ctx);
-uint64_t SSL_CTX_get_options(const SSL_CTX *ctx);
+uint64_t SSL_CTX_get_options(const SSL_CTX *ctx) FLAGS(ssl_options);
 int SSL_CTX_get_quiet_shutdown(const SSL_CTX *ctx);
 void *SSL_CTX_get_record_padding_callback_arg(const SSL_CTX *ctx);
 uint32_t SSL_CTX_get_recv_max_early_data(const SSL_CTX *ctx);
@@ -181,7 +181,8 @@ int SSL_CTX_set0_tmp_dh_pkey(SSL_CTX *ctx, EVP_PKEY *dhpkey);
 void SSL_CTX_set1_cert_store(SSL_CTX *arg1, X509_STORE *arg2);
 int SSL_CTX_set1_param(SSL_CTX *ctx, X509_VERIFY_PARAM *vpm);
 void SSL_CTX_set_allow_early_data_cb(SSL_CTX *ctx, SSL_allow_early_data_cb_fn cb, void *arg);
-int SSL_CTX_set_alpn_protos(SSL_CTX *ctx, const unsigned char *protos, unsigned int protos_len);
+int SSL_CTX_set_alpn_protos(SSL_CTX *ctx, const unsigned char *protos BYTES(protos_len),
+	unsigned int protos_len);
 void SSL_CTX_set_alpn_select_cb(SSL_CTX *ctx, SSL_CTX_alpn_select_cb_func cb, void *arg);
 int SSL_CTX_set_async_callback(SSL_CTX *ctx, SSL_async_callback_fn callback);
 int SSL_CTX_set_async_callback_arg(SSL_CTX *ctx, void *arg);
@@ -223,7 +224,7 @@ void SSL_CTX_set_next_protos_advertised_cb(SSL_CTX *s, SSL_CTX_npn_advertised_cb
 void SSL_CTX_set_not_resumable_session_callback(SSL_CTX *ctx, int (*cb)(SSL *ssl, int
 	is_forward_secure));
 int SSL_CTX_set_num_tickets(SSL_CTX *ctx, size_t num_tickets);
-uint64_t SSL_CTX_set_options(SSL_CTX *ctx, uint64_t op);
+uint64_t SSL_CTX_set_options(SSL_CTX *ctx, uint64_t op FLAGS(ssl_options)) FLAGS(ssl_options);
 void SSL_CTX_set_post_handshake_auth(SSL_CTX *ctx, int val);
 void SSL_CTX_set_psk_client_callback(SSL_CTX *ctx, SSL_psk_client_cb_func cb);
 void SSL_CTX_set_psk_find_session_callback(SSL_CTX *ctx, SSL_psk_find_session_cb_func cb);
@@ -342,7 +343,7 @@ void SSL_certs_clear(SSL *s);
 int SSL_check_chain(SSL *s, X509 *x, EVP_PKEY *pk, struct stack_st_X509 *chain);
 int SSL_check_private_key(const SSL *ctx);
 int SSL_clear(SSL *s);
-uint64_t SSL_clear_options(SSL *s, uint64_t op);
+uint64_t SSL_clear_options(SSL *s, uint64_t op FLAGS(ssl_options)) FLAGS(ssl_options);
 size_t SSL_client_hello_get0_ciphers(SSL *s, const unsigned char **out);
 size_t SSL_client_hello_get0_compression_methods(SSL *s, const unsigned char **out);
 int SSL_client_hello_get0_ext(SSL *s, unsigned int type, const unsigned char **out, size_t *outlen);
@@ -376,7 +377,8 @@ int SSL_extension_supported(unsigned int ext_type);
 void SSL_free(SSL *ssl);
 int SSL_free_buffers(SSL *ssl);
 const struct stack_st_X509_NAME *SSL_get0_CA_list(const SSL *s);
-void SSL_get0_alpn_selected(const SSL *ssl, const unsigned char **data, unsigned int *len);
+void SSL_get0_alpn_selected(const SSL *ssl, const unsigned char **data OUT(always),
+	unsigned int *len OUT(always));
 SSL_DANE *SSL_get0_dane(SSL *ssl);
 int SSL_get0_dane_authority(SSL *s, X509 **mcert, EVP_PKEY **mspki);
 int SSL_get0_dane_tlsa(SSL *s, uint8_t *usage, uint8_t *selector, uint8_t *mtype, const
@@ -417,7 +419,7 @@ size_t SSL_get_finished(const SSL *s, void *buf, size_t count);
 int SSL_get_key_update_type(const SSL *s);
 uint32_t SSL_get_max_early_data(const SSL *s);
 size_t SSL_get_num_tickets(const SSL *s);
-uint64_t SSL_get_options(const SSL *s);
+uint64_t SSL_get_options(const SSL *s) FLAGS(ssl_options);
 struct stack_st_X509 *SSL_get_peer_cert_chain(const SSL *s);
 size_t SSL_get_peer_finished(const SSL *s, void *buf, size_t count);
 int SSL_get_peer_signature_type_nid(const SSL *s, int *pnid);
@@ -499,7 +501,8 @@ int SSL_set1_param(SSL *ssl, X509_VERIFY_PARAM *vpm);
 SSL_CTX *SSL_set_SSL_CTX(SSL *ssl, SSL_CTX *ctx);
 void SSL_set_accept_state(SSL *s);
 void SSL_set_allow_early_data_cb(SSL *s, SSL_allow_early_data_cb_fn cb, void *arg);
-int SSL_set_alpn_protos(SSL *ssl, const unsigned char *protos, unsigned int protos_len);
+int SSL_set_alpn_protos(SSL *ssl, const unsigned char *protos BYTES(protos_len),
+	unsigned int protos_len);
 int SSL_set_async_callback(SSL *s, SSL_async_callback_fn callback);
 int SSL_set_async_callback_arg(SSL *s, void *arg);
 void SSL_set_bio(SSL *s, BIO *rbio, BIO *wbio);
@@ -524,7 +527,7 @@ void SSL_set_msg_callback(SSL *ssl, void (*cb)(int write_p, int version, int con
 	const void *buf, size_t len, SSL *ssl, void *arg));
 void SSL_set_not_resumable_session_callback(SSL *ssl, int (*cb)(SSL *ssl, int is_forward_secure));
 int SSL_set_num_tickets(SSL *s, size_t num_tickets);
-uint64_t SSL_set_options(SSL *s, uint64_t op);
+uint64_t SSL_set_options(SSL *s, uint64_t op FLAGS(ssl_options)) FLAGS(ssl_options);
 void SSL_set_post_handshake_auth(SSL *s, int val);
 void SSL_set_psk_client_callback(SSL *ssl, SSL_psk_client_cb_func cb);
 void SSL_set_psk_find_session_callback(SSL *s, SSL_psk_find_session_cb_func cb);
