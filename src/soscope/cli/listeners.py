@@ -70,18 +70,20 @@ def make(
     return TextListener(output, display)
 
 
-def with_descriptors(choice: Choice | None, display: Display, *, live: bool) -> Choice | None:
+def with_descriptors(
+    choice: Choice | None, display: Display, *, live: bool, starts: bool = False
+) -> Choice | None:
     """Return a choice with what descriptors are of, where -y or -P asks for that.
 
-    `live`: the processes can be looked at.
+    `live`: the processes can be looked at. `starts`: a command will be started.
     """
     if not display.paths and (choice is None or not choice.paths):
         return choice
     from soscope.instruments.trace.choice import Choice
-    from soscope.instruments.trace.descriptors import Descriptors, of_process
+    from soscope.instruments.trace.descriptors import Descriptors, inherited, of_process
 
     choice = choice or Choice()
-    choice.descriptors = Descriptors(of_process if live else None)
+    choice.descriptors = Descriptors(of_process if live else None, inherited() if starts else None)
     if display.paths:
         display.descriptors = choice.descriptors
     return choice

@@ -90,7 +90,9 @@ def run(invocation: Invocation) -> int:
             picture=picture,
         )
 
-    choice = listeners.with_descriptors(options.choice, options.display, live=True)
+    choice = listeners.with_descriptors(
+        options.choice, options.display, live=True, starts=not options.settings.pids
+    )
 
     def chosen(listener: Listener) -> Listener:
         if choice is None:

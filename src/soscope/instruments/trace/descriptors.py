@@ -64,15 +64,25 @@ def of_process(pid: int, fd: int) -> str | None:
         return None
 
 
+def inherited() -> dict[int, str]:
+    """Return what the standard streams of a command are of that this process starts: its own."""
+    own = {fd: of_process(os.getpid(), fd) for fd in range(3)}
+    return {fd: path for fd, path in own.items() if path is not None}
+
+
 class Descriptors:
     """The open descriptors of all processes, as far as they are known.
 
-    `look` is asked as `of_process` is, None: the processes are gone. `looked` counts descriptors of
-    which /proc alone knew, `nameless` those of which nobody did.
+    `look` is asked as `of_process` is, None: the processes are gone. `begun` are those of a process
+    that is started. `looked` counts uses of descriptors of which /proc alone knew, `nameless` those
+    of which nobody did.
     """
 
-    def __init__(self, look: Callable[[int, int], str | None] | None) -> None:
+    def __init__(
+        self, look: Callable[[int, int], str | None] | None, begun: dict[int, str] | None = None
+    ) -> None:
         self._look = look
+        self._begun_with = begun or {}
         self.looked = 0
         self.nameless = 0
         self._prototypes: Prototypes | None = None
@@ -104,6 +114,9 @@ class Descriptors:
                 if event.event == "fork" and event.parent is not None:
                     self._tables[event.pid] = dict(self._tables.get(event.parent, {}))
                     self._streams[event.pid] = dict(self._streams.get(event.parent, {}))
+                elif event.event == "start":
+                    self._forget(event.pid)
+                    self._tables[event.pid] = dict(self._begun_with)
                 else:  # which of them an exec closes is not known
                     self._forget(event.pid)
             elif isinstance(event, ProcessExit):
@@ -118,12 +131,13 @@ class Descriptors:
         lines = []
         if self.looked:
             lines.append(
-                f"descriptors of which /proc alone knew, a moment after the call: {self.looked:,}"
+                "uses of descriptors of which /proc alone knew, a moment after the call: "
+                f"{self.looked:,}"
             )
         if self.nameless:
             lines.append(
-                f"descriptors without a name, opened by no call that was seen: {self.nameless:,}"
-                " (-e '%file,%net' sees more of them)"
+                f"uses of descriptors that no call was seen to open: {self.nameless:,}, without a"
+                " name (-e '%file,%net' sees more calls)"
             )
         return lines
 

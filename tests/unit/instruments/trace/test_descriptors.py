@@ -134,9 +134,22 @@ def test_proc_knows_what_no_call_has_said() -> None:
     assert seen.descriptors.looked == 2
     assert seen.descriptors.nameless == 1
     looked, nameless = seen.descriptors.remarks()
-    assert looked.startswith("descriptors of which /proc alone knew, ")
+    assert looked.startswith("uses of descriptors of which /proc alone knew, ")
     assert looked.endswith(": 2")
-    assert "without a name, opened by no call that was seen: 1 " in nameless
+    assert "that no call was seen to open: 1, without a name " in nameless
+
+
+def test_a_command_has_the_streams_of_who_starts_it() -> None:
+    descriptors = Descriptors(None, {0: "/dev/pts/3", 2: "/tmp/log"})
+    descriptors.begin(PROTOTYPES)
+    seen = Seen()
+    seen.descriptors = descriptors
+    seen.take(ProcessStart(1, PID, "start", None, "/bin/prog"))
+    assert (seen.shows(0), seen.shows(1), seen.shows(2)) == ("0</dev/pts/3>", "1", "2</tmp/log>")
+    seen.take(ProcessStart(2, PID + 1, "fork", PID, "/bin/prog"), call("close", 0, pid=PID))
+    assert (seen.shows(0), seen.shows(0, pid=PID + 1)) == ("0", "0</dev/pts/3>")
+    seen.take(ProcessStart(3, PID, "exec", None, "/bin/other"))
+    assert seen.shows(2) == "2"  # nobody knows which of them the exec has closed
 
 
 @pytest.mark.parametrize(
