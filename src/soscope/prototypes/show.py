@@ -52,8 +52,10 @@ class NamedTypes:
 
 
 def word(value: int) -> Shown:
-    """Show a word of unknown type."""
+    """Show a word of unknown type. What a small negative int leaves in a register is one."""
     signed = value - (1 << 64) if value >> 63 else value
+    if (1 << 32) - _SMALL < value < 1 << 32:
+        signed = value - (1 << 32)
     if -_SMALL < signed < _SMALL:
         return str(signed), signed
     return f"{value:#x}", value

@@ -371,6 +371,10 @@ def test_an_unknown_function_shows_four_words_and_a_mark() -> None:
         (1_000_000, "0xf4240"),
         (WORD - 999_998, "-999999"),
         (WORD - 999_999, "0xfffffffffff0bdc0"),
+        (0xFFFF_FFFF, "-1"),  # of an int, whose register is not filled up with ones
+        (0xFFFF_FFFF - 999_998, "-999999"),
+        (0xFFFF_FFFF - 999_999, "0xfff0bdc0"),
+        (1 << 32, "0x100000000"),
     ],
 )
 def test_words_of_unknown_type_follow_ltrace(word: int, text: str) -> None:

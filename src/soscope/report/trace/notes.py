@@ -307,8 +307,6 @@ def _last(outcome: TraceOutcome) -> str:
     left = sum(image.slots_left for image in others)
     if others:
         parts.append(f"{plural(left, 'slot')} of {plural(len(others), 'other image')} left alone")
-    else:
-        parts.append("0 slots of other images left alone")
     parts.append(", ".join(outcome.shortfalls) or "complete")
     return "; ".join(parts)
 
