@@ -202,6 +202,11 @@ def test_explain_names_the_source(tmp_path: Path) -> None:
     status, told = explained("own_next")
     assert (status, told[0]) == (1, guess)
     assert explained("own_next", "true") == (1, [guess])
+    more = "    to look at debug information, too: --explain SYMBOL -- COMMAND, or -p PID"
+    assert explained("_ZN3abc1fEi") == (
+        0,
+        ["long _ZN3abc1fEi(int _1) GUESSED(all)", "    its mangled name", more],
+    )
     status, told = explained("close")
     assert (status, told[0]) == (0, "int close(int fd) FAILS(< 0) ALSO(__close)")
     assert "libc-file.h:" in told[1]

@@ -8,7 +8,7 @@ import sys
 
 from soscope.errors import LaunchError
 from soscope.prototypes import load
-from soscope.prototypes.added import MANGLED, TABLE, USER
+from soscope.prototypes.added import LTRACE, MANGLED, TABLE, USER
 from soscope.report.form import Form
 
 TYPE_CHECKING = False
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from soscope.instruments.trace.settings import TraceSettings
 
 _GUESS = 1  # the status
+_LESS_TRUSTED = (MANGLED, LTRACE)  # than debug information
 _OTHER = ("declaration", "source", "file", "where")  # of a function that is no family's
 _MORE = "to look at debug information, too: --explain SYMBOL -- COMMAND, or -p PID"
 
@@ -31,11 +32,10 @@ def explain(symbol: str, settings: TraceSettings, *, json: Form) -> int:
         from soscope.prototypes.files import add_files
 
         add_files(prototypes, settings.prototypes)
-    paths = _paths(settings)
-    if paths:
-        from soscope.instruments.trace.described import DescribedFunctions
+    from soscope.instruments.trace.described import DescribedFunctions
 
-        DescribedFunctions(prototypes, settings).explain(symbol, paths)
+    paths = _paths(settings)
+    DescribedFunctions(prototypes, settings).explain(symbol, paths)
     source = prototypes.source(symbol)
     declaration = prototypes.declaration(symbol)
     family = prototypes.family(symbol) if source and source[0] == TABLE else ""
@@ -57,8 +57,6 @@ def explain(symbol: str, settings: TraceSettings, *, json: Form) -> int:
         sys.stdout.write(json.shaped(json_document(said)))
     elif source is None:
         sys.stdout.write(f"{symbol}: a guess: its first words are shown, marked ?\n")
-        if not paths:
-            sys.stdout.write(f"    {_MORE}\n")
     else:
         sys.stdout.write(f"{declaration}\n    {_told(*source)}\n")
         if family:
@@ -66,6 +64,8 @@ def explain(symbol: str, settings: TraceSettings, *, json: Form) -> int:
             sys.stdout.write(f"    of {family} alone: another library's {symbol} is {of_others}\n")
             if other is not None:
                 sys.stdout.write(f"{other[0]}\n    {_told(*other[1:])}\n")
+    if not json and not paths and (source is None or source[0] in _LESS_TRUSTED):
+        sys.stdout.write(f"    {_MORE}\n")
     return 0 if source else _GUESS
 
 
