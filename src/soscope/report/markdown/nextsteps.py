@@ -113,6 +113,8 @@ def _inject(document: Row) -> list[str]:
 def _memory(document: Row, recording: str | None) -> list[str]:
     """Return what shows more of a recording; where there is none, what makes one."""
     if recording is None:
+        if _is_running(document):
+            return _of_running(document)
         command = _command(document)
         return [] if command is None else [f"soscope mem run -o mem.sosr -- {command}"]
     path = _word(recording)
@@ -122,6 +124,37 @@ def _memory(document: Row, recording: str | None) -> list[str]:
     if document.get("survivors"):
         said.append(f"soscope mem report --by type {path}")
     return said
+
+
+def _is_running(document: Row) -> bool:
+    """Say whether it is of a process that goes on: all of it is there, but no end."""
+    end = document.get("exit")
+    return (
+        document.get("state") == "complete"
+        and isinstance(end, dict)
+        and not any(value is not None for value in end.values())
+    )
+
+
+def _of_running(document: Row) -> list[str]:
+    """Return what says who holds the objects of the first known line, and what grows."""
+    pid = document.get("pid")
+    known = (row for row in _rows(document, "survivors") if row.get("file"))
+    first = next(known, None)
+    said = [f"soscope mem live -p {pid}", f"soscope mem where -p {pid}"]
+    if first is None:
+        return said
+    where = f"{first.get('file')}:{first.get('line')}"
+    return [f"soscope mem refs -p {pid} {_word(where)}", *said]
+
+
+def _where(document: Row) -> list[str]:
+    pid, said = document.get("pid"), []
+    if document.get("verdict") == "unknown":
+        said.append(f"soscope mem where --for 60s -p {pid}")
+    if document.get("trim"):
+        said.append(f"soscope mem trim -p {pid}")
+    return [*said, f"soscope mem live -p {pid}"]
 
 
 def _mem_attach(document: Row) -> list[str]:
@@ -162,5 +195,5 @@ _STEPS: dict[str, Callable[[Row], list[str]]] = {
     "map": _map,
     "process-map": _process("soscope trace -c --duration 10s"),
     "resolve": _process("soscope map"),
-    "mem-where": _process("soscope mem live"),
+    "mem-where": _where,
 }

@@ -11,8 +11,11 @@ from soscope.report.words import printable
 
 NONE = "-"
 _LONGEST = 300  # characters of a string
-_COUNTED = {"calls", "errors", "count", "dropped", "bytes", "beyond", "failed", "returns", "more"}
-_BYTES = {"bytes", "size"}
+_COUNTED = {
+    "calls", "errors", "count", "dropped", "bytes", "beyond", "failed", "returns", "more", "live",
+    "created", "destroyed", "allocations", "frees", "peak", "temporary", "objects",
+}  # fmt: skip
+_BYTES = {"bytes", "size", "given_back", "trim", "in_use", "free", "top"}
 _DATES = 10**17  # ns: what is longer than three years is a time since 1970
 _KEPT = {"ns", "us"}
 
@@ -49,14 +52,17 @@ def value_text(key: str, value: object, *, in_table: bool = False) -> str:
     if isinstance(value, str):
         return quoted(value, in_table=in_table)
     if isinstance(value, float):
-        return f"{value:.6g}"
+        if key.startswith("bytes_"):
+            return size_text(round(value))
+        return f"{value:,.1f}" if key.startswith("count_") else f"{value:.6g}"
     if not isinstance(value, int):
         return quoted(str(value), in_table=in_table)
     if key.endswith("_ns"):
         return time_text(value) if abs(value) < _DATES else date_text(value)
-    if key in _BYTES or key.endswith("_bytes"):
+    if key in _BYTES or key.endswith("_bytes") or key.startswith("bytes_"):
         return size_text(value)
-    return f"{value:,}" if key in _COUNTED or key.endswith(("_calls", "_count")) else str(value)
+    is_counted = key.endswith(("_calls", "_count")) or key.startswith("count_")
+    return f"{value:,}" if key in _COUNTED or is_counted else str(value)
 
 
 def time_text(ns: int) -> str:

@@ -137,6 +137,20 @@ def test_what_is_recorded_of_memory_can_be_looked_at_further() -> None:
         "soscope mem peak 'my rec'",
     ]
     assert steps({**document, "survivors": [{}]}, "r")[1:] == ["soscope mem report --by type r"]
+    running: dict[str, object] = {
+        **document, "pid": 7, "state": "complete", "exit": {"status": None, "signal": None},
+    }  # fmt: skip
+    others = ["soscope mem live -p 7", "soscope mem where -p 7"]
+    assert steps(running) == others
+    rows: list[object] = [{"file": None, "line": 0}, {"file": "a b.py", "line": 3}]
+    assert steps({**running, "survivors": rows}) == ["soscope mem refs -p 7 'a b.py:3'", *others]
+    assert steps({**running, "exit": {"status": 0, "signal": None}}) == steps(document)
+    where: dict[str, object] = {"schema": "soscope/mem-where/1", "pid": 7, "trim": 0}
+    assert steps({**where, "verdict": "leak"}) == ["soscope mem live -p 7"]
+    assert steps({**where, "verdict": "unknown", "trim": 1})[:2] == [
+        "soscope mem where --for 60s -p 7",
+        "soscope mem trim -p 7",
+    ]
     attached: dict[str, object] = {"schema": "soscope/mem-attach/1", "pid": 7}
     assert steps(attached) == ["soscope mem snapshot -p 7"]
     assert steps({**attached, "recording": "a b"}) == ["soscope mem report 'a b'"]
@@ -175,6 +189,11 @@ def test_numbers_have_units() -> None:
     assert time_text(1_500_000) == "1.500 ms"
     assert value_text("peak_time_ns", 1_700_000_000_123_456_789) == "2023-11-14 22:13:20.123 UTC"
     assert size_text(1536) == "1,536 bytes (1.5 KiB)"
+    assert value_text("bytes_a", 1536) == value_text("given_back", 1536) == size_text(1536)
+    assert value_text("bytes_per_minute", 1536.2) == size_text(1536)
+    assert value_text("count_per_minute", 48816.12) == "48,816.1"
+    assert value_text("count_a", 4321) == value_text("live", 4321) == "4,321"
+    assert value_text("pid", 4321) == "4321"
     lines = page({"schema": "soscope/x/1", "longest_stop_ns": 2000, "pid": 12345, "bytes": 7})
     assert lines.splitlines()[2:] == [
         "- longest stop: 2.000 µs",
