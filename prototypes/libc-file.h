@@ -20,11 +20,11 @@ ssize_t pread(int fd, void *buffer OUT(success) BYTES(result), size_t size, off_
 	FAILS(< 0) ALSO(pread64);
 ssize_t pwrite(int fd, const void *buffer BYTES(size), size_t size, off_t offset)
 	FAILS(< 0) ALSO(pwrite64);
-ssize_t readv(int fd, const struct iovec *buffers, int count) FAILS(< 0);
-ssize_t writev(int fd, const struct iovec *buffers, int count) FAILS(< 0);
-ssize_t preadv(int fd, const struct iovec *buffers, int count, off_t offset)
+ssize_t readv(int fd, const struct iovec *buffers IN ELEMENTS(count), int count) FAILS(< 0);
+ssize_t writev(int fd, const struct iovec *buffers IN ELEMENTS(count), int count) FAILS(< 0);
+ssize_t preadv(int fd, const struct iovec *buffers IN ELEMENTS(count), int count, off_t offset)
 	FAILS(< 0) ALSO(preadv64);
-ssize_t pwritev(int fd, const struct iovec *buffers, int count, off_t offset)
+ssize_t pwritev(int fd, const struct iovec *buffers IN ELEMENTS(count), int count, off_t offset)
 	FAILS(< 0) ALSO(pwritev64);
 off_t lseek(int fd, off_t offset, int whence ENUM(whence)) FAILS(== -1) ALSO(lseek64);
 int dup(int fd) FAILS(< 0);

@@ -139,3 +139,8 @@ struct utsname {
 	char machine[65];
 	char domainname[65] HIDDEN;
 };
+
+struct iovec {
+	void *iov_base;
+	size_t iov_len;
+};
