@@ -159,5 +159,5 @@ def test_offsets_are_those_of_the_headers(
         field: getattr(layout, field) for field in said
     }, python
     told = {*said, "version", "instr_kind", "dict_keys_head"}
-    rest = {field for field in layout.__slots__ if field not in told}
+    rest = {field for field in type(layout).__annotations__ if field not in told}
     assert {getattr(layout, field) for field in rest} <= {NOTHING}  # nothing else is claimed

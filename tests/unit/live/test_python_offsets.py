@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from struct import pack_into
 
 import pytest
@@ -49,7 +48,7 @@ def debug_offsets(layout: PythonLayout, *, free_threaded: int = 0) -> bytearray:
 def test_what_the_interpreter_says_wins() -> None:
     base = layout_of((3, 13))
     assert PythonLayout.from_debug_offsets(bytes(debug_offsets(base))) == base
-    other = replace(base, tstate_frame=88, frame_owner=71, code_filename=160)
+    other = base.but(tstate_frame=88, frame_owner=71, code_filename=160)
     assert PythonLayout.from_debug_offsets(bytes(debug_offsets(other))) == other
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from _collections_abc import Callable, Sequence
 
 from soscope.binfmt.elf.image import ElfImage
 from soscope.control.instrument import Instrument

@@ -7,7 +7,7 @@ newer (PEP 657; Objects/locations.md, InternalDocs/code_objects.md). Offsets are
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from _collections_abc import Iterator
 
 Line = tuple[int, int, int | None]  # first offset, offset behind the last, line
 

@@ -8,10 +8,13 @@ code.h, unicodeobject.h, object.h, pycore_dict.h), which a test compiles where t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from struct import Struct, unpack_from
 
 from soscope.errors import FormatError, SoscopeError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 NOTHING = 0xFFFF_FFFF  # of an offset: this version has no such field
 COOKIE = b"xdebugpy"
@@ -57,7 +60,6 @@ AGENT_FIELDS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
 class PythonLayout:
     """The layout of one minor version of CPython, `version` as (3, 11).
 
@@ -65,7 +67,7 @@ class PythonLayout:
     frame's variables: from 3.11 on of all, before of those that are in no cell. `frame_data` is
     where a frame's variables begin, `frameobject_frame` where a frame object points to its frame,
     `dict_keys_head` the size of the head of a dictionary's keys, `heaptype_size` and `type_size`
-    are those of the C structs.
+    are those of the C structs. It never changes; `but` makes another one.
 
     >>> from soscope.live.python.offsets import layout_of
     >>> layout_of((3, 11)).code_filename
@@ -125,6 +127,22 @@ class PythonLayout:
     dict_keys: int = 32
     dict_values: int = 40
 
+    def __init__(self, **fields: Any) -> None:  # a dataclass would import for as long as all else
+        vars(self).update(fields)
+
+    def but(self, **fields: Any) -> PythonLayout:
+        """Return a layout with other values of these fields."""
+        return PythonLayout(**{**vars(self), **fields})
+
+    def __eq__(self, other: object) -> bool:
+        """Say whether all fields are equal."""
+        fields = PythonLayout.__annotations__
+        return isinstance(other, PythonLayout) and all(
+            getattr(self, field) == getattr(other, field) for field in fields
+        )
+
+    __hash__ = object.__hash__
+
     def agent_words(self) -> list[int]:
         """Return what the agent needs, in the order of AGENT_FIELDS: u32 each."""
         return [getattr(self, field) for field in AGENT_FIELDS]
@@ -162,7 +180,7 @@ class PythonLayout:
         wrong = next((field for field, value in said.items() if value >= _MOST[field]), None)
         if wrong is not None:
             raise FormatError(f"_PyRuntime: debug offsets: {wrong} is {said[wrong]}", field=wrong)
-        return replace(base, **said, str_compact_data=compact)
+        return base.but(**said, str_compact_data=compact)
 
 
 DEBUG_SIZE = 1024
@@ -235,8 +253,7 @@ _3_9 = PythonLayout(
     type_size=408,
     dict_keys_head=40,
 )
-_3_10 = replace(
-    _3_9,
+_3_10 = _3_9.but(
     version=(3, 10),
     frame_instr=96,
     instr_kind=UNIT_INDEX,
@@ -244,8 +261,7 @@ _3_10 = replace(
     heaptype_name=848,
     heaptype_size=888,
 )
-_3_11 = replace(
-    _3_10,
+_3_11 = _3_10.but(
     version=(3, 11),
     tstate_frame=56,
     cframe_frame=8,
@@ -274,8 +290,7 @@ _3_11 = replace(
     heaptype_size=904,
     dict_keys_head=32,
 )
-_3_12 = replace(
-    _3_11,
+_3_12 = _3_11.but(
     version=(3, 12),
     cframe_frame=0,
     tstate_thread_id=136,
@@ -298,8 +313,7 @@ _3_12 = replace(
     heaptype_size=920,
     type_size=416,
 )
-_3_13 = replace(
-    _3_12,
+_3_13 = _3_12.but(
     version=(3, 13),
     tstate_frame=72,
     cframe_frame=NOTHING,
@@ -309,8 +323,7 @@ _3_13 = replace(
     frameobject_data=64,
     heaptype_size=928,
 )
-_3_14 = replace(
-    _3_13,
+_3_14 = _3_13.but(
     version=(3, 14),
     frame_owner=74,
     frame_data=80,
@@ -319,8 +332,7 @@ _3_14 = replace(
     frameobject_data=72,
     heaptype_size=936,
 )
-_3_15 = replace(
-    _3_14,
+_3_15 = _3_14.but(
     version=(3, 15),
     tstate_thread_id=176,
     heaptype_name=864,
