@@ -72,11 +72,9 @@ def _record(options: MemRunOptions, path: str, tell: Early) -> Outcome:
 
 def _prepare() -> None:
     """Import what `_divide` needs while the command runs: at its end it would wait for it."""
-    import numpy as np
-
     import soscope.inspect.memory.rss
 
-    del np, soscope
+    del soscope
 
 
 def _divide(pid: int, objects: BlockPages | None) -> list[int] | None:

@@ -24,21 +24,13 @@ def trimmed(space: Space, heap: GlibcHeap, page: int) -> int:
 
 
 def _of_arena(space: Space, heap: ArenaHeap, page: int) -> int:
-    import numpy as np
-
     runs, top = _merged(heap)
     total = 0
+    large = [(addr, addr + size) for addr, size in runs if size > page - 1 + _HEAD]
     for part in heap.parts:
-        inside = [(addr, size) for addr, size in runs if part.start <= addr < part.end]
-        if not inside:
-            continue
-        starts = np.array([addr for addr, _ in inside], dtype=np.int64)
-        sizes = np.array([size for _, size in inside], dtype=np.int64)
-        aligned = (starts + _HEAD + page - 1) & -page
-        lengths = (starts + sizes - aligned) & -page
-        is_given = (sizes > page - 1 + _HEAD) & (lengths > 0)
-        aligned, lengths = aligned[is_given], lengths[is_given]
-        total += part.resident.count(aligned, aligned + lengths)
+        for addr, end in large:
+            if part.start <= addr < part.end:
+                total += part.resident.count(addr + _HEAD + page - 1 & -page, end & -page)
     if heap.arena.is_main and heap.parts:
         end = heap.top + heap.top_size
         mapping = space.mapping_at(end - 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import time
+from bisect import bisect_left
 
 from soscope.inspect.memory import model
 from soscope.inspect.memory.forecast import trimmed
@@ -153,26 +154,23 @@ def _unread(look: Look, bits: int) -> str:
 
 def _of_heap(look: Look, heap: GlibcHeap) -> list[Claim]:
     """Tell the arenas of a heap; return what memory they have."""
-    import numpy as np
-
     claims: list[Claim] = []
-    cached = np.array(heap.cached, dtype=np.int64).reshape(-1, 2)
-    look.in_use -= int(cached[:, 1].sum())
+    cached = sorted(heap.cached)
+    look.in_use -= sum(size for _, size in cached)
     for each in heap.arenas:
         arena = each.arena
         look.arenas.append(ArenaSizes(arena.addr, each.in_use, each.free_bytes, each.top_size))
         look.in_use += each.in_use
         name = "main arena" if arena.is_main else f"arena {arena.addr:#x}"
-        free = np.array(each.free + each.fast, dtype=np.int64).reshape(-1, 2)
+        free = sorted(each.free + each.fast)
         for part in each.parts:
             claim = Claim(part.start, part.end, (model.BLOCKS, "in arenas"), part.resident)
             for key, chunks in (
                 ((model.FREE, name), free),
                 ((model.FREE, "caches of threads (tcache)"), cached),
             ):
-                inside = chunks[(chunks[:, 0] >= part.start) & (chunks[:, 0] < part.end)]
-                starts = inside[:, 0]
-                claim.inner[key] = part.resident.count(starts, starts + inside[:, 1])
+                first, last = (bisect_left(chunks, (addr,)) for addr in (part.start, part.end))
+                claim.inner[key] = part.resident.count_all(chunks[first:last])
             if part.start <= each.top <= part.end:
                 size = part.resident.count(each.top, each.top + each.top_size)
                 claim.inner[model.FREE, f"top of {name}"] = size

@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from _collections_abc import Iterable
+
     import numpy as np
     import numpy.typing as npt
 
@@ -20,15 +24,12 @@ _MANY = 64  # pages: blocks of more are kept as they are
 class BlockPages:
     """Bytes of blocks by page; blocks may be added in any number of goes."""
 
-    __slots__ = ("_large", "_pages", "_parts", "_sizes")
+    __slots__ = ("_large", "_order", "_sizes")
 
     def __init__(self) -> None:
-        import numpy as np
-
-        self._parts: list[tuple[Words, Words]] = []
         self._large: list[tuple[int, int]] = []
-        self._pages: Words = np.empty(0, np.uint64)
-        self._sizes: Words = np.empty(0, np.uint64)
+        self._sizes: dict[int, int] = {}
+        self._order: list[int] = []  # of the pages, once somebody has asked
 
     def add(self, starts: Words, sizes: Words) -> None:
         """Add blocks by their addresses and bytes."""
@@ -49,17 +50,34 @@ class BlockPages:
             pages = first[chosen] + np.uint64(count - 1)
             low = np.maximum(pages << shift, starts[chosen])
             high = np.minimum((pages + np.uint64(1)) << shift, ends[chosen])
-            self._parts.append(_summed(pages, high - low))
+            unique, which = np.unique(pages, return_inverse=True)
+            sums = np.bincount(which.ravel(), high - low, len(unique)).astype(np.uint64)
+            for page, size in zip(unique.tolist(), sums.tolist(), strict=True):
+                self._put(page, size)
+
+    def add_each(self, blocks: Iterable[tuple[int, int]]) -> None:
+        """Add some blocks, (address, bytes), one by one."""
+        for start, size in blocks:
+            if start <= 0 or size <= 0:
+                continue
+            end = start + size
+            first, last = start >> _SHIFT, (end - 1) >> _SHIFT
+            if last - first >= _MANY:
+                if end < 1 << 64:
+                    self._large.append((start, end))
+                continue
+            for page in range(first, last + 1):
+                low, high = page << _SHIFT, (page + 1) << _SHIFT
+                self._put(page, min(high, end) - max(low, start))
 
     def within(self, start: int, end: int, resident: ResidentPages) -> int:
         """Return how many bytes of them lie in resident pages of [start, end)."""
-        import numpy as np
-
-        self._settle()
-        low, high = np.searchsorted(self._pages, [start >> _SHIFT, -(-end >> _SHIFT)]).tolist()
-        pages = self._pages[low:high].astype(np.int64) << _SHIFT
-        is_there = resident.count_each(pages, pages + 1) > 0
-        total = int(np.minimum(self._sizes[low:high], _PAGE)[is_there].sum())
+        sizes = self._sizes
+        total = sum(
+            min(sizes[page], _PAGE)
+            for page in self._between(start, end)
+            if resident.has(page << _SHIFT)
+        )
         for large_start, large_end in self._large:
             if large_start < end and large_end > start:
                 total += resident.count(max(start, large_start), min(end, large_end))
@@ -67,49 +85,34 @@ class BlockPages:
 
     def around(self, start: int, end: int) -> tuple[int, int] | None:
         """Return the part of [start, end) that they lie in, in whole pages; None: none does."""
-        import numpy as np
-
-        self._settle()
-        low, high = np.searchsorted(self._pages, [start >> _SHIFT, -(-end >> _SHIFT)]).tolist()
+        pages = self._between(start, end)
         parts = [part for part in self._large if part[0] < end and part[1] > start]
-        if low < high:
-            first, last = int(self._pages[low]), int(self._pages[high - 1])
-            parts.append((first << _SHIFT, (last + 1) << _SHIFT))
+        if pages:
+            parts.append((pages[0] << _SHIFT, (pages[-1] + 1) << _SHIFT))
         if not parts:
             return None
         first, last = min(part[0] for part in parts), max(part[1] for part in parts)
         return max(start, first & -_PAGE), min(end, last + -last % _PAGE)
 
-    def plain(self) -> tuple[bytes, bytes, list[tuple[int, int]]]:
+    def plain(self) -> tuple[dict[int, int], list[tuple[int, int]]]:
         """Return all of it as what marshal takes."""
-        self._settle()
-        return self._pages.tobytes(), self._sizes.tobytes(), self._large
+        return self._sizes, self._large
 
     @classmethod
-    def of_plain(cls, pages: bytes, sizes: bytes, large: list[tuple[int, int]]) -> BlockPages:
+    def of_plain(cls, sizes: dict[int, int], large: list[tuple[int, int]]) -> BlockPages:
         """Return what `plain` has returned elsewhere."""
-        import numpy as np
-
         made = cls()
-        made._pages, made._sizes = np.frombuffer(pages, np.uint64), np.frombuffer(sizes, np.uint64)
-        made._large = large
+        made._sizes, made._large = sizes, large
         return made
 
-    def _settle(self) -> None:
-        """Make one part of all."""
-        import numpy as np
+    def _put(self, page: int, size: int) -> None:
+        self._sizes[page] = self._sizes.get(page, 0) + size
 
-        if self._parts:
-            parts = [(self._pages, self._sizes), *self._parts]
-            self._parts = []
-            pages, sizes = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-            self._pages, self._sizes = _summed(pages, sizes)
-
-
-def _summed(pages: Words, sizes: Words) -> tuple[Words, Words]:
-    """Return each page once, with the sum of its bytes."""
-    import numpy as np
-
-    unique, which = np.unique(pages, return_inverse=True)
-    sums = np.bincount(which.ravel(), sizes, len(unique))
-    return unique, sums.astype(np.uint64)
+    def _between(self, start: int, end: int) -> list[int]:
+        """Return the pages that have some, from that of `start` to that in front of `end`."""
+        if len(self._order) != len(self._sizes):
+            self._order = sorted(self._sizes)
+        low, high = (
+            bisect_left(self._order, page) for page in (start >> _SHIFT, -(-end >> _SHIFT))
+        )
+        return self._order[low:high]

@@ -7,14 +7,15 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+    from _collections_abc import Iterable
 
     from soscope.live.images.space import Space
 
-    Array = npt.NDArray[np.int64]
-
-_PRESENT, _SWAPPED = 63, 62  # bits of an entry (Documentation/admin-guide/mm/pagemap.rst)
+# Bits of an entry's last byte (Documentation/admin-guide/mm/pagemap.rst): 7 present, 6 swapped out.
+_STATES = bytes(byte >> 6 for byte in range(256))
+_PRESENT = bytes(state >> 1 & 1 for state in range(256))
+_THERE = bytes(state != 0 for state in range(256))
+_ENTRY = 8  # bytes
 _PIECE = 1 << 20  # entries
 _AT_ONCE = 8 << 20  # bytes of memory
 
@@ -39,52 +40,43 @@ class Pages:
 
     def of(self, start: int, end: int) -> ResidentPages:
         """Return what is resident between two run-time addresses."""
-        import numpy as np
-
         first, last = start // self._size, -(-end // self._size)
         parts = []
         for at in range(first, last, _PIECE):
             count = min(_PIECE, last - at)
-            data = os.pread(self._descriptor, count * 8, at * 8)
-            entries = np.frombuffer(data, dtype="<u8", count=len(data) // 8)
-            parts.append((entries >> np.uint64(_SWAPPED)).astype(np.uint8))
-            if len(entries) < count:  # behind the end of the address space
-                parts.append(np.zeros(count - len(entries), dtype=np.uint8))
-        states = np.concatenate(parts) if parts else np.zeros(0, dtype=np.uint8)
-        return ResidentPages(first * self._size, self._size, states)
+            data = os.pread(self._descriptor, count * _ENTRY, at * _ENTRY)
+            states = data[_ENTRY - 1 :: _ENTRY].translate(_STATES)
+            parts.append(states.ljust(count, b"\0"))  # behind the end of the address space
+        return ResidentPages(first * self._size, self._size, b"".join(parts))
 
 
 class ResidentPages:
-    """Which of the pages from `start` on are resident: `present`, a row of 0 and 1.
+    """Which of the pages from `start` on are resident: `present`, a byte of 0 or 1 for each.
 
     `states` has the upper two bits of each page's entry: 2 if it is present, 1 if swapped out.
     """
 
-    __slots__ = ("_before", "_size", "_states", "present", "start")
+    __slots__ = ("_size", "_states", "present", "start")
 
-    def __init__(self, start: int, page_size: int, states: npt.NDArray[np.uint8]) -> None:
-        import numpy as np
-
+    def __init__(self, start: int, page_size: int, states: bytes) -> None:
         self.start = start
-        self.present = states >> 1
+        self.present = states.translate(_PRESENT)
         self._states = states
         self._size = page_size
-        self._before = np.zeros(len(states) + 1, dtype=np.int64)
-        np.cumsum(self.present, out=self._before[1:])
 
     def read(self, space: Space, start: int, end: int) -> bytearray:
         """Return the bytes of a range, 0 for pages that have never been touched.
 
         Those must not be read: the kernel would map a page of zeros into the process.
         """
-        import numpy as np
-
         data = bytearray(end - start)
         first = (start - self.start) // self._size
-        states = self._states[first : -(-(end - self.start) // self._size)] != 0
-        edges = np.flatnonzero(np.diff(states, prepend=False, append=False)).tolist()
+        there = self._states[first : -(-(end - self.start) // self._size)].translate(_THERE)
         base = self.start + first * self._size
-        for low, high in zip(edges[::2], edges[1::2], strict=True):
+        high = 0
+        while (low := there.find(1, high)) >= 0:
+            high = there.find(0, low)
+            high = len(there) if high < 0 else high
             at = max(base + low * self._size, start)
             stop = min(base + high * self._size, end)
             while at < stop and (part := space.read(at, min(stop - at, _AT_ONCE))):
@@ -92,24 +84,27 @@ class ResidentPages:
                 at += len(part)
         return data
 
-    def count(self, starts: Array | int, ends: Array | int) -> int:
-        """Return how many bytes of the ranges [start, end) lie in resident pages."""
-        import numpy as np
+    def count(self, start: int, end: int) -> int:
+        """Return how many bytes of the range [start, end) lie in resident pages."""
+        size, present = self._size, self.present
+        low = max(start - self.start, 0)
+        high = min(end - self.start, len(present) * size)
+        if low >= high:
+            return 0
+        first, last = low // size, (high - 1) // size
+        total = present.count(1, first, last + 1) * size
+        if present[first]:
+            total -= low - first * size
+        if present[last]:
+            total -= (last + 1) * size - high
+        return total
 
-        starts, ends = np.atleast_1d(starts), np.atleast_1d(ends)
-        return int(self.count_each(starts, ends).sum()) if len(starts) else 0
+    def has(self, addr: int) -> bool:
+        """Say whether the page of an address is resident."""
+        at = (addr - self.start) // self._size
+        return 0 <= at < len(self.present) and self.present[at] == 1
 
-    def count_each(self, starts: Array, ends: Array) -> Array:
-        """Return how many bytes of each range lie in resident pages."""
-        return self._below(ends) - self._below(starts)
-
-    def _below(self, addrs: Array) -> Array:
-        """Return how many resident bytes lie below each address."""
-        import numpy as np
-
-        offsets = np.clip(addrs - self.start, 0, len(self.present) * self._size)
-        pages = offsets // self._size
-        inside = offsets - pages * self._size
-        here = self.present[np.minimum(pages, len(self.present) - 1)] if len(self.present) else 0
-        below: Array = self._before[pages] * self._size + inside * here
-        return below
+    def count_all(self, ranges: Iterable[tuple[int, int]]) -> int:
+        """Return how many bytes of (address, size) lie in resident pages."""
+        count = self.count
+        return sum(count(start, start + size) for start, size in ranges)

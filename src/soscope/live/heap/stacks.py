@@ -7,6 +7,7 @@ holds its own address twice. A stack is mapped above pages that may not be touch
 
 from __future__ import annotations
 
+from soscope.live.heap.ownwords import own_words
 from soscope.live.heap.ranges import TakenRanges
 from soscope.proc import status
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from soscope.live.images.space import Space
 
 _DESCRIPTOR = 0x900  # bytes that every release's has at least
+_SELF = 16  # where it holds its address once more
 _IDS = range(0x200, 0x400, 4)  # where the thread's id is in it
 _MOST = 64 << 20  # bytes that are resident of one stack
 _LARGEST = 16 << 30  # bytes of one; to ask for the pages of a sanitizer's shadow takes minutes
@@ -59,25 +61,28 @@ def _described(
     space: Space, pages: Pages, start: int, end: int, by_inner: dict[int, int]
 ) -> ThreadStack | None:
     """Return the stack that begins at `start` and has a descriptor, None where it has none."""
-    import numpy as np
-
     if end - start > _LARGEST:
         return None
     resident = pages.of(start, end)
     if resident.count(start, end) > _MOST:
         return None
     data = resident.read(space, start, end)
-    words = np.frombuffer(data, dtype="<u8")
-    if len(words) < _DESCRIPTOR // 8:
+    if len(data) < _DESCRIPTOR:
         return None
-    own = np.arange(len(words) - 2, dtype=np.uint64) * np.uint64(8) + np.uint64(start)
-    places = np.flatnonzero((words[:-2] == own) & (words[2:] == own)).tolist()
-    if not places:
+    at = _descriptor(data, start)
+    if at is None:
         return None
-    at = places[0] * 8
     ids = {int.from_bytes(data[at + offset : at + offset + 4], "little") for offset in _IDS}
     tid = next((by_inner[number] for number in ids if number in by_inner), None)
     return ThreadStack(start, min(end, start + (at + _DESCRIPTOR + 4095 & -4096)), tid)
+
+
+def _descriptor(data: bytearray, start: int) -> int | None:
+    """Return where in a stack that begins at `start` its descriptor is, None if it has none."""
+    for at in own_words(data, start):
+        if data[at : at + 8] == data[at + _SELF : at + _SELF + 8]:
+            return at
+    return None
 
 
 def _others(space: Space, known: list[ThreadStack], taken: TakenRanges) -> list[ThreadStack]:

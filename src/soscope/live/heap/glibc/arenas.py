@@ -13,6 +13,7 @@ from __future__ import annotations
 from struct import Struct
 
 from soscope.binfmt.elf import constants as c
+from soscope.live.heap.ownwords import own_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -114,15 +115,13 @@ def writable_ranges(image: LoadedImage) -> list[tuple[int, int]]:
 
 def _candidates(data: bytearray, start: int) -> list[int]:
     """Return where arenas may lie in `data`: wherever many of the bins are empty."""
-    import numpy as np
-
-    words = np.frombuffer(data, dtype="<u8", count=len(data) // 8)
-    if len(words) < STATE_SIZE // 8:
+    if len(data) < STATE_SIZE:
         return []
-    own = np.arange(len(words), dtype=np.uint64) * np.uint64(8) + np.uint64(start - _EMPTY)
-    is_empty = words == own
-    is_pair = is_empty[:-1] & (words[1:] == own[:-1])
-    pairs = (np.flatnonzero(is_pair) * 8 + start).tolist()
+    pairs = [
+        at + start
+        for at in own_words(data, start, _EMPTY)
+        if data[at : at + 8] == data[at + 8 : at + 16]
+    ]
     known = set(pairs)
     candidates: list[int] = []
     tried: set[int] = set()

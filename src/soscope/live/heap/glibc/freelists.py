@@ -17,6 +17,12 @@ _SMALL_BINS = 64
 # sizes of struct tcache_perthread_struct's chunk -> its bins: glibc 2.30 to 2.41, from 2.42 on
 _CACHES = {0x290: 64, 0x300: 76}
 _COUNT = 2  # bytes
+_PLAIN = 0xFFFF_FFFF_FFFF_FFFA  # of a head: but for two of its flags
+_FEW = 1 << 20  # words
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from _collections_abc import Iterable
 
 Chunks = list[tuple[int, int]]
 
@@ -87,16 +93,18 @@ def cached_chunks(pieces: list[HeapWords]) -> Chunks:
 
 def _caches(piece: HeapWords) -> Chunks:
     """Return where chunks of the size of a cache begin, with how many bins they have."""
-    import numpy as np
+    words = piece.words
+    likely: Iterable[int] = range(1, len(words), 2)
+    if len(words) > _FEW:
+        import numpy as np  # takes as long to import as a million words without it
 
-    words = np.frombuffer(piece.words, dtype="<u8")
-    places: Chunks = []
-    for size, bins in _CACHES.items():
-        is_size = (words & np.uint64(0xFFFF_FFFF_FFFF_FFFA)) == size
-        for index in np.flatnonzero(is_size).tolist():
-            if index % 2:
-                places.append((piece.start + (index + 1) * 8, bins))
-    return places
+        heads = np.frombuffer(words, dtype="<u8")[1::2] & np.uint64(_PLAIN)
+        likely = (2 * np.flatnonzero(np.isin(heads, list(_CACHES))) + 1).tolist()
+    return [
+        (piece.start + (at + 1) * 8, bins)
+        for at in likely
+        if (bins := _CACHES.get(words[at] & _PLAIN)) is not None
+    ]
 
 
 def _lists(words: _Pieces, cache: int, bins: int) -> dict[int, int]:

@@ -27,7 +27,10 @@ _LENGTH = 112
 _PAGE = 4096
 _MOST = 1 << 46  # bytes
 _MOST_ARENA_TEST = 1 << 16
+_MOST_PAD = 1 << 40
 _MOST_MMAPS = 1 << 31
+_AT_ONCE = 512  # words
+_NOTHING = memoryview(bytes(_AT_ONCE * 8)).cast("Q")
 
 
 class Params:
@@ -63,16 +66,21 @@ def find_params(space: Space, image: LoadedImage, pages: Pages) -> Params | None
 
 def _likely(data: bytearray) -> list[int]:
     """Return the offsets where five words can be `mp_`'s first."""
-    import numpy as np
-
-    words = np.frombuffer(data, dtype="<u8", count=len(data) // 8)
-    if len(words) < _LENGTH // 8:
-        return []
-    count = len(words) - _LENGTH // 8 + 1
-    trim, pad, threshold, test = (words[at : at + count] for at in range(4))
-    likely = (trim >= _PAGE) & (pad < 1 << 40) & (threshold > 0) & (test > 0)
-    likely &= (test <= _MOST_ARENA_TEST) & (threshold < _MOST)
-    offsets: list[int] = (np.flatnonzero(likely) * 8).tolist()
+    words = memoryview(data)[: len(data) & -8].cast("Q")
+    offsets: list[int] = []
+    last = len(words) - _LENGTH // 8
+    for start in range(0, last + 1, _AT_ONCE):
+        trims = words[start : min(start + _AT_ONCE, last + 1)]
+        if trims == _NOTHING[: len(trims)]:
+            continue
+        offsets += [
+            at * 8
+            for at, trim in enumerate(trims, start)
+            if trim >= _PAGE
+            and words[at + 1] < _MOST_PAD
+            and 0 < words[at + 3] <= _MOST_ARENA_TEST
+            and 0 < words[at + 2] < _MOST
+        ]
     return offsets
 
 
