@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from soscope.live.python.lines import line_of, line_ranges
+from soscope.live.python.lines import LineTable, line_of, line_ranges
 from tests.support.pythons import pythons
 from tests.support.run import run
 
@@ -58,6 +58,8 @@ def test_lines_are_those_of_the_interpreter(python: str) -> None:
         for lasti, line in lines.items():
             at = bisect_right(starts, lasti) - 1
             assert line == (first if at < 0 else changes[at][1]), (python, table, lasti)
+        many = LineTable(data, first, version)
+        assert {lasti: many.line(lasti) for lasti in lines} == lines
         last = size - 2
         assert line_of(data, first, last, version) == lines[last]
         checked += len(lines)

@@ -16,11 +16,19 @@ import pytest
 
 from soscope.binfmt.source import ByteSource
 from soscope.errors import SoscopeError
+from soscope.live.heap.blockpages import BlockPages
 from soscope.live.process import Process
+from soscope.live.python.few import FewReader, StillMemory
 from soscope.live.python.interpreter import Interpreter, find_interpreter
 from soscope.live.python.lines import line_of
-from soscope.live.python.objects import ObjectReader
-from soscope.live.python.offsets import AGENT_FIELDS, BYTE_INDEX, NOTHING, POINTER
+from soscope.live.python.objects import ObjectReader, Objects
+from soscope.live.python.offsets import (
+    AGENT_FIELDS,
+    BYTE_INDEX,
+    NOTHING,
+    POINTER,
+    PythonLayout,
+)
 from soscope.live.python.strings import read_bytes, read_str
 from tests.support.pythons import DISTRIBUTION, pythons
 from tests.support.tools import need
@@ -59,6 +67,21 @@ def interpreter_of(process: Process) -> Interpreter:
     return interpreter
 
 
+def check_few(memory: ByteSource, layout: PythonLayout, objects: Objects, addrs: list[int]) -> None:
+    """Compare objects that were looked at all at once with looking at one after the other."""
+    reader = FewReader(StillMemory(memory), layout)
+    pages, all_pages = BlockPages(), BlockPages()
+    all_pages.add(objects.starts, objects.own)
+    all_pages.add(objects.buffers, np.maximum(objects.sizes, objects.own) - objects.own)
+    for addr, kind, size in zip(addrs, objects.types.tolist(), objects.sizes.tolist(), strict=True):
+        seen = reader.look(addr)
+        assert seen is not None
+        assert seen[:2] == (kind, size)
+        pages.add_each(seen[2])
+    assert pages.plain()[0] == all_pages.plain()[0]
+    assert sorted(pages.plain()[1]) == sorted(all_pages.plain()[1])
+
+
 def check_objects(python: str, *words: str) -> int:
     """Compare all that the target says of its objects; return how many sizes were compared."""
     with standing(python, "python_objects.py", *words) as (process, said):
@@ -68,6 +91,7 @@ def check_objects(python: str, *words: str) -> int:
         reader = ObjectReader(process.space.memory, interpreter.layout)
         objects = reader.look(np.array([row[0] for row in rows], np.uint64))
         names = reader.type_names(objects.types)
+        check_few(process.space.memory, interpreter.layout, objects, [row[0] for row in rows])
     assert objects.alive.all()
     wrong = [(row, name) for row, name in zip(rows, names, strict=True) if name != (row[1], row[2])]
     assert wrong == []

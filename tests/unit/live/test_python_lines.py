@@ -9,7 +9,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from soscope.live.python.lines import line_of, line_ranges
+from soscope.live.python.lines import LineTable, line_of, line_ranges
 
 VERSIONS = [(3, minor) for minor in range(9, 16)]
 
@@ -50,4 +50,5 @@ def test_any_bytes_are_ranges(table: bytes, lasti: int, version: tuple[int, int]
     for before, after in pairwise(ranges):
         assert before[0] < before[1] == after[0]
     line = line_of(table, 1, lasti, version)
+    assert LineTable(table, 1, version).line(lasti) == line
     assert line is None or isinstance(line, int)

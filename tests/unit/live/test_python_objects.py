@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from soscope.binfmt.source import BufferSource
 from soscope.live.python.dicts import value_of
 from soscope.live.python.gather import Words, gather
-from soscope.live.python.objects import ObjectReader
+from soscope.live.python.objects import ManyObjects, ObjectReader
 from soscope.live.python.offsets import layout_of
-from soscope.live.python.sizes import RULES, ObjectGroup
+from soscope.live.python.sizes import RULES
 from soscope.live.python.strings import read_bytes, read_str
 from soscope.proc.memory import ProcessMemory
 
@@ -168,7 +168,7 @@ def test_both_forms_of_a_state_in_3_14() -> None:
             raw.view(np.uint8)[start : start + len(data)] = list(data)
             addresses = addresses_of(raw[None, :10])
             assert read_str(own, layout, int(addresses[0])) == text
-            group = ObjectGroup(
+            group = ManyObjects(
                 own, layout, addresses, raw[None, :10], *[addresses * np.uint64(0)] * 2
             )
             sizes.append(int(RULES["str"](group)[0]))

@@ -14,6 +14,6 @@ def run(invocation: Invocation) -> int:
 
     # --help and usage errors need none of these
     from soscope.cli.mem.show import show
-    from soscope.instruments.mem.native import PEAK
+    from soscope.instruments.mem.model import PEAK
 
     return show(options, PEAK)

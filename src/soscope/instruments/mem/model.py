@@ -13,6 +13,10 @@ CUT = "cut"
 DISK_FULL = "disk-full"
 STATES = (COMPLETE, CUT, DISK_FULL)  # the worst is the last
 
+ALIVE = "alive"  # the native rows: at the end,
+PEAK = "peak"  # when most bytes were there,
+TEMPORARY = "temporary"  # or blocks that were freed at once
+
 
 class Survivor(Record):
     """Objects of one type that were made at one line and are alive.

@@ -19,15 +19,18 @@ from soscope.instruments.mem.counted import class_sizes, summed
 from soscope.instruments.mem.events import collect
 from soscope.instruments.mem.mapped import Mappings
 from soscope.instruments.mem.matched import MatchedBlocks
-from soscope.instruments.mem.model import MemReport, NativeRow, NativeTotals
+from soscope.instruments.mem.model import (
+    ALIVE,
+    PEAK,
+    TEMPORARY,
+    MemReport,
+    NativeRow,
+    NativeTotals,
+)
 from soscope.instruments.mem.rates import Rates
 from soscope.instruments.mem.sampled import half_width
 from soscope.model.stackframe import StackFrame
 from soscope.recording.reader import RecordingFile
-
-ALIVE = "alive"  # the native rows: at the end,
-PEAK = "peak"  # when most bytes were there,
-TEMPORARY = "temporary"  # or blocks that were freed at once
 
 # program, pid, api, the words of a stack
 _Key = tuple[int, int, int, tuple[int, ...]]

@@ -9,6 +9,7 @@ still because a signal, or a call of `_exit`, is about to end it.
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import contextmanager
 
 from soscope.control.instrument import Hooks, Instrument
@@ -43,6 +44,7 @@ _CALLS = (
     "execv,execve,execveat,execvp,execvpe,execl,execle,execlp,fexecve"
 )
 _NONE = "soscope-hooks-nothing"
+_SHORT = 0.3  # seconds in which a program hardly makes many objects
 _PULSE = 0.2  # seconds between heartbeats during a look: the agent waits for three without any
 
 REFUSALS = {
@@ -126,15 +128,17 @@ class ObjectsInstrument(Instrument):
         self.survivors: dict[int, Survivors] = {}
         self.refusals: dict[int, str] = {}
         self._blocks: dict[int, ControlBlock] = {}
+        self._due: float | None = None  # when to prepare for many objects; None: it is done
         self._inner: dict[tuple[int, int], int] = {}  # id of a block, a process's own number
 
     # ---- processes ----
 
     def begun(self) -> None:
-        """Import what a look needs while the program runs: numpy, a tenth of a second."""
-        from soscope.instruments.mem import rubyobjects, survivors
+        """Import what a look at few objects needs while the program starts."""
+        from soscope.instruments.mem import survivors
 
-        del rubyobjects, survivors
+        del survivors
+        self._due = time.monotonic() + _SHORT
 
     def process(self, pid: int, block: ControlBlock) -> None:
         """Take note of a process."""
@@ -149,6 +153,7 @@ class ObjectsInstrument(Instrument):
         has_moved = False
         for block in {id(block): block for block in self._blocks.values()}.values():
             for place in ObjectsPlace.all(block):
+                self._prepare(place)
                 if place.asked != place.answered:
                     pid = self._inner.get((id(block), place.pid))
                     if pid is not None:
@@ -157,6 +162,17 @@ class ObjectsInstrument(Instrument):
                         has_moved = True
                     place.answer()
         return has_moved
+
+    def _prepare(self, place: ObjectsPlace) -> None:
+        """Import what a look at many objects needs, while they are made: numpy, which is slow."""
+        is_ruby = place.runtime == layout.RUNTIME_RUBY
+        if self._due is None or place.asked or not (is_ruby or time.monotonic() >= self._due):
+            return
+        from soscope.instruments.mem import rubyobjects
+        from soscope.live.python import objects
+
+        del rubyobjects, objects
+        self._due = None
 
     def ending(self, pid: int, block: ControlBlock) -> None:
         """Look at the objects of a process that ends otherwise than by its last statement."""

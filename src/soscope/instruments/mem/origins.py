@@ -31,20 +31,16 @@ class Origins:
     which ran; None: that instruction belongs to no line.
     """
 
-    __slots__ = ("_codes", "_data", "_line", "_memory", "_sizes")
+    __slots__ = ("_codes", "_data", "_line", "_memory")
 
     def __init__(
         self, memory: ByteSource, tally: Tally, line: Callable[[OriginCode, int], int | None]
     ) -> None:
-        import numpy as np
-
         self._memory = memory
         self._line = line
         self._codes: dict[int, OriginCode | None] = {}
         size = layout.ORIGIN.size
         self._data = memory.read(tally.origins, tally.origin_count * size)
-        words = np.frombuffer(self._data[: len(self._data) // size * size], "<u4")
-        self._sizes = words.reshape(-1, size // 4)[:, layout.ORIGIN.offset("size") // 4]
 
     def place(self, number: int) -> Place:
         """Return the file and line of an origin."""
@@ -65,9 +61,12 @@ class Origins:
         """Return by which sizes the objects of origins were chosen; 0: each one is counted."""
         import numpy as np
 
-        there = np.minimum(numbers.astype(np.int64), max(len(self._sizes) - 1, 0))
-        sizes = self._sizes[there].astype(np.int64) if len(self._sizes) else np.zeros_like(there)
-        return np.where(numbers < len(self._sizes), sizes, 0)
+        size = layout.ORIGIN.size
+        words = np.frombuffer(self._data[: len(self._data) // size * size], "<u4")
+        column = words.reshape(-1, size // 4)[:, layout.ORIGIN.offset("size") // 4]
+        there = np.minimum(numbers.astype(np.int64), max(len(column) - 1, 0))
+        sizes = column[there].astype(np.int64) if len(column) else np.zeros_like(there)
+        return np.where(numbers < len(column), sizes, 0)
 
     def _code(self, addr: int) -> OriginCode | None:
         if addr not in self._codes:

@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 from soscope.errors import RecordingError
-from soscope.frames.names import FrameNames
 from soscope.instruments.mem.ends import command_of, processes_of
 from soscope.instruments.mem.model import (
+    ALIVE,
     COMPLETE,
     STATES,
     EndOf,
@@ -18,11 +17,16 @@ from soscope.instruments.mem.model import (
     RssParts,
     Survivor,
 )
-from soscope.instruments.mem.native import ALIVE, add_native
 from soscope.instruments.mem.sampled import half_width
 from soscope.proc.reasons import in_full
 from soscope.recording.losses import EXITS
 from soscope.recording.reader import RecordingFile
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from soscope.frames.names import FrameNames
 
 SAMPLED = "sampled"  # the mode of objects that were chosen by chance
 _FIELDS = 6  # of a survivor's row
@@ -71,6 +75,9 @@ def report_of(
         report.native_mode = str(blocks.get("mode") or "exact")
         size = blocks.get("sample_bytes")
         report.sample_bytes = size if isinstance(size, int) else None
+        from soscope.frames.names import FrameNames
+        from soscope.instruments.mem.native import add_native  # slow to import
+
         add_native(recording, report, native, older_ns, names or FrameNames())
     _add_rss(recording, report)
     _add_losses(recording, report)

@@ -12,12 +12,16 @@ from soscope.wire import objectlayout as layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Literal
+
     import numpy as np
     from numpy.typing import NDArray
 
 _SHIFTS = (0, 16, 32, 8)  # bytes from a block to its object, by what a word says
 _TOP, _LEAF, _WORD = 34, 20, 4  # bits of an address below each level
 _PAGE = 4096
+_STEP = 256  # bytes of a table that are compared with zeros at once
+_NONE = bytes(_STEP)
 
 
 class Tally:
@@ -59,6 +63,43 @@ class SideTable:
         self.addrs: NDArray[np.uint64] = block + shifts
         self.origins: NDArray[np.uint32] = word & np.uint32(layout.SIDE_ORIGIN)
         self.dying: NDArray[np.bool_] = (word & np.uint32(layout.SIDE_DYING)) != 0
+
+
+def few(memory: ByteSource, addr: int, most: int) -> list[tuple[int, int, bool]] | None:
+    """Return (address, origin, whether its end was announced) of each object; None: over `most`.
+
+    It is what `SideTable` has, without numpy.
+    """
+    objects: list[tuple[int, int, bool]] = []
+    leaves = _words_used(_read(memory, addr, 8 * layout.SIDE_TOPS), "Q")
+    for top, second in leaves:
+        for leaf, third in _words_used(_read(memory, second, 8 * layout.SIDE_LEAVES), "Q"):
+            start = (top << _TOP) + (leaf << _LEAF)
+            words = _words_used(_read(memory, third, 4 * layout.SIDE_WORDS), "I")
+            if len(objects) + len(words) > most:
+                return None
+            objects += [
+                (
+                    start + (at << _WORD) + _SHIFTS[word >> layout.SIDE_SHIFT & 3],
+                    word & layout.SIDE_ORIGIN,
+                    bool(word & layout.SIDE_DYING),
+                )
+                for at, word in words
+            ]
+    return objects
+
+
+def _words_used(data: bytes, form: Literal["I", "Q"]) -> list[tuple[int, int]]:
+    """Return (place, word) of all words that are not 0."""
+    words = memoryview(data).cast(form)
+    size = words.itemsize
+    used: list[tuple[int, int]] = []
+    for start in range(0, len(data), _STEP):
+        if data[start : start + _STEP] != _NONE[: len(data) - start]:
+            first = start // size
+            part = words[first : first + _STEP // size].tolist()
+            used += [(at, word) for at, word in enumerate(part, first) if word]
+    return used
 
 
 def _leaves(memory: ByteSource, addr: int) -> list[tuple[int, int]]:

@@ -7,10 +7,10 @@ from soscope.binfmt.source import ByteSource
 from soscope.frames.code import OriginCode
 from soscope.instruments.mem.origins import NO_ROOM, Origins
 from soscope.instruments.mem.sampled import Chances
-from soscope.instruments.mem.sidetable import SideTable, Tally
+from soscope.instruments.mem.sidetable import SideTable, Tally, few
 from soscope.live.heap.blockpages import BlockPages
-from soscope.live.python.lines import line_of
-from soscope.live.python.objects import ObjectReader
+from soscope.live.python.few import FewReader, StillMemory
+from soscope.live.python.lines import LineTable
 from soscope.live.python.offsets import PythonLayout, layout_of
 
 TYPE_CHECKING = False
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _MAJOR = 3
 _EXACT = 2  # numbers of a row where each object was counted
+_FEW = 20_000  # objects, alive or not
 _AT_ONCE = 20_000  # rows of a block: a recording that is cut has those before
 UNKNOWN = "?"  # a type that cannot be read
 
@@ -104,14 +105,23 @@ def look(memory: ByteSource, place: ObjectsPlace, chances: Chances | None = None
     tally = Tally(memory, place.tally)
     version = _MAJOR, place.minor
     layout = layout_of(version)
-    table = SideTable(memory, place.side)
+
+    tables: dict[OriginCode, LineTable] = {}
 
     def line(code: OriginCode, instr: int) -> int | None:
-        return line_of(code.lines, code.first_line, instr, version)
+        if code not in tables:
+            tables[code] = LineTable(code.lines, code.first_line, version)
+        return tables[code].line(instr)
 
     blocks = BlockPages()
     origins = Origins(memory, tally, line)
-    rows, without_line = _rows(memory, layout, table, origins, blocks, chances)
+    table = few(memory, place.side, _FEW) if chances is None else None
+    if table is not None:
+        rows, without_line = _few_rows(memory, layout, table, origins, blocks)
+    else:
+        rows, without_line = _rows(
+            memory, layout, SideTable(memory, place.side), origins, blocks, chances
+        )
     live = round(sum(float(row[4] or 0) for row in rows))
     return Survivors(
         rows,
@@ -139,6 +149,37 @@ def notes_of_room(lost: int, without_line: int) -> list[str]:
     return notes
 
 
+def _few_rows(
+    memory: ByteSource,
+    layout: PythonLayout,
+    table: list[tuple[int, int, bool]],
+    origins: Origins,
+    blocks: BlockPages,
+) -> tuple[list[Row], int]:
+    """Return what `_rows` does, without numpy."""
+    reader = FewReader(StillMemory(memory), layout)
+    sums: dict[tuple[int, int], list[float]] = {}
+    without_line = 0
+    for addr, origin, is_dying in table:
+        seen = reader.look(addr, is_dying)
+        if seen is None:
+            continue
+        kind, size, own = seen
+        row = sums.setdefault((origin, kind), [0, 0])
+        row[0] += 1
+        row[1] += size
+        without_line += origin == NO_ROOM
+        blocks.add_each(own)
+    merged: dict[tuple[str | None, int, str, str], list[float]] = {}
+    for (origin, kind), numbers in sums.items():
+        info = reader.types.info(kind)
+        name = (UNKNOWN, UNKNOWN) if info is None else (info.name, info.qualified)
+        row = merged.setdefault((*origins.place(origin), *name), [0, 0])
+        row[0] += numbers[0]
+        row[1] += numbers[1]
+    return [[*key, *numbers_of(row)] for key, row in merged.items()], without_line
+
+
 def _rows(
     memory: ByteSource,
     layout: PythonLayout,
@@ -152,6 +193,8 @@ def _rows(
     Add the objects' blocks.
     """
     import numpy as np
+
+    from soscope.live.python.objects import ObjectReader
 
     reader = ObjectReader(memory, layout)
     objects = reader.look(table.addrs, table.dying)

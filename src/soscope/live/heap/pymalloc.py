@@ -25,7 +25,7 @@ _OVERHEAD = 48
 _POOLS = (1 << 14, 1 << 12)  # bytes of a pool: from Python 3.10 on, before
 _CLASSES = 32
 _ALIGN = 16
-_PAGE = 4096
+_WINDOW = 1 << 18  # bytes that are read at once, a multiple of a pool's
 _SURE = 4  # heads in one mapping
 
 # any of them makes an image one of CPython
@@ -78,26 +78,29 @@ def find_pools(space: Space, pages: Pages, taken: TakenRanges) -> list[Pools]:
 def _read(space: Space, pages: Pages, start: int, end: int) -> Pools | None:
     """Return the pools between two addresses, None where there are none."""
     resident = pages.of(start, end)
-    for size in _POOLS:
-        heads = []
-        first = start + size - 1 & -size
-        for addr in range(first, end - size + 1, size):
-            if not resident.present[(addr - resident.start) // _PAGE]:
-                continue
-            data = space.read(addr, _HEAD.size)
-            if len(data) == _HEAD.size and (head := _pool(data, size)) is not None:
-                heads.append((addr, *head))
-        if len(heads) >= _SURE:
+    heads: dict[int, list[tuple[int, int, int]]] = {size: [] for size in _POOLS}
+    for low in range(start & -_WINDOW, end, _WINDOW):
+        first, last = max(low, start), min(low + _WINDOW, end)
+        if not resident.count(first, last):
+            continue
+        data = resident.read(space, first, last)
+        for size, found in heads.items():
+            for addr in range(first + size - 1 & -size, last - size + 1, size):
+                head = _pool(data, addr - first, size) if resident.has(addr) else None
+                if head is not None:
+                    found.append((addr, *head))
+    for size, found in heads.items():
+        if len(found) >= _SURE:
             pools = Pools(start, end, resident)
-            for addr, blocks, block_size in heads:
+            for addr, blocks, block_size in found:
                 pools.add(addr, size, blocks, block_size)
             return pools
     return None
 
 
-def _pool(data: bytes, size: int) -> tuple[int, int] | None:
+def _pool(data: bytearray, at: int, size: int) -> tuple[int, int] | None:
     """Return how many blocks of a pool are in use, and their size; None where it is no pool."""
-    count, block, _, _, _, index, following, last = _HEAD.unpack(data)
+    count, block, _, _, _, index, following, last = _HEAD.unpack_from(data, at)
     block_size = (index + 1) * _ALIGN
     if index >= _CLASSES or last != size - block_size or block & _ALIGN - 1:
         return None

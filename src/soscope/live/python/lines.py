@@ -7,12 +7,15 @@ newer (PEP 657; Objects/locations.md, InternalDocs/code_objects.md). Offsets are
 
 from __future__ import annotations
 
+import re
 from _collections_abc import Iterator
+from bisect import bisect_right
 
 Line = tuple[int, int, int | None]  # first offset, offset behind the last, line
 
 _NO_LINE = 0x80  # of 3.10: minus 128
 _NOWHERE, _LONG, _NO_COLUMNS, _LAST_ONE_LINE, _FIRST_ONE_LINE = 15, 14, 13, 12, 10
+_ENTRIES = re.compile(rb"[\x80-\xff][\0-\x7f]*")
 _MOST = 1 << 62  # lnotab does not say where the code ends
 
 
@@ -32,6 +35,29 @@ def line_of(linetable: bytes, firstlineno: int, lasti: int, version: tuple[int, 
         if start <= lasti < end:
             return line
     return None
+
+
+class LineTable:
+    """The lines of one code object, for many instructions; see `line_of`.
+
+    >>> from soscope.live.python.lines import LineTable
+    >>> LineTable(bytes([2, 1, 4, 3]), 10, (3, 9)).line(4)
+    11
+    """
+
+    __slots__ = ("_first", "_ranges", "_starts")
+
+    def __init__(self, linetable: bytes, firstlineno: int, version: tuple[int, int]) -> None:
+        self._first = firstlineno
+        self._ranges = list(line_ranges(linetable, firstlineno, version))
+        self._starts = [start for start, _, _ in self._ranges]
+
+    def line(self, lasti: int) -> int | None:
+        """Return the line of the instruction at byte `lasti`, None where the table names none."""
+        if lasti < 0:
+            return self._first
+        at = bisect_right(self._starts, lasti) - 1
+        return self._ranges[at][2] if at >= 0 and lasti < self._ranges[at][1] else None
 
 
 def line_ranges(linetable: bytes, firstlineno: int, version: tuple[int, int]) -> Iterator[Line]:
@@ -74,19 +100,16 @@ def _of_linetable(table: bytes, line: int) -> Iterator[Line]:
 
 def _of_locations(table: bytes, line: int) -> Iterator[Line]:
     """Entries that begin with a byte above 127: a kind, and how many units of code it is for."""
-    at = start = 0
-    while at < len(table):
-        kind, units = table[at] >> 3 & 15, (table[at] & 7) + 1
-        at += 1
+    start = 0
+    for entry in _ENTRIES.findall(table):
+        kind, units = entry[0] >> 3 & 15, (entry[0] & 7) + 1
         if kind in (_LONG, _NO_COLUMNS):
-            line += _svarint(table, at)
+            line += _svarint(entry, 1)
         elif _FIRST_ONE_LINE <= kind <= _LAST_ONE_LINE:
             line += kind - _FIRST_ONE_LINE
         end = start + 2 * units
         yield start, end, None if kind == _NOWHERE else line
-        start = end
-        while at < len(table) and table[at] < 128:  # what remains are columns
-            at += 1
+        start = end  # what remains of the entry are columns
 
 
 def _svarint(table: bytes, at: int) -> int:

@@ -11,16 +11,19 @@ read may be of two moments.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from _collections_abc import Iterable
 
 import numpy as np
 
 from soscope.binfmt.source import ByteSource
 from soscope.live.python.gather import Mask, Words, gather
 from soscope.live.python.offsets import PythonLayout
-from soscope.live.python.sizes import BUFFERS, FIRST_WORDS, INLINE, RULES, ObjectGroup
+from soscope.live.python.sizes import BUFFERS, FIRST_WORDS, INLINE, RULES, Group
 from soscope.live.python.types import PLAIN, PythonTypes, TypeInfo
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _CHUNK = 1 << 18  # objects that are looked at in one go
 _LOW = np.uint64(0xFFFF_FFFF)
@@ -28,7 +31,6 @@ _CHAINED = np.uint64(1 << 20)  # 3.13: a free list has its next object where the
 _HEAD = 2
 
 
-@dataclass(slots=True)
 class Objects:
     """What is known of each object, in the order of the addresses.
 
@@ -40,13 +42,59 @@ class Objects:
     that the object has to itself, of `sizes - own` bytes; 0: it has none that is known.
     """
 
-    alive: Mask
-    types: Words
-    sizes: Words
-    shallow: Mask
-    starts: Words
-    own: Words
-    buffers: Words
+    __slots__ = ("alive", "buffers", "own", "shallow", "sizes", "starts", "types")
+
+    def __init__(self, count: int) -> None:
+        self.alive: Mask = np.zeros(count, np.bool_)
+        self.types: Words = np.zeros(count, np.uint64)
+        self.sizes: Words = np.zeros(count, np.uint64)
+        self.shallow: Mask = np.zeros(count, np.bool_)
+        self.starts: Words = np.zeros(count, np.uint64)
+        self.own: Words = np.zeros(count, np.uint64)
+        self.buffers: Words = np.zeros(count, np.uint64)
+
+
+class ManyObjects(Group):
+    """Objects of one rule, all at once, by arrays of u64: `words` has FIRST_WORDS of each."""
+
+    __slots__ = ("_memory", "_words")
+
+    def __init__(
+        self,
+        memory: ByteSource,
+        layout: PythonLayout,
+        addresses: Words,
+        words: Words,
+        own: Words,
+        presize: Words,
+    ) -> None:
+        self._memory = memory
+        self._words = words
+        self.layout = layout
+        self.addresses = addresses
+        self.own = own
+        self.presize = presize
+
+    def at(self, offset: int) -> Words:
+        """Return the 8-byte word of each object at a byte offset below 80."""
+        return self._words[:, offset // 8]
+
+    def behind(self, addresses: Words, count: int) -> Words:
+        """Return the first to last of `count` words at other addresses; 0: it cannot be read."""
+        return gather(self._memory, addresses, count)[0].T
+
+    def where(self, condition: Mask, one: Any, other: Any) -> Words:
+        """Return `one` where the condition is true, else `other`."""
+        chosen: Words = np.where(condition, one, other).astype(np.uint64)
+        return chosen
+
+    def magnitude(self, number: Words) -> Words:
+        """Return a signed number without its sign."""
+        return np.abs(number.view(np.int64)).astype(np.uint64)
+
+    def most(self, number: Words) -> int:
+        """Return the greatest of a number."""
+        return int(number.max(initial=np.uint64(0)))
 
 
 class ObjectReader:
@@ -64,13 +112,7 @@ class ObjectReader:
         count says that they were revived. What cannot be read is not alive.
         """
         size = len(addresses)
-        objects = Objects(
-            np.zeros(size, np.bool_),
-            np.zeros(size, np.uint64),
-            np.zeros(size, np.uint64),
-            np.zeros(size, np.bool_),
-            *(np.zeros(size, np.uint64) for _ in range(3)),
-        )
+        objects = Objects(size)
         for start in range(0, size, _CHUNK):
             part = slice(start, start + _CHUNK)
             words, mask = gather(self._memory, addresses[part], FIRST_WORDS)
@@ -109,7 +151,7 @@ class ObjectReader:
         blocks, buffers = sizes.copy(), np.zeros(len(sizes), np.uint64)
         for name in {name for name in names if name in RULES}:
             chosen = np.flatnonzero(np.array([name == other for other in names])[which])
-            group = ObjectGroup(
+            group = ManyObjects(
                 self._memory,
                 self._layout,
                 addresses[chosen],

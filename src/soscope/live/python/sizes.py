@@ -1,275 +1,284 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `sys.getsizeof` says of objects, worked out from memory: the rules of the built-in types.
 
-Each rule gets the objects of one C type, and of its subclasses, all at once. `ObjectGroup.own` is
-what the collector's head, the struct and the two pointers before it take; a rule adds what lies in
-blocks elsewhere, as that type's `__sizeof__` in CPython (or numpy) does. Units are bytes.
+Each rule gets objects of one C type, and of its subclasses: one of them, by numbers, or all at
+once, by arrays. `Group.own` is what the collector's head, the struct and the two pointers before
+it take; a rule adds what lies in blocks elsewhere, as that type's `__sizeof__` in CPython (or
+numpy) does. Units are bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from _collections_abc import Callable
 
-import numpy as np
-
-from soscope.binfmt.source import ByteSource
-from soscope.live.python.gather import Words, gather
-from soscope.live.python.offsets import PythonLayout
 from soscope.live.python.strings import KIND, WIDE_SHIFT
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from soscope.live.python.offsets import PythonLayout
+
 FIRST_WORDS = 10  # words of each object that rules are given
-_TAGS = np.uint64(7)
-_LOW = np.uint64(0xFFFF_FFFF)
-_ONE = np.uint64(1)
+LOW = 0xFFFF_FFFF
+_TAGS = 7
+_NO_TAGS = 0xFFFF_FFFF_FFFF_FFF8
+_MOST_AXES = 64
 
 
-@dataclass(slots=True)
-class ObjectGroup:
-    """Objects of one rule, by arrays of u64: `words` has FIRST_WORDS of each.
+class Group:
+    """Objects of one rule. A number of theirs is an int, or an array of u64 with one for each.
 
-    `presize` are the bytes before each object, `own` those with its struct.
+    `presize` are the bytes before an object, `own` those with its struct.
     """
 
-    memory: ByteSource
+    __slots__ = ("addresses", "layout", "own", "presize")
+
     layout: PythonLayout
-    addresses: Words
-    words: Words
-    own: Words
-    presize: Words
+    addresses: Any
+    own: Any
+    presize: Any
 
-    def at(self, offset: int) -> Words:
+    def at(self, offset: int) -> Any:
         """Return the 8-byte word of each object at a byte offset below 80."""
-        return self.words[:, offset // 8]
+        raise NotImplementedError
 
-    def half(self, offset: int) -> Words:
+    def half(self, offset: int) -> Any:
         """Return the 4-byte word of each object at a byte offset below 80."""
-        return (self.at(offset & -8) >> np.uint64(8 * (offset & 4))) & _LOW
+        return (self.at(offset & -8) >> 8 * (offset & 4)) & LOW
 
-    def behind(self, addresses: Words, count: int) -> Words:
-        """Return `count` words at each of other addresses; 0 where nothing can be read."""
-        return gather(self.memory, addresses, count)[0]
+    def behind(self, addresses: Any, count: int) -> Any:
+        """Return the first to last of `count` words at other addresses; 0: it cannot be read."""
+        raise NotImplementedError
+
+    def where(self, condition: Any, one: Any, other: Any) -> Any:
+        """Return `one` where the condition is true, else `other`."""
+        raise NotImplementedError
+
+    def magnitude(self, number: Any) -> Any:
+        """Return a signed number without its sign."""
+        raise NotImplementedError
+
+    def most(self, number: Any) -> int:
+        """Return the greatest of a number."""
+        raise NotImplementedError
 
 
-Rule = Callable[[ObjectGroup], Words]
+Rule = Callable[[Group], "Any"]
 
 
-def _list(group: ObjectGroup) -> Words:
-    return group.own + np.uint64(8) * group.at(32)
+def _list(group: Group) -> Any:
+    return group.own + 8 * group.at(32)
 
 
-def _set(group: ObjectGroup) -> Words:
-    is_big = group.at(40) != group.addresses + np.uint64(64)
-    return group.own + np.where(is_big, np.uint64(16) * (group.at(32) + _ONE), 0).astype(np.uint64)
+def _set(group: Group) -> Any:
+    is_big = group.at(40) != group.addresses + 64
+    return group.own + group.where(is_big, 16 * (group.at(32) + 1), 0)
 
 
-def _bytearray(group: ObjectGroup) -> Words:
+def _bytearray(group: Group) -> Any:
     if group.layout.version >= (3, 15):
         # the bytes object that it holds is counted as if it were its own
         alloc = group.at(24)
-        return group.own + np.where(alloc != 0, alloc + np.uint64(33), 0).astype(np.uint64)
+        return group.own + group.where(alloc != 0, alloc + 33, 0)
     return group.own + group.at(24)
 
 
-def _int(group: ObjectGroup) -> Words:
-    if group.layout.version >= (3, 12):
-        digits = group.at(16) >> np.uint64(3)
-    else:
-        digits = np.abs(group.at(16).view(np.int64)).astype(np.uint64)
+def _int(group: Group) -> Any:
+    is_newer = group.layout.version >= (3, 12)
+    digits = group.at(16) >> 3 if is_newer else group.magnitude(group.at(16))
     if group.layout.version >= (3, 11):
-        digits = np.maximum(digits, _ONE)
-    if group.layout.version < (3, 12):  # whatever a subclass adds
-        return group.presize + np.uint64(24) + np.uint64(4) * digits
-    return group.own + np.uint64(4) * digits
+        digits = group.where(digits == 0, 1, digits)
+    if not is_newer:  # whatever a subclass adds
+        return group.presize + 24 + 4 * digits
+    return group.own + 4 * digits
 
 
-def _str(group: ObjectGroup) -> Words:
-    layout = group.layout
+def _str(group: Group) -> Any:
+    layout, where = group.layout, group.where
     state = group.half(layout.str_state)
     if layout.version >= (3, 14):
-        is_wide = state & np.uint64(KIND) == 0
-        state = np.where(is_wide, state >> np.uint64(WIDE_SHIFT), state).astype(np.uint64)
+        state = where(state & KIND == 0, state >> WIDE_SHIFT, state)
     length = group.at(layout.str_length)
-    kind = (state >> np.uint64(2)) & np.uint64(7)
-    is_compact = (state >> np.uint64(5)) & _ONE != 0
-    is_ascii = (state >> np.uint64(6)) & _ONE != 0
-    compact = np.where(is_ascii, layout.str_ascii_data, layout.str_compact_data)
-    sizes = np.where(is_compact, compact, layout.str_legacy_size).astype(np.uint64)
+    kind = (state >> 2) & 7
+    is_compact = (state >> 5) & 1 != 0
+    is_ascii = (state >> 6) & 1 != 0
+    compact = where(is_ascii, layout.str_ascii_data, layout.str_compact_data)
+    sizes = where(is_compact, compact, layout.str_legacy_size)
     data = group.at(layout.str_compact_data)  # of one that is not compact
-    sizes += np.where(is_compact | (data != 0), (length + _ONE) * kind, 0).astype(np.uint64)
-    has_fields = ~(is_compact & is_ascii)
-    start = np.where(is_compact, group.addresses + np.uint64(layout.str_compact_data), data)
+    sizes = sizes + where(is_compact | (data != 0), (length + 1) * kind, 0)
+    has_fields = (is_compact & is_ascii) == 0
+    start = where(is_compact, group.addresses + layout.str_compact_data, data)
     utf8 = group.at(layout.str_utf8_length + 8)
     is_own = has_fields & (utf8 != 0) & (utf8 != start)
-    sizes += np.where(is_own, group.at(layout.str_utf8_length) + _ONE, 0).astype(np.uint64)
+    sizes = sizes + where(is_own, group.at(layout.str_utf8_length) + 1, 0)
     if layout.version < (3, 12):  # the wchar_t form
         wide = group.at(40)
-        start = np.where(has_fields, start, group.addresses + np.uint64(layout.str_ascii_data))
-        count = np.where(has_fields, group.at(64), length) + _ONE
+        start = where(has_fields, start, group.addresses + layout.str_ascii_data)
+        count = where(has_fields, group.at(64), length) + 1
         is_own = (wide != 0) & (wide != start)
-        sizes += np.where(is_own, np.uint64(4) * count, 0).astype(np.uint64)
+        sizes = sizes + where(is_own, 4 * count, 0)
     return group.presize + sizes
 
 
 # ---- dictionaries ----
 
 
-def _keys_size(group: ObjectGroup, keys: Words) -> tuple[Words, Words, Words]:
+def _keys_size(group: Group, keys: Any) -> tuple[Any, Any, Any]:
     """Return the size of each keys struct, its reference count, and how many values go with it."""
+    where = group.where
     has = keys != 0
     if group.layout.version < (3, 11):
         head = group.behind(keys, 5)
-        slots = head[:, 1]
-        usable = (slots << _ONE) // np.uint64(3)
-        index = np.select([slots <= 0xFF, slots <= 0xFFFF, slots <= 0xFFFF_FFFF], [1, 2, 4], 8)
-        sizes = np.uint64(40) + slots * index.astype(np.uint64) + np.uint64(24) * usable
-        return np.where(has, sizes, 0).astype(np.uint64), head[:, 0], usable
+        slots = head[1]
+        usable = (slots << 1) // 3
+        index = where(slots <= 0xFF, 1, where(slots <= 0xFFFF, 2, where(slots <= LOW, 4, 8)))
+        return where(has, 40 + slots * index + 24 * usable, 0), head[0], usable
     head = group.behind(keys, 4)
-    slots = _ONE << (head[:, 1] & np.uint64(63))
-    indices = _ONE << ((head[:, 1] >> np.uint64(8)) & np.uint64(63))
-    is_general = (head[:, 1] >> np.uint64(16)) & np.uint64(255) == 0
-    usable = (slots << _ONE) // np.uint64(3)
-    sizes = np.uint64(32) + indices + usable * np.where(is_general, 24, 16).astype(np.uint64)
-    return np.where(has, sizes, 0).astype(np.uint64), head[:, 0], head[:, 2] + head[:, 3]
+    slots = 1 << (head[1] & 63)
+    indices = 1 << ((head[1] >> 8) & 63)
+    is_general = (head[1] >> 16) & 255 == 0
+    usable = (slots << 1) // 3
+    sizes = 32 + indices + usable * where(is_general, 24, 16)
+    return where(has, sizes, 0), head[0], head[2] + head[3]
 
 
-def _dict(group: ObjectGroup) -> Words:
+def _dict(group: Group) -> Any:
     sizes, refcnt, values = _keys_size(group, group.at(32))
-    has_values = group.at(40) != 0
-    own = group.own + np.where(has_values, np.uint64(8) * values, 0).astype(np.uint64)
-    return own + np.where(refcnt == 1, sizes, 0).astype(np.uint64)
+    own = group.own + group.where(group.at(40) != 0, 8 * values, 0)
+    return own + group.where(refcnt == 1, sizes, 0)
 
 
-def _ordered_dict(group: ObjectGroup) -> Words:
-    nodes = np.uint64(8) * group.at(72) + np.uint64(32) * group.at(16)
-    return _dict(group) + nodes
+def _ordered_dict(group: Group) -> Any:
+    return _dict(group) + 8 * group.at(72) + 32 * group.at(16)
 
 
 # ---- types, code, frames ----
 
 
-def _type(group: ObjectGroup) -> Words:
+def _type(group: Group) -> Any:
     layout = group.layout
-    flags = group.behind(group.addresses + np.uint64(layout.type_flags), 1)[:, 0]
-    is_heap = (flags >> np.uint64(9)) & _ONE != 0
-    place = group.addresses + np.uint64(layout.heaptype_cached_keys)
-    keys = np.where(is_heap, group.behind(place, 1)[:, 0], 0).astype(np.uint64)
-    heap = np.uint64(layout.heaptype_size) + _keys_size(group, keys)[0]
+    flags = group.behind(group.addresses + layout.type_flags, 1)[0]
+    is_heap = (flags >> 9) & 1 != 0
+    place = group.addresses + layout.heaptype_cached_keys
+    keys = group.where(is_heap, group.behind(place, 1)[0], 0)
+    heap = layout.heaptype_size + _keys_size(group, keys)[0]
     presize = group.presize
     if layout.version not in ((3, 11), (3, 12)):  # only those made at run time have a head
-        presize = np.where(is_heap, presize, 0).astype(np.uint64)
-    return presize + np.where(is_heap, heap, layout.type_size).astype(np.uint64)
+        presize = group.where(is_heap, presize, 0)
+    return presize + group.where(is_heap, heap, layout.type_size)
 
 
-def _extra(group: ObjectGroup) -> Words:
+def _extra(group: Group) -> Any:
     """Return the size of what tools have put aside for each code object."""
-    extra = group.behind(group.addresses + np.uint64(group.layout.code_extra), 1)[:, 0]
-    count = group.behind(extra, 1)[:, 0]
-    return np.where(extra != 0, np.uint64(8) + np.uint64(8) * count, 0).astype(np.uint64)
+    extra = group.behind(group.addresses + group.layout.code_extra, 1)[0]
+    count = group.behind(extra, 1)[0]
+    return group.where(extra != 0, 8 + 8 * count, 0)
 
 
-def _code(group: ObjectGroup) -> Words:
+def _code(group: Group) -> Any:
     if group.layout.version >= (3, 11):
-        size = (group.own + np.uint64(2) * group.at(16) + _TAGS) & ~_TAGS
+        size = (group.own + 2 * group.at(16) + _TAGS) & _NO_TAGS
         return size + _extra(group)
     words = group.behind(group.addresses, 22)
-    cells = group.behind(words[:, 11], 3)[:, 2]  # the size of the tuple co_cellvars
+    cells = group.behind(words[11], 3)[2]  # the size of the tuple co_cellvars
     sizes = group.own + _extra(group)
-    sizes += np.where(words[:, 12] != 0, np.uint64(8) * cells, 0).astype(np.uint64)
-    cache = np.uint64(32) * ((words[:, 21] >> np.uint64(32)) & np.uint64(255))
-    cache += group.behind(words[:, 6], 3)[:, 2] >> _ONE  # a byte for each instruction
-    return sizes + np.where(words[:, 20] != 0, cache, 0).astype(np.uint64)
+    sizes += group.where(words[12] != 0, 8 * cells, 0)
+    cache = 32 * ((words[21] >> 32) & 255)
+    cache += group.behind(words[6], 3)[2] >> 1  # a byte for each instruction
+    return sizes + group.where(words[20] != 0, cache, 0)
 
 
-def _variables(group: ObjectGroup, code: Words) -> Words:
+def _variables(group: Group, code: Any) -> Any:
     """Return the size of the variables and the stack of each code object's frame."""
     layout = group.layout
-    code = code & ~_TAGS
+    code = code & _NO_TAGS
     low = min(layout.code_nlocals, layout.code_stacksize) & -8
-    words = group.behind(code + np.uint64(low), 2)
+    words = group.behind(code + low, 2)
 
-    def number(offset: int) -> Words:
-        shift = np.uint64(8 * (offset & 4))
-        return (words[:, (offset - low) // 8] >> shift) & _LOW
+    def number(offset: int) -> Any:
+        shift = 8 * (offset & 4)
+        return (words[(offset - low) // 8] >> shift) & LOW
 
-    return np.uint64(8) * (number(layout.code_nlocals) + number(layout.code_stacksize))
+    return 8 * (number(layout.code_nlocals) + number(layout.code_stacksize))
 
 
-def _generator(group: ObjectGroup) -> Words:
+def _generator(group: Group) -> Any:
     layout = group.layout
     if layout.version == (3, 11):  # a frame that has ended does not know its code
         code = group.at(16)
     else:
-        place = np.uint64(layout.generator_frame + layout.frame_code)
-        code = group.behind(group.addresses + place, 1)[:, 0]
-    head = np.uint64(layout.generator_frame + layout.frame_data)
+        place = layout.generator_frame + layout.frame_code
+        code = group.behind(group.addresses + place, 1)[0]
+    head = layout.generator_frame + layout.frame_data
     return group.presize + head + _variables(group, code)
 
 
-def _frame(group: ObjectGroup) -> Words:
+def _frame(group: Group) -> Any:
     layout = group.layout
     if layout.version < (3, 11):
         code = group.at(layout.frame_code)
         words = group.behind(code, 12)
-        free, cells = (group.behind(words[:, at], 3)[:, 2] for at in (10, 11))
-        size = _variables(group, code) + np.uint64(8) * (free + cells)
-        return group.presize + np.uint64(layout.frame_data) + size
-    code = group.behind(group.at(24) + np.uint64(layout.frame_code), 1)[:, 0]
-    head = np.uint64(layout.frameobject_data + layout.frame_data)
+        free, cells = (group.behind(words[at], 3)[2] for at in (10, 11))
+        size = _variables(group, code) + 8 * (free + cells)
+        return group.presize + layout.frame_data + size
+    code = group.behind(group.at(24) + layout.frame_code, 1)[0]
+    head = layout.frameobject_data + layout.frame_data
     return group.presize + head + _variables(group, code)
 
 
 # ---- the standard library ----
 
 
-def _deque(group: ObjectGroup) -> Words:
-    blocks = (group.at(40) + group.at(16) + np.uint64(63)) // np.uint64(64)
-    return group.own + np.uint64(66 * 8) * blocks
+def _deque(group: Group) -> Any:
+    blocks = (group.at(40) + group.at(16) + 63) // 64
+    return group.own + 66 * 8 * blocks
 
 
-def _array(group: ObjectGroup) -> Words:
-    described = group.behind(group.at(40), 1)[:, 0] >> np.uint64(32)
+def _array(group: Group) -> Any:
+    described = group.behind(group.at(40), 1)[0] >> 32
     return group.own + group.at(32) * described
 
 
-def _bytes_io(group: ObjectGroup) -> Words:
+def _bytes_io(group: Group) -> Any:
     buffer = group.behind(group.at(16), 3)
-    is_own = (group.at(16) != 0) & (buffer[:, 0] & _LOW == 1)
-    return group.own + np.where(is_own, buffer[:, 2] + np.uint64(33), 0).astype(np.uint64)
+    is_own = (group.at(16) != 0) & (buffer[0] & LOW == 1)
+    return group.own + group.where(is_own, buffer[2] + 33, 0)
 
 
-def _buffered(group: ObjectGroup) -> Words:
-    size = group.behind(group.addresses + np.uint64(120), 1)[:, 0]
-    return group.own + np.where(group.at(56) != 0, size, 0).astype(np.uint64)
+def _buffered(group: Group) -> Any:
+    size = group.behind(group.addresses + 120, 1)[0]
+    return group.own + group.where(group.at(56) != 0, size, 0)
 
 
-def _element(group: ObjectGroup) -> Words:
+def _element(group: Group) -> Any:
     """xml.etree.ElementTree.Element, the accelerated one."""
     extra = group.at(40)
     words = group.behind(extra, 4)
-    is_big = (extra != 0) & (words[:, 3] != extra + np.uint64(32))
-    sizes = group.own + np.where(extra != 0, np.uint64(64), 0).astype(np.uint64)
-    return sizes + np.where(is_big, np.uint64(8) * words[:, 2], 0).astype(np.uint64)
+    is_big = (extra != 0) & (words[3] != extra + 32)
+    sizes = group.own + group.where(extra != 0, 64, 0)
+    return sizes + group.where(is_big, 8 * words[2], 0)
 
 
-def _decimal(group: ObjectGroup) -> Words:
-    is_elsewhere = group.half(24) & np.uint64(32 | 64 | 128) == 0
-    return group.own + np.where(is_elsewhere, np.uint64(8) * group.at(56), 0).astype(np.uint64)
+def _decimal(group: Group) -> Any:
+    is_elsewhere = group.half(24) & (32 | 64 | 128) == 0
+    return group.own + group.where(is_elsewhere, 8 * group.at(56), 0)
 
 
-def _ndarray(group: ObjectGroup) -> Words:
+def _ndarray(group: Group) -> Any:
     """numpy.ndarray: shape and strides, and the data where they are its own (ndarraytypes.h)."""
     axes = group.half(24)
-    most = min(int(axes.max(initial=np.uint64(0))), 64)
+    most = min(group.most(axes), _MOST_AXES)
     shape = group.behind(group.at(32), most)
-    shape[np.arange(most) >= axes[:, None]] = _ONE
+    items = 1
+    for axis in range(most):
+        items = items * group.where(axes > axis, shape[axis], 1)
     described = group.behind(group.at(56), 6)
     # numpy 1 has size and alignment of an item as two ints; numpy 2 flags there, and then the size
-    is_old = described[:, 4] >> np.uint64(32) != 0
-    item = np.where(is_old, described[:, 4] & _LOW, described[:, 5]).astype(np.uint64)
-    is_owner = group.half(64) & np.uint64(4) != 0
-    data = np.where(is_owner, item * shape.prod(axis=1), 0).astype(np.uint64)
-    return group.own + np.uint64(16) * axes + data
+    is_old = described[4] >> 32 != 0
+    item = group.where(is_old, described[4] & LOW, described[5])
+    is_owner = group.half(64) & 4 != 0
+    return group.own + 16 * axes + group.where(is_owner, item * items, 0)
 
 
 # These add nothing that lies elsewhere.

@@ -7,7 +7,6 @@ A type's size rule is that of the first type in its method resolution order that
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from struct import iter_unpack, unpack_from
 
 from soscope.binfmt.source import ByteSource
@@ -27,7 +26,6 @@ PLAIN = "object"  # the rule of types that have no `__sizeof__`
 UNKNOWN = ""  # of those whose own `__sizeof__` is not known here
 
 
-@dataclass(frozen=True, slots=True)
 class TypeInfo:
     """What is known of the type at `addr`.
 
@@ -36,14 +34,37 @@ class TypeInfo:
     the C name of the type that has the `__sizeof__`, UNKNOWN where that is written in Python.
     """
 
-    addr: int
-    name: str
-    qualified: str
-    flags: int
-    basicsize: int
-    itemsize: int
-    presize: int
-    rule: str
+    __slots__ = (
+        "addr",
+        "basicsize",
+        "flags",
+        "itemsize",
+        "name",
+        "presize",
+        "qualified",
+        "rule",
+    )
+
+    def __init__(
+        self,
+        addr: int,
+        name: str,
+        qualified: str,
+        *,
+        flags: int,
+        basicsize: int,
+        itemsize: int,
+        presize: int,
+        rule: str,
+    ) -> None:
+        self.addr = addr
+        self.name = name
+        self.qualified = qualified
+        self.flags = flags
+        self.basicsize = basicsize
+        self.itemsize = itemsize
+        self.presize = presize
+        self.rule = rule
 
 
 class PythonTypes:

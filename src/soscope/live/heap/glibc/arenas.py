@@ -132,7 +132,7 @@ def _candidates(data: bytearray, start: int) -> list[int]:
                 continue
             tried.add(addr)
             bins = range(addr + _BINS_AT, addr + _NEXT_AT - 16, 16)
-            if sum(at in known for at in bins) >= _LEAST_EMPTY:
+            if len(known.intersection(bins)) >= _LEAST_EMPTY:
                 candidates.append(addr)
         if len(candidates) > 4 * _BINS:
             break
