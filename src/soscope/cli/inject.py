@@ -28,7 +28,8 @@ def run(invocation: Invocation) -> int:
     invocation.wraps = not settings.pids
 
     # --help and usage errors need none of these
-    from soscope.cli.trace import Early, end, say_notes
+    from soscope.cli.early import Early
+    from soscope.cli.trace import end, say_notes
     from soscope.instruments.inject.instrument import InjectInstrument
     from soscope.instruments.trace.listener import Listener
     from soscope.instruments.trace.run import run_trace

@@ -35,8 +35,9 @@ def run(invocation: Invocation) -> int:
 
 def _record(options: MemAttachOptions, path: str) -> int:
     """Record blocks until somebody ends it."""
+    from soscope.cli.early import Early
     from soscope.cli.mem.visited import say_notes
-    from soscope.cli.trace import Early, end
+    from soscope.cli.trace import end
     from soscope.inspect.memory.rss import divide
     from soscope.instruments.mem.run import MemSettings, run_mem
     from soscope.options.mem.run import COUNT

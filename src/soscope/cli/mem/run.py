@@ -11,7 +11,7 @@ from soscope.proc.reasons import in_full
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.cli.trace import Early
+    from soscope.cli.early import Early
     from soscope.control.outcome import Outcome
     from soscope.live.heap.blockpages import BlockPages
     from soscope.report.form import Form
@@ -25,9 +25,9 @@ def run(invocation: Invocation) -> int:
     invocation.debug |= options.debug
 
     # --help and usage errors need none of these
+    from soscope.cli.early import Early
     from soscope.cli.exits import leave
     from soscope.cli.mem.nameless import nameless
-    from soscope.cli.trace import Early
 
     early = Early()
     if options.output is not None:

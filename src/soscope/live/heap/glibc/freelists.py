@@ -18,11 +18,6 @@ _SMALL_BINS = 64
 _CACHES = {0x290: 64, 0x300: 76}
 _COUNT = 2  # bytes
 _PLAIN = 0xFFFF_FFFF_FFFF_FFFA  # of a head: but for two of its flags
-_FEW = 1 << 20  # words
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from _collections_abc import Iterable
 
 Chunks = list[tuple[int, int]]
 
@@ -94,17 +89,15 @@ def cached_chunks(pieces: list[HeapWords]) -> Chunks:
 def _caches(piece: HeapWords) -> Chunks:
     """Return where chunks of the size of a cache begin, with how many bins they have."""
     words = piece.words
-    likely: Iterable[int] = range(1, len(words), 2)
-    if len(words) > _FEW:
-        import numpy as np  # takes as long to import as a million words without it
-
-        heads = np.frombuffer(words, dtype="<u8")[1::2] & np.uint64(_PLAIN)
-        likely = (2 * np.flatnonzero(np.isin(heads, list(_CACHES))) + 1).tolist()
-    return [
-        (piece.start + (at + 1) * 8, bins)
-        for at in likely
-        if (bins := _CACHES.get(words[at] & _PLAIN)) is not None
-    ]
+    places: Chunks = []
+    uppers = bytes(words.cast("B")[9::16])  # the second byte of each word that can be a head
+    for size, bins in _CACHES.items():
+        at = uppers.find(size >> 8)
+        while at >= 0:
+            if words[2 * at + 1] & _PLAIN == size:
+                places.append((piece.start + (at + 1) * 16, bins))
+            at = uppers.find(size >> 8, at + 1)
+    return places
 
 
 def _lists(words: _Pieces, cache: int, bins: int) -> dict[int, int]:
