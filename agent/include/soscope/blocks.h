@@ -93,7 +93,8 @@ struct sosc_blocks {
 	uint32_t arrays;
 	uint32_t arrays_used; // threads that have asked for one; 1 at the beginning
 	uint64_t leads; // EXACT: agent adds SOSC_LEAD_NEXT; what it gives is nobody else's
-	uint64_t ruby; // agent: enum sosc_ruby_frames
+	uint32_t ruby; // agent: enum sosc_ruby_frames
+	uint32_t python; // agent: enum sosc_python_frames
 	uint64_t threads_lost; // agent: threads that were made and whose stacks are not known
 	uint64_t has_allocator; // agent: 1: the program itself defines malloc
 	uint32_t frames; // of a stack at most, up to SOSC_BLOCK_FRAMES; 0: as many as those
@@ -117,6 +118,14 @@ enum sosc_ruby_frames { // why stacks have no frames of Ruby, though there is on
 	SOSC_RUBY_NO_LAYOUT = 2, // its version is not known
 	SOSC_RUBY_NO_CONTEXT = 3, // its threads' states are not found
 	SOSC_RUBY_WRONG = 4, // it says itself that it has other frames
+};
+
+enum sosc_python_frames { // why stacks have no frames of Python, though there is one
+	SOSC_PYTHON_FINE = 0,
+	SOSC_PYTHON_NO_FUNCTION = 1, // it lacks one that is needed
+	SOSC_PYTHON_NO_LAYOUT = 2, // its version is not known
+	SOSC_PYTHON_NO_GIL = 3, // a free-threaded build
+	SOSC_PYTHON_DEBUG = 4, // a debug build
 };
 
 // Size classes: up to SOSC_SIZES_FINE bytes each has SOSC_SIZES_STEP sizes, the first one 0, too

@@ -98,7 +98,8 @@ static bool says(const char *text, const char *word)
 	return false;
 }
 
-static bool is_free_threaded(const char *version)
+/** Whether a version, as Py_GetVersion tells it, is that of a build without a GIL. */
+bool sosc_python_is_free_threaded(const char *version)
 {
 	return says(version, "free-threading");
 }
@@ -109,7 +110,7 @@ const struct sosc_python *sosc_python_known(const char *version, const struct so
 {
 	uint32_t minor = minor_of(version);
 
-	for (uint32_t i = 0; i < count && !is_free_threaded(version); i++)
+	for (uint32_t i = 0; i < count && !sosc_python_is_free_threaded(version); i++)
 		if (layouts[i].minor == minor && minor >= MINOR_OLDEST)
 			return &layouts[i];
 	return NULL;
@@ -124,7 +125,7 @@ static bool choose_layout(void)
 
 	if (known)
 		sosc_python_layout = *known;
-	else if (is_free_threaded(version))
+	else if (sosc_python_is_free_threaded(version))
 		sosc_objects_refuse(SOSC_OBJECTS_NO_GIL, NULL);
 	else
 		sosc_objects_refuse(SOSC_OBJECTS_NO_LAYOUT, version);

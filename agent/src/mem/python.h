@@ -80,6 +80,7 @@ bool sosc_python_look_up(void *to, const char *name);
 void sosc_python_refs(void);
 void sosc_python_try(const struct sosc_loaded *image);
 bool sosc_python_is_in(const struct sosc_loaded *image);
+bool sosc_python_is_free_threaded(const char *version);
 const struct sosc_python *sosc_python_known(const char *version, const struct sosc_python *layouts,
 					    uint32_t count);
 uint32_t sosc_python_origin(uint32_t size, struct sosc_recent *place);

@@ -27,6 +27,7 @@ enum {
 
 bool sosc_python_stacks;
 
+static struct sosc_blocks *table;
 static const struct sosc_loaded *interpreter, *last; // the one, and what was looked at last
 static const struct sosc_python *layouts, *layout;
 static uint32_t layout_count;
@@ -42,11 +43,18 @@ static struct seen { // a code object that was there not long ago
 	struct sosc_origin code;
 } seen[1 << SEEN_BITS];
 
-/** A session begins, whose stacks have no code yet. */
-void sosc_python_stacks_start(const struct sosc_python *known, uint32_t count)
+static void refuse(enum sosc_python_frames why)
 {
-	layouts = known;
-	layout_count = count;
+	__atomic_store_n(&table->python, why, __ATOMIC_RELAXED);
+	__atomic_store_n(&sosc_python_stacks, false, __ATOMIC_RELEASE);
+}
+
+/** A session begins, whose stacks have no code yet. */
+void sosc_python_stacks_start(struct sosc_blocks *own)
+{
+	table = own;
+	layouts = (const void *)((const uint8_t *)own + own->first_layout);
+	layout_count = (uint32_t)own->layouts;
 	layout = NULL;
 	interpreter = last = NULL;
 	sosc_python_stacks = false;
@@ -62,9 +70,13 @@ void sosc_python_stacks_see(const struct sosc_loaded *image)
 	if (interpreter || image == last || !layout_count)
 		return;
 	last = image;
-	// debug builds have other structs; Py_REF_DEBUG alone defines this
-	if (!sosc_python_is_in(image) || sosc_function_of(image, "_Py_NegativeRefcount"))
+	if (!sosc_python_is_in(image))
 		return;
+	// debug builds have other structs; Py_REF_DEBUG alone defines this
+	if (sosc_function_of(image, "_Py_NegativeRefcount")) {
+		refuse(SOSC_PYTHON_DEBUG);
+		return;
+	}
 	interpreter = image;
 	__atomic_store_n(&sosc_python_stacks, true, __ATOMIC_RELEASE);
 	__atomic_fetch_add(&sosc_rules_epoch, 1, __ATOMIC_RELEASE); // stacks were walked without it
@@ -97,9 +109,14 @@ static const struct sosc_python *find_layout(void)
 	if (!look_up(&version, "Py_GetVersion") || !look_up(&code_type, "PyCode_Type") ||
 	    !look_up(&released_state, "PyGILState_GetThisThreadState") ||
 	    (!look_up(&thread_state, "PyThreadState_GetUnchecked") &&
-	     !look_up(&thread_state, "_PyThreadState_UncheckedGet")))
+	     !look_up(&thread_state, "_PyThreadState_UncheckedGet"))) {
+		refuse(SOSC_PYTHON_NO_FUNCTION);
 		return NULL;
+	}
 	known = sosc_python_known(version(), layouts, layout_count);
+	if (!known)
+		refuse(sosc_python_is_free_threaded(version()) ? SOSC_PYTHON_NO_GIL :
+								 SOSC_PYTHON_NO_LAYOUT);
 	if (!known || !sosc_origins_init())
 		return NULL;
 	if (!numbers) {

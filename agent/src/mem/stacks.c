@@ -47,8 +47,7 @@ struct sosc_blocks *sosc_stacks_start(enum sosc_instrument_kind kind)
 	room = 0;
 	table = own ? own : &nowhere;
 	sosc_stacks_kept = own && own->bits;
-	sosc_python_stacks_start((const void *)((const uint8_t *)table + table->first_layout),
-				 (uint32_t)table->layouts);
+	sosc_python_stacks_start(table);
 	sosc_ruby_stacks_start(table);
 	if (!sosc_stacks_kept)
 		return table;

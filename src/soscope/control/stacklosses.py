@@ -14,16 +14,22 @@ _NO_RUBY = {
     blocklayout.RUBY_NO_CONTEXT: "frames of Ruby are not known: its threads' states are not found",
     blocklayout.RUBY_WRONG: "frames of Ruby are not known: it has others than its version should",
 }
+_NO_PYTHON = {
+    blocklayout.PYTHON_NO_FUNCTION: "frames of Python are not known: it lacks a function",
+    blocklayout.PYTHON_NO_LAYOUT: "frames of Python are not known: its version is not",
+    blocklayout.PYTHON_NO_GIL: "frames of Python are not known: it is a free-threaded build",
+    blocklayout.PYTHON_DEBUG: "frames of Python are not known: it is a debug build",
+}
 
 
 class StackLosses:
     """`lost` counts calls whose stacks found no room."""
 
-    __slots__ = ("_ruby", "lost")
+    __slots__ = ("_why", "lost")
 
     def __init__(self) -> None:
         self.lost = 0
-        self._ruby: set[int] = set()  # why frames of Ruby are not known
+        self._why: set[str] = set()  # frames of an interpreter are not known
 
     def take(self, block: ControlBlock, instrument: int) -> None:
         """Add what is missing in one program, where `instrument` keeps stacks."""
@@ -31,10 +37,11 @@ class StackLosses:
         with block.own(instrument) as own:
             if len(own) >= head.size:
                 (lost,) = unpack_from("<Q", own, head.offset("stacks_lost"))
-                (ruby,) = unpack_from("<Q", own, head.offset("ruby"))
                 self.lost += lost
-                self._ruby |= {ruby} & _NO_RUBY.keys()
+                for field, reasons in (("ruby", _NO_RUBY), ("python", _NO_PYTHON)):
+                    (reason,) = unpack_from("<I", own, head.offset(field))
+                    self._why |= {reasons[reason]} if reason in reasons else set()
 
     def notes(self) -> list[str]:
         """Say why frames of an interpreter are missing."""
-        return [_NO_RUBY[number] for number in sorted(self._ruby)]
+        return sorted(self._why)

@@ -51,7 +51,7 @@ BLOCKS = Layout(
     "sosc_blocks",
     "bits:I mode:I words:Q words_used:Q stacks_lost:Q first_bucket:Q first_word:Q scale:Q "
     "first_layout:Q layouts:Q"
-    " first_array:Q arrays:I arrays_used:I leads:Q ruby:Q threads_lost:Q has_allocator:Q"
+    " first_array:Q arrays:I arrays_used:I leads:Q ruby:I python:I threads_lost:Q has_allocator:Q"
     " frames:I has_xsave:I lead:Q reserved1:7Q",
 )
 
@@ -61,6 +61,13 @@ RUBY_NO_FUNCTION = 1
 RUBY_NO_LAYOUT = 2
 RUBY_NO_CONTEXT = 3
 RUBY_WRONG = 4
+
+# sosc_python_frames.
+PYTHON_FINE = 0
+PYTHON_NO_FUNCTION = 1
+PYTHON_NO_LAYOUT = 2
+PYTHON_NO_GIL = 3
+PYTHON_DEBUG = 4
 
 SIZES_STEP = 16
 SIZES_FINE = 1024

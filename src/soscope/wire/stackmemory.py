@@ -43,7 +43,7 @@ def stack_memory(
         end if arrays else 0,
         arrays,
         1,  # the first is for threads that find none
-        *(0,) * 4,  # the agent's
+        *(0,) * 5,  # the agent's
         frames,
         has_xsave,
         blocklayout.LEAD_NOBODY,

@@ -67,7 +67,10 @@ def _record(options: MemRunOptions, path: str, tell: Early) -> Outcome:
         divide=_divide,
         prepare=_prepare,
     )
-    return run_mem(settings, None if options.quiet else tell)
+    outcome = run_mem(settings, None if options.quiet else tell)
+    if options.output is not None:  # else the report says so
+        outcome.remarks += settings.refused
+    return outcome
 
 
 def _prepare() -> None:

@@ -227,12 +227,15 @@ class ObjectsInstrument(Instrument):
         """Return what a recording has to say at its end beside the objects."""
         return {"notes": self.notes()}
 
-    def notes(self) -> list[str]:
-        """Say whose objects are not known, and why."""
-        notes = [
+    def refused(self) -> list[str]:
+        """Say of which processes there are no objects, and why."""
+        return [
             f"process {pid}: its objects are not known: {why}" for pid, why in self.refusals.items()
         ]
-        notes += self._said
+
+    def notes(self) -> list[str]:
+        """Say whose objects are not known, and why."""
+        notes = [*self.refused(), *self._said]
         if not self._has_counted and not self.refusals:
             notes.append("no interpreter whose objects can be counted has run any code")
         if self._without_place:

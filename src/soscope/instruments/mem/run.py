@@ -34,7 +34,8 @@ class MemSettings:
     `command`;
     `duration_ns`: for how long, None: to its end, or until somebody stops soscope. `aggregate`:
     sums in the place of each block, where those that are older than `older_ns` at the end, which
-    may be set, are summed up apart.
+    may be set, are summed up apart. `refused` says behind a session of which processes there are
+    no objects, and why.
     """
 
     __slots__ = (
@@ -51,6 +52,7 @@ class MemSettings:
         "prepare",
         "qualname",
         "record",
+        "refused",
         "sample_bytes",
         "types",
     )
@@ -80,6 +82,7 @@ class MemSettings:
         self.types = types
         self.aggregate = aggregate
         self.older_ns = 0
+        self.refused: list[str] = []
         self.sample_bytes = sample_bytes
         self.collect = collect
         self.qualname = qualname
@@ -189,6 +192,7 @@ def run_mem(settings: MemSettings, tell: Callable[[str], None] | None = None) ->
     What `tell` was told of programs at once is not among the outcome's `untraced`. Raises
     UsageError, LaunchError, AttachError, AgentError and RecordingError before anything is recorded.
     """
+    instruments = instruments_of(settings)
     session = _MemSession(
         SessionSettings(
             settings.command,
@@ -199,9 +203,14 @@ def run_mem(settings: MemSettings, tell: Callable[[str], None] | None = None) ->
             # a lost end of a block would make a leak of it: better that a call waits
             when_full="block",
         ),
-        instruments_of(settings),
+        instruments,
         tell,
     )
     outcome = session.run()
+    if settings.objects:
+        from soscope.instruments.mem.objects import ObjectsInstrument
+
+        for each in instruments:
+            settings.refused += each.refused() if isinstance(each, ObjectsInstrument) else []
     outcome.untraced = [what for what in outcome.untraced if what not in session.told]
     return outcome
