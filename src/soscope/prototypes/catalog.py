@@ -107,11 +107,13 @@ class Prototypes:
         "_by_name",
         "_compiled",
         "_foreign",
+        "_globs",
         "_listed",
         "_members",
         "_names",
         "_printers",
         "_rows",
+        "_table",
         "texts",
     )
 
@@ -123,6 +125,8 @@ class Prototypes:
         # declarations of others that were added, for a recording
         self.texts: list[SourceText] = []
         self._rows: compiled.Rows | None = None
+        self._globs: list[Automaton] | None = None
+        self._table = b""
         self._by_name: dict[str, int] = {}
         self._listed: dict[str, Listed] = {}
         self._members: dict[tuple[str, str], bool] = {}
@@ -370,8 +374,9 @@ class Prototypes:
         """Return what special.txt says of a function: layout.FN_* flags, 0 for nothing."""
         from soscope.prototypes.treatment import treatment_of
 
-        table = self._compiled.part(compiled.TABLE_NAMES)
-        flags = treatment_of(table, self._compiled.automata(), name.encode(errors="replace"))
+        flags = treatment_of(
+            self._treatments(), self._compiled.automata(), name.encode(errors="replace")
+        )
         return flags & ~layout.FN_FAMILY
 
     def errno_name(self, number: int) -> str:
@@ -401,17 +406,23 @@ class Prototypes:
         from soscope.prototypes.table import flags_in
         from soscope.select.automaton import Automaton
 
-        globs = [Automaton(*parts) for parts in self._compiled.automata()]
-        table = self._compiled.part(compiled.TABLE_NAMES)
-        return flags_in(table, name.encode(), globs) & ~layout.FN_FAMILY
+        if self._globs is None:
+            self._globs = [Automaton(*parts) for parts in self._compiled.automata()]
+        return flags_in(self._treatments(), name.encode(), self._globs) & ~layout.FN_FAMILY
 
     def family(self, name: str) -> str:
         """Return whose function soscope's table is about, "" for anybody's of that name."""
         from soscope.prototypes.treatment import FAMILIES, treatment_of
 
-        flags = treatment_of(self._compiled.part(compiled.TABLE_NAMES), (), name.encode())
+        flags = treatment_of(self._treatments(), (), name.encode())
         index = (flags & layout.FN_FAMILY) >> layout.FN_FAMILY_SHIFT
         return next((family for family, number in FAMILIES.items() if number == index), "")
+
+    def _treatments(self) -> bytes:
+        """Return the table by names: kept, as it is asked for hundreds of names of C++."""
+        if not self._table:
+            self._table = self._compiled.part(compiled.TABLE_NAMES)
+        return self._table
 
     def names(self) -> list[str]:
         """Return the names of all functions that are declared."""

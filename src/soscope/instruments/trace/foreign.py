@@ -37,7 +37,10 @@ class ForeignFunctions:
     def is_defined(self, name: str) -> bool:
         """Say whether an image that is not of the family has a function of the name."""
         if name not in self._known:
-            self._known[name] = any(self.is_other(image, name) for image, _ in self._images)
+            is_familys = bool(self._prototypes.family(name))
+            self._known[name] = is_familys and any(
+                self.is_other(image, name) for image, _ in self._images
+            )
         return self._known[name]
 
     def is_other(self, image: ElfImage, name: str) -> bool:
