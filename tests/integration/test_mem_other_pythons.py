@@ -7,12 +7,15 @@ build it may mean something else: it would abort.
 
 from __future__ import annotations
 
+import json
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.support.accounts import built
+from tests.support.run import run
 from tests.support.survivors import TARGETS, report, soscope
 
 PROGRAM = (TARGETS / "claims_python.c").read_text()
@@ -62,3 +65,27 @@ def test_calls(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (4, "0 20\n")
     assert "frames of Python are not known: it is a free-threaded build" in done.stderr
     assert out.read_text().count("getcwd(") == 20
+
+
+IN_A_PROGRAM = """
+import sys
+sys.version = sys.argv[1]
+import soscope_mem
+for ask in soscope_mem.start, lambda: soscope_mem.dump_all(sys.argv[2]):
+    try:
+        ask()
+    except soscope_mem.CountingError as error:
+        print(error)
+with soscope_mem.trace(sys.argv[2]):
+    open("/dev/null").close()
+"""
+
+
+def test_a_program_that_asks_for_itself(tmp_path: Path) -> None:
+    file = tmp_path / "said"
+    done = run([sys.executable, "-c", IN_A_PROGRAM, NO_GIL, file])
+    why = "objects cannot be counted: it is a free-threaded build"
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{why}\n{why}\n", "")
+    said = json.loads(file.read_text())
+    assert said["fd"]["open"]["calls"] == 1
+    assert why in said["unseen"]["objects"]

@@ -48,6 +48,8 @@ class Agent:
             raise CountingError(f"objects of {sys.implementation.name} cannot be counted")
         if hasattr(sys, "gettotalrefcount"):
             raise CountingError("objects cannot be counted: it is a debug build of CPython")
+        if "free-threading build" in sys.version:  # a child that writes a dump would walk its heap
+            raise CountingError("objects cannot be counted: it is a free-threaded build")
         self._function = _resident() or _loaded()
         # the loader's own handle: its list of images begins there
         self._images: int = ctypes.PyDLL(None)._handle
