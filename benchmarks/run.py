@@ -27,6 +27,7 @@ from benchmarks import (
     layers,
     machine,
     memory,
+    memstart,
     objects,
     patch,
     python_json,
@@ -44,7 +45,7 @@ from benchmarks.tools import HERE, PEERS, TOP, Tools
 
 PARTS = [
     "calls", "layers", "inject", "patch", "hook", "objects", "heaps", "sweep", "json", "stream",
-    "reading", "memory", "startup", "resolve", "attach", "map",
+    "reading", "memory", "startup", "memstart", "resolve", "attach", "map",
 ]  # fmt: skip
 
 
@@ -101,6 +102,8 @@ def _measure(tools: Tools, parts: list[str], count: int, *, quick: bool) -> list
         tables.append(reading.measure(tools, count, (2 if quick else 30) * 1_000_000, _say))
     if "startup" in parts:
         tables.append(startup.measure(tools, count if quick else 3 * count, _say))
+    if "memstart" in parts:
+        tables.append(memstart.measure(tools, count if quick else 3 * count, _say))
     if "memory" in parts:
         tables.append(memory.measure(tools, count, _say))
     if "resolve" in parts:
