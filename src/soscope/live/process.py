@@ -16,7 +16,7 @@ from __future__ import annotations
 import errno
 import gc
 import time
-from collections.abc import Iterable
+from _collections_abc import Iterable
 
 from soscope.errors import NoSuchProcess
 from soscope.live.images.images import Images, find_images

@@ -90,12 +90,12 @@ def few(memory: ByteSource, addr: int, most: int) -> list[tuple[int, int, bool]]
 
 
 def _words_used(data: bytes, form: Literal["I", "Q"]) -> list[tuple[int, int]]:
-    """Return (place, word) of all words that are not 0."""
+    """Return (place, word) of all words that are not 0; a table has whole steps."""
     words = memoryview(data).cast(form)
     size = words.itemsize
     used: list[tuple[int, int]] = []
     for start in range(0, len(data), _STEP):
-        if data[start : start + _STEP] != _NONE[: len(data) - start]:
+        if data[start : start + _STEP] != _NONE:
             first = start // size
             part = words[first : first + _STEP // size].tolist()
             used += [(at, word) for at, word in enumerate(part, first) if word]

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+from _collections_abc import Iterable
 from bisect import bisect_right
-from collections.abc import Iterable
 
 
 class TakenRanges:

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _PAGE = 4096
-_KEPT = 0b11 << 62  # present, or swapped out (Documentation/admin-guide/mm/pagemap.rst)
+# An entry's last byte begins with whether a page is present, and whether it is swapped out
+# (Documentation/admin-guide/mm/pagemap.rst).
+_ENTRY, _TOP, _KEPT = 8, 7, 0b01 << 6
 
 
 class GentleMemory(ByteSource):
@@ -57,9 +59,10 @@ class GentleMemory(ByteSource):
         entries = os.pread(self._descriptor, (last - first + 1) * 8, first * 8)
         if not entries:  # it has ended: that is the memory's to say
             return self._memory.read(offset, size)
-        states = [bool(entry & _KEPT) for entry in memoryview(entries).cast("Q")]
-        if all(states):
+        tops = entries[_TOP::_ENTRY]
+        if min(tops) >= _KEPT:
             return self._memory.read(offset, size)
+        states = [top >= _KEPT for top in tops]
         data = bytearray()
         end = offset + size
         while (at := offset + len(data)) < end:

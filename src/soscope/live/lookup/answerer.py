@@ -9,7 +9,7 @@ is ambiguous, and lists them.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from _collections_abc import Callable, Iterable
 
 from soscope.live.images.images import Images
 from soscope.live.images.loadedimage import LoadedImage

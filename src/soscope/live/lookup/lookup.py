@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from _collections_abc import Iterable
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.symbols.lookup import Name, gnu_hash

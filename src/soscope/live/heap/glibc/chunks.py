@@ -12,7 +12,7 @@ back to where an earlier window began and reads anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from _collections_abc import Callable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
