@@ -84,15 +84,15 @@ def _read(space: Space, pages: Pages, start: int, end: int) -> Pools | None:
         if not resident.count(first, last):
             continue
         data = resident.read(space, first, last)
-        for size, found in heads.items():
+        for size, of_size in heads.items():
             for addr in range(first + size - 1 & -size, last - size + 1, size):
                 head = _pool(data, addr - first, size) if resident.has(addr) else None
                 if head is not None:
-                    found.append((addr, *head))
-    for size, found in heads.items():
-        if len(found) >= _SURE:
+                    of_size.append((addr, *head))
+    for size, of_size in heads.items():
+        if len(of_size) >= _SURE:
             pools = Pools(start, end, resident)
-            for addr, blocks, block_size in found:
+            for addr, blocks, block_size in of_size:
                 pools.add(addr, size, blocks, block_size)
             return pools
     return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from soscope.binfmt.source import ByteSource
 from soscope.live.python.offsets import PythonLayout
-from soscope.live.python.sizes import BUFFERS, FIRST_WORDS, INLINE, LOW, RULES, Group, Rule
+from soscope.live.python.sizes import BUFFERS, FIRST_WORDS, INLINE, LOW, RULES, Rule, SizedObjects
 from soscope.live.python.types import PythonTypes
 
 TYPE_CHECKING = False
@@ -60,7 +60,7 @@ class StillMemory(ByteSource):
         return memoryview(data).cast("Q").tolist()
 
 
-class OneObject(Group):
+class OneObject(SizedObjects):
     """One object after the other, by numbers."""
 
     __slots__ = ("_memory", "words")
@@ -78,9 +78,9 @@ class OneObject(Group):
         """Return `count` words at another address; 0 where nothing can be read."""
         return self._memory.words(addresses & _WORD, count)
 
-    def where(self, condition: bool, one: Any, other: Any) -> Any:
-        """Return `one` if the condition is true, else `other`."""
-        return one if condition else other
+    def where(self, condition: bool, then: Any, otherwise: Any) -> Any:
+        """Return `then` if the condition is true, else `otherwise`."""
+        return then if condition else otherwise
 
     def magnitude(self, number: int) -> int:
         """Return a signed number without its sign."""

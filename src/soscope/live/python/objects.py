@@ -18,7 +18,7 @@ import numpy as np
 from soscope.binfmt.source import ByteSource
 from soscope.live.python.gather import Mask, Words, gather
 from soscope.live.python.offsets import PythonLayout
-from soscope.live.python.sizes import BUFFERS, FIRST_WORDS, INLINE, RULES, Group
+from soscope.live.python.sizes import BUFFERS, FIRST_WORDS, INLINE, RULES, SizedObjects
 from soscope.live.python.types import PLAIN, PythonTypes, TypeInfo
 
 TYPE_CHECKING = False
@@ -54,7 +54,7 @@ class Objects:
         self.buffers: Words = np.zeros(count, np.uint64)
 
 
-class ManyObjects(Group):
+class ManyObjects(SizedObjects):
     """Objects of one rule, all at once, by arrays of u64: `words` has FIRST_WORDS of each."""
 
     __slots__ = ("_memory", "_words")
@@ -83,9 +83,9 @@ class ManyObjects(Group):
         """Return the first to last of `count` words at other addresses; 0: it cannot be read."""
         return gather(self._memory, addresses, count)[0].T
 
-    def where(self, condition: Mask, one: Any, other: Any) -> Words:
-        """Return `one` where the condition is true, else `other`."""
-        chosen: Words = np.where(condition, one, other).astype(np.uint64)
+    def where(self, condition: Mask, then: Any, otherwise: Any) -> Words:
+        """Return `then` where the condition is true, else `otherwise`."""
+        chosen: Words = np.where(condition, then, otherwise).astype(np.uint64)
         return chosen
 
     def magnitude(self, number: Words) -> Words:

@@ -2,9 +2,9 @@
 """What `sys.getsizeof` says of objects, worked out from memory: the rules of the built-in types.
 
 Each rule gets objects of one C type, and of its subclasses: one of them, by numbers, or all at
-once, by arrays. `Group.own` is what the collector's head, the struct and the two pointers before
-it take; a rule adds what lies in blocks elsewhere, as that type's `__sizeof__` in CPython (or
-numpy) does. Units are bytes.
+once, by arrays. `SizedObjects.own` is what the collector's head, the struct and the two pointers
+before it take; a rule adds what lies in blocks elsewhere, as that type's `__sizeof__` in CPython
+(or numpy) does. Units are bytes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NO_TAGS = 0xFFFF_FFFF_FFFF_FFF8
 _MOST_AXES = 64
 
 
-class Group:
+class SizedObjects:
     """Objects of one rule. A number of theirs is an int, or an array of u64 with one for each.
 
     `presize` are the bytes before an object, `own` those with its struct.
@@ -51,8 +51,8 @@ class Group:
         """Return the first to last of `count` words at other addresses; 0: it cannot be read."""
         raise NotImplementedError
 
-    def where(self, condition: Any, one: Any, other: Any) -> Any:
-        """Return `one` where the condition is true, else `other`."""
+    def where(self, condition: Any, then: Any, otherwise: Any) -> Any:
+        """Return `then` where the condition is true, else `otherwise`."""
         raise NotImplementedError
 
     def magnitude(self, number: Any) -> Any:
@@ -64,19 +64,19 @@ class Group:
         raise NotImplementedError
 
 
-Rule = Callable[[Group], "Any"]
+Rule = Callable[[SizedObjects], "Any"]
 
 
-def _list(group: Group) -> Any:
+def _list(group: SizedObjects) -> Any:
     return group.own + 8 * group.at(32)
 
 
-def _set(group: Group) -> Any:
+def _set(group: SizedObjects) -> Any:
     is_big = group.at(40) != group.addresses + 64
     return group.own + group.where(is_big, 16 * (group.at(32) + 1), 0)
 
 
-def _bytearray(group: Group) -> Any:
+def _bytearray(group: SizedObjects) -> Any:
     if group.layout.version >= (3, 15):
         # the bytes object that it holds is counted as if it were its own
         alloc = group.at(24)
@@ -84,7 +84,7 @@ def _bytearray(group: Group) -> Any:
     return group.own + group.at(24)
 
 
-def _int(group: Group) -> Any:
+def _int(group: SizedObjects) -> Any:
     is_newer = group.layout.version >= (3, 12)
     digits = group.at(16) >> 3 if is_newer else group.magnitude(group.at(16))
     if group.layout.version >= (3, 11):
@@ -94,7 +94,7 @@ def _int(group: Group) -> Any:
     return group.own + 4 * digits
 
 
-def _str(group: Group) -> Any:
+def _str(group: SizedObjects) -> Any:
     layout, where = group.layout, group.where
     state = group.half(layout.str_state)
     if layout.version >= (3, 14):
@@ -124,7 +124,7 @@ def _str(group: Group) -> Any:
 # ---- dictionaries ----
 
 
-def _keys_size(group: Group, keys: Any) -> tuple[Any, Any, Any]:
+def _keys_size(group: SizedObjects, keys: Any) -> tuple[Any, Any, Any]:
     """Return the size of each keys struct, its reference count, and how many values go with it."""
     where = group.where
     has = keys != 0
@@ -143,20 +143,20 @@ def _keys_size(group: Group, keys: Any) -> tuple[Any, Any, Any]:
     return where(has, sizes, 0), head[0], head[2] + head[3]
 
 
-def _dict(group: Group) -> Any:
+def _dict(group: SizedObjects) -> Any:
     sizes, refcnt, values = _keys_size(group, group.at(32))
     own = group.own + group.where(group.at(40) != 0, 8 * values, 0)
     return own + group.where(refcnt == 1, sizes, 0)
 
 
-def _ordered_dict(group: Group) -> Any:
+def _ordered_dict(group: SizedObjects) -> Any:
     return _dict(group) + 8 * group.at(72) + 32 * group.at(16)
 
 
 # ---- types, code, frames ----
 
 
-def _type(group: Group) -> Any:
+def _type(group: SizedObjects) -> Any:
     layout = group.layout
     flags = group.behind(group.addresses + layout.type_flags, 1)[0]
     is_heap = (flags >> 9) & 1 != 0
@@ -169,14 +169,14 @@ def _type(group: Group) -> Any:
     return presize + group.where(is_heap, heap, layout.type_size)
 
 
-def _extra(group: Group) -> Any:
+def _extra(group: SizedObjects) -> Any:
     """Return the size of what tools have put aside for each code object."""
     extra = group.behind(group.addresses + group.layout.code_extra, 1)[0]
     count = group.behind(extra, 1)[0]
     return group.where(extra != 0, 8 + 8 * count, 0)
 
 
-def _code(group: Group) -> Any:
+def _code(group: SizedObjects) -> Any:
     if group.layout.version >= (3, 11):
         size = (group.own + 2 * group.at(16) + _TAGS) & _NO_TAGS
         return size + _extra(group)
@@ -189,7 +189,7 @@ def _code(group: Group) -> Any:
     return sizes + group.where(words[20] != 0, cache, 0)
 
 
-def _variables(group: Group, code: Any) -> Any:
+def _variables(group: SizedObjects, code: Any) -> Any:
     """Return the size of the variables and the stack of each code object's frame."""
     layout = group.layout
     code = code & _NO_TAGS
@@ -203,7 +203,7 @@ def _variables(group: Group, code: Any) -> Any:
     return 8 * (number(layout.code_nlocals) + number(layout.code_stacksize))
 
 
-def _generator(group: Group) -> Any:
+def _generator(group: SizedObjects) -> Any:
     layout = group.layout
     if layout.version == (3, 11):  # a frame that has ended does not know its code
         code = group.at(16)
@@ -214,7 +214,7 @@ def _generator(group: Group) -> Any:
     return group.presize + head + _variables(group, code)
 
 
-def _frame(group: Group) -> Any:
+def _frame(group: SizedObjects) -> Any:
     layout = group.layout
     if layout.version < (3, 11):
         code = group.at(layout.frame_code)
@@ -230,28 +230,28 @@ def _frame(group: Group) -> Any:
 # ---- the standard library ----
 
 
-def _deque(group: Group) -> Any:
+def _deque(group: SizedObjects) -> Any:
     blocks = (group.at(40) + group.at(16) + 63) // 64
     return group.own + 66 * 8 * blocks
 
 
-def _array(group: Group) -> Any:
+def _array(group: SizedObjects) -> Any:
     described = group.behind(group.at(40), 1)[0] >> 32
     return group.own + group.at(32) * described
 
 
-def _bytes_io(group: Group) -> Any:
+def _bytes_io(group: SizedObjects) -> Any:
     buffer = group.behind(group.at(16), 3)
     is_own = (group.at(16) != 0) & (buffer[0] & LOW == 1)
     return group.own + group.where(is_own, buffer[2] + 33, 0)
 
 
-def _buffered(group: Group) -> Any:
+def _buffered(group: SizedObjects) -> Any:
     size = group.behind(group.addresses + 120, 1)[0]
     return group.own + group.where(group.at(56) != 0, size, 0)
 
 
-def _element(group: Group) -> Any:
+def _element(group: SizedObjects) -> Any:
     """xml.etree.ElementTree.Element, the accelerated one."""
     extra = group.at(40)
     words = group.behind(extra, 4)
@@ -260,12 +260,12 @@ def _element(group: Group) -> Any:
     return sizes + group.where(is_big, 8 * words[2], 0)
 
 
-def _decimal(group: Group) -> Any:
+def _decimal(group: SizedObjects) -> Any:
     is_elsewhere = group.half(24) & (32 | 64 | 128) == 0
     return group.own + group.where(is_elsewhere, 8 * group.at(56), 0)
 
 
-def _ndarray(group: Group) -> Any:
+def _ndarray(group: SizedObjects) -> Any:
     """numpy.ndarray: shape and strides, and the data where they are its own (ndarraytypes.h)."""
     axes = group.half(24)
     most = min(group.most(axes), _MOST_AXES)
