@@ -127,7 +127,7 @@ bool sosc_objects_begin(enum sosc_objects_runtime runtime, uint32_t minor)
 		return false;
 	sosc_objects_tally.origins = (uint64_t)sosc_origins;
 	sosc_objects_types = plan && plan->flags & SOSC_OBJECTS_TYPES;
-	sosc_picks.is_on = sosc_picks.is_wanted = false;
+	sosc_picks_end();
 	if (plan && plan->flags & SOSC_OBJECTS_SAMPLE)
 		sosc_picks_plan(plan->scale);
 	place->runtime = runtime_now = runtime;

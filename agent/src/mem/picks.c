@@ -31,7 +31,8 @@ void sosc_picks_draw(void)
 /** Objects are to be chosen, from when they are counted. */
 void sosc_picks_plan(uint64_t scale)
 {
-	sosc_picks.is_on = false;
+	sosc_picks_end();
+	memset(sosc_picks.marks, MANY, sizeof(sosc_picks.marks));
 	sosc_picks.is_wanted = true;
 	sosc_picks.scale = scale;
 }
@@ -45,6 +46,14 @@ void sosc_picks_begin(void)
 	sosc_picks.is_on = true;
 }
 
+/** No object is chosen any more. Each is told of as where one may be that is counted. */
+void sosc_picks_end(void)
+{
+	if (sosc_picks.is_on)
+		memset(sosc_picks.marks, MANY, sizeof(sosc_picks.marks));
+	sosc_picks.is_on = sosc_picks.is_wanted = false;
+}
+
 /** A child chooses others than its parent. */
 void sosc_picks_forked(void)
 {
@@ -53,7 +62,10 @@ void sosc_picks_forked(void)
 	sosc_picks_draw();
 }
 
-/** As sosc_picks_size, of a large object: a sixteenth of it may be left out. */
+/**
+ * The size by which a large object is chosen: a sixteenth may be left out, so that there are few. Those
+ * that a line makes have an origin each.
+ */
 uint32_t sosc_picks_coarse(uint64_t bytes)
 {
 	uint32_t shift = 64 - DIGITS - (uint32_t)__builtin_clzll(bytes);
@@ -65,7 +77,7 @@ uint32_t sosc_picks_coarse(uint64_t bytes)
 
 static void mark(uint64_t addr)
 {
-	uint8_t *count = &sosc_picks.marks[(addr >> 4 ^ addr >> 18) & (PICKS_MARKS - 1)];
+	uint8_t *count = sosc_picks_mark(addr);
 
 	if (*count != MANY)
 		++*count;
@@ -73,7 +85,7 @@ static void mark(uint64_t addr)
 
 static void unmark(uint64_t addr)
 {
-	uint8_t *count = &sosc_picks.marks[(addr >> 4 ^ addr >> 18) & (PICKS_MARKS - 1)];
+	uint8_t *count = sosc_picks_mark(addr);
 
 	if (*count && *count != MANY)
 		--*count;

@@ -10,8 +10,8 @@
 #pragma GCC visibility push(hidden)
 
 enum {
-	PICKS_MARKS = 1 << 14,
-	PICKS_GRAIN = 16, // bytes: sizes differ by no less
+	PICKS_MARKS = 1 << 16,
+	PICKS_NEAR = 8, // bits of addresses that have a mark in common
 	PICKS_FEW = 512, // bytes: larger sizes differ by more
 };
 
@@ -21,33 +21,32 @@ struct sosc_picks {
 	int64_t left; // bytes until the next one that is chosen
 	uint64_t asked; // bytes of a large block that nobody has said to be an object; 0: there is none
 	uint64_t seed, scale; // see chance.h
-	uint8_t marks[PICKS_MARKS]; // how many objects that are counted have such an address; 255: many
+	// how many objects that are counted have such an address; 255: many, or nothing is chosen yet
+	uint8_t marks[PICKS_MARKS];
 };
 
 extern struct sosc_picks sosc_picks;
 
+static inline uint8_t *sosc_picks_mark(uint64_t addr)
+{
+	return &sosc_picks.marks[addr >> PICKS_NEAR & (PICKS_MARKS - 1)];
+}
+
 /** Whether an object that is counted, or its block, may be at @addr. */
 static inline bool sosc_picks_may_be(uint64_t addr)
 {
-	return sosc_picks.marks[(addr >> 4 ^ addr >> 18) & (PICKS_MARKS - 1)];
+	return *sosc_picks_mark(addr);
 }
 
 void sosc_picks_plan(uint64_t scale);
 void sosc_picks_begin(void);
+void sosc_picks_end(void);
 void sosc_picks_forked(void);
 uint32_t sosc_picks_coarse(uint64_t bytes);
 void sosc_picks_draw(void);
 void sosc_picks_made(uint64_t block, uint32_t shift, uint32_t origin);
 void sosc_picks_gone(uint64_t block, uint32_t *word);
 void sosc_picks_stays(uint64_t block, uint32_t *word, uint32_t was);
-
-/** The size by which an object is chosen. There are few: those that a line makes have an origin each. */
-static inline uint32_t sosc_picks_size(uint64_t bytes)
-{
-	if (bytes > PICKS_FEW)
-		return sosc_picks_coarse(bytes);
-	return (uint32_t)(bytes + PICKS_GRAIN - 1) & ~(uint32_t)(PICKS_GRAIN - 1);
-}
 
 /** Whether an object of such a size has a chosen byte; then the next one has to be drawn. */
 static inline bool sosc_picks_hit(uint32_t size)

@@ -6,6 +6,7 @@
 #include "python.h"
 #include "image.h"
 #include "memory.h"
+#include "picks.h"
 #include "pythonrecent.h"
 #include "side.h"
 
@@ -236,6 +237,7 @@ static void *ended(void *self, void *arguments)
 		(void)sosc_objects_ask(SOSC_OBJECTS_AT_END);
 	}
 	sosc_objects_count = false;
+	sosc_picks_end();
 	sosc_python.Py_IncRef(sosc_python._Py_NoneStruct);
 	return sosc_python._Py_NoneStruct;
 }

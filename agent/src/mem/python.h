@@ -112,6 +112,8 @@ bool sosc_tracemalloc_is_shared(void);
 bool sosc_python_order(const struct sosc_objects_call *call);
 bool sosc_tracemalloc_share(bool is_behind);
 void sosc_tracemalloc_leave(void);
+int sosc_python_referenced(uint64_t object);
+void sosc_python_freed(void *ctx, void *block);
 void sosc_python_tracer(bool is_ours);
 bool sosc_python_tracer_is_ours(void);
 bool sosc_python_allocator(bool is_ours);

@@ -143,17 +143,11 @@ bool sosc_python_runs(void)
  */
 uint32_t sosc_python_origin(uint32_t size, struct sosc_recent *place)
 {
-	static const uint64_t no_file;
 	const struct sosc_python *at = &sosc_python_layout;
 	uint64_t frame, code, instr;
 
-	if (sosc_objects_types) {
-		if (place) {
-			place->where = SOSC_RECENT_ANYWHERE;
-			place->file_at = (uint64_t)&no_file;
-		}
+	if (sosc_objects_types)
 		return ORIGIN_NOWHERE;
-	}
 	frame = frame_of(at);
 	if (!frame)
 		return sosc_origin_nowhere(size);

@@ -30,7 +30,7 @@ void sosc_recent_begin(const struct sosc_python *layout, uint64_t state)
 		.inner_frame = layout->inner_frame,
 		.frame_code = layout->frame_code,
 		.frame_instr = layout->frame_instr,
-		.has_pointers = layout->instr_kind == SOSC_INSTR_POINTER || sosc_objects_types,
+		.has_pointers = layout->instr_kind == SOSC_INSTR_POINTER,
 	};
 }
 

@@ -14,7 +14,6 @@ enum {
 	SOSC_RECENT_SIZE = 64, // bytes of an entry
 	SOSC_RECENT_CODE = 47, // bits of a code object's address,
 	SOSC_RECENT_OFFSET = 1 << 16, // and how far an instruction may be in it
-	SOSC_RECENT_ANYWHERE = 1, // nobody asks where an object is made
 };
 
 struct sosc_recent {
