@@ -125,6 +125,7 @@ bool sosc_objects_begin(enum sosc_objects_runtime runtime, uint32_t minor)
 
 	if (!sosc_origins_init())
 		return false;
+	sosc_side_begin();
 	sosc_objects_tally.origins = (uint64_t)sosc_origins;
 	sosc_objects_types = plan && plan->flags & SOSC_OBJECTS_TYPES;
 	sosc_picks_end();

@@ -61,7 +61,7 @@ static inline __attribute__((always_inline)) bool made_soon(uint64_t object, uin
 
 	if (!now)
 		return false;
-	if (!sosc_side_look_back(sosc_python_block(object, now >> SOSC_SIDE_SHIFT & 3), &word) ||
+	if (!sosc_side_is_near(sosc_python_block(object, now >> SOSC_SIDE_SHIFT & 3), &word) ||
 	    (*word && has_risen(object)))
 		return false;
 	sosc_objects_tally.created++;
@@ -120,7 +120,7 @@ static inline __attribute__((always_inline)) bool typed_soon(uint64_t object,
 {
 	uint32_t shift = sosc_python_shift_of(object), *word;
 
-	if (!sosc_side_look_back(sosc_python_block(object, shift), &word) ||
+	if (!sosc_side_is_near(sosc_python_block(object, shift), &word) ||
 	    (*word && has_risen(object)))
 		return false;
 	sosc_objects_tally.created++;
@@ -257,7 +257,7 @@ static void freed(void *ctx, void *block)
 		allocator.free(ctx, block);
 		return;
 	}
-	if (!sosc_side_look_back((uint64_t)block, &word) || (*word && sosc_picks.is_on)) {
+	if (!sosc_side_is_near((uint64_t)block, &word) || (*word && sosc_picks.is_on)) {
 		sosc_python_freed(ctx, block);
 		return;
 	}

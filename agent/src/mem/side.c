@@ -5,7 +5,26 @@
 #include "sys.h"
 
 uint32_t **sosc_side[SOSC_SIDE_TOPS];
-uint64_t sosc_side_recent[SIDE_RECENT];
+struct sosc_side_near sosc_side_near;
+
+/** Before anybody is told of: nothing is at 0. */
+void sosc_side_begin(void)
+{
+	if (!sosc_side_near.mib[0])
+		sosc_side_near.mib[0] = UINT64_MAX;
+}
+
+// Whoever is first has the entry for good.
+static void keep_near(uint64_t mib, const uint32_t *words)
+{
+	uint64_t at = mib & (SIDE_NEAR - 1), nobody = 0;
+
+	if (!__atomic_compare_exchange_n(&sosc_side_near.mib[at], &nobody, UINT64_MAX, false,
+					 __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		return;
+	sosc_side_near.words[at] = (uint64_t)words - mib * SOSC_SIDE_WORDS * sizeof(*words);
+	__atomic_store_n(&sosc_side_near.mib[at], mib, __ATOMIC_RELEASE);
+}
 
 /** The word of the block at @addr, as sosc_side_at. */
 uint32_t *sosc_side_find(uint64_t addr)
@@ -16,31 +35,22 @@ uint32_t *sosc_side_find(uint64_t addr)
 
 	if (!words)
 		return NULL;
-	__atomic_store_n(&sosc_side_recent[addr >> SIDE_MIB & (SIDE_RECENT - 1)],
-			 (uint64_t)words + SIDE_BYTES - 1 - (uint16_t)(addr >> SIDE_TAG),
-			 __ATOMIC_RELAXED);
+	keep_near(addr >> SIDE_MIB, words);
 	return &words[addr >> 4 & (SOSC_SIDE_WORDS - 1)];
 }
 
-// Whose address is a multiple of its size.
-static uint64_t map(uint64_t size)
+static void *map(uint64_t size)
 {
-	void *made = sosc_mmap(NULL, 2 * size, PROT_READ | PROT_WRITE,
+	void *made = sosc_mmap(NULL, size, PROT_READ | PROT_WRITE,
 			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	uint64_t start = (uint64_t)made, whole = (start + size - 1) & ~(size - 1);
 
-	if (sosc_mmap_failed(made))
-		return 0;
-	if (whole > start)
-		(void)sosc_sys3(SYS_MUNMAP, (long)start, (long)(whole - start), 0);
-	(void)sosc_sys3(SYS_MUNMAP, (long)(whole + size), (long)(start + size - whole), 0);
-	return whole;
+	return sosc_mmap_failed(made) ? NULL : made;
 }
 
 // Another thread may have been faster: then its memory is used.
 static void *map_into(void **place, uint64_t size)
 {
-	void *mine = (void *)map(size), *theirs = NULL;
+	void *mine = map(size), *theirs = NULL;
 
 	if (!mine)
 		return __atomic_load_n(place, __ATOMIC_ACQUIRE);

@@ -12,29 +12,35 @@
 #pragma GCC visibility push(hidden)
 
 enum {
-	SIDE_BYTES = 4 * SOSC_SIDE_WORDS, // of a table of words, which has an address of so many
-	SIDE_RECENT = 2048, // tables that were asked for not long ago; a power of two
-	SIDE_MIB = 20, // bits of an address within what a table is about,
-	SIDE_TAG = 31, // and those below what an entry of sosc_side_recent tells in 16 bits
+	SIDE_MIB = 20, // bits of an address within what a table of words is about
+	SIDE_NEAR = 1 << 16,
 };
 
-/** The end of a table, less the tag of what it is about and 1; 0: there is no entry. */
-extern uint64_t sosc_side_recent[SIDE_RECENT];
+/**
+ * A table of words that is found at once: the first that was asked for of those with the same last 16
+ * bits of a number. It stays so, and may be read while others are written.
+ */
+struct sosc_side_near { // arrays, as the processor can scale an index by 8
+	uint64_t mib[SIDE_NEAR]; // the number of what it is about; 0: none
+	uint64_t words[SIDE_NEAR]; // addr that it had if it were about the whole address space
+};
+
+extern struct sosc_side_near sosc_side_near;
 extern uint32_t **sosc_side[SOSC_SIDE_TOPS];
 
+void sosc_side_begin(void);
 uint32_t *sosc_side_find(uint64_t addr);
 
-/**
- * Whether the table of the block at @addr was asked for not long ago; then @ret is the block's word.
- * Addresses have 47 bits: what the kernel gives to nobody who does not ask for more.
- */
-static inline bool sosc_side_look_back(uint64_t addr, uint32_t **ret)
+/** Whether the table of the block at @addr is found at once; then @ret is the block's word. */
+static inline bool sosc_side_is_near(uint64_t addr, uint32_t **ret)
 {
-	uint64_t end = sosc_side_recent[addr >> SIDE_MIB & (SIDE_RECENT - 1)];
+	uint64_t mib = addr >> SIDE_MIB, at = mib & (SIDE_NEAR - 1);
 
-	end += (uint16_t)(addr >> SIDE_TAG) + 1ull;
-	*ret = (uint32_t *)(end - SIDE_BYTES) + (addr >> 4 & (SOSC_SIDE_WORDS - 1));
-	return __builtin_expect(!(end & (SIDE_BYTES - 1)), 1);
+	if (__builtin_expect(sosc_side_near.mib[at] != mib, 0))
+		return false;
+	__atomic_thread_fence(__ATOMIC_ACQUIRE); // a load of its own could not be compared in place
+	*ret = (uint32_t *)(sosc_side_near.words[at] + (addr >> 4) * sizeof(**ret));
+	return true;
 }
 
 /** The word of the block at @addr, NULL: no object was ever near it. */
@@ -42,7 +48,7 @@ static inline uint32_t *sosc_side_at(uint64_t addr)
 {
 	uint32_t *word;
 
-	return sosc_side_look_back(addr, &word) ? word : sosc_side_find(addr);
+	return sosc_side_is_near(addr, &word) ? word : sosc_side_find(addr);
 }
 
 typedef void sosc_side_visit(uint64_t block, uint32_t *word, void *data);
