@@ -57,9 +57,10 @@ static inline __attribute__((always_inline)) bool made_soon(uint64_t object, uin
 							    bool (*has_risen)(uint64_t))
 {
 	uint64_t type = sosc_word(object + SOSC_TYPE);
-	uint32_t now = sosc_recent_look(where, type, has_pointers, is_shared), *word;
+	uint32_t now, *word;
 
-	if (!now)
+	if (!(is_shared ? sosc_recent_look_shared(where, type, has_pointers, &now) :
+			  sosc_recent_look(where, type, has_pointers, &now)))
 		return false;
 	if (!sosc_side_is_near(sosc_python_block(object, now >> SOSC_SIDE_SHIFT & 3), &word) ||
 	    (*word && has_risen(object)))

@@ -76,12 +76,25 @@ static inline uint64_t sosc_recent_where(uint64_t state, bool has_pointers)
 }
 
 /**
- * The word of an object of @type that is made at @where, without SOSC_SIDE_SINCE; 0: none was made
- * there lately. While the epoch lasts, all types and code objects are those that they were.
- * @is_shared: interpreters with a GIL each may change an entry while it is read.
+ * Whether an object of @type was made at @where lately; then @word is its word, without
+ * SOSC_SIDE_SINCE. While the epoch lasts, all types and code objects are those that they were.
  */
-static inline uint32_t sosc_recent_look(uint64_t where, uint64_t type, bool has_pointers,
-					bool is_shared)
+static inline bool sosc_recent_look(uint64_t where, uint64_t type, bool has_pointers,
+				    uint32_t *word)
+{
+	const struct sosc_recent *entry = sosc_recent_at(where, type, has_pointers);
+
+	if (entry->where != where || entry->type != type ||
+	    (uint32_t)entry->what != sosc_recent_epoch ||
+	    *(const uint64_t *)entry->file_at != entry->file)
+		return false;
+	*word = (uint32_t)(entry->what >> 32);
+	return true;
+}
+
+/** The same, where interpreters with a GIL each may change an entry while it is read. */
+static inline bool sosc_recent_look_shared(uint64_t where, uint64_t type, bool has_pointers,
+					   uint32_t *word)
 {
 	const struct sosc_recent *entry = sosc_recent_at(where, type, has_pointers);
 	uint64_t what = __atomic_load_n(&entry->what, __ATOMIC_ACQUIRE);
@@ -90,10 +103,11 @@ static inline uint32_t sosc_recent_look(uint64_t where, uint64_t type, bool has_
 
 	if (__atomic_load_n(&entry->where, __ATOMIC_ACQUIRE) != where ||
 	    __atomic_load_n(&entry->type, __ATOMIC_ACQUIRE) != type ||
-	    (is_shared && __atomic_load_n(&entry->what, __ATOMIC_ACQUIRE) != what) ||
+	    __atomic_load_n(&entry->what, __ATOMIC_ACQUIRE) != what ||
 	    (uint32_t)what != sosc_recent_epoch || *(const uint64_t *)file_at != file)
-		return 0;
-	return (uint32_t)(what >> 32);
+		return false;
+	*word = (uint32_t)(what >> 32);
+	return *word;
 }
 
 void sosc_recent_forget(void);
