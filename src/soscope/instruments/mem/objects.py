@@ -153,7 +153,7 @@ class ObjectsInstrument(Instrument):
         has_moved = False
         for block in {id(block): block for block in self._blocks.values()}.values():
             for place in ObjectsPlace.all(block):
-                self._prepare(place)
+                self._prepare(place, block)
                 if place.asked != place.answered:
                     pid = self._inner.get((id(block), place.pid))
                     if pid is not None:
@@ -163,16 +163,17 @@ class ObjectsInstrument(Instrument):
                     place.answer()
         return has_moved
 
-    def _prepare(self, place: ObjectsPlace) -> None:
+    def _prepare(self, place: ObjectsPlace, block: ControlBlock) -> None:
         """Import what a look at many objects needs, while they are made: numpy, which is slow."""
         is_ruby = place.runtime == layout.RUNTIME_RUBY
         if self._due is None or place.asked or not (is_ruby or time.monotonic() >= self._due):
             return
-        from soscope.instruments.mem import rubyobjects
-        from soscope.live.python import objects
+        self._due = None
+        with beating(block):  # a busy machine may need seconds, in which the program may end
+            from soscope.instruments.mem import rubyobjects
+            from soscope.live.python import objects
 
         del rubyobjects, objects
-        self._due = None
 
     def ending(self, pid: int, block: ControlBlock) -> None:
         """Look at the objects of a process that ends otherwise than by its last statement."""
