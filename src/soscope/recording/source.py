@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from soscope.model.call import WholeCall
 from soscope.model.slot import is_error
-from soscope.recording import pairing
+from soscope.recording import pairing, runs
 from soscope.recording.names import NO_SLOT, RecordedProgram
 from soscope.recording.overhead import Overhead
-from soscope.recording.units import KIND, NUMBER, START, TICKS_LOW, UNIT, latest_of, record_at
+from soscope.recording.units import KIND, NUMBER, START, TICKS_LOW, latest_of, record_at
 from soscope.wire import layout
 
 TYPE_CHECKING = False
@@ -21,7 +21,8 @@ else:
     from _collections import deque  # the rest of `collections` is slow to import
 
 HOLE = 0  # the kind of a place where units of a thread may be missing
-_BEGINS = frozenset((layout.UNIT_ENTRY, layout.UNIT_OPEN))
+_ENDS = layout.UNIT_EXIT << 28
+_WHOLE, _OPEN = runs.WHOLE[0], runs.OPEN[0]
 _OVERHEAD = (layout.UNIT_OVERHEAD << 28).to_bytes(4, "little")
 
 # In order of a thread: (place in the order of times, number, kind, words of the unit, its
@@ -42,6 +43,7 @@ class Source:
         "_at",
         "_begun",
         "_floor",
+        "_letters",
         "_number",
         "_queue",
         "_tsc",
@@ -74,6 +76,7 @@ class Source:
         # the place in front of which they do not come
         self._queue: deque[tuple[int, bytes | tuple[int, ...], int]] = deque()
         self._units = b""  # in the middle of these
+        self._letters = b""  # what each of them is, if that was asked for
         self._begun = self._at = 0  # bytes: where the head is in them, and what is behind it
         self._number = self._floor = 0
         self._tsc = 0  # of the record in front of the next one
@@ -115,7 +118,7 @@ class Source:
                 self.head = place, self._number, HOLE, what, b"", self.last
                 return self.head
             self._waiting[0] -= len(what)
-            self._units, self._at = what, 0
+            self._units, self._letters, self._at = what, b"", 0
             # here, not whenever somebody else has his turn: durations must not depend on that
             self.overhead.forget(self._tsc)
 
@@ -137,67 +140,72 @@ class Source:
         none ends before the one in front of it; their `sp` is from `low` to `high`, and not in
         `apart`. The head must be an entry.
         """
-        units, at, program = self._units, self._begun, self.program
-        size, whole, data_type = len(units), layout.UNIT_WHOLE, layout.UNIT_DATA
-        opened, ends = layout.UNIT_OPEN, layout.UNIT_EXIT << 28
-        unpack_from = UNIT.unpack_from
+        units, letters, program = self._units, self._letters, self.program
+        if not letters:
+            letters = self._letters = runs.letters_of(units)
+        at = self._begun // layout.UNIT
         sites, slots, origin = program.sites_once, program.slots_once, program.tsc_start
+        knows_errno = program.knows_errno
         returns_low, returns_high = program.sites
         last = self.last
         calls: list[WholeCall] = []
-        while at < size:
-            commit, sp, times, result, arg0 = unpack_from(units, at)
-            kind = commit >> 28
-            next_at = at + layout.UNIT
-            data = b""
-            if next_at < size and units[next_at + KIND] >> 4 == data_type:
-                first, next_at = next_at, next_at + layout.UNIT
-                while next_at < size and units[next_at + KIND] >> 4 == data_type:
-                    next_at += layout.UNIT
-                data = units[first:next_at]
-            if kind == whole:
-                start = origin + (times & START)
-                ticks = commit & TICKS_LOW | times >> layout.START_BITS << layout.TICKS_LOW
-                if ticks == layout.NO_TICKS:
-                    break
-                slot = sites[commit >> layout.TICKS_LOW & NUMBER]
-                errno, back = None, b""
-            elif kind in _BEGINS and next_at < size:
-                if kind == opened:
+        while (run := runs.run_at(letters, units, at)) is not None:
+            size, rows = run
+            if letters[at] == _WHOLE:
+                for commit, sp, times, result, arg0, data in rows:
                     start = origin + (times & START)
+                    ticks = commit & TICKS_LOW | times >> layout.START_BITS << layout.TICKS_LOW
+                    over = start + ticks
+                    slot = sites[commit >> layout.TICKS_LOW & NUMBER]
+                    if (
+                        ticks == layout.NO_TICKS
+                        or slot is None
+                        or start < last
+                        or over >= until
+                        or not low <= sp <= high
+                        or sp in apart
+                    ):
+                        break
+                    last = over
+                    at += size
+                    calls.append((slot, start, ticks, arg0, result, data, None, b""))
+                else:
+                    continue
+                break
+            is_open = letters[at] == _OPEN
+            for commit, sp, times, back_to, arg0, data, end, same, over, result, code, back in rows:
+                if is_open:
                     number = program.call_site(commit >> layout.TICKS_LOW & NUMBER)[0]
+                    start = origin + (times & START)
                 else:
                     start, number = times, commit & NO_SLOT
-                    if returns_low <= result < returns_high:
+                    if returns_low <= back_to < returns_high:
                         break  # a tail call
-                end, same, over, result, code = unpack_from(units, next_at)
-                ticks, slot = over - start, slots[number]
-                if end != ends | number or same != sp or ticks < 0 or not start or slot is None:
+                slot = slots[number]
+                if (
+                    end != _ENDS | number
+                    or same != sp
+                    or over < start
+                    or not start
+                    or slot is None
+                    or start < last
+                    or over >= until
+                    or not low <= sp <= high
+                    or sp in apart
+                ):
                     break
                 errno = None
                 rule = slot.error_rule
-                if rule and program.knows_errno and is_error(rule, result):
+                if rule and knows_errno and is_error(rule, result):
                     errno = code & 0xFFFF_FFFF
-                next_at += layout.UNIT
-                first = next_at
-                while next_at < size and units[next_at + KIND] >> 4 == data_type:
-                    next_at += layout.UNIT
-                back = units[first:next_at]
+                last = over
+                at += size
+                calls.append((slot, start, over - start, arg0, result, data, errno, back))
             else:
-                break
-            if (
-                slot is None
-                or start < last
-                or start + ticks >= until
-                or not low <= sp <= high
-                or sp in apart
-            ):
-                break
-            last = start + ticks
-            at = next_at
-            calls.append((slot, start, ticks, arg0, result, data, errno, back))
+                continue
+            break
         if calls:
-            self._at, self.last, self._tsc, self.back = at, last, last, ()
+            self._at, self.last, self._tsc, self.back = at * layout.UNIT, last, last, ()
             self.advance()
         return calls
 
