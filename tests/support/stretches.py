@@ -26,7 +26,7 @@ def _rows(event: Event) -> Iterator[Row]:
     if isinstance(event, Stretch):
         tsc, _, realtime, rate, even = event.piece
         where = event.pid, event.tid
-        for slot, start, ticks, arg0, result, data, errno, back in event.calls:
+        for start, ticks, slot, arg0, result, data, errno, back in event.calls:
             time_ns = realtime + int((start - tsc) * rate // 1)
             words = captured((arg0,), data).values()
             entry = "entry", time_ns, *where, slot.symbol, words, False

@@ -170,9 +170,10 @@ class Dropped(Record):
         self.why = why
 
 
-# slot, start (tsc), ticks until the exit, first argument, result, DATA units of the entry, errno
-# where the call failed and it is known, DATA units of the exit
-WholeCall = tuple[TracedSlot, int, int, int, int, bytes, int | None, bytes]
+# start (tsc), ticks until the exit; then what decides how the call looks: slot, first argument,
+# result, DATA units of the entry, errno where the call failed and it is known, DATA units of the
+# exit
+WholeCall = tuple[int, int, TracedSlot, int, int, bytes, int | None, bytes]
 
 
 class Stretch(Record):

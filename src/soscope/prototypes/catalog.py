@@ -11,6 +11,7 @@ import os
 import sys
 
 from soscope.errors import FormatError
+from soscope.model.slot import ERROR_NONE
 from soscope.prototypes import compiled
 from soscope.wire import layout
 
@@ -18,14 +19,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from soscope.model.call import Entry, Exit
     from soscope.model.capture import Captured
+    from soscope.model.fields import Fields
     from soscope.model.signature import Signature
     from soscope.model.slot import TracedSlot
     from soscope.prototypes.added import Added, SourceText
     from soscope.prototypes.argument import Argument
+    from soscope.prototypes.byfields import Text, Texts
     from soscope.prototypes.failures import Failure, Listed
     from soscope.prototypes.printer import Printer
     from soscope.prototypes.row import FunctionRow
-    from soscope.prototypes.show import NamedTypes, Shower
+    from soscope.prototypes.show import NamedTypes
     from soscope.select.automaton import Automaton
 
 _FILE = "prototypes.bin"
@@ -322,19 +325,30 @@ class Prototypes:
             return unknown_result(after.result)
         return printer.result(after, limit)
 
-    def showers(self, slot: TracedSlot) -> tuple[list[Shower] | None, Shower | None, str]:
-        """Return what shows single registers of a call as `format_call` and `format_result` do.
+    def by_fields(self, slot: TracedSlot, fields: Fields, limit: int) -> Texts | None:
+        """Return what makes one text of `format_texts`, of calls whose fields stand so.
 
-        There is one function for each argument and one for the result; None in place of either:
-        its text does not depend on that register alone. The string is a mark, to be put behind the
-        last argument and the result. Where there is one, fewer registers than arguments will do.
+        It raises Unlike for a call that it cannot show; None: it could show none.
         """
         printer = self._printer(slot)
         if printer is None:
-            from soscope.prototypes.printer import unknown_showers
+            from soscope.prototypes.byfields import unknown
+            from soscope.prototypes.printer import UNKNOWN_WORDS
 
-            return unknown_showers()
-        return printer.arguments_alone(), None if slot.error_rule else printer.result_alone(), ""
+            return unknown(fields, UNKNOWN_WORDS)
+        return printer.by_fields(fields, limit)
+
+    def result_text(self, slot: TracedSlot) -> tuple[Text | None, int]:
+        """Return what shows the result of a call by its field, and by which rule it does not.
+
+        Where the result is an error by that rule more is said of it. None: that takes more.
+        """
+        printer = self._printer(slot)
+        if printer is None:
+            from soscope.prototypes.byfields import unknown_word
+
+            return unknown_word, ERROR_NONE
+        return printer.result_text()
 
     def known_at_entry(self, slot: TracedSlot) -> int | None:
         """Return how many arguments do not change by the call; None: all of them.

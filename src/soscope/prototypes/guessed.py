@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from soscope.model.call import ENDED_RETURN, Exit
 from soscope.model.capture import Captured
+from soscope.model.slot import ERROR_NONE
 from soscope.prototypes import row
 from soscope.prototypes.argument import REST, UNKNOWN_TYPE, Argument
 from soscope.prototypes.printer import Printer, unknown_result, unknown_words
@@ -12,7 +13,8 @@ from soscope.prototypes.show import NamedTypes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope.prototypes.show import Shower
+    from soscope.model.fields import Fields
+    from soscope.prototypes.byfields import Text, Texts
 
 _LOWEST, _HIGHEST = 0x10000, 1 << 47  # addresses of a process
 _WORD_SIZE = 8
@@ -49,13 +51,14 @@ class GuessedPrinter(Printer):
         del limit
         return unknown_result(after.result)
 
-    def arguments_alone(self) -> list[Shower] | None:
+    def by_fields(self, fields: Fields, limit: int) -> Texts | None:
         """Return None: what an argument is does not depend on its register alone."""
+        del fields, limit
         return None
 
-    def result_alone(self) -> Shower | None:
+    def result_text(self) -> tuple[Text | None, int]:
         """Return None: the result has a mark, and the arguments may have none."""
-        return None
+        return None, ERROR_NONE
 
     def _is_proved(self, captured: Captured, after: Exit | None) -> bool:
         """Say whether the arguments are where they seem to be.

@@ -15,17 +15,20 @@ from soscope.model.capture import (
     RESULT_ITEM,
     Captured,
 )
-from soscope.model.slot import is_error
+from soscope.model.slot import ERROR_NONE, is_error
 from soscope.prototypes import conversion, escape, row, show
 from soscope.prototypes.argument import REST, UNKNOWN_TYPE, Argument
+from soscope.prototypes.byfields import ByFields, Unlike, nothing, word_text
 from soscope.prototypes.show import NamedTypes, Shown
 from soscope.prototypes.variadic import Variadic, string_argument, wide_argument
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from soscope.model.fields import Fields
+    from soscope.prototypes.byfields import Text, Texts
     from soscope.prototypes.show import Shower
 
-_UNKNOWN_WORDS = 4
+UNKNOWN_WORDS = 4
 _MOST_FORMATS = 1 << 10  # to remember of one function
 _WORD_SIZE = 8
 _MISSING = "?"  # was not recorded
@@ -40,7 +43,7 @@ def unknown_words(captured: Captured) -> list[Argument]:
 
     Registers are shown, not arguments: nobody knows how many there are.
     """
-    return _guessed(captured.words[:_UNKNOWN_WORDS])
+    return _guessed(captured.words[:UNKNOWN_WORDS])
 
 
 def _guessed(words: tuple[int, ...]) -> list[Argument]:
@@ -58,27 +61,22 @@ def unknown_result(result: int | None) -> Argument:
     return Argument(UNKNOWN_TYPE, f"{text} {UNKNOWN_TYPE}", value, guess=True)
 
 
-def unknown_showers() -> tuple[list[Shower], Shower, str]:
-    """Return what shows each word of an unknown function, its result, the mark behind both."""
-    return [show.word] * _UNKNOWN_WORDS, show.word, f" {UNKNOWN_TYPE}"
-
-
 class Printer:
     """Prints calls of one known function. `known_at_entry` arguments do not change later."""
 
     def __init__(self, of: row.FunctionRow, names: NamedTypes) -> None:
         _, arguments, optionals, tail, result, error_rule, errno, others, *_ = of
         self._names = names
-        self._arguments = [_Place(argument, names) for argument in arguments]
+        self._arguments = [Place(argument, names) for argument in arguments]
         for place in self._arguments:
             place.is_decided_by(self._arguments)
         self._optionals = [
-            (conditions, [_Place(argument, names) for argument in places])
+            (conditions, [Place(argument, names) for argument in places])
             for conditions, places in optionals
         ]
-        self._others: dict[int, list[tuple[row.Conditions, _Place]]] = {}
+        self._others: dict[int, list[tuple[row.Conditions, Place]]] = {}
         for number, conditions, argument in others:
-            place = _Place(argument, names)
+            place = Place(argument, names)
             place.is_decided_by(self._arguments)
             self._others.setdefault(number, []).append((conditions, place))
         self._tail = tail
@@ -88,7 +86,7 @@ class Printer:
         )
         # what each format takes, and whether all of it was understood
         self._formats: dict[bytes, tuple[list[conversion.Taken], bool]] = {}
-        self._result = None if result is None else _Place(result, names)
+        self._result = None if result is None else Place(result, names)
         self._error_rule = error_rule
         self._errno = errno
         self._integers = sum(argument.place == row.PLACE_INT for argument in self._arguments)
@@ -122,7 +120,7 @@ class Printer:
         ]
         return shown + self._rest_texts(captured, limit) if has_tail else shown
 
-    def _places(self, captured: Captured) -> tuple[list[_Place], bool]:
+    def _places(self, captured: Captured) -> tuple[list[Place], bool]:
         """Return what the arguments of a call are, and whether there is a tail behind them."""
         places = self._arguments
         if self._others:
@@ -133,7 +131,7 @@ class Printer:
         return places, bool(self._tail)
 
     def _argument(
-        self, number: int, place: _Place, captured: Captured, limit: int, after: Exit | None
+        self, number: int, place: Place, captured: Captured, limit: int, after: Exit | None
     ) -> Argument:
         if place.writes is None:
             return place.argument(number, captured, captured, limit, None)
@@ -144,7 +142,7 @@ class Printer:
         return passed
 
     def _written(
-        self, number: int, place: _Place, captured: Captured, limit: int, after: Exit | None
+        self, number: int, place: Place, captured: Captured, limit: int, after: Exit | None
     ) -> str:
         """Return the text alone of an argument that the call may write where it leads."""
         if after is not None and place.writes is not None and place.shows_written:
@@ -153,7 +151,7 @@ class Printer:
                 return escape.string(content, limit)
         return self._argument(number, place, captured, limit, after).shown
 
-    def _chosen(self, number: int, captured: Captured) -> _Place:
+    def _chosen(self, number: int, captured: Captured) -> Place:
         """Return what argument `number` of a call is."""
         for conditions, place in self._others.get(number, ()):
             if self._hold(conditions, captured):
@@ -184,16 +182,35 @@ class Printer:
         words = Captured((after.result,), (), captured.floats, captured.data)
         return place.argument(RESULT_ITEM, words, words, limit, None)
 
-    def arguments_alone(self) -> list[Shower] | None:
-        """Return what shows each argument by its integer register; None: it takes more."""
-        shows = [place.alone(number) for number, place in enumerate(self._arguments)]
-        if self._optionals or self._others or self._tail or None in shows:
-            return None
-        return [show for show in shows if show is not None]
+    def by_fields(self, fields: Fields, limit: int) -> Texts | None:
+        """Return what makes one text of the `texts` of calls whose fields stand as `fields` says.
 
-    def result_alone(self) -> Shower | None:
-        """Return what shows the result by its register; None: it takes more, or there is none."""
-        return None if self._result is None else self._result.alone(0)
+        It raises Unlike for a call that it cannot show; None: it could show none.
+        """
+        if self._others or self._optionals or self._tail.startswith(row.TAIL_WORDS):
+            return None
+        makes = ByFields(fields, self._names, limit, self._arguments)
+        try:
+            parts = [
+                makes.part(number, place, self._result, self._error_rule)
+                for number, place in enumerate(self._arguments)
+            ]
+            if self._tail in (row.TAIL_PRINTF, row.TAIL_SCANF):
+                return makes.with_format(parts, self._format, self._tail, self._integers)
+        except Unlike:
+            return None
+        return makes.texts(parts, is_open=bool(self._tail))
+
+    def result_text(self) -> tuple[Text | None, int]:
+        """Return what shows the result by its field, and by which rule it does not.
+
+        Where the result is an error by that rule more is said of it. None: that takes more.
+        """
+        if self._result is None:
+            return nothing, ERROR_NONE
+        if self._result.alone(0) is None:
+            return None, ERROR_NONE
+        return word_text(self._result.shown_as, self._names), self._error_rule
 
     def failure_errno(self, after: Exit) -> int | None:
         """Return the errno that tells why the call failed; None: it did not, or none does."""
@@ -269,7 +286,7 @@ def _has_changed(after: Exit) -> bool:
     return kept is not None and after.errno != int.from_bytes(kept[2], "little", signed=True)
 
 
-class _Place:
+class Place:
     """One argument or the result: where it is and how it is shown."""
 
     def __init__(self, of: row.ArgumentRow, names: NamedTypes) -> None:
@@ -277,34 +294,34 @@ class _Place:
         self._counted_by = of[6]
         self._counter: _Place | None = None
         self.writes, self.is_in_out, self.name = of[7:]
-        self.how, self.size, self.signed, self._detail = self._of = how
-        self._decider: _Place | None = None
-        self._is_bytes = self.leads == row.LEADS_TO_BYTES
+        self.how, self.size, self.signed, self._detail = self.shown_as = how
+        self.decider: Place | None = None
+        self.is_bytes = self.leads == row.LEADS_TO_BYTES
         self._is_address = self.how == row.SHOW_POINTER or self.type.endswith("*")
         self._names = names
-        self._is_wide = self.size > _WORD_SIZE
-        self._show: Shower | None = None
-        if self.place in (row.PLACE_INT, row.PLACE_FLOAT, row.PLACE_STACK) and not self._is_wide:
-            self._show = names.shower(how)
+        self.is_wide = self.size > _WORD_SIZE
+        self.show: Shower | None = None
+        if self.place in (row.PLACE_INT, row.PLACE_FLOAT, row.PLACE_STACK) and not self.is_wide:
+            self.show = names.shower(how)
         # nothing but this register says what is shown
-        self._is_plain = self.place == row.PLACE_INT and not self.leads and self._show is not None
-        self._is_string = self.leads in (row.LEADS_TO_STRING, row.LEADS_TO_BYTES)
-        self.shows_written = self._is_string and not self.is_in_out
+        self.is_plain = self.place == row.PLACE_INT and not self.leads and self.show is not None
+        self.is_string = self.leads in (row.LEADS_TO_STRING, row.LEADS_TO_BYTES)
+        self.shows_written = self.is_string and not self.is_in_out
 
-    def is_decided_by(self, arguments: list[_Place]) -> None:
+    def is_decided_by(self, arguments: list[Place]) -> None:
         """Remember which of `arguments` says what the names of this one are, or how many."""
         if self._counted_by < 0:
             self._counter = arguments[~self._counted_by]
         if self.how == row.SHOW_BY:
             self._detail, _, number = self._detail.partition(":")
-            self._decider = arguments[int(number)]
-            self._is_plain = False
+            self.decider = arguments[int(number)]
+            self.is_plain = False
 
     def alone(self, index: int) -> Shower | None:
         """Return what shows it by integer register `index`; None: it is not there, or leads on."""
-        if self.place != row.PLACE_INT or self.index != index or self.leads or self._decider:
+        if self.place != row.PLACE_INT or self.index != index or self.leads or self.decider:
             return None
-        return self._show
+        return self.show
 
     def number(self, words: tuple[int, ...]) -> int | None:
         """Return its value in the integer registers `words`, None: it was not kept."""
@@ -327,11 +344,11 @@ class _Place:
 
     def text(self, item: int, captured: Captured, limit: int) -> str:
         """Return the text alone of `argument`, of what a call does not write to."""
-        if self._is_plain:
+        if self.is_plain:
             words = captured.words
-            if self.index < len(words) and self._show is not None:
-                return self._show(words[self.index])[0]
-        elif self._is_string:
+            if self.index < len(words) and self.show is not None:
+                return self.show(words[self.index])[0]
+        elif self.is_string:
             data = captured.data.get(item)
             if data is not None and data[2] and not data[1]:
                 return escape.string(data[2], limit)
@@ -383,14 +400,12 @@ class _Place:
         """Show what it leads to, None where that is not known."""
         data = followed.data.get(item)
         if data is None:
-            return (
-                string_argument(self.type, b"", limit) if self._is_bytes and result == 0 else None
-            )
+            return string_argument(self.type, b"", limit) if self.is_bytes and result == 0 else None
         _, flags, content = data
         if flags & DATA_NULL:
             return Argument(self.type, "nil", 0, is_address=True)
         # No bytes of a call that did return some: how many was not known.
-        if flags & DATA_UNREADABLE or (not content and bool(result) and self._is_bytes):
+        if flags & DATA_UNREADABLE or (not content and bool(result) and self.is_bytes):
             return None
         if self.leads in (row.LEADS_TO_STRING, row.LEADS_TO_BYTES):
             return string_argument(self.type, content, limit, cut=bool(flags & DATA_TRUNCATED))
@@ -408,19 +423,21 @@ class _Place:
             if self.index >= len(captured.floats):
                 return _MISSING, None
             pair = pack("<d", captured.floats[self.index])  # of floats: a complex number, or fields
-            return show.record(pair, self._of, self._names)
+            return show.record(pair, self.shown_as, self._names)
         if self.place == row.PLACE_FLOAT and self.index < len(captured.floats):
             value = show.float_of(captured.floats[self.index], self.size)
             return (show.number(value) if self.size == 8 else show.single_number(value)), value
-        if self.place == row.PLACE_REGISTERS or self._show is None or self._is_wide:
+        if self.place == row.PLACE_REGISTERS or self.show is None or self.is_wide:
             data = self._wide(captured)
-            return (_MISSING, None) if data is None else show.record(data, self._of, self._names)
+            return (
+                (_MISSING, None) if data is None else show.record(data, self.shown_as, self._names)
+            )
         words = captured.words if self.place == row.PLACE_INT else captured.stack
         if self.place == row.PLACE_FLOAT or self.index >= len(words):
             return _MISSING, None
-        if self._decider is not None:
+        if self.decider is not None:
             return self._decided(words)
-        return self._show(words[self.index])
+        return self.show(words[self.index])
 
     def _wide(self, captured: Captured) -> bytes | None:
         """Return the bytes of a value that no single register holds, None: they were not kept."""
@@ -453,11 +470,11 @@ class _Place:
                 content = b"".join(content[each : each + 8] for each in at)
         if len(content) < self.size:
             return _MISSING, None
-        return show.record(content, self._of, self._names)
+        return show.record(content, self.shown_as, self._names)
 
     def _decided(self, words: tuple[int, ...]) -> Shown:
         """Show a constant that another argument gives its meaning; without one, the number."""
-        decides = self._decider.number(words) if self._decider is not None else None
+        decides = self.decider.number(words) if self.decider is not None else None
         enums = self._names.enums
         names = enums[enums[self._detail][decides]] if decides in enums[self._detail] else {}
         value = self.number(words)

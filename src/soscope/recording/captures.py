@@ -26,11 +26,9 @@ if TYPE_CHECKING:
 
 _UNITS = struct.Struct("<II24s")
 _LED_TO = frozenset((DATA_STRING, DATA_BYTES, DATA_WORD_AT))
-_WORDS = struct.Struct("<IIQQQ")
+_PACKED = struct.Struct("<hHIIhIhIhIh")
 _KIND = 3  # the byte of a unit whose lower half is the kind of its data
-_MASK = (1 << 48) - 1
-_SIGN = 1 << 47
-_SIGNS = 0xFFFF << 48
+_WORD = (1 << 64) - 1
 _PAYLOAD = layout.DATA.offset("payload")
 _PAYLOAD_SIZE = layout.UNIT - _PAYLOAD
 
@@ -44,7 +42,7 @@ def captured(first: tuple[int, ...], units: bytes) -> Captured:
     if not units:
         return Captured(first) if first else NOTHING
     if len(first) == 1 and _is_packed(units):  # most have no more
-        return Captured(first + _packed(units))
+        return Captured(first + packed(units))
     words = first
     stack: tuple[int, ...] = ()
     floats: tuple[float, ...] = ()
@@ -55,7 +53,7 @@ def captured(first: tuple[int, ...], units: bytes) -> Captured:
     for commit, flags, content in each:
         kind, length = commit >> 24 & 15, commit & 0xFFFF
         if kind == DATA_PACKED and len(words) == 1:  # which has no length
-            words += _packed(_UNITS.pack(commit, flags, content))
+            words += packed(_UNITS.pack(commit, flags, content))
             continue
         if length > _PAYLOAD_SIZE:
             pieces = [content]
@@ -90,7 +88,7 @@ def _scattered(first: tuple[int, ...], units: bytes) -> Captured:
     while at < len(units):
         commit, flags = struct.unpack_from("<II", units, at)
         if commit >> 24 & 15 == DATA_PACKED:
-            words.update(enumerate(_packed(units[at : at + layout.UNIT]), 1))
+            words.update(enumerate(packed(units[at : at + layout.UNIT]), 1))
             at += layout.UNIT
             continue
         kind, item, length = commit >> 24 & 15, commit >> 16 & 255, commit & 0xFFFF
@@ -117,29 +115,21 @@ def _scattered(first: tuple[int, ...], units: bytes) -> Captured:
     return Captured(_in_a_row(words), _in_a_row(stack), _in_a_row(floats), data)
 
 
-def words_of(first: int, units: bytes) -> tuple[int, ...]:
-    """Return the integer registers alone of what `captured` returns."""
-    if not units:
-        return (first,)
-    return (first, *_packed(units)) if _is_packed(units) else captured((first,), units).words
-
-
 def _is_packed(units: bytes) -> bool:
     return len(units) == layout.UNIT and units[_KIND] & 15 == DATA_PACKED
 
 
-def _packed(unit: bytes) -> tuple[int, ...]:
+def packed(unit: bytes) -> tuple[int, ...]:
     """Return the five words of a DATA_PACKED unit: signed numbers of 48 bits."""
     # the last lies in front of the others: its lower half behind its upper one
-    commit, high, a, b, c = _WORDS.unpack(unit)
-    words = (
-        a & _MASK,
-        (a >> 48 | b << 16) & _MASK,
-        (b >> 32 | c << 32) & _MASK,
-        c >> 16,
-        high | (commit & 0xFFFF) << 32,
+    high5, _, low5, low1, high1, low2, high2, low3, high3, low4, high4 = _PACKED.unpack(unit)
+    return (
+        (low1 | high1 << 32) & _WORD,
+        (low2 | high2 << 32) & _WORD,
+        (low3 | high3 << 32) & _WORD,
+        (low4 | high4 << 32) & _WORD,
+        (low5 | high5 << 32) & _WORD,
     )
-    return tuple([word if word < _SIGN else word | _SIGNS for word in words])
 
 
 def _in_a_row(values: dict[int, _Number]) -> tuple[_Number, ...]:

@@ -168,7 +168,7 @@ class Source:
                         break
                     last = over
                     at += size
-                    calls.append((slot, start, ticks, arg0, result, data, None, b""))
+                    calls.append((start, ticks, slot, arg0, result, data, None, b""))
                 else:
                     continue
                 break
@@ -200,7 +200,7 @@ class Source:
                     errno = code & 0xFFFF_FFFF
                 last = over
                 at += size
-                calls.append((slot, start, over - start, arg0, result, data, errno, back))
+                calls.append((start, over - start, slot, arg0, result, data, errno, back))
             else:
                 continue
             break

@@ -354,7 +354,7 @@ class Stream(Sink):
         calls = source.wholes(until, *gap, source.thread.unwound)
         if calls:
             _, pid, tid = source.thread.key
-            self._latest = realtime + int((calls[-1][1] + calls[-1][2] - start) * rate // 1)
+            self._latest = realtime + int((calls[-1][0] + calls[-1][1] - start) * rate // 1)
             self._out.append(Stretch(pid, tid, piece, calls))
         return len(calls)
 

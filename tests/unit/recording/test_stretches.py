@@ -105,7 +105,7 @@ def test_calls_in_a_row_are_one_event(both: Both) -> None:
     stretch = both.events[-1]
     assert isinstance(stretch, Stretch)
     assert (stretch.pid, stretch.tid) == (100, 100)
-    slot, start, ticks, arg0, result, data, errno, back = stretch.calls[0]
+    start, ticks, slot, arg0, result, data, errno, back = stretch.calls[0]
     assert (slot.symbol, ticks, arg0, result, data) == ("f", 10, start - 10, start, b"")
     assert (errno, back) == (None, b"")
 

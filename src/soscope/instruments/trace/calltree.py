@@ -93,7 +93,7 @@ class CallTree(Listener):
         around = self._nesting.around(stretch.tid)
         above = around[-1].what[0] if around else self.root
         even, sum_ns = stretch.piece[4], 0
-        for slot, _, ticks, _, result, *_ in stretch.calls:
+        for _, ticks, slot, _, result, *_ in stretch.calls:
             way = above.below.get(slot) or self._through(above, slot)
             spent = int(ticks * even // 1)
             sum_ns += spent

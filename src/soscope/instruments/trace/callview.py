@@ -48,7 +48,7 @@ class CallViews:
 
     def whole(self, stretch: Stretch, call: WholeCall, spent_ns: int) -> tuple[Entry, Exit]:
         """Return a call of a stretch as events, but for their times and places."""
-        slot, _, _, arg0, result, data, errno, back = call
+        _, _, slot, arg0, result, data, errno, back = call
         pid, tid = stretch.pid, stretch.tid
         entry = Entry(0, pid, tid, slot, 0, 0, captured((arg0,), data), False)
         after = captured((), back) if back else NOTHING

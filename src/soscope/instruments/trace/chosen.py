@@ -120,7 +120,7 @@ class ChosenListener(Listener):
             return
         if isinstance(first, Stretch):
             origin, _, realtime, rate, _ = first.piece
-            start = realtime + int((first.calls[0][1] - origin) * rate // 1)
+            start = realtime + int((first.calls[0][0] - origin) * rate // 1)
         else:
             start = first.time_ns
         self._has_begun = True
@@ -239,7 +239,7 @@ class ChosenListener(Listener):
         earliest = choice.earliest_ns
         calls: list[WholeCall] = []
         for call in stretch.calls:
-            slot, start, ticks, _, result, *_ = call
+            start, ticks, slot, _, result, *_ = call
             if not choice.takes_slot(slot):
                 continue
             if is_timed and not since <= realtime + int((start - origin) * rate // 1) <= until:
@@ -262,8 +262,8 @@ class ChosenListener(Listener):
         views = self._views
         if views is None:
             return True
-        slot, _, _, arg0, result, data, errno, back = call
-        key = slot, arg0, result, data, errno, back
+        key = call[2:]
+        _, _, _, data, _, back = key
         taken = self._inside.get(key)
         if taken is None:
             entry, leave = views.whole(stretch, call, spent)

@@ -35,7 +35,7 @@ class SumsListener(Listener):
                     self._return(event.slot, event.duration_ns or 0, result)
             elif isinstance(event, Stretch):
                 even = event.piece[4]
-                for slot, _, ticks, _, result, *_ in event.calls:
+                for _, ticks, slot, _, result, *_ in event.calls:
                     self._cell(slot)[0] += 1
                     self._return(slot, int(ticks * even // 1), result)
 

@@ -1,55 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
 """The lines of a Stretch: what `text` writes of an Entry and an Exit, with less work a call.
 
-What was shown once is kept: the text of a number, of all arguments, of a result.
+A line that was shown once is kept, as long as lines repeat. What is new is shown by functions that
+were made for the shape of the call, where it has a plain one.
 """
 
 from __future__ import annotations
 
 from soscope.model.call import ENDED_RETURN, Entry, Exit, Stretch
 from soscope.model.capture import NOTHING, Captured
-from soscope.model.slot import TracedSlot
+from soscope.model.fields import RESULT
+from soscope.model.slot import TracedSlot, is_error
 from soscope.prototypes import Prototypes
-from soscope.recording.captures import captured, words_of
+from soscope.prototypes.byfields import Unlike
+from soscope.recording.captures import captured
+from soscope.recording.shapes import Shape, key_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from soscope.model.call import WholeCall
+    from soscope.prototypes.byfields import Texts
+
 _MOST = 1 << 14  # texts to keep: with the longest ones some 25 MB
 _FORGET = 1 << 18  # calls: how they look may have changed
 _LONG = 256  # bytes: what was captured with a call is kept up to this
+_MOST_SHAPES = 1 << 8  # of one function
+
+Halves = tuple[str, str]  # of a line: up to the closing parenthesis, and from the equals sign on
 
 
-class _Kept(dict["Any", "Any"]):
-    """Texts that `make` makes when they are asked for the first time; `count[0]` counts them."""
+class _Kept(dict["Any", str]):
+    """Texts that `make` makes when they are asked for the first time, some of the latest."""
 
-    __slots__ = ("_count", "_make")
+    __slots__ = ("_make",)
 
-    def __init__(self, make: Callable[[Any], Any], count: list[int]) -> None:
+    def __init__(self, make: Callable[[Any], str]) -> None:
         super().__init__()
         self._make = make
-        self._count = count
-
-    def __missing__(self, key: object) -> Any:
-        """Make a text and keep it."""
-        self._count[0] += 1
-        text = self._make(key)
-        self[key] = text
-        return text
-
-
-class _KeptShown(_Kept):
-    """The texts alone of what shows numbers with a value beside it."""
-
-    __slots__ = ()
 
     def __missing__(self, key: object) -> str:
         """Make a text and keep it."""
-        self._count[0] += 1
-        text: str = self._make(key)[0]
-        self[key] = text
+        if len(self) >= _MOST:
+            self.clear()
+        text = self[key] = self._make(key)
         return text
 
 
@@ -67,11 +63,14 @@ class StretchText:
         self._limit = limit
         self._head_of = head_of
         self._result_of = result_of
-        self._count = [0]
-        self._keep = [True]  # the texts of whole calls
+        # by what decides how a call looks: its line without time and thread, and its halves
+        self._lines: dict[tuple[Any, ...], str] = {}
+        self._halves: dict[tuple[Any, ...], Halves] = {}
+        self._keeps = True
+        self._padding = 0  # in `_lines`
         self._calls = 0  # since the texts were forgotten the last time
         self._forms: dict[TracedSlot, _Form] = {}
-        self._durations = _Kept(duration, self._count)
+        self._durations = _Kept(duration)
 
     def add(
         self,
@@ -87,40 +86,66 @@ class StretchText:
         `padding`: how far the equals sign stands behind `whose`, at least. Without `time`,
         lines have none.
         """
-        if self._count[0] > _MOST or self._calls > _FORGET:
-            # where most calls were new there is nothing to keep, for some time
-            self._keep[0] = not (self._keep[0] and self._count[0] > self._calls // 2)
-            self._forms.clear()
-            self._durations.clear()
-            self._count[0] = self._calls = 0
+        self._forget_in_time()
         self._calls += len(stretch.calls)
-        forms, kept = self._forms, self._durations
+        if time is None and not durations:
+            self._add_plain(lines, stretch, whose, padding)
+            return
         origin, _, realtime, rate, even = stretch.piece
+        kept, halves_of, ends = self._halves.get, self._new_halves, self._durations
         end = "\n"
-        for slot, start, ticks, arg0, result, data, errno, back in stretch.calls:
-            form = forms.get(slot) or self._form(slot)
-            first = form.first
-            if back or errno:
-                left, right = form.both(arg0, data, result, errno, back)
-            else:
-                left = form.left(arg0, data, result) if data or first is None else first[arg0]
-                right = form.results[result]
+        for call in stretch.calls:
+            left, right = kept(call[2:]) or halves_of(call)
             if time is not None:
-                left = time(realtime + int((start - origin) * rate // 1)) + left
+                left = time(realtime + int((call[0] - origin) * rate // 1)) + left
             if durations:
-                end = kept[int(ticks * even // 1)]
+                end = ends[int(call[1] * even // 1)]
             lines.append(f"{whose}{left.ljust(padding)}{right}{end}")
 
+    def _add_plain(self, lines: list[str], stretch: Stretch, whose: str, padding: int) -> None:
+        """Add the lines of calls that look the same, whenever they were made."""
+        if padding != self._padding:
+            self._lines.clear()
+            self._padding = padding
+        new = self._new_line
+        if self._keeps:
+            kept = self._lines.get
+            made = [kept(call[2:]) or new(call) for call in stretch.calls]
+        else:
+            made = [new(call) for call in stretch.calls]
+        lines += [whose + line for line in made] if whose else made
+
+    def _forget_in_time(self) -> None:
+        count = len(self._lines) + len(self._halves)
+        if count > _MOST or self._calls > _FORGET:
+            # where most calls were new there is nothing to keep, for some time
+            self._keeps = not (self._keeps and count > self._calls // 2)
+            self._lines.clear()
+            self._halves.clear()
+            self._forms.clear()
+            self._durations.clear()
+            self._calls = 0
+
+    def _new_line(self, call: WholeCall) -> str:
+        _, _, slot, arg0, result, data, errno, back = call
+        form = self._forms.get(slot) or self._form(slot)
+        left, right = form.halves(arg0, result, data, errno, back)
+        line = f"{left.ljust(self._padding)}{right}\n"
+        if self._keeps and len(data) + len(back) <= _LONG:
+            self._lines[call[2:]] = line
+        return line
+
+    def _new_halves(self, call: WholeCall) -> Halves:
+        _, _, slot, arg0, result, data, errno, back = call
+        form = self._forms.get(slot) or self._form(slot)
+        halves = form.halves(arg0, result, data, errno, back)
+        if self._keeps and len(data) + len(back) <= _LONG:
+            self._halves[call[2:]] = halves
+        return halves
+
     def _form(self, slot: TracedSlot) -> _Form:
-        form = _Form(
-            slot,
-            self._head_of(slot),
-            self._prototypes,
-            self._limit,
-            self._result_of,
-            self._count,
-            self._keep,
-        )
+        head = self._head_of(slot)
+        form = _Form(slot, head, self._prototypes, self._limit, self._result_of)
         self._forms[slot] = form
         return form
 
@@ -132,30 +157,20 @@ def duration(nanoseconds: int) -> str:
 
 
 class _Form:
-    """How the calls of one slot look.
-
-    `first` has all up to the closing parenthesis by the first argument, if nothing else was
-    captured; None where it takes more. `results` has all from the equals sign on.
-    """
+    """How the calls of one slot look."""
 
     __slots__ = (
-        "_ended",
-        "_failed",
         "_head",
         "_is_alone",
         "_is_late",
-        "_keep",
-        "_kept",
         "_limit",
-        "_mark",
         "_prototypes",
         "_result_of",
-        "_show_first",
-        "_show_result",
-        "_shows",
+        "_result_text",
+        "_results",
+        "_rule",
+        "_shapes",
         "_slot",
-        "first",
-        "results",
     )
 
     def __init__(
@@ -165,79 +180,65 @@ class _Form:
         prototypes: Prototypes,
         limit: int,
         result_of: Callable[[Exit], str],
-        count: list[int],
-        keep: list[bool],
     ) -> None:
-        self._keep = keep
         self._slot = slot
         self._head = head
         self._prototypes = prototypes
         self._limit = limit
         self._result_of = result_of
-        shows, self._show_result, self._mark = prototypes.showers(slot)
-        # what shows each argument, if registers say it all
-        self._shows = None if shows is None else [_KeptShown(show, count) for show in shows]
-        self._show_first = shows[0] if shows is not None and len(shows) == 1 else None
         # the call may have changed what its arguments lead to
         self._is_late = prototypes.known_at_entry(slot) is not None
-        self._kept = _Kept(self._made, count)
-        self._ended = _Kept(self._made_both, count)
-        self.first = None if self._is_late else _Kept(self._by_first, count)
-        self.results = _Kept(self._result, count)
         # by result and errno, where nothing else says how the result looks
         self._is_alone = prototypes.result_is_alone(slot)
-        self._failed = _Kept(self._failure, count)
+        self._results = _Kept(self._made_result)
+        self._result_text, self._rule = prototypes.result_text(slot)
+        self._shapes: dict[object, tuple[Shape, Texts] | None] = {}
 
-    def left(self, arg0: int, data: bytes, result: int) -> str:
-        """Return the line up to the closing parenthesis; `data` are DATA units."""
-        shows = self._shows
-        if shows is not None:
-            words = words_of(arg0, data)
-            if len(words) >= len(shows) or self._mark:
-                texts = [show[word] for show, word in zip(shows, words, strict=False)]
-                return f"{self._head}{', '.join(texts)}{self._mark}) "
-        key = arg0, data, result if self._is_late else 0
-        return self._kept[key] if self._keep[0] and len(data) <= _LONG else self._made(key)
-
-    def both(
-        self, arg0: int, data: bytes, result: int, errno: int | None, back: bytes
-    ) -> tuple[str, str]:
-        """Return both halves of the line of a call that failed, or had more kept at its end."""
-        if self._is_alone and not self._is_late:
-            return self.left(arg0, data, result), self._failed[result, errno]
-        key = arg0, data, result, errno, back
-        if not self._keep[0] or len(data) + len(back) > _LONG:
-            return self._made_both(key)
-        both: tuple[str, str] = self._ended[key]
-        return both
-
-    def _by_first(self, arg0: int) -> str:
-        show = self._show_first
-        return self.left(arg0, b"", 0) if show is None else f"{self._head}{show(arg0)[0]}) "
-
-    def _made(self, key: tuple[int, bytes, int]) -> str:
-        arg0, data, result = key
+    def halves(self, arg0: int, result: int, data: bytes, errno: int | None, back: bytes) -> Halves:
+        """Return both halves of the line of a call; `data` and `back` are DATA units."""
+        if (back or errno) and not self._is_alone:
+            leave = self._exit(captured((arg0,), data), result, errno, captured((), back))
+            right = f"= {self._result_of(leave)}"
+        elif self._result_text is None or errno or (self._rule and is_error(self._rule, result)):
+            right = self._results[result, errno]
+        else:
+            right = f"= {self._result_text((arg0, result), RESULT)}"
+        if not self._is_late:
+            back = b""  # the arguments are shown as they were at the entry
+        key = key_of(data, back)
+        known = self._shapes[key] if key in self._shapes else self._shape(key, data, back)
+        if known is not None:
+            shape, texts = known
+            fields = shape.unpack(arg0, result, data, back)
+            if fields is not None:
+                try:
+                    return f"{self._head}{texts(fields)}) ", right
+                except Unlike:
+                    pass  # this one is shown as if its shape was not known
         kept = captured((arg0,), data)
-        leave = self._exit(kept, result) if self._is_late else None
-        shown = self._prototypes.format_texts(self._slot, kept, self._limit, leave)
-        return f"{self._head}{', '.join(shown)}) "
-
-    def _result(self, result: int) -> str:
-        if self._show_result is not None:
-            return f"= {self._show_result(result)[0]}{self._mark}"
-        # without the data: what the call captured says nothing of an error without a number
-        return f"= {self._result_of(self._exit(NOTHING, result))}"
-
-    def _made_both(self, key: tuple[int, bytes, int, int | None, bytes]) -> tuple[str, str]:
-        arg0, data, result, errno, back = key
-        kept = captured((arg0,), data)
-        after = captured((), back) if back else NOTHING
-        leave = self._exit(kept, result, errno, after)
-        shown = self._prototypes.format_texts(self._slot, kept, self._limit, leave)
-        right = f"= {self._result_of(leave)}" if not self._is_alone else self._failed[result, errno]
+        after = None
+        if self._is_late:
+            after = self._exit(kept, result, errno, captured((), back))
+        shown = self._prototypes.format_texts(self._slot, kept, self._limit, after)
         return f"{self._head}{', '.join(shown)}) ", right
 
-    def _failure(self, key: tuple[int, int | None]) -> str:
+    def _shape(self, key: object, data: bytes, back: bytes) -> tuple[Shape, Texts] | None:
+        """Find out how calls of a shape are shown; None: one by one."""
+        if len(self._shapes) >= _MOST_SHAPES:
+            return None
+        known = None
+        try:
+            shape = Shape(data, back)
+        except ValueError:
+            pass  # no plain one
+        else:
+            texts = self._prototypes.by_fields(self._slot, shape.fields, self._limit)
+            known = None if texts is None else (shape, texts)
+        self._shapes[key] = known
+        return known
+
+    def _made_result(self, key: tuple[int, int | None]) -> str:
+        # without the data: what the call captured says nothing of an error without a number
         return f"= {self._result_of(self._exit(NOTHING, *key))}"
 
     def _exit(

@@ -133,9 +133,9 @@ def test_an_end_without_a_beginning_is_nobodys() -> None:
 def test_stretches_lose_the_calls_that_are_not_chosen() -> None:
     piece = (0, 1 << 60, 1000, 2.0, 0.5)  # two ns of the clock a tick, half a ns of a duration
     calls: list[WholeCall] = [
-        (OPEN, 0, 100, 1, 3, b"", None, b""),
-        (FREE, 200, 400, 1, 0, b"", None, b""),
-        (OPEN, 700, 50, 1, MINUS_ONE, b"", 2, b""),
+        (0, 100, OPEN, 1, 3, b"", None, b""),
+        (200, 400, FREE, 1, 0, b"", None, b""),
+        (700, 50, OPEN, 1, MINUS_ONE, b"", 2, b""),
     ]
     stretch = Stretch(7, 7, piece, calls)
 

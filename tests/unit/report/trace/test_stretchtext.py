@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from soscope.model.call import Event, Stretch
-from soscope.model.capture import DATA_NULL, DATA_TRUNCATED, ERRNO_ITEM
+from soscope.model.capture import DATA_NULL, DATA_TRUNCATED, DATA_UNREADABLE, ERRNO_ITEM
 from soscope.prototypes import load
 from soscope.recording.feed import Feed
 from soscope.recording.sink import Tee
@@ -53,6 +53,8 @@ NAMES = [
     "dlsym",
     "nobody_knows_this",
 ]
+TEXTS = [b"", b"/etc/hostname", b'"a\\\n', b"x" * 24, b"y" * 25, b"\x01\xff" * 300, b"%5$d", b"%"]
+TEXTS += [b"%d %s\n", b"%ld of %s%%", b"%.*f %s %c", b"%Lf%g", b"%ls %hhd %x %o %p"]
 ERRORS = {"malloc": layout.ERROR_NULL, "open": layout.ERROR_INT_NEGATIVE}
 DISPLAYS = [
     {"time": time, "durations": durations, "string_limit": limit, "several": several}
@@ -79,11 +81,14 @@ class Program:
     """Calls functions with all kinds of arguments, decoded both ways."""
 
     def __init__(self, seed: int) -> None:
-        self.choice = random.Random(seed).choice
+        chance = random.Random(seed)
+        self.choice = chance.choice
+        # with functions of all kinds, whatever is declared
+        names = NAMES + chance.sample(sorted(PROTOTYPES.names()), 40)
         self.block = make_block(64)
         agent = FakeAgent(self.block)
         agent.image("program", flags=layout.IMAGE_MAIN)
-        self.slots = [agent.slot(name, error_rule=ERRORS.get(name, 0)) for name in NAMES]
+        self.slots = [agent.slot(name, error_rule=ERRORS.get(name, 0)) for name in names]
         self.threads = [agent.thread(100, tid) for tid in (100, 101)]
         plain, stretched = Stream(), Stream(stretches=True)
         feed = Feed(Tee(plain, stretched), FakeSampler())
@@ -93,18 +98,18 @@ class Program:
             thread.compact = self.choice((True, True, False))
             thread.tsc = max(one.tsc for one in self.threads)
             for _ in range(self.choice(range(20))):
-                self.call(thread)
+                slot, data, after = self.choice(self.slots), self.data(), self.data()
+                for _ in range(self.choice((1, 1, 3))):  # calls of one shape
+                    self.call(thread, slot, data, self.choice((after, b"", b"")))
         feed.finish()
         self.plain = plain.take() + plain.finish()
         self.stretched = stretched.take() + stretched.finish()
         feed.close()
         self.block.close()
 
-    def call(self, thread: FakeThread) -> None:
-        slot = self.choice(self.slots)
-        thread.enter(slot, 1000, arg0=self.choice(VALUES), data=self.data())
+    def call(self, thread: FakeThread, slot: int, data: bytes, after: bytes) -> None:
+        thread.enter(slot, 1000, arg0=self.choice(VALUES), data=data)
         thread.tsc += self.choice((0, 3, 70_000, 1 << 24))
-        after = self.data() if self.choice((True, False, False)) else b""
         thread.leave(slot, 1000, result=self.choice(VALUES), errno=self.choice((0, 2)), data=after)
 
     def data(self) -> bytes:
@@ -120,9 +125,13 @@ class Program:
         )
         if choice((True, False)):
             return kept
-        text = choice((b"", b"%d %s\n", b"/etc/hostname", b"\x01\xff" * 300))
-        flags = choice((0, DATA_TRUNCATED, DATA_NULL))
-        kept += data_units(layout.DATA_STRING, choice((0, 1)), text, flags)
+        for item in range(choice((2, 6))):
+            if choice((True, True, False)):
+                text = choice(TEXTS)
+                flags = choice((0, 0, 0, DATA_TRUNCATED, DATA_NULL, DATA_UNREADABLE))
+                kept += data_units(layout.DATA_STRING, item, text, flags)
+        if choice((True, False)):
+            kept += data_units(layout.DATA_STACK, 0, struct.pack("<4Q", *words[1:]))
         if choice((True, False)):
             kept += data_units(layout.DATA_FLOATS, 0, struct.pack("<d", 2.5))
         if choice((True, False)):
@@ -165,6 +174,7 @@ def test_what_is_kept_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     program = Program(99)
     expected = written(tmp_path / "plain", program.plain, DISPLAYS[1], each=100)
     monkeypatch.setattr(stretchtext, "_MOST", 10)
+    monkeypatch.setattr(stretchtext, "_FORGET", 50)
     made: list[int] = []
 
     class Counted(stretchtext._Form):

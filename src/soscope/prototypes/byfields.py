@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Show the arguments of calls that look alike: what is the same of all of them is found out once.
+
+Each argument of a shape has one function and one place in the fields of a call. What this file
+does not know, or what one call has otherwise, is for `Printer.texts`, which knows everything.
+"""
+
+from __future__ import annotations
+
+from soscope.model.capture import DATA_NULL, DATA_TRUNCATED, DATA_UNREADABLE
+from soscope.model.fields import RESULT, Fields, Unpacked
+from soscope.model.slot import is_error
+from soscope.prototypes import conversion, escape, row, show
+from soscope.prototypes.argument import REST, UNKNOWN_TYPE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from soscope.prototypes.printer import Place
+    from soscope.prototypes.show import NamedTypes
+
+    Text = Callable[[Any, int], str]  # of the fields and a place in them
+    Part = tuple[Text, int]
+    Texts = Callable[[Unpacked], str]
+
+_INT_REGISTERS = 6
+_FLOAT_REGISTERS = 8
+_MOST_FORMATS = 1 << 8
+_MOST_NAMES = 1 << 12
+
+
+class Unlike(Exception):  # noqa: N818  no error
+    """One call is not as most of its shape are."""
+
+
+class ByFields:
+    """Makes the functions for one shape of a function's calls; strings have up to `limit` bytes."""
+
+    def __init__(
+        self, fields: Fields, names: NamedTypes, limit: int, arguments: list[Place]
+    ) -> None:
+        self._fields = fields
+        self._names = names
+        self._limit = limit
+        self._arguments = arguments
+
+    # ---- declared arguments ----
+
+    def part(self, number: int, place: Place, result: Place | None, error_rule: int) -> Part:
+        """Return what shows an argument. Raises Unlike where that takes more than its fields."""
+        fields = self._fields
+        if place.writes is not None:
+            if number in fields.back and place.shows_written:
+                return self._written(fields.back[number], self._holds(place, result, error_rule))
+            if number in fields.back or (place.is_in_out and number in fields.data):
+                raise Unlike
+            text, at = self.own(place)
+            # nothing was kept of no bytes, too
+            return (_unless_none(text) if place.is_bytes else text), at
+        if place.leads and number in fields.data:
+            if not place.is_string:
+                raise Unlike
+            at, pieces = fields.data[number]
+            return self._string(pieces, self.own(place)), at
+        return self.own(place)
+
+    def own(self, place: Place) -> Part:
+        """Return what shows the register or stack word itself that an argument is in."""
+        fields = self._fields
+        if place.decider is not None or place.is_wide:
+            raise Unlike
+        if place.place == row.PLACE_FLOAT and place.how == row.SHOW_FLOAT:
+            if place.index >= len(fields.floats):
+                raise Unlike
+            return _float(place.size), fields.floats[place.index]
+        rows = {row.PLACE_INT: fields.words, row.PLACE_STACK: fields.stack}
+        places = rows.get(place.place, [])
+        if place.show is None or place.index >= len(places):
+            raise Unlike
+        return word_text(place.shown_as, self._names), places[place.index]
+
+    def _holds(self, place: Place, result: Place | None, error_rule: int) -> Callable[[Any], bool]:
+        """Return what says whether a call has written an argument."""
+        checks: list[Callable[[Any], bool]] = []
+        for number, operator in place.writes or ():
+            if operator == "number":
+                raise Unlike
+            if number == row.WRITES_SUCCESS:
+                checks.append(lambda of: not is_error(error_rule, of[RESULT]))
+                continue
+            which = result if number == row.WRITES_RESULT else self._arguments[number]
+            places = [RESULT] if number == row.WRITES_RESULT else self._fields.words
+            if which is None or which.index >= len(places):
+                raise Unlike
+            checks.append(_compares(places[which.index], which.size, which.signed, operator))
+        if len(checks) == 1:
+            return checks[0]
+        return lambda of: all(check(of) for check in checks)
+
+    def _string(self, pieces: int, own: Part) -> Text:
+        limit, string = self._limit, escape.string
+        text, register = own
+
+        def shown(of: Any, at: int) -> str:
+            content = of[at + 2] if pieces == 1 else b"".join(of[at + 2 : at + 2 + pieces])
+            flags = of[at + 1]
+            if flags:
+                if flags & DATA_NULL:
+                    return "nil"
+                if flags & DATA_UNREADABLE:
+                    return text(of, register)
+            return string(content[: of[at]], limit, cut=bool(flags & DATA_TRUNCATED))
+
+        return shown
+
+    def _written(self, where: tuple[int, int], holds: Callable[[Any], bool]) -> Part:
+        place, pieces = where
+        limit, string = self._limit, escape.string
+
+        def shown(of: Any, at: int) -> str:
+            content = of[at + 2] if pieces == 1 else b"".join(of[at + 2 : at + 2 + pieces])
+            if of[at + 1] or not of[at] or not holds(of):
+                raise Unlike
+            return string(content[: of[at]], limit)
+
+        return shown, place
+
+    # ---- what stands behind a format ----
+
+    def texts(self, parts: list[Part], *, is_open: bool) -> Texts:
+        """Return what shows all arguments of a call, in one text; `is_open`: there may be more."""
+        if is_open:
+            parts = [*parts, (_rest, 0)]
+        if len(parts) == 1:
+            text, place = parts[0]
+            return lambda of: text(of, place)
+        return lambda of: ", ".join([text(of, at) for text, at in parts])
+
+    def with_format(self, parts: list[Part], format_: int, language: str, integers: int) -> Texts:
+        """Return `texts`, with what argument `format_` says of those behind it.
+
+        Raises Unlike where the format was not kept.
+        """
+        if format_ not in self._fields.data:
+            raise Unlike
+        place, pieces = self._fields.data[format_]
+        known: dict[bytes, list[Part]] = {}
+
+        def shown(of: Any) -> str:
+            content = of[place + 2] if pieces == 1 else b"".join(of[place + 2 : place + 2 + pieces])
+            content = content[: of[place]]
+            if of[place + 1]:
+                raise Unlike
+            tail = known.get(content)
+            if tail is None:
+                if len(known) >= _MOST_FORMATS:
+                    known.clear()
+                tail = known[content] = parts + self._behind(content, language, integers)
+            return ", ".join([text(of, at) for text, at in tail])
+
+        return shown
+
+    def _behind(self, format_: bytes, language: str, integers: int) -> list[Part]:
+        """Return what shows the arguments that a format takes."""
+        taken, is_complete = conversion.arguments_of(format_, language)
+        parts: list[Part] = []
+        words, floats = self._fields.words, self._fields.floats
+        stack = float_at = 0
+        for item, (_, how, string) in enumerate(taken, len(self._arguments)):
+            if how[0] == row.SHOW_LONG_DOUBLE:
+                return [_UNLIKE]
+            if how[0] == row.SHOW_FLOAT and float_at < _FLOAT_REGISTERS:
+                if float_at >= len(floats):
+                    return [_UNLIKE]
+                part = _float(how[1]), floats[float_at]
+                float_at += 1
+            else:
+                if how[0] != row.SHOW_FLOAT and integers < _INT_REGISTERS:
+                    places, at = words, integers
+                    integers += 1
+                else:
+                    places, at = self._fields.stack, stack
+                    stack += 1
+                if at >= len(places):
+                    return [_UNLIKE]
+                part = word_text(how, self._names), places[at]
+            if string and item in self._fields.data:
+                if string == conversion.WIDE:
+                    return [_UNLIKE]
+                where, pieces = self._fields.data[item]
+                part = self._behind_string(pieces, part), where
+            parts.append(part)
+        if not is_complete:
+            parts.append((_rest, 0))
+        return parts
+
+    def _behind_string(self, pieces: int, own: Part) -> Text:
+        shown, (text, register) = self._string(pieces, own), own
+
+        def behind(of: Any, at: int) -> str:
+            return text(of, register) if of[at + 1] & DATA_NULL else shown(of, at)
+
+        return behind
+
+
+def unknown(fields: Fields, most: int) -> Texts:
+    """Return what shows the words of a function that nobody knows, the last with a mark."""
+    *places, last = fields.words[:most]
+
+    def shown(of: Any) -> str:
+        texts = [show.word(of[at])[0] for at in places]
+        return ", ".join([*texts, unknown_word(of, last)])
+
+    return shown
+
+
+def unknown_word(of: Any, at: int) -> str:
+    """Show a word with the mark of what nobody knows."""
+    return f"{show.word(of[at])[0]} {UNKNOWN_TYPE}"
+
+
+def nothing(of: Any, at: int) -> str:
+    """Show the result of a function that has none."""
+    del of, at
+    return "<void>"
+
+
+def word_text(of: row.Show, names: NamedTypes) -> Text:
+    """Return what shows one number of up to eight bytes, as the text of `names.shower(of)`."""
+    how, size, signed, _ = of
+    mask, top = (1 << 8 * size) - 1, 1 << (8 * size - 1)
+    if how == row.SHOW_POINTER:
+
+        def pointer(of: Any, at: int) -> str:
+            value = of[at]
+            return f"{value:#x}" if value else "nil"
+
+        return pointer
+    if how == row.SHOW_DECIMAL and signed:
+
+        def decimal(of: Any, at: int) -> str:
+            value = of[at] & mask
+            return str(value - mask - 1) if value & top else str(value)
+
+        return decimal
+    if how == row.SHOW_DECIMAL:
+        return lambda of, at: str(of[at] & mask)
+    shower = names.shower(of)
+    if how not in (row.SHOW_ENUM, row.SHOW_FLAGS):
+        return lambda of, at: shower(of[at])[0]
+    known: dict[int, str] = {}
+
+    def named(of: Any, at: int) -> str:
+        value = of[at]
+        text = known.get(value)
+        if text is None:
+            if len(known) >= _MOST_NAMES:
+                known.clear()
+            text = known[value] = shower(value)[0]
+        return text
+
+    return named
+
+
+def _float(size: int) -> Text:
+    if size == 8:
+        return lambda of, at: show.number(of[at])
+    return lambda of, at: show.single_number(show.float_of(of[at], size))
+
+
+def _compares(place: int, size: int, signed: bool, operator: str) -> Callable[[Any], bool]:
+    """Return what compares a number with 0, as `Place.compares`."""
+    mask, top = (1 << 8 * size) - 1, (1 << (8 * size - 1)) if signed else 0
+
+    def compares(of: Any) -> bool:
+        value: int = of[place] & mask
+        if operator == ">":
+            return value != 0 and not value & top
+        if operator == ">=":
+            return not value & top
+        return (value != 0) == (operator == "!=")
+
+    return compares
+
+
+def _unless_none(text: Text) -> Text:
+    """Return `text` for calls that did not return 0."""
+
+    def shown(of: Any, at: int) -> str:
+        if not of[RESULT]:
+            raise Unlike
+        return text(of, at)
+
+    return shown
+
+
+def _rest(of: Any, at: int) -> str:
+    del of, at
+    return REST
+
+
+def _unlike(of: Any, at: int) -> str:
+    del of, at
+    raise Unlike
+
+
+_UNLIKE = _unlike, 0

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shapes of calls: which DATA units a call has, and so where its words and strings lie.
+
+Calls of one function mostly have the same shape, and one struct takes all of them apart.
+`captured` says what the same units hold, whatever they are.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from soscope.model.capture import (
+    DATA_BYTES,
+    DATA_FLOATS,
+    DATA_STACK,
+    DATA_STRING,
+    DATA_WORD_AT,
+    DATA_WORDS,
+)
+from soscope.model.fields import RESULT, Fields, Unpacked
+from soscope.recording.captures import packed
+from soscope.recording.units import KIND
+from soscope.wire import layout
+from soscope.wire.layout import DATA_MORE, DATA_PACKED
+
+_ITEM = KIND - 1  # the byte of a unit that says what its data is of
+_HEAD = 8  # bytes of a DATA unit in front of its payload
+_PAYLOAD = layout.UNIT - _HEAD
+_LED_TO = (DATA_STRING, DATA_BYTES, DATA_WORD_AT)
+_NUMBERS = {DATA_WORDS: "Q", DATA_STACK: "Q", DATA_FLOATS: "d"}
+
+
+def key_of(data: bytes, back: bytes) -> bytes | tuple[bytes, bytes]:
+    """Return what is equal of calls of one shape; `data` and `back` are DATA units."""
+    key = data[KIND :: layout.UNIT] + data[_ITEM :: layout.UNIT]
+    if not back:
+        return key
+    return key, back[KIND :: layout.UNIT] + back[_ITEM :: layout.UNIT]
+
+
+class Shape:
+    """What calls of one shape have: `fields` says where."""
+
+    __slots__ = ("_back", "_data", "_is_packed", "_lengths", "fields")
+
+    def __init__(self, data: bytes, back: bytes) -> None:
+        """Find the shape of a call. Raises ValueError where the units tell of no plain one."""
+        self.fields = fields = Fields()
+        self._lengths: list[tuple[int, int]] = []  # places of those that must be so
+        self._is_packed = data[KIND : KIND + 1] == _PACKED
+        at, begun = RESULT + 1, ""
+        if self._is_packed:
+            fields.words += range(at, at + 5)
+            at += 5
+            begun = f"{layout.UNIT}x"
+        form, at = self._form(data, len(begun) and layout.UNIT, at, fields.data)
+        self._data = struct.Struct(f"<{begun}{form}")
+        form, at = self._form(back, 0, at, fields.back)
+        self._back = struct.Struct(f"<{form}")
+
+    def unpack(self, arg0: int, result: int, data: bytes, back: bytes) -> Unpacked | None:
+        """Return the fields of a call; None where it has not as many words as the first one."""
+        fields: Unpacked = (arg0, result)
+        if self._is_packed:
+            fields += packed(data[: layout.UNIT])
+        fields += self._data.unpack(data)
+        if back:
+            fields += self._back.unpack(back)
+        for place, length in self._lengths:
+            if fields[place] != length:
+                return None
+        return fields
+
+    def _form(
+        self, units: bytes, begin: int, place: int, items: dict[int, tuple[int, int]]
+    ) -> tuple[str, int]:
+        """Return the format of units behind `begin`, and the place behind their fields."""
+        form = ""
+        fields = self.fields
+        rows = {DATA_WORDS: fields.words, DATA_STACK: fields.stack, DATA_FLOATS: fields.floats}
+        at = begin
+        while at < len(units):
+            commit = int.from_bytes(units[at : at + 4], "little")
+            kind, item, length = commit >> 24 & 15, commit >> 16 & 255, commit & 0xFFFF
+            at += layout.UNIT
+            pieces = 1
+            while at < len(units) and units[at + KIND] & 15 == DATA_MORE:
+                at += layout.UNIT
+                pieces += 1
+            if kind in _LED_TO:
+                items[item] = place, pieces
+                form += f"H2xI{_PAYLOAD}s" + f"{_HEAD}x{_PAYLOAD}s" * (pieces - 1)
+                place += 2 + pieces
+                continue
+            row = rows.get(kind)
+            if items is fields.back or row is None or item != len(row) or length % 8:
+                raise ValueError(f"data of kind {kind}")
+            count = length // 8
+            if not _PAYLOAD * (pieces - 1) < length <= _PAYLOAD * pieces:
+                raise ValueError(f"{length} bytes in {pieces} units")
+            self._lengths.append((place, length))
+            row += range(place + 1, place + 1 + count)
+            place += 1 + count
+            form += "H6x"
+            for piece in range(pieces):
+                here = min(count - 3 * piece, 3)
+                form += f"{_HEAD}x" if piece else ""
+                form += f"{here}{_NUMBERS[kind]}{_PAYLOAD - 8 * here}x"
+        return form, place
+
+
+_PACKED = bytes([layout.UNIT_DATA << 4 | DATA_PACKED])
