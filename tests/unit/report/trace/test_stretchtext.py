@@ -36,6 +36,14 @@ NAMES = [
     "strlen",
     "strtol",
     "snprintf",
+    "sprintf",
+    "fprintf",
+    "sscanf",
+    "fgets",
+    "recv",
+    "strftime",
+    "readlink",
+    "frexp",
     "fopen",
     "stat",
     "pow",
@@ -98,7 +106,7 @@ class Program:
             thread.compact = self.choice((True, True, False))
             thread.tsc = max(one.tsc for one in self.threads)
             for _ in range(self.choice(range(20))):
-                slot, data, after = self.choice(self.slots), self.data(), self.data()
+                slot, data, after = self.choice(self.slots), self.data(), self.after()
                 for _ in range(self.choice((1, 1, 3))):  # calls of one shape
                     self.call(thread, slot, data, self.choice((after, b"", b"")))
         feed.finish()
@@ -115,6 +123,11 @@ class Program:
     def data(self) -> bytes:
         choice = self.choice
         words = [choice(VALUES) for _ in range(5)]
+        if choice((True, False, False)):  # enough for any format
+            kept = data_units(layout.DATA_WORDS, 1, struct.pack("<5Q", *words))
+            kept += data_units(layout.DATA_FLOATS, 0, struct.pack("<2d", 2.5, -1e300))
+            kept += data_units(layout.DATA_STACK, 0, struct.pack("<5Q", *words))
+            return kept + self.strings(8)
         kept = choice(
             (
                 b"",
@@ -125,11 +138,7 @@ class Program:
         )
         if choice((True, False)):
             return kept
-        for item in range(choice((2, 6))):
-            if choice((True, True, False)):
-                text = choice(TEXTS)
-                flags = choice((0, 0, 0, DATA_TRUNCATED, DATA_NULL, DATA_UNREADABLE))
-                kept += data_units(layout.DATA_STRING, item, text, flags)
+        kept += self.strings(choice((2, 6)))
         if choice((True, False)):
             kept += data_units(layout.DATA_STACK, 0, struct.pack("<4Q", *words[1:]))
         if choice((True, False)):
@@ -137,6 +146,18 @@ class Program:
         if choice((True, False)):
             kept += data_units(layout.DATA_BYTES, ERRNO_ITEM, struct.pack("<i", 2))
         return kept
+
+    def strings(self, most: int) -> bytes:
+        kept = b""
+        for item in range(most):
+            if self.choice((True, True, False)):
+                text = self.choice(TEXTS)
+                flags = self.choice((0, 0, 0, DATA_TRUNCATED, DATA_NULL, DATA_UNREADABLE))
+                kept += data_units(layout.DATA_STRING, item, text, flags)
+        return kept
+
+    def after(self) -> bytes:
+        return self.choice((self.strings(3), self.strings(3), self.data()))
 
 
 def written(path: Path, events: list[Event], display: dict[str, int], *, each: int) -> bytes:
