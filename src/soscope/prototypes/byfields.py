@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from soscope.model.capture import DATA_NULL, DATA_TRUNCATED, DATA_UNREADABLE
 from soscope.model.fields import RESULT, Fields, Unpacked
-from soscope.model.slot import is_error
+from soscope.model.slot import ERROR_NONE, is_error
 from soscope.prototypes import conversion, escape, row, show
 from soscope.prototypes.argument import REST, UNKNOWN_TYPE
 
@@ -29,6 +29,7 @@ _INT_REGISTERS = 6
 _FLOAT_REGISTERS = 8
 _MOST_FORMATS = 1 << 8
 _MOST_NAMES = 1 << 12
+_MOST_STRINGS = 1 << 8  # of one argument
 
 
 class Unlike(Exception):  # noqa: N818  no error
@@ -83,35 +84,61 @@ class ByFields:
 
     def _holds(self, place: Place, result: Place | None, error_rule: int) -> Callable[[Any], bool]:
         """Return what says whether a call has written an argument."""
-        checks: list[Callable[[Any], bool]] = []
+        fails = ERROR_NONE
+        compared: list[tuple[int, int, int, str]] = []  # place, mask, sign, with what
         for number, operator in place.writes or ():
             if operator == "number":
                 raise Unlike
             if number == row.WRITES_SUCCESS:
-                checks.append(lambda of: not is_error(error_rule, of[RESULT]))
+                fails = error_rule
                 continue
             which = result if number == row.WRITES_RESULT else self._arguments[number]
             places = [RESULT] if number == row.WRITES_RESULT else self._fields.words
             if which is None or which.index >= len(places):
                 raise Unlike
-            checks.append(_compares(places[which.index], which.size, which.signed, operator))
-        if len(checks) == 1:
-            return checks[0]
-        return lambda of: all(check(of) for check in checks)
+            bits = 8 * which.size
+            sign = 1 << bits - 1 if which.signed else 0
+            compared.append((places[which.index], (1 << bits) - 1, sign, operator))
 
-    def _string(self, pieces: int, own: Part) -> Text:
+        def holds(of: Any) -> bool:
+            if fails and is_error(fails, of[RESULT]):
+                return False
+            for at, mask, sign, operator in compared:
+                value = of[at] & mask
+                if operator == ">":
+                    if not value or value & sign:
+                        return False
+                elif operator == ">=":
+                    if value & sign:
+                        return False
+                elif (value != 0) != (operator == "!="):
+                    return False
+            return True
+
+        return holds
+
+    def _string(self, pieces: int, own: Part, null: str | None = "nil") -> Text:
+        """Return what shows a string; `null`: what stands for none, None: its register."""
         limit, string = self._limit, escape.string
         text, register = own
+        known: dict[bytes, str] = {}
 
         def shown(of: Any, at: int) -> str:
             content = of[at + 2] if pieces == 1 else b"".join(of[at + 2 : at + 2 + pieces])
+            content = content[: of[at]]
             flags = of[at + 1]
             if flags:
-                if flags & DATA_NULL:
-                    return "nil"
-                if flags & DATA_UNREADABLE:
+                if flags & DATA_NULL and null is not None:
+                    return null
+                if flags & (DATA_NULL | DATA_UNREADABLE):
                     return text(of, register)
-            return string(content[: of[at]], limit, cut=bool(flags & DATA_TRUNCATED))
+                return string(content, limit, cut=bool(flags & DATA_TRUNCATED))
+            found = known.get(content)
+            if found is None:
+                if len(known) >= _MOST_STRINGS:
+                    known.clear()
+                found = known[content] = string(content, limit)
+            return found
 
         return shown
 
@@ -157,7 +184,11 @@ class ByFields:
             if tail is None:
                 if len(known) >= _MOST_FORMATS:
                     known.clear()
-                tail = known[content] = parts + self._behind(content, language, integers)
+                tail = self._behind(content, language, integers)
+                # whose text is as much the same as the format itself
+                is_same = (_same(parts[format_][0](of, place)), place)
+                tail = [*parts[:format_], is_same, *parts[format_ + 1 :], *tail]
+                known[content] = tail
             return ", ".join([text(of, at) for text, at in tail])
 
         return shown
@@ -190,19 +221,11 @@ class ByFields:
                 if string == conversion.WIDE:
                     return [_UNLIKE]
                 where, pieces = self._fields.data[item]
-                part = self._behind_string(pieces, part), where
+                part = self._string(pieces, part, None), where
             parts.append(part)
         if not is_complete:
             parts.append((_rest, 0))
         return parts
-
-    def _behind_string(self, pieces: int, own: Part) -> Text:
-        shown, (text, register) = self._string(pieces, own), own
-
-        def behind(of: Any, at: int) -> str:
-            return text(of, register) if of[at + 1] & DATA_NULL else shown(of, at)
-
-        return behind
 
 
 def unknown(fields: Fields, most: int) -> Texts:
@@ -270,19 +293,8 @@ def _float(size: int) -> Text:
     return lambda of, at: show.single_number(show.float_of(of[at], size))
 
 
-def _compares(place: int, size: int, signed: bool, operator: str) -> Callable[[Any], bool]:
-    """Return what compares a number with 0, as `Place.compares`."""
-    mask, top = (1 << 8 * size) - 1, (1 << (8 * size - 1)) if signed else 0
-
-    def compares(of: Any) -> bool:
-        value: int = of[place] & mask
-        if operator == ">":
-            return value != 0 and not value & top
-        if operator == ">=":
-            return not value & top
-        return (value != 0) == (operator == "!=")
-
-    return compares
+def _same(shown: str) -> Text:
+    return lambda _of, _at: shown
 
 
 def _unless_none(text: Text) -> Text:

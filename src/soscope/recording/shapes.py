@@ -23,7 +23,8 @@ from soscope.recording.units import KIND
 from soscope.wire import layout
 from soscope.wire.layout import DATA_MORE, DATA_PACKED
 
-_ITEM = KIND - 1  # the byte of a unit that says what its data is of
+_KINDS = slice(KIND, None, layout.UNIT)
+_ITEMS = slice(KIND - 1, None, layout.UNIT)  # the bytes that say what data is of
 _HEAD = 8  # bytes of a DATA unit in front of its payload
 _PAYLOAD = layout.UNIT - _HEAD
 _LED_TO = (DATA_STRING, DATA_BYTES, DATA_WORD_AT)
@@ -32,16 +33,14 @@ _NUMBERS = {DATA_WORDS: "Q", DATA_STACK: "Q", DATA_FLOATS: "d"}
 
 def key_of(data: bytes, back: bytes) -> bytes | tuple[bytes, bytes]:
     """Return what is equal of calls of one shape; `data` and `back` are DATA units."""
-    key = data[KIND :: layout.UNIT] + data[_ITEM :: layout.UNIT]
-    if not back:
-        return key
-    return key, back[KIND :: layout.UNIT] + back[_ITEM :: layout.UNIT]
+    key = data[_KINDS] + data[_ITEMS]
+    return (key, back[_KINDS] + back[_ITEMS]) if back else key
 
 
 class Shape:
     """What calls of one shape have: `fields` says where."""
 
-    __slots__ = ("_back", "_data", "_is_packed", "_lengths", "fields")
+    __slots__ = ("_is_packed", "_lengths", "_unpack", "_unpack_back", "fields")
 
     def __init__(self, data: bytes, back: bytes) -> None:
         """Find the shape of a call. Raises ValueError where the units tell of no plain one."""
@@ -54,18 +53,17 @@ class Shape:
             at += 5
             begun = f"{layout.UNIT}x"
         form, at = self._form(data, len(begun) and layout.UNIT, at, fields.data)
-        self._data = struct.Struct(f"<{begun}{form}")
+        self._unpack = struct.Struct(f"<{begun}{form}").unpack
         form, at = self._form(back, 0, at, fields.back)
-        self._back = struct.Struct(f"<{form}")
+        self._unpack_back = struct.Struct(f"<{form}").unpack
 
     def unpack(self, arg0: int, result: int, data: bytes, back: bytes) -> Unpacked | None:
         """Return the fields of a call; None where it has not as many words as the first one."""
-        fields: Unpacked = (arg0, result)
         if self._is_packed:
-            fields += packed(data[: layout.UNIT])
-        fields += self._data.unpack(data)
-        if back:
-            fields += self._back.unpack(back)
+            words = packed(data[: layout.UNIT])
+            fields = (arg0, result, *words, *self._unpack(data), *self._unpack_back(back))
+        else:
+            fields = (arg0, result, *self._unpack(data), *self._unpack_back(back))
         for place, length in self._lengths:
             if fields[place] != length:
                 return None

@@ -175,19 +175,18 @@ class Source:
             is_open = letters[at] == _OPEN
             for commit, sp, times, back_to, arg0, data, end, same, over, result, code, back in rows:
                 if is_open:
-                    number = program.call_site(commit >> layout.TICKS_LOW & NUMBER)[0]
+                    slot = sites[commit >> layout.TICKS_LOW & NUMBER]
                     start = origin + (times & START)
                 else:
-                    start, number = times, commit & NO_SLOT
+                    slot, start = slots[commit & NO_SLOT], times
                     if returns_low <= back_to < returns_high:
                         break  # a tail call
-                slot = slots[number]
                 if (
-                    end != _ENDS | number
+                    slot is None
+                    or end != _ENDS | slot.index
                     or same != sp
                     or over < start
                     or not start
-                    or slot is None
                     or start < last
                     or over >= until
                     or not low <= sp <= high

@@ -107,13 +107,16 @@ class StretchText:
         if padding != self._padding:
             self._lines.clear()
             self._padding = padding
-        new = self._new_line
         if self._keeps:
-            kept = self._lines.get
+            kept, new = self._lines.get, self._new_line
             made = [kept(call[2:]) or new(call) for call in stretch.calls]
-        else:
-            made = [new(call) for call in stretch.calls]
-        lines += [whose + line for line in made] if whose else made
+            lines += [whose + line for line in made] if whose else made
+            return
+        forms, new_form = self._forms.get, self._form
+        for _, _, slot, arg0, result, data, errno, back in stretch.calls:
+            form = forms(slot) or new_form(slot)
+            left, right = form.halves(arg0, result, data, errno, back)
+            lines.append(f"{whose}{left.ljust(padding)}{right}\n")
 
     def _forget_in_time(self) -> None:
         count = len(self._lines) + len(self._halves)
@@ -131,7 +134,7 @@ class StretchText:
         form = self._forms.get(slot) or self._form(slot)
         left, right = form.halves(arg0, result, data, errno, back)
         line = f"{left.ljust(self._padding)}{right}\n"
-        if self._keeps and len(data) + len(back) <= _LONG:
+        if len(data) + len(back) <= _LONG:
             self._lines[call[2:]] = line
         return line
 
