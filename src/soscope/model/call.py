@@ -181,10 +181,10 @@ class Stretch(Record):
 
     It comes only to those who ask for it, and stands for an Entry and an Exit of each call,
     `ENDED_RETURN`. All times lie on one `piece` of the clock: from and to (tsc), realtime there,
-    realtime ns per tick, ns per tick for durations.
+    realtime ns per tick, ns per tick for durations. `depth` is that of each call.
     """
 
-    __slots__ = ("calls", "pid", "piece", "tid")
+    __slots__ = ("calls", "depth", "pid", "piece", "tid")
 
     def __init__(
         self,
@@ -192,9 +192,11 @@ class Stretch(Record):
         tid: int,
         piece: tuple[int, int, int, float, float],
         calls: list[WholeCall],
+        depth: int,
     ) -> None:
         self.pid = pid
         self.tid = tid
+        self.depth = depth
         self.piece = piece
         self.calls = calls
 

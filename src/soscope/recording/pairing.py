@@ -272,17 +272,18 @@ class Pairing:
             self._depth_around(thread, sp + 1)
         return known, how, over
 
-    def gap(self, thread: PairedThread) -> tuple[int, int] | None:
+    def gap(self, thread: PairedThread) -> tuple[int, int, int] | None:
         """Return the lowest and the highest `sp` of its stack at which calls disturb no others.
 
-        A call there that returns before anything else happens leaves all as it was, unless one was
-        `unwound` at its `sp`. None: there is no stack yet, or depths are to be found.
+        And the depth of such calls. A call there that returns before anything else happens leaves
+        all as it was, unless one was `unwound` at its `sp`. None: there is no stack yet, or depths
+        are to be found.
         """
         stack = thread.current
         if stack is None or thread.key[1] in self._around:
             return None
         high = min(stack.high, stack.calls[-1].sp - 1) if stack.calls else stack.high
-        return stack.low, high
+        return stack.low, high, len(stack.calls)
 
     def _depth_around(self, thread: PairedThread, end: int) -> int:
         """Count the calls of others that a thread is inside of; those below `end` are over.

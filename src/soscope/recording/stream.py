@@ -351,11 +351,12 @@ class Stream(Sink):
         overhead = source.overhead.next(tsc)
         if overhead is not None:
             until = min(until, overhead)
-        calls = source.wholes(until, *gap, source.thread.unwound)
+        low, high, depth = gap
+        calls = source.wholes(until, low, high, source.thread.unwound)
         if calls:
             _, pid, tid = source.thread.key
             self._latest = realtime + int((calls[-1][0] + calls[-1][1] - start) * rate // 1)
-            self._out.append(Stretch(pid, tid, piece, calls))
+            self._out.append(Stretch(pid, tid, piece, calls, depth))
         return len(calls)
 
     def _enter(

@@ -66,7 +66,7 @@ class CallTree(Listener):
                 self._nesting.forget(event.pid)
 
     def _enter(self, entry: Entry) -> None:
-        around = self._nesting.before(entry)
+        around = self._nesting.around(entry.tid, entry.depth)
         way = self._through(around[-1].what[0] if around else self.root, entry.slot)
         way.calls += 1
         # with what the calls of the thread have taken until now
@@ -90,7 +90,7 @@ class CallTree(Listener):
             way.errors += is_error(entry.slot.error_rule, leave.result)
 
     def _stretch(self, stretch: Stretch) -> None:
-        around = self._nesting.around(stretch.tid)
+        around = self._nesting.around(stretch.tid, stretch.depth)
         above = around[-1].what[0] if around else self.root
         even, sum_ns = stretch.piece[4], 0
         for _, ticks, slot, _, result, *_ in stretch.calls:

@@ -94,7 +94,11 @@ class ChosenListener(Listener):
             elif isinstance(event, Dropped) or self._takes_other(event):
                 out.append(event)
         last = batch[-1]
-        if not isinstance(last, (Stretch, Dropped)):
+        if isinstance(last, Stretch):
+            origin, _, realtime, rate, _ = last.piece
+            start, ticks, *_ = last.calls[-1]
+            self._latest = realtime + int((start + ticks - origin) * rate // 1)
+        elif not isinstance(last, Dropped):
             self._latest = last.time_ns
         if out:
             self._listener.events(out)
@@ -141,13 +145,13 @@ class ChosenListener(Listener):
             self.shown += 1
             out.append(entry)
 
-    def _add_callers(self, entry: Entry, out: list[Event]) -> None:
-        """Choose the calls around a chosen one, for those who show what it is inside of."""
+    def _add_callers(self, of: Entry | Stretch, out: list[Event]) -> None:
+        """Choose the calls around chosen ones, for those who show what they are inside of."""
         if not self._wants_callers:
             return
-        thread = entry.pid, entry.tid
+        thread = of.pid, of.tid
         for call in [call for call in self._held if (call.pid, call.tid) == thread]:
-            if call.depth < entry.depth:
+            if call.depth < of.depth:
                 del self._held[call]
                 self._early.add(call)
                 self.shown += 1
@@ -250,11 +254,12 @@ class ChosenListener(Listener):
             if choice.takes_whole(slot, spent, result) and self._takes_inside(stretch, call, spent):
                 calls.append(call)
         if calls:
+            self._add_callers(stretch, out)
             self.shown += len(calls)
             out.append(
                 stretch
                 if len(calls) == len(stretch.calls)
-                else Stretch(stretch.pid, stretch.tid, stretch.piece, calls)
+                else Stretch(stretch.pid, stretch.tid, stretch.piece, calls, stretch.depth)
             )
 
     def _takes_inside(self, stretch: Stretch, call: WholeCall, spent: int) -> bool:

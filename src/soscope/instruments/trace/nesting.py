@@ -31,20 +31,16 @@ class Nesting:
     def __init__(self) -> None:
         self._open: dict[int, list[CallAround]] = {}
 
-    def around(self, tid: int) -> list[CallAround]:
-        """Return the open calls of a thread."""
-        return self._open.get(tid, [])
-
-    def before(self, entry: Entry) -> list[CallAround]:
-        """Return the calls around one that begins."""
-        calls = self._open.setdefault(entry.tid, [])
-        while calls and calls[-1].entry.depth >= entry.depth:  # it was left, unseen
+    def around(self, tid: int, depth: int) -> list[CallAround]:
+        """Return the calls around one of `depth` that begins."""
+        calls = self._open.setdefault(tid, [])
+        while calls and calls[-1].entry.depth >= depth:  # it was left, unseen
             calls.pop()
         return calls
 
     def enter(self, entry: Entry, what: Any = None) -> int:
         """Take a call that begins; return how many calls are around it."""
-        calls = self.before(entry)
+        calls = self.around(entry.tid, entry.depth)
         level = len(calls)
         if not entry.entry_only:
             calls.append(CallAround(entry, what))

@@ -71,6 +71,7 @@ class StretchText:
         self._calls = 0  # since the texts were forgotten the last time
         self._forms: dict[TracedSlot, _Form] = {}
         self._durations = _Kept(duration)
+        self._spent = _Kept(time_text)
 
     def add(
         self,
@@ -102,6 +103,27 @@ class StretchText:
                 end = ends[int(call[1] * even // 1)]
             lines.append(f"{whose}{left.ljust(padding)}{right}{end}")
 
+    def add_behind_time(
+        self,
+        lines: list[str],
+        stretch: Stretch,
+        whose: str,
+        padding: int,
+        time: Callable[[int], str] | None,
+        between: str,
+    ) -> None:
+        """Add the calls as `add` does, each behind the time that it took and `between`."""
+        self._forget_in_time()
+        self._calls += len(stretch.calls)
+        origin, _, realtime, rate, even = stretch.piece
+        kept, halves_of, spent = self._halves.get, self._new_halves, self._spent
+        for call in stretch.calls:
+            left, right = kept(call[2:]) or halves_of(call)
+            left = f"{spent[int(call[1] * even // 1)]}{between}{left}"
+            if time is not None:
+                left = time(realtime + int((call[0] - origin) * rate // 1)) + left
+            lines.append(f"{whose}{left.ljust(padding)}{right}\n")
+
     def _add_plain(self, lines: list[str], stretch: Stretch, whose: str, padding: int) -> None:
         """Add the lines of calls that look the same, whenever they were made."""
         if padding != self._padding:
@@ -127,6 +149,7 @@ class StretchText:
             self._halves.clear()
             self._forms.clear()
             self._durations.clear()
+            self._spent.clear()
             self._calls = 0
 
     def _new_line(self, call: WholeCall) -> str:
@@ -157,6 +180,14 @@ def duration(nanoseconds: int) -> str:
     """Return how long a call took, as the end of its line."""
     seconds, ns = divmod(nanoseconds, 1_000_000_000)
     return f" <{seconds}.{ns:09}>\n"
+
+
+def time_text(ns: int) -> str:
+    """Return a duration in ten columns, with the unit that suits it."""
+    for size, unit in ((1_000_000_000, "s "), (1_000_000, "ms")):
+        if ns >= size:
+            return f"{ns / size:7.3f} {unit}"
+    return f"{ns / 1000:7.3f} us"
 
 
 class _Form:

@@ -17,9 +17,11 @@ from soscope.model.call import (
     Exit,
     ProcessExit,
     ProcessStart,
+    Stretch,
 )
 from soscope.report.output import Output
 from soscope.report.trace.display import Display
+from soscope.report.trace.stretchtext import time_text
 from soscope.report.trace.text import LONG, NO_RETURN, TextListener
 
 TYPE_CHECKING = False
@@ -38,7 +40,6 @@ class TreeListener(TextListener):
     A call is held back until it is known whether anything is inside of it, as in the text.
     """
 
-    takes_stretches = False
     wants_callers = True
 
     def __init__(self, output: Output, display: Display) -> None:
@@ -57,6 +58,8 @@ class TreeListener(TextListener):
             elif isinstance(event, Exit):
                 if event.entry is not None:  # else its beginning was lost, and counted as such
                     self._leave(event, event.entry)
+            elif isinstance(event, Stretch):
+                self._stretch(event)
             else:
                 self._other(event)
                 if isinstance(event, ProcessExit) or (
@@ -64,6 +67,17 @@ class TreeListener(TextListener):
                 ):
                     self._nesting.forget(event.pid)
         self._write()
+
+    def _stretch(self, stretch: Stretch) -> None:
+        """Add the lines of calls that are as deep and have nothing inside."""
+        self._close(_OPENS)
+        level = len(self._nesting.around(stretch.tid, stretch.depth))
+        whose = self._whose(stretch.tid)
+        time = self._clock.text if self._clock is not None else None
+        between = f"{_BAR}{' ' * (self._indent * level)}"
+        self._stretches.add_behind_time(
+            self._parts, stretch, whose, self._padding - len(whose), time, between
+        )
 
     def caught_up(self, time_ns: int) -> None:
         """Show the call that the target is in."""
@@ -165,11 +179,3 @@ class TreeListener(TextListener):
     def _add_result(self, line: str, leave: Exit, comment: str) -> None:
         hidden = 0 if self._adorned is None else self._adorned.hidden(line)
         self._add(f"{line:{self._padding + hidden}}= {self._result(leave)}{comment}")
-
-
-def time_text(ns: int) -> str:
-    """Return a duration in ten columns, with the unit that suits it."""
-    for size, unit in ((1_000_000_000, "s "), (1_000_000, "ms")):
-        if ns >= size:
-            return f"{ns / size:7.3f} {unit}"
-    return f"{ns / 1000:7.3f} us"

@@ -137,7 +137,7 @@ def test_stretches_lose_the_calls_that_are_not_chosen() -> None:
         (200, 400, FREE, 1, 0, b"", None, b""),
         (700, 50, OPEN, 1, MINUS_ONE, b"", 2, b""),
     ]
-    stretch = Stretch(7, 7, piece, calls)
+    stretch = Stretch(7, 7, piece, calls, 0)
 
     def left(choice: Choice) -> list[int]:
         filtered, kept = made(choice)

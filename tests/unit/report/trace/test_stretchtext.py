@@ -3,14 +3,19 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import struct
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from soscope.instruments.trace.choice import FAILURES, Choice
+from soscope.instruments.trace.chosen import choose
+from soscope.instruments.trace.outcome import TraceOutcome
 from soscope.model.call import Event, Stretch
 from soscope.model.capture import DATA_NULL, DATA_TRUNCATED, DATA_UNREADABLE, ERRNO_ITEM
 from soscope.prototypes import load
@@ -21,6 +26,7 @@ from soscope.report.output import Output
 from soscope.report.trace import stretchtext
 from soscope.report.trace.display import Display
 from soscope.report.trace.text import TextListener
+from soscope.report.trace.tree import TreeListener
 from soscope.select.filter import compile_selection
 from soscope.wire import layout
 from tests.unit.recording.fake import FakeAgent, FakeSampler, FakeThread, data_units, make_block
@@ -88,7 +94,7 @@ def packed(words: list[int]) -> bytes:
 class Program:
     """Calls functions with all kinds of arguments, decoded both ways."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, nests: bool = False) -> None:
         chance = random.Random(seed)
         self.choice = chance.choice
         # with functions of all kinds, whatever is declared
@@ -97,6 +103,7 @@ class Program:
         agent = FakeAgent(self.block)
         agent.image("program", flags=layout.IMAGE_MAIN)
         self.slots = [agent.slot(name, error_rule=ERRORS.get(name, 0)) for name in names]
+        self.open: dict[int, list[tuple[int, int]]] = {}  # slots and sp, by thread
         self.threads = [agent.thread(100, tid) for tid in (100, 101)]
         plain, stretched = Stream(), Stream(stretches=True)
         feed = Feed(Tee(plain, stretched), FakeSampler())
@@ -105,6 +112,8 @@ class Program:
             thread = self.choice(self.threads)
             thread.compact = self.choice((True, True, False))
             thread.tsc = max(one.tsc for one in self.threads)
+            if nests:
+                self.nest(thread)
             for _ in range(self.choice(range(20))):
                 slot, data, after = self.choice(self.slots), self.data(), self.after()
                 for _ in range(self.choice((1, 1, 3))):  # calls of one shape
@@ -114,6 +123,16 @@ class Program:
         self.stretched = stretched.take() + stretched.finish()
         feed.close()
         self.block.close()
+
+    def nest(self, thread: FakeThread) -> None:
+        """Begin or end a call around those that follow."""
+        open_ = self.open.setdefault(thread.tid, [])
+        if open_ and self.choice((1, 0, 0)) == 1:
+            thread.last = None  # its entry is handed over already
+            thread.leave(*open_.pop(), result=self.choice(VALUES))
+        elif len(open_) < 4:
+            open_.append((self.choice(self.slots), 2000 - 100 * len(open_)))
+            thread.enter(*open_[-1], arg0=self.choice(VALUES))
 
     def call(self, thread: FakeThread, slot: int, data: bytes, after: bytes) -> None:
         thread.enter(slot, 1000, arg0=self.choice(VALUES), data=data)
@@ -160,14 +179,25 @@ class Program:
         return self.choice((self.strings(3), self.strings(3), self.data()))
 
 
-def written(path: Path, events: list[Event], display: dict[str, int], *, each: int) -> bytes:
+def written(
+    path: Path,
+    events: list[Event],
+    display: dict[str, int],
+    *,
+    each: int,
+    of: type[TextListener] = TextListener,
+    choice: Choice | None = None,
+) -> bytes:
     """Return what a listener writes of events, `each` of them at once."""
     output = Output.open(os.fspath(path))
     output.begin()
-    listener = TextListener(output, Display(**display))  # type: ignore[arg-type]  # as in DISPLAYS
+    lines = of(output, Display(**display))  # type: ignore[arg-type]  # as in DISPLAYS
+    assert lines.takes_stretches
+    listener = choose(lines, choice)
     listener.begin(PROTOTYPES, compile_selection([], ["all"]))
     for at in range(0, len(events), each):
         listener.events(events[at : at + each])
+    listener.end(TraceOutcome([], compile_selection([])))
     output.close()
     return path.read_bytes()
 
@@ -181,6 +211,18 @@ def test_each_line_is_that_of_the_events(seed: int, tmp_path: Path) -> None:
         expected = written(tmp_path / "plain", program.plain, display, each=100)
         found = written(tmp_path / f"{number}", program.stretched, display, each=7)
         assert found == expected
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_calls_inside_of_others_are_as_deep_in_a_tree(seed: int, tmp_path: Path) -> None:
+    program = Program(seed, nests=True)
+    depths = {one.depth for one in program.stretched if isinstance(one, Stretch)}
+    assert len(depths) > 2
+    choices = [None, Choice(slower_ns=1000), Choice(slower_ns=10**9), Choice(ends=FAILURES)]
+    for number, (display, choice) in enumerate(itertools.product(DISPLAYS, choices)):
+        tree = partial(written, of=TreeListener, choice=choice)
+        expected = tree(tmp_path / "plain", program.plain, display, each=100)
+        assert tree(tmp_path / str(number), program.stretched, display, each=7) == expected
 
 
 def test_what_never_repeats_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,8 @@ from soscope.model.slot import ERROR_NONE, HOOKED, SLOT_JUMP_SLOT, TracedSlot
 from soscope.prototypes import load
 from soscope.report.output import Output
 from soscope.report.trace.display import Display
-from soscope.report.trace.tree import TreeListener, time_text
+from soscope.report.trace.stretchtext import time_text
+from soscope.report.trace.tree import TreeListener
 from soscope.select.filter import compile_selection
 
 PROG = TracedImage(0, 0, "prog", "/bin/prog", 0, 0, 0, b"", IMAGE_MAIN, 2, 5, 0, 1)
