@@ -16,6 +16,7 @@ _KINDS = {
     "six": ("bench_six", 90_000),
     "pair": ("malloc,free", 90_000),
     "write": ("write", 2_000),
+    "kept": ("strlen", 20_000),
 }
 _CROWDS = (2, 64, 256)  # threads
 _CROWD_CALLS, _CROWD_BURSTS = 4_000_000, 7
@@ -99,6 +100,7 @@ def measure(tools: Tools, count: int, bursts: int, say: Callable[[str], None]) -
     _rows(table, found)
     _untimed(tools, table, count, bursts, say)
     _kept(tools, table, count, bursts, say)
+    _strings(tools, table, count, bursts, say)
     _buffers(tools, table, count, bursts, say)
     _crowds(tools, table, count, say)
     return table
@@ -139,6 +141,32 @@ def _kept(tools: Tools, table: Table, count: int, bursts: int, say: Callable[[st
         ("a call outside of `--on`", 2.5, "off"),
     ):
         table.rows.append(Row(name, goal, figures[what].minus(base), base=base))
+
+
+def _strings(
+    tools: Tools, table: Table, count: int, bursts: int, say: Callable[[str], None]
+) -> None:
+    """Measure what it costs that a string of 20 bytes is kept, beside its address alone."""
+    say("calls: a string kept")
+    cases = {"base": Case([]), "followed": Case(tools.record("-e", "strlen"))}
+    # nobody takes the word of a header of one's own for it that the function reads it
+    for name, argument in (("none", "const void *"), ("checked", "const char *")):
+        header = tools.path(f"{name}.h")
+        with open(header, "w", encoding="utf-8") as file:
+            file.write(f"unsigned long strlen({argument}text);\n")
+        cases[name] = Case(tools.record("--prototypes", header, "-e", "strlen"))
+    figures, failed = rounds(
+        count, {name: _timer(tools, case, "kept", 1, bursts) for name, case in cases.items()}
+    )
+    table.failed(failed)
+    if len(figures) < len(cases):
+        return
+    for name, goal, what in (
+        ("a string of 20 bytes, which the callee reads: more than its address", 30, "followed"),
+        ("a string of 20 bytes, whose address is checked: more than that", 600, "checked"),
+    ):
+        figure = figures[what].minus(figures["none"])
+        table.rows.append(Row(name, goal, figure, base=figures["base"]))
 
 
 def _buffers(

@@ -99,7 +99,7 @@ def _measure(tools: Tools, parts: list[str], count: int, *, quick: bool) -> list
     if "stream" in parts:
         tables.append(stream.measure(tools, count, 1_000_000 if quick else 8_000_000, _say))
     if "reading" in parts:
-        tables.append(reading.measure(tools, count, (2 if quick else 30) * 1_000_000, _say))
+        tables.append(reading.measure(tools, count, (2 if quick else 10) * 1_000_000, _say))
     if "startup" in parts:
         tables.append(startup.measure(tools, count if quick else 3 * count, _say))
     if "memstart" in parts:

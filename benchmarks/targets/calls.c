@@ -7,7 +7,8 @@
 // prototype nobody knows), six (the same with six arguments), pair (malloc and free),
 // write (4096 bytes to /dev/null), numbers (strtol of another text each time), texts (strlen of
 // such a text), failures (access of a path that is not there, each time another one), prints
-// (snprintf with a number and a string), again (strtol of the same text), crowd (labs, timed from the start of all threads to the
+// (snprintf with a number and a string), again (strtol of the same text), kept (strlen
+// with a text of 20 bytes), crowd (labs, timed from the start of all threads to the
 // end of the last: one number for each burst).
 // A burst is PARTS times CALLS calls by every thread, a part is timed on its own: where
 // the kernel takes the processor away, one part shows it and the median does not. The
@@ -152,6 +153,19 @@ static long run_again(long n)
 	return sum;
 }
 
+static long run_kept(long n)
+{
+	long sum = 0;
+
+	for (long i = 0; i < n; i++) {
+		const char *text = "a text of 20 bytes..";
+
+		__asm__ volatile("" : "+r"(text) : : "memory");
+		sum += strlen(text);
+	}
+	return sum;
+}
+
 static long (*workload(void))(long)
 {
 	if (!strcmp(kind, "prints"))
@@ -177,6 +191,8 @@ static long (*workload(void))(long)
 		return run_failures;
 	case 'a':
 		return run_again;
+	case 'k':
+		return run_kept;
 	default:
 		return NULL;
 	}
