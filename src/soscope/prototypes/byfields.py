@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from soscope.prototypes.printer import Place
+    from soscope.prototypes.printer import ArgumentPlace
     from soscope.prototypes.show import NamedTypes
 
     Text = Callable[[Any, int], str]  # of the fields and a place in them
@@ -40,7 +40,7 @@ class ByFields:
     """Makes the functions for one shape of a function's calls; strings have up to `limit` bytes."""
 
     def __init__(
-        self, fields: Fields, names: NamedTypes, limit: int, arguments: list[Place]
+        self, fields: Fields, names: NamedTypes, limit: int, arguments: list[ArgumentPlace]
     ) -> None:
         self._fields = fields
         self._names = names
@@ -49,7 +49,9 @@ class ByFields:
 
     # ---- declared arguments ----
 
-    def part(self, number: int, place: Place, result: Place | None, error_rule: int) -> Part:
+    def part(
+        self, number: int, place: ArgumentPlace, result: ArgumentPlace | None, error_rule: int
+    ) -> Part:
         """Return what shows an argument. Raises Unlike where that takes more than its fields."""
         fields = self._fields
         if place.writes is not None:
@@ -67,7 +69,7 @@ class ByFields:
             return self._string(pieces, self.own(place)), at
         return self.own(place)
 
-    def own(self, place: Place) -> Part:
+    def own(self, place: ArgumentPlace) -> Part:
         """Return what shows the register or stack word itself that an argument is in."""
         fields = self._fields
         if place.decider is not None or place.is_wide:
@@ -82,7 +84,9 @@ class ByFields:
             raise Unlike
         return word_text(place.shown_as, self._names), places[place.index]
 
-    def _holds(self, place: Place, result: Place | None, error_rule: int) -> Callable[[Any], bool]:
+    def _holds(
+        self, place: ArgumentPlace, result: ArgumentPlace | None, error_rule: int
+    ) -> Callable[[Any], bool]:
         """Return what says whether a call has written an argument."""
         fails = ERROR_NONE
         compared: list[tuple[int, int, int, str]] = []  # place, mask, sign, with what
@@ -133,12 +137,12 @@ class ByFields:
                 if flags & (DATA_NULL | DATA_UNREADABLE):
                     return text(of, register)
                 return string(content, limit, cut=bool(flags & DATA_TRUNCATED))
-            found = known.get(content)
-            if found is None:
+            known_text = known.get(content)
+            if known_text is None:
                 if len(known) >= _MOST_STRINGS:
                     known.clear()
-                found = known[content] = string(content, limit)
-            return found
+                known_text = known[content] = string(content, limit)
+            return known_text
 
         return shown
 

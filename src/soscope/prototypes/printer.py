@@ -67,16 +67,16 @@ class Printer:
     def __init__(self, of: row.FunctionRow, names: NamedTypes) -> None:
         _, arguments, optionals, tail, result, error_rule, errno, others, *_ = of
         self._names = names
-        self._arguments = [Place(argument, names) for argument in arguments]
+        self._arguments = [ArgumentPlace(argument, names) for argument in arguments]
         for place in self._arguments:
             place.is_decided_by(self._arguments)
         self._optionals = [
-            (conditions, [Place(argument, names) for argument in places])
+            (conditions, [ArgumentPlace(argument, names) for argument in places])
             for conditions, places in optionals
         ]
-        self._others: dict[int, list[tuple[row.Conditions, Place]]] = {}
+        self._others: dict[int, list[tuple[row.Conditions, ArgumentPlace]]] = {}
         for number, conditions, argument in others:
-            place = Place(argument, names)
+            place = ArgumentPlace(argument, names)
             place.is_decided_by(self._arguments)
             self._others.setdefault(number, []).append((conditions, place))
         self._tail = tail
@@ -86,7 +86,7 @@ class Printer:
         )
         # what each format takes, and whether all of it was understood
         self._formats: dict[bytes, tuple[list[conversion.Taken], bool]] = {}
-        self._result = None if result is None else Place(result, names)
+        self._result = None if result is None else ArgumentPlace(result, names)
         self._error_rule = error_rule
         self._errno = errno
         self._integers = sum(argument.place == row.PLACE_INT for argument in self._arguments)
@@ -120,7 +120,7 @@ class Printer:
         ]
         return shown + self._rest_texts(captured, limit) if has_tail else shown
 
-    def _places(self, captured: Captured) -> tuple[list[Place], bool]:
+    def _places(self, captured: Captured) -> tuple[list[ArgumentPlace], bool]:
         """Return what the arguments of a call are, and whether there is a tail behind them."""
         places = self._arguments
         if self._others:
@@ -131,7 +131,7 @@ class Printer:
         return places, bool(self._tail)
 
     def _argument(
-        self, number: int, place: Place, captured: Captured, limit: int, after: Exit | None
+        self, number: int, place: ArgumentPlace, captured: Captured, limit: int, after: Exit | None
     ) -> Argument:
         if place.writes is None:
             return place.argument(number, captured, captured, limit, None)
@@ -142,7 +142,7 @@ class Printer:
         return passed
 
     def _written(
-        self, number: int, place: Place, captured: Captured, limit: int, after: Exit | None
+        self, number: int, place: ArgumentPlace, captured: Captured, limit: int, after: Exit | None
     ) -> str:
         """Return the text alone of an argument that the call may write where it leads."""
         if after is not None and place.writes is not None and place.shows_written:
@@ -151,7 +151,7 @@ class Printer:
                 return escape.string(content, limit)
         return self._argument(number, place, captured, limit, after).shown
 
-    def _chosen(self, number: int, captured: Captured) -> Place:
+    def _chosen(self, number: int, captured: Captured) -> ArgumentPlace:
         """Return what argument `number` of a call is."""
         for conditions, place in self._others.get(number, ()):
             if self._hold(conditions, captured):
@@ -286,16 +286,16 @@ def _has_changed(after: Exit) -> bool:
     return kept is not None and after.errno != int.from_bytes(kept[2], "little", signed=True)
 
 
-class Place:
+class ArgumentPlace:
     """One argument or the result: where it is and how it is shown."""
 
     def __init__(self, of: row.ArgumentRow, names: NamedTypes) -> None:
         self.type, self.place, self.index, how, self.leads, self.target = of[:6]
         self._counted_by = of[6]
-        self._counter: _Place | None = None
+        self._counter: ArgumentPlace | None = None
         self.writes, self.is_in_out, self.name = of[7:]
         self.how, self.size, self.signed, self._detail = self.shown_as = how
-        self.decider: Place | None = None
+        self.decider: ArgumentPlace | None = None
         self.is_bytes = self.leads == row.LEADS_TO_BYTES
         self._is_address = self.how == row.SHOW_POINTER or self.type.endswith("*")
         self._names = names
@@ -308,7 +308,7 @@ class Place:
         self.is_string = self.leads in (row.LEADS_TO_STRING, row.LEADS_TO_BYTES)
         self.shows_written = self.is_string and not self.is_in_out
 
-    def is_decided_by(self, arguments: list[Place]) -> None:
+    def is_decided_by(self, arguments: list[ArgumentPlace]) -> None:
         """Remember which of `arguments` says what the names of this one are, or how many."""
         if self._counted_by < 0:
             self._counter = arguments[~self._counted_by]

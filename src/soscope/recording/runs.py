@@ -73,12 +73,12 @@ def _behind_data(letters: bytes, at: int) -> int:
 
 def _struct(data: int, back: int) -> struct.Struct:
     """Return what takes a record apart that has so many units of data; `back` -1: no exit."""
-    found = _structs.get((data, back))
-    if found is None:
+    known = _structs.get((data, back))
+    if known is None:
         form = f"<IIQQQ{data * layout.UNIT}s"
         if back >= 0:
             form += f"IIQQQ{back * layout.UNIT}s"
         if len(_structs) >= _MOST:
             _structs.clear()
-        found = _structs[data, back] = struct.Struct(form)
-    return found
+        known = _structs[data, back] = struct.Struct(form)
+    return known
