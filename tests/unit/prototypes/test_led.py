@@ -69,4 +69,4 @@ def test_a_structure_that_a_result_leads_to() -> None:
     torn = of.result(at_exit(0x5000, data={RESULT_ITEM: b"1234"}), 32)
     assert torn is not None
     assert torn.text == "0x5000"
-    assert printer("struct timespec *f(int a);").result_alone() is not None
+    assert printer("struct timespec *f(int a);").result_text()[0] is not None
