@@ -39,6 +39,7 @@ struct sosc_loaded { // an image of the link map, as long as it is there
 	uint32_t slots_hooked, slots_left, slots_refused; // so far
 	bool main, loader, hooked, seen;
 	bool waits; // for soscope_agent_hook
+	bool fresh; // what is to become of it is not known yet
 };
 
 extern struct sosc_loaded sosc_loaded[SOSC_MAX_IMAGES];

@@ -271,12 +271,19 @@ static void look_at(uint32_t ns, struct link_map *first)
 		if (sosc_loaded[i].map && !sosc_loaded[i].seen)
 			forget(&sosc_loaded[i]);
 	sosc_patches_find();
+	// all of them first: those that a library needs stand behind it, and are its callees
 	for (map = wants_looks() ? first : NULL; map; map = map->l_next) {
 		struct sosc_loaded *image = known(map, ns);
 
-		if (image)
+		if (!image && (image = add(map, NULL, ns)))
+			image->fresh = true;
+	}
+	for (map = first; map; map = map->l_next) {
+		struct sosc_loaded *image = known(map, ns);
+
+		if (!image || !image->fresh)
 			continue;
-		image = add(map, NULL, ns);
+		image->fresh = false;
 		if (!wants_hooks(image))
 			continue;
 		if (is_relocated(image))

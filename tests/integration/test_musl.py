@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -185,3 +186,20 @@ def test_programs_of_both_libraries_in_one_tree(tmp_path: Path) -> None:
     done = run([*SOSCOPE, "-f", "-e", "atoi", "--", "sh", "-c", f"{musl}; exit 3"])
     assert done.returncode == 3
     assert 'atoi("4")' in done.stderr
+
+
+def test_a_library_that_comes_with_its_caller_is_a_callee(tmp_path: Path) -> None:
+    """The caller stands in front of it in the loader's list."""
+    compiled("libdep.so", "int dep(void) { return 7; }", tmp_path, "-shared", "-fPIC")
+    plug = "int dep(void); int plug(void) { return dep(); }"
+    flags = ["-shared", "-fPIC", f"-L{tmp_path}", "-ldep", f"-Wl,-rpath,{tmp_path}"]
+    compiled("plug.so", plug, tmp_path, *flags)
+    main = (
+        "#include <dlfcn.h>\n"
+        "int main(int c, char **v)\n"
+        '{ int (*f)(void) = (int (*)(void))dlsym(dlopen(v[1], RTLD_NOW), "plug"); return f(); }'
+    )
+    words: list[str | Path] = [compiled("main", main, tmp_path), tmp_path / "plug.so"]
+    done = run([*SOSCOPE, "-l", "libdep*", *words])
+    assert done.returncode == 7
+    assert re.search(r"^plug.so->dep\(.*= 7", done.stderr, re.MULTILINE), done.stderr
