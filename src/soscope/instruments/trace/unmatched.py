@@ -96,7 +96,8 @@ def _explain(
     if word.image.is_any:
         return [f"{shown} matches no call{so_far}"]
     # What follows the at-sign is the caller; most who write it mean the callee.
-    return [f"{shown} matches no caller{so_far}{_did_you_mean([f'-l {word.image.text}'])}"]
+    meant = _did_you_mean([f"-l {word.image.text}"])
+    return [f"{shown} matches no caller{so_far}: behind @ stands who calls{meant}"]
 
 
 def _did_you_mean(words: list[str]) -> str:

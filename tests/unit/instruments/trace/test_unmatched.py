@@ -10,6 +10,7 @@ from soscope.model.image import IMAGE_MAIN, TracedImage
 from soscope.select.filter import compile_selection
 from soscope.select.near_misses import near_misses
 
+BEHIND = "matches no caller: behind @ stands who calls"
 SYMBOLS = ["malloc", "free", "add", "SSL_read", "SSL_write", "_Z5widthRKSs", "getaddrinfo"]
 
 
@@ -35,7 +36,10 @@ def explained(*select: str, from_: str = "", to: str = "") -> list[str]:
         ("SSL_reed*", "-e SSL_reed* matches no symbol; did you mean SSL_read, SSL_write?"),
         ("width", "-e width matches no symbol; did you mean _Z5widthRKSs?"),
         ("zzz", "-e zzz matches no symbol"),
-        ("add@libadd.so", "-e add@libadd.so matches no caller; did you mean -l libadd.so?"),
+        (
+            "add@libadd.so",
+            f"-e add@libadd.so {BEHIND}; did you mean -l libadd.so?",
+        ),
         ("add@libad.so", "-e add@libad.so matches no caller; did you mean libadd.so?"),
         ("@libadd", "-e @libadd matches no caller; did you mean libadd.so?"),
         ("@add", "-e @add matches no caller; did you mean libadd.so?"),
