@@ -40,6 +40,8 @@ struct sosc_loaded { // an image of the link map, as long as it is there
 	bool main, loader, hooked, seen;
 	bool waits; // for soscope_agent_hook
 	bool fresh; // what is to become of it is not known yet
+	bool asked; // no question more is asked about its functions
+	uint8_t described; // enum sosc_described
 };
 
 extern struct sosc_loaded sosc_loaded[SOSC_MAX_IMAGES];

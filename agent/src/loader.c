@@ -19,6 +19,7 @@
 #include "lookup.h"
 #include "namespace.h"
 #include "patch.h"
+#include "question.h"
 #include "record.h"
 #include "mem/rules.h"
 #include "site.h"
@@ -152,7 +153,9 @@ static void hook_new(struct sosc_loaded *image)
 		return;
 	}
 	if (!sosc_turns_hold()) {
+		sosc_may_ask = true;
 		sosc_image_hook(image, false);
+		sosc_may_ask = false;
 		return;
 	}
 	sosc_image_wait(image);

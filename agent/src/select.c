@@ -4,10 +4,12 @@
 #include "select.h"
 #include "image.h"
 #include "lookup.h"
+#include "question.h"
 
 enum { RULES_MAX = 1024 };
 
 static uint8_t image_matches[RULES_MAX]; // of the image selected last, per rule
+static struct sosc_loaded *selected; // that image
 
 /** Whether the whole of @name matches. */
 bool sosc_automaton_matches(const struct sosc_automaton *automaton, const char *name)
@@ -62,11 +64,12 @@ bool sosc_rule_holds(const struct sosc_rule *rule, const struct sosc_loaded *ima
 }
 
 /** Prepare sosc_select_slot for the slots of @image, or for more of them (@again). */
-void sosc_select_image(const struct sosc_loaded *image, bool again)
+void sosc_select_image(struct sosc_loaded *image, bool again)
 {
 	uint32_t count;
 	struct sosc_rule *rule = rules(&count);
 
+	selected = image;
 	for (uint32_t i = 0; i < count; i++, rule++) {
 		if (!rule->kind)
 			continue;
@@ -127,6 +130,28 @@ static bool is_of_family(uint16_t pattern, const char *version, const struct sos
 	       pattern_matches(pattern, callee->name);
 }
 
+// What soscope has added of @symbol since the session began; NULL: nothing.
+static const struct sosc_function *added(const uint8_t *base, const char *symbol, uint32_t hash)
+{
+	const struct sosc_function_table *table = (const void *)base;
+	uint32_t more = __atomic_load_n(&table->more, __ATOMIC_ACQUIRE);
+
+	for (; more; more = table->more) {
+		const struct sosc_function *cells;
+		uint32_t mask;
+
+		table = (const void *)(base + more);
+		cells = (const void *)(base + table->cells);
+		mask = (1u << table->bits) - 1;
+		for (uint32_t i = hash >> 4 & mask, left = mask + 1; left && cells[i].name;
+		     i = (i + 1) & mask, left--)
+			if (cells[i].hash == hash &&
+			    sosc_same((const char *)base + cells[i].name, symbol))
+				return &cells[i];
+	}
+	return NULL;
+}
+
 static void look_up_function(const struct sosc_plan *plan, const char *symbol, uint32_t hash,
 			     const char *version, const struct sosc_loaded *callee,
 			     struct sosc_chosen *chosen)
@@ -135,10 +160,12 @@ static void look_up_function(const struct sosc_plan *plan, const char *symbol, u
 	const struct sosc_function_table *table = (const void *)base;
 	const struct sosc_function *cells = (const void *)(base + table->cells);
 	const struct sosc_function_glob *globs = (const void *)(base + table->globs);
+	const struct sosc_function *later;
 	uint32_t mask = (1u << table->bits) - 1, treatment = 0;
 	bool is_foreign = false;
 
 	chosen->function = (const void *)(base + table->default_function);
+	chosen->unknown = chosen->asked = false;
 	for (uint32_t i = hash >> 4 & mask, left = mask + 1; left; i = (i + 1) & mask, left--) {
 		if (!cells[i].name)
 			break;
@@ -158,7 +185,12 @@ static void look_up_function(const struct sosc_plan *plan, const char *symbol, u
 			is_foreign = true; // one behind it is about others' functions
 		}
 	}
-	if (is_foreign) {
+	later = added(base, symbol, hash);
+	chosen->asked = later && later->flags & SOSC_FN_ASKED;
+	chosen->unknown = !later || chosen->asked;
+	if (!chosen->unknown)
+		chosen->function = later;
+	if (is_foreign || !chosen->unknown) {
 		chosen->flags = (uint16_t)(treatment | chosen->function->flags);
 		return;
 	}
@@ -174,7 +206,7 @@ static void look_up_function(const struct sosc_plan *plan, const char *symbol, u
  * Whether calls of @symbol in @version (NULL = none) from the image given to sosc_select_image
  * into @callee (NULL = unknown) are wanted; then by which instruments, and how, in @choice.
  */
-bool sosc_select_slot(const char *symbol, const char *version, const struct sosc_loaded *callee,
+bool sosc_select_slot(const char *symbol, const char *version, struct sosc_loaded *callee,
 		      struct sosc_choice *choice)
 {
 	uint32_t hash = 0;
@@ -182,13 +214,18 @@ bool sosc_select_slot(const char *symbol, const char *version, const struct sosc
 	choice->count = 0;
 	for (uint32_t i = 0; *symbol && i < sosc_control->plans && i < SOSC_PLANS; i++) {
 		const struct sosc_plan *plan = &sosc_control->plan[i];
+		struct sosc_chosen *chosen;
 
 		if (plan->instrument >= SOSC_INSTRUMENT_KINDS || !is_chosen(plan, symbol, callee))
 			continue;
 		if (!choice->count)
 			hash = sosc_gnu_hash(symbol);
-		choice->of[choice->count].plan = i;
-		look_up_function(plan, symbol, hash, version, callee, &choice->of[choice->count++]);
+		chosen = &choice->of[choice->count++];
+		chosen->plan = i;
+		look_up_function(plan, symbol, hash, version, callee, chosen);
+		if (chosen->unknown && plan->flags & SOSC_PLAN_ASKS &&
+		    sosc_ask(selected, callee, symbol, chosen->asked))
+			look_up_function(plan, symbol, hash, version, callee, chosen);
 	}
 	return choice->count;
 }

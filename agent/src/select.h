@@ -15,6 +15,8 @@ struct sosc_chosen { // by one instrument
 	uint32_t plan; // index in sosc_control->plan
 	const struct sosc_function *function; // of the symbol; never NULL
 	uint16_t flags; // its flags, a glob's added
+	bool unknown; // nobody knows the function
+	bool asked; // and soscope was asked by its name
 };
 
 struct sosc_choice { // those that want to see a slot's calls
@@ -23,10 +25,10 @@ struct sosc_choice { // those that want to see a slot's calls
 };
 
 bool sosc_automaton_matches(const struct sosc_automaton *automaton, const char *name);
-void sosc_select_image(const struct sosc_loaded *image, bool again);
+void sosc_select_image(struct sosc_loaded *image, bool again);
 bool sosc_rule_holds(const struct sosc_rule *rule, const struct sosc_loaded *image,
 		     const char *symbol);
-bool sosc_select_slot(const char *symbol, const char *version, const struct sosc_loaded *callee,
+bool sosc_select_slot(const char *symbol, const char *version, struct sosc_loaded *callee,
 		      struct sosc_choice *choice);
 
 #pragma GCC visibility pop

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from soscope.errors import UsageError
+from soscope.prototypes.added import DWARF, SourceText
 from soscope.prototypes.catalog import load
 from soscope.select.automaton import compile_glob, pack_patterns
 from soscope.select.filter import Selection, chooses, compile_selection
+from soscope.wire import layout
 from tests.agent import hosted
 
 SYMBOLS = ["open", "open64", "openat", "read", "write", "malloc", "free", "_Znwm", "f0", "xopen"]
@@ -178,3 +180,34 @@ def test_a_name_is_known_in_its_own_library(
     query = f"{symbol}\t{version}\tprog\t/prog\t1\t{provider}\t/{provider}\t0"
     (line,) = ask(tmp_path, chosen, functions, [query])
     assert (int(line.split()[2]) != 0xFFFFFFFF) == is_known
+
+
+def test_functions_that_came_later_are_found_behind_the_others(tmp_path: Path) -> None:
+    """The newest table counts, and a name that nobody knows is as unknown as before."""
+    chosen = compile_selection([])
+    chosen.rules = b""  # everything
+    chosen.words.clear()
+    prototypes = load()
+    more = SourceText(DWARF, "own.so", "void paint(const char *a); void error(const char *a);\n")
+    functions = prototypes.function_table(chosen.patterns, entry_only=False, want_arguments=True)
+    prototypes.add(more, [])
+    before = 0
+    for known, asked in ([], ["paint", "nothing"]), (["paint", "error"], ["none"]):
+        functions += bytes(-len(functions) % 8)
+        start = len(functions)
+        functions += prototypes.later_table(
+            known, asked, start, before, entry_only=False, want_arguments=True
+        )
+        before = start
+        at = layout.FUNCTION_TABLE.offset("more")
+        functions = functions[:at] + start.to_bytes(4, "little") + functions[at + 4 :]
+    names = ["paint", "nothing", "none", "frobnicate"]
+    row = "-\tprog\t/prog\t1\tlibplug.so\t/libplug.so\t0"
+    lines = ask(tmp_path, chosen, functions, [f"{name}\t{row}" for name in [*names, "error"]])
+    flags = [int(line.split()[1]) for line in lines]
+    assert flags[0] & layout.FN_PROGRAM
+    assert flags[1:4] == [layout.FN_SIX] * 3
+    assert flags[4] & layout.FN_PROGRAM  # of this library, not of libc
+    assert flags[4] & layout.FN_FOREIGN
+    (line,) = ask(tmp_path, chosen, functions, [f"error\t{row.replace('plug', 'c')}"])
+    assert not int(line.split()[1]) & layout.FN_FOREIGN

@@ -72,6 +72,7 @@ enum sosc_plan_flag {
 	SOSC_PLAN_ENTRY_ONLY = 1, // no exits at all
 	SOSC_PLAN_NO_DURATIONS = 2, // nobody asks how long a SOSC_FN_BRIEF call took: 0
 	SOSC_PLAN_STACKS = 4, // TRACE: each entry has its stack; own memory as blocks.h has it
+	SOSC_PLAN_ASKS = 8, // soscope looks for the types of functions in images that come
 };
 
 enum sosc_when_full { // what a writer does when no chunk is free
@@ -198,6 +199,11 @@ struct sosc_control {
 	uint64_t overwritten; // tsc: chunks that were overwritten held no later units
 	uint64_t turn; // chunk that may be overwritten next
 	uint64_t gates; // taken by processes, agent adds; the first one is the program's own
+	uint64_t question; // process << 32 | index + 1 of an image that comes and calls functions
+		// that the tables do not have; soscope stores 0 when they have what it knows
+	uint64_t unanswered; // images whose question nobody has answered, or that had to ask none
+	uint32_t answers; // futex word: soscope adds one for each answer
+	uint32_t functions_used; // bytes of SEC_FUNCTIONS; soscope alone asks
 };
 
 enum sosc_loader_hook {
@@ -268,7 +274,8 @@ struct sosc_function_table {
 	uint32_t glob_count;
 	uint32_t default_function; // offset of the struct sosc_function for others
 	uint16_t family[4]; // pattern of each family: its images' names, and its symbols' versions
-	uint32_t reserved;
+	uint32_t more; // offset of the newest table of what came later, 0: none. In those, offsets
+		// are from the first one's header, and `more` is the one before
 };
 
 enum sosc_function_flag {
@@ -284,6 +291,7 @@ enum sosc_function_flag {
 	SOSC_FN_FAMILY = 768, // index of sosc_function_table.family
 	SOSC_FN_FAMILY_SHIFT = 8, // .. and where it is
 	SOSC_FN_FOREIGN = 1024, // of a slot: another library's function of that name
+	SOSC_FN_ASKED = 2048, // soscope was asked, and the name tells nothing: only that is said
 };
 
 enum sosc_error_rule { // when is a result a failure
@@ -323,6 +331,7 @@ enum sosc_image_flag {
 	SOSC_IMAGE_LATE = 16, // hooked after its constructors may have run
 	SOSC_IMAGE_CLOSED = 32, // dlclose'd
 	SOSC_IMAGE_WRITE_REFUSED = 64, // its slots could not be written
+	SOSC_IMAGE_ASKED = 128, // soscope was asked about its functions
 };
 
 struct sosc_image {

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _GUESS = 1  # the status
 _LESS_TRUSTED = (MANGLED, LTRACE)  # than debug information
 _OTHER = ("declaration", "source", "file", "where")  # of a function that is no family's
+_LATER = "what it loads later (dlopen) is known when it runs: --explain SYMBOL -p PID"
 _MORE = "to look at debug information, too: --explain SYMBOL -- COMMAND, or -p PID"
 
 
@@ -66,18 +67,20 @@ def explain(symbol: str, settings: TraceSettings, *, json: Form) -> int:
                 sys.stdout.write(f"{other[0]}\n    {_told(*other[1:])}\n")
     if not json and not paths and (source is None or source[0] in _LESS_TRUSTED):
         sys.stdout.write(f"    {_MORE}\n")
+    elif not json and source is None and settings.command:
+        sys.stdout.write(f"    {_LATER}\n")
     return 0 if source else _GUESS
 
 
 def _mapped(pid: int) -> list[str]:
     """Return the images of a process. Raises NoSuchProcess, NotPermitted."""
-    from soscope.instruments.trace.described import mapped
+    from soscope.instruments.trace.imagefiles import mapped
     from soscope.proc.rights import missing_right
     from soscope.proc.status import living_thread
 
     living_thread(pid)
     try:
-        return mapped(pid)
+        return list(mapped(pid))
     except OSError as error:
         raise missing_right(pid, "reading the mappings", error.errno) from error
 

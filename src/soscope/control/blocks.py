@@ -12,10 +12,11 @@ from soscope.errors import UsageError
 from soscope.select.automaton import Automaton, pack_patterns
 from soscope.wire import layout
 from soscope.wire.block import ControlBlock
-from soscope.wire.latertable import replace_functions
+from soscope.wire.latertable import add_functions, ask_no_more, replace_functions
 from soscope.wire.plan import InstrumentPlan, Plan, renumber_patterns
 
 _FUNCTION_ROOM = 1 << 18  # bytes for what debug information says, beside what is known anyway
+_LATER_ROOM = 1 << 18  # for what that of images says which are loaded later
 # in front of others, or behind them
 _PLACES = {
     layout.INSTRUMENT_OPEN: 0,
@@ -60,7 +61,8 @@ class Blocks:
         settings = self._settings
         room = Room([hooks.kind for hooks in self._hooks], pid)
         needs_ring = any(hooks.needs_ring for hooks in self._hooks)
-        is_later = not pid and any(hooks.describes for hooks in self._hooks)
+        describes = any(hooks.describes for hooks in self._hooks)
+        is_later = not pid and describes
         plan = Plan(
             instruments=self._plans(pid),
             patterns=self._patterns,
@@ -75,10 +77,11 @@ class Blocks:
             strings_size=room.strings_size,
             slot_places=room.slot_places if settings.follow else 0,
             patches=self._pack_patches(),
-            function_room=sum(self._rooms()) if is_later else 0,
+            function_room=_LATER_ROOM * describes + (sum(self._rooms()) if is_later else 0),
             gate=self.gate,
         )
         block = ControlBlock.create(plan, descriptor)
+        self._tell_all(block)
         if is_later:
             block.when_loaded = lambda pid: self._describe(block, pid)
         self._has_made = True
@@ -94,6 +97,47 @@ class Blocks:
             functions = hooks.functions_for(pid, rooms[number])
             if functions is not before:
                 replace_functions(block, number, renumber_patterns(b"", functions, first)[1])
+        self._tell_all(block)
+
+    def _tell_all(self, block: ControlBlock) -> None:
+        """Take note of what the tables of a block have that was just made."""
+        for number, hooks in enumerate(self._hooks):
+            if hooks.describes:
+                block.told[number] = dict.fromkeys(hooks.names(), True)
+
+    def answer(self, block: ControlBlock, pid: int, index: int) -> bool:
+        """Look at the image `index` of a process, as its agent has asked, and have that go on.
+
+        Return False where there is no room for what was found.
+        """
+        try:
+            addr = block.image_start(index)
+            fits = True
+            for number, hooks in enumerate(self._hooks):
+                if hooks.describes:
+                    fits &= self._tell(block, number, hooks, pid, addr)
+            return fits
+        finally:
+            block.answer()
+
+    def _tell(self, block: ControlBlock, number: int, hooks: Hooks, pid: int, addr: int) -> bool:
+        told = block.told.setdefault(number, {})
+        names = hooks.look_at(pid, addr, told)
+        if names is None:
+            ask_no_more(block, number)
+            return True
+        new, asked = names
+        if not new and not asked:
+            return True
+
+        def table(start: int, before: int) -> bytes:
+            return hooks.later_table(new, asked, start, before)
+
+        if not add_functions(block, number, table):
+            return False
+        told.update(dict.fromkeys(asked, False))
+        told.update(dict.fromkeys(new, True))
+        return True
 
     def _rooms(self) -> list[int]:
         """Return the bytes that each instrument's later table may have."""

@@ -37,6 +37,7 @@ class Hooks:
 
     __slots__ = (
         "_describe",
+        "_describe_later",
         "_known",
         "_prototypes",
         "flags",
@@ -63,12 +64,15 @@ class Hooks:
         own: bytes = b"",
         stacks: bool = False,
         describe: Callable[[int], object] | None = None,
+        describe_later: Callable[[int, int], set[str] | None] | None = None,
     ) -> None:
         """Have the calls that `selection` chooses handled by `kind`.
 
         `entry_only`: nothing happens at returns. `durations`: somebody asks how long calls take.
         `stacks`: each call has its stack, which `own` has room for.
-        `describe(pid)` may add to `prototypes` when a process has its images, and is not hooked.
+        `describe(pid)` may add to `prototypes` when a process has its images, and is not hooked;
+        `describe_later(pid, addr)` when an image has come that is mapped at `addr`. That returns
+        the names of functions that nobody knew, None: it will look at none any more.
         """
         self.kind = kind
         self.selection = selection
@@ -85,6 +89,9 @@ class Hooks:
         self._prototypes = prototypes
         self._known = len(prototypes.texts)
         self._describe = describe if self.needs_ring else None
+        self._describe_later = describe_later if self.needs_ring else None
+        if self._describe_later is not None:
+            self.flags |= layout.PLAN_ASKS
         self.functions = self._table(self.patterns)
 
     def _table(self, patterns: list[Automaton]) -> bytes:
@@ -115,6 +122,38 @@ class Hooks:
                     self._known = len(self._prototypes.texts)
                     self.functions = functions
         return self.functions
+
+    def names(self) -> set[str]:
+        """Return the names of functions in the table that soscope's own has not."""
+        return self._prototypes.others()
+
+    def look_at(
+        self, pid: int, addr: int, told: dict[str, bool]
+    ) -> tuple[set[str], set[str]] | None:
+        """Look at an image that a process has loaded, mapped at `addr`.
+
+        Returns the names of functions that the agent has to be told of now, and of those that
+        nobody knows; None: it is to ask no more. `told` is what it was told so far, whether the
+        name is known or not.
+        """
+        asked = None if self._describe_later is None else self._describe_later(pid, addr)
+        if asked is None:
+            self.flags &= ~layout.PLAN_ASKS
+            return None
+        others = self._prototypes.others()
+        new = {name for name in others if not told.get(name)}
+        return new, {name for name in asked if name not in others and name not in told}
+
+    def later_table(self, new: set[str], asked: set[str], start: int, before: int) -> bytes:
+        """Return a table that says so, to stand where `latertable.add_functions` says."""
+        return self._prototypes.later_table(
+            sorted(new),
+            sorted(asked),
+            start,
+            before,
+            entry_only=bool(self.flags & layout.PLAN_ENTRY_ONLY),
+            want_arguments=self.needs_ring,
+        )
 
     @property
     def needs_ring(self) -> bool:

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 _BUSY = 0.001  # seconds to the next look when there was much
 _IDLE = 0.02  # and when there was nothing for a while
+_SOON = 200  # looks after a question: there may be another one
+_NO_ROOM = "types of some functions of libraries that were loaded later were not used: too many"
 
 
 class Session(SessionEvents):
@@ -322,6 +324,7 @@ class Session(SessionEvents):
 
     def attend(self) -> bool:
         """Look after the target while nobody reads the output; False: nobody will."""
+        self._answer()
         if self._target is None or self._has_ended:
             asked = self._target is not None and self._target.is_asked_to_end
             return not (asked or end_is_wanted())
@@ -329,6 +332,7 @@ class Session(SessionEvents):
 
     def tick(self) -> float:
         """Move data; return how long the loop may sleep."""
+        self._answer()
         are_behind = [instrument.catch_up() for instrument in self._instruments]
         if any(are_behind):
             self.feed.beat()  # the ring fills up, and the target waits or drops
@@ -342,10 +346,23 @@ class Session(SessionEvents):
         if any(have_moved):
             return 0.0
         if units:
-            self._idle = 0
+            self._idle = min(self._idle, 0)
             return _BUSY
         self._idle += 1
-        return min(_BUSY * (1 << min(self._idle, 5)), _IDLE)
+        return min(_BUSY * (1 << max(min(self._idle, 5), 0)), _IDLE)
+
+    def _answer(self) -> None:
+        """Answer the questions of agents: each has a thread that loads an image wait for it."""
+        for program, drainer in self._drainers.items():
+            block = program.block
+            if block is None or not block.question:
+                continue
+            inner, index = block.question >> 32, (block.question & 0xFFFF_FFFF) - 1
+            pids = [pid for pid in drainer.pids if drainer.inner_pids.get(pid, pid) == inner]
+            pid = pids[0] if pids else 0
+            self._idle = -_SOON
+            if not self._blocks.answer(block, pid, index) and _NO_ROOM not in self._remarks:
+                self._remarks.append(_NO_ROOM)
 
     def _check_limits(self) -> None:
         if self._stop_at and time.monotonic() >= self._stop_at:

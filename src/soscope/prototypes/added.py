@@ -102,8 +102,7 @@ def read(
     is treated. Raises FormatError for a faulty declaration; with `refused`, those that cannot
     be captured are put there instead.
     """
-    declarations = Declarations()
-    declarations.read(preamble, _PREAMBLE)
+    declarations = Declarations.of_types(preamble, _PREAMBLE)
     for earlier in before:
         declarations.read(earlier.text, earlier.file)
     declarations.functions.clear()
@@ -146,11 +145,7 @@ def _sets(known: NamedTypes, declarations: Declarations) -> ConstantSets:
     sets = ConstantSets()
     sets.enums = dict(known.enums)
     sets.flags = dict(known.flags)
-    for names in known.enums.values():
-        sets.values.update((name, value) for value, name in names.items())
-    for flags in known.flags.values():
-        sets.values.update((name, value) for _, value, name in flags)
-    sets.values.update(declarations.constants)
+    sets.values = {**known.values(), **declarations.constants}
     for tag, constants in declarations.enums.items():
         _add(sets, declarations.enum_kind(tag), f"enum {tag}", constants)
     for kind, prefix, where in declarations.prefixes:

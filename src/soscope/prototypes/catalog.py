@@ -17,6 +17,8 @@ from soscope.wire import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from soscope.model.call import Entry, Exit
     from soscope.model.capture import Captured
     from soscope.model.fields import Fields
@@ -109,6 +111,7 @@ class Prototypes:
         "_added",
         "_by_name",
         "_compiled",
+        "_families",
         "_foreign",
         "_globs",
         "_listed",
@@ -123,6 +126,7 @@ class Prototypes:
     def __init__(self, source: compiled.Compiled) -> None:
         self._compiled = source
         self._added: dict[str, Added] = {}
+        self._families: dict[str, str] = {}  # by the name of a function
         # of the names of a family in the table, what those of others are
         self._foreign: dict[str, Added] = {}
         # declarations of others that were added, for a recording
@@ -264,6 +268,27 @@ class Prototypes:
             table[at : at + 2] = len(patterns).to_bytes(2, "little")
             patterns.append(Automaton(*parts))
         return bytes(table)
+
+    def others(self) -> set[str]:
+        """Return the names of all functions that others than soscope have declared."""
+        return self._added.keys() | self._foreign.keys()
+
+    def later_table(
+        self,
+        names: Iterable[str],
+        asked: Iterable[str],
+        start: int,
+        before: int,
+        *,
+        entry_only: bool,
+        want_arguments: bool,
+    ) -> bytes:
+        """Return a table of functions that others have declared, for `table.later`."""
+        from soscope.prototypes.table import later
+
+        exits = want_arguments and not entry_only
+        known = [(self._added.get(name) or self._foreign[name]).known for name in names]
+        return later(known, asked, start, before, arguments=want_arguments, exits=exits)
 
     # ---- for filters
 
@@ -428,9 +453,12 @@ class Prototypes:
         """Return whose function soscope's table is about, "" for anybody's of that name."""
         from soscope.prototypes.treatment import FAMILIES, treatment_of
 
-        flags = treatment_of(self._treatments(), (), name.encode())
-        index = (flags & layout.FN_FAMILY) >> layout.FN_FAMILY_SHIFT
-        return next((family for family, number in FAMILIES.items() if number == index), "")
+        if name not in self._families:
+            flags = treatment_of(self._treatments(), (), name.encode())
+            index = (flags & layout.FN_FAMILY) >> layout.FN_FAMILY_SHIFT
+            named = (family for family, number in FAMILIES.items() if number == index)
+            self._families[name] = next(named, "")
+        return self._families[name]
 
     def _treatments(self) -> bytes:
         """Return the table by names: kept, as it is asked for hundreds of names of C++."""

@@ -47,8 +47,7 @@ class CWriter:
 
     def __init__(self, entries: Entries, preamble: str) -> None:
         self._entries = entries
-        self._known = Declarations()
-        self._known.read(preamble, "types.h")
+        self._known = Declarations.of_types(preamble, "types.h")
         self._common = dict(self._known.types)
         self._names: dict[int, str] = {}  # of what has been written, by its entry
         self._taken: dict[str, str] = {}  # definitions by the names that they define

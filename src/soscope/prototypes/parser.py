@@ -59,6 +59,22 @@ class Declarations:
         self.empty: set[str] = set()
         self._anonymous = 0
 
+    @classmethod
+    def of_types(cls, text: str, file: str) -> Declarations:
+        """Return what `read` makes of a text that is wanted again and again, read once.
+
+        Nothing that it has is ever changed in place, so all of them may have it.
+        """
+        if text not in _READ:
+            _READ[text] = cls()
+            _READ[text].read(text, file)
+        read, new = _READ[text], cls()
+        new.functions, new.prefixes = list(read.functions), list(read.prefixes)
+        new.types, new.structs = dict(read.types), dict(read.structs)
+        new.enums, new.constants = dict(read.enums), dict(read.constants)
+        new.empty, new._anonymous = set(read.empty), read._anonymous
+        return new
+
     def read(self, text: str, file: str) -> None:
         """Read the declarations of `text`; `file` names it in messages.
 
@@ -83,6 +99,9 @@ class Declarations:
             seen |= value
         # 0, 1 and 2 are as often three things as two flags
         return "FLAGS" if seen.bit_count() > 2 else "ENUM"
+
+
+_READ: dict[str, Declarations] = {}  # by text
 
 
 class _Reader(CTypeReader):

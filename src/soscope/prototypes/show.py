@@ -29,7 +29,7 @@ class NamedTypes:
     `elements`: so many elements of an array are shown, None: all that were kept.
     """
 
-    __slots__ = ("elements", "enums", "flags", "showers", "structs")
+    __slots__ = ("_values", "elements", "enums", "flags", "showers", "structs")
 
     def __init__(
         self,
@@ -42,6 +42,16 @@ class NamedTypes:
         self.structs = structs
         self.elements: int | None = None
         self.showers: dict[row.Show, Callable[[int], Shown]] = {}
+        self._values: dict[str, int] = {}
+
+    def values(self) -> dict[str, int]:
+        """Return what the constants of all sets are, by name."""
+        if not self._values:
+            for names in self.enums.values():
+                self._values.update((name, value) for value, name in names.items())
+            for flags in self.flags.values():
+                self._values.update((name, value) for _, value, name in flags)
+        return self._values
 
     def shower(self, show: row.Show) -> Callable[[int], Shown]:
         """Return the function that shows one number of up to eight bytes."""

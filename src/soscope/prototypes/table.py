@@ -9,7 +9,7 @@ from soscope.wire import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from soscope.select.automaton import Automaton
 
@@ -141,6 +141,45 @@ def extended(
         new_bits, cells_at, globs_at + moved, globs, default_at + moved, *rest
     )
     return b"".join((head, *cells, tail, bytes(pool.content), bytes(names)))
+
+
+def later(
+    known: list[Known],
+    asked: Iterable[str],
+    start: int,
+    before: int,
+    *,
+    arguments: bool,
+    exits: bool,
+) -> bytes:
+    """Return a table of what came later, to stand `start` bytes behind a section's beginning.
+
+    `before` is where the one before it stands, 0 without one. Of the names `asked` it says that
+    nobody knows more of them. `arguments` and `exits` are what the section was built with.
+    """
+    nothing = [Known(name, layout.FN_ASKED, layout.NONE, layout.ERROR_NONE, None) for name in asked]
+    bits = 0
+    while 3 << bits < 4 * (len(known) + len(nothing)):
+        bits += 1
+    cells_at = start + layout.FUNCTION_TABLE.size
+    pool = _Pool(cells_at + (layout.FUNCTION.size << bits))
+    pool.start += -pool.start % 8
+    rows = [(each, _wanted(each, pool, arguments=arguments, exits=exits)) for each in known]
+    rows += [(each, (each.flags, 0, 0, 0)) for each in nothing]
+    names_at = pool.start + len(pool.content)
+    names = bytearray()
+    cells = [bytes(layout.FUNCTION.size)] * (1 << bits)
+    pack = layout.FUNCTION.struct.pack
+    for function, (flags, entry, leave, words) in rows:
+        name = function.name.encode()
+        value, at = gnu_hash(name), names_at + len(names)
+        cell = pack(value, at, entry, leave, function.prototype, flags, function.error_rule, words)
+        _put(cells, value, cell)
+        names += name + b"\0"
+    head = layout.FUNCTION_TABLE.struct.pack(bits, cells_at, 0, 0, 0, *(0,) * 4, before)
+    table = b"".join((head, *cells))
+    table += bytes(pool.start - start - len(table))
+    return table + bytes(pool.content) + bytes(names)
 
 
 def _put(cells: list[bytes], value: int, cell: bytes) -> None:

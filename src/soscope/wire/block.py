@@ -7,11 +7,9 @@ those are single loads and stores of the machine, so the other side sees whole v
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import mmap
 import os
-import sys
 from _collections_abc import Callable, Iterable, Iterator
 
 from soscope.errors import FormatError
@@ -19,12 +17,12 @@ from soscope.model.image import TracedImage
 from soscope.model.slot import TracedSlot
 from soscope.model.stats import Stats
 from soscope.wire import layout, records, sharedfile
+from soscope.wire.futex import wake
 from soscope.wire.plan import Plan
 
 _PREFAULT = 1 << 20  # the first chunks, so that the first calls meet no page fault
 _MADV_POPULATE_WRITE = 23  # Linux 5.14
 _MADV_REMOVE = 9
-_FUTEX_WAKE = 1
 
 
 class _Word:
@@ -98,6 +96,10 @@ class ControlBlock:
     overwritten = _Word("overwritten")
     turn = _Word("turn")
     gates = _Word("gates")
+    question = _Word("question")
+    unanswered = _Word("unanswered")
+    answers = _Word("answers")
+    functions_used = _Word("functions_used")
 
     def __init__(self, fd: int) -> None:
         """Map the control block of a shared file; `fd` belongs to the block from here on.
@@ -116,7 +118,9 @@ class ControlBlock:
         self._u64 = whole.cast("Q")
         self._states = self._u8[:0]
         self._ring = 0
-        self.functions_used = 0  # bytes of the section
+        # names whose functions the tables have beside those that they began with, by the number
+        # of the instrument; False: it was asked about one, and nobody knows it
+        self.told: dict[int, dict[str, bool]] = {}
         # what is to be done when the images of the program are there: called with its pid
         self.when_loaded: Callable[[int], object] | None = None
         if self.magic:
@@ -387,6 +391,11 @@ class ControlBlock:
                 images.append(image)
         return images
 
+    def image_start(self, index: int) -> int:
+        """Return the lowest addr of an image that the agent has written down, by its index."""
+        at = index * layout.IMAGE.size + layout.IMAGE.offset("start")
+        return int.from_bytes(self.view(layout.SEC_IMAGES, at, at + 8), "little")
+
     def slots(
         self,
         process: int,
@@ -576,16 +585,11 @@ class ControlBlock:
             self.heartbeat += 1
             self.ring_drained = (self.ring_drained + 1) & 0xFFFF_FFFF
             if self.ring_waiters:
-                self._wake(len(indices))
+                wake(self.mapping, "ring_drained", len(indices))  # more would find nothing
 
-    def _wake(self, most: int) -> None:
-        """Wake `most` of the writers that wait: more would find nothing."""
-        from soscope.model.arch import arch_here
-
-        here = arch_here()
-        number = None if here is None else here.calls.get("futex")
-        if number is None or sys.maxsize < 1 << 32:
-            return  # writers look again every 100 ms anyway
-        word = ctypes.c_uint32.from_buffer(self.mapping, layout.CONTROL.offset("ring_drained"))
-        ctypes.CDLL(None).syscall(number, ctypes.byref(word), _FUTEX_WAKE, most)
-        del word  # it keeps the mapping from being closed
+    def answer(self) -> None:
+        """Have who has asked a question go on: the tables have what there is to know."""
+        self.heartbeat += 1
+        self.question = 0
+        self.answers = (self.answers + 1) & 0xFFFF_FFFF
+        wake(self.mapping, "answers", layout.MAX_IMAGES)

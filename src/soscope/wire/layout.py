@@ -87,6 +87,7 @@ PLANS = 4  # instruments of one session
 PLAN_ENTRY_ONLY = 1
 PLAN_NO_DURATIONS = 2
 PLAN_STACKS = 4
+PLAN_ASKS = 8
 
 # What a writer does when no chunk is free.
 FULL_BLOCK = 0
@@ -173,6 +174,7 @@ FN_OF_LIBC = 256
 FN_OF_ZLIB = 512
 FN_FAMILY = 768
 FN_FOREIGN = 1024
+FN_ASKED = 2048
 FN_FAMILY_SHIFT = 8
 
 # When a result is a failure.
@@ -228,6 +230,7 @@ IMAGE_UNREADABLE = 8
 IMAGE_LATE = 16
 IMAGE_CLOSED = 32
 IMAGE_WRITE_REFUSED = 64
+IMAGE_ASKED = 128
 
 # What a slot is.
 SLOT_JUMP_SLOT = 1
@@ -355,7 +358,8 @@ CONTROL = Layout(
     "monotonic_start:Q cost_inner:I cost_outer:I images:I slots:I strings:I counts_used:I "
     "sites:I loader_hook:I ring_seq:Q ring_waiters:I ring_drained:I dropped:8Q "
     "dropped_exits:Q slots_left:Q images_dropped:Q slots_dropped:Q spare_chunks:Q "
-    "reader_gone:Q starved:Q call_sites:Q overwritten:Q turn:Q gates:Q",
+    "reader_gone:Q starved:Q call_sites:Q overwritten:Q turn:Q gates:Q "
+    "question:Q unanswered:Q answers:I functions_used:I",
 )
 AUTOMATON = Layout(
     "sosc_automaton",
@@ -367,7 +371,7 @@ RULE = Layout(
 )
 FUNCTION_TABLE = Layout(
     "sosc_function_table",
-    "bits:I cells:I globs:I glob_count:I default_function:I family:4H reserved:I",
+    "bits:I cells:I globs:I glob_count:I default_function:I family:4H more:I",
 )
 FUNCTION = Layout(
     "sosc_function",

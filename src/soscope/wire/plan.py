@@ -129,7 +129,7 @@ def renumber_patterns(rules: bytes, functions: bytes, first: int) -> tuple[bytes
     for glob in range(globs, globs + count * layout.FUNCTION_GLOB.size, layout.FUNCTION_GLOB.size):
         _renumber(table, glob, first)
     families = layout.FUNCTION_TABLE.offset("family")
-    for at in range(families, layout.FUNCTION_TABLE.offset("reserved"), 2):
+    for at in range(families, layout.FUNCTION_TABLE.offset("more"), 2):
         _renumber(table, at, first)
     return bytes(moved), bytes(table)
 

@@ -40,6 +40,7 @@ CALLS = {
     "rt_sigprocmask": 14,
     "pread64": 17,
     "pwrite64": 18,
+    "access": 21,
     "mremap": 25,
     "madvise": 28,
     "getpid": 39,

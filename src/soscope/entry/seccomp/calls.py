@@ -54,6 +54,7 @@ CALLS = [
     SystemCall("rt_sigprocmask"),
     SystemCall("pread64"),
     SystemCall("pwrite64", (ANY,)),  # as open
+    SystemCall("access", (ANY,)),  # else debug information is not looked for
     SystemCall("mremap"),
     SystemCall("madvise", (ANY,)),  # nothing but memory or time is lost
     SystemCall("getpid"),

@@ -17,21 +17,20 @@ import time
 from soscope.binfmt.elf.image import ElfImage
 from soscope.errors import FormatError
 from soscope.instruments.trace.foreign import ForeignFunctions
+from soscope.instruments.trace.imagefiles import ImageFiles, mapped, mapped_at
 from soscope.select.filter import Selection, chooses, compile_selection
 from soscope.wire import layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from soscope.binfmt.dwarfentries import Entries
     from soscope.binfmt.elf.symbols.array import ElfSymbol
     from soscope.instruments.trace.settings import TraceSettings
     from soscope.prototypes import Prototypes
 
 _SECONDS = 1.0  # of the processor, for all images of a program: its start waits for that
+_LATER = 0.5  # the same, for all that are loaded later: who loads them waits
 LTRACE_FILES = ("~/.ltrace.conf", "/etc/ltrace.conf")
-_MOST_IMAGES = 1000
 _MOST_NAMES = 2000  # of C++, of one program: a third of a second
 _MOST_KEPT = 1 << 25  # bytes of .debug_info between the two looks at an image
 _MOST_TRIED = 4  # entries of one function
@@ -50,6 +49,9 @@ class DescribedFunctions:
             settings.select, callers, sets=prototypes.groups
         )
         self._foreign = ForeignFunctions(prototypes, [])
+        self._may_have: dict[str, bool] = {}  # entries of DWARF, by path
+        self._files = ImageFiles([])
+        self._left = _LATER
         self.notes: list[str] = []
         self._kept: dict[str, tuple[Entries, str] | None] = {}  # while images are open
         self._room = _MOST_KEPT
@@ -61,23 +63,53 @@ class DescribedFunctions:
             return
         until = time.thread_time() + _SECONDS
         try:
-            images = _Images(mapped(pid))
+            images = ImageFiles(mapped(pid))
         except OSError:
             return  # it has gone
         self._foreign = ForeignFunctions(self._prototypes, images.all)
         try:
             if doubtful is None or any(map(self._foreign.is_defined, doubtful)):
-                self._look(images, until)
+                self._look(images, self._callers(images), until)
         except (FormatError, OSError):
             return  # a damaged image: its calls are guessed
         finally:
             self._forget()
             images.close()
 
+    def look_later(self, pid: int, addr: int) -> set[str] | None:
+        """Look at an image that has come since, mapped at `addr`.
+
+        Returns the names of functions that it may be seen to call and that nobody knew; None:
+        there is no time for it, nor for others.
+        """
+        if self._left <= 0:
+            return None
+        start = time.thread_time()
+        try:
+            path, paths = mapped_at(pid, addr)
+            self._files.become(paths)
+            self._foreign = ForeignFunctions(self._prototypes, self._files.all)
+            callers = self._callers(self._files, path)
+            self._look(self._files, callers, start + self._left)
+        except (FormatError, OSError):
+            return set()  # it has gone, or is damaged: its calls are guessed
+        finally:
+            self._forget()
+            self._files.rest()
+            self._left -= time.thread_time() - start
+            if self._left <= 0:
+                what = "what was loaded later: debug information and names of C++ were not read"
+                self.notes.append(f"{what} to their end, as it took too long")
+        return set().union(*callers.values())
+
+    def close(self) -> None:
+        """Close the files that another look would need."""
+        self._files.close()
+
     def explain(self, symbol: str, paths: list[str]) -> None:
         """Look for one function in images, whoever calls it there. Raises OSError."""
         until = time.thread_time() + _SECONDS
-        images = _Images(paths)
+        images = ImageFiles(paths)
         self._foreign = ForeignFunctions(self._prototypes, images.all)
         try:
             for path, image in images.all:
@@ -124,20 +156,34 @@ class DescribedFunctions:
         name = symbol.name
         return not self._prototypes.is_foreign_known(name) and self._foreign.may_be(symbol)
 
-    def _look(self, images: _Images, until: float) -> None:
+    def _callers(self, images: ImageFiles, only: str | None = None) -> dict[str, set[str]]:
+        """Return the unknown functions of those images that call some, by path; or of one."""
         callers: dict[str, set[str]] = {}
         for number, (path, image) in enumerate(images.all):
-            unknown = self._unknown(image, path, is_main=not number)
-            if unknown:
-                callers[path] = unknown
+            if only is None or path == only:
+                unknown = self._unknown(image, path, is_main=not number)
+                if unknown:
+                    callers[path] = unknown
+        return callers
+
+    def _may_have_entries(self, image: ElfImage, path: str) -> bool:
+        if path not in self._may_have:
+            from soscope.control.debugfile import may_have_entries
+
+            self._may_have[path] = may_have_entries(image, path)
+        return self._may_have[path]
+
+    def _look(self, images: ImageFiles, callers: dict[str, set[str]], until: float) -> None:
         wanted = set().union(*callers.values())
         if not wanted:
             return
-        from soscope.control.debugfile import may_have_entries
-
-        described = [(path, image) for path, image in images.all if may_have_entries(image, path)]
+        described = [pair for pair in images.all if self._may_have_entries(pair[1], pair[0])]
         for path, image in described:
-            defined = {name for name in wanted if self._has(image, name)}
+            defined = {
+                name
+                for name in wanted
+                if images.may_define(path, image, name) and self._has(image, name)
+            }
             self._read(image, path, defined, until)
         for path, image in described:
             left = {name for name in callers.get(path, ()) if not self._is_known(name)}
@@ -145,7 +191,7 @@ class DescribedFunctions:
         self._read_names(wanted, images, until)
         self._read_ltrace(wanted)
 
-    def _read_names(self, names: set[str], images: _Images, until: float) -> None:
+    def _read_names(self, names: set[str], images: ImageFiles, until: float) -> None:
         """Add what the mangled names of C++ say of functions that nobody else knows."""
         left = sorted(name for name in names if name.startswith("_Z") and not self._is_known(name))
         if not left:
@@ -241,26 +287,10 @@ class DescribedFunctions:
         return self._kept[path]
 
 
-class _Images:
-    """Files of images, open as long as this is."""
-
-    def __init__(self, paths: Iterable[str]) -> None:
-        self.all: list[tuple[str, ElfImage]] = []
-        self._descriptors: list[int] = []
-        for path in list(dict.fromkeys(paths))[:_MOST_IMAGES]:
-            try:
-                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-            except OSError:
-                continue
-            self._descriptors.append(descriptor)
-            try:
-                self.all.append((path, ElfImage.from_descriptor(descriptor, path)))
-            except (FormatError, OSError):
-                continue
-
-    def close(self) -> None:
-        for descriptor in self._descriptors:
-            os.close(descriptor)
+def unanswered(count: int) -> str:
+    """Say of how many images that came later nobody has looked at what they call."""
+    which = "1 library that was" if count == 1 else f"{count:,} libraries that were"
+    return f"types of functions of {which} loaded later were not looked for: there was no time"
 
 
 def _has_ltrace_files() -> bool:
@@ -283,20 +313,3 @@ def _twin(name: str) -> str:
         if name.startswith("_Z") and name.count(mine) == 1:
             return name.replace(mine, others)
     return name
-
-
-def mapped(pid: int) -> list[str]:
-    """Return the paths of the images of a process, the program's first. Raises OSError."""
-    from soscope.proc import maps
-
-    main = os.readlink(f"/proc/{pid}/exe")
-    paths = [main]
-    for mapping in maps.read(pid):
-        if "x" in mapping.flags and mapping.path.startswith("/") and mapping.path not in paths:
-            # the same file for us: the process may have another root
-            try:
-                if os.stat(mapping.path).st_ino == mapping.inode:
-                    paths.append(mapping.path)
-            except OSError:
-                continue
-    return paths

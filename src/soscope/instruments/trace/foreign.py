@@ -37,9 +37,10 @@ class ForeignFunctions:
     def is_defined(self, name: str) -> bool:
         """Say whether an image that is not of the family has a function of the name."""
         if name not in self._known:
-            is_familys = bool(self._prototypes.family(name))
-            self._known[name] = is_familys and any(
-                self.is_other(image, name) for image, _ in self._images
+            family = self._prototypes.family(name)
+            self._known[name] = bool(family) and any(
+                not self._prototypes.is_of(family, called) and _has(image, name)
+                for image, called in self._images
             )
         return self._known[name]
 
@@ -47,9 +48,11 @@ class ForeignFunctions:
         """Say whether an image has a function of the name and is not of the family."""
         family = self._prototypes.family(name)
         called = next(called for each, called in self._images if each is image)
-        if not family or self._prototypes.is_of(family, called):
-            return False
-        try:
-            return image.symbols.lookup(name) is not None
-        except FormatError:
-            return False
+        return bool(family) and not self._prototypes.is_of(family, called) and _has(image, name)
+
+
+def _has(image: ElfImage, name: str) -> bool:
+    try:
+        return image.symbols.lookup(name) is not None
+    except FormatError:
+        return False

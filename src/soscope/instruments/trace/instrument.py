@@ -72,6 +72,7 @@ class TraceInstrument(Instrument):
         self._described: DescribedFunctions | None = None
         self._losses: StackLosses | None = None  # where stacks are wanted
         self._told = 0  # of their texts, how many the recording has
+        self._unanswered = 0  # images
         if shows is not None:
             self.selection, self._kind = shows.selection, shows.kind
         else:
@@ -95,6 +96,7 @@ class TraceInstrument(Instrument):
                 own=own,
                 stacks=bool(size),
                 describe=self._describe,
+                describe_later=self._describe_later,
             )
         self.wants_signals = settings.mode == MODE_TRACE
         self._stream: Stream | None = None
@@ -125,11 +127,20 @@ class TraceInstrument(Instrument):
 
     def _describe(self, pid: int) -> None:
         """Have debug information tell what nobody else knows of a program's functions."""
+        self._describer().look(pid)
+
+    def _describe_later(self, pid: int, addr: int) -> set[str] | None:
+        """Have it tell the same of an image that has come, before anything of that runs."""
+        asked = self._describer().look_later(pid, addr)
+        self._tell_prototypes()
+        return asked
+
+    def _describer(self) -> DescribedFunctions:
         if self._described is None:
             from soscope.instruments.trace.described import DescribedFunctions
 
             self._described = DescribedFunctions(self.prototypes, self.settings)
-        self._described.look(pid)
+        return self._described
 
     def recorder(self, recording: Sink, beat: Callable[[], object]) -> Sink:
         """Keep it, to say by which declarations calls are captured."""
@@ -209,7 +220,10 @@ class TraceInstrument(Instrument):
 
     def finish(self) -> list[str]:
         """Hand over all the rest, unless a signal wants soscope to end."""
-        remarks = self._described.notes if self._described is not None else []
+        remarks = []
+        if self._described is not None:
+            remarks = self._described.notes
+            self._described.close()
         return [*remarks, *self._finish_stream()]
 
     def _finish_stream(self) -> list[str]:
@@ -242,6 +256,7 @@ class TraceInstrument(Instrument):
             sink.counts(number, counts)
         if stats is not None:
             sink.stats(number, stats)
+        self._unanswered += block.unanswered
         if self._losses is not None:
             self._losses.take(block, self._kind)
         self._programs = self._programs or MergedPrograms()
@@ -309,6 +324,10 @@ class TraceInstrument(Instrument):
             calls=None if self._stream is None else self._calls,
             imported=self._imported(programs),
         )
+        if self._unanswered:
+            from soscope.instruments.trace.described import unanswered
+
+            self.outcome.remarks.append(unanswered(self._unanswered))
         if self._losses is not None:
             from soscope.instruments.trace.stackremarks import stack_remarks
 

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * Questions to soscope about functions that the tables do not have.
+ */
+#ifndef SOSC_QUESTION_H
+#define SOSC_QUESTION_H
+
+#include "agent.h"
+
+#pragma GCC visibility push(hidden)
+
+struct sosc_loaded;
+
+extern bool sosc_may_ask; // soscope does not wait for this thread, which may wait for it
+
+bool sosc_ask(struct sosc_loaded *caller, struct sosc_loaded *callee, const char *symbol,
+	      bool was_asked);
+
+#pragma GCC visibility pop
+
+#endif
