@@ -26,6 +26,7 @@ from tests.support.attached import differences, running, snapshot
 from tests.support.run import run
 from tests.support.schema import wrong_members
 from tests.support.schema_mem import REPORT
+from tests.support.tools import need
 
 LIMIT = 60.0
 MODES = (["--mode", "exact"], ["--aggregate"], ["--mode", "count"])
@@ -203,6 +204,39 @@ def test_leaks_are_those_that_grow_old() -> None:
     assert 0 < row["count"] < report["totals"]["native"]["live"]
     assert row["bytes"] == 77 * row["count"]
     assert report["state"] == "complete"
+
+
+def leaks(pid: int) -> dict[str, Any]:
+    return shown("leaks", "-p", str(pid), "--older", "50ms", "--for", "200ms", "--json")
+
+
+def test_an_image_that_went_between_two_visits_is_not_looked_at(tmp_path: Path) -> None:
+    library = tmp_path / "libgone.so"
+    source = tmp_path / "gone.c"
+    source.write_text("char much[1 << 20] = {1};")
+    assert run([need("gcc"), "-shared", "-fPIC", "-o", str(library), str(source)]).returncode == 0
+    program = built(
+        "closing.c",
+        """
+        #include <dlfcn.h>
+        int main(int argc, char **argv)
+        {
+            void *library = dlopen(argv[1], RTLD_NOW);
+            char line[100];
+            write(1, "ready\\n", 6);
+            read(0, line, 100);
+            dlclose(library);
+            write(1, "done\\n", 5);
+            return !read(0, line, 100);
+        }""",
+    )
+    with running([program, str(library)]) as process:
+        assert leaks(process.pid)["state"] == "complete"
+        assert "libgone" in Path(f"/proc/{process.pid}/maps").read_text()
+        tell(process)
+        the_rest(process)
+        assert "libgone" not in Path(f"/proc/{process.pid}/maps").read_text()
+        assert leaks(process.pid)["state"] == "complete"
 
 
 @pytest.mark.parametrize("options", MODES)

@@ -56,9 +56,6 @@ struct sosc_blocks *sosc_stacks_start(enum sosc_instrument_kind kind)
 	shift = 64 - own->bits;
 	mask = (1ull << own->bits) - 1;
 	room = own->words;
-	for (uint32_t i = 0; i < sosc_loaded_count; i++)
-		if (sosc_loaded[i].map)
-			sosc_stacks_look(&sosc_loaded[i]);
 	return table;
 }
 
