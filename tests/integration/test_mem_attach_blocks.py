@@ -23,6 +23,7 @@ import pytest
 from tests.support import memory
 from tests.support.accounts import SOSCOPE, assert_same, built, kept, rows_of
 from tests.support.attached import differences, running, snapshot
+from tests.support.pythons import DISTRIBUTION
 from tests.support.run import run
 from tests.support.schema import wrong_members
 from tests.support.schema_mem import REPORT
@@ -237,6 +238,28 @@ def test_an_image_that_went_between_two_visits_is_not_looked_at(tmp_path: Path) 
         the_rest(process)
         assert "libgone" not in Path(f"/proc/{process.pid}/maps").read_text()
         assert leaks(process.pid)["state"] == "complete"
+
+
+def test_the_type_of_code_is_what_it_was() -> None:
+    program = """
+import ctypes, sys
+
+def end():  # what ends a code object
+    return ctypes.c_size_t.from_address(id(type(end.__code__)) + 48).value
+
+first = end()
+print("ready", flush=True)
+meanwhile = 0
+while not meanwhile or end() != first:
+    meanwhile |= end() != first
+    bytearray(9999)
+sys.stdin.readline()
+print(len([exec("pass") for _ in range(9)]))
+"""
+    with running([DISTRIBUTION, "-c", program]) as process:
+        leaks(process.pid)
+        output, _ = process.communicate("go\n", LIMIT)
+        assert (process.returncode, output) == (0, "9\n")
 
 
 @pytest.mark.parametrize("options", MODES)

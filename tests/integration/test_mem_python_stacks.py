@@ -17,10 +17,11 @@ from soscope.instruments.mem.matched import MatchedBlocks
 from soscope.recording.reader import RecordingFile
 from tests.support.accounts import SOSCOPE
 from tests.support.matrix import REPOSITORY
-from tests.support.pythons import DISTRIBUTION, pythons
+from tests.support.pythons import DISTRIBUTION, few_pythons, pythons
 from tests.support.run import run
 
-TARGET = REPOSITORY / "tests" / "targets" / "mem" / "pystacks.py"
+TARGETS = REPOSITORY / "tests" / "targets" / "mem"
+TARGET = TARGETS / "pystacks.py"
 MOST = 64
 EVALUATOR = "_PyEval_EvalFrameDefault"
 
@@ -61,6 +62,13 @@ def test_frames_are_those_of_the_interpreter(python: str, tmp_path: Path) -> Non
     stacks = frames_of(tmp_path / "run.sosr")
     for size, frames in truth:
         assert frames[:MOST] in stacks[size], size
+
+
+@pytest.mark.parametrize("python", few_pythons())
+def test_frames_are_those_of_code_that_was_there(python: str, tmp_path: Path) -> None:
+    truth = recorded(tmp_path, python, str(TARGETS / "dropped.py"))
+    stacks = frames_of(tmp_path / "run.sosr")
+    assert [size for size, frames in truth if frames not in stacks[size]] == []
 
 
 def test_frames_lie_where_the_evaluator_ran_them(tmp_path: Path) -> None:

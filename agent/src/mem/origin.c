@@ -174,9 +174,10 @@ static uint32_t compare(const struct sosc_origin *wanted, const struct sosc_code
 	return 0;
 }
 
-static uint32_t add(const struct sosc_origin *wanted, uint64_t copy)
+// @at: the bucket where it is looked for first.
+static uint32_t add(const struct sosc_origin *wanted, uint32_t at, uint64_t copy)
 {
-	uint32_t number = (uint32_t)sosc_objects_tally.origin_count, at = bucket_of(wanted);
+	uint32_t number = (uint32_t)sosc_objects_tally.origin_count;
 
 	if (!copy)
 		return ORIGIN_UNKNOWN;
@@ -189,16 +190,49 @@ static uint32_t add(const struct sosc_origin *wanted, uint64_t copy)
 	return number;
 }
 
-// The copy stands at an origin of its own, which no object has.
-static uint32_t code_of(const struct sosc_origin *wanted, const struct sosc_code_texts *texts)
+static uint64_t mixed(uint64_t hash, const void *data, uint32_t size)
 {
-	struct sosc_origin code = *wanted;
-	uint32_t number;
+	const uint8_t *bytes = data;
 
+	for (uint32_t i = 0; i < size; i += 8) {
+		uint64_t word = 0;
+
+		memcpy(&word, bytes + i, size - i < 8 ? size - i : 8);
+		hash = (hash ^ word) * 0x9e3779b97f4a7c15;
+		hash ^= hash >> 32;
+	}
+	return hash;
+}
+
+// What a copy says tells where it is found: programs may make ever new code at one address.
+static uint32_t bucket_of_copy(uint32_t first_line, const struct sosc_code_texts *texts)
+{
+	const struct sosc_code header = header_of(first_line, texts);
+	uint64_t hash = mixed(1, &header, sizeof(header));
+
+	hash = mixed(hash, texts->file.data, header.file_size);
+	hash = mixed(hash, texts->name.data, header.name_size);
+	hash = mixed(hash, texts->lines.data, header.lines_size);
+	return (uint32_t)(hash * 0x9e3779b97f4a7c15 >> (64 - BUCKET_BITS));
+}
+
+// The copy stands at an origin of its own, which no object has. @make: if there is none yet.
+static uint32_t code_of(const struct sosc_origin *wanted, const struct sosc_code_texts *texts,
+			bool make)
+{
+	uint32_t first = bucket_of_copy(wanted->first_line, texts);
+	struct sosc_origin code = *wanted;
+
+	for (uint32_t at = first; buckets[at]; at = (at + 1) & (BUCKETS - 1)) {
+		const struct sosc_origin *origin = &sosc_origins[buckets[at]];
+
+		if (origin->instr == WHOLE_CODE &&
+		    is_copy((const void *)origin->copy, code.first_line, texts))
+			return buckets[at];
+	}
 	code.instr = WHOLE_CODE;
 	code.size = 0;
-	number = compare(&code, texts);
-	return number ? number : add(&code, make_copy(code.first_line, texts));
+	return make ? add(&code, first, make_copy(code.first_line, texts)) : ORIGIN_UNKNOWN;
 }
 
 static bool lock(void)
@@ -211,16 +245,16 @@ static bool lock(void)
 
 /**
  * The number of the origin that has the copy of @wanted's code, whatever instruction that names;
- * ORIGIN_UNKNOWN as sosc_origin_make.
+ * ORIGIN_UNKNOWN as sosc_origin_make, or where there is none and none is to be made (@make).
  */
-uint32_t sosc_origin_code(const struct sosc_origin *wanted, const struct sosc_code_texts *texts)
+uint32_t sosc_origin_code(const struct sosc_origin *wanted, const struct sosc_code_texts *texts,
+			  bool make)
 {
-	uint32_t number = ORIGIN_UNKNOWN;
+	uint32_t number;
 
 	if (!lock())
 		return ORIGIN_UNKNOWN;
-	if (sosc_objects_tally.origin_count < ORIGINS_MAX)
-		number = code_of(wanted, texts);
+	number = code_of(wanted, texts, make && sosc_objects_tally.origin_count < ORIGINS_MAX);
 	__atomic_store_n(&busy, 0, __ATOMIC_RELEASE);
 	return number;
 }
@@ -238,8 +272,8 @@ uint32_t sosc_origin_make(const struct sosc_origin *wanted, const struct sosc_co
 		return ORIGIN_UNKNOWN;
 	number = compare(wanted, texts);
 	if (!number && sosc_objects_tally.origin_count <= ORIGINS_MAX - 2) { // a copy's and its own
-		code = code_of(wanted, texts);
-		number = add(wanted, code ? sosc_origins[code].copy : 0);
+		code = code_of(wanted, texts, true);
+		number = add(wanted, bucket_of(wanted), code ? sosc_origins[code].copy : 0);
 	}
 	__atomic_store_n(&epochs[number], epoch, __ATOMIC_RELAXED);
 	__atomic_store_n(&busy, 0, __ATOMIC_RELEASE);

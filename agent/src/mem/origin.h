@@ -33,7 +33,8 @@ extern struct sosc_origin *sosc_origins;
 bool sosc_origins_init(void);
 uint32_t sosc_origin_find(const struct sosc_origin *wanted, uint32_t epoch);
 uint32_t sosc_origin_nowhere(uint32_t size);
-uint32_t sosc_origin_code(const struct sosc_origin *wanted, const struct sosc_code_texts *texts);
+uint32_t sosc_origin_code(const struct sosc_origin *wanted, const struct sosc_code_texts *texts,
+			  bool make);
 uint32_t sosc_origin_make(const struct sosc_origin *wanted, const struct sosc_code_texts *texts,
 			  uint32_t epoch);
 

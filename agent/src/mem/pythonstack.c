@@ -5,10 +5,13 @@
 // they are only read where they are still there.
 //
 // A code object may be gone when a stack is read. So a copy of its names and lines lies among the
-// stacks, and frames name that by its number.
+// stacks, and frames name that by its number. Which number a code object has is true until one ends:
+// another one may have its address then, and those of all that it points to. So the interpreter's
+// type of code objects tells us of their ends.
 
 #include "pythonstack.h"
 #include "arch.h"
+#include "changes.h"
 #include "image.h"
 #include "memory.h"
 #include "python.h"
@@ -19,6 +22,7 @@
 enum {
 	LOOK_MAX = 512, // frames that are looked at
 	TYPE = 8, // ob_type
+	TYPE_DEALLOC = 48, // tp_dealloc: the same in all versions
 	SEEN_BITS = 11,
 	MINOR_WITH_INLINED_CALLS = 11, // before, each frame has a call of its own that runs it
 	CODES = 1 << 19, // numbers of origins
@@ -36,10 +40,13 @@ static int (*is_initialized)(void);
 static uint64_t code_type;
 static uint32_t *numbers; // of copies among the stacks, by the number of an origin
 static uint32_t preparing;
+static void (*end_code)(void *code); // what ends a code object; NULL: we are not told of that
+static uint64_t ended; // code objects
 
 static struct seen { // a code object that was there not long ago
 	uint32_t version; // odd: it is being written
 	uint32_t number;
+	uint64_t ended; // so many had at that time
 	struct sosc_origin code;
 } seen[1 << SEEN_BITS];
 
@@ -64,7 +71,29 @@ void sosc_python_stacks_start(struct sosc_blocks *own)
 				MADV_DONTNEED);
 }
 
-/** An image is there: it may be an interpreter. */
+// Stands in the place of what ends a code object.
+static void code_ends(void *code)
+{
+	__atomic_fetch_add(&ended, 1, __ATOMIC_ACQ_REL);
+	end_code(code);
+}
+
+static void hear_of_ends(void)
+{
+	uint64_t type = sosc_function_of(interpreter, "PyCode_Type"), at = type + TYPE_DEALLOC;
+	void (*theirs)(void *);
+
+	if (!type || !(sosc_segment_flags(interpreter, at) & PF_W))
+		return;
+	memcpy(&theirs, (const void *)at, sizeof(theirs));
+	if (!theirs || theirs == code_ends)
+		return;
+	__atomic_store_n(&end_code, theirs, __ATOMIC_RELEASE);
+	if (!sosc_change_word(interpreter, at, (uint64_t)code_ends))
+		end_code = NULL;
+}
+
+/** An image is there, and relocated: it may be an interpreter. */
 void sosc_python_stacks_see(const struct sosc_loaded *image)
 {
 	if (interpreter || image == last || !layout_count)
@@ -78,6 +107,7 @@ void sosc_python_stacks_see(const struct sosc_loaded *image)
 		return;
 	}
 	interpreter = image;
+	hear_of_ends();
 	__atomic_store_n(&sosc_python_stacks, true, __ATOMIC_RELEASE);
 	__atomic_fetch_add(&sosc_rules_epoch, 1, __ATOMIC_RELEASE); // stacks were walked without it
 }
@@ -90,6 +120,7 @@ void sosc_python_stacks_forget(const struct sosc_loaded *image)
 	__atomic_store_n(&sosc_python_stacks, false, __ATOMIC_RELEASE);
 	interpreter = NULL;
 	layout = NULL;
+	end_code = NULL;
 }
 
 static bool look_up(void *to, const char *name)
@@ -157,10 +188,12 @@ static bool is_code(const struct sosc_origin *a, const struct sosc_origin *b)
 	       a->name == b->name && a->first_line == b->first_line;
 }
 
-static uint32_t make_number(const struct sosc_python *at, const struct sosc_origin *code)
+// A copy that is not there yet may take new memory.
+static uint32_t make_number(const struct sosc_python *at, const struct sosc_origin *code,
+			    bool sealed)
 {
 	struct sosc_code_texts texts = sosc_python_texts(at, code);
-	uint32_t origin = sosc_origin_code(code, &texts);
+	uint32_t origin = sosc_origin_code(code, &texts, !sealed);
 
 	if (!origin)
 		return 0;
@@ -174,20 +207,22 @@ static uint32_t make_number(const struct sosc_python *at, const struct sosc_orig
 static uint32_t number_of(const struct sosc_python *at, struct sosc_origin code, bool sealed)
 {
 	struct seen *entry = &seen[code.code * 0x9e3779b97f4a7c15ull >> (64 - SEEN_BITS)];
+	uint64_t now = __atomic_load_n(&ended, __ATOMIC_ACQUIRE);
 	uint32_t version = __atomic_load_n(&entry->version, __ATOMIC_ACQUIRE);
 	uint32_t number = entry->number;
-	bool is_same = is_code(&entry->code, &code);
+	bool is_same = entry->ended == now && is_code(&entry->code, &code);
 
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	if (is_same && !(version & 1) && entry->version == version)
 		return number;
-	if (sealed)
-		return 0; // a copy may take new memory
-	number = make_number(at, &code);
+	number = make_number(at, &code, sealed);
+	if (!end_code)
+		return number;
 	version &= ~1u;
 	if (number && __atomic_compare_exchange_n(&entry->version, &version, version + 1, false,
 						  __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
 		entry->number = number;
+		entry->ended = now;
 		entry->code = code;
 		__atomic_store_n(&entry->version, version + 2, __ATOMIC_RELEASE);
 	}
