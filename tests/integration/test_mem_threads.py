@@ -161,6 +161,69 @@ def test_each_thread_that_is_there_has_a_row(tmp_path: Path, options: list[str])
     assert reported(report, "kinds.c") == counts
 
 
+SHARED = """
+enum { MAKERS = 4, MADE = 250, STAY = 10 };
+static pthread_t shared; /* everybody's: its value is of no use */
+static volatile int over, alive;
+static void *linger(void *stays)
+{
+    if (!stays)
+        return NULL;
+    if (__atomic_add_fetch(&alive, 1, __ATOMIC_SEQ_CST) == MAKERS * STAY)
+        sem_post(&begun);
+    for (;;)
+        pause();
+}
+static void *spoil(void *unused)
+{
+    int here;
+    block = block_of(&here);
+    while (!over)
+        shared = pthread_self();
+    return NULL;
+}
+static void *make(void *attributes)
+{
+    for (long i = 0; i < MADE; i++)
+        if (pthread_create(&shared, attributes, linger, (void *)(i % (MADE / STAY) == 0)))
+            exit(2);
+    return NULL;
+}
+int main(void)
+{
+    pthread_attr_t small;
+    pthread_t spoiler, makers[MAKERS];
+    sem_init(&begun, 0, 0);
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 1 << 17);
+    pthread_attr_setdetachstate(&small, PTHREAD_CREATE_DETACHED);
+    pthread_create(&spoiler, NULL, spoil, NULL);
+    for (int i = 0; i < MAKERS; i++)
+        pthread_create(&makers[i], NULL, make, &small);
+    for (int i = 0; i < MAKERS; i++)
+        pthread_join(makers[i], NULL);
+    sem_wait(&begun);
+    over = 1;
+    pthread_join(spoiler, NULL);
+    wait_until(1 + MAKERS * STAY);
+    printf("%ld\\n", block);
+    fflush(stdout);
+    _exit(0);
+}
+"""
+
+
+def test_threads_are_told_apart_without_their_names(tmp_path: Path) -> None:
+    report, output = recorded(tmp_path, [built("shared.c", PARTS + SHARED)])
+    mapped = report["totals"]["mapped"]
+    assert mapped["allocations"] == 1 + 4 + 4 * 250
+    assert mapped["live"] == 4 * 10
+    small = mapped["live_bytes"] // mapped["live"]
+    assert 1 << 17 <= small < 1 << 18
+    assert mapped["allocated_bytes"] == 5 * int(output) + 4 * 250 * small
+    assert not any("threads" in note for note in report["notes"])
+
+
 FORKED = """
 static char room[1 << 24];
 static size_t used;

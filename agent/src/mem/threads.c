@@ -14,6 +14,7 @@
 #include "threads.h"
 #include "cell.h"
 #include "clock.h"
+#include "descriptor.h"
 #include "guard.h"
 #include "handler.h"
 #include "image.h"
@@ -30,14 +31,12 @@ enum { // of a thread that was made
 	RELEASED = 8, // it was detached, or somebody joins it
 	ENDED = 16,
 	GONE = 32, // both
+	LEFT = 64, // to the thread itself, to record its beginning
 };
 
 enum {
 	MADE = 16384, // at once
 	KEYS = 32, // more than these take memory of the program's
-	DESCRIPTOR = 2560, // bytes of the C library's own struct
-	ABOVE = 65536, // of a stack's block that may lie above it
-	WORDS = 4, // that say where its block is
 	DETACHED = 1, // of attributes: PTHREAD_CREATE_DETACHED
 	USER_BITS = 47,
 };
@@ -46,6 +45,7 @@ struct sosc_made_thread {
 	uint32_t state;
 	uint32_t process; // see sosc_process
 	uint32_t session;
+	uint32_t stack; // LEFT: of the call
 	uint64_t start, arg; // the program's
 	uint64_t thread; // as the C library names it: its thread pointer
 	uint64_t addr, size; // of the block that its stack is in; 0: not known
@@ -58,7 +58,6 @@ struct sosc_made_thread {
 static struct sosc_made_thread *threads;
 static uint32_t used; // so many have been taken at once
 static uint32_t key; // + 1
-static uint32_t offset; // of a stack's address in the descriptor; 0: not known yet
 static uint64_t *lost;
 
 static struct { // the C library's
@@ -169,58 +168,24 @@ static struct sosc_made_thread *find(uint64_t thread)
 	return found;
 }
 
-// Whether these words of the descriptor at @thread name the block that it is in: its address and
-// size; then the size of the guard, twice (glibc), or the stack's own end in it and size (musl).
-static bool is_block(const uint64_t words[WORDS], uint64_t thread)
-{
-	uint64_t addr = words[0], size = words[1], third = words[2];
-	bool is_guard = !(third & (SOSC_PAGE - 1)) && third < size;
-
-	if (addr & (SOSC_PAGE - 1) || !addr || addr >> USER_BITS || size & 15 ||
-	    thread - addr >= size || addr + size - thread > ABOVE)
-		return false;
-	return (is_guard || third - addr <= size) && words[3] < size;
-}
-
-// Reads words of this process, as thread @tid; 0: they are there. How many bytes could be read.
-static uint64_t read_words(uint32_t tid, uint64_t *words, uint64_t from, uint64_t size)
-{
-	if (tid)
-		return sosc_read(tid, words, from, size);
-	memcpy(words, (const void *)from, size);
-	return size;
-}
-
-// Where the block of @thread is. @tid: the thread that asks, 0: @thread itself; only the first one
-// ever has to read as far as it may.
-static bool find_block(uint32_t tid, uint64_t thread, uint64_t *ret_addr, uint64_t *ret_size)
-{
-	uint64_t words[DESCRIPTOR / 8], bytes;
-	uint32_t at = __atomic_load_n(&offset, __ATOMIC_RELAXED), i = 0, end;
-
-	bytes = at ? read_words(tid, words, thread + at * 8, WORDS * 8) :
-		     read_words(tid, words, thread, DESCRIPTOR);
-	end = (uint32_t)bytes / 8;
-	while (!at && i + WORDS < end && !is_block(&words[i], thread))
-		i++;
-	if (i + WORDS > end || !is_block(&words[i], thread))
-		return false;
-	if (!at)
-		__atomic_store_n(&offset, i, __ATOMIC_RELAXED);
-	*ret_addr = words[i];
-	*ret_size = (words[i + 1] + SOSC_PAGE - 1) & ~(uint64_t)(SOSC_PAGE - 1);
-	return true;
-}
-
-// The same of the thread that runs.
-static bool find_own_block(uint64_t thread, uint64_t *ret_addr, uint64_t *ret_size)
+// Where the block is of the thread that runs; only the first one ever has to look for that.
+static bool find_own_block(uint64_t thread, struct sosc_made_thread *made)
 {
 	const struct sosc_thread *self;
+	struct sosc_thread_block block;
+	uint32_t tid = 0;
 
-	if (__atomic_load_n(&offset, __ATOMIC_RELAXED))
-		return find_block(0, thread, ret_addr, ret_size);
-	self = sosc_thread_self();
-	return self && !sosc_is_sealed(self) && find_block(self->tid, thread, ret_addr, ret_size);
+	if (!sosc_thread_blocks_known()) {
+		self = sosc_thread_self();
+		if (!self || sosc_is_sealed(self))
+			return false;
+		tid = self->tid;
+	}
+	if (!sosc_thread_block(tid, thread, &block))
+		return false;
+	made->addr = block.addr;
+	made->size = block.size;
+	return true;
 }
 
 // ---- its end ---------------------------------------------------------------------
@@ -313,6 +278,27 @@ static uint32_t find_key(void)
 	return nobodys;
 }
 
+static void record_beginning(struct sosc_block_call *call, const struct sosc_made_thread *made,
+			     uint32_t stack, uint64_t tsc)
+{
+	if (made->addr)
+		(void)sosc_block_write_at(call, SOSC_UNIT_MAPPED, made->addr, made->size, stack,
+					  tsc);
+	else
+		__atomic_fetch_add(lost, 1, __ATOMIC_RELAXED);
+}
+
+// A thread records its own beginning: who has made it could not tell where its stack is.
+static void tell_oneself(struct sosc_made_thread *made)
+{
+	struct sosc_block_call call = {.cell = made->cell,
+				       .sp = (uint64_t)__builtin_frame_address(0)};
+
+	if (made->session == (uint32_t)sosc_inside.sessions && sosc_block_call_begin(&call))
+		record_beginning(&call, made, made->stack, made->begun);
+	(void)add(made, TOLD);
+}
+
 /** A thread that was made runs: say where its stack is, and where it goes on. */
 struct sosc_thread_way sosc_thread_begins(struct sosc_made_thread *made)
 {
@@ -322,12 +308,13 @@ struct sosc_thread_way sosc_thread_begins(struct sosc_made_thread *made)
 
 	if (is_of_parent(made))
 		return way;
-	if (!find_own_block(thread, &made->addr, &made->size))
+	if (!find_own_block(thread, made))
 		made->addr = 0;
 	made->begun = sosc_ticks();
 	__atomic_store_n(&made->thread, thread, __ATOMIC_RELAXED);
 	(void)setspecific(__atomic_load_n(&key, __ATOMIC_RELAXED) - 1, made);
-	(void)add(made, BEGUN);
+	if (add(made, BEGUN) & LEFT)
+		tell_oneself(made);
 	return way;
 }
 
@@ -349,41 +336,40 @@ static bool is_detached(uint64_t attributes)
 	return attributes && !getdetachstate((const void *)attributes, &how) && how == DETACHED;
 }
 
-// Where the stack of a thread is that was just made, and which may be over and gone by now.
+// Where the stack of a thread is that was just made, by the name that the program was given for it:
+// another thread may have written another one there since then. False: nobody knows yet.
 static bool find_made(const struct sosc_block_call *call, struct sosc_made_thread *made,
-		      uint64_t name_at, uint64_t *ret_addr, uint64_t *ret_size)
+		      uint64_t name_at)
 {
 	uint32_t tid = call->thread->tid;
-	uint64_t thread = 0;
+	struct sosc_thread_block block;
+	uint64_t thread;
 
-	if (!sosc_is_sealed(call->thread) && !(state_of(made) & BEGUN) &&
-	    sosc_read(tid, &thread, name_at, sizeof(thread)) == sizeof(thread) &&
-	    find_block(tid, thread, ret_addr, ret_size)) {
-		// it is known by its name as soon as the program knows that
-		__atomic_store_n(&made->thread, thread, __ATOMIC_RELAXED);
-		return true;
-	}
-	if (!(state_of(made) & BEGUN))
+	if (sosc_is_sealed(call->thread) ||
+	    sosc_read(tid, &thread, name_at, sizeof(thread)) != sizeof(thread) ||
+	    !sosc_thread_block(tid, thread, &block) ||
+	    !sosc_thread_is_given(tid, thread, &block, (uint64_t)made))
 		return false;
-	*ret_addr = made->addr;
-	*ret_size = made->size;
-	return made->addr;
+	// it is known by its name as soon as the program knows that
+	__atomic_store_n(&made->thread, thread, __ATOMIC_RELAXED);
+	made->addr = block.addr;
+	made->size = block.size;
+	return true;
 }
 
 // A thread was made: its stack is mapped. It was so before the thread began.
 static void tell(struct sosc_block_call *call, struct sosc_made_thread *made, uint64_t name_at,
 		 enum sosc_block_api api)
 {
-	uint64_t addr, size, tsc = sosc_ticks();
+	uint64_t tsc = sosc_ticks();
 
-	if (find_made(call, made, name_at, &addr, &size)) {
-		if (state_of(made) & BEGUN && made->begun < tsc)
-			tsc = made->begun;
-		(void)sosc_block_write_at(call, SOSC_UNIT_MAPPED, addr, size,
-					  sosc_block_mapping_stack(call, api), tsc);
-	} else {
-		__atomic_fetch_add(lost, 1, __ATOMIC_RELAXED);
-	}
+	made->stack = sosc_block_mapping_stack(call, api);
+	if (!(state_of(made) & BEGUN) && !find_made(call, made, name_at) &&
+	    !(add(made, LEFT) & BEGUN))
+		return;
+	if (state_of(made) & BEGUN && made->begun < tsc)
+		tsc = made->begun;
+	record_beginning(call, made, made->stack, tsc);
 	if (add(made, TOLD) & GONE)
 		record_end(call, made);
 }

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * The C library's own struct of a thread, which lies at its thread pointer: where the thread's stack
+ * is, and whose thread it is. It is searched for words, as each library has another one.
+ */
+#ifndef SOSC_MEM_DESCRIPTOR_H
+#define SOSC_MEM_DESCRIPTOR_H
+
+#include "agent.h"
+
+#pragma GCC visibility push(hidden)
+
+struct sosc_thread_block {
+	uint64_t addr, size; // what the C library has mapped for a thread
+	uint64_t third; // the word of the descriptor behind these
+};
+
+bool sosc_thread_blocks_known(void);
+bool sosc_thread_block(uint32_t tid, uint64_t thread, struct sosc_thread_block *block);
+bool sosc_thread_is_given(uint32_t tid, uint64_t thread, const struct sosc_thread_block *block,
+			  uint64_t arg);
+
+#pragma GCC visibility pop
+
+#endif
