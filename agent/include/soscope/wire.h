@@ -422,7 +422,7 @@ struct sosc_stats {
 // page of entry trampolines and one of return trampolines, each repeated
 // SOSC_BLOB_REPEAT times.
 enum sosc_blob {
-	SOSC_BLOB_SIZE = 0x4000000,
+	SOSC_BLOB_SIZE = 0x5000000,
 	SOSC_BLOB_TEXT_MAX = 0x80000, // from 0: code, tables, unwind rule
 	SOSC_BLOB_ENTRIES = 0x80000, // SOSC_MAX_SLOTS entry trampolines of 16
 	SOSC_BLOB_SITES = 0x480000, // SOSC_MAX_SITES return trampolines of 32
