@@ -111,13 +111,30 @@ void sosc_capture_string(struct sosc_capture *capture, struct sosc_item *item, u
 	}
 }
 
-// False: the word was not kept from the entry on.
-static bool word_of(const struct sosc_capture *capture, uint32_t arg, uint64_t *ret)
+// A word of the arguments in memory. After the call it is whatever the function has left there.
+static bool stack_word(const struct sosc_capture *capture, uint32_t arg, uint64_t *ret)
+{
+	uint64_t from = (uint64_t)&capture->regs->stack[arg - SOSC_ARG_STACK];
+
+	if (!capture->at_exit)
+		return sosc_checked_copy(capture, ret, from, sizeof(*ret)) == sizeof(*ret);
+	for (uint32_t i = 0; i < capture->stack_count; i++)
+		if (capture->stack_args[i] == arg) {
+			*ret = capture->stack_words[i];
+			return true;
+		}
+	return false;
+}
+
+/** The word that sosc_op.arg names; false: it was not kept from the entry on. */
+bool sosc_capture_word(const struct sosc_capture *capture, uint32_t arg, uint64_t *ret)
 {
 	if (arg == SOSC_ARG_RESULT)
 		*ret = capture->result;
 	else if (arg < SOSC_REGISTER_ARGUMENTS && capture->known >> arg & 1)
 		*ret = capture->words[arg];
+	else if (arg >= SOSC_ARG_STACK && arg < SOSC_ARG_STACK_END)
+		return stack_word(capture, arg, ret);
 	else
 		return false;
 	return true;
@@ -154,7 +171,7 @@ static bool length_of(const struct sosc_capture *capture, const struct sosc_op *
 	if ((int64_t)result < 0)
 		result = 0;
 	if (op->length != SOSC_LENGTH_LIMIT && op->length != SOSC_LENGTH_RESULT &&
-	    !word_of(capture, op->length_arg, &a))
+	    !sosc_capture_word(capture, op->length_arg, &a))
 		return false;
 	*ret = UINT64_MAX;
 	switch (op->length) {
@@ -162,7 +179,7 @@ static bool length_of(const struct sosc_capture *capture, const struct sosc_op *
 		*ret = as_length(a, is_int);
 		break;
 	case SOSC_LENGTH_PRODUCT:
-		if (!word_of(capture, op->length_arg + 1u, &b))
+		if (!sosc_capture_word(capture, op->length_arg + 1u, &b))
 			return false;
 		if (__builtin_mul_overflow(a, b, ret))
 			*ret = UINT64_MAX;
@@ -178,7 +195,8 @@ static bool length_of(const struct sosc_capture *capture, const struct sosc_op *
 		*ret = smaller(result, as_length(a, is_int));
 		break;
 	case SOSC_LENGTH_AT:
-		if (!(capture->known >> (SOSC_KEPT_INT + op->length_arg) & 1) ||
+		if (op->length_arg >= SOSC_REGISTER_ARGUMENTS ||
+		    !(capture->known >> (SOSC_KEPT_INT + op->length_arg) & 1) ||
 		    !sosc_capture_int(capture, a, &now))
 			return false;
 		*ret = smaller(as_length(capture->before[op->length_arg], true),
@@ -220,7 +238,7 @@ bool sosc_capture_is_read(const struct sosc_capture *capture, const struct sosc_
 	if (!(op->flags & SOSC_OP_IS_READ) || !capture->of_libc)
 		return false;
 	return !(op->flags & SOSC_OP_UNLESS_0) ||
-	       (word_of(capture, op->length_arg, &length) &&
+	       (sosc_capture_word(capture, op->length_arg, &length) &&
 		as_length(length, op->flags & SOSC_OP_INT_LENGTH));
 }
 
@@ -247,7 +265,8 @@ static void add_memory(struct sosc_capture *capture, const struct sosc_op *op)
 {
 	uint32_t limit = op->limit ? op->limit : sosc_control->string_limit;
 	uint64_t from = 0, length = 0;
-	bool known = word_of(capture, op->arg, &from) && (!from || length_of(capture, op, &length));
+	bool known = sosc_capture_word(capture, op->arg, &from) &&
+		     (!from || length_of(capture, op, &length));
 	bool checked = !sosc_capture_is_read(capture, op);
 	struct sosc_item item = {.from = from, .item = op->item, .checked = checked};
 
@@ -287,7 +306,7 @@ static bool holds(const struct sosc_capture *capture, const struct sosc_op *op,
 {
 	uint64_t word;
 
-	if (!word_of(capture, op->arg, &word))
+	if (!sosc_capture_word(capture, op->arg, &word))
 		return false;
 	if (op->flags & SOSC_OP_INT_ARG)
 		word = (uint32_t)word;

@@ -39,6 +39,9 @@ struct sosc_capture {
 	uint64_t words[SOSC_REGISTER_ARGUMENTS];
 	uint32_t before[SOSC_REGISTER_ARGUMENTS]; // exit: the int that each register led to at the entry
 	uint16_t known; // bit n: words[n], bit KEPT_INT + n: before[n]
+	uint8_t stack_count; // exit: of the next two
+	uint8_t stack_args[SOSC_KEPT_MAX]; // SOSC_ARG_STACK + n, each with what it was at the entry
+	uint64_t stack_words[SOSC_KEPT_MAX];
 	uint64_t floats[SOSC_FLOAT_ARGUMENTS]; // or all that a result can be in
 	uint64_t result;
 	int32_t error; // errno as the program has it
@@ -72,6 +75,7 @@ void sosc_capture_measure(struct sosc_capture *capture, const struct sosc_op *at
 uint32_t sosc_capture_total(struct sosc_capture *capture);
 bool sosc_capture_is_long(const struct sosc_capture *capture);
 bool sosc_capture_write(const struct sosc_capture *capture, struct sosc_data *unit);
+bool sosc_capture_word(const struct sosc_capture *capture, uint32_t arg, uint64_t *ret);
 bool sosc_capture_int(const struct sosc_capture *capture, uint64_t from, uint32_t *ret);
 bool sosc_capture_is_read(const struct sosc_capture *capture, const struct sosc_op *op);
 void sosc_capture_add(struct sosc_capture *capture, struct sosc_item item);

@@ -49,9 +49,10 @@ static uint32_t wanted(const struct sosc_op *at, uint8_t kept[SOSC_KEPT_MAX])
 	for (;; at++) {
 		const struct sosc_op now = sosc_program_word(at).op, *op = &now;
 		bool sized = op->length != SOSC_LENGTH_LIMIT && op->length != SOSC_LENGTH_RESULT;
+		bool is_at = op->length == SOSC_LENGTH_AT &&
+			     op->length_arg < SOSC_REGISTER_ARGUMENTS;
 		uint8_t named[3] = {op->arg, sized ? op->length_arg : SOSC_ARG_RESULT,
-				    op->length == SOSC_LENGTH_AT ? SOSC_KEPT_INT + op->length_arg :
-								   SOSC_ARG_RESULT};
+				    is_at ? SOSC_KEPT_INT + op->length_arg : SOSC_ARG_RESULT};
 
 		if (op->op == SOSC_OP_END)
 			break;
@@ -73,10 +74,13 @@ static uint32_t wanted(const struct sosc_op *at, uint8_t kept[SOSC_KEPT_MAX])
 
 static uint64_t kept_word(const struct sosc_capture *capture, uint8_t kept)
 {
+	uint64_t word;
 	uint32_t value;
 
 	if (kept < SOSC_KEPT_INT)
 		return capture->words[kept];
+	if (kept >= SOSC_ARG_STACK)
+		return sosc_capture_word(capture, kept, &word) ? word : 0;
 	// What cannot be read is no length: nothing is shown at the exit.
 	return sosc_capture_int(capture, capture->words[kept - SOSC_KEPT_INT], &value) ? value : 0;
 }
@@ -125,11 +129,16 @@ static void take(struct sosc_thread *thread, const struct sosc_site *site,
 			return;
 		}
 		word = i & 1 ? parked->b : parked->a;
-		if (kept[i] < SOSC_KEPT_INT)
-			capture->words[kept[i]] = word;
-		else
-			capture->before[kept[i] - SOSC_KEPT_INT] = (uint32_t)word;
-		capture->known |= (uint16_t)(1 << kept[i]);
+		if (kept[i] >= SOSC_ARG_STACK) {
+			capture->stack_args[capture->stack_count] = kept[i];
+			capture->stack_words[capture->stack_count++] = word;
+		} else {
+			if (kept[i] < SOSC_KEPT_INT)
+				capture->words[kept[i]] = word;
+			else
+				capture->before[kept[i] - SOSC_KEPT_INT] = (uint32_t)word;
+			capture->known |= (uint16_t)(1 << kept[i]);
+		}
 		if (!(site->flags & SITE_FLAG_TWICE) && (i & 1 || i + 1 == count))
 			parked->sp = 0;
 	}
@@ -327,6 +336,7 @@ void sosc_record_exit(struct sosc_regs *regs)
 	capture.count = capture.copied = 0;
 	capture.result = *sosc_result(regs);
 	capture.known = 0;
+	capture.stack_count = 0;
 	take(thread, site, function, &capture);
 	sosc_capture_measure(&capture, program(cell, &function->exit_program));
 	unit = (void *)reserve(&capture, thread, SOSC_LOSS_EXIT);

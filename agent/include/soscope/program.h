@@ -30,6 +30,11 @@ struct sosc_values { // in the place of an op
 };
 
 enum { SOSC_ARG_RESULT = 0xff }; // as sosc_op.arg at exit: the result
+enum {
+	SOSC_ARG_STACK = 0x40
+}; // added to a number, as .arg or .length_arg of what leads to memory:
+// that word above the return address
+enum { SOSC_ARG_STACK_END = 0xc0 };
 enum { SOSC_ITEM_ERRNO = 0xfe }; // as sosc_op.item: errno
 enum { SOSC_ITEM_INJECTED = 0xfd }; // item of an entry: struct sosc_injected
 enum { SOSC_ITEM_STACK = 0xfc }; // item of an entry: u32, the number of its stack; 0: none
@@ -57,7 +62,7 @@ enum sosc_op_flag {
 
 struct sosc_op {
 	uint8_t op; // enum sosc_op_code
-	uint8_t arg; // integer register 0..5, count, or SOSC_ARG_RESULT
+	uint8_t arg; // integer register 0..5, count, SOSC_ARG_STACK + n, or SOSC_ARG_RESULT
 	uint8_t length; // enum sosc_op_length
 	uint8_t length_arg;
 	uint16_t limit; // most bytes to keep; 0 = control.string_limit

@@ -31,6 +31,7 @@ _RESULTS = 32  # bytes: rax, rdx, xmm0, xmm1
 _RESULTS_X87 = 64  # the same, st0, st1
 _POINTER_SIZE = 8
 _INT_SIZE = 4
+_MOST_OF_STACK = layout.ARG_STACK_END - layout.ARG_STACK  # words
 
 
 class CapturePrograms:
@@ -85,7 +86,7 @@ def _entry(description: Description) -> tuple[list[Op], list[Op]]:
         if argument.format:
             flags = layout.OP_IS_READ if argument.follow else 0
             follows.append(
-                _op(layout.OP_FORMAT, argument.index, item=number, limit=_FORMAT_LIMIT, flags=flags)
+                _op(layout.OP_FORMAT, _arg(argument), item=number, limit=_FORMAT_LIMIT, flags=flags)
             )
         elif _keeps_at_entry(argument):
             follows.append(_follow(description, argument, number))
@@ -215,7 +216,7 @@ def _follow(description: Description, argument: DescribedArgument, number: int) 
         limit = argument.size  # of a socket address; 0 of bytes: as many as of a string
         return _op(
             layout.OP_BYTES,
-            argument.index,
+            _arg(argument),
             item=number,
             length=how,
             length_arg=arg,
@@ -233,7 +234,7 @@ def _follow(description: Description, argument: DescribedArgument, number: int) 
             flags |= more | layout.OP_UNLESS_0
         return _op(
             layout.OP_STRING,
-            argument.index,
+            _arg(argument),
             item=number,
             length=how,
             length_arg=arg,
@@ -244,13 +245,13 @@ def _follow(description: Description, argument: DescribedArgument, number: int) 
         return _op(layout.OP_STRING, argument.index, item=number, flags=flags)
     if argument.is_text_at:
         flags |= layout.OP_TEXT_AT
-        return _op(layout.OP_BYTES, argument.index, item=number, flags=flags)
+        return _op(layout.OP_BYTES, _arg(argument), item=number, flags=flags)
     limit = _WIDE_LIMIT
     if argument.leads != row.LEADS_TO_WIDE:
         limit = argument.size * (argument.count or 1)
     if limit == _POINTER_SIZE:
-        return _op(layout.OP_WORD_AT, argument.index, item=number, flags=flags)
-    return _op(layout.OP_BYTES, argument.index, item=number, limit=limit, flags=flags)
+        return _op(layout.OP_WORD_AT, _arg(argument), item=number, flags=flags)
+    return _op(layout.OP_BYTES, _arg(argument), item=number, limit=limit, flags=flags)
 
 
 def _length(description: Description, argument: DescribedArgument) -> tuple[int, int, int]:
@@ -262,7 +263,10 @@ def _length(description: Description, argument: DescribedArgument) -> tuple[int,
     if match := fullmatch(r"min\(result,(\w+)\)", text):
         return layout.LENGTH_RESULT_ARG, *_and_result(_register(description, match[1]), result)
     if match := fullmatch(r"\*(\w+)", text):
-        return layout.LENGTH_AT, *_register(description, match[1])
+        register = _register(description, match[1])
+        if register[0] >= layout.ARG_STACK:
+            raise _fail(description, f"length '*{match[1]}' is on the stack")
+        return layout.LENGTH_AT, *register
     if match := fullmatch(r"result\*(\w+)", text):
         return layout.LENGTH_RESULT_PRODUCT, *_and_result(_register(description, match[1]), result)
     names = text.split("*")
@@ -281,11 +285,18 @@ def _and_result(register: tuple[int, int], flags: int) -> tuple[int, int]:
 
 
 def _register(description: Description, name: str) -> tuple[int, int]:
-    """Return the register of the length `name`, and the op flag of its size."""
+    """Return where the length `name` is as an op says it, and the op flag of its size."""
     argument = description.arguments[description.number_of(name)]
-    if argument.place != row.PLACE_INT:
-        raise _fail(description, f"length '{name}' is not in an integer register")
-    return argument.index, layout.OP_INT_LENGTH if argument.type.size == _INT_SIZE else 0
+    if argument.place not in (row.PLACE_INT, row.PLACE_STACK) or argument.type.size > 8:
+        raise _fail(description, f"length '{name}' is no integer")
+    if argument.place == row.PLACE_STACK and argument.index >= _MOST_OF_STACK:
+        raise _fail(description, f"length '{name}' is too far up the stack")
+    return _arg(argument), layout.OP_INT_LENGTH if argument.type.size == _INT_SIZE else 0
+
+
+def _arg(argument: DescribedArgument) -> int:
+    """Return what an op calls the place of an argument."""
+    return argument.index + (layout.ARG_STACK if argument.place == row.PLACE_STACK else 0)
 
 
 def _fail(description: Description, what: str) -> FormatError:

@@ -27,6 +27,7 @@ from soscope.wire import layout
 
 _INT_REGISTERS = 6
 _SMALL = 128  # bytes of a structure that is shown unasked
+_MOST_FOLLOWED = layout.ARG_STACK_END - layout.ARG_STACK  # words of the stack
 _RULES = {
     ("<", "0", 4): layout.ERROR_INT_NEGATIVE,
     ("<", "0", 8): layout.ERROR_LONG_NEGATIVE,
@@ -196,10 +197,9 @@ class Description:
         if argument.follow and not argument.leads:
             raise self._fail(f"FOLLOW of '{argument.name}', which leads nowhere")
         argument.format = words["FORMAT"][0] if "FORMAT" in words else ""
-        if argument.place != row.PLACE_INT and argument.leads:
-            # The agent follows registers only.
+        if argument.leads and argument.place == row.PLACE_STACK and index >= _MOST_FOLLOWED:
             if not _FOLLOWED.isdisjoint(words):
-                raise self._fail(f"'{argument.name}' is on the stack and cannot be followed")
+                raise self._fail(f"'{argument.name}' is too far up the stack to be followed")
             argument.leads = row.LEADS_NOWHERE
         return argument
 

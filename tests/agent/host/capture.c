@@ -282,6 +282,54 @@ static void until_the_exit(void)
 	      items[1].flags == SOSC_DATA_UNREADABLE);
 }
 
+static void arguments_in_memory(void)
+{
+	const struct sosc_op at_entry[] = {
+		{.op = SOSC_OP_STRING, .arg = SOSC_ARG_STACK + 1, .limit = 8, .item = 7},
+		{.op = SOSC_OP_BYTES,
+		 .arg = SOSC_ARG_STACK,
+		 .length = SOSC_LENGTH_ARG,
+		 .length_arg = SOSC_ARG_STACK + 2,
+		 .limit = 64,
+		 .item = 6}};
+	const struct sosc_op at_exit[] = {
+		{.op = SOSC_OP_WORD_AT, .arg = SOSC_ARG_STACK + 3, .item = 9},
+		{.op = SOSC_OP_BYTES,
+		 .arg = SOSC_ARG_STACK,
+		 .length = SOSC_LENGTH_RESULT_ARG,
+		 .length_arg = SOSC_ARG_STACK + 2,
+		 .limit = 64,
+		 .item = 6},
+		{.op = SOSC_OP_BYTES,
+		 .arg = SOSC_ARG_STACK,
+		 .length = SOSC_LENGTH_AT,
+		 .length_arg = SOSC_ARG_STACK + 3,
+		 .limit = 64,
+		 .item = 10}};
+	uint64_t word = 77;
+
+	memcpy(program(EXIT), at_exit, sizeof(at_exit));
+	program(EXIT)[3] = (struct sosc_op){.op = SOSC_OP_END};
+	memcpy(frame.regs.stack,
+	       (uint64_t[]){(uint64_t)(edge - 100), (uint64_t)"seven", 5, (uint64_t)&word}, 32);
+	enter(at_entry, 2);
+	CHECK(item_count == 2 && items[0].item == 7 && items[1].item == 6);
+	CHECK(is(&items[0], SOSC_DATA_STRING, 0, "seven", 5));
+	CHECK(is(&items[1], SOSC_DATA_BYTES, 0, edge - 100, 5));
+	memset(frame.regs.stack, 0xff, 32); // the function's own, and written by it
+	leave(at_exit, 3, 9);
+	CHECK(item_count == 3 && is(&items[0], SOSC_DATA_WORD_AT, 0, &word, 8));
+	CHECK(is(&items[1], SOSC_DATA_BYTES, 0, edge - 100, 5));
+	CHECK(items[2].flags == SOSC_DATA_UNREADABLE); // such a length is of registers alone
+	enter(at_entry, 2);
+	CHECK(items[0].flags == SOSC_DATA_UNREADABLE);
+	memset(frame.regs.stack, 0, 32);
+	enter(at_entry, 2);
+	CHECK(items[0].flags == SOSC_DATA_NULL && items[1].flags == SOSC_DATA_NULL);
+	leave(at_exit, 3, 9);
+	CHECK(items[0].flags == SOSC_DATA_NULL && items[1].flags == SOSC_DATA_NULL);
+}
+
 // recvfrom: two lengths, one of them where a pointer leads, at the entry and at the exit.
 static void no_more_than_was_written(void)
 {
@@ -370,6 +418,7 @@ int main(void)
 	words();
 	lengths();
 	until_the_exit();
+	arguments_in_memory();
 	no_more_than_was_written();
 	errno_at_the_entry();
 	CHECK(!sosc_control->dropped[SOSC_DROP_FULL]);

@@ -74,6 +74,23 @@ def test_a_string_that_may_not_be_read_at_all_says_by_which_parameter() -> None:
     ]
 
 
+def test_what_is_passed_in_memory_is_followed_as_well() -> None:
+    stack, six = layout.ARG_STACK, "int a, int b, int c, int d, int e, int f"
+    found = programs(f"int f({six}, const char *s, double x, void *p IN BYTES(n), size_t n);")
+    assert found.at_entry == [
+        op(layout.OP_WORDS, 6),
+        op(layout.OP_STACK, 3),
+        op(layout.OP_FLOAT, 1),
+        op(layout.OP_STRING, stack, 6),
+        op(layout.OP_BYTES, stack + 1, 8, length=layout.LENGTH_ARG, of=stack + 2),
+    ]
+    found = programs(f"int f({six}, long *out OUT(success)) FAILS(< 0);")
+    assert found.at_exit == [op(layout.OP_WORD_AT, stack, 6)]
+    assert found.exit_words == 1
+    with pytest.raises(FormatError, match="length '\\*n' is on the stack"):
+        programs(f"int f({six}, void *to OUT(always) BYTES(*n), int *n);")
+
+
 def test_a_string_that_the_function_has_made_is_followed_without_a_check() -> None:
     found = programs("char *f(int number) FOLLOW;")
     assert found.at_exit == [string(RESULT, flags=FOLLOW)]
@@ -248,7 +265,7 @@ OUTS = ", ".join(f"int *{name} OUT(always)" for name in "qrstu")
         ("int f(void *p BYTES(n + 1), size_t n);", "not understood"),
         ("int f(void *p BYTES(a * c), size_t a, size_t b, size_t c);", "must be neighbours"),
         ("int f(void *p OUT(always) BYTES(a * b), size_t a, size_t b);", "a product cannot be"),
-        ("int f(void *p BYTES(x), double x);", "not in an integer register"),
+        ("int f(void *p BYTES(x), double x);", "length 'x' is no integer"),
         ("int f(void *p OUT(always));", "leads to something unknown"),
         ("int f(struct statfs *p OUT(always));", "'struct statfs' is not in structs.h"),
         ("int f(int a ENUM(nothing));", "there is no set 'nothing'"),
