@@ -55,7 +55,8 @@
 #define HIDDEN // a field that is not: `...` stands at the end
 
 // What follows the fixed parameters of a variadic function.
-#define FORMAT(language) // a format: `printf` or `scanf`
+#define FORMAT(language) // a format: `printf` or `scanf`; its values are those behind it, or
+			 // those of the va_list that is the next parameter, and the last
 #define OPTIONAL(...) // (parameter, condition): one more, if `name & A | B` or
 				       // `name == A | B`, or both of two that && joins; the
 				       // first that holds, of constants or numbers.

@@ -13,18 +13,25 @@ int __snprintf_chk(char *to OUT(success, size > 0) LIMIT(size), size_t size, int
 		   osize_t object, const char *format FORMAT(printf) FOLLOW, ...) FAILS(< 0);
 int __asprintf_chk(char **to OUT(success) STRING, int flag, const char *format FORMAT(printf) FOLLOW, ...)
 	FAILS(< 0);
-int __vprintf_chk(int flag, const char *format FOLLOW, va_list arguments) FAILS(< 0) ERRNO(changed);
-int __vfprintf_chk(FILE *stream, int flag, const char *format FOLLOW, va_list arguments)
+int __vprintf_chk(int flag, const char *format FORMAT(printf) FOLLOW, va_list arguments) FAILS(< 0)
+	ERRNO(changed);
+int __vfprintf_chk(FILE *stream, int flag, const char *format FORMAT(printf) FOLLOW,
+	va_list arguments)
 	FAILS(< 0) ERRNO(changed);
-int __vdprintf_chk(int fd, int flag, const char *format, va_list arguments) FAILS(< 0);
-int __vsprintf_chk(char *to OUT(success), int flag, osize_t object, const char *format FOLLOW,
+int __vdprintf_chk(int fd, int flag, const char *format FORMAT(printf), va_list arguments)
+	FAILS(< 0);
+int __vsprintf_chk(char *to OUT(success), int flag, osize_t object,
+	const char *format FORMAT(printf) FOLLOW,
 		   va_list arguments) FAILS(< 0);
 int __vsnprintf_chk(char *to OUT(success, size > 0) LIMIT(size), size_t size, int flag,
-		    osize_t object, const char *format FOLLOW, va_list arguments) FAILS(< 0);
-int __vasprintf_chk(char **to OUT(success) STRING, int flag, const char *format FOLLOW, va_list arguments)
+		    osize_t object, const char *format FORMAT(printf) FOLLOW, va_list arguments)
+	FAILS(< 0);
+int __vasprintf_chk(char **to OUT(success) STRING, int flag, const char *format FORMAT(printf) FOLLOW,
+	va_list arguments)
 	FAILS(< 0);
 void __syslog_chk(int priority ENUM(syslog), int flag, const char *format FORMAT(printf), ...);
-void __vsyslog_chk(int priority ENUM(syslog), int flag, const char *format, va_list arguments);
+void __vsyslog_chk(int priority ENUM(syslog), int flag, const char *format FORMAT(printf),
+	va_list arguments);
 int __wprintf_chk(int flag, const wchar_t *format, ...) FAILS(< 0) ERRNO(changed);
 int __fwprintf_chk(FILE *stream, int flag, const wchar_t *format, ...) FAILS(< 0) ERRNO(changed);
 int __swprintf_chk(wchar_t *to, size_t size, int flag, osize_t object, const wchar_t *format, ...)

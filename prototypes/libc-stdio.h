@@ -72,26 +72,31 @@ int snprintf(char *to OUT(success, size > 0) LIMIT(size), size_t size,
 	     const char *format FORMAT(printf) FOLLOW, ...) FAILS(< 0);
 int asprintf(char **to OUT(success) STRING, const char *format FORMAT(printf) FOLLOW, ...)
 	FAILS(< 0) ALSO(__asprintf);
-int vprintf(const char *format FOLLOW, va_list arguments) FAILS(< 0) ERRNO(changed);
-int vfprintf(FILE *stream, const char *format FOLLOW, va_list arguments) FAILS(< 0) ERRNO(changed);
-int vdprintf(int fd, const char *format, va_list arguments) FAILS(< 0);
-int vsprintf(char *to OUT(success), const char *format FOLLOW, va_list arguments) FAILS(< 0);
-int vsnprintf(char *to OUT(success, size > 0) LIMIT(size), size_t size, const char *format FOLLOW,
+int vprintf(const char *format FORMAT(printf) FOLLOW, va_list arguments) FAILS(< 0) ERRNO(changed);
+int vfprintf(FILE *stream, const char *format FORMAT(printf) FOLLOW, va_list arguments) FAILS(< 0)
+	ERRNO(changed);
+int vdprintf(int fd, const char *format FORMAT(printf), va_list arguments) FAILS(< 0);
+int vsprintf(char *to OUT(success), const char *format FORMAT(printf) FOLLOW, va_list arguments)
+	FAILS(< 0);
+int vsnprintf(char *to OUT(success, size > 0) LIMIT(size), size_t size,
+	const char *format FORMAT(printf) FOLLOW,
 	      va_list arguments) FAILS(< 0) ALSO(__vsnprintf);
-int vasprintf(char **to OUT(success) STRING, const char *format FOLLOW, va_list arguments) FAILS(< 0);
+int vasprintf(char **to OUT(success) STRING, const char *format FORMAT(printf) FOLLOW, va_list arguments)
+	FAILS(< 0);
 int scanf(const char *format FORMAT(scanf), ...) ALSO(__isoc99_scanf, __isoc23_scanf);
 int fscanf(FILE *stream, const char *format FORMAT(scanf), ...)
 	ALSO(__isoc99_fscanf, __isoc23_fscanf);
 int sscanf(const char *s FOLLOW, const char *format FORMAT(scanf) FOLLOW, ...)
 	ALSO(__isoc99_sscanf, __isoc23_sscanf);
-int vscanf(const char *format, va_list arguments) ALSO(__isoc99_vscanf, __isoc23_vscanf);
-int vfscanf(FILE *stream, const char *format, va_list arguments)
+int vscanf(const char *format FORMAT(scanf), va_list arguments) ALSO(__isoc99_vscanf,
+	__isoc23_vscanf);
+int vfscanf(FILE *stream, const char *format FORMAT(scanf), va_list arguments)
 	ALSO(__isoc99_vfscanf, __isoc23_vfscanf);
-int vsscanf(const char *s FOLLOW, const char *format FOLLOW, va_list arguments)
+int vsscanf(const char *s FOLLOW, const char *format FORMAT(scanf) FOLLOW, va_list arguments)
 	ALSO(__isoc99_vsscanf, __isoc23_vsscanf);
 void perror(const char *prefix);
 void syslog(int priority ENUM(syslog), const char *format FORMAT(printf), ...);
-void vsyslog(int priority ENUM(syslog), const char *format, va_list arguments);
+void vsyslog(int priority ENUM(syslog), const char *format FORMAT(printf), va_list arguments);
 void openlog(const char *name, int options HEX, int facility HEX);
 void closelog(void);
 int setlogmask(int mask HEX) HEX;

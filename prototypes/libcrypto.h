@@ -170,7 +170,7 @@ int BIO_nwrite0(BIO *bio, char **buf);
 int BIO_parse_hostserv(const char *hostserv, char **host, char **service, enum
 	BIO_hostserv_priorities hostserv_prio);
 BIO *BIO_pop(BIO *b);
-int BIO_printf(BIO *bio, const char *format, ...);
+int BIO_printf(BIO *bio, const char *format FORMAT(printf), ...);
 void *BIO_ptr_ctrl(BIO *bp, int cmd, long larg);
 BIO *BIO_push(BIO *b, BIO *append);
 int BIO_puts(BIO *bp, const char *buf);
@@ -202,7 +202,7 @@ void BIO_set_next(BIO *b, BIO *next);
 void BIO_set_retry_reason(BIO *bio, int reason);
 void BIO_set_shutdown(BIO *a, int shut);
 int BIO_set_tcp_ndelay(int sock, int turn_on);
-int BIO_snprintf(char *buf, size_t n, const char *format, ...);
+int BIO_snprintf(char *buf, size_t n, const char *format FORMAT(printf), ...);
 int BIO_sock_error(int sock);
 int BIO_sock_info(int sock, enum BIO_sock_info_type type, union BIO_sock_info_u *info);
 int BIO_sock_init(void);
@@ -215,8 +215,8 @@ int BIO_socket_wait(int fd, int for_read, time_t max_time);
 int BIO_test_flags(const BIO *b, int flags);
 int BIO_up_ref(BIO *a);
 void BIO_vfree(BIO *a);
-int BIO_vprintf(BIO *bio, const char *format, va_list args);
-int BIO_vsnprintf(char *buf, size_t n, const char *format, va_list args);
+int BIO_vprintf(BIO *bio, const char *format FORMAT(printf), va_list args);
+int BIO_vsnprintf(char *buf, size_t n, const char *format FORMAT(printf), va_list args);
 int BIO_wait(BIO *bio, time_t max_time, unsigned int nap_milliseconds);
 int BIO_write(BIO *b, const void *data BYTES(dlen), int dlen);
 int BIO_write_ex(BIO *b, const void *data BYTES(dlen), size_t dlen, size_t *written
@@ -341,11 +341,11 @@ const char *ERR_reason_error_string(unsigned long e);
 void ERR_remove_state(unsigned long pid);
 void ERR_remove_thread_state(void *arg1);
 void ERR_set_debug(const char *file, int line, const char *func);
-void ERR_set_error(int lib, int reason, const char *fmt, ...);
+void ERR_set_error(int lib, int reason, const char *fmt FORMAT(printf), ...);
 void ERR_set_error_data(char *data, int flags);
 int ERR_set_mark(void);
 int ERR_unload_strings(int lib, ERR_STRING_DATA *str);
-void ERR_vset_error(int lib, int reason, const char *fmt, va_list args);
+void ERR_vset_error(int lib, int reason, const char *fmt FORMAT(printf), va_list args);
 void EVP_ASYM_CIPHER_do_all_provided(OSSL_LIB_CTX *libctx, void (*fn)(EVP_ASYM_CIPHER
 	*cipher, void *arg), void *arg);
 EVP_ASYM_CIPHER *EVP_ASYM_CIPHER_fetch(OSSL_LIB_CTX *ctx, const char *algorithm, const char

@@ -189,12 +189,13 @@ int curl_mprintf(const char *format FORMAT(printf) FOLLOW, ...);
 int curl_msnprintf(char *buffer OUT(maxlength > 0) LIMIT(maxlength), size_t maxlength,
 		   const char *format FORMAT(printf) FOLLOW, ...);
 int curl_msprintf(char *buffer OUT(always), const char *format FORMAT(printf) FOLLOW, ...);
-char *curl_mvaprintf(const char *format FOLLOW, va_list args);
-int curl_mvfprintf(FILE *fd, const char *format FOLLOW, va_list args);
-int curl_mvprintf(const char *format FOLLOW, va_list args);
+char *curl_mvaprintf(const char *format FORMAT(printf) FOLLOW, va_list args);
+int curl_mvfprintf(FILE *fd, const char *format FORMAT(printf) FOLLOW, va_list args);
+int curl_mvprintf(const char *format FORMAT(printf) FOLLOW, va_list args);
 int curl_mvsnprintf(char *buffer OUT(maxlength > 0) LIMIT(maxlength), size_t maxlength,
-		    const char *format FOLLOW, va_list args);
-int curl_mvsprintf(char *buffer OUT(always), const char *format FOLLOW, va_list args);
+		    const char *format FORMAT(printf) FOLLOW, va_list args);
+int curl_mvsprintf(char *buffer OUT(always), const char *format FORMAT(printf) FOLLOW,
+	va_list args);
 CURLMcode curl_multi_add_handle(CURLM *multi_handle, CURL *curl_handle) FAILS(!= 0) ERRNO(none);
 CURLMcode curl_multi_assign(CURLM *multi_handle, curl_socket_t sockfd, void *sockp) FAILS(!=
 	0) ERRNO(none);

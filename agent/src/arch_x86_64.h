@@ -109,6 +109,25 @@ static inline void sosc_results(const struct sosc_regs *regs, uint64_t to[SOSC_R
 	}
 }
 
+enum { SOSC_VECTORS_SIZE = 512 }; // bytes of the vector registers of arguments, at their widest
+
+#pragma GCC visibility push(hidden)
+bool sosc_vectors(uint8_t to[SOSC_VECTORS_SIZE], uint32_t size);
+#pragma GCC visibility pop
+
+// ---- variable arguments (psABI, 3.5.7) --------------------------------------
+
+enum {
+	SOSC_SAVED_INTEGERS = 48, // bytes of an area of saved registers: integers end here,
+	SOSC_SAVED_SIZE = 176, // and vectors, each in 16 bytes, here
+};
+
+struct sosc_va_list {
+	uint32_t integers, floats; // where the next one of each kind is in the saved registers
+	uint64_t memory; // addr of the next one that no register had room for
+	uint64_t saved; // addr of the saved registers
+};
+
 // ---- frames (psABI, 3.6.2; the kernel's struct rt_sigframe) ------------------
 
 enum {

@@ -320,6 +320,30 @@ static bool holds(const struct sosc_capture *capture, const struct sosc_op *op,
 	return false;
 }
 
+static __attribute__((noinline)) void add_vectors(struct sosc_capture *capture,
+						  const struct sosc_op *op)
+{
+	struct sosc_item item = {.kind = SOSC_DATA_BYTES, .item = SOSC_ITEM_VECTORS};
+	uint32_t count = op->arg < SOSC_FLOAT_ARGUMENTS ? op->arg : SOSC_FLOAT_ARGUMENTS;
+	uint8_t vectors[SOSC_VECTORS_SIZE];
+
+	if (capture->at_exit) { // no other op wants floats then
+		item.item = op->item;
+		item.size = (uint32_t)smaller(op->limit, sizeof(capture->floats));
+		item.from = (uint64_t)capture->floats;
+		if (sosc_vectors(vectors, op->limit))
+			memcpy(capture->floats, vectors, item.size);
+		else
+			item.size = 0;
+	} else if (capture->wide && sosc_vectors(capture->wide->vectors, op->limit)) {
+		item.from = (uint64_t)capture->wide->vectors;
+		item.size = count * op->limit;
+	}
+	if (!item.size)
+		item.flags = SOSC_DATA_UNREADABLE;
+	sosc_capture_add(capture, item);
+}
+
 void sosc_capture_measure(struct sosc_capture *capture, const struct sosc_op *at)
 {
 	bool floats = false;
@@ -359,6 +383,16 @@ void sosc_capture_measure(struct sosc_capture *capture, const struct sosc_op *at
 		case SOSC_OP_FORMAT:
 			add_memory(capture, op);
 			sosc_capture_format(capture, op);
+			break;
+		case SOSC_OP_VA_FORMAT:
+			add_memory(capture, op);
+			sosc_capture_va_format(capture, op);
+			break;
+		case SOSC_OP_VA_WORDS:
+			sosc_capture_va_words(capture, op);
+			break;
+		case SOSC_OP_VECTOR:
+			add_vectors(capture, op);
 			break;
 		case SOSC_OP_ERRNO:
 			sosc_capture_add(capture,

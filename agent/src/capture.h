@@ -32,6 +32,21 @@ _Static_assert(SOSC_COPIED_MAX % 8 == 0, "no padding");
 
 _Static_assert((int)SOSC_RESULT_WORDS <= (int)SOSC_FLOAT_ARGUMENTS, "they share their room");
 
+enum {
+	SOSC_VALUES_MAX = 24, // words of a va_list that are kept
+	SOSC_MEMORY_MAX = 16, // of which so many are in memory
+};
+
+// What programs of SOSC_FN_WIDE have besides: in a frame that other calls are spared.
+union sosc_wide {
+	struct {
+		uint64_t values[SOSC_VALUES_MAX];
+		uint64_t saved[SOSC_SAVED_SIZE / 8];
+		uint64_t memory[SOSC_MEMORY_MAX];
+	};
+	uint8_t vectors[SOSC_VECTORS_SIZE];
+};
+
 struct sosc_capture {
 	const struct sosc_regs *regs;
 	const struct sosc_thread *thread;
@@ -44,6 +59,7 @@ struct sosc_capture {
 	uint64_t stack_words[SOSC_KEPT_MAX];
 	uint64_t floats[SOSC_FLOAT_ARGUMENTS]; // or all that a result can be in
 	uint64_t result;
+	union sosc_wide *wide; // entry: NULL without SOSC_FN_WIDE
 	int32_t error; // errno as the program has it
 	bool at_exit;
 	bool of_libc; // the function reads and returns what its prototype says
@@ -87,6 +103,8 @@ uint64_t sosc_checked_copy(const struct sosc_capture *capture, void *to, uint64_
 			   uint64_t size);
 void sosc_capture_string(struct sosc_capture *capture, struct sosc_item *item, uint32_t limit);
 void sosc_capture_format(struct sosc_capture *capture, const struct sosc_op *op);
+void sosc_capture_va_format(struct sosc_capture *capture, const struct sosc_op *op);
+void sosc_capture_va_words(struct sosc_capture *capture, const struct sosc_op *op);
 #pragma GCC visibility pop
 
 #endif

@@ -9,6 +9,7 @@ enum { FORMAT_MAX = 256, STACK_MAX = 16 };
 
 struct arguments {
 	struct sosc_capture *capture;
+	struct list *list; // where they are; NULL: where they were passed
 	uint64_t stack[STACK_MAX];
 	uint32_t stack_known; // words of it that could be read, once one was wanted
 	bool stack_wanted;
@@ -29,11 +30,97 @@ static uint32_t stack_known(struct arguments *arguments)
 	return arguments->stack_known;
 }
 
+// ---- a va_list ---------------------------------------------------------------
+
+// What a va_list leads to, and what has been taken from there.
+struct list {
+	struct sosc_capture *capture;
+	struct sosc_va_list next;
+	union sosc_wide *room;
+	uint32_t saved_known, memory_known; // bytes that could be read
+	uint32_t memory; // bytes of it that have been taken
+	uint32_t values; // words
+	bool memory_wanted;
+	bool is_over; // the next one cannot be read, or there is no room for it
+};
+
+static void read_list(struct list *list, uint64_t from)
+{
+	const struct sosc_capture *capture = list->capture;
+	const struct sosc_va_list *next = &list->next;
+	uint32_t start = SOSC_SAVED_INTEGERS;
+
+	list->is_over = sosc_checked_copy(capture, &list->next, from, sizeof(list->next)) !=
+				sizeof(list->next) ||
+			next->integers % 8;
+	if (list->is_over)
+		return;
+	if (next->integers < SOSC_SAVED_INTEGERS)
+		start = next->integers;
+	list->saved_known =
+		start + (uint32_t)sosc_checked_copy(capture, (uint8_t *)list->room->saved + start,
+						    next->saved + start, SOSC_SAVED_SIZE - start);
+}
+
+// Keeps @count words, which are @bytes behind @from; @known of those could be read.
+static void take(struct list *list, const uint64_t *from, uint32_t bytes, uint32_t known,
+		 uint32_t count)
+{
+	list->is_over |= bytes + 8 * count > known || list->values + count > SOSC_VALUES_MAX;
+	for (uint32_t i = 0; i < count && !list->is_over; i++)
+		list->room->values[list->values++] = from[bytes / 8 + i];
+}
+
+static void take_memory(struct list *list, uint32_t count)
+{
+	if (!list->memory_wanted)
+		list->memory_known = (uint32_t)sosc_checked_copy(list->capture, list->room->memory,
+								 list->next.memory,
+								 sizeof(list->room->memory));
+	list->memory_wanted = true;
+	take(list, list->room->memory, list->memory, list->memory_known, count);
+	list->memory += 8 * count;
+}
+
+static uint64_t listed_word(struct list *list)
+{
+	uint32_t at = list->next.integers;
+
+	if (at < SOSC_SAVED_INTEGERS) {
+		take(list, list->room->saved, at, list->saved_known, 1);
+		list->next.integers = at + 8;
+	} else {
+		take_memory(list, 1);
+	}
+	return list->is_over ? 0 : list->room->values[list->values - 1];
+}
+
+static void next_listed_float(struct list *list, bool is_long)
+{
+	uint32_t at = list->next.floats;
+
+	// who takes no numbers of this kind does not always say where they are
+	list->is_over |= !is_long && (at % 8 || at < SOSC_SAVED_INTEGERS);
+	if (is_long) { // aligned in memory
+		list->memory += (uint32_t)-(list->next.memory + list->memory) & 15;
+		take_memory(list, 2);
+	} else if (at < SOSC_SAVED_SIZE) {
+		take(list, list->room->saved, at, list->saved_known, 1);
+		list->next.floats = at + 16;
+	} else {
+		take_memory(list, 1);
+	}
+}
+
+// ---- the conversions of a format ----------------------------------------------
+
 static uint64_t next_word(struct arguments *arguments)
 {
 	uint64_t word = 0;
 
-	if (arguments->words < SOSC_REGISTER_ARGUMENTS)
+	if (arguments->list)
+		word = listed_word(arguments->list);
+	else if (arguments->words < SOSC_REGISTER_ARGUMENTS)
 		word = arguments->capture->words[arguments->words++];
 	else if (arguments->memory < stack_known(arguments))
 		word = arguments->stack[arguments->memory++];
@@ -45,7 +132,9 @@ static uint64_t next_word(struct arguments *arguments)
 
 static void next_float(struct arguments *arguments, bool is_long)
 {
-	if (is_long) // 16 bytes in memory
+	if (arguments->list)
+		next_listed_float(arguments->list, is_long);
+	else if (is_long) // 16 bytes in memory
 		arguments->memory = (arguments->memory + 1) / 2 * 2 + 2;
 	else if (arguments->floats < SOSC_FLOAT_ARGUMENTS)
 		arguments->floats++;
@@ -61,6 +150,8 @@ static void add_string(struct arguments *arguments, uint64_t from, uint32_t prec
 	struct sosc_item item = {
 		.from = from, .kind = SOSC_DATA_STRING, .item = arguments->item, .checked = true};
 
+	if (arguments->list && arguments->list->is_over)
+		return;
 	if (!from) {
 		item.flags = SOSC_DATA_NULL;
 	} else if (precision) { // printf reads nothing where it is 0
@@ -134,24 +225,34 @@ static const char *convert(struct arguments *arguments, const char *at)
 	return at + 1;
 }
 
-/** Add what the format at register op->arg asks for, behind the format itself. */
-void sosc_capture_format(struct sosc_capture *capture, const struct sosc_op *op)
+// Walks through the format at register op->arg.
+static void walk(struct arguments *arguments, const struct sosc_op *op)
 {
-	struct arguments arguments = {
-		.capture = capture, .words = op->arg + 1u, .item = (uint8_t)(op->item + 1)};
+	struct sosc_capture *capture = arguments->capture;
 	struct sosc_item item = {
 		.from = op->arg < SOSC_REGISTER_ARGUMENTS ? capture->words[op->arg] : 0,
 		.checked = !sosc_capture_is_read(capture, op)};
 	char format[FORMAT_MAX];
 
-	if (!item.from || capture->at_exit)
+	if (!item.from)
 		return;
 	sosc_capture_string(capture, &item, FORMAT_MAX - 2);
 	if (!item.size || sosc_capture_copy(capture, format, &item) != item.size)
 		return;
 	format[item.size] = 0;
 	for (const char *at = format; at && *at;)
-		at = *at == '%' ? convert(&arguments, at + 1) : at + 1;
+		at = *at == '%' ? convert(arguments, at + 1) : at + 1;
+}
+
+/** Add what the format at register op->arg asks for, behind the format itself. */
+void sosc_capture_format(struct sosc_capture *capture, const struct sosc_op *op)
+{
+	struct arguments arguments = {
+		.capture = capture, .words = op->arg + 1u, .item = (uint8_t)(op->item + 1)};
+
+	if (capture->at_exit)
+		return;
+	walk(&arguments, op);
 	if (arguments.floats) {
 		sosc_capture_floats(capture);
 		sosc_capture_add(capture, (struct sosc_item){.from = (uint64_t)capture->floats,
@@ -164,4 +265,50 @@ void sosc_capture_format(struct sosc_capture *capture, const struct sosc_op *op)
 		arguments.memory = arguments.stack_known;
 	if (arguments.memory)
 		sosc_capture_stack(capture, arguments.memory);
+}
+
+// The item with the values of @list, which is at register @arg; SOSC_ITEMS_MAX: it cannot be read.
+static uint32_t add_list(struct list *list, uint32_t arg)
+{
+	struct sosc_capture *capture = list->capture;
+	uint32_t place = capture->count;
+	uint64_t from;
+
+	list->room = capture->wide;
+	if (!list->room || !sosc_capture_word(capture, arg, &from))
+		return SOSC_ITEMS_MAX;
+	read_list(list, from);
+	if (list->is_over)
+		return SOSC_ITEMS_MAX;
+	sosc_capture_add(capture, (struct sosc_item){.from = (uint64_t)list->room->values,
+						     .kind = SOSC_DATA_BYTES,
+						     .item = SOSC_ITEM_VALUES});
+	return place;
+}
+
+/** As sosc_capture_format, where the values are in the va_list at register op->length_arg. */
+void sosc_capture_va_format(struct sosc_capture *capture, const struct sosc_op *op)
+{
+	struct list list = {.capture = capture};
+	struct arguments arguments = {
+		.capture = capture, .list = &list, .item = (uint8_t)(op->item + 1)};
+	uint32_t place = add_list(&list, op->length_arg);
+
+	if (place >= SOSC_ITEMS_MAX)
+		return;
+	walk(&arguments, op);
+	capture->items[place].size = 8 * list.values;
+}
+
+/** Add the next op->limit words of the va_list at register op->arg, as far as they are there. */
+void sosc_capture_va_words(struct sosc_capture *capture, const struct sosc_op *op)
+{
+	struct list list = {.capture = capture};
+	uint32_t place = add_list(&list, op->arg);
+
+	if (place >= SOSC_ITEMS_MAX)
+		return;
+	while (list.values < op->limit && !list.is_over)
+		(void)listed_word(&list);
+	capture->items[place].size = 8 * list.values;
 }

@@ -58,7 +58,7 @@ static uint32_t wanted(const struct sosc_op *at, uint8_t kept[SOSC_KEPT_MAX])
 			break;
 		if (op->op == SOSC_OP_WHEN)
 			at += op->limit;
-		if (op->op == SOSC_OP_FLOAT)
+		if (op->op == SOSC_OP_FLOAT || op->op == SOSC_OP_VECTOR)
 			continue;
 		for (int i = 0; i < 3; i++) {
 			bool known = named[i] == SOSC_ARG_RESULT;
@@ -208,8 +208,9 @@ static uint64_t write_entry(struct sosc_entry *unit, struct sosc_regs *regs,
 
 // As sosc_record_entry; @fp, not NULL: the stack is wanted, too, and the caller's frame pointer is
 // that, if it has one.
-static uint64_t record_entry(struct sosc_regs *regs, const struct sosc_injected *injected,
-			     const uint64_t *fp)
+static __attribute__((noinline)) uint64_t record(struct sosc_regs *regs,
+						 const struct sosc_injected *injected,
+						 const uint64_t *fp, union sosc_wide *wide)
 {
 	struct sosc_cell *cell = sosc_entered_by(regs);
 	uint32_t index = sosc_cell_index(cell);
@@ -228,6 +229,7 @@ static uint64_t record_entry(struct sosc_regs *regs, const struct sosc_injected 
 		return target;
 	capture.regs = regs;
 	capture.thread = thread;
+	capture.wide = wide;
 	capture.at_exit = false;
 	capture.of_libc = sosc_layers[index].of_libc;
 	capture.count = capture.copied = 0;
@@ -258,6 +260,25 @@ static uint64_t record_entry(struct sosc_regs *regs, const struct sosc_injected 
 	if (are_held)
 		sosc_signals_release(&before);
 	return target;
+}
+
+static __attribute__((noinline)) uint64_t record_wide(struct sosc_regs *regs,
+						      const struct sosc_injected *injected,
+						      const uint64_t *fp)
+{
+	union sosc_wide wide;
+
+	return record(regs, injected, fp, &wide);
+}
+
+static uint64_t record_entry(struct sosc_regs *regs, const struct sosc_injected *injected,
+			     const uint64_t *fp)
+{
+	const struct sosc_cell *cell = sosc_entered_by(regs);
+
+	if (sosc_layers[sosc_cell_index(cell)].function->flags & SOSC_FN_WIDE)
+		return record_wide(regs, injected, fp);
+	return record(regs, injected, fp, NULL);
 }
 
 /**

@@ -22,6 +22,12 @@ enum sosc_op_code {
 	// rax, rdx, low 8 bytes of xmm0, xmm1; st0, st1, each in 16
 	SOSC_OP_WHEN = 10, // the .item words behind its .limit struct sosc_values are skipped,
 	// unless integer register .arg is in one of those
+	SOSC_OP_VA_FORMAT = 11, // as FORMAT, whose values are in the va_list at register
+	// .length_arg: item SOSC_ITEM_VALUES, of 8 bytes each, or 16 of a long double
+	SOSC_OP_VA_WORDS =
+		12, // the next .limit words of the va_list at register .arg, the same item
+	SOSC_OP_VECTOR = 13, // .limit bytes (16, 32, 64) of vector registers 0 to .arg - 1, item
+	// SOSC_ITEM_VECTORS; exit: of the first, item SOSC_ARG_RESULT
 };
 
 struct sosc_values { // in the place of an op
@@ -37,6 +43,8 @@ enum {
 enum { SOSC_ARG_STACK_END = 0xc0 };
 enum { SOSC_ITEM_ERRNO = 0xfe }; // as sosc_op.item: errno
 enum { SOSC_ITEM_INJECTED = 0xfd }; // item of an entry: struct sosc_injected
+enum { SOSC_ITEM_VALUES = 0xfb }; // and of what a va_list had
+enum { SOSC_ITEM_VECTORS = 0xfa }; // and of whole vector registers
 enum { SOSC_ITEM_STACK = 0xfc }; // item of an entry: u32, the number of its stack; 0: none
 
 enum sosc_op_length { // for SOSC_OP_BYTES; the first two for SOSC_OP_STRING

@@ -286,6 +286,7 @@ enum sosc_function_flag {
 	SOSC_FN_PROGRAM = 16, // run entry_program at entry
 	SOSC_FN_EXIT_PROGRAM = 32, // run exit_program at exit
 	SOSC_FN_BRIEF = 64, // waits for nobody, and nobody for it
+	SOSC_FN_WIDE = 128, // the program at entry has SOSC_OP_VA_FORMAT or SOSC_OP_VECTOR
 	SOSC_FN_OF_LIBC = 256, // what is known of it is true of that family's functions alone
 	SOSC_FN_OF_ZLIB = 512,
 	SOSC_FN_FAMILY = 768, // index of sosc_function_table.family

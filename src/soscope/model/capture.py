@@ -9,6 +9,8 @@ RESULT_ITEM = 0xFF  # the item number of the result
 ERRNO_ITEM = 0xFE  # and of errno at the entry
 INJECTED_ITEM = 0xFD  # and of what was done to the call
 STACK_ITEM = 0xFC  # and of the number of its stack
+VALUES_ITEM = 0xFB  # and of what a va_list had, in order
+VECTORS_ITEM = 0xFA  # and of whole vector registers, from the first on
 
 # Kinds of captured data; the values are those of `enum sosc_data_kind`.
 DATA_WORDS = 1

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 RESULT = layout.ARG_RESULT
 _EXIT_WORDS = 6  # words of the entry that an exit program may use: SOSC_KEPT_MAX
 _WIDE_LIMIT = 128  # bytes of a wide string: 32 characters
+_WIDE_OPS = (layout.OP_VA_FORMAT, layout.OP_VA_WORDS, layout.OP_VECTOR)
+_LISTED = 16  # words of a va_list that scanf is passed
 _FORMAT_LIMIT = 256  # bytes of a format: more than is shown, to know its arguments
 _MOST_OF_RESULT = 4096  # bytes of a structure: SOSC_BYTES_MAX
 _RESULTS = 32  # bytes: rax, rdx, xmm0, xmm1
@@ -58,6 +60,9 @@ class CapturePrograms:
                 self.at_entry = []
         if self.at_exit:
             self.flags |= layout.FN_EXIT_PROGRAM
+        if any(op[0] in _WIDE_OPS for op in conditional.without_ranges(self.at_entry)):
+            self.flags |= layout.FN_WIDE
+            self.entry_flags |= layout.FN_WIDE
 
 
 def _op(
@@ -84,10 +89,7 @@ def _entry(description: Description) -> tuple[list[Op], list[Op]]:
     words = stack = floats = 0
     for number, argument in enumerate(description.arguments):
         if argument.format:
-            flags = layout.OP_IS_READ if argument.follow else 0
-            follows.append(
-                _op(layout.OP_FORMAT, _arg(argument), item=number, limit=_FORMAT_LIMIT, flags=flags)
-            )
+            follows += _format(description, argument, number)
         elif _keeps_at_entry(argument):
             follows.append(_follow(description, argument, number))
     follows = _with_alternatives(description, follows, _keeps_at_entry)
@@ -122,6 +124,30 @@ def _entry(description: Description) -> tuple[list[Op], list[Op]]:
     if description.errno == row.ERRNO_CHANGED:
         follows.append(_op(layout.OP_ERRNO, 0, item=layout.ITEM_ERRNO))
     return ops, follows
+
+
+def _format(description: Description, argument: DescribedArgument, number: int) -> list[Op]:
+    """Return the ops that keep a format and what it names."""
+    flags = layout.OP_IS_READ if argument.follow else 0
+    code, place = layout.OP_FORMAT, 0
+    if description.tail.startswith(row.TAIL_LISTED):
+        code, place = layout.OP_VA_FORMAT, description.arguments[-1].index
+    if description.tail == row.TAIL_LISTED + row.TAIL_SCANF:  # takes addresses alone
+        words = _op(layout.OP_VA_WORDS, place, item=layout.ITEM_VALUES, limit=_LISTED)
+        return [
+            _op(layout.OP_STRING, argument.index, item=number, limit=_FORMAT_LIMIT, flags=flags),
+            words,
+        ]
+    return [
+        _op(
+            code,
+            argument.index,
+            item=number,
+            length_arg=place,
+            limit=_FORMAT_LIMIT,
+            flags=flags,
+        )
+    ]
 
 
 def _exit(description: Description) -> tuple[list[Op], int]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from soscope.prototypes.row import AutomatonParts, FunctionRow, PackedDetails
 
 # Changes whenever rows, tables or programs mean something else than before.
-MAGIC = b"soscope prototypes 11\n\0\0"
+MAGIC = b"soscope prototypes 12\n\0\0"
 
 # Parts of the file.
 TABLE_FULL = 0  # SEC_FUNCTIONS

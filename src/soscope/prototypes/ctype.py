@@ -16,6 +16,8 @@ ARRAY = "array"  # of `count` times `target`
 COMPLEX = "complex"
 FUNCTION = "function"
 
+VA_LIST = "va_list"  # among the words of a type: it is that, or a typedef of it
+
 
 class Type:
     """A type: `kind` is a constant of this module, `size` is in bytes.

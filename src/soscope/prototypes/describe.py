@@ -13,6 +13,7 @@ from soscope.prototypes.ctype import (
     INT,
     POINTER,
     STRUCT,
+    VA_LIST,
     VOID,
     Decision,
     Function,
@@ -383,13 +384,11 @@ class Description:
     def _tail(self) -> tuple[str, int]:
         function = self.function
         formats = [argument.format for argument in self.arguments if argument.format]
+        if formats and formats[0] not in (row.TAIL_PRINTF, row.TAIL_SCANF):
+            raise self._fail(f"FORMAT({formats[0]}) is not known")
         if not function.variadic:
-            if formats:
-                raise self._fail("FORMAT of a function without '...'")
-            return row.TAIL_NONE, 0
+            return (self._listed(formats[0]) if formats else row.TAIL_NONE), 0
         if formats:
-            if formats[0] not in (row.TAIL_PRINTF, row.TAIL_SCANF):
-                raise self._fail(f"FORMAT({formats[0]}) is not known")
             if any(argument.place != row.PLACE_INT for argument in self.arguments):
                 raise self._fail("FORMAT behind arguments that are not in integer registers")
             return formats[0], 0
@@ -400,6 +399,15 @@ class Description:
                 raise self._fail("more WORDS than registers")
             return f"{row.TAIL_WORDS}{count}", count
         return (row.TAIL_NONE if self.optionals else row.TAIL_OPEN), 0
+
+    def _listed(self, language: str) -> str:
+        """Return the tail of a function whose format is followed by a va_list."""
+        last = self.arguments[-1]
+        if VA_LIST not in last.type.words:
+            raise self._fail("FORMAT of a function without '...' and without a va_list at its end")
+        if not self.arguments[-2].format or last.place != row.PLACE_INT:
+            raise self._fail("FORMAT is not right in front of the va_list, or too far behind")
+        return row.TAIL_LISTED + language
 
     def _result(self) -> DescribedArgument | None:
         of = self.function.result

@@ -12,6 +12,7 @@ from soscope.prototypes.ctype import (
     ARRAY,
     INT,
     POINTER,
+    VA_LIST,
     VOID,
     Decision,
     Function,
@@ -34,8 +35,8 @@ def _base_types() -> dict[str, Type]:
         "bool": Type("bool", INT, 1, words={"BOOL": []}),
         "_Bool": Type("_Bool", INT, 1, words={"BOOL": []}),
         # An array or a pointer by the rules of the platform; a parameter is a pointer.
-        "va_list": Type("va_list", POINTER, 8),
-        "__builtin_va_list": Type("va_list", POINTER, 8),
+        "va_list": Type("va_list", POINTER, 8, words={VA_LIST: []}),
+        "__builtin_va_list": Type("va_list", POINTER, 8, words={VA_LIST: []}),
         # Enums without a tag in the system's headers, so that types.h cannot repeat them.
         "idtype_t": Type("idtype_t", INT, 4),
     }

@@ -13,6 +13,7 @@ from soscope.model.capture import (
     DATA_UNREADABLE,
     ERRNO_ITEM,
     RESULT_ITEM,
+    VALUES_ITEM,
     Captured,
 )
 from soscope.model.slot import ERROR_NONE, is_error
@@ -20,7 +21,7 @@ from soscope.prototypes import conversion, escape, row, show
 from soscope.prototypes.argument import REST, UNKNOWN_TYPE, Argument
 from soscope.prototypes.byfields import ByFields, Unlike, nothing, word_text
 from soscope.prototypes.show import NamedTypes, Shown
-from soscope.prototypes.variadic import Variadic, string_argument, wide_argument
+from soscope.prototypes.variadic import Listed, Variadic, string_argument, wide_argument
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,7 +80,9 @@ class Printer:
             place = ArgumentPlace(argument, names)
             place.is_decided_by(self._arguments)
             self._others.setdefault(number, []).append((conditions, place))
-        self._tail = tail
+        # a va_list is shown as what it has, if that is known
+        self._is_listed = tail.startswith(row.TAIL_LISTED)
+        self._tail = tail.removeprefix(row.TAIL_LISTED)
         self._format = max(
             (n for n, place in enumerate(self._arguments) if place.type == "const char *"),
             default=0,
@@ -123,6 +126,9 @@ class Printer:
     def _places(self, captured: Captured) -> tuple[list[ArgumentPlace], bool]:
         """Return what the arguments of a call are, and whether there is a tail behind them."""
         places = self._arguments
+        if self._is_listed:
+            is_known = VALUES_ITEM in captured.data and self._format in captured.data
+            return (places[:-1], True) if is_known else (places, False)
         if self._others:
             places = [self._chosen(number, captured) for number in range(len(places))]
         for conditions, tail in self._optionals:
@@ -261,6 +267,8 @@ class Printer:
         return shown
 
     def _variadic(self, captured: Captured, limit: int) -> Variadic:
+        if self._is_listed:
+            return Listed(captured, len(self._arguments) - 1, self._names, limit)
         return Variadic(captured, self._integers, len(self._arguments), self._names, limit)
 
     def _taken(self, captured: Captured) -> tuple[list[conversion.Taken], bool]:

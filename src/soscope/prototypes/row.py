@@ -14,6 +14,7 @@ PLACE_STACK = 2  # words above the return address
 PLACE_NONE = 3  # not recorded
 PLACE_REGISTERS = 4  # a structure in one or two registers, `index` says which: see packed()
 PLACE_RESULT = 5  # a result in other registers than the first integer or vector one: the same
+PLACE_VECTOR = 7  # all of vector register `index`
 PLACE_MEMORY = 6  # a result that lies where the first integer register leads
 
 # Numbers of registers in a packed index. Without an addition: rdi, rsi, …; of a result rax, rdx.
@@ -110,6 +111,7 @@ TAIL_OPEN = "..."
 TAIL_PRINTF = "printf"
 TAIL_SCANF = "scanf"
 TAIL_WORDS = "words "
+TAIL_LISTED = "va_list "  # with a language: a format's, in the last argument
 
 # How much of what is said of a function is a guess.
 GUESSED_RESULT = "result"  # its result: a class, perhaps, which is returned by a hidden pointer

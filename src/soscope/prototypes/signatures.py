@@ -22,11 +22,12 @@ from soscope.prototypes import row
 def signature_of(of: row.FunctionRow) -> Signature:
     """Return the types of one function."""
     _, arguments, optionals, tail, result, *_ = of
+    is_listed = tail.startswith(row.TAIL_LISTED)
     is_words = tail.startswith(row.TAIL_WORDS)
     return Signature(
         tuple(map(_passed, arguments)),
         PassedType("void", VOID) if result is None else _passed(result),
-        is_variadic=bool(optionals or tail),
+        is_variadic=bool(optionals or (tail and not is_listed)),
         tails=tuple(tuple(map(_passed, optional[-1])) for optional in optionals),
         words=int(tail.removeprefix(row.TAIL_WORDS)) if is_words else 0,
     )

@@ -3,7 +3,15 @@
 
 from __future__ import annotations
 
-from soscope.model.capture import DATA_NULL, DATA_TRUNCATED, DATA_UNREADABLE, Captured
+from struct import unpack
+
+from soscope.model.capture import (
+    DATA_NULL,
+    DATA_TRUNCATED,
+    DATA_UNREADABLE,
+    VALUES_ITEM,
+    Captured,
+)
 from soscope.prototypes import conversion, escape, row, show
 from soscope.prototypes.argument import Argument
 from soscope.prototypes.longdouble import long_double
@@ -102,6 +110,30 @@ class Variadic:
         if string == conversion.WIDE:
             return wide_argument(of, data[2], self._limit)
         return string_argument(of, data[2], self._limit, cut=bool(data[1] & DATA_TRUNCATED))
+
+
+class Listed(Variadic):
+    """Walks through the values that a va_list had, which were kept in their order."""
+
+    def __init__(self, captured: Captured, item: int, names: NamedTypes, limit: int) -> None:
+        super().__init__(captured, _INT_REGISTERS, item, names, limit)
+        values = captured.data[VALUES_ITEM][2]
+        self._values = unpack(f"<{len(values) // 8}Q", values)
+        self._value = 0
+
+    def _scalar(self, how: row.Show) -> Shown | None:
+        if how[0] != row.SHOW_LONG_DOUBLE:
+            word = self._word(how[0] == row.SHOW_FLOAT)
+            return None if word is None else self._names.shower(how)(word)
+        pair = self._values[self._value : self._value + 2]
+        self._value += 2
+        return long_double(*pair) if len(pair) == 2 else None
+
+    def _word(self, on_stack: bool) -> int | None:
+        del on_stack
+        at = self._value
+        self._value = at + 1
+        return self._values[at] if at < len(self._values) else None
 
 
 def string_argument(of: str, data: bytes, limit: int, *, cut: bool = False) -> Argument:

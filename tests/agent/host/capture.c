@@ -380,6 +380,77 @@ static void no_more_than_was_written(void)
 	CHECK(items[1].flags == SOSC_DATA_UNREADABLE && items[2].flags == SOSC_DATA_UNREADABLE);
 }
 
+static const struct got *values_of(const struct sosc_va_list *list, const char *format)
+{
+	const struct sosc_op op = {
+		.op = SOSC_OP_VA_FORMAT, .arg = 0, .length_arg = 1, .limit = 256, .item = 0};
+
+	frame.regs.rdi = (uint64_t)format, frame.regs.rsi = (uint64_t)list;
+	enter(&op, 1);
+	CHECK(items[0].kind == SOSC_DATA_STRING && !strcmp((char *)items[0].bytes, format));
+	return item_count > 1 && items[1].item == SOSC_ITEM_VALUES ? &items[1] : NULL;
+}
+
+static bool has_values(const struct got *got, const uint64_t *wanted, uint32_t count)
+{
+	return got && is(got, SOSC_DATA_BYTES, 0, wanted, 8 * count);
+}
+
+static void lists_of_arguments(void)
+{
+	static uint64_t saved[SOSC_SAVED_SIZE / 8], memory[40] __attribute__((aligned(16)));
+	struct sosc_va_list list, *far = (void *)(edge - sizeof(list));
+	uint64_t wanted[] = {104, 108, 105, 200, 202, 203, 204};
+
+	for (uint64_t i = 0; i < 22; i++)
+		saved[i] = 100 + i;
+	for (uint64_t i = 0; i < 40; i++)
+		memory[i] = 200 + i;
+	function->flags |= SOSC_FN_WIDE;
+	list = (struct sosc_va_list){32, 64, (uint64_t)memory, (uint64_t)saved};
+	memcpy(far, &list, sizeof(list));
+	CHECK(has_values(values_of(&list, "%d %g %d %d %Lg %d"), wanted, 7));
+	CHECK(has_values(values_of(far, "%d %g %d %d %Lg %d"), wanted, 7));
+	CHECK(has_values(values_of(&list, "none"), wanted, 0));
+	CHECK(has_values(values_of(&list, "%d %q %d"), wanted, 1)); // up to what is not known
+	list.saved = (uint64_t)edge - 40; // no integers behind the first
+	memcpy(edge - 8, (uint64_t[]){104}, 8);
+	CHECK(has_values(values_of(&list, "%d %d %d"), wanted, 1));
+	list.saved = 8, list.integers = 48, list.memory = (uint64_t)edge - 16;
+	memcpy(edge - 16, wanted, 16);
+	CHECK(has_values(values_of(&list, "%d %d %d"), wanted, 2));
+	CHECK(has_values(values_of(&list, "%g"), wanted, 0));
+	memset(&list, 0xff, sizeof(list));
+	CHECK(!values_of(&list, "%d %s"));
+	CHECK(!values_of((void *)edge, "%d") && !values_of(NULL, "%d"));
+	list = (struct sosc_va_list){48, 7, (uint64_t)memory, (uint64_t)saved};
+	CHECK(has_values(values_of(&list, "%d %g"), &memory[0], 1));
+	memory[0] = (uint64_t)"text"; // as many as there is room for
+	CHECK(has_values(values_of(&list, "%s%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d"), memory, 16));
+	CHECK(items[2].item == 1 && is(&items[2], SOSC_DATA_STRING, 0, "text", 4));
+	function->flags &= (uint16_t)~SOSC_FN_WIDE;
+	CHECK(!values_of(&list, "%d"));
+}
+
+static void vectors(void)
+{
+	struct sosc_op op = {.op = SOSC_OP_VECTOR, .arg = 2, .limit = 16};
+
+	function->flags |= SOSC_FN_WIDE;
+	enter(&op, 1);
+	CHECK(item_count == 1 && items[0].item == SOSC_ITEM_VECTORS && items[0].size == 32);
+	op.limit = 64, op.arg = 8; // with AVX-512 or without
+	enter(&op, 1);
+	CHECK(items[0].size == 512 || items[0].flags == SOSC_DATA_UNREADABLE);
+	op = (struct sosc_op){.op = SOSC_OP_VECTOR, .arg = 1, .limit = 32, .item = 0xff};
+	program(EXIT)[0] = op;
+	program(EXIT)[1] = (struct sosc_op){.op = SOSC_OP_END};
+	leave(&op, 1, 0);
+	CHECK(items[0].item == 0xff);
+	CHECK(items[0].size == 32 || items[0].flags == SOSC_DATA_UNREADABLE);
+	function->flags &= (uint16_t)~SOSC_FN_WIDE;
+}
+
 static void errno_at_the_entry(void)
 {
 	const struct sosc_op op = {.op = SOSC_OP_ERRNO, .item = SOSC_ITEM_ERRNO};
@@ -420,6 +491,8 @@ int main(void)
 	until_the_exit();
 	arguments_in_memory();
 	no_more_than_was_written();
+	lists_of_arguments();
+	vectors();
 	errno_at_the_entry();
 	CHECK(!sosc_control->dropped[SOSC_DROP_FULL]);
 	return 0;

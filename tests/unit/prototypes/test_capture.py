@@ -91,6 +91,27 @@ def test_what_is_passed_in_memory_is_followed_as_well() -> None:
         programs(f"int f({six}, void *to OUT(always) BYTES(*n), int *n);")
 
 
+def test_a_va_list_is_read_by_the_format_in_front_of_it() -> None:
+    text = "int f(char *to, const char *format FORMAT({}) FOLLOW, va_list list);"
+    found = programs(text.format("printf"))
+    limit = {"limit": 256, "flags": FOLLOW}
+    assert found.flags == found.entry_flags == layout.FN_PROGRAM | layout.FN_WIDE
+    assert found.at_entry == [
+        op(layout.OP_WORDS, 3),
+        op(layout.OP_VA_FORMAT, 1, 1, of=2, **limit),
+    ]
+    assert programs(text.format("scanf")).at_entry == [
+        op(layout.OP_WORDS, 3),
+        op(layout.OP_STRING, 1, 1, **limit),
+        op(layout.OP_VA_WORDS, 2, layout.ITEM_VALUES, limit=16),
+    ]
+    assert not programs(text.replace("va_list list", "...").format("printf")).flags & layout.FN_WIDE
+    with pytest.raises(FormatError, match="without a va_list at its end"):
+        programs("int f(const char *format FORMAT(printf), char *list);")
+    with pytest.raises(FormatError, match="not right in front of the va_list"):
+        programs("int f(const char *format FORMAT(printf), int n, va_list list);")
+
+
 def test_a_string_that_the_function_has_made_is_followed_without_a_check() -> None:
     found = programs("char *f(int number) FOLLOW;")
     assert found.at_exit == [string(RESULT, flags=FOLLOW)]
