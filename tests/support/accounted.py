@@ -138,7 +138,8 @@ def build(name: str, directory: Path, *flags: str) -> Path:
     command = ["gcc", "-w", "-O0", "-fno-builtin", f"-I{TABLES}", *flags, str(source)]
     if (TABLES / f"lib{name}.c").exists():
         library = directory / f"lib{name}.so"
-        words = ["gcc", "-g", "-O1", "-shared", "-fPIC", str(TABLES / f"lib{name}.c")]
+        machine = [flag for flag in own if flag.startswith("-m")]
+        words = ["gcc", "-g", "-O1", "-shared", "-fPIC", *machine, str(TABLES / f"lib{name}.c")]
         subprocess.run([*words, "-o", str(library)], check=True, timeout=60)
         own = [str(library), *own]
     subprocess.run([*command, "-o", str(program), *own], check=True, timeout=60)

@@ -86,7 +86,7 @@ def _entry(description: Description) -> tuple[list[Op], list[Op]]:
         *(each for _, _, each in description.others),
     ]
     follows: list[Op] = []
-    words = stack = floats = 0
+    words = stack = floats = vectors = vector_size = 0
     for number, argument in enumerate(description.arguments):
         if argument.format:
             follows += _format(description, argument, number)
@@ -101,6 +101,9 @@ def _entry(description: Description) -> tuple[list[Op], list[Op]]:
                 words = max(words, argument.index + 1)
         elif argument.place == row.PLACE_FLOAT:
             floats = max(floats, argument.index + 1)
+        elif argument.place == row.PLACE_VECTOR:
+            vectors = max(vectors, argument.index + 1)
+            vector_size = max(vector_size, argument.type.size)
         elif argument.place == row.PLACE_REGISTERS:
             for register in row.unpacked(argument.index, argument.type.size):
                 if register < row.SECOND_FLOAT:
@@ -121,6 +124,8 @@ def _entry(description: Description) -> tuple[list[Op], list[Op]]:
         ops.append(_op(layout.OP_STACK, stack))
     if floats:
         ops.append(_op(layout.OP_FLOAT, floats))
+    if vectors:
+        ops.append(_op(layout.OP_VECTOR, vectors, item=layout.ITEM_VECTORS, limit=vector_size))
     if description.errno == row.ERRNO_CHANGED:
         follows.append(_op(layout.OP_ERRNO, 0, item=layout.ITEM_ERRNO))
     return ops, follows
@@ -181,6 +186,8 @@ def _exit(description: Description) -> tuple[list[Op], int]:
             x87 = result.index == row.SECOND_X87
             size = _RESULTS_X87 if x87 else _RESULTS
             ops.append(_op(layout.OP_RESULT, RESULT, item=RESULT, limit=size))
+        elif result.place == row.PLACE_VECTOR:
+            ops.append(_op(layout.OP_VECTOR, 1, item=RESULT, limit=result.type.size))
         elif result.place == row.PLACE_MEMORY:
             size = min(result.type.size, _MOST_OF_RESULT)
             ops.append(_op(layout.OP_BYTES, RESULT, item=RESULT, limit=size))

@@ -14,6 +14,7 @@ POINTER = "pointer"
 STRUCT = "struct"  # or union
 ARRAY = "array"  # of `count` times `target`
 COMPLEX = "complex"
+VECTOR = "vector"  # of `count` times `target`, in one register
 FUNCTION = "function"
 
 VA_LIST = "va_list"  # among the words of a type: it is that, or a typedef of it
@@ -90,6 +91,12 @@ def pointer(target: Type | None, text: str) -> Type:
 def array(of: Type, count: int) -> Type:
     """Return the type of `count` elements of the type `of`."""
     return Type(of.text, ARRAY, of.size * count, target=of, count=count, is_const=of.is_const)
+
+
+def vector(of: Type, size: int, text: str = "") -> Type:
+    """Return the type of a vector of `size` bytes, whose elements are of the type `of`."""
+    text = text or f"{of.text} __attribute__((vector_size({size})))"
+    return Type(text, VECTOR, size, target=of, count=size // of.size, is_const=of.is_const)
 
 
 class Parameter:

@@ -12,7 +12,7 @@ import re
 from soscope.binfmt import dwarfentries as d
 from soscope.binfmt.dwarfentries import DwarfEntry, Entries, EntryError
 from soscope.errors import FormatError
-from soscope.prototypes.ctype import FLOAT, INT, POINTER, Type
+from soscope.prototypes.ctype import FLOAT, INT, POINTER, VECTOR, Type
 from soscope.prototypes.parser import ANNOTATIONS, Declarations
 
 _C_LANGUAGES = frozenset((0x01, 0x02, 0x0C, 0x1D, 0x2C, 0x3E))  # DW_LANG_C89 … DW_LANG_C23
@@ -24,6 +24,14 @@ _POINTERS = (d.TAG_POINTER, d.TAG_REFERENCE, d.TAG_RVALUE_REFERENCE)
 _QUALIFIERS = (d.TAG_CONST, d.TAG_VOLATILE, d.TAG_RESTRICT, d.TAG_ATOMIC)
 _STRING = "basic_string<"  # often declared alone, as its code is in the library
 _OF_COMPILERS = ("__in_chrg", "__vtt_parm", "vtt")
+_SSE = 16  # bytes of a vector register of any processor
+# What gcc notes of its options where vectors of so many bytes are in registers.
+_ENABLED = {
+    32: re.compile(
+        rb"-mavx|-march=(x86-64-v[34]|haswell|broadwell|znver|[a-z]*(bridge|lake|rapids))"
+    ),
+    64: re.compile(rb"-mavx512f|-march=x86-64-v4"),
+}
 _SHOWN = 128  # bytes of a structure that is shown where a pointer to const leads to it
 _MOST_STEPS = 64
 _MOST_DEPTH = 16
@@ -175,7 +183,7 @@ class CWriter:
             return "const " + self._declare(target, inner, depth + 1, complete=complete)
         if of.tag == d.TAG_ARRAY:
             if d.AT_GNU_VECTOR in of.values:
-                raise _Unsaid
+                return f"{self._vector(of, depth)} {inner}"
             counts = "".join(f"[{count}]" for count in self._counts(of))
             element = self._entries.led(of)
             return self._declare(element, f"{inner}{counts}", depth + 1, complete=complete)
@@ -202,6 +210,25 @@ class CWriter:
         except (_Unsaid, EntryError):
             return False
         return True
+
+    def _vector(self, of: DwarfEntry, depth: int) -> str:
+        """Return the name of a vector's type."""
+        if of.at in self._names:
+            return self._names[of.at]
+        element = self._entries.led(of)
+        (count,) = self._counts(of)
+        if element is None or element.tag not in (d.TAG_BASE, d.TAG_TYPEDEF):
+            raise _Unsaid
+        whole = self._stripped(element)
+        size = count * ((whole.number(d.AT_BYTE_SIZE) if whole is not None else 0) or 0)
+        if size > _SSE:  # it is passed by what the compiler was told of the processor
+            options = self._entries.top(of.unit).values.get(d.AT_PRODUCER)
+            enabled = _ENABLED.get(size)
+            if enabled is None or not isinstance(options, bytes) or not enabled.search(options):
+                raise _Unsaid
+        name = self._specifier(element, depth + 1, complete=True)
+        definition = f"typedef {name} \0 __attribute__((vector_size({size})));"
+        return self._define(of, "", definition)
 
     def _counts(self, of: DwarfEntry) -> list[int]:
         counts = []
@@ -245,6 +272,8 @@ class CWriter:
         whole = self._stripped(of)
         if whole is not None and whole.tag in _RECORDS and not complete:
             return name
+        if whole is not None and d.AT_GNU_VECTOR in whole.values:
+            self._vector(whole, depth)  # whether it can be said at all
         if name in self._common and _is_like(self._common[name], whole):
             self._names[of.at] = name
             return name
@@ -378,6 +407,8 @@ def _is_like(known: Type, whole: DwarfEntry | None) -> bool:
     size = whole.number(d.AT_BYTE_SIZE)
     if whole.tag in _POINTERS:
         return known.kind == POINTER
+    if whole.tag == d.TAG_ARRAY:
+        return known.kind == VECTOR and d.AT_GNU_VECTOR in whole.values
     if whole.tag == d.TAG_ENUM:
         return known.kind == INT and size == known.size
     if whole.tag != d.TAG_BASE or size != known.size:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from soscope.prototypes.ctype import (
     ARRAY,
+    FLOAT,
     INT,
     POINTER,
     VA_LIST,
@@ -21,12 +22,23 @@ from soscope.prototypes.ctype import (
     Struct,
     Type,
     pointer,
+    vector,
 )
 from soscope.prototypes.typereader import ANNOTATIONS, CTypeReader, Declarator, pointer_text
 
 __all__ = ["ANNOTATIONS", "Declarations"]
 
 _MOST_PARAMETERS = 256
+_ELEMENTS = {  # of the vectors of immintrin.h, by the letter behind their size
+    "": Type("float", FLOAT, 4),
+    "d": Type("double", FLOAT, 8),
+    "i": Type("long long", INT, 8, signed=True),
+}
+
+
+def _vectors() -> list[tuple[str, str, int]]:
+    """Return name, letter and size in bytes of each."""
+    return [(f"__m{8 * size}{of}", of, size) for size in (16, 32, 64) for of in _ELEMENTS]
 
 
 def _base_types() -> dict[str, Type]:
@@ -37,6 +49,7 @@ def _base_types() -> dict[str, Type]:
         # An array or a pointer by the rules of the platform; a parameter is a pointer.
         "va_list": Type("va_list", POINTER, 8, words={VA_LIST: []}),
         "__builtin_va_list": Type("va_list", POINTER, 8, words={VA_LIST: []}),
+        **{name: vector(_ELEMENTS[of], size, name) for name, of, size in _vectors()},
         # Enums without a tag in the system's headers, so that types.h cannot repeat them.
         "idtype_t": Type("idtype_t", INT, 4),
     }

@@ -13,13 +13,24 @@ from soscope.errors import FormatError
 from soscope.model import signature
 from soscope.model.signature import INTEGER, MEMORY, SSE, X87, Piece
 from soscope.prototypes import row
-from soscope.prototypes.ctype import ARRAY, COMPLEX, FLOAT, LONG_DOUBLE, STRUCT, VOID, Struct, Type
+from soscope.prototypes.ctype import (
+    ARRAY,
+    COMPLEX,
+    FLOAT,
+    LONG_DOUBLE,
+    STRUCT,
+    VECTOR,
+    VOID,
+    Struct,
+    Type,
+)
 
 _INT_REGISTERS = 6
 _FLOAT_REGISTERS = 8
 _EIGHT = 8
 _MOST_ON_STACK = 255  # words that the agent keeps
 _MOST_PIECES = 64
+_VECTORS = (16, 32, 64)  # bytes that one register can have
 
 
 class ArgumentPlaces:
@@ -47,6 +58,9 @@ class ArgumentPlaces:
 
     def argument(self, of: Type) -> tuple[int, int]:
         """Return the place of the next argument, and the index there. Raises FormatError."""
+        whole = whole_vector(of, self.structs)
+        if whole is not None:
+            return self._vector(whole)
         if of.kind in (STRUCT, COMPLEX):
             return self._record(of)
         if of.kind == LONG_DOUBLE:
@@ -64,7 +78,10 @@ class ArgumentPlaces:
 
         Raises FormatError.
         """
-        if of.kind == FLOAT:
+        whole = whole_vector(of, self.structs)
+        if whole is not None and whole.size in _VECTORS:
+            return row.PLACE_VECTOR, 0
+        if of.kind == FLOAT or whole is not None:
             return row.PLACE_FLOAT, 0
         if of.kind == LONG_DOUBLE:
             return row.PLACE_RESULT, row.SECOND_X87
@@ -88,6 +105,14 @@ class ArgumentPlaces:
                 codes.append(row.SECOND_FLOAT + floats)
                 floats += 1
         return row.PLACE_RESULT, row.packed(codes)
+
+    def _vector(self, of: Type) -> tuple[int, int]:
+        if self.floats == _FLOAT_REGISTERS:
+            words = of.size // _EIGHT
+            return row.PLACE_STACK, self._on_stack(words, words)
+        self.floats += 1
+        place = row.PLACE_VECTOR if of.size in _VECTORS else row.PLACE_FLOAT
+        return place, self.floats - 1
 
     def _record(self, of: Type) -> tuple[int, int]:
         classes = classes_of(of, self.structs)
@@ -119,6 +144,23 @@ class ArgumentPlaces:
         if self.stack > _MOST_ON_STACK:
             raise FormatError("more than 2 KiB of arguments")
         return at
+
+
+def whole_vector(of: Type, structs: dict[str, Struct]) -> Type | None:
+    """Return the vector that a type is, or a structure of it alone; None: it is none.
+
+    Larger ones than a register of SSE are in those of AVX: so it is where the compiler may use
+    that. Raises FormatError for those of a size that no register has.
+    """
+    whole: Type | None = of
+    while whole is not None and whole.kind == STRUCT:
+        fields = structs[whole.struct].fields if whole.struct in structs else []
+        whole = fields[0].type if len(fields) == 1 and fields[0].type.size == of.size else None
+    if whole is None or whole.kind != VECTOR:
+        return None
+    if whole.size != _EIGHT and whole.size not in _VECTORS:
+        raise FormatError(f"a vector of {whole.size} bytes by value")
+    return whole
 
 
 def classes_of(of: Type, structs: dict[str, Struct]) -> tuple[str, ...]:
@@ -166,7 +208,12 @@ def _collect(of: Type, base: int, structs: dict[str, Struct], pieces: list[Piece
         return
     if of.kind == VOID:
         return
-    kind = {FLOAT: signature.FLOATING, LONG_DOUBLE: signature.FLOATING, COMPLEX: signature.COMPLEX}
+    kind = {
+        VECTOR: signature.VECTOR,
+        FLOAT: signature.FLOATING,
+        LONG_DOUBLE: signature.FLOATING,
+        COMPLEX: signature.COMPLEX,
+    }
     name = "long double" if of.kind == LONG_DOUBLE else of.text
     classes = passing.scalar_classes(kind.get(of.kind, signature.WORD), of.size, name)
     alignment = of.size // 2 if of.kind == COMPLEX else of.size

@@ -14,6 +14,7 @@ from soscope.model.capture import (
     ERRNO_ITEM,
     RESULT_ITEM,
     VALUES_ITEM,
+    VECTORS_ITEM,
     Captured,
 )
 from soscope.model.slot import ERROR_NONE, is_error
@@ -69,8 +70,10 @@ class Printer:
         _, arguments, optionals, tail, result, error_rule, errno, others, *_ = of
         self._names = names
         self._arguments = [ArgumentPlace(argument, names) for argument in arguments]
+        widest = max((each.size for each in self._arguments if each.is_vector), default=0)
         for place in self._arguments:
             place.is_decided_by(self._arguments)
+            place.distance = widest
         self._optionals = [
             (conditions, [ArgumentPlace(argument, names) for argument in places])
             for conditions, places in optionals
@@ -308,6 +311,8 @@ class ArgumentPlace:
         self._is_address = self.how == row.SHOW_POINTER or self.type.endswith("*")
         self._names = names
         self.is_wide = self.size > _WORD_SIZE
+        self.is_vector = self.place == row.PLACE_VECTOR
+        self.distance = 0  # bytes from one whole vector register to the next, as they were kept
         self.show: Shower | None = None
         if self.place in (row.PLACE_INT, row.PLACE_FLOAT, row.PLACE_STACK) and not self.is_wide:
             self.show = names.shower(how)
@@ -372,7 +377,9 @@ class ArgumentPlace:
     ) -> Argument:
         """Show it. `followed` has what it leads to, if that can be shown."""
         shown = None
-        if self.place in (row.PLACE_RESULT, row.PLACE_MEMORY):
+        if self.place in (row.PLACE_RESULT, row.PLACE_MEMORY) or (
+            self.is_vector and item == RESULT_ITEM
+        ):
             shown = Argument(self.type, *self._result(captured))
         elif self.leads and followed is not None:
             shown = self._followed(item, followed, captured.words, limit, result)
@@ -448,7 +455,11 @@ class ArgumentPlace:
         return self.show(words[self.index])
 
     def _wide(self, captured: Captured) -> bytes | None:
-        """Return the bytes of a value that no single register holds, None: they were not kept."""
+        """Return the bytes of a value that no word holds, None: they were not kept."""
+        if self.is_vector:
+            kept = captured.data.get(VECTORS_ITEM, (0, 0, b""))[2]
+            at = self.index * self.distance
+            return kept[at : at + self.size] if len(kept) >= at + self.size else None
         if self.place == row.PLACE_STACK:
             words = captured.stack[self.index : self.index + (self.size + 7) // 8]
             data = b"".join(word.to_bytes(8, "little") for word in words)

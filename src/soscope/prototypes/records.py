@@ -15,6 +15,7 @@ from soscope.prototypes.ctype import (
     LONG_DOUBLE,
     POINTER,
     STRUCT,
+    VECTOR,
     Field,
     Struct,
     Type,
@@ -42,7 +43,7 @@ def how_shown(
         return row.SHOW_LONG_DOUBLE, of.size, True, ""
     if of.kind == COMPLEX:
         return row.SHOW_COMPLEX, of.size, True, ""
-    if of.kind == ARRAY and of.target is not None:
+    if of.kind in (ARRAY, VECTOR) and of.target is not None:
         return _array(of, of.target, words, structs)
     if of.kind == STRUCT:
         if of.struct not in structs:
@@ -64,15 +65,13 @@ def how_shown(
 def _array(
     of: Type, element: Type, words: dict[str, list[str]], structs: dict[str, Struct]
 ) -> row.Show:
-    if element.is_char and not words:
+    if of.kind == ARRAY and element.is_char and not words:
         return row.SHOW_TEXT, of.size, False, ""
     # it is shown as a structure whose fields have no names
-    name = f"{element.text}[{of.count}] {' '.join(words)}"
-    fields = [
-        Field("", element, words, number * element.size)
-        for number in range(min(of.count, _MOST_ELEMENTS))
-    ]
-    if of.count > _MOST_ELEMENTS:
+    name = f"{element.text}[{of.count}] {of.kind} {' '.join(words)}"
+    most = of.count if of.kind == VECTOR else min(of.count, _MOST_ELEMENTS)
+    fields = [Field("", element, words, number * element.size) for number in range(most)]
+    if of.count > most:
         fields.append(Field(row.MORE, element, {}, 0))
     structs[name] = Struct(name, fields, of.size, 1)
     return row.SHOW_STRUCT, of.size, False, name

@@ -29,6 +29,7 @@ _DECORATION = {
     "asm": True,
     "_Alignas": True,
 }
+_VECTOR_SIZE = ("vector_size", "__vector_size__")
 
 
 class Tokens:
@@ -49,6 +50,7 @@ class Tokens:
         self.tokens += [""] * 4
         self.starts += [len(self.text)] * 4
         self.at = 0
+        self.vector_size: list[str] | None = None  # what the last attribute of that name said
 
     def where(self) -> str:
         """Return file and line of the next token."""
@@ -118,4 +120,14 @@ class Tokens:
             if _DECORATION[word]:
                 while self.is_name():  # __asm__ volatile (…)
                     self.at += 1
-                self.group()
+                self.attributes(self.group())
+
+    def attributes(self, words: list[str]) -> None:
+        """Remember what matters of the attributes that a group names."""
+        for at, word in enumerate(words):
+            if word in _VECTOR_SIZE and words[at + 1 : at + 2] == ["("]:
+                end, depth = at + 2, 1
+                while depth and end < len(words):
+                    depth += (words[end] == "(") - (words[end] == ")")
+                    end += 1
+                self.vector_size = words[at + 2 : end - 1]

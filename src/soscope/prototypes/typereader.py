@@ -17,6 +17,7 @@ from soscope.prototypes.ctype import (
     Type,
     array,
     pointer,
+    vector,
 )
 from soscope.prototypes.expression import NotConstantError, value_of
 from soscope.prototypes.tokens import Tokens
@@ -127,6 +128,7 @@ class CTypeReader(Tokens):
     def base_type(self) -> Type:
         """Take the type that a declaration begins with."""
         is_const = False
+        self.vector_size = None
         words: list[str] = []
         named: Type | None = None
         while True:
@@ -148,9 +150,39 @@ class CTypeReader(Tokens):
                 named = known.copy(name)
             else:
                 break
-        base = named or self.number(words)
+        base = self.whole(named or self.number(words))
         base.is_const = is_const
         return base
+
+    def whole(self, of: Type) -> Type:
+        """Return the vector of the type `of` that an attribute has just asked for, or itself."""
+        if self.vector_size is None:
+            return of
+        words, self.vector_size = self.vector_size, None
+        sized: list[str] = []
+        while words:
+            word, *words = words
+            if word == "sizeof" and words[:1] == ["("] and ")" in words:
+                end = words.index(")")
+                word, words = str(self.size_of(words[1:end])), words[end + 1 :]
+            sized.append(word)
+        try:
+            size = value_of(" ".join(sized), self.known_constant)
+        except NotConstantError as error:
+            raise self.fail(str(error)) from None
+        is_whole = of.kind in (INT, FLOAT) and size > 0 and not size % of.size
+        if not is_whole or size.bit_count() > 1:
+            raise self.fail(f"a vector of {size} bytes of '{of.text}'")
+        return vector(of, size)
+
+    def size_of(self, words: list[str]) -> int:
+        """Return the size of a type that `words` name."""
+        if words and all(word in _NUMBER_WORDS for word in words):
+            return self.number(words).size
+        name = "".join(words)
+        if name not in self.into.types:
+            raise self.fail(f"type '{' '.join(words)}' is not known")
+        return self.into.types[name].size
 
     def number(self, words: list[str]) -> Type:
         """Return the type of numbers that its words name."""
@@ -194,6 +226,8 @@ class CTypeReader(Tokens):
         elif self.tokens[self.at] == ":" and self.accept(":"):
             declared.bits = self.constant((",", ";"))
         self.decoration()
+        if declared.parameters is None:
+            declared.type = self.whole(declared.type)
         return declared
 
     def nested(self, base: Type) -> Declarator:
