@@ -42,6 +42,7 @@
 		      // the call
 #define CXX_STRING // a std::string of libstdc++: its text, as it is at the call
 #define ELEMENTS(parameter) // so many things lie there, one behind the other; 8 are shown
+#define FIELDS(parameter) // a struct tm: the members that this format of strftime or strptime names
 #define LIMIT(parameter) // a string of at most so many bytes, which need not end
 #define FOLLOW // the function reads at least the first byte, whatever happens, or has made
 	       // the result: a wild pointer would be the program's own crash, so that
@@ -53,6 +54,9 @@
 
 // What is shown of a structure.
 #define HIDDEN // a field that is not: `...` stands at the end
+// When a member of a structure or union is there.
+#define WHEN(...) // `tag & A | B` or `tag == A | B`, or both of two that && joins: a member beside it,
+		  // or beside the union that it is in
 
 // What follows the fixed parameters of a variadic function.
 #define FORMAT(language) // a format: `printf` or `scanf`; its values are those behind it, or

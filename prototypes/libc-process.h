@@ -50,7 +50,8 @@ pid_t wait3(int *status OUT(result > 0) HEX, int options FLAGS(wait), struct rus
 	FAILS(< 0);
 pid_t wait4(pid_t pid, int *status OUT(result > 0) HEX, int options FLAGS(wait),
 	    struct rusage *usage) FAILS(< 0);
-int waitid(idtype_t type ENUM(idtype), id_t id, siginfo_t *info, int options FLAGS(waitid))
+int waitid(idtype_t type ENUM(idtype), id_t id, siginfo_t *info OUT(success),
+	   int options FLAGS(waitid))
 	FAILS(< 0);
 pid_t getpid(void) ALSO(__getpid);
 pid_t getppid(void);
@@ -112,8 +113,9 @@ int sigprocmask(int how ENUM(sigmask), const sigset_t *set, sigset_t *old) FAILS
 int sigpending(sigset_t *set) FAILS(< 0);
 int sigsuspend(const sigset_t *mask) FAILS(< 0) ALSO(__sigsuspend);
 int sigwait(const sigset_t *set, int *signal OUT(success) ENUM(signal)) FAILS(!= 0) ERRNO(result);
-int sigwaitinfo(const sigset_t *set, siginfo_t *info) FAILS(< 0);
-int sigtimedwait(const sigset_t *set, siginfo_t *info, const struct timespec *limit IN) FAILS(< 0);
+int sigwaitinfo(const sigset_t *set, siginfo_t *info OUT(success)) FAILS(< 0);
+int sigtimedwait(const sigset_t *set, siginfo_t *info OUT(success),
+		 const struct timespec *limit IN) FAILS(< 0);
 int sigaltstack(const stack_t *stack, stack_t *old) FAILS(< 0);
 int sigemptyset(sigset_t *set) FAILS(< 0);
 int sigfillset(sigset_t *set) FAILS(< 0);

@@ -23,33 +23,35 @@ useconds_t ualarm(useconds_t first, useconds_t interval);
 int setitimer(__itimer_which_t which ENUM(itimer), const struct itimerval *value IN,
 	      struct itimerval *old) FAILS(< 0);
 int getitimer(__itimer_which_t which ENUM(itimer), struct itimerval *value OUT(success)) FAILS(< 0);
-int timer_create(clockid_t clock, struct sigevent *event, timer_t *timer OUT(success)) FAILS(< 0);
-int timer_settime(timer_t timer, int flags FLAGS(timer), const struct itimerspec *value,
-		  struct itimerspec *old) FAILS(< 0);
+int timer_create(clockid_t clock, struct sigevent *event IN, timer_t *timer OUT(success))
+	FAILS(< 0);
+int timer_settime(timer_t timer, int flags FLAGS(timer), const struct itimerspec *value IN,
+		  struct itimerspec *old OUT(success)) FAILS(< 0);
 int timer_delete(timer_t timer) FAILS(< 0);
 int timerfd_create(clockid_t clock, int flags FLAGS(timerfd)) FAILS(< 0);
-int timerfd_settime(int fd, int flags FLAGS(timerfd_set), const struct itimerspec *value,
-		    struct itimerspec *old) FAILS(< 0);
-int timerfd_gettime(int fd, struct itimerspec *value) FAILS(< 0);
+int timerfd_settime(int fd, int flags FLAGS(timerfd_set), const struct itimerspec *value IN,
+		    struct itimerspec *old OUT(success)) FAILS(< 0);
+int timerfd_gettime(int fd, struct itimerspec *value OUT(success)) FAILS(< 0);
 
 // Dates.
 struct tm *gmtime(const time_t *time IN FOLLOW) FAILS(== NULL);
 struct tm *localtime(const time_t *time IN FOLLOW) FAILS(== NULL);
-struct tm *gmtime_r(const time_t *time IN FOLLOW, struct tm *date) FAILS(== NULL);
-struct tm *localtime_r(const time_t *time IN FOLLOW, struct tm *date) FAILS(== NULL);
-time_t mktime(struct tm *date); // -1 is the second before 1970, too: no rule
-time_t timegm(struct tm *date);
-time_t timelocal(struct tm *date);
+struct tm *gmtime_r(const time_t *time IN FOLLOW, struct tm *date OUT(success)) FAILS(== NULL);
+struct tm *localtime_r(const time_t *time IN FOLLOW, struct tm *date OUT(success)) FAILS(== NULL);
+time_t mktime(struct tm *date IN OUT(always)); // -1 is the second before 1970, too: no rule
+time_t timegm(struct tm *date IN OUT(always));
+time_t timelocal(struct tm *date IN OUT(always));
 double difftime(time_t end, time_t start);
-char *asctime(const struct tm *date);
-char *asctime_r(const struct tm *date, char *buffer);
+char *asctime(const struct tm *date IN);
+char *asctime_r(const struct tm *date IN, char *buffer);
 char *ctime(const time_t *time IN FOLLOW);
 char *ctime_r(const time_t *time IN FOLLOW, char *buffer);
 size_t strftime(char *to OUT(result > 0) LIMIT(size), size_t size, const char *format FOLLOW,
-		const struct tm *date);
+		const struct tm *date IN FIELDS(format));
 size_t strftime_l(char *to OUT(result > 0) LIMIT(size), size_t size, const char *format FOLLOW,
-		  const struct tm *date, locale_t locale) ALSO(__strftime_l);
-char *strptime(const char *s, const char *format FOLLOW, struct tm *date);
+		  const struct tm *date IN FIELDS(format), locale_t locale) ALSO(__strftime_l);
+char *strptime(const char *s, const char *format FOLLOW,
+	       struct tm *date OUT(result != NULL) FIELDS(format));
 void tzset(void);
 
 // Terminals.

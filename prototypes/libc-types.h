@@ -232,7 +232,7 @@ int gai_suspend(const struct gaicb *const *list, int ent, const struct timespec 
 char *gcvt(double value, int ndigit, char *buf);
 long get_avphys_pages(void);
 long get_phys_pages(void);
-int getaddrinfo_a(int mode, struct gaicb **list, int ent, struct sigevent *sig);
+int getaddrinfo_a(int mode, struct gaicb **list, int ent, struct sigevent *sig IN);
 int getcpu(unsigned int *arg1, unsigned int *arg2);
 struct tm *getdate(const char *string);
 int getdate_r(const char *string, struct tm *resbufp);
@@ -408,8 +408,8 @@ int lchmod(const char *file, __mode_t mode);
 int lckpwdf(void);
 void lcong48(unsigned short int *param);
 int lcong48_r(unsigned short int *param, struct drand48_data *buffer);
-int lio_listio(int mode, struct aiocb *const *list, int nent, struct sigevent *sig);
-int lio_listio64(int mode, struct aiocb64 *const *list, int nent, struct sigevent *sig);
+int lio_listio(int mode, struct aiocb *const *list, int nent, struct sigevent *sig IN);
+int lio_listio64(int mode, struct aiocb64 *const *list, int nent, struct sigevent *sig IN);
 long long llabs(long long x);
 void login(const struct utmp *entry);
 int logout(const char *ut_line);
@@ -441,7 +441,7 @@ int move_mount(int from_dfd, const char *from_pathname, int to_dfd, const char *
 enum mcheck_status mprobe(void *ptr);
 int mq_close(mqd_t mqdes);
 int mq_getattr(mqd_t mqdes, struct mq_attr *mqstat);
-int mq_notify(mqd_t mqdes, const struct sigevent *notification);
+int mq_notify(mqd_t mqdes, const struct sigevent *notification IN);
 mqd_t mq_open(const char *name, int oflag, ...);
 ssize_t mq_receive(mqd_t mqdes, char *msg_ptr, size_t msg_len, unsigned int *msg_prio);
 int mq_send(mqd_t mqdes, const char *msg_ptr, size_t msg_len, unsigned int msg_prio);
@@ -486,7 +486,7 @@ int open_tree(int dfd, const char *filename, unsigned int flags);
 __FILE *open_wmemstream(wchar_t **bufloc, size_t *sizeloc);
 int pidfd_getfd(int pidfd, int targetfd, unsigned int flags);
 int pidfd_open(__pid_t pid, unsigned int flags);
-int pidfd_send_signal(int pidfd, int sig, siginfo_t *info, unsigned int flags);
+int pidfd_send_signal(int pidfd, int sig, siginfo_t *info IN, unsigned int flags);
 int pkey_alloc(unsigned int flags, unsigned int access_rights);
 int pkey_free(int key);
 int pkey_get(int key);
@@ -516,7 +516,7 @@ ssize_t process_vm_readv(pid_t pid, const struct iovec *lvec, unsigned long liov
 ssize_t process_vm_writev(pid_t pid, const struct iovec *lvec, unsigned long liovcnt, const
 	struct iovec *rvec, unsigned long riovcnt, unsigned long flags);
 int profil(unsigned short int *sample_buffer, size_t size, size_t offset, unsigned int scale);
-void psiginfo(const siginfo_t *pinfo, const char *s);
+void psiginfo(const siginfo_t *pinfo IN, const char *s);
 int pthread_attr_getaffinity_np(const pthread_attr_t *attr, size_t cpusetsize, cpu_set_t *cpuset);
 int pthread_attr_getinheritsched(const pthread_attr_t *attr, int *inherit);
 int pthread_attr_getschedparam(const pthread_attr_t *attr, struct sched_param *param);

@@ -23,6 +23,75 @@ struct itimerval {
 	struct timeval it_value;
 };
 
+struct itimerspec {
+	struct timespec it_interval;
+	struct timespec it_value;
+};
+
+struct tm {
+	int tm_sec;
+	int tm_min;
+	int tm_hour;
+	int tm_mday;
+	int tm_mon;
+	int tm_year;
+	int tm_wday;
+	int tm_yday;
+	int tm_isdst;
+	long tm_gmtoff;
+	const char *tm_zone;
+};
+
+union sigval { // which of them, the program alone knows
+	int sival_int;
+	void *sival_ptr;
+};
+
+struct sigevent { // its beginning
+	union sigval sigev_value;
+	int sigev_signo ENUM(signal) WHEN(sigev_notify == SIGEV_SIGNAL | SIGEV_THREAD_ID);
+	int sigev_notify ENUM(signal_event);
+	union {
+		pid_t sigev_notify_thread_id WHEN(sigev_notify == SIGEV_THREAD_ID);
+		struct {
+			void (*sigev_notify_function)(union sigval);
+			void *sigev_notify_attributes;
+		} WHEN(sigev_notify == SIGEV_THREAD);
+	};
+};
+
+typedef struct siginfo { // its beginning
+	int si_signo ENUM(signal);
+	int si_errno ENUM(errno);
+	int si_code ENUM(signal_code);
+	int : 32;
+	union {
+		struct {
+			pid_t si_pid;
+			uid_t si_uid;
+			union sigval si_value WHEN(si_code == SI_QUEUE | SI_MESGQ);
+		} WHEN(si_code == SI_USER | SI_QUEUE | SI_MESGQ | SI_TKILL);
+		struct {
+			pid_t si_pid;
+			uid_t si_uid;
+			int si_status;
+			long si_utime;
+			long si_stime;
+		} WHEN(si_signo == SIGCHLD && si_code == 1 | 2 | 3 | 4 | 5 | 6);
+		struct {
+			int si_timerid;
+			int si_overrun;
+			union sigval si_value;
+		} WHEN(si_code == SI_TIMER);
+		void *si_addr WHEN(si_signo == SIGSEGV | SIGBUS | SIGILL | SIGFPE | SIGTRAP
+				   && si_code == 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | SI_KERNEL);
+		struct {
+			long si_band;
+			int si_fd;
+		} WHEN(si_signo == SIGIO && si_code == 1 | 2 | 3 | 4 | 5 | 6 | SI_SIGIO);
+	};
+} siginfo_t;
+
 struct rlimit {
 	rlim_t rlim_cur;
 	rlim_t rlim_max;

@@ -82,7 +82,7 @@ def _told(kind: str, of: str) -> str:
     if kind[0] == "B":  # bytes, as many as the expression behind the letter says
         tell = f"put_bytes({of}, {kind[1:]});"
     elif kind[0] == "q":  # the numbers of a structure
-        words = kind[2:-1].split(",")
+        words = kind[2:-1].split(",") if kind[2:-1] else []
         parts = [f"{{ double told_q = {word}; put_bytes(&told_q, 8); }}" for word in words]
         tell = ' put(","); '.join(parts)
         return f'\t\tput(",[\\"q\\",["); {tell} put("]]");'
@@ -178,7 +178,7 @@ def agrees(kind: str, value: object, text: str) -> bool:
 
 def _same_float(data: bytes, text: str) -> bool:
     try:
-        shown = float(text)
+        shown = float(int(text, 16) if text[:2] == "0x" else text)
     except ValueError:
         return False
     if len(data) == 4:

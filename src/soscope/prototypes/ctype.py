@@ -173,16 +173,43 @@ class Function:
         self.where = where
 
 
+class When:
+    """A condition of a field. `tag` is the member it names, None where that is not known (yet).
+
+    That is its offset from the start of the structure which the field is in, and its type.
+    """
+
+    __slots__ = ("decision", "tag")
+
+    def __init__(self, decision: Decision, tag: tuple[int, Type] | None = None) -> None:
+        self.decision = decision
+        self.tag = tag
+
+    def moved(self, by: int) -> When:
+        """Return the condition of a field that is `by` bytes further on, as its tag is."""
+        tag = None if self.tag is None else (self.tag[0] + by, self.tag[1])
+        return When(self.decision, tag)
+
+
 class Field:
     """One field of a structure, `offset` in bytes from its start.
 
     `bits` is (first bit, width) of a bit-field in the type that lies there, None for all others.
+    It is shown where all conditions of `when` hold.
     """
 
-    __slots__ = ("bits", "name", "offset", "type", "words")
+    __slots__ = ("bits", "name", "offset", "type", "when", "words")
 
-    def __init__(self, name: str, of: Type, words: dict[str, list[str]], offset: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        of: Type,
+        words: dict[str, list[str]],
+        offset: int,
+        when: list[When] | None = None,
+    ) -> None:
         self.name = name
+        self.when = when or []
         self.type = of
         self.words = words
         self.offset = offset
@@ -190,7 +217,8 @@ class Field:
 
     def moved(self, by: int) -> Field:
         """Return the same field `by` bytes further on."""
-        field = Field(self.name, self.type, self.words, self.offset + by)
+        when = [each.moved(by) for each in self.when]
+        field = Field(self.name, self.type, self.words, self.offset + by, when)
         field.bits = self.bits
         return field
 

@@ -23,7 +23,7 @@ from soscope.prototypes.ctype import (
     Type,
 )
 from soscope.prototypes.places import ArgumentPlaces
-from soscope.prototypes.records import how_shown, set_named
+from soscope.prototypes.records import how_shown, set_named, value_named
 from soscope.wire import layout
 
 _INT_REGISTERS = 6
@@ -231,6 +231,8 @@ class Description:
             argument.leads = row.LEADS_TO_STRING if is_bytes else row.LEADS_TO_WIDE
         elif follow and target.kind == STRUCT:
             self._fill_struct(argument, target)
+            if "FIELDS" in words:
+                self._fill_fields(argument, target, words["FIELDS"][0])
         elif follow and "STRING" in words and target.kind == POINTER:
             argument.leads = row.LEADS_TO_STRING_AT
         elif follow and target.kind != VOID:
@@ -261,6 +263,14 @@ class Description:
         argument.leads = row.LEADS_TO_STRUCT
         argument.target = (row.SHOW_STRUCT, struct.shown_size, False, name)
         argument.size = struct.shown_size
+
+    def _fill_fields(self, argument: DescribedArgument, target: Type, format_: str) -> None:
+        names = [parameter.name for parameter in self.function.parameters]
+        if format_ not in names:
+            raise self._fail(f"'{format_}' is no parameter")
+        argument.leads = row.LEADS_TO_FIELDS
+        detail = f"{target.struct}:{names.index(format_)}"
+        argument.target = (row.SHOW_STRUCT, target.size, False, detail)
 
     def _show(self, of: Type, words: dict[str, list[str]]) -> row.Show:
         enum = words.get("ENUM", [])
@@ -374,12 +384,10 @@ class Description:
         return tuple(rows)
 
     def _constant(self, text: str) -> int:
-        if text in self._sets.values:
-            return self._sets.values[text]
         try:
-            return int(text, 0)
-        except ValueError:
-            raise self._fail(f"constant '{text}' is not in constants.txt") from None
+            return value_named(text, self._sets)
+        except FormatError as error:
+            raise self._fail(error.message) from None
 
     def _tail(self) -> tuple[str, int]:
         function = self.function

@@ -15,7 +15,6 @@ from soscope.prototypes.ctype import (
     POINTER,
     VA_LIST,
     VOID,
-    Decision,
     Function,
     Optional,
     Parameter,
@@ -260,32 +259,9 @@ class _Reader(CTypeReader):
         if self.accept("1"):
             self.expect(")")
             return Optional(parameters, [])
-        conditions = [self.condition()]
-        while self.accept("&&"):
-            conditions.append(self.condition())
-        self.expect(")")
-        return Optional(parameters, conditions)
+        return Optional(parameters, self.conditions())
 
     def is_parameter(self) -> bool:
         word, behind = self.tokens[self.at + 1 : self.at + 3]
         is_function = word == "(" and behind == "*"
         return word == "*" or is_function or word[:1].isalpha() or word[:1] == "_"
-
-    def condition(self) -> Decision:
-        name = self.name()
-        operator = self.tokens[self.at]
-        if operator not in ("&", "=="):
-            raise self.fail(f"'&' or '==' expected before '{operator}'")
-        self.at += 1
-        values = [self.deciding()]
-        while self.accept("|"):
-            values.append(self.deciding())
-        return Decision(name, operator, values)
-
-    def deciding(self) -> str:
-        """Take a constant or a number."""
-        sign = "-" if self.accept("-") else ""
-        if sign or self.tokens[self.at][:1].isdigit():
-            self.at += 1
-            return sign + self.tokens[self.at - 1]
-        return self.name()

@@ -18,7 +18,7 @@ from soscope.model.capture import (
     Captured,
 )
 from soscope.model.slot import ERROR_NONE, is_error
-from soscope.prototypes import conversion, escape, row, show
+from soscope.prototypes import conversion, escape, row, show, timeformat
 from soscope.prototypes.argument import REST, UNKNOWN_TYPE, Argument
 from soscope.prototypes.byfields import ByFields, Unlike, nothing, word_text
 from soscope.prototypes.show import NamedTypes, Shown
@@ -147,7 +147,7 @@ class Printer:
         followed = captured if place.is_in_out else None
         passed = place.argument(number, captured, followed, limit, None)
         if after is not None and self._has_written(place.writes, captured, after):
-            place.fill(passed, number, captured.words, after, limit)
+            place.fill(passed, number, captured, after, limit)
         return passed
 
     def _written(
@@ -382,17 +382,15 @@ class ArgumentPlace:
         ):
             shown = Argument(self.type, *self._result(captured))
         elif self.leads and followed is not None:
-            shown = self._followed(item, followed, captured.words, limit, result)
+            shown = self._followed(item, followed, limit, result, captured)
         if shown is None:
             shown = Argument(self.type, *self._own(captured), is_address=self._is_address)
         shown.name = self.name
         return shown
 
-    def fill(
-        self, passed: Argument, item: int, words: tuple[int, ...], after: Exit, limit: int
-    ) -> None:
-        """Add what a call has written to what was passed; `words` are its integer registers."""
-        out = self._followed(item, after.captured, words, limit, after.result)
+    def fill(self, passed: Argument, item: int, before: Captured, after: Exit, limit: int) -> None:
+        """Add what a call has written to what was passed."""
+        out = self._followed(item, after.captured, limit, after.result, before)
         if out is None or out.is_address:  # unknown, or nil
             return
         if not self.is_in_out:
@@ -408,11 +406,11 @@ class ArgumentPlace:
         self,
         item: int,
         followed: Captured,
-        words: tuple[int, ...],
         limit: int,
         result: int | None,
+        before: Captured,
     ) -> Argument | None:
-        """Show what it leads to, None where that is not known."""
+        """Show what it leads to, None where that is not known. `before` is of the entry."""
         data = followed.data.get(item)
         if data is None:
             return string_argument(self.type, b"", limit) if self.is_bytes and result == 0 else None
@@ -430,7 +428,7 @@ class ArgumentPlace:
             to = string_argument(self.type, content, limit, cut=bool(flags & DATA_TRUNCATED))
             to.text = to.shown = f"[{to.text}]"
             return to
-        led = self._led(content, words, limit)
+        led = self._led(content, limit, before)
         return None if led is None else Argument(self.type, *led)
 
     def _own(self, captured: Captured) -> Shown:
@@ -499,16 +497,21 @@ class ArgumentPlace:
         value = self.number(words)
         return names.get(value, str(value)) if value is not None else _MISSING, value
 
-    def _led(self, content: bytes, words: tuple[int, ...], limit: int) -> Shown | None:
+    def _led(self, content: bytes, limit: int, before: Captured) -> Shown | None:
         if self.leads == row.LEADS_TO_SOCKET and len(content) >= 2:
             return show.socket_address(content, self._names, limit), None
         if self.target is None:
             return None
         if self._counter is not None:
-            count = self._counter.number(words)
+            count = self._counter.number(before.words)
             return show.values(content, self.target, self._names, count)
         if len(content) < self.target[1]:
             return None
         if self.leads == row.LEADS_TO_STRUCT:
             return show.structure(content, self.target[3], self._names), None
+        if self.leads == row.LEADS_TO_FIELDS:
+            name, _, number = self.target[3].partition(":")
+            _, flags, text = before.data.get(int(number), (0, DATA_UNREADABLE, b""))
+            only = None if flags else timeformat.members_of(text)
+            return show.structure(content, name, self._names, only=only), None
         return show.values(content, self.target, self._names)

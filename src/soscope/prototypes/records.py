@@ -16,6 +16,7 @@ from soscope.prototypes.ctype import (
     POINTER,
     STRUCT,
     VECTOR,
+    Decision,
     Field,
     Struct,
     Type,
@@ -90,7 +91,8 @@ def tables(structs: dict[str, Struct], sets: ConstantSets) -> row.Structs:
             if len(seen) < len(fields):
                 seen.append(Field(row.MORE, fields[0].type, {}, 0))
             shown[name] = tuple(
-                (field.name, field.offset, _field(field, sets, structs)) for field in seen
+                (field.name, field.offset, _field(field, sets, structs), _when(field, sets))
+                for field in seen
             )
     return shown
 
@@ -104,6 +106,29 @@ def _field(field: Field, sets: ConstantSets, structs: dict[str, Struct]) -> row.
         detail = f"{first}:{width}:{how}:{detail}"
         how = row.SHOW_BITS
     return how, size, signed, detail
+
+
+def _when(field: Field, sets: ConstantSets) -> row.When:
+    """Return when a field is shown; what no member tells makes no difference."""
+    return tuple(
+        (each.tag[0], each.tag[1].size, each.decision.operator, _values(each.decision, sets))
+        for each in field.when
+        if each.tag is not None
+    )
+
+
+def _values(decision: Decision, sets: ConstantSets) -> tuple[int, ...]:
+    return tuple(value_named(text, sets) for text in decision.values)
+
+
+def value_named(text: str, sets: ConstantSets) -> int:
+    """Return the value of a constant or number. Raises FormatError where there is none."""
+    if text in sets.values:
+        return sets.values[text]
+    try:
+        return int(text, 0)
+    except ValueError:
+        raise FormatError(f"constant '{text}' is not in constants.txt", field=text) from None
 
 
 def set_named(name: str, known: Container[str]) -> str:

@@ -50,6 +50,7 @@ LEADS_TO_BYTES = "bytes"
 LEADS_TO_VALUES = "values"
 LEADS_TO_STRUCT = "struct"
 LEADS_TO_SOCKET = "socket address"
+LEADS_TO_FIELDS = "fields"  # of a structure, "STRUCT:N": those that the format in argument N names
 
 # A number: (SHOW_, size in bytes, signed, set or structure).
 Show = tuple[str, int, bool, str]
@@ -66,8 +67,11 @@ Conditions = tuple[tuple[int, str, tuple[int, ...]], ...]
 OptionalRow = tuple[Conditions, tuple[ArgumentRow, ...]]
 # An argument that is another one under conditions: (its number, conditions, that one).
 OtherRow = tuple[int, Conditions, ArgumentRow]
-# Structures by name: (field, offset, how it is shown); fields of arrays have no names.
-Structs = dict[str, tuple[tuple[str, int, Show], ...]]
+# When a field is shown: all of them hold: (offset and size of the member that decides, "&" or
+# "==", values).
+When = tuple[tuple[int, int, str, tuple[int, ...]], ...]
+# Structures by name: (field, offset, how it is shown, when); fields of arrays have no names.
+Structs = dict[str, tuple[tuple[str, int, Show, When], ...]]
 # (name, arguments, optionals, tail, result, error rule, where errno is, arguments that are others,
 # declaration, its file and line).
 FunctionRow = tuple[
@@ -86,7 +90,7 @@ FunctionRow = tuple[
 # An automaton as (pattern, class_of, classes, next, accept).
 AutomatonParts = tuple[str, bytes, int, list[int], bytes]
 # All of it: rows, name -> row, sets of constants (names by value; mask, value and name of
-# flags), structures as (field, offset, how it is shown), what failures.txt says by name.
+# flags), structures, what failures.txt says by name.
 Details = tuple[
     list[FunctionRow],
     dict[str, int],
@@ -101,7 +105,7 @@ PackedDetails = tuple[
     dict[str, int],
     dict[str, dict[int, str]],
     dict[str, list[tuple[int, int, str]]],
-    dict[str, tuple[tuple[str, int, Show], ...]],
+    Structs,
     dict[str, tuple[str, tuple[str, ...]]],
 ]
 

@@ -173,19 +173,55 @@ def _float_bits(size: int) -> Callable[[int], Shown]:
     return shown
 
 
-def structure(data: bytes, name: str, names: NamedTypes) -> str:
-    """Show the structure `name` that lies in `data`: in brackets, where it is an array."""
+def structure(
+    data: bytes, name: str, names: NamedTypes, at: int = 0, only: frozenset[str] | None = None
+) -> str:
+    """Show the structure `name` that lies in `data`: in brackets, where it is an array.
+
+    It begins at `at`; what stands before may say which of its members are there. `only`: no
+    other members are shown.
+    """
     parts = []
-    is_array = False
-    for field, offset, show in names.structs[name]:
+    is_array = hides = False
+    for field, offset, show, when in names.structs[name]:
+        if only is not None and field not in only:
+            continue
+        if when and not _holds(when, data, at):
+            hides = True
+            continue
         if field == row.MORE:
             parts.append(row.MORE)
             continue
-        text = record(data[offset : offset + show[1]], show, names)[0]
+        text = _member(data, at + offset, show, names)
         is_array = not field
         parts.append(f"{field}={text}" if field else text)
+    if hides and not parts:
+        parts.append(row.MORE)  # nobody has said what there is
     shown = ", ".join(parts)
     return f"[{shown}]" if is_array else f"{{{shown}}}"
+
+
+def _holds(when: row.When, data: bytes, at: int) -> bool:
+    """Say whether the members that decide are there and have one of their values."""
+    for offset, size, operator, values in when:
+        start = at + offset
+        if start < 0 or start + size > len(data):
+            return False
+        mask = (1 << 8 * size) - 1
+        value = int.from_bytes(data[start : start + size], "little")
+        if operator == "&":
+            if not any(value & flag for flag in values):
+                return False
+        elif value not in [each & mask for each in values]:
+            return False
+    return True
+
+
+def _member(data: bytes, at: int, show: row.Show, names: NamedTypes) -> str:
+    how, size, _, detail = show
+    if how == row.SHOW_STRUCT and len(data) >= at + size:
+        return structure(data, detail, names, at)
+    return record(data[at : at + size], show, names)[0]
 
 
 def record(data: bytes, show: row.Show, names: NamedTypes) -> Shown:

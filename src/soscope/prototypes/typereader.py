@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from soscope.prototypes import tags
 from soscope.prototypes.ctype import (
     ARRAY,
     COMPLEX,
@@ -12,9 +13,11 @@ from soscope.prototypes.ctype import (
     LONG_DOUBLE,
     POINTER,
     STRUCT,
+    Decision,
     Field,
     Struct,
     Type,
+    When,
     array,
     pointer,
     vector,
@@ -64,6 +67,8 @@ ANNOTATIONS = {
     "FOLLOW": False,
     "FOLLOW_UNLESS_0": True,
     "FORMAT": True,
+    "FIELDS": True,
+    "WHEN": True,
     "OPTIONAL": True,
     "WORDS": True,
     "FAILS": True,
@@ -98,6 +103,7 @@ class CTypeReader(Tokens):
         super().__init__(text, file)
         self.into = into
         into.constants.update(self.constants)
+        self.inside = 0  # of so many structures
 
     def name(self) -> str:
         """Take a name. Raises FormatError."""
@@ -110,7 +116,7 @@ class CTypeReader(Tokens):
     def annotations(self) -> dict[str, list[str]]:
         """Take the annotations that stand here."""
         words: dict[str, list[str]] = {}
-        while (word := self.tokens[self.at]) in ANNOTATIONS and word != "OPTIONAL":
+        while (word := self.tokens[self.at]) in ANNOTATIONS and word not in ("OPTIONAL", "WHEN"):
             self.at += 1
             if word == "OUT" and self.tokens[self.at] != "(":
                 words[word] = []  # a fault that can be told together with the function's name
@@ -302,6 +308,36 @@ class CTypeReader(Tokens):
             what = f"type '{of.text}' of '{declared.name}' is not known"
             raise self.fail(what) if declared.token is None else self.fault(declared.token, what)
 
+    # ---- conditions
+
+    def conditions(self) -> list[Decision]:
+        """Take the conditions that `&&` joins, and the parenthesis behind them."""
+        conditions = [self.condition()]
+        while self.accept("&&"):
+            conditions.append(self.condition())
+        self.expect(")")
+        return conditions
+
+    def condition(self) -> Decision:
+        """Take `name & A | B` or `name == A | B`."""
+        name = self.name()
+        operator = self.tokens[self.at]
+        if operator not in ("&", "=="):
+            raise self.fail(f"'&' or '==' expected before '{operator}'")
+        self.at += 1
+        values = [self.deciding()]
+        while self.accept("|"):
+            values.append(self.deciding())
+        return Decision(name, operator, values)
+
+    def deciding(self) -> str:
+        """Take a constant or a number."""
+        sign = "-" if self.accept("-") else ""
+        if sign or self.tokens[self.at][:1].isdigit():
+            self.at += 1
+            return sign + self.tokens[self.at - 1]
+        return self.name()
+
     # ---- structures, unions, enums
 
     def tagged(self, what: str) -> Type:
@@ -351,23 +387,30 @@ class CTypeReader(Tokens):
     def record(self, what: str, tag: str) -> None:
         """Take the content of a structure or union."""
         self.expect("{")
+        self.inside += 1
         layout = _Layout(is_union=what == "union")
         while not self.accept("}"):
             if self.accept(";"):
                 continue
             base = self.base_type()
-            if self.tokens[self.at] == ";" and base.struct:  # its fields are those of this one
+            if self.tokens[self.at] in (";", "WHEN") and base.struct:
+                # its fields are those of this one
                 self.check(Declarator("", base))
                 offset = layout.place(base, self.alignment(base))
-                inner = self.into.structs[base.struct]
-                layout.fields += [field.moved(offset) for field in inner.fields]
+                moved = [field.moved(offset) for field in self.into.structs[base.struct].fields]
+                for condition in self.when():
+                    for field in moved:
+                        field.when.append(condition)
+                layout.fields += moved
             while not self.accept(";"):
                 declared = self.declarator(base)
                 self.check(declared)
                 if declared.parameters is not None:
                     raise self.fail("a function in a structure")
                 words = self.annotations()
-                layout.add(declared, words, self.alignment(declared.type))
+                when = self.when()
+                words.update(self.annotations())
+                layout.add(declared, words, self.alignment(declared.type), when)
                 if not self.accept(","):
                     self.expect(";")
                     break
@@ -376,8 +419,19 @@ class CTypeReader(Tokens):
             raise self.fail(f"'{what} {tag}' is packed, which is not supported")
         size = layout.size + -layout.size % layout.alignment
         self.into.structs[tag] = Struct(tag, layout.fields, size, layout.alignment)
+        self.inside -= 1
+        missing = tags.found(tag, self.into.structs)
+        if missing and what == "struct" and not self.inside:
+            raise self.fail(f"'{missing}' is no member of 'struct {tag}'")
         if not size:
             self.into.empty.add(f"{what} {tag}")
+
+    def when(self) -> list[When]:
+        """Take the conditions under which a member is shown."""
+        if not self.accept("WHEN"):
+            return []
+        self.expect("(")
+        return [When(condition) for condition in self.conditions()]
 
     def is_packed(self) -> bool:
         """Skip what stands behind a structure; say whether that changes its layout."""
@@ -412,12 +466,18 @@ class _Layout:
         self._grow(8 * (offset + of.size))
         return offset
 
-    def add(self, declared: Declarator, words: dict[str, list[str]], alignment: int) -> None:
+    def add(
+        self,
+        declared: Declarator,
+        words: dict[str, list[str]],
+        alignment: int,
+        when: list[When],
+    ) -> None:
         of = declared.type
         if declared.bits is None:
             offset = self.place(of, alignment)
             if declared.name:
-                self.fields.append(Field(declared.name, of, words, offset))
+                self.fields.append(Field(declared.name, of, words, offset, when))
             return
         start, unit = 0 if self.is_union else self._end, 8 * of.size
         # one without width begins a new unit; none lies in two
@@ -427,7 +487,7 @@ class _Layout:
         if declared.name and declared.bits:
             self.alignment = max(self.alignment, alignment)
             first = start // unit * of.size
-            field = Field(declared.name, of, words, first)
+            field = Field(declared.name, of, words, first, when)
             field.bits = (start - 8 * first, declared.bits)
             self.fields.append(field)
 

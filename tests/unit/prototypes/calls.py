@@ -13,6 +13,7 @@ from soscope.prototypes.constants import ConstantSets
 from soscope.prototypes.describe import Description
 from soscope.prototypes.parser import Declarations
 from soscope.prototypes.printer import Printer
+from soscope.prototypes.row import Structs
 from soscope.prototypes.show import NamedTypes
 
 DIRECTORY = Path(__file__).parents[3] / "prototypes"
@@ -70,15 +71,15 @@ def programs(text: str) -> CapturePrograms:
 def printer(text: str) -> Printer:
     """Return the printer of the one function that `text` declares."""
     known = sets()
-    structs = {
+    structs: Structs = {
         "timespec": (
-            ("tv_sec", 0, ("decimal", 8, True, "")),
-            ("tv_nsec", 8, ("decimal", 8, True, "")),
+            ("tv_sec", 0, ("decimal", 8, True, ""), ()),
+            ("tv_nsec", 8, ("decimal", 8, True, ""), ()),
         ),
-        "in_addr": (("s_addr", 0, ("hex", 4, False, "")),),
+        "in_addr": (("s_addr", 0, ("hex", 4, False, ""), ()),),
         "pair": (
-            ("fd", 0, ("decimal", 4, True, "")),
-            ("what", 4, ("octal flags", 2, True, "kind")),
+            ("fd", 0, ("decimal", 4, True, ""), ()),
+            ("what", 4, ("octal flags", 2, True, "kind"), ()),
         ),
     }
     return Printer(describe(text).kept(), NamedTypes(known.enums, known.flags, structs))

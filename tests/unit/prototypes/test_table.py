@@ -207,8 +207,10 @@ def test_every_cell_can_be_found_and_every_program_is_sound(prototypes: Prototyp
             entry = found.program(cell["entry_program"])
             assert entry
             plain = [op for op in entry if op[0] != layout.OP_WHEN]
-            assert all(op[1] <= 8 for op in plain)
-            assert all(op[6] < 16 or op[0] == layout.OP_ERRNO for op in plain)
+            places = range(layout.ARG_STACK, layout.ARG_STACK_END)
+            assert all(op[1] <= 8 or op[1] in places for op in plain)
+            of_call = (layout.ITEM_ERRNO, layout.ITEM_VALUES, layout.ITEM_VECTORS)
+            assert all(op[6] < 16 or op[6] in of_call for op in plain)
     assert known >= 220
     assert known * 4 <= 3 << found.bits
 
