@@ -77,6 +77,9 @@
 #define GUESSED(what) // `result`: what it returns, and so whether a hidden pointer to that stands
 		      // before all arguments; `all`: whether it has a `this`, too
 
+// The version of the symbol that this is about: others of it take something else.
+#define VERSION(version)
+
 // More names of the same function.
 #define ALSO(...)
 

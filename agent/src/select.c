@@ -152,6 +152,37 @@ static const struct sosc_function *added(const uint8_t *base, const char *symbol
 	return NULL;
 }
 
+// Whether @known is "SYMBOL@VERSION".
+static bool is_version(const char *known, const char *symbol, const char *version)
+{
+	while (*symbol && *known == *symbol)
+		known++, symbol++;
+	return !*symbol && *known == '@' && sosc_same(known + 1, version);
+}
+
+// What is known of one version of a function, NULL: nothing.
+static const struct sosc_function *of_version(const struct sosc_function_table *table,
+					      const char *symbol, uint32_t hash,
+					      const char *version)
+{
+	const char *base = (const void *)table;
+	const struct sosc_function *cells = (const void *)(base + table->cells);
+	uint32_t mask = (1u << table->bits) - 1;
+
+	if (!version || !(table->versioned >> (hash & 31) & 1))
+		return NULL;
+	hash = hash * 33 + '@';
+	for (const char *at = version; *at; at++)
+		hash = hash * 33 + (uint8_t)*at;
+	for (uint32_t i = hash >> 4 & mask, left = mask + 1; left; i = (i + 1) & mask, left--) {
+		if (!cells[i].name)
+			break;
+		if (cells[i].hash == hash && is_version(base + cells[i].name, symbol, version))
+			return &cells[i];
+	}
+	return NULL;
+}
+
 static void look_up_function(const struct sosc_plan *plan, const char *symbol, uint32_t hash,
 			     const char *version, const struct sosc_loaded *callee,
 			     struct sosc_chosen *chosen)
@@ -162,10 +193,16 @@ static void look_up_function(const struct sosc_plan *plan, const char *symbol, u
 	const struct sosc_function_glob *globs = (const void *)(base + table->globs);
 	const struct sosc_function *later;
 	uint32_t mask = (1u << table->bits) - 1, treatment = 0;
+	const struct sosc_function *version_of = of_version(table, symbol, hash, version);
 	bool is_foreign = false;
 
-	chosen->function = (const void *)(base + table->default_function);
 	chosen->unknown = chosen->asked = false;
+	if (version_of) {
+		chosen->function = version_of;
+		chosen->flags = version_of->flags;
+		return;
+	}
+	chosen->function = (const void *)(base + table->default_function);
 	for (uint32_t i = hash >> 4 & mask, left = mask + 1; left; i = (i + 1) & mask, left--) {
 		if (!cells[i].name)
 			break;

@@ -276,6 +276,8 @@ struct sosc_function_table {
 	uint16_t family[4]; // pattern of each family: its images' names, and its symbols' versions
 	uint32_t more; // offset of the newest table of what came later, 0: none. In those, offsets
 		// are from the first one's header, and `more` is the one before
+	uint32_t versioned; // bit h % 32: a name of hash h has a cell "NAME@VERSION" of its own
+	uint32_t reserved;
 };
 
 enum sosc_function_flag {

@@ -131,9 +131,8 @@ def read(
             continue
         kept = description.kept()
         guessed = function.words.get("GUESSED", [""])[0]
-        aliases = [name for name in function.words.get("ALSO", []) if name != ","]
-        for name in (function.name, *aliases):
-            flags = flags_of(name)
+        for name in function.symbols():
+            flags = flags_of(name.partition("@")[0])
             of_table = table.Known(name, flags, layout.NONE, description.error_rule, programs)
             # a header may declare a function again; the first is as good as any
             functions.setdefault(name, Added(of.kind, of.file, kept, names, of_table, guessed))

@@ -131,12 +131,13 @@ def _known(
     for number, description in enumerate(descriptions):
         function = description.function
         programs = CapturePrograms(description)
-        aliases = [name for name in function.words.get("ALSO", []) if name != ","]
-        for name in (function.name, *aliases):
+        for name in function.symbols():
             if name in known:
                 raise FormatError(f"{function.where}: '{name}' is declared twice", field=name)
-            flags = special.names.get(name) or _glob_flag(name, automata)
-            flags |= families.flag(name, function.where)
+            bare, _, version = name.partition("@")
+            flags = special.names.get(bare) or _glob_flag(bare, automata)
+            if not version:  # which says itself whose function it is
+                flags |= families.flag(name, function.where)
             known[name] = table.Known(name, flags, number, description.error_rule, programs)
     for name, flags in special.names.items():
         if name not in known:
@@ -154,7 +155,7 @@ def _failures(directory: str, known: list[table.Known]) -> dict[str, failures.Li
 
 def _groups(directory: str, known: list[table.Known]) -> dict[str, AutomatonParts]:
     """Compile the sets of groups.txt."""
-    declared = {function.name: function.prototype for function in known}
+    declared = {function.name: function.prototype for function in known if "@" not in function.name}
     names: dict[int, list[str]] = {}
     for name, prototype in declared.items():
         if prototype != layout.NONE:

@@ -120,6 +120,7 @@ class Prototypes:
         "_printers",
         "_rows",
         "_table",
+        "_versioned",
         "texts",
     )
 
@@ -135,6 +136,7 @@ class Prototypes:
         self._globs: list[Automaton] | None = None
         self._table = b""
         self._by_name: dict[str, int] = {}
+        self._versioned: set[str] = set()  # functions of which versions are declared
         self._listed: dict[str, Listed] = {}
         self._members: dict[tuple[str, str], bool] = {}
         self._names: NamedTypes | None = None
@@ -174,6 +176,8 @@ class Prototypes:
             # of two files of the user's, the later one, as with most options
             if not old or trust(text.kind) < trust(old) or (text.kind == old == added.USER):
                 self._added[name] = function
+                if "@" in name:
+                    self._versioned.add(name.partition("@")[0])
                 self._printers.pop(name, None)
         self.texts.append(text)
 
@@ -500,13 +504,24 @@ class Prototypes:
 
             details = self._compiled.details()
             packed, self._by_name, enums, flags, structs, self._listed = details
+            self._versioned.update(name.partition("@")[0] for name in self._by_name if "@" in name)
             self._names = NamedTypes(enums, flags, structs)
             self._rows = compiled.Rows(packed)
         return self._rows
 
+    def _named(self, slot: TracedSlot) -> str:
+        """Return the name by which a slot's function is declared: with its version, if that is."""
+        if slot.symbol not in self._versioned or not slot.version:
+            return slot.symbol
+        name = f"{slot.symbol}@{slot.version}"
+        if name in self._added or (name in self._by_name and slot.symbol not in self._added):
+            return name
+        return slot.symbol
+
     def _printer(self, slot: TracedSlot) -> Printer | None:
         # By name: the index in a recording is that of the soscope that wrote it.
-        name = slot.symbol
+        self._load()
+        name = self._named(slot)
         added = self._added.get(name)
         is_foreign = slot.foreign and added is None
         if is_foreign:

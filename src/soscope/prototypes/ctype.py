@@ -172,6 +172,12 @@ class Function:
         self.source = source
         self.where = where
 
+    def symbols(self) -> list[str]:
+        """Return the names that it is about, ALSO's too, with their version where it is one's."""
+        names = [self.name, *(name for name in self.words.get("ALSO", []) if name != ",")]
+        version = "".join(self.words.get("VERSION", []))
+        return [f"{name}@{version}" for name in names] if version else names
+
 
 class When:
     """A condition of a field. `tag` is the member it names, None where that is not known (yet).

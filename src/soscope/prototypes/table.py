@@ -76,7 +76,7 @@ def build(known: list[Known], globs: list[int], *, arguments: bool, exits: bool)
     default_flags = layout.FN_SIX if arguments else 0
     parts = [
         layout.FUNCTION_TABLE.struct.pack(
-            bits, cells_at, globs_at, len(globs), default_at, *(0,) * 5
+            bits, cells_at, globs_at, len(globs), default_at, *(0,) * 4, 0, _versioned(known), 0
         ),
         *cells,
         *(layout.FUNCTION_GLOB.struct.pack(0, flags) for flags in globs),
@@ -100,8 +100,8 @@ def extended(
     `others` stand behind those of their name, and are about functions that are not of its family.
     `arguments` and `exits` are what the section was built with.
     """
-    bits, cells_at, globs_at, globs, default_at, *rest = layout.FUNCTION_TABLE.struct.unpack_from(
-        section
+    bits, cells_at, globs_at, globs, default_at, *rest, versioned = (
+        layout.FUNCTION_TABLE.struct.unpack_from(section)
     )
     size = layout.FUNCTION.size
     old = [
@@ -109,10 +109,12 @@ def extended(
         for number in range(1 << bits)
     ]
     replaced = {function.name.encode() for function in more}
+    names_of = {cell[1]: section[cell[1] : section.index(0, cell[1])] for cell in old if cell[1]}
+    # who declares a function without a version means all of them
     kept = [
         cell
         for cell in old
-        if cell[1] and section[cell[1] : section.index(0, cell[1])] not in replaced
+        if cell[1] and not {names_of[cell[1]], names_of[cell[1]].split(b"@")[0]} & replaced
     ]
     more = [*more, *others]
     new_bits = bits
@@ -138,7 +140,13 @@ def extended(
         _put(cells, value, cell)
         names += name + b"\0"
     head = layout.FUNCTION_TABLE.struct.pack(
-        new_bits, cells_at, globs_at + moved, globs, default_at + moved, *rest
+        new_bits,
+        cells_at,
+        globs_at + moved,
+        globs,
+        default_at + moved,
+        *rest,
+        versioned | _versioned(more),
     )
     return b"".join((head, *cells, tail, bytes(pool.content), bytes(names)))
 
@@ -176,10 +184,20 @@ def later(
         cell = pack(value, at, entry, leave, function.prototype, flags, function.error_rule, words)
         _put(cells, value, cell)
         names += name + b"\0"
-    head = layout.FUNCTION_TABLE.struct.pack(bits, cells_at, 0, 0, 0, *(0,) * 4, before)
+    head = layout.FUNCTION_TABLE.struct.pack(bits, cells_at, 0, 0, 0, *(0,) * 4, before, 0, 0)
     table = b"".join((head, *cells))
     table += bytes(pool.start - start - len(table))
     return table + bytes(pool.content) + bytes(names)
+
+
+def _versioned(known: list[Known]) -> int:
+    """Return the bits of the names that have cells for one of their versions."""
+    bits = 0
+    for function in known:
+        name, at, _ = function.name.partition("@")
+        if at:
+            bits |= 1 << gnu_hash(name.encode()) % 32
+    return bits
 
 
 def _put(cells: list[bytes], value: int, cell: bytes) -> None:

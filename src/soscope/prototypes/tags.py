@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def found(name: str, structs: dict[str, Struct]) -> str:
+def decide(name: str, structs: dict[str, Struct]) -> str:
     """Find the tags of the structure `name`; return the name of one that is missing, or ""."""
     struct = structs[name]
     members = {field.name: field for field in struct.fields if field.bits is None}

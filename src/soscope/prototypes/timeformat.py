@@ -38,7 +38,7 @@ def members_of(text: bytes) -> frozenset[str] | None:
     >>> sorted(members_of(b"%Y-%m"))
     ['tm_mon', 'tm_year']
     """
-    found: set[str] = set()
+    named: set[str] = set()
     at = 0
     letters = text.decode("latin-1")
     while (at := letters.find("%", at) + 1) > 0:
@@ -47,6 +47,6 @@ def members_of(text: bytes) -> frozenset[str] | None:
         members = _MEMBERS.get(letters[at : at + 1])
         if members is None:
             return None
-        found.update(members)
+        named.update(members)
         at += 1
-    return frozenset(found)
+    return frozenset(named)

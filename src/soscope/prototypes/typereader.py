@@ -69,6 +69,7 @@ ANNOTATIONS = {
     "FORMAT": True,
     "FIELDS": True,
     "WHEN": True,
+    "VERSION": True,
     "OPTIONAL": True,
     "WORDS": True,
     "FAILS": True,
@@ -420,7 +421,7 @@ class CTypeReader(Tokens):
         size = layout.size + -layout.size % layout.alignment
         self.into.structs[tag] = Struct(tag, layout.fields, size, layout.alignment)
         self.inside -= 1
-        missing = tags.found(tag, self.into.structs)
+        missing = tags.decide(tag, self.into.structs)
         if missing and what == "struct" and not self.inside:
             raise self.fail(f"'{missing}' is no member of 'struct {tag}'")
         if not size:

@@ -379,7 +379,8 @@ RULE = Layout(
 )
 FUNCTION_TABLE = Layout(
     "sosc_function_table",
-    "bits:I cells:I globs:I glob_count:I default_function:I family:4H more:I",
+    "bits:I cells:I globs:I glob_count:I default_function:I family:4H more:I versioned:I "
+    "reserved:I",
 )
 FUNCTION = Layout(
     "sosc_function",
