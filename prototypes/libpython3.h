@@ -24,11 +24,12 @@ PyObject *PyBool_FromLong(long arg1);
 char *PyByteArray_AsString(PyObject *arg1);
 PyObject *PyByteArray_Concat(PyObject *arg1, PyObject *arg2);
 PyObject *PyByteArray_FromObject(PyObject *arg1);
-PyObject *PyByteArray_FromStringAndSize(const char *arg1, Py_ssize_t arg2);
+PyObject *PyByteArray_FromStringAndSize(const char *arg1 BYTES(arg2), Py_ssize_t arg2);
 int PyByteArray_Resize(PyObject *arg1, Py_ssize_t arg2);
 Py_ssize_t PyByteArray_Size(PyObject *arg1);
 char *PyBytes_AsString(PyObject *arg1);
-int PyBytes_AsStringAndSize(PyObject *obj, char **s, Py_ssize_t *len);
+int PyBytes_AsStringAndSize(PyObject *obj, char **s OUT(result >= 0),
+	Py_ssize_t *len OUT(result >= 0));
 void PyBytes_Concat(PyObject **arg1, PyObject *arg2);
 void PyBytes_ConcatAndDel(PyObject **arg1, PyObject *arg2);
 PyObject *PyBytes_DecodeEscape(const char *arg1, Py_ssize_t arg2, const char *arg3,
@@ -37,7 +38,7 @@ PyObject *PyBytes_FromFormat(const char *arg1 FORMAT(printf), ...);
 PyObject *PyBytes_FromFormatV(const char *arg1 FORMAT(printf), va_list arg2);
 PyObject *PyBytes_FromObject(PyObject *arg1);
 PyObject *PyBytes_FromString(const char *arg1);
-PyObject *PyBytes_FromStringAndSize(const char *arg1, Py_ssize_t arg2);
+PyObject *PyBytes_FromStringAndSize(const char *arg1 BYTES(arg2), Py_ssize_t arg2);
 PyObject *PyBytes_Repr(PyObject *arg1, int arg2);
 Py_ssize_t PyBytes_Size(PyObject *arg1);
 PyObject *PyCFunction_Call(PyObject *arg1, PyObject *arg2, PyObject *arg3);
@@ -100,7 +101,8 @@ PyObject *PyDict_Keys(PyObject *mp);
 int PyDict_Merge(PyObject *mp, PyObject *other, int override);
 int PyDict_MergeFromSeq2(PyObject *d, PyObject *seq2, int override);
 PyObject *PyDict_New(void);
-int PyDict_Next(PyObject *mp, Py_ssize_t *pos, PyObject **key, PyObject **value);
+int PyDict_Next(PyObject *mp, Py_ssize_t *pos IN OUT(always), PyObject **key OUT(result != 0),
+	PyObject **value OUT(result != 0));
 int PyDict_SetItem(PyObject *mp, PyObject *key, PyObject *item);
 int PyDict_SetItemString(PyObject *dp, const char *key, PyObject *item);
 Py_ssize_t PyDict_Size(PyObject *mp);
@@ -244,9 +246,9 @@ Py_ssize_t PyList_Size(PyObject *arg1);
 int PyList_Sort(PyObject *arg1);
 double PyLong_AsDouble(PyObject *arg1);
 long PyLong_AsLong(PyObject *arg1);
-long PyLong_AsLongAndOverflow(PyObject *arg1, int *arg2);
+long PyLong_AsLongAndOverflow(PyObject *arg1, int *arg2 OUT(always));
 long long PyLong_AsLongLong(PyObject *arg1);
-long long PyLong_AsLongLongAndOverflow(PyObject *arg1, int *arg2);
+long long PyLong_AsLongLongAndOverflow(PyObject *arg1, int *arg2 OUT(always));
 size_t PyLong_AsSize_t(PyObject *arg1);
 Py_ssize_t PyLong_AsSsize_t(PyObject *arg1);
 unsigned long PyLong_AsUnsignedLong(PyObject *arg1);
@@ -567,6 +569,7 @@ Py_UCS4 *PyUnicode_AsUCS4(PyObject *unicode, Py_UCS4 *buffer, Py_ssize_t buflen,
 Py_UCS4 *PyUnicode_AsUCS4Copy(PyObject *unicode);
 PyObject *PyUnicode_AsUTF16String(PyObject *unicode);
 PyObject *PyUnicode_AsUTF32String(PyObject *unicode);
+const char *PyUnicode_AsUTF8AndSize(PyObject *unicode, Py_ssize_t *size OUT(result != NULL));
 PyObject *PyUnicode_AsUTF8String(PyObject *unicode);
 PyObject *PyUnicode_AsUnicodeEscapeString(PyObject *unicode);
 Py_ssize_t PyUnicode_AsWideChar(PyObject *unicode, wchar_t *w, Py_ssize_t size);
@@ -577,33 +580,48 @@ int PyUnicode_CompareWithASCIIString(PyObject *left, const char *right);
 PyObject *PyUnicode_Concat(PyObject *left, PyObject *right);
 int PyUnicode_Contains(PyObject *container, PyObject *element);
 Py_ssize_t PyUnicode_Count(PyObject *str, PyObject *substr, Py_ssize_t start, Py_ssize_t end);
-PyObject *PyUnicode_Decode(const char *s, Py_ssize_t size, const char *encoding, const char
+PyObject *PyUnicode_Decode(const char *s BYTES(size), Py_ssize_t size, const char *encoding,
+	const char
 	*errors);
-PyObject *PyUnicode_DecodeASCII(const char *string, Py_ssize_t length, const char *errors);
-PyObject *PyUnicode_DecodeCharmap(const char *string, Py_ssize_t length, PyObject *mapping,
+PyObject *PyUnicode_DecodeASCII(const char *string BYTES(length), Py_ssize_t length,
+	const char *errors);
+PyObject *PyUnicode_DecodeCharmap(const char *string BYTES(length), Py_ssize_t length,
+	PyObject *mapping,
 	const char *errors);
 PyObject *PyUnicode_DecodeFSDefault(const char *s);
-PyObject *PyUnicode_DecodeFSDefaultAndSize(const char *s, Py_ssize_t size);
-PyObject *PyUnicode_DecodeLatin1(const char *string, Py_ssize_t length, const char *errors);
+PyObject *PyUnicode_DecodeFSDefaultAndSize(const char *s BYTES(size), Py_ssize_t size);
+PyObject *PyUnicode_DecodeLatin1(const char *string BYTES(length), Py_ssize_t length,
+	const char *errors);
 PyObject *PyUnicode_DecodeLocale(const char *str, const char *errors);
-PyObject *PyUnicode_DecodeLocaleAndSize(const char *str, Py_ssize_t len, const char *errors);
-PyObject *PyUnicode_DecodeRawUnicodeEscape(const char *string, Py_ssize_t length, const char
+PyObject *PyUnicode_DecodeLocaleAndSize(const char *str BYTES(len), Py_ssize_t len,
+	const char *errors);
+PyObject *PyUnicode_DecodeRawUnicodeEscape(const char *string BYTES(length), Py_ssize_t length,
+	const char
 	*errors);
-PyObject *PyUnicode_DecodeUTF16(const char *string, Py_ssize_t length, const char *errors,
+PyObject *PyUnicode_DecodeUTF16(const char *string BYTES(length), Py_ssize_t length,
+	const char *errors,
 	int *byteorder);
-PyObject *PyUnicode_DecodeUTF16Stateful(const char *string, Py_ssize_t length, const char
+PyObject *PyUnicode_DecodeUTF16Stateful(const char *string BYTES(length), Py_ssize_t length,
+	const char
 	*errors, int *byteorder, Py_ssize_t *consumed);
-PyObject *PyUnicode_DecodeUTF32(const char *string, Py_ssize_t length, const char *errors,
+PyObject *PyUnicode_DecodeUTF32(const char *string BYTES(length), Py_ssize_t length,
+	const char *errors,
 	int *byteorder);
-PyObject *PyUnicode_DecodeUTF32Stateful(const char *string, Py_ssize_t length, const char
+PyObject *PyUnicode_DecodeUTF32Stateful(const char *string BYTES(length), Py_ssize_t length,
+	const char
 	*errors, int *byteorder, Py_ssize_t *consumed);
-PyObject *PyUnicode_DecodeUTF7(const char *string, Py_ssize_t length, const char *errors);
-PyObject *PyUnicode_DecodeUTF7Stateful(const char *string, Py_ssize_t length, const char
+PyObject *PyUnicode_DecodeUTF7(const char *string BYTES(length), Py_ssize_t length,
+	const char *errors);
+PyObject *PyUnicode_DecodeUTF7Stateful(const char *string BYTES(length), Py_ssize_t length,
+	const char
 	*errors, Py_ssize_t *consumed);
-PyObject *PyUnicode_DecodeUTF8(const char *string, Py_ssize_t length, const char *errors);
-PyObject *PyUnicode_DecodeUTF8Stateful(const char *string, Py_ssize_t length, const char
+PyObject *PyUnicode_DecodeUTF8(const char *string BYTES(length), Py_ssize_t length,
+	const char *errors);
+PyObject *PyUnicode_DecodeUTF8Stateful(const char *string BYTES(length), Py_ssize_t length,
+	const char
 	*errors, Py_ssize_t *consumed);
-PyObject *PyUnicode_DecodeUnicodeEscape(const char *string, Py_ssize_t length, const char *errors);
+PyObject *PyUnicode_DecodeUnicodeEscape(const char *string BYTES(length), Py_ssize_t length,
+	const char *errors);
 PyObject *PyUnicode_EncodeFSDefault(PyObject *unicode);
 PyObject *PyUnicode_EncodeLocale(PyObject *unicode, const char *errors);
 int PyUnicode_FSConverter(PyObject *arg1, void *arg2);
@@ -619,7 +637,7 @@ PyObject *PyUnicode_FromFormatV(const char *format FORMAT(printf), va_list vargs
 PyObject *PyUnicode_FromObject(PyObject *obj);
 PyObject *PyUnicode_FromOrdinal(int ordinal);
 PyObject *PyUnicode_FromString(const char *u);
-PyObject *PyUnicode_FromStringAndSize(const char *u, Py_ssize_t size);
+PyObject *PyUnicode_FromStringAndSize(const char *u BYTES(size), Py_ssize_t size);
 PyObject *PyUnicode_FromWideChar(const wchar_t *w, Py_ssize_t size);
 const char *PyUnicode_GetDefaultEncoding(void);
 Py_ssize_t PyUnicode_GetLength(PyObject *unicode);
