@@ -102,6 +102,14 @@ def _agrees(kind: str, value: object, text: str) -> bool:
         return False
 
 
+def by_name(lines: Shown) -> Shown:
+    """Return lines of functions of C++, by their names without what they take."""
+    named: Shown = defaultdict(list)
+    for symbol, name in zip(lines, accounted.plain(list(lines)), strict=True):
+        named[name] += lines[symbol]
+    return named
+
+
 def count(told: list[accounted.Told], lines: Shown, score: Score) -> None:
     """Compare what a program tells with what a tracer shows of it."""
     taken: dict[str, int] = defaultdict(int)
@@ -136,7 +144,8 @@ def _outputs(
     file, data = work / "lines", work / "uftrace.data"
     words = [str(program), str(told)]
     found = {}
-    own = ["trace", "-q", "-s", "4096", "--from", "MAIN", "-e", "+".join(names), "-o", str(file)]
+    own = ["trace", "-q", "-s", "4096", "--from", "MAIN", "--no-demangle", "-o", str(file)]
+    own += ["-e", "+".join(names)]
     run([*tools.soscope, *own, "--", *words], timeout=_SECONDS)
     found["soscope"] = file.read_text(errors="replace"), accounted.account(told)
     if shutil.which("ltrace"):
@@ -144,10 +153,10 @@ def _outputs(
         run(["ltrace", "-s", "4096", "-e", chosen, "-o", str(file), *words], timeout=_SECONDS)
         found["ltrace"] = file.read_text(errors="replace"), accounted.account(told)
     if shutil.which("uftrace"):
-        record = ["uftrace", "record", "--force", "-a", "-d", str(data), *words]
+        record = ["uftrace", "record", "--force", "-a", "-d", str(data), "--demangle=no", *words]
         # its status says nothing of the program's
         subprocess.run(record, capture_output=True, timeout=_SECONDS, check=False)
-        replay = ["uftrace", "replay", "--no-pager", "-f", "none", "-d", str(data)]
+        replay = ["uftrace", "replay", "--no-pager", "-f", "none", "-d", str(data), "--demangle=no"]
         try:
             text = run(replay, timeout=_SECONDS).output
         except Failed:
@@ -168,9 +177,12 @@ def main() -> int:
             names = sorted({line.name for line in lines})
             functions |= {(table, name) for name in names}
             program = accounted.build(table, Path(work), *_FLAGS)
+            if accounted.is_cxx(table):
+                names = accounted.defined(Path(work) / f"lib{table}.so")
             told = Path(work) / "told"
             for tracer, (text, account) in _outputs(tools, program, names, told).items():
-                count(account, shown(text), scores.setdefault(tracer, Score()))
+                lines_of = by_name(shown(text)) if accounted.is_cxx(table) else shown(text)
+                count(account, lines_of, scores.setdefault(tracer, Score()))
     print("| tracer | calls | right | in part | nothing right | not printed |")
     print("| --- | --- | --- | --- | --- | --- |")
     for tracer, score in scores.items():

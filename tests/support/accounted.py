@@ -3,6 +3,7 @@
 
 A line of a table is `function | result | argument ; argument`. An argument is a letter and an
 expression of C, `i:-12`; what is behind a pointer is read after the call; `p>name` keeps a result.
+A function of C++ is called by what stands behind its name, `name = $0->name($1)`.
 `!` begins a statement, `#` a line of C in front of all, `@` flags for the compiler.
 """
 
@@ -46,13 +47,14 @@ class Line:
     """One line of a table: the function, the kind of its result, its arguments."""
 
     def __init__(self, text: str) -> None:
-        self.name, result, rest = (part.strip() for part in text.split("|", 2))
+        self.name, result, rest = (part.strip() for part in text.split(" |", 2))
+        self.name, _, self.call = (part.strip() for part in self.name.partition(" = "))
         self.result, _, self.kept = result.partition(">")  # the variable that keeps it
         words = [word.strip() for word in rest.split(" ; ")] if rest else []
         self.arguments = [word.partition(":")[::2] for word in words]
 
-    def code(self) -> str:
-        """Return the call and what is told of it, as C."""
+    def code(self, auto: str) -> str:
+        """Return the call and what is told of it; `auto` is how the language writes any type."""
         lines = ["\t{"]
         names = []
         for number, (kind, expression) in enumerate(self.arguments):
@@ -60,11 +62,13 @@ class Line:
                 of = {"L": "long double", "f": "float", "d": "double"}[kind]
                 lines.append(f"\t\t{of} a{number} = {expression};")
             else:
-                lines.append(f"\t\t__auto_type a{number} = {expression};")
+                lines.append(f"\t\t{auto} a{number} = {expression};")
             names.append(f"a{number}")
         call = f"{self.name}({', '.join(names)})"
+        if self.call:
+            call = self.call.replace("$", "a")
         lines.append("\t\terrno = 0;")
-        lines.append(f"\t\t{call};" if self.result == "v" else f"\t\t__auto_type r = {call};")
+        lines.append(f"\t\t{call};" if self.result == "v" else f"\t\t{auto} r = {call};")
         lines.append("\t\tint failed = errno;")
         if self.kept:
             lines.append(f"\t\t{self.kept} = r;")
@@ -96,6 +100,31 @@ def tables() -> list[str]:
     return sorted(path.stem for path in TABLES.glob("*.calls"))
 
 
+def is_cxx(name: str) -> bool:
+    """Say whether a table's functions are of C++."""
+    return (TABLES / f"lib{name}.cc").exists()
+
+
+def defined(library: Path) -> list[str]:
+    """Return the symbols that a library defines, as they are linked."""
+    command = ["nm", "-D", "--defined-only", str(library)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    return [line.split()[-1] for line in done.stdout.splitlines()]
+
+
+def plain(symbols: list[str]) -> list[str]:
+    """Return the names of functions without what they take, by the binary utilities."""
+    done = subprocess.run(
+        ["c++filt", "-p"],
+        input="\n".join(symbols),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    return [name.partition("[abi:")[0] for name in done.stdout.splitlines()]
+
+
 def read(name: str) -> tuple[list[Line], str, list[str]]:
     """Return the calls of a table, the program as C, and flags of the compiler."""
     lines: list[Line] = []
@@ -111,7 +140,7 @@ def read(name: str) -> tuple[list[Line], str, list[str]]:
             body.append(f"\t{text[1:].strip()}")
         elif text.strip() and not text.startswith("//"):
             lines.append(Line(text))
-            body.append(lines[-1].code())
+            body.append(lines[-1].code("auto" if is_cxx(name) else "__auto_type"))
     code = "\n".join(
         [
             "#define _GNU_SOURCE",
@@ -132,14 +161,18 @@ def read(name: str) -> tuple[list[Line], str, list[str]]:
 def build(name: str, directory: Path, *flags: str) -> Path:
     """Build the program of a table."""
     _, code, own = read(name)
-    source = directory / f"{name}.c"
+    compiler, ending = ("g++", "cc") if is_cxx(name) else ("gcc", "c")
+    source = directory / f"{name}.{ending}"
     source.write_text(code)
     program = directory / name
-    command = ["gcc", "-w", "-O0", "-fno-builtin", f"-I{TABLES}", *flags, str(source)]
-    if (TABLES / f"lib{name}.c").exists():
+    command = [compiler, "-w", "-O0", "-fno-builtin", f"-I{TABLES}", *flags, str(source)]
+    if is_cxx(name):
+        command.append("-fpermissive")
+    if (TABLES / f"lib{name}.{ending}").exists():
         library = directory / f"lib{name}.so"
         machine = [flag for flag in own if flag.startswith("-m")]
-        words = ["gcc", "-g", "-O1", "-shared", "-fPIC", *machine, str(TABLES / f"lib{name}.c")]
+        words = [compiler, "-g", "-O1", "-shared", "-fPIC", *machine]
+        words.append(str(TABLES / f"lib{name}.{ending}"))
         subprocess.run([*words, "-o", str(library)], check=True, timeout=60)
         own = [str(library), *own]
     subprocess.run([*command, "-o", str(program), *own], check=True, timeout=60)

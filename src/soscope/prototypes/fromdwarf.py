@@ -23,6 +23,9 @@ _RECORDS = (d.TAG_STRUCT, d.TAG_CLASS, d.TAG_UNION)
 _POINTERS = (d.TAG_POINTER, d.TAG_REFERENCE, d.TAG_RVALUE_REFERENCE)
 _QUALIFIERS = (d.TAG_CONST, d.TAG_VOLATILE, d.TAG_RESTRICT, d.TAG_ATOMIC)
 _STRING = "basic_string<"  # often declared alone, as its code is in the library
+_STRING_OF_CHAR = "basic_string<char, std::char_traits<char>"
+# In a symbol: one of those is in the layout that libstdc++ has had since 2015.
+_IS_NEW_STRING = "NSt7__cxx1112basic_stringIcSt11char_traitsIcE"
 _OF_COMPILERS = ("__in_chrg", "__vtt_parm", "vtt")
 _SSE = 16  # bytes of a vector register of any processor
 # What gcc notes of its options where vectors of so many bytes are in registers.
@@ -98,7 +101,10 @@ class CWriter:
         parameters: list[str] = []
         for child in self._entries.children(entry)[:_MOST_CHILDREN]:
             if child.tag == d.TAG_PARAMETER:
-                parameters.append(self._parameter(child, len(parameters)))
+                text = self._parameter(child, len(parameters))
+                if _IS_NEW_STRING in symbol and self._is_string(self._typed(child)):
+                    text = f"const struct basic_string *{_identifier(child.name)} CXX_STRING"
+                parameters.append(text)
             elif child.tag == d.TAG_UNSPECIFIED_PARAMETERS:
                 parameters.append("...")
         result = self._entries.led(self._typed(entry))
@@ -121,6 +127,16 @@ class CWriter:
         if record is not None:
             return self._declare(record, f"*{name}", 0)
         return self._declare(of, name, 0, complete=True)
+
+    def _is_string(self, parameter: DwarfEntry) -> bool:
+        """Say whether an argument leads to a std::string that nobody is to write to, but itself."""
+        of = self._stripped(self._entries.led(parameter))
+        if of is not None and of.tag in (d.TAG_REFERENCE, d.TAG_RVALUE_REFERENCE):
+            target = self._entries.led(of)
+            if of.tag == d.TAG_REFERENCE and (target is None or target.tag != d.TAG_CONST):
+                return False
+            of = self._stripped(target)
+        return of is not None and of.tag in _RECORDS and of.name.startswith(_STRING_OF_CHAR)
 
     def _typed(self, entry: DwarfEntry) -> DwarfEntry:
         """Return the entry that has the type: another one, if this is of a copy of a function."""
@@ -331,7 +347,9 @@ class CWriter:
         offsets = []
         for number, child in enumerate(self._entries.children(of)[:_MOST_CHILDREN]):
             if child.tag == d.TAG_INHERITANCE:
-                raise _Unsaid
+                members.append(self._base_class(child, depth))
+                offsets.append((members[-1].split()[-1][:-1], child.number(d.AT_MEMBER_LOCATION)))
+                continue
             if child.tag != d.TAG_MEMBER or {d.AT_EXTERNAL, d.AT_DECLARATION} & child.values.keys():
                 continue
             name = _identifier(child.name)
@@ -369,6 +387,18 @@ class CWriter:
             self._forget(of, called)
             raise _Unsaid
         return called
+
+    def _base_class(self, of: DwarfEntry, depth: int) -> str:
+        """Return the member that stands for a base: one of its name."""
+        base = self._entries.led(of)
+        place = of.number(d.AT_MEMBER_LOCATION)
+        if base is None or place is None or d.AT_VIRTUALITY in of.values:
+            raise _Unsaid
+        whole = self._stripped(base)
+        if whole is None or whole.tag not in _RECORDS or whole.number(d.AT_BYTE_SIZE) == 1:
+            raise _Unsaid  # an empty one takes no room
+        called = self._specifier(whole, depth + 1, complete=True)
+        return f"{called} {_identifier(whole.name)};"
 
     def _forget(self, of: DwarfEntry, called: str) -> None:
         tag = called.rsplit(maxsplit=1)[-1]

@@ -8,9 +8,9 @@ int main()
 {
 	std::string label = "label";
 	alignas(own::shape) unsigned char room[sizeof(own::shape)];
-	void *at = room, *text = &label;
+	void *at = room;
 	auto *shape = new (room) own::shape(3, label);
-	std::printf("own::shape::shape(%p, 3, %p) = <void>\n", at, text);
+	std::printf("own::shape::shape(%p, 3, \"label\") = <void>\n", at);
 	std::printf("own::shape::scale(%p, 1.5) = %g\n", at, shape->scale(1.5));
 	std::string name = shape->name(-4);
 	void *to = &name;
