@@ -42,7 +42,8 @@
 		      // the call
 #define CXX_STRING // a std::string of libstdc++: its text, as it is at the call
 #define ELEMENTS(parameter) // so many things lie there, one behind the other; 8 are shown
-#define FIELDS(parameter) // a struct tm: the members that this format of strftime or strptime names
+#define FIELDS_BY(parameter) // a struct tm: the members that this format of strftime or
+			     // strptime names
 #define LIMIT(parameter) // a string of at most so many bytes, which need not end
 #define FOLLOW // the function reads at least the first byte, whatever happens, or has made
 	       // the result: a wild pointer would be the program's own crash, so that
@@ -78,7 +79,7 @@
 		      // before all arguments; `all`: whether it has a `this`, too
 
 // The version of the symbol that this is about: others of it take something else.
-#define VERSION(version)
+#define SYMBOL_VERSION(version)
 
 // More names of the same function.
 #define ALSO(...)

@@ -47,11 +47,11 @@ char *asctime_r(const struct tm *date IN, char *buffer);
 char *ctime(const time_t *time IN FOLLOW);
 char *ctime_r(const time_t *time IN FOLLOW, char *buffer);
 size_t strftime(char *to OUT(result > 0) LIMIT(size), size_t size, const char *format FOLLOW,
-		const struct tm *date IN FIELDS(format));
+		const struct tm *date IN FIELDS_BY(format));
 size_t strftime_l(char *to OUT(result > 0) LIMIT(size), size_t size, const char *format FOLLOW,
-		  const struct tm *date IN FIELDS(format), locale_t locale) ALSO(__strftime_l);
+		  const struct tm *date IN FIELDS_BY(format), locale_t locale) ALSO(__strftime_l);
 char *strptime(const char *s, const char *format FOLLOW,
-	       struct tm *date OUT(result != NULL) FIELDS(format));
+	       struct tm *date OUT(result != NULL) FIELDS_BY(format));
 void tzset(void);
 
 // Terminals.

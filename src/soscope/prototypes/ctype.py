@@ -175,7 +175,7 @@ class Function:
     def symbols(self) -> list[str]:
         """Return the names that it is about, ALSO's too, with their version where it is one's."""
         names = [self.name, *(name for name in self.words.get("ALSO", []) if name != ",")]
-        version = "".join(self.words.get("VERSION", []))
+        version = "".join(self.words.get("SYMBOL_VERSION", []))
         return [f"{name}@{version}" for name in names] if version else names
 
 

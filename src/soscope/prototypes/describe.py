@@ -231,8 +231,8 @@ class Description:
             argument.leads = row.LEADS_TO_STRING if is_bytes else row.LEADS_TO_WIDE
         elif follow and target.kind == STRUCT:
             self._fill_struct(argument, target)
-            if "FIELDS" in words:
-                self._fill_fields(argument, target, words["FIELDS"][0])
+            if "FIELDS_BY" in words:
+                self._fill_fields(argument, target, words["FIELDS_BY"][0])
         elif follow and "STRING" in words and target.kind == POINTER:
             argument.leads = row.LEADS_TO_STRING_AT
         elif follow and target.kind != VOID:

@@ -79,7 +79,7 @@ def _compile(tmp_path: Path, source: str, *options: str) -> None:
 def declarations() -> Declarations:
     found = build.read_declarations(str(DIRECTORY))
     # what the headers have is the newest version
-    found.functions = [each for each in found.functions if "VERSION" not in each.words]
+    found.functions = [each for each in found.functions if "SYMBOL_VERSION" not in each.words]
     return found
 
 

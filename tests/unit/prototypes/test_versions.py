@@ -62,7 +62,8 @@ def test_whoever_names_no_version_means_all_of_them(prototypes: Prototypes) -> N
 
 
 def test_a_header_may_declare_versions_of_its_own(prototypes: Prototypes) -> None:
-    text = "int own(int a) VERSION(OWN_1); int own(long a, long b) VERSION(OWN_1.2) ALSO(other);"
+    text = """int own(int a) SYMBOL_VERSION(OWN_1);
+              int own(long a, long b) SYMBOL_VERSION(OWN_1.2) ALSO(other);"""
     add(prototypes, text)
     assert arguments(prototypes, "own", "OWN_1") == ["7"]
     assert arguments(prototypes, "own", "OWN_1.2") == ["7", "128"]
