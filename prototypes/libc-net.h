@@ -73,7 +73,8 @@ int pselect(int count, fd_set *read, fd_set *write, fd_set *except,
 long __fdelt_chk(long fd);
 int epoll_create(int size) FAILS(< 0);
 int epoll_create1(int flags FLAGS(epoll_create)) FAILS(< 0);
-int epoll_ctl(int epoll, int operation ENUM(epoll), int fd, struct epoll_event *event) FAILS(< 0);
+int epoll_ctl(int epoll, int operation ENUM(epoll), int fd,
+	      struct epoll_event *event IN) FAILS(< 0);
 int epoll_wait(int epoll, struct epoll_event *events, int count, int limit) FAILS(< 0);
 int epoll_pwait(int epoll, struct epoll_event *events, int count, int limit,
 		const sigset_t *mask) FAILS(< 0);

@@ -92,6 +92,16 @@ typedef struct siginfo { // its beginning
 	};
 } siginfo_t;
 
+union epoll_data { // which of them, the program alone knows
+	void *ptr;
+	int fd;
+};
+
+struct epoll_event {
+	uint32_t events FLAGS(epoll_events);
+	union epoll_data data;
+} __attribute__((packed));
+
 struct rlimit {
 	rlim_t rlim_cur;
 	rlim_t rlim_max;

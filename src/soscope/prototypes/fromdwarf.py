@@ -343,8 +343,8 @@ class CWriter:
         size = of.number(d.AT_BYTE_SIZE)
         if size is None or d.AT_DECLARATION in of.values:
             raise _Unsaid
-        members = []
-        offsets = []
+        members: list[str] = []
+        offsets: list[tuple[str, int | None]] = []
         for number, child in enumerate(self._entries.children(of)[:_MOST_CHILDREN]):
             if child.tag == d.TAG_INHERITANCE:
                 members.append(self._base_class(child, depth))
@@ -373,20 +373,21 @@ class CWriter:
                 place = child.number(d.AT_DATA_BIT_OFFSET)
                 if place is None and of.unit.version < 4:
                     raise _Unsaid  # counted from the other end
-        called = self._define(
-            of, _identifier(of.name), f"{word} \0 {{ {' '.join(members)} }};", word
-        )
-        struct = self._known.structs.get(called.split()[-1])
-        there = {} if struct is None else {field.name: field.offset for field in struct.fields}
-        if (
-            struct is None
-            or struct.size != size
-            or any(there.get(name) != offset for name, offset in offsets)
-        ):
-            # packed, aligned by force, or of C++: no such declaration
+        for attribute in ("", " __attribute__((packed))"):
+            definition = f"{word} \0 {{ {' '.join(members)} }}{attribute};"
+            called = self._define(of, _identifier(of.name), definition, word)
+            if self._lies_so(called, size, offsets):
+                return called
             self._forget(of, called)
-            raise _Unsaid
-        return called
+        raise _Unsaid  # aligned by force, or of C++: no such declaration
+
+    def _lies_so(self, called: str, size: int, offsets: list[tuple[str, int | None]]) -> bool:
+        """Say whether what was written is laid out as an entry says."""
+        struct = self._known.structs.get(called.rsplit(maxsplit=1)[-1])
+        if struct is None or struct.size != size:
+            return False
+        there = {field.name: field.offset for field in struct.fields}
+        return all(there.get(name) == offset for name, offset in offsets)
 
     def _base_class(self, of: DwarfEntry, depth: int) -> str:
         """Return the member that stands for a base: one of its name."""
@@ -404,7 +405,7 @@ class CWriter:
         tag = called.rsplit(maxsplit=1)[-1]
         self._known.structs.pop(tag, None)
         self._names.pop(of.at, None)
-        text = self._taken.get(called)
+        text = self._taken.pop(called, None)
         if text in self._chunks:
             self._chunks.remove(text)
 

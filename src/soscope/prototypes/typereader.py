@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from soscope.errors import FormatError
 from soscope.prototypes import tags
 from soscope.prototypes.ctype import (
     ARRAY,
@@ -343,13 +344,15 @@ class CTypeReader(Tokens):
 
     def tagged(self, what: str) -> Type:
         """Take the tag and, where it is there, the content of a structure, union or enum."""
+        start = self.at
         self.decoration()
+        attributes = self.tokens[start : self.at]
         tag = self.name() if self.is_name() else self.into.anonymous()
         if self.tokens[self.at] == "{":
             if what == "enum":
                 self.enumeration(tag)
             else:
-                self.record(what, tag)
+                self.record(what, tag, attributes + self.behind())
         if what == "enum":
             return self.enum_type(tag)
         struct = self.into.structs.get(tag)
@@ -385,8 +388,11 @@ class CTypeReader(Tokens):
                 break
         self.into.enums[tag] = known
 
-    def record(self, what: str, tag: str) -> None:
+    def record(self, what: str, tag: str, attributes: list[str]) -> None:
         """Take the content of a structure or union."""
+        if any("aligned" in word for word in attributes):
+            raise self.fail(f"'{what} {tag}' is aligned by force, which is not supported")
+        packed = any("packed" in word for word in attributes)
         self.expect("{")
         self.inside += 1
         layout = _Layout(is_union=what == "union")
@@ -397,7 +403,7 @@ class CTypeReader(Tokens):
             if self.tokens[self.at] in (";", "WHEN") and base.struct:
                 # its fields are those of this one
                 self.check(Declarator("", base))
-                offset = layout.place(base, self.alignment(base))
+                offset = layout.place(base, 1 if packed else self.alignment(base))
                 moved = [field.moved(offset) for field in self.into.structs[base.struct].fields]
                 for condition in self.when():
                     for field in moved:
@@ -411,13 +417,14 @@ class CTypeReader(Tokens):
                 words = self.annotations()
                 when = self.when()
                 words.update(self.annotations())
-                layout.add(declared, words, self.alignment(declared.type), when)
+                if packed and declared.bits is not None:
+                    raise self.fail(f"bit-fields of '{what} {tag}', which is packed")
+                alignment = 1 if packed else self.alignment(declared.type)
+                layout.add(declared, words, alignment, when)
                 if not self.accept(","):
                     self.expect(";")
                     break
-        packed = self.is_packed()
-        if packed:
-            raise self.fail(f"'{what} {tag}' is packed, which is not supported")
+        self.decoration()
         size = layout.size + -layout.size % layout.alignment
         self.into.structs[tag] = Struct(tag, layout.fields, size, layout.alignment)
         self.inside -= 1
@@ -434,11 +441,19 @@ class CTypeReader(Tokens):
         self.expect("(")
         return [When(condition) for condition in self.conditions()]
 
-    def is_packed(self) -> bool:
-        """Skip what stands behind a structure; say whether that changes its layout."""
+    def behind(self) -> list[str]:
+        """Return the attributes behind the content of a structure, which begins here."""
         start = self.at
+        try:
+            self.group()
+        except FormatError:  # what is missing can be told better there
+            self.at = start
+            return []
+        end = self.at
         self.decoration()
-        return any("packed" in word or "aligned" in word for word in self.tokens[start : self.at])
+        attributes = self.tokens[end : self.at]
+        self.at = start
+        return attributes
 
     def alignment(self, of: Type) -> int:
         """Return the alignment of a type in bytes."""

@@ -16,6 +16,12 @@ struct flags {
 	int high : 5;
 };
 
+struct tight {
+	signed char a;
+	long b;
+	int c;
+} __attribute__((packed));
+
 int own_six(int a, int b, int c, int d, int e, int f);
 long own_fifteen(int a, long b, short c, signed char d, unsigned e, unsigned long f, int g, long h,
 		 int i, double j, int k, float l, const char *m, int n, long o);
@@ -30,3 +36,4 @@ _Bool own_bool(_Bool a, unsigned char b);
 unsigned long own_unsigned(unsigned long a, unsigned short b, unsigned char c);
 const char *own_string(const char *s);
 void own_nothing(long long a);
+struct tight own_tight(struct tight a, int n, const struct tight *b);

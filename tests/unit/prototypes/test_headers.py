@@ -206,7 +206,7 @@ def test_nearly_every_constant_is_in_the_headers(tmp_path: Path) -> None:
 
 # what is declared of them is shorter, or they have another name
 BEGINNINGS = ("sigevent", "siginfo")
-NAMES = {"sigval": "union sigval", "siginfo": "siginfo_t"}
+NAMES = {"sigval": "union sigval", "epoll_data": "union epoll_data", "siginfo": "siginfo_t"}
 
 
 def test_structures_lie_as_in_the_headers(declarations: Declarations, tmp_path: Path) -> None:

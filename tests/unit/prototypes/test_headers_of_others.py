@@ -42,6 +42,8 @@ union any { struct first f; char *s; long double x; };
 typedef struct node { struct node *next, **all; int (*visit)(struct node *, int); } node;
 typedef enum __attribute__((packed_not)) { ONE = 1, TWO, TEN = LENGTH + 1, NEXT } number;
 struct matrix { float m[2][3]; number n; node *nodes[4]; };
+struct tight { char a; struct first b; short c[3]; long d; } __attribute__((__packed__));
+union __attribute__((packed)) tied { long l; struct tight t; char s[90]; };
 struct { int x; } a_variable;
 extern int variables[], *pointers, other;
 static int counted[2] = {(1), 2};
@@ -51,6 +53,7 @@ typedef int callback(void *, int), (*pointed)(void);
 #endif
 """
 STRUCTS = ["struct first", "struct bits", "struct holes", "union any", "node", "struct matrix"]
+STRUCTS += ["struct tight", "union tied"]
 
 
 def read(text: str) -> Declarations:
@@ -126,7 +129,9 @@ def test_several_functions_in_one_declaration() -> None:
         ("int f(struct s a);", "own.h:1: type 'struct s' of 'a' is not known"),
         ("struct s { foo_t a; };", "own.h:1: type 'foo_t' of 'a' is not known"),
         ("#define A\nint f(int a) B;", "own.h:2: ';' expected before 'B'"),
-        ("struct s { int a; } __attribute__((packed));", "own.h:1: 'struct s' is packed"),
+        ("struct s { int a; } __attribute__((aligned(16)));", "own.h:1: 'struct s' is aligned"),
+        ("struct __attribute__((aligned(16))) s { int a; };", "own.h:1: 'struct s' is aligned"),
+        ("struct s { int a : 3; } __attribute__((packed));", "own.h:1: bit-fields of 'struct s'"),
         ("int a[N];", "own.h:1: 'N' is no known constant"),
         ("#if 1\n", "own.h:2: #endif is missing"),
         ("#endif\n", "own.h:1: #endif without #if"),
