@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from soscope.entry.agent.resident import Resident, find
+from soscope.entry.agent.resident import find
 from soscope.entry.memory import RemoteMemory
 from soscope.proc import maps
 from tests.support import attached, build, turns
@@ -105,12 +105,11 @@ def changed(before: attached.Words, pid: int) -> set[str]:
 
 def waiting(pid: int) -> int:
     """Return how many images the agent in a process has still to hook."""
-    return sum(agent.fields["waiting"] for agent in agents(pid))
-
-
-def agents(pid: int) -> list[Resident]:
-    """Return the agents in a process."""
-    return find(RemoteMemory(pid), maps.read(pid))
+    memory = RemoteMemory(pid)
+    try:
+        return sum(agent.fields["waiting"] for agent in find(memory, maps.read(pid)))
+    finally:
+        memory.close()
 
 
 def test_a_thread_that_runs_all_the_time_is_not_waited_for() -> None:
