@@ -113,7 +113,7 @@ static void libraries(void)
 	printf("curl_easy_getinfo(%p, CURLINFO_TOTAL_TIME, [%g]) = %s\n", curl, spent,
 	       failed(result));
 	result = curl_easy_getinfo(curl, CURLINFO_EFFECTIVE_URL, &url);
-	printf("curl_easy_getinfo(%p, CURLINFO_EFFECTIVE_URL, [%p]) = %s\n", curl, url,
+	printf("curl_easy_getinfo(%p, CURLINFO_EFFECTIVE_URL, [\"%s\"]) = %s\n", curl, url,
 	       failed(result));
 	curl_easy_cleanup(curl);
 
