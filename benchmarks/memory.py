@@ -19,14 +19,17 @@ _FEW, _MANY = 16, 16 + 4 * 4096
 
 
 class _Memory:
-    """Resident bytes of a process: its own, those of files by path, and of the ring.
+    """Resident bytes of a process: its own, those of files by path, and of what it shares.
+
+    `shared` are those of the ring, and of the table of functions: soscope has written that, the
+    process reads some words of it, and the kernel maps 64 KiB around each.
 
     `files` are pages of files that the process has not written: how many of them are mapped is
     chance, 150 KiB more or less of the C library in two runs of one program.
     """
 
     def __init__(self, pid: int) -> None:
-        self.own = self.ring = 0
+        self.own = self.shared = 0
         self.files: Counter[str] = Counter()
         path = ""
         with open(f"/proc/{pid}/smaps", encoding="utf-8", errors="replace") as file:
@@ -37,7 +40,8 @@ class _Memory:
                     offset = int(rest.split()[1], 16)
                     path = rest.split(maxsplit=4)[4].strip() if " /" in rest else ""
                     if "memfd:soscope" in rest and offset == 0 and end - start > _RING:
-                        self.ring += _present(pid, *_ring(pid, start))
+                        for section in (layout.SEC_RING, layout.SEC_FUNCTIONS):
+                            self.shared += _present(pid, *_section(pid, start, section))
                 elif word == "Rss:":
                     self.files[path] += int(rest.split()[0]) * 1024
                 elif word == "Anonymous:":
@@ -45,14 +49,14 @@ class _Memory:
                     self.own += int(rest.split()[0]) * 1024
 
     def more_than(self, plain: _Memory) -> int:
-        """Return what is resident beside what `plain` has, the ring and its files left out."""
+        """Return what is resident beside what `plain` has, without shared memory and its files."""
         files = sum(size for path, size in self.files.items() if path not in plain.files)
-        return self.own + files - self.ring - plain.own
+        return self.own + files - self.shared - plain.own
 
 
-def _ring(pid: int, block: int) -> tuple[int, int]:
-    """Return [start, end) of the ring in the control block at `block`, as the block says."""
-    where = layout.CONTROL.offset("section") + layout.SEC_RING * layout.RANGE.size
+def _section(pid: int, block: int, section: int) -> tuple[int, int]:
+    """Return [start, end) of a section of the control block at `block`, as the block says."""
+    where = layout.CONTROL.offset("section") + section * layout.RANGE.size
     with open(f"/proc/{pid}/mem", "rb") as memory:
         memory.seek(block + where)
         offset, size = struct.unpack("<QQ", memory.read(layout.RANGE.size))
@@ -134,7 +138,8 @@ def measure(tools: Tools, count: int, say: Callable[[str], None]) -> Table:
             row.peers = [("uftrace, buffers included", Figure(more["uftrace", sites]))]
         table.rows.append(row)
     table.remarks.append(
-        "Neither the ring is in the extra RSS, nor are pages of files that the untraced program "
-        "maps, too; the goal is 1 MiB and 64 bytes a site."
+        "Neither the ring is in the extra RSS, nor the table of functions that soscope has written "
+        "(some 200 KiB of it are mapped, 64 around each word that is read), nor are pages of files "
+        "that the untraced program maps, too; the goal is 1 MiB and 64 bytes a site."
     )
     return table
