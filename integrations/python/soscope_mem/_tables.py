@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is known of the agent and of CPython; made by soscope.instruments.mem.inside."""
 
-FINGERPRINT = 428821713089970137
+FINGERPRINT = 46380823139265087
 BEGIN = 1
 LOOK = 2
 LOOK_AND_BEGIN = 3
