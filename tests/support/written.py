@@ -53,6 +53,10 @@ CALLS = {
     "fgetxattr": ['(null, "user.k", O0, 0)', '(attributed, "user.k", O0, 0)'],
     "forkpty": ["(O0, NULL, NULL, NULL)"],
     "fread": ["(O0, 1, 9, empty)", "(O0, 0, 9, empty)"],
+    "fstat": ["(-1, O0)"],
+    "fstat64": ["(-1, O0)"],
+    "fstatat": ['(-1, "x", O0, 0)'],
+    "fstatat64": ['(-1, "x", O0, 0)'],
     "getaddrinfo": ["(NULL, NULL, NULL, O0)"],
     "getdelim": ["(O0, NULL, 10, empty)", "(NULL, O1, 10, empty)"],
     "getdomainname": ["(O0, 0)", "(O0, 2)"],
@@ -67,6 +71,7 @@ CALLS = {
     "getsockname": ["(-1, O0, O1)", "(paired(), O0, SIZE(O1, 110))", "(bound(), O0, SIZE(O1, 5))"],
     "getsockopt": ["(-1, SOL_SOCKET, SO_TYPE, O0, SIZE(O1, 4))"],
     "getxattr": ['("/nowhere", "user.k", O0, 9)', '(path, "user.k", O0, 0)'],
+    "gmtime_r": ["((time_t[]){LONG_MAX}, O0)"],
     "gzerror": ["(NULL, O0)"],
     "gzfread": ["(O0, 1, 9, zipped)"],
     "gzgets": ["(zipped, O0, 9)"],
@@ -74,6 +79,9 @@ CALLS = {
     "lgetxattr": ['("/nowhere", "user.k", O0, 9)', '(path, "user.k", O0, 0)'],
     "listxattr": ['("/nowhere", O0, 9)', "(path, O0, 0)"],
     "llistxattr": ['("/nowhere", O0, 9)', "(path, O0, 0)"],
+    "localtime_r": ["((time_t[]){LONG_MAX}, O0)"],
+    "lstat": ['("/nowhere", O0)'],
+    "lstat64": ['("/nowhere", O0)'],
     "openpty": ["(O0, O1, NULL, NULL, NULL)"],
     "pipe": ["(O0)"],
     "pipe2": ["(O0, -1)"],
@@ -96,13 +104,20 @@ CALLS = {
     ],
     "regerror": ["(1, NULL, O0, 0)", "(1, NULL, O0, 3)"],
     "remquo": ["(1, zero, O0)"],
+    "sigtimedwait": ["((void *)-4096, O0, NULL)"],
     "sigwait": ["((void *)-4096, O0)"],
+    "sigwaitinfo": ["((void *)-4096, O0)"],
     "snprintf": ['(O0, 0, "x=%d", 5)', '(O0, 3, "x=%d", 55)', '(O0, 9, "%ls", bad)'],
     "socketpair": ["(-1, 1, 0, O0)"],
     "sprintf": ['(O0, "%ls", bad)'],
+    "stat": ['("/nowhere", O0)'],
+    "stat64": ['("/nowhere", O0)'],
     "strftime": ['(O0, 3, "%Y-%m-%d", &date)', '(O0, 0, "%Y", &date)'],
     "strftime_l": ['(O0, 3, "%Y-%m-%d", &date, newlocale(LC_ALL_MASK, "C", 0))'],
+    "strptime": ['("x", "%Y", O0)'],
     "timer_create": ["(77, NULL, O0)"],
+    "timerfd_gettime": ["(-1, O0)"],
+    "timerfd_settime": ["(-1, 0, (void *)more, O0)"],
     "timespec_get": ["(O0, 77)"],
     "ttyname_r": ["(-1, O0, 9)"],
     "uncompress": ["(more, LONG(O0, 9), (void *)more, 9)"],
@@ -113,6 +128,7 @@ CALLS = {
     "wait": ["(O0)"],
     "wait3": ["(O0, WNOHANG, NULL)"],
     "wait4": ["(child, O0, WNOHANG, NULL)", "(-7, O0, 0, NULL)"],
+    "waitid": ["(P_PID, child, O0, WEXITED | WNOHANG)", "(77, 0, O0, WEXITED)"],
     "waitpid": ["(child, O0, WNOHANG)", "(-7, O0, 0)"],
 }
 # They want a descriptor and there is none, or no child.
@@ -121,14 +137,20 @@ CANNOT = {
     "always written": (
         *("__cxa_demangle", "ecvt", "ecvt_r", "fcvt", "fcvt_r", "frexp", "frexpf", "frexpl"),
         *("gettimeofday", "lgamma_r", "lgammaf_r", "modf", "modff", "modfl", "qecvt", "qecvt_r"),
-        *("qfcvt", "qfcvt_r", "sincos", "sincosf"),
+        *("mktime", "qfcvt", "qfcvt_r", "sincos", "sincosf", "timegm", "timelocal", "uname"),
+    ),
+    "what new programs cannot be linked with": (
+        *("__fxstat", "__fxstat64", "__fxstatat", "__fxstatat64", "__lxstat", "__lxstat64"),
+        *("__xstat", "__xstat64"),
     ),
     "no way to fail that leaves the program alive": (
         *("pthread_attr_getdetachstate", "pthread_attr_getguardsize", "pthread_attr_getstack"),
         *("pthread_attr_getstacksize", "pthread_getschedparam", "sem_getvalue"),
-        *("thrd_create", "thrd_join"),
+        *("thrd_create", "thrd_join", "timer_gettime", "timer_settime"),
     ),
     "of a library that the program is not linked with": (
+        *("PyBytes_AsStringAndSize", "PyDict_Next", "PyLong_AsLongAndOverflow"),
+        *("PyLong_AsLongLongAndOverflow", "PyUnicode_AsUTF8AndSize", "SSL_get0_alpn_selected"),
         *("BIO_gets", "BIO_read", "BIO_read_ex", "BIO_write_ex", "EVP_CipherUpdate"),
         *("EVP_DecryptUpdate", "EVP_DigestFinal_ex", "EVP_EncryptUpdate", "RAND_bytes"),
         *("RAND_priv_bytes", "curl_easy_recv", "curl_easy_send", "curl_easy_unescape"),
@@ -286,8 +308,8 @@ int main(int argc, char **argv)
 """
 _INCLUDES = """
 arpa/inet dirent fcntl ifaddrs limits locale math net/if netdb pthread pty regex sched semaphore
-signal spawn stdarg stdlib sys/random sys/socket sys/syscall sys/time sys/un sys/wait sys/xattr
-threads time unistd wchar zlib
+signal spawn stdarg stdlib sys/random sys/socket sys/stat sys/syscall sys/time sys/timerfd sys/un
+sys/wait sys/xattr threads time unistd wchar zlib
 """.split()
 
 
