@@ -64,13 +64,13 @@ def signature_of(prototypes: Prototypes, name: str) -> CtypesSignature:
     if known is None:
         raise HookError(f"{name}: no prototype: what it is called with is not known", hint=f"{_C}")
     _, arguments, optionals, tail, result, *_, declaration, _ = known
+    if any(argument[0] == "va_list" for argument in arguments):
+        raise HookError(f"{name}: a va_list cannot be given to a Python callable", hint=_C)
     if optionals or tail:
         raise HookError(f"{name}: a variadic function cannot be a Python callable", hint=_C)
     chunks = _parameters(declaration)
     types, strings = [], []
     for number, (argument, chunk) in enumerate(zip(arguments, chunks, strict=True)):
-        if argument[0] == "va_list":
-            raise HookError(f"{name}: a va_list cannot be given to a Python callable", hint=_C)
         types.append(_type(name, argument, f"argument {number + 1}"))
         is_string = argument[4] == row.LEADS_TO_STRING and argument[7] is None
         if is_string and not any(word in chunk for word in _NEED_NOT_END):
