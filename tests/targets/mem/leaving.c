@@ -30,8 +30,9 @@ int by_longjmp(int times)
 		return -1;
 	while (done < times)
 		if (sigsetjmp(back, 1) == 0) {
-			struct itimerval soon = {.it_value.tv_usec = 2000};
+			struct itimerval soon = {.it_value.tv_usec = 20000};
 
+			// when read() has begun
 			setitimer(ITIMER_REAL, &soon, NULL);
 			if (read(ends[0], &byte, 1) < 0)
 				break;
