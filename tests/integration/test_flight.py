@@ -131,8 +131,9 @@ def test_a_signal_while_threads_go_on(tmp_path: Path, *, attached: bool) -> None
 
 def test_a_trace_that_is_ended_shows_what_happened_before(tmp_path: Path) -> None:
     output = tmp_path / "calls"
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(flown("0", "forever"), **pipes) as target:  # type: ignore[call-overload]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(flown("0", "forever"), stdin=pipe, stdout=pipe) as target:
+        assert target.stdout is not None
         assert target.stdout.readline() == b"ready\n"
         words = ["--last", "60s", "-o", str(output), "-p", str(target.pid)]
         soscope = subprocess.Popen([*TRACE, *words])

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -117,7 +116,6 @@ def test_objects_are_objects_where_python_has_no_pools(
     assert parts["native"] > 20 * MIB
 
 
-@pytest.mark.skipif(shutil.which("ruby") is None, reason="not here: no Ruby")
 def test_slots_of_ruby_are_objects(tmp_path: Path) -> None:
     words = "$kept = (0...200_000).map { Object.new }"
     parts, _ = recorded(tmp_path, "--", need("ruby"), "-e", words)

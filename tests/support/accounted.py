@@ -10,6 +10,7 @@ A function of C++ is called by what stands behind its name, `name = $0->name($1)
 from __future__ import annotations
 
 import json
+import math
 import re
 import struct
 import subprocess
@@ -237,7 +238,7 @@ def _bits(data: bytes) -> bytes:
     """Return the number's bytes; one NaN is as good as another."""
     form = "<f" if len(data) == 4 else "<d"
     (value,) = struct.unpack(form, data)
-    return b"NaN" if value != value else data  # noqa: PLR0124
+    return b"NaN" if math.isnan(value) else data
 
 
 def _number(text: str) -> int | None:

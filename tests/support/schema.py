@@ -154,7 +154,7 @@ SUMMARY: dict[str, Check] = {
 }
 
 # a name among the other names of checks
-ADDRESS_OR_NULL: Check = lambda value: value is None or _address(value)  # noqa: E731
+ADDRESS_OR_NULL: Check = lambda value: value is None or _address(value)  # noqa: E731  see above
 RULES = (
     *("dlsym", "handle", "static", "debug-file", "minidebug", "dwarf", "perf-map", "jit", "vdso"),
     *("memory", None),

@@ -79,6 +79,7 @@ def _mark(function: Any) -> None:
     else:
         import asyncio.coroutines
 
+        # asyncio's own mark before 3.12, of which no type is declared
         function._is_coroutine = asyncio.coroutines._is_coroutine  # type: ignore[attr-defined]
 
 

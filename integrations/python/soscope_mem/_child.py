@@ -36,6 +36,7 @@ _FLAGS_AT = 8 * _tables.DUMP_FIELDS.index("flags")  # behind words alone
 
 
 def _address(function: object) -> int:
+    # the type of ctypes' functions is private
     return ctypes.cast(function, ctypes.c_void_p).value or 0  # type: ignore[arg-type]
 
 

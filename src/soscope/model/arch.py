@@ -98,6 +98,7 @@ UNKNOWN = RelocationTypes(prefix="", types={}, jump_slot=0, copy=0, relative=0, 
 class Arch(_Row):
     """One machine. A file's is told by `number` (e_machine), `bits`, `order` and `flags`."""
 
+    # The dicts are read alone, so that all may share one (RUF012).
     number: int
     bits: int = 64
     order: str = ""  # "<" or ">", "" for either

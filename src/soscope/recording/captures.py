@@ -64,7 +64,7 @@ def captured(first: tuple[int, ...], units: bytes) -> Captured:
                 if len(pieces) * _PAYLOAD_SIZE >= length:
                     break
             content = b"".join(pieces)  # noqa: PLW2901  on every call's path
-        content = content[:length]  # noqa: PLW2901
+        content = content[:length]  # noqa: PLW2901  as above
         if kind in _LED_TO:
             data[commit >> 16 & 255] = kind, flags, content
         elif kind == DATA_WORDS and commit >> 16 & 255 == len(words):

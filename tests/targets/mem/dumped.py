@@ -150,12 +150,12 @@ def hear():
     signal.signal(signal.SIGURG, lambda number, _: heard.append(number))
     signal.signal(signal.SIGCHLD, lambda number, _: heard.append(number))
     os.environ["SOSCOPE_MEM_DUMPS"] = os.path.dirname(OUT)
-    import soscope_mem.signal  # noqa: F401
+    import soscope_mem.signal  # noqa: F401  it listens from here on
 
     atexit.register(print, "at exit")
     mine = [Ring(bytes(300)) for _ in range(3)]  # heard
     ours, theirs = socket.socketpair()
-    file = open(OUT, "w")  # noqa: SIM115
+    file = open(OUT, "w")  # noqa: SIM115  it stays open while dumps are made
     file.write("once\n")
     ended, lock = threading.Event(), threading.Lock()
 

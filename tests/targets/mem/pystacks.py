@@ -27,6 +27,7 @@ def frames(frame):
 
 
 def take(size):
+    # both are of one line, which is the one that is told
     kept.append(bytearray(size - 1)); said.append([size, frames(sys._getframe())])  # noqa: E702
 
 
@@ -86,6 +87,7 @@ def without_lock():
         library.strdup.restype = ctypes.c_void_p
         library.strdup.argtypes = [ctypes.c_char_p]
         text = b"a" * (size - 1)
+        # both are of one line
         library.strdup(text); said.append([size, frames(sys._getframe())])  # noqa: E702
     said[-2][1] = []
 
@@ -125,7 +127,7 @@ def main():
     try:
         coroutine(10_501).send(None)
     except StopIteration:
-        pass
+        pass  # it waits for nothing
     for depth in (5, 40, 200):
         recurse(20_000 + depth, depth)
         recurse_in_c(30_000 + depth, depth)

@@ -226,7 +226,9 @@ def _item(row: Row, lead: str) -> list[str]:
 
 def _stack(name: str, frames: list[Row], indent: str) -> list[str]:
     """Return frames as lines, innermost first."""
-    named = [quoted(frame_text(StackFrame(**frame))) for frame in frames[:_FEW]]  # type: ignore[arg-type]
+    # the document's own rows are what frames were
+    shown = [StackFrame(**frame) for frame in frames[:_FEW]]  # type: ignore[arg-type]
+    named = [quoted(frame_text(frame)) for frame in shown]
     lines = [f"{indent}- {name} ({len(frames):,}):", *(f"{indent}  - {text}" for text in named)]
     if len(frames) > _FEW:
         lines.append(f"{indent}  - and {len(frames) - _FEW:,} more")

@@ -38,5 +38,6 @@ def test_a_terminal_that_stands_still_is_not_waited_for(
 
 def test_names_are_no_commands_to_the_terminal(terminal: tuple[int, int]) -> None:
     line = LiveLine(terminal[1])
+    # in place of what a control block counts
     line._count = lambda: (3, "f\x1b]0;title\x07 100%")  # type: ignore[method-assign]
     assert line._text(time.monotonic()).isprintable()
