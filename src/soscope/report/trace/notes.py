@@ -203,15 +203,12 @@ def _cost(outcome: TraceOutcome) -> list[str]:
 def _cost_of_calls(what: str, outcome: TraceOutcome) -> list[str]:
     """Say what each call has cost at least: a string or a structure that is kept costs more."""
     call_ns = outcome.ns_per_tick * max(program.call_ticks for program in outcome.programs)
-    if not call_ns:
-        return []
-    each = (
-        f"{what} cost at least {call_ns:.0f} ns a call"
-        if call_ns >= 1
-        else (f"{what} cost less than 1 ns a call")
-    )
     calls, ran_ns = _calls(outcome), sum(program.ran_ns for program in outcome.programs)
-    if not calls or ran_ns <= 0:
+    if not call_ns or calls == 0:
+        return []
+    least = f"at least {call_ns:.0f} ns" if call_ns >= 1 else "less than 1 ns"
+    each = f"{what} cost the program {least} a call"
+    if calls is None or ran_ns <= 0:
         return [each]
     cost_ns = calls * call_ns
     return [f"{each}, {_time(cost_ns)} in all, {_share(cost_ns / ran_ns)} of the time it ran"]

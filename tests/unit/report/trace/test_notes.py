@@ -318,10 +318,14 @@ def test_what_records_have_cost_is_said_beside_the_time_the_program_ran() -> Non
     )
     made.programs = [traced]
     (line,) = [line for line in notes(made, Display()) if "cost" in line]
-    assert line == "tracing cost at least 24 ns a call, 96 us in all, 1 % of the time it ran"
+    each, everything, share = line.split(", ")
+    assert each == "tracing cost the program at least 24 ns a call"
+    assert (everything, share) == ("96 us in all", "1 % of the time it ran")
+    made.calls = 0
+    assert not [line for line in notes(made, Display()) if "cost" in line]
     made.calls = None  # a recording alone was made
     (line,) = [line for line in notes(made, Display()) if "cost" in line]
-    assert line == "tracing cost at least 24 ns a call"
+    assert line == "tracing cost the program at least 24 ns a call"
     traced.call_ticks = 0
     assert not [line for line in notes(made, Display()) if "cost" in line]
     counted = TraceProgramOutcome(
@@ -329,4 +333,4 @@ def test_what_records_have_cost_is_said_beside_the_time_the_program_ran() -> Non
     )
     made.programs = [counted]
     (line,) = [line for line in notes(made, Display()) if "cost" in line]
-    assert line == "counting cost less than 1 ns a call"
+    assert line == "counting cost the program less than 1 ns a call"
