@@ -78,7 +78,15 @@ class VerbParser(ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise the error instead of printing it."""
-        raise UsageError(message, hint=f"{self.prog} --help lists the options")
+        hint = f"{self.prog} --help lists the options"
+        words = message.partition("unrecognized arguments: ")[2].split()
+        if words and words[0].startswith("--"):
+            from difflib import get_close_matches
+
+            word = words[0].partition("=")[0]
+            if near := get_close_matches(word, self._option_string_actions, n=1):
+                message, hint = f"there is no {word}", f"did you mean {near[0]}?"
+        raise UsageError(message, hint=hint)
 
 
 class _ShortHelp(Action):
