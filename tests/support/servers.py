@@ -65,7 +65,8 @@ def mariadb(folder: Path) -> contextlib.AbstractContextManager[Path]:
     server = need("mariadbd", "mariadb-install-db")
     options = ["--no-defaults", f"--datadir={data}", *_as_user("--user=root")]
     more = ["--auth-root-authentication-method=normal", "--skip-test-db"]
-    options += ["--innodb-log-file-size=4M"]
+    # two servers that begin at once would delete each other's files in /tmp
+    options += ["--innodb-log-file-size=4M", f"--tmpdir={folder}"]
     made = run([need("mariadb-install-db"), *options, *more], timeout=LIMIT)
     assert made.returncode == 0, made.stdout + made.stderr
     small = ["--skip-networking", "--skip-log-bin", "--innodb-flush-log-at-trx-commit=0"]
