@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 _COLLECT_AFTER = 100_000
 _SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
-FAMILIES = {"mem": "show the objects and blocks that stay alive, and where memory went"}
+FAMILIES = {
+    "mem": "show the objects and blocks that stay alive, and where memory went",
+    "prof": "show how often functions of shared libraries are called, and how long they take",
+}
 
 # verb -> (what its help says, exit status of a wrong usage); a family's, of two words
 VERBS: dict[str, tuple[str, int]] = {

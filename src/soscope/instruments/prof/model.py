@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a profile says: functions, the calls between them, and samples.
+
+A profile comes of a recording, or of a file of another profiler. Reports and exports know nothing
+but this. Functions are named by their places in `Profile.functions`.
+"""
+
+from __future__ import annotations
+
+from soscope.model.record import Record
+from soscope.model.stackframe import StackFrame
+
+SCHEMA = "soscope/prof-report/1"  # of a report as a document
+
+COMPLETE = "complete"
+CUT = "cut"
+DISK_FULL = "disk-full"
+STATES = (COMPLETE, CUT, DISK_FULL)  # the worst is the last
+
+# how instrumented libraries were recorded
+MODE_QUIET, MODE_COUNT, MODE_SAMPLE, MODE_TIME, MODE_LOG = "quiet", "count", "sample", "time", "log"
+MODES = (MODE_QUIET, MODE_COUNT, MODE_SAMPLE, MODE_TIME, MODE_LOG)
+
+NOBODY = -1  # the function in front of the first one: nobody knows who called
+
+
+class ProfFunction(Record):
+    """A function of `image`, or the outside: of which `addr` is 0 and `size` is 0.
+
+    `image` is the image's name and `path` its file, "" where they are not known; `symbol` is "?"
+    where nobody knows the name. `addr` and `size` are the link-time address and the bytes of the
+    code. `file` and `line` are where it begins, None: not known.
+    """
+
+    __slots__ = ("addr", "file", "image", "line", "path", "size", "symbol")
+
+    def __init__(
+        self,
+        image: str,
+        symbol: str,
+        addr: int = 0,
+        size: int = 0,
+        path: str = "",
+        file: str | None = None,
+        line: int | None = None,
+    ) -> None:
+        self.image = image
+        self.symbol = symbol
+        self.addr = addr
+        self.size = size
+        self.path = path
+        self.file = file
+        self.line = line
+
+
+class ProfSums(Record):
+    """What is known of all calls of one function.
+
+    `calls` is exact, None: not known. `total_ns` is the time from entry to return, of the outermost
+    calls alone where the function calls itself; `self_ns` is that without the calls inside that
+    were seen. `overhead_ns` is what the probes have cost, and what has been taken off those two.
+    """
+
+    __slots__ = ("calls", "overhead_ns", "self_ns", "total_ns")
+
+    def __init__(
+        self,
+        calls: int | None = None,
+        total_ns: int | None = None,
+        self_ns: int | None = None,
+        overhead_ns: int | None = None,
+    ) -> None:
+        self.calls = calls
+        self.total_ns = total_ns
+        self.self_ns = self_ns
+        self.overhead_ns = overhead_ns
+
+
+class ProfArc(Record):
+    """The calls of `callee` by `caller`, which may be NOBODY. Their times are as in `ProfSums`."""
+
+    __slots__ = ("callee", "caller", "calls", "self_ns", "total_ns")
+
+    def __init__(
+        self,
+        caller: int,
+        callee: int,
+        calls: int | None,
+        total_ns: int | None = None,
+        self_ns: int | None = None,
+    ) -> None:
+        self.caller = caller
+        self.callee = callee
+        self.calls = calls
+        self.total_ns = total_ns
+        self.self_ns = self_ns
+
+
+class ProfNode(Record):
+    """The calls of `function` by one way: a node of a thread's calling-context tree.
+
+    `parent` is the place of the node around it in `Profile.nodes`, NOBODY: it is a root. A parent
+    stands in front of its children. `thread` is a place in `Profile.threads`.
+    """
+
+    __slots__ = ("calls", "function", "parent", "self_ns", "thread", "total_ns")
+
+    def __init__(
+        self,
+        parent: int,
+        function: int,
+        thread: int,
+        calls: int,
+        total_ns: int | None,
+        self_ns: int | None,
+    ) -> None:
+        self.parent = parent
+        self.function = function
+        self.thread = thread
+        self.calls = calls
+        self.total_ns = total_ns
+        self.self_ns = self_ns
+
+
+class ProfSample(Record):
+    """A stack that was seen `weight` times in `thread`, a place in `Profile.threads`.
+
+    `frames` begin with the innermost one.
+    """
+
+    __slots__ = ("frames", "thread", "weight")
+
+    def __init__(self, thread: int, frames: tuple[StackFrame, ...], weight: int) -> None:
+        self.thread = thread
+        self.frames = frames
+        self.weight = weight
+
+
+class ProfThread(Record):
+    """A thread of a process; `name` is what it calls itself, "" where that is not known."""
+
+    __slots__ = ("name", "pid", "tid")
+
+    def __init__(self, pid: int, tid: int, name: str = "") -> None:
+        self.pid = pid
+        self.tid = tid
+        self.name = name
+
+
+class Profile(Record):
+    """All that is known. `state` is one of STATES, `status` or `signal` is how the command ended.
+
+    `mode` is one of MODES, None: no instrumented library was recorded; `boundary` is "count",
+    "time" or None. `sums` are those of `functions`, in the same order. `nodes` are there where
+    whole trees were recorded, and `arcs` where calls were. `sample_ns` is the time that a sample
+    stands for, None: there are none. `calls` and `dropped` are numbers of calls.
+    """
+
+    __slots__ = (
+        "arcs",
+        "boundary",
+        "calls",
+        "command",
+        "dropped",
+        "functions",
+        "mode",
+        "nodes",
+        "notes",
+        "sample_ns",
+        "samples",
+        "signal",
+        "state",
+        "status",
+        "sums",
+        "threads",
+    )
+
+    def __init__(
+        self,
+        command: list[str],
+        *,
+        state: str = COMPLETE,
+        status: int | None = None,
+        signal: str | None = None,
+        mode: str | None = None,
+        boundary: str | None = None,
+        sample_ns: int | None = None,
+    ) -> None:
+        self.command = command
+        self.state = state
+        self.status = status
+        self.signal = signal
+        self.mode = mode
+        self.boundary = boundary
+        self.sample_ns = sample_ns
+        self.functions: list[ProfFunction] = []
+        self.sums: list[ProfSums] = []
+        self.arcs: list[ProfArc] = []
+        self.nodes: list[ProfNode] = []
+        self.samples: list[ProfSample] = []
+        self.threads: list[ProfThread] = []
+        self.calls = 0
+        self.dropped = 0
+        self.notes: list[str] = []
