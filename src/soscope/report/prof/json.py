@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a profile says, as one JSON document."""
+
+from __future__ import annotations
+
+from soscope.instruments.prof.model import (
+    NOBODY,
+    SCHEMA,
+    ProfArc,
+    ProfFunction,
+    Profile,
+    ProfSample,
+    ProfSums,
+)
+from soscope.report.jsontext import json_document
+
+_NOT_KNOWN = -1  # sorts behind all that is
+
+
+def document(profile: Profile) -> str:
+    """Return the document, schema `soscope/prof-report/1`: largest times first, in nanoseconds.
+
+    What lies outside, and of which nothing is known but its calls, stands in the arcs alone.
+    """
+    return json_document(
+        {
+            "schema": SCHEMA,
+            "command": profile.command,
+            "exit": {"status": profile.status, "signal": profile.signal},
+            "state": profile.state,
+            "mode": profile.mode,
+            "boundary": profile.boundary,
+            "sample_ns": profile.sample_ns,
+            "functions": [_function(*row) for row in _ranked(profile)],
+            "arcs": [_arc(arc, profile) for arc in sorted(profile.arcs, key=_arc_rank)],
+            "samples": [
+                _sample(sample, profile)
+                for sample in sorted(profile.samples, key=lambda one: -one.weight)
+            ],
+            "totals": {
+                "calls": profile.calls,
+                "dropped": profile.dropped,
+                "threads": len(profile.threads) or None,
+            },
+            "notes": profile.notes,
+        }
+    )
+
+
+def _ranked(profile: Profile) -> list[tuple[ProfFunction, ProfSums]]:
+    """Return the functions of which something is known, largest self time first."""
+    rows = [
+        (function, sums)
+        for function, sums in zip(profile.functions, profile.sums, strict=True)
+        if function.addr or any(value is not None for value in sums.values())
+    ]
+    rows.sort(key=_function_rank)
+    return rows
+
+
+def _function_rank(row: tuple[ProfFunction, ProfSums]) -> tuple[object, ...]:
+    function, sums = row
+    return (
+        *_largest(sums.self_ns, sums.total_ns, sums.calls),
+        function.image,
+        function.symbol,
+        function.addr,
+    )
+
+
+def _arc_rank(arc: ProfArc) -> tuple[int, ...]:
+    return _largest(arc.total_ns, arc.calls)
+
+
+def _largest(*values: int | None) -> tuple[int, ...]:
+    """Return a key that puts large values first, and last what is not known."""
+    return tuple(-(_NOT_KNOWN if value is None else value) for value in values)
+
+
+def _function(function: ProfFunction, sums: ProfSums) -> dict[str, object]:
+    return {
+        "image": function.image,
+        "symbol": function.symbol,
+        "addr": f"{function.addr:#x}" if function.addr else None,
+        "file": function.file,
+        "line": function.line,
+        "calls": sums.calls,
+        "total_ns": sums.total_ns,
+        "self_ns": sums.self_ns,
+        "overhead_ns": sums.overhead_ns,
+    }
+
+
+def _arc(arc: ProfArc, profile: Profile) -> dict[str, object]:
+    caller = None if arc.caller == NOBODY else profile.functions[arc.caller]
+    callee = profile.functions[arc.callee]
+    return {
+        "caller_image": None if caller is None else caller.image,
+        "caller": None if caller is None else caller.symbol,
+        "callee_image": callee.image,
+        "callee": callee.symbol,
+        "calls": arc.calls,
+        "total_ns": arc.total_ns,
+        "self_ns": arc.self_ns,
+    }
+
+
+def _sample(sample: ProfSample, profile: Profile) -> dict[str, object]:
+    return {
+        "thread": profile.threads[sample.thread].tid,
+        "frames": [
+            {
+                "image": frame.image,
+                "symbol": frame.symbol,
+                "file": frame.file,
+                "line": frame.line,
+            }
+            for frame in sample.frames
+        ],
+        "weight": sample.weight,
+    }
