@@ -34,8 +34,8 @@ def run_blocks(options: MemLiveOptions) -> int:
 
     Raises as `run_mem`, and NoSuchProcess where the process has ended meanwhile.
     """
-    from soscope.cli.mem.nameless import nameless
     from soscope.cli.mem.visited import say_notes
+    from soscope.cli.nameless import nameless
     from soscope.cli.trace import end
     from soscope.instruments.mem.liveblocks import LiveBlocks
 

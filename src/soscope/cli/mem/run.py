@@ -27,7 +27,7 @@ def run(invocation: Invocation) -> int:
     # --help and usage errors need none of these
     from soscope.cli.early import Early
     from soscope.cli.exits import leave
-    from soscope.cli.mem.nameless import nameless
+    from soscope.cli.nameless import nameless
 
     early = Early()
     if options.output is not None:

@@ -18,7 +18,7 @@ def show_blocks(pid: int, *, duration_ns: int, older_ns: int, json: Form, limit:
 
     Returns 0, or 1 where not all could be printed or soscope could not be taken out again.
     """
-    from soscope.cli.mem.nameless import nameless
+    from soscope.cli.nameless import nameless
     from soscope.cli.output import show
     from soscope.cli.trace import end
     from soscope.inspect.memory.rss import divide
