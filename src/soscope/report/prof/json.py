@@ -35,7 +35,7 @@ def document(profile: Profile) -> str:
             "arcs": [_arc(arc, profile) for arc in sorted(profile.arcs, key=_arc_rank)],
             "samples": [
                 _sample(sample, profile)
-                for sample in sorted(profile.samples, key=lambda one: -one.weight)
+                for sample in sorted(profile.samples, key=lambda sample: -sample.weight)
             ],
             "totals": {
                 "calls": profile.calls,
