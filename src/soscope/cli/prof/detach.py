@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`soscope prof detach`: have a running process profiled no more."""
+
+from __future__ import annotations
+
+from soscope.cli.main import Invocation, note
+from soscope.options.prof.detach import parse
+
+
+def run(invocation: Invocation) -> int:
+    """Run the verb; return 0, or 1 where something could not be undone."""
+    options = parse(invocation.words)
+    invocation.debug |= options.debug
+
+    # --help and usage errors need none of these
+    from soscope.cli.output import show
+    from soscope.control.detach import detach
+    from soscope.control.ownerstop import stop_owner
+    from soscope.report.detach.json import document
+    from soscope.report.detach.text import text
+
+    owner = stop_owner(options.pid)
+    if owner is not None and not options.quiet:
+        note(f"process {options.pid}: soscope {owner} has let go of it")
+    removed = detach(options.pid)
+    is_told = True
+    if options.json and not options.quiet:
+        is_told = show(options.json.shaped(document(removed)))
+    elif owner is None and not options.quiet:
+        is_told = show(text(removed))
+    if not is_told or any(taken.left or taken.kept for _, taken in removed.agents):
+        return 1
+    return 0

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Record a profile, and make of it what is shown; for the verbs that record one."""
+
+from __future__ import annotations
+
+import os
+
+from soscope.cli.main import note
+from soscope.instruments.prof.settings import ProfSettings
+from soscope.options.prof.what import TIME, What
+from soscope.report.form import Form
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.control.outcome import Outcome
+
+
+def settings_of(what: What, command: list[str]) -> ProfSettings:
+    """Return what to do; with neither --mode nor --boundary, calls between images are timed."""
+    settings = ProfSettings(command, "", images=what.images, follow=what.follow)
+    if what.mode is not None:
+        settings.mode, settings.interval = what.mode.name, what.mode.interval
+    settings.boundary = what.boundary
+    if what.mode is None and what.boundary is None:
+        settings.boundary = TIME
+    return settings
+
+
+def profiled(
+    settings: ProfSettings, path: str | None, form: Form, *, quiet: bool
+) -> tuple[Outcome, str | None]:
+    """Profile; return what came of it, and what is to be shown.
+
+    That is None where `path` names a file for the recording.
+    """
+    from soscope.cli.early import Early
+    from soscope.cli.nameless import nameless
+    from soscope.instruments.prof.run import run_prof
+
+    early = Early()
+    tell = None if quiet else early
+    if path is not None:
+        settings.record = path
+        outcome = run_prof(settings, tell)
+        early.finish()
+        return outcome, None
+    descriptor = nameless()
+    try:
+        settings.record = f"/proc/self/fd/{descriptor}"
+        outcome = run_prof(settings, tell)
+        early.finish()
+        return outcome, _shown(settings.record, form)
+    finally:
+        os.close(descriptor)
+
+
+def _shown(path: str, form: Form) -> str:
+    from soscope.instruments.prof.report import profile_of
+    from soscope.recording.reader import RecordingFile
+
+    with RecordingFile.open(path) as recording:
+        profile = profile_of(recording)
+    if form:
+        from soscope.report.prof.json import document
+
+        return form.shaped(document(profile))
+    from soscope.report.prof.text import text
+
+    return text(profile)
+
+
+def say_notes(outcome: Outcome) -> None:
+    """Say what could not be profiled, and how a process was left."""
+    from soscope.proc.reasons import in_full
+    from soscope.report.attached import attached_lines
+
+    for line in (*outcome.remarks, *attached_lines(outcome)):
+        note(line)
+    for path, reason in outcome.untraced:
+        note(f"{path}: not profiled: {in_full(reason)}")
+    for count, why in outcome.dropped:
+        note(f"{count:,} events lost: {why}")
+    if outcome.record is not None and not outcome.record.startswith("/proc/self/fd/"):
+        note(f"recording: {outcome.record}; show it: soscope prof report {outcome.record}")

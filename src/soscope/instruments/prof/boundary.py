@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls through the slots of all images: how often, and for how long.
+
+images ─► hooks of COUNT or STATS        a program's block ─► counts or statistics by slot
+"""
+
+from __future__ import annotations
+
+from soscope.control.instrument import Hooks, Instrument
+from soscope.prototypes import load
+from soscope.recording.sink import Sink
+from soscope.select.filter import compile_selection
+from soscope.wire import layout
+from soscope.wire.block import ControlBlock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.control.outcome import ProgramOutcome
+    from soscope.model.stats import Stats
+
+COUNT, TIME = "count", "time"
+WAYS = (COUNT, TIME)
+_KINDS = {COUNT: layout.INSTRUMENT_COUNT, TIME: layout.INSTRUMENT_STATS}
+
+
+class BoundaryInstrument(Instrument):
+    """Sees the calls that one image makes into another one; `way` is COUNT or TIME."""
+
+    name = "boundary"
+
+    def __init__(self, way: str, images: list[str]) -> None:
+        """Take calls into `images`, patterns as of `-l`; []: into all. Raises UsageError."""
+        self.way = way
+        self.hooks = Hooks(_KINDS[way], compile_selection([], ["all"], images), load())
+        # at the moment of a stop
+        self._counted: dict[ControlBlock, tuple[dict[int, int] | None, Stats | None]] = {}
+
+    def stopped(self, block: ControlBlock) -> None:
+        """Keep what the counters hold."""
+        self._counted[block] = self._counters(block)
+
+    def take(self, program: ProgramOutcome, block: ControlBlock, sink: Sink) -> None:
+        """Have the recording keep what was counted."""
+        if block not in self._counted:
+            self._counted[block] = self._counters(block)
+        counts, stats = self._counted.pop(block)
+        if counts is not None:
+            sink.counts(program.index, counts)
+        if stats is not None:
+            sink.stats(program.index, stats)
+
+    def _counters(self, block: ControlBlock) -> tuple[dict[int, int] | None, Stats | None]:
+        if self.way == COUNT:
+            return block.counts(), None
+        return None, block.stats()

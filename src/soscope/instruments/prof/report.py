@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a recording to a profile."""
+
+from __future__ import annotations
+
+import signal
+
+from soscope.errors import RecordingError
+from soscope.instruments.prof.model import COMPLETE, CUT, DISK_FULL, Profile
+from soscope.recording.reader import RecordingFile
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def profile_of(recording: RecordingFile) -> Profile:
+    """Return what a recording of `soscope prof` says.
+
+    Raises RecordingError for a recording of something else.
+    """
+    options = prof_options(recording)
+    if options is None:
+        raise RecordingError(f"'{recording.path}' is not a recording of soscope prof")
+    end = recording.end or {}
+    profile = Profile(
+        _command(recording, options),
+        state=_state(recording),
+        status=_number(end.get("status")),
+        signal=_signal_name(_number(end.get("signal"))),
+        mode=_word(options.get("mode")),
+        boundary=_word(options.get("boundary")),
+    )
+    if profile.boundary is not None:
+        from soscope.instruments.prof.boundaryarcs import add_boundary
+
+        add_boundary(recording, profile)
+    profile.dropped = sum(count for count, _ in recording.losses.messages())
+    profile.notes += [f"{count:,} lost: {why}" for count, why in recording.losses.messages()]
+    if recording.damage is not None:
+        profile.notes.append(f"{recording.path}: {recording.damage}")
+    return profile
+
+
+def prof_options(recording: RecordingFile) -> dict[str, Any] | None:
+    """Return how a profile was recorded; None: the recording is one of something else."""
+    options = recording.meta.get("options")
+    said = options.get("prof") if isinstance(options, dict) else None
+    return said if isinstance(said, dict) else None
+
+
+def _command(recording: RecordingFile, options: dict[str, Any]) -> list[str]:
+    words = recording.meta.get("command") or options.get("command")
+    return [str(word) for word in words] if isinstance(words, list) else []
+
+
+def _state(recording: RecordingFile) -> str:
+    if recording.trouble is not None:
+        return DISK_FULL if recording.trouble.is_full else CUT
+    if recording.damage is None and recording.end is not None:
+        return COMPLETE
+    return CUT
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+def _word(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _signal_name(number: int | None) -> str | None:
+    if number is None:
+        return None
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"SIG{number}"

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Adds up arcs of a profile, and from them what is known of each function."""
+
+from __future__ import annotations
+
+from soscope.instruments.prof.model import NOBODY, ProfArc, ProfFunction, Profile, ProfSums
+
+
+class ArcSums:
+    """Fills a profile whose calls are known as arcs."""
+
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
+        self._functions: dict[tuple[str, str, str], int] = {}
+        self._arcs: dict[tuple[int, int], ProfArc] = {}
+
+    def function(self, image: str, symbol: str, path: str) -> int:
+        """Return the place of a function in the profile."""
+        key = image, symbol, path
+        at = self._functions.get(key)
+        if at is None:
+            at = self._functions[key] = len(self._profile.functions)
+            self._profile.functions.append(ProfFunction(image, symbol, path=path))
+        return at
+
+    def add(
+        self,
+        caller: int,
+        callee: int,
+        calls: int,
+        total_ns: int | None = None,
+        self_ns: int | None = None,
+    ) -> None:
+        """Add calls of `callee` by `caller`, or NOBODY."""
+        arc = self._arcs.get((caller, callee))
+        if arc is None:
+            self._arcs[caller, callee] = ProfArc(caller, callee, calls, total_ns, self_ns)
+            return
+        arc.calls = _plus(arc.calls, calls)
+        arc.total_ns = _plus(arc.total_ns, total_ns)
+        arc.self_ns = _plus(arc.self_ns, self_ns)
+
+    def finish(self) -> None:
+        """Put the arcs into the profile, and the sums of all functions."""
+        profile = self._profile
+        profile.arcs = list(self._arcs.values())
+        sums: dict[int, ProfSums] = {}
+        for arc in profile.arcs:
+            of = sums.get(arc.callee)
+            if of is None:
+                sums[arc.callee] = ProfSums(arc.calls, arc.total_ns, arc.self_ns)
+            else:
+                of.calls = _plus(of.calls, arc.calls)
+                of.total_ns = _plus(of.total_ns, arc.total_ns)
+                of.self_ns = _plus(of.self_ns, arc.self_ns)
+            if arc.caller != NOBODY:
+                sums.setdefault(arc.caller, ProfSums())
+            profile.calls += arc.calls or 0
+        profile.sums = [sums.get(at, ProfSums()) for at in range(len(profile.functions))]
+
+
+def _plus(left: int | None, right: int | None) -> int | None:
+    """Return the sum, None where one of them is not known."""
+    return None if left is None or right is None else left + right

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of `soscope prof attach`."""
+
+from __future__ import annotations
+
+from soscope.errors import UsageError
+from soscope.options.display import DEBUG
+from soscope.options.process import FORMAT, JSON, pid_option, the_pid
+from soscope.options.prof.what import OPTIONS as WHAT
+from soscope.options.prof.what import What
+from soscope.options.table import ONCE, VALUE, Option, Values
+from soscope.options.units import parse_duration
+from soscope.options.verb import Verb
+from soscope.report.form import Form
+
+USAGE = "soscope prof attach [options] -p PID"
+
+SHORT = f"""\
+usage: {USAGE}
+
+Say how often functions of shared libraries are called in a running process, and for how long.
+
+  -p PID           the process
+  --duration TIME  for so long; without it, until Ctrl-C
+  --boundary time  calls from one image to another
+  -o REC           keep a recording, which soscope prof report shows
+  --json           for programs
+
+  soscope prof attach -p 4711 --duration 10s
+
+soscope prof attach --help lists all options.
+"""
+
+DESCRIPTION = """\
+Profile a running process: until Ctrl-C, for --duration, or to the end of the process. Then every
+word that was changed in it has its old value again, and standard output says which functions of
+shared libraries were called, how often and for how long. With -o nothing is said, and a recording
+is kept.
+"""
+
+EPILOG = """\
+exit status: 0 fine, 1 the process cannot be visited, or not all could be taken out of it again,
+2 wrong usage, 3 not permitted, 4 no such process.
+"""
+
+_WHERE = "where to"
+
+OPTIONS = [
+    DEBUG,
+    pid_option(about="it stands still for some milliseconds"),
+    Option(
+        "--duration",
+        dest="duration",
+        kind=ONCE,
+        metavar="TIME",
+        convert=parse_duration,
+        group=WHAT[0].group,
+        help="for so long (60s, 5m); without it, until Ctrl-C",
+    ),
+    *WHAT,
+    Option(
+        "-o",
+        "--output",
+        dest="output",
+        kind=VALUE,
+        metavar="REC",
+        group=_WHERE,
+        help="keep a recording in the file REC, in place of what it holds",
+    ),
+    Option("-q", "--quiet", dest="quiet", group=_WHERE, help="no notes at the end"),
+    JSON,
+    FORMAT,
+]
+
+VERB = Verb(
+    "prof attach", OPTIONS, usage=USAGE, short=SHORT, description=DESCRIPTION, epilog=EPILOG
+)
+make_parser = VERB.make_parser
+
+
+class ProfAttachOptions:
+    """What `soscope prof attach` was told."""
+
+    __slots__ = ("debug", "duration", "json", "output", "pid", "quiet", "what")
+
+    def __init__(self, values: Values) -> None:
+        """Take them from the parsed words. Raises UsageError."""
+        self.pid = the_pid(values, USAGE)
+        self.what = What(values)
+        self.duration: int | None = values.duration
+        self.output: str | None = values.output
+        self.quiet: bool = values.quiet
+        self.json: Form = values.json
+        self.debug: bool = values.debug
+        if self.json and self.output is not None:
+            raise UsageError(
+                f"-o REC and --format {self.json.name}: with -o nothing is shown",
+                hint=f"soscope prof report --format {self.json.name} REC shows it",
+            )
+
+
+def parse(arguments: list[str]) -> ProfAttachOptions:
+    """Parse the words behind `soscope prof attach`. Raises UsageError, or SystemExit for help."""
+    values, _ = VERB.read(arguments)
+    return ProfAttachOptions(values)

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `soscope prof run` and `attach` have in common: what to profile, and how."""
+
+from __future__ import annotations
+
+from soscope.errors import UsageError
+from soscope.options.table import LIST, VALUE, Option, Values
+from soscope.options.units import parse_count
+
+QUIET, COUNT, SAMPLE, TIME, LOG = "quiet", "count", "sample", "time", "log"
+_INTERVAL = 64
+_MOST_INTERVAL = 1 << 20
+
+_WHAT, _HOW = "what to profile", "how"
+
+
+class ProfMode:
+    """How instrumented libraries are profiled: `name`, and of SAMPLE, one call in how many."""
+
+    __slots__ = ("interval", "name")
+
+    def __init__(self, name: str, interval: int = _INTERVAL) -> None:
+        self.name = name
+        self.interval = interval
+
+
+def parse_mode(text: str) -> ProfMode:
+    """Return what --mode says. Raises UsageError."""
+    name, equals, number = text.partition("=")
+    if name == SAMPLE and equals:
+        interval = parse_count(number)
+        if not 0 < interval <= _MOST_INTERVAL:
+            raise UsageError(f"--mode sample={number}: not between 1 and {_MOST_INTERVAL:,}")
+        return ProfMode(SAMPLE, interval)
+    if text in (QUIET, COUNT, SAMPLE, TIME):
+        return ProfMode(text)
+    raise UsageError(f"'{text}' is not a mode", hint="quiet, count, sample, sample=N or time")
+
+
+IMAGES = Option(
+    "-l",
+    "--image",
+    dest="images",
+    kind=LIST,
+    metavar="IMAGE",
+    group=_WHAT,
+    help="these images alone, a pattern as in soscope trace -l: with --boundary calls into them, "
+    "with --mode calls inside",
+)
+FOLLOW = Option(
+    "-f",
+    "--follow-forks",
+    dest="follow",
+    group=_WHAT,
+    help="children, too; without it they change nothing",
+)
+MODE = Option(
+    "--mode",
+    dest="mode",
+    kind=VALUE,
+    metavar="quiet|count|sample[=N]|time",
+    default=None,
+    convert=parse_mode,
+    group=_HOW,
+    help="of libraries built with -pg, -mfentry or -finstrument-functions: nothing, which makes "
+    "them faster; how often each function is called; one call in N timed (64); each call timed",
+)
+BOUNDARY = Option(
+    "--boundary",
+    dest="boundary",
+    kind=VALUE,
+    metavar="count|time",
+    choices=(COUNT, TIME),
+    default=None,
+    group=_HOW,
+    help="calls from one image to another: how often, or for how long, too",
+)
+OPTIONS = [IMAGES, FOLLOW, MODE, BOUNDARY]
+
+
+class What:
+    """What to profile: `images` are patterns, []: all; `mode` and `boundary` None: not that."""
+
+    __slots__ = ("boundary", "follow", "images", "mode")
+
+    def __init__(self, values: Values) -> None:
+        self.images: list[str] = values.images
+        self.follow: bool = values.follow
+        self.mode: ProfMode | None = values.mode
+        self.boundary: str | None = values.boundary

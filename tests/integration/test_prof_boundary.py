@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""soscope prof --boundary: calls from one image to another, as the program itself counts them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import attached, build
+from tests.support.launching import environment
+from tests.support.run import soscope
+
+
+def words(*options: str) -> list[str]:
+    return [sys.executable, "-m", "soscope", "--debug", "prof", *options]
+
+
+def calls_of(document: dict[str, Any], image: str = "libleaf.so") -> dict[str, int]:
+    return {row["symbol"]: row["calls"] for row in document["functions"] if row["image"] == image}
+
+
+@pytest.mark.parametrize("way", ["count", "time"])
+def test_calls_into_a_library(way: str) -> None:
+    command = [str(build.program("threads")), "8", "20000"]
+    done = soscope("prof", "run", "-q", "--boundary", way, "-l", "libleaf*", "--json", *command)
+    assert (done.returncode, done.stdout) == (0, "threads 8 20000\n")
+    said = json.loads(done.stderr[done.stderr.index("{") :])  # behind what the program says
+    assert said["schema"] == "soscope/prof-report/1"
+    assert (said["exit"], said["state"]) == ({"status": 0, "signal": None}, "complete")
+    assert (said["boundary"], said["mode"]) == (way, None)
+    assert calls_of(said) == {"f0": 160_000, "f1": 160_000}
+    assert said["totals"]["calls"] == 320_000
+    arcs = {(arc["caller_image"], arc["callee"]): arc["calls"] for arc in said["arcs"]}
+    assert arcs == {("threads", "f0"): 160_000, ("threads", "f1"): 160_000}
+    for row in said["functions"]:
+        assert (row["total_ns"] is None) == (way == "count")
+        assert row["total_ns"] is None or row["total_ns"] >= row["self_ns"] >= 0
+
+
+def test_the_default_times_all_libraries(tmp_path: Path) -> None:
+    record = tmp_path / "run.sosr"
+    done = soscope("prof", "run", "-o", record, "/bin/sh", "-c", "echo one; exit 3")
+    assert (done.returncode, done.stdout) == (3, "one\n")
+    assert done.stderr == f"soscope: recording: {record}; show it: soscope prof report {record}\n"
+
+
+def test_a_running_process_is_left_as_it_was() -> None:
+    with attached.running([build.program("attached"), "4"]) as process:
+        before = attached.snapshot(process.pid)
+        options = ["-p", str(process.pid), "--boundary", "count", "--json"]
+        profiler = subprocess.Popen(
+            words("attach", *options),
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert profiler.stderr is not None
+        begun = profiler.stderr.readline()
+        assert begun == f"soscope: profiling process {process.pid}; Ctrl-C ends it\n"
+        done = soscope("prof", "detach", "-p", str(process.pid))
+        assert done.returncode == 0
+        left = f"process {process.pid}: soscope {profiler.pid} has let go of it"
+        assert done.stderr == f"soscope: {left}\n"
+        out, _ = profiler.communicate(timeout=60)
+        assert profiler.returncode == 0
+        assert calls_of(json.loads(out), "libc.so.6")["malloc"] > 0
+        assert attached.differences(before, process.pid) == []
+        done = soscope("prof", "detach", "-p", str(process.pid))
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "nothing to undo" in done.stdout
+        assert attached.finish(process) == (7, "wrong 0\n", "")
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "message"),
+    [
+        (["run"], 125, "no command to run"),
+        (["run", "--boundary", "size", "true"], 125, "--boundary"),
+        (["run", "--mode", "sample=0", "true"], 125, "not between 1 and"),
+        (["run", "--json", "-o", "x", "true"], 125, "with -o nothing is shown"),
+        (["attach"], 2, "no process: -p PID is missing"),
+        (["attach", "-p", "4194305"], 4, "no process 4194305"),
+        (["detach", "-p", "4194305"], 4, "no process 4194305"),
+    ],
+)
+def test_wrong_input(options: list[str], status: int, message: str, tmp_path: Path) -> None:
+    done = soscope("prof", *options, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (status, "")
+    assert message in done.stderr.splitlines()[0]
+    assert "Traceback" not in done.stderr
