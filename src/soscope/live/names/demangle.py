@@ -5,9 +5,19 @@ from __future__ import annotations
 
 import re
 
+LONGEST = 4096  # characters of a mangled name that is worth asking for, where there are many
+
 _LIBRARIES = ("libstdc++.so.6", "libc++abi.so.1")
 _PREFIX = b"_Z"
 _ABI_TAG = re.compile(r"\[abi:\w+\]")
+# What everybody calls by another name.
+_TRAITS = "char, std::char_traits<char>"
+_USUAL = (
+    (f"std::__cxx11::basic_string<{_TRAITS}, std::allocator<char> >", "std::string"),
+    (f"std::basic_string<{_TRAITS}, std::allocator<char> >", "std::string"),
+    (f"std::basic_ostream<{_TRAITS} >", "std::ostream"),
+    (f"std::basic_istream<{_TRAITS} >", "std::istream"),
+)
 # These and the members of `std` have short forms in mangled names (Itanium C++ ABI,
 # "Compression"): their names need not be in there.
 _SHORT = frozenset(
@@ -94,6 +104,13 @@ def plain_name(demangled: str) -> str:
     # what an operator is called may look like anything
     before = re.split(r"\boperator\b", head, maxsplit=1)[0]
     return _ABI_TAG.sub("", head[_return_type(before) :])
+
+
+def usual_name(demangled: str) -> str:
+    """Return a name with the usual ones for the strings and streams of std."""
+    for long, short in _USUAL:
+        demangled = demangled.replace(long, short)
+    return demangled
 
 
 def _plain(text: str) -> str:

@@ -11,16 +11,7 @@ if TYPE_CHECKING:
     from soscope.report.trace.display import Display
 
 _MANGLED = "_Z"
-# What everybody calls by another name.
-_TRAITS = "char, std::char_traits<char>"
-_USUAL = (
-    (f"std::__cxx11::basic_string<{_TRAITS}, std::allocator<char> >", "std::string"),
-    (f"std::basic_string<{_TRAITS}, std::allocator<char> >", "std::string"),
-    (f"std::basic_ostream<{_TRAITS} >", "std::ostream"),
-    (f"std::basic_istream<{_TRAITS} >", "std::istream"),
-)
 _MOST = 1 << 16  # names that are kept
-_LONGEST = 4096  # characters of a mangled name that is looked at
 
 
 class FunctionNames:
@@ -35,11 +26,13 @@ class FunctionNames:
 
     def full(self, symbol: str) -> str | None:
         """Return a name of C++ with its parameters, None for all others."""
-        if not symbol.startswith(_MANGLED) or len(symbol) > _LONGEST:
+        if not symbol.startswith(_MANGLED):
+            return None
+        from soscope.live.names.demangle import LONGEST, Demangler, NoDemangler
+
+        if len(symbol) > LONGEST:
             return None
         if self._demangler is None:
-            from soscope.live.names.demangle import Demangler, NoDemangler
-
             try:
                 self._demangler = Demangler()
             except NoDemangler as reason:
@@ -52,7 +45,11 @@ class FunctionNames:
     def shown(self, symbol: str) -> str:
         """Return the name that a table shows: of C++, with its parameters."""
         full = self.full(symbol) if self._display.demangles else None
-        return printable(symbol if full is None else _usual(full))
+        if full is None:
+            return printable(symbol)
+        from soscope.live.names.demangle import usual_name
+
+        return printable(usual_name(full))
 
     def short(self, symbol: str) -> str:
         """Return the name that stands before arguments: of C++, without its parameters."""
@@ -60,18 +57,11 @@ class FunctionNames:
             return printable(symbol)
         known = self._known.get(symbol)
         if known is None:
-            from soscope.live.names.demangle import plain_name
+            from soscope.live.names.demangle import plain_name, usual_name
 
             full = self.full(symbol)
-            known = printable(symbol if full is None else plain_name(_usual(full)))
+            known = printable(symbol if full is None else plain_name(usual_name(full)))
             if len(self._known) > _MOST:
                 self._known.clear()
             self._known[symbol] = known
         return known
-
-
-def _usual(name: str) -> str:
-    """Return a name with the usual ones for the strings and streams of std."""
-    for long, short in _USUAL:
-        name = name.replace(long, short)
-    return name

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What code of an image's file is called: functions of a profile by link-time address."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left
+
+from soscope.binfmt.dwarflines import DwarfLines
+from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.source import FileSource
+from soscope.errors import SoscopeError
+from soscope.instruments.prof.model import ProfFunction
+from soscope.live.names.containing import HAS_PLACE, NO_SECTION
+from soscope.live.names.demangle import LONGEST, Demangler, NoDemangler, usual_name
+from soscope.live.names.locate import STUB, Locator, Place
+from soscope.live.names.staticnames import ImageNames, open_regular
+
+UNKNOWN = "?"
+
+_MANGLED = "_Z"
+
+
+class ImageFunctions:
+    """The functions of the file at `path`, whose image is called `image`.
+
+    `build_id` is that of the image that was profiled, b"" where nobody knows it: the file of
+    another has no names. `notes` says what has no names, and why. Each function is made once.
+    Without `with_lines`, or without pyelftools, no function has a file and line: the first answer
+    of a large file may take seconds.
+    """
+
+    def __init__(
+        self, path: str, build_id: bytes = b"", *, image: str = "", with_lines: bool = True
+    ) -> None:
+        self.path = path
+        self.image = image or os.path.basename(path)
+        self.elf: ElfImage | None = None
+        self._notes: list[str] = []
+        self._names: ImageNames | None = None
+        self._locator: Locator | None = None
+        self._lines: tuple[DwarfLines, int] | None = None
+        self._has_lines = with_lines
+        self._demangler: Demangler | None = None
+        self._demangles = True
+        self._bounds: list[int] | None = None
+        self._known: dict[tuple[int, str], ProfFunction] = {}
+        self._fds: list[int] = []
+        fd = open_regular(path)
+        if fd is None:
+            self._notes.append(f"{path}: cannot be read: its functions have no names")
+            return
+        self._fds.append(fd)
+        try:
+            self._open(fd, build_id)
+        except (SoscopeError, OSError) as error:
+            self._notes.append(f"{error}: its functions have no names")
+
+    def _open(self, fd: int, build_id: bytes) -> None:
+        image = ElfImage.from_source(FileSource(fd, self.path))
+        if build_id and image.build_id != build_id:
+            self._notes.append(
+                f"{self.path}: not the file that ran, which has build-id {build_id.hex()}: "
+                "its functions have no names"
+            )
+            return
+        self.elf = image
+        self._names = ImageNames(image, build_id=image.build_id, path=self.path, roots=[""])
+        self._locator = Locator(image, self._names)
+
+    def __del__(self) -> None:
+        """Close the files: whoever reads a profile in Python lets go of them without a word."""
+        for fd in self._fds:
+            os.close(fd)
+
+    @property
+    def notes(self) -> list[str]:
+        """What could not be read until now, and why."""
+        return self._notes + ([] if self._locator is None else self._locator.notes)
+
+    def at(self, vaddr: int) -> ProfFunction:
+        """Return the function that holds link-time address `vaddr`.
+
+        Where none is known to hold it, one that is called UNKNOWN and has no size stands at
+        `vaddr`. A stub of the linker's is `NAME@plt`, without a size, too.
+        """
+        return self.at_all([vaddr])[0]
+
+    def at_all(self, vaddrs: list[int]) -> list[ProfFunction]:
+        """Return the functions at many link-time addresses, in order, as `at` does, but quicker."""
+        if self._locator is None:
+            return [self._unknown(vaddr) for vaddr in vaddrs]
+        try:
+            places = self._locator.at_all(vaddrs)
+        except (SoscopeError, OSError) as error:
+            self._notes.append(f"{error}: its functions have no names")
+            self._locator = None
+            return [self._unknown(vaddr) for vaddr in vaddrs]
+        return [self._function(place) for place in places]
+
+    def in_range(self, start: int, end: int) -> list[tuple[int, int, ProfFunction]]:
+        """Return (start, end, function) of all stretches of [start, end), one behind the other.
+
+        All are link-time addresses. Of several functions in one place each stretch has the one
+        that `at` gives, UNKNOWN where there is none.
+        """
+        if start >= end:
+            return []
+        if self._bounds is None:
+            self._bounds = self._all_bounds()
+        bounds = self._bounds[bisect_left(self._bounds, start + 1) : bisect_left(self._bounds, end)]
+        starts = [start, *bounds]
+        stretches: list[tuple[int, int, ProfFunction]] = []
+        for begin, finish, function in zip(
+            starts, [*bounds, end], self.at_all(starts), strict=True
+        ):
+            if stretches and _is_same(stretches[-1][2], function):
+                stretches[-1] = stretches[-1][0], finish, stretches[-1][2]
+            else:
+                stretches.append((begin, finish, function))
+        return stretches
+
+    def _all_bounds(self) -> list[int]:
+        """Return where symbols begin and end, sorted."""
+        found: set[int] = set()
+        for _, symbols in () if self._locator is None else self._locator.parts:
+            for name, info, _, section, value, size in symbols.rows():
+                if name and section not in NO_SECTION and HAS_PLACE[info]:
+                    found.add(value)
+                    found.add(value + size)
+        return sorted(found)
+
+    # ---- one function ----
+
+    def _function(self, place: Place) -> ProfFunction:
+        if place.symbol is None or not place.is_found:
+            return self._unknown(place.addr)
+        name, addr, size = place.symbol.name, place.symbol.value, place.symbol.size
+        if place.what == STUB:
+            addr, size = place.addr - place.offset, 0
+            name += "@plt"
+        known = self._known.get((addr, name))
+        if known is None:
+            file, line = self._line(addr) or (None, None)
+            known = self._known[addr, name] = ProfFunction(
+                self.image, self._shown(name), addr, size, self.path, file, line
+            )
+        return known
+
+    def _unknown(self, vaddr: int) -> ProfFunction:
+        known = self._known.get((vaddr, UNKNOWN))
+        if known is None:
+            known = ProfFunction(self.image, UNKNOWN, vaddr, path=self.path)
+            self._known[vaddr, UNKNOWN] = known
+        return known
+
+    def _shown(self, name: str) -> str:
+        if not self._demangles or not name.startswith(_MANGLED) or len(name) > LONGEST:
+            return name
+        if self._demangler is None:
+            try:
+                self._demangler = Demangler()
+            except NoDemangler as reason:
+                self._demangles = False
+                self._notes.append(f"names of C++ stay mangled: {reason}")
+                return name
+        full = self._demangler(name.encode("utf-8", "surrogateescape"))
+        return name if full is None else usual_name(full)
+
+    def _line(self, vaddr: int) -> tuple[str, int] | None:
+        """Return (file, line) of a link-time address, by its own file or its debug file."""
+        if not self._has_lines or self._names is None:
+            return None
+        if self._lines is None:
+            self._lines = self._open_lines(self._names)
+            if self._lines is None:
+                self._has_lines = False
+                return None
+        lines, shift = self._lines
+        return lines.at(vaddr - shift)
+
+    def _open_lines(self, names: ImageNames) -> tuple[DwarfLines, int] | None:
+        try:
+            sections = names.sections
+            if sections is not None and sections.named(".debug_line") is not None:
+                return DwarfLines(os.fdopen(self._fds[0], "rb", closefd=False)), 0
+            if names.debug_elf is None or names.debug_path is None:
+                return None
+            fd = open_regular(names.debug_path)
+            if fd is None:
+                return None
+            self._fds.append(fd)
+            return DwarfLines(os.fdopen(fd, "rb", closefd=False)), names.shift
+        except (ImportError, OSError, SoscopeError):
+            return None  # lines are not known
+
+
+def _is_same(one: ProfFunction, other: ProfFunction) -> bool:
+    return one is other or one.symbol == other.symbol == UNKNOWN
