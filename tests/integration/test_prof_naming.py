@@ -136,3 +136,13 @@ def test_the_file_of_another_build_names_nothing(library: Path) -> None:
     other = ImageFunctions(str(library), b"\x12\x34")
     assert other.at(value).symbol == UNKNOWN
     assert "not the file that ran, which has build-id 1234" in other.notes[0]
+
+
+def test_unwind_tables_tell_functions_of_a_stripped_file(library: Path, tmp_path: Path) -> None:
+    stripped = tmp_path / library.name
+    elffiles.run("objcopy", "--strip-all", library, stripped)
+    value, size = _texts(library)["hidden"]
+    functions = ImageFunctions(str(stripped))
+    found = functions.at_all([value, value + 1, value + size - 1])
+    assert all(each is found[0] for each in found)
+    assert (found[0].symbol, found[0].addr, found[0].size) == (UNKNOWN, value, size)

@@ -7,6 +7,7 @@ import os
 from bisect import bisect_left
 
 from soscope.binfmt.dwarflines import DwarfLines
+from soscope.binfmt.elf.cfi import FrameTable
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.source import FileSource
 from soscope.errors import SoscopeError
@@ -39,6 +40,7 @@ class ImageFunctions:
         self._notes: list[str] = []
         self._names: ImageNames | None = None
         self._locator: Locator | None = None
+        self._frames: FrameTable | None = None
         self._lines: tuple[DwarfLines, int] | None = None
         self._has_lines = with_lines
         self._demangler: Demangler | None = None
@@ -67,6 +69,10 @@ class ImageFunctions:
         self.elf = image
         self._names = ImageNames(image, build_id=image.build_id, path=self.path, roots=[""])
         self._locator = Locator(image, self._names)
+        try:
+            self._frames = FrameTable(image)
+        except (SoscopeError, OSError):
+            pass  # the file has no unwind tables
 
     def __del__(self) -> None:
         """Close the files: whoever reads a profile in Python lets go of them without a word."""
@@ -81,8 +87,8 @@ class ImageFunctions:
     def at(self, vaddr: int) -> ProfFunction:
         """Return the function that holds link-time address `vaddr`.
 
-        Where none is known to hold it, one that is called UNKNOWN and has no size stands at
-        `vaddr`. A stub of the linker's is `NAME@plt`, without a size, too.
+        Where none is known to hold it, one that is called UNKNOWN stands where the unwind tables
+        say, or without a size at `vaddr`. A stub of the linker's is `NAME@plt`, of no size.
         """
         return self.at_all([vaddr])[0]
 
@@ -122,13 +128,13 @@ class ImageFunctions:
 
     def _all_bounds(self) -> list[int]:
         """Return where symbols begin and end, sorted."""
-        found: set[int] = set()
+        bounds: set[int] = set()
         for _, symbols in () if self._locator is None else self._locator.parts:
             for name, info, _, section, value, size in symbols.rows():
                 if name and section not in NO_SECTION and HAS_PLACE[info]:
-                    found.add(value)
-                    found.add(value + size)
-        return sorted(found)
+                    bounds.add(value)
+                    bounds.add(value + size)
+        return sorted(bounds)
 
     # ---- one function ----
 
@@ -148,11 +154,21 @@ class ImageFunctions:
         return known
 
     def _unknown(self, vaddr: int) -> ProfFunction:
-        known = self._known.get((vaddr, UNKNOWN))
+        start, end = self._extent(vaddr) or (vaddr, vaddr)
+        known = self._known.get((start, UNKNOWN))
         if known is None:
-            known = ProfFunction(self.image, UNKNOWN, vaddr, path=self.path)
-            self._known[vaddr, UNKNOWN] = known
+            size = end - start
+            known = ProfFunction(self.image, UNKNOWN, start, size, self.path)
+            self._known[start, UNKNOWN] = known
         return known
+
+    def _extent(self, vaddr: int) -> tuple[int, int] | None:
+        if self._frames is None:
+            return None
+        try:
+            return self._frames.extent(vaddr)
+        except (SoscopeError, OSError):
+            return None  # its unwind tables are damaged
 
     def _shown(self, name: str) -> str:
         if not self._demangles or not name.startswith(_MANGLED) or len(name) > LONGEST:
@@ -195,5 +211,5 @@ class ImageFunctions:
             return None  # lines are not known
 
 
-def _is_same(one: ProfFunction, other: ProfFunction) -> bool:
-    return one is other or one.symbol == other.symbol == UNKNOWN
+def _is_same(left: ProfFunction, right: ProfFunction) -> bool:
+    return left is right or left.symbol == right.symbol == UNKNOWN
