@@ -106,6 +106,45 @@ FUNCTION sosc_h_count
 	jmp	1b
 	.cfi_endproc
 
+// by call site
+FUNCTION sosc_h_count_callers
+	.cfi_startproc
+	endbr64
+	SAVE_FOUR
+	FIND_THREAD 2f, 0
+6:	FIND_SITE 3f
+1:	movslq	SOSC_DISTANCE + SITE_OPEN(%rcx), %rax
+	add	%r11, %rax
+	mov	THREAD_COUNTS(%r10), %r10
+	shr	$1, %rax
+	test	%r10, %r10
+	jz	4f
+	incq	(%r10,%rax)
+	RESTORE_FOUR
+	jmp	*CELL_ORIGINAL(%r11)
+2:	.cfi_adjust_cfa_offset 32
+	SLOW	sosc_thread_slow
+	mov	%rax, %r10
+	test	%rax, %rax
+	jnz	6b
+	SLOW	sosc_count_slow
+	jmp	5f
+3:	mov	%rax, %rdx
+	lea	sosc_site_slow(%rip), %rax
+	call	sosc_slow_reserve
+	mov	%rax, %rcx
+	test	%rax, %rax
+	jnz	1b
+	SLOW	sosc_count_slow
+	jmp	5f
+4:	mov	%r11, %rdx
+	lea	(,%rax,2), %r11
+	SLOW	sosc_count_slow
+	mov	%rdx, %r11
+5:	RESTORE_FOUR
+	jmp	*CELL_ORIGINAL(%r11)
+	.cfi_endproc
+
 // -c for a function whose exit cannot be seen
 FUNCTION sosc_h_stats_entry
 	.cfi_startproc

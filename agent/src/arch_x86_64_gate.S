@@ -31,6 +31,7 @@ FUNCTION \name\()_gated
 .endm
 
 	GATED sosc_h_count
+	GATED sosc_h_count_callers
 	GATED sosc_h_stats
 	GATED sosc_h_stats_entry
 	GATED sosc_h_entry

@@ -17,7 +17,9 @@ FUNCTION sosc_h_stats
 2:	mov	THREAD_STATS(%r10), %rax
 	test	%rax, %rax
 	jz	9f
-	incq	STATS_CALLS(%rax,%r11,4)
+	movslq	SOSC_DISTANCE + SITE_OPEN(%rcx), %rdx
+	add	%r11, %rdx
+	incq	STATS_CALLS(%rax,%rdx,4)
 	lea	RETURN_SLOT(%rsp), %rax
 	FIND_PARKED 5f
 	cmpq	$0, PARKED_SP(%rdx)
@@ -68,7 +70,11 @@ FUNCTION sosc_h_stats
 8:	SLOW	sosc_stats_slow
 	jmp	4b
 	// no own array: count in the shared one; the exit is timed there, too
-9:	SLOW	sosc_stats_slow
+9:	mov	%r11, %rdx
+	movslq	SOSC_DISTANCE + SITE_OPEN(%rcx), %rax
+	add	%rax, %r11
+	SLOW	sosc_stats_slow
+	mov	%rdx, %r11
 	lea	RETURN_SLOT(%rsp), %rax
 	FIND_PARKED 5b
 	cmpq	$0, PARKED_SP(%rdx)
@@ -116,7 +122,8 @@ FUNCTION sosc_x_stats
 	mov	THREAD_STATS(%r10), %rdx
 	test	%rdx, %rdx
 	jz	10f // forked just now
-	mov	SOSC_DISTANCE + SITE_CELL(%r11), %r10
+	movslq	SOSC_DISTANCE + SITE_OPEN(%r11), %r10
+	add	SOSC_DISTANCE + SITE_CELL(%r11), %r10
 	lea	(%rdx,%r10,4), %rdx
 	incq	STATS_RETURNS(%rdx)
 	add	%rcx, STATS_TOTAL(%rdx)

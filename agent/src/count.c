@@ -26,7 +26,8 @@ void sosc_count_slow(struct sosc_cell *cell)
 		return;
 	}
 	if (!thread && sosc_quiet) {
-		__atomic_store_n(&cell->handler, (uint64_t)sosc_h_jump, __ATOMIC_RELAXED);
+		if (sosc_cell_index(cell) < SOSC_MAX_SLOTS) // else it stands for a call site
+			__atomic_store_n(&cell->handler, (uint64_t)sosc_h_jump, __ATOMIC_RELAXED);
 		return;
 	}
 	shared = sosc_counts_shared(SOSC_INSTRUMENT_COUNT);
@@ -55,7 +56,7 @@ static uint64_t handler(const struct sosc_chosen *chosen, bool entry_only)
 {
 	(void)chosen;
 	(void)entry_only;
-	return (uint64_t)sosc_h_count;
+	return (uint64_t)(sosc_counts_callers() ? sosc_h_count_callers : sosc_h_count);
 }
 
 void sosc_instrument_count(struct sosc_instrument *instrument)

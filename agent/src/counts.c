@@ -15,17 +15,33 @@ enum {
 	EFAULT = 14,
 };
 
+/** Whether this session counts by call site. */
+bool sosc_counts_callers(void)
+{
+	const struct sosc_plan *plan = sosc_plan_in(
+		sosc_control,
+		sosc_holds(SOSC_INSTRUMENT_COUNT) ? SOSC_INSTRUMENT_COUNT : SOSC_INSTRUMENT_STATS);
+
+	return plan && plan->flags & SOSC_PLAN_CALLERS;
+}
+
+static uint64_t cell_size(void)
+{
+	return sosc_holds(SOSC_INSTRUMENT_COUNT) ? 8 : sizeof(struct sosc_stats);
+}
+
 static uint64_t array_size(void)
 {
-	uint64_t cell = sosc_holds(SOSC_INSTRUMENT_COUNT) ? 8 : sizeof(struct sosc_stats);
+	uint64_t cells = SOSC_MAX_SLOTS + (sosc_counts_callers() ? SOSC_MAX_CALL_SITES : 0);
 
-	return cell * SOSC_MAX_SLOTS;
+	return cell_size() * cells;
 }
 
 // Count arrays that threads have got mappings of their own for: where they lie, in each of the
-// places that control blocks take by turns, and with either size of an array. A place is used
+// places that control blocks take by turns, and with each size of an array. A place is used
 // again and never given up, as a signal handler may have interrupted a call of an earlier session.
-static uint64_t later_arrays[SOSC_BLOCKS][2][SOSC_LATER_ARRAYS], (*later)[SOSC_LATER_ARRAYS];
+enum { OF_COUNT = 1, OF_CALLERS = 2, SIZES = 4 };
+static uint64_t later_arrays[SOSC_BLOCKS][SIZES][SOSC_LATER_ARRAYS], (*later)[SOSC_LATER_ARRAYS];
 static uint64_t later_size; // of one of them
 static uint32_t arrays_ready; // that many are mapped with the rest of the block
 static uint64_t latest_array; // the array mapped last: its index is in the low bits
@@ -48,7 +64,8 @@ void sosc_counts_start(uint64_t control_size, uint32_t block)
 					MADV_REMOVE);
 	if (!range->size)
 		return;
-	later = &later_arrays[block][sosc_holds(SOSC_INSTRUMENT_COUNT)];
+	later = &later_arrays[block][(sosc_holds(SOSC_INSTRUMENT_COUNT) ? OF_COUNT : 0) |
+				     (sosc_counts_callers() ? OF_CALLERS : 0)];
 	later_size = size;
 	arrays_ready = (uint32_t)((control_size - range->offset) / size);
 	latest_array = (uint64_t)sosc_section(SOSC_SEC_COUNTS) + (arrays_ready - 1) * size +
@@ -206,7 +223,7 @@ static uint64_t take_new(struct sosc_thread *thread, bool ready)
 		__atomic_store_n(&sosc_owners->of[at], (uint16_t)(thread - sosc_threads + 1),
 				 __ATOMIC_RELAXED);
 	// so that the address of a struct sosc_cell, scaled, indexes the array
-	return array - (uint64_t)sosc_cells / sizeof(struct sosc_cell) * (size / SOSC_MAX_SLOTS);
+	return array - (uint64_t)sosc_cells / sizeof(struct sosc_cell) * cell_size();
 }
 
 /**

@@ -83,6 +83,7 @@ uint64_t sosc_gated(uint64_t handler)
 	if (handler == (uint64_t)(name)) \
 		return (uint64_t)name##_gated;
 	SOSC_GATED(sosc_h_count)
+	SOSC_GATED(sosc_h_count_callers)
 	SOSC_GATED(sosc_h_stats)
 	SOSC_GATED(sosc_h_stats_entry)
 	SOSC_GATED(sosc_h_entry)

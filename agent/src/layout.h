@@ -24,7 +24,7 @@
 #define SITE_FLAGS 25 // u8
 #define SITE_DEPTH 26 // u8
 #define SITE_NAMESPACE 27 // u8
-#define SITE_OPEN 28 // u32: commit word of its OPEN units, 0 = it has none
+#define SITE_OPEN 28 // u32, see struct sosc_site
 
 #define SITE_FLAG_PROGRAM 1 // the exit runs a capture program
 #define SITE_FLAG_TWICE 2 // may return again: keep what was parked

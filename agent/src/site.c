@@ -7,6 +7,7 @@
 #include "callsite.h"
 #include "cell.h"
 #include "clock.h"
+#include "counts.h"
 #include "handler.h"
 #include "image.h"
 #include "instrument.h"
@@ -172,6 +173,26 @@ static bool asks_for_durations(void)
 	return !plan || !(plan->flags & SOSC_PLAN_NO_DURATIONS);
 }
 
+// An address in front of which there is code of the function that has called: behind a tail call
+// the return address is that of the call around it.
+static uint64_t caller_of(uint64_t ret)
+{
+	const struct sosc_site *around;
+
+	if (!depth_of(ret))
+		return ret;
+	around = &sosc_sitedata[(ret - (uint64_t)sosc_sites) / SOSC_SITE_SIZE];
+	return __atomic_load_n(&((struct sosc_cell *)around->cell)->original, __ATOMIC_RELAXED) + 1;
+}
+
+static bool is_counted(uint32_t slot)
+{
+	uint32_t instrument = sosc_layers[slot].instrument;
+
+	return (instrument == SOSC_INSTRUMENT_COUNT || instrument == SOSC_INSTRUMENT_STATS) &&
+	       sosc_counts_callers();
+}
+
 // What an exit of this cell's function, to @ret, has to do.
 static void describe(struct sosc_site *site, uint64_t ret, uint32_t slot)
 {
@@ -187,6 +208,12 @@ static void describe(struct sosc_site *site, uint64_t ret, uint32_t slot)
 	if (flags & SOSC_FN_TWICE)
 		site->flags |= SITE_FLAG_TWICE;
 	site->open = 0;
+	if (is_counted(slot)) {
+		number = sosc_call_site(caller_of(ret), slot);
+		if (number != SOSC_NONE)
+			site->open = (SOSC_MAX_SLOTS + number - slot) * sizeof(struct sosc_cell);
+		return;
+	}
 	if (sosc_layers[slot].instrument == SOSC_INSTRUMENT_TRACE && !site->flags)
 		number = sosc_call_site(ret, slot);
 	if (number != SOSC_NONE && flags & SOSC_FN_BRIEF && !asks_for_durations())

@@ -17,7 +17,8 @@ struct sosc_site { // behind a return trampoline; ret and cell never change
 	uint8_t flags; // SITE_FLAG_*
 	uint8_t depth; // length of the chain of tail calls behind ret
 	uint8_t ns; // namespace of the caller: its errno
-	uint32_t open; // commit word of its OPEN units, 0 = it has none
+	uint32_t open; // of TRACE: commit word of its OPEN units, 0 = it has none; of COUNT and
+		// STATS: from the cell to where calls from here are counted, as an int32_t
 };
 
 struct sosc_cell;

@@ -67,7 +67,8 @@ void sosc_stats_slow(struct sosc_cell *cell)
 		return;
 	}
 	if (!thread && sosc_quiet) {
-		__atomic_store_n(&cell->handler, (uint64_t)sosc_h_jump, __ATOMIC_RELAXED);
+		if (sosc_cell_index(cell) < SOSC_MAX_SLOTS) // else it stands for a call site
+			__atomic_store_n(&cell->handler, (uint64_t)sosc_h_jump, __ATOMIC_RELAXED);
 		return;
 	}
 	stats = shared_stats(cell);
@@ -126,6 +127,7 @@ void sosc_stats_exit(struct sosc_regs *regs, uint64_t now)
 {
 	struct sosc_site *site = sosc_returned_to(regs);
 	struct sosc_cell *cell = (void *)site->cell;
+	uint64_t counted = site->cell + (uint64_t)(int32_t)site->open;
 	struct sosc_thread *thread = sosc_thread_self();
 	struct sosc_parked *parked;
 	struct sosc_stats *stats;
@@ -156,12 +158,12 @@ void sosc_stats_exit(struct sosc_regs *regs, uint64_t now)
 		parked->sp = 0;
 	thread->overhead += sosc_cost_outer;
 	if (!counts) {
-		stats = shared_stats(cell);
+		stats = shared_stats((const void *)counted);
 		if (stats)
 			add_shared(stats, (uint64_t)ticks, self, error);
 		return;
 	}
-	stats = (void *)(counts + site->cell * 4);
+	stats = (void *)(counts + counted * 4);
 	stats->returns++;
 	stats->errors += error;
 	stats->total += (uint64_t)ticks;

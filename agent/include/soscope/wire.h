@@ -73,6 +73,8 @@ enum sosc_plan_flag {
 	SOSC_PLAN_NO_DURATIONS = 2, // nobody asks how long a SOSC_FN_BRIEF call took: 0
 	SOSC_PLAN_STACKS = 4, // TRACE: each entry has its stack; own memory as blocks.h has it
 	SOSC_PLAN_ASKS = 8, // soscope looks for the types of functions in images that come
+	SOSC_PLAN_CALLERS = 16, // COUNT, STATS: by call site, where it has a number; a count array
+	// has SOSC_MAX_CALL_SITES cells more for these, behind those of slots
 };
 
 enum sosc_when_full { // what a writer does when no chunk is free

@@ -63,13 +63,15 @@ class Hooks:
         own_size: int = 0,
         own: bytes = b"",
         stacks: bool = False,
+        callers: bool = False,
         describe: Callable[[int], object] | None = None,
         describe_later: Callable[[int, int], set[str] | None] | None = None,
     ) -> None:
         """Have the calls that `selection` chooses handled by `kind`.
 
         `entry_only`: nothing happens at returns. `durations`: somebody asks how long calls take.
-        `stacks`: each call has its stack, which `own` has room for.
+        `stacks`: each call has its stack, which `own` has room for. `callers`: what is counted is
+        counted by call site.
         `describe(pid)` may add to `prototypes` when a process has its images, and is not hooked;
         `describe_later(pid, addr)` when an image has come that is mapped at `addr`. That returns
         the names of functions that nobody knew, None: it will look at none any more.
@@ -79,6 +81,8 @@ class Hooks:
         self.flags = layout.PLAN_ENTRY_ONLY if entry_only else 0
         if not durations:
             self.flags |= layout.PLAN_NO_DURATIONS
+        if callers:
+            self.flags |= layout.PLAN_CALLERS
         if stacks:
             self.flags |= layout.PLAN_STACKS
         self.string_limit = string_limit

@@ -10,13 +10,14 @@ from __future__ import annotations
 import errno
 import mmap
 import os
-from _collections_abc import Callable, Iterable, Iterator
+from _collections_abc import Callable, Iterable
 
 from soscope.errors import FormatError
 from soscope.model.image import TracedImage
 from soscope.model.slot import TracedSlot
 from soscope.model.stats import Stats
-from soscope.wire import layout, records, sharedfile
+from soscope.wire import countarrays, layout, records, sharedfile
+from soscope.wire.countarrays import CountArrays
 from soscope.wire.futex import wake
 from soscope.wire.plan import Plan
 
@@ -146,11 +147,11 @@ class ControlBlock:
         main_path = len(functions)
         functions += os.fsencode(plan.main_path) + b"\0"
         chunks = plan.chunks + plan.spare_chunks
+        array = countarrays.size_of(plan)
+        numbers = layout.MAX_CALL_SITES if chunks or countarrays.by_call_site(plan) else 0
         chains = 0
-        if chunks and plan.flags & layout.FLAG_FOLLOW:
-            chains = layout.CALL_SITE_HEADS + layout.MAX_CALL_SITES
-        kinds = [instrument.instrument for instrument in plan.instruments]
-        cell = layout.STATS.size if layout.INSTRUMENT_STATS in kinds else 8
+        if numbers and plan.flags & layout.FLAG_FOLLOW:
+            chains = layout.CALL_SITE_HEADS + numbers
         sizes = {
             layout.SEC_PATTERNS: len(plan.patterns),
             layout.SEC_RULES: sum(len(instrument.rules) for instrument in plan.instruments),
@@ -161,11 +162,11 @@ class ControlBlock:
             layout.SEC_CHUNK_STATES: chunks * 4,
             layout.SEC_RING: chunks * layout.CHUNK_SIZE,
             layout.SEC_PLACES: plan.slot_places * 4,
-            layout.SEC_CALL_SITES: (layout.MAX_CALL_SITES if chunks else 0) * layout.CALL_SITE.size,
+            layout.SEC_CALL_SITES: numbers * layout.CALL_SITE.size,
             layout.SEC_CALL_SITE_CHAINS: chains * 4,
             layout.SEC_PATCHES: len(plan.patches),
             layout.SEC_GATES: 0 if plan.gate is None else layout.GATES * 4,
-            layout.SEC_COUNTS: plan.count_arrays * layout.MAX_SLOTS * cell,  # the last one
+            layout.SEC_COUNTS: plan.count_arrays * array,  # the last one
         }
         sections = [0] * (2 * layout.SECTIONS)
         end = layout.PAGE
@@ -194,7 +195,7 @@ class ControlBlock:
             raise sharedfile.refusal("map", end, reason, number) from error
         block.main_name, block.main_path = main_name, main_path
         block.functions_used = len(functions)
-        block.target_size = end - later * layout.MAX_SLOTS * cell
+        block.target_size = end - later * array
         block._fill(plan, sections, own, bytes(functions))
         return block
 
@@ -466,81 +467,24 @@ class ControlBlock:
         column = self._u32[first : first + count * width : width].tolist()
         return [index for index, offset in enumerate(column) if offset in offsets]
 
-    def _count_views(self, width: int) -> list[tuple[int, memoryview]]:
-        """Return what was written of the count arrays in use: (number of its first cell, view).
-
-        A view has u64, `width` of them a cell.
-        """
-        offset, size = self.section(layout.SEC_COUNTS)
-        words = layout.MAX_SLOTS * width
-        # array 0 is shared; the others belong to one thread each
-        arrays = min(self.counts_used + 1, self.count_arrays, size // (words * 8))
-        start = offset // 8
-        used = min(self.slot_count, layout.MAX_SLOTS) * width
-        return [
-            (at // width, self._u64[start + array * words + at : start + array * words + end])
-            for array in range(arrays)
-            for at, end in self._written(start + array * words, used)
-        ]
-
-    def _written(self, start: int, words: int) -> Iterator[tuple[int, int]]:
-        """Yield the parts of `words` words from `start` on that were written, by whole pages.
-
-        To read the others would make pages of them: there may be hundreds of arrays.
-        """
-        at, end = start * 8, (start + words) * 8
-        while at < end:
-            try:
-                first = os.lseek(self.fd, at, os.SEEK_DATA)
-            except OSError as error:
-                if error.errno != errno.ENXIO:  # no such question to this file system
-                    yield at // 8 - start, words
-                return  # nothing more
-            if first >= end:
-                return
-            first = max(at, first)
-            last = min(end, os.lseek(self.fd, first, os.SEEK_HOLE))
-            yield first // 8 - start, last // 8 - start
-            at = last
-
     def counts(self) -> dict[int, int]:
-        """Return slot index -> calls, of COUNT; slots without calls are left out."""
-        total: dict[int, int] = {}
-        for first, view in self._count_views(1):
-            for index, calls in enumerate(view.tolist(), first):
-                if calls:
-                    total[index] = total.get(index, 0) + calls
-        return total
+        """Return slot index -> calls, of COUNT; see `countarrays`."""
+        return countarrays.counts(self._count_arrays())
 
     def stats(self) -> Stats:
-        """Return what STATS has added up, by slot index.
+        """Return what STATS has added up, by slot index; see `countarrays`."""
+        return countarrays.stats(self._count_arrays())
 
-        The times are ticks, merged over all count arrays; min and max are 0 where nothing
-        returned. Slots without calls are left out.
-        """
-        width = layout.STATS.size // 8
-        merged: dict[int, tuple[int, ...]] = {}
-        for first, view in self._count_views(width):
-            columns = zip(view[::width].tolist(), view[1::width].tolist(), strict=True)
-            for at, words in zip(range(0, len(view), width), columns, strict=True):
-                if words != (0, 0):
-                    calls, returns, errors, total, least, most, own = view[at : at + 7]
-                    slot = first + at // width
-                    before = merged.get(slot)
-                    if before is not None:
-                        calls += before[0]
-                        returns += before[1]
-                        errors += before[2]
-                        total += before[3]
-                        least = min(least, before[4]) if least and before[4] else least or before[4]
-                        most = max(most, before[5])
-                        own += before[6]
-                    merged[slot] = calls, returns, errors, total, least, most, own
-        # The agent keeps the minimum plus one, so that 0 can say "none yet".
-        return {
-            slot: (calls, returns, errors, total, max(least - 1, 0), most, own)
-            for slot, (calls, returns, errors, total, least, most, own) in merged.items()
-        }
+    def _count_arrays(self) -> CountArrays:
+        return CountArrays(
+            self.fd,
+            self._u64,
+            *self.section(layout.SEC_COUNTS),
+            arrays=self.count_arrays,
+            used=self.counts_used + 1,
+            slots=min(self.slot_count, layout.MAX_SLOTS),
+            call_sites=min(self.call_site_count, layout.MAX_CALL_SITES),
+        )
 
     def rules_matched(self, instrument: int) -> list[int]:
         """Return how many slots (or images) each rule of an instrument matched."""

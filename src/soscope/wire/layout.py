@@ -88,6 +88,7 @@ PLAN_ENTRY_ONLY = 1
 PLAN_NO_DURATIONS = 2
 PLAN_STACKS = 4
 PLAN_ASKS = 8
+PLAN_CALLERS = 16
 
 # What a writer does when no chunk is free.
 FULL_BLOCK = 0
