@@ -35,11 +35,36 @@ def test_calls_into_a_library(way: str) -> None:
     assert (said["boundary"], said["mode"]) == (way, None)
     assert calls_of(said) == {"f0": 160_000, "f1": 160_000}
     assert said["totals"]["calls"] == 320_000
-    arcs = {(arc["caller_image"], arc["callee"]): arc["calls"] for arc in said["arcs"]}
-    assert arcs == {("threads", "f0"): 160_000, ("threads", "f1"): 160_000}
+    arcs = {
+        (arc["caller_image"], arc["caller"], arc["callee"]): arc["calls"] for arc in said["arcs"]
+    }
+    assert arcs == {("threads", "run", "f0"): 160_000, ("threads", "run", "f1"): 160_000}
+    assert calls_of(said, "threads") == {"run": None}  # who calls is named, too
     for row in said["functions"]:
+        if row["image"] == "threads":
+            continue
         assert (row["total_ns"] is None) == (way == "count")
         assert row["total_ns"] is None or row["total_ns"] >= row["self_ns"] >= 0
+
+
+@pytest.mark.parametrize("way", ["count", "time"])
+def test_tail_calls_are_those_of_the_function_that_jumps(way: str) -> None:
+    command = [str(build.program("tail")), "100"]
+    done = soscope(
+        "prof", "run", "-q", "--boundary", way, "-l", "libtail*,tail", "--json", *command
+    )
+    assert done.returncode == 0
+    said = json.loads(done.stderr[done.stderr.index("{") :])
+    calls: dict[tuple[str, str], int] = {}
+    for arc in said["arcs"]:
+        key = arc["caller"], arc["callee"]
+        calls[key] = calls.get(key, 0) + arc["calls"]
+    assert sum(calls[key] for key in calls if key[1] == "gpong") == 91
+    assert sum(calls[key] for key in calls if key[1] == "gping") == 90
+    if way == "time":  # a count has the return address alone: that of the call around
+        assert calls["gpong", "gping"] + calls["", "gping"] == 90
+        assert calls["gpong", "gping"] >= 40
+        assert calls["main", "gpong"] == 21
 
 
 def test_the_default_times_all_libraries(tmp_path: Path) -> None:

@@ -31,7 +31,9 @@ class BoundaryInstrument(Instrument):
     def __init__(self, way: str, images: list[str]) -> None:
         """Take calls into `images`, patterns as of `-l`; []: into all. Raises UsageError."""
         self.way = way
-        self.hooks = Hooks(_KINDS[way], compile_selection([], ["all"], images), load())
+        self.hooks = Hooks(
+            _KINDS[way], compile_selection([], ["all"], images), load(), callers=True
+        )
         # at the moment of a stop
         self._counted: dict[ControlBlock, tuple[dict[int, int] | None, Stats | None]] = {}
 

@@ -1,50 +1,74 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was counted by slot, as arcs from an image to a function of another one."""
+"""What was counted by call site, as arcs between functions."""
 
 from __future__ import annotations
 
 from soscope.instruments.prof.model import Profile
+from soscope.instruments.prof.recordednames import RecordedNames
 from soscope.instruments.prof.sums import ArcSums
 from soscope.model.image import TracedImage
 from soscope.model.slot import TracedSlot
+from soscope.recording.names import NO_SLOT, RecordedProgram
 from soscope.recording.reader import RecordingFile
+from soscope.wire import layout
 
 
 def add_boundary(recording: RecordingFile, profile: Profile) -> None:
-    """Add the calls through slots.
+    """Add the calls through slots: the function around a call site has called.
 
-    Which function of an image has called is not known: the image itself stands for it, with "" as
-    symbol. Time of a function that calls itself through slots is counted for each of its calls.
+    An image stands for its functions, with "" as symbol, where a call has no site: the function
+    looks at its return address, or the table of sites was full. Time of a function that calls
+    itself through slots is counted for each of its calls.
     """
     sums = ArcSums(profile)
+    names = RecordedNames()
     rate = recording.clock.rate
     for program in recording.programs.all():
+        ends = _ArcEnds(program, sums, names)
         for index, calls in recording.counts.get(program.index, {}).items():
-            if calls:
-                slot = program.slot(index)
-                sums.add(_caller(sums, slot), _callee(sums, slot), calls)
+            sums.add(*ends.of(index), calls)
         for index, cell in recording.stats.get(program.index, {}).items():
             calls, _, _, total, _, _, own = cell
-            if calls:
-                slot = program.slot(index)
-                own_ns = None if own is None else round(own * rate)
-                sums.add(
-                    _caller(sums, slot), _callee(sums, slot), calls, round(total * rate), own_ns
-                )
+            own_ns = None if own is None else round(own * rate)
+            sums.add(*ends.of(index), calls, round(total * rate), own_ns)
     sums.finish()
+    profile.notes += names.notes
 
 
-def _caller(sums: ArcSums, slot: TracedSlot) -> int:
-    return sums.function(_name(slot.caller), "", _path(slot.caller))
+class _ArcEnds:
+    """Who has called, and what was called, by what a count stands for in one program."""
 
+    def __init__(self, program: RecordedProgram, sums: ArcSums, names: RecordedNames) -> None:
+        self._program = program
+        self._sums = sums
+        self._names = names
+        self._callees: dict[int, int] = {}
 
-def _callee(sums: ArcSums, slot: TracedSlot) -> int:
-    return sums.function(_name(slot.callee), slot.symbol, _path(slot.callee))
+    def of(self, index: int) -> tuple[int, int]:
+        """Return the places of caller and callee in the profile."""
+        number, addr = index, 0
+        if index >= layout.MAX_SLOTS:
+            number, addr = self._program.call_site(index - layout.MAX_SLOTS)
+        slot = self._program.slot(number if number != NO_SLOT else layout.MAX_SLOTS)
+        return self._caller(slot, addr), self._callee(slot)
 
+    def _caller(self, slot: TracedSlot, addr: int) -> int:
+        """Return the function whose call returns to `addr`; 0: nobody knows where it was."""
+        image = self._image_at(addr) if addr else None
+        if image is None:
+            return self._sums.image(slot.caller)
+        return self._sums.function(self._names.of(image).at(addr - 1 - image.load_bias))
 
-def _name(image: TracedImage | None) -> str:
-    return "" if image is None else image.label
+    def _callee(self, slot: TracedSlot) -> int:
+        known = self._callees.get(slot.index)
+        if known is None:
+            function = self._names.named(slot.callee, slot.symbol)
+            known = self._callees[slot.index] = self._sums.function(function)
+        return known
 
-
-def _path(image: TracedImage | None) -> str:
-    return "" if image is None else image.path
+    def _image_at(self, addr: int) -> TracedImage | None:
+        """Return the image that lay there last."""
+        there = [
+            image for image in self._program.images().values() if image.start < addr <= image.end
+        ]
+        return max(there, key=lambda image: image.index) if there else None

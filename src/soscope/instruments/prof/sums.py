@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from soscope.instruments.prof.model import NOBODY, ProfArc, ProfFunction, Profile, ProfSums
+from soscope.model.image import TracedImage
 
 
 class ArcSums:
@@ -11,17 +12,23 @@ class ArcSums:
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
-        self._functions: dict[tuple[str, str, str], int] = {}
+        self._functions: dict[tuple[str, str, int | str], int] = {}
         self._arcs: dict[tuple[int, int], ProfArc] = {}
 
-    def function(self, image: str, symbol: str, path: str) -> int:
-        """Return the place of a function in the profile."""
-        key = image, symbol, path
+    def function(self, function: ProfFunction) -> int:
+        """Return the place of a function in the profile; one address is one function."""
+        key = function.path, function.image, function.addr or function.symbol
         at = self._functions.get(key)
         if at is None:
             at = self._functions[key] = len(self._profile.functions)
-            self._profile.functions.append(ProfFunction(image, symbol, path=path))
+            self._profile.functions.append(function)
         return at
+
+    def image(self, image: TracedImage | None) -> int:
+        """Return the place of what stands for all functions of an image."""
+        if image is None:
+            return NOBODY
+        return self.function(ProfFunction(image.label, "", path=image.path))
 
     def add(
         self,

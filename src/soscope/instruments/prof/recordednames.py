@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What functions of the images of a recording are called; each file is read once."""
+
+from __future__ import annotations
+
+from soscope.binfmt.elf import constants as c
+from soscope.errors import SoscopeError
+from soscope.instruments.prof.model import ProfFunction
+from soscope.instruments.prof.naming import ImageFunctions
+from soscope.model.image import TracedImage
+
+_MANGLED = "_Z"
+
+
+class RecordedNames:
+    """The functions of all images that are asked for."""
+
+    def __init__(self) -> None:
+        self._files: dict[tuple[str, bytes, str], ImageFunctions] = {}
+
+    def of(self, image: TracedImage) -> ImageFunctions:
+        """Return the functions of an image."""
+        key = image.path, image.build_id, image.label
+        known = self._files.get(key)
+        if known is None:
+            known = ImageFunctions(image.path, image.build_id, image=image.label, with_lines=False)
+            self._files[key] = known
+        return known
+
+    def named(self, image: TracedImage | None, symbol: str) -> ProfFunction:
+        """Return the function that an image exports as `symbol`, by which it is called.
+
+        Its address is not known where a function chooses it (STT_GNU_IFUNC), or the file of the
+        image has no such symbol.
+        """
+        if image is None:
+            return ProfFunction("", symbol)
+        functions = self.of(image)
+        addr = 0 if functions.elf is None else _addr_of(functions, symbol)
+        if not addr:
+            return ProfFunction(image.label, symbol, path=image.path)
+        at = functions.at(addr)
+        if symbol.startswith(_MANGLED) or at.symbol == symbol:
+            return at  # by the name that people know
+        return ProfFunction(image.label, symbol, at.addr, at.size, image.path)
+
+    @property
+    def notes(self) -> list[str]:
+        """What could not be read, and why."""
+        return [note for functions in self._files.values() for note in functions.notes]
+
+
+def _addr_of(functions: ImageFunctions, symbol: str) -> int:
+    """Return the link-time address of an exported function, 0 where it is not known."""
+    assert functions.elf is not None
+    try:
+        entry = functions.elf.symbols.lookup(symbol)
+    except (SoscopeError, OSError):
+        return 0
+    if entry is None or entry.type == c.STT_GNU_IFUNC:
+        return 0
+    return entry.value
