@@ -336,10 +336,11 @@ void sosc_account(struct sosc_thread *thread, uint64_t start)
 uint64_t sosc_site_slow(struct sosc_cell *cell, struct sosc_thread *thread, uint64_t ret)
 {
 	uint32_t before = made_count;
-	uint64_t start = sosc_ticks();
+	bool is_timed = sosc_needs & SOSC_NEEDS_CLOCK; // else a program may have forbidden it
+	uint64_t start = is_timed ? sosc_ticks() : 0;
 	uint64_t site = sosc_site_find(ret, cell);
 
-	if (made_count != before)
+	if (is_timed && made_count != before)
 		sosc_account(thread, start);
 	return site;
 }
