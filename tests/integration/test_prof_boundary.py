@@ -67,6 +67,22 @@ def test_tail_calls_are_those_of_the_function_that_jumps(way: str) -> None:
         assert calls["main", "gpong"] == 21
 
 
+def test_a_program_that_forbids_the_clock_is_counted() -> None:
+    command = [str(build.program("tsc"))]
+    done = soscope("prof", "run", "-q", "--boundary", "count", "-l", "libleaf*", "--json", *command)
+    assert done.returncode == 0
+    said = json.loads(done.stderr[done.stderr.index("{") :])
+    assert calls_of(said)["f0"] == 1200
+
+
+def test_versions_of_a_function_are_functions() -> None:
+    command = [str(build.program("versions"))]
+    done = soscope("prof", "run", "-q", "--boundary", "count", "--json", *command)
+    said = json.loads(done.stderr[done.stderr.index("{") :])
+    rows = [row for row in said["functions"] if row["symbol"] == "fver"]
+    assert sorted(row["calls"] for row in rows) == [30, 70]
+
+
 def test_the_default_times_all_libraries(tmp_path: Path) -> None:
     record = tmp_path / "run.sosr"
     done = soscope("prof", "run", "-o", record, "/bin/sh", "-c", "echo one; exit 3")

@@ -62,7 +62,7 @@ class _ArcEnds:
     def _callee(self, slot: TracedSlot) -> int:
         known = self._callees.get(slot.index)
         if known is None:
-            function = self._names.named(slot.callee, slot.symbol)
+            function = self._names.named(slot.callee, slot.symbol, slot.version)
             known = self._callees[slot.index] = self._sums.function(function)
         return known
 

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import os
+
 from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.symbols.lookup import Name
 from soscope.errors import SoscopeError
 from soscope.instruments.prof.model import ProfFunction
 from soscope.instruments.prof.naming import ImageFunctions
@@ -27,8 +30,10 @@ class RecordedNames:
             self._files[key] = known
         return known
 
-    def named(self, image: TracedImage | None, symbol: str) -> ProfFunction:
+    def named(self, image: TracedImage | None, symbol: str, version: str) -> ProfFunction:
         """Return the function that an image exports as `symbol`, by which it is called.
+
+        `version` is that of the symbol, "" where it has none.
 
         Its address is not known where a function chooses it (STT_GNU_IFUNC), or the file of the
         image has no such symbol.
@@ -36,7 +41,7 @@ class RecordedNames:
         if image is None:
             return ProfFunction("", symbol)
         functions = self.of(image)
-        addr = 0 if functions.elf is None else _addr_of(functions, symbol)
+        addr = 0 if functions.elf is None else _addr_of(functions, symbol, version)
         if not addr:
             return ProfFunction(image.label, symbol, path=image.path)
         at = functions.at(addr)
@@ -50,11 +55,11 @@ class RecordedNames:
         return [note for functions in self._files.values() for note in functions.notes]
 
 
-def _addr_of(functions: ImageFunctions, symbol: str) -> int:
+def _addr_of(functions: ImageFunctions, symbol: str, version: str) -> int:
     """Return the link-time address of an exported function, 0 where it is not known."""
     assert functions.elf is not None
     try:
-        entry = functions.elf.symbols.lookup(symbol)
+        entry = functions.elf.symbols.find(Name(os.fsencode(symbol)), version or None)
     except (SoscopeError, OSError):
         return 0
     if entry is None or entry.type == c.STT_GNU_IFUNC:
