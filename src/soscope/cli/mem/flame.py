@@ -20,8 +20,7 @@ def run(invocation: Invocation) -> int:
     from soscope.instruments.mem.model import COMPLETE
     from soscope.instruments.mem.report import report_of
     from soscope.recording.reader import RecordingFile
-    from soscope.report.mem.flame import document
-    from soscope.report.mem.flamepage import page
+    from soscope.report.mem.flame import document, page
     from soscope.report.output import Output
 
     with RecordingFile.open(options.path) as recording:

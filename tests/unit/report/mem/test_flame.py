@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from xml.etree import ElementTree as ET
 
-from soscope.instruments.mem.flame import flames_of
 from soscope.instruments.mem.model import (
     COMPLETE,
     MemReport,
@@ -15,8 +14,8 @@ from soscope.instruments.mem.model import (
     Survivor,
 )
 from soscope.model.stackframe import StackFrame
-from soscope.report.mem.flame import LARGEST, document
-from soscope.report.mem.flamepage import page
+from soscope.report.flame.picture import LARGEST
+from soscope.report.mem.flame import document, flames_of, page
 
 
 def of_stacks(*stacks: tuple[int, list[str]]) -> MemReport:
@@ -33,8 +32,8 @@ def of_stacks(*stacks: tuple[int, list[str]]) -> MemReport:
 def test_stacks_that_begin_alike_share_frames() -> None:
     report = of_stacks((10, ["a", "b"]), (20, ["a", "c"]), (30, ["d"]))
     root = flames_of(report)["blocks"]
-    assert {node.label: node.bytes for node in root.children.values()} == {"a": 30, "d": 30}
-    sums = sorted((node.label, node.bytes, node.count) for node in root.all())
+    assert {node.label: node.weight for node in root.children.values()} == {"a": 30, "d": 30}
+    sums = sorted((node.label, node.weight, node.count) for node in root.all())
     assert [row for row in sums if row[0] in "abcd"] == [
         ("a", 30, 2),
         ("b", 10, 1),

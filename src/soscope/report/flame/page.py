@@ -6,12 +6,9 @@ The page holds all it shows, its script included: nothing is loaded.
 
 from __future__ import annotations
 
-from soscope.report.mem import flame
+from soscope.report.flame import picture
+from soscope.report.flame.tree import FlameGraph
 from soscope.report.picture import escaped
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from soscope.instruments.mem.model import MemReport
 
 _STYLE = """\
 body { margin: 12px; font: 13px sans-serif }
@@ -62,23 +59,22 @@ document.getElementById("name").addEventListener("input", event => {
 """
 
 
-def page(report: MemReport) -> str:
-    """Return the text of the page."""
-    title = escaped(flame.title_of(report))
+def page(title: str, graphs: list[FlameGraph], notes: list[str], names: str) -> str:
+    """Return the text of the page around the picture; `names` says what can be looked for."""
     return f"""\
 <!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<title>{title}</title>
+<title>{escaped(title)}</title>
 <style>
 {_STYLE}</style>
 </head>
 <body>
 <p>Click a frame to widen it. <button id="all">show all</button>
-<label>mark <input id="name" placeholder="a function, file or type"></label></p>
-{flame.document(report)}<script>
-const room = {flame.ROOM}, margin = {flame.MARGIN}, letter = {flame.LETTER};
+<label>mark <input id="name" placeholder="{escaped(names)}"></label></p>
+{picture.document(title, graphs, notes)}<script>
+const room = {picture.ROOM}, margin = {picture.MARGIN}, letter = {picture.LETTER};
 {_SCRIPT}</script>
 </body>
 </html>
