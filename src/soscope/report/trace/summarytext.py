@@ -20,6 +20,7 @@ from soscope.instruments.trace.summary import (
 )
 from soscope.prototypes import Prototypes
 from soscope.report.output import Output
+from soscope.report.tabletext import Heading, table_text
 from soscope.report.trace import tablesettings as names
 from soscope.report.trace.display import Display
 from soscope.report.trace.names import FunctionNames
@@ -178,18 +179,5 @@ def text_of(columns: list[Column], rows: list[SummaryRow], total: SummaryRow) ->
     texts = [[each.text(row) for each in columns] for row in (*rows, total)]
     if columns and not columns[-1].width and not texts[-1][-1]:
         texts[-1][-1] = total.symbol
-    widths = [
-        max(each.width or 20 * (each is columns[-1]), len(each.title), *(len(t[at]) for t in texts))
-        for at, each in enumerate(columns)
-    ]
-
-    def show(line: list[str]) -> str:
-        parts = [
-            text.rjust(width) if each.width else text.ljust(width)
-            for text, width, each in zip(line, widths, columns, strict=True)
-        ]
-        return " ".join(parts).rstrip() + "\n"
-
-    rule = " ".join("-" * width for width in widths) + "\n"
-    lines = [show(line) for line in texts]
-    return "".join([show([each.title for each in columns]), rule, *lines[:-1], rule, lines[-1]])
+    headings = [Heading(each.title, each.width) for each in columns]
+    return table_text(headings, texts[:-1], texts[-1])
