@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A profile as trees of functions: who is called by whom, by which way, and how long that took."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+
+from soscope.instruments.prof.flat import (
+    CALLS,
+    SAMPLES,
+    UNKNOWN,
+    added,
+    frame_of,
+    place_of,
+    sampled_ns,
+    thread_frame,
+)
+from soscope.instruments.prof.model import NOBODY, Profile, ProfNode
+from soscope.model.record import Record
+from soscope.model.stackframe import StackFrame
+
+# says whether a function is meant
+Matches = Callable[[StackFrame], bool]
+
+
+class Context:
+    """A function on one way; `children` are by whatever tells them apart.
+
+    `count` is a number of calls or of samples, `total_ns` is with what is below, `self_ns` without;
+    None: not known.
+    """
+
+    __slots__ = ("children", "count", "frame", "self_ns", "total_ns")
+
+    def __init__(self, frame: StackFrame) -> None:
+        self.frame = frame
+        self.count: int | None = None
+        self.total_ns: int | None = None
+        self.self_ns: int | None = None
+        self.children: dict[Hashable, Context] = {}
+
+    def below(self, place: Hashable, frame: StackFrame) -> Context:
+        """Return the child for a function, made where there is none."""
+        child = self.children.get(place)
+        if child is None:
+            child = self.children[place] = Context(frame)
+        return child
+
+    def add(self, count: int | None, total_ns: int | None, self_ns: int | None) -> None:
+        """Add what is known of more calls."""
+        self.count = added(self.count, count)
+        self.total_ns = added(self.total_ns, total_ns)
+        self.self_ns = added(self.self_ns, self_ns)
+
+
+class View(Record):
+    """A tree. `root` is no function: its sums are those of the whole, not of what is shown.
+
+    `what` is counted, CALLS or SAMPLES. `is_whole`: ways are known from the first function on,
+    and not only who has called. `is_inverted`: callers are below what they call.
+    """
+
+    __slots__ = ("is_inverted", "is_whole", "root", "what")
+
+    def __init__(
+        self, what: str, root: Context, *, is_whole: bool = True, is_inverted: bool = False
+    ) -> None:
+        self.what = what
+        self.root = root
+        self.is_whole = is_whole
+        self.is_inverted = is_inverted
+
+
+def trees_of(profile: Profile, *, threads: bool = False) -> list[View]:
+    """Return a tree for each source of the profile: ways of calls, single calls, samples.
+
+    With `threads` each thread has a tree of its own in those that tell them apart.
+    """
+    views = []
+    if profile.nodes:
+        views.append(View(CALLS, _of_nodes(profile, threads=threads)))
+    if arcs := _of_arcs(profile):
+        views.append(View(CALLS, arcs, is_whole=False))
+    if profile.samples:
+        views.append(View(SAMPLES, _of_samples(profile, threads=threads)))
+    return views
+
+
+def callees_of(profile: Profile, matches: Matches) -> list[View]:
+    """Return trees that begin with the functions that `matches` wants, whoever called them."""
+    views = []
+    for view in trees_of(profile):
+        root = _whole(view)
+        for node, above in _walk(view.root):
+            if matches(node.frame) and not any(matches(one.frame) for one in above):
+                is_called = view.is_whole or bool(above)
+                _merge(node, root.below(place_of(node.frame), node.frame), is_called=is_called)
+        if root.children:
+            views.append(View(view.what, root, is_whole=view.is_whole))
+    return views
+
+
+def callers_of(profile: Profile, matches: Matches) -> list[View]:
+    """Return trees that begin with the functions that `matches` wants, and go on to callers.
+
+    What stands beside a caller is what it has had from those functions. Of a function inside of
+    itself there is a count, and no time again.
+    """
+    views = []
+    for view in trees_of(profile):
+        root = _whole(view)
+        for node, above in _walk(view.root):
+            if not matches(node.frame) or not (view.is_whole or above):
+                continue
+            is_inside = any(matches(one.frame) for one in above)
+            total_ns = None if is_inside else node.total_ns
+            at = root
+            for one in (node, *reversed(above)):
+                at = at.below(place_of(one.frame), one.frame)
+                at.add(node.count, total_ns, node.self_ns)
+        if root.children:
+            views.append(View(view.what, root, is_whole=view.is_whole, is_inverted=True))
+    return views
+
+
+def _whole(view: View) -> Context:
+    """Return a root for functions of a tree, with the sums of all of it."""
+    root = Context(view.root.frame)
+    root.add(view.root.count, view.root.total_ns, view.root.self_ns)
+    return root
+
+
+def _walk(root: Context) -> Iterable[tuple[Context, list[Context]]]:
+    """Give each function below the root, with those above it; the lists are one that changes."""
+    above: list[Context] = []
+    rest: list[Context | None] = [*root.children.values()]
+    while rest:
+        node = rest.pop()
+        if node is None:
+            above.pop()
+            continue
+        yield node, above
+        above.append(node)
+        rest += (None, *node.children.values())
+
+
+def _merge(source: Context, target: Context, *, is_called: bool) -> None:
+    """Add a tree to another one; its first function has sums of its own if it `is_called`."""
+    rest = [(source, target)]
+    while rest:
+        one, into = rest.pop()
+        if is_called or one is not source:
+            into.add(one.count, one.total_ns, one.self_ns)
+        for place, child in one.children.items():
+            rest.append((child, into.below(place, child.frame)))
+
+
+def _root() -> Context:
+    return Context(StackFrame(None, None, None))
+
+
+# ---- the three sources -----------------------------------------------------------
+
+
+def _of_nodes(profile: Profile, *, threads: bool) -> Context:
+    root = _root()
+    frames = [frame_of(function) for function in profile.functions]
+    made: list[Context] = []
+    for node in profile.nodes:
+        above = root
+        if node.parent != NOBODY:
+            above = made[node.parent]
+        elif threads:
+            above = root.below((SAMPLES, node.thread), thread_frame(profile, node.thread))
+        if node.parent == NOBODY:
+            _add_root(node, root, above)
+        context = above.below(node.function, frames[node.function])
+        context.add(node.calls, node.total_ns, node.self_ns)
+        root.add(node.calls, None, node.self_ns)
+        made.append(context)
+    return root
+
+
+def _add_root(node: ProfNode, root: Context, thread: Context) -> None:
+    """Add the time of the outermost call of a thread to what contains it."""
+    for above in {id(one): one for one in (root, thread)}.values():
+        above.add(None, node.total_ns, None)
+
+
+def _of_arcs(profile: Profile) -> Context | None:
+    """Return callers with what they call, as far as no way to that is known."""
+    known = {node.function for node in profile.nodes}
+    arcs = [arc for arc in profile.arcs if arc.callee not in known]
+    if not arcs:
+        return None
+    root = _root()
+    nobody = StackFrame(None, UNKNOWN, None)
+    for arc in arcs:
+        callee = frame_of(profile.functions[arc.callee])
+        caller = nobody if arc.caller == NOBODY else frame_of(profile.functions[arc.caller])
+        above = root.below(arc.caller, caller)
+        above.add(None, arc.total_ns, None)
+        above.below(arc.callee, callee).add(arc.calls, arc.total_ns, arc.self_ns)
+        root.add(arc.calls, arc.self_ns, arc.self_ns)
+    return root
+
+
+def _of_samples(profile: Profile, *, threads: bool) -> Context:
+    root = _root()
+    for sample in profile.samples:
+        weight = sample.weight
+        time_ns = sampled_ns(profile, weight)
+        root.add(weight, time_ns, time_ns)
+        at = root
+        if threads:
+            at = root.below((SAMPLES, sample.thread), thread_frame(profile, sample.thread))
+            at.add(weight, time_ns, None)
+        frames = sample.frames or (StackFrame(None, UNKNOWN, None),)
+        for frame in reversed(frames):
+            at = at.below(place_of(frame), frame)
+            at.add(weight, time_ns, 0 if time_ns is not None else None)
+        at.add(0, None, time_ns)
+    return root

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A profile as rows of functions, of images or of threads: by its calls, or by its samples."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Iterable
+
+from soscope.instruments.prof.model import ProfFunction, Profile
+from soscope.model.record import Record
+from soscope.model.stackframe import StackFrame
+
+CALLS, SAMPLES = "calls", "samples"
+
+BY_FUNCTION, BY_IMAGE, BY_THREAD = "function", "image", "thread"
+GROUPS = (BY_FUNCTION, BY_IMAGE, BY_THREAD)
+
+UNKNOWN = "?"
+
+
+class FlatRow(Record):
+    """What is known of a function, of an image or of a thread; None: it is not.
+
+    `frame` names it. `count` is a number of calls or of samples. `total_ns` is the time with what
+    it calls, `self_ns` is without; `overhead_ns` is what has been taken off both.
+    """
+
+    __slots__ = ("count", "frame", "overhead_ns", "self_ns", "total_ns")
+
+    def __init__(self, frame: StackFrame) -> None:
+        self.frame = frame
+        self.count: int | None = None
+        self.total_ns: int | None = None
+        self.self_ns: int | None = None
+        self.overhead_ns: int | None = None
+
+    def add(
+        self,
+        count: int | None,
+        total_ns: int | None,
+        self_ns: int | None,
+        overhead_ns: int | None = None,
+    ) -> None:
+        """Add what is known of more of it."""
+        self.count = added(self.count, count)
+        self.total_ns = added(self.total_ns, total_ns)
+        self.self_ns = added(self.self_ns, self_ns)
+        self.overhead_ns = added(self.overhead_ns, overhead_ns)
+
+
+def added(known: int | None, more: int | None) -> int | None:
+    """Return the sum of what is known of two things."""
+    return known if more is None else more + (known or 0)
+
+
+def frame_of(function: ProfFunction) -> StackFrame:
+    """Return a function as a frame."""
+    return StackFrame(function.image or None, function.symbol, None, function.file, function.line)
+
+
+def place_of(frame: StackFrame) -> Hashable:
+    """Return what is the same for all frames of one function."""
+    if frame.image is None:  # an interpreter's: many files have a function of this name
+        return frame.symbol, frame.file
+    return frame.image, frame.symbol
+
+
+def image_name(frame: StackFrame) -> str:
+    """Return the image of a frame, of an interpreter's the file's name; "" where nobody knows."""
+    return frame.image or os.path.basename(frame.file or "")
+
+
+def function_rows(profile: Profile) -> list[FlatRow]:
+    """Return a row for each function of which calls or times are known; the largest first."""
+    rows = []
+    for function, sums in zip(profile.functions, profile.sums, strict=True):
+        if any(value is not None for value in sums.values()):
+            row = FlatRow(frame_of(function))
+            row.add(sums.calls, sums.total_ns, sums.self_ns, sums.overhead_ns)
+            rows.append(row)
+    return _ranked(rows)
+
+
+def sample_rows(profile: Profile) -> list[FlatRow]:
+    """Return a row for each function of any sample; the largest first.
+
+    `count` are the samples in the function itself.
+    """
+    rows: dict[Hashable, FlatRow] = {}
+    for sample in profile.samples:
+        frames = sample.frames or (StackFrame(None, UNKNOWN, None),)
+        innermost = place_of(frames[0])
+        for place, frame in {place_of(frame): frame for frame in frames}.items():
+            row = rows.setdefault(place, FlatRow(frame))
+            own = sample.weight if place == innermost else 0
+            row.add(own, sampled_ns(profile, sample.weight), sampled_ns(profile, own))
+    return _ranked(rows.values())
+
+
+def sampled_ns(profile: Profile, weight: int) -> int | None:
+    """Return the time that so many samples stand for."""
+    return None if profile.sample_ns is None else weight * profile.sample_ns
+
+
+def by_image(rows: list[FlatRow]) -> list[FlatRow]:
+    """Add rows of functions up; images contain each other's calls, and so have no total."""
+    images: dict[str, FlatRow] = {}
+    for row in rows:
+        name = image_name(row.frame)
+        image = images.setdefault(name, FlatRow(StackFrame(name or UNKNOWN, None, None)))
+        image.add(row.count, None, row.self_ns, row.overhead_ns)
+    return _ranked(images.values())
+
+
+def by_thread(profile: Profile, what: str) -> list[FlatRow]:
+    """Return a row for each thread; none where the threads were not told apart."""
+    threads: dict[int, FlatRow] = {}
+
+    def row_of(at: int) -> FlatRow:
+        return threads.setdefault(at, FlatRow(thread_frame(profile, at)))
+
+    if what == CALLS:
+        for node in profile.nodes:
+            row_of(node.thread).add(node.calls, None, node.self_ns)
+    else:
+        for sample in profile.samples:
+            row_of(sample.thread).add(sample.weight, None, sampled_ns(profile, sample.weight))
+    return _ranked(threads.values())
+
+
+def thread_frame(profile: Profile, at: int) -> StackFrame:
+    """Return what stands for a thread where functions stand otherwise."""
+    thread = profile.threads[at]
+    name = f" ({thread.name})" if thread.name else ""
+    return StackFrame(None, f"thread {thread.tid} of process {thread.pid}{name}", None)
+
+
+def _ranked(rows: Iterable[FlatRow]) -> list[FlatRow]:
+    return sorted(rows, key=_rank)
+
+
+def _rank(row: FlatRow) -> tuple[object, ...]:
+    largest = (-1 if value is None else value for value in (row.self_ns, row.total_ns, row.count))
+    return (*(-value for value in largest), image_name(row.frame), row.frame.symbol or "")
