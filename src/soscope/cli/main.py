@@ -55,6 +55,7 @@ VERBS: dict[str, tuple[str, int]] = {
     "mem temporary": ("show the native blocks that were freed at once", 2),
     "prof run": ("run a command and profile its shared libraries", 125),
     "prof attach": ("profile the shared libraries of a running process", 2),
+    "prof report": ("show a profile: functions, callers and callees, ways through them", 2),
     "prof detach": ("have a running process profiled no more", 2),
     "resolve": ("say where a symbol is in a running process, and back", 2),
     "mem where": ("say where the memory of a process is, and whether it leaks", 2),

@@ -14,7 +14,7 @@ from soscope.options.mem import report, run
 from soscope.report.form import FORMS
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "markdown.md"
-WITHOUT = {"run", "export", "mem flame"}  # they print nothing but notes
+WITHOUT = {"run", "export", "mem flame", "prof flame"}  # they print nothing but notes
 
 
 @pytest.mark.parametrize("verb", VERBS)

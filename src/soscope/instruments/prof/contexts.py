@@ -15,7 +15,7 @@ from soscope.instruments.prof.flat import (
     sampled_ns,
     thread_frame,
 )
-from soscope.instruments.prof.model import NOBODY, Profile, ProfNode
+from soscope.instruments.prof.model import NOBODY, Profile
 from soscope.model.record import Record
 from soscope.model.stackframe import StackFrame
 
@@ -57,7 +57,8 @@ class View(Record):
     """A tree. `root` is no function: its sums are those of the whole, not of what is shown.
 
     `what` is counted, CALLS or SAMPLES. `is_whole`: ways are known from the first function on,
-    and not only who has called. `is_inverted`: callers are below what they call.
+    and not only who has called: then a caller has no sums of its own. `is_inverted`: callers are
+    below what they call.
     """
 
     __slots__ = ("is_inverted", "is_whole", "root", "what")
@@ -92,7 +93,7 @@ def callees_of(profile: Profile, matches: Matches) -> list[View]:
     for view in trees_of(profile):
         root = _whole(view)
         for node, above in _walk(view.root):
-            if matches(node.frame) and not any(matches(one.frame) for one in above):
+            if matches(node.frame) and not any(matches(caller.frame) for caller in above):
                 is_called = view.is_whole or bool(above)
                 _merge(node, root.below(place_of(node.frame), node.frame), is_called=is_called)
         if root.children:
@@ -112,11 +113,11 @@ def callers_of(profile: Profile, matches: Matches) -> list[View]:
         for node, above in _walk(view.root):
             if not matches(node.frame) or not (view.is_whole or above):
                 continue
-            is_inside = any(matches(one.frame) for one in above)
+            is_inside = any(matches(caller.frame) for caller in above)
             total_ns = None if is_inside else node.total_ns
             at = root
-            for one in (node, *reversed(above)):
-                at = at.below(place_of(one.frame), one.frame)
+            for step in (node, *reversed(above)):
+                at = at.below(place_of(step.frame), step.frame)
                 at.add(node.count, total_ns, node.self_ns)
         if root.children:
             views.append(View(view.what, root, is_whole=view.is_whole, is_inverted=True))
@@ -148,10 +149,10 @@ def _merge(source: Context, target: Context, *, is_called: bool) -> None:
     """Add a tree to another one; its first function has sums of its own if it `is_called`."""
     rest = [(source, target)]
     while rest:
-        one, into = rest.pop()
-        if is_called or one is not source:
-            into.add(one.count, one.total_ns, one.self_ns)
-        for place, child in one.children.items():
+        context, into = rest.pop()
+        if is_called or context is not source:
+            into.add(context.count, context.total_ns, context.self_ns)
+        for place, child in context.children.items():
             rest.append((child, into.below(place, child.frame)))
 
 
@@ -167,24 +168,17 @@ def _of_nodes(profile: Profile, *, threads: bool) -> Context:
     frames = [frame_of(function) for function in profile.functions]
     made: list[Context] = []
     for node in profile.nodes:
-        above = root
-        if node.parent != NOBODY:
-            above = made[node.parent]
-        elif threads:
-            above = root.below((SAMPLES, node.thread), thread_frame(profile, node.thread))
+        above = made[node.parent] if node.parent != NOBODY else root
         if node.parent == NOBODY:
-            _add_root(node, root, above)
+            if threads:
+                above = root.below(node.thread, thread_frame(profile, node.thread))
+            for whole in {root, above}:
+                whole.add(None, node.total_ns, None)
         context = above.below(node.function, frames[node.function])
         context.add(node.calls, node.total_ns, node.self_ns)
         root.add(node.calls, None, node.self_ns)
         made.append(context)
     return root
-
-
-def _add_root(node: ProfNode, root: Context, thread: Context) -> None:
-    """Add the time of the outermost call of a thread to what contains it."""
-    for above in {id(one): one for one in (root, thread)}.values():
-        above.add(None, node.total_ns, None)
 
 
 def _of_arcs(profile: Profile) -> Context | None:
@@ -198,9 +192,8 @@ def _of_arcs(profile: Profile) -> Context | None:
     for arc in arcs:
         callee = frame_of(profile.functions[arc.callee])
         caller = nobody if arc.caller == NOBODY else frame_of(profile.functions[arc.caller])
-        above = root.below(arc.caller, caller)
-        above.add(None, arc.total_ns, None)
-        above.below(arc.callee, callee).add(arc.calls, arc.total_ns, arc.self_ns)
+        context = root.below(arc.caller, caller).below(arc.callee, callee)
+        context.add(arc.calls, arc.total_ns, arc.self_ns)
         root.add(arc.calls, arc.self_ns, arc.self_ns)
     return root
 
@@ -213,7 +206,7 @@ def _of_samples(profile: Profile, *, threads: bool) -> Context:
         root.add(weight, time_ns, time_ns)
         at = root
         if threads:
-            at = root.below((SAMPLES, sample.thread), thread_frame(profile, sample.thread))
+            at = root.below(sample.thread, thread_frame(profile, sample.thread))
             at.add(weight, time_ns, None)
         frames = sample.frames or (StackFrame(None, UNKNOWN, None),)
         for frame in reversed(frames):

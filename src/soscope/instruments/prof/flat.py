@@ -16,6 +16,7 @@ BY_FUNCTION, BY_IMAGE, BY_THREAD = "function", "image", "thread"
 GROUPS = (BY_FUNCTION, BY_IMAGE, BY_THREAD)
 
 UNKNOWN = "?"
+ANY = "(any)"
 
 
 class FlatRow(Record):
@@ -68,6 +69,11 @@ def place_of(frame: StackFrame) -> Hashable:
 def image_name(frame: StackFrame) -> str:
     """Return the image of a frame, of an interpreter's the file's name; "" where nobody knows."""
     return frame.image or os.path.basename(frame.file or "")
+
+
+def function_name(frame: StackFrame) -> str:
+    """Return what a function is called; ANY is an image that stands for all its functions."""
+    return frame.symbol or (ANY if frame.symbol == "" and frame.image else UNKNOWN)
 
 
 def function_rows(profile: Profile) -> list[FlatRow]:
@@ -126,6 +132,16 @@ def by_thread(profile: Profile, what: str) -> list[FlatRow]:
         for sample in profile.samples:
             row_of(sample.thread).add(sample.weight, None, sampled_ns(profile, sample.weight))
     return _ranked(threads.values())
+
+
+def tables_of(profile: Profile, by: str = BY_FUNCTION) -> dict[str, list[FlatRow]]:
+    """Return the rows of calls and of samples by what is counted; `by` is one of GROUPS."""
+    if by == BY_THREAD:
+        return {what: by_thread(profile, what) for what in (CALLS, SAMPLES)}
+    tables = {CALLS: function_rows(profile), SAMPLES: sample_rows(profile)}
+    if by == BY_IMAGE:
+        return {what: by_image(rows) for what, rows in tables.items()}
+    return tables
 
 
 def thread_frame(profile: Profile, at: int) -> StackFrame:

@@ -24,6 +24,8 @@ def steps(document: Row, recording: str | None = None) -> list[str]:
     name = str(document.get("schema", "")).removeprefix("soscope/").partition("/")[0]
     if name == "mem-report":
         said = _memory(document, recording)
+    elif name == "prof-report":
+        said = _profile(document, recording)
     else:
         make = _STEPS.get(name)
         said = [] if make is None else make(document)
@@ -124,6 +126,19 @@ def _memory(document: Row, recording: str | None) -> list[str]:
     if document.get("survivors"):
         said.append(f"soscope mem report --by type {path}")
     return said
+
+
+def _profile(document: Row, recording: str | None) -> list[str]:
+    """Return what shows more of a recording; where there is none, what makes one."""
+    if recording is None:
+        command = _command(document)
+        return [] if command is None else [f"soscope prof run -o prof.sosr -- {command}"]
+    path = _word(recording)
+    said = [f"soscope prof report --tree {path}", f"soscope prof flame -o prof.html {path}"]
+    first = next(iter(_rows(document, "functions") + _rows(document, "sampled")), None)
+    if first is None:
+        return []
+    return [f"soscope prof report --callers {_word(first.get('symbol'))} {path}", *said]
 
 
 def _is_running(document: Row) -> bool:

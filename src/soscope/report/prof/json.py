@@ -3,6 +3,14 @@
 
 from __future__ import annotations
 
+from soscope.instruments.prof.flat import (
+    BY_FUNCTION,
+    CALLS,
+    SAMPLES,
+    FlatRow,
+    sample_rows,
+    tables_of,
+)
 from soscope.instruments.prof.model import (
     NOBODY,
     SCHEMA,
@@ -17,11 +25,14 @@ from soscope.report.jsontext import json_document
 _NOT_KNOWN = -1  # sorts behind all that is
 
 
-def document(profile: Profile) -> str:
+def document(profile: Profile, limit: int | None = None, by: str = BY_FUNCTION) -> str:
     """Return the document, schema `soscope/prof-report/1`: largest times first, in nanoseconds.
 
-    What lies outside, and of which nothing is known but its calls, stands in the arcs alone.
+    Of each list it has the `limit` first rows, None: all. Where `by` is not BY_FUNCTION, rows of
+    images or threads are beside those of functions. What lies outside, and of which nothing is
+    known but its calls, stands in the arcs alone.
     """
+    samples = sorted(profile.samples, key=lambda sample: -sample.weight)
     return json_document(
         {
             "schema": SCHEMA,
@@ -31,12 +42,10 @@ def document(profile: Profile) -> str:
             "mode": profile.mode,
             "boundary": profile.boundary,
             "sample_ns": profile.sample_ns,
-            "functions": [_function(*row) for row in _ranked(profile)],
-            "arcs": [_arc(arc, profile) for arc in sorted(profile.arcs, key=_arc_rank)],
-            "samples": [
-                _sample(sample, profile)
-                for sample in sorted(profile.samples, key=lambda sample: -sample.weight)
-            ],
+            "functions": [_function(*row) for row in _ranked(profile)[:limit]],
+            "arcs": [_arc(arc, profile) for arc in sorted(profile.arcs, key=_arc_rank)[:limit]],
+            "sampled": [_sampled(row) for row in sample_rows(profile)[:limit]],
+            "samples": [_sample(sample, profile) for sample in samples[:limit]],
             "totals": {
                 "calls": profile.calls,
                 "dropped": profile.dropped,
@@ -44,6 +53,7 @@ def document(profile: Profile) -> str:
             },
             "notes": profile.notes,
         }
+        | ({} if by == BY_FUNCTION else {"groups": _groups(profile, by, limit)})
     )
 
 
@@ -103,6 +113,35 @@ def _arc(arc: ProfArc, profile: Profile) -> dict[str, object]:
         "total_ns": arc.total_ns,
         "self_ns": arc.self_ns,
     }
+
+
+def _sampled(row: FlatRow) -> dict[str, object]:
+    return {
+        "image": row.frame.image,
+        "symbol": row.frame.symbol,
+        "file": row.frame.file,
+        "line": row.frame.line,
+        "samples": row.count,
+        "total_ns": row.total_ns,
+        "self_ns": row.self_ns,
+    }
+
+
+def _groups(profile: Profile, by: str, limit: int | None) -> dict[str, object]:
+    """Return rows of images or of threads, of calls and of samples."""
+    rows: list[dict[str, object]] = []
+    for what, table in tables_of(profile, by).items():
+        rows += [
+            {
+                "name": row.frame.symbol or row.frame.image,
+                "calls": row.count if what == CALLS else None,
+                "samples": row.count if what == SAMPLES else None,
+                "self_ns": row.self_ns,
+                "overhead_ns": row.overhead_ns,
+            }
+            for row in table[:limit]
+        ]
+    return {"by": by, "rows": rows}
 
 
 def _sample(sample: ProfSample, profile: Profile) -> dict[str, object]:

@@ -1,21 +1,139 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a profile says, for people."""
+"""What a profile says, for people: functions, images or threads, and what has to be known of them.
+
+The columns are those of `soscope trace -c`; a `-` stands for what is not known.
+"""
 
 from __future__ import annotations
 
-from soscope.instruments.prof.model import Profile
+from soscope.instruments.prof import flat
+from soscope.instruments.prof.flat import FlatRow
+from soscope.instruments.prof.model import COMPLETE, Profile
+from soscope.model.stackframe import StackFrame
+from soscope.report.markdown.values import time_text
+from soscope.report.tabletext import Heading, table_text
+from soscope.report.words import plural, printable
+
+ROWS = 20  # where nobody says how many
+
+_SECONDS = 11
 
 
-def text(profile: Profile) -> str:
-    """Return the functions, by their own time, or by calls where nothing was timed."""
-    rows = [
-        (sums.self_ns, sums.total_ns, sums.calls, function.symbol, function.image)
-        for function, sums in zip(profile.functions, profile.sums, strict=True)
-        if sums.calls
+def text(profile: Profile, limit: int | None = None, by: str = flat.BY_FUNCTION) -> str:
+    """Return tables of the `limit` first rows, None: of the first, and what is to be said of them.
+
+    `by` is one of flat.GROUPS.
+    """
+    most = ROWS if limit is None else limit
+    parts = [
+        table(what, rows, most, by=by) for what, rows in flat.tables_of(profile, by).items() if rows
     ]
-    rows.sort(key=lambda row: (-(row[0] or 0), -(row[2] or 0), row[3]))
-    lines = [f"{'self ns':>14} {'total ns':>14} {'calls':>12}  function (image)\n"]
-    for own, total, calls, symbol, image in rows:
-        times = " ".join(f"{'-' if time is None else f'{time:,}':>14}" for time in (own, total))
-        lines.append(f"{times} {calls:>12,}  {symbol} ({image})\n")
-    return "".join(lines)
+    if not parts:
+        parts.append(f"{_nothing(profile, by)}\n")
+    lines = "".join(f"{printable(line)}\n" for line in remarks(profile))
+    return "\n".join(parts) + lines
+
+
+def _nothing(profile: Profile, by: str) -> str:
+    if by == flat.BY_THREAD and (profile.arcs or any(sums.calls for sums in profile.sums)):
+        return "the threads were not told apart"
+    return "no calls were recorded"
+
+
+def table(what: str, rows: list[FlatRow], most: int, *, by: str = flat.BY_FUNCTION) -> str:
+    """Return a table of rows of which `what` is counted; behind the `most` first one for the rest.
+
+    `by` says what the rows are.
+    """
+    whole = _sum(rows)
+    timed = whole.self_ns is not None
+    has_total = timed and by == flat.BY_FUNCTION
+    shown = rows[:most]
+    lines = [_cells(row, what, whole, has_total=has_total, by=by) for row in shown]
+    if len(rows) > most:
+        rest = _sum(rows[most:])
+        rest.frame = _label(f"({len(rows) - most:,} more)")
+        lines.append(_cells(rest, what, whole, has_total=has_total, by=by))
+    headings = [Heading("% time" if timed else f"% {what}", 6)]
+    if timed:
+        headings.append(Heading("seconds", _SECONDS))
+    if has_total:
+        headings.append(Heading("total", _SECONDS))
+    headings.append(Heading(what, 9))
+    if timed and what == flat.CALLS:
+        headings.append(Heading("ns/call", 9))
+    if by == flat.BY_FUNCTION:
+        headings.append(Heading("image"))
+    headings.append(Heading(by))
+    return table_text(headings, lines, _cells(whole, what, whole, has_total=has_total, by=by))
+
+
+def _label(text: str) -> StackFrame:
+    return StackFrame(None, text, None)
+
+
+def _sum(rows: list[FlatRow]) -> FlatRow:
+    """Return what rows have together; what contains each other has no total."""
+    whole = FlatRow(_label("total"))
+    for row in rows:
+        whole.add(row.count, None, row.self_ns, row.overhead_ns)
+    return whole
+
+
+def _cells(row: FlatRow, what: str, whole: FlatRow, *, has_total: bool, by: str) -> list[str]:
+    timed = whole.self_ns is not None
+    cells = [
+        share_text(row.self_ns, whole.self_ns) if timed else share_text(row.count, whole.count)
+    ]
+    if timed:
+        cells.append(seconds_text(row.self_ns))
+    if has_total:
+        cells.append(seconds_text(row.total_ns))
+    cells.append("-" if row.count is None else str(row.count))
+    if timed and what == flat.CALLS:
+        each = row.self_ns / row.count if row.self_ns is not None and row.count else None
+        cells.append("-" if each is None else f"{each:.1f}")
+    name = printable(_name(row.frame, by))
+    if by == flat.BY_FUNCTION:
+        cells.append(printable(flat.image_name(row.frame)))
+    return [*cells, name]
+
+
+def _name(frame: StackFrame, by: str) -> str:
+    if by == flat.BY_IMAGE and not frame.symbol:
+        return frame.image or flat.UNKNOWN
+    return flat.function_name(frame)
+
+
+def share_text(part: int | None, whole: int | None) -> str:
+    """Return a part in percent."""
+    if part is None or whole is None:
+        return "-"
+    return f"{100 * part / whole if whole else 0:.2f}"
+
+
+def seconds_text(ns: int | None) -> str:
+    """Return nanoseconds as seconds."""
+    return "-" if ns is None else f"{ns / 1e9:.9f}"
+
+
+def remarks(profile: Profile) -> list[str]:
+    """Say what the profile has cost, what is missing of it, and its notes."""
+    said = cost_lines(profile)
+    if profile.state != COMPLETE:
+        said.append(f"the recording is not complete ({profile.state})")
+    if profile.dropped:
+        said.append(f"{plural(profile.dropped, 'call')} dropped")
+    return said + profile.notes
+
+
+def cost_lines(profile: Profile) -> list[str]:
+    """Say how much of what was measured was the hooks' own time, and that it is in no time here."""
+    known = [sums for sums in profile.sums if sums.overhead_ns is not None]
+    cost = sum(sums.overhead_ns or 0 for sums in known)
+    calls = sum(sums.calls or 0 for sums in known)
+    if not cost or not calls:
+        return []
+    measured = cost + sum(sums.self_ns or 0 for sums in known)
+    part = f"{time_text(cost)} of the {time_text(measured)} that were measured"
+    return [f"the hooks cost about {cost / calls:.0f} ns a call, {part}; the times are without it"]

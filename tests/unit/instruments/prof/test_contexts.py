@@ -136,7 +136,7 @@ def test_calls_whose_ways_are_known_are_not_told_twice() -> None:
     assert len(trees_of(shape.profile)) == 1
     shape.arc("b", "libc.so.6!read", 3, 2, 2)
     ways, arcs = trees_of(shape.profile)
-    assert seen(arcs.root) == {("b",): (None, 2, None), ("b", "read"): (3, 2, 2)}
+    assert seen(arcs.root) == {("b",): (None, None, None), ("b", "read"): (3, 2, 2)}
     assert ways.is_whole
     assert not arcs.is_whole
 

@@ -31,6 +31,7 @@ def test_an_empty_profile() -> None:
         "sample_ns": None,
         "functions": [],
         "arcs": [],
+        "sampled": [],
         "samples": [],
         "totals": {"calls": 0, "dropped": 0, "threads": None},
         "notes": [],

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`soscope prof report`: show a profile that was recorded."""
+
+from __future__ import annotations
+
+from soscope.cli.main import Invocation
+from soscope.options.prof.report import PERCENT, ProfReportOptions, parse
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.instruments.prof.model import Profile
+
+
+def run(invocation: Invocation) -> int:
+    """Run the verb; return 0, or 1 where the recording is not complete or not all was printed."""
+    options = parse(invocation.words)
+    invocation.debug |= options.debug
+
+    # --help and usage errors need none of these
+    from soscope.cli.output import show
+    from soscope.instruments.prof.model import COMPLETE
+    from soscope.instruments.prof.report import profile_of
+    from soscope.recording.reader import RecordingFile
+
+    with RecordingFile.open(options.path) as recording:
+        profile = profile_of(recording)
+    shown = _ways(profile, options) if options.is_tree else _rows(profile, options)
+    was_shown = show(options.json.shaped(shown, options.path))
+    return 0 if was_shown and profile.state == COMPLETE else 1
+
+
+def _rows(profile: Profile, options: ProfReportOptions) -> str:
+    if not options.json:
+        from soscope.report.prof.text import text
+
+        return text(profile, options.limit, options.by)
+    from soscope.report.prof.json import document
+
+    return document(profile, options.limit, options.by)
+
+
+def _ways(profile: Profile, options: ProfReportOptions) -> str:
+    from soscope.instruments.prof import contexts
+    from soscope.instruments.prof.flat import BY_THREAD
+    from soscope.report.prof import tree
+
+    pattern = options.callers or options.callees
+    if pattern is None:
+        way = tree.TREE
+        views = contexts.trees_of(profile, threads=options.by == BY_THREAD)
+    else:
+        from soscope.instruments.prof.matching import matcher, nothing_called
+
+        way = tree.CALLEES if options.callers is None else tree.CALLERS
+        make = contexts.callees_of if options.callers is None else contexts.callers_of
+        views = make(profile, matcher(pattern))
+        if not views:
+            raise nothing_called(profile, pattern)
+    if options.json:
+        return tree.document(profile, views, way, pattern, options.percent or 0, options.limit)
+    percent = PERCENT if options.percent is None else options.percent
+    return tree.text(profile, views, percent, options.limit)

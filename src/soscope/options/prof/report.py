@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of `soscope prof report`."""
+
+from __future__ import annotations
+
+from soscope.errors import UsageError
+from soscope.instruments.prof.flat import BY_FUNCTION, BY_IMAGE, BY_THREAD, GROUPS
+from soscope.options.display import DEBUG
+from soscope.options.form import format_option
+from soscope.options.table import VALUE, Option, Values
+from soscope.options.units import parse_count
+from soscope.options.verb import Verb
+from soscope.report.form import Form
+
+USAGE = "soscope prof report [options] REC"
+PERCENT = 0.5  # of a tree: what has less is not shown
+
+SHORT = f"""\
+usage: {USAGE}
+
+Show the profile that soscope prof run -o REC or attach -o REC has recorded.
+
+  --tree               who calls what, by which way
+  --callers FUNCTION   who calls FUNCTION
+  --callees FUNCTION   what FUNCTION calls
+  --by image|thread    rows added up
+  --limit N            the N largest rows alone
+  --json               for programs
+
+  soscope prof report run.sosr
+  soscope prof report --callers 'malloc@libc*' run.sosr
+
+soscope prof report --help lists all options.
+"""
+
+DESCRIPTION = """\
+Show the profile that soscope prof run -o REC or attach -o REC has recorded: functions by the time
+that they took themselves, or by their calls where nothing was timed.
+"""
+
+EPILOG = """\
+exit status: 0 fine, 1 REC is no recording of soscope prof or is not complete, or nothing in it is
+called FUNCTION, 2 wrong usage.
+"""
+
+_WHAT, _HOW = "what to show", "how to show it"
+
+
+def parse_percent(text: str) -> float:
+    """Return a number from 0 to 100. Raises UsageError."""
+    try:
+        percent = float(text.removesuffix("%"))
+    except ValueError:
+        percent = -1
+    if not 0 <= percent <= 100:
+        raise UsageError(f"'{text}' is not a percentage", hint="0 to 100, for example 0.5")
+    return percent
+
+
+OPTIONS = [
+    DEBUG,
+    Option(
+        "--tree",
+        dest="tree",
+        group=_WHAT,
+        rivals="view",
+        help="functions below those that called them, with the time that they took there",
+    ),
+    Option(
+        "--callers",
+        dest="callers",
+        kind=VALUE,
+        metavar="FUNCTION",
+        group=_WHAT,
+        rivals="view",
+        help="who calls FUNCTION, a pattern: NAME or NAME@IMAGE",
+    ),
+    Option(
+        "--callees",
+        dest="callees",
+        kind=VALUE,
+        metavar="FUNCTION",
+        group=_WHAT,
+        rivals="view",
+        help="what FUNCTION calls",
+    ),
+    Option(
+        "--by",
+        dest="by",
+        kind=VALUE,
+        metavar="|".join(GROUPS),
+        choices=GROUPS,
+        group=_WHAT,
+        help="a row for each function, image or thread; --tree --by thread: a tree for each",
+    ),
+    Option(
+        "--percent-limit",
+        dest="percent",
+        kind=VALUE,
+        metavar="PERCENT",
+        convert=parse_percent,
+        group=_HOW,
+        help=f"of trees, rows of at least PERCENT of their tree ({PERCENT})",
+    ),
+    Option(
+        "--limit",
+        dest="rows",
+        kind=VALUE,
+        metavar="N",
+        convert=parse_count,
+        group=_HOW,
+        help="the N largest rows alone",
+    ),
+    Option("--json", dest="json", group=_HOW, help="one JSON document, for programs"),
+    format_option(_HOW),
+]
+
+VERB = Verb(
+    "prof report",
+    OPTIONS,
+    usage=USAGE,
+    short=SHORT,
+    description=DESCRIPTION,
+    epilog=EPILOG,
+    argument=("REC", "the recording"),
+    least=1,
+    most=1,
+)
+make_parser = VERB.make_parser
+
+
+class ProfReportOptions:
+    """What `soscope prof report` was told.
+
+    `callers` and `callees` are patterns of functions, `limit` is a number of rows; None: not said.
+    `percent` is what ways have at least, None: nobody says, and a document has all of them.
+    """
+
+    __slots__ = ("by", "callees", "callers", "debug", "json", "limit", "path", "percent", "tree")
+
+    def __init__(self, values: Values, path: str) -> None:
+        self.path = path
+        self.tree: bool = values.tree
+        self.callers: str | None = values.callers
+        self.callees: str | None = values.callees
+        self.by: str = values.by or BY_FUNCTION
+        self.percent: float | None = values.percent
+        self.limit: int | None = values.rows
+        self.json: Form = values.json
+        self.debug: bool = values.debug
+
+    @property
+    def is_tree(self) -> bool:
+        """Say whether ways are shown, and not rows."""
+        return self.tree or self.callers is not None or self.callees is not None
+
+
+def parse(arguments: list[str]) -> ProfReportOptions:
+    """Parse the words behind `soscope prof report`. Raises UsageError, or SystemExit for help."""
+    values, (path,) = VERB.read(arguments)
+    options = ProfReportOptions(values, path)
+    if options.is_tree and (
+        options.by == BY_IMAGE or (options.by == BY_THREAD and not options.tree)
+    ):
+        raise UsageError(f"--by {options.by} adds rows up, and a tree has ways")
+    if options.percent is not None and not options.is_tree:
+        raise UsageError("--percent-limit is about trees", hint="--limit N shows N rows")
+    return options

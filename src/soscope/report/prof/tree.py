@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ways through a profile: a tree for people, and the document soscope/prof-tree/1."""
+
+from __future__ import annotations
+
+from soscope.instruments.prof.contexts import View
+from soscope.instruments.prof.flat import CALLS, SAMPLES, function_name, image_name
+from soscope.instruments.prof.model import Profile
+from soscope.report.jsontext import json_document
+from soscope.report.prof.text import remarks, seconds_text, share_text
+from soscope.report.prof.treerows import TreeRow, TreeRows
+from soscope.report.tabletext import Heading, table_text
+from soscope.report.words import printable
+
+SCHEMA = "soscope/prof-tree/1"
+TREE, CALLERS, CALLEES = "tree", "callers", "callees"
+
+ROWS = 100  # where nobody says how many
+_INDENT = 2
+
+
+def text(profile: Profile, views: list[View], percent: float, limit: int | None = None) -> str:
+    """Return a table for each tree, and what is to be said of them.
+
+    Rows of less than `percent` of their tree are one at the end; so are those beyond the `limit`
+    heaviest, None: beyond ROWS.
+    """
+    parts = [_table(TreeRows(view), percent, ROWS if limit is None else limit) for view in views]
+    if not parts:
+        parts.append("no ways to functions were recorded\n")
+    said = []
+    if any(not view.is_whole for view in views):
+        said.append("of these calls the callers are known, and not the ways to them")
+    lines = "".join(f"{printable(line)}\n" for line in (*said, *remarks(profile)))
+    return "\n".join(parts) + lines
+
+
+def _table(tree: TreeRows, percent: float, most: int) -> str:
+    what = tree.view.what
+    places = tree.chosen(percent, most)
+    lines = [_cells(tree, tree.rows[at]) for at in places]
+    chosen = set(places)
+    rest = [row for at, row in enumerate(tree.rows) if at not in chosen]
+    if rest:
+        lines.append(_rest(tree, rest))
+    headings = [Heading("% time" if tree.timed else f"% {what}", 6)]
+    if tree.timed:
+        headings += [Heading("total", 11), Heading("seconds", 11)]
+    headings += [Heading(what, 9), Heading("image"), Heading("function")]
+    root = tree.view.root
+    share = share_text(tree.whole, tree.whole)
+    times = ["-", seconds_text(root.self_ns)] if tree.timed else []
+    whole = [share, *times, _count(root.count), "", "total"]
+    return table_text(headings, lines, whole)
+
+
+def _cells(tree: TreeRows, row: TreeRow) -> list[str]:
+    context = row.context
+    times = [seconds_text(context.total_ns), seconds_text(context.self_ns)] if tree.timed else []
+    name = printable(function_name(context.frame))
+    return [
+        share_text(row.weight, tree.whole),
+        *times,
+        _count(context.count),
+        printable(image_name(context.frame)),
+        " " * (_INDENT * row.depth) + name,
+    ]
+
+
+def _rest(tree: TreeRows, rows: list[TreeRow]) -> list[str]:
+    """Return the row for what is not shown: of what is inside of each other, own times alone."""
+    own = [row.context.self_ns for row in rows if row.context.self_ns is not None]
+    counts = [row.context.count for row in rows if row.context.count is not None]
+    adds_up = tree.view.what == CALLS and not tree.view.is_inverted
+    times = ["-", seconds_text(sum(own) if own and adds_up else None)] if tree.timed else []
+    count = _count(sum(counts) if counts and adds_up else None)
+    return ["-", *times, count, "", f"({len(rows):,} more)"]
+
+
+def _count(count: int | None) -> str:
+    return "-" if count is None else str(count)
+
+
+def document(
+    profile: Profile, views: list[View], way: str, pattern: str | None = None,
+    percent: float = 0, limit: int | None = None,
+) -> str:  # fmt: skip
+    """Return the document: `way` is TREE, CALLERS or CALLEES, `pattern` of what functions.
+
+    It has rows of at least `percent` of each tree, and the `limit` heaviest; None: all.
+    """
+    rows: list[dict[str, object]] = []
+    for view in views:
+        tree = TreeRows(view)
+        ids = {at: len(rows) + number for number, at in enumerate(tree.chosen(percent, limit))}
+        for at, number in ids.items():
+            row = tree.rows[at]
+            above = None if row.above is None else ids[row.above]
+            rows.append({"id": number, "above": above, **_row(tree, row)})
+    return json_document(
+        {
+            "schema": SCHEMA,
+            "command": profile.command,
+            "state": profile.state,
+            "way": way,
+            "function": pattern,
+            "rows": rows,
+            "notes": profile.notes,
+        }
+    )
+
+
+def _row(tree: TreeRows, row: TreeRow) -> dict[str, object]:
+    context, what = row.context, tree.view.what
+    frame = context.frame
+    return {
+        "depth": row.depth,
+        "image": frame.image,
+        "symbol": frame.symbol,
+        "file": frame.file,
+        "line": frame.line,
+        "calls": context.count if what == CALLS else None,
+        "samples": context.count if what == SAMPLES else None,
+        "total_ns": context.total_ns,
+        "self_ns": context.self_ns,
+    }

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`soscope prof report`: a recording shown in all its ways, beside what the program says it did."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support import build
+from tests.support.run import soscope
+
+THREADS, LOOPS = 4, 5000
+CALLS = THREADS * LOOPS
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("prof") / "run.sosr"
+    command = [str(build.program("threads")), str(THREADS), str(LOOPS)]
+    done = soscope("prof", "run", "-q", "-o", path, *command)
+    assert (done.returncode, done.stdout) == (0, f"threads {THREADS} {LOOPS}\n")
+    return path
+
+
+def rows(*words: str | Path) -> dict[str, list[str]]:
+    """Return the cells of each row of a report by its function."""
+    done = soscope("prof", "report", *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    cells = [line.split() for line in done.stdout.splitlines()]
+    return {row[-1]: row for row in cells if len(row) > 3}
+
+
+def test_functions_stand_with_their_calls(recording: Path) -> None:
+    said = rows("--limit", "1000", recording)
+    for name in ("f0", "f1"):
+        assert said[name][4] == "libleaf.so" or said[name][5] == "libleaf.so"
+        assert str(CALLS) in said[name]
+    assert said["total"][0] == "100.00"
+
+
+def test_callers_and_callees_are_images(recording: Path) -> None:
+    said = rows("--callers", "f0", recording)
+    assert said["(any)"][3] == said["f0"][3] == str(CALLS)
+    said = rows("--callees", "threads", "--percent-limit", "0", recording)
+    assert said["f0"][3] == said["f1"][3] == str(CALLS)
+    assert rows("--tree", "--percent-limit", "0", recording)["f1"][3] == str(CALLS)
+
+
+def test_documents_and_pages(recording: Path) -> None:
+    done = soscope("prof", "report", "--json", "--by", "image", recording)
+    said = json.loads(done.stdout)
+    assert said["schema"] == "soscope/prof-report/1"
+    (leaf,) = [row for row in said["groups"]["rows"] if row["name"] == "libleaf.so"]
+    assert leaf["calls"] == 2 * CALLS
+    done = soscope("prof", "report", "--json", "--tree", recording)
+    (leaf,) = [row for row in json.loads(done.stdout)["rows"] if row["symbol"] == "f0"]
+    assert leaf["calls"] == CALLS
+    page = soscope("prof", "report", "--format", "md", "--limit", "2", recording).stdout
+    assert "## Functions, the most time of their own first" in page
+    assert f"soscope prof report --tree {recording}" in page
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (("--callers", "f00000"), 1, "no function of the profile is called 'f00000'"),
+        (("--tree", "--callers", "f0"), 2, "--callers"),
+        (("--by", "image", "--tree"), 2, "--by image adds rows up, and a tree has ways"),
+        (("--percent-limit", "7"), 2, "--percent-limit is about trees"),
+        (("--tree", "--percent-limit", "101"), 2, "'101' is not a percentage"),
+    ],
+)
+def test_wrong_use_is_said(recording: Path, words: list[str], status: int, said: str) -> None:
+    done = soscope("prof", "report", *words, recording)
+    assert (done.returncode, done.stdout) == (status, "")
+    assert said in done.stderr
+    assert done.stderr.startswith("soscope: error: ")
+
+
+def test_what_is_no_profile_is_said(tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("no recording")
+    for path in (text, tmp_path / "missing"):
+        done = soscope("prof", "report", path)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What people read of a profile: columns, sums, and what is said below them."""
+
+from __future__ import annotations
+
+from soscope.instruments.prof.flat import BY_IMAGE, BY_THREAD
+from soscope.instruments.prof.model import CUT
+from soscope.report.prof.text import text
+from tests.support.profshapes import Shape
+
+
+def test_functions_with_times_and_what_those_have_cost() -> None:
+    shape = Shape()
+    shape.sums("work", 4, 3_000_000, 2_000_000, 100_000)
+    shape.sums("libz.so.1!inflate", 1_000, 1_000_000, 1_000_000, 300_000)
+    shape.sums("never", 0, 0, 0)
+    assert text(shape.profile) == (
+        "% time     seconds       total     calls   ns/call image     function\n"
+        "------ ----------- ----------- --------- --------- --------- --------------------\n"
+        " 66.67 0.002000000 0.003000000         4  500000.0 lib.so    work\n"
+        " 33.33 0.001000000 0.001000000      1000    1000.0 libz.so.1 inflate\n"
+        "  0.00 0.000000000 0.000000000         0         - lib.so    never\n"
+        "------ ----------- ----------- --------- --------- --------- --------------------\n"
+        "100.00 0.003000000           -      1004    2988.0           total\n"
+        "the hooks cost about 398 ns a call, 400.000 µs of the 3.400 ms that were measured; "
+        "the times are without it\n"
+    )
+
+
+def test_the_rest_is_one_row_and_all_adds_up() -> None:
+    shape = Shape()
+    for number in range(30):
+        shape.sums(f"f{number}", 1, 100 - number, 100 - number)
+    lines = text(shape.profile).splitlines()
+    assert len(lines) == 2 + 20 + 1 + 2
+    assert lines[-3].split()[-2:] == ["(10", "more)"]
+    shares = [float(line.split()[0]) for line in lines[2:-2]]
+    assert abs(sum(shares) - 100) < 0.2
+    assert text(shape.profile, 0).splitlines()[2].endswith("(30 more)")
+
+
+def test_counts_alone_have_no_column_of_times() -> None:
+    shape = Shape()
+    shape.sums("a", 3)
+    shape.sums("b", 1)
+    assert text(shape.profile) == (
+        "% calls     calls image  function\n"
+        "------- --------- ------ --------------------\n"
+        "  75.00         3 lib.so a\n"
+        "  25.00         1 lib.so b\n"
+        "------- --------- ------ --------------------\n"
+        " 100.00         4        total\n"
+    )
+
+
+def test_samples_have_a_table_of_their_own() -> None:
+    shape = Shape()
+    shape.sums("a", 3, 50, 50)
+    shape.sample("main", "/srv/app.py:3:run", "a", weight=3)
+    shape.sample("main", weight=1)
+    calls, samples = text(shape.profile).split("\n\n")
+    assert calls.splitlines()[2].split() == "100.00 0.000000050 0.000000050 3 16.7 lib.so a".split()
+    assert [line.split() for line in samples.splitlines()] == [
+        "% time seconds total samples image function".split(),
+        ["------", "-----------", "-----------", "---------", "------", "-" * 20],
+        "75.00 0.003000000 0.003000000 3 lib.so a".split(),
+        "25.00 0.001000000 0.004000000 1 lib.so main".split(),
+        "0.00 0.000000000 0.003000000 0 app.py run".split(),
+        ["------", "-----------", "-----------", "---------", "------", "-" * 20],
+        "100.00 0.004000000 - 4 total".split(),
+    ]
+
+
+def test_rows_of_images_and_of_threads() -> None:
+    shape = Shape()
+    shape.sums("a", 3, 50, 30)
+    shape.sums("libz.so!b", 1, 10, 10)
+    rows = [line.split() for line in text(shape.profile, by=BY_IMAGE).splitlines()]
+    assert rows[0] == "% time seconds calls ns/call image".split()
+    assert rows[2:4] == [
+        "75.00 0.000000030 3 10.0 lib.so".split(),
+        "25.00 0.000000010 1 10.0 libz.so".split(),
+    ]
+    assert text(shape.profile, by=BY_THREAD) == "the threads were not told apart\n"
+    shape.ways([(("a",), 1, 10)], thread=shape.thread(11, "worker"))
+    row = text(shape.profile, by=BY_THREAD).splitlines()[2]
+    assert row.endswith("thread 11 of process 10 (worker)")
+
+
+def test_what_is_missing_is_said() -> None:
+    shape = Shape()
+    shape.profile.state = CUT
+    shape.profile.dropped = 2
+    shape.profile.notes = ["a\x07note"]
+    assert text(shape.profile) == (
+        "no calls were recorded\nthe recording is not complete (cut)\n2 calls dropped\na\\x07note\n"
+    )
+    shape.sums("strange\nname", 1)
+    assert "strange\\x0aname" in text(shape.profile)

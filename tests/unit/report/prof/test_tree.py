@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ways through a profile, as a tree and as a document."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from soscope.errors import RecordingError
+from soscope.instruments.prof.contexts import callees_of, callers_of, trees_of
+from soscope.instruments.prof.matching import matcher, nothing_called
+from soscope.report.prof.tree import CALLERS, TREE, document, text
+from tests.support.profshapes import Shape, Way
+
+WAYS: list[Way] = [
+    (("main",), 1, 100),
+    (("main", "a"), 2, 300),
+    (("main", "a", "b"), 10, 500),
+    (("main", "c"), 1, 97),
+    (("main", "c", "b"), 1, 3),
+]
+
+
+def shape_of_ways(*, timed: bool = True) -> Shape:
+    shape = Shape()
+    shape.ways(WAYS, timed=timed)
+    return shape
+
+
+def rows_of(shown: str) -> list[list[str]]:
+    return [line.split() for line in shown.splitlines() if not line.startswith("---")][1:-1]
+
+
+def test_what_is_light_is_one_row() -> None:
+    profile = shape_of_ways().profile
+    assert text(profile, trees_of(profile), 0.5) == (
+        "% time       total     seconds     calls image  function\n"
+        "------ ----------- ----------- --------- ------ --------------------\n"
+        "100.00 0.000001000 0.000000100         1 lib.so main\n"
+        " 80.00 0.000000800 0.000000300         2 lib.so   a\n"
+        " 50.00 0.000000500 0.000000500        10 lib.so     b\n"
+        " 10.00 0.000000100 0.000000097         1 lib.so   c\n"
+        "     -           - 0.000000003         1        (1 more)\n"
+        "------ ----------- ----------- --------- ------ --------------------\n"
+        "100.00           - 0.000001000        15        total\n"
+    )
+
+
+def test_the_heaviest_rows_stand_with_what_they_are_inside_of() -> None:
+    profile = shape_of_ways().profile
+    rows = rows_of(text(profile, trees_of(profile), 0, 3))
+    assert [row[-1] for row in rows] == ["main", "a", "b", "more)"]
+    assert rows[-1][2:4] == ["0.000000100", "2"]
+
+
+def test_callers_and_callees() -> None:
+    profile = shape_of_ways().profile
+    rows = rows_of(text(profile, callers_of(profile, matcher("b")), 0))
+    assert [(row[0], row[3], row[-1]) for row in rows] == [
+        ("50.30", "11", "b"),
+        ("50.00", "10", "a"),
+        ("50.00", "10", "main"),
+        ("0.30", "1", "c"),
+        ("0.30", "1", "main"),
+    ]
+    rows = rows_of(text(profile, callees_of(profile, matcher("a")), 0))
+    assert [(row[0], row[3], row[-1]) for row in rows] == [
+        ("80.00", "2", "a"),
+        ("50.00", "10", "b"),
+    ]
+
+
+def test_of_a_small_part_the_same_is_shown() -> None:
+    profile = shape_of_ways().profile
+    for make in (callers_of, callees_of):
+        rows = rows_of(text(profile, make(profile, matcher("c")), 50))
+        assert rows[0][-1] == "c"
+
+
+def test_counts_alone_have_no_times() -> None:
+    profile = shape_of_ways(timed=False).profile
+    rows = rows_of(text(profile, trees_of(profile), 0))
+    assert rows[0] == ["100.00", "1", "lib.so", "main"]
+    assert [row[:2] for row in rows[1:]] == [
+        ["80.00", "2"],
+        ["66.67", "10"],
+        ["13.33", "1"],
+        ["6.67", "1"],
+    ]
+
+
+def test_single_calls_stand_below_images() -> None:
+    shape = Shape()
+    shape.arc("app!", "libc.so.6!qsort", 1, 900, 600)
+    shape.arc("app!", "libc.so.6!strcmp", 50, 300, 300)
+    shape.arc(None, "app!start", 1, 100, 100)
+    shown = text(shape.profile, trees_of(shape.profile), 0)
+    assert [(row[0], *row[-2:]) for row in rows_of(shown)[:-1]] == [
+        ("90.00", "app", "(any)"),
+        ("60.00", "libc.so.6", "qsort"),
+        ("30.00", "libc.so.6", "strcmp"),
+        ("10.00", "-", "?"),
+        ("10.00", "app", "start"),
+    ]
+    assert shown.endswith("the callers are known, and not the ways to them\n")
+    for pattern in ("app", "@app", "ap*"):
+        (view,) = callees_of(shape.profile, matcher(pattern))
+        assert "(any)" in text(shape.profile, [view], 0)
+
+
+def test_nothing_is_said_to_be_nothing() -> None:
+    assert text(Shape().profile, [], 0) == "no ways to functions were recorded\n"
+
+
+def test_the_document_has_all_rows() -> None:
+    shape = shape_of_ways()
+    shape.sample("main", "/srv/app.py:3:run", weight=2)
+    profile = shape.profile
+    said: dict[str, Any] = json.loads(document(profile, trees_of(profile), TREE))
+    assert (said["schema"], said["way"], said["function"]) == ("soscope/prof-tree/1", "tree", None)
+    rows = said["rows"]
+    assert [row["id"] for row in rows] == list(range(7))
+    assert [row["above"] for row in rows] == [None, 0, 1, 0, 3, None, 5]
+    assert [row["depth"] for row in rows] == [0, 1, 2, 1, 2, 0, 1]
+    assert rows[2] == {
+        "id": 2, "above": 1, "depth": 2, "image": "lib.so", "symbol": "b", "file": None,
+        "line": None, "calls": 10, "samples": None, "total_ns": 500, "self_ns": 500,
+    }  # fmt: skip
+    assert rows[6]["file"] == "/srv/app.py"
+    assert (rows[6]["calls"], rows[6]["samples"]) == (None, 2)
+    views = callers_of(profile, matcher("b"))
+    said = json.loads(document(profile, views, CALLERS, "b", limit=2))
+    assert (said["way"], said["function"]) == ("callers", "b")
+    assert [row["symbol"] for row in said["rows"]] == ["b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "wanted"),
+    [
+        ("read", {"read"}),
+        ("rea*", {"read", "read@plt"}),
+        ("read@plt", {"read@plt"}),
+        ("*@libc*", {"read", "operator[](int)"}),
+        ("*@libz*", {"ns::f(int, char)"}),
+        ("ns::f", {"ns::f(int, char)"}),
+        ("ns::f(int, char)@libz.so", {"ns::f(int, char)"}),
+        ("operator[](int)", {"operator[](int)"}),
+        (r"operator\[\]*@libc.so", {"operator[](int)"}),
+        ("@app", {""}),
+    ],
+)
+def test_patterns_mean_functions(pattern: str, wanted: set[str]) -> None:
+    shape = Shape()
+    for name in ("libc.so!read", "app!read@plt", "libz.so!ns::f(int, char)",
+                 "libc.so!operator[](int)"):  # fmt: skip
+        shape.arc("app!", name, 1)
+    views = callees_of(shape.profile, matcher(pattern))
+    found = {node.frame.symbol for view in views for node in view.root.children.values()}
+    assert found == wanted
+
+
+def test_a_wrong_name_has_near_ones() -> None:
+    shape = Shape()
+    shape.arc("app!", "libc.so!malloc", 1)
+    error = nothing_called(shape.profile, "mallc@libc*")
+    assert isinstance(error, RecordingError)
+    assert (error.message, error.hint) == (
+        "no function of the profile is called 'mallc@libc*'", "there is malloc",
+    )  # fmt: skip
