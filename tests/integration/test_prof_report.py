@@ -40,10 +40,10 @@ def test_functions_stand_with_their_calls(recording: Path) -> None:
     assert said["total"][0] == "100.00"
 
 
-def test_callers_and_callees_are_images(recording: Path) -> None:
+def test_callers_and_callees(recording: Path) -> None:
     said = rows("--callers", "f0", recording)
-    assert said["(any)"][3] == said["f0"][3] == str(CALLS)
-    said = rows("--callees", "threads", "--percent-limit", "0", recording)
+    assert said["run"][3] == said["f0"][3] == str(CALLS)
+    said = rows("--callees", "run@threads", "--percent-limit", "0", recording)
     assert said["f0"][3] == said["f1"][3] == str(CALLS)
     assert rows("--tree", "--percent-limit", "0", recording)["f1"][3] == str(CALLS)
 

@@ -11,6 +11,7 @@ from soscope.instruments.prof.flat import (
     UNKNOWN,
     added,
     frame_of,
+    frames_of,
     place_of,
     sampled_ns,
     thread_frame,
@@ -208,8 +209,7 @@ def _of_samples(profile: Profile, *, threads: bool) -> Context:
         if threads:
             at = root.below(sample.thread, thread_frame(profile, sample.thread))
             at.add(weight, time_ns, None)
-        frames = sample.frames or (StackFrame(None, UNKNOWN, None),)
-        for frame in reversed(frames):
+        for frame in reversed(frames_of(sample)):
             at = at.below(place_of(frame), frame)
             at.add(weight, time_ns, 0 if time_ns is not None else None)
         at.add(0, None, time_ns)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Hashable, Iterable
 
-from soscope.instruments.prof.model import ProfFunction, Profile
+from soscope.instruments.prof.model import ProfFunction, Profile, ProfSample
 from soscope.model.record import Record
 from soscope.model.stackframe import StackFrame
 
@@ -55,15 +55,27 @@ def added(known: int | None, more: int | None) -> int | None:
 
 
 def frame_of(function: ProfFunction) -> StackFrame:
-    """Return a function as a frame."""
-    return StackFrame(function.image or None, function.symbol, None, function.file, function.line)
+    """Return a function as a frame; one without a name has its address as offset."""
+    image = function.image or None
+    if function.symbol == UNKNOWN and function.size:
+        return StackFrame(image, None, function.addr)
+    return StackFrame(image, function.symbol, None, function.file, function.line)
+
+
+def frames_of(sample: ProfSample) -> list[StackFrame]:
+    """Return a sample's frames as those of functions: what is in none is UNKNOWN of its image."""
+    frames = sample.frames or (StackFrame(None, UNKNOWN, None),)
+    return [
+        StackFrame(frame.image, UNKNOWN, None) if frame.symbol is None else frame
+        for frame in frames
+    ]
 
 
 def place_of(frame: StackFrame) -> Hashable:
     """Return what is the same for all frames of one function."""
     if frame.image is None:  # an interpreter's: many files have a function of this name
         return frame.symbol, frame.file
-    return frame.image, frame.symbol
+    return frame.image, frame.offset if frame.symbol is None else frame.symbol
 
 
 def image_name(frame: StackFrame) -> str:
@@ -73,6 +85,8 @@ def image_name(frame: StackFrame) -> str:
 
 def function_name(frame: StackFrame) -> str:
     """Return what a function is called; ANY is an image that stands for all its functions."""
+    if frame.symbol is None and frame.offset is not None:
+        return f"{frame.offset:#x}"
     return frame.symbol or (ANY if frame.symbol == "" and frame.image else UNKNOWN)
 
 
@@ -94,7 +108,7 @@ def sample_rows(profile: Profile) -> list[FlatRow]:
     """
     rows: dict[Hashable, FlatRow] = {}
     for sample in profile.samples:
-        frames = sample.frames or (StackFrame(None, UNKNOWN, None),)
+        frames = frames_of(sample)
         innermost = place_of(frames[0])
         for place, frame in {place_of(frame): frame for frame in frames}.items():
             row = rows.setdefault(place, FlatRow(frame))

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 from soscope.errors import RecordingError, UsageError
 from soscope.instruments.prof.contexts import Matches
-from soscope.instruments.prof.flat import frame_of, image_name
+from soscope.instruments.prof.flat import frame_of, function_name, image_name
 from soscope.instruments.prof.model import Profile
 from soscope.live.names.demangle import plain_name
 from soscope.model.stackframe import StackFrame
@@ -26,14 +26,15 @@ def matcher(pattern: str) -> Matches:
     wanted, where = _compiled(name), _compiled(image)
 
     def matches(frame: StackFrame) -> bool:
-        if not frame.symbol:
+        if frame.symbol == "":
             return not (at and name) and _is(where if at else wanted, image_name(frame))
-        if frame.symbol == pattern:
+        called = function_name(frame)
+        if called == pattern:
             return True
         if not _is(where, image_name(frame)):
             return False
-        is_cxx = frame.symbol.endswith(")")
-        return _is(wanted, frame.symbol) or (is_cxx and _is(wanted, plain_name(frame.symbol)))
+        is_cxx = called.endswith(")")
+        return _is(wanted, called) or (is_cxx and _is(wanted, plain_name(called)))
 
     return matches
 

@@ -117,6 +117,7 @@ def _row(tree: TreeRows, row: TreeRow) -> dict[str, object]:
         "depth": row.depth,
         "image": frame.image,
         "symbol": frame.symbol,
+        "addr": None if frame.symbol is not None or frame.offset is None else f"{frame.offset:#x}",
         "file": frame.file,
         "line": frame.line,
         "calls": context.count if what == CALLS else None,

@@ -11,6 +11,7 @@ import pytest
 from soscope.errors import RecordingError
 from soscope.instruments.prof.contexts import callees_of, callers_of, trees_of
 from soscope.instruments.prof.matching import matcher, nothing_called
+from soscope.instruments.prof.model import ProfFunction
 from soscope.report.prof.tree import CALLERS, TREE, document, text
 from tests.support.profshapes import Shape, Way
 
@@ -110,6 +111,20 @@ def test_single_calls_stand_below_images() -> None:
         assert "(any)" in text(shape.profile, [view], 0)
 
 
+def test_functions_without_a_name_stand_by_their_address() -> None:
+    shape = Shape()
+    shape.arc("app!?", "libc.so.6!read", 2)
+    shape.arc("app!f", "app!?", 2)
+    function = shape.profile.functions[0]
+    shape.profile.functions[0] = ProfFunction("app", "?", 0x1230, 8)
+    assert function.symbol == "?"
+    views = callees_of(shape.profile, matcher("0x1230"))
+    assert [row[-1] for row in rows_of(text(shape.profile, views, 0))][:2] == ["0x1230", "read"]
+    rows = json.loads(document(shape.profile, views, TREE))["rows"]
+    assert [row["addr"] for row in rows] == ["0x1230", None]
+    assert [row["symbol"] for row in rows] == [None, "read"]
+
+
 def test_nothing_is_said_to_be_nothing() -> None:
     assert text(Shape().profile, [], 0) == "no ways to functions were recorded\n"
 
@@ -125,8 +140,8 @@ def test_the_document_has_all_rows() -> None:
     assert [row["above"] for row in rows] == [None, 0, 1, 0, 3, None, 5]
     assert [row["depth"] for row in rows] == [0, 1, 2, 1, 2, 0, 1]
     assert rows[2] == {
-        "id": 2, "above": 1, "depth": 2, "image": "lib.so", "symbol": "b", "file": None,
-        "line": None, "calls": 10, "samples": None, "total_ns": 500, "self_ns": 500,
+        "id": 2, "above": 1, "depth": 2, "image": "lib.so", "symbol": "b", "addr": None,
+        "file": None, "line": None, "calls": 10, "samples": None, "total_ns": 500, "self_ns": 500,
     }  # fmt: skip
     assert rows[6]["file"] == "/srv/app.py"
     assert (rows[6]["calls"], rows[6]["samples"]) == (None, 2)
