@@ -16,6 +16,7 @@ from soscope.binfmt.macho.fat import Slice, embedded, slices
 from soscope.binfmt.macho.filemap import MachoMap
 from soscope.binfmt.source import ByteSource, FileSource
 from soscope.cli.main import main
+from soscope.errors import FormatError, SoscopeError
 
 
 def elf_image(path: str) -> tuple[str, ...]:
@@ -114,6 +115,33 @@ def printed(path: str) -> tuple[str, ...]:
     )
     assert other == 1 or not faults
     return tuple(reasons)
+
+
+def gmon(path: str) -> tuple[str, ...]:
+    """Read a file of gprof or LD_PROFILE, and make a profile of it as one of this Python."""
+    from soscope.binfmt.gmon import read_gmon
+    from soscope.binfmt.ldprofile import is_ldprofile, read_ldprofile
+    from soscope.instruments.prof.fromgmon import gmon_profile
+    from soscope.instruments.prof.naming import ImageFunctions
+    from soscope.report.prof.json import document
+
+    with Path(path).open("rb") as file:
+        source = FileSource(file.fileno(), path)
+        if is_ldprofile(source):
+            assert read_ldprofile(source).bits in {32, 64}
+            return ()
+        found = read_gmon(source)
+    functions = ImageFunctions(os.path.realpath(sys.executable), with_lines=False)
+    assert functions.elf is not None
+    entry = functions.elf.header.entry if functions.elf.header is not None else 0
+    try:
+        profile = gmon_profile(found, functions, program_bias=entry - 0x1000)
+    except FormatError:
+        raise
+    except SoscopeError:
+        return ()  # nothing of it is there
+    assert len(json.loads(document(profile))["arcs"]) <= len(found.arcs)
+    return ()
 
 
 def _said(*words: str) -> tuple[int, str, str]:

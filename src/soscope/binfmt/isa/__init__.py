@@ -10,6 +10,7 @@
     at       `Stubs(image, sections)`: the stub at one address, in a file or in memory;
              `is_lazy(code)`: whether code is what an unbound slot leads to
     uses     `places(…)`: the code that goes through one slot, and `instruction(…)`: its text
+    returns  `call_before(code, addr)`: which call returns to an address
     passing  `scalar_classes(…)` and `record_classes(…)`: in which registers a value is passed
 
 A folder has the name that a row of model/arch.py has in `isa`. A part is imported when it is
@@ -37,7 +38,7 @@ PARTS = {
     "ppc": ("stubs", "listing", "lazy", "slots", "macho"),
     "riscv": ("stubs", "listing", "lazy", "got"),
     "s390x": ("stubs", "listing", "lazy"),
-    "x86": ("stubs", "listing", "lazy", "macho", "at", "uses", "passing"),
+    "x86": ("stubs", "listing", "lazy", "macho", "at", "uses", "returns", "passing"),
 }
 
 

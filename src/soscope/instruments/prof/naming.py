@@ -7,6 +7,7 @@ import os
 from bisect import bisect_left
 
 from soscope.binfmt.dwarflines import DwarfLines
+from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.cfi import FrameTable
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.source import FileSource
@@ -20,6 +21,7 @@ from soscope.live.names.staticnames import ImageNames, open_regular
 UNKNOWN = "?"
 
 _MANGLED = "_Z"
+_FUNCTIONS = frozenset((c.STT_FUNC, c.STT_GNU_IFUNC))
 
 
 class ImageFunctions:
@@ -125,6 +127,15 @@ class ImageFunctions:
             else:
                 stretches.append((begin, finish, function))
         return stretches
+
+    def starts(self) -> set[int]:
+        """Return the link-time addresses at which functions begin, of all tables of symbols."""
+        return {
+            value
+            for _, symbols in (() if self._locator is None else self._locator.parts)
+            for name, info, _, section, value, _ in symbols.rows()
+            if name and section not in NO_SECTION and info & 15 in _FUNCTIONS
+        }
 
     def _all_bounds(self) -> list[int]:
         """Return where symbols begin and end, sorted."""

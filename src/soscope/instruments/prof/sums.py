@@ -34,7 +34,7 @@ class ArcSums:
         self,
         caller: int,
         callee: int,
-        calls: int,
+        calls: int | None,
         total_ns: int | None = None,
         self_ns: int | None = None,
     ) -> None:

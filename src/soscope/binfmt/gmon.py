@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Profiles as mcount and gprof know them: `gmon.out`, of 32 and 64 bits, in both byte orders.
+
+A header and records behind it, each with a tag in front: histograms of where the program was, arcs
+(how often code at one address was called from another), counts of basic blocks. Nothing in the
+file says how wide its addresses are: see `read_gmon`.
+
+<https://sourceware.org/binutils/docs/gprof/File-Format.html>
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from soscope.binfmt.source import AheadSource, ByteSource, broken, take
+from soscope.errors import FormatError
+from soscope.model.record import Record
+
+MAGIC = b"gmon"
+VERSION = 1  # of a program's; LD_PROFILE's has another layout
+HEADER = 20  # bytes
+DIMENSION = 15  # bytes
+
+_HISTOGRAM, _ARC, _BLOCKS = 0, 1, 2
+_PIECE = 1 << 16  # bins that are read at once
+
+
+class Histogram(Record):
+    """How often a program was gmon in each of `bins` equal parts of [low, high).
+
+    `ticks` has the bins in which it ever was. `rate` ticks are one of `dimension`, of which there
+    is a letter, too: mostly "seconds" and "s". `offset` is where its bins stand in the file.
+    """
+
+    __slots__ = ("abbreviation", "bins", "dimension", "high", "low", "offset", "rate", "ticks")
+
+    def __init__(
+        self,
+        low: int,
+        high: int,
+        bins: int,
+        rate: int,
+        dimension: str,
+        abbreviation: str,
+        offset: int,
+    ) -> None:
+        self.low = low
+        self.high = high
+        self.bins = bins
+        self.rate = rate
+        self.dimension = dimension
+        self.abbreviation = abbreviation
+        self.offset = offset
+        self.ticks: dict[int, int] = {}
+
+    def bin(self, number: int) -> tuple[int, int]:
+        """Return the addresses of a bin, (start, end)."""
+        size = self.high - self.low
+        start, end = number * size // self.bins, (number + 1) * size // self.bins
+        return self.low + start, self.low + end
+
+
+class GmonFile(Record):
+    """What a file says; `arcs` are calls by (from, to), added up, `blocks` how many were counted.
+
+    A `from` is a return address, which mcount has mostly rounded down; a `to` lies in the callee.
+    """
+
+    __slots__ = ("arcs", "bits", "blocks", "histograms", "order")
+
+    def __init__(self, bits: int, order: str) -> None:
+        self.bits = bits
+        self.order = order
+        self.histograms: list[Histogram] = []
+        self.arcs: dict[tuple[int, int], int] = {}
+        self.blocks = 0
+
+
+def is_gmon(source: ByteSource) -> bool:
+    """Say whether a file begins as gmon.out does, or as one of LD_PROFILE."""
+    return source.read(0, len(MAGIC)) == MAGIC
+
+
+def version_of(source: ByteSource) -> tuple[int, str]:
+    """Return the version in the header, and the byte order in which that is a small number.
+
+    Raises FormatError where there is no such header.
+    """
+    if not is_gmon(source):
+        raise broken(source, "magic", 0, "not a file of gprof's or LD_PROFILE's")
+    header = take(source, 0, HEADER, "header")
+    little, big = (int.from_bytes(header[4:8], order) for order in ("little", "big"))
+    return (little, "<") if little <= big else (big, ">")
+
+
+def read_gmon(source: ByteSource, bits: int | None = None) -> GmonFile:
+    """Read a gmon.out with addresses of `bits` bits.
+
+    None: of 64, or of 32 where it cannot be read so. Raises FormatError with field and offset.
+    """
+    version, order = version_of(source)
+    if version != VERSION:
+        raise broken(source, "version", len(MAGIC), f"{version:#x} is not known")
+    if bits is not None:
+        return _read(source, bits, order)
+    try:
+        return _read(source, 64, order)
+    except FormatError:
+        try:
+            return _read(source, 32, order)
+        except FormatError:
+            pass  # what is wrong with it as one of 64 bits is told
+        raise
+
+
+def read_histogram(source: ByteSource, at: int, bits: int, order: str) -> Histogram:
+    """Read a histogram whose header is at `at`; its bins follow the header, 16 bits each."""
+    head = histogram_header(bits, order)
+    low, high, bins, rate, dimension, letter = head.unpack(
+        take(source, at, head.size, "histogram header")
+    )
+    words = 2 * bits // 8
+    name = dimension.rstrip(b"\0")
+    if not all(0x20 <= byte < 0x7F for byte in name + letter):
+        raise broken(source, "dimen", at + words + 8, "is no text")
+    if high < low or (bins and high == low):
+        raise broken(source, "high_pc", at + words // 2, f"{high:#x} is not above {low:#x}")
+    histogram = Histogram(
+        low, high, bins, rate, name.decode("ascii"), letter.decode("ascii"), at + head.size
+    )
+    end = histogram.offset + 2 * bins
+    if bins and not source.read(end - 1, 1):
+        raise broken(source, "hist_size", at + words, f"{bins} bins are more than there are")
+    for first in range(0, bins, _PIECE):
+        count = min(_PIECE, bins - first)
+        data = take(source, histogram.offset + 2 * first, 2 * count, "histogram")
+        if data.count(0) == len(data):
+            continue  # as nearly all is
+        for number, value in enumerate(Struct(f"{order}{count}H").unpack(data), first):
+            if value:
+                histogram.ticks[number] = value
+    return histogram
+
+
+def histogram_header(bits: int, order: str) -> Struct:
+    """Return the layout of low_pc, high_pc, hist_size, prof_rate, dimen, dimen_abbrev."""
+    return Struct(f"{order}2{_word(bits)}2I{DIMENSION}sc")
+
+
+def arc_record(bits: int, order: str) -> Struct:
+    """Return the layout of from_pc, self_pc, count."""
+    return Struct(f"{order}2{_word(bits)}I")
+
+
+def _word(bits: int) -> str:
+    return "Q" if bits == 64 else "I"
+
+
+def _read(source: ByteSource, bits: int, order: str) -> GmonFile:
+    gmon = GmonFile(bits, order)
+    ahead = AheadSource(source)
+    arc, blocks = arc_record(bits, order), Struct(f"{order}I")
+    head = histogram_header(bits, order)
+    at = HEADER
+    while tag := ahead.read(at, 1):
+        start = at + 1
+        if tag[0] == _ARC:
+            from_pc, self_pc, count = arc.unpack(take(ahead, start, arc.size, "arc"))
+            key = from_pc, self_pc
+            gmon.arcs[key] = gmon.arcs.get(key, 0) + count
+            at = start + arc.size
+        elif tag[0] == _HISTOGRAM:
+            histogram = read_histogram(source, start, bits, order)
+            gmon.histograms.append(histogram)
+            at = start + head.size + 2 * histogram.bins
+        elif tag[0] == _BLOCKS:
+            (count,) = blocks.unpack(take(ahead, start, blocks.size, "blocks"))
+            at = start + blocks.size + 2 * (bits // 8) * count
+            if count and not source.read(at - 1, 1):
+                raise broken(source, "blocks", start, f"{count} are more than there are")
+            gmon.blocks += count
+        else:
+            raise broken(source, "tag", at, f"{tag[0]} is not known")
+    return gmon

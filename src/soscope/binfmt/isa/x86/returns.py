@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which call ends at an address of x86 code, as far as the bytes in front of it can tell."""
+
+from __future__ import annotations
+
+LONGEST = 7  # bytes of a call, without prefixes that change nothing here
+
+_CALL, _GROUP, _INDIRECT = 0xE8, 0xFF, 2
+
+
+def call_before(code: bytes, addr: int) -> tuple[bool, int | None]:
+    """Return (whether `code`, which ends at `addr`, may end with a call, where that leads).
+
+    None: through a register or memory. Bytes of other instructions may look like a call.
+    """
+    if len(code) >= 5 and code[-5] == _CALL:
+        return True, addr + int.from_bytes(code[-4:], "little", signed=True)
+    for size in (2, 3, 4, 6, 7):
+        if len(code) >= size and code[-size] == _GROUP and _length(code[-size + 1 :]) == size:
+            return True, None
+    return False, None
+
+
+def _length(rest: bytes) -> int:
+    """Return the length of a call whose ModRM byte begins `rest`, 0 where it is another one."""
+    modrm = rest[0]
+    mode, extension, rm = modrm >> 6, modrm >> 3 & 7, modrm & 7
+    if extension != _INDIRECT:
+        return 0
+    if mode == 3:
+        return 2
+    sib = int(rm == 4)
+    if mode == 0:
+        is_far = rm == 5 or (sib and len(rest) > 1 and rest[1] & 7 == 5)
+        return 2 + sib + (4 if is_far else 0)
+    return 2 + sib + (1 if mode == 1 else 4)

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a gmon.out to a profile of the program, or of one library.
+
+glibc writes the addresses that code had in the process, less the program's load bias. So those of
+a library are off by its own load bias, less that of the program; see `gmon_profile`.
+"""
+
+from __future__ import annotations
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.gmon import GmonFile
+from soscope.errors import SoscopeError
+from soscope.instruments.prof.gmoncallers import GmonCallers
+from soscope.instruments.prof.model import MODE_COUNT, NOBODY, Profile
+from soscope.instruments.prof.naming import ImageFunctions
+from soscope.instruments.prof.sums import ArcSums
+from soscope.instruments.prof.ticks import put_times, times_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_MOST_NAMES = 4  # in a note
+
+
+def gmon_profile(
+    gmon: GmonFile, functions: ImageFunctions, *, load_bias: int = 0, program_bias: int = 0
+) -> Profile:
+    """Return what a file says of the image that has these functions.
+
+    `load_bias` is the image's own, `program_bias` that of a program that is a PIE: glibc has taken
+    it off. Both are 0 for the program itself. Raises SoscopeError where nothing in the file is of
+    the image's code then.
+    """
+    elf = functions.elf
+    if elf is None:
+        raise SoscopeError(f"{functions.path}: {'; '.join(functions.notes) or 'not readable'}")
+    mask = (1 << gmon.bits) - 1
+    offset = program_bias - load_bias
+    code = _code(elf)
+
+    def vaddr(addr: int) -> int:
+        return (addr + offset) & mask
+
+    def is_inside(addr: int) -> bool:
+        return any(start <= vaddr(addr) < end for start, end in code)
+
+    profile = Profile([], mode=MODE_COUNT)
+    sums = ArcSums(profile)
+    callers = GmonCallers(gmon, functions, offset)
+    inside = {arc: count for arc, count in gmon.arcs.items() if is_inside(arc[1])}
+    ours = [
+        histogram
+        for histogram in gmon.histograms
+        if any(
+            start < vaddr(histogram.low) + histogram.high - histogram.low
+            and vaddr(histogram.low) < end
+            for start, end in code
+        )
+    ]
+    if not inside and not ours and (gmon.arcs or gmon.histograms):
+        raise _elsewhere(gmon, functions, load_bias)
+    _add_arcs(profile, sums, inside, functions, callers, vaddr)
+    times = times_of(profile, sums, ours, functions, vaddr)
+    sums.finish()
+    put_times(profile, times)
+    beyond = sum(gmon.arcs.values()) - sum(inside.values())
+    if beyond:
+        profile.notes.append(f"{beyond:,} calls were of functions that are not in {functions.path}")
+    if gmon.blocks:
+        profile.notes.append(f"{gmon.blocks:,} counts of basic blocks are not shown")
+    profile.notes.append(
+        "mcount does not count calls from other images, and loses some where several threads call "
+        "at once"
+    )
+    profile.notes += functions.notes
+    return profile
+
+
+def _code(elf: ElfImage) -> list[tuple[int, int]]:
+    """Return where its code lies, as link-time addresses."""
+    return [
+        (segment.vaddr, segment.vaddr + segment.memsz)
+        for segment in elf.segments
+        if segment.type == c.PT_LOAD and segment.flags & c.PF_X
+    ]
+
+
+def _elsewhere(gmon: GmonFile, functions: ImageFunctions, load_bias: int) -> SoscopeError:
+    addrs = [histogram.low for histogram in gmon.histograms] or [to for _, to in gmon.arcs]
+    said = f"with a load bias of {load_bias:#x}, " if load_bias else ""
+    return SoscopeError(
+        f"{functions.path}: {said}none of its code is at {min(addrs):#x} and behind",
+        hint="a library: --load-bias ADDR, as /proc/PID/maps had it; where the program was a PIE, "
+        "--program-bias ADDR, too",
+    )
+
+
+def _add_arcs(
+    profile: Profile,
+    sums: ArcSums,
+    arcs: dict[tuple[int, int], int],
+    functions: ImageFunctions,
+    callers: GmonCallers,
+    vaddr: Callable[[int], int],
+) -> None:
+    callees = functions.at_all([vaddr(to) for _, to in arcs])
+    unclear: dict[str, int] = {}
+    for ((from_pc, _), count), callee in zip(arcs.items(), callees, strict=True):
+        by = callers.of(from_pc, callee)
+        if len(by) > 1:
+            names = " or ".join(each.symbol for each in by)
+            unclear[names] = unclear.get(names, 0) + count
+        caller = sums.function(by[0]) if len(by) == 1 else NOBODY
+        sums.add(caller, sums.function(callee), count)
+    for names, count in sorted(unclear.items(), key=lambda row: -row[1])[:_MOST_NAMES]:
+        profile.notes.append(f"{count:,} calls were made by {names}: mcount does not tell")

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a file of LD_PROFILE to a profile.
+
+What such a file tells is less than it seems. The recorder looks a call up by its return address
+in a chain of calls to the same 32 bytes of code (16 on machines of 32 bits), and never compares
+the callee: calls of another function that begins in those bytes are counted as calls of the first
+one (`_dl_mcount` in glibc's elf/dl-profile.c). When a later run, or another process, goes on with
+a file, it puts what is there into chains of 4 bytes instead, but still looks for 32: calls of a
+function are then added to one that begins an eighth as far behind the start of the code. What may
+have been mixed up has no number here.
+"""
+
+from __future__ import annotations
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.elf.symbols.table import dynamic_table
+from soscope.binfmt.ldprofile import OUTSIDE, LdProfile
+from soscope.errors import FormatError, SoscopeError
+from soscope.instruments.prof.model import MODE_COUNT, NOBODY, Profile
+from soscope.instruments.prof.naming import ImageFunctions
+from soscope.instruments.prof.sums import ArcSums
+from soscope.instruments.prof.ticks import put_times, times_of
+
+_PAGES = (4096, 16384, 65536)  # bytes
+_LOADED_CHAIN = 4  # bytes
+_CODE = frozenset((c.STT_NOTYPE, c.STT_FUNC, c.STT_GNU_IFUNC))
+
+
+def ldprofile_profile(counted: LdProfile, functions: ImageFunctions) -> Profile:
+    """Return what a file says of the library that has these functions.
+
+    Raises SoscopeError where the library's code lies elsewhere: it is another one.
+    """
+    elf = functions.elf
+    if elf is None:
+        raise SoscopeError(f"{functions.path}: {'; '.join(functions.notes) or 'not readable'}")
+    if (counted.low, counted.high) not in _code_pages(elf):
+        raise SoscopeError(
+            f"{functions.path}: not the library that was profiled: of that, the code lies at "
+            f"{counted.low:#x}-{counted.high:#x}",
+            hint="name the file that ran: --image LIB",
+        )
+    profile = Profile([], boundary=MODE_COUNT)
+    sums = ArcSums(profile)
+    unknown = _add_arcs(profile, sums, counted, functions)
+    times = times_of(profile, sums, [counted.histogram], functions, lambda vaddr: vaddr)
+    sums.finish()
+    put_times(profile, times)
+    for place in unknown:
+        profile.sums[place].calls = None
+    profile.calls = sum(count for _, _, count in counted.arcs)
+    profile.notes.append(
+        "LD_PROFILE counts calls through lazy slots alone, and does not know which image outside "
+        f"of {functions.image} has called it; counts begin again at 0 after 2^32"
+    )
+    if counted.lost:
+        profile.notes.append(
+            f"{functions.image}: no room for {counted.lost:,} pairs of caller and callee: "
+            "their calls are missing"
+        )
+    profile.notes += functions.notes
+    return profile
+
+
+def _code_pages(elf: ElfImage) -> list[tuple[int, int]]:
+    """Return the first and the last address of its code, rounded to pages of each usual size."""
+    code = [
+        (segment.vaddr, segment.vaddr + segment.memsz)
+        for segment in elf.segments
+        if segment.type == c.PT_LOAD and segment.flags & c.PF_X
+    ]
+    if not code:
+        return []
+    low, high = min(start for start, _ in code), max(end for _, end in code)
+    return [(low // page * page, -(-high // page) * page) for page in _PAGES]
+
+
+def _add_arcs(
+    profile: Profile, sums: ArcSums, counted: LdProfile, functions: ImageFunctions
+) -> set[int]:
+    """Add the arcs; return the places of functions of which the number of calls is not known."""
+    low = counted.low
+    mixed = _Mixed(counted, _entries(functions))
+    callees = functions.at_all([low + to for _, to, _ in counted.arcs])
+    callers = functions.at_all([low + max(start - 1, 0) for start, _, _ in counted.arcs])
+    for (start, to, count), caller, callee in zip(counted.arcs, callers, callees, strict=True):
+        if count:  # or another thread was about to count it
+            by = NOBODY if start == OUTSIDE else sums.function(caller)
+            is_known = low + to not in mixed.groups
+            sums.add(by, sums.function(callee), count if is_known else None)
+    unknown: set[int] = set()
+    for starts, count in mixed.together():
+        several = functions.at_all(starts)
+        unknown.update(sums.function(function) for function in several)
+        names = " and ".join(function.symbol for function in several)
+        profile.notes.append(
+            f"{functions.image}: LD_PROFILE does not tell apart {names}: {count:,} calls in all"
+        )
+    if mixed.has_several_runs:
+        profile.notes.append(
+            f"{functions.image}: several runs, processes or threads have added to the counts"
+        )
+    return unknown
+
+
+class _Mixed:
+    """Which functions' calls may have been counted as those of others.
+
+    `entries` are where functions begin that may have been called. `groups` has those that may have
+    been mixed up, each with the first of all that may have been so with each other.
+    """
+
+    def __init__(self, counted: LdProfile, entries: set[int]) -> None:
+        self._low = counted.low
+        self._arcs = counted.arcs
+        size = 32 if counted.bits == 64 else 16  # bytes that share a chain
+        keys = {(start, to // size) for start, to, _ in counted.arcs}
+        self.has_several_runs = len(keys) < len(counted.arcs)
+        self.groups: dict[int, int] = {}
+        chains: dict[int, set[int]] = {}
+        for entry in entries:
+            chains.setdefault((entry - counted.low) // size, set()).add(entry)
+        for to in {to for _, to, count in counted.arcs if count}:
+            starts = {counted.low + to, *chains.get(to // size, ())}
+            if self.has_several_runs:
+                starts.update(chains.get(to // _LOADED_CHAIN, ()))
+            if len(starts) > 1:
+                self._join(starts)
+
+    def _join(self, starts: set[int]) -> None:
+        joined = {self.groups.get(start, start) for start in starts}
+        first = min(joined)
+        for start in [start for start, group in self.groups.items() if group in joined]:
+            self.groups[start] = first
+        self.groups.update(dict.fromkeys(starts, first))
+
+    def together(self) -> list[tuple[list[int], int]]:
+        """Return (where functions begin, calls of all of them) for each group."""
+        starts: dict[int, list[int]] = {}
+        for start in sorted(self.groups):
+            starts.setdefault(self.groups[start], []).append(start)
+        calls = dict.fromkeys(starts, 0)
+        for _, to, count in self._arcs:
+            group = self.groups.get(self._low + to)
+            if group is not None:
+                calls[group] += count
+        return [(starts[group], calls[group]) for group in starts]
+
+
+def _entries(functions: ImageFunctions) -> set[int]:
+    """Return where calls from other images, or through slots of its own, may come to.
+
+    An IFUNC's own code is never called so: what it chooses is, which has no symbol of its own that
+    could be told, so all functions of a library with IFUNCs may be it.
+    """
+    assert functions.elf is not None
+    try:
+        rows = [row for row in dynamic_table(functions.elf).rows() if row[3] and row[4]]
+    except FormatError:
+        return functions.starts()
+    kinds = {info & 15 for _, info, _, _, _, _ in rows}
+    if c.STT_GNU_IFUNC in kinds:
+        return functions.starts()
+    return {value for _, info, _, _, value, _ in rows if info & 15 in _CODE}

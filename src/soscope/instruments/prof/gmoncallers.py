@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who made the calls of a gmon.out: mcount has rounded the return addresses down.
+
+It keeps a call by the piece of code that it returns to: 16 bytes on machines of 64 bits, 8 on
+those of 32. Where such a piece belongs to several functions, the calls in it tell which one.
+"""
+
+from __future__ import annotations
+
+from soscope.binfmt.gmon import GmonFile
+from soscope.binfmt.isa import part
+from soscope.errors import SoscopeError
+from soscope.instruments.prof.model import ProfFunction
+from soscope.instruments.prof.naming import UNKNOWN, ImageFunctions
+
+
+class GmonCallers:
+    """The callers of the arcs of one file; `offset` makes link-time addresses of the file's."""
+
+    def __init__(self, gmon: GmonFile, functions: ImageFunctions, offset: int) -> None:
+        self._functions = functions
+        self._piece = _piece(gmon)
+        self._mask = (1 << gmon.bits) - 1
+        self._offset = offset
+        elf = functions.elf
+        header = None if elf is None else elf.header
+        self._calls = part(None if header is None else header.arch, "returns")
+
+    def of(self, from_pc: int, callee: ProfFunction) -> list[ProfFunction]:
+        """Return who may have made the calls of `callee` that return to `from_pc`, or behind it."""
+        start = (from_pc + self._offset) & self._mask
+        there = self._functions.at(start)
+        if self._piece == 1:
+            # where it is a return address, the call is in front of it
+            return _named([there if there.addr == start else self._functions.at(start - 1)])
+        near = self._functions.in_range(start, start + self._piece - 1)
+        several = _named([function for _, _, function in near])
+        if there.addr == start and self._call_before(start)[0]:
+            several += _named([self._functions.at(start - 1)])  # which never returns
+        if len(several) < 2:
+            return several
+        return self._by_code(start, callee) or several
+
+    def _by_code(self, start: int, callee: ProfFunction) -> list[ProfFunction]:
+        """Return the functions with calls that return to the piece: those of `callee`, or all."""
+        sure: list[ProfFunction] = []
+        possible: list[ProfFunction] = []
+        for addr in range(start, start + self._piece):
+            is_call, target = self._call_before(addr)
+            if not is_call:
+                continue
+            caller = _named([self._functions.at(addr - 1)])
+            if target is None:
+                possible += caller
+            else:
+                called = self._functions.at(target)
+                if called is callee or called.symbol == f"{callee.symbol}@plt":
+                    sure += caller
+        return list(dict.fromkeys(sure)) or list(dict.fromkeys(possible))
+
+    def _call_before(self, addr: int) -> tuple[bool, int | None]:
+        elf = self._functions.elf
+        if self._calls is None or elf is None:
+            return False, None
+        size: int = self._calls.LONGEST
+        try:
+            code = elf.read(addr - size, size, "code")
+        except SoscopeError:
+            return False, None
+        call: tuple[bool, int | None] = self._calls.call_before(code, addr)
+        return call
+
+
+def _piece(gmon: GmonFile) -> int:
+    """Return the bytes of code that share a return address; 1: they were not rounded."""
+    piece = 16 if gmon.bits == 64 else 8
+    lows = [(histogram.low, histogram.high) for histogram in gmon.histograms]
+    for from_pc, _ in gmon.arcs:
+        low = next((low for low, high in lows if low <= from_pc < high), None)
+        if low is not None and (from_pc - low) % piece:
+            return 1
+    return piece
+
+
+def _named(functions: list[ProfFunction]) -> list[ProfFunction]:
+    """Return each function once, without what is none as far as anybody knows."""
+    return [each for each in dict.fromkeys(functions) if each.symbol != UNKNOWN or each.size]

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which library a file of LD_PROFILE is of: its name says what LD_PROFILE was set to."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from soscope.errors import SoscopeError
+from soscope.linker.library import Library, open_image
+from soscope.linker.root import Root
+from soscope.linker.search import program_of, shared_system
+
+SUFFIX = ".profile"
+
+
+def library_of(path: str) -> str | None:
+    """Return the path of the library that the file at `path` may be of, None where none is found.
+
+    That is a path below the folder of profiles, where LD_PROFILE was set to one; else a file
+    beside it, or what a loader finds by that name, with LD_LIBRARY_PATH as it is now.
+    """
+    full = os.path.abspath(path)
+    if not full.endswith(SUFFIX):
+        return None
+    parts = full.removesuffix(SUFFIX).split("/")
+    for first in range(1, len(parts) - 1):
+        below = "/" + "/".join(parts[first:])
+        if os.path.isfile(below):
+            return below
+    try:
+        program = program_of(open_image(sys.executable), sys.executable, Root(""))
+        system = shared_system(Root(""), program, os.environ.get("LD_LIBRARY_PATH", ""))
+        place, library = system.plain(parts[-1])
+    except (OSError, SoscopeError):
+        return None
+    return place if isinstance(library, Library) else None
