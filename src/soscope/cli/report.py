@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from soscope.cli.main import Invocation, note
 from soscope.errors import UsageError
-from soscope.options.report import parse
+from soscope.options.report import ReportOptions, parse
 from soscope.report.form import Form
 
 
@@ -13,6 +13,11 @@ def run(invocation: Invocation) -> int:
     """Run the verb; return 0, or 1 if the recording is damaged or ends too early."""
     options = parse(invocation.words)
     invocation.debug |= options.debug
+
+    from soscope.cli.prof.foreign import is_foreign
+
+    if is_foreign(options.path):
+        return _foreign(options)
 
     # --help and usage errors need none of these
     from soscope.cli import listeners
@@ -26,6 +31,8 @@ def run(invocation: Invocation) -> int:
 
     replay = Replay(options.path, options.prototypes)
     try:
+        if options.image is not None or options.load_bias is not None:
+            raise UsageError("--image and --load-bias are for profiles of gprof and LD_PROFILE")
         output = Output.open(options.output, STDOUT)
         picture = None if options.svg is None else Output.open(options.svg)
         options.display.several = replay.has_several
@@ -98,3 +105,26 @@ def run(invocation: Invocation) -> int:
         for line in rule_notes(replay.injected):
             note(line)
     return 1 if outcome.stopped == STOPPED_CUT else 0
+
+
+def _foreign(options: ReportOptions) -> int:
+    """Show a profile that gprof or LD_PROFILE was to show; return 0."""
+    from soscope.cli.output import finish
+    from soscope.cli.prof.foreign import read_foreign, shown
+    from soscope.instruments.trace.files import file_at
+    from soscope.report.output import STDOUT, Output
+
+    if options.of_calls:
+        raise UsageError(f"{options.of_calls[0]}: {options.path} is a profile, without calls")
+    profile = read_foreign(
+        options.path,
+        options.image,
+        load_bias=options.load_bias or 0,
+        program_bias=options.program_bias or 0,
+    )
+    output = Output.open(options.output, STDOUT)
+    if output.file is not None and output.file == file_at(options.path):
+        raise UsageError("-o names the profile itself")
+    output.begin()
+    output.write(shown(profile, options.json))
+    return 0 if finish(output) else 1

@@ -7,6 +7,7 @@ from soscope.errors import UsageError
 from soscope.options.display import DEBUG, DISPLAY, PATHS, PROTOTYPES, display_from
 from soscope.options.filters import FILTERS, choice_from
 from soscope.options.process import parse_pid
+from soscope.options.prof.image import BIASES, IMAGE
 from soscope.options.selection import selection_options, understand
 from soscope.options.summary import SUMMARY, given, table_from
 from soscope.options.table import LIST, VALUE, Option
@@ -56,7 +57,9 @@ class ReportOptions:
     """What `soscope report` was told: the file and how to show it.
 
     `choice` says which calls are shown, None: all. `summary`: as a table, which `table` says more
-    of; `both`: the calls, then the table. `svg` is a file for the picture of a graph.
+    of; `both`: the calls, then the table. `svg` is a file for the picture of a graph. `image`,
+    `load_bias` and `program_bias` are for profiles of gprof and LD_PROFILE, None: not given;
+    `of_calls` are the options that say something of calls, which those have not.
     """
 
     __slots__ = (
@@ -64,9 +67,13 @@ class ReportOptions:
         "choice",
         "debug",
         "display",
+        "image",
         "json",
+        "load_bias",
+        "of_calls",
         "output",
         "path",
+        "program_bias",
         "prototypes",
         "summary",
         "svg",
@@ -99,6 +106,10 @@ class ReportOptions:
         self.json = json
         self.debug = debug
         self.prototypes = prototypes
+        self.image: str | None = None
+        self.load_bias: int | None = None
+        self.program_bias: int | None = None
+        self.of_calls: list[str] = []
 
 
 OPTIONS = [
@@ -143,6 +154,8 @@ OPTIONS = [
     PATHS,
     *VIEWS,
     *SUMMARY,
+    IMAGE,
+    *BIASES,
     Option(
         "-o",
         "--output",
@@ -154,6 +167,9 @@ OPTIONS = [
     ),
 ]
 
+
+# what says something of a profile, too
+_OF_PROFILES = frozenset("debug quiet json form rows output image load_bias program_bias".split())
 
 VERB = Verb(
     "report",
@@ -173,6 +189,12 @@ make_parser = VERB.make_parser
 def parse(arguments: list[str]) -> ReportOptions:
     """Parse the words behind `soscope report`. Raises UsageError, or SystemExit for help."""
     values, (path,) = VERB.read(arguments)
+    of_calls = [
+        option.flags[-1]
+        for option in OPTIONS
+        if option.dest not in _OF_PROFILES
+        and getattr(values, option.dest) not in (option.default, None, [])
+    ]
     if values.both and values.json.is_markdown:
         raise UsageError(
             "-C and --format md: a page of the calls has their functions, too",
@@ -189,7 +211,7 @@ def parse(arguments: list[str]) -> ReportOptions:
     values.summary |= is_graph(values)
     understand(values)
     chosen = values.select or values.from_ or values.to
-    return ReportOptions(
+    options = ReportOptions(
         path,
         display_from(values),
         choice=choice_from(
@@ -209,6 +231,11 @@ def parse(arguments: list[str]) -> ReportOptions:
         debug=values.debug,
         prototypes=values.prototypes,
     )
+    options.image = values.image
+    options.load_bias = values.load_bias
+    options.program_bias = values.program_bias
+    options.of_calls = of_calls
+    return options
 
 
 def _selection(

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Profiles that other profilers have written: read them, and make of them what is shown."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from soscope.errors import SoscopeError, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from soscope.instruments.prof.model import Profile
+    from soscope.instruments.prof.naming import ImageFunctions
+    from soscope.report.form import Form
+
+_MAGIC = b"gmon"
+
+
+def is_foreign(path: str) -> bool:
+    """Say whether a file is one of gprof's or LD_PROFILE's. Nothing but a regular file is read."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return False
+        with open(path, "rb", buffering=0) as file:
+            return file.read(len(_MAGIC)) == _MAGIC
+    except (OSError, ValueError):
+        return False  # whoever opens it says why
+
+
+def read_foreign(
+    path: str, image: str | None, *, load_bias: int = 0, program_bias: int = 0
+) -> Profile:
+    """Read a file of gprof's or LD_PROFILE's.
+
+    `image` is the file that has run, None: what a file of LD_PROFILE is named after. For the
+    biases see `fromgmon.gmon_profile`. Raises SoscopeError.
+    """
+    from soscope.binfmt.gmon import read_gmon
+    from soscope.binfmt.ldprofile import is_ldprofile, read_ldprofile
+    from soscope.binfmt.source import FileSource
+    from soscope.instruments.prof.fromgmon import gmon_profile
+    from soscope.instruments.prof.fromldprofile import ldprofile_profile
+
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    except OSError as error:
+        reason = (error.strerror or "").lower()
+        raise SoscopeError(f"{path}: {reason}", errno=error.errno) from error
+    try:
+        source = FileSource(descriptor, path)
+        if is_ldprofile(source):
+            return ldprofile_profile(read_ldprofile(source), _functions(image or _library(path)))
+        gmon = read_gmon(source, None if image is None else _bits(image))
+    except OSError as error:
+        reason = (error.strerror or "").lower()
+        raise SoscopeError(f"{path}: {reason}", errno=error.errno) from error
+    finally:
+        os.close(descriptor)
+    if image is None:
+        raise UsageError(
+            f"{path} does not say which program it is of", hint="name it: --image PROGRAM"
+        )
+    return gmon_profile(gmon, _functions(image), load_bias=load_bias, program_bias=program_bias)
+
+
+def _library(path: str) -> str:
+    from soscope.instruments.prof.whichlibrary import library_of
+
+    library = library_of(path)
+    if library is None:
+        raise SoscopeError(
+            f"{path}: which library it is of is not known", hint="name it: --image LIB"
+        )
+    return library
+
+
+def _functions(image: str) -> ImageFunctions:
+    from soscope.instruments.prof.naming import ImageFunctions
+
+    functions = ImageFunctions(image)
+    if functions.elf is None:
+        raise SoscopeError(functions.notes[0].partition(": its functions")[0])
+    return functions
+
+
+def _bits(image: str) -> int | None:
+    elf = _functions(image).elf
+    return None if elf is None else elf.encoding.bits
+
+
+def shown(profile: Profile, form: Form) -> str:
+    """Return what is shown of a profile."""
+    if form:
+        from soscope.report.prof.json import document
+
+        return form.shaped(document(profile))
+    from soscope.report.prof.text import text
+
+    return text(profile)

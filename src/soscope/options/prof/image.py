@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which file a profile of another profiler is of, and where it lay in the process."""
+
+from __future__ import annotations
+
+from soscope.errors import UsageError
+from soscope.options.table import VALUE, Option
+
+_GROUP = "profiles of gprof and LD_PROFILE"
+
+
+def parse_addr(text: str) -> int:
+    """Return an address in hexadecimal, with 0x or without. Raises UsageError."""
+    try:
+        value = int(text, 16)
+    except ValueError:
+        value = -1
+    if not 0 <= value < 1 << 64:
+        raise UsageError(f"'{text}' is not an address", hint="for example 0x7f3a5c000000")
+    return value
+
+
+IMAGE = Option(
+    "--image",
+    dest="image",
+    kind=VALUE,
+    metavar="IMAGE",
+    group=_GROUP,
+    help="the program or library that FILE is of",
+)
+BIASES = [
+    Option(
+        "--load-bias",
+        dest="load_bias",
+        kind=VALUE,
+        metavar="ADDR",
+        default=None,
+        convert=parse_addr,
+        group=_GROUP,
+        help="where a library lay in the process: its lowest address in /proc/PID/maps",
+    ),
+    Option(
+        "--program-bias",
+        dest="program_bias",
+        kind=VALUE,
+        metavar="ADDR",
+        default=None,
+        convert=parse_addr,
+        group=_GROUP,
+        help="where the program lay, if it was a PIE: glibc has taken that off all addresses",
+    ),
+]

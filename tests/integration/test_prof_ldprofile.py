@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that LD_PROFILE writes, beside what the program itself has counted.
+
+Each function of the library counts its own calls; the program prints them at its end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import elffiles
+from tests.support.run import soscope
+
+LIBRARY = """\
+#define FAR __attribute__((aligned(64), noinline))
+#define COUNTED(name) __attribute__((visibility("hidden"))) int name##_calls; \\
+    FAR int name##_made(void) { return name##_calls; }
+COUNTED(outer) COUNTED(inner) COUNTED(worker) COUNTED(left) COUNTED(right)
+#define COUNT(name) __atomic_fetch_add(&name##_calls, 1, __ATOMIC_RELAXED)
+FAR int inner(int a) { return COUNT(inner) + a; }
+FAR int outer(int a) { COUNT(outer); return inner(a) + inner(a + 1); }
+FAR int worker(int a)
+{
+    COUNT(worker);
+    for (volatile int i = 0; i < a; i++)
+        ;
+    return a;
+}
+__asm__(".globl left, right; .type left, @function; .type right, @function; .balign 32\\n"
+        "left: lock incl left_calls(%rip); ret; .size left, . - left; .balign 16\\n"
+        "right: lock incl right_calls(%rip); ret; .size right, . - right; .balign 64");
+"""
+PROGRAM = """\
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+int inner(int), outer(int), worker(int), left(void), right(void);
+int inner_made(void), outer_made(void), worker_made(void), left_made(void), right_made(void);
+static void *work(void *count)
+{
+    for (long i = 0; i < (long)count; i++)
+        outer(i);
+    return NULL;
+}
+int main(int argc, char **argv)
+{
+    pthread_t threads[4];
+    long each = atol(argv[1]);
+    (void)argc;
+    for (int i = 0; i < 4; i++)
+        pthread_create(&threads[i], NULL, work, (void *)each);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    inner(1);
+    for (int i = 0; i < atoi(argv[2]); i++)
+        worker(1000000);
+    for (int i = 0; i < atoi(argv[3]); i++)
+        left();
+    for (int i = 0; i < atoi(argv[4]); i++)
+        right();
+    printf("{\\"inner\\": %d, \\"outer\\": %d, \\"worker\\": %d, ", inner_made(), outer_made(),
+           worker_made());
+    printf("\\"left\\": %d, \\"right\\": %d}\\n", left_made(), right_made());
+}
+"""
+NAME = "libcounted.so"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("counted")
+    lazy = "-Wl,-z,lazy"
+    elffiles.built(path, NAME, LIBRARY, "-shared", "-fPIC", lazy, f"-Wl,-soname,{NAME}")
+    words = [f"-L{path}", "-lcounted", f"-Wl,-rpath,{path}", lazy, "-pthread"]
+    elffiles.built(path, "counting", PROGRAM, *words)
+    return path
+
+
+def _profiled(folder: Path, output: Path, *words: int, name: str = NAME) -> dict[str, int]:
+    """Run the program under LD_PROFILE; return the calls that it counted itself."""
+    output.mkdir(exist_ok=True)
+    done = subprocess.run(
+        [folder / "counting", *map(str, words)],
+        env=os.environ | {"LD_PROFILE": name, "LD_PROFILE_OUTPUT": str(output)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stderr == ""
+    counts: dict[str, int] = json.loads(done.stdout)
+    return counts
+
+
+def _shown(*words: str | Path) -> dict[str, Any]:
+    done = soscope("prof", "ldprofile", "--json", *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    said: dict[str, Any] = json.loads(done.stdout)
+    return said
+
+
+def _calls(said: dict[str, Any]) -> dict[str, int | None]:
+    return {row["symbol"]: row["calls"] for row in said["functions"]}
+
+
+def test_counts_of_four_threads(folder: Path, tmp_path: Path) -> None:
+    made = _profiled(folder, tmp_path / "out", 5000, 400, 0, 0)
+    said = _shown(tmp_path / "out" / f"{NAME}.profile", "--image", folder / NAME)
+    calls = _calls(said)
+    assert {name: calls[name] for name in ("inner", "outer", "worker")} == {
+        name: made[name] for name in ("inner", "outer", "worker")
+    }
+    arcs = {(row["caller"], row["callee"]): row["calls"] for row in said["arcs"]}
+    assert arcs["outer", "inner"] == made["inner"] - 1
+    assert (arcs[None, "inner"], arcs[None, "outer"]) == (1, made["outer"])
+    assert all(row["callee_image"] == NAME for row in said["arcs"])
+    assert said["totals"]["calls"] == sum(row["calls"] for row in said["arcs"])
+    assert (said["schema"], said["boundary"]) == ("soscope/prof-report/1", "count")
+    named = {name: value for value, _, _, name in elffiles.nm(folder / NAME)}
+    assert all(int(row["addr"], 16) == named[row["symbol"]] for row in said["functions"])
+    # it looped for some tenths of a second, the others for thousandths
+    assert said["functions"][0]["symbol"] == "worker"
+    assert said["functions"][0]["self_ns"] % 10_000_000 == 0
+
+
+def test_functions_that_share_32_bytes_have_no_number(folder: Path, tmp_path: Path) -> None:
+    made = _profiled(folder, tmp_path / "out", 0, 0, 300, 20)
+    said = _shown(tmp_path / "out" / f"{NAME}.profile", "--image", folder / NAME)
+    calls = _calls(said)
+    assert (calls["left"], calls["right"]) == (None, None)
+    assert calls["inner"] == made["inner"] == 1
+    (note,) = [note for note in said["notes"] if "tell apart" in note]
+    assert note == f"{NAME}: LD_PROFILE does not tell apart left and right: 320 calls in all"
+    (arc,) = [row for row in said["arcs"] if row["callee"] == "left"]
+    assert arc["calls"] is None
+
+
+def test_several_runs_add_up_and_that_is_said(folder: Path, tmp_path: Path) -> None:
+    first = _profiled(folder, tmp_path / "out", 100, 0, 0, 0)
+    second = _profiled(folder, tmp_path / "out", 200, 0, 0, 0)
+    said = _shown(tmp_path / "out" / f"{NAME}.profile", "--image", folder / NAME)
+    assert _calls(said)["inner"] == first["inner"] + second["inner"]
+    assert any("several runs" in note for note in said["notes"])
+
+
+def test_the_library_is_found_by_the_name_of_the_file(folder: Path, tmp_path: Path) -> None:
+    made = _profiled(folder, folder, 10, 0, 0, 0)
+    assert _calls(_shown(folder / f"{NAME}.profile"))["outer"] == made["outer"]  # beside it
+    below = tmp_path / "out" / str(folder).lstrip("/")
+    below.mkdir(parents=True)
+    made = _profiled(folder, tmp_path / "out", 20, 0, 0, 0, name=str(folder / NAME))
+    assert _calls(_shown(below / f"{NAME}.profile"))["outer"] == made["outer"]
+    done = soscope("report", "--json", below / f"{NAME}.profile")
+    assert (done.returncode, _calls(json.loads(done.stdout))["outer"]) == (0, made["outer"])
+
+
+def test_libraries_that_it_is_not_of(folder: Path, tmp_path: Path) -> None:
+    _profiled(folder, tmp_path, 10, 0, 0, 0)
+    lost = tmp_path / f"{NAME}.profile"
+    done = soscope("prof", "ldprofile", lost)
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"soscope: error: {lost}: which library it is of is not known\n"
+        "  hint: name it: --image LIB\n"
+    )
+    other = elffiles.built(
+        tmp_path,
+        "libbig.so",
+        "char *x(int a){return 0;}",
+        "-shared",
+        "-fPIC",
+        "-Wl,-z,noseparate-code",
+    )
+    done = soscope("prof", "ldprofile", lost, "--image", other)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 2)
+    assert (
+        "not the library that was profiled: of that, the code lies at 0x1000-0x2000" in done.stderr
+    )
+    done = soscope("prof", "ldprofile", lost, "--image", folder / "nothing.so")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+
+
+def test_what_is_no_such_file(tmp_path: Path) -> None:
+    cut = tmp_path / "libz.so.1.profile"
+    cut.write_bytes(b"gmon\xff\xff\1\0" + bytes(14))
+    for path, said in (
+        (Path("/etc/hostname"), "/etc/hostname: magic at offset 0x0"),
+        (cut, "tag at offset 0x14: 4 bytes expected, 2 found"),
+        (tmp_path / "none", "none: no such file or directory"),
+        (tmp_path, "is a directory"),
+    ):
+        done = soscope("prof", "ldprofile", path, "--image", "/bin/true")
+        assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+        assert said in done.stderr
+    assert soscope("prof", "ldprofile").returncode == 2
