@@ -8,7 +8,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from soscope import mem
+    from soscope import mem, prof
     from soscope.errors import SoscopeError
     from soscope.hooking.hook import Hook, hook
     from soscope.instruments.trace.live import Call, trace
@@ -35,6 +35,7 @@ __all__ = [
     "hook",
     "mem",
     "open",
+    "prof",
     "trace",
 ]
 
@@ -52,6 +53,7 @@ _LAZY = {
     "hook": ("soscope.hooking.hook", "hook"),
     "mem": ("soscope.mem", ""),
     "open": ("soscope.instruments.trace.opened", "open_recording"),
+    "prof": ("soscope.prof", ""),
     "trace": ("soscope.instruments.trace.live", "trace"),
 }
 
