@@ -102,10 +102,15 @@ class FrameTable:
 
     def row(self, vaddr: int) -> Row | None:
         """Return what holds at a link-time address; None where nothing is said of it."""
+        found = self.row_and_extent(vaddr)
+        return None if found is None else found[0]
+
+    def row_and_extent(self, vaddr: int) -> tuple[Row, int, int] | None:
+        """Return the same with the link-time addresses [start, end) of which it is true."""
         function = self._function(vaddr)
         if function is None:
             return None
-        cursor, common, start, _ = function
+        cursor, common, start, end = function
         if common.has_size:
             cursor.at += cursor.leb()
         owner = self._entry(common.program[0])
@@ -115,7 +120,7 @@ class FrameTable:
         machine.initial = dict(machine.row.rules)
         machine.run(cursor, common.encoding, start, vaddr)
         machine.row.returns, machine.row.is_signal = common.returns, common.signal
-        return machine.row
+        return machine.row, machine.start, min(machine.end or end, end)
 
     def _function(self, vaddr: int) -> tuple[Cursor, CommonEntry, int, int] | None:
         """Return the entry of a function, the cursor behind its size, and [start, end)."""
@@ -158,17 +163,18 @@ class FrameTable:
 class _RowMachine:
     """Runs the instructions of an entry up to one place of code."""
 
-    __slots__ = ("_common", "_kept", "initial", "row")
+    __slots__ = ("_common", "_kept", "end", "initial", "row", "start")
 
     def __init__(self, common: CommonEntry) -> None:
         self._common = common
+        self.start = self.end = 0  # of the code of which the row is true; 0: to the very end
         self._kept: list[tuple[int, int, bytes | None, Rules]] = []
         self.initial: Rules = {}
         self.row = Row()
 
     def run(self, cursor: Cursor, encoding: int, start: int, until: int) -> None:
         """Run what is left of the entry; `until` -1: all of it."""
-        place = start
+        place = self.start = start
         for _ in range(_MOST_STEPS):
             if cursor.at >= cursor.end:
                 return
@@ -182,7 +188,9 @@ class _RowMachine:
                 else:
                     place += cursor.number(1 << code - 2) * self._common.code
                 if 0 <= until < place:
+                    self.end = place
                     return
+                self.start = place
             elif high == 0x80:
                 self.row.rules[low] = AT_CFA, cursor.leb() * self._common.data
             elif high == 0xC0:

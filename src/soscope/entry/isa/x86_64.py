@@ -133,7 +133,7 @@ _FCW, _MXCSR = 0x37F, 0x1F80  # psABI x86-64 §3.4.1
 _MXCSR_AT = 24
 
 _COLUMNS = "rax rdx rcx rbx rsi rdi rbp rsp r8 r9 r10 r11 r12 r13 r14 r15 rip".split()
-SP_COLUMN, PC_COLUMN = 7, 16
+FP_COLUMN, SP_COLUMN, PC_COLUMN = 6, 7, 16
 
 RED_ZONE = 128  # psABI x86-64 §3.2.2
 _DIRECTION_FLAG = 1 << 10

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The images of a process by address, with their unwind tables, as long as it is sampled."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_right
+
+from soscope.binfmt.elf import constants as c
+from soscope.binfmt.elf.cfi import FrameTable, Row
+from soscope.errors import FormatError, SoscopeError
+from soscope.live.images.images import Images, find_images
+from soscope.live.images.loadedimage import LoadedImage
+from soscope.live.images.space import Space
+
+_PAUSE = 0.1  # seconds between looks at images that come
+
+
+class SampledImage:
+    """Code of one image, [start, end) at run time."""
+
+    __slots__ = ("_table", "bias", "build_id", "end", "image", "name", "path", "start")
+
+    def __init__(self, image: LoadedImage, start: int, end: int) -> None:
+        self.image = image
+        self.start = start
+        self.end = end
+        self.bias = image.load_bias
+        self.name = image.name
+        self.path = "" if image.is_vdso else image.path
+        try:
+            self.build_id = image.build_id
+        except FormatError:
+            self.build_id = b""
+        self._table: FrameTable | None | bool = True
+
+    def row(self, addr: int) -> tuple[Row, int, int] | None:
+        """Return what the unwind tables say of an address, and of which ones that is true."""
+        if self._table is True:
+            self._table = self._make_table()
+        if not isinstance(self._table, FrameTable):
+            return None
+        try:
+            found = self._table.row_and_extent(addr - self.bias)
+        except (SoscopeError, OSError):
+            return None  # damaged tables say nothing
+        if found is None:
+            return None
+        row, start, end = found
+        return row, start + self.bias, end + self.bias
+
+    def _make_table(self) -> FrameTable | None:
+        image = self.image
+        try:
+            # the file, where there is one: reading memory would bring pages of it into the process
+            return FrameTable(image.elf if image.file is None else image.file.elf)
+        except (SoscopeError, OSError):
+            return None
+
+
+class ImageMap:
+    """The images of the process `pid`; those that come later are found when code of them runs.
+
+    Raises NoSuchProcess and NotPermitted.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.space = Space(pid)
+        self.generation = 0  # grows when images have come or gone
+        self.images: Images = self._find()
+        self._starts: list[int] = []
+        self._there: list[SampledImage] = []
+        self._known: dict[tuple[int, int, str, bytes], SampledImage] = {}
+        self._next = 0.0
+        self._take()
+
+    def close(self) -> None:
+        """Let go of the process's memory."""
+        self.space.close()
+
+    def at(self, addr: int) -> SampledImage | None:
+        """Return the image whose code is at an address."""
+        found = self._at(addr)
+        if found is None and time.monotonic() >= self._next and self._has_changed():
+            found = self._at(addr)
+        return found
+
+    def _at(self, addr: int) -> SampledImage | None:
+        at = bisect_right(self._starts, addr) - 1
+        there = self._there[at] if at >= 0 else None
+        return there if there is not None and addr < there.end else None
+
+    def _find(self) -> Images:
+        images = find_images(self.space)
+        _ = images.all  # those that no list names, too
+        return images
+
+    def _has_changed(self) -> bool:
+        """Look at the images again, if the mappings are others; say whether they are."""
+        self._next = time.monotonic() + _PAUSE
+        try:
+            self.space.forget()
+            if self.space.maps_text == self.images.seen_maps:
+                return False
+            self.images = self._find()
+        except (SoscopeError, OSError):
+            return False
+        self._take()
+        return True
+
+    def _take(self) -> None:
+        self.generation += 1
+        there = []
+        for image in self.images.all:
+            for segment in image.segments:
+                if segment.type == c.PT_LOAD and segment.flags & c.PF_X:
+                    start = segment.vaddr + image.load_bias
+                    there.append(self._image(image, start, start + segment.memsz))
+        there.sort(key=lambda image: image.start)
+        self._there = there
+        self._starts = [image.start for image in there]
+
+    def _image(self, image: LoadedImage, start: int, end: int) -> SampledImage:
+        new = SampledImage(image, start, end)
+        key = start, end, new.path or new.name, new.build_id
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = new
+        return known

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The threads of one process: which of them have run for long enough to be sampled."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+
+from soscope.errors import SoscopeError
+from soscope.instruments.prof.sampling.imagemap import ImageMap
+from soscope.instruments.prof.sampling.tally import Tally
+from soscope.instruments.prof.sampling.unwind import Unwinder
+from soscope.live.python.interpreter import find_interpreter
+from soscope.live.python.stacks import Own, PythonStacks
+from soscope.proc import status
+from soscope.proc.cputime import ThreadAccount, process_ns
+
+_STACK, _MOST_STACK = 1 << 13, 1 << 18  # bytes that are copied at first, and at most
+_MOST_FRAMES = 512
+_LOOK = 0.25  # seconds between looks for threads, where their number stays the same
+_MOST_IDLE = 8  # turns in which a thread that does not run is not looked at
+_UNSEEN = "threads had ended, or did not run when it was their turn"
+
+
+class SampledThread:
+    """A thread: `owed` is the time in ns for which it is to be sampled yet."""
+
+    __slots__ = ("account", "idle", "number", "owed", "ran", "size", "skipped", "tid")
+
+    def __init__(self, pid: int, tid: int, period: int, tally: Tally) -> None:
+        """Begin. Raises OSError where it has ended."""
+        self.tid = tid
+        self.account = ThreadAccount(pid, tid)
+        self.ran = self.account.ran_ns()
+        self.owed = random.randrange(period)  # noqa: S311  short threads have their share, too
+        self.idle = self.skipped = 0
+        self.size = _STACK
+        try:
+            with open(f"/proc/{pid}/task/{tid}/comm", "rb", buffering=0) as file:
+                name = os.fsdecode(file.read().rstrip(b"\n"))
+        except OSError:
+            name = ""
+        self.number = tally.thread(pid, tid, self.account.born, name)
+
+
+class SampledProcess:
+    """A process, as one program. Raises SoscopeError where it cannot be looked at."""
+
+    def __init__(self, pid: int, period: int, tally: Tally) -> None:
+        self.pid = pid
+        self._period = period
+        self._tally = tally
+        self.images = ImageMap(pid)
+        self._unwinder = Unwinder(self.images)
+        self._python: PythonStacks | None = None
+        self._has_looked = -1
+        self.threads: dict[int, SampledThread] = {}
+        self._task = f"/proc/{pid}/task"
+        self._count = 0
+        self._next_look = 0.0
+        self._ran = process_ns(pid)
+        self._are_owed = False
+        self._find_threads()
+
+    def close(self) -> None:
+        """Let go of it; what was to be sampled yet is missed."""
+        for thread in self.threads.values():
+            self._forget(thread)
+        self.threads.clear()
+        self.images.close()
+
+    def due(self) -> list[SampledThread]:
+        """Return the threads that have run for a period since they were sampled, and run now.
+
+        Raises OSError and SoscopeError where the process has ended, or runs another program.
+        """
+        ran = process_ns(self.pid)
+        if ran - self._ran < self._period >> 4 and not self._are_owed:
+            return []
+        self._find_threads()
+        self._ran = ran
+        found = []
+        self._are_owed = False
+        for tid, thread in list(self.threads.items()):
+            if thread.skipped < thread.idle:
+                thread.skipped += 1
+                continue
+            try:
+                if self._is_due(thread):
+                    found.append(thread)
+            except (OSError, ValueError):
+                self._forget(self.threads.pop(tid))
+                self._next_look = 0.0
+        return found
+
+    def _is_due(self, thread: SampledThread) -> bool:
+        ran = thread.account.ran_ns()
+        grown, thread.ran = ran - thread.ran, ran
+        thread.owed += grown
+        thread.skipped = 0
+        if thread.owed < self._period:
+            thread.idle = 0 if grown else min(2 * thread.idle + 1, _MOST_IDLE)
+            return False
+        thread.idle = 0
+        self._are_owed = True
+        return thread.account.runs()
+
+    def _find_threads(self) -> None:
+        now = time.monotonic()
+        try:
+            count = os.stat(self._task).st_nlink
+            if count == self._count and now < self._next_look:
+                return
+            tids = {int(name) for name in os.listdir(self._task)}
+        except OSError:
+            return  # it has ended, which is heard of in another way
+        self._count, self._next_look = count, now + _LOOK
+        for tid in self.threads.keys() - tids:
+            self._forget(self.threads.pop(tid))
+        for tid in tids - self.threads.keys():
+            try:
+                self.threads[tid] = SampledThread(self.pid, tid, self._period, self._tally)
+            except (OSError, ValueError):
+                continue  # it has ended
+
+    def _forget(self, thread: SampledThread) -> None:
+        missed = thread.owed // self._period * self._period
+        if missed:
+            self._tally.miss(_UNSEEN, missed)
+        thread.account.close()
+
+    # ---- a thread that stands still ----
+
+    def look(self, thread: SampledThread, stack_pointer: int, thread_pointer: int) -> Look:
+        """Copy what there is to see of a thread. Raises OSError."""
+        stack = self.images.space.read(stack_pointer, thread.size)
+        own: list[tuple[Own, bool]] = []
+        python = self._find_python()
+        if python is not None:
+            own = python.frames(thread_pointer, _MOST_FRAMES)
+        return stack, own
+
+    def add(self, thread: SampledThread, registers: dict[int, int | None], look: Look) -> None:
+        """Count what was seen of a thread; it may run again."""
+        stack, own = look
+        start = registers[self._unwinder.stack_pointer] or 0
+        addrs, is_whole = self._unwinder.walk(registers, start, stack)
+        if not is_whole and len(stack) == thread.size < _MOST_STACK:
+            thread.size *= 2  # for the next time
+        weight, thread.owed = divmod(thread.owed, self._period)
+        self._tally.add(
+            thread.number, self.images, addrs, own, is_whole=is_whole, weight=weight
+        )
+
+    def _find_python(self) -> PythonStacks | None:
+        """Return what reads frames of Python, as soon as there is an interpreter."""
+        if self._python is None and self._has_looked != self.images.generation:
+            self._has_looked = self.images.generation
+            try:
+                interpreter = find_interpreter(self.images.images)
+                if interpreter is not None:
+                    self._python = PythonStacks(self.images.space.memory, interpreter)
+            except SoscopeError:
+                pass  # one that nobody can read: its functions in C are seen
+        return self._python
+
+
+Look = tuple[bytes, list[tuple[Own, bool]]]
