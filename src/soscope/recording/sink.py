@@ -84,6 +84,9 @@ class Sink:
     def sums(self, data: bytes) -> None:
         """Take sums that stand for all that came so far: see `format.SUMS`."""
 
+    def samples(self, said: dict[str, object]) -> None:
+        """Take stacks that were seen: see `format.SAMPLES`."""
+
     def prototypes(self, text: str) -> None:
         """Take declarations of functions that soscope itself does not know, in C."""
 
@@ -155,6 +158,10 @@ class Tee(Sink):
     def prototypes(self, text: str) -> None:  # noqa: D102  see Sink
         for sink in self._sinks:
             sink.prototypes(text)
+
+    def samples(self, said: dict[str, object]) -> None:  # noqa: D102  see Sink
+        for sink in self._sinks:
+            sink.samples(said)
 
     def sums(self, data: bytes) -> None:  # noqa: D102  see Sink
         for sink in self._sinks:

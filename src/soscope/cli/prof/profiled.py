@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def settings_of(what: What, command: list[str]) -> ProfSettings:
-    """Return what to do; with neither --mode nor --boundary, calls between images are timed."""
+    """Return what to do; with no way to profile, calls between images are timed."""
     settings = ProfSettings(command, "", images=what.images, follow=what.follow)
     if what.mode is not None:
         settings.mode, settings.interval = what.mode.name, what.mode.interval
-    settings.boundary = what.boundary
-    if what.mode is None and what.boundary is None:
+    settings.boundary, settings.sample = what.boundary, what.sample
+    if what.mode is None and what.boundary is None and what.sample is None:
         settings.boundary = TIME
     return settings
 

@@ -35,6 +35,10 @@ def profile_of(recording: RecordingFile) -> Profile:
         from soscope.instruments.prof.boundaryarcs import add_boundary
 
         add_boundary(recording, profile)
+    if recording.samples:
+        from soscope.instruments.prof.samples import add_samples
+
+        add_samples(recording.samples, profile)
     profile.dropped = sum(count for count, _ in recording.losses.messages())
     profile.notes += [f"{count:,} lost: {why}" for count, why in recording.losses.messages()]
     if recording.damage is not None:

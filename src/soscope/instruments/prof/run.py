@@ -45,6 +45,11 @@ def instruments_of(settings: ProfSettings) -> list[Instrument]:
         from soscope.instruments.prof.boundary import BoundaryInstrument
 
         instruments.append(BoundaryInstrument(settings.boundary, settings.images))
+    if settings.sample is not None:
+        from soscope.instruments.prof.sampling.instrument import SamplingInstrument
+
+        is_alone = settings.boundary is None and settings.mode is None
+        instruments.append(SamplingInstrument(settings.sample, is_alone=is_alone))
     return instruments
 
 

@@ -11,7 +11,8 @@ class ProfSettings:
 
     `images` are patterns as of `-l`, []: all. `mode` is one of `model.MODES`, for instrumented
     libraries, None: those are left alone; in `sample` one call in `interval` is timed. `boundary`
-    is "count" or "time", None: calls between images are left alone. `record` is the path of the
+    is "count" or "time", None: calls between images are left alone. `sample` is how often in a second
+    of a thread's processor time its stack is looked at, None: never. `record` is the path of the
     recording. `pid` is a process in the place of `command`; `duration_ns`: for how long, None: to
     its end, or until somebody stops soscope. `begun` is called when everything is hooked.
     """
@@ -27,6 +28,7 @@ class ProfSettings:
         "mode",
         "pid",
         "record",
+        "sample",
     )
 
     def __init__(
@@ -38,6 +40,7 @@ class ProfSettings:
         mode: str | None = None,
         interval: int = 64,
         boundary: str | None = None,
+        sample: int | None = None,
         follow: bool = False,
         pid: int | None = None,
         duration_ns: int | None = None,
@@ -48,6 +51,7 @@ class ProfSettings:
         self.mode = mode
         self.interval = interval
         self.boundary = boundary
+        self.sample = sample
         self.follow = follow
         self.pid = pid
         self.duration_ns = duration_ns

@@ -10,6 +10,7 @@ from soscope.options.units import parse_count
 QUIET, COUNT, SAMPLE, TIME, LOG = "quiet", "count", "sample", "time", "log"
 _INTERVAL = 64
 _MOST_INTERVAL = 1 << 20
+_MOST_HZ = 1000
 
 _WHAT, _HOW = "what to profile", "how"
 
@@ -35,6 +36,14 @@ def parse_mode(text: str) -> ProfMode:
     if text in (QUIET, COUNT, SAMPLE, TIME):
         return ProfMode(text)
     raise UsageError(f"'{text}' is not a mode", hint="quiet, count, sample, sample=N or time")
+
+
+def parse_hz(text: str) -> int:
+    """Return what --sample says. Raises UsageError."""
+    hz = parse_count(text)
+    if not 0 < hz <= _MOST_HZ:
+        raise UsageError(f"--sample {text}: not between 1 and {_MOST_HZ:,} times a second")
+    return hz
 
 
 IMAGES = Option(
@@ -75,16 +84,30 @@ BOUNDARY = Option(
     group=_HOW,
     help="calls from one image to another: how often, or for how long, too",
 )
-OPTIONS = [IMAGES, FOLLOW, MODE, BOUNDARY]
+SAMPLE_HZ = Option(
+    "--sample",
+    dest="sample",
+    kind=VALUE,
+    metavar="HZ",
+    default=None,
+    convert=parse_hz,
+    group=_HOW,
+    help="stacks of all threads, of C, C++ and Python: so often in a second that a thread runs",
+)
+OPTIONS = [IMAGES, FOLLOW, MODE, BOUNDARY, SAMPLE_HZ]
 
 
 class What:
-    """What to profile: `images` are patterns, []: all; `mode` and `boundary` None: not that."""
+    """What to profile: `images` are patterns, []: all.
 
-    __slots__ = ("boundary", "follow", "images", "mode")
+    `mode`, `boundary` and `sample`, how often in a second, are None: not that.
+    """
+
+    __slots__ = ("boundary", "follow", "images", "mode", "sample")
 
     def __init__(self, values: Values) -> None:
         self.images: list[str] = values.images
         self.follow: bool = values.follow
         self.mode: ProfMode | None = values.mode
         self.boundary: str | None = values.boundary
+        self.sample: int | None = values.sample

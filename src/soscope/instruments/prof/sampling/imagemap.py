@@ -49,6 +49,14 @@ class SampledImage:
         row, start, end = found
         return row, start + self.bias, end + self.bias
 
+    def symbol(self, addr: int) -> str | None:
+        """Return the name of the function that an address is in, by what is in memory."""
+        try:
+            found = self.image.locator.at(addr - self.bias)
+        except (SoscopeError, OSError):
+            return None
+        return found.symbol.name if found.is_found and found.symbol is not None else None
+
     def _make_table(self) -> FrameTable | None:
         image = self.image
         try:

@@ -6,8 +6,8 @@ What it says is an object of JSON, and one block of a recording (`format.SAMPLES
     period     ns of processor time that a sample stands for
     threads    [number, process, thread, name] of threads; a later name replaces an earlier one
     images     [number, name, path, build-id in hexadecimal digits]
-    frames     [image, vaddr], -1 and an address where no image is known; or [function, file,
-               line, whether C code has called for it] of an interpreter's; numbered from 0 on
+    frames     [image, vaddr], -1 and an address where no image is known; [image, vaddr, symbol]
+               where there is no file to name it by; or [function, file, line, whether C code has called for it] of an interpreter's; numbered from 0 on
     stacks     [whether it came to its end, frame, frame, …], the innermost first, and the
                interpreter's behind the others; numbered from 0 on
     counts     [thread, stack, samples]
@@ -96,6 +96,10 @@ class Tally:
         if number is None:
             number = self._images[image] = len(self._images)
             self._say("images", [number, image.name, image.path, image.build_id.hex()])
+        if not image.path:  # nobody can name it later
+            symbol = image.symbol(addr - 1)
+            if symbol is not None:
+                return self._frame((number, addr - image.bias, symbol))
         return self._frame((number, addr - image.bias))
 
     def _frame(self, frame: tuple[object, ...]) -> int:

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`--sample`: samples of the threads of a session's processes, beside whatever else it records."""
+
+from __future__ import annotations
+
+from _collections_abc import Callable
+
+from soscope.control.instrument import Hooks, Instrument
+from soscope.instruments.prof.sampling.process import SamplerProcess
+from soscope.recording.sink import Sink
+from soscope.wire import layout
+from soscope.wire.block import ControlBlock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class SamplingInstrument(Instrument):
+    """Has the threads sampled `hz` times in each second of their processor time."""
+
+    name = "sample"
+
+    def __init__(self, hz: int, *, is_alone: bool) -> None:
+        """Prepare; `is_alone`: the session has no other instrument."""
+        if is_alone:
+            from soscope.prototypes import load
+            from soscope.select.filter import compile_selection
+
+            self.hooks = Hooks(layout.INSTRUMENT_COUNT, compile_selection(["-*"]), load())
+        self._hz = hz
+        self._sampler: SamplerProcess | None = None
+        self._recording: Sink = Sink()
+        self._remarks: dict[str, None] = {}
+
+    def options(self) -> dict[str, object]:
+        """Say how often."""
+        return {"sample": self._hz}
+
+    def recorder(self, recording: Sink, beat: Callable[[], object]) -> Sink:
+        """Keep the recording: samples go there."""
+        del beat
+        self._recording = recording
+        return recording
+
+    def process(self, pid: int, block: ControlBlock) -> None:
+        """Have a process sampled, from its program's first own instruction on."""
+        del block
+        if self._sampler is None:
+            self._sampler = SamplerProcess(self._hz)
+        self._sampler.add(pid)
+
+    def move(self) -> bool:
+        """Record what has been seen."""
+        if self._sampler is not None:
+            for said in self._sampler.said():
+                self._take(said)
+        return False
+
+    def finish(self) -> list[str]:
+        """End the sampling."""
+        if self._sampler is not None:
+            for said in self._sampler.end():
+                self._take(said)
+            self._sampler = None
+        return list(self._remarks)
+
+    def _take(self, said: dict[str, Any]) -> None:
+        if "failed" in said:
+            pid, why = said["failed"]
+            self._remarks[f"process {pid} was not sampled: {why}"] = None
+        else:
+            self._recording.samples(said)

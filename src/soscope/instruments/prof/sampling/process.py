@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sampler in a process of its own, and what soscope and it say to each other.
+
+    soscope ── a process id; or the end ──► sampler
+    soscope ◄── what is new in its tally, as a line of JSON; why a process is not sampled ── sampler
+
+The sampler never waits for soscope: a thread that stands still waits for it. When soscope has
+gone it ends, and the kernel lets go of whoever it has asked to stop.
+"""
+
+from __future__ import annotations
+
+import _socket
+import json
+import os
+import time
+
+from soscope.errors import SoscopeError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_PIECE = 1 << 16
+_OFTEN = 0.25  # seconds between what is said
+_MOST_WAITING = 16 << 20  # bytes that soscope has not read
+_PATIENCE = 3.0  # seconds for the last words
+_PAUSE = 0.01
+_END = 0
+
+
+class SamplerProcess:
+    """A sampler that soscope has started; `pid` is its process."""
+
+    def __init__(self, hz: int) -> None:
+        """Start it. Raises OSError."""
+        self._link, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM)
+        try:
+            self.pid = os.fork()
+        except OSError:
+            self._link.close()
+            theirs.close()
+            raise
+        if not self.pid:
+            self._link.close()
+            _live(hz, theirs)
+        theirs.close()
+        self._link.setblocking(False)
+        self._data = b""
+        self._is_open = True
+
+    def add(self, pid: int) -> None:
+        """Have one more process sampled, or another program of the same one."""
+        self._send(pid)
+
+    def said(self) -> list[dict[str, Any]]:
+        """Return what it has said since the last time."""
+        while self._is_open:
+            try:
+                piece = self._link.recv(_PIECE)
+            except BlockingIOError:
+                break
+            except OSError:
+                piece = b""
+            self._is_open = bool(piece)
+            self._data += piece
+        lines = self._data.split(b"\n")
+        self._data = lines.pop()
+        return [json.loads(line) for line in lines]
+
+    def end(self) -> list[dict[str, Any]]:
+        """Have it end, and return its last words. Nothing follows."""
+        said: list[dict[str, Any]] = []
+        self._send(_END)
+        end = time.monotonic() + _PATIENCE
+        while self._is_open and time.monotonic() < end:
+            said += self.said()
+            time.sleep(_PAUSE / 10)
+        self._link.close()
+        try:
+            os.waitpid(self.pid, 0)
+        except ChildProcessError:
+            pass  # somebody else's handler of SIGCHLD has waited for it
+        return said
+
+    def _send(self, number: int) -> None:
+        try:
+            self._link.send(number.to_bytes(4, "little"))
+        except OSError:
+            self._is_open = False  # it has been killed
+
+
+def _live(hz: int, link: _socket.socket) -> None:
+    """Be the sampler, to the end of this process."""
+    try:
+        from soscope.instruments.prof.sampling.sampler import Sampler
+        from soscope.proc.signals import signal
+
+        os.setpgid(0, 0)  # what a terminal sends is for soscope
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        _Life(Sampler(hz), link).run()
+    finally:
+        os._exit(0)
+
+
+class _Life:
+    def __init__(self, sampler: Any, link: _socket.socket) -> None:
+        self._sampler = sampler
+        self._link = link
+        self._waiting = b""
+
+    def run(self) -> None:
+        due = 0.0
+        while self._hear():
+            self._sampler.turn()
+            if time.monotonic() >= due:
+                due = time.monotonic() + _OFTEN
+                self._tell()
+        self._sampler.close()
+        self._tell()
+        self._link.setblocking(True)
+        self._link.settimeout(_PATIENCE)
+        self._link.sendall(self._waiting)
+
+    def _hear(self) -> bool:
+        """Take what soscope says; False: it is over."""
+        while True:
+            try:
+                data = self._link.recv(4, _socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return True
+            pid = int.from_bytes(data, "little")
+            if pid == _END:
+                return False
+            try:
+                self._sampler.add(pid)
+            except (SoscopeError, OSError) as error:
+                self._say({"failed": [pid, str(error)]})
+
+    def _tell(self) -> None:
+        said = self._sampler.tally.take()
+        if said is not None:
+            self._say(said)
+        try:
+            while self._waiting:
+                sent = self._link.send(self._waiting, _socket.MSG_DONTWAIT | _socket.MSG_NOSIGNAL)
+                self._waiting = self._waiting[sent:]
+        except BlockingIOError:
+            if len(self._waiting) > _MOST_WAITING:
+                raise  # nobody will read it any more
+
+    def _say(self, said: dict[str, Any]) -> None:
+        self._waiting += json.dumps(said, separators=(",", ":")).encode() + b"\n"
