@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_NS = 1_000_000_000
+_MS = 1_000_000  # ns
 _NO_IMAGE = -1
 
 
@@ -63,7 +63,7 @@ class _Samples:
         for (thread, frames), weight in weights.items():
             profile.samples.append(ProfSample(thread, frames, weight))
         for why, nanoseconds in missed.items():
-            profile.notes.append(f"{nanoseconds / _NS:.2f} s of processor time not sampled: {why}")
+            profile.notes.append(f"{nanoseconds // _MS:,} ms of processor time not sampled: {why}")
         for path in sorted(self._others):
             profile.notes.append(f"{path} has changed since: its functions have no names")
 

@@ -8,31 +8,42 @@ from bisect import bisect_right
 
 from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.cfi import FrameTable, Row
+from soscope.binfmt.elf.image import ElfImage
+from soscope.binfmt.source import ByteSource
 from soscope.errors import FormatError, SoscopeError
 from soscope.live.images.images import Images, find_images
 from soscope.live.images.loadedimage import LoadedImage
 from soscope.live.images.space import Space
+from soscope.wire import layout
 
 _PAUSE = 0.1  # seconds between looks at images that come
 
 
 class SampledImage:
-    """Code of one image, [start, end) at run time."""
+    """Code of one image, [start, end) at run time; `image` None: it is the agent's."""
 
-    __slots__ = ("_table", "bias", "build_id", "end", "image", "name", "path", "start")
+    __slots__ = ("_memory", "_table", "bias", "build_id", "end", "image", "name", "path", "start")
 
-    def __init__(self, image: LoadedImage, start: int, end: int) -> None:
+    def __init__(
+        self, image: LoadedImage | None, start: int, end: int, memory: ByteSource | None = None
+    ) -> None:
+        """Take a segment of an image; the agent's whole code, which `memory` has."""
         self.image = image
         self.start = start
         self.end = end
-        self.bias = image.load_bias
-        self.name = image.name
-        self.path = "" if image.is_vdso else image.path
-        try:
-            self.build_id = image.build_id
-        except FormatError:
-            self.build_id = b""
+        self.bias = start
+        self.name = self.path = ""
+        self.build_id = b""
+        self._memory = memory
         self._table: FrameTable | None | bool = True
+        if image is not None:
+            self.bias = image.load_bias
+            self.name = image.name
+            self.path = "" if image.is_vdso else image.path
+            try:
+                self.build_id = image.build_id
+            except FormatError:
+                pass  # its notes are damaged
 
     def row(self, addr: int) -> tuple[Row, int, int] | None:
         """Return what the unwind tables say of an address, and of which ones that is true."""
@@ -51,6 +62,8 @@ class SampledImage:
 
     def symbol(self, addr: int) -> str | None:
         """Return the name of the function that an address is in, by what is in memory."""
+        if self.image is None:
+            return None
         try:
             found = self.image.locator.at(addr - self.bias)
         except (SoscopeError, OSError):
@@ -60,6 +73,9 @@ class SampledImage:
     def _make_table(self) -> FrameTable | None:
         image = self.image
         try:
+            if image is None:
+                assert self._memory is not None
+                return FrameTable(ElfImage.from_memory(self._memory, self.start))
             # the file, where there is one: reading memory would bring pages of it into the process
             return FrameTable(image.elf if image.file is None else image.file.elf)
         except (SoscopeError, OSError):
@@ -93,6 +109,11 @@ class ImageMap:
             found = self._at(addr)
         return found
 
+    def is_agent(self, addr: int) -> bool:
+        """Say whether the code in front of an address is soscope's own."""
+        there = self._at(addr - 1)
+        return there is not None and there.image is None
+
     def _at(self, addr: int) -> SampledImage | None:
         at = bisect_right(self._starts, addr) - 1
         there = self._there[at] if at >= 0 else None
@@ -124,9 +145,21 @@ class ImageMap:
                 if segment.type == c.PT_LOAD and segment.flags & c.PF_X:
                     start = segment.vaddr + image.load_bias
                     there.append(self._image(image, start, start + segment.memsz))
+        there += self._agents()
         there.sort(key=lambda image: image.start)
         self._there = there
         self._starts = [image.start for image in there]
+
+    def _agents(self) -> list[SampledImage]:
+        """Return the code of soscope's agents: return addresses may lead through it."""
+        memory, found = self.space.memory, []
+        magic = layout.INSIDE_MAGIC.to_bytes(8, "little")
+        for mapping in self.space.mappings:
+            start = mapping.start
+            is_first = mapping.flags[2] == "x" and not mapping.offset
+            if is_first and memory.read(start + layout.BLOB_DATA, 8) == magic:
+                found.append(SampledImage(None, start, start + layout.BLOB_SIZE, memory))
+        return found
 
     def _image(self, image: LoadedImage, start: int, end: int) -> SampledImage:
         new = SampledImage(image, start, end)

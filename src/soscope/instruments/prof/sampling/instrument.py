@@ -41,14 +41,14 @@ class SamplingInstrument(Instrument):
         """Keep the recording: samples go there."""
         del beat
         self._recording = recording
+        self._sampler = SamplerProcess(self._hz)  # to be ready when the command is
         return recording
 
     def process(self, pid: int, block: ControlBlock) -> None:
         """Have a process sampled, from its program's first own instruction on."""
         del block
-        if self._sampler is None:
-            self._sampler = SamplerProcess(self._hz)
-        self._sampler.add(pid)
+        if self._sampler is not None:
+            self._sampler.add(pid)
 
     def move(self) -> bool:
         """Record what has been seen."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sampler in a process of its own, and what soscope and it say to each other.
 
-    soscope ── a process id; or the end ──► sampler
+    soscope ── a process, and for how long it has run; or the end ──► sampler
     soscope ◄── what is new in its tally, as a line of JSON; why a process is not sampled ── sampler
 
 The sampler never waits for soscope: a thread that stands still waits for it. When soscope has
@@ -14,8 +14,10 @@ import _socket
 import json
 import os
 import time
+from struct import Struct
 
 from soscope.errors import SoscopeError
+from soscope.proc.cputime import process_ns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ _MOST_WAITING = 16 << 20  # bytes that soscope has not read
 _PATIENCE = 3.0  # seconds for the last words
 _PAUSE = 0.01
 _END = 0
+_WORDS = Struct("<QQ")  # a process, and how many ns it has run
 
 
 class SamplerProcess:
@@ -51,7 +54,10 @@ class SamplerProcess:
 
     def add(self, pid: int) -> None:
         """Have one more process sampled, or another program of the same one."""
-        self._send(pid)
+        try:
+            self._send(pid, process_ns(pid))
+        except OSError:
+            pass  # it has ended
 
     def said(self) -> list[dict[str, Any]]:
         """Return what it has said since the last time."""
@@ -71,7 +77,7 @@ class SamplerProcess:
     def end(self) -> list[dict[str, Any]]:
         """Have it end, and return its last words. Nothing follows."""
         said: list[dict[str, Any]] = []
-        self._send(_END)
+        self._send(_END, 0)
         end = time.monotonic() + _PATIENCE
         while self._is_open and time.monotonic() < end:
             said += self.said()
@@ -83,9 +89,9 @@ class SamplerProcess:
             pass  # somebody else's handler of SIGCHLD has waited for it
         return said
 
-    def _send(self, number: int) -> None:
+    def _send(self, pid: int, begun: int) -> None:
         try:
-            self._link.send(number.to_bytes(4, "little"))
+            self._link.send(_WORDS.pack(pid, begun))
         except OSError:
             self._is_open = False  # it has been killed
 
@@ -126,14 +132,14 @@ class _Life:
         """Take what soscope says; False: it is over."""
         while True:
             try:
-                data = self._link.recv(4, _socket.MSG_DONTWAIT)
+                data = self._link.recv(_WORDS.size, _socket.MSG_DONTWAIT)
             except BlockingIOError:
                 return True
-            pid = int.from_bytes(data, "little")
+            pid, begun = _WORDS.unpack(data or bytes(_WORDS.size))
             if pid == _END:
                 return False
             try:
-                self._sampler.add(pid)
+                self._sampler.add(pid, begun)
             except (SoscopeError, OSError) as error:
                 self._say({"failed": [pid, str(error)]})
 

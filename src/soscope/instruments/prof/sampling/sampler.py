@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
 
 from soscope.entry.stop.moment import Moment
 from soscope.errors import SoscopeError
@@ -35,9 +34,14 @@ class Sampler:
         self._moment = Moment()
         self._asked: dict[int, tuple[SampledProcess, SampledThread]] = {}
 
-    def add(self, pid: int) -> None:
-        """Sample one more process. Raises SoscopeError and OSError where it cannot be looked at."""
-        self.processes[pid] = SampledProcess(pid, self.period, self.tally)
+    def add(self, pid: int, begun: int) -> None:
+        """Sample one more process, or another program of one; `begun` as of `SampledProcess`.
+
+        Raises SoscopeError and OSError where it cannot be looked at.
+        """
+        if pid in self.processes:
+            self._end(pid)
+        self.processes[pid] = SampledProcess(pid, begun, self.period, self.tally)
 
     def turn(self) -> None:
         """Ask threads to stop whose turn it is, and look at those that do until the next turn."""
@@ -100,19 +104,3 @@ class Sampler:
         for tid in self._asked.keys() - moment.asked:
             del self._asked[tid]  # it has ended
 
-
-def sample(pid: int, hz: int, seconds: float, told: Callable[[dict[str, object]], object]) -> None:
-    """Sample a running process for some time, and tell what was seen: see `Tally`.
-
-    Raises SoscopeError and OSError where it cannot be looked at.
-    """
-    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD,))
-    sampler = Sampler(hz)
-    sampler.add(pid)
-    end = time.monotonic() + seconds
-    while time.monotonic() < end and sampler.processes:
-        sampler.turn()
-    sampler.close()
-    said = sampler.tally.take()
-    if said is not None:
-        told(said)

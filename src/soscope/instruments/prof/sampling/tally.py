@@ -68,7 +68,7 @@ class Tally:
                 self._stacks.clear()
             stack = self._stacks[key] = self._stack_count
             self._stack_count += 1
-            frames = [self._native(images, addr) for addr in addrs]
+            frames = [self._native(images, addr) for addr in addrs if not images.is_agent(addr)]
             frames += [self._frame((*frame, is_entry)) for frame, is_entry in own]
             self._say("stacks", [is_whole, *frames])
         self._counts[thread, stack] = self._counts.get((thread, stack), 0) + weight

@@ -20,6 +20,7 @@ _STACK, _MOST_STACK = 1 << 13, 1 << 18  # bytes that are copied at first, and at
 _MOST_FRAMES = 512
 _LOOK = 0.25  # seconds between looks for threads, where their number stays the same
 _MOST_IDLE = 8  # turns in which a thread that does not run is not looked at
+_EARLY = "images and threads were being looked for"
 _UNSEEN = "threads had ended, or did not run when it was their turn"
 
 
@@ -28,11 +29,11 @@ class SampledThread:
 
     __slots__ = ("account", "idle", "number", "owed", "ran", "size", "skipped", "tid")
 
-    def __init__(self, pid: int, tid: int, period: int, tally: Tally) -> None:
-        """Begin. Raises OSError where it has ended."""
+    def __init__(self, pid: int, tid: int, period: int, tally: Tally, *, is_new: bool) -> None:
+        """Begin; `is_new`: all that it has run counts. Raises OSError where it has ended."""
         self.tid = tid
         self.account = ThreadAccount(pid, tid)
-        self.ran = self.account.ran_ns()
+        self.ran = 0 if is_new else self.account.ran_ns()
         self.owed = random.randrange(period)  # noqa: S311  short threads have their share, too
         self.idle = self.skipped = 0
         self.size = _STACK
@@ -45,9 +46,13 @@ class SampledThread:
 
 
 class SampledProcess:
-    """A process, as one program. Raises SoscopeError where it cannot be looked at."""
+    """A process, as one program.
 
-    def __init__(self, pid: int, period: int, tally: Tally) -> None:
+    `begun` is how many ns it had run when somebody wanted it sampled. Raises SoscopeError and
+    OSError where it cannot be looked at.
+    """
+
+    def __init__(self, pid: int, begun: int, period: int, tally: Tally) -> None:
         self.pid = pid
         self._period = period
         self._tally = tally
@@ -60,14 +65,19 @@ class SampledProcess:
         self._count = 0
         self._next_look = 0.0
         self._ran = process_ns(pid)
-        self._are_owed = False
+        self._are_owed = self._has_begun = False
+        self._unseen = -self._ran
         self._find_threads()
+        if self._ran - begun >= period:
+            tally.miss(_EARLY, self._ran - begun)
 
     def close(self) -> None:
         """Let go of it; what was to be sampled yet is missed."""
         for thread in self.threads.values():
             self._forget(thread)
         self.threads.clear()
+        if self._unseen + self._ran >= self._period:
+            self._tally.miss(_UNSEEN, self._unseen + self._ran)
         self.images.close()
 
     def due(self) -> list[SampledThread]:
@@ -97,6 +107,7 @@ class SampledProcess:
     def _is_due(self, thread: SampledThread) -> bool:
         ran = thread.account.ran_ns()
         grown, thread.ran = ran - thread.ran, ran
+        self._unseen -= grown
         thread.owed += grown
         thread.skipped = 0
         if thread.owed < self._period:
@@ -120,9 +131,12 @@ class SampledProcess:
             self._forget(self.threads.pop(tid))
         for tid in tids - self.threads.keys():
             try:
-                self.threads[tid] = SampledThread(self.pid, tid, self._period, self._tally)
+                self.threads[tid] = SampledThread(
+                    self.pid, tid, self._period, self._tally, is_new=self._has_begun
+                )
             except (OSError, ValueError):
                 continue  # it has ended
+        self._has_begun = True
 
     def _forget(self, thread: SampledThread) -> None:
         missed = thread.owed // self._period * self._period

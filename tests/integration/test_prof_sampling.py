@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""soscope prof --sample: stacks of threads, against what the programs say of themselves."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from soscope.instruments.prof.model import Profile
+from soscope.instruments.prof.samples import add_samples
+from soscope.instruments.prof.sampling.process import SamplerProcess
+from tests.support import build
+from tests.support.pythons import few_pythons
+from tests.support.run import soscope
+
+FUNCTIONS = ("often_called", "seldom_called")
+HOT = """
+import sys, time, zlib
+
+data = bytes(range(256)) * 400
+
+def packs():
+    zlib.compress(data, 6)
+
+def adds():
+    total = 0
+    for number in range(20000):
+        total += number
+
+def both(function, end):
+    begun = time.thread_time()
+    while time.thread_time() < begun + end:
+        function()
+
+print("begun", flush=True)
+sys.stdin.readline()
+both(packs, 0.6)
+both(adds, 0.3)
+"""
+
+
+def function_of(sample: dict[str, Any]) -> str:
+    symbols = [frame["symbol"] for frame in sample["frames"]]
+    return next((symbol for symbol in symbols if symbol in FUNCTIONS), "")
+
+
+def missed_ns(notes: list[str]) -> int:
+    found = [re.match(r"([\d,]+) ms of processor time not sampled: ", note) for note in notes]
+    return sum(int(match[1].replace(",", "")) * 1_000_000 for match in found if match)
+
+
+@pytest.mark.parametrize("boundary", [[], ["--boundary", "time"]])
+def test_shares_of_functions_in_three_threads(boundary: list[str]) -> None:
+    done = soscope(
+        *("prof", "run", "-q", "--sample", "500", *boundary, "--json"),
+        build.program("shares"),
+        "500",
+    )
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stderr)
+    assert said["sample_ns"] == 2_000_000
+    seen: Counter[tuple[int, str]] = Counter()
+    for sample in said["samples"]:
+        seen[sample["thread"], function_of(sample)] += sample["weight"] * said["sample_ns"]
+    rows = [line.split() for line in done.stdout.splitlines()]
+    truth = {(int(tid), function): int(ns) for tid, _, function, ns in rows}
+    assert len(truth) == 6
+    # nothing gets lost without a word
+    whole = sum(truth.values())
+    assert abs(seen.total() + missed_ns(said["notes"]) - whole) < whole / 10
+    for (tid, function), ns in truth.items():
+        of_thread = sum(truth[tid, other] for other in FUNCTIONS)
+        seen_in_thread = sum(seen[tid, other] for other in FUNCTIONS)
+        assert seen_in_thread > of_thread / 2
+        assert seen[tid, function] / seen_in_thread == pytest.approx(ns / of_thread, abs=0.12)
+    ends = {sample["frames"][-1]["symbol"] for sample in said["samples"] if function_of(sample)}
+    assert ends <= {"__clone3", "clone3", "clone", "__clone", None}, "each stack is whole"
+
+
+@pytest.mark.parametrize("python", few_pythons())
+def test_frames_of_python_stand_among_those_of_c(python: str) -> None:
+    sampler = SamplerProcess(500)
+    with subprocess.Popen(
+        [python, "-c", HOT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as program:
+        assert program.stdin is not None
+        assert program.stdout is not None
+        assert program.stdout.readline() == "begun\n"
+        sampler.add(program.pid)
+        program.stdin.write("go\n")
+        program.stdin.close()
+        assert program.wait(timeout=60) == 0
+    blocks = sampler.end()
+    assert not [block for block in blocks if "failed" in block]
+    profile = Profile([])
+    add_samples(blocks, profile)
+    by_function: Counter[str] = Counter()
+    for sample in profile.samples:
+        symbols = [frame.symbol for frame in sample.frames]
+        images = [frame.image or "" for frame in sample.frames]
+        own = [symbol for symbol, image in zip(symbols, images, strict=True) if not image]
+        for name in ("packs", "adds"):
+            if name in own:
+                by_function[name] += sample.weight
+                assert own[own.index(name) :] == [name, "both", "<module>"]
+                assert not any(image.startswith("libz") for image in images[symbols.index(name) :])
+                assert images[-1], "the interpreter itself was called by C code"
+        if any(image.startswith("libz") for image in images):
+            assert "packs" in own
+    share = by_function["packs"] / by_function.total()
+    assert share == pytest.approx(2 / 3, abs=0.12)
+
+
+def test_no_call_is_disturbed_and_no_signal_lost() -> None:
+    with subprocess.Popen(
+        [build.program("disturbed"), "150"], stdout=subprocess.PIPE, text=True
+    ) as program:
+        sampler = SamplerProcess(1000)
+        sampler.add(program.pid)
+        out, _ = program.communicate(timeout=120)
+    blocks = sampler.end()
+    assert (program.returncode, out) == (0, "wrong 0 signals 400\n")
+    assert sum(count for block in blocks for _, _, count in block["counts"]) > 100
+
+
+def test_a_process_that_is_not_there_is_said_to_be_so() -> None:
+    sampler = SamplerProcess(100)
+    with subprocess.Popen([sys.executable, "-c", ""]) as program:
+        program.wait()
+        sampler.add(program.pid)
+    said = sampler.end()
+    assert said in ([], [{"failed": [program.pid, f"no process {program.pid}"]}])
+
+
+def test_the_sampler_ends_with_soscope(tmp_path: Path) -> None:
+    code = (
+        "from soscope.instruments.prof.sampling.process import SamplerProcess\n"
+        "import os, time\n"
+        "print(SamplerProcess(100).pid, flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=tmp_path
+    ) as program:
+        assert program.stdout is not None
+        sampler = int(program.stdout.readline())
+        program.kill()
+    for _ in range(500):
+        try:
+            os.kill(sampler, 0)
+        except ProcessLookupError:
+            return
+        if Path(f"/proc/{sampler}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+            return  # nobody waits for orphans here
+        time.sleep(0.02)
+    pytest.fail("it goes on")
