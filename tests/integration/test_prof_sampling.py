@@ -19,7 +19,7 @@ from soscope.instruments.prof.model import Profile
 from soscope.instruments.prof.samples import add_samples
 from soscope.instruments.prof.sampling.process import SamplerProcess
 from tests.support import build
-from tests.support.pythons import few_pythons
+from tests.support.pythons import DISTRIBUTION, few_pythons
 from tests.support.run import soscope
 
 FUNCTIONS = ("often_called", "seldom_called")
@@ -86,8 +86,8 @@ def test_shares_of_functions_in_three_threads(boundary: list[str]) -> None:
     assert ends <= {"__clone3", "clone3", "clone", "__clone", None}, "each stack is whole"
 
 
-@pytest.mark.parametrize("python", few_pythons())
-def test_frames_of_python_stand_among_those_of_c(python: str) -> None:
+def sampled(python: str) -> list[dict[str, Any]]:
+    """Return what a sampler says of a Python that runs HOT."""
     sampler = SamplerProcess(500)
     with subprocess.Popen(
         [python, "-c", HOT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -101,8 +101,12 @@ def test_frames_of_python_stand_among_those_of_c(python: str) -> None:
         assert program.wait(timeout=60) == 0
     blocks = sampler.end()
     assert not [block for block in blocks if "failed" in block]
+    return blocks
+
+
+def test_frames_of_python_stand_among_those_of_c() -> None:
     profile = Profile([])
-    add_samples(blocks, profile)
+    add_samples(sampled(DISTRIBUTION), profile)
     by_function: Counter[str] = Counter()
     for sample in profile.samples:
         symbols = [frame.symbol for frame in sample.frames]
@@ -118,6 +122,30 @@ def test_frames_of_python_stand_among_those_of_c(python: str) -> None:
             assert "packs" in own
     share = by_function["packs"] / by_function.total()
     assert share == pytest.approx(2 / 3, abs=0.12)
+
+
+@pytest.mark.parametrize("python", few_pythons()[1:])
+def test_frames_of_other_versions_of_python(python: str) -> None:
+    frames: list[Any] = []
+    stacks: list[Any] = []
+    counts: Counter[int] = Counter()
+    for block in sampled(python):
+        frames += block.get("frames", ())
+        stacks += block.get("stacks", ())
+        for _, stack, count in block["counts"]:
+            counts[stack] += count
+    whole, seen = 0, 0
+    for number, count in counts.items():
+        is_whole, *stack = stacks[number]
+        whole += count if is_whole else 0
+        own = [frames[frame] for frame in stack if isinstance(frames[frame][0], str)]
+        for function, line in (("packs", 7), ("adds", 12)):
+            if function in [frame[0] for frame in own]:
+                seen += count
+                assert own[0][:2] == [function, "<string>"]
+                assert own[0][2] in (line, line - 1)
+                assert [frame[0] for frame in own] == [function, "both", "<module>"]
+    assert min(whole, seen) > 0.9 * counts.total()
 
 
 def test_no_call_is_disturbed_and_no_signal_lost() -> None:

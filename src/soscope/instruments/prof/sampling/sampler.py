@@ -94,6 +94,8 @@ class Sampler:
                 if asked is None or is_job:
                     continue
                 process, thread = asked
+                if not process.ran(thread):
+                    continue
                 registers = moment.registers(tid)
                 look = process.look(thread, registers.sp, registers.thread_pointer)
             except OSError:

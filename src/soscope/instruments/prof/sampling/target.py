@@ -7,6 +7,7 @@ import os
 import random
 import time
 
+from soscope.entry.isa import arch
 from soscope.errors import SoscopeError
 from soscope.instruments.prof.sampling.imagemap import ImageMap
 from soscope.instruments.prof.sampling.tally import Tally
@@ -21,19 +22,25 @@ _MOST_FRAMES = 512
 _LOOK = 0.25  # seconds between looks for threads, where their number stays the same
 _MOST_IDLE = 8  # turns in which a thread that does not run is not looked at
 _EARLY = "images and threads were being looked for"
+_MOST_WAITS = 8
 _UNSEEN = "threads had ended, or did not run when it was their turn"
 
 
 class SampledThread:
-    """A thread: `owed` is the time in ns for which it is to be sampled yet."""
+    """A thread: `owed` is the time in ns for which it is to be sampled yet.
 
-    __slots__ = ("account", "idle", "number", "owed", "ran", "size", "skipped", "tid")
+    `turns` is how often it had been given a processor when it was looked at last.
+    """
+
+    __slots__ = ("account", "idle", "number", "owed", "ran", "size", "skipped", "tid", "turns", "waited")
 
     def __init__(self, pid: int, tid: int, period: int, tally: Tally, *, is_new: bool) -> None:
         """Begin; `is_new`: all that it has run counts. Raises OSError where it has ended."""
         self.tid = tid
         self.account = ThreadAccount(pid, tid)
-        self.ran = 0 if is_new else self.account.ran_ns()
+        ran, self.turns = self.account.look()
+        self.ran = 0 if is_new else ran
+        self.waited = 0
         self.owed = random.randrange(period)  # noqa: S311  short threads have their share, too
         self.idle = self.skipped = 0
         self.size = _STACK
@@ -90,32 +97,27 @@ class SampledProcess:
             return []
         self._find_threads()
         self._ran = ran
-        found = []
         self._are_owed = False
-        for tid, thread in list(self.threads.items()):
-            if thread.skipped < thread.idle:
-                thread.skipped += 1
-                continue
-            try:
-                if self._is_due(thread):
-                    found.append(thread)
-            except (OSError, ValueError):
-                self._forget(self.threads.pop(tid))
-                self._next_look = 0.0
-        return found
+        return [thread for tid, thread in list(self.threads.items()) if self._is_due(tid, thread)]
 
-    def _is_due(self, thread: SampledThread) -> bool:
-        ran = thread.account.ran_ns()
-        grown, thread.ran = ran - thread.ran, ran
-        self._unseen -= grown
-        thread.owed += grown
-        thread.skipped = 0
-        if thread.owed < self._period:
-            thread.idle = 0 if grown else min(2 * thread.idle + 1, _MOST_IDLE)
+    def _is_due(self, tid: int, thread: SampledThread) -> bool:
+        if thread.skipped < thread.idle:
+            thread.skipped += 1
             return False
-        thread.idle = 0
-        self._are_owed = True
-        return thread.account.runs()
+        thread.skipped = 0
+        try:
+            ran, thread.turns = thread.account.look()
+        except (OSError, ValueError):  # it has ended
+            self._forget(self.threads.pop(tid))
+            self._next_look = 0.0
+            return False
+        grown, thread.ran = ran - thread.ran, ran
+        thread.owed += grown
+        self._unseen -= grown
+        is_owed = thread.owed >= self._period
+        self._are_owed |= is_owed
+        thread.idle = 0 if grown or is_owed else min(2 * thread.idle + 1, _MOST_IDLE)
+        return is_owed and grown > 0
 
     def _find_threads(self) -> None:
         now = time.monotonic()
@@ -146,19 +148,33 @@ class SampledProcess:
 
     # ---- a thread that stands still ----
 
+    def ran(self, thread: SampledThread) -> bool:
+        """Say whether a thread had a processor when it was asked to stop.
+
+        One that waits for a processor stands where the scheduler has taken it away: not anywhere,
+        but mostly behind a system call. It is let go, and asked again when it runs; unless that
+        does not help, as where soscope itself always takes its processor.
+        """
+        try:
+            has_waited = thread.account.look()[1] != thread.turns
+        except (OSError, ValueError):
+            has_waited = True
+        thread.waited = (thread.waited + 1) % _MOST_WAITS if has_waited else 0
+        return not thread.waited
+
     def look(self, thread: SampledThread, stack_pointer: int, thread_pointer: int) -> Look:
         """Copy what there is to see of a thread. Raises OSError."""
-        stack = self.images.space.read(stack_pointer, thread.size)
+        start = max(stack_pointer - arch.RED_ZONE, 0)
+        stack = self.images.space.read(start, thread.size)
         own: list[tuple[Own, bool]] = []
         python = self._find_python()
         if python is not None:
             own = python.frames(thread_pointer, _MOST_FRAMES)
-        return stack, own
+        return start, stack, own
 
     def add(self, thread: SampledThread, registers: dict[int, int | None], look: Look) -> None:
         """Count what was seen of a thread; it may run again."""
-        stack, own = look
-        start = registers[self._unwinder.stack_pointer] or 0
+        start, stack, own = look
         addrs, is_whole = self._unwinder.walk(registers, start, stack)
         if not is_whole and len(stack) == thread.size < _MOST_STACK:
             thread.size *= 2  # for the next time
@@ -180,4 +196,5 @@ class SampledProcess:
         return self._python
 
 
-Look = tuple[bytes, list[tuple[Own, bool]]]
+# where the copy of the stack begins, the copy, frames of an interpreter
+Look = tuple[int, bytes, list[tuple[Own, bool]]]

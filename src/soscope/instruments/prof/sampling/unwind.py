@@ -27,8 +27,6 @@ _NO_RULE: Rule = (NOTHING, 0, 0, None)
 class Unwinder:
     """Walks stacks in one process; what it has learned of its code it keeps."""
 
-    stack_pointer = _SP  # its column among the registers
-
     def __init__(self, images: ImageMap) -> None:
         self._images = images
         self._generation = images.generation
@@ -39,7 +37,8 @@ class Unwinder:
     def walk(self, registers: Registers, start: int, stack: bytes) -> tuple[list[int], bool]:
         """Return addresses, the innermost first, and whether the walk came to its end.
 
-        `stack` is the memory from `start` on. Each address is behind the one that is meant: a
+        `stack` is the memory from `start` on, which is below the stack pointer: a function that
+        is about to return has left there what its rules name. Each address is behind the one that is meant: a
         return address behind its call, and what is said of the innermost one plus 1.
         """
         words = memoryview(stack)[: len(stack) & -_WORD].cast("Q")
@@ -86,9 +85,7 @@ class Unwinder:
             pc = words[at - 1]
             if saved:
                 at += saved >> 3
-                if not 0 <= at < count:
-                    return addrs, False
-                fp = words[at]
+                fp = words[at] if 0 <= at < count else 0
             sp, back = cfa, 1
             if not pc:
                 return addrs, True
