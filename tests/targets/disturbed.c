@@ -65,7 +65,7 @@ static void *wait_for_semaphore(void *argument)
 
 static void *sleep_and_poll(void *argument)
 {
-	struct pollfd file = {pipes[0], POLLIN, 0};
+	struct pollfd file = {epoll, POLLIN, 0};
 	sigset_t none;
 	sigemptyset(&none);
 	sigaddset(&none, SIGUSR2);
@@ -77,6 +77,24 @@ static void *sleep_and_poll(void *argument)
 		expect(poll(&file, 1, 1) == 0, "poll");
 		expect(sigtimedwait(&none, 0, &pause) < 0 && errno == EAGAIN, "sigtimedwait");
 	}
+	return argument;
+}
+
+static void *write_much(void *argument)
+{
+	static char bytes[300000];
+	for (int i = 0; i < 2 * rounds; i++)
+		expect(write(pipes[1], bytes, sizeof(bytes)) == sizeof(bytes), "write");
+	close(pipes[1]);
+	return argument;
+}
+
+static void *read_slowly(void *argument)
+{
+	static char bytes[4096];
+	while (read(pipes[0], bytes, sizeof(bytes)) > 0)
+		for (volatile int i = 0; i < 1000; i++)
+			;
 	return argument;
 }
 
@@ -98,9 +116,11 @@ static void *get_signals(void *argument)
 
 int main(int argc, char **argv)
 {
-	static void *(*const all[])(void *) = {wait_in_epoll, wait_for_semaphore, sleep_and_poll};
+	static void *(*const all[])(void *) = {wait_in_epoll, wait_for_semaphore, sleep_and_poll,
+					       write_much, read_slowly};
+	enum { COUNT = sizeof(all) / sizeof(*all) };
 	struct sigaction action = {.sa_handler = on_signal};
-	pthread_t threads[3], other;
+	pthread_t threads[COUNT], other;
 	sigset_t blocked;
 	if (argc > 1)
 		rounds = atoi(argv[1]);
@@ -112,13 +132,13 @@ int main(int argc, char **argv)
 	CHECK((semaphores = semget(IPC_PRIVATE, 1, 0600)) >= 0);
 	CHECK((epoll = epoll_create1(0)) >= 0 && pipe(pipes) == 0);
 	CHECK(pthread_create(&other, 0, get_signals, 0) == 0);
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < COUNT; i++)
 		CHECK(pthread_create(&threads[i], 0, all[i], 0) == 0);
 	for (int i = 0; i < SIGNALS; i++) {
 		CHECK(sigqueue(getpid(), SIGRTMIN, (union sigval){i}) == 0);
 		usleep(500);
 	}
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < COUNT; i++)
 		pthread_join(threads[i], 0);
 	while (arrived < SIGNALS)
 		usleep(1000);

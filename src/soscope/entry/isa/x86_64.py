@@ -288,6 +288,49 @@ def forget_restart(registers: Registers) -> None:
         restart(registers)
 
 
+# Calls that a stop ends when they have done a part: the registers of a buffer and of its size in
+# bytes, and of a place in the file.
+_PARTIAL = {
+    1: ("rsi", "rdx", ""),  # write
+    18: ("rsi", "rdx", "r10"),  # pwrite64
+    40: ("", "r10", ""),  # sendfile
+    44: ("rsi", "rdx", ""),  # sendto
+    45: ("rsi", "rdx", ""),  # recvfrom, with MSG_WAITALL
+    275: ("", "r8", ""),  # splice
+    318: ("rdi", "rsi", ""),  # getrandom
+    326: ("", "r8", ""),  # copy_file_range
+}
+_RECVFROM, _MSG_WAITALL = 45, 0x100
+
+
+def set_rest(registers: Registers) -> bool:
+    """Let a stopped thread make the rest of a call of which it has done a part.
+
+    False: there is none, or its rest cannot be made by registers alone.
+    """
+    number, done = int(registers.orig_rax), registers.result
+    if number not in _PARTIAL or done <= 0:
+        return False
+    if number == _RECVFROM and not int(registers.r10) & _MSG_WAITALL:
+        return False
+    buffer, size, place = _PARTIAL[number]
+    if done >= int(getattr(registers, size)):
+        return False
+    setattr(registers, size, int(getattr(registers, size)) - done)
+    for name in filter(None, (buffer, place)):
+        setattr(registers, name, int(getattr(registers, name)) + done)
+    registers.rip = int(registers.rip) - len(SYSCALL)
+    registers.rax = number
+    registers.orig_rax = 0xFFFF_FFFF_FFFF_FFFF
+    return True
+
+
+def join(registers: Registers, done: int, rest: int) -> None:
+    """Give the result of a call whose rest has been made: what was done stays done."""
+    registers.rax = done + max(rest, 0)
+    registers.orig_rax = 0xFFFF_FFFF_FFFF_FFFF
+
+
 def waits_outside(registers: Registers, before: bytes, *, lends_pauses: bool = True) -> bool:
     """Say whether a stopped thread waits for something that no allocator and no loader waits for.
 

@@ -11,10 +11,10 @@ class ProfSettings:
 
     `images` are patterns as of `-l`, []: all. `mode` is one of `model.MODES`, for instrumented
     libraries, None: those are left alone; in `sample` one call in `interval` is timed. `boundary`
-    is "count" or "time", None: calls between images are left alone. `sample` is how often in a second
-    of a thread's processor time its stack is looked at, None: never. `record` is the path of the
-    recording. `pid` is a process in the place of `command`; `duration_ns`: for how long, None: to
-    its end, or until somebody stops soscope. `begun` is called when everything is hooked.
+    is "count" or "time", None: calls between images are left alone. `sample` is how often in a
+    second of a thread's processor time its stack is looked at, None: never. `record` is the path of
+    the recording. `pid` is a process in the place of `command`; `duration_ns`: for how long, None:
+    to its end, or until somebody stops soscope. `begun` is called when everything is hooked.
     """
 
     __slots__ = (

@@ -19,7 +19,12 @@ _PLACES = {
     (3, 11): (40, 0, 16, 8),
     (3, 12): (40, 0, 72, 8),
 }
-_WORDS = {(3, 13): (5, 8, 9, 21), (3, 14): (5, 8, 9, 24), (3, 15): (5, 8, 9, 24)}  # of debug offsets
+# the same as words of `_Py_DebugOffsets`
+_WORDS = {
+    (3, 13): (5, 8, 9, 21),
+    (3, 14): (5, 8, 9, 24),
+    (3, 15): (5, 8, 9, 24),
+}
 
 
 def thread_states(memory: ByteSource, interpreter: Interpreter) -> dict[int, int]:

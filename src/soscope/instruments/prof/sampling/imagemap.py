@@ -10,6 +10,7 @@ from soscope.binfmt.elf import constants as c
 from soscope.binfmt.elf.cfi import FrameTable, Row
 from soscope.binfmt.elf.image import ElfImage
 from soscope.binfmt.source import ByteSource
+from soscope.entry.isa import arch
 from soscope.errors import FormatError, SoscopeError
 from soscope.live.images.images import Images, find_images
 from soscope.live.images.loadedimage import LoadedImage
@@ -35,7 +36,7 @@ class SampledImage:
         self.name = self.path = ""
         self.build_id = b""
         self._memory = memory
-        self._table: FrameTable | None | bool = True
+        self._table: FrameTable | bool | None = True
         if image is not None:
             self.bias = image.load_bias
             self.name = image.name
@@ -90,6 +91,9 @@ class ImageMap:
 
     def __init__(self, pid: int) -> None:
         self.space = Space(pid)
+        if self.space.bits != arch.BITS:
+            self.space.close()
+            raise SoscopeError(f"a process of {self.space.bits} bits")
         self.generation = 0  # grows when images have come or gone
         self.images: Images = self._find()
         self._starts: list[int] = []

@@ -84,7 +84,8 @@ class SamplerProcess:
             time.sleep(_PAUSE / 10)
         self._link.close()
         try:
-            os.waitpid(self.pid, 0)
+            while not os.waitpid(self.pid, os.WNOHANG)[0] and time.monotonic() < end:
+                time.sleep(_PAUSE / 10)  # a thread may have a call to end first
         except ChildProcessError:
             pass  # somebody else's handler of SIGCHLD has waited for it
         return said

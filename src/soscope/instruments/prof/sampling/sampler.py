@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import time
 
-from soscope.entry.stop.moment import Moment
+from soscope.entry.stop.moment import Moments
 from soscope.errors import SoscopeError
 from soscope.instruments.prof.sampling.tally import Tally
 from soscope.instruments.prof.sampling.target import SampledProcess, SampledThread
@@ -31,7 +31,7 @@ class Sampler:
         self.period = _NS // hz
         self.tally = Tally(self.period)
         self.processes: dict[int, SampledProcess] = {}
-        self._moment = Moment()
+        self._moments = Moments()
         self._asked: dict[int, tuple[SampledProcess, SampledThread]] = {}
 
     def add(self, pid: int, begun: int) -> None:
@@ -61,6 +61,7 @@ class Sampler:
 
     def close(self) -> None:
         """Let go of everything; who has been asked to stop goes on when this process has ended."""
+        self._moments.close()
         for pid in list(self.processes):
             self._end(pid)
 
@@ -72,10 +73,9 @@ class Sampler:
         process.close()
 
     def _ask(self, process: SampledProcess, thread: SampledThread) -> None:
-        if thread.tid in self._asked:
-            return
         try:
-            self._moment.ask(thread.tid)
+            if not self._moments.ask(thread.tid):
+                return
         except ProcessLookupError:
             return  # it has ended
         except PermissionError:
@@ -86,23 +86,18 @@ class Sampler:
 
     def _serve(self) -> None:
         """Look at the threads that have stopped, and let go of each at once."""
-        moment = self._moment
-        while (stopped := moment.next()) is not None:
-            tid, number, is_job = stopped
-            asked = self._asked.pop(tid, None)
+        moments = self._moments
+        while (stopped := moments.next()) is not None:
+            registers, look = stopped.registers, None
+            process, thread = self._asked.pop(stopped.tid, (None, None))
             try:
-                if asked is None or is_job:
-                    continue
-                process, thread = asked
-                if not process.ran(thread):
-                    continue
-                registers = moment.registers(tid)
-                look = process.look(thread, registers.sp, registers.thread_pointer)
+                if process is not None and thread is not None and process.ran(thread):
+                    look = process.look(thread, registers.sp, registers.thread_pointer)
             except OSError:
-                continue  # it has been killed
+                pass  # its process has ended
             finally:
-                moment.release(tid, number)
-            process.add(thread, registers.columns(), look)
-        for tid in self._asked.keys() - moment.asked:
-            del self._asked[tid]  # it has ended
-
+                moments.release(stopped)
+            if process is not None and thread is not None and look is not None:
+                process.add(thread, registers.columns(), look)
+        for tid in self._asked.keys() - moments.asked:
+            del self._asked[tid]  # it has ended, or a signal has stopped it

@@ -7,7 +7,8 @@ What it says is an object of JSON, and one block of a recording (`format.SAMPLES
     threads    [number, process, thread, name] of threads; a later name replaces an earlier one
     images     [number, name, path, build-id in hexadecimal digits]
     frames     [image, vaddr], -1 and an address where no image is known; [image, vaddr, symbol]
-               where there is no file to name it by; or [function, file, line, whether C code has called for it] of an interpreter's; numbered from 0 on
+               where there is no file to name it by; or [function, file, line, whether C code
+               has called for it] of an interpreter's; numbered from 0 on
     stacks     [whether it came to its end, frame, frame, …], the innermost first, and the
                interpreter's behind the others; numbered from 0 on
     counts     [thread, stack, samples]
@@ -81,7 +82,8 @@ class Tally:
         """Return what is new since the last time, None: nothing."""
         if not self._counts and not self._missed:
             return None
-        new, self._new = self._new, {}
+        new: dict[str, Any] = dict(self._new)
+        self._new = {}
         new["period"] = self._period
         new["counts"] = [[*key, count] for key, count in self._counts.items()]
         new["missed"] = self._missed

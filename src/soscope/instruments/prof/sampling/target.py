@@ -14,7 +14,6 @@ from soscope.instruments.prof.sampling.tally import Tally
 from soscope.instruments.prof.sampling.unwind import Unwinder
 from soscope.live.python.interpreter import find_interpreter
 from soscope.live.python.stacks import Own, PythonStacks
-from soscope.proc import status
 from soscope.proc.cputime import ThreadAccount, process_ns
 
 _STACK, _MOST_STACK = 1 << 13, 1 << 18  # bytes that are copied at first, and at most
@@ -32,7 +31,18 @@ class SampledThread:
     `turns` is how often it had been given a processor when it was looked at last.
     """
 
-    __slots__ = ("account", "idle", "number", "owed", "ran", "size", "skipped", "tid", "turns", "waited")
+    __slots__ = (
+        "account",
+        "idle",
+        "number",
+        "owed",
+        "ran",
+        "size",
+        "skipped",
+        "tid",
+        "turns",
+        "waited",
+    )
 
     def __init__(self, pid: int, tid: int, period: int, tally: Tally, *, is_new: bool) -> None:
         """Begin; `is_new`: all that it has run counts. Raises OSError where it has ended."""
@@ -179,9 +189,7 @@ class SampledProcess:
         if not is_whole and len(stack) == thread.size < _MOST_STACK:
             thread.size *= 2  # for the next time
         weight, thread.owed = divmod(thread.owed, self._period)
-        self._tally.add(
-            thread.number, self.images, addrs, own, is_whole=is_whole, weight=weight
-        )
+        self._tally.add(thread.number, self.images, addrs, own, is_whole=is_whole, weight=weight)
 
     def _find_python(self) -> PythonStacks | None:
         """Return what reads frames of Python, as soon as there is an interpreter."""

@@ -37,9 +37,9 @@ class Unwinder:
     def walk(self, registers: Registers, start: int, stack: bytes) -> tuple[list[int], bool]:
         """Return addresses, the innermost first, and whether the walk came to its end.
 
-        `stack` is the memory from `start` on, which is below the stack pointer: a function that
-        is about to return has left there what its rules name. Each address is behind the one that is meant: a
-        return address behind its call, and what is said of the innermost one plus 1.
+        `stack` is the memory from `start` on, which is below the stack pointer: a function that is
+        about to return has left there what its rules name. Each address is behind the one that is
+        meant: a return address behind its call, and what is said of the innermost one plus 1.
         """
         words = memoryview(stack)[: len(stack) & -_WORD].cast("Q")
         count = len(words)
@@ -60,7 +60,9 @@ class Unwinder:
                 return addrs, True
             elif kind == BY_ROW:
                 assert row is not None
-                above = self._by_row(row, registers if len(addrs) == 1 else None, pc, sp, fp, words, start)
+                if len(addrs) > 1:
+                    registers = {_PC: pc, _SP: sp, _FP: fp}
+                above = self._by_row(row, registers, words, start)
                 if above is None:
                     return addrs, False
                 pc, cfa, fp = above
@@ -93,14 +95,7 @@ class Unwinder:
         return addrs, False
 
     def _by_row(
-        self,
-        row: Row,
-        registers: Registers | None,
-        pc: int,
-        sp: int,
-        fp: int,
-        words: memoryview,
-        start: int,
+        self, row: Row, registers: Registers, words: memoryview, start: int
     ) -> tuple[int, int, int] | None:
         """Return the caller's program counter, stack and frame pointer, None: nobody knows."""
 
@@ -111,16 +106,12 @@ class Unwinder:
             data = self._images.space.memory.read(addr, _WORD)
             return int.from_bytes(data, "little") if len(data) == _WORD else None
 
-        if registers is None:
-            registers = {_PC: pc, _SP: sp, _FP: fp}
         try:
             above = caller(row, registers, read, _SP)
         except (FormatError, OSError):
             return None
-        pc_above, sp_above = above.get(_PC), above.get(_SP)
-        if pc_above is None or sp_above is None:
-            return None
-        return pc_above, sp_above, above.get(_FP) or 0
+        pc, sp = above.get(_PC), above.get(_SP)
+        return None if pc is None or sp is None else (pc, sp, above.get(_FP) or 0)
 
     def _find(self, pc: int) -> Rule:
         if self._generation != self._images.generation:
