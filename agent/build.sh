@@ -12,4 +12,4 @@ ${CC:-gcc} -std=gnu17 -O2 -g0 -fPIC -ffreestanding -fno-builtin -fvisibility=hid
 	-Iinclude -Isrc -nostdlib -shared -Wl,-T,agent.lds -Wl,-Bsymbolic -Wl,--eh-frame-hdr \
 	-Wl,--build-id=sha1 -Wl,-z,noexecstack -Wl,-z,defs -Wl,--hash-style=gnu \
 	-Wl,-soname,libsoscope-agent.so -Wl,-init,sosc_preload -Wl,-z,initfirst \
-	-o "$out/libsoscope-agent.so" src/*.c src/*.S src/mem/*.c src/mem/*.S
+	-o "$out/libsoscope-agent.so" src/*.c src/*.S src/mem/*.c src/mem/*.S src/prof/*.c src/prof/*.S

@@ -119,9 +119,11 @@ static long peek(uint32_t pid, uint64_t addr, uint64_t size, uint64_t *ret)
 	return sosc_sys6(SYS_PROCESS_VM_READV, pid, (long)&local, 1, (long)&remote, 1, 0);
 }
 
-// Whether the thread that @place is for is no more: its descriptor is gone, or belongs to
-// nobody. The kernel, or musl, clears the id there; who joins the thread makes glibc store -1.
-static bool has_ended(const struct sosc_thread *place, uint32_t pid)
+/**
+ * Whether the thread that @place is for is no more: its descriptor is gone, or belongs to
+ * nobody. The kernel, or musl, clears the id there; who joins the thread makes glibc store -1.
+ */
+bool sosc_thread_has_ended(const struct sosc_thread *place, uint32_t pid)
 {
 	uint64_t tp = __atomic_load_n(&place->key, __ATOMIC_RELAXED), word;
 	long done;
@@ -172,7 +174,8 @@ static uint64_t take_over(struct sosc_thread *thread, uint32_t looks)
 		struct sosc_parked *parked = NULL, *none = NULL;
 		uint64_t array, tp;
 
-		if (!index || place == thread || !*array_of(place) || !has_ended(place, pid))
+		if (!index || place == thread || !*array_of(place) ||
+		    !sosc_thread_has_ended(place, pid))
 			continue;
 		tp = place->key;
 		__atomic_store_n(&place->ready, 0, __ATOMIC_RELAXED);
@@ -181,7 +184,7 @@ static uint64_t take_over(struct sosc_thread *thread, uint32_t looks)
 			continue;
 		if (place->parked != sosc_parked_fallback)
 			parked = __atomic_exchange_n(&place->parked, NULL, __ATOMIC_SEQ_CST);
-		if (!has_ended(place, pid)) {
+		if (!sosc_thread_has_ended(place, pid)) {
 			put_back(place, tp, array, parked);
 			continue;
 		}

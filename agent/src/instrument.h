@@ -69,7 +69,8 @@ struct sosc_instrument {
 	ONE(BLOCKS, blocks)   \
 	ONE(OBJECTS, objects) \
 	ONE(OPEN, open)       \
-	ONE(CLOSE, close)
+	ONE(CLOSE, close)     \
+	ONE(PROF, prof)
 
 #define SOSC_DECLARE(name, file) void sosc_instrument_##file(struct sosc_instrument *instrument);
 SOSC_INSTRUMENTS(SOSC_DECLARE)

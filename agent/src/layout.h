@@ -26,6 +26,8 @@
 #define SITE_NAMESPACE 27 // u8
 #define SITE_OPEN 28 // u32, see struct sosc_site
 
+#define SITE_RETURNS 14 // where its trampoline's call returns, from its start
+
 #define SITE_FLAG_PROGRAM 1 // the exit runs a capture program
 #define SITE_FLAG_TWICE 2 // may return again: keep what was parked
 #define SITE_FLAG_BRIEF 4 // nobody asks how long it took
@@ -109,6 +111,20 @@
 #define TALLY_CALL_STACK 88
 #define TALLY_CALL_RESULT 96
 #define TALLY_CALL_SEEN 136
+
+// struct sosc_prof_thread: in a table with the places of struct sosc_thread
+#define PROF_THREAD_SHIFT 5
+#define PROF_THREAD_KEY 0
+#define PROF_THREAD_TABLE 8
+#define PROF_THREAD_TID 16
+
+// struct sosc_prof_node, and where it lies in its table
+#define PROF_HEAD 4096
+#define PROF_NODE_BITS 15
+#define PROF_NODE_SHIFT 6
+#define PROF_NODE_KEY 0
+#define PROF_NODE_FUNCTION 8
+#define PROF_NODE_CALLS 16
 
 // ring
 #define CHUNK_MASK 0x3fff

@@ -20,7 +20,7 @@ enum {
 	DEPTH_MAX = 8, // tail calls behind one another that still get a trampoline
 };
 
-uint64_t sosc_hints[1 << HINT_BITS]; // trampolines, by a hash: may be outdated
+uint64_t sosc_hints[1 << HINT_BITS];
 
 // The newest site of each bucket, 0 = none; from each site on to the one before it.
 // Small, as every page of it is soon touched: the target pays for it.

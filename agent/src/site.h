@@ -26,6 +26,7 @@ struct sosc_thread;
 
 extern struct sosc_site sosc_sitedata[SOSC_MAX_SITES];
 extern const uint8_t sosc_sites[];
+extern uint64_t sosc_hints[1 << HINT_BITS]; // trampolines, by a hash: may be outdated
 
 void sosc_sites_init(void);
 void sosc_sites_refresh(void);

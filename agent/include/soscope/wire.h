@@ -58,7 +58,8 @@ enum sosc_instrument_kind {
 	SOSC_INSTRUMENT_OBJECTS = 6, // objects that stay alive
 	SOSC_INSTRUMENT_OPEN = 7, // opens the gate: what follows is recorded
 	SOSC_INSTRUMENT_CLOSE = 8, // closes it
-	SOSC_INSTRUMENT_KINDS = 9,
+	SOSC_INSTRUMENT_PROF = 9, // calls that instrumented code reports
+	SOSC_INSTRUMENT_KINDS = 10,
 };
 
 enum sosc_flag {

@@ -3,6 +3,7 @@
 
 #include "mem/blocks.h"
 #include "mem/threads.h"
+#include "prof/prof.h"
 #include "cell.h"
 #include "counts.h"
 #include "handler.h"
@@ -82,6 +83,16 @@ HANDLER(sosc_h_block_pthread_create)
 HANDLER(sosc_h_block_thrd_create)
 HANDLER(sosc_h_block_tryjoin)
 HANDLER(sosc_h_thread_begins)
+HANDLER(sosc_prof_quiet)
+HANDLER(sosc_h_prof_count)
+HANDLER(sosc_h_prof_mcount)
+HANDLER(sosc_h_prof_mcount_count)
+HANDLER(sosc_h_prof_fentry)
+HANDLER(sosc_h_prof_fentry_count)
+HANDLER(sosc_prof_fake_mcount)
+HANDLER(sosc_prof_fake_fentry)
+HANDLER(sosc_prof_fake_cyg)
+HANDLER(sosc_x_prof)
 HANDLER(sosc_x_call)
 HANDLER(sosc_x_layer)
 HANDLER(sosc_return_now)

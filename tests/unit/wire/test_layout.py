@@ -12,10 +12,16 @@ from pathlib import Path
 import pytest
 
 from soscope.model import capture, image, slot
-from soscope.wire import blocklayout, layout, objectlayout, tallylayout
+from soscope.wire import blocklayout, layout, objectlayout, proflayout, tallylayout
 from tests.support.tools import need
 
-MIRROR = {**vars(blocklayout), **vars(objectlayout), **vars(tallylayout), **vars(layout)}
+MIRROR = {
+    **vars(blocklayout),
+    **vars(objectlayout),
+    **vars(proflayout),
+    **vars(tallylayout),
+    **vars(layout),
+}
 REPOSITORY = Path(__file__).parents[3]
 INCLUDE = REPOSITORY / "agent" / "include"
 CODES = {
@@ -27,6 +33,7 @@ CODES = {
     "int64_t": "q",
     "struct sosc_range": "Q",
     "struct sosc_plan": "Q",
+    "struct sosc_prof_cost": "Q",
 }
 
 STRINGS = {("s", "uint8_t"), ("s", "char")}
@@ -39,6 +46,7 @@ def _without_comments() -> str:
             "inject.h",
             "objects.h",
             "patches.h",
+            "prof.h",
             "program.h",
             "stream.h",
             "tally.h",
@@ -81,7 +89,8 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
     source = directory / "print.c"
     source.write_text(
         "#include <soscope/wire.h>\n#include <soscope/blocks.h>\n"
-        "#include <soscope/objects.h>\n#include <soscope/tally.h>\n#include <stdio.h>\n"
+        "#include <soscope/objects.h>\n#include <soscope/prof.h>\n"
+        "#include <soscope/tally.h>\n#include <stdio.h>\n"
         '#define P(name, value) printf("%s %llu\\n", name, (unsigned long long)(value))\n'
         "int main(void)\n{\n" + "\n".join(lines) + "\nreturn 0;\n}\n"
     )

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * Calls that instrumented code reports itself (SOSC_INSTRUMENT_PROF): what soscope asks for, and
+ * what the agent has counted, in the instrument's own memory:
+ *
+ *	struct sosc_prof | tables: struct sosc_prof_table, nodes, frames
+ */
+#ifndef SOSCOPE_PROF_H
+#define SOSCOPE_PROF_H
+
+#include <stdint.h>
+
+enum sosc_prof_mode {
+	SOSC_PROF_QUIET = 0, // hooks do nothing
+	SOSC_PROF_COUNT = 1, // a node for each pair of caller and function, all of them roots
+	SOSC_PROF_SAMPLE = 2, // a tree; one call in `period` is timed
+	SOSC_PROF_TIME = 3, // a tree, and all calls are
+	SOSC_PROF_MODES = 4,
+};
+
+enum sosc_prof_hook { // what reports a call
+	SOSC_PROF_MCOUNT = 0, // mcount, behind the prologue
+	SOSC_PROF_FENTRY = 1, // __fentry__, in front of it
+	SOSC_PROF_CYG = 2, // __cyg_profile_func_enter and _exit
+	SOSC_PROF_BARE = 3, // __cyg_profile_func_enter_bare
+	SOSC_PROF_HOOKS = 4,
+};
+
+enum {
+	SOSC_PROF_NODE_BITS = 15,
+	SOSC_PROF_NODES = 32768, // places of a table; a hash says which
+	SOSC_PROF_ROOM = 28672, // that are filled at most
+	SOSC_PROF_FRAMES = 4096, // calls of a thread that are open at once
+	SOSC_PROF_HEAD = 4096, // bytes in front of the nodes
+	SOSC_PROF_TABLE_SIZE = 2363392, // bytes of all of a table
+	SOSC_PROF_NO_CALLER = 1, // in the place of a return address that is not known
+};
+
+#define SOSC_PROF_INSIDE 0x8000000000000000ull // of a key: the rest is the place of the parent
+
+enum sosc_prof_flag { // of struct sosc_prof
+	SOSC_PROF_SHADOW_STACK =
+		1, // the kernel checks returns: those of MCOUNT and FENTRY are unseen
+};
+
+enum sosc_prof_node_flag {
+	SOSC_PROF_NODE_HOOK = 3, // enum sosc_prof_hook
+	SOSC_PROF_NODE_UNSEEN = 4, // its returns cannot be seen: it is only counted
+	SOSC_PROF_NODE_ALIAS = 8, // its calls are those of the node in `site`, which is around it
+};
+
+enum sosc_prof_frame_flag {
+	SOSC_PROF_FRAME_TIMED = 1,
+	SOSC_PROF_FRAME_FOLDED = 2, // inside another call of the same node
+};
+
+struct sosc_prof_cost { // tsc ticks, 0: not measured
+	uint32_t inner; // an empty call appears to take
+	uint32_t outer; // all that a call costs
+};
+
+struct sosc_prof {
+	uint32_t mode; // py: enum sosc_prof_mode
+	uint32_t tables; // py: how many there is room for
+	uint32_t period; // py: a power of two; 1: all calls are timed
+	uint32_t used; // tables; the first is for all threads that find none, and for them alone
+	uint64_t first_table; // py: offset from here
+	struct sosc_prof_cost cost[SOSC_PROF_HOOKS];
+	uint64_t foreign; // slots of the hooks that lead to another profiler, and are left alone
+	uint32_t flags; // enum sosc_prof_flag
+	uint32_t slots; // that are hooked
+	uint64_t reserved[7];
+};
+
+// A function, by the way to it. Node 0 of a table stands for all that found no room.
+struct sosc_prof_node {
+	uint64_t key; // SOSC_PROF_INSIDE | place of the parent, else the return address of the
+		// call; 0: nobody's
+	uint64_t function; // its addr; of MCOUNT, FENTRY and BARE where their hook returns to; 0: it
+		// is being written
+	uint64_t calls;
+	uint64_t total; // ticks of those that are timed, the outermost alone
+	uint64_t self; // of those, what was not in other calls
+	uint64_t from; // return address of the first call, behind all trampolines
+	uint64_t site; // where its hook returns to
+	uint32_t timed; // calls
+	uint32_t flags; // enum sosc_prof_node_flag
+};
+
+// A call that is open.
+struct sosc_prof_frame {
+	uint64_t place; // ~ of the stack address that tells it from others; 0: it is being written,
+		// 1: it has returned
+	uint64_t start; // tsc
+	uint64_t done; // the table's, then
+	uint64_t site; // where its hook returned to
+	uint64_t from; // its return address
+	uint32_t node;
+	uint32_t flags; // enum sosc_prof_frame_flag
+	uint64_t function;
+	uint64_t reserved;
+};
+
+struct sosc_prof_table { // of one thread after the other
+	uint32_t pid;
+	uint32_t tid; // of the last one
+	uint32_t threads; // how many
+	uint32_t depth; // frames in use
+	uint32_t nodes; // in use
+	uint32_t reserved;
+	uint64_t done; // ticks of calls that have returned, each once
+	uint64_t last; // tsc of the last thing that was reported
+	uint64_t left; // calls that did not return: their times end before they did
+	uint64_t unpaired; // returns of calls that are not open
+	uint64_t deep; // calls that found no frame: counted, and not timed
+};
+
+#endif

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the code around a hook says of the frame of its function, for x86-64.
+
+#include "image.h"
+#include "prof.h"
+#include "sys.h"
+
+enum {
+	ARCH_PRCTL = 158,
+	SHADOW_STACK_STATUS = 0x5005,
+	PROLOGUE = 96, // bytes of one, in front of mcount
+};
+
+// gcc's nested functions: "push %r10" lies between __fentry__ and the return address. Code never
+// begins so near behind the start of a page that the bytes in front of it are not there.
+static bool is_nested(uint64_t site)
+{
+	const uint8_t *code = (const void *)site;
+
+	return (site & (SOSC_PAGE - 1)) >= 8 && code[-8] == 0x41 && code[-7] == 0x52 &&
+	       ((code[-6] == 0xff && code[-5] == 0x15) || (code[-6] == 0x67 && code[-5] == 0xe8));
+}
+
+/** Where the return address lies of the function whose hook returns to @site. */
+uint64_t *sosc_prof_return_slot(uint32_t hook, uint64_t site, uint64_t *first)
+{
+	return hook == SOSC_PROF_FENTRY && is_nested(site) ? first + 1 : first;
+}
+
+/**
+ * Whether what looks like the return address is a copy: a function whose frame is aligned anew
+ * ("lea 8(%rsp),%r10; and $-32,%rsp; push -8(%r10)") returns by the one above that. Other code
+ * that looks so costs a function its times, and no more.
+ */
+bool sosc_prof_is_unseen(uint32_t hook, uint64_t site)
+{
+	const struct sosc_loaded *image = sosc_image_of(site);
+	const uint8_t *code = (const void *)site;
+
+	if (hook != SOSC_PROF_MCOUNT)
+		return hook == SOSC_PROF_BARE;
+	for (uint64_t i = 4; i < PROLOGUE && image && sosc_addr_executable(image, site - i); i++) {
+		const uint8_t *at = code - i;
+
+		if (at[0] == 0x41 && at[1] == 0xff && at[2] == 0x72 && at[3] == 0xf8)
+			return true;
+	}
+	return false;
+}
+
+/** Whether the processor keeps return addresses of its own, which only calls put there. */
+bool sosc_prof_has_shadow_stack(void)
+{
+	uint64_t status = 0;
+
+	return !sosc_sys3(ARCH_PRCTL, SHADOW_STACK_STATUS, (long)&status, 0) && status & 1;
+}

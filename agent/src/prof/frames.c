@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// Open calls of a thread. They say who is inside whom, and since when; the program's own returns
+// depend on nothing here. A call that is left by longjmp, an exception or a coroutine is noticed
+// by its stack address, when something is reported that can only be behind it.
+//
+// A signal handler may come at any moment, and find a frame on top that is being written: it is
+// of who was interrupted, and stays.
+
+#include "prof.h"
+#include "site.h"
+
+enum {
+	NOBODY = 0, // a frame's place: it is being written
+	RETURNED = 1, // while others above it are open
+	GAP = 1 << 16, // bytes between frames that lie on one stack, most often
+	REACH = 1 << 23, // bytes of a stack
+	HOST = 512, // bytes that a function has pushed when another one inside it reports itself
+};
+
+/** The time of a call that is over at @now, which is its own where no other call took it. */
+void sosc_prof_close(struct sosc_prof_table *table, struct sosc_prof_frame *frame, uint64_t now)
+{
+	struct sosc_prof_node *node = &sosc_prof_nodes(table)[frame->node];
+	uint64_t ticks = now - frame->start, inside = table->done - frame->done;
+
+	if (!(frame->flags & SOSC_PROF_FRAME_TIMED))
+		return;
+	if ((int64_t)ticks < 0)
+		ticks = 0;
+	if (!(frame->flags & SOSC_PROF_FRAME_FOLDED))
+		sosc_local_increase(&node->total, ticks);
+	(void)sosc_local_add_short(&node->timed, 1);
+	if (inside >= ticks)
+		return;
+	sosc_local_increase(&node->self, ticks - inside);
+	sosc_local_increase(&table->done, ticks - inside);
+}
+
+/** @frame has returned: give it up. */
+void sosc_prof_pop(struct sosc_prof_table *table, struct sosc_prof_frame *frame)
+{
+	struct sosc_prof_frame *frames = sosc_prof_frames(table);
+	uint32_t depth = table->depth;
+
+	if (frame != &frames[depth - 1]) {
+		frame->place = RETURNED;
+		return;
+	}
+	do {
+		frames[depth - 1].place = NOBODY;
+		__atomic_store_n(&table->depth, --depth, __ATOMIC_RELAXED);
+	} while (depth && frames[depth - 1].place == RETURNED);
+}
+
+// Calls that nobody saw return, up to the one at @keep: they took until the last thing that was
+// reported inside them, at least.
+static void leave(struct sosc_prof_table *table, uint32_t keep)
+{
+	struct sosc_prof_frame *frames = sosc_prof_frames(table);
+
+	for (uint32_t depth = table->depth; depth > keep; depth--) {
+		struct sosc_prof_frame *frame = &frames[depth - 1];
+
+		if (frame->place != NOBODY && frame->place != RETURNED) {
+			sosc_prof_close(table, frame, table->last);
+			sosc_local_increment(&table->left);
+		}
+		frame->place = NOBODY;
+		__atomic_store_n(&table->depth, depth - 1, __ATOMIC_RELAXED);
+	}
+}
+
+/** The thread of the table has ended. */
+void sosc_prof_leave_all(struct sosc_prof_table *table)
+{
+	leave(table, 0);
+}
+
+static bool is_hidden(const struct sosc_prof_frame *frame)
+{
+	return frame->place == NOBODY || frame->place == RETURNED;
+}
+
+static uint64_t behind_trampolines(uint64_t from)
+{
+	uint64_t to = sosc_site_returns_to(from);
+
+	return to ? to : from;
+}
+
+// Whether @frame, at the address of @call or a little below, is around it all the same: it has
+// jumped there in the place of a call, or the compiler has put the one into the other.
+static bool is_around(const struct sosc_prof_frame *frame, const struct sosc_prof_call *call)
+{
+	uint64_t at = ~frame->place;
+
+	if (call->hook != SOSC_PROF_CYG)
+		return at == call->sp && call->from != frame->from &&
+		       sosc_site_returns_to(call->from) == behind_trampolines(frame->from);
+	return call->sp - at < HOST && frame->from == call->from && frame->site != call->site;
+}
+
+/**
+ * The frame around @call, + 1; 0: there is none. Those that can only be over are given up: they
+ * lie below it, on its stack, which is where frames lie close to each other.
+ */
+uint32_t sosc_prof_settle(struct sosc_prof_table *table, const struct sosc_prof_call *call)
+{
+	const struct sosc_prof_frame *frames = sosc_prof_frames(table);
+	uint32_t around = 0, floor = 0;
+	uint64_t edge = 0;
+	bool one_stack = true;
+
+	for (uint32_t i = table->depth; i && !around; i--) {
+		const struct sosc_prof_frame *frame = &frames[i - 1];
+		uint64_t at = ~frame->place;
+
+		if (frame->place == NOBODY && !floor)
+			floor = i;
+		if (is_hidden(frame))
+			continue;
+		if (at > call->sp || is_around(frame, call)) {
+			if (at <= call->sp || at - call->sp < REACH)
+				around = i;
+			else
+				one_stack = false;
+			continue;
+		}
+		if (edge && (at < edge || at - edge > GAP))
+			one_stack = false;
+		edge = at;
+	}
+	if (edge && call->sp - edge > GAP)
+		one_stack = false;
+	if (one_stack)
+		leave(table, around > floor ? around : floor);
+	return around;
+}
+
+static bool is_it(const struct sosc_prof_frame *frame, uint64_t function, uint64_t from,
+		  uint64_t sp)
+{
+	if (is_hidden(frame) || frame->from != from)
+		return false;
+	return function ? frame->function == function : ~frame->place == sp;
+}
+
+/**
+ * The frame of a call that returns: of @function where that reports it itself at @sp, or of
+ * whatever has its return address, @from, there; NULL: it is not open. Calls inside it are over.
+ */
+struct sosc_prof_frame *sosc_prof_find(struct sosc_prof_table *table, uint64_t function,
+				       uint64_t from, uint64_t sp)
+{
+	struct sosc_prof_frame *frames = sosc_prof_frames(table), *found = NULL;
+	uint32_t depth = table->depth;
+
+	for (uint32_t i = depth; i; i--) {
+		if (!is_it(&frames[i - 1], function, from, sp))
+			continue;
+		if (!found || ~found->place < sp)
+			found = &frames[i - 1];
+		if (~found->place >= sp)
+			break;
+	}
+	for (struct sosc_prof_frame *frame = &frames[depth]; found && --frame > found;) {
+		if (is_hidden(frame) || ~frame->place > ~found->place ||
+		    ~found->place - ~frame->place > REACH)
+			continue;
+		sosc_prof_close(table, frame, table->last);
+		sosc_local_increment(&table->left);
+		sosc_prof_pop(table, frame);
+	}
+	return found;
+}

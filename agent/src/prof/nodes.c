@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Nodes: functions by the way to them, found by a hash. A node is never taken out. A signal handler
+// may put one in while its thread does; then there may be two of the same, which are added up.
+
+#include "prof.h"
+#include "site.h"
+
+enum {
+	PROBES = 64,
+	FOLD = 64, // levels from which on a function inside itself has no node of its own
+};
+
+// The node around @key of the same function, where the tree has become deep; 0: there is none.
+static uint32_t around(struct sosc_prof_table *table, uint64_t key, uint64_t function)
+{
+	const struct sosc_prof_node *nodes = sosc_prof_nodes(table);
+	uint32_t found = 0;
+
+	for (uint32_t level = 0; key & SOSC_PROF_INSIDE; level++) {
+		uint32_t at = (uint32_t)key & (SOSC_PROF_NODES - 1);
+
+		if (!found && at && nodes[at].function == function)
+			found = at;
+		if (level >= FOLD)
+			return found;
+		key = nodes[at].key;
+	}
+	return 0;
+}
+
+static void describe(struct sosc_prof_node *node, uint32_t alias, const struct sosc_prof_call *call)
+{
+	uint64_t from = sosc_site_returns_to(call->from);
+
+	node->from = from ? from : call->from;
+	node->site = alias ? alias : call->site;
+	node->flags = call->hook;
+	if (alias)
+		node->flags |= SOSC_PROF_NODE_ALIAS;
+	if (sosc_prof_is_unseen(call->hook, call->site))
+		node->flags |= SOSC_PROF_NODE_UNSEEN;
+}
+
+/** The place of a node; 0 where there is no room for another one. */
+uint32_t sosc_prof_node_slow(struct sosc_prof_table *table, uint64_t key,
+			     const struct sosc_prof_call *call)
+{
+	uint32_t first = sosc_prof_place(key, call->function);
+
+	for (uint32_t probe = 0; probe < PROBES; probe++) {
+		uint32_t at = (first + probe) & (SOSC_PROF_NODES - 1), alias;
+		struct sosc_prof_node *node = &sosc_prof_nodes(table)[at];
+		uint64_t there = __atomic_load_n(&node->key, __ATOMIC_ACQUIRE);
+
+		if (!at)
+			continue;
+		if (!there) {
+			if (__atomic_load_n(&table->nodes, __ATOMIC_RELAXED) >= SOSC_PROF_ROOM)
+				return 0;
+			alias = around(table, key, call->function);
+			if (__atomic_compare_exchange_n(&node->key, &there, key, false,
+							__ATOMIC_RELEASE, __ATOMIC_ACQUIRE)) {
+				describe(node, alias, call);
+				__atomic_fetch_add(&table->nodes, 1, __ATOMIC_RELAXED);
+				__atomic_store_n(&node->function, call->function, __ATOMIC_RELEASE);
+				return at;
+			}
+		}
+		if (there == key &&
+		    __atomic_load_n(&node->function, __ATOMIC_ACQUIRE) == call->function)
+			return at;
+	}
+	return 0;
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tables: each thread has one of its own, and writes it without a lock. Where none is left, one
+// that has begun goes on with that of one that has ended, and the sums of both with it; else it
+// shares the first table.
+
+#include "cell.h"
+#include "counts.h"
+#include "guard.h"
+#include "handler.h"
+#include "instrument.h"
+#include "prof.h"
+#include "sys.h"
+#include "thread.h"
+
+enum { TABLES_MOST = 1024 };
+
+struct wiped { // in a forked child
+	struct sosc_prof_thread threads[THREAD_COUNT];
+	uint16_t owners[TABLES_MOST]; // of tables: place of the thread + 1
+};
+
+struct sosc_prof *sosc_prof;
+struct sosc_prof_thread *sosc_prof_threads;
+struct sosc_prof_table *sosc_prof_shared;
+
+static struct wiped *wiped;
+
+static struct sosc_prof_table *table_at(uint32_t index)
+{
+	return (void *)((uint8_t *)sosc_prof + sosc_prof->first_table +
+			(uint64_t)index * SOSC_PROF_TABLE_SIZE);
+}
+
+/** A session begins, with everything stopped; false: there is no memory. */
+bool sosc_prof_tables_start(void)
+{
+	if (!wiped) {
+		void *map = sosc_mmap(NULL, sizeof(*wiped), PROT_READ | PROT_WRITE,
+				      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+		if (sosc_mmap_failed(map))
+			return false;
+		(void)sosc_sys3(SYS_MADVISE, (long)map, sizeof(*wiped), MADV_WIPEONFORK);
+		wiped = map;
+		sosc_prof_threads = wiped->threads;
+	} else {
+		(void)sosc_sys3(SYS_MADVISE, (long)wiped, sizeof(*wiped), MADV_DONTNEED);
+	}
+	sosc_prof_shared = table_at(0);
+	return true;
+}
+
+static void begin(struct sosc_prof_table *table, const struct sosc_thread *thread)
+{
+	sosc_prof_leave_all(table);
+	table->pid = thread->pid;
+	table->tid = thread->tid;
+	table->threads++;
+}
+
+static uint16_t place_of(const struct sosc_thread *thread)
+{
+	return (uint16_t)(thread - sosc_threads + 1);
+}
+
+static struct sosc_prof_table *take_new(const struct sosc_thread *thread)
+{
+	uint32_t used = __atomic_load_n(&sosc_prof->used, __ATOMIC_RELAXED);
+
+	while (used < sosc_prof->tables && used < TABLES_MOST)
+		if (__atomic_compare_exchange_n(&sosc_prof->used, &used, used + 1, false,
+						__ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+			wiped->owners[used] = place_of(thread);
+			return table_at(used);
+		}
+	return NULL;
+}
+
+// The table of a thread that has ended: another one is at its place by now, or nobody.
+static struct sosc_prof_table *take_over(const struct sosc_thread *thread)
+{
+	uint32_t used = __atomic_load_n(&sosc_prof->used, __ATOMIC_RELAXED), pid;
+
+	if (!sosc_tid_offset || sosc_is_sealed(thread))
+		return NULL;
+	pid = (uint32_t)sosc_sys3(SYS_GETPID, 0, 0, 0);
+	for (uint32_t i = 1; i < used && i < TABLES_MOST; i++) {
+		uint16_t owner = __atomic_load_n(&wiped->owners[i], __ATOMIC_RELAXED);
+		const struct sosc_thread *place = &sosc_threads[owner - 1];
+
+		if (!owner || (place != thread && !sosc_thread_has_ended(place, pid)))
+			continue;
+		if (__atomic_compare_exchange_n(&wiped->owners[i], &owner, place_of(thread), false,
+						__ATOMIC_RELAXED, __ATOMIC_RELAXED))
+			return table_at(i);
+	}
+	return NULL;
+}
+
+// This process records nothing (any more): its hooks return at once.
+static void mute(void)
+{
+	uint64_t count = sosc_inside.cell_count;
+
+	for (uint64_t i = 0; i < count && i < SOSC_MAX_SLOTS; i++)
+		if (sosc_layers[i].instrument == SOSC_INSTRUMENT_PROF &&
+		    sosc_cells[i].handler != (uint64_t)sosc_h_jump)
+			__atomic_store_n(&sosc_cells[i].handler, (uint64_t)sosc_prof_quiet,
+					 __ATOMIC_RELAXED);
+}
+
+/**
+ * This thread's table; that which threads share; or NULL where nothing is recorded. A thread that
+ * has neither been seen nor a table gets one.
+ */
+struct sosc_prof_table *sosc_prof_table_slow(void)
+{
+	for (;;) {
+		struct sosc_thread *thread = sosc_thread_self();
+		struct sosc_prof_thread *mine;
+		struct sosc_prof_table *table;
+		uint32_t process = sosc_process();
+		uint64_t key = sosc_thread_pointer();
+
+		if (!thread && sosc_quiet)
+			mute();
+		if (!thread || !sosc_prof)
+			return sosc_quiet || !sosc_prof ? NULL : sosc_prof_shared;
+		mine = &sosc_prof_threads[thread - sosc_threads];
+		if (mine->key == key && mine->tid == thread->tid_check)
+			return mine->table ? (void *)mine->table : sosc_prof_shared;
+		table = take_new(thread);
+		if (!table)
+			table = take_over(thread);
+		if (table)
+			begin(table, thread);
+		mine->table = (uint64_t)table;
+		mine->tid = thread->tid_check;
+		__atomic_store_n(&mine->key, key, __ATOMIC_RELEASE);
+		if (process == sosc_process())
+			return table ? table : sosc_prof_shared;
+		mine->key = 0; // a handler has forked meanwhile: the table is the parent's
+	}
+}
