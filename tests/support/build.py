@@ -108,6 +108,15 @@ def library(name: str, cell: Cell = PLAIN) -> Path:
     return _made(file, cell, command, list(libraries.values()), version)
 
 
+def compiled(file: str, words: list[str], sources: list[Path], beside: Iterable[Path] = ()) -> Path:
+    """Return what the compiler and flags in `words` make of sources, with `beside` beside it."""
+    command = [*words, *map(str, sources), *(path.name for path in beside), "-o", file]
+    parts = [*map(_content, sources), *map(str, beside), *command]
+    folder = FOLDER / "compiled" / f"{file}-{_digest(*parts)}"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    return _new(folder, file, command, beside)
+
+
 def _words(wish: dict[str, str], key: str) -> list[str]:
     return [word for word in wish.get(key, "").split(",") if word]
 

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the agent has of calls that instrumented code reported: trees of addresses, by thread.
+
+Times are ticks of the processor's clock, as they were measured: the hooks' own time is in them.
+"""
+
+from __future__ import annotations
+
+from soscope.model.record import Record
+from soscope.wire import proflayout
+from soscope.wire.proflayout import PROF, PROF_COST, PROF_FRAME, PROF_NODE, PROF_TABLE
+
+ROOT = -1  # the parent of a node that was called from code that reports nothing
+
+_MASK = (1 << 64) - 1
+_GONE = (0, 1)  # places of frames that hold no call
+_WORDS = PROF_NODE.size // 8
+
+
+class CallNode(Record):
+    """A function by the way to it.
+
+    `parent` is a place in `ThreadCalls.nodes`, in front of this one, or ROOT. `function` is the
+    function's addr where `hook` is PROF_CYG, else one inside it, as `site` always is. `caller` is
+    the return address of the first call, 0: not known; of roots, that of all calls. `calls` is
+    exact. `timed` calls took `total` ticks, those inside a call of the same node aside, and `self`
+    without the calls inside them. `unseen`: its returns cannot be seen, so none is timed.
+    """
+
+    __slots__ = (
+        "caller",
+        "calls",
+        "function",
+        "hook",
+        "parent",
+        "self_ticks",
+        "site",
+        "timed",
+        "total_ticks",
+        "unseen",
+    )
+
+    def __init__(
+        self,
+        parent: int,
+        function: int,
+        caller: int,
+        site: int,
+        hook: int,
+        *,
+        calls: int = 0,
+        timed: int = 0,
+        total_ticks: int = 0,
+        self_ticks: int = 0,
+        unseen: bool = False,
+    ) -> None:
+        self.parent = parent
+        self.function = function
+        self.caller = caller
+        self.site = site
+        self.hook = hook
+        self.calls = calls
+        self.timed = timed
+        self.total_ticks = total_ticks
+        self.self_ticks = self_ticks
+        self.unseen = unseen
+
+
+class ThreadCalls(Record):
+    """All calls of a thread, or of several (`threads`) of which `tid` is the last, 0: not known.
+
+    `dropped` calls found no room, and are in no node. `left` ones did not return: longjmp, an
+    exception or a coroutine ended them, and their times are lower bounds. `unpaired` returns
+    belong to no open call, and `deep` calls were too many at once: both are counted, not timed.
+    """
+
+    __slots__ = ("deep", "dropped", "left", "nodes", "pid", "threads", "tid", "unpaired")
+
+    def __init__(
+        self, pid: int, tid: int, threads: int, left: int = 0, unpaired: int = 0, deep: int = 0
+    ) -> None:
+        self.pid = pid
+        self.tid = tid
+        self.threads = threads
+        self.nodes: list[CallNode] = []
+        self.dropped = 0
+        self.left = left
+        self.unpaired = unpaired
+        self.deep = deep
+
+
+class ReportedCalls(Record):
+    """What one program's processes have reported.
+
+    `mode` is a PROF_ of `proflayout`; one call in `period` was timed. `costs` are, by hook, the
+    ticks that an empty call appears to take, and all that it costs; (0, 0): not measured. `slots`
+    led to us, and `foreign` ones were left to another profiler. `has_shadow_stack`: returns to
+    trampolines are forbidden, so functions that report no return are counted alone.
+    """
+
+    __slots__ = ("costs", "foreign", "has_shadow_stack", "mode", "period", "slots", "threads")
+
+    def __init__(
+        self,
+        mode: int,
+        period: int,
+        costs: list[tuple[int, int]],
+        *,
+        slots: int,
+        foreign: int,
+        has_shadow_stack: bool,
+    ) -> None:
+        self.mode = mode
+        self.period = period
+        self.costs = costs
+        self.slots = slots
+        self.foreign = foreign
+        self.has_shadow_stack = has_shadow_stack
+        self.threads: list[ThreadCalls] = []
+
+
+def own_memory(mode: int, period: int = 1, tables: int = 48) -> tuple[bytes, int]:
+    """Return what the instrument's memory begins with, and its bytes; it is sparse.
+
+    One call in `period`, a power of two, is timed. There are `tables` for threads, one of them for
+    all that find none.
+    """
+    head = PROF.struct.pack(
+        mode, tables, period, 1, proflayout.PROF_HEAD, *(0,) * 4, 0, 0, 0, *(0,) * 7
+    )
+    return head, proflayout.PROF_HEAD + tables * proflayout.PROF_TABLE_SIZE
+
+
+def read(own: memoryview) -> ReportedCalls | None:
+    """Read the instrument's memory, as it is; None: there is none.
+
+    Calls that are open have taken the time until something was reported last.
+    """
+    if len(own) < PROF.size:
+        return None
+    mode, tables, period, used, first, *rest = PROF.struct.unpack_from(own)
+    costs = [
+        PROF_COST.struct.unpack_from(own, PROF.offset("cost") + hook * PROF_COST.size)
+        for hook in range(proflayout.PROF_HOOKS)
+    ]
+    foreign, flags, slots = rest[4:7]
+    calls = ReportedCalls(
+        mode,
+        period,
+        costs,
+        slots=slots,
+        foreign=foreign,
+        has_shadow_stack=bool(flags & proflayout.PROF_SHADOW_STACK),
+    )
+    for number in range(min(used, tables)):
+        start = first + number * proflayout.PROF_TABLE_SIZE
+        end = start + proflayout.PROF_TABLE_SIZE
+        if end > len(own):
+            break
+        with own[start:end] as table:
+            thread = _thread(table)
+        if (number and thread.threads) or thread.nodes or thread.dropped:
+            calls.threads.append(thread)
+    return calls
+
+
+def _thread(table: memoryview) -> ThreadCalls:
+    pid, tid, threads, depth, _, _, done, last, *lost = PROF_TABLE.struct.unpack_from(table)
+    thread = ThreadCalls(pid, tid if threads == 1 else 0, threads, *lost)
+    nodes_end = proflayout.PROF_HEAD + proflayout.PROF_NODES * PROF_NODE.size
+    with table[proflayout.PROF_HEAD : nodes_end] as part, part.cast("Q") as words:
+        thread.dropped = words[2]
+        rows = {
+            place: list(words[place * _WORDS : place * _WORDS + _WORDS])
+            for place, function in enumerate(words[1::_WORDS].tolist())
+            if function
+        }
+    _add_open(rows, table, min(depth, proflayout.PROF_FRAMES), done, last)
+    _order(rows, thread.nodes)
+    return thread
+
+
+def _add_open(
+    rows: dict[int, list[int]], table: memoryview, depth: int, done: int, last: int
+) -> None:
+    """Add the times of calls that have not returned, the innermost first."""
+    first = proflayout.PROF_HEAD + proflayout.PROF_NODES * PROF_NODE.size
+    for at in range(first + (depth - 1) * PROF_FRAME.size, first - 1, -PROF_FRAME.size):
+        place, start, before, _, _, node, flags, *_ = PROF_FRAME.struct.unpack_from(table, at)
+        if place in _GONE or not flags & proflayout.PROF_FRAME_TIMED or node not in rows:
+            continue
+        ticks = max(0, last - start)
+        own = max(0, ticks - (done - before))
+        done += own
+        row = rows[node]
+        if not flags & proflayout.PROF_FRAME_FOLDED:
+            row[3] += ticks
+        row[4] += own
+        row[7] += 1  # `timed` is the lower half
+
+
+def _order(rows: dict[int, list[int]], nodes: list[CallNode]) -> None:
+    """Append the nodes, parents first. Two of the same are one."""
+    inside: dict[int, list[int]] = {}
+    for place, row in rows.items():
+        if not row[7] >> 32 & proflayout.PROF_NODE_ALIAS:
+            inside.setdefault(_parent(row[0], rows), []).append(place)
+    merged: dict[tuple[int, int, int], int] = {}
+    waiting = [(place, ROOT) for place in inside.get(ROOT, ())]
+    while waiting:
+        place, parent = waiting.pop()
+        key, function, calls, total, self_ticks, caller, site, last = rows[place]
+        known = (parent, function, 0 if key & proflayout.PROF_INSIDE else key)
+        index = merged.setdefault(known, len(nodes))
+        flags = last >> 32
+        if index == len(nodes):
+            hook = flags & proflayout.PROF_NODE_HOOK
+            is_unseen = bool(flags & proflayout.PROF_NODE_UNSEEN)
+            nodes.append(CallNode(parent, function, caller, site, hook, unseen=is_unseen))
+        node = nodes[index]
+        node.calls += calls
+        node.timed += last & 0xFFFF_FFFF
+        node.total_ticks += total
+        node.self_ticks += self_ticks
+        waiting += [(each, index) for each in inside.get(place, ())]
+
+
+def _parent(key: int, rows: dict[int, list[int]]) -> int:
+    """Return the place of the node around one, ROOT: it is not known, or there is none."""
+    place = key & _MASK >> 1
+    return place if key & proflayout.PROF_INSIDE and place in rows else ROOT
